@@ -1,0 +1,66 @@
+// A machine as data: tiers, links, latencies, flash. What a planner plans for and a simulator
+// obeys. Layer: machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/units.h"
+
+namespace spillway {
+
+// How a launch meets a block that is not resident.
+enum class FaultModel {
+  kReplayable,  // unified memory: the device faults on access and replays; a launch whose blocks are
+                // on their way runs while they arrive
+  kLaunch,      // the launch is held back until all its blocks are resident (design.md, "cuda")
+};
+
+struct DeviceTier {
+  Bytes capacity_bytes = 0;
+  Bytes frame_bytes = kPageBytes;  // granularity in which device memory is given out
+  double zero_bandwidth_bytes_per_s = 0;  // 0: zeroing costs no time
+};
+
+struct HostTier {
+  Bytes capacity_bytes = 0;
+};
+
+// Host to device and back, each direction on its own.
+struct Link {
+  double to_device_bytes_per_s = 0;
+  double from_device_bytes_per_s = 0;
+  TimeNs latency_ns = 0;  // of one transfer batch
+};
+
+struct Faults {
+  FaultModel model = FaultModel::kReplayable;
+  TimeNs latency_ns = 0;              // handling one batch of faults
+  std::uint32_t batch_blocks = 32;    // faulted blocks that one batch holds at most
+};
+
+struct StorageTier {
+  Bytes capacity_bytes = 0;  // 0: no storage
+  double read_bytes_per_s = 0;
+  double write_bytes_per_s = 0;
+  TimeNs read_latency_ns = 0;
+  TimeNs write_latency_ns = 0;
+  Bytes flash_page_bytes = 4 * kKiB;
+  Bytes erase_block_bytes = 2 * kMiB;
+  double over_provisioning = 0.07;  // spare fraction of the capacity, for garbage collection
+  double endurance_drive_writes_per_day = 0;
+  double endurance_years = 0;
+  TimeNs erase_latency_ns = 0;
+};
+
+struct Machine {
+  std::string name;
+  std::string source;  // where the numbers come from
+  DeviceTier device;
+  HostTier host;
+  Link link;
+  Faults faults;
+  StorageTier storage;
+};
+
+}  // namespace spillway
