@@ -16,9 +16,9 @@ struct TensorLife {
   KernelIndex last_use = 0;
 };
 
-// A time during which a tensor is alive and no kernel uses it: from the end of kernel `after` to the
-// start of kernel `until`. Where `wraps`, `until` belongs to the next iteration and end_ns is larger
-// than the iteration.
+// A time during which a tensor is alive and no kernel uses it: from the end of kernel `after` to
+// the start of kernel `until`. Where `wraps`, `until` belongs to the next iteration and end_ns is
+// larger than the iteration.
 struct InactivePeriod {
   TensorId tensor = 0;
   KernelIndex after = 0;

@@ -21,6 +21,7 @@ using PeriodTuple = std::tuple<TensorId, KernelIndex, KernelIndex, bool, TimeNs,
 
 std::vector<PeriodTuple> tuples(const Vitality& vitality) {
   std::vector<PeriodTuple> all;
+  all.reserve(vitality.periods.size());
   for (const InactivePeriod& p : vitality.periods) {
     all.emplace_back(p.tensor, p.after, p.until, p.wraps, p.start_ns, p.end_ns);
   }

@@ -1,0 +1,34 @@
+// What no policy can beat: a lower bound on the time of an iteration on a machine.
+// Layer: analysis. docs/analysis.md argues why each bound holds.
+#pragma once
+
+#include <vector>
+
+#include "analysis/vitality.h"
+#include "machine/machine.h"
+#include "trace/trace.h"
+
+namespace spillway {
+
+// Bytes are of one iteration, any iteration. They hold for every policy that has a kernel's
+// operands in device memory while it runs, that obtains contents by copying (never by recomputing),
+// and that keeps no copy smaller than the contents.
+struct LowerBound {
+  TimeNs compute_ns = 0;         // the kernels, with every operand in device memory
+  Bytes to_device_bytes = 0;     // at least so many cross the link to the device
+  Bytes from_device_bytes = 0;   // and back
+  Bytes storage_read_bytes = 0;  // and of the former, at least so many come from storage
+  TimeNs link_ns = 0;            // the slower direction of the link
+  TimeNs storage_ns = 0;
+  TimeNs iteration_ns = 0;  // the largest of the times; INT64_MAX where bytes must move at no speed
+  // Kernels whose operands exceed device memory: they run only where a kernel can start with a part
+  // of its operands (paging), and not at all under a policy without it.
+  std::vector<KernelIndex> over_capacity;
+  [[nodiscard]] bool runs_without_paging() const { return over_capacity.empty(); }
+};
+
+// Linear in accesses and periods. The trace must be valid, the vitality that trace's own.
+[[nodiscard]] LowerBound lower_bound(const Trace& trace, const Vitality& vitality,
+                                     const Machine& machine);
+
+}  // namespace spillway
