@@ -11,14 +11,14 @@ namespace spillway {
 
 // How a launch meets a block that is not resident.
 enum class FaultModel {
-  kReplayable,  // unified memory: the device faults on access and replays; a launch whose blocks are
-                // on their way runs while they arrive
+  kReplayable,  // unified memory: the device faults on access and replays; a launch whose blocks
+                // are on their way runs while they arrive
   kLaunch,      // the launch is held back until all its blocks are resident (design.md, "cuda")
 };
 
 struct DeviceTier {
   Bytes capacity_bytes = 0;
-  Bytes frame_bytes = kPageBytes;  // granularity in which device memory is given out
+  Bytes frame_bytes = kPageBytes;         // granularity in which device memory is given out
   double zero_bandwidth_bytes_per_s = 0;  // 0: zeroing costs no time
 };
 
@@ -35,8 +35,8 @@ struct Link {
 
 struct Faults {
   FaultModel model = FaultModel::kReplayable;
-  TimeNs latency_ns = 0;              // handling one batch of faults
-  std::uint32_t batch_blocks = 32;    // faulted blocks that one batch holds at most
+  TimeNs latency_ns = 0;            // handling one batch of faults
+  std::uint32_t batch_blocks = 32;  // faulted blocks that one batch holds at most
 };
 
 struct StorageTier {
