@@ -1,0 +1,395 @@
+// Events of the program: memory comes and goes, launches begin and end. See engine.h.
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace spillway {
+
+Engine::Engine(const EngineOptions& options, Mechanism& mechanism, Policy& policy)
+    : options_(options),
+      mechanism_(&mechanism),
+      policy_(&policy),
+      space_(options.device_frame_bytes),
+      queues_(space_) {
+  const std::array capacities{options.device_capacity_bytes, options.host_capacity_bytes,
+                              options.storage_capacity_bytes};
+  for (std::size_t tier = 0; tier < kTierCount; ++tier) {
+    tiers_[tier].capacity_bytes = tiers_[tier].limit_bytes = capacities[tier];
+  }
+  for (Lane& lane : fetch_lanes_[0]) {
+    lane.in_flight_max = 1;
+  }
+  for (Lane& lane : fetch_lanes_[1]) {
+    lane.in_flight_max = options.batches_in_flight;
+  }
+  for (auto& lanes : eviction_lanes_) {
+    for (Lane& lane : lanes) {
+      lane.in_flight_max = options.batches_in_flight;
+    }
+  }
+  move_down_lane_.in_flight_max = options.batches_in_flight;
+}
+
+template <typename Visit>
+void Engine::for_each_block(const Launch& launch, Visit visit) {
+  for (const Access& access : launch.accesses) {
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
+      visit(access.first_block + i, access);
+    }
+  }
+}
+
+Bytes Engine::capacity_bytes(Tier tier) const { return tiers_[index_of(tier)].capacity_bytes; }
+
+Bytes Engine::free_bytes(Tier tier) const {
+  const TierAccount& account = tiers_[index_of(tier)];
+  return account.capacity_bytes > account.used_bytes ? account.capacity_bytes - account.used_bytes
+                                                     : 0;
+}
+
+// --- Memory
+// ----------------------------------------------------------------------------------------
+
+Result<AllocationId> Engine::allocate(Bytes bytes, std::uint64_t tag) {
+  Result<AllocationId> id = space_.allocate(bytes, tag);
+  if (id) {
+    policy_->on_allocate(*id, *this);
+  }
+  return id;
+}
+
+void Engine::free(AllocationId id) {
+  assert(space_.is_live(id));
+  const Allocation allocation = space_.allocation(id);
+  policy_->on_dead(id, *this);
+  space_.end(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    if (space_.block(allocation.first_block + i).tenants == 0) {
+      release_if_gone(allocation.first_block + i);
+    }
+  }
+  pump();
+  report_ready();
+}
+
+// Gives back what a block without tenants holds; its number follows once nothing of it moves.
+void Engine::release_if_gone(BlockId id) {
+  Block& block = space_.block(id);
+  assert(block.tenants == 0 && block.pins == 0);
+  block.contents = Contents::kDiscarded;
+  leave_fetch_queue(block);
+  if (block.transfer != kNoIndex) {
+    return;  // the end of the transfer comes back here
+  }
+  if (block.evicting) {
+    cancel_eviction(id);
+  }
+  queues_.remove(id);
+  if (block.mapped) {
+    block.mapped = false;
+    mechanism_->unmap(id);
+  }
+  for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
+    if (block.frames.has(tier)) {
+      drop_frame(id, tier);
+    }
+  }
+  space_.release(id, 1);
+}
+
+void Engine::discard(AllocationId id, DiscardMode mode) {
+  assert(space_.is_live(id));
+  const Allocation& allocation = space_.allocation(id);
+  if (allocation.packed) {
+    return;
+  }
+  policy_->on_dead(id, *this);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    discard_block(allocation.first_block + i, mode);
+  }
+  pump();
+  report_ready();
+}
+
+void Engine::discard_block(BlockId id, DiscardMode mode) {
+  Block& block = space_.block(id);
+  assert(block.pins == 0);
+  if (block.contents == Contents::kUndefined && block.copies.empty()) {
+    return;
+  }
+  const bool was_below = !block.copies.has(Tier::kDevice);
+  block.contents = Contents::kDiscarded;
+  block.wished_out = false;
+  leave_fetch_queue(block);
+  if (block.transfer != kNoIndex) {
+    return;  // what is under way cannot be called back; its end drops it
+  }
+  if (block.evicting) {
+    cancel_eviction(id);
+  }
+  drop_copies_below(id);
+  if (was_below) {
+    return;
+  }
+  queues_.push(PageQueue::kDiscarded, id);
+  if (mode == DiscardMode::kEager && block.mapped) {
+    block.mapped = false;
+    mechanism_->unmap(id);
+  }
+}
+
+void Engine::prefetch_allocation(AllocationId id) {
+  assert(space_.is_live(id));
+  const Allocation allocation = space_.allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    prefetch(allocation.first_block + i);
+  }
+  pump();
+  report_ready();
+}
+
+void Engine::pre_evict_allocation(AllocationId id, Tier to) {
+  assert(space_.is_live(id));
+  const Allocation allocation = space_.allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    pre_evict(allocation.first_block + i, to);
+  }
+  pump();
+  report_ready();
+}
+
+// --- Launches
+// --------------------------------------------------------------------------------------
+
+Bytes Engine::bytes_of(const Launch& launch) const {
+  Bytes bytes = 0;
+  for_each_block(launch, [&](BlockId id, const Access&) { bytes += space_.block(id).bytes; });
+  return bytes;
+}
+
+Bytes Engine::unpinned_bytes_of(const Launch& launch) const {
+  Bytes bytes = 0;
+  for_each_block(launch, [&](BlockId id, const Access&) {
+    bytes += space_.block(id).pins == 0 ? space_.block(id).bytes : 0;
+  });
+  return bytes;
+}
+
+LaunchAdmission Engine::begin_launch(const Launch& launch) {
+  assert(launch.seq > last_seq_ || last_seq_ == 0);
+  LaunchAdmission admission;
+  if (bytes_of(launch) > capacity_bytes(Tier::kDevice)) {
+    admission.state = LaunchState::kTooLarge;
+    return admission;
+  }
+  last_seq_ = launch.seq;
+  ++stats_.launches;
+  const auto unused = std::find_if(launches_.begin(), launches_.end(),
+                                   [](const ActiveLaunch& active) { return !active.live; });
+  const auto slot = static_cast<std::uint32_t>(unused - launches_.begin());
+  if (unused == launches_.end()) {
+    launches_.emplace_back();
+  }
+  launches_[slot] = ActiveLaunch{.launch = launch, .live = true};
+  ++active_launches_;
+  // Launches are admitted in order: one that does not fit holds back those behind it.
+  if (!waiting_for_admission_.empty() ||
+      pinned_bytes_ + unpinned_bytes_of(launch) > capacity_bytes(Tier::kDevice)) {
+    waiting_for_admission_.push_back(slot);
+    admission.state = LaunchState::kWaiting;
+    return admission;
+  }
+  admit(slot, admission);
+  pump();
+  admission.state = LaunchState::kWaiting;
+  if (launches_[slot].missing == 0) {
+    admission.state = LaunchState::kReady;
+  }
+  report_ready();
+  return admission;
+}
+
+void Engine::admit(std::uint32_t slot, LaunchAdmission& admission) {
+  launches_[slot].admitted = true;
+  // First every block is pinned, so that making room for one cannot take another.
+  for_each_block(launches_[slot].launch, [&](BlockId id, const Access&) {
+    Block& block = space_.block(id);
+    if (block.pins++ == 0) {
+      pinned_bytes_ += block.bytes;
+    }
+  });
+  for_each_block(launches_[slot].launch,
+                 [&](BlockId id, const Access& access) { touch(slot, id, access, admission); });
+  if (launches_[slot].missing == 0) {
+    ready_slots_.push_back(slot);
+  }
+}
+
+void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
+                   LaunchAdmission& admission) {
+  Block& block = space_.block(id);
+  if (block.evicting && block.transfer == kNoIndex) {
+    cancel_eviction(id);
+  }
+  const bool resident = block.copies.has(Tier::kDevice) && block.transfer == kNoIndex;
+  if (resident) {
+    if (block.queue != PageQueue::kUsed || !block.mapped) {
+      make_usable(id);
+    }
+    if (block.prefetched) {
+      block.prefetched = false;
+      ++stats_.prefetches_used;
+    }
+    return;
+  }
+  ++admission.missing_blocks;
+  const bool on_its_way = block.transfer != kNoIndex || block.fetch != FetchState::kNone;
+  wait_for(slot, block, !on_its_way);
+  if (on_its_way) {
+    ++stats_.late_prefetches;
+    block.prefetched = false;
+    if (block.fetch == FetchState::kPrefetch) {
+      enqueue_fetch(id, FetchState::kFault);
+    }
+    return;
+  }
+  ++stats_.faults;
+  ++admission.faulted_blocks;
+  if (access.mode == AccessMode::kOverwrite && block.contents == Contents::kLive &&
+      block.pins == 1) {
+    // It needs a frame only; its old contents are dead from here on.
+    block.contents = Contents::kDiscarded;
+    drop_copies_below(id);
+  }
+  enqueue_fetch(id, FetchState::kFault);
+  policy_->on_fault(launches_[slot].launch, id, *this);
+}
+
+void Engine::wait_for(std::uint32_t slot, Block& block, bool faulted) {
+  std::uint32_t node = free_waiter_;
+  if (node == kNoIndex) {
+    node = static_cast<std::uint32_t>(waiters_.size());
+    waiters_.emplace_back();
+  } else {
+    free_waiter_ = waiters_[node].next;
+  }
+  waiters_[node] = {slot, block.waiter, faulted};
+  block.waiter = node;
+  ++launches_[slot].missing;
+  launches_[slot].faults_open += faulted ? 1 : 0;
+}
+
+void Engine::end_launch(LaunchSeq seq) {
+  const auto found =
+      std::find_if(launches_.begin(), launches_.end(), [&](const ActiveLaunch& active) {
+        return active.live && active.admitted && active.launch.seq == seq;
+      });
+  assert(found != launches_.end() && found->missing == 0);
+  found->live = false;
+  --active_launches_;
+  const Launch launch = std::move(found->launch);
+  for_each_block(launch, [&](BlockId id, const Access& access) {
+    Block& block = space_.block(id);
+    assert(block.pins > 0 && block.copies.has(Tier::kDevice));
+    if (--block.pins == 0) {
+      pinned_bytes_ -= block.bytes;
+    }
+    if (writes(access.mode)) {
+      block.contents = Contents::kLive;
+      drop_copies_below(id);
+    }
+  });
+  policy_->on_launch_end(launch, *this);
+  admit_waiting();
+  shrink();
+  pump();
+  report_ready();
+}
+
+void Engine::admit_waiting() {
+  while (!waiting_for_admission_.empty()) {
+    const std::uint32_t slot = waiting_for_admission_.front();
+    if (pinned_bytes_ + unpinned_bytes_of(launches_[slot].launch) > capacity_bytes(Tier::kDevice)) {
+      return;
+    }
+    waiting_for_admission_.pop_front();
+    LaunchAdmission admission;
+    admit(slot, admission);
+  }
+}
+
+// The block is usable: launches that waited for it are one block nearer.
+void Engine::wake(BlockId id) {
+  Block& block = space_.block(id);
+  while (block.waiter != kNoIndex) {
+    const std::uint32_t node = block.waiter;
+    const Waiter waiter = waiters_[node];
+    block.waiter = waiter.next;
+    waiters_[node].next = free_waiter_;
+    free_waiter_ = node;
+    if (waiter.faulted && --launches_[waiter.launch_slot].faults_open == 0) {
+      mechanism_->faults_served(launches_[waiter.launch_slot].launch.seq);
+    }
+    if (--launches_[waiter.launch_slot].missing == 0) {
+      ready_slots_.push_back(waiter.launch_slot);
+    }
+  }
+}
+
+// Last of every event, when the state is whole again.
+void Engine::report_ready() {
+  while (!ready_slots_.empty()) {
+    const std::uint32_t slot = ready_slots_.back();
+    ready_slots_.pop_back();
+    mechanism_->launch_ready(launches_[slot].launch.seq);
+  }
+}
+
+// --- Budget and state
+// ------------------------------------------------------------------------------
+
+Status Engine::set_device_capacity(Bytes bytes) {
+  for (const ActiveLaunch& active : launches_) {
+    if (active.live && bytes_of(active.launch) > bytes) {
+      return make_error(ErrorCode::kInvalidInput,
+                        "a device budget of {} is less than the {} that a running launch uses",
+                        format_bytes(bytes), format_bytes(bytes_of(active.launch)));
+    }
+  }
+  if (pinned_bytes_ > bytes) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "a device budget of {} is less than the {} that running launches use",
+                      format_bytes(bytes), format_bytes(pinned_bytes_));
+  }
+  TierAccount& device = tiers_[index_of(Tier::kDevice)];
+  device.capacity_bytes = bytes;
+  device.limit_bytes = std::max(bytes, device.used_bytes);
+  shrink();
+  admit_waiting();
+  pump();
+  report_ready();
+  return {};
+}
+
+std::optional<Error> Engine::stuck() const {
+  if (active_launches_ == 0 || in_flight_ > 0) {
+    return std::nullopt;
+  }
+  const bool waits = std::any_of(launches_.begin(), launches_.end(), [](const auto& active) {
+    return active.live && (!active.admitted || active.missing > 0);
+  });
+  if (!waits) {
+    return std::nullopt;
+  }
+  return Error{
+      ErrorCode::kUnsupported,
+      fmt::format("out of memory: {} of device memory, {} of host memory and {} of storage "
+                  "are full; give the space a larger host tier or storage",
+                  format_bytes(capacity_bytes(Tier::kDevice)),
+                  format_bytes(capacity_bytes(Tier::kHost)),
+                  format_bytes(capacity_bytes(Tier::kStorage)))};
+}
+
+}  // namespace spillway

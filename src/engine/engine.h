@@ -1,0 +1,233 @@
+// The migration engine: one state machine that policies steer and platforms drive.
+// Layer: engine. Pure: it reads no clock, starts no thread, calls no operating system; everything
+// it does is an answer to an event, and the same events give the same answers. docs/engine.md has
+// the states of a block and the invariants. Not thread-safe: a platform with threads calls it under
+// one lock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/mechanism.h"
+#include "engine/page_queues.h"
+#include "engine/policy.h"
+#include "engine/space.h"
+#include "engine/stats.h"
+#include "engine/types.h"
+
+namespace spillway {
+
+struct EngineOptions {
+  Bytes device_capacity_bytes = 0;
+  Bytes host_capacity_bytes = 0;
+  Bytes storage_capacity_bytes = 0;
+  Bytes device_frame_bytes = kPageBytes;
+  // Size of one transfer batch, and how many may be on their way in one lane at once. Faults go one
+  // batch at a time, as the driver's fault loop does (DeepUM figure 3).
+  Bytes host_batch_bytes = 16 * kMiB;
+  Bytes storage_batch_bytes = 8 * kMiB;
+  std::uint32_t batches_in_flight = 2;
+  // How far ahead of the fetches that wait room is made.
+  Bytes room_ahead_bytes = 64 * kMiB;
+  // Keep the copy in storage of a block that comes to the device, and drop the block instead of
+  // writing it again if no launch has written it. Only for platforms that see every write.
+  bool keep_storage_copies = false;
+  // Transfers that fail in a row before the engine gives up.
+  std::uint32_t failures_in_a_row_max = 16;
+};
+
+enum class LaunchState : std::uint8_t {
+  kReady,     // go; launch_ready has been called
+  kWaiting,   // launch_ready will be called
+  kTooLarge,  // its blocks do not fit on the device together: split it; nothing has happened
+};
+
+struct LaunchAdmission {
+  LaunchState state = LaunchState::kReady;
+  std::uint32_t missing_blocks = 0;  // not resident now
+  std::uint32_t faulted_blocks = 0;  // ... and nobody had asked for them
+};
+
+enum class DiscardMode : std::uint8_t { kEager, kLazy };
+
+class Engine final : private Control {
+ public:
+  // The mechanism and the policy must outlive the engine.
+  Engine(const EngineOptions& options, Mechanism& mechanism, Policy& policy);
+
+  // --- What the program does -----------------------------------------------------------------
+
+  // New memory; reads give zeros. Costs no frame before it is touched.
+  Result<AllocationId> allocate(Bytes bytes, std::uint64_t tag);
+  // The contents are dead and the numbers may be reused. No running launch may use it.
+  void free(AllocationId id);
+  // The contents are dead; the allocation stays. Eager: unmapped at once, so that the next use is
+  // noticed. Lazy: stays mapped, and the program must prefetch before it uses it again
+  // (UVM Discard sections 4.1 and 5.2). No running launch may use it. A page that small allocations
+  // share is left alone.
+  void discard(AllocationId id, DiscardMode mode);
+  // The program's own hints.
+  void prefetch_allocation(AllocationId id);
+  void pre_evict_allocation(AllocationId id, Tier to);
+
+  // A launch is issued: makes its blocks resident and keeps them so until end_launch. Sequence
+  // numbers must grow. A launch that does not fit beside those that run waits for them.
+  LaunchAdmission begin_launch(const Launch& launch);
+  // The launch has finished; blocks that it wrote are live from now on.
+  void end_launch(LaunchSeq seq);
+
+  // Device memory that the space may use. A smaller budget is reached by eviction, step by step.
+  // Fails with kInvalidInput if running launches need more.
+  Status set_device_capacity(Bytes bytes);
+
+  // --- What the platform reports --------------------------------------------------------------
+
+  void transfer_finished(TransferId id);
+  // The destination holds nothing of use; the source is as before. The engine tries again.
+  void transfer_failed(TransferId id);
+
+  // --- State ------------------------------------------------------------------------------------
+
+  // Set once and for good when the engine cannot go on without losing data: too many failures.
+  [[nodiscard]] const std::optional<Error>& fatal() const { return fatal_; }
+  // With nothing in flight: why the launches that wait will wait for ever (every tier is full), or
+  // nullopt if none waits.
+  [[nodiscard]] std::optional<Error> stuck() const;
+  [[nodiscard]] std::size_t transfers_in_flight() const { return in_flight_; }
+  [[nodiscard]] const EngineStats& stats() const { return stats_; }
+  [[nodiscard]] const Space& space() const override { return space_; }
+  [[nodiscard]] const PageQueues& queues() const override { return queues_; }
+  [[nodiscard]] Bytes used_bytes(Tier tier) const { return tiers_[index_of(tier)].used_bytes; }
+  [[nodiscard]] Bytes capacity_bytes(Tier tier) const override;
+  [[nodiscard]] Bytes free_bytes(Tier tier) const override;
+  // Walks everything: capacities, queues, one authoritative copy a live block. The message says
+  // which block and what is wrong.
+  [[nodiscard]] Status check_invariants() const;
+
+ private:
+  struct TierAccount {
+    Bytes capacity_bytes = 0;
+    Bytes used_bytes = 0;
+    Bytes limit_bytes = 0;  // capacity, or what was in use when the capacity shrank
+  };
+  struct ActiveLaunch {
+    Launch launch;
+    std::uint32_t missing = 0;
+    std::uint32_t faults_open = 0;  // of the missing ones, those that nobody had asked for
+    bool live = false;
+    bool admitted = false;
+  };
+  struct Waiter {
+    std::uint32_t launch_slot = 0;
+    std::uint32_t next = kNoIndex;
+    bool faulted = false;
+  };
+  struct Lane {
+    std::uint32_t in_flight = 0;
+    std::uint32_t in_flight_max = 0;
+  };
+  struct Flight {
+    Transfer transfer;
+    Lane* lane = nullptr;
+    std::uint32_t generation = 0;
+    bool live = false;
+  };
+  // Control, for policies.
+  void prefetch(BlockId id) override;
+  void cancel_prefetches() override;
+  void pre_evict(BlockId id, Tier to) override;
+  [[nodiscard]] bool evictable(BlockId id) const override;
+  [[nodiscard]] Bytes queued_prefetch_bytes() const override { return prefetch_bytes_; }
+
+  // engine.cc: events
+  void admit(std::uint32_t slot, LaunchAdmission& admission);
+  void touch(std::uint32_t slot, BlockId id, const Access& access, LaunchAdmission& admission);
+  void discard_block(BlockId id, DiscardMode mode);
+  void release_if_gone(BlockId id);
+  void wait_for(std::uint32_t slot, Block& block, bool faulted);
+  void wake(BlockId id);
+  void report_ready();
+  void admit_waiting();
+  [[nodiscard]] Bytes bytes_of(const Launch& launch) const;
+  [[nodiscard]] Bytes unpinned_bytes_of(const Launch& launch) const;
+  template <typename Visit>
+  static void for_each_block(const Launch& launch, Visit visit);
+
+  // engine_fetch.cc: what comes to the device
+  [[nodiscard]] static Source source_of(const Block& block);
+  void enqueue_fetch(BlockId id, FetchState priority);
+  void leave_fetch_queue(Block& block);
+  void pump();
+  void form_fetches(FetchState priority, Source source);
+  bool take_device_frame(BlockId id, FetchState priority);
+  void arrive_zeroed(BlockId id);
+  void make_usable(BlockId id);
+  void fetch_finished(BlockId id, Tier from);
+  void fetch_failed(BlockId id);
+
+  // engine_evict.cc: what leaves it
+  bool make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId incoming);
+  bool begin_eviction(BlockId victim);
+  void cancel_eviction(BlockId id);
+  std::optional<BlockId> choose_victim(Cause cause, BlockId incoming);
+  [[nodiscard]] std::optional<Tier> room_below(BlockId id, Tier preferred) const;
+  void reclaim_device_frame(BlockId id);
+  void form_evictions(Cause cause, Tier to);
+  bool prepare_pre_eviction(BlockId id, Tier to);
+  void eviction_finished(BlockId id, Tier to, Cause cause);
+  void eviction_failed(BlockId id, Tier to);
+  void form_moves_down();
+  void move_down_finished(BlockId id);
+  void move_down_failed(BlockId id);
+  void shrink();
+
+  // engine_transfer.cc: batches and frames
+  [[nodiscard]] std::uint32_t next_flight_slot();
+  void start(std::uint32_t slot, Transfer transfer, Lane& lane);
+  void take_frame(BlockId id, Tier tier);
+  void drop_frame(BlockId id, Tier tier);
+  void give_up_frame(BlockId id, Tier tier);
+  void drop_copies_below(BlockId id);
+  Flight take_flight(TransferId id);
+
+  EngineOptions options_;
+  Mechanism* mechanism_;
+  Policy* policy_;
+  Space space_;
+  PageQueues queues_;
+  std::array<TierAccount, kTierCount> tiers_{};
+  EngineStats stats_;
+  std::optional<Error> fatal_;
+  std::uint32_t failures_in_a_row_ = 0;
+
+  std::vector<ActiveLaunch> launches_;
+  std::deque<std::uint32_t> waiting_for_admission_;
+  std::vector<std::uint32_t> ready_slots_;
+  std::uint32_t active_launches_ = 0;
+  LaunchSeq last_seq_ = 0;
+  Bytes pinned_bytes_ = 0;
+  std::vector<Waiter> waiters_;
+  std::uint32_t free_waiter_ = kNoIndex;
+
+  // [fault, prefetch][source]; may hold stale entries: the block's own `fetch` decides.
+  std::array<std::array<std::deque<BlockId>, kSourceCount>, 2> fetch_queues_;
+  Bytes fault_bytes_ = 0;     // waiting in fault queues
+  Bytes prefetch_bytes_ = 0;  // waiting in prefetch queues
+  std::array<std::array<Lane, kSourceCount>, 2> fetch_lanes_{};
+
+  std::array<std::array<std::deque<BlockId>, kTierCount>, 2> eviction_queues_;  // [room, ahead][to]
+  std::array<std::array<Lane, kTierCount>, 2> eviction_lanes_{};
+  Bytes evicting_bytes_ = 0;             // device frames that evictions for room will give back
+  std::deque<BlockId> move_down_queue_;  // host to storage
+  Lane move_down_lane_{};
+
+  std::vector<Flight> flights_;  // the low half of a transfer's id is its slot here
+  std::vector<std::uint32_t> free_flights_;
+  std::size_t in_flight_ = 0;
+};
+
+}  // namespace spillway

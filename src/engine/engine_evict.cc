@@ -1,0 +1,342 @@
+// What leaves the device: reclaiming frames in the driver's order, evictions for room, copies ahead
+// of need, moves from host to storage. See engine.h.
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "engine/engine.h"
+
+namespace spillway {
+namespace {
+
+constexpr std::size_t index_of_queue(Cause cause) { return cause == Cause::kEvict ? 0 : 1; }
+
+}  // namespace
+
+// --- Making room
+// -------------------------------------------------------------------------------------
+
+// True if need_bytes are free now. Otherwise starts what will free ahead_bytes: first frames whose
+// loss costs nothing (unused, then discarded), then victims that the policy chooses
+// (UVM Discard section 5.5).
+bool Engine::make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId incoming) {
+  while (free_bytes(Tier::kDevice) < need_bytes) {
+    BlockId id = queues_.oldest(PageQueue::kUnused);
+    if (id == kNoBlock) {
+      id = queues_.oldest(PageQueue::kDiscarded);
+    }
+    if (id == kNoBlock) {
+      break;
+    }
+    reclaim_device_frame(id);
+  }
+  if (free_bytes(Tier::kDevice) >= need_bytes) {
+    return true;
+  }
+  const Bytes aim_bytes = std::max(need_bytes, ahead_bytes);
+  while (free_bytes(Tier::kDevice) + evicting_bytes_ < aim_bytes) {
+    const std::optional<BlockId> victim = choose_victim(cause, incoming);
+    if (!victim || !begin_eviction(*victim)) {
+      break;
+    }
+  }
+  return free_bytes(Tier::kDevice) >= need_bytes;
+}
+
+bool Engine::evictable(BlockId id) const {
+  const Block& block = space_.block(id);
+  return block.queue == PageQueue::kUsed && block.pins == 0 && block.transfer == kNoIndex &&
+         !block.evicting;
+}
+
+std::optional<BlockId> Engine::choose_victim(Cause cause, BlockId incoming) {
+  std::optional<BlockId> victim = policy_->select_victim(cause, incoming, *this);
+  if (!victim && cause == Cause::kFault && evicting_bytes_ == 0) {
+    victim = policy_->Policy::select_victim(cause, incoming, *this);
+  }
+  assert(!victim || evictable(*victim));
+  return victim;
+}
+
+// Where the block can go: the preferred tier, else the other one below.
+std::optional<Tier> Engine::room_below(BlockId id, Tier preferred) const {
+  const Tier other = preferred == Tier::kHost ? Tier::kStorage : Tier::kHost;
+  for (const Tier tier : {preferred, other}) {
+    if (free_bytes(tier) >= space_.block(id).bytes) {
+      return tier;
+    }
+  }
+  return std::nullopt;
+}
+
+// Starts to empty the victim's frame, at once where nothing must be copied. False: there is no room
+// below.
+bool Engine::begin_eviction(BlockId victim) {
+  Block& block = space_.block(victim);
+  const bool clean_below = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
+  if (block.contents != Contents::kLive || clean_below) {
+    ++stats_.evictions;
+    reclaim_device_frame(victim);
+    return true;
+  }
+  const std::optional<Tier> to = room_below(victim, policy_->eviction_tier(victim, *this));
+  if (!to) {
+    return false;
+  }
+  ++stats_.evictions;
+  take_frame(victim, *to);
+  queues_.remove(victim);
+  block.mapped = false;
+  mechanism_->unmap(victim);
+  block.evicting = true;
+  evicting_bytes_ += block.bytes;
+  eviction_queues_[index_of_queue(Cause::kEvict)][index_of(*to)].push_back(victim);
+  return true;
+}
+
+// An eviction that no transfer has taken up yet: the block is as if it had never been chosen.
+void Engine::cancel_eviction(BlockId id) {
+  Block& block = space_.block(id);
+  assert(block.evicting && block.transfer == kNoIndex);
+  ++stats_.cancelled_evictions;
+  block.evicting = false;
+  evicting_bytes_ -= block.bytes;
+  for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
+    if (block.frames.has(tier) && !block.copies.has(tier)) {
+      give_up_frame(id, tier);
+    }
+  }
+  make_usable(id);
+}
+
+// The frame's bytes are dead, or safe below.
+void Engine::reclaim_device_frame(BlockId id) {
+  Block& block = space_.block(id);
+  assert(block.pins == 0 && block.transfer == kNoIndex);
+  if (block.queue == PageQueue::kDiscarded) {
+    ++stats_.reclaimed_discarded;
+    stats_.saved_by_discard_bytes += block.bytes;
+  } else if (block.queue == PageQueue::kUnused) {
+    ++stats_.reclaimed_unused;
+  }
+  if (block.prefetched) {
+    block.prefetched = false;
+    ++stats_.prefetches_wasted;
+  }
+  queues_.remove(id);
+  if (block.mapped) {
+    block.mapped = false;
+    mechanism_->unmap(id);
+  }
+  drop_frame(id, Tier::kDevice);
+}
+
+// The budget shrank: give frames back until it holds.
+void Engine::shrink() {
+  const TierAccount& device = tiers_[index_of(Tier::kDevice)];
+  while (device.used_bytes > device.capacity_bytes) {
+    BlockId id = queues_.oldest(PageQueue::kUnused);
+    if (id == kNoBlock) {
+      id = queues_.oldest(PageQueue::kDiscarded);
+    }
+    if (id != kNoBlock) {
+      reclaim_device_frame(id);
+      continue;
+    }
+    if (device.used_bytes - evicting_bytes_ <= device.capacity_bytes) {
+      return;
+    }
+    const std::optional<BlockId> victim =
+        policy_->Policy::select_victim(Cause::kEvict, kNoBlock, *this);
+    if (!victim || !begin_eviction(*victim)) {
+      return;
+    }
+  }
+}
+
+// --- Ahead of need
+// -----------------------------------------------------------------------------------
+
+void Engine::pre_evict(BlockId id, Tier to) {
+  assert(to != Tier::kDevice);
+  Block& block = space_.block(id);
+  if (block.contents != Contents::kLive || block.pins > 0 || block.transfer != kNoIndex) {
+    return;
+  }
+  if (evictable(id)) {
+    block.wished_out = true;
+    eviction_queues_[index_of_queue(Cause::kPreEvict)][index_of(to)].push_back(id);
+  } else if (to == Tier::kStorage && !block.frames.has(Tier::kDevice) &&
+             block.copies.has(Tier::kHost)) {
+    move_down_queue_.push_back(id);
+  }
+}
+
+void Engine::form_evictions(Cause cause, Tier to) {
+  std::deque<BlockId>& queue = eviction_queues_[index_of_queue(cause)][index_of(to)];
+  Lane& lane = eviction_lanes_[index_of_queue(cause)][index_of(to)];
+  const Bytes batch_bytes =
+      to == Tier::kHost ? options_.host_batch_bytes : options_.storage_batch_bytes;
+  while (!queue.empty() && lane.in_flight < lane.in_flight_max) {
+    Transfer transfer{.from = Tier::kDevice, .to = to, .cause = cause};
+    const std::uint32_t slot = next_flight_slot();
+    while (!queue.empty() && transfer.bytes < batch_bytes) {
+      const BlockId id = queue.front();
+      Block& block = space_.block(id);
+      queue.pop_front();
+      if (cause == Cause::kEvict) {
+        // Cancelled since, or chosen again for the other tier.
+        if (!block.evicting || block.transfer != kNoIndex || !block.frames.has(to)) {
+          continue;
+        }
+      } else if (!prepare_pre_eviction(id, to)) {
+        continue;
+      }
+      block.transfer = slot;
+      transfer.bytes += block.bytes;
+      transfer.blocks.push_back(id);
+    }
+    if (transfer.blocks.empty()) {
+      return;
+    }
+    start(slot, std::move(transfer), lane);
+  }
+}
+
+// A wish may have been overtaken by events; true if the block must be copied to `to`.
+bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
+  Block& block = space_.block(id);
+  if (!block.wished_out || !evictable(id) || block.contents != Contents::kLive) {
+    return false;
+  }
+  block.wished_out = false;
+  const bool clean_below = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
+  if (!clean_below && free_bytes(to) < block.bytes) {
+    return false;
+  }
+  ++stats_.pre_evictions;
+  queues_.remove(id);
+  block.mapped = false;
+  mechanism_->unmap(id);
+  if (clean_below) {
+    queues_.push(PageQueue::kUnused, id);
+    return false;
+  }
+  take_frame(id, to);
+  return true;
+}
+
+void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
+  Block& block = space_.block(id);
+  if (block.evicting) {
+    block.evicting = false;
+    evicting_bytes_ -= block.bytes;
+  }
+  block.copies.add(to);
+  if (block.tenants == 0) {
+    release_if_gone(id);
+    return;
+  }
+  if (block.contents == Contents::kDiscarded) {
+    drop_copies_below(id);
+    queues_.push(PageQueue::kDiscarded, id);
+    if (block.pins > 0) {
+      make_usable(id);
+      wake(id);
+    }
+    return;
+  }
+  queues_.push(PageQueue::kUnused, id);
+  if (block.pins > 0) {  // wanted again while it was leaving: it stays
+    ++stats_.cancelled_evictions;
+    make_usable(id);
+    wake(id);
+  } else if (cause == Cause::kEvict) {
+    queues_.remove(id);
+    reclaim_device_frame(id);
+  }
+}
+
+void Engine::eviction_failed(BlockId id, Tier to) {
+  Block& block = space_.block(id);
+  if (block.evicting) {
+    block.evicting = false;
+    evicting_bytes_ -= block.bytes;
+  }
+  drop_frame(id, to);
+  if (block.tenants == 0) {
+    release_if_gone(id);
+    return;
+  }
+  if (block.contents == Contents::kDiscarded) {
+    queues_.push(PageQueue::kDiscarded, id);
+    if (block.pins == 0) {
+      return;
+    }
+  }
+  make_usable(id);  // most recently used, so that another victim is tried first
+  wake(id);
+}
+
+// --- Host to storage
+// -----------------------------------------------------------------------------------
+
+void Engine::form_moves_down() {
+  while (!move_down_queue_.empty() && move_down_lane_.in_flight < move_down_lane_.in_flight_max) {
+    Transfer transfer{.from = Tier::kHost, .to = Tier::kStorage, .cause = Cause::kPreEvict};
+    const std::uint32_t slot = next_flight_slot();
+    while (!move_down_queue_.empty() && transfer.bytes < options_.storage_batch_bytes) {
+      const BlockId id = move_down_queue_.front();
+      move_down_queue_.pop_front();
+      Block& block = space_.block(id);
+      const bool only_in_host = block.copies.has(Tier::kHost) && !block.frames.has(Tier::kDevice) &&
+                                !block.frames.has(Tier::kStorage);
+      if (block.contents != Contents::kLive || !only_in_host || block.transfer != kNoIndex ||
+          block.fetch != FetchState::kNone || free_bytes(Tier::kStorage) < block.bytes) {
+        continue;
+      }
+      take_frame(id, Tier::kStorage);
+      block.transfer = slot;
+      transfer.bytes += block.bytes;
+      transfer.blocks.push_back(id);
+    }
+    if (transfer.blocks.empty()) {
+      return;
+    }
+    start(slot, std::move(transfer), move_down_lane_);
+  }
+}
+
+void Engine::move_down_finished(BlockId id) {
+  Block& block = space_.block(id);
+  block.copies.add(Tier::kStorage);
+  if (block.tenants == 0) {
+    release_if_gone(id);
+    return;
+  }
+  if (block.contents == Contents::kDiscarded) {
+    drop_copies_below(id);
+  } else {
+    drop_frame(id, Tier::kHost);
+  }
+  if (block.pins > 0) {
+    enqueue_fetch(id, FetchState::kFault);
+  }
+}
+
+void Engine::move_down_failed(BlockId id) {
+  Block& block = space_.block(id);
+  drop_frame(id, Tier::kStorage);
+  if (block.tenants == 0) {
+    release_if_gone(id);
+    return;
+  }
+  if (block.contents == Contents::kDiscarded) {
+    drop_copies_below(id);
+  }
+  if (block.pins > 0) {
+    enqueue_fetch(id, FetchState::kFault);
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,225 @@
+// What comes to the device: fetch queues, the arbiter that forms batches from them, arrivals.
+// See engine.h. Faults come before prefetches (G10 section 4.6; DeepUM section 3.1).
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "engine/engine.h"
+
+namespace spillway {
+namespace {
+
+std::size_t index_of(FetchState priority) { return priority == FetchState::kFault ? 0 : 1; }
+std::size_t index_of(Source source) { return static_cast<std::size_t>(source); }
+
+}  // namespace
+
+Source Engine::source_of(const Block& block) {
+  if (block.contents != Contents::kLive) {
+    return Source::kZeros;
+  }
+  return block.copies.has(Tier::kHost) ? Source::kHostCopy : Source::kStorageCopy;
+}
+
+void Engine::enqueue_fetch(BlockId id, FetchState priority) {
+  Block& block = space_.block(id);
+  assert(block.transfer == kNoIndex && !block.copies.has(Tier::kDevice));
+  leave_fetch_queue(block);
+  block.fetch = priority;
+  if (priority == FetchState::kFault) {
+    fault_bytes_ += block.bytes;
+  } else {
+    prefetch_bytes_ += block.bytes;
+  }
+  fetch_queues_[index_of(priority)][index_of(source_of(block))].push_back(id);
+}
+
+// The entry in the queue stays behind and is skipped when it comes up.
+void Engine::leave_fetch_queue(Block& block) {
+  if (block.fetch == FetchState::kFault) {
+    fault_bytes_ -= block.bytes;
+  } else if (block.fetch == FetchState::kPrefetch) {
+    prefetch_bytes_ -= block.bytes;
+  }
+  block.fetch = FetchState::kNone;
+}
+
+void Engine::prefetch(BlockId id) {
+  Block& block = space_.block(id);
+  if (block.evicting && block.transfer == kNoIndex) {
+    cancel_eviction(id);
+  }
+  if (block.copies.has(Tier::kDevice)) {
+    if (block.transfer == kNoIndex) {
+      make_usable(id);
+    }
+    return;
+  }
+  if (block.transfer == kNoIndex && block.fetch == FetchState::kNone) {
+    enqueue_fetch(id, FetchState::kPrefetch);
+  }
+}
+
+void Engine::cancel_prefetches() {
+  for (auto& queue : fetch_queues_[index_of(FetchState::kPrefetch)]) {
+    for (const BlockId id : queue) {
+      Block& block = space_.block(id);
+      if (block.fetch == FetchState::kPrefetch) {
+        leave_fetch_queue(block);
+      }
+    }
+    queue.clear();
+  }
+}
+
+// The arbiter. Most urgent first: what launches wait for, the evictions that make room for it, then
+// copies ahead of need, then prefetches into the room that is left.
+void Engine::pump() {
+  if (fatal_) {
+    return;
+  }
+  for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
+    form_fetches(FetchState::kFault, source);
+  }
+  for (const Cause cause : {Cause::kEvict, Cause::kPreEvict}) {
+    form_evictions(cause, Tier::kHost);
+    form_evictions(cause, Tier::kStorage);
+  }
+  form_moves_down();
+  for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
+    form_fetches(FetchState::kPrefetch, source);
+  }
+  // Prefetches may have chosen victims.
+  form_evictions(Cause::kEvict, Tier::kHost);
+  form_evictions(Cause::kEvict, Tier::kStorage);
+}
+
+void Engine::form_fetches(FetchState priority, Source source) {
+  std::deque<BlockId>& queue = fetch_queues_[index_of(priority)][index_of(source)];
+  Lane& lane = fetch_lanes_[index_of(priority)][index_of(source)];
+  const Tier from = source == Source::kHostCopy ? Tier::kHost : Tier::kStorage;
+  const Bytes batch_bytes =
+      from == Tier::kHost ? options_.host_batch_bytes : options_.storage_batch_bytes;
+  bool room = true;
+  while (room && !queue.empty() && lane.in_flight < lane.in_flight_max) {
+    Transfer transfer{.from = from,
+                      .to = Tier::kDevice,
+                      .cause = priority == FetchState::kFault ? Cause::kFault : Cause::kPrefetch};
+    const std::uint32_t slot = next_flight_slot();
+    while (!queue.empty() && transfer.bytes < batch_bytes) {
+      const BlockId id = queue.front();
+      Block& block = space_.block(id);
+      if (block.fetch != priority || source_of(block) != source) {
+        queue.pop_front();
+        continue;
+      }
+      if (!take_device_frame(id, priority)) {
+        room = false;
+        break;
+      }
+      queue.pop_front();
+      leave_fetch_queue(block);
+      block.prefetched = priority == FetchState::kPrefetch;
+      if (source == Source::kZeros) {
+        arrive_zeroed(id);
+        continue;
+      }
+      block.transfer = slot;
+      transfer.bytes += block.bytes;
+      transfer.blocks.push_back(id);
+    }
+    if (transfer.blocks.empty()) {
+      return;
+    }
+    start(slot, std::move(transfer), lane);
+  }
+}
+
+bool Engine::take_device_frame(BlockId id, FetchState priority) {
+  const Bytes bytes = space_.block(id).bytes;
+  const bool fault = priority == FetchState::kFault;
+  const Bytes ahead =
+      fault ? std::min(fault_bytes_, options_.room_ahead_bytes) : options_.room_ahead_bytes;
+  if (!make_room(bytes, ahead, fault ? Cause::kFault : Cause::kPrefetch, id)) {
+    return false;
+  }
+  take_frame(id, Tier::kDevice);
+  return true;
+}
+
+// A block without contents to fetch: its frame of zeros is there at once.
+void Engine::arrive_zeroed(BlockId id) {
+  Block& block = space_.block(id);
+  if (block.contents == Contents::kDiscarded) {
+    stats_.saved_by_discard_bytes += block.bytes;  // the way down and back was spared
+    block.contents = Contents::kUndefined;
+  }
+  ++stats_.zeroed;
+  mechanism_->zero(id);
+  block.prepared = true;
+  block.copies.add(Tier::kDevice);
+  make_usable(id);
+  wake(id);
+}
+
+// The device frame becomes, or is again, one that launches use. A recovered block whose frame was
+// never prepared as a whole is zeroed first (UVM Discard section 5.7).
+void Engine::make_usable(BlockId id) {
+  Block& block = space_.block(id);
+  if (block.queue == PageQueue::kDiscarded) {
+    ++stats_.recovered;
+    if (!block.prepared) {
+      ++stats_.zeroed;
+      mechanism_->zero(id);
+      block.prepared = true;
+    }
+    block.contents = Contents::kUndefined;
+  }
+  if (block.queue == PageQueue::kUnused && !options_.keep_storage_copies) {
+    drop_copies_below(id);
+  }
+  queues_.push(PageQueue::kUsed, id);
+  if (!block.mapped) {
+    block.mapped = true;
+    mechanism_->map(id);
+  }
+}
+
+void Engine::fetch_finished(BlockId id, Tier from) {
+  Block& block = space_.block(id);
+  block.copies.add(Tier::kDevice);
+  block.prepared = true;
+  if (block.tenants == 0) {
+    release_if_gone(id);
+    return;
+  }
+  if (block.contents == Contents::kDiscarded) {
+    drop_copies_below(id);
+    queues_.push(PageQueue::kDiscarded, id);
+    if (block.pins == 0) {
+      return;
+    }
+  } else if (from != Tier::kStorage || !options_.keep_storage_copies) {
+    drop_copies_below(id);
+  }
+  make_usable(id);
+  wake(id);
+}
+
+void Engine::fetch_failed(BlockId id) {
+  Block& block = space_.block(id);
+  drop_frame(id, Tier::kDevice);
+  if (block.tenants == 0) {
+    release_if_gone(id);
+    return;
+  }
+  if (block.contents == Contents::kDiscarded) {
+    drop_copies_below(id);
+  }
+  block.prefetched = false;
+  if (block.pins > 0) {
+    enqueue_fetch(id, FetchState::kFault);
+  }
+}
+
+}  // namespace spillway

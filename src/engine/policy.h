@@ -1,0 +1,72 @@
+// The seam to policies: what they are told and what they may wish for. Layer: engine.
+// A policy sees the engine's state read-only and answers with wishes. The engine is free to refuse
+// a wish that breaks a capacity: a wrong wish costs time, never data. Single-threaded, like the
+// engine.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "engine/types.h"
+
+namespace spillway {
+
+class Space;
+class PageQueues;
+
+// What a policy may see and wish for. Wishes take effect when the engine next forms batches.
+class Control {
+ public:
+  Control() = default;
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+  virtual ~Control() = default;
+
+  // Make the block resident before it is touched. A block that is resident already becomes most
+  // recently used, and no longer counts as discarded (UVM Discard sections 5.2 and 5.5).
+  virtual void prefetch(BlockId block) = 0;
+  // Forget wishes for prefetches that no transfer has taken up.
+  virtual void cancel_prefetches() = 0;
+  // Copy the block down, and let its frame be reclaimed without a transfer from then on.
+  virtual void pre_evict(BlockId block, Tier to) = 0;
+
+  [[nodiscard]] virtual const Space& space() const = 0;
+  [[nodiscard]] virtual const PageQueues& queues() const = 0;
+  [[nodiscard]] virtual Bytes free_bytes(Tier tier) const = 0;
+  [[nodiscard]] virtual Bytes capacity_bytes(Tier tier) const = 0;
+  // Whether the block may be chosen as a victim now: resident, used by no launch, not moving.
+  [[nodiscard]] virtual bool evictable(BlockId block) const = 0;
+  [[nodiscard]] virtual Bytes queued_prefetch_bytes() const = 0;
+};
+
+class Policy {
+ public:
+  Policy() = default;
+  Policy(const Policy&) = delete;
+  Policy& operator=(const Policy&) = delete;
+  virtual ~Policy() = default;
+
+  [[nodiscard]] virtual std::string_view name() const = 0;
+
+  // Before the launch's blocks are looked up.
+  virtual void on_launch(const Launch& /*launch*/, Control& /*control*/) {}
+  // The launch needs a block that is neither resident nor on its way.
+  virtual void on_fault(const Launch& /*launch*/, BlockId /*block*/, Control& /*control*/) {}
+  // After the launch has ended and its blocks may leave.
+  virtual void on_launch_end(const Launch& /*launch*/, Control& /*control*/) {}
+  virtual void on_allocate(AllocationId /*id*/, Control& /*control*/) {}
+  // Freed or discarded: its contents are dead.
+  virtual void on_dead(AllocationId /*id*/, Control& /*control*/) {}
+
+  // A block to move away to make room for `incoming`. nullopt: none that this policy would give for
+  // it; the incoming block then waits. For Cause::kFault the engine falls back on the least
+  // recently migrated evictable block rather than wait for ever.
+  virtual std::optional<BlockId> select_victim(Cause /*cause*/, BlockId /*incoming*/,
+                                               const Control& control);
+  // Where a victim goes; the engine takes the other tier when this one is full.
+  [[nodiscard]] virtual Tier eviction_tier(BlockId /*block*/, const Control& /*control*/) {
+    return Tier::kHost;
+  }
+};
+
+}  // namespace spillway

@@ -1,0 +1,97 @@
+// The engine's vocabulary: tiers, causes, accesses, transfers. Layer: engine.
+// Words are those of docs/engine.md.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/units.h"
+
+namespace spillway {
+
+enum class Tier : std::uint8_t { kDevice, kHost, kStorage };
+inline constexpr std::size_t kTierCount = 3;
+
+[[nodiscard]] constexpr std::size_t index_of(Tier tier) { return static_cast<std::size_t>(tier); }
+[[nodiscard]] constexpr std::string_view name_of(Tier tier) {
+  return tier == Tier::kDevice ? "device" : tier == Tier::kHost ? "host" : "storage";
+}
+
+// A set of tiers, one bit each.
+class TierSet {
+ public:
+  [[nodiscard]] bool has(Tier tier) const { return (bits_ & mask(tier)) != 0; }
+  [[nodiscard]] bool empty() const { return bits_ == 0; }
+  void add(Tier tier) { bits_ = static_cast<std::uint8_t>(bits_ | mask(tier)); }
+  void remove(Tier tier) { bits_ = static_cast<std::uint8_t>(bits_ & ~mask(tier)); }
+  [[nodiscard]] bool contains(TierSet other) const { return (other.bits_ & ~bits_) == 0; }
+
+ private:
+  static std::uint8_t mask(Tier tier) { return static_cast<std::uint8_t>(1U << index_of(tier)); }
+  std::uint8_t bits_ = 0;
+};
+
+using AllocationId = std::uint32_t;
+inline constexpr AllocationId kNoAllocation = std::numeric_limits<AllocationId>::max();
+
+// Launches are numbered by the platform, each number once, in the order in which they were issued.
+using LaunchSeq = std::uint64_t;
+using TransferId = std::uint64_t;
+
+// Why a block moves, most urgent first.
+enum class Cause : std::uint8_t {
+  kFault,     // a launch waits for it
+  kPrefetch,  // a policy expects it to be needed
+  kEvict,     // to make room for a block that is coming
+  kPreEvict,  // a policy expects it not to be needed
+};
+
+// What a block's bytes mean to the program.
+enum class Contents : std::uint8_t {
+  kUndefined,  // never written since its birth: reads give zeros
+  kLive,       // must survive
+  kDiscarded,  // dead: reads give zeros or old values until the next write
+};
+
+// Where the bytes of a block that is wanted on the device come from. Recomputing them (launching
+// the kernel that made them once more) will be one more answer to this question.
+enum class Source : std::uint8_t { kZeros, kHostCopy, kStorageCopy };
+inline constexpr std::size_t kSourceCount = 3;
+
+enum class AccessMode : std::uint8_t {
+  kRead,
+  kWrite,  // may write a part; the rest keeps its value
+  kReadWrite,
+  kOverwrite,  // writes every byte before it reads any: old contents need not be fetched
+};
+[[nodiscard]] constexpr bool writes(AccessMode mode) { return mode != AccessMode::kRead; }
+
+// A launch's use of a run of blocks of one allocation.
+struct Access {
+  AllocationId allocation = kNoAllocation;
+  BlockId first_block = 0;
+  std::uint32_t block_count = 0;
+  AccessMode mode = AccessMode::kRead;
+};
+
+struct Launch {
+  LaunchSeq seq = 0;
+  ExecutionId execution = kNoExecution;  // what makes two launches "the same kernel again"
+  std::uint32_t position = 0;            // place in the iteration, for plans
+  std::vector<Access> accesses;
+};
+
+// One batch of blocks that moves together between two tiers (a "transfer set", G10 section 4.6).
+struct Transfer {
+  TransferId id = 0;
+  Tier from = Tier::kHost;
+  Tier to = Tier::kDevice;
+  Cause cause = Cause::kFault;
+  Bytes bytes = 0;
+  std::vector<BlockId> blocks = {};
+};
+
+}  // namespace spillway
