@@ -1,6 +1,8 @@
 // Small traces whose facts are worked out by hand, shared by the analysis tests.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,7 +64,7 @@ inline Trace random_trace(std::uint64_t seed) {
   }
   const std::uint64_t kernels = 1 + rng.below(60);
   for (std::uint64_t i = 0; i < kernels; ++i) {
-    Kernel made = kernel("k" + std::to_string(i), static_cast<TimeNs>(1 + rng.below(1000)), {}, {});
+    Kernel made = kernel(fmt::format("k{}", i), static_cast<TimeNs>(1 + rng.below(1000)), {}, {});
     for (TensorId id = 0; id < tensors; ++id) {
       if (rng.chance(0.08)) made.reads.push_back(id);
       if (rng.chance(0.05)) made.writes.push_back(id);
