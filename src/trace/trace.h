@@ -10,7 +10,7 @@
 
 namespace spillway {
 
-using TensorId = std::uint32_t;  // index into Trace::tensors
+using TensorId = std::uint32_t;     // index into Trace::tensors
 using KernelIndex = std::uint32_t;  // index into Trace::kernels: position in the iteration
 
 struct Tensor {
@@ -21,7 +21,7 @@ struct Tensor {
 
 struct Kernel {
   std::string name;
-  TimeNs duration_ns = 0;       // with every operand in device memory; more than 0
+  TimeNs duration_ns = 0;  // with every operand in device memory; more than 0
   // Measured under unified memory with inputs (all operands) not resident; 0 where unknown.
   TimeNs input_fault_ns = 0;
   TimeNs all_fault_ns = 0;
