@@ -5,6 +5,8 @@
 namespace spillway {
 namespace {
 
+constexpr Bytes kMostEraseBlocks = Bytes{1} << 28U;  // over-provisioned fourfold, still 32 bits
+
 bool power_of_two(Bytes value) { return value != 0 && (value & (value - 1)) == 0; }
 
 }  // namespace
@@ -40,6 +42,9 @@ std::optional<MachineProblem> find_problem(const Machine& machine) {
   }
   if (storage.capacity_bytes < storage.flash_page_bytes) {
     return MachineProblem{"storage.capacity", "expected at least one page (storage.flash_page)"};
+  }
+  if (storage.capacity_bytes / storage.erase_block_bytes > kMostEraseBlocks) {
+    return MachineProblem{"storage.erase_block", "expected more for so large a storage.capacity"};
   }
   return std::nullopt;
 }

@@ -83,6 +83,36 @@ TEST(LoadMachine, A100IsTable2OfG10) {
   EXPECT_EQ(machine->storage.endurance_years, 5);
 }
 
+TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
+  struct Expected {
+    std::string name;
+    double device_gib;
+    Bytes host_gib;
+    double link_gb_per_s;
+    bool storage;
+  };
+  const std::vector<Expected> expected{
+      {"a100-40gb", 40, 128, 15.754, true},   {"h200", 139, 125, 55.4, true},
+      {"rtx2080ti", 9.5, 96, 12, false},      {"rtx3080ti-pcie3", 12, 64, 12, false},
+      {"rtx3080ti-pcie4", 12, 64, 25, false}, {"v100-16gb", 16, 512, 12, false},
+      {"v100-32gb", 32, 512, 12, false},      {"v100-near-memory", 32, 16, 6.4, true}};
+  std::vector<std::string> names;
+  for (const Expected& row : expected) {
+    names.push_back(row.name);
+    const Result<Machine> machine = load_machine(row.name);
+    ASSERT_TRUE(machine.has_value()) << machine.error().message;
+    EXPECT_EQ(static_cast<double>(machine->device.capacity_bytes),
+              row.device_gib * static_cast<double>(kGiB))
+        << row.name;
+    EXPECT_EQ(machine->host.capacity_bytes, row.host_gib * kGiB) << row.name;
+    EXPECT_EQ(machine->link.to_device_bytes_per_s, row.link_gb_per_s * 1e9) << row.name;
+    EXPECT_EQ(machine->storage.capacity_bytes != 0, row.storage) << row.name;
+    EXPECT_EQ(machine->faults.model,
+              row.name == "h200" ? FaultModel::kLaunch : FaultModel::kReplayable);
+  }
+  EXPECT_EQ(builtin_machine_names(), names);
+}
+
 TEST(LoadMachine, EveryBuiltInMachineLoadsAndSurvivesPrinting) {
   for (const std::string& name : builtin_machine_names()) {
     const Result<Machine> machine = load_machine(name);
@@ -182,6 +212,10 @@ TEST(LoadMachine, RefusesWhatNoMachineHas) {
 TEST(LoadMachine, PointsAtTheFieldThatDoesNotFitTheOthers) {
   EXPECT_EQ(refusal(with_line("[storage]\nflash_page = \"16KiB\"\nerase_block = \"40KiB\"\n")),
             "m.toml:9:15: storage.erase_block: expected a multiple of storage.flash_page");
+  EXPECT_EQ(
+      refusal(with_line("[storage]\ncapacity = \"100TiB\"\nbandwidth = 1e9\nflash_page = 512\n"
+                        "erase_block = 512\n")),
+      "m.toml:11:15: storage.erase_block: expected more for so large a storage.capacity");
   EXPECT_EQ(refusal("[device]\ncapacity=\"4KiB\"\nframe=\"2MiB\"\n[link]\nto_device=1e9\n"
                     "from_device=1e9\n"),
             "m.toml:2:10: device.capacity: expected at least one frame (device.frame)");
