@@ -33,8 +33,8 @@ std::vector<Bytes> live_bytes(const Trace& trace, const Vitality& vitality,
     const Bytes bytes = round_up(trace.tensors[id].bytes, granularity_bytes);
     if (trace.tensors[id].persistent) {
       live.add(0, trace.kernels.size(), bytes);
-    } else if (vitality.lives[id]) {
-      live.add(vitality.lives[id]->first_use, std::size_t{vitality.lives[id]->last_use} + 1, bytes);
+    } else if (const auto& life = vitality.lives[id]) {
+      live.add(life->first_use, std::size_t{life->last_use} + 1, bytes);
     }
   }
   return live.totals();

@@ -13,8 +13,6 @@
 #include <string_view>
 #include <system_error>
 
-extern char** environ;
-
 namespace spillway::plot {
 namespace {
 

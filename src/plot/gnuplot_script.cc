@@ -66,7 +66,7 @@ Status check(const Figure& figure) {
   }
   for (std::size_t i = 0; i < figure.panels.size(); ++i) {
     const std::string where = fmt::format("figure '{}', panel {}", figure.title, i + 1);
-    const Status status =
+    Status status =
         std::visit([&](const auto& chart) { return check(chart, where); }, figure.panels[i]);
     if (!status) {
       return status;

@@ -119,15 +119,16 @@ class RandomCache {
     for (TensorId id = 0; id < states_.size(); ++id) {
       if (!test::uses(kernel, id) || states_[id].on_device) continue;
       make_room(kernel, trace_.tensors[id].bytes);
-      const bool born = !trace_.tensors[id].persistent && vitality_.lives[id]->first_use == k;
+      const auto& life = vitality_.lives[id];
+      const bool born = !trace_.tensors[id].persistent && life && life->first_use == k;
       if (!born) traffic_.to_device += trace_.tensors[id].bytes;
       states_[id] = {true, !born};
       used_bytes_ += trace_.tensors[id].bytes;
     }
     for (const TensorId id : kernel.writes) states_[id].copied = false;
     for (TensorId id = 0; id < states_.size(); ++id) {
-      const bool dies = !trace_.tensors[id].persistent && vitality_.lives[id] &&
-                        vitality_.lives[id]->last_use == k;
+      const auto& life = vitality_.lives[id];
+      const bool dies = !trace_.tensors[id].persistent && life && life->last_use == k;
       if (dies) drop(id);
     }
   }
