@@ -1,0 +1,80 @@
+// Convolutions, with the work space of a library that unfolds its input, and pooling.
+// Layer: trace.
+#include <algorithm>
+
+#include "trace/generate/layers.h"
+
+namespace spillway {
+namespace {
+
+// A 1x1 convolution is a matrix product as it stands; a larger one unfolds its input into columns,
+// as much of it at a time as the limit lets it.
+std::vector<TensorId> with_workspace(TrainingStep& step, std::vector<TensorId> writes,
+                                     const Convolution& shape, double column_elements) {
+  if (shape.kernel > 1) {
+    constexpr double kElementBytes = 4;  // columns are held in FP32
+    const double wanted = column_elements * kElementBytes;
+    const Bytes bytes = wanted >= static_cast<double>(shape.workspace_limit_bytes)
+                            ? shape.workspace_limit_bytes
+                            : static_cast<Bytes>(wanted);
+    if (bytes > 0) {
+      writes.push_back(step.workspace(bytes));
+    }
+  }
+  return writes;
+}
+
+void pool_backward(TrainingStep& step, const std::string& name, TensorId x,
+                   std::vector<TensorId> kept, TensorId y) {
+  step.on_backward([=](TrainingStep& s) {
+    const TensorId dx = s.new_gradient(x);
+    std::vector<TensorId> reads{s.gradient(y)};
+    reads.insert(reads.end(), kept.begin(), kept.end());
+    s.emit(name + ".backward", std::move(reads), {dx}, s.elements(x));
+    s.add_gradient(x, dx);
+  });
+}
+
+}  // namespace
+
+TensorId convolve(TrainingStep& step, const std::string& name, TensorId x,
+                  const Convolution& shape) {
+  const std::uint64_t taps = product({shape.input_channels, shape.kernel, shape.kernel});
+  const std::uint64_t pixels = product({shape.batch, shape.side, shape.side});
+  const TensorId weight = step.parameter(product({taps, shape.output_channels}));
+  const TensorId y = step.activation(product({pixels, shape.output_channels}));
+  const double columns = static_cast<double>(taps) * static_cast<double>(pixels);
+  const double flops = 2 * columns * static_cast<double>(shape.output_channels);
+  step.emit(name + ".forward", {x, weight}, with_workspace(step, {y}, shape, columns), flops);
+  step.on_backward([=](TrainingStep& s) {
+    const TensorId dy = s.gradient(y);
+    if (s.needs_gradient(x)) {
+      const TensorId dx = s.new_gradient(x);
+      s.emit(name + ".backward_input", {dy, weight}, with_workspace(s, {dx}, shape, columns),
+             flops);
+      s.add_gradient(x, dx);
+    }
+    const TensorId dweight = s.new_gradient(weight);
+    s.emit(name + ".backward_weight", {x, dy}, with_workspace(s, {dweight}, shape, columns), flops);
+    s.add_gradient(weight, dweight);
+  });
+  return y;
+}
+
+TensorId max_pool(TrainingStep& step, const std::string& name, TensorId x, std::uint64_t outputs) {
+  const TensorId y = step.activation(outputs);
+  const TensorId indices = step.intermediate_bytes(outputs);
+  step.emit(name + ".forward", {x}, {y, indices}, step.elements(x));
+  pool_backward(step, name, x, {indices}, y);
+  return y;
+}
+
+TensorId average_pool(TrainingStep& step, const std::string& name, TensorId x,
+                      std::uint64_t outputs) {
+  const TensorId y = step.activation(outputs);
+  step.emit(name + ".forward", {x}, {y}, step.elements(x));
+  pool_backward(step, name, x, {}, y);
+  return y;
+}
+
+}  // namespace spillway
