@@ -133,6 +133,9 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
   if (was_below) {
     return;
   }
+  if (!options_.reclaim_discarded_first && block.queue == PageQueue::kUsed) {
+    return;
+  }
   queues_.push(PageQueue::kDiscarded, id);
   if (mode == DiscardMode::kEager && block.mapped) {
     block.mapped = false;
@@ -219,9 +222,15 @@ void Engine::admit(std::uint32_t slot, LaunchAdmission& admission) {
     if (block.pins++ == 0) {
       pinned_bytes_ += block.bytes;
     }
+    block.wished_out = false;
   });
+  policy_->on_launch(launches_[slot].launch, *this);
+  pump();
   for_each_block(launches_[slot].launch,
                  [&](BlockId id, const Access& access) { touch(slot, id, access, admission); });
+  if (admission.faulted_blocks > 0) {
+    policy_->on_faults(launches_[slot].launch, *this);
+  }
   if (launches_[slot].missing == 0) {
     ready_slots_.push_back(slot);
   }
@@ -235,9 +244,7 @@ void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
   }
   const bool resident = block.copies.has(Tier::kDevice) && block.transfer == kNoIndex;
   if (resident) {
-    if (block.queue != PageQueue::kUsed || !block.mapped) {
-      make_usable(id);
-    }
+    make_usable(id);
     if (block.prefetched) {
       block.prefetched = false;
       ++stats_.prefetches_used;

@@ -28,11 +28,17 @@ struct EngineOptions {
   Bytes device_frame_bytes = kPageBytes;
   // Size of one transfer batch, and how many may be on their way in one lane at once. Faults go one
   // batch at a time, as the driver's fault loop does (DeepUM figure 3).
+  // Evictions go in smaller batches, so that the first frames are free soon.
   Bytes host_batch_bytes = 16 * kMiB;
   Bytes storage_batch_bytes = 8 * kMiB;
+  Bytes eviction_batch_bytes = 4 * kMiB;
   std::uint32_t batches_in_flight = 2;
   // How far ahead of the fetches that wait room is made.
   Bytes room_ahead_bytes = 64 * kMiB;
+  // Dead frames go to a queue of their own and are reclaimed before any used one (UVM Discard
+  // section 5.5). If not, they keep their place in the used queue, and are dropped instead of moved
+  // when their turn comes (DeepUM section 5.2).
+  bool reclaim_discarded_first = true;
   // Keep the copy in storage of a block that comes to the device, and drop the block instead of
   // writing it again if no launch has written it. Only for platforms that see every write.
   bool keep_storage_copies = false;
@@ -141,6 +147,7 @@ class Engine final : private Control {
   void cancel_prefetches() override;
   void pre_evict(BlockId id, Tier to) override;
   [[nodiscard]] bool evictable(BlockId id) const override;
+  [[nodiscard]] bool usable(BlockId id) const override;
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return prefetch_bytes_; }
 
   // engine.cc: events

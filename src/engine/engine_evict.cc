@@ -49,6 +49,11 @@ bool Engine::evictable(BlockId id) const {
          !block.evicting;
 }
 
+bool Engine::usable(BlockId id) const {
+  const Block& block = space_.block(id);
+  return block.mapped && block.contents != Contents::kDiscarded;
+}
+
 std::optional<BlockId> Engine::choose_victim(Cause cause, BlockId incoming) {
   std::optional<BlockId> victim = policy_->select_victim(cause, incoming, *this);
   if (!victim && cause == Cause::kFault && evicting_bytes_ == 0) {
@@ -113,7 +118,7 @@ void Engine::cancel_eviction(BlockId id) {
 void Engine::reclaim_device_frame(BlockId id) {
   Block& block = space_.block(id);
   assert(block.pins == 0 && block.transfer == kNoIndex);
-  if (block.queue == PageQueue::kDiscarded) {
+  if (block.contents == Contents::kDiscarded) {
     ++stats_.reclaimed_discarded;
     stats_.saved_by_discard_bytes += block.bytes;
   } else if (block.queue == PageQueue::kUnused) {
@@ -175,12 +180,10 @@ void Engine::pre_evict(BlockId id, Tier to) {
 void Engine::form_evictions(Cause cause, Tier to) {
   std::deque<BlockId>& queue = eviction_queues_[index_of_queue(cause)][index_of(to)];
   Lane& lane = eviction_lanes_[index_of_queue(cause)][index_of(to)];
-  const Bytes batch_bytes =
-      to == Tier::kHost ? options_.host_batch_bytes : options_.storage_batch_bytes;
   while (!queue.empty() && lane.in_flight < lane.in_flight_max) {
     Transfer transfer{.from = Tier::kDevice, .to = to, .cause = cause};
     const std::uint32_t slot = next_flight_slot();
-    while (!queue.empty() && transfer.bytes < batch_bytes) {
+    while (!queue.empty() && transfer.bytes < options_.eviction_batch_bytes) {
       const BlockId id = queue.front();
       Block& block = space_.block(id);
       queue.pop_front();

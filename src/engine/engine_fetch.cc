@@ -52,6 +52,7 @@ void Engine::prefetch(BlockId id) {
   if (block.copies.has(Tier::kDevice)) {
     if (block.transfer == kNoIndex) {
       make_usable(id);
+      queues_.push(PageQueue::kUsed, id);
     }
     return;
   }
@@ -166,7 +167,7 @@ void Engine::arrive_zeroed(BlockId id) {
 // never prepared as a whole is zeroed first (UVM Discard section 5.7).
 void Engine::make_usable(BlockId id) {
   Block& block = space_.block(id);
-  if (block.queue == PageQueue::kDiscarded) {
+  if (block.contents == Contents::kDiscarded) {
     ++stats_.recovered;
     if (!block.prepared) {
       ++stats_.zeroed;
@@ -178,7 +179,9 @@ void Engine::make_usable(BlockId id) {
   if (block.queue == PageQueue::kUnused && !options_.keep_storage_copies) {
     drop_copies_below(id);
   }
-  queues_.push(PageQueue::kUsed, id);
+  if (block.queue != PageQueue::kUsed) {
+    queues_.push(PageQueue::kUsed, id);
+  }
   if (!block.mapped) {
     block.mapped = true;
     mechanism_->map(id);

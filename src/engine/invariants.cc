@@ -59,6 +59,9 @@ Status Engine::check_invariants() const {
         (block.contents != Contents::kDiscarded || block.pins > 0)) {
       return broken(id, "in the discarded queue with contents that matter");
     }
+    if (block.pins > 0 && on_device && block.transfer == kNoIndex && !block.mapped) {
+      return broken(id, "used by a launch and not mapped");
+    }
     if (block.queue == PageQueue::kUsed && !block.mapped) {
       return broken(id, "used and not mapped");
     }

@@ -36,6 +36,9 @@ class Control {
   [[nodiscard]] virtual Bytes capacity_bytes(Tier tier) const = 0;
   // Whether the block may be chosen as a victim now: resident, used by no launch, not moving.
   [[nodiscard]] virtual bool evictable(BlockId block) const = 0;
+  // Whether a launch that needs the block now would find it: resident, with contents that are not
+  // discarded, not leaving.
+  [[nodiscard]] virtual bool usable(BlockId block) const = 0;
   [[nodiscard]] virtual Bytes queued_prefetch_bytes() const = 0;
 };
 
@@ -52,6 +55,8 @@ class Policy {
   virtual void on_launch(const Launch& /*launch*/, Control& /*control*/) {}
   // The launch needs a block that is neither resident nor on its way.
   virtual void on_fault(const Launch& /*launch*/, BlockId /*block*/, Control& /*control*/) {}
+  // After the last of the launch's blocks has been looked up, if there were faults.
+  virtual void on_faults(const Launch& /*launch*/, Control& /*control*/) {}
   // After the launch has ended and its blocks may leave.
   virtual void on_launch_end(const Launch& /*launch*/, Control& /*control*/) {}
   virtual void on_allocate(AllocationId /*id*/, Control& /*control*/) {}

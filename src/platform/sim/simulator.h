@@ -1,0 +1,159 @@
+// A machine in virtual time that drives the engine: launches take time, bytes take time, faults
+// take time. Layer: platform, simulator. It decides nothing about migration. It also keeps a token
+// for the contents of every frame and checks, at every launch, that what the launch reads is what
+// the program last wrote: a lost or mixed-up block stops the simulation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "engine/engine.h"
+#include "machine/machine.h"
+#include "platform/sim/flash.h"
+#include "platform/sim/link.h"
+
+namespace spillway::sim {
+
+// Failures to inject, each with its probability per transfer; all 0 is a machine without faults.
+struct FailureModel {
+  double transfer_fails = 0;
+  double storage_slow = 0;  // a storage transfer takes 1 to 100 ms longer
+  std::uint64_t seed = 1;
+};
+
+// How a launch was served. Times are from the simulation's start.
+struct LaunchTiming {
+  LaunchSeq seq = 0;
+  TimeNs issued_ns = 0;
+  TimeNs ready_ns = 0;  // all blocks resident
+  TimeNs finished_ns = 0;
+  TimeNs duration_ns = 0;  // with every operand resident
+};
+
+struct SimulatorOptions {
+  EngineOptions engine;
+  FailureModel failures;
+  // A launch waits until all its blocks are there even on a machine that could replay faults: for
+  // programs that manage memory themselves, without paging.
+  bool hold_launches = false;
+};
+
+// The engine options that a machine implies.
+[[nodiscard]] EngineOptions engine_options(const Machine& machine);
+
+class Simulator final : private Mechanism {
+ public:
+  // The policy must outlive the simulator.
+  Simulator(const Machine& machine, const SimulatorOptions& options, Policy& policy);
+
+  // The program's side: memory and hints go straight to the engine.
+  [[nodiscard]] Engine& engine() { return engine_; }
+  [[nodiscard]] const Engine& engine() const { return engine_; }
+  Result<AllocationId> allocate(Bytes bytes, std::uint64_t tag);
+  void free(AllocationId id);
+  void discard(AllocationId id, DiscardMode mode);
+
+  // Issues the launch now; duration_ns is its time with every operand resident. kTooLarge leaves
+  // everything as it was. Sequence numbers are the simulator's: launch.seq is ignored.
+  LaunchState issue(Launch launch, TimeNs duration_ns);
+
+  // Lets virtual time pass to the next event. False when there is none.
+  bool step();
+  // Steps until every issued launch has finished. Fails if the program cannot go on, or if a block
+  // was lost.
+  Status run_until_idle();
+
+  [[nodiscard]] TimeNs now_ns() const { return now_ns_; }
+  [[nodiscard]] std::uint64_t events() const { return events_; }
+  [[nodiscard]] std::size_t running_launches() const { return running_.size(); }
+  // Time during which at least one transfer was under way.
+  [[nodiscard]] TimeNs transfer_busy_ns() const;
+  [[nodiscard]] const Flash& flash() const { return flash_; }
+  [[nodiscard]] const FairShare& links() const { return links_; }
+  // The first contents error, if any.
+  [[nodiscard]] const std::optional<Error>& broken() const { return broken_; }
+
+  // Called as each launch finishes.
+  std::function<void(const LaunchTiming&)> on_finished;
+
+ private:
+  using Token = std::uint64_t;  // block in the high half, version in the low
+  struct Tokens {
+    std::array<Token, kTierCount> held{};
+    Token expected = 0;
+    bool defined = false;  // the program has written it since its birth or its discard
+  };
+  struct Running {
+    Launch launch;
+    LaunchTiming timing;
+    std::optional<TimeNs> faults_served_ns;
+    std::uint32_t zeroed_on_fault = 0;
+  };
+  enum class EventKind : std::uint8_t { kTransferStarts, kLaunchFinishes };
+  struct Event {
+    TimeNs at_ns;
+    std::uint64_t order;
+    EventKind kind;
+    std::uint64_t id;  // transfer slot or launch seq
+    bool operator>(const Event& other) const {
+      return at_ns != other.at_ns ? at_ns > other.at_ns : order > other.order;
+    }
+  };
+  struct Moving {
+    Transfer transfer;
+    ResourceSet resources = 0;
+    bool fails = false;
+    bool live = false;
+  };
+
+  void start_transfer(const Transfer& transfer) override;
+  void zero(BlockId block) override;
+  void map(BlockId block) override;
+  void unmap(BlockId block) override;
+  void drop(BlockId block, Tier tier) override;
+  void faults_served(LaunchSeq seq) override;
+  void launch_ready(LaunchSeq seq) override;
+
+  void push(TimeNs at_ns, EventKind kind, std::uint64_t id);
+  std::deque<std::uint32_t>& stream_of(const Transfer& transfer);
+  void end_transfer(std::uint32_t slot);
+  void finish(LaunchSeq seq);
+  void check_reads(const Launch& launch);
+  void write_tokens(const Launch& launch);
+  Tokens& tokens(BlockId id);
+  void fail(BlockId id, std::string_view what);
+  Running* find(LaunchSeq seq);
+
+  Machine machine_;
+  SimulatorOptions options_;
+  Rng rng_;
+  FairShare links_;
+  Flash flash_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+  std::vector<Moving> moving_;
+  std::vector<std::uint32_t> free_moving_;
+  // Transfers of one kind between two tiers follow each other, as on a stream of a copy engine;
+  // only the first of each carries bytes. Different streams share the links fairly.
+  std::array<std::deque<std::uint32_t>, kTierCount * kTierCount * 4> streams_;
+  std::vector<Running> running_;
+  std::vector<Tokens> tokens_;
+  std::uint32_t version_ = 0;
+  std::optional<Error> broken_;
+  TimeNs now_ns_ = 0;
+  std::uint64_t order_ = 0;
+  std::uint64_t events_ = 0;
+  LaunchSeq next_seq_ = 1;
+  std::size_t transfers_ = 0;
+  TimeNs busy_since_ns_ = 0;
+  TimeNs busy_ns_ = 0;
+  Engine engine_;
+};
+
+}  // namespace spillway::sim

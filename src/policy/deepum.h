@@ -1,0 +1,55 @@
+// DeepUM: learn which kernel follows which and which blocks each one faults on, and prefetch for
+// the next N kernels. Layer: policy. Sections 4 and 5 of the paper.
+#pragma once
+
+#include <string_view>
+
+#include "engine/policy.h"
+#include "policy/block_table.h"
+#include "policy/execution_table.h"
+#include "policy/expected_blocks.h"
+#include "policy/predicted_launches.h"
+#include "policy/prefetch_chain.h"
+
+namespace spillway {
+
+struct PolicyOptions;
+
+struct DeepUmOptions {
+  std::uint32_t degree = 32;  // N: how many kernels ahead (section 6.2, "a sweet spot")
+  BlockTableShape table;
+};
+// The paper's parameters.
+[[nodiscard]] DeepUmOptions deepum_options(const PolicyOptions& options);
+// As G10 evaluates it: N = 8.
+[[nodiscard]] DeepUmOptions deepum_plus_options(const PolicyOptions& options);
+
+class DeepUm final : public Policy {
+ public:
+  DeepUm(std::string_view name, const DeepUmOptions& options);
+
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  void on_launch(const Launch& launch, Control& control) override;
+  void on_fault(const Launch& launch, BlockId block, Control& control) override;
+  void on_faults(const Launch& launch, Control& control) override;
+  // The least recently migrated block that neither the current nor the next N kernels are expected
+  // to use (section 5.1).
+  std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
+                                       const Control& control) override;
+
+ private:
+  void follow_chain(Control& control);
+
+  std::string_view name_;
+  ExecutionTable executions_;
+  BlockTables blocks_;
+  PredictedLaunches predicted_;
+  ExpectedBlocks expected_;
+  PrefetchChain chain_;
+  ExecutionHistory history_;
+  ExecutionId current_ = kNoExecution;
+  BlockId last_fault_ = kNoBlock;
+  BlockId scan_from_ = kNoBlock;  // no victim older than this one
+};
+
+}  // namespace spillway

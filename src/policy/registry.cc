@@ -1,0 +1,70 @@
+// The table of policies. See registry.h.
+#include "policy/registry.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "policy/base_uvm.h"
+#include "policy/deepum.h"
+#include "policy/ideal.h"
+
+namespace spillway {
+namespace {
+
+template <typename P>
+Result<std::unique_ptr<Policy>> make_plain(const Trace& /*trace*/, const Machine& /*machine*/,
+                                           const PolicyOptions& /*options*/) {
+  return std::make_unique<P>();
+}
+
+Result<std::unique_ptr<Policy>> make_deepum(const Trace& /*trace*/, const Machine& /*machine*/,
+                                            const PolicyOptions& options) {
+  return std::make_unique<DeepUm>("deepum", deepum_options(options));
+}
+
+Result<std::unique_ptr<Policy>> make_deepum_plus(const Trace& /*trace*/, const Machine& /*machine*/,
+                                                 const PolicyOptions& options) {
+  return std::make_unique<DeepUm>("deepum_plus", deepum_plus_options(options));
+}
+
+const std::array kPolicies{
+    PolicyInfo{.name = "ideal",
+               .summary = "a device with unlimited memory",
+               .traits = {.unlimited_device = true},
+               .make = make_plain<Ideal>},
+    PolicyInfo{
+        .name = "base_uvm",
+        .summary = "on-demand paging, least recently migrated block evicted on the fault path",
+        .traits = {.told_of_deaths = false},
+        .make = make_plain<BaseUvm>},
+    PolicyInfo{.name = "deepum",
+               .summary = "correlation prefetching over host memory (DeepUM)",
+               .traits = {.reclaims_dead_first = false, .uses_storage = false},
+               .make = make_deepum},
+    PolicyInfo{.name = "deepum_plus",
+               .summary = "DeepUM with storage below host memory, as G10 evaluates it",
+               .traits = {.reclaims_dead_first = false},
+               .make = make_deepum_plus},
+};
+
+}  // namespace
+
+std::span<const PolicyInfo> all_policies() { return kPolicies; }
+
+Result<const PolicyInfo*> find_policy(std::string_view name) {
+  const auto found = std::find_if(kPolicies.begin(), kPolicies.end(),
+                                  [&](const PolicyInfo& info) { return info.name == name; });
+  if (found != kPolicies.end()) {
+    return &*found;
+  }
+  std::string names;
+  for (const PolicyInfo& info : kPolicies) {
+    names += names.empty() ? "" : ", ";
+    names += info.name;
+  }
+  return make_error(ErrorCode::kInvalidInput, "unknown policy '{}'; the policies are {}", name,
+                    names);
+}
+
+}  // namespace spillway

@@ -1,0 +1,49 @@
+// One trace, one machine, one policy: the time of an iteration and where it went. Layer: runtime.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/stats.h"
+#include "machine/machine.h"
+#include "policy/registry.h"
+#include "trace/trace.h"
+
+namespace spillway {
+
+struct SimulationOptions {
+  PolicyOptions policy;
+  // Iterations before the one that is measured. One, as in G10's evaluation: a policy that learns
+  // has seen each kernel once.
+  std::uint32_t warm_up_iterations = 1;
+};
+
+// Of the measured iteration, unless a name says otherwise.
+struct SimulationResult {
+  TimeNs iteration_ns = 0;
+  TimeNs ideal_ns = 0;  // the sum of kernel times
+  TimeNs transfer_busy_ns = 0;
+  EngineStats stats;
+  std::vector<TimeNs> kernel_stalls_ns;          // by kernel
+  double write_amplification = 1;                // of the whole run
+  std::optional<double> storage_lifetime_years;  // of the whole run
+  std::uint64_t events = 0;                      // of the whole run
+
+  [[nodiscard]] TimeNs stall_ns() const { return iteration_ns - ideal_ns; }
+  [[nodiscard]] double fraction_of_ideal() const {
+    return static_cast<double>(ideal_ns) / static_cast<double>(iteration_ns);
+  }
+  // Transfers that ran beside computation, and computation without transfers (G10 figure 12).
+  [[nodiscard]] TimeNs overlap_ns() const;
+};
+
+// Fails with kCannotRun, and why, where the policy cannot run the trace on this machine. Safe to
+// call from several threads.
+[[nodiscard]] Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
+                                                const PolicyInfo& policy,
+                                                const SimulationOptions& options);
+
+}  // namespace spillway
