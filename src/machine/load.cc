@@ -71,7 +71,7 @@ Status read_table(Reading& reading, const std::string& prefix, const toml::table
       return make_error(ErrorCode::kInvalidInput, "{}: '{}' is a section; write [{}]",
                         place(reading.origin, node.source()), key, key);
     }
-    const Status status =
+    Status status =
         section ? read_table(reading, key, *node.as_table()) : read_value(reading, key, node);
     if (!status) {
       return status;

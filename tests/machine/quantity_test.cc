@@ -54,7 +54,7 @@ TEST(ExactText, ReadsBackExactly) {
     ASSERT_EQ(*parse_bytes(exact_bytes(value)), value);
     ASSERT_EQ(*parse_bandwidth(exact_bandwidth(static_cast<double>(value))),
               static_cast<double>(value));
-    const TimeNs time_ns = static_cast<TimeNs>(value % (24 * 3600 * 1'000'000'000ULL));
+    const TimeNs time_ns = static_cast<TimeNs>(value % 86'400'000'000'000);
     ASSERT_EQ(*parse_time(exact_time(time_ns)), time_ns);
   }
 }
