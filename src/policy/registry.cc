@@ -7,6 +7,7 @@
 
 #include "policy/base_uvm.h"
 #include "policy/deepum.h"
+#include "policy/g10.h"
 #include "policy/ideal.h"
 
 namespace spillway {
@@ -46,6 +47,18 @@ const std::array kPolicies{
                .summary = "DeepUM with storage below host memory, as G10 evaluates it",
                .traits = {.reclaims_dead_first = false},
                .make = make_deepum_plus},
+    PolicyInfo{.name = "g10_gds",
+               .summary = "G10's plan between device and storage only, without paging",
+               .traits = {.pages = false, .uses_host = false},
+               .make = make_g10_gds},
+    PolicyInfo{.name = "g10_host",
+               .summary = "G10's plan over device, host memory and storage, without paging",
+               .traits = {.pages = false},
+               .make = make_g10_host},
+    PolicyInfo{.name = "g10",
+               .summary = "G10's plan over unified device, host memory and storage",
+               .traits = {},
+               .make = make_g10},
 };
 
 }  // namespace

@@ -1,0 +1,42 @@
+// When each tensor is used next, as the program moves through the iteration. Layer: policy.
+// What a planned program knows and a pager does not: the best victim is the one that is needed
+// last.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "trace/trace.h"
+
+namespace spillway {
+
+class NextUse {
+ public:
+  explicit NextUse(const Trace& trace);
+
+  // The kernel at `position` begins; positions go around the iteration.
+  void advance(KernelIndex position);
+
+  // Launches from the current one to the tensor's next use: 0 for an operand of the current kernel,
+  // and more than an iteration for a tensor that is never used.
+  [[nodiscard]] std::uint64_t distance(TensorId id) const { return next_[id] - now_; }
+
+  // Tensors by next use, latest first.
+  using Order = std::set<std::pair<std::uint64_t, TensorId>>;
+  [[nodiscard]] const Order& order() const { return order_; }
+
+ private:
+  void update(TensorId id);
+
+  std::vector<std::vector<KernelIndex>> uses_;   // by tensor, ascending
+  std::vector<std::vector<TensorId>> operands_;  // by kernel
+  std::vector<std::uint64_t> next_;              // by tensor: launch number
+  Order order_;
+  std::uint64_t iteration_ = 0;
+  std::uint64_t now_ = 0;  // launch number: iterations times kernels, plus position
+  KernelIndex position_ = 0;
+};
+
+}  // namespace spillway

@@ -1,0 +1,37 @@
+// Migrations decided ahead, tied to positions in the iteration. Layer: policy.
+// What G10's compiler would write into the program (section 4.4, "Code Instrumentation", figure 9).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/types.h"
+#include "trace/trace.h"
+
+namespace spillway {
+
+enum class PlanStep : std::uint8_t { kAlloc, kFree, kPrefetch, kPreEvict };
+
+struct PlanAction {
+  PlanStep step = PlanStep::kAlloc;
+  TensorId tensor = 0;
+  Tier to = Tier::kDevice;  // of a pre-eviction
+};
+
+struct Plan {
+  // By kernel: what is done before it is launched. Pre-evictions and frees come first.
+  std::vector<std::vector<PlanAction>> before;
+  // What the planner expected: bytes copied down to each tier in an iteration, and how much longer
+  // than its kernels the iteration must be for the copies to fit beside them (1 where they do).
+  Bytes to_host_bytes = 0;
+  Bytes to_storage_bytes = 0;
+  double dilation = 1;
+  // Whether the planned device memory stays within the capacity at every kernel.
+  bool fits = true;
+};
+
+// The instrumented program, one call a line (figure 9).
+[[nodiscard]] std::string render_program(const Plan& plan, const Trace& trace);
+
+}  // namespace spillway

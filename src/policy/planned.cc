@@ -1,0 +1,96 @@
+// See planned.h.
+#include "policy/planned.h"
+
+#include <utility>
+
+#include "engine/space.h"
+
+namespace spillway {
+
+Planned::Planned(std::string_view name, const Trace& trace, Plan plan, Tier overflow)
+    : name_(name),
+      plan_(std::move(plan)),
+      overflow_(overflow),
+      next_use_(trace),
+      allocations_(trace.tensors.size(), kNoAllocation) {}
+
+void Planned::on_allocate(AllocationId id, Control& control) {
+  const std::uint64_t tag = control.space().allocation(id).tag;
+  if (tag < allocations_.size()) {
+    allocations_[tag] = id;
+  }
+}
+
+void Planned::on_launch(const Launch& launch, Control& /*control*/) {
+  if (launch.position < plan_.before.size()) {
+    next_use_.advance(launch.position);
+    scan_.reset();
+  }
+}
+
+void Planned::on_launch_end(const Launch& launch, Control& control) {
+  scan_.reset();
+  if (launch.position <= plan_.before.size()) {
+    carry_out((launch.position + std::size_t{1}) % plan_.before.size(), control);
+  }
+}
+
+// The steps before the kernel at `position`. Frees are the program's to say; allocating ahead is
+// prefetching a block that has no contents.
+void Planned::carry_out(std::size_t position, Control& control) {
+  for (const PlanAction& action : plan_.before[position]) {
+    const AllocationId id = allocations_[action.tensor];
+    if (id == kNoAllocation || action.step == PlanStep::kFree) {
+      continue;
+    }
+    const Allocation& allocation = control.space().allocation(id);
+    for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+      const BlockId block = allocation.first_block + i;
+      if (action.step == PlanStep::kPreEvict) {
+        control.pre_evict(block, action.to);
+      } else if (!control.usable(block)) {
+        control.prefetch(block);
+      }
+    }
+  }
+}
+
+std::optional<BlockId> Planned::select_victim(Cause cause, BlockId incoming,
+                                              const Control& control) {
+  if (!scan_) {
+    scan_ = next_use_.order().rbegin();
+    scan_block_ = 0;
+  }
+  const std::uint64_t needed_by = incoming_distance(cause, incoming, control);
+  for (; *scan_ != next_use_.order().rend(); ++*scan_, scan_block_ = 0) {
+    const TensorId tensor = (*scan_)->second;
+    if (next_use_.distance(tensor) <= needed_by) {
+      return std::nullopt;
+    }
+    const AllocationId id = allocations_[tensor];
+    if (id == kNoAllocation) {
+      continue;
+    }
+    const Allocation& allocation = control.space().allocation(id);
+    for (; scan_block_ < allocation.block_count; ++scan_block_) {
+      const BlockId block = allocation.first_block + scan_block_;
+      if (control.evictable(block)) {
+        return block;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// A prefetch may only displace what is needed later than itself; a fault may displace anything.
+std::uint64_t Planned::incoming_distance(Cause cause, BlockId incoming,
+                                         const Control& control) const {
+  if (cause != Cause::kPrefetch) {
+    return 0;
+  }
+  const AllocationId id = control.space().block(incoming).allocation;
+  const std::uint64_t tag = control.space().allocation(id).tag;
+  return tag < allocations_.size() ? next_use_.distance(static_cast<TensorId>(tag)) : 0;
+}
+
+}  // namespace spillway

@@ -1,0 +1,51 @@
+// Carrying out a plan: what was decided ahead is wished for at its place in the iteration.
+// Layer: policy. Where the program strays from the plan (a fault, no room), the tensor that is
+// needed last makes way.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/policy.h"
+#include "policy/next_use.h"
+#include "policy/plan.h"
+#include "trace/trace.h"
+
+namespace spillway {
+
+class Planned final : public Policy {
+ public:
+  // `overflow` takes what must leave without a plan. Allocations must carry their tensor's number
+  // as tag, launches their kernel's index as position.
+  Planned(std::string_view name, const Trace& trace, Plan plan, Tier overflow);
+
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+
+  void on_allocate(AllocationId id, Control& control) override;
+  void on_launch(const Launch& launch, Control& control) override;
+  void on_launch_end(const Launch& launch, Control& control) override;
+  std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
+                                       const Control& control) override;
+  [[nodiscard]] Tier eviction_tier(BlockId /*block*/, const Control& /*control*/) override {
+    return overflow_;
+  }
+
+ private:
+  void carry_out(std::size_t position, Control& control);
+  [[nodiscard]] std::uint64_t incoming_distance(Cause cause, BlockId incoming,
+                                                const Control& control) const;
+
+  std::string_view name_;
+  Plan plan_;
+  Tier overflow_;
+  NextUse next_use_;
+  std::vector<AllocationId> allocations_;  // by tensor
+  // How far select_victim has come since the last launch: everything before it could not be
+  // evicted.
+  std::optional<NextUse::Order::const_reverse_iterator> scan_;
+  std::uint32_t scan_block_ = 0;
+};
+
+}  // namespace spillway
