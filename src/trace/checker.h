@@ -2,10 +2,11 @@
 // Layer: trace.
 //
 // Besides limits and ids, this checks lifetimes. An intermediate tensor (neither persistent nor
-// scratch) either is an input, which no kernel writes before one reads it and no later one writes,
-// or is written before it is read. A kernel that writes an intermediate tensor which an earlier
-// kernel read would feed a reader that has already run: a cycle in lifetimes. Recorded lifetimes
-// must be in order (birth before death) and exact; a scratch tensor belongs to one kernel.
+// scratch) is either an input, which kernels read and perhaps update in place, or it is written
+// before it is read. A kernel that writes a tensor without reading it makes its contents; if an
+// earlier kernel has read the tensor and none has written it, that reader needs contents that are
+// made after it: a cycle in lifetimes. Recorded lifetimes must be in order (birth before death) and
+// exact; a scratch tensor belongs to one kernel.
 #pragma once
 
 #include <cstdint>

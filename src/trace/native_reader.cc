@@ -1,7 +1,7 @@
 // Decoding the records of a native trace one at a time. Layer: trace.
 #include "trace/native_reader.h"
 
-#include <limits>
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -62,9 +62,12 @@ class NativeReader {
   NativeReader(ByteSource& records, TraceVisitor& visitor) : in_(records), visitor_(visitor) {}
 
   Status run() {
-    Status status = read_records();
+    const Status status = read_records();
+    if (in_.source_failed()) {
+      return in_.status();
+    }
     if (!in_.ok() || !status) {
-      // What the decoder saw first is the cause; what the records then said may not be.
+      // What the decoder stumbled over is the cause; what the record then seemed to say is not.
       const Error& error = in_.ok() ? status.error() : in_.status().error();
       return make_error(error.code, "{} (record at byte {} of the records)", error.message,
                         record_start_);
@@ -249,6 +252,10 @@ Status read_native_trace(ByteSource& file, TraceVisitor& visitor) {
   }
   RewoundSource compressed(prelude.rest(), file);
   ZstdSource records(compressed, kNativePreludeBytes);
+  return read_native_records(records, visitor);
+}
+
+Status read_native_records(ByteSource& records, TraceVisitor& visitor) {
   return NativeReader(records, visitor).run();
 }
 

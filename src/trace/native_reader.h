@@ -13,4 +13,7 @@ namespace spillway {
 // records, or a byte of the file); no file name.
 [[nodiscard]] Status read_native_trace(ByteSource& file, TraceVisitor& visitor);
 
+// The same from the decompressed records alone, as read_native_trace does behind the compression.
+[[nodiscard]] Status read_native_records(ByteSource& records, TraceVisitor& visitor);
+
 }  // namespace spillway

@@ -17,6 +17,7 @@ bool RecordInput::fill() {
   const Result<std::string_view> chunk = source_.next();
   if (!chunk) {
     status_ = tl::unexpected(chunk.error());
+    source_failed_ = true;
     return false;
   }
   chunk_ = *chunk;

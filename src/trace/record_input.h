@@ -25,6 +25,8 @@ class RecordInput {
 
   [[nodiscard]] bool ok() const { return status_.has_value(); }
   [[nodiscard]] const Status& status() const { return status_; }
+  // True where it was the source that failed: then the message already has its place.
+  [[nodiscard]] bool source_failed() const { return source_failed_; }
   // Bytes taken so far.
   [[nodiscard]] std::uint64_t offset() const { return offset_; }
 
@@ -36,6 +38,7 @@ class RecordInput {
   std::string_view chunk_;
   std::uint64_t offset_ = 0;
   Status status_;
+  bool source_failed_ = false;
 };
 
 }  // namespace spillway

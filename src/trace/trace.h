@@ -17,6 +17,8 @@ struct Tensor {
   Bytes bytes = 0;          // more than 0
   bool persistent = false;  // lives across iterations (weights, optimizer state)
   bool scratch = false;     // work space of one kernel, dead when the kernel ends
+
+  friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
 struct Kernel {
@@ -27,6 +29,8 @@ struct Kernel {
   TimeNs all_fault_ns = 0;
   std::vector<TensorId> reads;   // no duplicates; a tensor may be both read and written
   std::vector<TensorId> writes;  // no duplicates
+
+  friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
 // A tensor that is not persistent is born at its first use and dead after its last.
@@ -37,6 +41,8 @@ struct Trace {
   std::string dtype;
   std::vector<Tensor> tensors;
   std::vector<Kernel> kernels;  // in execution order
+
+  friend bool operator==(const Trace&, const Trace&) = default;
 };
 
 }  // namespace spillway
