@@ -7,6 +7,7 @@
 
 #include "analysis/memory_curve.h"
 #include "policy/channels.h"
+#include "policy/plan_estimate.h"
 
 namespace spillway {
 namespace {
@@ -15,7 +16,9 @@ namespace {
 // beyond it the link is so far from enough that order hardly matters.
 constexpr double kDilationMax = 64;
 // How close the search for the shortest feasible iteration comes.
-constexpr double kDilationStep = 1.02;
+constexpr double kDilationStep = 1.05;
+// How often the planner looks at its plan and plans again.
+constexpr int kRounds = 3;
 
 struct Window {
   Tier to;
@@ -33,6 +36,8 @@ class Scheduler {
         options_(options),
         slot_ns_(slot_ns),
         channels_(machine, slot_ns),
+        idle_channels_(channels_),
+        taken_(vitality.periods.size(), false),
         slots_(slot_ns.size()),
         host_bytes_(slots_, 0) {
     const MemoryCurve curve = memory_curve(trace, vitality, machine.device.frame_bytes);
@@ -42,23 +47,45 @@ class Scheduler {
   }
 
   EvictionSchedule run() {
-    // Benefits only shrink as evictions are chosen: pressure falls and channels fill. So a
-    // candidate whose benefit, computed anew, is still at least the next one's is the best of all,
-    // and the list need not be sorted again.
-    struct Candidate {
-      double value;
-      std::size_t period;
-      bool operator<(const Candidate& other) const {
-        return value != other.value ? value < other.value : period > other.period;
-      }
-    };
-    std::priority_queue<Candidate> candidates;
-    for (std::size_t i = 0; i < vitality_.periods.size(); ++i) {
-      if (const double value = best_value(i); value > 0) {
-        candidates.push({value, i});
+    choose_while_over_capacity();
+    for (const Timing timing : {Timing::kAlone, Timing::kStalling}) {
+      if (options_.stalling) {
+        timing_ = timing;
+        choose_while_over_capacity();
       }
     }
-    EvictionSchedule schedule;
+    schedule_.fits = !over_capacity();
+    schedule_.pressure_bytes = pressure_;
+    return std::move(schedule_);
+  }
+
+ private:
+  // What a candidate's copies may count on. The first round takes those that hide behind kernels.
+  // Where they do not suffice, the iteration will take longer than its kernels, and other copies
+  // will find time too: first those that fit into their periods if they had the links to
+  // themselves, then any.
+  enum class Timing { kHidden, kAlone, kStalling };
+
+  // Benefits only shrink as evictions are chosen: pressure falls and channels fill. So a candidate
+  // whose benefit, computed anew, is still at least the next one's is the best of all, and the list
+  // need not be sorted again.
+  struct Candidate {
+    double value;
+    std::size_t period;
+    bool operator<(const Candidate& other) const {
+      return value != other.value ? value < other.value : period > other.period;
+    }
+  };
+
+  void choose_while_over_capacity() {
+    std::priority_queue<Candidate> candidates;
+    for (std::size_t i = 0; i < vitality_.periods.size(); ++i) {
+      if (!taken_[i]) {
+        if (const double value = best_value(i); value > 0) {
+          candidates.push({value, i});
+        }
+      }
+    }
     while (!candidates.empty() && over_capacity()) {
       const Candidate top = candidates.top();
       candidates.pop();
@@ -72,15 +99,12 @@ class Scheduler {
         continue;
       }
       accept(top.period, *window);
-      schedule.periods.push_back(
+      taken_[top.period] = true;
+      schedule_.periods.push_back(
           {top.period, window->to, window->evicted, window->fetch, window->fetch});
     }
-    schedule.fits = !over_capacity();
-    schedule.pressure_bytes = pressure_;
-    return schedule;
   }
 
- private:
   [[nodiscard]] std::size_t ring(std::size_t slot) const { return slot % slots_; }
   [[nodiscard]] std::size_t first_slot(const InactivePeriod& period) const {
     return period.after + std::size_t{1};
@@ -99,11 +123,16 @@ class Scheduler {
   [[nodiscard]] std::optional<Window> window_in(const InactivePeriod& period, Tier tier) const {
     const Bytes bytes = bytes_of(period);
     const std::size_t end = end_slot(period);
-    const auto evicted = channels_.earliest_end(tier, bytes, first_slot(period), end);
+    if (timing_ == Timing::kStalling) {
+      // Gone before the next kernel, back before the last one: as good as it can be.
+      return Window{tier, period.after, end};
+    }
+    const Channels& channels = timing_ == Timing::kHidden ? channels_ : idle_channels_;
+    const auto evicted = channels.earliest_end(tier, bytes, first_slot(period), end);
     if (!evicted) {
       return std::nullopt;
     }
-    const auto fetch = channels_.latest_start(tier, bytes, end, *evicted + 1);
+    const auto fetch = channels.latest_start(tier, bytes, end, *evicted + 1);
     if (!fetch) {
       return std::nullopt;
     }
@@ -124,6 +153,9 @@ class Scheduler {
   // and come back in time (algorithm 1, lines 7 to 17).
   [[nodiscard]] std::optional<Window> choose(std::size_t index) const {
     const InactivePeriod& period = vitality_.periods[index];
+    if (timing_ != Timing::kHidden && options_.uses_host && host_has_room(period)) {
+      return window_in(period, Tier::kHost);  // what makes kernels wait goes the fastest way
+    }
     std::optional<Window> storage;
     if (options_.uses_storage) {
       storage = window_in(period, Tier::kStorage);
@@ -200,18 +232,79 @@ class Scheduler {
   const G10Options& options_;
   const std::vector<TimeNs>& slot_ns_;
   Channels channels_;
+  Channels idle_channels_;
+  std::vector<bool> taken_;
+  Timing timing_ = Timing::kHidden;
+  EvictionSchedule schedule_;
   std::size_t slots_;
   std::vector<Bytes> pressure_;
   std::vector<Bytes> host_bytes_;
 };
 
-std::vector<TimeNs> dilated(const Trace& trace, double factor) {
-  std::vector<TimeNs> slot_ns;
-  slot_ns.reserve(trace.kernels.size());
-  for (const Kernel& kernel : trace.kernels) {
-    slot_ns.push_back(static_cast<TimeNs>(static_cast<double>(kernel.duration_ns) * factor));
+// The plan of a schedule, as steps before kernels.
+Plan make_plan(const Trace& trace, const Vitality& vitality, const EvictionSchedule& schedule) {
+  Plan plan;
+  plan.fits = schedule.fits;
+  const std::size_t slots = trace.kernels.size();
+  plan.before.resize(slots);
+  for (const PlannedPeriod& planned : schedule.periods) {
+    const InactivePeriod& period = vitality.periods[planned.period];
+    plan.before[(period.after + std::size_t{1}) % slots].push_back(
+        {PlanStep::kPreEvict, period.tensor, planned.to});
+    (planned.to == Tier::kHost ? plan.to_host_bytes : plan.to_storage_bytes) +=
+        trace.tensors[period.tensor].bytes;
   }
-  return slot_ns;
+  for (TensorId id = 0; id < trace.tensors.size(); ++id) {
+    if (vitality.lives[id] && !trace.tensors[id].persistent) {
+      const std::size_t dead = vitality.lives[id]->last_use + std::size_t{1};
+      plan.before[dead % slots].push_back({PlanStep::kFree, id});
+      plan.before[vitality.lives[id]->first_use].push_back({PlanStep::kAlloc, id});
+    }
+  }
+  // In the order of their latest safe times, which is the order in which they are needed.
+  for (const PlannedPeriod& planned : schedule.periods) {
+    plan.before[planned.fetch % slots].push_back(
+        {PlanStep::kPrefetch, vitality.periods[planned.period].tensor});
+  }
+  return plan;
+}
+
+std::vector<TimeNs> scaled(const std::vector<TimeNs>& slot_ns, double factor) {
+  std::vector<TimeNs> result;
+  result.reserve(slot_ns.size());
+  for (const TimeNs ns : slot_ns) {
+    result.push_back(static_cast<TimeNs>(static_cast<double>(ns) * factor));
+  }
+  return result;
+}
+
+// The schedule for the shortest iteration, all slots longer by one factor, in which the copies
+// hide.
+EvictionSchedule schedule_dilated(const Trace& trace, const Vitality& vitality,
+                                  const Machine& machine, const G10Options& options,
+                                  const std::vector<TimeNs>& slot_ns) {
+  const auto trial = [&](double factor) {
+    return schedule_evictions(trace, vitality, machine, options, scaled(slot_ns, factor));
+  };
+  double low = 1;
+  double high = 2;
+  EvictionSchedule best = trial(high);
+  while (!best.fits && high < kDilationMax) {
+    low = high;
+    high *= 2;
+    best = trial(high);
+  }
+  while (best.fits && high / low > kDilationStep) {
+    const double middle = (low + high) / 2;
+    EvictionSchedule schedule = trial(middle);
+    if (schedule.fits) {
+      high = middle;
+      best = std::move(schedule);
+    } else {
+      low = middle;
+    }
+  }
+  return best;
 }
 
 }  // namespace
@@ -245,61 +338,37 @@ void schedule_eager_prefetches(const Trace& trace, const Vitality& vitality, Byt
 
 Plan plan_g10(const Trace& trace, const Vitality& vitality, const Machine& machine,
               const G10Options& options) {
-  // Where the copies cannot all hide behind the kernels, the iteration will take longer; plan for
-  // the shortest such iteration.
-  double dilation = 1;
-  EvictionSchedule schedule =
-      schedule_evictions(trace, vitality, machine, options, dilated(trace, dilation));
-  if (!schedule.fits) {
-    double low = 1;
-    double high = 2;
-    EvictionSchedule trial;
-    for (;; low = high, high *= 2) {
-      trial = schedule_evictions(trace, vitality, machine, options, dilated(trace, high));
-      if (trial.fits || high >= kDilationMax) {
-        break;
-      }
-    }
-    if (trial.fits) {
-      schedule = std::move(trial);
-      while (high / low > kDilationStep) {
-        const double middle = (low + high) / 2;
-        trial = schedule_evictions(trace, vitality, machine, options, dilated(trace, middle));
-        (trial.fits ? high : low) = middle;
-        if (trial.fits) {
-          schedule = std::move(trial);
-        }
-      }
-      dilation = high;
-    }
+  std::vector<TimeNs> slot_ns;
+  for (const Kernel& kernel : trace.kernels) {
+    slot_ns.push_back(kernel.duration_ns);
   }
-  schedule_eager_prefetches(trace, vitality, machine.device.capacity_bytes, schedule);
+  Plan best;
+  PlanEstimate best_estimate;
+  const auto consider = [&](EvictionSchedule schedule) {
+    schedule_eager_prefetches(trace, vitality, machine.device.capacity_bytes, schedule);
+    Plan plan = make_plan(trace, vitality, schedule);
+    PlanEstimate estimate = estimate_plan(plan, trace, machine);
+    if (best.before.empty() || estimate.iteration_ns < best_estimate.iteration_ns) {
+      best = std::move(plan);
+      best_estimate = estimate;
+    }
+    return estimate;
+  };
 
-  Plan plan;
-  plan.dilation = dilation;
-  plan.fits = schedule.fits;
-  const std::size_t slots = trace.kernels.size();
-  plan.before.resize(slots);
-  for (const PlannedPeriod& planned : schedule.periods) {
-    const InactivePeriod& period = vitality.periods[planned.period];
-    plan.before[(period.after + std::size_t{1}) % slots].push_back(
-        {PlanStep::kPreEvict, period.tensor, planned.to});
-    (planned.to == Tier::kHost ? plan.to_host_bytes : plan.to_storage_bytes) +=
-        trace.tensors[period.tensor].bytes;
+  EvictionSchedule hidden = schedule_evictions(trace, vitality, machine, options, slot_ns);
+  const bool fits = hidden.fits;
+  consider(std::move(hidden));
+  // Where the copies cannot all hide behind the kernels, some kernels will wait. Which ones depends
+  // on the plan, and the best plan on which ones: plan, look where the waiting is, plan again.
+  for (int round = 0; !fits && round < kRounds; ++round) {
+    G10Options stalling = options;
+    stalling.stalling = true;
+    consider(schedule_evictions(trace, vitality, machine, stalling, slot_ns));
+    consider(schedule_dilated(trace, vitality, machine, options, slot_ns));
+    slot_ns = best_estimate.slot_ns;
   }
-  for (TensorId id = 0; id < trace.tensors.size(); ++id) {
-    if (vitality.lives[id] && !trace.tensors[id].persistent) {
-      const std::size_t dead = vitality.lives[id]->last_use + std::size_t{1};
-      plan.before[dead % slots].push_back({PlanStep::kFree, id});
-      plan.before[vitality.lives[id]->first_use].push_back({PlanStep::kAlloc, id});
-    }
-  }
-  // In the order of their latest safe times, which is the order in which they are needed.
-  for (const PlannedPeriod& planned : schedule.periods) {
-    plan.before[planned.fetch % slots].push_back(
-        {PlanStep::kPrefetch, vitality.periods[planned.period].tensor});
-  }
-  return plan;
+  best.estimated_ns = best_estimate.iteration_ns;
+  return best;
 }
 
 }  // namespace spillway

@@ -15,6 +15,9 @@ namespace spillway {
 struct G10Options {
   bool uses_host = true;
   bool uses_storage = true;
+  // Whether algorithm 1 goes on, when no copy that hides behind kernels helps any more, with copies
+  // that kernels will wait for.
+  bool stalling = false;
 };
 
 // An inactive period that the planner has decided to use.
@@ -27,8 +30,10 @@ struct PlannedPeriod {
   std::size_t fetch = 0;         // the kernel at whose start it does begin
 };
 
-// The trace must be valid, the vitality that trace's own. Deterministic; time grows with periods
-// times kernels, with small constants.
+// Algorithm 1 and eager prefetching; where the copies cannot all hide behind the kernels, tried
+// with several ideas of where the waiting will be, and the best by estimate_plan kept. The trace
+// must be valid, the vitality that trace's own. Deterministic; time grows with periods times
+// kernels, with small constants.
 [[nodiscard]] Plan plan_g10(const Trace& trace, const Vitality& vitality, const Machine& machine,
                             const G10Options& options);
 

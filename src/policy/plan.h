@@ -22,11 +22,10 @@ struct PlanAction {
 struct Plan {
   // By kernel: what is done before it is launched. Pre-evictions and frees come first.
   std::vector<std::vector<PlanAction>> before;
-  // What the planner expected: bytes copied down to each tier in an iteration, and how much longer
-  // than its kernels the iteration must be for the copies to fit beside them (1 where they do).
+  // What the planner expects: bytes copied down to each tier, and the time of an iteration.
   Bytes to_host_bytes = 0;
   Bytes to_storage_bytes = 0;
-  double dilation = 1;
+  TimeNs estimated_ns = 0;
   // Whether the planned device memory stays within the capacity at every kernel.
   bool fits = true;
 };
