@@ -50,21 +50,27 @@ std::vector<Bytes> written_bytes(const Trace& trace, const Vitality& vitality) {
   return idle.totals();
 }
 
-// The most that idle tensors exceed what the operands leave of the device. A kernel that is larger
-// than the device has its operands pass through, so idle tensors may still fill it.
-Bytes largest_excess(const std::vector<Bytes>& idle, const MemoryCurve& curve,
-                     Bytes capacity_bytes) {
-  Bytes excess = 0;
+// What idle tensors exceed the room that each kernel's operands leave of the device. A kernel that
+// is larger than the device has its operands pass through, so idle tensors may still fill it.
+std::vector<Bytes> excess_bytes(std::vector<Bytes> idle, const MemoryCurve& curve,
+                                Bytes capacity_bytes) {
   for (std::size_t kernel = 0; kernel < idle.size(); ++kernel) {
     const Bytes active = curve.kernels[kernel].active_bytes;
     const Bytes room = active > capacity_bytes ? capacity_bytes : capacity_bytes - active;
-    excess = std::max(excess, idle[kernel] - std::min(idle[kernel], room));
+    idle[kernel] -= std::min(idle[kernel], room);
   }
-  return excess;
+  return idle;
 }
 
+Bytes largest(const std::vector<Bytes>& bytes) {
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
+constexpr TimeNs kForever = std::numeric_limits<TimeNs>::max();
+
+TimeNs add(TimeNs a_ns, TimeNs b_ns) { return a_ns > kForever - b_ns ? kForever : a_ns + b_ns; }
+
 TimeNs transfer_ns(Bytes bytes, double bytes_per_s) {
-  constexpr TimeNs kForever = std::numeric_limits<TimeNs>::max();
   if (bytes == 0) {
     return 0;
   }
@@ -80,18 +86,38 @@ LowerBound lower_bound(const Trace& trace, const Vitality& vitality, const Machi
   const Bytes capacity_bytes = machine.device.capacity_bytes;
   const MemoryCurve curve = memory_curve(trace, vitality);
 
+  const std::vector<Bytes> in =
+      excess_bytes(returning_bytes(trace, vitality), curve, capacity_bytes);
+  const std::vector<Bytes> out =
+      excess_bytes(written_bytes(trace, vitality), curve, capacity_bytes);
+  const auto beyond_host = [&](Bytes bytes) {
+    return bytes - std::min(bytes, machine.host.capacity_bytes);
+  };
+  const auto in_ns = [&](Bytes bytes) {
+    return transfer_ns(bytes, machine.link.to_device_bytes_per_s);
+  };
+  const auto out_ns = [&](Bytes bytes) {
+    return transfer_ns(bytes, machine.link.from_device_bytes_per_s);
+  };
+  const auto storage_ns = [&](Bytes bytes) {
+    return transfer_ns(beyond_host(bytes), machine.storage.read_bytes_per_s);
+  };
+
   LowerBound bound;
   bound.compute_ns = vitality.kernel_start_ns.back();
-  bound.to_device_bytes = largest_excess(returning_bytes(trace, vitality), curve, capacity_bytes);
-  bound.from_device_bytes = largest_excess(written_bytes(trace, vitality), curve, capacity_bytes);
-  bound.storage_read_bytes =
-      bound.to_device_bytes - std::min(bound.to_device_bytes, machine.host.capacity_bytes);
-  bound.link_ns =
-      std::max(transfer_ns(bound.to_device_bytes, machine.link.to_device_bytes_per_s),
-               transfer_ns(bound.from_device_bytes, machine.link.from_device_bytes_per_s));
-  bound.storage_ns = transfer_ns(bound.storage_read_bytes, machine.storage.read_bytes_per_s);
-  bound.iteration_ns = std::max({bound.compute_ns, bound.link_ns, bound.storage_ns});
+  bound.to_device_bytes = largest(in);
+  bound.from_device_bytes = largest(out);
+  bound.storage_read_bytes = beyond_host(bound.to_device_bytes);
+  bound.link_ns = std::max(in_ns(bound.to_device_bytes), out_ns(bound.from_device_bytes));
+  bound.storage_ns = storage_ns(bound.to_device_bytes);
+  bound.iteration_ns = bound.compute_ns;
   for (KernelIndex kernel = 0; kernel < trace.kernels.size(); ++kernel) {
+    // What leaves does so before the kernel starts, what returns after it has ended.
+    const TimeNs compute_after_ns = bound.compute_ns - vitality.kernel_start_ns[kernel + 1];
+    const TimeNs before_ns = std::max(vitality.kernel_start_ns[kernel], out_ns(out[kernel]));
+    const TimeNs after_ns = std::max({compute_after_ns, in_ns(in[kernel]), storage_ns(in[kernel])});
+    bound.iteration_ns = std::max(bound.iteration_ns,
+                                  add(add(before_ns, trace.kernels[kernel].duration_ns), after_ns));
     if (curve.kernels[kernel].active_bytes > capacity_bytes) {
       bound.over_capacity.push_back(kernel);
     }

@@ -18,9 +18,11 @@ struct LowerBound {
   Bytes to_device_bytes = 0;     // at least so many cross the link to the device
   Bytes from_device_bytes = 0;   // and back
   Bytes storage_read_bytes = 0;  // and of the former, at least so many come from storage
-  TimeNs link_ns = 0;            // the slower direction of the link
-  TimeNs storage_ns = 0;
-  TimeNs iteration_ns = 0;  // the largest of the times; INT64_MAX where bytes must move at no speed
+  TimeNs link_ns = 0;            // of those bytes alone, in the slower direction
+  TimeNs storage_ns = 0;         // of those bytes alone
+  // At least each of the times above, and more where what must move before a kernel, or after it,
+  // takes longer than the kernels there; INT64_MAX where bytes must move at no speed.
+  TimeNs iteration_ns = 0;
   // Kernels whose operands exceed device memory: they run only where a kernel can start with a part
   // of its operands (paging), and not at all under a policy without it.
   std::vector<KernelIndex> over_capacity;

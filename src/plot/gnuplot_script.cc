@@ -76,14 +76,14 @@ Status check(const Figure& figure) {
 }
 
 std::size_t rows_of_legend(const std::vector<std::string>& names, int width_px) {
-  constexpr double kSamplePx = 55;
-  constexpr double kLegendCharacterPx = 8;
+  constexpr double kSamplePx = 50;
+  constexpr double kLegendCharacterPx = 7.4;
   std::size_t longest = 0;
   for (const std::string& name : names) {
     longest = std::max(longest, name.size());
   }
   const double entry_px = kSamplePx + kLegendCharacterPx * static_cast<double>(longest);
-  const auto columns = static_cast<std::size_t>(std::max(1.0, (width_px - 90) / entry_px));
+  const auto columns = static_cast<std::size_t>(std::max(1.0, (width_px - 100) / entry_px));
   return (names.size() + columns - 1) / columns;
 }
 
@@ -144,7 +144,7 @@ std::string panel_settings(const std::string& title, const std::vector<std::stri
   // The legend stands between the chart and its title; gnuplot would put it above the title, where
   // it seems to belong to the panel above.
   const std::size_t legend_rows = rows_of_legend(legend_names, width_px);
-  const double legend_lines = 1.25 * static_cast<double>(legend_rows);
+  const double legend_lines = 1.15 * static_cast<double>(legend_rows);
   if (legend_rows == 0) {
     out += "unset key\n";
   } else {
@@ -158,7 +158,7 @@ std::string panel_settings(const std::string& title, const std::vector<std::stri
   return out + fmt::format(
                    "set title {} noenhanced font ',15' offset character 0,{:.3g}\n"
                    "set tmargin {:.3g}\n",
-                   quoted(title), legend_lines, legend_lines + 3.2);
+                   quoted(title), legend_lines, legend_lines + 2.7);
 }
 
 Result<std::string> gnuplot_script(const Figure& figure) {
