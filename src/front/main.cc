@@ -1,0 +1,27 @@
+// The program: commands, and exit statuses. Layer: front.
+#include <CLI/CLI.hpp>
+
+#include "front/analyze_command.h"
+#include "front/machine_command.h"
+#include "front/simulate_command.h"
+#include "front/trace_command.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Spillway lets a program use more memory than its device has.", "spillway");
+  app.require_subcommand(1);
+  app.failure_message([](const CLI::App* /*app*/, const CLI::Error& error) {
+    return std::string("spillway: ") + error.what() + "\n";
+  });
+  int exit_code = 0;
+  spillway::add_trace_command(app, exit_code);
+  spillway::add_analyze_command(app, exit_code);
+  spillway::add_machine_command(app, exit_code);
+  spillway::add_simulate_command(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    constexpr int kUsage = 2;  // as for any other input that a person can correct
+    return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  return exit_code;
+}

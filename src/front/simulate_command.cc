@@ -1,0 +1,203 @@
+// Options to jobs, jobs to a report. See simulate_command.h.
+#include "front/simulate_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "front/progress.h"
+#include "front/simulate_report.h"
+#include "machine/load.h"
+#include "policy/registry.h"
+#include "runtime/batch.h"
+
+namespace spillway {
+namespace {
+
+struct SimulateOptions {
+  std::vector<std::string> traces;
+  std::string machine = "a100-40gb";
+  std::vector<std::string> settings;
+  std::vector<std::string> policies = {"g10"};
+  SimulationOptions simulation;
+  std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
+  bool json = false;
+};
+
+Result<Machine> chosen_machine(const SimulateOptions& options) {
+  Result<Machine> machine = load_machine(options.machine);
+  if (!machine) {
+    return machine;
+  }
+  for (const std::string& setting : options.settings) {
+    if (const Status status = apply_setting(*machine, setting); !status) {
+      return tl::unexpected<Error>(status.error());
+    }
+  }
+  if (const Status status = validate_machine(*machine); !status) {
+    return tl::unexpected<Error>(status.error());
+  }
+  return machine;
+}
+
+// In the order in which they were asked for, each once.
+Result<std::vector<const PolicyInfo*>> chosen_policies(const std::vector<std::string>& names) {
+  std::vector<const PolicyInfo*> policies;
+  const auto add = [&](const PolicyInfo* policy) {
+    if (std::find(policies.begin(), policies.end(), policy) == policies.end()) {
+      policies.push_back(policy);
+    }
+  };
+  for (const std::string& name : names) {
+    if (name == "all") {
+      for (const PolicyInfo& policy : all_policies()) {
+        add(&policy);
+      }
+      continue;
+    }
+    const Result<const PolicyInfo*> policy = find_policy(name);
+    if (!policy) {
+      return make_error(policy.error().code, "--policy: {}, all", policy.error().message);
+    }
+    add(*policy);
+  }
+  return policies;
+}
+
+Result<std::vector<BatchJob>> jobs_of(const SimulateOptions& options) {
+  const Result<Machine> machine = chosen_machine(options);
+  if (!machine) {
+    return tl::unexpected<Error>(machine.error());
+  }
+  const Result<std::vector<const PolicyInfo*>> policies = chosen_policies(options.policies);
+  if (!policies) {
+    return tl::unexpected<Error>(policies.error());
+  }
+  std::vector<BatchJob> jobs;
+  for (std::size_t trace = 0; trace < options.traces.size(); ++trace) {
+    for (const PolicyInfo* policy : *policies) {
+      jobs.push_back({trace, *machine, policy, options.simulation});
+    }
+  }
+  return jobs;
+}
+
+std::vector<BatchOutcome> run_with_progress(const SimulateOptions& options,
+                                            const std::vector<BatchJob>& jobs) {
+  const std::vector<std::filesystem::path> files(options.traces.begin(), options.traces.end());
+  Progress progress(jobs.size());
+  return run_batch(files, jobs, options.jobs, [&](std::size_t done) { progress.set_done(done); });
+}
+
+int complain(const std::string& message, ErrorCode code) {
+  fmt::print(stderr, "spillway: {}\n", message);
+  return code == ErrorCode::kInvalidInput ? 2 : 1;
+}
+
+// Of several complaints, the one that a person can correct decides.
+int run(const SimulateOptions& options) {
+  const Result<std::vector<BatchJob>> jobs = jobs_of(options);
+  if (!jobs) {
+    return complain(jobs.error().message, jobs.error().code);
+  }
+  const std::vector<BatchOutcome> outcomes = run_with_progress(options, *jobs);
+
+  int exit_code = 0;
+  bool any_ran = false;
+  std::vector<SimulationReport> reports;
+  std::optional<std::size_t> unreadable;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const BatchJob& job = (*jobs)[i];
+    const BatchOutcome& outcome = outcomes[i];
+    const std::string& file = options.traces[job.trace];
+    if (!outcome.trace) {
+      if (unreadable != job.trace) {  // once for all its policies
+        exit_code = std::max(exit_code,
+                             complain(outcome.trace.error().message, outcome.trace.error().code));
+      }
+      unreadable = job.trace;
+    } else if (!outcome.result && outcome.result.error().code != ErrorCode::kCannotRun) {
+      exit_code =
+          std::max(exit_code, complain(fmt::format("{}: {}", file, outcome.result.error().message),
+                                       outcome.result.error().code));
+    } else {
+      any_ran = any_ran || outcome.result.has_value();
+      reports.push_back({file, &job, &outcome});
+    }
+  }
+  if (options.json) {
+    for (const SimulationReport& report : reports) {
+      fmt::print("{}\n", simulation_json(report));
+    }
+  } else {
+    fmt::print("{}", simulation_tables(reports));
+  }
+  return exit_code == 0 && !any_ran ? 1 : exit_code;
+}
+
+std::string policy_list() {
+  std::string out = "Policies:\n";
+  for (const PolicyInfo& policy : all_policies()) {
+    out += fmt::format("  {:<14}{}\n", policy.name, policy.summary);
+  }
+  return out +
+         "\nExamples:\n"
+         "  spillway simulate bert-256.json.gz\n"
+         "  spillway simulate --policy all --set host.capacity=64GiB step.swt\n"
+         "  spillway simulate --machine h200 --policy g10,deepum_plus --json *.swt";
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<SimulateOptions>();
+  CLI::App* simulate = app.add_subcommand(
+      "simulate", "Time an iteration of a trace on a machine under a migration policy");
+  simulate->footer(policy_list());
+  simulate->add_option("trace", options->traces, "Trace files")->required()->type_name("TRACE...");
+  simulate->add_option("--machine", options->machine, "A built-in machine, or a .toml file")
+      ->type_name("M")
+      ->capture_default_str();
+  simulate->add_option("--set", options->settings, "Set a field of the machine")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  simulate->add_option("--policy", options->policies, "One or more policies, or all")
+      ->type_name("P[,P...]")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->capture_default_str();
+  simulate
+      ->add_option("--warm-up", options->simulation.warm_up_iterations,
+                   "Iterations before the one that is measured")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  simulate
+      ->add_option("--profiling-error", options->simulation.policy.profiling_error,
+                   "Planners see kernel times that are off by up to this fraction, either way")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  simulate
+      ->add_option("--seed", options->simulation.policy.profiling_seed,
+                   "Which errors --profiling-error makes")
+      ->type_name("S")
+      ->capture_default_str();
+  simulate->add_option("--jobs", options->jobs, "Simulations that run at a time")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  simulate->add_flag("--json", options->json, "Print one JSON object a line");
+  simulate->callback([options, &exit_code] { exit_code = run(*options); });
+}
+
+}  // namespace spillway
