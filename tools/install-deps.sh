@@ -1,0 +1,61 @@
+#!/bin/sh
+# Installs what building (`install-deps.sh`) and also what testing (`install-deps.sh test`) Spillway
+# needs on Debian 12, if it is missing. Asks apt for nothing when nothing is missing. Needs root, or
+# sudo, only when something is.
+set -u
+
+# A tool counts as present if the command is found, wherever it came from; a library if its Debian
+# package is installed.
+build_tools='cmake:cmake ninja:ninja-build g++:g++ make:make pkg-config:pkg-config gnuplot:gnuplot-nox'
+build_libraries='libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libzstd-dev
+  zlib1g-dev libexpected-dev libgtest-dev libgmock-dev libbenchmark-dev'
+test_tools='git:git ccache:ccache clang++-16:clang-16 clang-format-16:clang-format-16
+  clang-tidy-16:clang-tidy-16'
+test_libraries='libclang-rt-16-dev'
+
+case "${1:-build}" in
+  build) tools=$build_tools libraries=$build_libraries ;;
+  test) tools="$build_tools $test_tools" libraries="$build_libraries $test_libraries" ;;
+  *) echo "install-deps: '$1' is neither 'build' nor 'test'" >&2; exit 2 ;;
+esac
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "install-deps: this is not Debian, so nothing is installed; the names of what is needed are in $0" >&2
+  exit 0
+fi
+
+missing=
+for tool in $tools; do
+  command -v "${tool%%:*}" >/dev/null || missing="$missing ${tool#*:}"
+done
+installed=$(dpkg-query -W -f='${Package} ${db:Status-Status}\n' $libraries 2>/dev/null)
+for library in $libraries; do
+  printf '%s\n' "$installed" | grep -qx "$library installed" || missing="$missing $library"
+done
+[ -n "$missing" ] || exit 0
+
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "install-deps: cannot install$missing: not root, and there is no sudo; run as root: apt-get install$missing" >&2
+    exit 1
+  fi
+  # Without a terminal nobody can type a password.
+  if [ -t 0 ]; then as_root=sudo; else as_root='sudo -n'; fi
+fi
+
+log=$(mktemp) || exit 1
+trap 'rm -f "$log"' EXIT
+apt() {
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" \
+    >"$log" 2>&1
+}
+echo "install-deps: installing$missing"
+# Package lists may be there and fresh enough; where they are not, fetch them and try again.
+if ! apt install --yes --no-install-recommends $missing; then
+  if ! apt update || ! apt install --yes --no-install-recommends $missing; then
+    reason=$(grep -m 1 -E '^(E|sudo):' "$log" || tail -n 1 "$log")
+    echo "install-deps: cannot install$missing: ${reason:-apt-get failed} (is there a network?)" >&2
+    exit 1
+  fi
+fi

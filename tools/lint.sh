@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# clang-tidy over src/, with the compile commands of build/. A file that was clean is not looked at
+# again until it, a header of ours that it includes, or the settings change. JOBS: how many at once.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+export stamps=build/lint
+mkdir -p "$stamps"
+
+# What the verdict on a file depends on, except for the system's headers.
+fingerprint() {
+  { cat .clang-tidy CMakeLists.txt cmake/Layer.cmake tools/lint.sh &&
+    g++ -std=c++20 -Isrc -MM "$1" | tr -s ' \\' '\n' | grep '^src/' | sort -u | xargs cat; } |
+    sha256sum | cut -d ' ' -f 1
+}
+
+lint_one() {
+  local stamp output
+  stamp=$stamps/$(fingerprint "$1") || stamp=
+  if [[ -n $stamp && -e $stamp ]]; then return 0; fi
+  # The analyzer's shallow mode inlines less of the libraries' templates: a third of the time.
+  if output=$(clang-tidy-16 -p build --quiet --extra-arg=-Xclang --extra-arg=-analyzer-config \
+    --extra-arg=-Xclang --extra-arg=mode=shallow "$1" 2>&1); then
+    if [[ -n $stamp ]]; then touch "$stamp"; fi
+  else
+    printf '%s\n' "$output" | grep -v 'warnings generated'
+    return 1
+  fi
+}
+export -f fingerprint lint_one
+
+find src -name '*.cc' | sort |
+  xargs -P "${JOBS:-$(nproc)}" -I FILE bash -c 'set -o pipefail; lint_one FILE'

@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# The whole test suite, or the stages named: tools/test.sh [release|format|lint|asan|debug|tsan|fuzz]...
+# Goes on after a failure, and ends with a line "N passed, N failed" over all stages. Exit status 0
+# only if nothing failed. FUZZ_SECONDS (20) is how long each fuzz target runs, JOBS (all processors)
+# how much runs at once. Full logs are left in each stage's build folder.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+all_stages=(release format lint asan debug tsan fuzz)
+jobs=${JOBS:-$(nproc)}
+fuzz_seconds=${FUZZ_SECONDS:-20}
+total_passed=0
+total_failed=0
+total_skipped=0
+report=()
+
+passed() { stage_passed=$((stage_passed + $1)); }
+failed() { stage_failed=$((stage_failed + $1)); }
+
+# configure PRESET FOLDER: also with whatever compiler cache there is; all builds share it.
+configure() {
+  local launcher=()
+  if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  mkdir -p "$2"
+  quietly "$2/configure.log" cmake --preset "$1" "${launcher[@]}"
+}
+
+# quietly LOG COMMAND...: shows the end of the output only if the command fails.
+quietly() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 && return 0
+  echo "failed: $*"
+  # ninja and ctest say what failed before the end where much runs at once.
+  grep -E -A 12 'FAILED:|error:' "$log" | head -n 60
+  echo "... the last lines of $log:"
+  tail -n 30 "$log"
+  return 1
+}
+
+# test_number NAME FILE: an attribute of the <testsuite> element that ctest wrote.
+test_number() { grep -o -m 1 "\b$1=\"[0-9]*\"" "$2" | tr -dc 0-9; }
+
+# run_tests PRESET FOLDER [LAYER...]: builds and runs all tests, or only those of some layers.
+run_tests() {
+  local preset=$1 folder=$2
+  shift 2
+  if ! configure "$preset" "$folder"; then failed 1; return; fi
+  local targets=(all) filter=()
+  if (($# > 0)); then
+    targets=()
+    local layer known
+    known=$(ninja -C "$folder" -t targets all)
+    for layer in "$@"; do
+      if grep -q "^${layer}_test: phony" <<<"$known"; then targets+=("${layer}_test"); fi
+    done
+    if ((${#targets[@]} == 0)); then echo "no tests in $*"; failed 1; return; fi
+    filter=(--tests-regex "^($(IFS='|'; echo "$*"))\\.")
+  fi
+  if ! quietly "$folder/build.log" ninja -C "$folder" "${targets[@]}"; then failed 1; return; fi
+  local junit=$PWD/$folder/tests.xml
+  rm -f "$junit"
+  quietly "$folder/test.log" ctest --test-dir "$folder" --output-on-failure --no-tests=error \
+    --parallel "$jobs" --output-junit "$junit" "${filter[@]}"
+  local status=$?
+  if [[ ! -s $junit ]]; then failed 1; return; fi
+  local tests failures skipped disabled
+  tests=$(test_number tests "$junit")
+  failures=$(test_number failures "$junit")
+  skipped=$(test_number skipped "$junit")
+  disabled=$(test_number disabled "$junit")
+  # A run that fails without a failed test (no tests, a broken ctest) is a failure as well.
+  if ((status != 0 && failures == 0)); then failures=1; fi
+  stage_skipped=$((skipped + disabled))
+  passed $((tests - failures - stage_skipped > 0 ? tests - failures - stage_skipped : 0))
+  failed "$failures"
+}
+
+stage_release() { run_tests release build; }
+stage_asan() { run_tests asan build-asan; }
+# Unoptimised, with the engine's invariants: what events drive.
+stage_debug() { run_tests debug build-debug engine policy platform; }
+# Only these start threads, or a program that does.
+stage_tsan() { run_tests tsan build-tsan runtime front; }
+
+stage_format() {
+  local sources
+  mapfile -t sources < <(find src tests bench fuzz -name '*.h' -o -name '*.cc')
+  if clang-format-16 --dry-run --Werror "${sources[@]}"; then passed 1; else failed 1; fi
+}
+
+# With the release build's commands, and the sources that it generates.
+stage_lint() {
+  if ! configure release build || ! quietly build/build.log ninja -C build spillway; then
+    failed 1
+    return
+  fi
+  if JOBS=$jobs tools/lint.sh; then passed 1; else failed 1; fi
+}
+
+# fuzz_one TARGET: replays the corpus in fuzz/corpus/TARGET, then looks for new inputs from there.
+# What it finds is left in build-fuzz/findings; build-fuzz/TARGET FILE replays it.
+fuzz_one() {
+  local target=$1
+  local corpus=fuzz/corpus/$target
+  local found=build-fuzz/corpus/$target
+  mkdir -p "$found" build-fuzz/findings
+  local inputs=("$found")
+  if [[ -d $corpus ]]; then inputs+=("$corpus"); fi
+  quietly "build-fuzz/$target.log" "build-fuzz/$target" -max_total_time="$fuzz_seconds" -timeout=10 \
+    -rss_limit_mb=1024 -artifact_prefix="build-fuzz/findings/$target-" "${inputs[@]}"
+}
+
+stage_fuzz() {
+  local targets=()
+  mapfile -t targets < <(find fuzz -maxdepth 1 -name '*_fuzz.cc' -printf '%f\n' | sed 's/\.cc$//' | sort)
+  if ((${#targets[@]} == 0)); then echo "no fuzz targets"; return; fi
+  if ! configure fuzz build-fuzz ||
+    ! quietly build-fuzz/build.log ninja -C build-fuzz "${targets[@]}"; then
+    failed 1
+    return
+  fi
+  local target process running=()
+  for target in "${targets[@]}"; do
+    if ((${#running[@]} >= jobs)); then
+      reap "${running[0]}"
+      running=("${running[@]:1}")
+    fi
+    fuzz_one "$target" &
+    running+=($!)
+  done
+  for process in "${running[@]}"; do reap "$process"; done
+}
+reap() { if wait "$1"; then passed 1; else failed 1; fi; }
+
+run_stage() {
+  local start=$SECONDS
+  stage_passed=0
+  stage_failed=0
+  stage_skipped=0
+  echo "== $1 (after ${SECONDS} s)"
+  "stage_$1"
+  total_passed=$((total_passed + stage_passed))
+  total_failed=$((total_failed + stage_failed))
+  total_skipped=$((total_skipped + stage_skipped))
+  report+=("$(printf '%-8s %6d passed %4d failed %4d skipped %5d s' "$1" "$stage_passed" \
+    "$stage_failed" "$stage_skipped" $((SECONDS - start)))")
+  echo "${report[-1]}"
+}
+
+stages=("$@")
+if ((${#stages[@]} == 0)); then stages=("${all_stages[@]}"); fi
+for stage in "${stages[@]}"; do
+  if [[ " ${all_stages[*]} " != *" $stage "* ]]; then
+    echo "test.sh: no stage '$stage'; there are: ${all_stages[*]}" >&2
+    exit 2
+  fi
+done
+for stage in "${stages[@]}"; do run_stage "$stage"; done
+
+echo "== all stages (${SECONDS} s, ${total_skipped} tests skipped)"
+printf '%s\n' "${report[@]}"
+echo "$total_passed passed, $total_failed failed"
+((total_failed == 0 && total_passed > 0))
