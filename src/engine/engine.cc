@@ -80,6 +80,7 @@ void Engine::release_if_gone(BlockId id) {
   assert(block.tenants == 0 && block.pins == 0);
   block.contents = Contents::kDiscarded;
   leave_fetch_queue(block);
+  take_back_wish(block);
   if (block.transfer != kNoIndex) {
     return;  // the end of the transfer comes back here
   }
@@ -121,7 +122,7 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
   }
   const bool was_below = !block.copies.has(Tier::kDevice);
   block.contents = Contents::kDiscarded;
-  block.wished_out = false;
+  take_back_wish(block);
   leave_fetch_queue(block);
   if (block.transfer != kNoIndex) {
     return;  // what is under way cannot be called back; its end drops it
@@ -222,7 +223,7 @@ void Engine::admit(std::uint32_t slot, LaunchAdmission& admission) {
     if (block.pins++ == 0) {
       pinned_bytes_ += block.bytes;
     }
-    block.wished_out = false;
+    take_back_wish(block);
   });
   policy_->on_launch(launches_[slot].launch, *this);
   pump();

@@ -148,6 +148,9 @@ class Engine final : private Control {
   void pre_evict(BlockId id, Tier to) override;
   [[nodiscard]] bool evictable(BlockId id) const override;
   [[nodiscard]] bool usable(BlockId id) const override;
+  [[nodiscard]] Bytes pre_evicting_bytes(Tier to) const override {
+    return pre_evicting_bytes_[index_of(to)];
+  }
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return prefetch_bytes_; }
 
   // engine.cc: events
@@ -185,8 +188,10 @@ class Engine final : private Control {
   void reclaim_device_frame(BlockId id);
   void form_evictions(Cause cause, Tier to);
   bool prepare_pre_eviction(BlockId id, Tier to);
+  void take_back_wish(Block& block);
   void eviction_finished(BlockId id, Tier to, Cause cause);
-  void eviction_failed(BlockId id, Tier to);
+  void eviction_failed(BlockId id, Tier to, Cause cause);
+  void eviction_ended(Block& block, Tier to, Cause cause);
   void form_moves_down();
   void move_down_finished(BlockId id);
   void move_down_failed(BlockId id);
@@ -228,8 +233,9 @@ class Engine final : private Control {
 
   std::array<std::array<std::deque<BlockId>, kTierCount>, 2> eviction_queues_;  // [room, ahead][to]
   std::array<std::array<Lane, kTierCount>, 2> eviction_lanes_{};
-  Bytes evicting_bytes_ = 0;             // device frames that evictions for room will give back
-  std::deque<BlockId> move_down_queue_;  // host to storage
+  Bytes evicting_bytes_ = 0;  // device frames that evictions for room will give back
+  std::array<Bytes, kTierCount> pre_evicting_bytes_{};  // by destination: wished or under way
+  std::deque<BlockId> move_down_queue_;                 // host to storage
   Lane move_down_lane_{};
 
   std::vector<Flight> flights_;  // the low half of a transfer's id is its slot here

@@ -56,7 +56,9 @@ bool Engine::usable(BlockId id) const {
 
 std::optional<BlockId> Engine::choose_victim(Cause cause, BlockId incoming) {
   std::optional<BlockId> victim = policy_->select_victim(cause, incoming, *this);
-  if (!victim && cause == Cause::kFault && evicting_bytes_ == 0) {
+  const bool nothing_leaves =
+      evicting_bytes_ + pre_evicting_bytes(Tier::kHost) + pre_evicting_bytes(Tier::kStorage) == 0;
+  if (!victim && cause == Cause::kFault && nothing_leaves) {
     victim = policy_->Policy::select_victim(cause, incoming, *this);
   }
   assert(!victim || evictable(*victim));
@@ -169,7 +171,10 @@ void Engine::pre_evict(BlockId id, Tier to) {
     return;
   }
   if (evictable(id)) {
+    take_back_wish(block);
     block.wished_out = true;
+    block.wished_to = to;
+    pre_evicting_bytes_[index_of(to)] += block.bytes;
     eviction_queues_[index_of_queue(Cause::kPreEvict)][index_of(to)].push_back(id);
   } else if (to == Tier::kStorage && !block.frames.has(Tier::kDevice) &&
              block.copies.has(Tier::kHost)) {
@@ -209,10 +214,13 @@ void Engine::form_evictions(Cause cause, Tier to) {
 // A wish may have been overtaken by events; true if the block must be copied to `to`.
 bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
   Block& block = space_.block(id);
-  if (!block.wished_out || !evictable(id) || block.contents != Contents::kLive) {
+  if (!block.wished_out || block.wished_to != to) {
     return false;
   }
-  block.wished_out = false;
+  take_back_wish(block);
+  if (!evictable(id) || block.contents != Contents::kLive) {
+    return false;
+  }
   const bool clean_below = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
   if (!clean_below && free_bytes(to) < block.bytes) {
     return false;
@@ -226,15 +234,29 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
     return false;
   }
   take_frame(id, to);
+  pre_evicting_bytes_[index_of(to)] += block.bytes;  // until the copy has ended
   return true;
+}
+
+void Engine::take_back_wish(Block& block) {
+  if (block.wished_out) {
+    block.wished_out = false;
+    pre_evicting_bytes_[index_of(block.wished_to)] -= block.bytes;
+  }
+}
+
+void Engine::eviction_ended(Block& block, Tier to, Cause cause) {
+  if (cause == Cause::kPreEvict) {
+    pre_evicting_bytes_[index_of(to)] -= block.bytes;
+  } else {
+    block.evicting = false;
+    evicting_bytes_ -= block.bytes;
+  }
 }
 
 void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
   Block& block = space_.block(id);
-  if (block.evicting) {
-    block.evicting = false;
-    evicting_bytes_ -= block.bytes;
-  }
+  eviction_ended(block, to, cause);
   block.copies.add(to);
   if (block.tenants == 0) {
     release_if_gone(id);
@@ -260,12 +282,9 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
   }
 }
 
-void Engine::eviction_failed(BlockId id, Tier to) {
+void Engine::eviction_failed(BlockId id, Tier to, Cause cause) {
   Block& block = space_.block(id);
-  if (block.evicting) {
-    block.evicting = false;
-    evicting_bytes_ -= block.bytes;
-  }
+  eviction_ended(block, to, cause);
   drop_frame(id, to);
   if (block.tenants == 0) {
     release_if_gone(id);

@@ -126,7 +126,7 @@ void Engine::transfer_failed(TransferId id) {
     if (transfer.to == Tier::kDevice) {
       fetch_failed(block);
     } else if (transfer.from == Tier::kDevice) {
-      eviction_failed(block, transfer.to);
+      eviction_failed(block, transfer.to, transfer.cause);
     } else {
       move_down_failed(block);
     }

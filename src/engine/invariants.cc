@@ -16,6 +16,7 @@ Status Engine::check_invariants() const {
   std::array<Bytes, kTierCount> used{};
   Bytes evicting = 0;
   Bytes pinned = 0;
+  Bytes wished = 0;
   Bytes fault_bytes = 0;
   Bytes prefetch_bytes = 0;
   std::array<Bytes, 3> queued{};
@@ -26,6 +27,7 @@ Status Engine::check_invariants() const {
     }
     evicting += block.evicting ? block.bytes : 0;
     pinned += block.pins > 0 ? block.bytes : 0;
+    wished += block.wished_out ? block.bytes : 0;
     fault_bytes += block.fetch == FetchState::kFault ? block.bytes : 0;
     prefetch_bytes += block.fetch == FetchState::kPrefetch ? block.bytes : 0;
     if (block.queue != PageQueue::kNone) {
@@ -88,6 +90,19 @@ Status Engine::check_invariants() const {
     if (queued[static_cast<std::size_t>(queue) - 1] != queues_.bytes(queue)) {
       return make_error(ErrorCode::kCannotRun, "invariant broken: a page queue lost blocks");
     }
+  }
+  Bytes copying_ahead = 0;
+  for (const Flight& flight : flights_) {
+    if (flight.live && flight.transfer.cause == Cause::kPreEvict &&
+        flight.transfer.from == Tier::kDevice) {
+      copying_ahead += flight.transfer.bytes;
+    }
+  }
+  if (wished + copying_ahead !=
+      pre_evicting_bytes(Tier::kHost) + pre_evicting_bytes(Tier::kStorage)) {
+    return make_error(ErrorCode::kCannotRun, "invariant broken: pre-evictions {} + {}, counted {}",
+                      wished, copying_ahead,
+                      pre_evicting_bytes(Tier::kHost) + pre_evicting_bytes(Tier::kStorage));
   }
   if (evicting != evicting_bytes_ || pinned != pinned_bytes_ || fault_bytes != fault_bytes_ ||
       prefetch_bytes != prefetch_bytes_) {

@@ -34,6 +34,8 @@ class Control {
   [[nodiscard]] virtual const PageQueues& queues() const = 0;
   [[nodiscard]] virtual Bytes free_bytes(Tier tier) const = 0;
   [[nodiscard]] virtual Bytes capacity_bytes(Tier tier) const = 0;
+  // Device frames that copies ahead of need, under way or waiting, will make reclaimable.
+  [[nodiscard]] virtual Bytes pre_evicting_bytes(Tier to) const = 0;
   // Whether the block may be chosen as a victim now: resident, used by no launch, not moving.
   [[nodiscard]] virtual bool evictable(BlockId block) const = 0;
   // Whether a launch that needs the block now would find it: resident, with contents that are not

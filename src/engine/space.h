@@ -34,11 +34,12 @@ struct Block {
   TierSet copies;                        // tiers whose frame holds its current bytes
   TierSet frames;                        // tiers in which it has a frame
   Contents contents = Contents::kUndefined;
-  bool prepared = false;    // every page of the device frame has been zeroed or migrated over
-  bool mapped = false;      // launches may use the device frame
-  bool prefetched = false;  // came by prefetch and has not been used since
-  bool evicting = false;    // its device frame is promised to somebody else
-  bool wished_out = false;  // a policy wants it copied down; using it takes that back
+  bool prepared = false;         // every page of the device frame has been zeroed or migrated over
+  bool mapped = false;           // launches may use the device frame
+  bool prefetched = false;       // came by prefetch and has not been used since
+  bool evicting = false;         // its device frame is promised to somebody else
+  bool wished_out = false;       // a policy wants it copied down; using it takes that back
+  Tier wished_to = Tier::kHost;  // ... to this tier
 };
 
 struct Allocation {

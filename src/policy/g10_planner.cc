@@ -18,7 +18,7 @@ constexpr double kDilationMax = 64;
 // How close the search for the shortest feasible iteration comes.
 constexpr double kDilationStep = 1.05;
 // How often the planner looks at its plan and plans again.
-constexpr int kRounds = 3;
+constexpr int kRounds = 2;
 
 struct Window {
   Tier to;

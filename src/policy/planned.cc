@@ -57,6 +57,10 @@ void Planned::carry_out(std::size_t position, Control& control) {
 
 std::optional<BlockId> Planned::select_victim(Cause cause, BlockId incoming,
                                               const Control& control) {
+  if (cause == Cause::kPrefetch) return std::nullopt;
+  if (cause == Cause::kFault && control.pre_evicting_bytes(overflow_) > 0) {
+    return std::nullopt;  // room comes as planned; anything else would only delay it
+  }
   if (!scan_) {
     scan_ = next_use_.order().rbegin();
     scan_block_ = 0;
