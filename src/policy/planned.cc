@@ -55,9 +55,11 @@ void Planned::carry_out(std::size_t position, Control& control) {
   }
 }
 
-std::optional<BlockId> Planned::select_victim(Cause cause, BlockId incoming,
+std::optional<BlockId> Planned::select_victim(Cause cause, BlockId /*incoming*/,
                                               const Control& control) {
-  if (cause == Cause::kPrefetch) return std::nullopt;
+  if (cause == Cause::kPrefetch) {
+    return std::nullopt;  // what was planned to come finds room that was planned to be made
+  }
   if (cause == Cause::kFault && control.pre_evicting_bytes(overflow_) > 0) {
     return std::nullopt;  // room comes as planned; anything else would only delay it
   }
@@ -65,12 +67,8 @@ std::optional<BlockId> Planned::select_victim(Cause cause, BlockId incoming,
     scan_ = next_use_.order().rbegin();
     scan_block_ = 0;
   }
-  const std::uint64_t needed_by = incoming_distance(cause, incoming, control);
   for (; *scan_ != next_use_.order().rend(); ++*scan_, scan_block_ = 0) {
     const TensorId tensor = (*scan_)->second;
-    if (next_use_.distance(tensor) <= needed_by) {
-      return std::nullopt;
-    }
     const AllocationId id = allocations_[tensor];
     if (id == kNoAllocation) {
       continue;
@@ -84,17 +82,6 @@ std::optional<BlockId> Planned::select_victim(Cause cause, BlockId incoming,
     }
   }
   return std::nullopt;
-}
-
-// A prefetch may only displace what is needed later than itself; a fault may displace anything.
-std::uint64_t Planned::incoming_distance(Cause cause, BlockId incoming,
-                                         const Control& control) const {
-  if (cause != Cause::kPrefetch) {
-    return 0;
-  }
-  const AllocationId id = control.space().block(incoming).allocation;
-  const std::uint64_t tag = control.space().allocation(id).tag;
-  return tag < allocations_.size() ? next_use_.distance(static_cast<TensorId>(tag)) : 0;
 }
 
 }  // namespace spillway

@@ -34,8 +34,6 @@ class Planned final : public Policy {
 
  private:
   void carry_out(std::size_t position, Control& control);
-  [[nodiscard]] std::uint64_t incoming_distance(Cause cause, BlockId incoming,
-                                                const Control& control) const;
 
   std::string_view name_;
   Plan plan_;

@@ -7,6 +7,7 @@
 
 #include "policy/base_uvm.h"
 #include "policy/deepum.h"
+#include "policy/flashneuron.h"
 #include "policy/g10.h"
 #include "policy/ideal.h"
 
@@ -47,6 +48,10 @@ const std::array kPolicies{
                .summary = "DeepUM with storage below host memory, as G10 evaluates it",
                .traits = {.reclaims_dead_first = false},
                .make = make_deepum_plus},
+    PolicyInfo{.name = "flashneuron",
+               .summary = "linear selection of intermediate tensors, device to storage only",
+               .traits = {.pages = false, .uses_host = false},
+               .make = make_flashneuron},
     PolicyInfo{.name = "g10_gds",
                .summary = "G10's plan between device and storage only, without paging",
                .traits = {.pages = false, .uses_host = false},
