@@ -47,10 +47,15 @@ class DryRun {
         machine_(machine),
         pool_(machine.device.capacity_bytes),
         states_(trace.tensors.size()),
-        forward_end_(forward_end(trace, vitality)),
-        largest_kernel_bytes_(
-            memory_curve(trace, vitality, machine.device.frame_bytes).largest_working_set_bytes) {
+        forward_end_(forward_end(trace, vitality)) {
     plan_.before.resize(trace.kernels.size());
+    for (const Kernel& kernel : trace.kernels) {
+      Bytes bytes = 0;
+      for (const TensorId id : operands_of(kernel)) {
+        bytes += trace.tensors[id].persistent ? 0 : bytes_of(id);
+      }
+      largest_kernel_bytes_ = std::max(largest_kernel_bytes_, bytes);
+    }
     for (const TensorId id : selected) {
       states_[id].selected = true;
     }
@@ -62,10 +67,19 @@ class DryRun {
         return cannot_run(0, id);
       }
     }
+    if (!reserve_work_space()) {
+      return make_error(ErrorCode::kCannotRun,
+                        "the weights leave no contiguous room for the largest work space");
+    }
     for (KernelIndex index = 0; index < trace_.kernels.size(); ++index) {
       const std::vector<TensorId> operands = operands_of(trace_.kernels[index]);
+      while (index == forward_end_ && !leaving_.empty()) {
+        leave_first();  // the backward pass begins when every offload has ended
+      }
       for (const TensorId id : operands) {
-        if (!make_resident(id, index)) {
+        if (is_work_space(id)) {
+          plan_.before[index].push_back({PlanStep::kAlloc, id});
+        } else if (!make_resident(id, index)) {
           return cannot_run(index, id);
         }
       }
@@ -90,6 +104,24 @@ class DryRun {
   };
 
   [[nodiscard]] Bytes bytes_of(TensorId id) const { return pages_of(trace_, machine_, id); }
+
+  // A kernel's work space is its last operand (G10 figure 9), where no other kernel uses it. All of
+  // it shares one range, as large as the largest, kept for good.
+  [[nodiscard]] bool is_work_space(TensorId id) const {
+    const std::optional<TensorLife>& life = vitality_.lives[id];
+    if (trace_.tensors[id].persistent || !life || life->first_use != life->last_use) {
+      return false;
+    }
+    const std::vector<TensorId>& writes = trace_.kernels[life->first_use].writes;
+    return !writes.empty() && writes.back() == id;
+  }
+  bool reserve_work_space() {
+    Bytes largest = 0;
+    for (TensorId id = 0; id < states_.size(); ++id) {
+      largest = std::max(largest, is_work_space(id) ? bytes_of(id) : 0);
+    }
+    return largest == 0 || pool_.take_left(largest).has_value();
+  }
 
   bool place(TensorId id) {
     State& state = states_[id];
@@ -213,7 +245,7 @@ class DryRun {
   AddressPool pool_;
   std::vector<State> states_;
   KernelIndex forward_end_;
-  Bytes largest_kernel_bytes_;
+  Bytes largest_kernel_bytes_ = 0;
   Plan plan_;
   std::deque<Leaving> leaving_;
   double now_ns_ = 0;
