@@ -11,7 +11,7 @@
 
 namespace spillway {
 
-inline constexpr std::uint64_t kMaxTensors = 1ULL << 24U;
+inline constexpr std::uint64_t kMaxTensors = 1ULL << 22U;
 inline constexpr std::uint64_t kMaxKernels = 1ULL << 22U;
 inline constexpr std::uint64_t kMaxAccesses = 1ULL << 26U;       // reads and writes of all kernels
 inline constexpr std::uint64_t kMaxTextBytes = 64 * kKiB;        // one name
