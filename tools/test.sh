@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole test suite, or the stages named: tools/test.sh [release|format|lint|asan|debug|tsan|fuzz]...
+# tools/test.sh [STAGE...]: the whole test suite, or some of its stages (all_stages below).
 # Goes on after a failure, and ends with a line "N passed, N failed" over all stages. Exit status 0
 # only if nothing failed. FUZZ_SECONDS (20) is how long each fuzz target runs, JOBS (all processors)
 # how much runs at once. Full logs are left in each stage's build folder.
@@ -98,22 +98,22 @@ stage_lint() {
   if JOBS=$jobs tools/lint.sh; then passed 1; else failed 1; fi
 }
 
-# fuzz_one TARGET: replays the corpus in fuzz/corpus/TARGET, then looks for new inputs from there.
-# What it finds is left in build-fuzz/findings; build-fuzz/TARGET FILE replays it.
+# fuzz_one NAME_fuzz: replays the corpus in fuzz/corpus/NAME, then looks for new inputs from there.
+# What it finds is left in build-fuzz/findings; build-fuzz/NAME_fuzz FILE replays it.
 fuzz_one() {
   local target=$1
-  local corpus=fuzz/corpus/$target
+  local corpus=fuzz/corpus/${target%_fuzz}
   local found=build-fuzz/corpus/$target
   mkdir -p "$found" build-fuzz/findings
   local inputs=("$found")
   if [[ -d $corpus ]]; then inputs+=("$corpus"); fi
-  quietly "build-fuzz/$target.log" "build-fuzz/$target" -max_total_time="$fuzz_seconds" -timeout=10 \
-    -rss_limit_mb=1024 -artifact_prefix="build-fuzz/findings/$target-" "${inputs[@]}"
+  quietly "build-fuzz/$target.log" "build-fuzz/$target" -max_total_time="$fuzz_seconds" \
+    -timeout=10 -rss_limit_mb=1024 -artifact_prefix="build-fuzz/findings/$target-" "${inputs[@]}"
 }
 
 stage_fuzz() {
   local targets=()
-  mapfile -t targets < <(find fuzz -maxdepth 1 -name '*_fuzz.cc' -printf '%f\n' | sed 's/\.cc$//' | sort)
+  mapfile -t targets < <(find fuzz -name '*_fuzz.cc' -exec basename {} .cc \; | sort)
   if ((${#targets[@]} == 0)); then echo "no fuzz targets"; return; fi
   if ! configure fuzz build-fuzz ||
     ! quietly build-fuzz/build.log ninja -C build-fuzz "${targets[@]}"; then
