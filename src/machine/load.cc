@@ -163,4 +163,21 @@ std::string to_toml(const Machine& machine) {
   return out;
 }
 
+Result<Machine> configured_machine(std::string_view name_or_path,
+                                   std::span<const std::string> settings) {
+  Result<Machine> machine = load_machine(name_or_path);
+  if (!machine) {
+    return machine;
+  }
+  for (const std::string& setting : settings) {
+    if (const Status status = apply_setting(*machine, setting); !status) {
+      return tl::unexpected<Error>(status.error());
+    }
+  }
+  if (const Status status = validate_machine(*machine); !status) {
+    return tl::unexpected<Error>(status.error());
+  }
+  return machine;
+}
+
 }  // namespace spillway

@@ -2,6 +2,7 @@
 // Layer: machine. docs/machines.md describes the format and the built-in machines.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,11 @@ namespace spillway {
 // Every field within its bounds, and the fields fit together. Fails with kInvalidInput and the
 // first thing that is wrong.
 [[nodiscard]] Status validate_machine(const Machine& machine);
+
+// What `--machine NAME --set KEY=VALUE ...` means: the machine with the settings applied in order,
+// and the whole validated. Fails as the three functions above do.
+[[nodiscard]] Result<Machine> configured_machine(std::string_view name_or_path,
+                                                 std::span<const std::string> settings);
 
 // The machine as a file that parse_machine reads back as an equal machine.
 [[nodiscard]] std::string to_toml(const Machine& machine);

@@ -303,7 +303,8 @@ Result<std::vector<TensorId>> select_linearly(const Trace& trace, const Vitality
   return selected;
 }
 
-Result<Plan> plan_flashneuron(const Trace& trace, const Machine& machine) {
+Result<Plan> plan_flashneuron(const Trace& trace, const Machine& machine,
+                              const PolicyOptions& /*options*/) {
   const Vitality vitality = analyze_vitality(trace);
   const Result<std::vector<TensorId>> selected = select_linearly(trace, vitality, machine);
   if (!selected) {
@@ -313,8 +314,8 @@ Result<Plan> plan_flashneuron(const Trace& trace, const Machine& machine) {
 }
 
 Result<std::unique_ptr<Policy>> make_flashneuron(const Trace& trace, const Machine& machine,
-                                                 const PolicyOptions& /*options*/) {
-  Result<Plan> plan = plan_flashneuron(trace, machine);
+                                                 const PolicyOptions& options) {
+  Result<Plan> plan = plan_flashneuron(trace, machine, options);
   if (!plan) {
     return tl::unexpected<Error>(plan.error());
   }

@@ -29,7 +29,8 @@ namespace spillway {
 // the backward pass, in the order of use, whenever the memory manager has room beyond the largest
 // kernel. Found by a dry run over contiguous device memory; fails with kCannotRun where that run
 // gets stuck.
-[[nodiscard]] Result<Plan> plan_flashneuron(const Trace& trace, const Machine& machine);
+[[nodiscard]] Result<Plan> plan_flashneuron(const Trace& trace, const Machine& machine,
+                                            const PolicyOptions& options);
 
 [[nodiscard]] Result<std::unique_ptr<Policy>> make_flashneuron(const Trace& trace,
                                                                const Machine& machine,

@@ -1,7 +1,9 @@
 // See g10.h.
 #include "policy/g10.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "analysis/vitality.h"
 #include "base/rng.h"
@@ -24,37 +26,49 @@ Trace with_profiling_error(const Trace& trace, const PolicyOptions& options) {
   return profiled;
 }
 
-Result<std::unique_ptr<Policy>> make(std::string_view name, const Trace& trace,
-                                     const Machine& machine, const PolicyOptions& options,
-                                     Tier overflow) {
-  return std::make_unique<Planned>(name, trace, make_g10_plan(name, trace, machine, options),
-                                   overflow);
+Plan plan(const Trace& trace, const Machine& machine, const PolicyOptions& options,
+          bool uses_host) {
+  const Trace profiled = with_profiling_error(trace, options);
+  const Vitality vitality = analyze_vitality(profiled);
+  return plan_g10(profiled, vitality, machine,
+                  {.uses_host = uses_host && machine.host.capacity_bytes > 0,
+                   .uses_storage = machine.storage.capacity_bytes > 0});
+}
+
+Result<std::unique_ptr<Policy>> carry_out(std::string_view name, const Trace& trace,
+                                          Result<Plan> plan, Tier overflow) {
+  return std::make_unique<Planned>(name, trace, std::move(*plan), overflow);
 }
 
 }  // namespace
 
-Plan make_g10_plan(std::string_view name, const Trace& trace, const Machine& machine,
-                   const PolicyOptions& options) {
-  const Trace profiled = with_profiling_error(trace, options);
-  const Vitality vitality = analyze_vitality(profiled);
-  return plan_g10(profiled, vitality, machine,
-                  {.uses_host = name != "g10_gds" && machine.host.capacity_bytes > 0,
-                   .uses_storage = machine.storage.capacity_bytes > 0});
+Result<Plan> plan_g10_gds(const Trace& trace, const Machine& machine,
+                          const PolicyOptions& options) {
+  return plan(trace, machine, options, false);
+}
+
+Result<Plan> plan_g10_host(const Trace& trace, const Machine& machine,
+                           const PolicyOptions& options) {
+  return plan(trace, machine, options, true);
+}
+
+Result<Plan> plan_g10(const Trace& trace, const Machine& machine, const PolicyOptions& options) {
+  return plan(trace, machine, options, true);
 }
 
 Result<std::unique_ptr<Policy>> make_g10_gds(const Trace& trace, const Machine& machine,
                                              const PolicyOptions& options) {
-  return make("g10_gds", trace, machine, options, Tier::kStorage);
+  return carry_out("g10_gds", trace, plan_g10_gds(trace, machine, options), Tier::kStorage);
 }
 
 Result<std::unique_ptr<Policy>> make_g10_host(const Trace& trace, const Machine& machine,
                                               const PolicyOptions& options) {
-  return make("g10_host", trace, machine, options, Tier::kHost);
+  return carry_out("g10_host", trace, plan_g10_host(trace, machine, options), Tier::kHost);
 }
 
 Result<std::unique_ptr<Policy>> make_g10(const Trace& trace, const Machine& machine,
                                          const PolicyOptions& options) {
-  return make("g10", trace, machine, options, Tier::kHost);
+  return carry_out("g10", trace, plan_g10(trace, machine, options), Tier::kHost);
 }
 
 }  // namespace spillway

@@ -11,9 +11,13 @@
 
 namespace spillway {
 
-// The plan that the policy of this name ("g10", "g10_host", "g10_gds") would carry out.
-[[nodiscard]] Plan make_g10_plan(std::string_view name, const Trace& trace, const Machine& machine,
-                                 const PolicyOptions& options);
+// The plans that the three would carry out. They never fail.
+[[nodiscard]] Result<Plan> plan_g10_gds(const Trace& trace, const Machine& machine,
+                                        const PolicyOptions& options);
+[[nodiscard]] Result<Plan> plan_g10_host(const Trace& trace, const Machine& machine,
+                                         const PolicyOptions& options);
+[[nodiscard]] Result<Plan> plan_g10(const Trace& trace, const Machine& machine,
+                                    const PolicyOptions& options);
 
 // Device and storage only, launches wait for their operands.
 [[nodiscard]] Result<std::unique_ptr<Policy>> make_g10_gds(const Trace& trace,

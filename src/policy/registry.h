@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "engine/policy.h"
 #include "machine/machine.h"
+#include "policy/plan.h"
 #include "trace/trace.h"
 
 namespace spillway {
@@ -41,6 +42,8 @@ struct PolicyInfo {
   std::string_view summary;  // one line for --help
   PolicyTraits traits;
   Result<std::unique_ptr<Policy>> (*make)(const Trace&, const Machine&, const PolicyOptions&);
+  // What a policy that decides ahead has decided; nullptr for one that does not.
+  Result<Plan> (*plan)(const Trace&, const Machine&, const PolicyOptions&) = nullptr;
 };
 
 // In the order in which tables show them.
