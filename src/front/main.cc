@@ -3,6 +3,8 @@
 
 #include "front/analyze_command.h"
 #include "front/machine_command.h"
+#include "front/plan_command.h"
+#include "front/reproduce_command.h"
 #include "front/simulate_command.h"
 #include "front/trace_command.h"
 
@@ -17,6 +19,8 @@ int main(int argc, char** argv) {
   spillway::add_analyze_command(app, exit_code);
   spillway::add_machine_command(app, exit_code);
   spillway::add_simulate_command(app, exit_code);
+  spillway::add_plan_command(app, exit_code);
+  spillway::add_reproduce_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -32,6 +32,16 @@ std::string count_or_dash(std::uint64_t count) {
   return count == 0 ? "-" : fmt::format("{}", count);
 }
 
+// Why the policy cannot run, without its name, which stands beside it.
+std::string_view reason(const SimulationReport& report) {
+  std::string_view message = report.outcome->result.error().message;
+  const std::string name = fmt::format("{}: ", report.job->policy->name);
+  if (message.starts_with(name)) {
+    message.remove_prefix(name.size());
+  }
+  return message;
+}
+
 TextTable empty_table() {
   return TextTable({{"policy", Align::kLeft},
                     {"iteration"},
@@ -51,8 +61,7 @@ TextTable empty_table() {
 void add_row(TextTable& table, const SimulationReport& report) {
   std::string policy(report.job->policy->name);
   if (!report.outcome->result) {
-    table.add({std::move(policy)},
-              fmt::format("cannot run: {}", report.outcome->result.error().message));
+    table.add({std::move(policy)}, fmt::format("cannot run: {}", reason(report)));
     return;
   }
   const SimulationResult& result = *report.outcome->result;
@@ -73,7 +82,8 @@ std::string heading(const SimulationReport& report) {
   const TraceFacts& trace = *report.outcome->trace;
   return fmt::format("{}\n{}, batch size {}: {} kernels, {} ideal; machine {}\n", report.trace_file,
                      trace.model.empty() ? "unknown model" : trace.model, trace.batch_size,
-                     trace.kernels, format_time(trace.ideal_ns), report.job->machine.name);
+                     trace.kernel_durations_ns.size(), format_time(trace.ideal_ns),
+                     report.job->machine.name);
 }
 
 }  // namespace
@@ -100,7 +110,7 @@ std::string simulation_json(const SimulationReport& report) {
                             "write_amplification", "storage_lifetime_years"}) {
       json[key] = nullptr;
     }
-    json["cannot_run"] = report.outcome->result.error().message;
+    json["cannot_run"] = reason(report);
   } else {
     json["faults"] = result->stats.faults;
     json["late_prefetches"] = result->stats.late_prefetches;

@@ -47,9 +47,10 @@ class SharedTrace {
 };
 
 TraceFacts facts_of(const Trace& trace) {
-  TraceFacts facts{trace.model, trace.batch_size, trace.kernels.size(), 0};
+  TraceFacts facts{trace.model, trace.batch_size, 0, {}};
   for (const Kernel& kernel : trace.kernels) {
     facts.ideal_ns += kernel.duration_ns;
+    facts.kernel_durations_ns.push_back(kernel.duration_ns);
   }
   return facts;
 }

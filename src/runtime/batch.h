@@ -26,8 +26,8 @@ struct BatchJob {
 struct TraceFacts {
   std::string model;
   std::uint64_t batch_size = 0;
-  std::size_t kernels = 0;
-  TimeNs ideal_ns = 0;  // the sum of kernel times
+  TimeNs ideal_ns = 0;                      // the sum of kernel times
+  std::vector<TimeNs> kernel_durations_ns;  // by kernel
 };
 
 struct BatchOutcome {

@@ -60,8 +60,11 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
     status = simulator.engine().check_invariants();
   }
   if (!status) {
+    // Tiers that are too small for the program under this policy are an answer, not a failure.
+    const ErrorCode code = status.error().code == ErrorCode::kUnsupported ? ErrorCode::kCannotRun
+                                                                          : status.error().code;
     return tl::unexpected<Error>(
-        {status.error().code, fmt::format("{}: {}", policy.name, status.error().message)});
+        {code, fmt::format("{}: {}", policy.name, status.error().message)});
   }
 
   SimulationResult result;
