@@ -38,7 +38,7 @@ enum class Optimizer : std::uint8_t {
 struct TrainingOptions {
   Optimizer optimizer = Optimizer::kAdam;
   std::uint32_t element_bytes = 4;  // 4: float32, 2: float16
-  DeviceRates device;
+  DeviceRates device = {};
 };
 
 // Fully connected layers with ReLU between them and a softmax classifier.
@@ -48,7 +48,7 @@ struct MlpShape {
   std::uint64_t width = 4096;  // of every hidden layer
   std::uint64_t layers = 8;    // hidden layers
   std::uint64_t classes = 1000;
-  TrainingOptions training;
+  TrainingOptions training = {};
 };
 
 // A residual network of bottleneck blocks (1x1, 3x3, 1x1 convolution, each with batch
@@ -75,7 +75,7 @@ struct TransformerShape {
   std::uint64_t layers = 12;
   std::uint64_t feed_forward = 3072;
   std::uint64_t vocabulary = 30522;
-  TrainingOptions training;
+  TrainingOptions training = {};
 };
 
 [[nodiscard]] Trace generate_mlp(const MlpShape& shape);

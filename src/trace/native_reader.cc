@@ -204,14 +204,15 @@ class NativeReader {
                         checker_.kernel_count(), list, count, tensors);
     }
     for (std::uint64_t i = 0; i < count && in_.ok(); ++i) {
-      const std::int64_t step = unzigzag(in_.varint("a tensor id"));
-      if (step < -previous_id_ || step >= static_cast<std::int64_t>(tensors) - previous_id_) {
+      std::int64_t id = 0;
+      const bool overflow =
+          __builtin_add_overflow(previous_id_, unzigzag(in_.varint("a tensor id")), &id);
+      if (overflow || id < 0 || id >= static_cast<std::int64_t>(tensors)) {
         return make_error(ErrorCode::kInvalidInput,
-                          "kernels[{}].{}[{}]: {} after tensor {} does not exist; the trace has {} "
-                          "tensors",
-                          checker_.kernel_count(), list, i, step, previous_id_, tensors);
+                          "kernels[{}].{}[{}]: tensor {} does not exist; the trace has {} tensors",
+                          checker_.kernel_count(), list, i, id, tensors);
       }
-      previous_id_ += step;
+      previous_id_ = id;
       out.push_back(static_cast<TensorId>(previous_id_));
     }
     return {};

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -28,7 +29,8 @@ class TraceCommand : public testing::Test {
 
   void SetUp() override {
     folder_ = std::filesystem::path(testing::TempDir()) /
-              testing::UnitTest::GetInstance()->current_test_info()->name();
+              fmt::format("{}-{}", testing::UnitTest::GetInstance()->current_test_info()->name(),
+                          getpid());
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -155,13 +157,13 @@ TEST_F(TraceCommand, TruncationIsStatus2) {
 TEST_F(TraceCommand, BadOptionsAreStatus2) {
   expect_refusal("generate mlp -o x.foo", 2, "end it in .swt, .json or .json.gz");
   expect_refusal("generate mlp --width 4294967296 -o x.swt", 2, "must be 1 to 1125899906842624");
-  EXPECT_EQ(run("generate mlp --width 0 -o x.swt").status, 2);
-  EXPECT_EQ(run("generate mlp --width -5 -o x.swt").status, 2);
-  EXPECT_EQ(run("generate cnn --workspace 12xx -o x.swt").status, 2);
-  EXPECT_EQ(run("generate mlp --optimizer magic -o x.swt").status, 2);
-  EXPECT_EQ(run("generate mlp").status, 2);
-  EXPECT_EQ(run("generate").status, 2);
-  EXPECT_EQ(run("info").status, 2);
+  expect_refusal("generate mlp --width 0 -o x.swt", 2, "--width");
+  expect_refusal("generate mlp --width -5 -o x.swt", 2, "--width");
+  expect_refusal("generate cnn --workspace 12xx -o x.swt", 2, "'12xx' has an unknown unit");
+  expect_refusal("generate mlp --optimizer magic -o x.swt", 2, "magic");
+  expect_refusal("generate mlp", 2, "--output");
+  expect_refusal("generate", 2, "subcommand");
+  expect_refusal("info", 2, "trace");
   EXPECT_FALSE(std::filesystem::exists(file("x.swt")));
 }
 

@@ -81,10 +81,10 @@ std::vector<BadTrace> bad_native_traces() {
        "t: kernels[0].duration_ns: 9223372036854775808 ns; at most 9007199254740992 are allowed "
        "(record at byte 24 of the records)"},
       {"id_out_of_range.swt", tensors().kernel("a", 5, {0}, {1}).kernel("b", 5, {1}, {}).file(),
-       "t: kernels[1].reads[0]: 1 after tensor 1 does not exist; the trace has 2 tensors (record "
+       "t: kernels[1].reads[0]: tensor 2 does not exist; the trace has 2 tensors (record "
        "at byte 35 of the records)"},
       {"id_negative.swt", tensors().kernel("a", 5, {-1}, {}).file(),
-       "t: kernels[0].reads[0]: -1 after tensor 0 does not exist; the trace has 2 tensors (record "
+       "t: kernels[0].reads[0]: tensor -1 does not exist; the trace has 2 tensors (record "
        "at byte 24 of the records)"},
       {"id_twice.swt", tensors().kernel("a", 5, {0, 0}, {}).file(),
        "t: kernels[0].reads[1]: tensor 0 is listed twice in the reads of this kernel (record at "
