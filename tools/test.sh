@@ -52,7 +52,7 @@ run_tests() {
     local layer known
     known=$(ninja -C "$folder" -t targets all)
     for layer in "$@"; do
-      if grep -q "^${layer}_test: phony" <<<"$known"; then targets+=("${layer}_test"); fi
+      if grep -q "^${layer}_test: " <<<"$known"; then targets+=("${layer}_test"); fi
     done
     if ((${#targets[@]} == 0)); then echo "no tests in $*"; failed 1; return; fi
     filter=(--tests-regex "^($(IFS='|'; echo "$*"))\\.")
