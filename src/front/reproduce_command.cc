@@ -196,8 +196,7 @@ void add_reproduce_command(CLI::App& app, int& exit_code) {
   g10->add_option("--figure", options->figures, "Only these figures")
       ->type_name("N[,N...]")
       ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->allow_extra_args(false);
   g10->add_option("--jobs", options->jobs, "Simulations that run at a time")
       ->type_name("N")
       ->check(CLI::Range(1, 1024))

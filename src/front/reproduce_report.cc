@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "front/table.h"
 
@@ -33,7 +34,8 @@ std::string number(Metric metric, const std::optional<double>& value, std::strin
 }
 
 std::string percent(const std::optional<double>& fraction) {
-  return fraction ? fmt::format("{:+.2f} %", 100 * *fraction) : "-";
+  // Adding 0 makes a 0 of -0.
+  return fraction ? fmt::format("{:+.2f} %", std::round(1e4 * *fraction) / 100 + 0.0) : "-";
 }
 
 std::string_view mark(Verdict verdict) { return verdict == Verdict::kMiss ? "MISS" : ""; }

@@ -161,19 +161,17 @@ void add_simulate_command(CLI::App& app, int& exit_code) {
   CLI::App* simulate = app.add_subcommand(
       "simulate", "Time an iteration of a trace on a machine under a migration policy");
   simulate->footer(policy_list());
-  simulate->add_option("trace", options->traces, "Trace files")->required()->type_name("TRACE...");
+  simulate->add_option("trace", options->traces, "Trace files")->required()->type_name("TRACE");
   simulate->add_option("--machine", options->machine, "A built-in machine, or a .toml file")
       ->type_name("M")
       ->capture_default_str();
   simulate->add_option("--set", options->settings, "Set a field of the machine")
       ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->allow_extra_args(false);
   simulate->add_option("--policy", options->policies, "One or more policies, or all")
       ->type_name("P[,P...]")
       ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
       ->capture_default_str();
   simulate
       ->add_option("--warm-up", options->simulation.warm_up_iterations,

@@ -84,7 +84,7 @@ plot::BarChart throughput_panel(const Numbers& numbers, Origin origin) {
 
 plot::BarChart breakdown_panel(const Numbers& numbers, Origin origin) {
   plot::BarChart chart = stacks(numbers, origin, kBreakdown);
-  chart.y = {.label = "share of an iteration, %", .log = false, .min = 0, .max = 100};
+  chart.y = {.label = "share of an iteration, %", .log = false, .min = 0, .max = 101};
   for (std::size_t category = 0; category < chart.categories.size(); ++category) {
     const double whole = stack_height(chart, category);
     for (plot::BarSeries& series : chart.series) {
@@ -96,10 +96,10 @@ plot::BarChart breakdown_panel(const Numbers& numbers, Origin origin) {
 
 plot::BarChart traffic_panel(const Numbers& numbers, Origin origin) {
   plot::BarChart chart = stacks(numbers, origin, kTraffic);
-  const auto gib = static_cast<double>(kPageBytes) / static_cast<double>(kGiB);
+  const auto tib = static_cast<double>(kPageBytes) / static_cast<double>(kTiB);
   for (plot::BarSeries& series : chart.series) {
     for (double& value : series.values) {
-      value *= gib;
+      value *= tib;
     }
   }
   // On-demand paging moves many times what the others do; its bars are cut off so that theirs can
@@ -111,7 +111,7 @@ plot::BarChart traffic_panel(const Numbers& numbers, Origin origin) {
       highest = std::max(highest, height);
     }
   }
-  chart.y = {.label = "GiB an iteration", .log = false, .min = 0, .max = std::nullopt};
+  chart.y = {.label = "TiB an iteration", .log = false, .min = 0, .max = std::nullopt};
   if (highest > 0) {
     chart.y.max = 1.2 * highest;
   }
@@ -125,24 +125,32 @@ plot::BarChart profiling_error_panel(const Numbers& numbers, Origin origin) {
   for (const Case& subject : numbers.cases()) {
     errors.insert(subject.variation.error_percent.value_or(0));
   }
-  const auto fraction = [&](const Workload& workload, double error) {
-    return numbers.value(origin,
-                         {workload.model, workload.batch_size, "g10", {.error_percent = error}},
-                         Metric::kFractionOfIdeal);
+  const auto relative = [&](Origin of, const Workload& workload, double error) {
+    const auto fraction = [&](double with_error) {
+      return numbers.value(
+          of, {workload.model, workload.batch_size, "g10", {.error_percent = with_error}},
+          Metric::kFractionOfIdeal);
+    };
+    return fraction(error) / fraction(0);
   };
   double lowest = 1;
+  double highest = 1;
   int color = 0;
   for (const double error : errors) {
     chart.series.push_back({fmt::format("{:g} %", error), {}, color++});
     for (const Workload& workload : numbers.workloads()) {
-      const double relative = fraction(workload, error) / fraction(workload, 0);
-      chart.series.back().values.push_back(relative);
-      lowest = std::fmin(lowest, relative);
+      chart.series.back().values.push_back(relative(origin, workload, error));
+      for (const Origin of : {Origin::kOurs, Origin::kPublished}) {  // one scale for both panels
+        lowest = std::fmin(lowest, relative(of, workload, error));
+        highest = std::fmax(highest, relative(of, workload, error));
+      }
     }
   }
-  // Below one percent nothing would be seen of bars that start at 0.
-  chart.y = {.label = "performance, of no error", .log = false, .min = std::nullopt, .max = 1.005};
-  chart.y.min = std::min(0.98, std::floor(lowest * 100 - 1) / 100);
+  // Bars that start at 0 would hide differences below one percent.
+  chart.y = {.label = "performance, of no error",
+             .log = false,
+             .min = std::floor(lowest * 200 - 1) / 200,
+             .max = std::ceil(highest * 200 + 0.5) / 200};
   chart.reference = 1;
   for (const Workload& workload : numbers.workloads()) {
     chart.categories.push_back({workload_label(workload), ""});

@@ -42,6 +42,10 @@ void add_line(plot::XyChart& chart, const Numbers& numbers, const Line& line, co
         series.y.push_back(height);
       }
     }
+    // Markers are ours; a single published point needs one too, there is no line through it.
+    if (series.dashed && series.x.size() > 1) {
+      series.mark = plot::Mark::kLine;
+    }
     if (!series.x.empty()) {
       chart.series.push_back(std::move(series));
     }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
 
 namespace spillway::reproduce {
@@ -85,10 +84,14 @@ bool belongs(const ReferenceRow& row, const FigureDefinition& figure) {
 
 std::vector<Case> drawn_cases(const FigureDefinition& figure,
                               std::span<const ReferenceRow> reference) {
-  std::set<std::pair<std::string, std::uint64_t>> cases;
+  std::vector<std::pair<std::string, std::uint64_t>> cases;  // in the order of the reference
+  const auto has_case = [&](const std::pair<std::string, std::uint64_t>& wanted) {
+    return std::find(cases.begin(), cases.end(), wanted) != cases.end();
+  };
   for (const ReferenceRow& row : reference) {
-    if (row.figure == figure.reference) {
-      cases.emplace(row.subject.model, row.subject.batch_size);
+    std::pair found(row.subject.model, row.subject.batch_size);
+    if (row.figure == figure.reference && !has_case(found)) {
+      cases.push_back(std::move(found));
     }
   }
   std::vector<Case> drawn;
@@ -101,7 +104,7 @@ std::vector<Case> drawn_cases(const FigureDefinition& figure,
   }
   if (figure.chart == Chart::kHostPolicies) {
     for (const auto& [model, batch_size] : kHostCases) {
-      if (!cases.contains({std::string(model), batch_size})) {
+      if (!has_case({std::string(model), batch_size})) {
         continue;
       }
       for (const Names policy : kHostPolicies) {
