@@ -19,6 +19,9 @@ constexpr double kDilationMax = 64;
 constexpr double kDilationStep = 1.05;
 // How often the planner looks at its plan and plans again.
 constexpr int kRounds = 2;
+// Plans count on this share of what links and storage can carry: kernel times are estimates, and
+// transfers get into each other's way.
+constexpr double kPlannedShare = 0.9;
 
 struct Window {
   Tier to;
@@ -179,7 +182,7 @@ class Scheduler {
     for (std::size_t slot = first_slot(period); slot < window.evicted; ++slot) {
       elapsed_ns += static_cast<double>(slot_ns_[ring(slot)]);
     }
-    return elapsed_ns > alone_ns;
+    return elapsed_ns >= alone_ns;
   }
 
   // Pressure above the capacity that the eviction takes away, times how long, over what it costs:
@@ -254,12 +257,18 @@ Plan make_plan(const Trace& trace, const Vitality& vitality, const EvictionSched
     (planned.to == Tier::kHost ? plan.to_host_bytes : plan.to_storage_bytes) +=
         trace.tensors[period.tensor].bytes;
   }
+  std::vector<TensorId> intermediates;
   for (TensorId id = 0; id < trace.tensors.size(); ++id) {
     if (vitality.lives[id] && !trace.tensors[id].persistent) {
-      const std::size_t dead = vitality.lives[id]->last_use + std::size_t{1};
-      plan.before[dead % slots].push_back({PlanStep::kFree, id});
-      plan.before[vitality.lives[id]->first_use].push_back({PlanStep::kAlloc, id});
+      intermediates.push_back(id);
     }
+  }
+  for (const TensorId id : intermediates) {
+    const std::size_t dead = vitality.lives[id]->last_use + std::size_t{1};
+    plan.before[dead % slots].push_back({PlanStep::kFree, id});
+  }
+  for (const TensorId id : intermediates) {
+    plan.before[vitality.lives[id]->first_use].push_back({PlanStep::kAlloc, id});
   }
   // In the order of their latest safe times, which is the order in which they are needed.
   for (const PlannedPeriod& planned : schedule.periods) {
@@ -274,6 +283,16 @@ std::vector<TimeNs> scaled(const std::vector<TimeNs>& slot_ns, double factor) {
   result.reserve(slot_ns.size());
   for (const TimeNs ns : slot_ns) {
     result.push_back(static_cast<TimeNs>(static_cast<double>(ns) * factor));
+  }
+  return result;
+}
+
+Machine with_share(const Machine& machine, double share) {
+  Machine result = machine;
+  for (double* bytes_per_s :
+       {&result.link.to_device_bytes_per_s, &result.link.from_device_bytes_per_s,
+        &result.storage.read_bytes_per_s, &result.storage.write_bytes_per_s}) {
+    *bytes_per_s *= share;
   }
   return result;
 }
@@ -315,7 +334,7 @@ EvictionSchedule schedule_evictions(const Trace& trace, const Vitality& vitality
   return Scheduler(trace, vitality, machine, options, slot_ns).run();
 }
 
-void schedule_eager_prefetches(const Trace& trace, const Vitality& vitality, Bytes capacity_bytes,
+void schedule_eager_prefetches(const Trace& trace, const Vitality& vitality, const Machine& machine,
                                EvictionSchedule& schedule) {
   const std::size_t slots = schedule.pressure_bytes.size();
   std::sort(schedule.periods.begin(), schedule.periods.end(),
@@ -324,10 +343,11 @@ void schedule_eager_prefetches(const Trace& trace, const Vitality& vitality, Byt
                                                       : a.period < b.period;
             });
   for (PlannedPeriod& planned : schedule.periods) {
-    const Bytes bytes = trace.tensors[vitality.periods[planned.period].tensor].bytes;
+    const Bytes bytes = round_up(trace.tensors[vitality.periods[planned.period].tensor].bytes,
+                                 machine.device.frame_bytes);
     while (planned.fetch > planned.evicted + 1) {
       Bytes& pressure = schedule.pressure_bytes[(planned.fetch - 1) % slots];
-      if (pressure + bytes > capacity_bytes) {
+      if (pressure + bytes > machine.device.capacity_bytes) {
         break;
       }
       pressure += bytes;
@@ -338,6 +358,7 @@ void schedule_eager_prefetches(const Trace& trace, const Vitality& vitality, Byt
 
 Plan plan_g10(const Trace& trace, const Vitality& vitality, const Machine& machine,
               const G10Options& options) {
+  const Machine planned = with_share(machine, kPlannedShare);
   std::vector<TimeNs> slot_ns;
   for (const Kernel& kernel : trace.kernels) {
     slot_ns.push_back(kernel.duration_ns);
@@ -345,7 +366,7 @@ Plan plan_g10(const Trace& trace, const Vitality& vitality, const Machine& machi
   Plan best;
   PlanEstimate best_estimate;
   const auto consider = [&](EvictionSchedule schedule) {
-    schedule_eager_prefetches(trace, vitality, machine.device.capacity_bytes, schedule);
+    schedule_eager_prefetches(trace, vitality, machine, schedule);
     Plan plan = make_plan(trace, vitality, schedule);
     PlanEstimate estimate = estimate_plan(plan, trace, machine);
     if (best.before.empty() || estimate.iteration_ns < best_estimate.iteration_ns) {
@@ -355,7 +376,7 @@ Plan plan_g10(const Trace& trace, const Vitality& vitality, const Machine& machi
     return estimate;
   };
 
-  EvictionSchedule hidden = schedule_evictions(trace, vitality, machine, options, slot_ns);
+  EvictionSchedule hidden = schedule_evictions(trace, vitality, planned, options, slot_ns);
   const bool fits = hidden.fits;
   consider(std::move(hidden));
   // Where the copies cannot all hide behind the kernels, some kernels will wait. Which ones depends
@@ -363,8 +384,8 @@ Plan plan_g10(const Trace& trace, const Vitality& vitality, const Machine& machi
   for (int round = 0; !fits && round < kRounds; ++round) {
     G10Options stalling = options;
     stalling.stalling = true;
-    consider(schedule_evictions(trace, vitality, machine, stalling, slot_ns));
-    consider(schedule_dilated(trace, vitality, machine, options, slot_ns));
+    consider(schedule_evictions(trace, vitality, planned, stalling, slot_ns));
+    consider(schedule_dilated(trace, vitality, planned, options, slot_ns));
     slot_ns = best_estimate.slot_ns;
   }
   best.estimated_ns = best_estimate.iteration_ns;
