@@ -13,7 +13,8 @@
 
 namespace spillway {
 
-inline constexpr std::size_t kChunkBytes = 64 * 1024;  // a source returns at most this at a time
+inline constexpr std::size_t kChunkBytes =
+    std::size_t{64} * 1024;  // a source returns at most this at a time
 
 class ByteSource {
  public:

@@ -143,7 +143,7 @@ TEST_F(TraceCommand, BadInputIsOneLineAndStatus2) {
   expect_refusal("convert bad.json x.swt", 2, "kernels[0].reads[0]");
   std::ofstream(file("text.swt")) << "hello";
   expect_refusal("info text.swt", 2, "text.swt: byte 0: neither");
-  std::ofstream(file("empty.swt"));
+  std::ofstream(file("empty.swt")) << "";
   expect_refusal("info empty.swt", 2, "empty.swt: the file is empty");
 }
 

@@ -24,6 +24,7 @@ std::size_t kernels_named(const Trace& trace, const std::string& part) {
 
 std::vector<std::string> names(const Trace& trace) {
   std::vector<std::string> all;
+  all.reserve(trace.kernels.size());
   for (const Kernel& kernel : trace.kernels) {
     all.push_back(kernel.name);
   }

@@ -25,7 +25,7 @@ std::vector<TensorId> with_workspace(TrainingStep& step, std::vector<TensorId> w
 }
 
 void pool_backward(TrainingStep& step, const std::string& name, TensorId x,
-                   std::vector<TensorId> kept, TensorId y) {
+                   const std::vector<TensorId>& kept, TensorId y) {
   step.on_backward([=](TrainingStep& s) {
     const TensorId dx = s.new_gradient(x);
     std::vector<TensorId> reads{s.gradient(y)};

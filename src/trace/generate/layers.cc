@@ -9,7 +9,7 @@ namespace {
 double real(std::uint64_t count) { return static_cast<double>(count); }
 
 // x -> y with dx = f(dy, kept): the shape of every layer without parameters.
-void backward_of(TrainingStep& step, std::string name, TensorId x, TensorId y, TensorId kept,
+void backward_of(TrainingStep& step, const std::string& name, TensorId x, TensorId y, TensorId kept,
                  double flops_per_element) {
   step.on_backward([=](TrainingStep& s) {
     const TensorId dx = s.new_gradient(x);

@@ -141,8 +141,10 @@ void TrainingStep::emit_update(TensorId parameter) {
 }
 
 Trace TrainingStep::finish() {
-  for (auto layer = backward_.rbegin(); layer != backward_.rend(); ++layer) {
-    (*layer)(*this);
+  while (!backward_.empty()) {
+    const std::function<void(TrainingStep&)> layer = std::move(backward_.back());
+    backward_.pop_back();
+    layer(*this);
   }
   for (const TensorId id : parameters_) {
     emit_update(id);
