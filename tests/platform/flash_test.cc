@@ -256,7 +256,8 @@ TEST(Flash, TerabytesOfExtentsTakeSeconds) {
   }
   const auto taken = std::chrono::steady_clock::now() - start;
   EXPECT_GT(written, 3'000'000'000'000U);
-  EXPECT_LT(std::chrono::duration<double>(taken).count(), 20.0);
+  // About a second optimised; page by page it would be minutes, on any machine.
+  EXPECT_LT(std::chrono::duration<double>(taken).count(), 60.0);
   RecordProperty("microseconds", std::to_string(taken / std::chrono::microseconds(1)));
   EXPECT_TRUE(flash.check_invariants().has_value());
 }
