@@ -1,5 +1,7 @@
 // The program: commands, and exit statuses. Layer: front.
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
 
 #include "front/analyze_command.h"
 #include "front/machine_command.h"
@@ -8,7 +10,9 @@
 #include "front/simulate_command.h"
 #include "front/trace_command.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   CLI::App app("Spillway lets a program use more memory than its device has.", "spillway");
   app.require_subcommand(1);
   app.failure_message([](const CLI::App* /*app*/, const CLI::Error& error) {
@@ -28,4 +32,15 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }
   return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {  // out of memory, in the first place
+    std::fprintf(stderr, "spillway: %s\n", error.what());
+    return 1;
+  }
 }
