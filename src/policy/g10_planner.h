@@ -48,7 +48,7 @@ struct EvictionSchedule {
 [[nodiscard]] EvictionSchedule schedule_evictions(const Trace& trace, const Vitality& vitality,
                                                   const Machine& machine, const G10Options& options,
                                                   const std::vector<TimeNs>& slot_ns);
-void schedule_eager_prefetches(const Trace& trace, const Vitality& vitality, Bytes capacity_bytes,
+void schedule_eager_prefetches(const Trace& trace, const Vitality& vitality, const Machine& machine,
                                EvictionSchedule& schedule);
 
 }  // namespace spillway
