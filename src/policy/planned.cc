@@ -30,7 +30,7 @@ void Planned::on_launch(const Launch& launch, Control& /*control*/) {
 
 void Planned::on_launch_end(const Launch& launch, Control& control) {
   scan_.reset();
-  if (launch.position <= plan_.before.size()) {
+  if (launch.position < plan_.before.size()) {
     carry_out((launch.position + std::size_t{1}) % plan_.before.size(), control);
   }
 }
