@@ -2,6 +2,7 @@
 #include "policy/next_use.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace spillway {
 
@@ -18,7 +19,7 @@ NextUse::NextUse(const Trace& trace)
     }
   }
   for (TensorId id = 0; id < next_.size(); ++id) {
-    next_[id] = uses_[id].empty() ? 2 * operands_.size() : uses_[id].front();
+    next_[id] = uses_[id].empty() ? std::numeric_limits<std::uint64_t>::max() : uses_[id].front();
     order_.emplace(next_[id], id);
   }
 }
