@@ -41,6 +41,11 @@ void Engine::for_each_block(const Launch& launch, Visit visit) {
   }
 }
 
+// Policies may name any number.
+bool Engine::alive(BlockId id) const {
+  return id < space_.block_slots() && space_.block(id).tenants > 0;
+}
+
 Bytes Engine::capacity_bytes(Tier tier) const { return tiers_[index_of(tier)].capacity_bytes; }
 
 Bytes Engine::free_bytes(Tier tier) const {
@@ -78,14 +83,14 @@ void Engine::free(AllocationId id) {
 void Engine::release_if_gone(BlockId id) {
   Block& block = space_.block(id);
   assert(block.tenants == 0 && block.pins == 0);
+  if (block.evicting && block.transfer == kNoIndex) {
+    cancel_eviction(id);
+  }
   block.contents = Contents::kDiscarded;
   leave_fetch_queue(block);
   take_back_wish(block);
   if (block.transfer != kNoIndex) {
     return;  // the end of the transfer comes back here
-  }
-  if (block.evicting) {
-    cancel_eviction(id);
   }
   queues_.remove(id);
   if (block.mapped) {
@@ -120,15 +125,15 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
   if (block.contents == Contents::kUndefined && block.copies.empty()) {
     return;
   }
+  if (block.evicting && block.transfer == kNoIndex) {
+    cancel_eviction(id);
+  }
   const bool was_below = !block.copies.has(Tier::kDevice);
   block.contents = Contents::kDiscarded;
   take_back_wish(block);
   leave_fetch_queue(block);
   if (block.transfer != kNoIndex) {
     return;  // what is under way cannot be called back; its end drops it
-  }
-  if (block.evicting) {
-    cancel_eviction(id);
   }
   drop_copies_below(id);
   if (was_below) {
@@ -167,16 +172,18 @@ void Engine::pre_evict_allocation(AllocationId id, Tier to) {
 // --- Launches
 // --------------------------------------------------------------------------------------
 
-Bytes Engine::bytes_of(const Launch& launch) const {
-  Bytes bytes = 0;
-  for_each_block(launch, [&](BlockId id, const Access&) { bytes += space_.block(id).bytes; });
-  return bytes;
-}
-
-Bytes Engine::unpinned_bytes_of(const Launch& launch) const {
-  Bytes bytes = 0;
+// Each block once, however often the launch names it.
+Engine::LaunchBytes Engine::bytes_of(const Launch& launch) {
+  LaunchBytes bytes;
+  ++counts_;
   for_each_block(launch, [&](BlockId id, const Access&) {
-    bytes += space_.block(id).pins == 0 ? space_.block(id).bytes : 0;
+    Block& block = space_.block(id);
+    if (block.counted == counts_) {
+      return;
+    }
+    block.counted = counts_;
+    bytes.all += block.bytes;
+    bytes.unpinned += block.pins == 0 ? block.bytes : 0;
   });
   return bytes;
 }
@@ -184,7 +191,8 @@ Bytes Engine::unpinned_bytes_of(const Launch& launch) const {
 LaunchAdmission Engine::begin_launch(const Launch& launch) {
   assert(launch.seq > last_seq_ || last_seq_ == 0);
   LaunchAdmission admission;
-  if (bytes_of(launch) > capacity_bytes(Tier::kDevice)) {
+  const LaunchBytes bytes = bytes_of(launch);
+  if (bytes.all > capacity_bytes(Tier::kDevice)) {
     admission.state = LaunchState::kTooLarge;
     return admission;
   }
@@ -200,7 +208,7 @@ LaunchAdmission Engine::begin_launch(const Launch& launch) {
   ++active_launches_;
   // Launches are admitted in order: one that does not fit holds back those behind it.
   if (!waiting_for_admission_.empty() ||
-      pinned_bytes_ + unpinned_bytes_of(launch) > capacity_bytes(Tier::kDevice)) {
+      pinned_bytes_ + bytes.unpinned > capacity_bytes(Tier::kDevice)) {
     waiting_for_admission_.push_back(slot);
     admission.state = LaunchState::kWaiting;
     return admission;
@@ -225,6 +233,16 @@ void Engine::admit(std::uint32_t slot, LaunchAdmission& admission) {
     }
     take_back_wish(block);
   });
+  // Then what is there already is taken back from whoever would have reclaimed it.
+  for_each_block(launches_[slot].launch, [&](BlockId id, const Access& access) {
+    Block& block = space_.block(id);
+    if (block.evicting && block.transfer == kNoIndex) {
+      cancel_eviction(id);
+    }
+    if (block.copies.has(Tier::kDevice) && block.transfer == kNoIndex) {
+      make_usable(id, overwrites_alone(block, access));
+    }
+  });
   policy_->on_launch(launches_[slot].launch, *this);
   pump();
   for_each_block(launches_[slot].launch,
@@ -237,15 +255,17 @@ void Engine::admit(std::uint32_t slot, LaunchAdmission& admission) {
   }
 }
 
+// Whether nobody but this access will see the block's bytes before it has overwritten all of them.
+// A page that small allocations share has neighbours that it does not write.
+bool Engine::overwrites_alone(const Block& block, const Access& access) const {
+  return access.mode == AccessMode::kOverwrite && block.pins == 1 &&
+         !space_.allocation(access.allocation).packed;
+}
+
 void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
                    LaunchAdmission& admission) {
   Block& block = space_.block(id);
-  if (block.evicting && block.transfer == kNoIndex) {
-    cancel_eviction(id);
-  }
-  const bool resident = block.copies.has(Tier::kDevice) && block.transfer == kNoIndex;
-  if (resident) {
-    make_usable(id);
+  if (block.copies.has(Tier::kDevice) && block.transfer == kNoIndex) {
     if (block.prefetched) {
       block.prefetched = false;
       ++stats_.prefetches_used;
@@ -253,6 +273,9 @@ void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
     return;
   }
   ++admission.missing_blocks;
+  if (!overwrites_alone(block, access)) {
+    block.overwritten = false;
+  }
   const bool on_its_way = block.transfer != kNoIndex || block.fetch != FetchState::kNone;
   wait_for(slot, block, !on_its_way);
   if (on_its_way) {
@@ -265,11 +288,13 @@ void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
   }
   ++stats_.faults;
   ++admission.faulted_blocks;
-  if (access.mode == AccessMode::kOverwrite && block.contents == Contents::kLive &&
-      block.pins == 1) {
+  if (overwrites_alone(block, access)) {
     // It needs a frame only; its old contents are dead from here on.
-    block.contents = Contents::kDiscarded;
-    drop_copies_below(id);
+    if (block.contents == Contents::kLive) {
+      block.contents = Contents::kDiscarded;
+      drop_copies_below(id);
+    }
+    block.overwritten = true;
   }
   enqueue_fetch(id, FetchState::kFault);
   policy_->on_fault(launches_[slot].launch, id, *this);
@@ -319,7 +344,7 @@ void Engine::end_launch(LaunchSeq seq) {
 void Engine::admit_waiting() {
   while (!waiting_for_admission_.empty()) {
     const std::uint32_t slot = waiting_for_admission_.front();
-    if (pinned_bytes_ + unpinned_bytes_of(launches_[slot].launch) > capacity_bytes(Tier::kDevice)) {
+    if (pinned_bytes_ + bytes_of(launches_[slot].launch).unpinned > capacity_bytes(Tier::kDevice)) {
       return;
     }
     waiting_for_admission_.pop_front();
@@ -360,10 +385,10 @@ void Engine::report_ready() {
 
 Status Engine::set_device_capacity(Bytes bytes) {
   for (const ActiveLaunch& active : launches_) {
-    if (active.live && bytes_of(active.launch) > bytes) {
+    if (active.live && bytes_of(active.launch).all > bytes) {
       return make_error(ErrorCode::kInvalidInput,
                         "a device budget of {} is less than the {} that a running launch uses",
-                        format_bytes(bytes), format_bytes(bytes_of(active.launch)));
+                        format_bytes(bytes), format_bytes(bytes_of(active.launch).all));
     }
   }
   if (pinned_bytes_ > bytes) {
@@ -381,15 +406,24 @@ Status Engine::set_device_capacity(Bytes bytes) {
   return {};
 }
 
+void Engine::set_capacity_below(Tier tier, Bytes bytes) {
+  assert(tier != Tier::kDevice);
+  TierAccount& account = tiers_[index_of(tier)];
+  account.capacity_bytes = bytes;
+  account.limit_bytes = std::max(bytes, account.used_bytes);
+  pump();
+  report_ready();
+}
+
 std::optional<Error> Engine::stuck() const {
   if (active_launches_ == 0 || in_flight_ > 0) {
     return std::nullopt;
   }
-  const bool waits = std::any_of(launches_.begin(), launches_.end(), [](const auto& active) {
-    return active.live && (!active.admitted || active.missing > 0);
+  const bool runs = std::any_of(launches_.begin(), launches_.end(), [](const auto& active) {
+    return active.live && active.admitted && active.missing == 0;
   });
-  if (!waits) {
-    return std::nullopt;
+  if (runs) {
+    return std::nullopt;  // its end may make room
   }
   return Error{
       ErrorCode::kUnsupported,

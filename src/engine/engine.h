@@ -89,6 +89,8 @@ class Engine final : private Control {
   // Device memory that the space may use. A smaller budget is reached by eviction, step by step.
   // Fails with kInvalidInput if running launches need more.
   Status set_device_capacity(Bytes bytes);
+  // Host memory or storage that the space may use from now on. What it uses already stays.
+  void set_capacity_below(Tier tier, Bytes bytes);
 
   // --- What the platform reports --------------------------------------------------------------
 
@@ -100,8 +102,8 @@ class Engine final : private Control {
 
   // Set once and for good when the engine cannot go on without losing data: too many failures.
   [[nodiscard]] const std::optional<Error>& fatal() const { return fatal_; }
-  // With nothing in flight: why the launches that wait will wait for ever (every tier is full), or
-  // nullopt if none waits.
+  // With nothing in flight and no launch running: why those that wait will wait for ever (every
+  // tier is full), or nullopt if none waits. Memory that is freed or a larger budget ends it.
   [[nodiscard]] std::optional<Error> stuck() const;
   [[nodiscard]] std::size_t transfers_in_flight() const { return in_flight_; }
   [[nodiscard]] const EngineStats& stats() const { return stats_; }
@@ -154,16 +156,21 @@ class Engine final : private Control {
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return prefetch_bytes_; }
 
   // engine.cc: events
+  [[nodiscard]] bool alive(BlockId id) const;
   void admit(std::uint32_t slot, LaunchAdmission& admission);
   void touch(std::uint32_t slot, BlockId id, const Access& access, LaunchAdmission& admission);
+  [[nodiscard]] bool overwrites_alone(const Block& block, const Access& access) const;
   void discard_block(BlockId id, DiscardMode mode);
   void release_if_gone(BlockId id);
   void wait_for(std::uint32_t slot, Block& block, bool faulted);
   void wake(BlockId id);
   void report_ready();
   void admit_waiting();
-  [[nodiscard]] Bytes bytes_of(const Launch& launch) const;
-  [[nodiscard]] Bytes unpinned_bytes_of(const Launch& launch) const;
+  struct LaunchBytes {
+    Bytes all = 0;
+    Bytes unpinned = 0;
+  };
+  [[nodiscard]] LaunchBytes bytes_of(const Launch& launch);
   template <typename Visit>
   static void for_each_block(const Launch& launch, Visit visit);
 
@@ -172,18 +179,24 @@ class Engine final : private Control {
   void enqueue_fetch(BlockId id, FetchState priority);
   void leave_fetch_queue(Block& block);
   void pump();
+  void form_fault_fetches();
   void form_fetches(FetchState priority, Source source);
   bool take_device_frame(BlockId id, FetchState priority);
   void arrive_zeroed(BlockId id);
-  void make_usable(BlockId id);
-  void fetch_finished(BlockId id, Tier from);
+  void make_usable(BlockId id, bool overwritten = false);
+  void prepare(BlockId id);
+  void forget_copies_below(BlockId id);
+  void fetch_finished(BlockId id);
   void fetch_failed(BlockId id);
 
   // engine_evict.cc: what leaves it
   bool make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId incoming);
-  bool begin_eviction(BlockId victim);
+  void begin_eviction(BlockId victim);
   void cancel_eviction(BlockId id);
   std::optional<BlockId> choose_victim(Cause cause, BlockId incoming);
+  [[nodiscard]] std::optional<BlockId> oldest_that_can_leave() const;
+  [[nodiscard]] static bool leaves_at_once(const Block& block);
+  [[nodiscard]] bool can_leave(BlockId id) const;
   [[nodiscard]] std::optional<Tier> room_below(BlockId id, Tier preferred) const;
   void reclaim_device_frame(BlockId id);
   void form_evictions(Cause cause, Tier to);
@@ -222,6 +235,7 @@ class Engine final : private Control {
   std::uint32_t active_launches_ = 0;
   LaunchSeq last_seq_ = 0;
   Bytes pinned_bytes_ = 0;
+  std::uint32_t counts_ = 0;
   std::vector<Waiter> waiters_;
   std::uint32_t free_waiter_ = kNoIndex;
 

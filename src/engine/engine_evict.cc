@@ -36,39 +36,70 @@ bool Engine::make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId
   const Bytes aim_bytes = std::max(need_bytes, ahead_bytes);
   while (free_bytes(Tier::kDevice) + evicting_bytes_ < aim_bytes) {
     const std::optional<BlockId> victim = choose_victim(cause, incoming);
-    if (!victim || !begin_eviction(*victim)) {
+    if (!victim) {
       break;
     }
+    begin_eviction(*victim);
   }
   return free_bytes(Tier::kDevice) >= need_bytes;
 }
 
 bool Engine::evictable(BlockId id) const {
+  if (!alive(id)) {
+    return false;
+  }
   const Block& block = space_.block(id);
   return block.queue == PageQueue::kUsed && block.pins == 0 && block.transfer == kNoIndex &&
          !block.evicting;
 }
 
 bool Engine::usable(BlockId id) const {
+  if (!alive(id)) {
+    return false;
+  }
   const Block& block = space_.block(id);
   return block.mapped && block.contents != Contents::kDiscarded;
 }
 
+// What the policy gives. A fault does not wait for ever for a policy that gives nothing, or only
+// what cannot go: then it takes the least recently migrated block that can.
 std::optional<BlockId> Engine::choose_victim(Cause cause, BlockId incoming) {
-  std::optional<BlockId> victim = policy_->select_victim(cause, incoming, *this);
+  const std::optional<BlockId> victim = policy_->select_victim(cause, incoming, *this);
+  if (victim && evictable(*victim) && can_leave(*victim)) {
+    return victim;
+  }
   const bool nothing_leaves =
       evicting_bytes_ + pre_evicting_bytes(Tier::kHost) + pre_evicting_bytes(Tier::kStorage) == 0;
-  if (!victim && cause == Cause::kFault && nothing_leaves) {
-    victim = policy_->Policy::select_victim(cause, incoming, *this);
+  if (cause == Cause::kFault && nothing_leaves) {
+    return oldest_that_can_leave();
   }
-  assert(!victim || evictable(*victim));
-  return victim;
+  return std::nullopt;
+}
+
+std::optional<BlockId> Engine::oldest_that_can_leave() const {
+  for (BlockId id = queues_.oldest(PageQueue::kUsed); id != kNoBlock; id = queues_.newer(id)) {
+    if (evictable(id) && can_leave(id)) {
+      return id;
+    }
+  }
+  return std::nullopt;
+}
+
+// Dead, or safe below: nothing must be copied.
+bool Engine::leaves_at_once(const Block& block) {
+  return block.contents != Contents::kLive || block.copies.has(Tier::kHost) ||
+         block.copies.has(Tier::kStorage);
+}
+
+bool Engine::can_leave(BlockId id) const {
+  return leaves_at_once(space_.block(id)) || room_below(id, Tier::kHost).has_value();
 }
 
 // Where the block can go: the preferred tier, else the other one below.
 std::optional<Tier> Engine::room_below(BlockId id, Tier preferred) const {
-  const Tier other = preferred == Tier::kHost ? Tier::kStorage : Tier::kHost;
-  for (const Tier tier : {preferred, other}) {
+  const bool storage_first = preferred == Tier::kStorage;
+  for (const Tier tier : {storage_first ? Tier::kStorage : Tier::kHost,
+                          storage_first ? Tier::kHost : Tier::kStorage}) {
     if (free_bytes(tier) >= space_.block(id).bytes) {
       return tier;
     }
@@ -76,20 +107,16 @@ std::optional<Tier> Engine::room_below(BlockId id, Tier preferred) const {
   return std::nullopt;
 }
 
-// Starts to empty the victim's frame, at once where nothing must be copied. False: there is no room
-// below.
-bool Engine::begin_eviction(BlockId victim) {
+// Starts to empty the victim's frame, at once where nothing must be copied.
+void Engine::begin_eviction(BlockId victim) {
   Block& block = space_.block(victim);
-  const bool clean_below = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
-  if (block.contents != Contents::kLive || clean_below) {
+  if (leaves_at_once(block)) {
     ++stats_.evictions;
     reclaim_device_frame(victim);
-    return true;
+    return;
   }
   const std::optional<Tier> to = room_below(victim, policy_->eviction_tier(victim, *this));
-  if (!to) {
-    return false;
-  }
+  assert(to.has_value());  // choose_victim saw to it
   ++stats_.evictions;
   take_frame(victim, *to);
   queues_.remove(victim);
@@ -98,7 +125,6 @@ bool Engine::begin_eviction(BlockId victim) {
   block.evicting = true;
   evicting_bytes_ += block.bytes;
   eviction_queues_[index_of_queue(Cause::kEvict)][index_of(*to)].push_back(victim);
-  return true;
 }
 
 // An eviction that no transfer has taken up yet: the block is as if it had never been chosen.
@@ -153,11 +179,11 @@ void Engine::shrink() {
     if (device.used_bytes - evicting_bytes_ <= device.capacity_bytes) {
       return;
     }
-    const std::optional<BlockId> victim =
-        policy_->Policy::select_victim(Cause::kEvict, kNoBlock, *this);
-    if (!victim || !begin_eviction(*victim)) {
+    const std::optional<BlockId> victim = oldest_that_can_leave();
+    if (!victim) {
       return;
     }
+    begin_eviction(*victim);
   }
 }
 
@@ -165,7 +191,9 @@ void Engine::shrink() {
 // -----------------------------------------------------------------------------------
 
 void Engine::pre_evict(BlockId id, Tier to) {
-  assert(to != Tier::kDevice);
+  if (!alive(id) || to == Tier::kDevice) {
+    return;
+  }
   Block& block = space_.block(id);
   if (block.contents != Contents::kLive || block.pins > 0 || block.transfer != kNoIndex) {
     return;

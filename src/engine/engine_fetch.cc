@@ -45,7 +45,11 @@ void Engine::leave_fetch_queue(Block& block) {
 }
 
 void Engine::prefetch(BlockId id) {
+  if (!alive(id)) {
+    return;
+  }
   Block& block = space_.block(id);
+  take_back_wish(block);
   if (block.evicting && block.transfer == kNoIndex) {
     cancel_eviction(id);
   }
@@ -79,12 +83,15 @@ void Engine::pump() {
   if (fatal_) {
     return;
   }
-  for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
-    form_fetches(FetchState::kFault, source);
-  }
+  form_fault_fetches();
   for (const Cause cause : {Cause::kEvict, Cause::kPreEvict}) {
     form_evictions(cause, Tier::kHost);
     form_evictions(cause, Tier::kStorage);
+  }
+  if (fault_bytes_ > 0 && in_flight_ == 0) {
+    form_fault_fetches();  // a wish that they waited for has come to nothing
+    form_evictions(Cause::kEvict, Tier::kHost);
+    form_evictions(Cause::kEvict, Tier::kStorage);
   }
   form_moves_down();
   for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
@@ -93,6 +100,12 @@ void Engine::pump() {
   // Prefetches may have chosen victims.
   form_evictions(Cause::kEvict, Tier::kHost);
   form_evictions(Cause::kEvict, Tier::kStorage);
+}
+
+void Engine::form_fault_fetches() {
+  for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
+    form_fetches(FetchState::kFault, source);
+  }
 }
 
 void Engine::form_fetches(FetchState priority, Source source) {
@@ -141,43 +154,46 @@ bool Engine::take_device_frame(BlockId id, FetchState priority) {
   const bool fault = priority == FetchState::kFault;
   const Bytes ahead =
       fault ? std::min(fault_bytes_, options_.room_ahead_bytes) : options_.room_ahead_bytes;
-  if (!make_room(bytes, ahead, fault ? Cause::kFault : Cause::kPrefetch, id)) {
+  // A prefetch leaves alone the room that faults wait for.
+  const Bytes need = fault ? bytes : bytes + fault_bytes_;
+  if (!make_room(need, ahead, fault ? Cause::kFault : Cause::kPrefetch, id)) {
     return false;
   }
   take_frame(id, Tier::kDevice);
+  space_.block(id).prepared = false;
   return true;
 }
 
-// A block without contents to fetch: its frame of zeros is there at once.
+// A block without contents to fetch: its frame is there at once, of zeros where anybody may look.
 void Engine::arrive_zeroed(BlockId id) {
   Block& block = space_.block(id);
   if (block.contents == Contents::kDiscarded) {
     stats_.saved_by_discard_bytes += block.bytes;  // the way down and back was spared
     block.contents = Contents::kUndefined;
   }
-  ++stats_.zeroed;
-  mechanism_->zero(id);
-  block.prepared = true;
+  if (!block.overwritten) {
+    prepare(id);
+  }
+  block.overwritten = false;
   block.copies.add(Tier::kDevice);
   make_usable(id);
   wake(id);
 }
 
 // The device frame becomes, or is again, one that launches use. A recovered block whose frame was
-// never prepared as a whole is zeroed first (UVM Discard section 5.7).
-void Engine::make_usable(BlockId id) {
+// never prepared as a whole is zeroed first (UVM Discard section 5.7), unless the launch that wants
+// it overwrites all of it.
+void Engine::make_usable(BlockId id, bool overwritten) {
   Block& block = space_.block(id);
   if (block.contents == Contents::kDiscarded) {
     ++stats_.recovered;
-    if (!block.prepared) {
-      ++stats_.zeroed;
-      mechanism_->zero(id);
-      block.prepared = true;
+    if (!block.prepared && !overwritten) {
+      prepare(id);
     }
     block.contents = Contents::kUndefined;
   }
-  if (block.queue == PageQueue::kUnused && !options_.keep_storage_copies) {
-    drop_copies_below(id);
+  if (block.queue == PageQueue::kUnused) {
+    forget_copies_below(id);
   }
   if (block.queue != PageQueue::kUsed) {
     queues_.push(PageQueue::kUsed, id);
@@ -188,7 +204,22 @@ void Engine::make_usable(BlockId id) {
   }
 }
 
-void Engine::fetch_finished(BlockId id, Tier from) {
+void Engine::prepare(BlockId id) {
+  ++stats_.zeroed;
+  mechanism_->zero(id);
+  space_.block(id).prepared = true;
+}
+
+// The device has the contents now: other copies only take up room, or save writing them again.
+void Engine::forget_copies_below(BlockId id) {
+  if (!options_.keep_storage_copies) {
+    drop_copies_below(id);
+  } else if (space_.block(id).frames.has(Tier::kHost)) {
+    drop_frame(id, Tier::kHost);
+  }
+}
+
+void Engine::fetch_finished(BlockId id) {
   Block& block = space_.block(id);
   block.copies.add(Tier::kDevice);
   block.prepared = true;
@@ -202,8 +233,8 @@ void Engine::fetch_finished(BlockId id, Tier from) {
     if (block.pins == 0) {
       return;
     }
-  } else if (from != Tier::kStorage || !options_.keep_storage_copies) {
-    drop_copies_below(id);
+  } else {
+    forget_copies_below(id);
   }
   make_usable(id);
   wake(id);

@@ -100,7 +100,7 @@ void Engine::transfer_finished(TransferId id) {
   stats_.moved_bytes[index_of(transfer.from)][index_of(transfer.to)] += transfer.bytes;
   for (const BlockId block : transfer.blocks) {
     if (transfer.to == Tier::kDevice) {
-      fetch_finished(block, transfer.from);
+      fetch_finished(block);
     } else if (transfer.from == Tier::kDevice) {
       eviction_finished(block, transfer.to, transfer.cause);
     } else {

@@ -1,5 +1,6 @@
 // What must always hold, as code. See docs/engine.md, "Invariants".
 #include <array>
+#include <vector>
 
 #include "engine/engine.h"
 
@@ -20,6 +21,7 @@ Status Engine::check_invariants() const {
   Bytes fault_bytes = 0;
   Bytes prefetch_bytes = 0;
   std::array<Bytes, 3> queued{};
+  std::vector<std::uint32_t> waiting(launches_.size());  // blocks that each launch waits for
   for (BlockId id = 0; id < space_.block_slots(); ++id) {
     const Block& block = space_.block(id);
     for (std::size_t tier = 0; tier < kTierCount; ++tier) {
@@ -61,6 +63,9 @@ Status Engine::check_invariants() const {
         (block.contents != Contents::kDiscarded || block.pins > 0)) {
       return broken(id, "in the discarded queue with contents that matter");
     }
+    if (on_device && block.pins == 0 && block.contents == Contents::kUndefined && !block.prepared) {
+      return broken(id, "never written, and its frame was never zeroed");
+    }
     if (block.pins > 0 && on_device && block.transfer == kNoIndex && !block.mapped) {
       return broken(id, "used by a launch and not mapped");
     }
@@ -70,12 +75,23 @@ Status Engine::check_invariants() const {
     if (block.fetch != FetchState::kNone && (on_device || block.transfer != kNoIndex)) {
       return broken(id, "waits to be fetched while it is resident or moving");
     }
+    for (std::uint32_t node = block.waiter; node != kNoIndex; node = waiters_[node].next) {
+      ++waiting[waiters_[node].launch_slot];
+    }
     if (block.waiter != kNoIndex && block.pins == 0) {
       return broken(id, "waited for by a launch that has not pinned it");
     }
     if (block.waiter != kNoIndex && block.fetch == FetchState::kNone &&
         block.transfer == kNoIndex) {
       return broken(id, "waited for, and nothing brings it");
+    }
+  }
+  for (std::size_t slot = 0; slot < launches_.size(); ++slot) {
+    const ActiveLaunch& active = launches_[slot];
+    if (active.live && active.missing != waiting[slot]) {
+      return make_error(ErrorCode::kCannotRun,
+                        "invariant broken: launch {} counts {} missing blocks and waits for {}",
+                        active.launch.seq, active.missing, waiting[slot]);
     }
   }
   for (std::size_t tier = 0; tier < kTierCount; ++tier) {

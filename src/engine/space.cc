@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 
 namespace spillway {
 namespace {
@@ -82,24 +83,31 @@ void Space::release(BlockId first_block, std::uint32_t block_count) {
       open_page_ = kNoBlock;
     }
   }
-  if (!free_runs_.empty() &&
-      free_runs_.back().first_block + free_runs_.back().block_count == first_block) {
-    free_runs_.back().block_count += block_count;
-    return;
+  auto run = free_runs_.emplace(first_block, block_count).first;
+  if (run != free_runs_.begin()) {
+    const auto before = std::prev(run);
+    if (before->first + before->second == run->first) {
+      before->second += run->second;
+      free_runs_.erase(run);
+      run = before;
+    }
   }
-  free_runs_.push_back({first_block, block_count});
+  const auto after = std::next(run);
+  if (after != free_runs_.end() && run->first + run->second == after->first) {
+    run->second += after->second;
+    free_runs_.erase(after);
+  }
 }
 
+// The first run that is long enough: numbers stay low and dense.
 BlockId Space::take_run(std::uint32_t block_count) {
   const auto fits = std::find_if(free_runs_.begin(), free_runs_.end(),
-                                 [&](const Run& run) { return run.block_count >= block_count; });
+                                 [&](const auto& run) { return run.second >= block_count; });
   if (fits != free_runs_.end()) {
-    const BlockId first = fits->first_block;
-    fits->first_block += block_count;
-    fits->block_count -= block_count;
-    if (fits->block_count == 0) {
-      *fits = free_runs_.back();
-      free_runs_.pop_back();
+    const auto [first, free_count] = *fits;
+    free_runs_.erase(fits);
+    if (free_count > block_count) {
+      free_runs_.emplace(first + block_count, free_count - block_count);
     }
     return first;
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -35,11 +36,13 @@ struct Block {
   TierSet frames;                        // tiers in which it has a frame
   Contents contents = Contents::kUndefined;
   bool prepared = false;         // every page of the device frame has been zeroed or migrated over
+  bool overwritten = false;      // all of it, by the launch that waits for it: need not be prepared
   bool mapped = false;           // launches may use the device frame
   bool prefetched = false;       // came by prefetch and has not been used since
   bool evicting = false;         // its device frame is promised to somebody else
-  bool wished_out = false;       // a policy wants it copied down; using it takes that back
+  bool wished_out = false;       // a policy wants it copied down; using or prefetching ends that
   Tier wished_to = Tier::kHost;  // ... to this tier
+  std::uint32_t counted = 0;     // the last count that it was part of
 };
 
 struct Allocation {
@@ -78,17 +81,13 @@ class Space {
   [[nodiscard]] static std::uint64_t address_of(BlockId id) { return id * kBlockBytes; }
 
  private:
-  struct Run {
-    BlockId first_block;
-    std::uint32_t block_count;
-  };
   BlockId take_run(std::uint32_t block_count);
 
   Bytes frame_bytes_;
   std::vector<Allocation> allocations_;
   std::vector<AllocationId> free_allocations_;
   std::vector<Block> blocks_;
-  std::vector<Run> free_runs_;
+  std::map<BlockId, std::uint32_t> free_runs_;  // first block and count; no two of them touch
   // The page that small allocations are packed into now, and how much of it is taken.
   BlockId open_page_ = kNoBlock;
   Bytes open_page_used_bytes_ = 0;
