@@ -25,7 +25,7 @@ class FairShare {
  public:
   explicit FairShare(const std::array<double, kResourceCount>& bytes_per_s);
 
-  // A flow over `resources`, at least one of which must have bandwidth. The key comes back when the
+  // A flow over `resources`, one or more, each of which must have bandwidth. The key comes back when the
   // flow completes; keys need not be unique.
   void start(std::uint64_t key, ResourceSet resources, Bytes bytes, TimeNs now_ns);
 

@@ -48,8 +48,13 @@ Result<AllocationId> Simulator::allocate(Bytes bytes, std::uint64_t tag) {
   Result<AllocationId> id = engine_.allocate(bytes, tag);
   if (id) {
     const Allocation& allocation = engine_.space().allocation(*id);
-    for (std::uint32_t i = 0; i < allocation.block_count && !allocation.packed; ++i) {
-      tokens(allocation.first_block + i).defined = false;
+    for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+      const BlockId block = allocation.first_block + i;
+      // A page that is shared with older allocations stays as it is.
+      if (engine_.space().block(block).contents == Contents::kUndefined) {
+        forget_contents(block);
+        tokens(block).fresh = true;
+      }
     }
   }
   return id;
@@ -59,7 +64,7 @@ void Simulator::free(AllocationId id) {
   const Allocation allocation = engine_.space().allocation(id);
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     if (engine_.space().block(allocation.first_block + i).tenants == 1) {
-      tokens(allocation.first_block + i).defined = false;
+      forget_contents(allocation.first_block + i);
     }
   }
   engine_.free(id);
@@ -68,10 +73,12 @@ void Simulator::free(AllocationId id) {
 void Simulator::discard(AllocationId id, DiscardMode mode) {
   const Allocation& allocation = engine_.space().allocation(id);
   for (std::uint32_t i = 0; i < allocation.block_count && !allocation.packed; ++i) {
-    tokens(allocation.first_block + i).defined = false;
+    forget_contents(allocation.first_block + i);
   }
   engine_.discard(id, mode);
 }
+
+void Simulator::forget_contents(BlockId id) { tokens(id).defined = false; }
 
 // --- Launches
 // --------------------------------------------------------------------------------------
@@ -108,7 +115,7 @@ void Simulator::launch_ready(LaunchSeq seq) {
   Running* run = find(seq);
   assert(run != nullptr);
   run->timing.ready_ns = now_ns_;
-  check_reads(run->launch);
+  take_up(run->launch);
   const std::uint32_t batch = std::max(machine_.faults.batch_blocks, 1U);
   const TimeNs zero_faults_ns =
       (run->zeroed_on_fault + batch - 1) / batch * machine_.faults.latency_ns;
@@ -124,7 +131,7 @@ void Simulator::finish(LaunchSeq seq) {
   const Running done = std::move(*run);
   *run = std::move(running_.back());
   running_.pop_back();
-  write_tokens(done.launch);
+  leave(done.launch);
   engine_.end_launch(seq);
   LaunchTiming timing = done.timing;
   timing.finished_ns = now_ns_;
@@ -150,37 +157,56 @@ void Simulator::fail(BlockId id, std::string_view what) {
   }
 }
 
-void Simulator::check_reads(const Launch& launch) {
+// The launch may run from now on.
+void Simulator::take_up(const Launch& launch) {
   for (const Access& access : launch.accesses) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
       const BlockId id = access.first_block + i;
-      const Tokens& block = tokens(id);
-      const Token held = block.held[index_of(Tier::kDevice)];
-      if (access.mode == AccessMode::kOverwrite) {
-        continue;
-      }
-      if (block.defined && held != block.expected) {
-        fail(id, "a launch does not find what the program last wrote");
-      } else if (!block.defined && held != 0 && held >> 32U != id) {
-        fail(id, "a launch finds bytes of another block");
-      }
+      check_read(id, access);
+      ++tokens(id).uses;
     }
   }
 }
 
-void Simulator::write_tokens(const Launch& launch) {
+void Simulator::check_read(BlockId id, const Access& access) {
+  const Tokens& block = tokens(id);
+  const Token held = block.held[index_of(Tier::kDevice)];
+  if (!block.mapped) {
+    fail(id, "a launch runs on a frame that is not mapped");
+  }
+  if (access.mode == AccessMode::kOverwrite &&
+      !engine_.space().allocation(access.allocation).packed) {
+    return;
+  }
+  if (block.defined && held != block.expected) {
+    fail(id, "a launch does not find what the program last wrote");
+  } else if (!block.defined && held != 0 && (block.fresh || held >> 32U != id)) {
+    fail(id, block.fresh ? "a launch finds bytes where nothing was ever written"
+                         : "a launch finds bytes of another block");
+  }
+}
+
+// The launch has run.
+void Simulator::leave(const Launch& launch) {
   for (const Access& access : launch.accesses) {
-    for (std::uint32_t i = 0; writes(access.mode) && i < access.block_count; ++i) {
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
       const BlockId id = access.first_block + i;
       Tokens& block = tokens(id);
-      block.expected = (Token{id} << 32U) | ++version_;
-      block.held[index_of(Tier::kDevice)] = block.expected;
-      block.defined = true;
+      --block.uses;
+      if (writes(access.mode)) {
+        block.expected = (Token{id} << 32U) | ++version_;
+        block.held[index_of(Tier::kDevice)] = block.expected;
+        block.defined = true;
+        block.fresh = false;
+      }
     }
   }
 }
 
 void Simulator::zero(BlockId block) {
+  if (tokens(block).uses > 0) {
+    fail(block, "zeroed under a launch that runs");
+  }
   tokens(block).held[index_of(Tier::kDevice)] = 0;
   if (engine_.space().block(block).pins == 0) {
     return;
@@ -190,10 +216,19 @@ void Simulator::zero(BlockId block) {
   }
 }
 
-void Simulator::map(BlockId /*block*/) {}
-void Simulator::unmap(BlockId /*block*/) {}
+void Simulator::map(BlockId block) { tokens(block).mapped = true; }
+
+void Simulator::unmap(BlockId block) {
+  if (tokens(block).uses > 0) {
+    fail(block, "unmapped under a launch that runs");
+  }
+  tokens(block).mapped = false;
+}
 
 void Simulator::drop(BlockId block, Tier tier) {
+  if (tier == Tier::kDevice && tokens(block).mapped) {
+    fail(block, "its device frame is dropped while launches may use it");
+  }
   tokens(block).held[index_of(tier)] = kPoison;
   if (tier == Tier::kStorage) {
     flash_.trim(block);
@@ -218,6 +253,11 @@ void Simulator::start_transfer(const Transfer& transfer) {
   if (transfers_++ == 0) {
     busy_since_ns_ = now_ns_;
   }
+  for (const BlockId id : transfer.blocks) {
+    if (!tokens(id).defined) {
+      fail(id, "freed, discarded or never written, and it moves");
+    }
+  }
 
   TimeNs latency_ns = machine_.link.latency_ns;
   if (transfer.cause == Cause::kFault && transfer.to == Tier::kDevice) {
@@ -231,6 +271,7 @@ void Simulator::start_transfer(const Transfer& transfer) {
     }
   }
   if (transfer.to == Tier::kStorage) {
+    moving.fails |= rng_.chance(options_.failures.storage_write_fails);
     latency_ns += machine_.storage.write_latency_ns;
     for (const BlockId id : transfer.blocks) {
       const Result<FlashWork> work = flash_.write(id, engine_.space().block(id).bytes);

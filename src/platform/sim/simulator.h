@@ -1,7 +1,8 @@
 // A machine in virtual time that drives the engine: launches take time, bytes take time, faults
 // take time. Layer: platform, simulator. It decides nothing about migration. It also keeps a token
 // for the contents of every frame and checks, at every launch, that what the launch reads is what
-// the program last wrote: a lost or mixed-up block stops the simulation.
+// the program last wrote, or zeros if it never wrote any; that no frame is taken from a launch that
+// runs; and that nothing dead moves. What breaks these stops the simulation.
 #pragma once
 
 #include <array>
@@ -24,7 +25,8 @@ namespace spillway::sim {
 // Failures to inject, each with its probability per transfer; all 0 is a machine without faults.
 struct FailureModel {
   double transfer_fails = 0;
-  double storage_slow = 0;  // a storage transfer takes 1 to 100 ms longer
+  double storage_write_fails = 0;  // besides those
+  double storage_slow = 0;         // a storage transfer takes 1 to 100 ms longer
   std::uint64_t seed = 1;
 };
 
@@ -88,7 +90,10 @@ class Simulator final : private Mechanism {
   struct Tokens {
     std::array<Token, kTierCount> held{};
     Token expected = 0;
-    bool defined = false;  // the program has written it since its birth or its discard
+    bool defined = false;    // the program has written it since its birth or its discard
+    bool fresh = true;       // it has not since its birth
+    bool mapped = false;     // launches may use the device frame
+    std::uint32_t uses = 0;  // launches that run on the device frame
   };
   struct Running {
     Launch launch;
@@ -125,8 +130,10 @@ class Simulator final : private Mechanism {
   std::deque<std::uint32_t>& stream_of(const Transfer& transfer);
   void end_transfer(std::uint32_t slot);
   void finish(LaunchSeq seq);
-  void check_reads(const Launch& launch);
-  void write_tokens(const Launch& launch);
+  void forget_contents(BlockId id);
+  void take_up(const Launch& launch);
+  void check_read(BlockId id, const Access& access);
+  void leave(const Launch& launch);
   Tokens& tokens(BlockId id);
   void fail(BlockId id, std::string_view what);
   Running* find(LaunchSeq seq);
