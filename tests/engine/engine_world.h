@@ -1,0 +1,199 @@
+// An engine in the test's hands: a mechanism that records what it is asked and leaves every
+// transfer to the test to finish or to fail, and a policy that does what the test scripts.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace spillway {
+
+class RecordingMechanism final : public Mechanism {
+ public:
+  void start_transfer(const Transfer& transfer) override {
+    under_way.push_back(transfer);
+    std::string blocks;
+    for (const BlockId id : transfer.blocks) {
+      blocks += fmt::format(" {}", id);
+    }
+    constexpr std::array kNames{"fault", "prefetch", "evict", "pre_evict"};
+    calls.push_back(fmt::format("{} {}>{}{}", kNames[static_cast<std::size_t>(transfer.cause)],
+                                name_of(transfer.from), name_of(transfer.to), blocks));
+  }
+  void zero(BlockId block) override { calls.push_back(fmt::format("zero {}", block)); }
+  void map(BlockId block) override { calls.push_back(fmt::format("map {}", block)); }
+  void unmap(BlockId block) override { calls.push_back(fmt::format("unmap {}", block)); }
+  void drop(BlockId block, Tier tier) override {
+    calls.push_back(fmt::format("drop {} {}", block, name_of(tier)));
+  }
+  void faults_served(LaunchSeq seq) override { calls.push_back(fmt::format("served {}", seq)); }
+  void launch_ready(LaunchSeq seq) override { calls.push_back(fmt::format("ready {}", seq)); }
+
+  std::vector<Transfer> under_way;  // in the order in which they were started
+  std::vector<std::string> calls;
+};
+
+class ScriptedPolicy final : public Policy {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "scripted"; }
+  void on_launch(const Launch& launch, Control& control) override {
+    if (at_launch) {
+      at_launch(launch, control);
+    }
+  }
+  void on_fault(const Launch& /*launch*/, BlockId block, Control& /*control*/) override {
+    faults.push_back(block);
+  }
+  void on_launch_end(const Launch& launch, Control& control) override {
+    if (at_launch_end) {
+      at_launch_end(launch, control);
+    }
+  }
+  std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
+                                       const Control& control) override {
+    return victim ? victim(cause) : Policy::select_victim(cause, incoming, control);
+  }
+  Tier eviction_tier(BlockId /*block*/, const Control& /*control*/) override { return tier; }
+
+  std::function<void(const Launch&, Control&)> at_launch;
+  std::function<void(const Launch&, Control&)> at_launch_end;
+  std::function<std::optional<BlockId>(Cause)> victim;
+  Tier tier = Tier::kHost;
+  std::vector<BlockId> faults;
+};
+
+// Capacities in blocks of 2 MiB; one block a transfer, no room made ahead, so that every step can
+// be told.
+inline EngineOptions one_at_a_time(std::uint64_t device, std::uint64_t host,
+                                   std::uint64_t storage) {
+  return {.device_capacity_bytes = device * kBlockBytes,
+          .host_capacity_bytes = host * kBlockBytes,
+          .storage_capacity_bytes = storage * kBlockBytes,
+          .host_batch_bytes = 1,
+          .storage_batch_bytes = 1,
+          .eviction_batch_bytes = 1,
+          .batches_in_flight = 1,
+          .room_ahead_bytes = 0};
+}
+
+class World {
+ public:
+  explicit World(const EngineOptions& options) : engine(options, mechanism, policy) {}
+  ~World() { check(); }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  AllocationId allocate(std::uint64_t blocks) { return allocate_bytes(blocks * kBlockBytes); }
+  AllocationId allocate_bytes(Bytes bytes) {
+    const Result<AllocationId> id = engine.allocate(bytes, 0);
+    EXPECT_TRUE(id.has_value());
+    return *id;
+  }
+  [[nodiscard]] Access use(AllocationId id, AccessMode mode) const {
+    const Allocation& allocation = engine.space().allocation(id);
+    return {id, allocation.first_block, allocation.block_count, mode};
+  }
+  [[nodiscard]] Access read(AllocationId id) const { return use(id, AccessMode::kRead); }
+  [[nodiscard]] Access write(AllocationId id) const { return use(id, AccessMode::kWrite); }
+  [[nodiscard]] Access overwrite(AllocationId id) const { return use(id, AccessMode::kOverwrite); }
+
+  // Launches are numbered 1, 2, 3...
+  LaunchAdmission begin(std::vector<Access> accesses) {
+    const LaunchAdmission admission =
+        engine.begin_launch({.seq = ++launches, .position = 0, .accesses = std::move(accesses)});
+    check();
+    return admission;
+  }
+  void end(LaunchSeq seq) {
+    engine.end_launch(seq);
+    check();
+  }
+  // Issues the launch, lets every transfer finish, and ends it.
+  void run(std::vector<Access> accesses) {
+    begin(std::move(accesses));
+    finish_all();
+    end(launches);
+  }
+  void write_all(const std::vector<AllocationId>& ids) {
+    for (const AllocationId id : ids) {
+      run({write(id)});
+    }
+    forget();
+  }
+
+  // The transfer that was started first, or that of this cause, ends.
+  void finish(std::optional<Cause> cause = std::nullopt) {
+    const TransferId id = take(cause);
+    engine.transfer_finished(id);
+    check();
+  }
+  void fail(std::optional<Cause> cause = std::nullopt) {
+    const TransferId id = take(cause);
+    engine.transfer_failed(id);
+    check();
+  }
+  void finish_all() {
+    while (!mechanism.under_way.empty()) {
+      finish();
+    }
+  }
+
+  void free(AllocationId id) {
+    engine.free(id);
+    check();
+  }
+  void discard(AllocationId id, DiscardMode mode = DiscardMode::kEager) {
+    engine.discard(id, mode);
+    check();
+  }
+  void prefetch(AllocationId id) {
+    engine.prefetch_allocation(id);
+    check();
+  }
+  void pre_evict(AllocationId id, Tier to = Tier::kHost) {
+    engine.pre_evict_allocation(id, to);
+    check();
+  }
+
+  // What the mechanism was asked since the last time.
+  std::vector<std::string> calls() {
+    std::vector<std::string> taken;
+    taken.swap(mechanism.calls);
+    return taken;
+  }
+  void forget() { mechanism.calls.clear(); }
+
+  [[nodiscard]] const Block& block(AllocationId id, std::uint32_t index = 0) const {
+    return engine.space().block(engine.space().allocation(id).first_block + index);
+  }
+  [[nodiscard]] const EngineStats& stats() const { return engine.stats(); }
+  void check() const {
+    const Status status = engine.check_invariants();
+    EXPECT_TRUE(status.has_value()) << status.error().message;
+  }
+
+  RecordingMechanism mechanism;
+  ScriptedPolicy policy;
+  Engine engine;
+  LaunchSeq launches = 0;
+
+ private:
+  TransferId take(std::optional<Cause> cause) {
+    const auto found =
+        std::find_if(mechanism.under_way.begin(), mechanism.under_way.end(),
+                     [&](const Transfer& transfer) { return !cause || transfer.cause == *cause; });
+    EXPECT_NE(found, mechanism.under_way.end()) << "no such transfer is under way";
+    const TransferId id = found->id;
+    mechanism.under_way.erase(found);
+    return id;
+  }
+};
+
+}  // namespace spillway

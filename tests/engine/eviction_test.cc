@@ -1,0 +1,333 @@
+// What leaves the device: evictions for room, copies ahead of need, and where they go.
+#include "engine/engine_world.h"
+
+namespace spillway {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+const auto no_transfer = Each(Not(HasSubstr(">")));
+
+TEST(Eviction, CancelledIfItsBlockIsUsedBeforeTheTransferStarts) {
+  World world(one_at_a_time(2, 8, 0));
+  const AllocationId a = world.allocate(1);
+  const AllocationId b = world.allocate(1);
+  const AllocationId c = world.allocate(2);
+  world.write_all({a, b});
+  world.begin({world.write(c)});  // a leaves
+  world.finish();                 // c's first block is there; b leaves
+  ASSERT_EQ(world.stats().evictions, 2U);
+  world.finish();
+  world.end(3);
+  ASSERT_TRUE(world.engine.set_device_capacity(0).has_value());  // c leaves; its second waits
+  world.forget();
+  ASSERT_TRUE(world.engine.set_device_capacity(2 * kBlockBytes).has_value());
+  Access second = world.read(c);
+  second.first_block += 1;
+  second.block_count = 1;
+  EXPECT_EQ(world.begin({second}).state, LaunchState::kReady);
+  EXPECT_THAT(world.calls(), ElementsAre("map 3", "ready 4"));
+  EXPECT_EQ(world.stats().cancelled_evictions, 1U);
+  EXPECT_EQ(world.engine.used_bytes(Tier::kHost), 3 * kBlockBytes);  // a, b, half of c
+}
+
+TEST(Eviction, AlsoCancelledByAPrefetch) {
+  World world(one_at_a_time(2, 8, 0));
+  const AllocationId a = world.allocate(2);
+  world.write_all({a});
+  ASSERT_TRUE(world.engine.set_device_capacity(0).has_value());
+  ASSERT_TRUE(world.engine.set_device_capacity(2 * kBlockBytes).has_value());
+  world.forget();
+  world.prefetch(a);
+  EXPECT_THAT(world.calls(), ElementsAre("map 1"));  // 0 is under way
+  EXPECT_EQ(world.stats().cancelled_evictions, 1U);
+}
+
+TEST(Eviction, ABlockThatIsUsedWhileItLeavesStays) {
+  for (const bool fails : {false, true}) {
+    World world(one_at_a_time(1, 8, 0));
+    const AllocationId a = world.allocate(1);
+    world.write_all({a});
+    ASSERT_TRUE(world.engine.set_device_capacity(0).has_value());
+    ASSERT_TRUE(world.engine.set_device_capacity(kBlockBytes).has_value());
+    const LaunchAdmission admission = world.begin({world.read(a)});
+    EXPECT_EQ(admission.state, LaunchState::kWaiting);
+    EXPECT_EQ(admission.faulted_blocks, 0U);
+    world.forget();
+    fails ? world.fail() : world.finish();
+    EXPECT_THAT(world.calls(), ElementsAre("drop 0 host", "map 0", "ready 2"));
+    EXPECT_EQ(world.stats().cancelled_evictions, fails ? 0U : 1U);
+  }
+}
+
+TEST(Eviction, GoesToTheTierThatThePolicyNamesAndElseToTheOther) {
+  World world(one_at_a_time(1, 1, 2));
+  world.policy.tier = Tier::kStorage;
+  std::vector<AllocationId> ids;
+  for (int i = 0; i < 4; ++i) {
+    ids.push_back(world.allocate(1));
+  }
+  world.run({world.write(ids[0])});
+  world.run({world.write(ids[1])});
+  EXPECT_TRUE(world.block(ids[0]).copies.has(Tier::kStorage));
+  world.policy.tier = Tier::kHost;
+  world.run({world.write(ids[2])});
+  EXPECT_TRUE(world.block(ids[1]).copies.has(Tier::kHost));
+  world.run({world.write(ids[3])});  // host memory is full
+  EXPECT_TRUE(world.block(ids[2]).copies.has(Tier::kStorage));
+  EXPECT_EQ(world.stats().moved(Tier::kDevice, Tier::kStorage), 2 * kBlockBytes);
+}
+
+TEST(Eviction, EverythingFullIsSaidAndEndsWhenRoomComes) {
+  World world(one_at_a_time(1, 1, 0));
+  const AllocationId a = world.allocate(1);
+  const AllocationId b = world.allocate(1);
+  const AllocationId c = world.allocate(1);
+  world.write_all({a, b});  // a in host memory, b on the device
+  EXPECT_EQ(world.begin({world.write(c)}).state, LaunchState::kWaiting);
+  ASSERT_TRUE(world.engine.stuck().has_value());
+  EXPECT_THAT(world.engine.stuck()->message, HasSubstr("out of memory"));
+  EXPECT_TRUE(world.mechanism.under_way.empty());
+  world.free(a);
+  EXPECT_FALSE(world.engine.stuck().has_value());
+  world.finish_all();
+  EXPECT_THAT(world.calls(), Contains("ready 3"));
+}
+
+TEST(Eviction, AFaultTakesWhatCanGoIfThePolicysChoiceCannot) {
+  World world(one_at_a_time(2, 0, 1));
+  const AllocationId a = world.allocate(1);
+  const AllocationId small = world.allocate_bytes(kBlockBytes / 2);
+  const AllocationId other = world.allocate_bytes(kBlockBytes / 2);
+  world.write_all({a, small, other});
+  world.engine.set_capacity_below(Tier::kStorage, kBlockBytes / 2);
+  world.begin({world.write(world.allocate_bytes(kBlockBytes / 2))});
+  EXPECT_THAT(world.calls(), Contains("evict device>storage 1"));  // a, older, is too large
+}
+
+TEST(Eviction, AFaultDoesNotWaitForAPolicyThatGivesNothing) {
+  World world(one_at_a_time(1, 8, 0));
+  const AllocationId a = world.allocate(1);
+  const AllocationId b = world.allocate(1);
+  world.write_all({a});
+  world.policy.victim = [](Cause) { return std::nullopt; };
+  world.begin({world.write(b)});
+  EXPECT_THAT(world.calls(), Contains("evict device>host 0"));
+  world.finish_all();
+  world.end(2);
+  world.forget();
+  world.prefetch(a);  // a prefetch does wait
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Eviction, TakesNothingFromALaunchThatRuns) {
+  World world(one_at_a_time(2, 8, 0));
+  const AllocationId a = world.allocate(1);
+  const AllocationId b = world.allocate(1);
+  world.write_all({a, b});
+  world.begin({world.read(a)});  // the oldest, and in use
+  world.policy.victim = [](Cause) { return std::optional<BlockId>(0); };
+  world.begin({world.write(world.allocate(1))});
+  world.pre_evict(a);
+  const auto calls = world.calls();
+  EXPECT_THAT(calls, Contains("evict device>host 1"));
+  EXPECT_THAT(calls, Not(Contains("unmap 0")));
+}
+
+TEST(Eviction, RoomIsMadeAheadForTheFaultsThatWait) {
+  EngineOptions options = one_at_a_time(4, 8, 0);
+  options.room_ahead_bytes = 2 * kBlockBytes;
+  options.eviction_batch_bytes = 4 * kBlockBytes;
+  World world(options);
+  const AllocationId a = world.allocate(4);
+  world.write_all({a});
+  world.begin({world.write(world.allocate(3))});
+  EXPECT_THAT(world.calls(), Contains("evict device>host 0 1"));  // 3 are needed, 2 ahead
+}
+
+// --- Ahead of need
+// -----------------------------------------------------------------------------------
+
+TEST(PreEviction, LeavesAFrameThatIsReclaimedWithoutATransfer) {
+  World world(one_at_a_time(2, 8, 0));
+  const AllocationId a = world.allocate(1);
+  const AllocationId b = world.allocate(1);
+  world.write_all({a, b});
+  world.pre_evict(b);
+  EXPECT_THAT(world.calls(), ElementsAre("unmap 1", "pre_evict device>host 1"));
+  world.finish();
+  EXPECT_EQ(world.block(b).queue, PageQueue::kUnused);
+  EXPECT_TRUE(world.block(b).copies.has(Tier::kDevice));
+  world.run({world.write(world.allocate(1))});
+  EXPECT_THAT(world.calls(), AllOf(Contains("drop 1 device"), no_transfer));
+  EXPECT_EQ(world.stats().pre_evictions, 1U);
+  EXPECT_EQ(world.stats().reclaimed_unused, 1U);
+  EXPECT_EQ(world.stats().evictions, 0U);
+}
+
+TEST(PreEviction, IsTakenBackByAUseOfItsBlock) {
+  for (const bool prefetched : {false, true}) {
+    World world(one_at_a_time(2, 8, 0));
+    const AllocationId a = world.allocate(1);
+    world.write_all({a});
+    world.pre_evict(a);
+    world.finish();
+    world.forget();
+    if (prefetched) {
+      world.prefetch(a);
+    } else {
+      world.begin({world.read(a)});
+    }
+    EXPECT_THAT(world.calls(), AllOf(Contains("drop 0 host"), Contains("map 0"), no_transfer));
+    EXPECT_EQ(world.block(a).queue, PageQueue::kUsed);
+  }
+}
+
+TEST(PreEviction, ThatWaitsIsForgottenOnceItsBlockIsWanted) {
+  for (const bool prefetched : {false, true}) {
+    World world(one_at_a_time(2, 8, 0));
+    const AllocationId a = world.allocate(1);
+    const AllocationId b = world.allocate(1);
+    world.write_all({a, b});
+    world.pre_evict(a);
+    world.pre_evict(b);  // waits for the lane
+    if (prefetched) {
+      world.prefetch(b);
+    } else {
+      world.run({world.read(b)});
+    }
+    world.finish_all();
+    EXPECT_TRUE(world.block(b).mapped);
+    EXPECT_EQ(world.stats().pre_evictions, 1U);
+  }
+}
+
+// A fault waits for the copies ahead of need that a policy counts on; when they come to nothing it
+// must not wait for ever.
+TEST(PreEviction, AWishThatComesToNothingDoesNotHoldUpAFault) {
+  World world(one_at_a_time(2, 1, 1));
+  const AllocationId a = world.allocate(1);
+  const AllocationId b = world.allocate(1);
+  const AllocationId c = world.allocate(1);
+  world.write_all({a, b});
+  world.engine.set_capacity_below(Tier::kHost, 0);
+  world.policy.victim = [](Cause) { return std::nullopt; };
+  world.policy.at_launch = [](const Launch&, Control& control) {
+    control.pre_evict(0, Tier::kHost);
+    control.pre_evict(1, Tier::kHost);
+  };
+  world.begin({world.write(c)});
+  EXPECT_FALSE(world.engine.stuck().has_value());
+  world.finish_all();
+  EXPECT_TRUE(world.block(c).mapped);
+}
+
+TEST(PreEviction, NeedsRoomBelowAndLiveContents) {
+  World world(one_at_a_time(3, 1, 0));
+  const AllocationId a = world.allocate(1);
+  const AllocationId b = world.allocate(1);
+  const AllocationId undefined = world.allocate(1);
+  world.write_all({a, b});
+  world.run({world.read(undefined)});
+  world.forget();
+  world.pre_evict(undefined);
+  world.pre_evict(a, Tier::kStorage);  // there is none
+  world.pre_evict(b);
+  world.finish_all();
+  world.pre_evict(a);  // host memory is full
+  EXPECT_TRUE(world.mechanism.under_way.empty());
+  EXPECT_TRUE(world.block(a).mapped);
+  EXPECT_EQ(world.stats().pre_evictions, 1U);
+}
+
+TEST(PreEviction, DoesNotMoveWhatIsDead) {
+  EngineOptions options = one_at_a_time(2, 8, 0);
+  options.reclaim_discarded_first = false;  // so that dead blocks stay among the used ones
+  World world(options);
+  const AllocationId a = world.allocate(1);
+  const AllocationId b = world.allocate(1);
+  world.write_all({a, b});
+  world.pre_evict(a);
+  world.pre_evict(b);  // waits for the lane
+  world.discard(b);
+  world.pre_evict(b);
+  world.finish();
+  EXPECT_TRUE(world.mechanism.under_way.empty());
+  EXPECT_EQ(world.engine.used_bytes(Tier::kHost), kBlockBytes);
+}
+
+TEST(PreEviction, MovesABlockInHostMemoryOnToStorage) {
+  World world(one_at_a_time(1, 4, 4));
+  const AllocationId a = world.allocate(1);
+  const AllocationId b = world.allocate(1);
+  world.write_all({a, b});
+  world.pre_evict(a, Tier::kStorage);
+  EXPECT_THAT(world.calls(), ElementsAre("pre_evict host>storage 0"));
+  // Wanted meanwhile: it is fetched from storage once it is there.
+  world.begin({world.read(a)});
+  world.finish(Cause::kPreEvict);
+  world.finish(Cause::kEvict);
+  EXPECT_THAT(world.calls(), AllOf(Contains("drop 0 host"), Contains("fault storage>device 0")));
+  world.finish();
+  EXPECT_TRUE(world.block(a).mapped);
+}
+
+// --- Copies that stay in storage
+// ---------------------------------------------------------------------
+
+TEST(KeepStorageCopies, ABlockThatWasOnlyReadIsNotWrittenAgain) {
+  for (const bool keep : {false, true}) {
+    EngineOptions options = one_at_a_time(1, 0, 4);
+    options.keep_storage_copies = keep;
+    World world(options);
+    const AllocationId a = world.allocate(1);
+    const AllocationId b = world.allocate(1);
+    world.write_all({a, b});
+    world.run({world.read(a)});  // a back from storage, b down
+    EXPECT_EQ(world.block(a).copies.has(Tier::kStorage), keep);
+    const Bytes before = world.stats().moved(Tier::kDevice, Tier::kStorage);
+    world.run({world.read(b)});  // a leaves
+    EXPECT_EQ(world.stats().moved(Tier::kDevice, Tier::kStorage) - before, keep ? 0 : kBlockBytes);
+    world.run({world.write(a)});  // written: its copy in storage is stale
+    EXPECT_FALSE(world.block(a).copies.has(Tier::kStorage));
+    world.run({world.read(b)});
+    EXPECT_TRUE(world.block(a).copies.has(Tier::kStorage));
+  }
+}
+
+TEST(KeepStorageCopies, HostMemoryKeepsNone) {
+  EngineOptions options = one_at_a_time(1, 4, 4);
+  options.keep_storage_copies = true;
+  World world(options);
+  const AllocationId a = world.allocate(1);
+  world.write_all({a});
+  world.pre_evict(a);
+  world.finish();
+  world.run({world.read(a)});
+  EXPECT_EQ(world.engine.used_bytes(Tier::kHost), 0U);
+}
+
+TEST(KeepStorageCopies, AFullStorageIsNotInTheWayOfBlocksThatHaveACopyThere) {
+  EngineOptions options = one_at_a_time(2, 0, 2);
+  options.keep_storage_copies = true;
+  World world(options);
+  const AllocationId a = world.allocate(2);
+  const AllocationId b = world.allocate(1);
+  world.write_all({a});
+  world.run({world.overwrite(b)});
+  world.discard(b);
+  world.run({world.read(a)});
+  ASSERT_EQ(world.engine.used_bytes(Tier::kDevice), 2 * kBlockBytes);
+  world.run({world.write(b)});  // the half of a that has a copy goes, older or not
+  EXPECT_FALSE(world.engine.stuck().has_value());
+  EXPECT_TRUE(world.block(b).mapped);
+}
+
+}  // namespace
+}  // namespace spillway
