@@ -1,0 +1,57 @@
+// A trace under a policy on the simulator, arranged as the policy's traits ask.
+#pragma once
+
+#include <memory>
+#include <numeric>
+#include <string_view>
+
+#include "platform/sim/replay.h"
+#include "platform/sim/simulator.h"
+#include "policy/registry.h"
+
+namespace spillway::test {
+
+struct PolicyRun {
+  TimeNs iteration_ns = 0;
+  EngineStats stats;  // of that iteration
+  std::uint64_t events = 0;
+
+  [[nodiscard]] Bytes moved_bytes() const {
+    Bytes bytes = 0;
+    for (const auto& to : stats.moved_bytes) bytes = std::accumulate(to.begin(), to.end(), bytes);
+    return bytes;
+  }
+};
+
+// The iteration after `warm_up` others. Fails where the policy cannot run, where the simulator
+// finds contents lost, and where the engine's state is not sound in the end.
+inline Result<PolicyRun> run_policy(const Trace& trace, const Machine& machine,
+                                    std::string_view name, const PolicyOptions& policy_options = {},
+                                    int warm_up = 1) {
+  const PolicyInfo& info = *find_policy(name).value();
+  Result<std::unique_ptr<Policy>> policy = info.make(trace, machine, policy_options);
+  if (!policy) return tl::unexpected<Error>(policy.error());
+  sim::SimulatorOptions options{.engine = sim::engine_options(machine), .failures = {}};
+  if (info.traits.unlimited_device) options.engine.device_capacity_bytes = Bytes{1} << 60U;
+  if (!info.traits.uses_host) options.engine.host_capacity_bytes = 0;
+  if (!info.traits.uses_storage) options.engine.storage_capacity_bytes = 0;
+  options.engine.reclaim_discarded_first = info.traits.reclaims_dead_first;
+  options.hold_launches = !info.traits.pages;
+  sim::Simulator simulator(machine, options, **policy);
+  sim::Replay replay(
+      trace, {.tells_deaths = info.traits.told_of_deaths, .pages = info.traits.pages}, simulator);
+
+  Status status = replay.prepare();
+  for (int i = 0; status && i < warm_up; ++i) status = replay.iterate();
+  const TimeNs start_ns = simulator.now_ns();
+  const EngineStats before = simulator.engine().stats();
+  if (status) status = replay.iterate();
+  if (status) status = simulator.engine().check_invariants();
+  if (!status) return tl::unexpected<Error>(status.error());
+  if (simulator.broken()) return tl::unexpected<Error>(*simulator.broken());
+  return PolicyRun{.iteration_ns = simulator.now_ns() - start_ns,
+                   .stats = difference(simulator.engine().stats(), before),
+                   .events = simulator.events()};
+}
+
+}  // namespace spillway::test

@@ -1,0 +1,122 @@
+// Carrying out a plan on the engine: what is wished for when, and who makes way where the program
+// strays from the plan.
+#include "policy/planned.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "policy/page_machine.h"
+#include "policy/untimed_platform.h"
+
+namespace spillway {
+namespace {
+
+using test::UntimedPlatform;
+using testing::ElementsAre;
+
+// Tensors of one block each, allocated in order.
+struct World {
+  World(const Trace& trace, Plan plan, std::uint32_t device_blocks)
+      : policy("planned", trace, std::move(plan), Tier::kHost),
+        platform(options(device_blocks), policy) {
+    for (TensorId id = 0; id < trace.tensors.size(); ++id) {
+      ids.push_back(platform.engine().allocate(kBlockBytes, id).value());
+    }
+  }
+  static EngineOptions options(std::uint32_t device_blocks) {
+    EngineOptions made;
+    made.device_capacity_bytes = device_blocks * kBlockBytes;
+    made.host_capacity_bytes = kGiB;
+    made.storage_capacity_bytes = kGiB;
+    return made;
+  }
+  [[nodiscard]] std::vector<Cause> causes() const {
+    std::vector<Cause> made;
+    for (const Transfer& transfer : platform.transfers()) made.push_back(transfer.cause);
+    return made;
+  }
+  Planned policy;
+  UntimedPlatform platform;
+  std::vector<AllocationId> ids;
+};
+
+Trace blocks(TensorId tensors, const std::vector<std::vector<TensorId>>& uses) {
+  return test::trace_of_uses(std::vector<Tensor>(tensors, {kBlockBytes, true, false}), uses);
+}
+
+// Tensor 0 leaves for storage after kernel 0 and is back before kernel 3, on a device of two.
+TEST(Planned, StepsHappenAtTheirPlaces) {
+  const Trace trace = blocks(3, {{0}, {1}, {2}, {0}});
+  Plan plan;
+  plan.before = {{},
+                 {{PlanStep::kPreEvict, 0, Tier::kStorage}},
+                 {{PlanStep::kPreEvict, 1, Tier::kHost}},
+                 {{PlanStep::kPreEvict, 2, Tier::kHost}, {PlanStep::kPrefetch, 0}}};
+  World world(trace, plan, 2);
+  world.platform.run(0, {world.ids[0]});
+  EXPECT_TRUE(world.platform.copied_down(world.ids[0]));
+  world.platform.run(1, {world.ids[1]});
+  world.platform.run(2, {world.ids[2]});
+  world.platform.run(3, {world.ids[0]});
+  EXPECT_THAT(world.causes(),
+              ElementsAre(Cause::kPreEvict, Cause::kPreEvict, Cause::kPreEvict, Cause::kPrefetch));
+  EXPECT_EQ(world.platform.transfers()[0].to, Tier::kStorage);
+  EXPECT_EQ(world.platform.transfers()[1].to, Tier::kHost);
+  EXPECT_EQ(world.platform.transfers()[3].from, Tier::kStorage);
+  EXPECT_EQ(world.platform.engine().stats().faults, 3U);  // the first touches of each
+}
+
+// Nothing is planned, and kernel 2 does not fit: of 0, needed next in kernel 3, and 1, needed in
+// kernel 1 of the next iteration, 1 goes.
+TEST(Planned, WhatIsNeededLastMakesWay) {
+  const Trace trace = blocks(3, {{0}, {1}, {2}, {0}});
+  Plan plan;
+  plan.before.resize(4);
+  World world(trace, plan, 2);
+  for (const std::uint32_t k : {0U, 1U, 2U}) world.platform.run(k, {world.ids[k]});
+  EXPECT_FALSE(world.platform.copied_down(world.ids[0]));
+  EXPECT_TRUE(world.platform.copied_down(world.ids[1]));
+  world.platform.run(3, {world.ids[0]});
+  EXPECT_EQ(world.platform.engine().stats().faults, 3U);
+}
+
+// A prefetch finds room that was planned to be made, or none: it never drives anything out.
+TEST(Planned, PrefetchesTakeNoVictims) {
+  const Trace trace = blocks(3, {{0}, {1}, {2}, {0}, {1}});
+  Plan plan;
+  plan.before.resize(5);
+  plan.before[1] = {{PlanStep::kPreEvict, 0, Tier::kHost}};
+  plan.before[3] = {{PlanStep::kPrefetch, 0}};
+  World world(trace, plan, 2);
+  world.platform.run(0, {world.ids[0]});
+  world.platform.run(1, {world.ids[1]});
+  world.platform.run(2, {world.ids[2]});  // takes the frame of 0; the prefetch of 0 has to wait
+  EXPECT_EQ(world.platform.engine().stats().moved(Tier::kHost, Tier::kDevice), 0U);
+  EXPECT_EQ(world.platform.engine().stats().evictions, 0U);
+  world.platform.run(3, {world.ids[0]});  // now it is needed, and 2 is needed last
+  EXPECT_TRUE(world.platform.copied_down(world.ids[2]));
+  EXPECT_FALSE(world.platform.copied_down(world.ids[1]));
+  EXPECT_EQ(world.platform.engine().stats().late_prefetches, 1U);
+}
+
+// What is launched outside the iteration (a position beyond its kernels, as the program's set-up
+// has) or allocated beside the trace's tensors is no part of the plan.
+TEST(Planned, WhatIsNotInThePlanIsLeftAlone) {
+  const Trace trace = blocks(1, {{0}, {}, {}});
+  Plan plan;
+  plan.before.resize(3);
+  plan.before[1] = {{PlanStep::kPreEvict, 0, Tier::kHost}};
+  World world(trace, plan, 2);
+  const AllocationId stranger = world.platform.engine().allocate(kBlockBytes, 99).value();
+  for (const std::uint32_t position : {3U, 4U, 5U, 100U}) {
+    world.platform.run(position, {stranger, world.ids[0]});
+  }
+  EXPECT_THAT(world.causes(), ElementsAre());
+  world.platform.run(0, {world.ids[0]});
+  EXPECT_THAT(world.causes(), ElementsAre(Cause::kPreEvict));
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,77 @@
+// A platform without a clock: carries out what the engine asks for when the test says so. Drives a
+// real engine under one policy, launch by launch.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace spillway::test {
+
+class UntimedPlatform final : private Mechanism {
+ public:
+  UntimedPlatform(const EngineOptions& options, Policy& policy) : engine_(options, *this, policy) {}
+
+  [[nodiscard]] Engine& engine() { return engine_; }
+  // What was asked for, in order.
+  [[nodiscard]] const std::vector<Transfer>& transfers() const { return started_; }
+  // Whether a transfer has copied the block from the device.
+  [[nodiscard]] bool copied_down(BlockId block) const {
+    for (const Transfer& transfer : started_) {
+      for (const BlockId moved : transfer.blocks) {
+        if (moved == block && transfer.from == Tier::kDevice) return true;
+      }
+    }
+    return false;
+  }
+
+  // One launch that uses the allocations. While it runs everything that was asked for is carried
+  // out, as on a machine with a fast link.
+  void run(ExecutionId execution, const std::vector<AllocationId>& operands,
+           AccessMode mode = AccessMode::kReadWrite) {
+    Launch launch{.seq = ++seq_, .execution = execution, .position = execution, .accesses = {}};
+    for (const AllocationId id : operands) {
+      const Allocation& allocation = engine_.space().allocation(id);
+      launch.accesses.push_back({id, allocation.first_block, allocation.block_count, mode});
+    }
+    ready_ = false;
+    const LaunchAdmission admission = engine_.begin_launch(launch);
+    ASSERT_NE(admission.state, LaunchState::kTooLarge);
+    while (!ready_ && !under_way_.empty()) finish_one();
+    ASSERT_TRUE(ready_) << "launch " << seq_ << " waits for ever";
+    while (!under_way_.empty()) finish_one();
+    engine_.end_launch(seq_);
+    while (!under_way_.empty()) finish_one();
+    const Status sound = engine_.check_invariants();
+    ASSERT_TRUE(sound.has_value()) << sound.error().message;
+  }
+
+ private:
+  void finish_one() {
+    const TransferId id = under_way_.front();
+    under_way_.pop_front();
+    engine_.transfer_finished(id);
+  }
+
+  void start_transfer(const Transfer& transfer) override {
+    started_.push_back(transfer);
+    under_way_.push_back(transfer.id);
+  }
+  void zero(BlockId /*block*/) override {}
+  void map(BlockId /*block*/) override {}
+  void unmap(BlockId /*block*/) override {}
+  void drop(BlockId /*block*/, Tier /*tier*/) override {}
+  void faults_served(LaunchSeq /*seq*/) override {}
+  void launch_ready(LaunchSeq seq) override { ready_ = ready_ || seq == seq_; }
+
+  std::vector<Transfer> started_;
+  std::deque<TransferId> under_way_;
+  LaunchSeq seq_ = 0;
+  bool ready_ = false;
+  Engine engine_;
+};
+
+}  // namespace spillway::test
