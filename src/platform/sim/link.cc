@@ -37,7 +37,7 @@ void FairShare::advance(TimeNs now_ns) {
     const double moved = std::min(flow.left_bytes, flow.bytes_per_ns * elapsed_ns);
     flow.left_bytes -= moved;
     for (std::size_t i = 0; i < kResourceCount; ++i) {
-      carried_[i] += (flow.resources >> i & 1U) != 0 ? moved : 0;
+      carried_[i] += has(flow.resources, i) ? moved : 0;
     }
   }
 }
@@ -49,7 +49,7 @@ void FairShare::share() {
   for (Flow& flow : flows_) {
     flow.bytes_per_ns = -1;
     for (std::size_t i = 0; i < kResourceCount; ++i) {
-      users[i] += static_cast<int>(flow.resources >> i & 1U);
+      users[i] += has(flow.resources, i) ? 1 : 0;
     }
   }
   for (std::size_t unshared = flows_.size(); unshared > 0;) {
@@ -62,13 +62,13 @@ void FairShare::share() {
       }
     }
     for (Flow& flow : flows_) {
-      if (flow.bytes_per_ns >= 0 || (flow.resources >> tightest & 1U) == 0) {
+      if (flow.bytes_per_ns >= 0 || !has(flow.resources, tightest)) {
         continue;
       }
       flow.bytes_per_ns = fair;
       --unshared;
       for (std::size_t i = 0; i < kResourceCount; ++i) {
-        if ((flow.resources >> i & 1U) != 0) {
+        if (has(flow.resources, i)) {
           left[i] = std::max(0.0, left[i] - fair);
           --users[i];
         }

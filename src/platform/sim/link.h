@@ -20,13 +20,16 @@ using ResourceSet = std::uint8_t;
 [[nodiscard]] constexpr ResourceSet bit(Resource resource) {
   return static_cast<ResourceSet>(1U << static_cast<unsigned>(resource));
 }
+[[nodiscard]] constexpr bool has(ResourceSet set, std::size_t resource) {
+  return (static_cast<unsigned>(set) >> resource & 1U) != 0;
+}
 
 class FairShare {
  public:
   explicit FairShare(const std::array<double, kResourceCount>& bytes_per_s);
 
-  // A flow over `resources`, one or more, each of which must have bandwidth. The key comes back when the
-  // flow completes; keys need not be unique.
+  // A flow over `resources`, one or more, each of which must have bandwidth. The key comes back
+  // when the flow completes; keys need not be unique.
   void start(std::uint64_t key, ResourceSet resources, Bytes bytes, TimeNs now_ns);
 
   // When the next flow completes if none starts before; nullopt without flows.
