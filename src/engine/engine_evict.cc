@@ -116,7 +116,10 @@ void Engine::begin_eviction(BlockId victim) {
     return;
   }
   const std::optional<Tier> to = room_below(victim, policy_->eviction_tier(victim, *this));
-  assert(to.has_value());  // choose_victim saw to it
+  if (!to) {
+    assert(false && "choose_victim gives only what has somewhere to go");
+    return;
+  }
   ++stats_.evictions;
   take_frame(victim, *to);
   queues_.remove(victim);
