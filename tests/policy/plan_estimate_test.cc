@@ -89,6 +89,24 @@ TEST(EstimatePlan, StorageHasItsOwnSpeed) {
               ElementsAre(10, 10, 25, 10, 10, 100));
 }
 
+// X and Y (10 pages each) follow each other: out 10-20 and 20-30, so that M (20 pages) waits until
+// 30; back 50-60 and 60-70, so that kernel 5, due at 60, waits for Y.
+TEST(EstimatePlan, CopiesInOneDirectionQueue) {
+  enum : TensorId { kX, kY, kM };
+  const Trace trace = trace_of_uses({intermediate(10), intermediate(10), intermediate(20)},
+                                    {{kX, kY}, {}, {kM}, {kM}, {}, {kX, kY}});
+  Plan plan;
+  plan.before = {{{PlanStep::kFree, kX}, {PlanStep::kFree, kY}},
+                 {{PlanStep::kPreEvict, kX, Tier::kHost}, {PlanStep::kPreEvict, kY, Tier::kHost}},
+                 {},
+                 {},
+                 {{PlanStep::kFree, kM}, {PlanStep::kPrefetch, kX}, {PlanStep::kPrefetch, kY}},
+                 {}};
+  Machine two = machine();
+  two.device.capacity_bytes = 20 * test::kPages;
+  EXPECT_THAT(estimate_plan(plan, trace, two).slot_ns, ElementsAre(10, 10, 20, 10, 10, 20));
+}
+
 // Nobody has asked for X when kernel 5 begins: 50-60.
 TEST(EstimatePlan, WhatNobodyFetchedIsFetchedWhenNeeded) {
   Plan plan = there_and_back(Tier::kHost);
