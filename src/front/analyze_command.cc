@@ -37,22 +37,6 @@ Result<double> positive_bandwidth(const std::string& text) {
   return bandwidth;
 }
 
-Result<Machine> chosen_machine(const AnalyzeOptions& options) {
-  Result<Machine> machine = load_machine(options.machine);
-  if (!machine) {
-    return machine;
-  }
-  for (const std::string& setting : options.settings) {
-    if (const Status status = apply_setting(*machine, setting); !status) {
-      return tl::unexpected<Error>(status.error());
-    }
-  }
-  if (const Status status = validate_machine(*machine); !status) {
-    return tl::unexpected<Error>(status.error());
-  }
-  return machine;
-}
-
 Result<Analysis> analyze(const AnalyzeOptions& options) {
   Analysis analysis;
   const Result<double> bandwidth = positive_bandwidth(options.bandwidth);
@@ -73,7 +57,7 @@ Result<Analysis> analyze(const AnalyzeOptions& options) {
   analysis.summary =
       summarize(analysis.trace, analysis.vitality, analysis.curve, analysis.bandwidth_bytes_per_s);
   if (!options.machine.empty()) {
-    Result<Machine> machine = chosen_machine(options);
+    Result<Machine> machine = configured_machine(options.machine, options.settings);
     if (!machine) {
       return tl::unexpected<Error>(machine.error());
     }

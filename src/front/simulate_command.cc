@@ -31,22 +31,6 @@ struct SimulateOptions {
   bool json = false;
 };
 
-Result<Machine> chosen_machine(const SimulateOptions& options) {
-  Result<Machine> machine = load_machine(options.machine);
-  if (!machine) {
-    return machine;
-  }
-  for (const std::string& setting : options.settings) {
-    if (const Status status = apply_setting(*machine, setting); !status) {
-      return tl::unexpected<Error>(status.error());
-    }
-  }
-  if (const Status status = validate_machine(*machine); !status) {
-    return tl::unexpected<Error>(status.error());
-  }
-  return machine;
-}
-
 // In the order in which they were asked for, each once.
 Result<std::vector<const PolicyInfo*>> chosen_policies(const std::vector<std::string>& names) {
   std::vector<const PolicyInfo*> policies;
@@ -72,7 +56,7 @@ Result<std::vector<const PolicyInfo*>> chosen_policies(const std::vector<std::st
 }
 
 Result<std::vector<BatchJob>> jobs_of(const SimulateOptions& options) {
-  const Result<Machine> machine = chosen_machine(options);
+  const Result<Machine> machine = configured_machine(options.machine, options.settings);
   if (!machine) {
     return tl::unexpected<Error>(machine.error());
   }
