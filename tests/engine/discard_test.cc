@@ -19,10 +19,8 @@ const auto no_transfer = Each(Not(HasSubstr(">")));
 // least recently migrated first.
 TEST(Discard, FramesAreReclaimedInTheDriversOrder) {
   World world(one_at_a_time(7, 8, 0));
-  std::vector<AllocationId> ids;  // block numbers are 0 to 5; a seventh frame stays free
-  for (int i = 0; i < 6; ++i) {
-    ids.push_back(world.allocate(1));
-  }
+  // Block numbers are 0 to 5; a seventh frame stays free.
+  const std::vector<AllocationId> ids = world.allocate_single_blocks(6);
   world.write_all(ids);
   world.pre_evict(ids[5]);
   world.pre_evict(ids[1]);

@@ -96,6 +96,11 @@ class World {
     EXPECT_TRUE(id.has_value());
     return *id;
   }
+  std::vector<AllocationId> allocate_single_blocks(std::size_t count) {
+    std::vector<AllocationId> ids(count);
+    std::generate(ids.begin(), ids.end(), [this] { return allocate(1); });
+    return ids;
+  }
   [[nodiscard]] Access use(AllocationId id, AccessMode mode) const {
     const Allocation& allocation = engine.space().allocation(id);
     return {id, allocation.first_block, allocation.block_count, mode};

@@ -69,10 +69,7 @@ TEST(Eviction, ABlockThatIsUsedWhileItLeavesStays) {
 TEST(Eviction, GoesToTheTierThatThePolicyNamesAndElseToTheOther) {
   World world(one_at_a_time(1, 1, 2));
   world.policy.tier = Tier::kStorage;
-  std::vector<AllocationId> ids;
-  for (int i = 0; i < 4; ++i) {
-    ids.push_back(world.allocate(1));
-  }
+  const std::vector<AllocationId> ids = world.allocate_single_blocks(4);
   world.run({world.write(ids[0])});
   world.run({world.write(ids[1])});
   EXPECT_TRUE(world.block(ids[0]).copies.has(Tier::kStorage));
@@ -92,7 +89,7 @@ TEST(Eviction, EverythingFullIsSaidAndEndsWhenRoomComes) {
   world.write_all({a, b});  // a in host memory, b on the device
   EXPECT_EQ(world.begin({world.write(c)}).state, LaunchState::kWaiting);
   ASSERT_TRUE(world.engine.stuck().has_value());
-  EXPECT_THAT(world.engine.stuck()->message, HasSubstr("out of memory"));
+  EXPECT_THAT(world.engine.stuck().value_or(Error{}).message, HasSubstr("out of memory"));
   EXPECT_TRUE(world.mechanism.under_way.empty());
   world.free(a);
   EXPECT_FALSE(world.engine.stuck().has_value());

@@ -121,7 +121,7 @@ TEST(FairShare, NeverCarriesMoreThanTheMachineSays) {
         const Bytes bytes = 1 + rng.below(Bytes{1} << (1 + rng.below(22)));
         double shortest_ns = 0;
         for (std::size_t i = 0; i < kResourceCount; ++i) {
-          if ((resources >> i & 1U) != 0) {
+          if ((resources & bit(static_cast<Resource>(i))) != 0) {
             asked[i] += static_cast<double>(bytes);
             shortest_ns = std::max(shortest_ns, static_cast<double>(bytes) / bytes_per_s[i] * 1e9);
           }
