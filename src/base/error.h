@@ -15,6 +15,7 @@ enum class ErrorCode {
   kIo,            // the operating system refused to read or write; exit status 1
   kUnsupported,   // this machine or build lacks something; exit status 1
   kCannotRun,     // a policy cannot run this program on this machine; reported, not a failure
+  kDefect,        // this program broke a promise of its own: contents lost, an invariant broken
 };
 
 // One line for a person: what, where, what to do. No trailing newline.

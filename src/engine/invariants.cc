@@ -8,7 +8,7 @@ namespace spillway {
 namespace {
 
 Status broken(BlockId id, std::string_view what) {
-  return make_error(ErrorCode::kCannotRun, "invariant broken: block {}: {}", id, what);
+  return make_error(ErrorCode::kDefect, "invariant broken: block {}: {}", id, what);
 }
 
 }  // namespace
@@ -89,14 +89,14 @@ Status Engine::check_invariants() const {
   for (std::size_t slot = 0; slot < launches_.size(); ++slot) {
     const ActiveLaunch& active = launches_[slot];
     if (active.live && active.missing != waiting[slot]) {
-      return make_error(ErrorCode::kCannotRun,
+      return make_error(ErrorCode::kDefect,
                         "invariant broken: launch {} counts {} missing blocks and waits for {}",
                         active.launch.seq, active.missing, waiting[slot]);
     }
   }
   for (std::size_t tier = 0; tier < kTierCount; ++tier) {
     if (used[tier] != tiers_[tier].used_bytes || used[tier] > tiers_[tier].limit_bytes) {
-      return make_error(ErrorCode::kCannotRun,
+      return make_error(ErrorCode::kDefect,
                         "invariant broken: {} holds {} bytes, its account says {} of at most {}",
                         name_of(static_cast<Tier>(tier)), used[tier], tiers_[tier].used_bytes,
                         tiers_[tier].limit_bytes);
@@ -104,7 +104,7 @@ Status Engine::check_invariants() const {
   }
   for (const PageQueue queue : {PageQueue::kUnused, PageQueue::kDiscarded, PageQueue::kUsed}) {
     if (queued[static_cast<std::size_t>(queue) - 1] != queues_.bytes(queue)) {
-      return make_error(ErrorCode::kCannotRun, "invariant broken: a page queue lost blocks");
+      return make_error(ErrorCode::kDefect, "invariant broken: a page queue lost blocks");
     }
   }
   Bytes copying_ahead = 0;
@@ -116,13 +116,13 @@ Status Engine::check_invariants() const {
   }
   if (wished + copying_ahead !=
       pre_evicting_bytes(Tier::kHost) + pre_evicting_bytes(Tier::kStorage)) {
-    return make_error(ErrorCode::kCannotRun, "invariant broken: pre-evictions {} + {}, counted {}",
+    return make_error(ErrorCode::kDefect, "invariant broken: pre-evictions {} + {}, counted {}",
                       wished, copying_ahead,
                       pre_evicting_bytes(Tier::kHost) + pre_evicting_bytes(Tier::kStorage));
   }
   if (evicting != evicting_bytes_ || pinned != pinned_bytes_ || fault_bytes != fault_bytes_ ||
       prefetch_bytes != prefetch_bytes_) {
-    return make_error(ErrorCode::kCannotRun,
+    return make_error(ErrorCode::kDefect,
                       "invariant broken: counters (evicting {}/{}, pinned {}/{}, faults {}/{}, "
                       "prefetches {}/{})",
                       evicting, evicting_bytes_, pinned, pinned_bytes_, fault_bytes, fault_bytes_,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "front/analyze_report.h"
+#include "front/complain.h"
 #include "machine/load.h"
 #include "machine/quantity.h"
 #include "plot/svg.h"
@@ -104,10 +105,7 @@ void add_analyze_command(CLI::App& app, int& exit_code) {
   analyze->add_flag("--json", options->json, "Print one JSON object");
   analyze->callback([options, &exit_code] {
     const Status status = run(*options);
-    exit_code = status ? 0 : status.error().code == ErrorCode::kInvalidInput ? 2 : 1;
-    if (!status) {
-      fmt::print(stderr, "spillway: {}\n", status.error().message);
-    }
+    exit_code = status ? 0 : complain(status.error());
   });
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "front/complain.h"
 #include "machine/load.h"
 
 namespace spillway {
@@ -45,17 +46,9 @@ Result<std::string> list_machines() {
 }
 
 Result<std::string> show_machine(const ShowOptions& options) {
-  Result<Machine> machine = load_machine(options.machine);
+  const Result<Machine> machine = configured_machine(options.machine, options.settings);
   if (!machine) {
     return tl::unexpected(machine.error());
-  }
-  for (const std::string& setting : options.settings) {
-    if (const Status status = apply_setting(*machine, setting); !status) {
-      return tl::unexpected(status.error());
-    }
-  }
-  if (const Status status = validate_machine(*machine); !status) {
-    return tl::unexpected(status.error());
   }
   return to_toml(*machine);
 }
@@ -66,8 +59,7 @@ void print(const Result<std::string>& text, int& exit_code) {
     exit_code = 0;
     return;
   }
-  fmt::print(stderr, "spillway: {}\n", text.error().message);
-  exit_code = text.error().code == ErrorCode::kInvalidInput ? 2 : 1;
+  exit_code = complain(text.error());
 }
 
 }  // namespace

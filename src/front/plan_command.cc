@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "front/complain.h"
 #include "machine/load.h"
 #include "policy/registry.h"
 #include "trace/read.h"
@@ -61,11 +62,6 @@ void print_program(const Plan& plan, const Trace& trace, const PlanOptions& opti
              format_bytes(plan.to_host_bytes), format_bytes(plan.to_storage_bytes),
              plan.fits ? "" : "; some kernels need more than that frees, and will evict more");
   fmt::print("{}", render_program(plan, trace));
-}
-
-int complain(const Error& error) {
-  fmt::print(stderr, "spillway: {}\n", error.message);
-  return error.code == ErrorCode::kInvalidInput ? 2 : 1;
 }
 
 int run(const PlanOptions& options) {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "front/complain.h"
 #include "front/progress.h"
 #include "front/simulate_report.h"
 #include "machine/load.h"
@@ -80,16 +81,11 @@ std::vector<BatchOutcome> run_with_progress(const SimulateOptions& options,
   return run_batch(files, jobs, options.jobs, [&](std::size_t done) { progress.set_done(done); });
 }
 
-int complain(const std::string& message, ErrorCode code) {
-  fmt::print(stderr, "spillway: {}\n", message);
-  return code == ErrorCode::kInvalidInput ? 2 : 1;
-}
-
 // Of several complaints, the one that a person can correct decides.
 int run(const SimulateOptions& options) {
   const Result<std::vector<BatchJob>> jobs = jobs_of(options);
   if (!jobs) {
-    return complain(jobs.error().message, jobs.error().code);
+    return complain(jobs.error());
   }
   const std::vector<BatchOutcome> outcomes = run_with_progress(options, *jobs);
 
@@ -103,14 +99,13 @@ int run(const SimulateOptions& options) {
     const std::string& file = options.traces[job.trace];
     if (!outcome.trace) {
       if (unreadable != job.trace) {  // once for all its policies
-        exit_code = std::max(exit_code,
-                             complain(outcome.trace.error().message, outcome.trace.error().code));
+        exit_code = std::max(exit_code, complain(outcome.trace.error()));
       }
       unreadable = job.trace;
     } else if (!outcome.result && outcome.result.error().code != ErrorCode::kCannotRun) {
-      exit_code =
-          std::max(exit_code, complain(fmt::format("{}: {}", file, outcome.result.error().message),
-                                       outcome.result.error().code));
+      exit_code = std::max(exit_code,
+                           complain({outcome.result.error().code,
+                                     fmt::format("{}: {}", file, outcome.result.error().message)}));
     } else {
       any_ran = any_ran || outcome.result.has_value();
       reports.push_back({file, &job, &outcome});
@@ -138,6 +133,49 @@ std::string policy_list() {
          "  spillway simulate --machine h200 --policy g10,deepum_plus --json *.swt";
 }
 
+void add_what(CLI::App& simulate, SimulateOptions& options) {
+  simulate.add_option("trace", options.traces, "Trace files")->required()->type_name("TRACE");
+  simulate.add_option("--machine", options.machine, "A built-in machine, or a .toml file")
+      ->type_name("M")
+      ->capture_default_str();
+  simulate.add_option("--set", options.settings, "Set a field of the machine")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  simulate.add_option("--policy", options.policies, "One or more policies, or all")
+      ->type_name("P[,P...]")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
+}
+
+void add_how(CLI::App& simulate, SimulateOptions& options) {
+  simulate
+      .add_option("--warm-up", options.simulation.warm_up_iterations,
+                  "Iterations before the one that is measured")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  simulate
+      .add_option("--profiling-error", options.simulation.policy.profiling_error,
+                  "Planners see kernel times that are off by up to this fraction, either way")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  simulate
+      .add_option("--seed", options.simulation.policy.profiling_seed,
+                  "Which errors --profiling-error makes")
+      ->type_name("S")
+      ->capture_default_str();
+}
+
+void add_output(CLI::App& simulate, SimulateOptions& options) {
+  simulate.add_option("--jobs", options.jobs, "Simulations that run at a time")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  simulate.add_flag("--json", options.json, "Print one JSON object a line");
+}
+
 }  // namespace
 
 void add_simulate_command(CLI::App& app, int& exit_code) {
@@ -145,40 +183,9 @@ void add_simulate_command(CLI::App& app, int& exit_code) {
   CLI::App* simulate = app.add_subcommand(
       "simulate", "Time an iteration of a trace on a machine under a migration policy");
   simulate->footer(policy_list());
-  simulate->add_option("trace", options->traces, "Trace files")->required()->type_name("TRACE");
-  simulate->add_option("--machine", options->machine, "A built-in machine, or a .toml file")
-      ->type_name("M")
-      ->capture_default_str();
-  simulate->add_option("--set", options->settings, "Set a field of the machine")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  simulate->add_option("--policy", options->policies, "One or more policies, or all")
-      ->type_name("P[,P...]")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->capture_default_str();
-  simulate
-      ->add_option("--warm-up", options->simulation.warm_up_iterations,
-                   "Iterations before the one that is measured")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str();
-  simulate
-      ->add_option("--profiling-error", options->simulation.policy.profiling_error,
-                   "Planners see kernel times that are off by up to this fraction, either way")
-      ->type_name("X")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  simulate
-      ->add_option("--seed", options->simulation.policy.profiling_seed,
-                   "Which errors --profiling-error makes")
-      ->type_name("S")
-      ->capture_default_str();
-  simulate->add_option("--jobs", options->jobs, "Simulations that run at a time")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  simulate->add_flag("--json", options->json, "Print one JSON object a line");
+  add_what(*simulate, *options);
+  add_how(*simulate, *options);
+  add_output(*simulate, *options);
   simulate->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "front/complain.h"
 #include "front/trace_generate_command.h"
 #include "front/trace_info.h"
 #include "front/trace_output.h"
@@ -51,11 +52,7 @@ Status convert(const ConvertOptions& options) {
 
 void add_trace_command(CLI::App& app, int& exit_code) {
   const std::function<void(const Status&)> finish = [&exit_code](const Status& status) {
-    exit_code = 0;
-    if (!status) {
-      fmt::print(stderr, "spillway: {}\n", status.error().message);
-      exit_code = status.error().code == ErrorCode::kInvalidInput ? 2 : 1;
-    }
+    exit_code = status ? 0 : complain(status.error());
   };
   CLI::App* trace = app.add_subcommand("trace", "Look at, convert and make up traces");
   trace->require_subcommand(1);

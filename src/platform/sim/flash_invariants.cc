@@ -6,7 +6,7 @@ namespace {
 
 template <typename... Args>
 Status broken(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kCannotRun, "flash invariant broken: {}",
+  return make_error(ErrorCode::kDefect, "flash invariant broken: {}",
                     fmt::format(format, std::forward<Args>(args)...));
 }
 

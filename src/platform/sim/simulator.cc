@@ -152,7 +152,7 @@ Simulator::Tokens& Simulator::tokens(BlockId id) {
 
 void Simulator::fail(BlockId id, std::string_view what) {
   if (!broken_) {
-    broken_ = Error{ErrorCode::kCannotRun, fmt::format("contents lost: block {} at {}: {}", id,
+    broken_ = Error{ErrorCode::kDefect, fmt::format("contents lost: block {} at {}: {}", id,
                                                        format_time(now_ns_), what)};
   }
 }
@@ -374,7 +374,7 @@ Status Simulator::run_until_idle() {
     if (!step()) {
       const std::optional<Error> stuck = engine_.stuck();
       return tl::unexpected<Error>(stuck.value_or(
-          Error{ErrorCode::kCannotRun, "the simulation stopped with launches left"}));
+          Error{ErrorCode::kDefect, "the simulation stopped with launches left"}));
     }
   }
   return {};
