@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <numeric>
-#include <optional>
 #include <thread>
 
 #include "trace/read.h"
@@ -22,7 +22,7 @@ class SharedTrace {
 
   // Reads the file in the first caller; the others wait for it. Valid until this job's release().
   const Result<Trace>& get(const std::filesystem::path& file) {
-    std::call_once(read_, [&] { trace_ = read(file); });
+    std::call_once(read_, [&] { trace_ = std::make_unique<const Result<Trace>>(read(file)); });
     return *trace_;
   }
   void release() {
@@ -42,7 +42,7 @@ class SharedTrace {
   }
 
   std::once_flag read_;
-  std::optional<Result<Trace>> trace_;
+  std::unique_ptr<const Result<Trace>> trace_;
   std::atomic<std::size_t> jobs_left_ = 0;
 };
 
@@ -90,7 +90,7 @@ std::vector<BatchOutcome> run_batch(std::span<const std::filesystem::path> trace
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return jobs[a].trace < jobs[b].trace; });
 
-  std::vector<std::optional<BatchOutcome>> outcomes(jobs.size());
+  std::vector<BatchOutcome> outcomes(jobs.size());
   std::atomic<std::size_t> next = 0;
   std::mutex done_mutex;
   std::size_t done = 0;
@@ -114,13 +114,7 @@ std::vector<BatchOutcome> run_batch(std::span<const std::filesystem::path> trace
     }
     work();
   }
-
-  std::vector<BatchOutcome> results;
-  results.reserve(outcomes.size());
-  for (std::optional<BatchOutcome>& outcome : outcomes) {
-    results.push_back(std::move(*outcome));
-  }
-  return results;
+  return outcomes;
 }
 
 }  // namespace spillway

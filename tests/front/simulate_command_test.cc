@@ -245,7 +245,10 @@ class OnATerminal {
     return screen_;
   }
   const std::string& read_all() { return read_until("\x01 never written"); }
-  void interrupt() const { kill(pid_, SIGINT); }
+  void interrupt() const {
+    ASSERT_GT(pid_, 0) << "no terminal, or no process; -1 would be everybody";
+    kill(pid_, SIGINT);
+  }
   [[nodiscard]] int wait() const {
     int status = -1;
     waitpid(pid_, &status, 0);

@@ -88,10 +88,11 @@ Result<Study> Study::plan(std::span<const Case> cases, const std::filesystem::pa
       planned->second.state = CaseState::kNoPolicy;
       continue;
     }
-    if (!file->second) {
+    const std::optional<std::size_t> trace = file->second;
+    if (!trace) {
       continue;
     }
-    BatchJob job{*file->second, machine, *policy, {}};
+    BatchJob job{*trace, machine, *policy, {}};
     if (const Status status = apply_variation(subject.variation, job.machine, job.options);
         !status) {
       return make_error(status.error().code, "{}-{}, {}: {}", subject.model, subject.batch_size,
