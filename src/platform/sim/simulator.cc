@@ -153,7 +153,7 @@ Simulator::Tokens& Simulator::tokens(BlockId id) {
 void Simulator::fail(BlockId id, std::string_view what) {
   if (!broken_) {
     broken_ = Error{ErrorCode::kDefect, fmt::format("contents lost: block {} at {}: {}", id,
-                                                       format_time(now_ns_), what)};
+                                                    format_time(now_ns_), what)};
   }
 }
 
@@ -373,8 +373,8 @@ Status Simulator::run_until_idle() {
     }
     if (!step()) {
       const std::optional<Error> stuck = engine_.stuck();
-      return tl::unexpected<Error>(stuck.value_or(
-          Error{ErrorCode::kDefect, "the simulation stopped with launches left"}));
+      return tl::unexpected<Error>(
+          stuck.value_or(Error{ErrorCode::kDefect, "the simulation stopped with launches left"}));
     }
   }
   return {};
