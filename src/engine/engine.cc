@@ -50,8 +50,8 @@ Bytes Engine::capacity_bytes(Tier tier) const { return tiers_[index_of(tier)].ca
 
 Bytes Engine::free_bytes(Tier tier) const {
   const TierAccount& account = tiers_[index_of(tier)];
-  return account.capacity_bytes > account.used_bytes ? account.capacity_bytes - account.used_bytes
-                                                     : 0;
+  const Bytes needed_bytes = account.used_bytes - account.spare_bytes;
+  return account.capacity_bytes > needed_bytes ? account.capacity_bytes - needed_bytes : 0;
 }
 
 // --- Memory
@@ -94,8 +94,7 @@ void Engine::release_if_gone(BlockId id) {
   }
   queues_.remove(id);
   if (block.mapped) {
-    block.mapped = false;
-    mechanism_->unmap(id);
+    unmap(id);
   }
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
     if (block.frames.has(tier)) {
@@ -144,9 +143,24 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
   }
   queues_.push(PageQueue::kDiscarded, id);
   if (mode == DiscardMode::kEager && block.mapped) {
-    block.mapped = false;
-    mechanism_->unmap(id);
+    unmap(id);
   }
+}
+
+void Engine::reuse(AllocationId id) {
+  assert(space_.is_live(id));
+  policy_->on_allocate(id, *this);
+  const Allocation& allocation = space_.allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    const BlockId block_id = allocation.first_block + i;
+    Block& block = space_.block(block_id);
+    if (block.contents == Contents::kDiscarded && block.copies.has(Tier::kDevice) &&
+        block.transfer == kNoIndex) {
+      block.wants_write = true;
+      make_usable(block_id, true);
+    }
+  }
+  report_ready();
 }
 
 void Engine::prefetch_allocation(AllocationId id) {
@@ -197,6 +211,9 @@ LaunchAdmission Engine::begin_launch(const Launch& launch) {
     return admission;
   }
   last_seq_ = launch.seq;
+  latest_.seq = launch.seq;
+  latest_.execution = launch.execution;
+  latest_.position = launch.position;
   ++stats_.launches;
   const auto unused = std::find_if(launches_.begin(), launches_.end(),
                                    [](const ActiveLaunch& active) { return !active.live; });
@@ -226,11 +243,12 @@ LaunchAdmission Engine::begin_launch(const Launch& launch) {
 void Engine::admit(std::uint32_t slot, LaunchAdmission& admission) {
   launches_[slot].admitted = true;
   // First every block is pinned, so that making room for one cannot take another.
-  for_each_block(launches_[slot].launch, [&](BlockId id, const Access&) {
+  for_each_block(launches_[slot].launch, [&](BlockId id, const Access& access) {
     Block& block = space_.block(id);
     if (block.pins++ == 0) {
       pinned_bytes_ += block.bytes;
     }
+    block.wants_write |= writes(access.mode);
     take_back_wish(block);
   });
   // Then what is there already is taken back from whoever would have reclaimed it.
@@ -298,6 +316,66 @@ void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
   }
   enqueue_fetch(id, FetchState::kFault);
   policy_->on_fault(launches_[slot].launch, id, *this);
+}
+
+void Engine::thread_faults(std::span<const ThreadFault> faults) {
+  bool missing = false;
+  for (const ThreadFault& fault : faults) {
+    missing |= alive(fault.block) && thread_fault(fault);
+  }
+  if (missing) {
+    policy_->on_faults(latest_, *this);
+  }
+  pump();
+  report_ready();
+}
+
+// True if the block was neither there nor on its way.
+bool Engine::thread_fault(const ThreadFault& fault) {
+  Block& block = space_.block(fault.block);
+  take_back_wish(block);
+  block.wants_write |= fault.write;
+  if (block.evicting && block.transfer == kNoIndex) {
+    cancel_eviction(fault.block);
+  }
+  if (block.copies.has(Tier::kDevice) && block.transfer == kNoIndex) {
+    if (block.prefetched) {
+      block.prefetched = false;
+      ++stats_.prefetches_used;
+    }
+    const bool served_before = block.mapped && (block.writable || !block.wants_write);
+    make_usable(fault.block);
+    if (served_before) {
+      mechanism_->map(fault.block, block.writable);  // the thread's fault crossed what served it
+    }
+    return false;
+  }
+  if (block.awaited) {
+    return false;
+  }
+  block.awaited = true;
+  if (block.transfer != kNoIndex || block.fetch != FetchState::kNone) {
+    // Of a block that is leaving only a write is stopped, and that is no late prefetch.
+    if (!block.copies.has(Tier::kDevice)) {
+      ++stats_.late_prefetches;
+    }
+    block.prefetched = false;
+    if (block.fetch == FetchState::kPrefetch) {
+      enqueue_fetch(fault.block, FetchState::kFault);
+    }
+    return false;
+  }
+  ++stats_.faults;
+  enqueue_fetch(fault.block, FetchState::kFault);
+  policy_->on_fault(latest_, fault.block, *this);
+  return true;
+}
+
+void Engine::unmap(BlockId id) {
+  Block& block = space_.block(id);
+  block.mapped = false;
+  block.writable = false;
+  mechanism_->unmap(id);
 }
 
 void Engine::wait_for(std::uint32_t slot, Block& block, bool faulted) {
@@ -416,14 +494,16 @@ void Engine::set_capacity_below(Tier tier, Bytes bytes) {
 }
 
 std::optional<Error> Engine::stuck() const {
-  if (active_launches_ == 0 || in_flight_ > 0) {
+  if (in_flight_ > 0 || (active_launches_ == 0 && fault_bytes_ == 0)) {
     return std::nullopt;
   }
   const bool runs = std::any_of(launches_.begin(), launches_.end(), [](const auto& active) {
     return active.live && active.admitted && active.missing == 0;
   });
-  if (runs) {
-    return std::nullopt;  // its end may make room
+  // The end of a launch may make room, if that gives back blocks; one that named none may itself
+  // be what waits.
+  if (runs && (fault_bytes_ == 0 || pinned_bytes_ > 0)) {
+    return std::nullopt;
   }
   return Error{
       ErrorCode::kUnsupported,

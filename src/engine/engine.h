@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -40,8 +41,11 @@ struct EngineOptions {
   // when their turn comes (DeepUM section 5.2).
   bool reclaim_discarded_first = true;
   // Keep the copy in storage of a block that comes to the device, and drop the block instead of
-  // writing it again if no launch has written it. Only for platforms that see every write.
+  // writing it again if no launch has written it. Such a copy goes when its place is needed.
   bool keep_storage_copies = false;
+  // The platform stops the first write to a block that was mapped without being writable and
+  // reports it as a thread's fault. Copies in host memory are then kept like those in storage.
+  bool tracks_writes = false;
   // Transfers that fail in a row before the engine gives up.
   std::uint32_t failures_in_a_row_max = 16;
 };
@@ -80,11 +84,20 @@ class Engine final : private Control {
   void prefetch_allocation(AllocationId id);
   void pre_evict_allocation(AllocationId id, Tier to);
 
+  // The program uses memory again that it discarded, without caring for what it holds: blocks that
+  // are still there become usable as they are (what UVM Discard section 4.1 asks a prefetch for),
+  // the others stay away until they are touched.
+  void reuse(AllocationId id);
+
   // A launch is issued: makes its blocks resident and keeps them so until end_launch. Sequence
   // numbers must grow. A launch that does not fit beside those that run waits for them.
   LaunchAdmission begin_launch(const Launch& launch);
   // The launch has finished; blocks that it wrote are live from now on.
   void end_launch(LaunchSeq seq);
+  // Threads have stopped at these blocks; each goes on with the next Mechanism::map of its block. A
+  // block named twice is one fault. They count as faults of the launch that began last. Numbers of
+  // blocks that are not alive are ignored.
+  void thread_faults(std::span<const ThreadFault> faults);
 
   // Device memory that the space may use. A smaller budget is reached by eviction, step by step.
   // Fails with kInvalidInput if running launches need more.
@@ -120,7 +133,9 @@ class Engine final : private Control {
   struct TierAccount {
     Bytes capacity_bytes = 0;
     Bytes used_bytes = 0;
-    Bytes limit_bytes = 0;  // capacity, or what was in use when the capacity shrank
+    Bytes limit_bytes = 0;      // capacity, or what was in use when the capacity shrank
+    Bytes spare_bytes = 0;      // of what is in use: copies that go when their place is needed
+    std::deque<BlockId> spare;  // oldest first; may hold stale entries: the block's own set decides
   };
   struct ActiveLaunch {
     Launch launch;
@@ -159,6 +174,9 @@ class Engine final : private Control {
   [[nodiscard]] bool alive(BlockId id) const;
   void admit(std::uint32_t slot, LaunchAdmission& admission);
   void touch(std::uint32_t slot, BlockId id, const Access& access, LaunchAdmission& admission);
+  [[nodiscard]] bool thread_fault(const ThreadFault& fault);
+  [[nodiscard]] static bool needed(const Block& block) { return block.pins > 0 || block.awaited; }
+  void unmap(BlockId id);
   [[nodiscard]] bool overwrites_alone(const Block& block, const Access& access) const;
   void discard_block(BlockId id, DiscardMode mode);
   void release_if_gone(BlockId id);
@@ -185,7 +203,7 @@ class Engine final : private Control {
   void arrive_zeroed(BlockId id);
   void make_usable(BlockId id, bool overwritten = false);
   void prepare(BlockId id);
-  void forget_copies_below(BlockId id);
+  void keep_or_drop_copies_below(BlockId id);
   void fetch_finished(BlockId id);
   void fetch_failed(BlockId id);
 
@@ -217,6 +235,9 @@ class Engine final : private Control {
   void drop_frame(BlockId id, Tier tier);
   void give_up_frame(BlockId id, Tier tier);
   void drop_copies_below(BlockId id);
+  void add_spare(BlockId id, Tier tier);
+  void remove_spare(BlockId id, Tier tier);
+  bool drop_oldest_spare(Tier tier);
   Flight take_flight(TransferId id);
 
   EngineOptions options_;
@@ -234,6 +255,7 @@ class Engine final : private Control {
   std::vector<std::uint32_t> ready_slots_;
   std::uint32_t active_launches_ = 0;
   LaunchSeq last_seq_ = 0;
+  Launch latest_;  // without its accesses: whom threads' faults are put down to
   Bytes pinned_bytes_ = 0;
   std::uint32_t counts_ = 0;
   std::vector<Waiter> waiters_;

@@ -123,8 +123,7 @@ void Engine::begin_eviction(BlockId victim) {
   ++stats_.evictions;
   take_frame(victim, *to);
   queues_.remove(victim);
-  block.mapped = false;
-  mechanism_->unmap(victim);
+  unmap(victim);
   block.evicting = true;
   evicting_bytes_ += block.bytes;
   eviction_queues_[index_of_queue(Cause::kEvict)][index_of(*to)].push_back(victim);
@@ -161,10 +160,12 @@ void Engine::reclaim_device_frame(BlockId id) {
   }
   queues_.remove(id);
   if (block.mapped) {
-    block.mapped = false;
-    mechanism_->unmap(id);
+    unmap(id);
   }
   drop_frame(id, Tier::kDevice);
+  for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
+    remove_spare(id, tier);  // the only copy now
+  }
 }
 
 // The budget shrank: give frames back until it holds.
@@ -258,9 +259,11 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
   }
   ++stats_.pre_evictions;
   queues_.remove(id);
-  block.mapped = false;
-  mechanism_->unmap(id);
+  unmap(id);
   if (clean_below) {
+    for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
+      remove_spare(id, tier);  // its device frame may go at any time
+    }
     queues_.push(PageQueue::kUnused, id);
     return false;
   }
@@ -296,14 +299,14 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
     queues_.push(PageQueue::kDiscarded, id);
-    if (block.pins > 0) {
+    if (needed(block)) {
       make_usable(id);
       wake(id);
     }
     return;
   }
   queues_.push(PageQueue::kUnused, id);
-  if (block.pins > 0) {  // wanted again while it was leaving: it stays
+  if (needed(block)) {  // wanted again while it was leaving: it stays
     ++stats_.cancelled_evictions;
     make_usable(id);
     wake(id);
@@ -323,7 +326,7 @@ void Engine::eviction_failed(BlockId id, Tier to, Cause cause) {
   }
   if (block.contents == Contents::kDiscarded) {
     queues_.push(PageQueue::kDiscarded, id);
-    if (block.pins == 0) {
+    if (!needed(block)) {
       return;
     }
   }
@@ -372,7 +375,7 @@ void Engine::move_down_finished(BlockId id) {
   } else {
     drop_frame(id, Tier::kHost);
   }
-  if (block.pins > 0) {
+  if (needed(block)) {
     enqueue_fetch(id, FetchState::kFault);
   }
 }
@@ -387,7 +390,7 @@ void Engine::move_down_failed(BlockId id) {
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
   }
-  if (block.pins > 0) {
+  if (needed(block)) {
     enqueue_fetch(id, FetchState::kFault);
   }
 }

@@ -193,14 +193,23 @@ void Engine::make_usable(BlockId id, bool overwritten) {
     block.contents = Contents::kUndefined;
   }
   if (block.queue == PageQueue::kUnused) {
-    forget_copies_below(id);
+    keep_or_drop_copies_below(id);
   }
   if (block.queue != PageQueue::kUsed) {
     queues_.push(PageQueue::kUsed, id);
   }
-  if (!block.mapped) {
+  const bool writable = block.writable || block.wants_write || !options_.tracks_writes;
+  if (!block.mapped || writable != block.writable) {
     block.mapped = true;
-    mechanism_->map(id);
+    block.writable = writable;
+    mechanism_->map(id, writable);
+  }
+  block.awaited = false;
+  block.wants_write = false;
+  if (options_.tracks_writes && writable) {
+    // From here on nobody sees whether it is written.
+    block.contents = Contents::kLive;
+    drop_copies_below(id);
   }
 }
 
@@ -211,11 +220,16 @@ void Engine::prepare(BlockId id) {
 }
 
 // The device has the contents now: other copies only take up room, or save writing them again.
-void Engine::forget_copies_below(BlockId id) {
-  if (!options_.keep_storage_copies) {
-    drop_copies_below(id);
-  } else if (space_.block(id).frames.has(Tier::kHost)) {
-    drop_frame(id, Tier::kHost);
+void Engine::keep_or_drop_copies_below(BlockId id) {
+  for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
+    if (!space_.block(id).frames.has(tier)) {
+      continue;
+    }
+    if (options_.tracks_writes || (options_.keep_storage_copies && tier == Tier::kStorage)) {
+      add_spare(id, tier);
+    } else {
+      drop_frame(id, tier);
+    }
   }
 }
 
@@ -230,11 +244,11 @@ void Engine::fetch_finished(BlockId id) {
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
     queues_.push(PageQueue::kDiscarded, id);
-    if (block.pins == 0) {
+    if (!needed(block)) {
       return;
     }
   } else {
-    forget_copies_below(id);
+    keep_or_drop_copies_below(id);
   }
   make_usable(id);
   wake(id);
@@ -251,7 +265,7 @@ void Engine::fetch_failed(BlockId id) {
     drop_copies_below(id);
   }
   block.prefetched = false;
-  if (block.pins > 0) {
+  if (needed(block)) {
     enqueue_fetch(id, FetchState::kFault);
   }
 }

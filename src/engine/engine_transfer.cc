@@ -14,6 +14,8 @@ void Engine::take_frame(BlockId id, Tier tier) {
   Block& block = space_.block(id);
   TierAccount& account = tiers_[index_of(tier)];
   assert(!block.frames.has(tier));
+  while (account.used_bytes + block.bytes > account.capacity_bytes && drop_oldest_spare(tier)) {
+  }
   assert(account.used_bytes + block.bytes <= account.capacity_bytes);
   block.frames.add(tier);
   account.used_bytes += block.bytes;
@@ -24,6 +26,7 @@ void Engine::give_up_frame(BlockId id, Tier tier) {
   Block& block = space_.block(id);
   TierAccount& account = tiers_[index_of(tier)];
   assert(block.frames.has(tier) && account.used_bytes >= block.bytes);
+  remove_spare(id, tier);
   block.frames.remove(tier);
   block.copies.remove(tier);
   account.used_bytes -= block.bytes;
@@ -44,6 +47,46 @@ void Engine::drop_copies_below(BlockId id) {
       drop_frame(id, tier);
     }
   }
+}
+
+// --- Copies that are kept while there is room
+// ------------------------------------------------------------------------
+
+void Engine::add_spare(BlockId id, Tier tier) {
+  Block& block = space_.block(id);
+  TierAccount& account = tiers_[index_of(tier)];
+  assert(block.copies.has(tier) && block.copies.has(Tier::kDevice));
+  if (block.spare.has(tier)) {
+    return;
+  }
+  block.spare.add(tier);
+  account.spare_bytes += block.bytes;
+  account.spare.push_back(id);
+  // Stale entries go before they are more than the others could be.
+  if (account.spare.size() > 2 * space_.block_slots() + 64) {
+    std::erase_if(account.spare, [&](BlockId one) { return !space_.block(one).spare.has(tier); });
+  }
+}
+
+void Engine::remove_spare(BlockId id, Tier tier) {
+  Block& block = space_.block(id);
+  if (block.spare.has(tier)) {
+    block.spare.remove(tier);
+    tiers_[index_of(tier)].spare_bytes -= block.bytes;
+  }
+}
+
+bool Engine::drop_oldest_spare(Tier tier) {
+  std::deque<BlockId>& spare = tiers_[index_of(tier)].spare;
+  while (!spare.empty()) {
+    const BlockId id = spare.front();
+    spare.pop_front();
+    if (space_.block(id).spare.has(tier)) {
+      drop_frame(id, tier);
+      return true;
+    }
+  }
+  return false;
 }
 
 // --- Batches

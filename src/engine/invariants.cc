@@ -15,6 +15,7 @@ Status broken(BlockId id, std::string_view what) {
 
 Status Engine::check_invariants() const {
   std::array<Bytes, kTierCount> used{};
+  std::array<Bytes, kTierCount> spare{};
   Bytes evicting = 0;
   Bytes pinned = 0;
   Bytes wished = 0;
@@ -66,6 +67,22 @@ Status Engine::check_invariants() const {
     if (on_device && block.pins == 0 && block.contents == Contents::kUndefined && !block.prepared) {
       return broken(id, "never written, and its frame was never zeroed");
     }
+    if (block.writable && !block.mapped) {
+      return broken(id, "writable and not mapped");
+    }
+    if (options_.tracks_writes && block.writable &&
+        (block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage))) {
+      return broken(id, "writable, and a lower tier claims to have its contents");
+    }
+    if (block.awaited && block.fetch == FetchState::kNone && block.transfer == kNoIndex) {
+      return broken(id, "a thread waits for it, and nothing brings it");
+    }
+    for (std::size_t tier = 0; tier < kTierCount; ++tier) {
+      spare[tier] += block.spare.has(static_cast<Tier>(tier)) ? block.bytes : 0;
+    }
+    if (!block.copies.contains(block.spare) || (!block.spare.empty() && !on_device)) {
+      return broken(id, "its only copy counts as one that may go");
+    }
     if (block.pins > 0 && on_device && block.transfer == kNoIndex && !block.mapped) {
       return broken(id, "used by a launch and not mapped");
     }
@@ -100,6 +117,10 @@ Status Engine::check_invariants() const {
                         "invariant broken: {} holds {} bytes, its account says {} of at most {}",
                         name_of(static_cast<Tier>(tier)), used[tier], tiers_[tier].used_bytes,
                         tiers_[tier].limit_bytes);
+    }
+    if (spare[tier] != tiers_[tier].spare_bytes) {
+      return make_error(ErrorCode::kDefect, "invariant broken: {} holds {} spare bytes, counted {}",
+                        name_of(static_cast<Tier>(tier)), spare[tier], tiers_[tier].spare_bytes);
     }
   }
   for (const PageQueue queue : {PageQueue::kUnused, PageQueue::kDiscarded, PageQueue::kUsed}) {

@@ -22,10 +22,13 @@ class Mechanism {
   // Fill the device frame of the block with zeros, before any launch may see it.
   virtual void zero(BlockId block) = 0;
 
-  // The device frame holds the block's bytes (or its zeros): launches may use it.
-  virtual void map(BlockId block) = 0;
+  // The device frame holds the block's bytes (or its zeros): launches may use it, and threads that
+  // stopped at it go on. A platform that reports writes (EngineOptions::tracks_writes) stops the
+  // first one to a block that is not writable; where the engine does not ask for that, every block
+  // is. May be called again for a mapped block, to make it writable or to repeat what is so.
+  virtual void map(BlockId block, bool writable) = 0;
 
-  // No launch may use the device frame until the next map.
+  // No launch may use the device frame, and nobody write it, until the next map.
   virtual void unmap(BlockId block) = 0;
 
   // The block's frame in this tier, with whatever it holds, is given back.

@@ -34,10 +34,14 @@ struct Block {
   FetchState fetch = FetchState::kNone;  // waiting in a fetch queue
   TierSet copies;                        // tiers whose frame holds its current bytes
   TierSet frames;                        // tiers in which it has a frame
+  TierSet spare;                         // of those, copies that are kept while there is room
   Contents contents = Contents::kUndefined;
   bool prepared = false;         // every page of the device frame has been zeroed or migrated over
   bool overwritten = false;      // all of it, by the launch that waits for it: need not be prepared
-  bool mapped = false;           // launches may use the device frame
+  bool mapped = false;           // launches and threads may use the device frame
+  bool writable = false;         // ... and write it; only while mapped
+  bool wants_write = false;      // a launch or a thread that waits for it will write it
+  bool awaited = false;          // a thread has stopped at it
   bool prefetched = false;       // came by prefetch and has not been used since
   bool evicting = false;         // its device frame is promised to somebody else
   bool wished_out = false;       // a policy wants it copied down; using or prefetching ends that

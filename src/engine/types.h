@@ -77,6 +77,12 @@ struct Access {
   AccessMode mode = AccessMode::kRead;
 };
 
+// A thread touched a block that no launch of its had named: on platforms with page faults.
+struct ThreadFault {
+  BlockId block = 0;
+  bool write = false;
+};
+
 struct Launch {
   LaunchSeq seq = 0;
   ExecutionId execution = kNoExecution;  // what makes two launches "the same kernel again"

@@ -28,7 +28,9 @@ class RecordingMechanism final : public Mechanism {
                                 name_of(transfer.from), name_of(transfer.to), blocks));
   }
   void zero(BlockId block) override { calls.push_back(fmt::format("zero {}", block)); }
-  void map(BlockId block) override { calls.push_back(fmt::format("map {}", block)); }
+  void map(BlockId block, bool writable) override {
+    calls.push_back(fmt::format("map {}{}", block, writable ? "" : " read-only"));
+  }
   void unmap(BlockId block) override { calls.push_back(fmt::format("unmap {}", block)); }
   void drop(BlockId block, Tier tier) override {
     calls.push_back(fmt::format("drop {} {}", block, name_of(tier)));

@@ -61,7 +61,7 @@ class UntimedPlatform final : private Mechanism {
     under_way_.push_back(transfer.id);
   }
   void zero(BlockId /*block*/) override {}
-  void map(BlockId /*block*/) override {}
+  void map(BlockId /*block*/, bool /*writable*/) override {}
   void unmap(BlockId /*block*/) override {}
   void drop(BlockId /*block*/, Tier /*tier*/) override {}
   void faults_served(LaunchSeq /*seq*/) override {}

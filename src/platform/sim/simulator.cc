@@ -216,7 +216,7 @@ void Simulator::zero(BlockId block) {
   }
 }
 
-void Simulator::map(BlockId block) { tokens(block).mapped = true; }
+void Simulator::map(BlockId block, bool /*writable*/) { tokens(block).mapped = true; }
 
 void Simulator::unmap(BlockId block) {
   if (tokens(block).uses > 0) {

@@ -120,7 +120,7 @@ class Simulator final : private Mechanism {
 
   void start_transfer(const Transfer& transfer) override;
   void zero(BlockId block) override;
-  void map(BlockId block) override;
+  void map(BlockId block, bool writable) override;
   void unmap(BlockId block) override;
   void drop(BlockId block, Tier tier) override;
   void faults_served(LaunchSeq seq) override;

@@ -1,0 +1,204 @@
+// What the engine asks for, carried out: pages appear, are protected and vanish at once; copies
+// become jobs of the threads. See host_platform.h. All of it with the lock held.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "platform/host/host_platform.h"
+
+namespace spillway::host {
+
+HostPlatform::Place& HostPlatform::place(BlockId id) {
+  if (id >= places_.size()) {
+    places_.resize(std::max<std::size_t>(id + std::size_t{1}, engine_.space().block_slots()));
+  }
+  return places_[id];
+}
+
+// A kernel that refuses to change our own mapping leaves no safe way on.
+void HostPlatform::must(int error, const char* what) {
+  if (error != 0) {
+    fatal({ErrorCode::kIo, fmt::format("the kernel refuses to {} memory: {}; stopping before data "
+                                       "is lost",
+                                       what, std::strerror(error))});
+  }
+}
+
+void HostPlatform::start_transfer(const Transfer& transfer) {
+  auto job = std::make_shared<Job>();
+  job->transfer = transfer;
+  for (const BlockId id : transfer.blocks) {
+    Place& at = place(id);
+    const Bytes bytes = bytes_of(id);
+    job->block_bytes.push_back(bytes);
+    if (transfer.to == Tier::kHost) {
+      at.host = host_slots_.take(bytes).value_or(kNoPlace);
+      job->io_error = at.host == kNoPlace ? ENOMEM : 0;
+    } else if (transfer.to == Tier::kStorage) {
+      at.storage = storage_slots_.take(bytes).value_or(kNoPlace);
+      job->io_error = at.storage == kNoPlace ? ENOSPC : 0;
+    } else {
+      at.from = transfer.from == Tier::kHost ? Source::kHostCopy : Source::kStorageCopy;
+    }
+    job->host_offset.push_back(at.host);
+    job->storage_offset.push_back(at.storage);
+    // A block that comes to be written need not be protected first. Nobody can write it before it
+    // is whole: what can fail has succeeded when its pages appear.
+    job->writable.push_back(transfer.to == Tier::kDevice && engine_.space().block(id).wants_write);
+  }
+  if (transfer.from == Tier::kDevice) {
+    pressed_ = true;
+  }
+  const bool urgent = transfer.cause == Cause::kFault || transfer.cause == Cause::kEvict;
+  WorkQueue& queue = urgent ? urgent_work_ : ahead_work_;
+  {
+    const std::scoped_lock lock(queue.mutex);
+    const bool first = transfer.cause == Cause::kFault || transfer.cause == Cause::kPrefetch;
+    (first ? queue.first : queue.second).push_back(std::move(job));
+  }
+  queue.wanted.notify_one();
+}
+
+// A thread has stopped at a block that is already on its way, behind others: it goes first.
+void HostPlatform::hurry(BlockId id) {
+  std::shared_ptr<Job> found;
+  {
+    const std::scoped_lock lock(ahead_work_.mutex);
+    std::deque<std::shared_ptr<Job>>& jobs = ahead_work_.first;
+    const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const auto& one) {
+      return !one->io_done && std::find(one->transfer.blocks.begin(), one->transfer.blocks.end(),
+                                        id) != one->transfer.blocks.end();
+    });
+    if (job == jobs.end()) {
+      return;
+    }
+    found = std::move(*job);
+    jobs.erase(job);
+  }
+  {
+    const std::scoped_lock lock(urgent_work_.mutex);
+    urgent_work_.first.push_back(std::move(found));
+  }
+  urgent_work_.wanted.notify_one();
+}
+
+void HostPlatform::zero(BlockId block) {
+  Place& at = place(block);
+  const Bytes bytes = bytes_of(block);
+  if (at.populated) {
+    must(::madvise(address_of(block), bytes, MADV_DONTNEED) == 0 ? 0 : errno, "drop");
+  }
+  must(userfault_.zero(address_of(block), bytes), "zero");
+  at.populated = true;
+  at.writable = true;
+  at.from = Source::kZeros;
+}
+
+void HostPlatform::map(BlockId block, bool writable) {
+  Place& at = place(block);
+  const Bytes bytes = bytes_of(block);
+  if (!at.populated) {
+    zero(block);  // it will be overwritten as a whole; all the kernel gives is zeros
+  }
+  if (writable && !at.writable) {
+    must(userfault_.unprotect(address_of(block), bytes), "unprotect");
+  } else if (!writable && at.writable) {
+    must(userfault_.protect(address_of(block), bytes), "protect");
+  }
+  at.writable = writable;
+  end_waiting(block);
+}
+
+void HostPlatform::unmap(BlockId block) {
+  Place& at = place(block);
+  if (at.populated && at.writable) {
+    must(userfault_.protect(address_of(block), bytes_of(block)), "protect");
+    at.writable = false;
+  }
+}
+
+void HostPlatform::drop(BlockId block, Tier tier) {
+  Place& at = place(block);
+  const Bytes bytes = bytes_of(block);
+  if (tier == Tier::kDevice) {
+    must(::madvise(address_of(block), std::max(bytes, kPageBytes), MADV_DONTNEED) == 0 ? 0 : errno,
+         "drop");
+    at.populated = false;
+    at.writable = false;
+  } else if (tier == Tier::kHost && at.host != kNoPlace) {
+    host_slots_.give_back(std::exchange(at.host, kNoPlace), bytes);
+  } else if (tier == Tier::kStorage && at.storage != kNoPlace) {
+    storage_slots_.give_back(std::exchange(at.storage, kNoPlace), bytes);
+  }
+}
+
+// Threads go on as their blocks are mapped; a launch waits for all of them.
+void HostPlatform::faults_served(LaunchSeq /*seq*/) {}
+
+void HostPlatform::launch_ready(LaunchSeq seq) {
+  ready_.push_back(seq);
+  launch_ready_.notify_all();
+}
+
+// --- Who waits
+// -------------------------------------------------------------------------------------
+
+void HostPlatform::begin_stall(TimeNs at_ns) {
+  if (stopped_++ == 0) {
+    stopped_since_ns_ = at_ns;
+  }
+}
+
+void HostPlatform::end_stall() {
+  if (--stopped_ == 0) {
+    stats_.stalled_ns += now_ns() - stopped_since_ns_;
+  }
+}
+
+void HostPlatform::begin_waiting(const FaultRecord& fault) {
+  Place& at = place(fault.block);
+  const Block& block = engine_.space().block(fault.block);
+  if (at.awaited) {
+    return;
+  }
+  at.awaited = true;
+  at.awaited_since_ns = fault.at_ns;
+  at.awaited_by = current_;
+  begin_stall(fault.at_ns);
+  if (block.copies.has(Tier::kDevice)) {
+    ++stats_.write_faults;
+    at.from = Source::kZeros;
+  } else {
+    ++stats_.page_faults;
+  }
+  if (block.transfer != kNoIndex) {
+    hurry(fault.block);
+  }
+}
+
+void HostPlatform::end_waiting(BlockId id) {
+  Place& at = place(id);
+  if (!at.awaited) {
+    return;
+  }
+  at.awaited = false;
+  userfault_.wake(address_of(id), kBlockBytes);
+  const TimeNs waited_ns = now_ns() - at.awaited_since_ns;
+  stats_.fault_wait_ns += waited_ns;
+  end_stall();
+  if (at.awaited_by == kNoExecution) {
+    return;
+  }
+  LaunchWaits& waits = waits_[at.awaited_by];
+  ++waits.blocks;
+  waits.wait_ns += waited_ns;
+  (at.from == Source::kHostCopy      ? waits.host_ns
+   : at.from == Source::kStorageCopy ? waits.storage_ns
+                                     : waits.fresh_ns) += waited_ns;
+}
+
+}  // namespace spillway::host

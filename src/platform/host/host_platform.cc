@@ -1,0 +1,421 @@
+// The program's side: memory, launches, state. See host_platform.h.
+#include "platform/host/host_platform.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace spillway::host {
+namespace {
+
+// Copies of single blocks, finished one by one: a thread that waits for a block should not wait for
+// its neighbours. Eight under way keep a disk busy.
+constexpr std::uint32_t kBatchesInFlight = 8;
+constexpr Bytes kRoomAheadBytes = 16 * kMiB;
+// Fewer blocks than an instruction and the copies around it may touch at once would never get on.
+constexpr Bytes kSmallestBudget = 16 * kMiB;
+// Of the lower tiers, what allocations cannot claim: somewhere for a victim to go first.
+constexpr Bytes kExchangeBytes = 16 * kMiB;
+constexpr unsigned kIoDepth = 8;
+constexpr std::size_t kFaultQueueCapacity = 4096;
+constexpr Bytes kLeastAddressBytes = 64 * kGiB;
+
+EngineOptions engine_options(const HostOptions& options, const std::optional<SwapFile>& storage) {
+  return {.device_capacity_bytes = options.device_bytes,
+          .host_capacity_bytes = options.host_bytes,
+          .storage_capacity_bytes = storage ? storage->bytes() : 0,
+          .host_batch_bytes = kBlockBytes,
+          .storage_batch_bytes = kBlockBytes,
+          .eviction_batch_bytes = kBlockBytes,
+          .batches_in_flight = kBatchesInFlight,
+          .room_ahead_bytes = std::min(kRoomAheadBytes, options.device_bytes / 8),
+          .tracks_writes = true};
+}
+
+void end_process(const Error& error) {
+  const std::string line = fmt::format("spillway: {}\n", error.message);
+  // The program may hold any lock of the C library's streams.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  std::_Exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HostPlatform>> HostPlatform::create(const HostOptions& options,
+                                                           std::optional<SwapFile> storage,
+                                                           Policy& policy) {
+  if (options.device_bytes < kSmallestBudget) {
+    return make_error(ErrorCode::kInvalidInput, "a device memory of {} is too small; at least {}",
+                      format_bytes(options.device_bytes), format_bytes(kSmallestBudget));
+  }
+  Result<Userfault> userfault = Userfault::open();
+  if (!userfault) {
+    return tl::unexpected<Error>(userfault.error());
+  }
+  std::unique_ptr<HostPlatform> platform(
+      new HostPlatform(options, std::move(storage), policy, std::move(*userfault)));
+  if (const Status reserved = platform->reserve(); !reserved) {
+    return tl::unexpected<Error>(reserved.error());
+  }
+  platform->start_threads();
+  return platform;
+}
+
+HostPlatform::HostPlatform(const HostOptions& options, std::optional<SwapFile> storage,
+                           Policy& policy, Userfault userfault)
+    : options_(options),
+      storage_(std::move(storage)),
+      userfault_(std::move(userfault)),
+      link_(options.link),
+      engine_(engine_options(options, storage_), *this, policy),
+      // A place may be twice its block's size.
+      host_slots_(2 * options.host_bytes),
+      storage_slots_(storage_ ? 2 * storage_->bytes() : 0),
+      fault_queue_(kFaultQueueCapacity) {
+  if (!options_.on_fatal) {
+    options_.on_fatal = end_process;
+  }
+  if (storage_) {
+    io_ = make_block_io(*storage_, kIoDepth);
+    if (options_.wrap_io) {
+      io_ = options_.wrap_io(std::move(io_));
+    }
+  }
+}
+
+HostPlatform::~HostPlatform() {
+  stop_threads();
+  io_.reset();
+  for (const auto& [start, bytes] : mappings_) {
+    if (bytes > 0) {
+      ::munmap(start, bytes);
+    }
+  }
+}
+
+Status HostPlatform::reserve() {
+  const Bytes tiers_bytes =
+      options_.device_bytes + options_.host_bytes + (storage_ ? storage_->bytes() : 0);
+  address_bytes_ = options_.address_bytes > 0
+                       ? round_up(options_.address_bytes, kBlockBytes)
+                       : std::max(kLeastAddressBytes, round_up(8 * tiers_bytes, kBlockBytes));
+  host_arena_bytes_ = 2 * round_up(options_.host_bytes, kBlockBytes) + kBlockBytes;
+  const std::array wanted{address_bytes_, host_arena_bytes_};
+  std::array<char*, 2> starts{};
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const Bytes bytes = wanted[i] + kBlockBytes;  // to align it
+    void* start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED) {
+      return make_error(ErrorCode::kUnsupported,
+                        "cannot reserve {} of address space: {}; is there a limit (ulimit -v)?",
+                        format_bytes(bytes), std::strerror(errno));
+    }
+    mappings_[i] = {start, bytes};
+    void* aligned = start;
+    std::size_t space = bytes;
+    starts[i] = static_cast<char*>(std::align(kBlockBytes, wanted[i], aligned, space));
+  }
+  base_ = starts[0];
+  host_arena_ = starts[1];
+  // Faults are served in small pages; huge ones could not be protected and dropped by block tails.
+  ::madvise(base_, address_bytes_, MADV_NOHUGEPAGE);
+  ::madvise(host_arena_, host_arena_bytes_, MADV_HUGEPAGE);
+  return userfault_.watch(base_, address_bytes_);
+}
+
+// --- Memory
+// ----------------------------------------------------------------------------------------
+
+Bytes HostPlatform::footprint_bytes(AllocationId id) const {
+  const Allocation& allocation = engine_.space().allocation(id);
+  return (allocation.block_count - Bytes{1}) * kBlockBytes +
+         bytes_of(allocation.first_block + allocation.block_count - 1);
+}
+
+// Every byte that is promised has a place in some tier, so that no later fault runs out of room.
+Status HostPlatform::commit(Bytes bytes) {
+  const Bytes below_bytes =
+      engine_.capacity_bytes(Tier::kHost) + engine_.capacity_bytes(Tier::kStorage);
+  const Bytes limit_bytes =
+      engine_.capacity_bytes(Tier::kDevice) + below_bytes - std::min(below_bytes, kExchangeBytes);
+  if (committed_bytes_ + bytes > limit_bytes) {
+    return make_error(
+        ErrorCode::kUnsupported,
+        "out of memory: {} asked for, {} in use; the budget is {} of device memory, {} of host "
+        "memory and {} of storage; raise --host-memory or --storage",
+        format_bytes(bytes), format_bytes(committed_bytes_),
+        format_bytes(engine_.capacity_bytes(Tier::kDevice)),
+        format_bytes(engine_.capacity_bytes(Tier::kHost)),
+        format_bytes(engine_.capacity_bytes(Tier::kStorage)));
+  }
+  committed_bytes_ += bytes;
+  stats_.live_bytes += bytes;
+  stats_.live_peak_bytes = std::max(stats_.live_peak_bytes, stats_.live_bytes);
+  return {};
+}
+
+void HostPlatform::uncommit(Bytes bytes) {
+  committed_bytes_ -= bytes;
+  stats_.live_bytes -= bytes;
+}
+
+Result<void*> HostPlatform::allocate(Bytes bytes, std::uint64_t tag) {
+  const std::scoped_lock lock(mutex_);
+  const Bytes asked_bytes = std::max(bytes, kPageBytes);
+  if (const Status room = commit(round_up(asked_bytes, kPageBytes)); !room) {
+    return tl::unexpected<Error>(room.error());
+  }
+  const Result<AllocationId> id = engine_.allocate(asked_bytes, tag);
+  if (!id) {
+    uncommit(round_up(asked_bytes, kPageBytes));
+    return tl::unexpected<Error>(id.error());
+  }
+  const Allocation& allocation = engine_.space().allocation(*id);
+  const BlockId end = allocation.first_block + allocation.block_count;
+  if (Space::address_of(end) > address_bytes_) {
+    uncommit(footprint_bytes(*id));
+    engine_.free(*id);
+    return make_error(ErrorCode::kUnsupported, "out of address space: {} are reserved",
+                      format_bytes(address_bytes_));
+  }
+  if (allocation_by_block_.size() < engine_.space().block_slots()) {
+    allocation_by_block_.resize(engine_.space().block_slots(), kNoAllocation);
+  }
+  allocation_by_block_[allocation.first_block] = *id;
+  retired_.resize(engine_.space().allocation_slots());
+  retired_[*id] = false;
+  for (BlockId block = allocation.first_block; block < end; ++block) {
+    if (place(block).populated) {  // touched while it belonged to nobody
+      drop(block, Tier::kDevice);
+    }
+  }
+  return address_of(allocation.first_block);
+}
+
+std::optional<AllocationId> HostPlatform::allocation_at(const void* start) const {
+  if (!contains(start)) {
+    return std::nullopt;
+  }
+  const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(start) - base_);
+  const std::uint64_t block = offset / kBlockBytes;
+  if (offset % kBlockBytes != 0 || block >= allocation_by_block_.size() ||
+      allocation_by_block_[block] == kNoAllocation) {
+    return std::nullopt;
+  }
+  return allocation_by_block_[block];
+}
+
+Bytes HostPlatform::size_of(const void* start) const {
+  const std::scoped_lock lock(mutex_);
+  const std::optional<AllocationId> id = allocation_at(start);
+  return id ? engine_.space().allocation(*id).bytes : 0;
+}
+
+void HostPlatform::free(void* start) {
+  const std::scoped_lock lock(mutex_);
+  const std::optional<AllocationId> id = allocation_at(start);
+  if (!id) {
+    return;
+  }
+  const Allocation allocation = engine_.space().allocation(*id);
+  if (!retired_[*id]) {
+    uncommit(footprint_bytes(*id));
+  }
+  allocation_by_block_[allocation.first_block] = kNoAllocation;
+  engine_.free(*id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    end_waiting(allocation.first_block + i);
+  }
+}
+
+void HostPlatform::discard(void* start, DiscardMode mode) {
+  const std::scoped_lock lock(mutex_);
+  if (const std::optional<AllocationId> id = allocation_at(start)) {
+    engine_.discard(*id, mode);
+  }
+}
+
+void HostPlatform::retire(void* start) {
+  const std::scoped_lock lock(mutex_);
+  const std::optional<AllocationId> id = allocation_at(start);
+  if (!id) {
+    return;
+  }
+  retired_[*id] = true;
+  uncommit(footprint_bytes(*id));
+  engine_.discard(*id, DiscardMode::kLazy);
+}
+
+Status HostPlatform::reuse(void* start) {
+  const std::scoped_lock lock(mutex_);
+  const std::optional<AllocationId> id = allocation_at(start);
+  if (!id) {
+    return make_error(ErrorCode::kInvalidInput, "no allocation starts at {}", fmt::ptr(start));
+  }
+  if (const Status room = commit(footprint_bytes(*id)); !room) {
+    return room;
+  }
+  retired_[*id] = false;
+  engine_.reuse(*id);
+  return {};
+}
+
+void HostPlatform::prefetch(void* start) {
+  const std::scoped_lock lock(mutex_);
+  if (const std::optional<AllocationId> id = allocation_at(start)) {
+    engine_.prefetch_allocation(*id);
+  }
+}
+
+void HostPlatform::pre_evict(void* start, Tier to) {
+  const std::scoped_lock lock(mutex_);
+  if (const std::optional<AllocationId> id = allocation_at(start)) {
+    engine_.pre_evict_allocation(*id, to);
+  }
+}
+
+// --- Launches
+// --------------------------------------------------------------------------------------
+
+LaunchSeq HostPlatform::begin_launch(std::string_view name, std::span<const Operand> operands) {
+  std::unique_lock lock(mutex_);
+  take_marks();
+  Launch launch;
+  std::vector<LaunchOperand> identity;
+  for (const Operand& operand : operands) {
+    const std::optional<AllocationId> id = allocation_at(operand.start);
+    if (!id) {
+      continue;
+    }
+    const Allocation& allocation = engine_.space().allocation(*id);
+    launch.accesses.push_back({.allocation = *id,
+                               .first_block = allocation.first_block,
+                               .block_count = allocation.block_count,
+                               .mode = operand.mode});
+    identity.push_back({.allocation = allocation.first_block, .bytes = allocation.bytes});
+  }
+  launch.seq = next_seq_++;
+  launch.execution = executions_.id_of(hash_launch(name, identity));
+  current_ = launch.execution;
+  LaunchWaits& waits = waits_of(launch.execution, name);
+  ++waits.launches;
+  const TimeNs begin_ns = now_ns();
+  const LaunchAdmission admission = engine_.begin_launch(launch);
+  if (admission.state == LaunchState::kTooLarge) {
+    launch.accesses.clear();
+    engine_.begin_launch(launch);
+  }
+  if (admission.state != LaunchState::kWaiting) {
+    std::erase(ready_, launch.seq);
+    return launch.seq;
+  }
+  begin_stall(begin_ns);
+  launch_ready_.wait(lock, [&] { return std::erase(ready_, launch.seq) > 0; });
+  end_stall();
+  const TimeNs waited_ns = now_ns() - begin_ns;
+  LaunchWaits& after = waits_[launch.execution];
+  after.blocks += admission.missing_blocks;
+  after.wait_ns += waited_ns;
+  after.host_ns += waited_ns;
+  stats_.fault_wait_ns += waited_ns;
+  return launch.seq;
+}
+
+void HostPlatform::end_launch(LaunchSeq seq) {
+  const std::scoped_lock lock(mutex_);
+  engine_.end_launch(seq);
+}
+
+void HostPlatform::mark_launch(LaunchHash hash, std::string_view name) {
+  std::size_t waiting = 0;
+  {
+    const std::scoped_lock lock(marks_mutex_);
+    auto known = names_.find(name);
+    if (known == names_.end()) {
+      known = names_.emplace(name).first;
+    }
+    marks_.push_back({.hash = hash, .name = *known});
+    waiting = marks_.size();
+  }
+  // While nothing has had to leave, there is nothing to predict, and no hurry to learn.
+  constexpr std::size_t kManyMarks = 256;
+  if (pressed_.load(std::memory_order_relaxed) || waiting % kManyMarks == 0) {
+    wake_correlator();
+  }
+}
+
+LaunchWaits& HostPlatform::waits_of(ExecutionId execution, std::string_view name) {
+  if (execution >= waits_.size()) {
+    waits_.resize(execution + std::size_t{1});
+  }
+  if (waits_[execution].name.empty()) {
+    waits_[execution].name = name;
+  }
+  return waits_[execution];
+}
+
+// --- State
+// -----------------------------------------------------------------------------------------
+
+Status HostPlatform::set_device_capacity(Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  if (bytes < kSmallestBudget) {
+    return make_error(ErrorCode::kInvalidInput, "a device memory of {} is too small; at least {}",
+                      format_bytes(bytes), format_bytes(kSmallestBudget));
+  }
+  return engine_.set_device_capacity(bytes);
+}
+
+HostStats HostPlatform::stats() const {
+  const std::scoped_lock lock(mutex_);
+  HostStats stats = stats_;
+  stats.engine = engine_.stats();
+  for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
+    stats.used_bytes[index_of(tier)] = engine_.used_bytes(tier);
+  }
+  if (stopped_ > 0) {
+    stats.stalled_ns += now_ns() - stopped_since_ns_;
+  }
+  stats.copy_ns = copy_ns_.load(std::memory_order_relaxed);
+  return stats;
+}
+
+std::vector<LaunchWaits> HostPlatform::waits() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<LaunchWaits> waits = waits_;
+  std::sort(waits.begin(), waits.end(),
+            [](const LaunchWaits& a, const LaunchWaits& b) { return a.wait_ns > b.wait_ns; });
+  return waits;
+}
+
+Bytes HostPlatform::capacity_bytes(Tier tier) const {
+  const std::scoped_lock lock(mutex_);
+  return engine_.capacity_bytes(tier);
+}
+
+void HostPlatform::wait_until_idle() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [&] { return engine_.transfers_in_flight() == 0; });
+}
+
+Status HostPlatform::check_invariants() const {
+  const std::scoped_lock lock(mutex_);
+  return engine_.check_invariants();
+}
+
+TimeNs HostPlatform::now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace spillway::host

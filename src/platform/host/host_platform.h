@@ -1,0 +1,276 @@
+// A real machine without a GPU: the device tier is memory at the program's own addresses, capped;
+// the host tier is other memory; storage is a swap file. Layer: platform, host. docs/host.md.
+// Page faults come from userfaultfd, copies are made by threads of this class, and the engine is
+// asked under one lock. It decides nothing about migration. All functions are thread-safe.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/spsc_queue.h"
+#include "engine/engine.h"
+#include "platform/host/block_io.h"
+#include "platform/host/link_throttle.h"
+#include "platform/host/slot_pool.h"
+#include "platform/host/userfault.h"
+#include "policy/launch_hash.h"
+
+namespace spillway::host {
+
+struct HostOptions {
+  Bytes device_bytes = 0;
+  Bytes host_bytes = 0;
+  LinkSpeed link;
+  // Address space to reserve; 0: enough for what the tiers can hold, eight times over.
+  Bytes address_bytes = 0;
+  // Called by tests to put something between the platform and the swap file.
+  std::function<std::unique_ptr<BlockIo>(std::unique_ptr<BlockIo>)> wrap_io;
+  // Called once when no further step is safe; must not return to the program. The default prints
+  // the error's line on standard error and ends the process with status 1.
+  std::function<void(const Error&)> on_fatal;
+};
+
+// What happened, besides what the engine counts. Times are sums.
+struct HostStats {
+  EngineStats engine;
+  std::array<Bytes, kTierCount> used_bytes{};
+  Bytes live_bytes = 0;  // allocated and neither freed nor retired
+  Bytes live_peak_bytes = 0;
+  std::uint64_t page_faults = 0;   // threads that stopped at a block that was not there
+  std::uint64_t write_faults = 0;  // ... at a block that was there, to write it for the first time
+  TimeNs stalled_ns = 0;           // during which at least one thread was stopped
+  TimeNs fault_wait_ns = 0;        // of all threads' stops, together
+  TimeNs copy_ns = 0;              // that threads of ours spent copying
+};
+
+// What the launches with one execution id waited for.
+struct LaunchWaits {
+  std::string name;
+  std::uint64_t launches = 0;
+  std::uint64_t blocks = 0;  // that threads stopped at
+  TimeNs wait_ns = 0;
+  TimeNs host_ns = 0;     // of that, for blocks from host memory
+  TimeNs storage_ns = 0;  // ... from storage
+  TimeNs fresh_ns = 0;    // ... for new memory, or for leave to write
+};
+
+class HostPlatform final : private Mechanism {
+ public:
+  // The policy must outlive it. storage: nullopt for none. Starts the threads. Fails with
+  // kUnsupported where userfaultfd is not to be had, kInvalidInput for budgets that are too small.
+  static Result<std::unique_ptr<HostPlatform>> create(const HostOptions& options,
+                                                      std::optional<SwapFile> storage,
+                                                      Policy& policy);
+  // No thread may use the memory any more.
+  ~HostPlatform() override;
+
+  // --- Memory ---------------------------------------------------------------------------------
+
+  // Page-aligned memory; reads give zeros. Fails with kUnsupported, naming the budget, if the tiers
+  // together could not hold it.
+  Result<void*> allocate(Bytes bytes, std::uint64_t tag = 0);
+  // `start` is what allocate gave.
+  void free(void* start);
+  void discard(void* start, DiscardMode mode);
+  // The contents are dead, and the program promises not to touch the memory before `reuse`, which
+  // may fail like allocate, and after which it holds anything: for allocators that keep what they
+  // are given back. A retired allocation needs no room in any tier.
+  void retire(void* start);
+  Status reuse(void* start);
+  void prefetch(void* start);
+  void pre_evict(void* start, Tier to);
+  // 0 if it is no allocation's start.
+  [[nodiscard]] Bytes size_of(const void* start) const;
+  [[nodiscard]] bool contains(const void* address) const {
+    return address >= base_ && address < base_ + address_bytes_;
+  }
+
+  // --- Launches -------------------------------------------------------------------------------
+
+  // A launch that names what it uses: returns when all of it is resident, where it stays until the
+  // end. One that does not fit in the budget runs on page faults.
+  struct Operand {
+    void* start = nullptr;  // an allocation's
+    AccessMode mode = AccessMode::kRead;
+  };
+  LaunchSeq begin_launch(std::string_view name, std::span<const Operand> operands);
+  void end_launch(LaunchSeq seq);
+  // A launch of which only the boundary is known: it begins now, and the one before it ends. Does
+  // not wait. `hash` tells whether two are the same; `name` is for people, and is copied once.
+  void mark_launch(LaunchHash hash, std::string_view name);
+
+  // --- State ----------------------------------------------------------------------------------
+
+  Status set_device_capacity(Bytes bytes);
+  [[nodiscard]] HostStats stats() const;
+  // Longest wait first.
+  [[nodiscard]] std::vector<LaunchWaits> waits() const;
+  [[nodiscard]] Bytes capacity_bytes(Tier tier) const;
+  // Waits until nothing moves.
+  void wait_until_idle();
+  [[nodiscard]] Status check_invariants() const;
+
+ private:
+  struct Place {
+    std::uint64_t host = kNoPlace;     // offset in the host arena
+    std::uint64_t storage = kNoPlace;  // ... in the swap file
+    bool populated = false;            // the device pages are there
+    bool writable = false;             // ... and not protected
+    bool awaited = false;
+    Source from = Source::kZeros;  // where its bytes came from last
+    TimeNs awaited_since_ns = 0;
+    ExecutionId awaited_by = kNoExecution;
+  };
+  struct Job {
+    Transfer transfer;
+    // By block of the transfer; fixed when it starts.
+    std::vector<Bytes> block_bytes;
+    std::vector<std::uint64_t> host_offset;
+    std::vector<std::uint64_t> storage_offset;
+    std::vector<char> writable;  // on arrival
+    std::vector<void*> staging;  // for what comes from storage
+    std::atomic<std::uint32_t> io_left{0};
+    std::atomic<int> io_error{0};
+    std::atomic<bool> io_done{false};
+  };
+  // What one worker thread has to do: all of `first`, then of `second`.
+  struct WorkQueue {
+    std::mutex mutex;
+    std::condition_variable wanted;
+    std::deque<std::shared_ptr<Job>> first;
+    std::deque<std::shared_ptr<Job>> second;
+    bool stop = false;
+  };
+  struct FaultRecord {
+    BlockId block = 0;
+    bool write = false;
+    TimeNs at_ns = 0;
+  };
+  struct Mark {
+    LaunchHash hash;
+    std::string_view name;  // in names_
+  };
+
+  HostPlatform(const HostOptions& options, std::optional<SwapFile> storage, Policy& policy,
+               Userfault userfault);
+  Status reserve();
+
+  // Mechanism, host_mechanism.cc; with the lock held.
+  void start_transfer(const Transfer& transfer) override;
+  void zero(BlockId block) override;
+  void map(BlockId block, bool writable) override;
+  void unmap(BlockId block) override;
+  void drop(BlockId block, Tier tier) override;
+  void faults_served(LaunchSeq seq) override;
+  void launch_ready(LaunchSeq seq) override;
+
+  // host_threads.cc
+  void start_threads();
+  void stop_threads();
+  void handle_faults();         // thread: faults from the kernel into the fault queue
+  void correlate();             // thread: faults and marks into the engine
+  void work(WorkQueue& queue);  // two threads: migration, prefetching
+  void execute(const std::shared_ptr<Job>& job, WorkQueue& queue);
+  int copy(const Job& job);
+  void submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue);
+  void note_io_error(bool write, Bytes bytes, std::uint64_t offset, int error);
+  void finish(const Job& job, int error);
+  void take_marks();
+  void take_faults();
+  void check_progress();
+  void fault_on_dead_block(BlockId id);
+  void fatal(const Error& error);
+  void must(int error, const char* what);
+  [[nodiscard]] static TimeNs now_ns();
+
+  [[nodiscard]] char* address_of(BlockId id) const { return base_ + Space::address_of(id); }
+  [[nodiscard]] Bytes bytes_of(BlockId id) const { return engine_.space().block(id).bytes; }
+  Place& place(BlockId id);
+  void* take_staging();
+  void give_staging(void* staging);
+  [[nodiscard]] std::optional<AllocationId> allocation_at(const void* start) const;
+  Status commit(Bytes bytes);
+  void uncommit(Bytes bytes);
+  [[nodiscard]] Bytes footprint_bytes(AllocationId id) const;
+  LaunchWaits& waits_of(ExecutionId execution, std::string_view name);
+  void begin_waiting(const FaultRecord& fault);
+  void end_waiting(BlockId id);
+  void begin_stall(TimeNs at_ns);
+  void end_stall();
+  void hurry(BlockId id);
+  void wake_correlator();
+
+  HostOptions options_;
+  std::optional<SwapFile> storage_;
+  Userfault userfault_;
+  LinkThrottle link_;
+  std::unique_ptr<BlockIo> io_;
+  char* base_ = nullptr;
+  Bytes address_bytes_ = 0;
+  char* host_arena_ = nullptr;
+  Bytes host_arena_bytes_ = 0;
+  std::array<std::pair<void*, Bytes>, 2> mappings_{};  // what the destructor unmaps
+
+  mutable std::mutex mutex_;  // the engine's and of everything below
+  Engine engine_;
+  SlotPool host_slots_;
+  SlotPool storage_slots_;
+  std::vector<Place> places_;
+  std::vector<AllocationId> allocation_by_block_;  // of a first block
+  std::vector<bool> retired_;                      // by allocation
+  Bytes committed_bytes_ = 0;
+  ExecutionIds executions_;
+  std::vector<LaunchWaits> waits_;
+  LaunchSeq next_seq_ = 1;
+  std::optional<LaunchSeq> marked_;  // the launch that the last mark began
+  ExecutionId current_ = kNoExecution;
+  std::vector<LaunchSeq> ready_;
+  std::condition_variable launch_ready_;
+  std::condition_variable idle_;
+  HostStats stats_;
+  std::uint32_t stopped_ = 0;  // blocks at which threads are stopped
+  TimeNs stopped_since_ns_ = 0;
+  std::vector<ThreadFault> fault_batch_;
+
+  SpscQueue<FaultRecord> fault_queue_;
+  std::mutex marks_mutex_;
+  std::vector<Mark> marks_;
+  std::vector<Mark> marks_taken_;
+  std::set<std::string, std::less<>> names_;
+  std::atomic<bool> pressed_{false};  // something has had to leave the device
+  std::mutex wake_mutex_;
+  std::condition_variable wake_;
+  bool woken_ = false;
+
+  // The migration thread's: faults, then evictions. The prefetching thread's: prefetches, then
+  // copies ahead of need.
+  WorkQueue urgent_work_;
+  WorkQueue ahead_work_;
+  std::atomic<TimeNs> copy_ns_{0};
+  std::mutex staging_mutex_;
+  std::condition_variable staging_free_;
+  std::vector<void*> staging_;
+  std::size_t staging_made_ = 0;
+  std::mutex io_error_mutex_;
+  std::string io_error_text_;
+  std::atomic<bool> fatal_reported_{false};
+  std::atomic<bool> stop_{false};
+  Descriptor stop_event_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace spillway::host

@@ -1,0 +1,362 @@
+// The threads: DeepUM's four (section 3, figure 4) over one engine. See host_platform.h.
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "platform/host/host_platform.h"
+#include "platform/host/service_thread.h"
+
+namespace spillway::host {
+namespace {
+
+// How long the correlator lets marks of launches lie when nobody waits.
+constexpr std::chrono::milliseconds kMarksWait{2};
+constexpr std::chrono::milliseconds kIdleWait{100};
+constexpr std::size_t kStagingBlocks = 16;
+
+}  // namespace
+
+void HostPlatform::start_threads() {
+  stop_event_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  threads_.push_back(service_thread("spw-fault", [this] { handle_faults(); }));
+  threads_.push_back(service_thread("spw-correlate", [this] { correlate(); }));
+  threads_.push_back(service_thread("spw-migrate", [this] { work(urgent_work_); }));
+  threads_.push_back(service_thread("spw-prefetch", [this] { work(ahead_work_); }));
+}
+
+void HostPlatform::stop_threads() {
+  if (threads_.empty()) {
+    return;
+  }
+  wait_until_idle();
+  stop_ = true;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(stop_event_.get(), &one, sizeof(one));
+  wake_correlator();
+  for (WorkQueue* queue : {&urgent_work_, &ahead_work_}) {
+    {
+      const std::scoped_lock lock(queue->mutex);
+      queue->stop = true;
+    }
+    queue->wanted.notify_all();
+  }
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+  threads_.clear();
+  for (void* block : staging_) {
+    std::free(block);  // NOLINT(*-no-malloc): direct I/O needs its alignment
+  }
+}
+
+// --- Fault handling
+// --------------------------------------------------------------------------------
+
+void HostPlatform::handle_faults() {
+  std::array<uffd_msg, 64> events{};
+  std::array<pollfd, 2> waits{pollfd{.fd = userfault_.fd(), .events = POLLIN, .revents = 0},
+                              pollfd{.fd = stop_event_.get(), .events = POLLIN, .revents = 0}};
+  while (!stop_) {
+    if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) {
+      return;
+    }
+    const std::size_t count = userfault_.read(events);
+    const TimeNs at_ns = now_ns();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (events[i].event != UFFD_EVENT_PAGEFAULT) {
+        continue;
+      }
+      const auto& fault = events[i].arg.pagefault;
+      const auto offset = fault.address - reinterpret_cast<std::uint64_t>(base_);  // NOLINT
+      const FaultRecord record{
+          .block = static_cast<BlockId>(offset / kBlockBytes),
+          .write = (fault.flags & (UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP)) != 0,
+          .at_ns = at_ns};
+      while (!fault_queue_.push(record)) {
+        wake_correlator();
+        std::this_thread::yield();
+      }
+    }
+    if (count > 0) {
+      wake_correlator();
+    }
+  }
+}
+
+// --- Correlator
+// ------------------------------------------------------------------------------------
+
+void HostPlatform::wake_correlator() {
+  {
+    const std::scoped_lock lock(wake_mutex_);
+    if (woken_) {
+      return;
+    }
+    woken_ = true;
+  }
+  wake_.notify_one();
+}
+
+void HostPlatform::correlate() {
+  while (!stop_) {
+    {
+      std::unique_lock lock(wake_mutex_);
+      wake_.wait_for(lock, kIdleWait, [&] { return woken_ || stop_; });
+      woken_ = false;
+    }
+    const std::scoped_lock lock(mutex_);
+    take_marks();
+    take_faults();
+    check_progress();
+  }
+}
+
+void HostPlatform::take_marks() {
+  {
+    const std::scoped_lock lock(marks_mutex_);
+    marks_taken_.swap(marks_);
+  }
+  for (const Mark& mark : marks_taken_) {
+    if (marked_) {
+      engine_.end_launch(*marked_);
+    }
+    Launch launch;
+    launch.seq = next_seq_++;
+    launch.execution = executions_.id_of(mark.hash);
+    current_ = launch.execution;
+    ++waits_of(launch.execution, mark.name).launches;
+    engine_.begin_launch(launch);
+    std::erase(ready_, launch.seq);
+    marked_ = launch.seq;
+  }
+  marks_taken_.clear();
+}
+
+void HostPlatform::take_faults() {
+  fault_batch_.clear();
+  FaultRecord record;
+  while (fault_queue_.pop(record)) {
+    const Space& space = engine_.space();
+    if (record.block >= space.block_slots() || space.block(record.block).tenants == 0) {
+      fault_on_dead_block(record.block);
+      continue;
+    }
+    begin_waiting(record);
+    fault_batch_.push_back({.block = record.block, .write = record.write});
+  }
+  if (fault_batch_.empty()) {
+    return;
+  }
+  if (link_.speed().fault_latency_ns > 0) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(link_.speed().fault_latency_ns));
+  }
+  engine_.thread_faults(fault_batch_);
+}
+
+// The program uses memory that it has freed, or never had. What it reads is undefined; it must not
+// stop for ever.
+void HostPlatform::fault_on_dead_block(BlockId id) {
+  char* const start = base_ + Space::address_of(id);
+  if (const int error = userfault_.zero(start, kBlockBytes); error != 0 && error != EEXIST) {
+    must(error, "zero");
+  }
+  place(id).populated = true;
+  userfault_.wake(start, kBlockBytes);
+}
+
+void HostPlatform::check_progress() {
+  if (engine_.fatal()) {
+    Error error = engine_.fatal().value_or(Error{});
+    const std::scoped_lock lock(io_error_mutex_);
+    if (!io_error_text_.empty()) {
+      error.message = io_error_text_ + "; stopping before data is lost";
+    }
+    fatal(error);
+  } else if (const std::optional<Error> stuck = engine_.stuck()) {
+    fatal(*stuck);
+  }
+}
+
+void HostPlatform::fatal(const Error& error) {
+  if (!fatal_reported_.exchange(true)) {
+    options_.on_fatal(error);
+  }
+}
+
+// --- Migration and prefetching
+// ----------------------------------------------------------------------
+
+void HostPlatform::work(WorkQueue& queue) {
+  std::unique_lock lock(queue.mutex);
+  while (true) {
+    queue.wanted.wait(lock,
+                      [&] { return queue.stop || !queue.first.empty() || !queue.second.empty(); });
+    if (queue.first.empty() && queue.second.empty()) {
+      return;
+    }
+    std::deque<std::shared_ptr<Job>>& jobs = queue.first.empty() ? queue.second : queue.first;
+    const std::shared_ptr<Job> job = std::move(jobs.front());
+    jobs.pop_front();
+    lock.unlock();
+    execute(job, queue);
+    lock.lock();
+  }
+}
+
+// A job comes here once; one with I/O a second time, when its bytes have been read or written.
+void HostPlatform::execute(const std::shared_ptr<Job>& job, WorkQueue& queue) {
+  const Transfer& transfer = job->transfer;
+  const bool storage = transfer.from == Tier::kStorage || transfer.to == Tier::kStorage;
+  if (job->io_error != 0 && !job->io_done) {
+    finish(*job, job->io_error);
+    return;
+  }
+  if (storage && !job->io_done) {
+    submit_io(job, queue);
+    return;
+  }
+  int error = job->io_error;
+  if (error == 0 && !(storage && transfer.to == Tier::kStorage)) {
+    const TimeNs begin_ns = now_ns();
+    const TimeNs due_ns = link_.book(
+        transfer.to == Tier::kDevice ? LinkDirection::kToDevice : LinkDirection::kFromDevice,
+        transfer.bytes, begin_ns);
+    error = copy(*job);
+    const TimeNs end_ns = now_ns();
+    copy_ns_ += end_ns - begin_ns;
+    if (due_ns > end_ns) {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(due_ns - end_ns));
+    }
+  }
+  for (void* staging : job->staging) {
+    give_staging(staging);
+  }
+  finish(*job, error);
+}
+
+int HostPlatform::copy(const Job& job) {
+  const Transfer& transfer = job.transfer;
+  for (std::size_t i = 0; i < transfer.blocks.size(); ++i) {
+    char* const here = address_of(transfer.blocks[i]);
+    const Bytes bytes = job.block_bytes[i];
+    if (transfer.to == Tier::kHost) {
+      std::memcpy(host_arena_ + job.host_offset[i], here, bytes);
+      continue;
+    }
+    const void* from = transfer.from == Tier::kHost
+                           ? static_cast<const void*>(host_arena_ + job.host_offset[i])
+                           : job.staging[i];
+    // The system may be short of memory for a moment. Giving up half-way is not possible: pages
+    // that have appeared may have been written.
+    int error = 0;
+    constexpr int kTries = 100;
+    for (int tries = 0; tries < kTries; ++tries) {
+      error = userfault_.copy(here, from, bytes, job.writable[i] != 0);
+      if (error != ENOMEM) {
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    must(error, "fill");
+  }
+  return 0;
+}
+
+void HostPlatform::submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue) {
+  const Transfer& transfer = job->transfer;
+  const bool write = transfer.to == Tier::kStorage;
+  const std::size_t count = transfer.blocks.size();
+  job->io_left = static_cast<std::uint32_t>(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    void* memory = nullptr;
+    if (!write) {
+      memory = take_staging();
+      job->staging.push_back(memory);
+    } else if (transfer.from == Tier::kDevice) {
+      memory = address_of(transfer.blocks[i]);
+    } else {
+      memory = host_arena_ + job->host_offset[i];
+    }
+    io_->submit({.write = write,
+                 .memory = memory,
+                 .bytes = job->block_bytes[i],
+                 .offset = job->storage_offset[i],
+                 .done = [this, job, write, i, &queue](int error) {
+                   if (error != 0) {
+                     job->io_error = error;
+                     note_io_error(write, job->block_bytes[i], job->storage_offset[i], error);
+                   }
+                   if (--job->io_left > 0) {
+                     return;
+                   }
+                   job->io_done = true;
+                   {
+                     const std::scoped_lock lock(queue.mutex);
+                     queue.first.push_front(job);
+                   }
+                   queue.wanted.notify_one();
+                 }});
+  }
+}
+
+void HostPlatform::note_io_error(bool write, Bytes bytes, std::uint64_t offset, int error) {
+  const std::scoped_lock lock(io_error_mutex_);
+  io_error_text_ =
+      fmt::format("{}: cannot {} {} bytes at offset {}: {}", storage_ ? storage_->path() : "",
+                  write ? "write" : "read", bytes, offset, std::strerror(error));
+}
+
+void HostPlatform::finish(const Job& job, int error) {
+  const Transfer& transfer = job.transfer;
+  const std::scoped_lock lock(mutex_);
+  if (error == 0) {
+    if (transfer.to == Tier::kDevice) {
+      for (std::size_t i = 0; i < transfer.blocks.size(); ++i) {
+        Place& at = place(transfer.blocks[i]);
+        at.populated = true;
+        at.writable = job.writable[i] != 0;
+      }
+    }
+    engine_.transfer_finished(transfer.id);
+  } else {
+    engine_.transfer_failed(transfer.id);
+    if (error == ENOSPC && transfer.to == Tier::kStorage) {
+      // The disk is full: what is there stays, and nothing more goes there.
+      engine_.set_capacity_below(Tier::kStorage, engine_.used_bytes(Tier::kStorage));
+    }
+  }
+  check_progress();
+  if (engine_.transfers_in_flight() == 0) {
+    idle_.notify_all();
+  }
+}
+
+// Memory that blocks from storage arrive in before their pages appear.
+void* HostPlatform::take_staging() {
+  std::unique_lock lock(staging_mutex_);
+  if (staging_.empty() && staging_made_ < kStagingBlocks) {
+    ++staging_made_;
+    return std::aligned_alloc(kBlockBytes, kBlockBytes);
+  }
+  staging_free_.wait(lock, [&] { return !staging_.empty(); });
+  void* const staging = staging_.back();
+  staging_.pop_back();
+  return staging;
+}
+
+void HostPlatform::give_staging(void* staging) {
+  {
+    const std::scoped_lock lock(staging_mutex_);
+    staging_.push_back(staging);
+  }
+  staging_free_.notify_one();
+}
+
+}  // namespace spillway::host

@@ -1,0 +1,37 @@
+// See service_thread.h.
+#include "platform/host/service_thread.h"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <utility>
+
+namespace spillway::host {
+namespace {
+
+// Read inside malloc: it must not itself allocate when a thread first touches it.
+__attribute__((tls_model("initial-exec"))) thread_local int depth = 0;
+
+}  // namespace
+
+bool in_service() { return depth > 0; }
+
+InService::InService() { ++depth; }
+InService::~InService() { --depth; }
+
+std::thread service_thread(const char* name, std::function<void()> body) {
+  const InService making;
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread([body = std::move(body)] {
+    const InService inside;
+    body();
+  });
+  pthread_setname_np(thread.native_handle(), name);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace spillway::host

@@ -1,0 +1,203 @@
+// See userfault.h.
+#include "platform/host/userfault.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace spillway::host {
+namespace {
+
+constexpr std::uint64_t kWantedFeatures = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_THREAD_ID;
+
+std::uint64_t address_of(const void* pointer) {
+  return reinterpret_cast<std::uint64_t>(pointer);  // NOLINT(*-reinterpret-cast): the kernel's type
+}
+
+// The system call serves those with the capability or where the sysctl allows it, the device node
+// those whom its permissions admit. Both report faults that happen inside system calls.
+int open_descriptor() {
+  const long fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+  if (fd >= 0 || errno != EPERM) {
+    return static_cast<int>(fd);
+  }
+  const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+  if (device < 0) {
+    errno = EPERM;
+    return -1;
+  }
+  const int from_device = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+  ::close(device);
+  return from_device;
+}
+
+std::string why_not(int error) {
+  if (error == EPERM) {
+    return "userfaultfd is not permitted: run `sysctl vm.unprivileged_userfaultfd=1` as root, or "
+           "give this user access to /dev/userfaultfd, or run with the capability CAP_SYS_PTRACE";
+  }
+  if (error == ENOSYS) {
+    return "this kernel has no userfaultfd (CONFIG_USERFAULTFD)";
+  }
+  return fmt::format("userfaultfd: {}", std::strerror(error));
+}
+
+// 0, or an error number. A descriptor that has refused features must be opened anew.
+int enable(int fd, std::uint64_t features) {
+  uffdio_api api{.api = UFFD_API, .features = features, .ioctls = 0};
+  return ioctl(fd, UFFDIO_API, &api) == 0 ? 0 : errno;
+}
+
+// Repeats what a fork or an mremap of another thread has interrupted.
+template <typename Argument>
+int repeat(int fd, unsigned long request, Argument& argument) {
+  while (ioctl(fd, request, &argument) != 0) {
+    if (errno != EAGAIN && errno != EINTR) {
+      return errno;
+    }
+    sched_yield();
+  }
+  return 0;
+}
+
+}  // namespace
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+}
+
+int Descriptor::release() { return std::exchange(fd_, -1); }
+
+UserfaultSupport userfault_support() {
+  UserfaultSupport support;
+  Descriptor plain(open_descriptor());
+  if (plain.get() < 0) {
+    support.reason = why_not(errno);
+    // Whether only faults of user code could be served.
+    Descriptor user(
+        static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)));
+    support.opens = user.get() >= 0;
+    return support;
+  }
+  support.opens = true;
+  support.kernel_faults = true;
+  support.write_protection = enable(plain.get(), kWantedFeatures) == 0;
+  if (!support.write_protection) {
+    support.reason = "this kernel's userfaultfd has no write protection; Linux 5.7 or newer has";
+  }
+  const Descriptor forks(open_descriptor());
+  support.fork_events = enable(forks.get(), kWantedFeatures | UFFD_FEATURE_EVENT_FORK) == 0;
+  return support;
+}
+
+Result<Userfault> Userfault::open() {
+  for (const std::uint64_t more : {std::uint64_t{UFFD_FEATURE_EVENT_FORK}, std::uint64_t{0}}) {
+    Descriptor fd(open_descriptor());
+    if (fd.get() < 0) {
+      return make_error(ErrorCode::kUnsupported, "{}", why_not(errno));
+    }
+    if (enable(fd.get(), kWantedFeatures | more) == 0) {
+      return Userfault(std::move(fd), more != 0);
+    }
+  }
+  return make_error(ErrorCode::kUnsupported,
+                    "this kernel's userfaultfd has no write protection; Linux 5.7 or newer has");
+}
+
+Status Userfault::watch(void* start, Bytes bytes) const {
+  uffdio_register range{.range = {.start = address_of(start), .len = bytes},
+                        .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
+                        .ioctls = 0};
+  if (ioctl(fd_.get(), UFFDIO_REGISTER, &range) != 0) {
+    return make_error(ErrorCode::kUnsupported, "userfaultfd refuses {} of address space: {}",
+                      format_bytes(bytes), std::strerror(errno));
+  }
+  return {};
+}
+
+int Userfault::copy(void* to, const void* from, Bytes bytes, bool writable) const {
+  Bytes done = 0;
+  while (done < bytes) {
+    uffdio_copy copy{.dst = address_of(to) + done,
+                     .src = address_of(from) + done,
+                     .len = bytes - done,
+                     .mode = UFFDIO_COPY_MODE_DONTWAKE |
+                             (writable ? std::uint64_t{0} : std::uint64_t{UFFDIO_COPY_MODE_WP}),
+                     .copy = 0};
+    if (ioctl(fd_.get(), UFFDIO_COPY, &copy) == 0) {
+      return 0;
+    }
+    const int error = errno;
+    if (copy.copy > 0) {  // a part is there
+      done += static_cast<Bytes>(copy.copy);
+    } else if (error != EAGAIN) {
+      return error;
+    } else {
+      sched_yield();
+    }
+  }
+  return 0;
+}
+
+int Userfault::zero(void* start, Bytes bytes) const {
+  Bytes done = 0;
+  while (done < bytes) {
+    uffdio_zeropage zero{.range = {.start = address_of(start) + done, .len = bytes - done},
+                         .mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE,
+                         .zeropage = 0};
+    if (ioctl(fd_.get(), UFFDIO_ZEROPAGE, &zero) == 0) {
+      return 0;
+    }
+    const int error = errno;
+    if (zero.zeropage > 0) {
+      done += static_cast<Bytes>(zero.zeropage);
+    } else if (error != EAGAIN) {
+      return error;
+    } else {
+      sched_yield();
+    }
+  }
+  return 0;
+}
+
+int Userfault::protect(void* start, Bytes bytes) const {
+  uffdio_writeprotect range{.range = {.start = address_of(start), .len = bytes},
+                            .mode = UFFDIO_WRITEPROTECT_MODE_WP};
+  return repeat(fd_.get(), UFFDIO_WRITEPROTECT, range);
+}
+
+int Userfault::unprotect(void* start, Bytes bytes) const {
+  uffdio_writeprotect range{.range = {.start = address_of(start), .len = bytes}, .mode = 0};
+  return repeat(fd_.get(), UFFDIO_WRITEPROTECT, range);
+}
+
+void Userfault::wake(void* start, Bytes bytes) const {
+  uffdio_range range{.start = address_of(start), .len = bytes};
+  ioctl(fd_.get(), UFFDIO_WAKE, &range);
+}
+
+std::size_t Userfault::read(std::span<uffd_msg> events) const {
+  const ssize_t got = ::read(fd_.get(), events.data(), events.size_bytes());
+  return got <= 0 ? 0 : static_cast<std::size_t>(got) / sizeof(uffd_msg);
+}
+
+}  // namespace spillway::host

@@ -1,0 +1,80 @@
+// The kernel's userfaultfd: page faults of this process handled by this process.
+// Layer: platform, host. Thin: one method an ioctl, errors as text for a person. A descriptor may
+// be used by several threads at once.
+#pragma once
+
+#include <linux/userfaultfd.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace spillway::host {
+
+// An open file descriptor, closed at the end of its life; -1 is none.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor();
+  [[nodiscard]] int get() const { return fd_; }
+  int release();
+
+ private:
+  int fd_ = -1;
+};
+
+// What the kernel can do for this process.
+struct UserfaultSupport {
+  bool opens = false;          // a descriptor can be opened
+  bool kernel_faults = false;  // faults of system calls on our memory are reported as well
+  bool write_protection = false;
+  bool fork_events = false;
+  std::string reason;  // why not, and what to do about it; empty if all is well
+};
+[[nodiscard]] UserfaultSupport userfault_support();
+
+class Userfault {
+ public:
+  // Non-blocking, close-on-exec. Fails with kUnsupported and what to do: the sysctl, the device
+  // node, the capability.
+  static Result<Userfault> open();
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  // Whether a fork of this process is reported, with a descriptor for the child's memory.
+  [[nodiscard]] bool reports_forks() const { return reports_forks_; }
+
+  // Both missing pages and writes to protected ones are reported from now on.
+  Status watch(void* start, Bytes bytes) const;
+
+  // Each of these covers whole pages and wakes threads that wait there, unless it says otherwise.
+  // Fills missing pages with a copy, write-protected or not; wakes nobody. An error number: 0,
+  // or e.g. ENOMEM.
+  [[nodiscard]] int copy(void* to, const void* from, Bytes bytes, bool writable) const;
+  // Fills missing pages with zeros; wakes nobody.
+  [[nodiscard]] int zero(void* start, Bytes bytes) const;
+  [[nodiscard]] int protect(void* start, Bytes bytes) const;  // wakes nobody
+  [[nodiscard]] int unprotect(void* start, Bytes bytes) const;
+  void wake(void* start, Bytes bytes) const;
+
+  // What has happened since the last call, at most events.size(). 0 if nothing has.
+  [[nodiscard]] std::size_t read(std::span<uffd_msg> events) const;
+
+  // For the descriptor of a child, which a fork event brings.
+  static Userfault of_child(int fd) { return Userfault(Descriptor(fd), false); }
+
+ private:
+  Userfault(Descriptor fd, bool reports_forks)
+      : fd_(std::move(fd)), reports_forks_(reports_forks) {}
+  Descriptor fd_;
+  bool reports_forks_ = false;
+};
+
+}  // namespace spillway::host

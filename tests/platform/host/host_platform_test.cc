@@ -1,0 +1,248 @@
+// The host platform with real memory: contents survive every tier, budgets hold, errors stop the
+// program before a wrong byte.
+#include "platform/host/host_platform.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "policy/base_uvm.h"
+#include "policy/deepum.h"
+
+namespace spillway::host {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Every eighth byte of a pattern that differs from block to block and from version to version.
+std::uint64_t word(std::uint64_t buffer, std::uint64_t version, std::size_t at) {
+  return (buffer << 48U) ^ (version << 32U) ^ (at * 0x9e3779b97f4a7c15ULL);
+}
+
+void fill(std::span<std::uint64_t> words, std::uint64_t buffer, std::uint64_t version) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    words[i] = word(buffer, version, i);
+  }
+}
+
+std::size_t mismatches(std::span<const std::uint64_t> words, std::uint64_t buffer,
+                       std::uint64_t version) {
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    wrong += words[i] == word(buffer, version, i) ? 0U : 1U;
+  }
+  return wrong;
+}
+
+class HostPlatformTest : public ::testing::Test {
+ protected:
+  void open(Bytes device, Bytes host, Bytes storage, HostOptions options = {}) {
+    const UserfaultSupport support = userfault_support();
+    if (!support.write_protection || !support.kernel_faults) {
+      GTEST_SKIP() << support.reason;
+    }
+    options.device_bytes = device;
+    options.host_bytes = host;
+    std::optional<SwapFile> file;
+    if (storage > 0) {
+      Result<SwapFile> opened = SwapFile::open(swap_folder(), storage);
+      ASSERT_TRUE(opened) << opened.error().message;
+      file.emplace(std::move(*opened));
+    }
+    Result<std::unique_ptr<HostPlatform>> made =
+        HostPlatform::create(options, std::move(file), policy_);
+    ASSERT_TRUE(made) << made.error().message;
+    platform_ = std::move(*made);
+  }
+
+  static std::string swap_folder() { return SPILLWAY_SOURCE_DIR; }
+
+  std::span<std::uint64_t> allocate(Bytes bytes) {
+    const Result<void*> start = platform_->allocate(bytes);
+    EXPECT_TRUE(start) << start.error().message;
+    return {static_cast<std::uint64_t*>(*start), bytes / sizeof(std::uint64_t)};
+  }
+
+  BaseUvm policy_;
+  std::unique_ptr<HostPlatform> platform_;
+};
+
+TEST_F(HostPlatformTest, FreshMemoryReadsAsZeros) {
+  open(32 * kMiB, 64 * kMiB, 0);
+  if (!platform_) return;
+  const auto words = allocate(5 * kMiB + 4096);
+  for (const std::uint64_t one : words) {
+    ASSERT_EQ(one, 0U);
+  }
+  EXPECT_EQ(platform_->stats().page_faults, 3U);
+}
+
+TEST_F(HostPlatformTest, ContentsSurviveHostMemory) {
+  open(32 * kMiB, 256 * kMiB, 0);
+  if (!platform_) return;
+  std::vector<std::span<std::uint64_t>> buffers;
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    buffers.push_back(allocate(7 * kMiB + 12 * kKiB));
+    fill(buffers.back(), i, 1);
+  }
+  for (std::uint64_t round = 1; round < 4; ++round) {
+    for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+      ASSERT_EQ(mismatches(buffers[i], i, round), 0U) << i;
+      fill(buffers[i], i, round + 1);
+      ASSERT_LE(platform_->stats().used_bytes[0], 32 * kMiB);
+    }
+    ASSERT_TRUE(platform_->check_invariants()) << platform_->check_invariants().error().message;
+  }
+  const HostStats stats = platform_->stats();
+  EXPECT_GT(stats.engine.moved(Tier::kDevice, Tier::kHost), 200 * kMiB);
+  EXPECT_GT(stats.engine.moved(Tier::kHost, Tier::kDevice), 200 * kMiB);
+  EXPECT_GT(stats.stalled_ns, 0);
+}
+
+TEST_F(HostPlatformTest, ContentsSurviveStorage) {
+  open(16 * kMiB, 16 * kMiB, 256 * kMiB);
+  if (!platform_) return;
+  std::vector<std::span<std::uint64_t>> buffers;
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    buffers.push_back(allocate(9 * kMiB - 8 * kKiB));
+    fill(buffers.back(), i, 1);
+  }
+  for (std::uint64_t round = 1; round < 4; ++round) {
+    for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+      ASSERT_EQ(mismatches(buffers[i], i, round), 0U) << i;
+      fill(buffers[i], i, round + 1);
+    }
+  }
+  EXPECT_GT(platform_->stats().engine.moved(Tier::kDevice, Tier::kStorage), 0U);
+  EXPECT_GT(platform_->stats().engine.moved(Tier::kStorage, Tier::kDevice), 0U);
+  EXPECT_TRUE(platform_->check_invariants());
+}
+
+// Reading does not make a block dirty: its copy below stays, and it is dropped instead of written.
+TEST_F(HostPlatformTest, CleanBlocksAreDroppedNotWritten) {
+  open(16 * kMiB, 128 * kMiB, 0);
+  if (!platform_) return;
+  const auto words = allocate(64 * kMiB);
+  fill(words, 1, 1);
+  ASSERT_EQ(mismatches(words, 1, 1), 0U);  // all of it has been written down by the end of this
+  const HostStats before = platform_->stats();
+  ASSERT_EQ(mismatches(words, 1, 1), 0U);
+  ASSERT_EQ(mismatches(words, 1, 1), 0U);
+  platform_->wait_until_idle();
+  const HostStats after = platform_->stats();
+  EXPECT_EQ(after.engine.moved(Tier::kDevice, Tier::kHost),
+            before.engine.moved(Tier::kDevice, Tier::kHost));
+  EXPECT_GT(after.engine.moved(Tier::kHost, Tier::kDevice),
+            before.engine.moved(Tier::kHost, Tier::kDevice) + 90 * kMiB);
+}
+
+TEST_F(HostPlatformTest, RetiredMemoryNeitherMovesNorStays) {
+  open(16 * kMiB, 64 * kMiB, 0);
+  if (!platform_) return;
+  for (int round = 0; round < 20; ++round) {
+    const auto words = allocate(8 * kMiB);
+    fill(words, 1, 1);
+    platform_->retire(words.data());
+  }
+  EXPECT_EQ(platform_->stats().engine.moved(Tier::kDevice, Tier::kHost), 0U);
+  EXPECT_EQ(platform_->stats().live_bytes, 0U);
+}
+
+TEST_F(HostPlatformTest, ReusedMemoryKeepsWhatIsWrittenAfterwards) {
+  open(16 * kMiB, 64 * kMiB, 0);
+  if (!platform_) return;
+  const auto words = allocate(8 * kMiB);
+  fill(words, 1, 1);
+  platform_->retire(words.data());
+  const std::uint64_t faults = platform_->stats().page_faults;
+  ASSERT_TRUE(platform_->reuse(words.data()));
+  fill(words, 2, 1);
+  EXPECT_EQ(platform_->stats().page_faults, faults);  // its frames were still there
+  const auto other = allocate(16 * kMiB);
+  fill(other, 3, 1);
+  EXPECT_EQ(mismatches(words, 2, 1), 0U);
+  EXPECT_EQ(mismatches(other, 3, 1), 0U);
+}
+
+TEST_F(HostPlatformTest, PromisesNoMoreThanTheTiersHold) {
+  open(16 * kMiB, 32 * kMiB, 0);
+  if (!platform_) return;
+  const auto words = allocate(30 * kMiB);
+  fill(words, 1, 1);
+  const Result<void*> more = platform_->allocate(4 * kMiB);
+  ASSERT_FALSE(more);
+  EXPECT_THAT(more.error().message, HasSubstr("16 MiB of device memory"));
+  EXPECT_EQ(mismatches(words, 1, 1), 0U);
+  platform_->free(words.data());
+  EXPECT_TRUE(platform_->allocate(4 * kMiB));
+}
+
+TEST_F(HostPlatformTest, ThreadsRaceForBlocks) {
+  open(16 * kMiB, 128 * kMiB, 0);
+  if (!platform_) return;
+  std::vector<std::span<std::uint64_t>> buffers;
+  for (int i = 0; i < 4; ++i) {
+    buffers.push_back(allocate(14 * kMiB));
+  }
+  std::vector<std::thread> threads;
+  std::atomic<std::size_t> wrong{0};
+  for (std::uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      const auto mine = buffers[t];
+      for (std::uint64_t round = 1; round < 6; ++round) {
+        fill(mine, t, round);
+        wrong += mismatches(mine, t, round);
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_TRUE(platform_->check_invariants());
+}
+
+TEST_F(HostPlatformTest, LaunchesFindTheirOperandsResident) {
+  open(32 * kMiB, 128 * kMiB, 0);
+  if (!platform_) return;
+  const auto a = allocate(12 * kMiB);
+  const auto b = allocate(12 * kMiB);
+  const auto c = allocate(12 * kMiB);
+  const std::array<std::span<std::uint64_t>, 3> all{a, b, c};
+  for (std::uint64_t i = 0; i < 3; ++i) fill(all[i], i, 1);
+  for (std::uint64_t round = 1; round < 4; ++round) {
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      const std::array operands{
+          HostPlatform::Operand{all[i].data(), AccessMode::kReadWrite},
+          HostPlatform::Operand{all[(i + 1) % 3].data(), AccessMode::kRead}};
+      const LaunchSeq launch = platform_->begin_launch("step", operands);
+      const std::uint64_t faults = platform_->stats().page_faults;
+      ASSERT_EQ(mismatches(all[i], i, round), 0U);
+      fill(all[i], i, round + 1);
+      EXPECT_EQ(platform_->stats().page_faults, faults);
+      platform_->end_launch(launch);
+    }
+  }
+  EXPECT_TRUE(platform_->check_invariants());
+}
+
+TEST_F(HostPlatformTest, ALaunchLargerThanTheBudgetRunsOnFaults) {
+  open(16 * kMiB, 128 * kMiB, 0);
+  if (!platform_) return;
+  const auto words = allocate(40 * kMiB);
+  const std::array operands{HostPlatform::Operand{words.data(), AccessMode::kReadWrite}};
+  const LaunchSeq launch = platform_->begin_launch("large", operands);
+  fill(words, 1, 1);
+  EXPECT_EQ(mismatches(words, 1, 1), 0U);
+  platform_->end_launch(launch);
+}
+
+}  // namespace
+}  // namespace spillway::host
