@@ -134,6 +134,7 @@ void Engine::form_fetches(FetchState priority, Source source) {
       queue.pop_front();
       leave_fetch_queue(block);
       block.prefetched = priority == FetchState::kPrefetch;
+      stats_.prefetched += block.prefetched ? 1 : 0;
       if (source == Source::kZeros) {
         arrive_zeroed(id);
         continue;

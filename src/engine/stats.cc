@@ -13,8 +13,8 @@ EngineStats difference(const EngineStats& after, const EngineStats& before) {
   result.saved_by_discard_bytes -= before.saved_by_discard_bytes;
   for (const auto field :
        {&EngineStats::launches, &EngineStats::faults, &EngineStats::late_prefetches,
-        &EngineStats::prefetches_used, &EngineStats::prefetches_wasted, &EngineStats::evictions,
-        &EngineStats::pre_evictions, &EngineStats::cancelled_evictions,
+        &EngineStats::prefetched, &EngineStats::prefetches_used, &EngineStats::prefetches_wasted,
+        &EngineStats::evictions, &EngineStats::pre_evictions, &EngineStats::cancelled_evictions,
         &EngineStats::reclaimed_unused, &EngineStats::reclaimed_discarded, &EngineStats::recovered,
         &EngineStats::zeroed, &EngineStats::failed_transfers}) {
     result.*field -= before.*field;

@@ -18,6 +18,7 @@ struct EngineStats {
   std::uint64_t launches = 0;
   std::uint64_t faults = 0;             // blocks that a launch needed and nobody had asked for
   std::uint64_t late_prefetches = 0;    // blocks that a launch needed while they were on their way
+  std::uint64_t prefetched = 0;         // blocks that came by prefetch
   std::uint64_t prefetches_used = 0;    // blocks that came by prefetch before a launch used them
   std::uint64_t prefetches_wasted = 0;  // ... that left again unused
   std::uint64_t evictions = 0;          // blocks moved away to make room

@@ -7,6 +7,7 @@
 #include "front/machine_command.h"
 #include "front/plan_command.h"
 #include "front/reproduce_command.h"
+#include "front/run_command.h"
 #include "front/simulate_command.h"
 #include "front/trace_command.h"
 
@@ -19,6 +20,7 @@ int run(int argc, char** argv) {
     return std::string("spillway: ") + error.what() + "\n";
   });
   int exit_code = 0;
+  spillway::add_run_command(app, exit_code);
   spillway::add_trace_command(app, exit_code);
   spillway::add_analyze_command(app, exit_code);
   spillway::add_machine_command(app, exit_code);

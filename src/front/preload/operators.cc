@@ -1,0 +1,142 @@
+// Operators of PyTorch as launches. Layer: front, preload.
+// PyTorch's CPU builds tell Intel's instrumentation interface (ITT) when an operator begins, once
+// emit_itt is on (python/spillway/sitecustomize.py turns it on); this library is what they tell.
+// The interface is C and documented by Intel; INTEL_LIBITTNOTIFY64 names this library to it. No
+// header of PyTorch, and no compiler on the user's machine.
+#include <pthread.h>
+
+#include <atomic>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "front/preload/session.h"
+#include "platform/host/service_thread.h"
+#include "policy/launch_hash.h"
+
+namespace spillway::preload {
+namespace {
+
+// Operators that only describe memory that is there already. They touch none, so that a launch of
+// theirs would only take a place among the next N.
+bool touches_memory(std::string_view name) {
+  static constexpr std::string_view kViews[] = {
+      "aten::view",        "aten::t",          "aten::transpose",
+      "aten::reshape",     "aten::expand",     "aten::as_strided",
+      "aten::slice",       "aten::select",     "aten::unsqueeze",
+      "aten::squeeze",     "aten::detach",     "detach",
+      "aten::permute",     "aten::alias",      "aten::_unsafe_view",
+      "aten::empty",       "aten::empty_like", "aten::empty_strided",
+      "aten::split",       "aten::narrow",     "aten::_reshape_alias",
+      "aten::unbind",      "aten::chunk",      "aten::result_type",
+      "aten::to",          "aten::lift_fresh", "aten::resolve_conj",
+      "aten::resolve_neg", "aten::contiguous"};
+  for (const std::string_view view : kViews) {
+    if (name == view) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// When two launches are the same again. Names alone do not tell the layers of a network apart, and
+// operands are not to be had; what repeats is the order. So a launch is "the k-th addmm since the
+// optimizer's last step". An operator that a program inserts now and then (an evaluation, a log)
+// shifts only the numbers of its own kind, and only until the next step.
+class Identity {
+ public:
+  LaunchHash next(std::string_view name) {
+    if (name.starts_with("Optimizer.step#")) {
+      counts_.clear();
+    }
+    auto found = counts_.find(name);
+    if (found == counts_.end()) {
+      found = counts_.emplace(std::string(name), 0).first;
+    }
+    const LaunchOperand position{.allocation = found->second++, .bytes = 0};
+    return hash_launch(name, {&position, 1});
+  }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+  std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> counts_;
+};
+
+// Launches of one thread, the first that launches anything: one stream, as on a device.
+std::atomic<bool> taken{false};
+__attribute__((tls_model("initial-exec"))) thread_local bool ours = false;
+
+void begin(std::string_view name) {
+  if (!ours && (taken.load(std::memory_order_relaxed) || taken.exchange(true))) {
+    return;
+  }
+  ours = true;
+  if (!touches_memory(name)) {
+    return;
+  }
+  const host::InService inside;
+  static Identity identity;
+  const LaunchHash hash = identity.next(name);
+  if (Session* const here = session(false)) {
+    here->space->platform().mark_launch(hash, name);
+  }
+}
+
+}  // namespace
+}  // namespace spillway::preload
+
+// The structures of the interface, as far as its callers look into them.
+extern "C" {
+
+struct IttDomain {
+  volatile int flags;  // zero: nobody listens
+  const char* name;
+  void* wide_name;
+  int extra1;
+  void* extra2;
+  IttDomain* next;
+};
+struct IttHandle {
+  const char* name;
+  void* wide_name;
+  int extra1;
+  void* extra2;
+  IttHandle* next;
+};
+struct IttId {
+  unsigned long long d1, d2, d3;
+};
+
+const char* __itt_api_version() { return "3.0"; }
+
+IttDomain* __itt_domain_create(const char* name) {
+  static IttDomain domain{.flags = 1,
+                          .name = name,
+                          .wide_name = nullptr,
+                          .extra1 = 0,
+                          .extra2 = nullptr,
+                          .next = nullptr};
+  return &domain;
+}
+
+// The handle only carries the name to the __itt_task_begin that follows in the same thread.
+IttHandle* __itt_string_handle_create(const char* name) {
+  __attribute__((tls_model("initial-exec"))) static thread_local IttHandle handle;
+  handle.name = name;
+  return &handle;
+}
+
+void __itt_task_begin(const IttDomain* /*domain*/, IttId /*task*/, IttId /*parent*/,
+                      IttHandle* handle) {
+  if (handle != nullptr && handle->name != nullptr) {
+    spillway::preload::begin(handle->name);
+  }
+}
+
+void __itt_task_end(const IttDomain* /*domain*/) {}
+}

@@ -1,0 +1,135 @@
+// See session.h.
+#include "front/preload/session.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "platform/host/service_thread.h"
+#include "runtime/host/run_record.h"
+
+namespace spillway::preload {
+namespace {
+
+constexpr std::size_t kDefaultThreshold = kMiB;
+
+// Never destroyed: threads of the program may run until the very end.
+struct Everything {
+  std::unique_ptr<HostSpace> space;
+  std::unique_ptr<LargeHeap> heap;
+  std::unique_ptr<RunRecorder> recorder;
+  Session session;
+};
+
+std::mutex making;
+std::atomic<Everything*> made{nullptr};
+std::atomic<bool> forked_child{false};
+pid_t owner = 0;
+
+std::string folder() {
+  const char* const path = std::getenv("SPILLWAY_RECORD");
+  return path == nullptr ? "" : path;
+}
+
+std::string own_command() {
+  std::ifstream file("/proc/self/cmdline");
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (char& c : text) {
+    c = c == '\0' ? ' ' : c;
+  }
+  return text;
+}
+
+// The child finds its own copy of what was resident, and neither our threads nor the rest.
+void in_child() { forked_child = true; }
+
+Everything* make() {
+  const host::InService inside;
+  const Result<HostSpaceOptions> options = host_space_options_from_environment();
+  Result<std::unique_ptr<HostSpace>> space =
+      options ? HostSpace::open(*options) : tl::unexpected<Error>(options.error());
+  if (!space) {
+    say(space.error().message.c_str());
+    _exit(space.error().code == ErrorCode::kInvalidInput ? 2 : 1);
+  }
+  auto everything = std::make_unique<Everything>();
+  everything->space = std::move(*space);
+  everything->heap = std::make_unique<LargeHeap>(everything->space->platform());
+  const std::string records = folder();
+  everything->recorder = std::make_unique<RunRecorder>(
+      *everything->space, records.empty() ? "" : fmt::format("{}/{}.live", records, ::getpid()));
+  everything->session = {.space = everything->space.get(), .heap = everything->heap.get()};
+  owner = ::getpid();
+  pthread_atfork(nullptr, nullptr, in_child);
+  return everything.release();
+}
+
+// At the program's end, whichever way it ends in an orderly manner.
+__attribute__((destructor)) void write_record() {
+  Everything* const everything = made.load();
+  const std::string records = folder();
+  if (everything == nullptr || forked_child || owner != ::getpid() || records.empty()) {
+    return;
+  }
+  const host::InService inside;
+  const std::string text = everything->recorder->finish(own_command());
+  const std::string path = fmt::format("{}/{}.json", records, ::getpid());
+  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)).c_str());
+  }
+  if (fd >= 0) {
+    ::close(fd);
+  }
+}
+
+}  // namespace
+
+void say(const char* text) {
+  std::string line = fmt::format("spillway: {}\n", text);
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+std::size_t threshold_bytes() {
+  static const std::size_t threshold = [] {
+    const host::InService inside;
+    const char* const text = std::getenv("SPILLWAY_THRESHOLD");
+    const Result<Bytes> bytes = parse_bytes(text == nullptr ? "" : text);
+    return bytes ? std::max<std::size_t>(*bytes, kPageBytes) : kDefaultThreshold;
+  }();
+  return threshold;
+}
+
+Session* session(bool wanted) {
+  Everything* everything = made.load(std::memory_order_acquire);
+  if (forked_child.load(std::memory_order_relaxed)) {
+    return nullptr;
+  }
+  if (everything != nullptr || !wanted) {
+    return everything == nullptr ? nullptr : &everything->session;
+  }
+  const host::InService inside;
+  const std::scoped_lock lock(making);
+  everything = made.load(std::memory_order_acquire);
+  if (everything == nullptr) {
+    everything = make();
+    made.store(everything, std::memory_order_release);
+  }
+  return &everything->session;
+}
+
+bool in_space(const void* address) {
+  const Everything* const everything = made.load(std::memory_order_acquire);
+  return everything != nullptr && everything->space->platform().contains(address);
+}
+
+}  // namespace spillway::preload

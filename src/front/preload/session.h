@@ -1,0 +1,31 @@
+// The space of a program that `spillway run` started: made at its first large allocation, described
+// at its end. Layer: front, preload.
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/host/host_space.h"
+#include "runtime/host/large_heap.h"
+
+namespace spillway::preload {
+
+// Allocations of at least this many bytes go into the space.
+[[nodiscard]] std::size_t threshold_bytes();
+
+struct Session {
+  HostSpace* space = nullptr;
+  LargeHeap* heap = nullptr;
+};
+
+// The session, made now if `make` and there is none. nullptr where there is none: not asked for,
+// not made yet, or this is the child of a fork. Ends the process with one line on standard error if
+// what was asked for cannot be had.
+[[nodiscard]] Session* session(bool make);
+// Whether the address belongs to the space, also in the child of a fork, where it must be left
+// alone.
+[[nodiscard]] bool in_space(const void* address);
+
+// One line on standard error, without the C library's streams: "spillway: ...".
+void say(const char* text);
+
+}  // namespace spillway::preload

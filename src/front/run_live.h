@@ -1,0 +1,27 @@
+// The line that shows how full the tiers are while a program runs. Layer: front.
+#pragma once
+
+#include <string>
+
+namespace spillway {
+
+class RunLive {
+ public:
+  // folder: where the program's sessions keep their last samples. Shows nothing where standard
+  // error is no terminal.
+  explicit RunLive(std::string folder);
+  [[nodiscard]] bool shown() const { return shown_; }
+  void redraw();
+  void clear();
+
+ private:
+  std::string folder_;
+  bool shown_;
+  bool drawn_ = false;
+};
+
+// "device [######----] 1.2 GiB  host [##--------] 300 MiB  storage ...  stalled 3.1 s"; without a
+// trailing newline, cut to `columns`.
+[[nodiscard]] std::string live_line(const std::string& sample_json, std::size_t columns);
+
+}  // namespace spillway

@@ -1,0 +1,145 @@
+// See host_space.h.
+#include "runtime/host/host_space.h"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+#include <utility>
+
+#include "machine/machine.h"
+#include "trace/trace.h"
+
+namespace spillway {
+namespace {
+
+// The policies that steer from what they see alone. The others carry out a plan for a trace.
+bool learns_online(std::string_view name) {
+  return name == "base_uvm" || name == "deepum" || name == "deepum_plus";
+}
+
+template <typename Number>
+Status read_number(const char* name, Number& value) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) {
+    return {};
+  }
+  const std::string_view digits(text);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size() || value < 0) {
+    return make_error(ErrorCode::kInvalidInput, "{}: '{}' is not a number", name, text);
+  }
+  return {};
+}
+
+Status read_bytes(const char* name, Bytes& value) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) {
+    return {};
+  }
+  const Result<Bytes> bytes = parse_bytes(text);
+  if (!bytes) {
+    return make_error(ErrorCode::kInvalidInput, "{}: {}", name, bytes.error().message);
+  }
+  value = *bytes;
+  return {};
+}
+
+}  // namespace
+
+Bytes available_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string field;
+  Bytes kibibytes = 0;
+  while (file >> field) {
+    if (field == "MemAvailable:") {
+      file >> kibibytes;
+      break;
+    }
+    file.ignore(256, '\n');
+  }
+  return kibibytes * kKiB;
+}
+
+Status set_storage(HostSpaceOptions& options, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) {
+    options.storage_path = text;
+    return {};
+  }
+  const Result<Bytes> bytes = parse_bytes(text.substr(colon + 1));
+  if (!bytes) {
+    return make_error(ErrorCode::kInvalidInput, "storage '{}': {}", text, bytes.error().message);
+  }
+  options.storage_path = text.substr(0, colon);
+  options.storage_bytes = *bytes;
+  return {};
+}
+
+Result<HostSpaceOptions> host_space_options_from_environment() {
+  HostSpaceOptions options;
+  const Bytes available_bytes = available_memory_bytes();
+  options.device_bytes = available_bytes / 4 * 3;
+  options.host_bytes = available_bytes / 2;
+  if (const char* const policy = std::getenv("SPILLWAY_POLICY")) {
+    options.policy = policy;
+  }
+  Bytes bandwidth_bytes_per_s = 0;
+  std::uint32_t degree = 0;
+  Status ok = read_bytes("SPILLWAY_DEVICE_MEMORY", options.device_bytes);
+  if (ok) ok = read_bytes("SPILLWAY_HOST_MEMORY", options.host_bytes);
+  if (ok) ok = read_bytes("SPILLWAY_LINK_BANDWIDTH", bandwidth_bytes_per_s);
+  if (ok) ok = read_number("SPILLWAY_FAULT_LATENCY", options.link.fault_latency_ns);
+  if (ok) ok = read_number("SPILLWAY_PREFETCH_DEGREE", degree);
+  if (const char* const storage = std::getenv("SPILLWAY_STORAGE"); ok && storage != nullptr) {
+    ok = set_storage(options, storage);
+  }
+  if (!ok) {
+    return tl::unexpected<Error>(ok.error());
+  }
+  options.link.bytes_per_s = static_cast<double>(bandwidth_bytes_per_s);
+  if (degree > 0) {
+    options.policy_options.prefetch_degree = degree;
+  }
+  return options;
+}
+
+Result<std::unique_ptr<HostSpace>> HostSpace::open(const HostSpaceOptions& options) {
+  const Result<const PolicyInfo*> info = find_policy(options.policy);
+  if (!info) {
+    return tl::unexpected<Error>(info.error());
+  }
+  if (!learns_online(options.policy)) {
+    return make_error(ErrorCode::kCannotRun,
+                      "the policy '{}' does not run here yet; base_uvm, deepum and deepum_plus do",
+                      options.policy);
+  }
+  Result<std::unique_ptr<Policy>> policy =
+      (*info)->make(Trace{}, Machine{}, options.policy_options);
+  if (!policy) {
+    return tl::unexpected<Error>(policy.error());
+  }
+  std::optional<host::SwapFile> storage;
+  if (!options.storage_path.empty()) {
+    Result<host::SwapFile> opened =
+        host::SwapFile::open(options.storage_path, options.storage_bytes);
+    if (!opened) {
+      return tl::unexpected<Error>(opened.error());
+    }
+    storage.emplace(std::move(*opened));
+  }
+  host::HostOptions platform_options;
+  platform_options.device_bytes = options.device_bytes;
+  platform_options.host_bytes = options.host_bytes;
+  platform_options.link = options.link;
+  Result<std::unique_ptr<host::HostPlatform>> platform =
+      host::HostPlatform::create(platform_options, std::move(storage), **policy);
+  if (!platform) {
+    return tl::unexpected<Error>(platform.error());
+  }
+  return std::unique_ptr<HostSpace>(
+      new HostSpace(options, std::move(*policy), std::move(*platform)));
+}
+
+}  // namespace spillway

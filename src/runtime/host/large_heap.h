@@ -1,0 +1,40 @@
+// malloc over a space: what is freed is kept for the next allocation of its size, dead but in
+// place, as UVM Discard proposes for frameworks' allocators (section 7). Layer: runtime.
+// Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "platform/host/host_platform.h"
+
+namespace spillway {
+
+class LargeHeap {
+ public:
+  explicit LargeHeap(host::HostPlatform& platform) : platform_(platform) {}
+
+  // Page-aligned (2 MiB-aligned, in fact). nullptr, and the reason in `error`, where the budget
+  // does not allow it. `fresh`: whether the memory is known to be zeros.
+  void* allocate(std::size_t bytes, bool& fresh, Error& error);
+  // False if no allocation starts there.
+  bool free(void* start);
+  // What may be used; 0 if no allocation starts there.
+  [[nodiscard]] std::size_t usable_bytes(void* start);
+
+ private:
+  // Sizes are rounded up to this, so that nearly equal ones share what they leave behind.
+  static constexpr Bytes kSizeStep = 64 * kKiB;
+  void trim();
+
+  host::HostPlatform& platform_;
+  std::mutex mutex_;
+  std::unordered_map<void*, Bytes> sizes_;       // of allocations in use
+  std::map<Bytes, std::vector<void*>> retired_;  // by size, most recently freed last
+  Bytes retired_bytes_ = 0;
+};
+
+}  // namespace spillway
