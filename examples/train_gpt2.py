@@ -125,7 +125,6 @@ def build_model(options):
         n_head=options.heads,
         bos_token_id=0,
         eos_token_id=0,
-        loss_type="ForCausalLM",
         use_cache=False,  # keys and values of earlier tokens: only generating text reads them
     ))
 
@@ -137,6 +136,8 @@ def train(options, losses):
 
     torch.set_num_threads(options.threads)
     torch.use_deterministic_algorithms(True)
+    # Else every new tensor is first filled with NaN, to show reads of what nothing wrote.
+    torch.utils.deterministic.fill_uninitialized_memory = False
     torch.manual_seed(options.seed)
     report = (lambda *_, **__: None) if options.quiet else print
 
@@ -147,13 +148,14 @@ def train(options, losses):
     report(f"{parameters / 1e6:.1f} million parameters, {len(corpus)} bytes of text, "
            f"{options.batch} x {options.context} bytes a step")
 
-    offsets = torch.arange(options.context)
+    offsets = torch.arange(options.context + 1)  # one more: each byte is to predict the next
     for step in range(1, options.steps + 1):
         started = time.perf_counter()
         starts = torch.randint(len(corpus) - options.context, (options.batch, 1))
         tokens = corpus[starts + offsets]
         optimizer.zero_grad()
-        loss = model(input_ids=tokens, labels=tokens).loss  # the model shifts the labels itself
+        logits = model(input_ids=tokens[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()
         optimizer.step()
         value = loss.item()
