@@ -89,9 +89,12 @@ def _yield_to_profilers(ranges):
             raise
 
     def disable_profiler(*args, **kwargs):
-        result = disable(*args, **kwargs)
-        ranges.come_back()
-        return result
+        # Profilers of the script that overlap can stop twice; the second stop is not for ours.
+        ranges.step_aside()
+        try:
+            return disable(*args, **kwargs)
+        finally:
+            ranges.come_back()
 
     profiler._enable_profiler, profiler._disable_profiler = enable_profiler, disable_profiler
 
