@@ -54,6 +54,7 @@ def test_profilers_of_the_script_work_and_the_ranges_come_back(collect):
                 torch.ones(1).neg()
 
         scheduled = []
+        print(profiler._is_profiler_enabled)
         mark("before")
         with profiler.record_function("around"):
             with profile(activities=[ProfilerActivity.CPU]) as first:
@@ -81,7 +82,7 @@ def test_profilers_of_the_script_work_and_the_ranges_come_back(collect):
         "scheduled", "scheduled", "scheduled",  # two before and one after the profiled one
         "emitted", "after"]
     assert depths_return_to_zero(collected.lines())
-    assert collected.result.stdout == "False\n"
+    assert collected.result.stdout.split() == ["False", "False"]
 
 
 @pytest.mark.parametrize("outer, inner", [("profile", "profile"), ("profile", "emit_itt"),
