@@ -117,6 +117,15 @@ def test_backward_is_reported(reported):
     assert [name for when, name, _ in calls if when == "before"].count("aten::mul") == 3
 
 
+def test_named_ranges_are_not_operators(reported):
+    def ranged():
+        with torch.autograd.profiler.record_function("mine"):
+            return torch.ones(1)
+
+    _, calls = reported(ranged)
+    assert [name for _, name, _ in calls] == ["aten::ones", "aten::ones"]
+
+
 def step_of(follower):
     follower.after_step(None, (), {})
 
