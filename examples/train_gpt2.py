@@ -131,8 +131,8 @@ def build_model(options):
 
 def train(options, losses):
     """One line to losses, an open file or None, after each step."""
-    # A thread that waits for the others sleeps. Where anything else runs, the default, to spin, keeps
-    # from the processor the very thread that is waited for. Read when torch is imported.
+    # A thread that waits for the others sleeps. Where anything else runs, the default, to spin,
+    # keeps from the processor the very thread that is waited for. Read when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     # Here, because it takes seconds, which --help and a mistyped option should not.
     import torch

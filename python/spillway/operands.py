@@ -15,9 +15,11 @@ with the storages that it is given, and again when it is done, with those that i
 
 A storage is named once in a call. Before: writes is 1 if the operator's schema says that it changes
 that argument. After: writes is 1 for new tensors and changed arguments, and 0 for views. Names are
-those of the operator ranges, without the overload: aten::add_. What the functions return is ignored.
+those of the operator ranges, without the overload: aten::add_. What the two return is ignored.
 
-The operators themselves run as they would have: same kernels, same order, same bits.
+Results are the same, to the last bit. Memory is not quite: while any mode is entered, autograd adds
+gradients up into a new tensor where it else adds in place (aten::add for aten::add_), and it saves
+tensors for the backward pass through an additional aten::detach.
 """
 
 import atexit

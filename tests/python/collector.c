@@ -68,7 +68,8 @@ int spillway_wants_operands(void) {
   return ++steps == (wanted ? atoi(wanted) : -1);
 }
 
-static int write_operands(const char* kind, const char* name, const operand* operands, size_t count) {
+static int write_operands(const char* kind, const char* name, const operand* operands,
+                          size_t count) {
   char text[2048] = "";
   int length = 0;
   for (size_t i = 0; i < count && length < 2000; i++)
