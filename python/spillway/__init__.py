@@ -1,0 +1,8 @@
+"""The Python side of Spillway: tells the engine which operators an unmodified PyTorch script runs.
+
+hook/sitecustomize.py   runs at the start of every Python program under `spillway run`
+operators.py            operator boundaries: turns on the ranges that PyTorch can emit by itself
+operands.py             the tensors of each operator, while a policy wants to know them
+
+The hook loads this package as `_spillway`, so a script's own module `spillway` keeps its name.
+"""

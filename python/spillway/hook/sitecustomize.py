@@ -1,0 +1,95 @@
+"""Runs at the start of every Python program under `spillway run`, before the program itself.
+
+`spillway run` puts this folder, and nothing else of Spillway, first in PYTHONPATH; Python then
+imports this file by its name. It does three things:
+
+- leaves sys.path as it would be without Spillway. The variable PYTHONPATH stays as it is, so
+  Python programs that this one starts are watched, too;
+- if SPILLWAY_OPERATORS is 1, waits for the program to import torch, and then starts operators.py.
+  It never imports torch itself, so a program without torch pays for one file;
+- runs the sitecustomize of the user or the distribution, which this one stands in front of.
+
+Python does not come here if it is told to ignore its environment or its site packages (-E, -I,
+-S). Such a program runs, but its operators are not reported.
+"""
+
+import os
+import sys
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+def _start():
+    """Report operators from now on; torch is there."""
+    # A script that works without Spillway works with it, whatever is wrong here.
+    try:
+        import importlib.util
+
+        package = os.path.dirname(_FOLDER)
+        spec = importlib.util.spec_from_file_location(
+            "_spillway",
+            os.path.join(package, "__init__.py"),
+            submodule_search_locations=[package],
+        )
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["_spillway"] = module
+        spec.loader.exec_module(module)
+        from _spillway import operators
+
+        operators.start()
+    except Exception as error:
+        if os.environ.get("SPILLWAY_VERBOSE"):
+            reason = " ".join(str(error).split())
+            print(f"spillway: operators are not reported: {type(error).__name__}: {reason}",
+                  file=sys.stderr)
+
+
+class _TorchWatch:
+    """An import finder that finds nothing of its own: calls _start once torch has been imported."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        for finder in sys.meta_path:
+            find_spec = getattr(finder, "find_spec", None)
+            spec = None if finder is self or find_spec is None else find_spec(name, path, target)
+            if spec is not None:
+                break
+        else:
+            return None
+        # To look for torch is not to import it; only its execution is. The loader stays the object
+        # that it was, because others ask what kind it is.
+        execute = getattr(spec.loader, "exec_module", None)
+        if execute is not None:
+            try:
+                spec.loader.exec_module = lambda module: self._execute(execute, module)
+            except AttributeError:
+                pass  # a loader with fixed attributes: torch works, unwatched
+        return spec
+
+    def _execute(self, execute, module):
+        execute(module)
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            _start()
+
+
+def _chain():
+    """Import the sitecustomize that would have been imported instead of this one."""
+    ours = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401, not this file any more: its folder has left sys.path
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise  # Python reports it as it would have without this file
+        if ours is not None:
+            sys.modules["sitecustomize"] = ours
+
+
+sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _FOLDER]
+if os.environ.get("SPILLWAY_OPERATORS") == "1":
+    if "torch" in sys.modules:  # a .pth file can have imported it
+        _start()
+    else:
+        sys.meta_path.insert(0, _TorchWatch())
+_chain()

@@ -1,0 +1,171 @@
+"""The tensors that each operator of a PyTorch script reads and writes.
+
+A policy that plans a whole iteration needs them once; asking costs tens of microseconds an
+operator. So after every optimizer step the preloaded library says whether it wants the operands of
+the iteration that begins there:
+
+    int spillway_wants_operands(void);
+
+While it does, each operator that reaches the dispatcher below autograd is announced before it runs,
+with the storages that it is given, and again when it is done, with those that it returns:
+
+    typedef struct { void* address; size_t bytes; int writes; } spillway_operand;
+    int spillway_operator(const char* name, const spillway_operand* operands, size_t count);
+    int spillway_operator_done(const char* name, const spillway_operand* operands, size_t count);
+
+A storage is named once in a call. Before: writes is 1 if the operator's schema says that it changes
+that argument. After: writes is 1 for new tensors and changed arguments, and 0 for views. Names are
+those of the operator ranges, without the overload: aten::add_. What the two return is ignored.
+
+Results are the same, to the last bit. Memory is not quite: while any mode is entered, autograd adds
+gradients up into a new tensor where it else adds in place (aten::add for aten::add_), and it saves
+tensors for the backward pass through an additional aten::detach.
+"""
+
+import atexit
+import ctypes
+from _thread import get_ident
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+
+
+class Operand(ctypes.Structure):
+    _fields_ = [
+        ("address", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("writes", ctypes.c_int),
+    ]
+
+
+def preloaded_library():
+    """The library of this process that has the three functions, or None."""
+    library = ctypes.CDLL(None)
+    try:
+        library.spillway_wants_operands.argtypes = []
+        for function in (library.spillway_operator, library.spillway_operator_done):
+            function.argtypes = [ctypes.c_char_p, ctypes.POINTER(Operand), ctypes.c_size_t]
+    except AttributeError:
+        return None
+    return library
+
+
+class _Signature:
+    """What a schema says of an operator, in the form in which it is asked."""
+
+    def __init__(self, schema):
+        self.name = schema.name.encode()
+        self.positional = [_changes(argument) for argument in schema.arguments]
+        self.named = {argument.name: _changes(argument) for argument in schema.arguments}
+        # A result that shares the storage of an argument, unchanged, is a view.
+        self.results = [value.alias_info is None or value.alias_info.is_write
+                        for value in schema.returns]
+
+
+def _changes(argument):
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
+def _add_storages(storages, value, writes):
+    """Adds the storages of a tensor, or of the tensors in a list, to {address: [bytes, writes]}."""
+    if isinstance(value, torch.Tensor):
+        try:
+            storage = value.untyped_storage()
+            address, size = storage.data_ptr(), storage.nbytes()
+        except (RuntimeError, NotImplementedError):
+            return  # a tensor without memory of its own: sparse, fake, or on the meta device
+        if address and size:
+            entry = storages.setdefault(address, [size, writes])
+            entry[1] = entry[1] or writes
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _add_storages(storages, item, writes)
+
+
+def _operands(storages):
+    array = (Operand * len(storages))()
+    for operand, (address, (size, writes)) in zip(array, storages.items()):
+        operand.address, operand.bytes, operand.writes = address, size, writes
+    return array, len(storages)
+
+
+class Reporter(TorchDispatchMode):
+    """While entered, tells the library of every operator."""
+
+    # Such as checkpoints and loops that a script hands to PyTorch as functions; without this they
+    # raise an error while any mode is entered.
+    supports_higher_order_operators = True
+
+    def __init__(self, library):
+        super().__init__()
+        self.library = library
+        self.signatures = {}
+
+    @classmethod
+    def ignore_compile_internals(cls):
+        return True  # else PyTorch would run compiled functions uncompiled, with other bits
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        schema = getattr(func, "_schema", None)
+        # Not operators: a function that takes functions, and the begin and end of a range.
+        if schema is None or func.namespace == "profiler":
+            return func(*args, **kwargs)
+        signature = self.signatures.get(func)
+        if signature is None:
+            signature = self.signatures[func] = _Signature(schema)
+
+        storages = {}
+        for value, changes in zip(args, signature.positional):
+            _add_storages(storages, value, changes)
+        for name, value in kwargs.items():
+            _add_storages(storages, value, signature.named.get(name, False))
+        self.library.spillway_operator(signature.name, *_operands(storages))
+
+        results = func(*args, **kwargs)
+
+        storages = {}
+        values = results if len(signature.results) > 1 else (results,)
+        for value, writes in zip(values, signature.results):
+            _add_storages(storages, value, writes)
+        self.library.spillway_operator_done(signature.name, *_operands(storages))
+        return results
+
+
+class _Follower:
+    """Enters and leaves the reporter where the library's wish changes."""
+
+    def __init__(self, library):
+        self.library = library
+        self.reporter = Reporter(library)
+        self.entered = False
+        self.thread = get_ident()  # modes, as ranges, belong to a thread
+
+    def after_step(self, *_):
+        if get_ident() != self.thread:
+            return
+        wanted = bool(self.library.spillway_wants_operands())
+        if wanted and not self.entered:
+            # Modes leave in the reverse order. One of the script's that is entered now would, when
+            # it leaves, take the reporter off in its place; so that iteration goes unreported.
+            if _get_current_dispatch_mode() is None:
+                self.reporter.__enter__()
+                self.entered = True
+        elif not wanted:
+            self.leave()
+
+    def leave(self):
+        # Below one of the script's modes, it waits for a later step.
+        if self.entered and _get_current_dispatch_mode() is self.reporter:
+            self.reporter.__exit__(None, None, None)
+            self.entered = False
+
+
+def follow(library):
+    """From now on does what the library wishes. Without a library, nothing."""
+    if library is None:
+        return
+    follower = _Follower(library)
+    register_optimizer_step_post_hook(follower.after_step)
+    atexit.register(follower.leave)

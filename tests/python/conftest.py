@@ -1,0 +1,95 @@
+"""What the Python tests share: running a script as `spillway run` would, and a collector.
+
+Run with: pytest tests/python. Tests that need torch, transformers or a C compiler are skipped
+where these are missing.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+HOOK = PROJECT / "python" / "spillway" / "hook"
+
+sys.path.insert(0, str(PROJECT / "python"))
+
+
+@pytest.fixture
+def run_python(tmp_path):
+    """Runs a script with Spillway's folder first in PYTHONPATH; returns what it printed."""
+
+    def run(script, *arguments, hooked=True, path=(), status=0, **environment):
+        if isinstance(script, str):
+            file = tmp_path / "script.py"
+            file.write_text(textwrap.dedent(script))
+            script = file
+        folders = [HOOK] if hooked else []
+        clean = {key: value for key, value in os.environ.items()
+                 if not key.startswith(("PYTHON", "SPILLWAY", "INTEL_", "LD_PRELOAD"))}
+        result = subprocess.run(
+            [sys.executable, str(script), *map(str, arguments)],
+            env={**clean,
+                 "PYTHONPATH": os.pathsep.join(map(str, [*folders, *path])),
+                 "PYTHONDONTWRITEBYTECODE": "1",
+                 "OMP_NUM_THREADS": "2",
+                 **({"SPILLWAY_OPERATORS": "1"} if hooked else {}),
+                 **{key: str(value) for key, value in environment.items()}},
+            capture_output=True, text=True, timeout=300,
+        )
+        assert result.returncode == status, result.stderr
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def collector_library(tmp_path_factory):
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no C compiler for the collector")
+    library = tmp_path_factory.mktemp("collector") / "libcollector.so"
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library,
+                    Path(__file__).with_name("collector.c")], check=True)
+    return library
+
+
+class Collected:
+    """What the processes of one run have reported."""
+
+    def __init__(self, folder):
+        self.prefix = folder / "collected"
+
+    def processes(self):
+        """The lines of each process that reported any, as (kind, depth, text)."""
+        files = sorted(self.prefix.parent.glob(self.prefix.name + ".*"))
+        return [[(kind, int(depth), text) for kind, depth, text in
+                 (line.split(" ", 2) for line in file.read_text().splitlines())]
+                for file in files]
+
+    def lines(self):
+        """Those of the only process that reported."""
+        (lines,) = self.processes()
+        return lines
+
+    def names(self):
+        return [text for kind, _, text in self.lines() if kind == "begin"]
+
+
+@pytest.fixture
+def collect(collector_library, run_python, tmp_path):
+    """Runs a script as run_python does, with the collector in the place of Spillway's library."""
+
+    def run(script, *arguments, **environment):
+        collected = Collected(tmp_path)
+        collected.result = run_python(
+            script, *arguments, LD_PRELOAD=collector_library,
+            INTEL_LIBITTNOTIFY64=collector_library, INTEL_ITTNOTIFY_GROUPS="all",
+            COLLECTOR_LOG=collected.prefix, **environment)
+        return collected
+
+    return run
