@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "front/preload/session.h"
 #include "platform/host/service_thread.h"
@@ -17,26 +18,69 @@
 namespace spillway::preload {
 namespace {
 
-// Operators that only describe memory that is there already. They touch none, so that a launch of
-// theirs would only take a place among the next N.
+// Tasks that are no launches: operators that only describe memory that is there already or allocate
+// it, and those that only call others, which arrive by themselves. They touch nothing, so they
+// would only take places among the next N. An operator that is in neither list and touches nothing
+// costs such a place, no more.
 bool touches_memory(std::string_view name) {
-  static constexpr std::string_view kViews[] = {
-      "aten::view",        "aten::t",          "aten::transpose",
-      "aten::reshape",     "aten::expand",     "aten::as_strided",
-      "aten::slice",       "aten::select",     "aten::unsqueeze",
-      "aten::squeeze",     "aten::detach",     "detach",
-      "aten::permute",     "aten::alias",      "aten::_unsafe_view",
-      "aten::empty",       "aten::empty_like", "aten::empty_strided",
-      "aten::split",       "aten::narrow",     "aten::_reshape_alias",
-      "aten::unbind",      "aten::chunk",      "aten::result_type",
-      "aten::to",          "aten::lift_fresh", "aten::resolve_conj",
-      "aten::resolve_neg", "aten::contiguous"};
-  for (const std::string_view view : kViews) {
-    if (name == view) {
-      return false;
-    }
-  }
-  return true;
+  static const std::unordered_set<std::string_view> quiet{"aten::view",
+                                                          "aten::_unsafe_view",
+                                                          "aten::t",
+                                                          "aten::transpose",
+                                                          "aten::as_strided",
+                                                          "aten::expand",
+                                                          "aten::slice",
+                                                          "aten::narrow",
+                                                          "aten::select",
+                                                          "aten::unsqueeze",
+                                                          "aten::squeeze",
+                                                          "aten::permute",
+                                                          "aten::detach",
+                                                          "detach",
+                                                          "aten::alias",
+                                                          "aten::_reshape_alias",
+                                                          "aten::split",
+                                                          "aten::split_with_sizes",
+                                                          "aten::chunk",
+                                                          "aten::unbind",
+                                                          "aten::resolve_conj",
+                                                          "aten::resolve_neg",
+                                                          "aten::result_type",
+                                                          "aten::set_",
+                                                          "aten::diagonal",
+                                                          "aten::unfold",
+                                                          "aten::movedim",
+                                                          "aten::swapaxes",
+                                                          "aten::view_as",
+                                                          "aten::expand_as",
+                                                          "aten::numpy_T",
+                                                          "aten::mT",
+                                                          "aten::lift_fresh",
+                                                          "aten::is_same_size",
+                                                          "aten::empty",
+                                                          "aten::empty_like",
+                                                          "aten::empty_strided",
+                                                          "aten::new_empty",
+                                                          "aten::new_empty_strided",
+                                                          "aten::resize_",
+                                                          "aten::reshape",
+                                                          "aten::flatten",
+                                                          "aten::contiguous",
+                                                          "aten::to",
+                                                          "aten::_to_copy",
+                                                          "aten::linear",
+                                                          "aten::matmul",
+                                                          "aten::dropout",
+                                                          "aten::layer_norm",
+                                                          "aten::cross_entropy_loss",
+                                                          "aten::nll_loss",
+                                                          "aten::nll_loss_nd",
+                                                          "aten::log_softmax",
+                                                          "aten::softmax",
+                                                          "aten::scaled_dot_product_attention",
+                                                          "aten::item",
+                                                          "PythonDispatchMode"};
+  return !quiet.contains(name) && !name.starts_with("autograd::engine::evaluate_function");
 }
 
 // When two launches are the same again. Names alone do not tell the layers of a network apart, and

@@ -30,6 +30,16 @@ struct Everything {
   Session session;
 };
 
+// Until this library has been set up, the C library's memory is good enough for everything.
+std::atomic<std::size_t> threshold{~std::size_t{0}};
+
+__attribute__((constructor)) void read_threshold() {
+  const host::InService inside;
+  const char* const text = std::getenv("SPILLWAY_THRESHOLD");
+  const Result<Bytes> bytes = parse_bytes(text == nullptr ? "" : text);
+  threshold = bytes ? std::max<std::size_t>(*bytes, kPageBytes) : kDefaultThreshold;
+}
+
 std::mutex making;
 std::atomic<Everything*> made{nullptr};
 std::atomic<bool> forked_child{false};
@@ -99,15 +109,7 @@ void say(const char* text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
-std::size_t threshold_bytes() {
-  static const std::size_t threshold = [] {
-    const host::InService inside;
-    const char* const text = std::getenv("SPILLWAY_THRESHOLD");
-    const Result<Bytes> bytes = parse_bytes(text == nullptr ? "" : text);
-    return bytes ? std::max<std::size_t>(*bytes, kPageBytes) : kDefaultThreshold;
-  }();
-  return threshold;
-}
+std::size_t threshold_bytes() { return threshold.load(std::memory_order_relaxed); }
 
 Session* session(bool wanted) {
   Everything* everything = made.load(std::memory_order_acquire);

@@ -9,7 +9,7 @@
 
 namespace spillway::preload {
 
-// Allocations of at least this many bytes go into the space.
+// Allocations of at least this many bytes go into the space. Safe inside malloc.
 [[nodiscard]] std::size_t threshold_bytes();
 
 struct Session {
