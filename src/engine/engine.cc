@@ -129,6 +129,7 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
   }
   const bool was_below = !block.copies.has(Tier::kDevice);
   block.contents = Contents::kDiscarded;
+  block.retired = options_.tracks_writes && mode == DiscardMode::kLazy;
   take_back_wish(block);
   leave_fetch_queue(block);
   if (block.transfer != kNoIndex) {
@@ -154,6 +155,7 @@ void Engine::reuse(AllocationId id) {
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     const BlockId block_id = allocation.first_block + i;
     Block& block = space_.block(block_id);
+    block.retired = false;
     if (block.contents == Contents::kDiscarded && block.copies.has(Tier::kDevice) &&
         block.transfer == kNoIndex) {
       block.wants_write = true;
@@ -167,6 +169,7 @@ void Engine::prefetch_allocation(AllocationId id) {
   assert(space_.is_live(id));
   const Allocation allocation = space_.allocation(id);
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    space_.block(allocation.first_block + i).retired = false;
     prefetch(allocation.first_block + i);
   }
   pump();
@@ -330,11 +333,20 @@ void Engine::thread_faults(std::span<const ThreadFault> faults) {
   report_ready();
 }
 
+void Engine::note_accesses(BlockId first_block, std::uint32_t block_count) {
+  for (std::uint32_t i = 0; i < block_count; ++i) {
+    if (alive(first_block + i)) {
+      policy_->on_access(latest_, first_block + i, *this);
+    }
+  }
+}
+
 // True if the block was neither there nor on its way.
 bool Engine::thread_fault(const ThreadFault& fault) {
   Block& block = space_.block(fault.block);
   take_back_wish(block);
   block.wants_write |= fault.write;
+  block.retired = false;  // whatever was promised
   if (block.evicting && block.transfer == kNoIndex) {
     cancel_eviction(fault.block);
   }

@@ -99,6 +99,9 @@ class Engine final : private Control {
   // blocks that are not alive are ignored.
   void thread_faults(std::span<const ThreadFault> faults);
 
+  // The launch that began last is known to use these blocks, which says nothing about when.
+  void note_accesses(BlockId first_block, std::uint32_t block_count);
+
   // Device memory that the space may use. A smaller budget is reached by eviction, step by step.
   // Fails with kInvalidInput if running launches need more.
   Status set_device_capacity(Bytes bytes);

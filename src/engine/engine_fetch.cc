@@ -170,7 +170,7 @@ void Engine::arrive_zeroed(BlockId id) {
   Block& block = space_.block(id);
   if (block.contents == Contents::kDiscarded) {
     stats_.saved_by_discard_bytes += block.bytes;  // the way down and back was spared
-    block.contents = Contents::kUndefined;
+    block.contents = block.retired ? Contents::kDiscarded : Contents::kUndefined;
   }
   if (!block.overwritten) {
     prepare(id);
@@ -186,7 +186,7 @@ void Engine::arrive_zeroed(BlockId id) {
 // it overwrites all of it.
 void Engine::make_usable(BlockId id, bool overwritten) {
   Block& block = space_.block(id);
-  if (block.contents == Contents::kDiscarded) {
+  if (block.contents == Contents::kDiscarded && !block.retired) {
     ++stats_.recovered;
     if (!block.prepared && !overwritten) {
       prepare(id);
@@ -199,7 +199,10 @@ void Engine::make_usable(BlockId id, bool overwritten) {
   if (block.queue != PageQueue::kUsed) {
     queues_.push(PageQueue::kUsed, id);
   }
-  const bool writable = block.writable || block.wants_write || !options_.tracks_writes;
+  // What is retired stays dead until it is reused, and only then is it written: a frame that waits
+  // for that may be writable from the start.
+  const bool writable =
+      block.writable || block.wants_write || block.retired || !options_.tracks_writes;
   if (!block.mapped || writable != block.writable) {
     block.mapped = true;
     block.writable = writable;
@@ -207,7 +210,7 @@ void Engine::make_usable(BlockId id, bool overwritten) {
   }
   block.awaited = false;
   block.wants_write = false;
-  if (options_.tracks_writes && writable) {
+  if (options_.tracks_writes && writable && !block.retired) {
     // From here on nobody sees whether it is written.
     block.contents = Contents::kLive;
     drop_copies_below(id);

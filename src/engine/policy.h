@@ -57,6 +57,9 @@ class Policy {
   virtual void on_launch(const Launch& /*launch*/, Control& /*control*/) {}
   // The launch needs a block that is neither resident nor on its way.
   virtual void on_fault(const Launch& /*launch*/, BlockId /*block*/, Control& /*control*/) {}
+  // The platform has seen that the launch uses a block, whether that was resident or not: the
+  // program allocated it there, or said so. Not every use is seen.
+  virtual void on_access(const Launch& /*launch*/, BlockId /*block*/, Control& /*control*/) {}
   // After the last of the launch's blocks has been looked up, if there were faults.
   virtual void on_faults(const Launch& /*launch*/, Control& /*control*/) {}
   // After the launch has ended and its blocks may leave.

@@ -42,6 +42,7 @@ struct Block {
   bool writable = false;         // ... and write it; only while mapped
   bool wants_write = false;      // a launch or a thread that waits for it will write it
   bool awaited = false;          // a thread has stopped at it
+  bool retired = false;          // discarded lazily: nobody touches it before Engine::reuse
   bool prefetched = false;       // came by prefetch and has not been used since
   bool evicting = false;         // its device frame is promised to somebody else
   bool wished_out = false;       // a policy wants it copied down; using or prefetching ends that

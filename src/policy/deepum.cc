@@ -53,6 +53,10 @@ void DeepUm::on_fault(const Launch& launch, BlockId block, Control& /*control*/)
   last_fault_ = block;
 }
 
+void DeepUm::on_access(const Launch& launch, BlockId block, Control& control) {
+  on_fault(launch, block, control);
+}
+
 // The faults of one launch arrive together; the chain goes on behind the last of them.
 void DeepUm::on_faults(const Launch& launch, Control& control) {
   if (launch.execution == kNoExecution) {

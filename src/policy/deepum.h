@@ -31,6 +31,8 @@ class DeepUm final : public Policy {
   [[nodiscard]] std::string_view name() const override { return name_; }
   void on_launch(const Launch& launch, Control& control) override;
   void on_fault(const Launch& launch, BlockId block, Control& control) override;
+  // Learnt like a fault: only a machine that sees nothing else has to wait for those.
+  void on_access(const Launch& launch, BlockId block, Control& control) override;
   void on_faults(const Launch& launch, Control& control) override;
   // The least recently migrated block that neither the current nor the next N kernels are expected
   // to use (section 5.1).

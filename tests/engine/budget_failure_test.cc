@@ -164,13 +164,21 @@ TEST(Stats, TheDifferenceIsFieldByField) {
       after.moved_bytes[from][to] = 3 * before.moved_bytes[from][to];
     }
   }
-  const std::array fields{&EngineStats::launches,          &EngineStats::faults,
-                          &EngineStats::late_prefetches,   &EngineStats::prefetches_used,
-                          &EngineStats::prefetches_wasted, &EngineStats::evictions,
-                          &EngineStats::pre_evictions,     &EngineStats::cancelled_evictions,
-                          &EngineStats::reclaimed_unused,  &EngineStats::reclaimed_discarded,
-                          &EngineStats::recovered,         &EngineStats::zeroed,
-                          &EngineStats::failed_transfers,  &EngineStats::saved_by_discard_bytes};
+  const std::array fields{&EngineStats::launches,
+                          &EngineStats::faults,
+                          &EngineStats::late_prefetches,
+                          &EngineStats::prefetched,
+                          &EngineStats::prefetches_used,
+                          &EngineStats::prefetches_wasted,
+                          &EngineStats::evictions,
+                          &EngineStats::pre_evictions,
+                          &EngineStats::cancelled_evictions,
+                          &EngineStats::reclaimed_unused,
+                          &EngineStats::reclaimed_discarded,
+                          &EngineStats::recovered,
+                          &EngineStats::zeroed,
+                          &EngineStats::failed_transfers,
+                          &EngineStats::saved_by_discard_bytes};
   static_assert(sizeof(EngineStats) == 8 * (9 + fields.size()), "a field is missing here");
   for (const auto field : fields) {
     before.*field = value++;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "front/preload/session.h"
 #include "platform/host/service_thread.h"
@@ -93,6 +94,10 @@ class Identity {
     if (name.starts_with("Optimizer.step#")) {
       counts_.clear();
     }
+    // In place or not is one operator: autograd's additions differ in that while a mode watches.
+    if (name.starts_with("aten::") && name.ends_with('_')) {
+      name.remove_suffix(1);
+    }
     auto found = counts_.find(name);
     if (found == counts_.end()) {
       found = counts_.emplace(std::string(name), 0).first;
@@ -111,28 +116,67 @@ class Identity {
   std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> counts_;
 };
 
-// Launches of one thread, the first that launches anything: one stream, as on a device.
-std::atomic<bool> taken{false};
-__attribute__((tls_model("initial-exec"))) thread_local bool ours = false;
+// One iteration whose operators say what they use (python/spillway/operands.py) teaches a policy
+// everything at once that faults teach it one by one.
+class Profile {
+ public:
+  // Asked after each optimizer step: the second iteration, when memory is where it will stay.
+  bool wanted() { return ++steps_ == 1; }
 
-void begin(std::string_view name) {
-  if (!ours && (taken.load(std::memory_order_relaxed) || taken.exchange(true))) {
-    return;
+ private:
+  int steps_ = 0;
+};
+
+// What one thread launches. Operators that say what they use arrive twice: NAME, in it
+// PythonDispatchMode, in that NAME again, and that second one is no launch.
+class Stream {
+ public:
+  void begin(std::string_view name) {
+    const bool again = name == repeated_;
+    if (name == "PythonDispatchMode" && depth_ > 0) {
+      repeated_ = open_[depth_ - 1];
+    } else if (again) {
+      repeated_.clear();
+    }
+    if (depth_ == open_.size()) {
+      open_.emplace_back();
+    }
+    open_[depth_++] = name;
+    if (again || !touches_memory(name)) {
+      return;
+    }
+    const LaunchHash hash = identity_.next(name);
+    if (Session* const here = session(false)) {
+      here->space->platform().mark_launch(hash, name);
+    }
   }
-  ours = true;
-  if (!touches_memory(name)) {
-    return;
+  void end() { depth_ -= depth_ > 0 ? 1 : 0; }
+  [[nodiscard]] bool wants_operands() { return profile_.wanted(); }
+
+ private:
+  Identity identity_;
+  Profile profile_;
+  std::vector<std::string> open_;  // the names of the tasks that are open, and room for more
+  std::size_t depth_ = 0;
+  std::string repeated_;
+};
+
+// The launches of one thread are told, the first that launches anything: one stream, as on a
+// device. nullptr for all others.
+Stream* stream() {
+  static Stream the_stream;
+  static std::atomic<bool> taken{false};
+  __attribute__((tls_model("initial-exec"))) static thread_local bool ours = false;
+  if (!ours && !taken.load(std::memory_order_relaxed)) {
+    ours = !taken.exchange(true);
   }
-  const host::InService inside;
-  static Identity identity;
-  const LaunchHash hash = identity.next(name);
-  if (Session* const here = session(false)) {
-    here->space->platform().mark_launch(hash, name);
-  }
+  return ours ? &the_stream : nullptr;
 }
 
 }  // namespace
 }  // namespace spillway::preload
+
+namespace pre = spillway::preload;
 
 // The structures of the interface, as far as its callers look into them.
 extern "C" {
@@ -177,10 +221,45 @@ IttHandle* __itt_string_handle_create(const char* name) {
 
 void __itt_task_begin(const IttDomain* /*domain*/, IttId /*task*/, IttId /*parent*/,
                       IttHandle* handle) {
-  if (handle != nullptr && handle->name != nullptr) {
-    spillway::preload::begin(handle->name);
+  const spillway::host::InService inside;
+  if (pre::Stream* const stream = pre::stream(); stream != nullptr && handle != nullptr) {
+    stream->begin(handle->name);
   }
 }
 
-void __itt_task_end(const IttDomain* /*domain*/) {}
+void __itt_task_end(const IttDomain* /*domain*/) {
+  if (pre::Stream* const stream = pre::stream()) {
+    stream->end();
+  }
+}
+
+// What python/spillway/operands.py calls.
+struct spillway_operand {  // NOLINT(readability-identifier-naming): as Python declares it
+  void* address;
+  std::size_t bytes;
+  int writes;
+};
+
+int spillway_wants_operands() {
+  const spillway::host::InService inside;
+  pre::Stream* const stream = pre::stream();
+  const pre::Session* const here = pre::session(false);
+  return stream != nullptr && here != nullptr && here->space->learns() && stream->wants_operands()
+             ? 1
+             : 0;
+}
+
+int spillway_operator(const char* /*name*/, const spillway_operand* operands, std::size_t count) {
+  const spillway::host::InService inside;
+  if (const pre::Session* const here = pre::session(false); here != nullptr && pre::stream()) {
+    for (std::size_t i = 0; i < count; ++i) {
+      here->space->platform().mark_access(operands[i].address, operands[i].bytes);
+    }
+  }
+  return 0;
+}
+
+int spillway_operator_done(const char* name, const spillway_operand* operands, std::size_t count) {
+  return spillway_operator(name, operands, count);
+}
 }

@@ -37,6 +37,7 @@ EngineOptions engine_options(const HostOptions& options, const std::optional<Swa
           .eviction_batch_bytes = kBlockBytes,
           .batches_in_flight = kBatchesInFlight,
           .room_ahead_bytes = std::min(kRoomAheadBytes, options.device_bytes / 8),
+          .reclaim_discarded_first = options.reclaim_discarded_first,
           .tracks_writes = true};
 }
 
@@ -198,6 +199,9 @@ Result<void*> HostPlatform::allocate(Bytes bytes, std::uint64_t tag) {
       drop(block, Tier::kDevice);
     }
   }
+  // Who allocates memory is about to use it.
+  take_marks();
+  engine_.note_accesses(allocation.first_block, allocation.block_count);
   return address_of(allocation.first_block);
 }
 
@@ -266,6 +270,9 @@ Status HostPlatform::reuse(void* start) {
   }
   retired_[*id] = false;
   engine_.reuse(*id);
+  take_marks();
+  const Allocation& allocation = engine_.space().allocation(*id);
+  engine_.note_accesses(allocation.first_block, allocation.block_count);
   return {};
 }
 
@@ -314,6 +321,9 @@ LaunchSeq HostPlatform::begin_launch(std::string_view name, std::span<const Oper
     launch.accesses.clear();
     engine_.begin_launch(launch);
   }
+  for (const Access& access : launch.accesses) {
+    engine_.note_accesses(access.first_block, access.block_count);
+  }
   if (admission.state != LaunchState::kWaiting) {
     std::erase(ready_, launch.seq);
     return launch.seq;
@@ -343,7 +353,7 @@ void HostPlatform::mark_launch(LaunchHash hash, std::string_view name) {
     if (known == names_.end()) {
       known = names_.emplace(name).first;
     }
-    marks_.push_back({.hash = hash, .name = *known});
+    marks_.push_back({.hash = hash, .name = *known, .first_block = 0, .block_count = 0});
     waiting = marks_.size();
   }
   // While nothing has had to leave, there is nothing to predict, and no hurry to learn.
@@ -351,6 +361,20 @@ void HostPlatform::mark_launch(LaunchHash hash, std::string_view name) {
   if (pressed_.load(std::memory_order_relaxed) || waiting % kManyMarks == 0) {
     wake_correlator();
   }
+}
+
+void HostPlatform::mark_access(const void* start, Bytes bytes) {
+  if (!contains(start) || bytes == 0) {
+    return;
+  }
+  const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(start) - base_);
+  const std::uint64_t first = offset / kBlockBytes;
+  const std::uint64_t last = (offset + bytes - 1) / kBlockBytes;
+  const std::scoped_lock lock(marks_mutex_);
+  marks_.push_back({.hash = {},
+                    .name = {},
+                    .first_block = static_cast<BlockId>(first),
+                    .block_count = static_cast<std::uint32_t>(last - first + 1)});
 }
 
 LaunchWaits& HostPlatform::waits_of(ExecutionId execution, std::string_view name) {

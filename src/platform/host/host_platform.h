@@ -35,6 +35,7 @@ struct HostOptions {
   Bytes device_bytes = 0;
   Bytes host_bytes = 0;
   LinkSpeed link;
+  bool reclaim_discarded_first = true;  // EngineOptions::reclaim_discarded_first
   // Address space to reserve; 0: enough for what the tiers can hold, eight times over.
   Bytes address_bytes = 0;
   // Called by tests to put something between the platform and the swap file.
@@ -112,6 +113,8 @@ class HostPlatform final : private Mechanism {
   // A launch of which only the boundary is known: it begins now, and the one before it ends. Does
   // not wait. `hash` tells whether two are the same; `name` is for people, and is copied once.
   void mark_launch(LaunchHash hash, std::string_view name);
+  // The launch that was marked last uses this memory. Does not wait.
+  void mark_access(const void* start, Bytes bytes);
 
   // --- State ----------------------------------------------------------------------------------
 
@@ -160,9 +163,12 @@ class HostPlatform final : private Mechanism {
     bool write = false;
     TimeNs at_ns = 0;
   };
+  // A launch, or what the last one uses.
   struct Mark {
     LaunchHash hash;
     std::string_view name;  // in names_
+    BlockId first_block = 0;
+    std::uint32_t block_count = 0;  // 0: a launch
   };
 
   HostPlatform(const HostOptions& options, std::optional<SwapFile> storage, Policy& policy,

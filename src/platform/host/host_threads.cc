@@ -124,6 +124,10 @@ void HostPlatform::take_marks() {
     marks_taken_.swap(marks_);
   }
   for (const Mark& mark : marks_taken_) {
+    if (mark.block_count > 0) {
+      engine_.note_accesses(mark.first_block, mark.block_count);
+      continue;
+    }
     if (marked_) {
       engine_.end_launch(*marked_);
     }

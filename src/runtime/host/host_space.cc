@@ -133,6 +133,7 @@ Result<std::unique_ptr<HostSpace>> HostSpace::open(const HostSpaceOptions& optio
   platform_options.device_bytes = options.device_bytes;
   platform_options.host_bytes = options.host_bytes;
   platform_options.link = options.link;
+  platform_options.reclaim_discarded_first = (*info)->traits.reclaims_dead_first;
   Result<std::unique_ptr<host::HostPlatform>> platform =
       host::HostPlatform::create(platform_options, std::move(storage), **policy);
   if (!platform) {

@@ -41,6 +41,8 @@ class HostSpace {
 
   [[nodiscard]] host::HostPlatform& platform() { return *platform_; }
   [[nodiscard]] const HostSpaceOptions& options() const { return options_; }
+  // Whether the policy makes use of knowing what launches use.
+  [[nodiscard]] bool learns() const { return options_.policy != "base_uvm"; }
 
  private:
   HostSpace(HostSpaceOptions options, std::unique_ptr<Policy> policy,

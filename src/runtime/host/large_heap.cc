@@ -10,12 +10,15 @@ void* LargeHeap::allocate(std::size_t bytes, bool& fresh, Error& error) {
   const std::scoped_lock lock(mutex_);
   fresh = false;
   if (const auto found = retired_.find(size); found != retired_.end()) {
-    void* const start = found->second.back();
+    // The lowest address, not the latest: where the free memory is the same at the start of every
+    // iteration, each allocation then lies where it lay in the last one, which is what lets a policy
+    // recognize it.
+    void* const start = *found->second.begin();
     if (const Status reused = platform_.reuse(start); !reused) {
       error = reused.error();
       return nullptr;
     }
-    found->second.pop_back();
+    found->second.erase(found->second.begin());
     if (found->second.empty()) {
       retired_.erase(found);
     }
@@ -42,7 +45,7 @@ bool LargeHeap::free(void* start) {
   const Bytes size = found->second;
   sizes_.erase(found);
   platform_.retire(start);
-  retired_[size].push_back(start);
+  retired_[size].insert(start);
   retired_bytes_ += size;
   trim();
   return true;
@@ -60,7 +63,7 @@ void LargeHeap::trim() {
   const Bytes most_bytes = 4 * platform_.capacity_bytes(Tier::kDevice);
   while (retired_bytes_ > most_bytes && !retired_.empty()) {
     const auto largest = std::prev(retired_.end());
-    platform_.free(largest->second.front());
+    platform_.free(*largest->second.begin());
     largest->second.erase(largest->second.begin());
     retired_bytes_ -= largest->first;
     if (largest->second.empty()) {

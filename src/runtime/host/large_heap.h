@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <set>
 #include <unordered_map>
-#include <vector>
 
 #include "platform/host/host_platform.h"
 
@@ -33,7 +33,7 @@ class LargeHeap {
   host::HostPlatform& platform_;
   std::mutex mutex_;
   std::unordered_map<void*, Bytes> sizes_;       // of allocations in use
-  std::map<Bytes, std::vector<void*>> retired_;  // by size, most recently freed last
+  std::map<Bytes, std::set<void*>> retired_;  // by size
   Bytes retired_bytes_ = 0;
 };
 
