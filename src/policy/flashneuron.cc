@@ -130,9 +130,10 @@ class DryRun {
   }
 
   void give_back(TensorId id) {
-    if (states_[id].start) {
-      pool_.give_back(*states_[id].start, bytes_of(id));
-      states_[id].start.reset();
+    State& state = states_[id];
+    if (state.start) {
+      pool_.give_back(*state.start, bytes_of(id));
+      state.start.reset();
     }
   }
 
@@ -184,13 +185,14 @@ class DryRun {
   void finish(KernelIndex index, const std::vector<TensorId>& operands) {
     const std::size_t next = (index + std::size_t{1}) % trace_.kernels.size();
     for (const TensorId id : operands) {
-      if (trace_.tensors[id].persistent) {
+      const std::optional<TensorLife>& life = vitality_.lives[id];
+      if (trace_.tensors[id].persistent || !life) {
         continue;
       }
-      if (vitality_.lives[id]->last_use == index) {
+      if (life->last_use == index) {
         give_back(id);
         plan_.before[next].push_back({PlanStep::kFree, id});
-      } else if (states_[id].selected && last_forward_use(id) == index) {
+      } else if (states_[id].selected && last_forward_use(id, *life) == index) {
         out_free_ns_ = std::max(out_free_ns_, now_ns_) +
                        static_cast<double>(bytes_of(id)) * 1e9 / machine_.storage.write_bytes_per_s;
         leaving_.push_back({out_free_ns_, id});
@@ -221,8 +223,8 @@ class DryRun {
     }
   }
 
-  [[nodiscard]] KernelIndex last_forward_use(TensorId id) const {
-    KernelIndex last = vitality_.lives[id]->first_use;
+  [[nodiscard]] KernelIndex last_forward_use(TensorId id, const TensorLife& life) const {
+    KernelIndex last = life.first_use;
     for (const InactivePeriod& period : vitality_.periods) {
       if (period.tensor == id && period.after <= forward_end_) {
         last = period.after;
@@ -285,7 +287,8 @@ Result<std::vector<TensorId>> select_linearly(const Trace& trace, const Vitality
   std::vector<bool> seen(trace.tensors.size(), false);
   for (KernelIndex index = 0; index < end; ++index) {
     for (const TensorId id : operands_of(trace.kernels[index])) {
-      if (!seen[id] && !trace.tensors[id].persistent && vitality.lives[id]->last_use > end) {
+      const std::optional<TensorLife>& life = vitality.lives[id];
+      if (!seen[id] && !trace.tensors[id].persistent && life && life->last_use > end) {
         seen[id] = true;
         candidates.push_back(id);
         remaining += pages_of(trace, machine, id);

@@ -368,8 +368,8 @@ Status Simulator::run_until_idle() {
     if (broken_) {
       return tl::unexpected<Error>(*broken_);
     }
-    if (engine_.fatal()) {
-      return tl::unexpected<Error>(*engine_.fatal());
+    if (const std::optional<Error>& fatal = engine_.fatal()) {
+      return tl::unexpected<Error>(*fatal);
     }
     if (!step()) {
       const std::optional<Error> stuck = engine_.stuck();
