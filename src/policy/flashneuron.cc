@@ -181,9 +181,11 @@ class DryRun {
 
   // After kernel `index`: what has died gives back its memory, what is selected leaves after its
   // last use in the forward pass, and in the backward pass what is used next comes back while there
-  // is room.
+  // is room. What the last kernel gives back stands before the first one of the next iteration, and
+  // there before what that one takes, which the plan has already.
   void finish(KernelIndex index, const std::vector<TensorId>& operands) {
     const std::size_t next = (index + std::size_t{1}) % trace_.kernels.size();
+    std::vector<PlanAction> given_back;
     for (const TensorId id : operands) {
       const std::optional<TensorLife>& life = vitality_.lives[id];
       if (trace_.tensors[id].persistent || !life) {
@@ -191,16 +193,17 @@ class DryRun {
       }
       if (life->last_use == index) {
         give_back(id);
-        plan_.before[next].push_back({PlanStep::kFree, id});
+        given_back.push_back({PlanStep::kFree, id});
       } else if (states_[id].selected && last_forward_use(id, *life) == index) {
         out_free_ns_ = std::max(out_free_ns_, now_ns_) +
                        static_cast<double>(bytes_of(id)) * 1e9 / machine_.storage.write_bytes_per_s;
         leaving_.push_back({out_free_ns_, id});
         states_[id].offloaded = true;
-        plan_.before[next].push_back({PlanStep::kPreEvict, id, Tier::kStorage});
+        given_back.push_back({PlanStep::kPreEvict, id, Tier::kStorage});
         plan_.to_storage_bytes += trace_.tensors[id].bytes;
       }
     }
+    plan_.before[next].insert(plan_.before[next].begin(), given_back.begin(), given_back.end());
     if (index >= forward_end_ && next != 0) {
       fetch_ahead(static_cast<KernelIndex>(next));
     }
