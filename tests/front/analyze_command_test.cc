@@ -104,6 +104,11 @@ TEST_F(AnalyzeCommand, OneLineAndStatus2ForAMistake) {
   }
 }
 
+TEST_F(AnalyzeCommand, OptionsMayStandBeforeTheTrace) {
+  const std::string options = "--machine a100-40gb --set device.capacity=3600MiB ";
+  EXPECT_THAT(run("analyze " + options + "residual.swt").out, HasSubstr("2 kernels need more"));
+}
+
 // What G10 section 3 finds, on its own traces; the figures are in docs/analysis.md.
 TEST_F(AnalyzeCommand, RealTracesShowWhatG10Observes) {
   const std::filesystem::path traces = std::filesystem::path(SPILLWAY_SHARED_DIR) / "traces/a100";

@@ -38,6 +38,14 @@ TEST_F(MachineCommand, ShowsAMachineThatCanBeReadAgain) {
   EXPECT_EQ(run("machine show mine.toml").out, outcome.out);
 }
 
+TEST_F(MachineCommand, OptionsMayStandBeforeTheName) {
+  const test::Outcome outcome =
+      run("machine show --set device.capacity=30GiB --set name=mine a100-40gb");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out,
+            run("machine show a100-40gb --set device.capacity=30GiB --set name=mine").out);
+}
+
 TEST_F(MachineCommand, OneLineAndStatus2ForAMistake) {
   const std::map<std::string, std::string> mistakes{
       {"a100", "unknown machine 'a100'"},
