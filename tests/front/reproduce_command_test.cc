@@ -195,7 +195,7 @@ TEST_F(ReproduceCommand, OneLineForAMistake) {
   expect_refusal(reproduce(""), 2, "there are no numbers");
   expect_refusal("reproduce g10 --traces traces --reference traces/mlp-64.swt", 2, "line 1");
   expect_refusal("reproduce g10 --traces nowhere --reference reference.csv", 2, "nowhere");
-  expect_refusal("reproduce g10 --traces traces --reference nowhere.csv", 1, "nowhere.csv");
+  expect_refusal("reproduce g10 --traces traces --reference nowhere.csv", 2, "nowhere.csv");
   expect_refusal("reproduce g10 --traces traces", 2, "--reference");
 }
 
