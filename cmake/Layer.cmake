@@ -58,12 +58,14 @@ function(spillway_benchmarks)
   endforeach()
 endfunction()
 
+# What they read is traces. Every layer that they link is built once more, with the fuzzer's
+# instrumentation, so they link no other.
 function(spillway_fuzz_targets)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/fuzz/*_fuzz.cc)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source})
-    target_link_libraries(${name} PRIVATE spillway_runtime)
+    target_link_libraries(${name} PRIVATE spillway_trace)
     spillway_target_defaults(${name})
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)

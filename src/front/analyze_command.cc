@@ -100,8 +100,7 @@ void add_analyze_command(CLI::App& app, int& exit_code) {
       ->type_name("M");
   analyze->add_option("--set", options->settings, "Set a field of the machine")
       ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->allow_extra_args(false);
   analyze->add_flag("--json", options->json, "Print one JSON object");
   analyze->callback([options, &exit_code] {
     const Status status = run(*options);

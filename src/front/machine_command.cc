@@ -77,8 +77,7 @@ void add_machine_command(CLI::App& app, int& exit_code) {
       ->required();
   show->add_option("--set", options->settings, "Set a field, for example device.capacity=30GiB")
       ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->allow_extra_args(false);
   show->callback([options, &exit_code] { print(show_machine(*options), exit_code); });
 }
 

@@ -117,7 +117,9 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--machine", options->machine, "A built-in machine or a machine file")
       ->capture_default_str();
-  command->add_option("--set", options->settings, "Change a field of the machine: KEY=VALUE");
+  command->add_option("--set", options->settings, "Set a field of the machine")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   command->add_option("--profiling-error", options->planner.profiling_error,
                       "Kernel times that the planner sees are off by up to this fraction");
   command->add_flag("--json", options->json, "One JSON object for each call that is inserted");

@@ -67,7 +67,11 @@ void DeepUm::on_faults(const Launch& launch, Control& control) {
 }
 
 void DeepUm::follow_chain(Control& control) {
-  while (const std::optional<PrefetchCommand> command = chain_.next()) {
+  while (true) {
+    const std::optional<PrefetchCommand> command = chain_.next();
+    if (!command) {
+      return;
+    }
     // A block that is there is left where it is in the queue: the order of victims is that of
     // migrations, not of prefetch commands (section 5.1).
     if (!control.usable(command->block)) {

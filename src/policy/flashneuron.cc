@@ -130,9 +130,10 @@ class DryRun {
   }
 
   void give_back(TensorId id) {
-    if (states_[id].start) {
-      pool_.give_back(*states_[id].start, bytes_of(id));
-      states_[id].start.reset();
+    State& state = states_[id];
+    if (state.start) {
+      pool_.give_back(*state.start, bytes_of(id));
+      state.start.reset();
     }
   }
 
@@ -180,25 +181,29 @@ class DryRun {
 
   // After kernel `index`: what has died gives back its memory, what is selected leaves after its
   // last use in the forward pass, and in the backward pass what is used next comes back while there
-  // is room.
+  // is room. What the last kernel gives back stands before the first one of the next iteration, and
+  // there before what that one takes, which the plan has already.
   void finish(KernelIndex index, const std::vector<TensorId>& operands) {
     const std::size_t next = (index + std::size_t{1}) % trace_.kernels.size();
+    std::vector<PlanAction> given_back;
     for (const TensorId id : operands) {
-      if (trace_.tensors[id].persistent) {
+      const std::optional<TensorLife>& life = vitality_.lives[id];
+      if (trace_.tensors[id].persistent || !life) {
         continue;
       }
-      if (vitality_.lives[id]->last_use == index) {
+      if (life->last_use == index) {
         give_back(id);
-        plan_.before[next].push_back({PlanStep::kFree, id});
-      } else if (states_[id].selected && last_forward_use(id) == index) {
+        given_back.push_back({PlanStep::kFree, id});
+      } else if (states_[id].selected && last_forward_use(id, *life) == index) {
         out_free_ns_ = std::max(out_free_ns_, now_ns_) +
                        static_cast<double>(bytes_of(id)) * 1e9 / machine_.storage.write_bytes_per_s;
         leaving_.push_back({out_free_ns_, id});
         states_[id].offloaded = true;
-        plan_.before[next].push_back({PlanStep::kPreEvict, id, Tier::kStorage});
+        given_back.push_back({PlanStep::kPreEvict, id, Tier::kStorage});
         plan_.to_storage_bytes += trace_.tensors[id].bytes;
       }
     }
+    plan_.before[next].insert(plan_.before[next].begin(), given_back.begin(), given_back.end());
     if (index >= forward_end_ && next != 0) {
       fetch_ahead(static_cast<KernelIndex>(next));
     }
@@ -221,8 +226,8 @@ class DryRun {
     }
   }
 
-  [[nodiscard]] KernelIndex last_forward_use(TensorId id) const {
-    KernelIndex last = vitality_.lives[id]->first_use;
+  [[nodiscard]] KernelIndex last_forward_use(TensorId id, const TensorLife& life) const {
+    KernelIndex last = life.first_use;
     for (const InactivePeriod& period : vitality_.periods) {
       if (period.tensor == id && period.after <= forward_end_) {
         last = period.after;
@@ -285,7 +290,8 @@ Result<std::vector<TensorId>> select_linearly(const Trace& trace, const Vitality
   std::vector<bool> seen(trace.tensors.size(), false);
   for (KernelIndex index = 0; index < end; ++index) {
     for (const TensorId id : operands_of(trace.kernels[index])) {
-      if (!seen[id] && !trace.tensors[id].persistent && vitality.lives[id]->last_use > end) {
+      const std::optional<TensorLife>& life = vitality.lives[id];
+      if (!seen[id] && !trace.tensors[id].persistent && life && life->last_use > end) {
         seen[id] = true;
         candidates.push_back(id);
         remaining += pages_of(trace, machine, id);

@@ -93,7 +93,10 @@ class Scheduler {
       const Candidate top = candidates.top();
       candidates.pop();
       const std::optional<Window> window = choose(top.period);
-      const double value = window ? value_of(top.period, *window) : 0;
+      if (!window) {
+        continue;
+      }
+      const double value = value_of(top.period, *window);
       if (value <= 0) {
         continue;
       }
@@ -257,18 +260,20 @@ Plan make_plan(const Trace& trace, const Vitality& vitality, const EvictionSched
     (planned.to == Tier::kHost ? plan.to_host_bytes : plan.to_storage_bytes) +=
         trace.tensors[period.tensor].bytes;
   }
-  std::vector<TensorId> intermediates;
+  struct Birth {
+    TensorId tensor;
+    KernelIndex first_use;
+  };
+  std::vector<Birth> births;
   for (TensorId id = 0; id < trace.tensors.size(); ++id) {
-    if (vitality.lives[id] && !trace.tensors[id].persistent) {
-      intermediates.push_back(id);
+    const std::optional<TensorLife>& life = vitality.lives[id];
+    if (life && !trace.tensors[id].persistent) {
+      plan.before[(life->last_use + std::size_t{1}) % slots].push_back({PlanStep::kFree, id});
+      births.push_back({id, life->first_use});
     }
   }
-  for (const TensorId id : intermediates) {
-    const std::size_t dead = vitality.lives[id]->last_use + std::size_t{1};
-    plan.before[dead % slots].push_back({PlanStep::kFree, id});
-  }
-  for (const TensorId id : intermediates) {
-    plan.before[vitality.lives[id]->first_use].push_back({PlanStep::kAlloc, id});
+  for (const Birth& birth : births) {
+    plan.before[birth.first_use].push_back({PlanStep::kAlloc, birth.tensor});
   }
   // In the order of their latest safe times, which is the order in which they are needed.
   for (const PlannedPeriod& planned : schedule.periods) {
@@ -360,6 +365,7 @@ Plan plan_g10(const Trace& trace, const Vitality& vitality, const Machine& machi
               const G10Options& options) {
   const Machine planned = with_share(machine, kPlannedShare);
   std::vector<TimeNs> slot_ns;
+  slot_ns.reserve(trace.kernels.size());
   for (const Kernel& kernel : trace.kernels) {
     slot_ns.push_back(kernel.duration_ns);
   }

@@ -2,34 +2,11 @@
 #include "runtime/simulate.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "platform/sim/replay.h"
 #include "platform/sim/simulator.h"
 
 namespace spillway {
-namespace {
-
-// More than any trace can ask for; small enough that sums of it do not overflow.
-constexpr Bytes kUnlimitedBytes = Bytes{1} << 60U;
-
-sim::SimulatorOptions simulator_options(const Machine& machine, const PolicyTraits& traits) {
-  sim::SimulatorOptions options{.engine = sim::engine_options(machine), .failures = {}};
-  if (traits.unlimited_device) {
-    options.engine.device_capacity_bytes = kUnlimitedBytes;
-  }
-  if (!traits.uses_host) {
-    options.engine.host_capacity_bytes = 0;
-  }
-  if (!traits.uses_storage) {
-    options.engine.storage_capacity_bytes = 0;
-  }
-  options.engine.reclaim_discarded_first = traits.reclaims_dead_first;
-  options.hold_launches = !traits.pages;
-  return options;
-}
-
-}  // namespace
 
 TimeNs SimulationResult::overlap_ns() const {
   return std::clamp<TimeNs>(transfer_busy_ns - stall_ns(), 0, ideal_ns);
@@ -41,7 +18,7 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   if (!made) {
     return tl::unexpected<Error>(made.error());
   }
-  sim::Simulator simulator(machine, simulator_options(machine, policy.traits), **made);
+  sim::Simulator simulator(machine, sim::simulator_options(machine, policy.traits), **made);
   sim::Replay replay(trace,
                      {.tells_deaths = policy.traits.told_of_deaths, .pages = policy.traits.pages},
                      simulator);

@@ -20,8 +20,11 @@ Result<std::string_view> RewoundSource::next() {
 Result<std::unique_ptr<FileSource>> FileSource::open(const std::filesystem::path& path) {
   std::FILE* file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) {
-    return make_error(ErrorCode::kIo, "{}: cannot open: {}", path.string(),
-                      std::generic_category().message(errno));
+    const int reason = errno;
+    // A path that leads nowhere is a mistake in what was asked for, not a failure of the machine.
+    const bool missing = reason == ENOENT || reason == ENOTDIR;
+    return make_error(missing ? ErrorCode::kInvalidInput : ErrorCode::kIo, "{}: cannot open: {}",
+                      path.string(), std::generic_category().message(reason));
   }
   return std::unique_ptr<FileSource>(new FileSource(file));
 }

@@ -40,7 +40,8 @@ class MemorySource : public ByteSource {
 
 class FileSource : public ByteSource {
  public:
-  // kIo where the file cannot be opened; the message names it.
+  // kInvalidInput where there is no such file, kIo where it cannot be opened for another reason;
+  // the message names it.
   static Result<std::unique_ptr<FileSource>> open(const std::filesystem::path& path);
   Result<std::string_view> next() override;
 

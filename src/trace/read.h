@@ -13,8 +13,8 @@ namespace spillway {
 
 // Finds out from the first bytes whether `source` is a native trace or kernel-trace/1, plain or
 // gzip, and delivers it to `visitor` record by record. Errors are one line that begins with `name`
-// and says the place and what is wrong: kInvalidInput for bad contents, kIo for what the operating
-// system refuses.
+// and says the place and what is wrong: kInvalidInput for bad contents and for a file that does not
+// exist, kIo for what the operating system refuses.
 [[nodiscard]] Status visit_trace(ByteSource& source, std::string_view name, TraceVisitor& visitor);
 [[nodiscard]] Status visit_trace(const std::filesystem::path& path, TraceVisitor& visitor);
 

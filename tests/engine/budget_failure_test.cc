@@ -69,10 +69,8 @@ TEST(Budget, ALargerOneLetsWaitingLaunchesIn) {
 
 TEST(Budget, LowerTiersMayShrinkBelowWhatTheyHold) {
   World world(one_at_a_time(1, 2, 4));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
+  const auto [a, b] = world.written_blocks<2>();
   const AllocationId c = world.allocate(1);
-  world.write_all({a, b});
   world.engine.set_capacity_below(Tier::kHost, 0);
   world.check();
   EXPECT_EQ(world.engine.free_bytes(Tier::kHost), 0U);
@@ -85,9 +83,7 @@ TEST(Budget, LowerTiersMayShrinkBelowWhatTheyHold) {
 
 TEST(Failure, AFetchIsTriedAgainAndTheSourceStays) {
   World world(one_at_a_time(1, 8, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
+  const auto [a, b] = world.written_blocks<2>();
   world.discard(b);
   world.begin({world.read(a)});
   world.forget();
@@ -101,9 +97,7 @@ TEST(Failure, AFetchIsTriedAgainAndTheSourceStays) {
 
 TEST(Failure, APrefetchThatNobodyWaitsForIsNotTriedAgain) {
   World world(one_at_a_time(1, 8, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
+  const auto [a, b] = world.written_blocks<2>();
   world.discard(b);
   world.prefetch(a);
   world.forget();
@@ -114,9 +108,7 @@ TEST(Failure, APrefetchThatNobodyWaitsForIsNotTriedAgain) {
 
 TEST(Failure, AnotherVictimIsTriedAfterAnEvictionFailed) {
   World world(one_at_a_time(2, 8, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
+  const auto [a, b] = world.written_blocks<2>();
   world.begin({world.write(world.allocate(1))});
   EXPECT_THAT(world.calls(), Contains("evict device>host 0"));
   world.fail();
@@ -129,9 +121,7 @@ TEST(Failure, ManyInARowAreFatalAndStopEverything) {
   EngineOptions options = one_at_a_time(1, 8, 0);
   options.failures_in_a_row_max = 3;
   World world(options);
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
+  const auto [a, b] = world.written_blocks<2>();
   world.discard(b);
   world.begin({world.read(a)});
   world.fail();

@@ -7,13 +7,8 @@ namespace {
 
 using testing::AllOf;
 using testing::Contains;
-using testing::Each;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
-
-const auto no_transfer = Each(Not(HasSubstr(">")));
 
 // Section 5.5: free frames, then unused ones, then discarded ones, oldest first, then used ones,
 // least recently migrated first.
@@ -49,9 +44,7 @@ TEST(Discard, FramesAreReclaimedInTheDriversOrder) {
 
 TEST(Discard, LeastRecentlyMigratedNotLeastRecentlyUsed) {
   World world(one_at_a_time(2, 8, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
+  const auto [a, b] = world.written_blocks<2>();
   world.run({world.read(a)});  // a hit moves nothing: the driver does not see it
   world.run({world.write(world.allocate(1))});
   EXPECT_FALSE(world.block(a).copies.has(Tier::kDevice));
@@ -61,9 +54,7 @@ TEST(Discard, LeastRecentlyMigratedNotLeastRecentlyUsed) {
 // Sections 5.1 and 5.2.
 TEST(Discard, EagerUnmapsAtOnceLazyDoesNot) {
   World world(one_at_a_time(2, 8, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
+  const auto [a, b] = world.written_blocks<2>();
   world.discard(a, DiscardMode::kEager);
   EXPECT_THAT(world.calls(), ElementsAre("unmap 0"));
   world.discard(b, DiscardMode::kLazy);
@@ -83,9 +74,7 @@ TEST(Discard, EagerUnmapsAtOnceLazyDoesNot) {
 // was prepared when it came.
 TEST(Discard, ARecoveredBlockIsNotZeroedTwice) {
   World world(one_at_a_time(2, 8, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
+  const auto [a, b] = world.written_blocks<2>();
   world.discard(a);
   world.forget();
   const LaunchAdmission admission = world.begin({world.read(a)});
@@ -208,10 +197,7 @@ TEST(Discard, CountsTheTransfersThatItSaved) {
 
 TEST(Discard, WhatLiesBelowIsDropped) {
   World world(one_at_a_time(1, 1, 1));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  const AllocationId c = world.allocate(1);
-  world.write_all({a, b, c});  // a in host memory, b in storage
+  const auto [a, b, c] = world.written_blocks<3>();  // a in host memory, b in storage
   world.discard(a);
   world.discard(b);
   EXPECT_THAT(world.calls(), ElementsAre("drop 0 host", "drop 1 storage"));
@@ -235,9 +221,7 @@ TEST(Discard, DeadBlocksKeepTheirPlaceWhereTheDriverHasNoQueueForThem) {
   EngineOptions options = one_at_a_time(2, 8, 0);
   options.reclaim_discarded_first = false;
   World world(options);
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
+  const auto [a, b] = world.written_blocks<2>();
   world.discard(b);
   EXPECT_EQ(world.block(b).queue, PageQueue::kUsed);
   world.run({world.write(world.allocate(1))});
@@ -245,115 +229,6 @@ TEST(Discard, DeadBlocksKeepTheirPlaceWhereTheDriverHasNoQueueForThem) {
   world.run({world.write(world.allocate(1))});
   EXPECT_THAT(world.calls(), AllOf(Contains("drop 1 device"), no_transfer));
 }
-
-// --- While a transfer is under way
-// -----------------------------------------------------------------
-
-class WhileMoving : public testing::TestWithParam<bool> {
- protected:
-  // Freed or discarded, as the parameter says.
-  void kill(World& world, AllocationId id) { GetParam() ? world.free(id) : world.discard(id); }
-};
-
-TEST_P(WhileMoving, DeadOnItsWayDown) {
-  for (const bool fails : {false, true}) {
-    World world(one_at_a_time(2, 8, 0));
-    const AllocationId a = world.allocate(1);
-    const AllocationId b = world.allocate(2);
-    world.write_all({a});
-    world.begin({world.write(b)});
-    ASSERT_THAT(world.calls(), Contains("evict device>host 0"));
-    kill(world, a);
-    EXPECT_EQ(world.engine.used_bytes(Tier::kHost), kBlockBytes);  // until the copy has ended
-    fails ? world.fail() : world.finish();
-    EXPECT_EQ(world.engine.used_bytes(Tier::kHost), 0U);
-    const auto calls = world.calls();
-    EXPECT_THAT(calls, AllOf(Contains("drop 0 host"), Contains("drop 0 device"), no_transfer));
-    EXPECT_THAT(calls, Contains("ready 2"));
-  }
-}
-
-TEST_P(WhileMoving, DeadOnItsWayUp) {
-  for (const bool fails : {false, true}) {
-    World world(one_at_a_time(1, 8, 0));
-    const AllocationId a = world.allocate(1);
-    const AllocationId b = world.allocate(1);
-    world.write_all({a, b});
-    world.discard(b);
-    world.prefetch(a);
-    ASSERT_THAT(world.calls(), Contains("prefetch host>device 0"));
-    kill(world, a);
-    fails ? world.fail() : world.finish();
-    EXPECT_THAT(world.calls(), AllOf(Contains("drop 0 host"), no_transfer));
-    EXPECT_EQ(world.engine.used_bytes(Tier::kHost), 0U);
-    world.run({world.write(b)});
-    EXPECT_THAT(world.calls(), no_transfer);
-  }
-}
-
-TEST_P(WhileMoving, DeadOnItsWayFromHostToStorage) {
-  for (const bool fails : {false, true}) {
-    World world(one_at_a_time(1, 2, 2));
-    const AllocationId a = world.allocate(1);
-    const AllocationId b = world.allocate(1);
-    world.write_all({a, b});
-    world.pre_evict(a, Tier::kStorage);
-    ASSERT_THAT(world.calls(), ElementsAre("pre_evict host>storage 0"));
-    kill(world, a);
-    fails ? world.fail() : world.finish();
-    EXPECT_THAT(world.calls(), testing::UnorderedElementsAre("drop 0 host", "drop 0 storage"));
-  }
-}
-
-// The eviction was decided, but another one holds the lane.
-TEST_P(WhileMoving, DeadBeforeItsEvictionStarts) {
-  World world(one_at_a_time(3, 8, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
-  ASSERT_TRUE(world.engine.set_device_capacity(0).has_value());
-  EXPECT_THAT(world.calls(), ElementsAre("unmap 0", "unmap 1", "evict device>host 0"));
-  kill(world, b);
-  EXPECT_EQ(world.stats().cancelled_evictions, 1U);
-  world.finish();
-  EXPECT_THAT(world.calls(), AllOf(Contains("drop 1 device"), no_transfer));
-  EXPECT_EQ(world.engine.used_bytes(Tier::kHost), kBlockBytes);
-  EXPECT_EQ(world.engine.used_bytes(Tier::kDevice), 0U);
-  EXPECT_EQ(world.stats().recovered, 0U);
-}
-
-// A dead block is used again before its transfer has ended: it has no old contents then.
-TEST(Discard, UsedAgainWhileItsDeadContentsStillMove) {
-  for (const bool fails : {false, true}) {
-    World world(one_at_a_time(2, 8, 0));
-    const AllocationId a = world.allocate(1);
-    world.write_all({a});
-    world.pre_evict(a);
-    world.discard(a);
-    ASSERT_EQ(world.begin({world.write(a)}).state, LaunchState::kWaiting);
-    world.forget();
-    fails ? world.fail() : world.finish();
-    EXPECT_THAT(world.calls(), ElementsAre("drop 0 host", "map 0", "ready 2"));
-    world.end(2);
-    EXPECT_EQ(world.block(a).contents, Contents::kLive);
-  }
-}
-
-TEST_P(WhileMoving, QueuedPrefetchesOfTheDeadAreForgotten) {
-  World world(one_at_a_time(2, 8, 0));
-  const AllocationId a = world.allocate(2);
-  const AllocationId b = world.allocate(2);
-  world.write_all({a, b});
-  world.discard(b);
-  world.prefetch(a);  // 0 is under way, 1 waits
-  kill(world, a);
-  world.finish();
-  EXPECT_TRUE(world.mechanism.under_way.empty());
-  EXPECT_EQ(world.engine.used_bytes(Tier::kHost), 0U);
-}
-
-INSTANTIATE_TEST_SUITE_P(Discard, WhileMoving, testing::Bool(),
-                         [](const auto& kind) { return kind.param ? "freed" : "discarded"; });
 
 }  // namespace
 }  // namespace spillway

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@
 #include "engine/engine.h"
 
 namespace spillway {
+
+// Among calls: no block is copied between tiers.
+inline const auto no_transfer = testing::Each(testing::Not(testing::HasSubstr(">")));
 
 class RecordingMechanism final : public Mechanism {
  public:
@@ -128,11 +132,21 @@ class World {
     finish_all();
     end(launches);
   }
+  // Writes them, one launch each; the mechanism's calls are forgotten.
   void write_all(const std::vector<AllocationId>& ids) {
     for (const AllocationId id : ids) {
       run({write(id)});
     }
     forget();
+  }
+
+  // Allocations of a block each, written in this order: with `count` names in brackets.
+  template <std::size_t count>
+  std::array<AllocationId, count> written_blocks() {
+    std::array<AllocationId, count> ids{};
+    std::generate(ids.begin(), ids.end(), [this] { return allocate(1); });
+    write_all({ids.begin(), ids.end()});
+    return ids;
   }
 
   // The transfer that was started first, or that of this cause, ends.

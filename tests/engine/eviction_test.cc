@@ -1,25 +1,19 @@
-// What leaves the device: evictions for room, copies ahead of need, and where they go.
+// What leaves the device to make room, where it goes, and copies that stay in storage.
 #include "engine/engine_world.h"
 
 namespace spillway {
 namespace {
 
-using testing::AllOf;
 using testing::Contains;
-using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-const auto no_transfer = Each(Not(HasSubstr(">")));
-
 TEST(Eviction, CancelledIfItsBlockIsUsedBeforeTheTransferStarts) {
   World world(one_at_a_time(2, 8, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
+  world.written_blocks<2>();  // a and b
   const AllocationId c = world.allocate(2);
-  world.write_all({a, b});
   world.begin({world.write(c)});  // a leaves
   world.finish();                 // c's first block is there; b leaves
   ASSERT_EQ(world.stats().evictions, 2U);
@@ -83,10 +77,8 @@ TEST(Eviction, GoesToTheTierThatThePolicyNamesAndElseToTheOther) {
 
 TEST(Eviction, EverythingFullIsSaidAndEndsWhenRoomComes) {
   World world(one_at_a_time(1, 1, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
+  const auto [a, b] = world.written_blocks<2>();  // a in host memory, b on the device
   const AllocationId c = world.allocate(1);
-  world.write_all({a, b});  // a in host memory, b on the device
   EXPECT_EQ(world.begin({world.write(c)}).state, LaunchState::kWaiting);
   ASSERT_TRUE(world.engine.stuck().has_value());
   EXPECT_THAT(world.engine.stuck().value_or(Error{}).message, HasSubstr("out of memory"));
@@ -125,9 +117,7 @@ TEST(Eviction, AFaultDoesNotWaitForAPolicyThatGivesNothing) {
 
 TEST(Eviction, TakesNothingFromALaunchThatRuns) {
   World world(one_at_a_time(2, 8, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
+  const auto [a, b] = world.written_blocks<2>();
   world.begin({world.read(a)});  // the oldest, and in use
   world.policy.victim = [](Cause) { return std::optional<BlockId>(0); };
   world.begin({world.write(world.allocate(1))});
@@ -148,133 +138,6 @@ TEST(Eviction, RoomIsMadeAheadForTheFaultsThatWait) {
   EXPECT_THAT(world.calls(), Contains("evict device>host 0 1"));  // 3 are needed, 2 ahead
 }
 
-// --- Ahead of need
-// -----------------------------------------------------------------------------------
-
-TEST(PreEviction, LeavesAFrameThatIsReclaimedWithoutATransfer) {
-  World world(one_at_a_time(2, 8, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
-  world.pre_evict(b);
-  EXPECT_THAT(world.calls(), ElementsAre("unmap 1", "pre_evict device>host 1"));
-  world.finish();
-  EXPECT_EQ(world.block(b).queue, PageQueue::kUnused);
-  EXPECT_TRUE(world.block(b).copies.has(Tier::kDevice));
-  world.run({world.write(world.allocate(1))});
-  EXPECT_THAT(world.calls(), AllOf(Contains("drop 1 device"), no_transfer));
-  EXPECT_EQ(world.stats().pre_evictions, 1U);
-  EXPECT_EQ(world.stats().reclaimed_unused, 1U);
-  EXPECT_EQ(world.stats().evictions, 0U);
-}
-
-TEST(PreEviction, IsTakenBackByAUseOfItsBlock) {
-  for (const bool prefetched : {false, true}) {
-    World world(one_at_a_time(2, 8, 0));
-    const AllocationId a = world.allocate(1);
-    world.write_all({a});
-    world.pre_evict(a);
-    world.finish();
-    world.forget();
-    if (prefetched) {
-      world.prefetch(a);
-    } else {
-      world.begin({world.read(a)});
-    }
-    EXPECT_THAT(world.calls(), AllOf(Contains("drop 0 host"), Contains("map 0"), no_transfer));
-    EXPECT_EQ(world.block(a).queue, PageQueue::kUsed);
-  }
-}
-
-TEST(PreEviction, ThatWaitsIsForgottenOnceItsBlockIsWanted) {
-  for (const bool prefetched : {false, true}) {
-    World world(one_at_a_time(2, 8, 0));
-    const AllocationId a = world.allocate(1);
-    const AllocationId b = world.allocate(1);
-    world.write_all({a, b});
-    world.pre_evict(a);
-    world.pre_evict(b);  // waits for the lane
-    if (prefetched) {
-      world.prefetch(b);
-    } else {
-      world.run({world.read(b)});
-    }
-    world.finish_all();
-    EXPECT_TRUE(world.block(b).mapped);
-    EXPECT_EQ(world.stats().pre_evictions, 1U);
-  }
-}
-
-// A fault waits for the copies ahead of need that a policy counts on; when they come to nothing it
-// must not wait for ever.
-TEST(PreEviction, AWishThatComesToNothingDoesNotHoldUpAFault) {
-  World world(one_at_a_time(2, 1, 1));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  const AllocationId c = world.allocate(1);
-  world.write_all({a, b});
-  world.engine.set_capacity_below(Tier::kHost, 0);
-  world.policy.victim = [](Cause) { return std::nullopt; };
-  world.policy.at_launch = [](const Launch&, Control& control) {
-    control.pre_evict(0, Tier::kHost);
-    control.pre_evict(1, Tier::kHost);
-  };
-  world.begin({world.write(c)});
-  EXPECT_FALSE(world.engine.stuck().has_value());
-  world.finish_all();
-  EXPECT_TRUE(world.block(c).mapped);
-}
-
-TEST(PreEviction, NeedsRoomBelowAndLiveContents) {
-  World world(one_at_a_time(3, 1, 0));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  const AllocationId undefined = world.allocate(1);
-  world.write_all({a, b});
-  world.run({world.read(undefined)});
-  world.forget();
-  world.pre_evict(undefined);
-  world.pre_evict(a, Tier::kStorage);  // there is none
-  world.pre_evict(b);
-  world.finish_all();
-  world.pre_evict(a);  // host memory is full
-  EXPECT_TRUE(world.mechanism.under_way.empty());
-  EXPECT_TRUE(world.block(a).mapped);
-  EXPECT_EQ(world.stats().pre_evictions, 1U);
-}
-
-TEST(PreEviction, DoesNotMoveWhatIsDead) {
-  EngineOptions options = one_at_a_time(2, 8, 0);
-  options.reclaim_discarded_first = false;  // so that dead blocks stay among the used ones
-  World world(options);
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
-  world.pre_evict(a);
-  world.pre_evict(b);  // waits for the lane
-  world.discard(b);
-  world.pre_evict(b);
-  world.finish();
-  EXPECT_TRUE(world.mechanism.under_way.empty());
-  EXPECT_EQ(world.engine.used_bytes(Tier::kHost), kBlockBytes);
-}
-
-TEST(PreEviction, MovesABlockInHostMemoryOnToStorage) {
-  World world(one_at_a_time(1, 4, 4));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  world.write_all({a, b});
-  world.pre_evict(a, Tier::kStorage);
-  EXPECT_THAT(world.calls(), ElementsAre("pre_evict host>storage 0"));
-  // Wanted meanwhile: it is fetched from storage once it is there.
-  world.begin({world.read(a)});
-  world.finish(Cause::kPreEvict);
-  world.finish(Cause::kEvict);
-  EXPECT_THAT(world.calls(), AllOf(Contains("drop 0 host"), Contains("fault storage>device 0")));
-  world.finish();
-  EXPECT_TRUE(world.block(a).mapped);
-}
-
 // --- Copies that stay in storage
 // ---------------------------------------------------------------------
 
@@ -283,9 +146,7 @@ TEST(KeepStorageCopies, ABlockThatWasOnlyReadIsNotWrittenAgain) {
     EngineOptions options = one_at_a_time(1, 0, 4);
     options.keep_storage_copies = keep;
     World world(options);
-    const AllocationId a = world.allocate(1);
-    const AllocationId b = world.allocate(1);
-    world.write_all({a, b});
+    const auto [a, b] = world.written_blocks<2>();
     world.run({world.read(a)});  // a back from storage, b down
     EXPECT_EQ(world.block(a).copies.has(Tier::kStorage), keep);
     const Bytes before = world.stats().moved(Tier::kDevice, Tier::kStorage);

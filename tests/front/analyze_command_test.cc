@@ -1,21 +1,13 @@
 // `spillway analyze ...` as a person calls it: what it prints and draws, and one line for a
 // mistake.
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 
 #include "analysis/example_traces.h"
+#include "front/program.h"
 #include "plot/gnuplot_process.h"
 #include "trace/read.h"
 
@@ -24,70 +16,38 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int status = -1;
-  std::string output;  // standard output and standard error
-};
-
-class AnalyzeCommand : public ::testing::Test {
+class AnalyzeCommand : public test::ProgramTest {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / fmt::format("spillway-analyze-{}", getpid());
-    std::filesystem::create_directories(folder_);
+    ProgramTest::SetUp();
     Trace trace = test::ResidualBlock::trace();
     for (Tensor& tensor : trace.tensors) tensor.bytes *= kMiB;
     for (Kernel& kernel : trace.kernels) kernel.duration_ns *= kNsPerMs;
-    trace_ = (folder_ / "residual.trace").string();
-    const Status written = write_trace(trace, trace_);
+    const Status written = write_trace(trace, folder_ / "residual.swt");
     ASSERT_TRUE(written.has_value()) << written.error().message;
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  // `environment` stands before the program, as in a shell.
-  static Outcome run(const std::string& arguments, const std::string& environment = "") {
-    const std::string command =
-        fmt::format("{} '{}' analyze {} 2>&1", environment, SPILLWAY_PROGRAM, arguments);
-    Outcome outcome;
-    FILE* pipe = popen(command.c_str(), "r");
-    if (pipe == nullptr) {
-      ADD_FAILURE() << "cannot run " << command;
-      return outcome;
-    }
-    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) {
-      outcome.output += static_cast<char>(c);
-    }
-    const int status = pclose(pipe);
-    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return outcome;
-  }
-  static std::string read(const std::string& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  }
-
-  std::filesystem::path folder_;
-  std::string trace_;
 };
 
 TEST_F(AnalyzeCommand, PrintsTheSummary) {
-  const Outcome outcome = run("'" + trace_ + "' --bandwidth 20GB/s");
+  const test::Outcome outcome = run("analyze residual.swt --bandwidth 20GB/s");
   EXPECT_EQ(outcome.status, 0);
-  EXPECT_THAT(outcome.output, StartsWith("residual, batch size 4\n9 kernels, 114 ms"));
-  EXPECT_THAT(outcome.output, HasSubstr("11 GiB  at kernel 5 Conv2(B)"));
-  EXPECT_THAT(outcome.output, HasSubstr("8.59 GiB  at kernel 5 Conv2(B)"));
-  EXPECT_THAT(outcome.output, HasSubstr("inactive periods: 10, 2 of them wrap"));
-  EXPECT_THAT(outcome.output, HasSubstr("at 20 GB/s each way: 3 (30 %)"));
-  EXPECT_THAT(outcome.output, Not(HasSubstr("at best on")));
+  EXPECT_THAT(outcome.out, StartsWith("residual, batch size 4\n9 kernels, 114 ms"));
+  EXPECT_THAT(outcome.out, HasSubstr("11 GiB  at kernel 5 Conv2(B)"));
+  EXPECT_THAT(outcome.out, HasSubstr("8.59 GiB  at kernel 5 Conv2(B)"));
+  EXPECT_THAT(outcome.out, HasSubstr("inactive periods: 10, 2 of them wrap"));
+  EXPECT_THAT(outcome.out, HasSubstr("at 20 GB/s each way: 3 (30 %)"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("at best on")));
 }
 
 TEST_F(AnalyzeCommand, JsonIsOneLineWithBytesAndNanoseconds) {
-  const Outcome outcome =
-      run("'" + trace_ + "' --json --machine a100-40gb --set device.capacity=9000MiB");
-  ASSERT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1);
-  const auto json = nlohmann::json::parse(outcome.output);
+  const test::Outcome outcome =
+      run("analyze residual.swt --json --machine a100-40gb --set device.capacity=9000MiB");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(test::lines_of(outcome.out), SizeIs(1));
+  const auto json = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(json["model"], "residual");
   EXPECT_EQ(json["iteration_ns"], 114 * kNsPerMs);
   EXPECT_EQ(json["tensors"]["scratch"]["bytes"], 5000 * kMiB);
@@ -104,18 +64,18 @@ TEST_F(AnalyzeCommand, JsonIsOneLineWithBytesAndNanoseconds) {
 }
 
 TEST_F(AnalyzeCommand, SaysWhatDoesNotFitTheMachine) {
-  const Outcome outcome = run("'" + trace_ + "' --machine a100-40gb --set device.capacity=3600MiB");
+  const test::Outcome outcome =
+      run("analyze residual.swt --machine a100-40gb --set device.capacity=3600MiB");
   EXPECT_EQ(outcome.status, 0);
-  EXPECT_THAT(outcome.output, HasSubstr("2 kernels need more than device memory, the first is "
-                                        "kernel 5 Conv2(B)"));
+  EXPECT_THAT(outcome.out, HasSubstr("2 kernels need more than device memory, the first is "
+                                     "kernel 5 Conv2(B)"));
 }
 
 TEST_F(AnalyzeCommand, DrawsThreePanels) {
   if (!plot::run_gnuplot("print 1\n")) GTEST_SKIP() << "gnuplot is not installed";
-  const std::string path = (folder_ / "it's.svg").string();
-  const Outcome outcome = run("'" + trace_ + "' --plot \"" + path + "\"");
-  EXPECT_EQ(outcome.status, 0) << outcome.output;
-  const std::string svg = read(path);
+  const test::Outcome outcome = run("analyze residual.swt --plot \"it's.svg\"");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::string svg = test::read_file(folder_ / "it's.svg");
   for (const char* text : {"residual, batch size 4", "Memory during an iteration", "active tensors",
                            "Length of inactive periods", "out and back at 15.75 GB/s"}) {
     EXPECT_THAT(svg, HasSubstr(text));
@@ -123,31 +83,30 @@ TEST_F(AnalyzeCommand, DrawsThreePanels) {
 }
 
 TEST_F(AnalyzeCommand, PlotWithoutGnuplotSaysWhatToInstall) {
-  const Outcome outcome =
-      run("'" + trace_ + "' --plot '" + (folder_ / "x.svg").string() + "'", "PATH=/nonexistent");
+  const test::Outcome outcome = run("analyze residual.swt --plot x.svg", "PATH=/nonexistent");
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.output, HasSubstr("spillway: gnuplot is not installed"));
-  EXPECT_THAT(outcome.output, HasSubstr("gnuplot-nox"));
+  EXPECT_THAT(outcome.err, StartsWith("spillway: gnuplot is not installed"));
+  EXPECT_THAT(outcome.err, HasSubstr("gnuplot-nox"));
 }
 
-TEST_F(AnalyzeCommand, OneLineForAMistakeAndStatus2WhereAPersonCanCorrectIt) {
-  const std::string garbage = (folder_ / "garbage.json").string();
-  std::ofstream(garbage) << "{\"format\": \"kernel-trace/9\"}";
-  const std::pair<std::string, int> mistakes[] = {
-      {"'" + (folder_ / "missing.trace").string() + "'", 1},
-      {"'" + garbage + "'", 2},
-      {"'" + trace_ + "' --bandwidth fast", 2},
-      {"'" + trace_ + "' --bandwidth 0", 2},
-      {"'" + trace_ + "' --machine a101", 2},
-      {"'" + trace_ + "' --set device.capacity=1GiB", 2},
-      {"'" + trace_ + "' --machine a100-40gb --set device.capacity=red", 2},
+TEST_F(AnalyzeCommand, OneLineAndStatus2ForAMistake) {
+  std::ofstream(folder_ / "garbage.json") << "{\"format\": \"kernel-trace/9\"}";
+  const std::map<std::string, std::string> mistakes{
+      {"garbage.json", "garbage.json"},
+      {"residual.swt --bandwidth fast", "fast"},
+      {"residual.swt --bandwidth 0", "--bandwidth"},
+      {"residual.swt --machine a101", "a101"},
+      {"residual.swt --set device.capacity=1GiB", "--set"},
+      {"residual.swt --machine a100-40gb --set device.capacity=red", "red"},
   };
-  for (const auto& [arguments, status] : mistakes) {
-    const Outcome outcome = run(arguments);
-    EXPECT_EQ(outcome.status, status) << arguments;
-    EXPECT_THAT(outcome.output, StartsWith("spillway: ")) << arguments;
-    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
+  for (const auto& [arguments, named] : mistakes) {
+    expect_refusal("analyze " + arguments, 2, named);
   }
+}
+
+TEST_F(AnalyzeCommand, OptionsMayStandBeforeTheTrace) {
+  const std::string options = "--machine a100-40gb --set device.capacity=3600MiB ";
+  EXPECT_THAT(run("analyze " + options + "residual.swt").out, HasSubstr("2 kernels need more"));
 }
 
 // What G10 section 3 finds, on its own traces; the figures are in docs/analysis.md.
@@ -155,9 +114,10 @@ TEST_F(AnalyzeCommand, RealTracesShowWhatG10Observes) {
   const std::filesystem::path traces = std::filesystem::path(SPILLWAY_SHARED_DIR) / "traces/a100";
   if (!std::filesystem::exists(traces)) GTEST_SKIP() << traces << " is not there";
   for (const char* name : {"bert-256", "vit-1280", "resnet152-1280", "senet154-1024"}) {
-    const Outcome outcome = run(fmt::format("--json '{}'", (traces / name).string() + ".json.gz"));
-    ASSERT_EQ(outcome.status, 0) << outcome.output;
-    const auto json = nlohmann::json::parse(outcome.output);
+    const test::Outcome outcome =
+        run(fmt::format("analyze --json '{}'", (traces / name).string() + ".json.gz"));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const auto json = nlohmann::json::parse(outcome.out);
     EXPECT_LT(json["active_share"]["mean"], 0.01) << name;
     EXPECT_LT(json["active_share"]["max"], 0.1) << name;
     const auto count = json["periods"]["count"].get<double>();

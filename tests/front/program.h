@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,15 +47,30 @@ class ProgramTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // `arguments` as in a shell; relative paths are in the test's folder.
-  [[nodiscard]] Outcome run(const std::string& arguments) const {
+  // `arguments` as in a shell; relative paths are in the test's folder. `environment` stands before
+  // the program: "NAME=VALUE".
+  [[nodiscard]] Outcome run(const std::string& arguments,
+                            const std::string& environment = "") const {
     const auto out = folder_ / "standard-output";
     const auto err = folder_ / "standard-error";
     const std::string command =
-        fmt::format("cd '{}' && '{}' {} >'{}' 2>'{}'", folder_.string(), SPILLWAY_PROGRAM,
-                    arguments, out.string(), err.string());
+        fmt::format("cd '{}' && {} '{}' {} >'{}' 2>'{}'", folder_.string(), environment,
+                    SPILLWAY_PROGRAM, arguments, out.string(), err.string());
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err)};
+  }
+
+  // Refused: nothing is printed but one line, which says what is wrong.
+  static void expect_refusal(const Outcome& outcome, int status, const std::string& what) {
+    EXPECT_EQ(outcome.status, status) << what;
+    EXPECT_THAT(outcome.err, ::testing::StartsWith("spillway: ")) << what;
+    EXPECT_THAT(outcome.err, ::testing::HasSubstr(what));
+    EXPECT_THAT(lines_of(outcome.err), ::testing::SizeIs(1)) << outcome.err;
+    EXPECT_THAT(outcome.out, ::testing::IsEmpty()) << what;
+  }
+  void expect_refusal(const std::string& arguments, int status, const std::string& what) const {
+    SCOPED_TRACE(arguments);
+    expect_refusal(run(arguments), status, what);
   }
 
   std::filesystem::path folder_;

@@ -190,11 +190,7 @@ TEST_F(SimulateCommand, OneLineForAMistake) {
       {"broken.json --policy ideal,base_uvm", "broken.json"},
   };
   for (const auto& [arguments, named] : mistakes) {
-    const test::Outcome outcome = run("simulate " + arguments);
-    EXPECT_EQ(outcome.status, 2) << arguments;
-    EXPECT_THAT(outcome.err, AllOf(StartsWith("spillway: "), HasSubstr(named))) << arguments;
-    EXPECT_THAT(test::lines_of(outcome.err), SizeIs(1)) << outcome.err;
-    EXPECT_THAT(outcome.out, IsEmpty()) << arguments;
+    expect_refusal("simulate " + arguments, 2, named);
   }
 }
 

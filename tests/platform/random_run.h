@@ -13,62 +13,14 @@
 
 #include "base/rng.h"
 #include "engine/page_queues.h"
-#include "machine/load.h"
+#include "platform/adversarial_policy.h"
+#include "platform/random_machine.h"
 #include "platform/sim/random_program.h"
 #include "platform/sim/simulator.h"
 #include "policy/registry.h"
 #include "trace/generate.h"
 
 namespace spillway::sim {
-
-// Wishes for nonsense: random blocks, numbers that no block has, tiers that no victim can go to.
-class AdversarialPolicy final : public Policy {
- public:
-  explicit AdversarialPolicy(std::uint64_t seed) : rng_(seed) {}
-  [[nodiscard]] std::string_view name() const override { return "adversarial"; }
-  void on_launch(const Launch& /*launch*/, Control& control) override { wish(control); }
-  void on_fault(const Launch& /*launch*/, BlockId /*block*/, Control& control) override {
-    wish(control);
-  }
-  void on_faults(const Launch& /*launch*/, Control& control) override { wish(control); }
-  void on_launch_end(const Launch& /*launch*/, Control& control) override { wish(control); }
-  void on_allocate(AllocationId /*id*/, Control& control) override { wish(control); }
-  void on_dead(AllocationId /*id*/, Control& control) override { wish(control); }
-  std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
-                                       const Control& control) override {
-    const std::uint64_t dice = rng_.below(10);
-    if (dice < 3) {
-      return std::nullopt;
-    }
-    return dice < 7 ? random_block(control) : Policy::select_victim(cause, incoming, control);
-  }
-  Tier eviction_tier(BlockId /*block*/, const Control& /*control*/) override {
-    return random_tier();
-  }
-
- private:
-  BlockId random_block(const Control& control) {
-    return static_cast<BlockId>(rng_.below(control.space().block_slots() + 3));
-  }
-  Tier random_tier() { return static_cast<Tier>(rng_.below(kTierCount)); }
-  void wish(Control& control) {
-    for (std::uint64_t i = rng_.below(4); i > 0; --i) {
-      switch (rng_.below(5)) {
-        case 0:
-        case 1:
-          control.prefetch(random_block(control));
-          break;
-        case 2:
-        case 3:
-          control.pre_evict(random_block(control), random_tier());
-          break;
-        default:
-          control.cancel_prefetches();
-      }
-    }
-  }
-  Rng rng_;
-};
 
 struct RunResult {
   std::uint64_t events = 0;
@@ -84,7 +36,8 @@ class RandomRun {
  public:
   // `policy_name`: one of the registry's, or "adversarial".
   RandomRun(std::string_view policy_name, std::uint64_t seed) : rng_(seed) {
-    make_machine();
+    machine_ = random_machine(rng_);
+    options_.failures = random_failures(rng_);
     make_policy(policy_name);
     simulator_ = std::make_unique<Simulator>(machine_, options_, *policy_);
     simulator_->on_finished = [this](const LaunchTiming& timing) {
@@ -111,37 +64,6 @@ class RandomRun {
 
  private:
   [[nodiscard]] bool going() const { return result_.problem.empty() && !result_.gave_up; }
-
-  Bytes some_blocks(std::uint64_t least, std::uint64_t most) {
-    return (least + rng_.below(most - least + 1)) * kBlockBytes + rng_.below(512) * kPageBytes;
-  }
-
-  void make_machine() {
-    machine_.name = "random";
-    machine_.device.capacity_bytes = some_blocks(3, 24);
-    machine_.device.frame_bytes = Bytes{4096} << (rng_.chance(0.5) ? 0 : rng_.below(10));
-    machine_.host.capacity_bytes = rng_.chance(0.15) ? 0 : some_blocks(1, 48);
-    machine_.link.to_device_bytes_per_s = 1e9 * (1 + rng_.uniform() * 50);
-    machine_.link.from_device_bytes_per_s = 1e9 * (1 + rng_.uniform() * 50);
-    machine_.link.latency_ns = static_cast<TimeNs>(rng_.below(20 * kNsPerUs));
-    machine_.faults.model = rng_.chance(0.5) ? FaultModel::kReplayable : FaultModel::kLaunch;
-    machine_.faults.latency_ns = static_cast<TimeNs>(rng_.below(100 * kNsPerUs));
-    machine_.storage.read_bytes_per_s = 1e8 * (1 + rng_.uniform() * 60);
-    machine_.storage.write_bytes_per_s = 1e8 * (1 + rng_.uniform() * 60);
-    machine_.storage.read_latency_ns = static_cast<TimeNs>(rng_.below(100 * kNsPerUs));
-    machine_.storage.write_latency_ns = static_cast<TimeNs>(rng_.below(100 * kNsPerUs));
-    machine_.storage.erase_block_bytes = Bytes{256 * kKiB} << rng_.below(4);
-    machine_.storage.over_provisioning = rng_.uniform() * 0.3;
-    machine_.storage.erase_latency_ns = static_cast<TimeNs>(rng_.below(kNsPerMs));
-    machine_.storage.capacity_bytes = rng_.chance(0.3) ? 0 : some_blocks(1, 64);
-
-    options_.failures.seed = rng_.next();
-    const bool failures = rng_.chance(0.7);
-    const bool hopeless = rng_.chance(0.04);
-    options_.failures.transfer_fails = hopeless ? 0.95 : failures ? rng_.uniform() * 0.2 : 0;
-    options_.failures.storage_write_fails = failures ? rng_.uniform() * 0.2 : 0;
-    options_.failures.storage_slow = rng_.chance(0.5) ? rng_.uniform() * 0.3 : 0;
-  }
 
   void make_policy(std::string_view name) {
     shape_.budget_bytes_max = machine_.device.capacity_bytes;
@@ -181,14 +103,8 @@ class RandomRun {
     shape_.live_bytes_max = everything / 10 * (4 + rng_.below(8));
 
     options_.hold_launches = holds_launches;
-    options_.engine = engine_options(machine_);
+    options_.engine = random_engine_options(rng_, machine_);
     options_.engine.reclaim_discarded_first = reclaims_dead_first;
-    options_.engine.keep_storage_copies = rng_.chance(0.3);
-    options_.engine.host_batch_bytes = some_blocks(0, 8) + 1;
-    options_.engine.storage_batch_bytes = some_blocks(0, 4) + 1;
-    options_.engine.eviction_batch_bytes = some_blocks(0, 2) + 1;
-    options_.engine.batches_in_flight = 1 + static_cast<std::uint32_t>(rng_.below(3));
-    options_.engine.room_ahead_bytes = some_blocks(0, 8);
   }
 
   void act(const ProgramAction& action) {

@@ -31,13 +31,7 @@ inline Result<PolicyRun> run_policy(const Trace& trace, const Machine& machine,
   const PolicyInfo& info = *find_policy(name).value();
   Result<std::unique_ptr<Policy>> policy = info.make(trace, machine, policy_options);
   if (!policy) return tl::unexpected<Error>(policy.error());
-  sim::SimulatorOptions options{.engine = sim::engine_options(machine), .failures = {}};
-  if (info.traits.unlimited_device) options.engine.device_capacity_bytes = Bytes{1} << 60U;
-  if (!info.traits.uses_host) options.engine.host_capacity_bytes = 0;
-  if (!info.traits.uses_storage) options.engine.storage_capacity_bytes = 0;
-  options.engine.reclaim_discarded_first = info.traits.reclaims_dead_first;
-  options.hold_launches = !info.traits.pages;
-  sim::Simulator simulator(machine, options, **policy);
+  sim::Simulator simulator(machine, sim::simulator_options(machine, info.traits), **policy);
   sim::Replay replay(
       trace, {.tells_deaths = info.traits.told_of_deaths, .pages = info.traits.pages}, simulator);
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "policy/page_machine.h"
@@ -93,6 +94,19 @@ TEST(PlanFlashNeuron, OffloadsAfterTheForwardUseAndFetchesForTheBackwardUse) {
   EXPECT_THAT(program, HasSubstr("prefetch(tensor1, 8192);\n"
                                  "alloc(&tensor8, 4096);\n"
                                  "// kernel 6,"));
+}
+
+// What the last kernel gives back stands before the first one, ahead of what that one takes.
+TEST(PlanFlashNeuron, GivesBackBeforeItTakesAroundTheRing) {
+  const Trace trace = training();
+  const Plan plan = plan_flashneuron(trace, page_machine(20), {}).value();
+  const auto gives = [](const PlanAction& action) {
+    return action.step == PlanStep::kFree || action.step == PlanStep::kPreEvict;
+  };
+  for (const auto& steps : plan.before) {
+    EXPECT_TRUE(std::is_partitioned(steps.begin(), steps.end(), gives));
+  }
+  EXPECT_EQ(render_program(plan, trace).find("free(tensor8);\nalloc(&tensor1, 8192);\n"), 0U);
 }
 
 // Writing A0 takes 1000 ns from the end of kernel 0 at 10: the loss kernel cannot begin at 30.

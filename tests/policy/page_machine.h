@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <utility>
 #include <vector>
@@ -14,6 +15,14 @@
 namespace spillway::test {
 
 inline constexpr Bytes kPages = kPageBytes;  // 3 * kPages
+
+[[nodiscard]] inline std::vector<Bytes> in_pages(std::vector<Bytes> bytes) {
+  for (Bytes& each : bytes) {
+    EXPECT_EQ(each % kPages, 0U);
+    each /= kPages;
+  }
+  return bytes;
+}
 
 // A rate that moves `pages` in a nanosecond.
 [[nodiscard]] inline double pages_per_ns(double pages) {

@@ -2,6 +2,7 @@
 #include "platform/sim/replay.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "analysis/vitality.h"
 #include "policy/launch_hash.h"
@@ -39,7 +40,8 @@ Status Replay::prepare() {
       const bool written =
           std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
       // A tensor whose first use is a read is input that the program has put there.
-      const bool input = !trace_->tensors[id].persistent && vitality.lives[id]->first_use == index;
+      const std::optional<TensorLife>& life = vitality.lives[id];
+      const bool input = !trace_->tensors[id].persistent && life && life->first_use == index;
       launch.accesses.push_back(
           access_to(id, written || input ? AccessMode::kReadWrite : AccessMode::kRead));
     }
@@ -49,6 +51,7 @@ Status Replay::prepare() {
       }
     }
     std::vector<LaunchOperand> operands;
+    operands.reserve(launch.accesses.size());
     for (const Access& access : launch.accesses) {
       operands.push_back(
           {access.allocation,
@@ -58,8 +61,9 @@ Status Replay::prepare() {
     launches_.push_back(std::move(launch));
   }
   for (TensorId id = 0; id < trace_->tensors.size(); ++id) {
-    if (vitality.lives[id] && !trace_->tensors[id].persistent) {
-      deaths_[vitality.lives[id]->last_use].push_back(id);
+    const std::optional<TensorLife>& life = vitality.lives[id];
+    if (life && !trace_->tensors[id].persistent) {
+      deaths_[life->last_use].push_back(id);
     }
   }
 

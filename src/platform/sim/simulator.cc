@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::uint64_t kPoison =
     ~std::uint64_t{0};  // what a frame holds before anything is put in
+// More than any trace can ask for; small enough that sums of it do not overflow.
+constexpr Bytes kUnlimitedBytes = Bytes{1} << 60U;
 
 TimeNs time_of(Bytes bytes, double bytes_per_s) {
   return bytes_per_s > 0 ? static_cast<TimeNs>(static_cast<double>(bytes) / bytes_per_s * 1e9) : 0;
@@ -32,6 +34,22 @@ EngineOptions engine_options(const Machine& machine) {
   options.host_capacity_bytes = machine.host.capacity_bytes;
   options.storage_capacity_bytes = machine.storage.capacity_bytes;
   options.device_frame_bytes = machine.device.frame_bytes;
+  return options;
+}
+
+SimulatorOptions simulator_options(const Machine& machine, const PolicyTraits& traits) {
+  SimulatorOptions options{.engine = engine_options(machine), .failures = {}};
+  if (traits.unlimited_device) {
+    options.engine.device_capacity_bytes = kUnlimitedBytes;
+  }
+  if (!traits.uses_host) {
+    options.engine.host_capacity_bytes = 0;
+  }
+  if (!traits.uses_storage) {
+    options.engine.storage_capacity_bytes = 0;
+  }
+  options.engine.reclaim_discarded_first = traits.reclaims_dead_first;
+  options.hold_launches = !traits.pages;
   return options;
 }
 
@@ -368,8 +386,8 @@ Status Simulator::run_until_idle() {
     if (broken_) {
       return tl::unexpected<Error>(*broken_);
     }
-    if (engine_.fatal()) {
-      return tl::unexpected<Error>(*engine_.fatal());
+    if (const std::optional<Error>& fatal = engine_.fatal()) {
+      return tl::unexpected<Error>(*fatal);
     }
     if (!step()) {
       const std::optional<Error> stuck = engine_.stuck();

@@ -19,6 +19,7 @@
 #include "machine/machine.h"
 #include "platform/sim/flash.h"
 #include "platform/sim/link.h"
+#include "policy/registry.h"
 
 namespace spillway::sim {
 
@@ -49,6 +50,9 @@ struct SimulatorOptions {
 
 // The engine options that a machine implies.
 [[nodiscard]] EngineOptions engine_options(const Machine& machine);
+// Those, and what a policy assumes of the world around it.
+[[nodiscard]] SimulatorOptions simulator_options(const Machine& machine,
+                                                 const PolicyTraits& traits);
 
 class Simulator final : private Mechanism {
  public:

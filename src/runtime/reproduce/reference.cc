@@ -5,7 +5,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 namespace spillway::reproduce {
 namespace {
@@ -118,6 +120,10 @@ Result<std::vector<ReferenceRow>> parse_reference(std::string_view text, std::st
 }
 
 Result<std::vector<ReferenceRow>> read_reference(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return make_error(ErrorCode::kInvalidInput, "{}: no such file", path.string());
+  }
   std::ifstream file(path, std::ios::binary);
   std::string text(kLargestFile, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

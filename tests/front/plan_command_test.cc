@@ -1,0 +1,61 @@
+// `spillway plan ...` as a person calls it.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "front/program.h"
+#include "trace/generate.h"
+#include "trace/read.h"
+
+namespace spillway {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class PlanCommand : public test::ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    const Trace trace =
+        generate_mlp({.batch_size = 64, .inputs = 512, .width = 2048, .layers = 6, .training = {}});
+    ASSERT_TRUE(write_trace(trace, folder_ / "mlp.swt").has_value());
+  }
+};
+
+TEST_F(PlanCommand, PrintsTheProgramForTheMachineThatIsSet) {
+  const test::Outcome fits = run("plan mlp.swt");
+  EXPECT_EQ(fits.status, 0) << fits.err;
+  EXPECT_THAT(fits.out, StartsWith("// mlp 64 under g10 on a100-40gb: "));
+  EXPECT_THAT(fits.out, HasSubstr("// kernel 0,"));
+  EXPECT_THAT(fits.out, Not(HasSubstr("pre_evict(")));
+  // The options before the trace, which is not one more setting.
+  const test::Outcome small = run("plan --set device.capacity=150MiB mlp.swt");
+  EXPECT_EQ(small.status, 0) << small.err;
+  EXPECT_THAT(small.out, HasSubstr("pre_evict("));
+}
+
+TEST_F(PlanCommand, JsonIsAnObjectForEachCall) {
+  const test::Outcome outcome = run("plan mlp.swt --json --set device.capacity=150MiB");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  int pre_evictions = 0;
+  for (const std::string& line : test::lines_of(outcome.out)) {
+    const auto call = nlohmann::json::parse(line);
+    EXPECT_GT(call["bytes"].get<Bytes>(), 0U);
+    EXPECT_EQ(call.contains("to"), call["step"] == "pre_evict");
+    pre_evictions += call["step"] == "pre_evict" ? 1 : 0;
+  }
+  EXPECT_GT(pre_evictions, 0);
+}
+
+TEST_F(PlanCommand, OneLineAndStatus2ForAMistake) {
+  expect_refusal("plan mlp.swt --policy deepum", 2, "deepum decides as the program runs");
+  expect_refusal("plan mlp.swt --policy g11", 2, "g11");
+  expect_refusal("plan mlp.swt --machine a1000", 2, "a1000");
+  expect_refusal("plan mlp.swt --set device.capcity=1GiB", 2, "device.capcity");
+  expect_refusal("plan", 2, "TRACE");
+}
+
+}  // namespace
+}  // namespace spillway

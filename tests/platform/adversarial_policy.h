@@ -1,0 +1,62 @@
+// A policy that is wrong whenever it can be.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "base/rng.h"
+#include "engine/policy.h"
+#include "engine/space.h"
+
+namespace spillway::sim {
+
+// Wishes for nonsense: random blocks, numbers that no block has, tiers that no victim can go to.
+class AdversarialPolicy final : public Policy {
+ public:
+  explicit AdversarialPolicy(std::uint64_t seed) : rng_(seed) {}
+  [[nodiscard]] std::string_view name() const override { return "adversarial"; }
+  void on_launch(const Launch& /*launch*/, Control& control) override { wish(control); }
+  void on_fault(const Launch& /*launch*/, BlockId /*block*/, Control& control) override {
+    wish(control);
+  }
+  void on_faults(const Launch& /*launch*/, Control& control) override { wish(control); }
+  void on_launch_end(const Launch& /*launch*/, Control& control) override { wish(control); }
+  void on_allocate(AllocationId /*id*/, Control& control) override { wish(control); }
+  void on_dead(AllocationId /*id*/, Control& control) override { wish(control); }
+  std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
+                                       const Control& control) override {
+    const std::uint64_t dice = rng_.below(10);
+    if (dice < 3) {
+      return std::nullopt;
+    }
+    return dice < 7 ? random_block(control) : Policy::select_victim(cause, incoming, control);
+  }
+  Tier eviction_tier(BlockId /*block*/, const Control& /*control*/) override {
+    return random_tier();
+  }
+
+ private:
+  BlockId random_block(const Control& control) {
+    return static_cast<BlockId>(rng_.below(control.space().block_slots() + 3));
+  }
+  Tier random_tier() { return static_cast<Tier>(rng_.below(kTierCount)); }
+  void wish(Control& control) {
+    for (std::uint64_t i = rng_.below(4); i > 0; --i) {
+      switch (rng_.below(5)) {
+        case 0:
+        case 1:
+          control.prefetch(random_block(control));
+          break;
+        case 2:
+        case 3:
+          control.pre_evict(random_block(control), random_tier());
+          break;
+        default:
+          control.cancel_prefetches();
+      }
+    }
+  }
+  Rng rng_;
+};
+
+}  // namespace spillway::sim
