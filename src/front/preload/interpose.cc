@@ -35,7 +35,7 @@ void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused)
   {
     const host::InService inside;
     Error error;
-    start = here->heap->allocate(bytes, fresh, error);
+    start = here->heap->allocate(bytes, place_in_iteration(), fresh, error);
     if (start == nullptr) {
       say(error.message.c_str());
       refused = true;

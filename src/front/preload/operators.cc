@@ -146,11 +146,17 @@ class Stream {
       return;
     }
     const LaunchHash hash = identity_.next(name);
+    current_ = hash.first;
+    allocations_ = 0;
     if (Session* const here = session(false)) {
       here->space->platform().mark_launch(hash, name);
     }
   }
   void end() { depth_ -= depth_ > 0 ? 1 : 0; }
+  [[nodiscard]] std::uint64_t next_place() {
+    constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
+    return current_ == 0 ? LargeHeap::kAnyPlace : current_ + ++allocations_ * kOdd;
+  }
   [[nodiscard]] bool wants_operands() { return profile_.wanted(); }
 
  private:
@@ -159,21 +165,29 @@ class Stream {
   std::vector<std::string> open_;  // the names of the tasks that are open, and room for more
   std::size_t depth_ = 0;
   std::string repeated_;
+  std::uint64_t current_ = 0;      // of the latest launch
+  std::uint64_t allocations_ = 0;  // since it began
 };
 
 // The launches of one thread are told, the first that launches anything: one stream, as on a
-// device. nullptr for all others.
-Stream* stream() {
+// device. nullptr for all others, and before that.
+Stream* stream(bool launches = false) {
   static Stream the_stream;
   static std::atomic<bool> taken{false};
   __attribute__((tls_model("initial-exec"))) static thread_local bool ours = false;
-  if (!ours && !taken.load(std::memory_order_relaxed)) {
+  if (!ours && launches && !taken.load(std::memory_order_relaxed)) {
     ours = !taken.exchange(true);
   }
   return ours ? &the_stream : nullptr;
 }
 
 }  // namespace
+
+std::uint64_t place_in_iteration() {
+  Stream* const here = stream();
+  return here == nullptr ? LargeHeap::kAnyPlace : here->next_place();
+}
+
 }  // namespace spillway::preload
 
 namespace pre = spillway::preload;
@@ -222,7 +236,7 @@ IttHandle* __itt_string_handle_create(const char* name) {
 void __itt_task_begin(const IttDomain* /*domain*/, IttId /*task*/, IttId /*parent*/,
                       IttHandle* handle) {
   const spillway::host::InService inside;
-  if (pre::Stream* const stream = pre::stream(); stream != nullptr && handle != nullptr) {
+  if (pre::Stream* const stream = pre::stream(true); stream != nullptr && handle != nullptr) {
     stream->begin(handle->name);
   }
 }

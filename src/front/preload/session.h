@@ -25,6 +25,10 @@ struct Session {
 // alone.
 [[nodiscard]] bool in_space(const void* address);
 
+// What the calling thread's next large allocation is, in terms that are the same in every iteration:
+// "the second one of the fifth addmm". LargeHeap::kAnyPlace if that is not known.
+[[nodiscard]] std::uint64_t place_in_iteration();
+
 // One line on standard error, without the C library's streams: "spillway: ...".
 void say(const char* text);
 

@@ -5,35 +5,52 @@
 
 namespace spillway {
 
-void* LargeHeap::allocate(std::size_t bytes, bool& fresh, Error& error) {
-  const Bytes size = round_up(std::max<Bytes>(bytes, 1), kSizeStep);
-  const std::scoped_lock lock(mutex_);
-  fresh = false;
-  if (const auto found = retired_.find(size); found != retired_.end()) {
-    // The lowest address, not the latest: where the free memory is the same at the start of every
-    // iteration, each allocation then lies where it lay in the last one, which is what lets a policy
-    // recognize it.
-    void* const start = *found->second.begin();
-    if (const Status reused = platform_.reuse(start); !reused) {
-      error = reused.error();
-      return nullptr;
-    }
-    found->second.erase(found->second.begin());
-    if (found->second.empty()) {
-      retired_.erase(found);
-    }
-    retired_bytes_ -= size;
-    sizes_[start] = size;
-    return start;
-  }
-  const Result<void*> start = platform_.allocate(size);
-  if (!start) {
-    error = start.error();
+// Where this asker was last, else the lowest address, so that the same requests meet the same
+// answers.
+void* LargeHeap::take_retired(Bytes size, std::uint64_t place) {
+  const auto found = retired_.find(size);
+  if (found == retired_.end()) {
     return nullptr;
   }
-  fresh = true;
-  sizes_[*start] = size;
-  return *start;
+  std::set<void*>& starts = found->second;
+  auto start = starts.begin();
+  if (const auto last = last_at_.find(place); place != kAnyPlace && last != last_at_.end()) {
+    if (const auto same = starts.find(last->second); same != starts.end()) {
+      start = same;
+    }
+  }
+  void* const taken = *start;
+  starts.erase(start);
+  if (starts.empty()) {
+    retired_.erase(found);
+  }
+  retired_bytes_ -= size;
+  return taken;
+}
+
+void* LargeHeap::allocate(std::size_t bytes, std::uint64_t place, bool& fresh, Error& error) {
+  const Bytes size = round_up(std::max<Bytes>(bytes, 1), kSizeStep);
+  const std::scoped_lock lock(mutex_);
+  void* start = take_retired(size, place);
+  fresh = start == nullptr;
+  if (fresh) {
+    const Result<void*> made = platform_.allocate(size);
+    if (!made) {
+      error = made.error();
+      return nullptr;
+    }
+    start = *made;
+  } else if (const Status reused = platform_.reuse(start); !reused) {
+    error = reused.error();
+    retired_[size].insert(start);
+    retired_bytes_ += size;
+    return nullptr;
+  }
+  sizes_[start] = size;
+  if (place != kAnyPlace) {
+    last_at_[place] = start;
+  }
+  return start;
 }
 
 bool LargeHeap::free(void* start) {

@@ -18,8 +18,12 @@ class LargeHeap {
   explicit LargeHeap(host::HostPlatform& platform) : platform_(platform) {}
 
   // Page-aligned (2 MiB-aligned, in fact). nullptr, and the reason in `error`, where the budget
-  // does not allow it. `fresh`: whether the memory is known to be zeros.
-  void* allocate(std::size_t bytes, bool& fresh, Error& error);
+  // does not allow it. `fresh`: whether the memory is known to be zeros. `place`: who asks, if that
+  // is known (kAnyPlace if not); the same asker gets the same memory again if it is free. That is
+  // what lets a policy recognize an iteration: without it, tensors that live from one iteration
+  // into the next push the others to new addresses every time.
+  static constexpr std::uint64_t kAnyPlace = 0;
+  void* allocate(std::size_t bytes, std::uint64_t place, bool& fresh, Error& error);
   // False if no allocation starts there.
   bool free(void* start);
   // What may be used; 0 if no allocation starts there.
@@ -29,12 +33,14 @@ class LargeHeap {
   // Sizes are rounded up to this, so that nearly equal ones share what they leave behind.
   static constexpr Bytes kSizeStep = 64 * kKiB;
   void trim();
+  void* take_retired(Bytes size, std::uint64_t place);
 
   host::HostPlatform& platform_;
   std::mutex mutex_;
-  std::unordered_map<void*, Bytes> sizes_;       // of allocations in use
+  std::unordered_map<void*, Bytes> sizes_;    // of allocations in use
   std::map<Bytes, std::set<void*>> retired_;  // by size
   Bytes retired_bytes_ = 0;
+  std::unordered_map<std::uint64_t, void*> last_at_;  // by place
 };
 
 }  // namespace spillway
