@@ -5,7 +5,7 @@ DEMO_MACHINE ?= a100-40gb
 DEMO_CAPACITY ?= 16GiB
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test verify check format lint bench clean help
+.PHONY: build demo test check format lint bench clean help
 
 build: ## Build the program, build/spillway
 	@tools/install-deps.sh build
@@ -18,13 +18,9 @@ demo: build ## Generate a training step that does not fit, and simulate it under
 	@build/spillway simulate --machine $(DEMO_MACHINE) --set device.capacity=$(DEMO_CAPACITY) \
 	  --policy all build/demo.swt
 
-test: ## What CI checks; STAGES="release lint" for other stages
+test: ## What CI checks: every stage; STAGES="release lint" for some of them
 	@tools/install-deps.sh test
 	@tools/test.sh $(STAGES)
-
-verify: ## Every stage: also lint, sanitizers and fuzzing
-	@tools/install-deps.sh test
-	@tools/test.sh release format lint asan tsan fuzz
 
 check: ## Only the release build's tests: what to run while working
 	@tools/install-deps.sh test

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# tools/test.sh [STAGE...]: the whole test suite, or some of its stages (all_stages below; default_stages if none is named).
-# Goes on after a failure, and ends with a line "N passed, N failed" over all stages. Exit status 0
-# only if nothing failed. FUZZ_SECONDS (20) is how long each fuzz target runs, JOBS (all processors)
+# tools/test.sh [STAGE...]: the test suite, or some of its stages (all_stages below; default_stages
+# if none is named). Goes on after a failure, and ends with a line "N passed, N failed" over all
+# stages. Exit status 0 only if nothing failed. FUZZ_SECONDS (20) is how long each fuzz target runs, JOBS (all processors)
 # how much runs at once. Full logs are left in each stage's build folder.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 all_stages=(release format lint asan tsan fuzz debug)
-default_stages=(release format)  # `make verify` runs all but debug
+# Without debug: asan runs the same tests with the same assertions.
+default_stages=(release format lint asan tsan fuzz)
 jobs=${JOBS:-$(nproc)}
 fuzz_seconds=${FUZZ_SECONDS:-20}
 total_passed=0
@@ -58,7 +59,7 @@ run_tests() {
     if ((${#targets[@]} == 0)); then echo "no tests in $*"; failed 1; return; fi
     filter=(--tests-regex "^($(IFS='|'; echo "$*"))\\.")
   fi
-  if ! quietly "$folder/build.log" ninja -C "$folder" "${targets[@]}"; then failed 1; return; fi
+  if ! quietly "$folder/build.log" ninja -j "$jobs" -C "$folder" "${targets[@]}"; then failed 1; return; fi
   local junit=$PWD/$folder/tests.xml
   rm -f "$junit"
   quietly "$folder/test.log" ctest --test-dir "$folder" --output-on-failure --no-tests=error \
@@ -92,7 +93,7 @@ stage_format() {
 
 # With the release build's commands, and the sources that it generates.
 stage_lint() {
-  if ! configure release build || ! quietly build/build.log ninja -C build spillway; then
+  if ! configure release build || ! quietly build/build.log ninja -j "$jobs" -C build spillway; then
     failed 1
     return
   fi
@@ -117,7 +118,7 @@ stage_fuzz() {
   mapfile -t targets < <(find fuzz -name '*_fuzz.cc' -exec basename {} .cc \; | sort)
   if ((${#targets[@]} == 0)); then echo "no fuzz targets"; return; fi
   if ! configure fuzz build-fuzz ||
-    ! quietly build-fuzz/build.log ninja -C build-fuzz "${targets[@]}"; then
+    ! quietly build-fuzz/build.log ninja -j "$jobs" -C build-fuzz "${targets[@]}"; then
     failed 1
     return
   fi

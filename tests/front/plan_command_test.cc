@@ -30,7 +30,6 @@ TEST_F(PlanCommand, PrintsTheProgramForTheMachineThatIsSet) {
   EXPECT_THAT(fits.out, StartsWith("// mlp 64 under g10 on a100-40gb: "));
   EXPECT_THAT(fits.out, HasSubstr("// kernel 0,"));
   EXPECT_THAT(fits.out, Not(HasSubstr("pre_evict(")));
-  // The options before the trace, which is not one more setting.
   const test::Outcome small = run("plan --set device.capacity=150MiB mlp.swt");
   EXPECT_EQ(small.status, 0) << small.err;
   EXPECT_THAT(small.out, HasSubstr("pre_evict("));
@@ -54,6 +53,7 @@ TEST_F(PlanCommand, OneLineAndStatus2ForAMistake) {
   expect_refusal("plan mlp.swt --policy g11", 2, "g11");
   expect_refusal("plan mlp.swt --machine a1000", 2, "a1000");
   expect_refusal("plan mlp.swt --set device.capcity=1GiB", 2, "device.capcity");
+  expect_refusal("plan mlp.swt --set name=mine name=yours", 2, "not expected: name=yours");
   expect_refusal("plan", 2, "TRACE");
 }
 
