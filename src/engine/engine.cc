@@ -333,6 +333,12 @@ void Engine::thread_faults(std::span<const ThreadFault> faults) {
   report_ready();
 }
 
+void Engine::written_on_arrival(BlockId id) {
+  Block& block = space_.block(id);
+  assert(block.transfer != kNoIndex && flights_[block.transfer].transfer.to == Tier::kDevice);
+  block.wants_write = true;
+}
+
 void Engine::note_accesses(BlockId first_block, std::uint32_t block_count) {
   for (std::uint32_t i = 0; i < block_count; ++i) {
     if (alive(first_block + i)) {

@@ -99,6 +99,9 @@ class Engine final : private Control {
   // blocks that are not alive are ignored.
   void thread_faults(std::span<const ThreadFault> faults);
 
+  // Somebody has written the block while it was on its way to the device, where its bytes had
+  // appeared already: said before the transfer is reported as finished.
+  void written_on_arrival(BlockId id);
   // The launch that began last is known to use these blocks, which says nothing about when.
   void note_accesses(BlockId first_block, std::uint32_t block_count);
 

@@ -31,11 +31,11 @@ void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused)
     return nullptr;
   }
   void* start = nullptr;
-  bool fresh = false;
+  bool zeros = zeroed;
   {
     const host::InService inside;
     Error error;
-    start = here->heap->allocate(bytes, place_in_iteration(), fresh, error);
+    start = here->heap->allocate(bytes, place_in_iteration(), zeros, error);
     if (start == nullptr) {
       say(error.message.c_str());
       refused = true;
@@ -43,7 +43,7 @@ void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused)
       return nullptr;
     }
   }
-  if (zeroed && !fresh) {
+  if (zeroed && !zeros) {
     std::memset(start, 0, bytes);  // by the program's thread, which may fault
   }
   return start;

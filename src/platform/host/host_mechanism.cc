@@ -48,6 +48,7 @@ void HostPlatform::start_transfer(const Transfer& transfer) {
     job->storage_offset.push_back(at.storage);
     // A block that comes to be written need not be protected first. Nobody can write it before it
     // is whole: what can fail has succeeded when its pages appear.
+    job->touched.push_back(0);
     job->writable.push_back(transfer.to == Tier::kDevice && engine_.space().block(id).wants_write);
   }
   if (transfer.from == Tier::kDevice) {
@@ -86,13 +87,36 @@ void HostPlatform::hurry(BlockId id) {
   urgent_work_.wanted.notify_one();
 }
 
+// A frame as the block's pages, if there is one to be had.
+bool HostPlatform::place_frame(char* block, bool zeroed) {
+  if (!frames_) {
+    return false;
+  }
+  const std::scoped_lock lock(frames_mutex_);
+  void* const frame = frames_->take();
+  if (frame == nullptr) {
+    return false;
+  }
+  if (zeroed) {
+    std::memset(frame, 0, kBlockBytes);
+  }
+  if (!frames_->place(frame, block)) {
+    frames_->give_back(frame);
+    return false;
+  }
+  frames_->placed(frame);
+  return true;
+}
+
 void HostPlatform::zero(BlockId block) {
   Place& at = place(block);
   const Bytes bytes = bytes_of(block);
   if (at.populated) {
-    must(::madvise(address_of(block), bytes, MADV_DONTNEED) == 0 ? 0 : errno, "drop");
+    drop(block, Tier::kDevice);
   }
-  must(userfault_.zero(address_of(block), bytes), "zero");
+  if (bytes < kBlockBytes || !place_frame(address_of(block), at.wants_zeros)) {
+    must(userfault_.zero(address_of(block), bytes), "zero");
+  }
   at.populated = true;
   at.writable = true;
   at.from = Source::kZeros;
@@ -125,8 +149,16 @@ void HostPlatform::drop(BlockId block, Tier tier) {
   Place& at = place(block);
   const Bytes bytes = bytes_of(block);
   if (tier == Tier::kDevice) {
-    must(::madvise(address_of(block), std::max(bytes, kPageBytes), MADV_DONTNEED) == 0 ? 0 : errno,
-         "drop");
+    bool recovered = false;
+    if (frames_ && at.populated && bytes == kBlockBytes) {
+      const std::scoped_lock lock(frames_mutex_);
+      recovered = frames_->recover(address_of(block));
+    }
+    if (!recovered) {
+      must(
+          ::madvise(address_of(block), std::max(bytes, kPageBytes), MADV_DONTNEED) == 0 ? 0 : errno,
+          "drop");
+    }
     at.populated = false;
     at.writable = false;
   } else if (tier == Tier::kHost && at.host != kNoPlace) {

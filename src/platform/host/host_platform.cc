@@ -130,7 +130,12 @@ Status HostPlatform::reserve() {
   // Faults are served in small pages; huge ones could not be protected and dropped by block tails.
   ::madvise(base_, address_bytes_, MADV_NOHUGEPAGE);
   ::madvise(host_arena_, host_arena_bytes_, MADV_HUGEPAGE);
-  return userfault_.watch(base_, address_bytes_);
+  if (const Status watched = userfault_.watch(base_, address_bytes_); !watched) {
+    return watched;
+  }
+  constexpr std::size_t kOnTheirWay = 32;
+  frames_ = FramePool::create(userfault_, options_.device_bytes / kBlockBytes + kOnTheirWay);
+  return {};
 }
 
 // --- Memory
@@ -169,13 +174,13 @@ void HostPlatform::uncommit(Bytes bytes) {
   stats_.live_bytes -= bytes;
 }
 
-Result<void*> HostPlatform::allocate(Bytes bytes, std::uint64_t tag) {
+Result<void*> HostPlatform::allocate(Bytes bytes, Fresh fresh) {
   const std::scoped_lock lock(mutex_);
   const Bytes asked_bytes = std::max(bytes, kPageBytes);
   if (const Status room = commit(round_up(asked_bytes, kPageBytes)); !room) {
     return tl::unexpected<Error>(room.error());
   }
-  const Result<AllocationId> id = engine_.allocate(asked_bytes, tag);
+  const Result<AllocationId> id = engine_.allocate(asked_bytes, 0);
   if (!id) {
     uncommit(round_up(asked_bytes, kPageBytes));
     return tl::unexpected<Error>(id.error());
@@ -198,6 +203,7 @@ Result<void*> HostPlatform::allocate(Bytes bytes, std::uint64_t tag) {
     if (place(block).populated) {  // touched while it belonged to nobody
       drop(block, Tier::kDevice);
     }
+    place(block).wants_zeros = fresh == Fresh::kZeros;
   }
   // Who allocates memory is about to use it.
   take_marks();

@@ -24,6 +24,7 @@
 #include "base/spsc_queue.h"
 #include "engine/engine.h"
 #include "platform/host/block_io.h"
+#include "platform/host/frame_pool.h"
 #include "platform/host/link_throttle.h"
 #include "platform/host/slot_pool.h"
 #include "platform/host/userfault.h"
@@ -81,9 +82,11 @@ class HostPlatform final : private Mechanism {
 
   // --- Memory ---------------------------------------------------------------------------------
 
-  // Page-aligned memory; reads give zeros. Fails with kUnsupported, naming the budget, if the tiers
-  // together could not hold it.
-  Result<void*> allocate(Bytes bytes, std::uint64_t tag = 0);
+  // What new memory holds.
+  enum class Fresh : std::uint8_t { kZeros, kAnything };
+  // 2 MiB-aligned memory. Fails with kUnsupported, naming the budget, if the tiers together could
+  // not hold it. kAnything may show what the process itself had in memory before, and costs less.
+  Result<void*> allocate(Bytes bytes, Fresh fresh = Fresh::kZeros);
   // `start` is what allocate gave.
   void free(void* start);
   void discard(void* start, DiscardMode mode);
@@ -134,6 +137,7 @@ class HostPlatform final : private Mechanism {
     bool populated = false;            // the device pages are there
     bool writable = false;             // ... and not protected
     bool awaited = false;
+    bool wants_zeros = true;       // where it has no contents; else anything will do
     Source from = Source::kZeros;  // where its bytes came from last
     TimeNs awaited_since_ns = 0;
     ExecutionId awaited_by = kNoExecution;
@@ -145,6 +149,7 @@ class HostPlatform final : private Mechanism {
     std::vector<std::uint64_t> host_offset;
     std::vector<std::uint64_t> storage_offset;
     std::vector<char> writable;  // on arrival
+    std::vector<char> touched;   // written by somebody while it arrived to be read only
     std::vector<void*> staging;  // for what comes from storage
     std::atomic<std::uint32_t> io_left{0};
     std::atomic<int> io_error{0};
@@ -191,10 +196,13 @@ class HostPlatform final : private Mechanism {
   void correlate();             // thread: faults and marks into the engine
   void work(WorkQueue& queue);  // two threads: migration, prefetching
   void execute(const std::shared_ptr<Job>& job, WorkQueue& queue);
-  int copy(const Job& job);
+  void copy(Job& job);
+  void fill_block(char* block, const void* from, Bytes bytes, bool writable);
+  bool fill_by_frame(char* block, const void* from, char& writable, char& touched);
+  bool place_frame(char* block, bool zeroed);
   void submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue);
   void note_io_error(bool write, Bytes bytes, std::uint64_t offset, int error);
-  void finish(const Job& job, int error);
+  void finish(Job& job, int error);
   void take_marks();
   void take_faults();
   void check_progress();
@@ -251,6 +259,9 @@ class HostPlatform final : private Mechanism {
   std::uint32_t stopped_ = 0;  // blocks at which threads are stopped
   TimeNs stopped_since_ns_ = 0;
   std::vector<ThreadFault> fault_batch_;
+
+  std::mutex frames_mutex_;
+  std::unique_ptr<FramePool> frames_;  // nullptr: pages come from the system and go there
 
   SpscQueue<FaultRecord> fault_queue_;
   std::mutex marks_mutex_;

@@ -226,13 +226,13 @@ void HostPlatform::execute(const std::shared_ptr<Job>& job, WorkQueue& queue) {
     submit_io(job, queue);
     return;
   }
-  int error = job->io_error;
+  const int error = job->io_error;
   if (error == 0 && !(storage && transfer.to == Tier::kStorage)) {
     const TimeNs begin_ns = now_ns();
     const TimeNs due_ns = link_.book(
         transfer.to == Tier::kDevice ? LinkDirection::kToDevice : LinkDirection::kFromDevice,
         transfer.bytes, begin_ns);
-    error = copy(*job);
+    copy(*job);
     const TimeNs end_ns = now_ns();
     copy_ns_ += end_ns - begin_ns;
     if (due_ns > end_ns) {
@@ -245,7 +245,48 @@ void HostPlatform::execute(const std::shared_ptr<Job>& job, WorkQueue& queue) {
   finish(*job, error);
 }
 
-int HostPlatform::copy(const Job& job) {
+// Into a frame, which then becomes the block's pages. Those are writable when they appear, so a
+// block that is to be read only is protected at once; whether somebody wrote it in between is told
+// by comparing. False if there is no frame or it cannot be moved: nothing has happened.
+bool HostPlatform::fill_by_frame(char* block, const void* from, char& writable, char& touched) {
+  if (!frames_) {
+    return false;
+  }
+  void* frame = nullptr;
+  {
+    const std::scoped_lock lock(frames_mutex_);
+    frame = frames_->take();
+  }
+  if (frame == nullptr) {
+    return false;
+  }
+  std::memcpy(frame, from, kBlockBytes);
+  const bool placed = frames_->place(frame, block);
+  if (placed && writable == 0) {
+    must(userfault_.protect(block, kBlockBytes), "protect");
+    touched = std::memcmp(block, from, kBlockBytes) != 0 ? 1 : 0;
+  }
+  const std::scoped_lock lock(frames_mutex_);
+  placed ? frames_->placed(frame) : frames_->give_back(frame);
+  return placed;
+}
+
+// Giving up half-way is not possible: pages that have appeared may have been written.
+void HostPlatform::fill_block(char* block, const void* from, Bytes bytes, bool writable) {
+  // The system may be short of memory for a moment.
+  constexpr int kTries = 100;
+  int error = 0;
+  for (int tries = 0; tries < kTries; ++tries) {
+    error = userfault_.copy(block, from, bytes, writable);
+    if (error != ENOMEM) {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  must(error, "fill");
+}
+
+void HostPlatform::copy(Job& job) {
   const Transfer& transfer = job.transfer;
   for (std::size_t i = 0; i < transfer.blocks.size(); ++i) {
     char* const here = address_of(transfer.blocks[i]);
@@ -257,20 +298,10 @@ int HostPlatform::copy(const Job& job) {
     const void* from = transfer.from == Tier::kHost
                            ? static_cast<const void*>(host_arena_ + job.host_offset[i])
                            : job.staging[i];
-    // The system may be short of memory for a moment. Giving up half-way is not possible: pages
-    // that have appeared may have been written.
-    int error = 0;
-    constexpr int kTries = 100;
-    for (int tries = 0; tries < kTries; ++tries) {
-      error = userfault_.copy(here, from, bytes, job.writable[i] != 0);
-      if (error != ENOMEM) {
-        break;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (bytes < kBlockBytes || !fill_by_frame(here, from, job.writable[i], job.touched[i])) {
+      fill_block(here, from, bytes, job.writable[i] != 0);
     }
-    must(error, "fill");
   }
-  return 0;
 }
 
 void HostPlatform::submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue) {
@@ -317,7 +348,7 @@ void HostPlatform::note_io_error(bool write, Bytes bytes, std::uint64_t offset, 
                   write ? "write" : "read", bytes, offset, std::strerror(error));
 }
 
-void HostPlatform::finish(const Job& job, int error) {
+void HostPlatform::finish(Job& job, int error) {
   const Transfer& transfer = job.transfer;
   const std::scoped_lock lock(mutex_);
   if (error == 0) {
@@ -326,6 +357,9 @@ void HostPlatform::finish(const Job& job, int error) {
         Place& at = place(transfer.blocks[i]);
         at.populated = true;
         at.writable = job.writable[i] != 0;
+        if (job.touched[i] != 0) {
+          engine_.written_on_arrival(transfer.blocks[i]);
+        }
       }
     }
     engine_.transfer_finished(transfer.id);

@@ -17,6 +17,18 @@ namespace {
 
 constexpr std::uint64_t kWantedFeatures = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_THREAD_ID;
 
+// Newer than the headers of some systems that run it.
+constexpr std::uint64_t kFeatureMove = std::uint64_t{1} << 16U;
+struct MoveArgument {
+  __u64 to;
+  __u64 from;
+  __u64 bytes;
+  __u64 mode;
+  __s64 moved;
+};
+constexpr unsigned long kMove = _IOWR(UFFDIO, 0x05, MoveArgument);
+constexpr std::uint64_t kMoveWakesNobody = 1;
+
 std::uint64_t address_of(const void* pointer) {
   return reinterpret_cast<std::uint64_t>(pointer);  // NOLINT(*-reinterpret-cast): the kernel's type
 }
@@ -104,19 +116,22 @@ UserfaultSupport userfault_support() {
   if (!support.write_protection) {
     support.reason = "this kernel's userfaultfd has no write protection; Linux 5.7 or newer has";
   }
+  const Descriptor moves(open_descriptor());
+  support.moves = enable(moves.get(), kWantedFeatures | kFeatureMove) == 0;
   const Descriptor forks(open_descriptor());
   support.fork_events = enable(forks.get(), kWantedFeatures | UFFD_FEATURE_EVENT_FORK) == 0;
   return support;
 }
 
 Result<Userfault> Userfault::open() {
-  for (const std::uint64_t more : {std::uint64_t{UFFD_FEATURE_EVENT_FORK}, std::uint64_t{0}}) {
+  const std::uint64_t forks = UFFD_FEATURE_EVENT_FORK;
+  for (const std::uint64_t more : {forks | kFeatureMove, kFeatureMove, forks, std::uint64_t{0}}) {
     Descriptor fd(open_descriptor());
     if (fd.get() < 0) {
       return make_error(ErrorCode::kUnsupported, "{}", why_not(errno));
     }
     if (enable(fd.get(), kWantedFeatures | more) == 0) {
-      return Userfault(std::move(fd), more != 0);
+      return Userfault(std::move(fd), (more & forks) != 0, (more & kFeatureMove) != 0);
     }
   }
   return make_error(ErrorCode::kUnsupported,
@@ -172,6 +187,30 @@ int Userfault::zero(void* start, Bytes bytes) const {
       done += static_cast<Bytes>(zero.zeropage);
     } else if (error != EAGAIN) {
       return error;
+    } else {
+      sched_yield();
+    }
+  }
+  return 0;
+}
+
+int Userfault::move(void* to, void* from, Bytes bytes) const {
+  Bytes done = 0;
+  while (done < bytes) {
+    MoveArgument argument{.to = address_of(to) + done,
+                          .from = address_of(from) + done,
+                          .bytes = bytes - done,
+                          .mode = kMoveWakesNobody,
+                          .moved = 0};
+    if (ioctl(fd_.get(), kMove, &argument) == 0) {
+      return 0;
+    }
+    const int error = errno;
+    if (argument.moved > 0) {
+      done += static_cast<Bytes>(argument.moved);
+    } else if (error != EAGAIN) {
+      // What has moved goes back, so that the caller knows where everything is.
+      return done > 0 && move(from, to, done) != 0 ? EIO : error;
     } else {
       sched_yield();
     }

@@ -37,6 +37,7 @@ struct UserfaultSupport {
   bool kernel_faults = false;  // faults of system calls on our memory are reported as well
   bool write_protection = false;
   bool fork_events = false;
+  bool moves = false;  // pages can be moved instead of copied
   std::string reason;  // why not, and what to do about it; empty if all is well
 };
 [[nodiscard]] UserfaultSupport userfault_support();
@@ -50,6 +51,8 @@ class Userfault {
   [[nodiscard]] int fd() const { return fd_.get(); }
   // Whether a fork of this process is reported, with a descriptor for the child's memory.
   [[nodiscard]] bool reports_forks() const { return reports_forks_; }
+  // Whether `move` works (Linux 6.8).
+  [[nodiscard]] bool moves() const { return moves_; }
 
   // Both missing pages and writes to protected ones are reported from now on.
   Status watch(void* start, Bytes bytes) const;
@@ -60,6 +63,9 @@ class Userfault {
   [[nodiscard]] int copy(void* to, const void* from, Bytes bytes, bool writable) const;
   // Fills missing pages with zeros; wakes nobody.
   [[nodiscard]] int zero(void* start, Bytes bytes) const;
+  // The pages at `from` are those at `to` from now on, writable; none may be at `to` before.
+  // Nothing is copied. All of it or nothing: after an error number the pages are where they were.
+  [[nodiscard]] int move(void* to, void* from, Bytes bytes) const;
   [[nodiscard]] int protect(void* start, Bytes bytes) const;  // wakes nobody
   [[nodiscard]] int unprotect(void* start, Bytes bytes) const;
   void wake(void* start, Bytes bytes) const;
@@ -68,13 +74,14 @@ class Userfault {
   [[nodiscard]] std::size_t read(std::span<uffd_msg> events) const;
 
   // For the descriptor of a child, which a fork event brings.
-  static Userfault of_child(int fd) { return Userfault(Descriptor(fd), false); }
+  static Userfault of_child(int fd) { return Userfault(Descriptor(fd), false, false); }
 
  private:
-  Userfault(Descriptor fd, bool reports_forks)
-      : fd_(std::move(fd)), reports_forks_(reports_forks) {}
+  Userfault(Descriptor fd, bool reports_forks, bool moves)
+      : fd_(std::move(fd)), reports_forks_(reports_forks), moves_(moves) {}
   Descriptor fd_;
   bool reports_forks_ = false;
+  bool moves_ = false;
 };
 
 }  // namespace spillway::host

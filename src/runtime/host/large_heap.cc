@@ -28,13 +28,13 @@ void* LargeHeap::take_retired(Bytes size, std::uint64_t place) {
   return taken;
 }
 
-void* LargeHeap::allocate(std::size_t bytes, std::uint64_t place, bool& fresh, Error& error) {
+void* LargeHeap::allocate(std::size_t bytes, std::uint64_t place, bool& zeros, Error& error) {
   const Bytes size = round_up(std::max<Bytes>(bytes, 1), kSizeStep);
   const std::scoped_lock lock(mutex_);
   void* start = take_retired(size, place);
-  fresh = start == nullptr;
-  if (fresh) {
-    const Result<void*> made = platform_.allocate(size);
+  if (start == nullptr) {
+    using Fresh = host::HostPlatform::Fresh;
+    const Result<void*> made = platform_.allocate(size, zeros ? Fresh::kZeros : Fresh::kAnything);
     if (!made) {
       error = made.error();
       return nullptr;
@@ -45,6 +45,8 @@ void* LargeHeap::allocate(std::size_t bytes, std::uint64_t place, bool& fresh, E
     retired_[size].insert(start);
     retired_bytes_ += size;
     return nullptr;
+  } else {
+    zeros = false;
   }
   sizes_[start] = size;
   if (place != kAnyPlace) {

@@ -17,13 +17,13 @@ class LargeHeap {
  public:
   explicit LargeHeap(host::HostPlatform& platform) : platform_(platform) {}
 
-  // Page-aligned (2 MiB-aligned, in fact). nullptr, and the reason in `error`, where the budget
-  // does not allow it. `fresh`: whether the memory is known to be zeros. `place`: who asks, if that
-  // is known (kAnyPlace if not); the same asker gets the same memory again if it is free. That is
-  // what lets a policy recognize an iteration: without it, tensors that live from one iteration
-  // into the next push the others to new addresses every time.
+  // 2 MiB-aligned. nullptr, and the reason in `error`, where the budget does not allow it. `zeros`:
+  // whether it must hold zeros; afterwards whether it does. `place`: who asks, if that is known
+  // (kAnyPlace if not); the same asker gets the same memory again if it is free. That is what lets
+  // a policy recognize an iteration: without it, tensors that live from one iteration into the next
+  // push the others to new addresses every time.
   static constexpr std::uint64_t kAnyPlace = 0;
-  void* allocate(std::size_t bytes, std::uint64_t place, bool& fresh, Error& error);
+  void* allocate(std::size_t bytes, std::uint64_t place, bool& zeros, Error& error);
   // False if no allocation starts there.
   bool free(void* start);
   // What may be used; 0 if no allocation starts there.

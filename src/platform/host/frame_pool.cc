@@ -1,0 +1,96 @@
+// See frame_pool.h.
+#include "platform/host/frame_pool.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+namespace spillway::host {
+namespace {
+
+// Frames that are being born at the same time.
+constexpr std::size_t kNurseryFrames = 64;
+
+}  // namespace
+
+std::unique_ptr<FramePool> FramePool::create(const Userfault& userfault, std::size_t frames) {
+  if (!userfault.moves()) {
+    return nullptr;
+  }
+  std::unique_ptr<FramePool> pool(new FramePool(userfault));
+  const std::size_t places = frames + kNurseryFrames;
+  pool->mapping_bytes_ = (places + 1) * kBlockBytes;  // one more, to align them
+  void* start = ::mmap(nullptr, pool->mapping_bytes_, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED) {
+    return nullptr;
+  }
+  pool->mapping_ = static_cast<char*>(start);
+  std::size_t space = pool->mapping_bytes_;
+  auto* const first =
+      static_cast<char*>(std::align(kBlockBytes, places * kBlockBytes, start, space));
+  ::madvise(first, places * kBlockBytes, MADV_HUGEPAGE);
+  // A child has no use for what is on its way.
+  ::madvise(first, places * kBlockBytes, MADV_DONTFORK);
+  char* const rest = first + kNurseryFrames * kBlockBytes;
+  if (!userfault.watch(rest, frames * kBlockBytes)) {
+    return nullptr;
+  }
+  pool->nursery_ = first;
+  pool->nursery_end_ = rest;
+  for (std::size_t i = places; i-- > 0;) {
+    char* const place = first + i * kBlockBytes;
+    (place < rest ? pool->unborn_ : pool->empty_).push_back(place);
+  }
+  return pool;
+}
+
+FramePool::~FramePool() {
+  if (mapping_ != nullptr) {
+    ::munmap(mapping_, mapping_bytes_);
+  }
+}
+
+void* FramePool::take() {
+  if (!full_.empty()) {
+    void* const frame = full_.back();
+    full_.pop_back();
+    return frame;
+  }
+  if (unborn_.empty()) {
+    return nullptr;
+  }
+  char* const frame = static_cast<char*>(unborn_.back());
+  unborn_.pop_back();
+  // The system fills it now, in one go if it has huge pages to give.
+  for (Bytes offset = 0; offset < kBlockBytes; offset += kPageBytes) {
+    *static_cast<volatile char*>(frame + offset) = 0;
+  }
+  return frame;
+}
+
+void FramePool::give_back(void* frame) { full_.push_back(frame); }
+
+bool FramePool::place(void* frame, void* block) const {
+  return userfault_->move(block, frame, kBlockBytes) == 0;
+}
+
+void FramePool::placed(void* frame) {
+  const auto* const at = static_cast<char*>(frame);
+  (at >= nursery_ && at < nursery_end_ ? unborn_ : empty_).push_back(frame);
+}
+
+bool FramePool::recover(void* block) {
+  if (empty_.empty()) {
+    return false;
+  }
+  void* const place = empty_.back();
+  if (userfault_->move(place, block, kBlockBytes) != 0) {
+    return false;
+  }
+  empty_.pop_back();
+  full_.push_back(place);
+  return true;
+}
+
+}  // namespace spillway::host

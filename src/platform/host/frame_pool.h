@@ -1,0 +1,56 @@
+// Device frames of 2 MiB that stay resident: page tables move, pages do not come and go.
+// Layer: platform, host.
+// Giving a page back to the system and getting one again costs several times as much as copying it
+// (docs/host.md has numbers), so a frame that a block leaves is moved aside, with UFFDIO_MOVE, and
+// moved to the next block's address when that has been filled. Where the system has huge pages a
+// frame is one, and a move takes a microsecond. Needs Linux 6.8; where it is missing, or a page
+// cannot be moved (a child shares it, a device reads it), the caller does without.
+// Not thread-safe, except for `place`.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "platform/host/userfault.h"
+
+namespace spillway::host {
+
+class FramePool {
+ public:
+  // At most `frames` at once in blocks' hands and here together. The descriptor must outlive it.
+  // nullptr where frames cannot be moved.
+  static std::unique_ptr<FramePool> create(const Userfault& userfault, std::size_t frames);
+  FramePool(const FramePool&) = delete;
+  FramePool& operator=(const FramePool&) = delete;
+  ~FramePool();
+
+  // A resident frame that holds anything; nullptr if there is none left.
+  void* take();
+  // Of a frame that was taken and not placed.
+  void give_back(void* frame);
+  // The frame becomes the block's pages, writable; its own address is then empty, which `placed`
+  // must be told. Wakes nobody. False if the system refuses: the frame is as before. Any thread's.
+  [[nodiscard]] bool place(void* frame, void* block) const;
+  void placed(void* frame);
+  // The block's pages become a frame that can be taken. False if the system refuses: the pages are
+  // where they were.
+  [[nodiscard]] bool recover(void* block);
+
+ private:
+  explicit FramePool(const Userfault& userfault) : userfault_(&userfault) {}
+
+  const Userfault* userfault_;
+  char* mapping_ = nullptr;
+  Bytes mapping_bytes_ = 0;
+  // Frames are born in places that the system fills at a touch, and come back to places that only
+  // moves may fill.
+  char* nursery_ = nullptr;
+  char* nursery_end_ = nullptr;
+  std::vector<void*> unborn_;  // empty places of the nursery
+  std::vector<void*> empty_;   // ... of the others
+  std::vector<void*> full_;    // frames to be taken
+};
+
+}  // namespace spillway::host
