@@ -198,7 +198,9 @@ std::size_t malloc_usable_size(void* start) {
 
 void* mmap(void* start, std::size_t bytes, int protection, int flags, int fd, off_t offset) {
   constexpr int kPlain = MAP_PRIVATE | MAP_ANONYMOUS;
-  const bool plain = start == nullptr && (flags & ~(MAP_NORESERVE | MAP_POPULATE)) == kPlain &&
+  // Arenas of interpreters (Python's are 1 MiB) are full of small objects in constant use.
+  const bool plain = start == nullptr && bytes >= spillway::kBlockBytes &&
+                     (flags & ~(MAP_NORESERVE | MAP_POPULATE)) == kPlain &&
                      protection == (PROT_READ | PROT_WRITE);
   if (plain) {
     bool refused = false;
