@@ -74,15 +74,6 @@ void give_back(void* start) {
   }
 }
 
-std::size_t usable(void* start) {
-  Session* const here = session(false);
-  if (here == nullptr) {
-    return 0;
-  }
-  const host::InService inside;
-  return here->heap->usable_bytes(start);
-}
-
 bool overflows(std::size_t count, std::size_t bytes) {
   std::size_t product = 0;
   return __builtin_mul_overflow(count, bytes, &product);
@@ -138,7 +129,7 @@ void* realloc(void* start, std::size_t bytes) {
     free(start);
     return nullptr;
   }
-  const std::size_t old_bytes = pre::usable(start);
+  const std::size_t old_bytes = pre::usable_bytes(start);
   if (bytes <= old_bytes && bytes >= old_bytes / 2) {
     return start;
   }
@@ -189,7 +180,7 @@ void* pvalloc(std::size_t bytes) {
 
 std::size_t malloc_usable_size(void* start) {
   if (start != nullptr && pre::in_space(start)) {
-    return pre::usable(start);
+    return pre::usable_bytes(start);
   }
   static const auto real = reinterpret_cast<UsableSize>(  // NOLINT
       dlsym(RTLD_NEXT, "malloc_usable_size"));
@@ -222,7 +213,7 @@ int munmap(void* start, std::size_t bytes) {
   }
   // A part of a mapping stays until all of it goes: nobody can tell, but by a fault that it must
   // not rely on.
-  if (bytes + spillway::kPageBytes > pre::usable(start) / 2) {
+  if (bytes + spillway::kPageBytes > pre::usable_bytes(start) / 2) {
     pre::give_back(start);
   }
   return 0;

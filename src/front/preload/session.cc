@@ -30,16 +30,6 @@ struct Everything {
   Session session;
 };
 
-// Until this library has been set up, the C library's memory is good enough for everything.
-std::atomic<std::size_t> threshold{~std::size_t{0}};
-
-__attribute__((constructor)) void read_threshold() {
-  const host::InService inside;
-  const char* const text = std::getenv("SPILLWAY_THRESHOLD");
-  const Result<Bytes> bytes = parse_bytes(text == nullptr ? "" : text);
-  threshold = bytes ? std::max<std::size_t>(*bytes, kPageBytes) : kDefaultThreshold;
-}
-
 std::mutex making;
 std::atomic<Everything*> made{nullptr};
 std::atomic<bool> forked_child{false};
@@ -59,8 +49,44 @@ std::string own_command() {
   return text;
 }
 
-// The child finds its own copy of what was resident, and neither our threads nor the rest.
-void in_child() { forked_child = true; }
+void before_fork() {
+  const host::InService inside;
+  Everything* const everything = made.load();
+  if (everything != nullptr && !forked_child) {
+    everything->heap->before_fork();
+    everything->space->platform().before_fork();
+  }
+}
+
+void after_fork() {
+  const host::InService inside;
+  Everything* const everything = made.load();
+  if (everything != nullptr && !forked_child) {
+    everything->space->platform().after_fork();
+    everything->heap->after_fork();
+  }
+}
+
+// The child sees the space's memory, and its parent answers its faults; nothing else of the space
+// is there: neither its threads nor its frames. New memory is the C library's.
+void in_child() {
+  Everything* const everything = made.load();
+  if (everything != nullptr && !forked_child) {
+    everything->heap->after_fork();
+  }
+  forked_child = true;
+}
+
+// Until this library has been set up, the C library's memory is good enough for everything.
+std::atomic<std::size_t> threshold{~std::size_t{0}};
+
+__attribute__((constructor)) void set_up() {
+  const host::InService inside;
+  pthread_atfork(before_fork, after_fork, in_child);
+  const char* const text = std::getenv("SPILLWAY_THRESHOLD");
+  const Result<Bytes> bytes = parse_bytes(text == nullptr ? "" : text);
+  threshold = bytes ? std::max<std::size_t>(*bytes, kPageBytes) : kDefaultThreshold;
+}
 
 Everything* make() {
   const host::InService inside;
@@ -79,7 +105,6 @@ Everything* make() {
       *everything->space, records.empty() ? "" : fmt::format("{}/{}.live", records, ::getpid()));
   everything->session = {.space = everything->space.get(), .heap = everything->heap.get()};
   owner = ::getpid();
-  pthread_atfork(nullptr, nullptr, in_child);
   return everything.release();
 }
 
@@ -127,6 +152,12 @@ Session* session(bool wanted) {
     made.store(everything, std::memory_order_release);
   }
   return &everything->session;
+}
+
+std::size_t usable_bytes(void* start) {
+  const host::InService inside;
+  const Everything* const everything = made.load(std::memory_order_acquire);
+  return everything == nullptr ? 0 : everything->heap->usable_bytes(start);
 }
 
 bool in_space(const void* address) {

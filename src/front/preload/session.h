@@ -21,12 +21,14 @@ struct Session {
 // not made yet, or this is the child of a fork. Ends the process with one line on standard error if
 // what was asked for cannot be had.
 [[nodiscard]] Session* session(bool make);
+// What may be used of an allocation of the space, also in the child of a fork.
+[[nodiscard]] std::size_t usable_bytes(void* start);
 // Whether the address belongs to the space, also in the child of a fork, where it must be left
 // alone.
 [[nodiscard]] bool in_space(const void* address);
 
-// What the calling thread's next large allocation is, in terms that are the same in every iteration:
-// "the second one of the fifth addmm". LargeHeap::kAnyPlace if that is not known.
+// What the calling thread's next large allocation is, in terms that are the same in every
+// iteration: "the second one of the fifth addmm". LargeHeap::kAnyPlace if that is not known.
 [[nodiscard]] std::uint64_t place_in_iteration();
 
 // One line on standard error, without the C library's streams: "spillway: ...".

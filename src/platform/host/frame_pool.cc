@@ -80,6 +80,15 @@ void FramePool::placed(void* frame) {
   (at >= nursery_ && at < nursery_end_ ? unborn_ : empty_).push_back(frame);
 }
 
+void FramePool::trim(std::size_t most) {
+  while (full_.size() > most) {
+    void* const frame = full_.back();
+    full_.pop_back();
+    ::madvise(frame, kBlockBytes, MADV_DONTNEED);
+    placed(frame);
+  }
+}
+
 bool FramePool::recover(void* block) {
   if (empty_.empty()) {
     return false;

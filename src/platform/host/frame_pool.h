@@ -37,6 +37,8 @@ class FramePool {
   // The block's pages become a frame that can be taken. False if the system refuses: the pages are
   // where they were.
   [[nodiscard]] bool recover(void* block);
+  // Gives frames back to the system until at most `most` wait to be taken.
+  void trim(std::size_t most);
 
  private:
   explicit FramePool(const Userfault& userfault) : userfault_(&userfault) {}

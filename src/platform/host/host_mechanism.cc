@@ -116,6 +116,7 @@ void HostPlatform::zero(BlockId block) {
   }
   if (bytes < kBlockBytes || !place_frame(address_of(block), at.wants_zeros)) {
     must(userfault_.zero(address_of(block), bytes), "zero");
+    trim_frames();
   }
   at.populated = true;
   at.writable = true;
@@ -161,10 +162,25 @@ void HostPlatform::drop(BlockId block, Tier tier) {
     }
     at.populated = false;
     at.writable = false;
+    trim_frames();
   } else if (tier == Tier::kHost && at.host != kNoPlace) {
-    host_slots_.give_back(std::exchange(at.host, kNoPlace), bytes);
+    if (const std::uint64_t was = std::exchange(at.host, kNoPlace); kept_in_host_.give_up(was)) {
+      host_slots_.give_back(was, bytes);
+    }
   } else if (tier == Tier::kStorage && at.storage != kNoPlace) {
-    storage_slots_.give_back(std::exchange(at.storage, kNoPlace), bytes);
+    if (const std::uint64_t was = std::exchange(at.storage, kNoPlace);
+        kept_in_storage_.give_up(was)) {
+      storage_slots_.give_back(was, bytes);
+    }
+  }
+}
+
+// Frames that wait for a block take no more than what the budget leaves: blocks that are smaller
+// than a frame have pages of their own.
+void HostPlatform::trim_frames() {
+  if (frames_) {
+    const std::scoped_lock lock(frames_mutex_);
+    frames_->trim(engine_.free_bytes(Tier::kDevice) / kBlockBytes);
   }
 }
 

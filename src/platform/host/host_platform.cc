@@ -130,6 +130,10 @@ Status HostPlatform::reserve() {
   // Faults are served in small pages; huge ones could not be protected and dropped by block tails.
   ::madvise(base_, address_bytes_, MADV_NOHUGEPAGE);
   ::madvise(host_arena_, host_arena_bytes_, MADV_HUGEPAGE);
+  ::madvise(host_arena_, host_arena_bytes_, MADV_DONTFORK);  // children ask for what they need
+  if (!userfault_.reports_forks()) {
+    ::madvise(base_, address_bytes_, MADV_DONTFORK);
+  }
   if (const Status watched = userfault_.watch(base_, address_bytes_); !watched) {
     return watched;
   }

@@ -24,6 +24,7 @@
 #include "base/spsc_queue.h"
 #include "engine/engine.h"
 #include "platform/host/block_io.h"
+#include "platform/host/child_snapshots.h"
 #include "platform/host/frame_pool.h"
 #include "platform/host/link_throttle.h"
 #include "platform/host/slot_pool.h"
@@ -121,6 +122,12 @@ class HostPlatform final : private Mechanism {
 
   // --- State ----------------------------------------------------------------------------------
 
+  // Around a fork() by this thread, in the parent: in between nothing moves, so that the child
+  // finds all memory as it was (child_snapshots.h). Without fork events the space stays the
+  // parent's, and a child that touches it is ended by the system.
+  void before_fork();
+  void after_fork();
+
   Status set_device_capacity(Bytes bytes);
   [[nodiscard]] HostStats stats() const;
   // Longest wait first.
@@ -192,7 +199,8 @@ class HostPlatform final : private Mechanism {
   // host_threads.cc
   void start_threads();
   void stop_threads();
-  void handle_faults();         // thread: faults from the kernel into the fault queue
+  void handle_faults();  // thread: faults from the kernel into the fault queue
+  void take_own_faults();
   void correlate();             // thread: faults and marks into the engine
   void work(WorkQueue& queue);  // two threads: migration, prefetching
   void execute(const std::shared_ptr<Job>& job, WorkQueue& queue);
@@ -200,6 +208,7 @@ class HostPlatform final : private Mechanism {
   void fill_block(char* block, const void* from, Bytes bytes, bool writable);
   bool fill_by_frame(char* block, const void* from, char& writable, char& touched);
   bool place_frame(char* block, bool zeroed);
+  void trim_frames();
   void submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue);
   void note_io_error(bool write, Bytes bytes, std::uint64_t offset, int error);
   void finish(Job& job, int error);
@@ -210,6 +219,14 @@ class HostPlatform final : private Mechanism {
   void fatal(const Error& error);
   void must(int error, const char* what);
   [[nodiscard]] static TimeNs now_ns();
+
+  // host_fork.cc
+  void release(const Snapshot& snapshot);
+  void adopt_child(int fd);
+  void serve_child(Child& child);
+  void keep_again(const Snapshot& snapshot);
+  void answer_child(Child& child, std::uint64_t address, std::uint64_t flags);
+  void forget_ended_children();
 
   [[nodiscard]] char* address_of(BlockId id) const { return base_ + Space::address_of(id); }
   [[nodiscard]] Bytes bytes_of(BlockId id) const { return engine_.space().block(id).bytes; }
@@ -259,6 +276,13 @@ class HostPlatform final : private Mechanism {
   std::uint32_t stopped_ = 0;  // blocks at which threads are stopped
   TimeNs stopped_since_ns_ = 0;
   std::vector<ThreadFault> fault_batch_;
+
+  bool forking_ = false;
+  KeptPlaces kept_in_host_;
+  KeptPlaces kept_in_storage_;
+  std::mutex next_snapshot_mutex_;
+  Snapshot next_snapshot_;       // for the child that is being made
+  std::vector<Child> children_;  // the fault-handling thread's
 
   std::mutex frames_mutex_;
   std::unique_ptr<FramePool> frames_;  // nullptr: pages come from the system and go there

@@ -60,33 +60,58 @@ void HostPlatform::stop_threads() {
 // --------------------------------------------------------------------------------
 
 void HostPlatform::handle_faults() {
-  std::array<uffd_msg, 64> events{};
-  std::array<pollfd, 2> waits{pollfd{.fd = userfault_.fd(), .events = POLLIN, .revents = 0},
-                              pollfd{.fd = stop_event_.get(), .events = POLLIN, .revents = 0}};
+  constexpr int kLookAtChildrenEveryMs = 200;
+  std::vector<pollfd> waits;
   while (!stop_) {
-    if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) {
+    waits = {pollfd{.fd = userfault_.fd(), .events = POLLIN, .revents = 0},
+             pollfd{.fd = stop_event_.get(), .events = POLLIN, .revents = 0}};
+    for (const Child& child : children_) {
+      waits.push_back({.fd = child.userfault.fd(), .events = POLLIN, .revents = 0});
+    }
+    if (::poll(waits.data(), waits.size(), children_.empty() ? -1 : kLookAtChildrenEveryMs) < 0 &&
+        errno != EINTR) {
       return;
     }
-    const std::size_t count = userfault_.read(events);
-    const TimeNs at_ns = now_ns();
-    for (std::size_t i = 0; i < count; ++i) {
-      if (events[i].event != UFFD_EVENT_PAGEFAULT) {
-        continue;
-      }
-      const auto& fault = events[i].arg.pagefault;
-      const auto offset = fault.address - reinterpret_cast<std::uint64_t>(base_);  // NOLINT
-      const FaultRecord record{
-          .block = static_cast<BlockId>(offset / kBlockBytes),
-          .write = (fault.flags & (UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP)) != 0,
-          .at_ns = at_ns};
-      while (!fault_queue_.push(record)) {
-        wake_correlator();
-        std::this_thread::yield();
+    take_own_faults();
+    // Serving one may add others behind it.
+    const std::size_t before = waits.size() - 2;
+    for (std::size_t i = 0; i < before; ++i) {
+      if ((waits[i + 2].revents & POLLIN) != 0) {
+        serve_child(children_[i]);
       }
     }
-    if (count > 0) {
+    if (!children_.empty()) {
+      forget_ended_children();
+    }
+  }
+}
+
+void HostPlatform::take_own_faults() {
+  std::array<uffd_msg, 64> events{};
+  const std::size_t count = userfault_.read(events);
+  const TimeNs at_ns = now_ns();
+  bool faults = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (events[i].event == UFFD_EVENT_FORK) {
+      adopt_child(static_cast<int>(events[i].arg.fork.ufd));
+    }
+    if (events[i].event != UFFD_EVENT_PAGEFAULT) {
+      continue;
+    }
+    const auto& fault = events[i].arg.pagefault;
+    const auto offset = fault.address - reinterpret_cast<std::uint64_t>(base_);  // NOLINT
+    const FaultRecord record{
+        .block = static_cast<BlockId>(offset / kBlockBytes),
+        .write = (fault.flags & (UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP)) != 0,
+        .at_ns = at_ns};
+    while (!fault_queue_.push(record)) {
       wake_correlator();
+      std::this_thread::yield();
     }
+    faults = true;
+  }
+  if (faults) {
+    wake_correlator();
   }
 }
 
@@ -112,6 +137,9 @@ void HostPlatform::correlate() {
       woken_ = false;
     }
     const std::scoped_lock lock(mutex_);
+    if (forking_) {
+      continue;  // after_fork wakes us
+    }
     take_marks();
     take_faults();
     check_progress();
@@ -363,6 +391,7 @@ void HostPlatform::finish(Job& job, int error) {
       }
     }
     engine_.transfer_finished(transfer.id);
+    trim_frames();
   } else {
     engine_.transfer_failed(transfer.id);
     if (error == ENOSPC && transfer.to == Tier::kStorage) {

@@ -26,6 +26,9 @@ class LargeHeap {
   void* allocate(std::size_t bytes, std::uint64_t place, bool& zeros, Error& error);
   // False if no allocation starts there.
   bool free(void* start);
+  // Around a fork() by this thread; the child may then only ask for sizes.
+  void before_fork() { mutex_.lock(); }
+  void after_fork() { mutex_.unlock(); }
   // What may be used; 0 if no allocation starts there.
   [[nodiscard]] std::size_t usable_bytes(void* start);
 

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -219,9 +221,8 @@ TEST_F(HostPlatformTest, LaunchesFindTheirOperandsResident) {
   for (std::uint64_t i = 0; i < 3; ++i) fill(all[i], i, 1);
   for (std::uint64_t round = 1; round < 4; ++round) {
     for (std::uint64_t i = 0; i < 3; ++i) {
-      const std::array operands{
-          HostPlatform::Operand{all[i].data(), AccessMode::kReadWrite},
-          HostPlatform::Operand{all[(i + 1) % 3].data(), AccessMode::kRead}};
+      const std::array operands{HostPlatform::Operand{all[i].data(), AccessMode::kReadWrite},
+                                HostPlatform::Operand{all[(i + 1) % 3].data(), AccessMode::kRead}};
       const LaunchSeq launch = platform_->begin_launch("step", operands);
       const std::uint64_t faults = platform_->stats().page_faults;
       ASSERT_EQ(mismatches(all[i], i, round), 0U);
@@ -242,6 +243,60 @@ TEST_F(HostPlatformTest, ALaunchLargerThanTheBudgetRunsOnFaults) {
   fill(words, 1, 1);
   EXPECT_EQ(mismatches(words, 1, 1), 0U);
   platform_->end_launch(launch);
+}
+
+// A child sees the memory of the moment at which it was made, wherever the parent kept it, and what
+// either writes afterwards is its own.
+class ForkTest : public HostPlatformTest {
+ protected:
+  // Whether `body` returns true in a child.
+  bool in_child(const std::function<bool()>& body) {
+    platform_->before_fork();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::_exit(body() ? 0 : 1);
+    }
+    platform_->after_fork();
+    children_.push_back(child);
+    return child > 0;
+  }
+  // Whether all children said true.
+  bool children_agree() {
+    bool all = true;
+    for (const pid_t child : children_) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      all = all && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    }
+    children_.clear();
+    return all;
+  }
+  std::vector<pid_t> children_;
+};
+
+TEST_F(ForkTest, ChildrenSeeTheMomentOfTheFork) {
+  for (const Bytes storage : {Bytes{0}, 128 * kMiB}) {
+    open(16 * kMiB, storage > 0 ? 16 * kMiB : 128 * kMiB, storage);
+    if (!platform_) return;
+    if (!userfault_support().fork_events) GTEST_SKIP() << "no fork events";
+    const auto words = allocate(48 * kMiB);
+    fill(words, 1, 1);
+    const auto fresh = allocate(4 * kMiB);
+    for (std::uint64_t version = 1; version < 5; ++version) {
+      ASSERT_TRUE(in_child([&] {
+        ::usleep(20'000);  // while the parent goes on
+        if (mismatches(words, 1, version) > 0 || fresh[1000] != 0) return false;
+        fill(words, 7, 7);
+        return mismatches(words, 7, 7) == 0;
+      }));
+      fill(words, 1, version + 1);
+      ASSERT_EQ(mismatches(words, 1, version + 1), 0U);
+    }
+    EXPECT_TRUE(children_agree());
+    EXPECT_EQ(mismatches(words, 1, 5), 0U);
+    EXPECT_TRUE(platform_->check_invariants());
+    platform_.reset();
+  }
 }
 
 }  // namespace
