@@ -140,6 +140,10 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
     return;
   }
   if (!options_.reclaim_discarded_first && block.queue == PageQueue::kUsed) {
+    if (block.writable && !block.retired && options_.tracks_writes) {
+      block.writable = false;  // its next write makes it live again, and must be seen
+      mechanism_->map(id, false);
+    }
     return;
   }
   queues_.push(PageQueue::kDiscarded, id);

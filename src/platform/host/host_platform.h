@@ -210,6 +210,7 @@ class HostPlatform final : private Mechanism {
   bool place_frame(char* block, bool zeroed);
   void trim_frames();
   void submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue);
+  void protect_unmapped(const Transfer& transfer);
   void note_io_error(bool write, Bytes bytes, std::uint64_t offset, int error);
   void finish(Job& job, int error);
   void take_marks();

@@ -376,6 +376,15 @@ void HostPlatform::note_io_error(bool write, Bytes bytes, std::uint64_t offset, 
                   write ? "write" : "read", bytes, offset, std::strerror(error));
 }
 
+// What was to be written when it set out may be dead when it arrives: the next write must be seen.
+void HostPlatform::protect_unmapped(const Transfer& transfer) {
+  for (const BlockId id : transfer.blocks) {
+    if (!engine_.space().block(id).mapped && bytes_of(id) > 0) {
+      unmap(id);
+    }
+  }
+}
+
 void HostPlatform::finish(Job& job, int error) {
   const Transfer& transfer = job.transfer;
   const std::scoped_lock lock(mutex_);
@@ -391,6 +400,7 @@ void HostPlatform::finish(Job& job, int error) {
       }
     }
     engine_.transfer_finished(transfer.id);
+    protect_unmapped(transfer);
     trim_frames();
   } else {
     engine_.transfer_failed(transfer.id);
