@@ -271,7 +271,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_option("--threshold", options->threshold,
                       "Allocations from this size on are Spillway's (1MiB)");
   command->add_option("--prefetch-degree", options->prefetch_degree,
-                      "DeepUM's N: for how many launches ahead to prefetch (32)");
+                      "DeepUM's N: for how many launches ahead to prefetch (64)");
   command->add_flag("--json", options->json, "Print the record of the run as JSON, one object");
   command->add_option("command", options->command, "The program and its arguments, after --")
       ->required();

@@ -99,9 +99,9 @@ Result<HostSpaceOptions> host_space_options_from_environment() {
     return tl::unexpected<Error>(ok.error());
   }
   options.link.bytes_per_s = static_cast<double>(bandwidth_bytes_per_s);
-  if (degree > 0) {
-    options.policy_options.prefetch_degree = degree;
-  }
+  // An operator on a CPU is small beside a GPU's kernel with its launch: twice as many ahead.
+  constexpr std::uint32_t kOperatorsAhead = 64;
+  options.policy_options.prefetch_degree = degree > 0 ? degree : kOperatorsAhead;
   return options;
 }
 

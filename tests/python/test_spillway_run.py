@@ -1,0 +1,204 @@
+"""`spillway run` with unmodified programs: the same bits, and clear words when something is wrong.
+
+Needs the built program (build/, or the folder that SPILLWAY_BUILD names) and userfaultfd.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SPILLWAY = pathlib.Path(os.environ.get("SPILLWAY_BUILD", ROOT / "build")) / "spillway"
+TRAIN = ROOT / "examples" / "train_gpt2.py"
+
+pytestmark = pytest.mark.skipif(not SPILLWAY.exists(), reason=f"{SPILLWAY} is not built")
+
+
+def run(options, command, **more):
+    environment = dict(os.environ)
+    environment.pop("LD_PRELOAD", None)
+    return subprocess.run([SPILLWAY, "run", *options, "--", *command], text=True,
+                          capture_output=True, timeout=300, env=environment, **more)
+
+
+def python(script):
+    return [sys.executable, "-c", textwrap.dedent(script)]
+
+
+def record(result):
+    lines = [line for line in result.stdout.splitlines() if line.startswith("{")]
+    assert lines, result.stderr
+    return json.loads(lines[-1])
+
+
+# Blocks of 8 MiB with patterns, more than the budget, written and checked several times over.
+PATTERNS = """
+    import hashlib, sys
+    def pattern(i, version):
+        return hashlib.sha256(b"%d/%d" % (i, version)).digest() * 32768 * 8
+    buffers = [bytearray(pattern(i, 0)) for i in range(16)]
+    for version in range(3):
+        for i, buffer in enumerate(buffers):
+            assert buffer == pattern(i, version), (i, version)
+            buffer[:] = pattern(i, version + 1)
+    print("all there")
+"""
+
+
+@pytest.mark.parametrize("policy", ["base_uvm", "deepum", "deepum_plus"])
+@pytest.mark.parametrize("storage", [False, True])
+def test_contents_survive(policy, storage, tmp_path):
+    options = ["--device-memory", "32MiB", "--policy", policy, "--json"]
+    options += (["--host-memory", "32MiB", "--storage", f"{tmp_path}:512MiB"] if storage
+                else ["--host-memory", "512MiB"])
+    result = run(options, python(PATTERNS))
+    assert result.returncode == 0, result.stderr
+    assert "all there" in result.stdout
+    moved = record(result)["moved_bytes"]
+    assert moved["device_to_storage" if storage else "device_to_host"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_losses_are_the_same_bits_under_every_budget(tmp_path):
+    text = tmp_path / "text"
+    text.write_text((ROOT / "README.md").read_text() * 4)
+    train = [sys.executable, str(TRAIN), "--layers", "2", "--width", "256", "--heads", "4",
+             "--context", "256", "--batch", "4", "--steps", "5", "--text", str(text), "--quiet",
+             "--losses"]
+    alone = tmp_path / "alone"
+    subprocess.run([*train, str(alone)], check=True, timeout=300, capture_output=True)
+    whole = run(["--device-memory", "2GiB", "--json"], [*train, str(tmp_path / "whole")])
+    assert (tmp_path / "whole").read_text() == alone.read_text()
+    peak = record(whole)["peak_bytes"]
+    for percent in (70, 35, 20):
+        for policy in ("base_uvm", "deepum"):
+            losses = tmp_path / f"{policy}-{percent}"
+            budget = max(peak * percent // 100, 16 << 20)
+            result = run(["--device-memory", str(budget), "--policy", policy, "--json",
+                          "--storage", f"{tmp_path}:1GiB", "--host-memory", "64MiB"],
+                         [*train, str(losses)])
+            assert result.returncode == 0, result.stderr
+            assert losses.read_text() == alone.read_text(), (policy, percent)
+            assert percent > 35 or record(result)["evictions"] > 0
+
+
+def test_workers_of_a_loader_see_the_data_set():
+    script = """
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+        data = torch.arange(24 << 20, dtype=torch.float32).reshape(96, -1)  # 96 MiB
+        loader = DataLoader(TensorDataset(data), batch_size=8, num_workers=2,
+                            multiprocessing_context="fork")
+        total = 0
+        for i, (batch,) in enumerate(loader):
+            assert torch.equal(batch, data[8 * i:8 * i + 8]), i
+            total += len(batch)
+        assert total == 96
+        print("all there")
+    """
+    result = run(["--device-memory", "32MiB", "--host-memory", "1GiB"], python(script))
+    assert "all there" in result.stdout, result.stderr
+
+
+def test_a_budget_that_is_too_small_fails_like_malloc():
+    script = """
+        kept = bytearray(b"x" * (30 << 20))
+        try:
+            bytearray(200 << 20)
+        except MemoryError:
+            print("refused")
+        assert kept == b"x" * (30 << 20)
+    """
+    result = run(["--device-memory", "64MiB", "--host-memory", "64MiB"], python(script))
+    assert "refused" in result.stdout, result.stderr
+    assert "64 MiB of device memory" in result.stderr
+    assert "--host-memory" in result.stderr
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--storage", "/nonexistent/folder/x"], "/nonexistent/folder/x"),
+    (["--storage", "/proc"], "/proc"),
+    (["--storage", "/tmp:12parsecs"], "12parsecs"),
+    (["--device-memory", "lots"], "SPILLWAY_DEVICE_MEMORY"),
+    (["--device-memory", "1MiB"], "at least 16 MiB"),
+    (["--policy", "magic"], "unknown policy 'magic'"),
+    (["--fault-latency", "soon"], "soon"),
+])
+def test_what_cannot_be_is_told_before_the_program_starts(options, words):
+    result = run(options, ["/bin/echo", "started"])
+    assert result.returncode == 2, result.stderr
+    assert "started" not in result.stdout
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_statuses_and_signals_pass_through():
+    assert run([], python("import sys; sys.exit(7)")).returncode == 7
+    killed = run([], python("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))
+    assert killed.returncode == 128 + signal.SIGKILL
+    assert "signal 9" in killed.stderr
+    missing = run([], ["/no/such/program"])
+    assert missing.returncode == 127
+    assert "/no/such/program" in missing.stderr
+
+
+def test_a_killed_run_leaves_no_file_behind(tmp_path):
+    script = """
+        import time
+        data = [bytearray(b"x" * (8 << 20)) for _ in range(16)]
+        print("ready", flush=True)
+        time.sleep(60)
+    """
+    with subprocess.Popen([SPILLWAY, "run", "--device-memory", "32MiB", "--host-memory", "16MiB",
+                           "--storage", f"{tmp_path}:512MiB", "--", *python(script)],
+                          stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        os.killpg(process.pid, signal.SIGKILL)
+    time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_share_the_space():
+    script = """
+        import hashlib, threading
+        def work(i):
+            for version in range(4):
+                data = hashlib.sha256(b"%d/%d" % (i, version)).digest() * 32768 * 8
+                kept = bytearray(data)
+                other = bytearray(12 << 20)
+                assert kept == data and not any(other[::4096])
+            done.append(i)
+        done = []
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+        [t.start() for t in threads]; [t.join() for t in threads]
+        assert len(done) == 6
+        print("all there")
+    """
+    result = run(["--device-memory", "32MiB", "--host-memory", "512MiB"], python(script))
+    assert "all there" in result.stdout, result.stderr
+
+
+def test_a_child_program_has_limits_of_its_own(tmp_path):
+    inner = "import sys; b = bytearray(b'y' * (40 << 20)); assert b[-1:] == b'y'; print('inner')"
+    script = f"""
+        import os, subprocess, sys
+        mine = bytearray(b"x" * (48 << 20))
+        environment = dict(os.environ, SPILLWAY_DEVICE_MEMORY="20MiB")
+        out = subprocess.run([sys.executable, "-c", {inner!r}], env=environment,
+                             capture_output=True, text=True)
+        assert out.stdout == "inner\\n", out.stderr
+        assert mine == b"x" * (48 << 20)
+        print("outer")
+    """
+    result = run(["--device-memory", "32MiB", "--host-memory", "512MiB", "--json"], python(script))
+    assert "outer" in result.stdout, result.stderr
+    budgets = {json.loads(line)["budget_bytes"]["device"] >> 20
+               for line in result.stdout.splitlines() if line.startswith("{")}
+    assert budgets == {20, 32}
