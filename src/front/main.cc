@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "front/analyze_command.h"
+#include "front/doctor_command.h"
 #include "front/machine_command.h"
 #include "front/plan_command.h"
 #include "front/reproduce_command.h"
@@ -21,6 +22,7 @@ int run(int argc, char** argv) {
   });
   int exit_code = 0;
   spillway::add_run_command(app, exit_code);
+  spillway::add_doctor_command(app, exit_code);
   spillway::add_trace_command(app, exit_code);
   spillway::add_analyze_command(app, exit_code);
   spillway::add_machine_command(app, exit_code);

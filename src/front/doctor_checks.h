@@ -1,0 +1,25 @@
+// What `spillway doctor` looks at, a function a group. None of them changes anything.
+// Layer: front.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "front/doctor_facts.h"
+
+namespace spillway {
+
+// Runs a small program under `spillway run`: the only test that leaves nothing out. Its one fact
+// says whether it works.
+[[nodiscard]] FactGroup check_trial();
+[[nodiscard]] FactGroup check_page_faults();
+[[nodiscard]] FactGroup check_machine();
+[[nodiscard]] FactGroup check_gpu();
+[[nodiscard]] FactGroup check_python();
+
+// Writes to an unnamed file in the folder and reads it, about a second each.
+[[nodiscard]] FactGroup check_storage(const std::string& folder);
+// kInvalidInput for what is no folder: a block device's contents would not survive being measured.
+[[nodiscard]] Status check_storage_folder(const std::string& folder);
+
+}  // namespace spillway

@@ -1,0 +1,172 @@
+// `spillway doctor` as a person calls it: what it finds is what the system says, and its exit
+// status is whether `spillway run` works. Other programs that it asks are stood in for by scripts.
+#include <sched.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "front/program.h"
+#include "platform/host/block_io.h"
+#include "platform/host/userfault.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using test::Outcome;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+using testing::StartsWith;
+
+class DoctorCommand : public test::ProgramTest {
+ protected:
+  // A python3 that does this and nothing else, before the system's other programs.
+  [[nodiscard]] std::string python_that(const std::string& does) const {
+    const fs::path bin = folder_ / "bin";
+    fs::create_directories(bin);
+    std::ofstream(bin / "python3") << "#!/bin/sh\n" << does << "\n";
+    fs::permissions(bin / "python3", fs::perms::owner_all);
+    return fmt::format("PATH='{}':\"$PATH\"", bin.string());
+  }
+  [[nodiscard]] std::set<std::string> files_in(const std::string& name) const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ / name)) {
+      names.insert(entry.path().filename());
+    }
+    return names;
+  }
+};
+
+json parsed(const Outcome& outcome) {
+  EXPECT_THAT(test::lines_of(outcome.out), SizeIs(1)) << outcome.out;
+  json all = json::parse(outcome.out, nullptr, false);
+  EXPECT_TRUE(all.is_object());
+  return all;
+}
+
+TEST_F(DoctorCommand, JsonIsWhatTheSystemSays) {
+  fs::create_directories(folder_ / "place");
+  const Outcome outcome = run("doctor --json --storage place", python_that(R"(echo hello
+echo '{"python": "3.99.1", "pytorch": "9.8.7", "operators": true}')"));
+  EXPECT_THAT(outcome.err, IsEmpty());
+  const json all = parsed(outcome);
+  EXPECT_EQ(outcome.status, all["run_works"] == true ? 0 : 1);
+  EXPECT_EQ(all["run_works"], all["run"]["trial"]["value"]);
+
+  const host::UserfaultSupport support = host::userfault_support();
+  EXPECT_EQ(all["userfaultfd"]["opens"]["value"], support.opens);
+  if (support.kernel_faults) {
+    EXPECT_EQ(all["userfaultfd"]["kernel_faults"]["value"], true);
+    EXPECT_EQ(all["userfaultfd"]["write_protection"]["value"], support.write_protection);
+    EXPECT_EQ(all["userfaultfd"]["fork_events"]["value"], support.fork_events);
+    EXPECT_TRUE(all["userfaultfd"]["moves_pages"]["value"].is_boolean());
+  } else {
+    EXPECT_EQ(all["run_works"], false);
+  }
+
+  cpu_set_t set;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(set), &set), 0);
+  EXPECT_EQ(all["machine"]["cores"]["value"], CPU_COUNT(&set));
+  EXPECT_GT(all["machine"]["memory_bytes"]["value"]["all"],
+            all["machine"]["memory_bytes"]["value"]["available"]);
+  for (const char* limit : {"overcommit", "address_space_bytes", "locked_memory_bytes"}) {
+    EXPECT_TRUE(all["machine"].contains(limit)) << limit;
+  }
+  EXPECT_TRUE(all["machine"]["huge_pages"].contains("mark"));
+
+  EXPECT_EQ(all["storage"]["io_uring"]["value"], host::io_uring_support().has_value());
+  const bool direct = host::SwapFile::open(folder_ / "place", 0).has_value();
+  EXPECT_EQ(all["storage"]["direct_io"]["value"], direct);
+  EXPECT_EQ(all["storage"].contains("write_bytes_per_s"), direct);
+  if (direct) {
+    EXPECT_GT(all["storage"]["write_bytes_per_s"]["value"], 0);
+    EXPECT_GT(all["storage"]["read_bytes_per_s"]["value"], 0);
+  }
+  EXPECT_THAT(files_in("place"), IsEmpty());
+
+  EXPECT_EQ(all["gpu"]["devices"]["value"].empty(), all["gpu"]["devices"]["mark"] == "missing");
+  EXPECT_EQ(all["python"]["python"]["value"], "3.99.1");
+  EXPECT_EQ(all["python"]["pytorch"]["value"], "9.8.7");
+  EXPECT_EQ(all["python"]["operators"]["value"], true);
+
+  for (const auto& [group, facts] : all.items()) {
+    if (!facts.is_object()) {
+      continue;
+    }
+    for (const auto& [key, fact] : facts.items()) {
+      SCOPED_TRACE(group + "." + key);
+      EXPECT_THAT((std::set<std::string>{"ok", "slow", "missing"}),
+                  testing::Contains(fact["mark"]));
+      EXPECT_THAT(fact["text"].get<std::string>(), AllOf(Not(IsEmpty()), Not(HasSubstr("\n"))));
+      EXPECT_TRUE(fact["mark"] != "ok" || !fact.contains("advice"));
+    }
+  }
+}
+
+TEST_F(DoctorCommand, TextHasALineAFactAndSaysWhatToDo) {
+  const Outcome outcome =
+      run("doctor --storage .",
+          "ulimit -l 32 && " + python_that(R"(echo '{"python": "3.9", "error": "No torch"}')"));
+  const std::vector<std::string> lines = test::lines_of(outcome.out);
+  std::vector<std::string> titles;
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+    if (lines[i].empty()) {
+      continue;
+    }
+    if (lines[i].front() != ' ') {
+      titles.push_back(lines[i]);
+      continue;
+    }
+    EXPECT_THAT((std::set<std::string>{"  ok       ", "  slow     ", "  missing  ", "           "}),
+                testing::Contains(lines[i].substr(0, 11)));
+  }
+  EXPECT_THAT(titles, ElementsAre("spillway run", StartsWith("Page faults"), "Machine",
+                                  "Storage at .", HasSubstr("does not drive GPUs yet"), "Python"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("  slow     32 KiB may be locked\n           -> `ulimit -l 64`"));
+  EXPECT_THAT(outcome.out, HasSubstr("  missing  no PyTorch in python3: No torch\n"
+                                     "           -> programs that use it need it: `python3 -m pip "
+                                     "install torch`\n"));
+  EXPECT_THAT(outcome.out,
+              EndsWith(outcome.status == 0 ? "\n`spillway run` works here.\n"
+                                           : "\n`spillway run` does not work here.\n"));
+}
+
+TEST_F(DoctorCommand, Status1AndTheReasonWhereARunDoesNotWork) {
+  const Outcome outcome = run("doctor --json --storage .",
+                              "TMPDIR=/no/such/folder " + python_that("echo broken >&2; exit 3"));
+  EXPECT_EQ(outcome.status, 1);
+  const json all = parsed(outcome);
+  EXPECT_EQ(all["run_works"], false);
+  EXPECT_EQ(all["run"]["trial"]["mark"], "missing");
+  EXPECT_THAT(all["run"]["trial"]["advice"].get<std::string>(), HasSubstr("spillway run"));
+  EXPECT_THAT(all["python"]["python"]["text"].get<std::string>(), HasSubstr("broken"));
+}
+
+TEST_F(DoctorCommand, SaysWhichProgramsAreNotThere) {
+  const Outcome outcome = run("doctor --json --storage .", "PATH=/no/such/folder");
+  EXPECT_EQ(outcome.status, 1);  // the trial's program is not there either
+  const json all = parsed(outcome);
+  EXPECT_EQ(all["python"]["python"]["mark"], "missing");
+  EXPECT_THAT(all["python"]["python"]["text"].get<std::string>(), HasSubstr("python3"));
+  EXPECT_THAT(all["python"]["python"]["advice"].get<std::string>(), HasSubstr("apt-get install"));
+}
+
+TEST_F(DoctorCommand, RefusesToMeasureWhatIsNoFolder) {
+  std::ofstream(folder_ / "file") << "contents";
+  expect_refusal("doctor --storage no/such/folder", 2, "--storage no/such/folder: no such folder");
+  expect_refusal("doctor --storage file", 2, "--storage file: not a folder");
+  EXPECT_EQ(test::read_file(folder_ / "file"), "contents");
+}
+
+}  // namespace
+}  // namespace spillway
