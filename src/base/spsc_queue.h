@@ -17,36 +17,39 @@ class SpscQueue {
 
   // The pushing thread's. False if the queue is full: nothing has happened.
   bool push(const T& value) {
-    const std::size_t at = pushed_.load(std::memory_order_relaxed);
-    if (at - popped_.load(std::memory_order_acquire) == slots_.size()) {
+    const std::size_t at = pushed_.value.load(std::memory_order_relaxed);
+    if (at - popped_.value.load(std::memory_order_acquire) == slots_.size()) {
       return false;
     }
     slots_[at & (slots_.size() - 1)] = value;
-    pushed_.store(at + 1, std::memory_order_release);
+    pushed_.value.store(at + 1, std::memory_order_release);
     return true;
   }
 
   // The popping thread's. False if the queue is empty.
   bool pop(T& value) {
-    const std::size_t at = popped_.load(std::memory_order_relaxed);
-    if (at == pushed_.load(std::memory_order_acquire)) {
+    const std::size_t at = popped_.value.load(std::memory_order_relaxed);
+    if (at == pushed_.value.load(std::memory_order_acquire)) {
       return false;
     }
     value = slots_[at & (slots_.size() - 1)];
-    popped_.store(at + 1, std::memory_order_release);
+    popped_.value.store(at + 1, std::memory_order_release);
     return true;
   }
 
   // Anybody's; what it says may be past already.
   [[nodiscard]] bool empty() const {
-    return popped_.load(std::memory_order_acquire) == pushed_.load(std::memory_order_acquire);
+    return popped_.value.load(std::memory_order_acquire) == pushed_.value.load(std::memory_order_acquire);
   }
 
  private:
-  static constexpr std::size_t kCacheLine = 64;
+  // A line of the cache each, as each is written by one side and read by the other.
+  struct alignas(64) Count {
+    std::atomic<std::size_t> value{0};
+  };
+  Count pushed_;
+  Count popped_;
   std::vector<T> slots_;
-  alignas(kCacheLine) std::atomic<std::size_t> pushed_{0};
-  alignas(kCacheLine) std::atomic<std::size_t> popped_{0};
 };
 
 }  // namespace spillway

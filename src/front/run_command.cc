@@ -26,8 +26,6 @@
 #include "runtime/host/host_space.h"
 #include "runtime/host/run_report.h"
 
-extern char** environ;
-
 namespace spillway {
 namespace {
 
@@ -66,8 +64,9 @@ Result<std::string> find_beside(const std::vector<std::string>& candidates) {
 class RecordFolder {
  public:
   RecordFolder() {
-    std::string name = fs::temp_directory_path() / "spillway-run-XXXXXX";
-    if (::mkdtemp(name.data()) != nullptr) {
+    std::error_code error;
+    std::string name = fs::temp_directory_path(error) / "spillway-run-XXXXXX";
+    if (!error && ::mkdtemp(name.data()) != nullptr) {
       path_ = name;
     }
   }
@@ -193,8 +192,9 @@ Result<int> wait_for(pid_t child, RunLive& live) {
 Result<int> run(const RunOptions& options) {
   const RecordFolder records;
   if (records.path().empty()) {
-    return make_error(ErrorCode::kIo, "cannot make a folder for the record in {}: {}",
-                      fs::temp_directory_path().string(), std::strerror(errno));
+    return make_error(ErrorCode::kIo,
+                      "cannot make a folder for the record of the run; TMPDIR, or else /tmp, must "
+                      "be a folder that this user may write");
   }
   if (const Status ready = prepare_environment(options, records); !ready) {
     return tl::unexpected<Error>(ready.error());
