@@ -1,9 +1,6 @@
 # Everything that a person does with this tree. `make help` lists it.
 # On Debian 12 each command first installs what it needs and does not find.
 
-DEMO_MACHINE ?= a100-40gb
-DEMO_CAPACITY ?= 16GiB
-
 .DEFAULT_GOAL := build
 .PHONY: build demo test check format lint bench clean help
 
@@ -11,12 +8,11 @@ build: ## Build the program, build/spillway
 	@tools/install-deps.sh build
 	@cmake --preset release $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) \
 	  --log-level=WARNING
-	@cmake --build --preset release --target spillway
+	@cmake --build --preset release --target spillway spillway_preload
 
-demo: build ## Generate a training step that does not fit, and simulate it under every policy
-	@build/spillway trace generate transformer -o build/demo.swt
-	@build/spillway simulate --machine $(DEMO_MACHINE) --set device.capacity=$(DEMO_CAPACITY) \
-	  --policy all build/demo.swt
+demo: build ## Train a GPT-2 that does not fit, under every policy that runs here (under 3 minutes)
+	@tools/install-deps.sh python
+	@"$$(tools/python-env.sh)" examples/demo.py
 
 test: ## What CI checks: every stage; STAGES="release lint" for some of them
 	@tools/install-deps.sh test

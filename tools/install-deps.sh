@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what building (`install-deps.sh`) and also what testing (`install-deps.sh test`) Spillway
-# needs on Debian 12, if it is missing. Asks apt for nothing when nothing is missing. Needs root, or
+# needs on Debian 12, if it is missing; `install-deps.sh python` what PyTorch's part needs. Asks apt for nothing when nothing is missing. Needs root, or
 # sudo, only when something is.
 set -u
 
@@ -13,16 +13,24 @@ test_tools='git:git ccache:ccache clang++-16:clang-16 clang-format-16:clang-form
   clang-tidy-16:clang-tidy-16'
 test_libraries='libclang-rt-16-dev'
 
+# Python itself, and what its virtual environments need.
+python_tools='python3:python3'
+python_libraries='python3-venv'
+
 case "${1:-build}" in
   build) tools=$build_tools libraries=$build_libraries ;;
   test) tools="$build_tools $test_tools" libraries="$build_libraries $test_libraries" ;;
-  *) echo "install-deps: '$1' is neither 'build' nor 'test'" >&2; exit 2 ;;
+  python) tools=$python_tools libraries=$python_libraries ;;
+  *) echo "install-deps: '$1' is none of 'build', 'test' and 'python'" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "install-deps: this is not Debian, so nothing is installed; the names of what is needed are in $0" >&2
   exit 0
 fi
+
+# A Python that makes environments by itself needs no package for that.
+if [ "${1:-build}" = python ] && python3 -c 'import venv, ensurepip' 2>/dev/null; then exit 0; fi
 
 missing=
 for tool in $tools; do

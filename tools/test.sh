@@ -6,9 +6,9 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-all_stages=(release format lint asan tsan fuzz debug)
+all_stages=(release format lint python asan tsan fuzz debug)
 # Without debug: asan runs the same tests with the same assertions.
-default_stages=(release format lint asan tsan fuzz)
+default_stages=(release format lint python asan tsan fuzz)
 jobs=${JOBS:-$(nproc)}
 fuzz_seconds=${FUZZ_SECONDS:-20}
 total_passed=0
@@ -84,6 +84,27 @@ stage_asan() { run_tests asan build-asan; }
 stage_debug() { run_tests debug build-debug engine policy platform; }
 # Only these start threads, or a program that does.
 stage_tsan() { run_tests tsan build-tsan runtime front; }
+
+# The Python side, and programs under `spillway run`. With the release build's program.
+stage_python() {
+  local python
+  if ! configure release build || ! quietly build/build.log ninja -C build spillway spillway_preload ||
+    ! tools/install-deps.sh python || ! python=$(tools/python-env.sh); then
+    failed 1
+    return
+  fi
+  local junit=build/python-tests.xml
+  rm -f "$junit"
+  quietly build/python-test.log "$python" -m pytest -q tests/python --junitxml "$junit"
+  if [[ ! -s $junit ]]; then failed 1; return; fi
+  local tests failures errors
+  tests=$(test_number tests "$junit")
+  failures=$(test_number failures "$junit")
+  errors=$(test_number errors "$junit")
+  stage_skipped=$(test_number skipped "$junit")
+  passed $((tests - failures - errors - stage_skipped))
+  failed $((failures + errors))
+}
 
 stage_format() {
   local sources

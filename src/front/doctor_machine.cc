@@ -199,7 +199,7 @@ FactGroup check_page_faults() {
   group.facts.push_back(yes_or_no(
       "moves_pages", kernel_moves_pages(),
       "pages can be moved instead of given back and got again (UFFDIO_MOVE)",
-      "pages cannot be moved without copying (UFFDIO_MOVE); this version of Spillway copies anyway",
+      "pages cannot be moved (UFFDIO_MOVE): each migration also waits for the kernel to find some",
       "Linux 6.8 or newer can: `uname -r` tells which one runs"));
   return group;
 }

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Prints the path of a Python with PyTorch, transformers and pytest, for the demo and the tests of the
+# Python side: python3 if it has them, else that of .venv, which is made and filled if need be.
+set -u
+cd "$(dirname "$0")/.."
+
+has_all() { "$1" -c 'import torch, transformers, pytest' >/dev/null 2>&1; }
+
+for python in python3 .venv/bin/python; do
+  if command -v "$python" >/dev/null && has_all "$python"; then
+    "$python" -c 'import sys; print(sys.executable)'
+    exit 0
+  fi
+done
+echo "python-env: installing PyTorch and transformers into .venv (some minutes, once)" >&2
+log=$(mktemp) || exit 1
+trap 'rm -f "$log"' EXIT
+if ! python3 -m venv .venv >"$log" 2>&1 ||
+  ! .venv/bin/python -m pip install --quiet torch==2.13.0 transformers==5.23.0 pytest \
+    >>"$log" 2>&1 || ! has_all .venv/bin/python; then
+  echo "python-env: cannot make .venv: $(tail -n 1 "$log")" >&2
+  exit 1
+fi
+echo "$PWD/.venv/bin/python"
