@@ -57,6 +57,9 @@ class ScriptedPolicy final : public Policy {
   void on_fault(const Launch& /*launch*/, BlockId block, Control& /*control*/) override {
     faults.push_back(block);
   }
+  void on_access(const Launch& /*launch*/, BlockId block, Control& /*control*/) override {
+    accesses.push_back(block);
+  }
   void on_launch_end(const Launch& launch, Control& control) override {
     if (at_launch_end) {
       at_launch_end(launch, control);
@@ -73,6 +76,7 @@ class ScriptedPolicy final : public Policy {
   std::function<std::optional<BlockId>(Cause)> victim;
   Tier tier = Tier::kHost;
   std::vector<BlockId> faults;
+  std::vector<BlockId> accesses;
 };
 
 // Capacities in blocks of 2 MiB; one block a transfer, no room made ahead, so that every step can
