@@ -39,7 +39,8 @@ class SpscQueue {
 
   // Anybody's; what it says may be past already.
   [[nodiscard]] bool empty() const {
-    return popped_.value.load(std::memory_order_acquire) == pushed_.value.load(std::memory_order_acquire);
+    return popped_.value.load(std::memory_order_acquire) ==
+           pushed_.value.load(std::memory_order_acquire);
   }
 
  private:

@@ -221,6 +221,7 @@ LaunchAdmission Engine::begin_launch(const Launch& launch) {
   latest_.seq = launch.seq;
   latest_.execution = launch.execution;
   latest_.position = launch.position;
+  latest_.tells_all = launch.tells_all;
   ++stats_.launches;
   const auto unused = std::find_if(launches_.begin(), launches_.end(),
                                    [](const ActiveLaunch& active) { return !active.live; });
@@ -256,6 +257,7 @@ void Engine::admit(std::uint32_t slot, LaunchAdmission& admission) {
       pinned_bytes_ += block.bytes;
     }
     block.wants_write |= writes(access.mode);
+    block.retired = false;  // who names it uses it
     take_back_wish(block);
   });
   // Then what is there already is taken back from whoever would have reclaimed it.

@@ -87,6 +87,7 @@ struct Launch {
   LaunchSeq seq = 0;
   ExecutionId execution = kNoExecution;  // what makes two launches "the same kernel again"
   std::uint32_t position = 0;            // place in the iteration, for plans
+  bool tells_all = false;                // Policy::on_access will name everything that it uses
   std::vector<Access> accesses;
 };
 

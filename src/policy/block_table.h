@@ -94,6 +94,7 @@ class BlockTables {
 
   // Makes the table on first use. The reference stays valid.
   BlockTable& of(ExecutionId execution);
+  [[nodiscard]] const BlockTableShape& shape() const { return shape_; }
   // nullptr if the kernel has never faulted.
   [[nodiscard]] const BlockTable* find(ExecutionId execution) const;
   [[nodiscard]] std::size_t memory_bytes() const;

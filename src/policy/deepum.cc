@@ -36,6 +36,11 @@ void DeepUm::on_launch(const Launch& launch, Control& control) {
     history_.push(current_);
   }
   current_ = launch.execution;
+  if (launch.tells_all) {
+    // What it faulted on while the program was still finding its places may be nobody's business
+    // now.
+    blocks_.of(current_) = BlockTable(blocks_.shape());
+  }
   last_fault_ = kNoBlock;
   scan_from_ = kNoBlock;
   const bool as_predicted = predicted_.advance(current_, history_);

@@ -191,6 +191,19 @@ TEST(Retired, PrefetchingItDoesNotMakeItLive) {
   EXPECT_EQ(world.stats().moved(Tier::kDevice, Tier::kHost), 0U);
 }
 
+// Who names it in a launch uses it: it is like any other memory then, and its writes are seen.
+TEST(Retired, ALaunchEndsIt) {
+  World world(tracking(1, 3));
+  const AllocationId a = world.allocate(1);
+  const AllocationId b = world.allocate(1);
+  touch(world, a, true);
+  world.discard(a, DiscardMode::kLazy);
+  world.run({world.write(a)});
+  touch_through(world, b, true);  // a goes to host memory
+  world.run({world.read(a)});     // and comes back, its copy there being spare
+  EXPECT_FALSE(world.block(a).writable);
+}
+
 TEST(Accesses, ReachThePolicyForBlocksThatAreAlive) {
   World world(tracking(2, 2));
   const AllocationId a = world.allocate(2);

@@ -122,6 +122,7 @@ class Profile {
  public:
   // Asked after each optimizer step: the second iteration, when memory is where it will stay.
   bool wanted() { return ++steps_ == 1; }
+  [[nodiscard]] bool running() const { return steps_ == 1; }
 
  private:
   int steps_ = 0;
@@ -149,7 +150,7 @@ class Stream {
     current_ = hash.first;
     allocations_ = 0;
     if (Session* const here = session(false)) {
-      here->space->platform().mark_launch(hash, name);
+      here->space->platform().mark_launch(hash, name, profile_.running());
     }
   }
   void end() { depth_ -= depth_ > 0 ? 1 : 0; }

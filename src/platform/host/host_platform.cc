@@ -157,7 +157,7 @@ Status HostPlatform::commit(Bytes bytes) {
       engine_.capacity_bytes(Tier::kHost) + engine_.capacity_bytes(Tier::kStorage);
   const Bytes limit_bytes =
       engine_.capacity_bytes(Tier::kDevice) + below_bytes - std::min(below_bytes, kExchangeBytes);
-  if (committed_bytes_ + bytes > limit_bytes) {
+  if (bytes > limit_bytes || committed_bytes_ > limit_bytes - bytes) {
     return make_error(
         ErrorCode::kUnsupported,
         "out of memory: {} asked for, {} in use; the budget is {} of device memory, {} of host "
@@ -181,7 +181,9 @@ void HostPlatform::uncommit(Bytes bytes) {
 Result<void*> HostPlatform::allocate(Bytes bytes, Fresh fresh) {
   const std::scoped_lock lock(mutex_);
   const Bytes asked_bytes = std::max(bytes, kPageBytes);
-  if (const Status room = commit(round_up(asked_bytes, kPageBytes)); !room) {
+  if (const Status room =
+          commit(asked_bytes > kTiB * kKiB ? asked_bytes : round_up(asked_bytes, kPageBytes));
+      !room) {
     return tl::unexpected<Error>(room.error());
   }
   const Result<AllocationId> id = engine_.allocate(asked_bytes, 0);
@@ -355,7 +357,7 @@ void HostPlatform::end_launch(LaunchSeq seq) {
   engine_.end_launch(seq);
 }
 
-void HostPlatform::mark_launch(LaunchHash hash, std::string_view name) {
+void HostPlatform::mark_launch(LaunchHash hash, std::string_view name, bool tells_all) {
   std::size_t waiting = 0;
   {
     const std::scoped_lock lock(marks_mutex_);
@@ -363,7 +365,8 @@ void HostPlatform::mark_launch(LaunchHash hash, std::string_view name) {
     if (known == names_.end()) {
       known = names_.emplace(name).first;
     }
-    marks_.push_back({.hash = hash, .name = *known, .first_block = 0, .block_count = 0});
+    marks_.push_back(
+        {.hash = hash, .name = *known, .first_block = 0, .block_count = 0, .tells_all = tells_all});
     waiting = marks_.size();
   }
   // While nothing has had to leave, there is nothing to predict, and no hurry to learn.
@@ -384,7 +387,8 @@ void HostPlatform::mark_access(const void* start, Bytes bytes) {
   marks_.push_back({.hash = {},
                     .name = {},
                     .first_block = static_cast<BlockId>(first),
-                    .block_count = static_cast<std::uint32_t>(last - first + 1)});
+                    .block_count = static_cast<std::uint32_t>(last - first + 1),
+                    .tells_all = false});
 }
 
 LaunchWaits& HostPlatform::waits_of(ExecutionId execution, std::string_view name) {

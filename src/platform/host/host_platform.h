@@ -116,7 +116,8 @@ class HostPlatform final : private Mechanism {
   void end_launch(LaunchSeq seq);
   // A launch of which only the boundary is known: it begins now, and the one before it ends. Does
   // not wait. `hash` tells whether two are the same; `name` is for people, and is copied once.
-  void mark_launch(LaunchHash hash, std::string_view name);
+  // `tells_all`: mark_access follows for everything that it uses.
+  void mark_launch(LaunchHash hash, std::string_view name, bool tells_all = false);
   // The launch that was marked last uses this memory. Does not wait.
   void mark_access(const void* start, Bytes bytes);
 
@@ -181,6 +182,7 @@ class HostPlatform final : private Mechanism {
     std::string_view name;  // in names_
     BlockId first_block = 0;
     std::uint32_t block_count = 0;  // 0: a launch
+    bool tells_all = false;
   };
 
   HostPlatform(const HostOptions& options, std::optional<SwapFile> storage, Policy& policy,

@@ -162,6 +162,7 @@ void HostPlatform::take_marks() {
     Launch launch;
     launch.seq = next_seq_++;
     launch.execution = executions_.id_of(mark.hash);
+    launch.tells_all = mark.tells_all;
     current_ = launch.execution;
     ++waits_of(launch.execution, mark.name).launches;
     engine_.begin_launch(launch);
