@@ -3,7 +3,7 @@
 file(GLOB capi_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/front/capi/*.cc)
 add_library(spillway_capi SHARED ${capi_sources})
 add_library(spillway::spillway ALIAS spillway_capi)
-target_include_directories(spillway_capi PUBLIC ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(spillway_capi PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
 target_link_libraries(spillway_capi PRIVATE spillway_runtime)
 spillway_target_defaults(spillway_capi)
 target_link_options(spillway_capi PRIVATE
