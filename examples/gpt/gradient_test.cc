@@ -116,7 +116,7 @@ TEST(AttentionTest, LooksOnlyBack) {
   std::mt19937_64 random(5);
   std::vector<float> qkv(kRows * 24);
   for (float& x : qkv) x = static_cast<float>(random() % 2001) / 1000.0F - 1;
-  std::vector<float> probabilities(2 * 2 * 6 * 6);
+  std::vector<float> probabilities(144);  // batch * heads * context^2
   std::vector<float> before(kRows * 8);
   std::vector<float> after(kRows * 8);
   attention(before.data(), probabilities.data(), qkv.data(), kShape);

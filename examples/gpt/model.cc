@@ -1,9 +1,11 @@
 // See model.h.
 #include "model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <random>
+#include <ranges>
 
 namespace gpt {
 namespace {
@@ -254,8 +256,8 @@ double Model::run(std::span<const int> tokens, std::span<const int> targets) {
                   });
   memory_->discard(out_);
   memory_->discard(final_statistics_);
-  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-    backward(*layer);
+  for (Layer& layer : std::views::reverse(layers_)) {
+    backward(layer);
   }
   memory_->launch(
       "embed_backward",

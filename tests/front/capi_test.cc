@@ -170,18 +170,22 @@ TEST_F(CapiTest, LazyDiscardThenPrefetchKeepsWhatIsWritten) {
   }
 }
 
-// Also what the program writes long after that launch, without naming it.
+// Also what the program writes long after that launch, without naming it, when the memory has been
+// away and a launch that only reads has brought it back.
 TEST_F(CapiTest, LazyDiscardThenLaunchKeepsWhatIsWritten) {
   std::uint64_t* const words = allocate(6 * kMiB);
   fill(words, 6 * kMiB, 1);
   ASSERT_EQ(spillwayMemDiscardLazy(words, 6 * kMiB, space_), spillwaySuccess);
-  const spillwayAccess_t all{words, 6 * kMiB, spillwayAccessWrite};
+  spillwayAccess_t all{words, 6 * kMiB, spillwayAccessWrite};
   spillwayLaunch_t launch = 0;
   ASSERT_EQ(spillwayLaunchBegin(&launch, "fill", &all, 1, space_), spillwaySuccess);
   fill(words, 6 * kMiB, 2);
   ASSERT_EQ(spillwayLaunchEnd(launch, space_), spillwaySuccess);
   press();
+  all.mode = spillwayAccessRead;
+  ASSERT_EQ(spillwayLaunchBegin(&launch, "read", &all, 1, space_), spillwaySuccess);
   ASSERT_EQ(wrong(words, 6 * kMiB, 2), 0U);
+  ASSERT_EQ(spillwayLaunchEnd(launch, space_), spillwaySuccess);
   fill(words, 6 * kMiB, 3);
   press();
   EXPECT_EQ(wrong(words, 6 * kMiB, 3), 0U);
