@@ -129,5 +129,28 @@ TEST(AttentionTest, LooksOnlyBack) {
   }
 }
 
+// What a byte hears is a mean of the values up to its own.
+TEST(AttentionTest, WeightsAreAMean) {
+  constexpr AttentionShape kShape{.batch = 1, .context = 6, .heads = 1, .width = 4};
+  std::mt19937_64 random(6);
+  std::vector<float> qkv(72);
+  for (float& x : qkv) x = static_cast<float>(random() % 2001) / 1000.0F - 1;
+  std::vector<float> probabilities(36);
+  std::vector<float> out(24);
+  attention(out.data(), probabilities.data(), qkv.data(), kShape);
+  for (std::size_t row = 0; row < 6; ++row) {
+    float sum = 0;
+    float heard = 0;
+    for (std::size_t i = 0; i < 6; ++i) {
+      const float p = probabilities[row * 6 + i];
+      EXPECT_EQ(p > 0, i <= row) << row << " " << i;
+      sum += p;
+      heard += p * qkv[i * 12 + 8];
+    }
+    EXPECT_NEAR(sum, 1, 1e-6);
+    EXPECT_NEAR(out[row * 4], heard, 1e-6);
+  }
+}
+
 }  // namespace
 }  // namespace gpt
