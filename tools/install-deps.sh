@@ -11,7 +11,7 @@ build_libraries='libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev 
   zlib1g-dev libexpected-dev liburing-dev libgtest-dev libgmock-dev libbenchmark-dev'
 test_tools='git:git ccache:ccache clang++-16:clang-16 clang-format-16:clang-format-16
   clang-tidy-16:clang-tidy-16'
-test_libraries='libclang-rt-16-dev'
+test_libraries='libclang-rt-16-dev libopenblas-dev'
 
 # Python itself, and what its virtual environments need.
 python_tools='python3:python3'

@@ -1,0 +1,261 @@
+// See managed_space.h.
+#include "front/capi/managed_space.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace spillway::capi {
+namespace {
+
+using host::HostPlatform;
+
+// Sums of sizes up to this cannot overflow.
+constexpr std::size_t kMostBytes = 1024 * kTiB;
+
+// What an allocation takes on the device.
+Bytes footprint_bytes(std::size_t bytes) { return round_up(bytes, kPageBytes); }
+
+AccessMode mode_of(spillwayAccessMode_t mode, bool whole) {
+  switch (mode) {
+    case spillwayAccessRead:
+      return AccessMode::kRead;
+    case spillwayAccessWrite:
+      return AccessMode::kWrite;
+    case spillwayAccessReadWrite:
+      return AccessMode::kReadWrite;
+    case spillwayAccessOverwrite:
+      break;
+  }
+  // The engine would take all of the allocation for overwritten.
+  return whole ? AccessMode::kOverwrite : AccessMode::kWrite;
+}
+
+}  // namespace
+
+Outcome<std::shared_ptr<ManagedSpace>> ManagedSpace::open(const HostSpaceOptions& options) {
+  Result<std::unique_ptr<HostSpace>> space = HostSpace::open(options);
+  if (!space) {
+    return fail(space.error(), spillwayErrorNotSupported);
+  }
+  return std::shared_ptr<ManagedSpace>(new ManagedSpace(std::move(*space)));
+}
+
+bool ManagedSpace::close() {
+  const std::scoped_lock lock(mutex_);
+  closed_ = launches_.empty();
+  return closed_;
+}
+
+// --- Memory
+// ----------------------------------------------------------------------------------------
+
+Outcome<void*> ManagedSpace::allocate(std::size_t bytes) {
+  if (bytes > kMostBytes) {
+    return fail(spillwayErrorMemoryAllocation, "out of memory: no space holds {} bytes", bytes);
+  }
+  const std::scoped_lock lock(mutex_);
+  const Result<void*> start = space_->platform().allocate(bytes);
+  if (!start) {
+    return fail(start.error(), spillwayErrorMemoryAllocation);
+  }
+  memories_.emplace(static_cast<const char*>(*start), Memory{.bytes = bytes});
+  return *start;
+}
+
+Outcome<void> ManagedSpace::free(void* start) {
+  const std::scoped_lock lock(mutex_);
+  const auto memory = memories_.find(static_cast<const char*>(start));
+  if (memory == memories_.end()) {
+    return fail(spillwayErrorInvalidValue,
+                "no allocation of this space starts at {}; has it been freed before?",
+                fmt::ptr(start));
+  }
+  if (memory->second.launches > 0) {
+    return fail(spillwayErrorBusy, "a launch uses the memory at {}; end it before freeing that",
+                fmt::ptr(start));
+  }
+  memories_.erase(memory);
+  space_->platform().free(start);
+  return {};
+}
+
+Outcome<ManagedSpace::Memories::iterator> ManagedSpace::find(const void* start, std::size_t bytes) {
+  const auto* const at = static_cast<const char*>(start);
+  const auto after = memories_.upper_bound(at);
+  if (after == memories_.begin()) {
+    return fail(spillwayErrorInvalidValue, "{} is not memory of this space", fmt::ptr(start));
+  }
+  const auto memory = std::prev(after);
+  const auto offset = static_cast<std::size_t>(at - memory->first);
+  if (offset >= memory->second.bytes) {
+    return fail(spillwayErrorInvalidValue, "{} is not memory of this space", fmt::ptr(start));
+  }
+  if (bytes == 0) {
+    return fail(spillwayErrorInvalidValue, "0 bytes at {} are named; name at least one",
+                fmt::ptr(start));
+  }
+  if (bytes > memory->second.bytes - offset) {
+    return fail(spillwayErrorInvalidValue,
+                "{} bytes at {} reach beyond the end of their allocation of {} bytes", bytes,
+                fmt::ptr(start), memory->second.bytes);
+  }
+  return memory;
+}
+
+Outcome<void> ManagedSpace::prefetch(const void* start, std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  const Outcome<Memories::iterator> memory = find(start, bytes);
+  if (!memory) {
+    return tl::unexpected<Failure>(memory.error());
+  }
+  (*memory)->second.retired = false;
+  space_->platform().prefetch(const_cast<char*>((*memory)->first));
+  return {};
+}
+
+Outcome<void> ManagedSpace::pre_evict(const void* start, std::size_t bytes, Tier to) {
+  const std::scoped_lock lock(mutex_);
+  const Outcome<Memories::iterator> memory = find(start, bytes);
+  if (!memory) {
+    return tl::unexpected<Failure>(memory.error());
+  }
+  if (space_->platform().capacity_bytes(to) == 0) {
+    return fail(spillwayErrorNotSupported, "this space has no {} tier; give it one when it is made",
+                name_of(to));
+  }
+  space_->platform().pre_evict(const_cast<char*>((*memory)->first), to);
+  return {};
+}
+
+Outcome<void> ManagedSpace::discard(const void* start, std::size_t bytes, DiscardMode mode) {
+  const std::scoped_lock lock(mutex_);
+  const Outcome<Memories::iterator> found = find(start, bytes);
+  if (!found) {
+    return tl::unexpected<Failure>(found.error());
+  }
+  Memory& memory = (*found)->second;
+  if (memory.launches > 0) {
+    return fail(spillwayErrorBusy, "a launch uses the memory at {}; end it before discarding that",
+                fmt::ptr(start));
+  }
+  // A range's start is an allocation's if it covers the whole of it.
+  if (bytes == memory.bytes) {
+    memory.retired = mode == DiscardMode::kLazy;
+    space_->platform().discard(const_cast<char*>((*found)->first), mode);
+  }
+  return {};
+}
+
+// --- Launches
+// --------------------------------------------------------------------------------------
+
+Outcome<void> ManagedSpace::add_access(const spillwayAccess_t& access, std::size_t index,
+                                       Launch& launch,
+                                       std::vector<HostPlatform::Operand>& operands) {
+  // A program in C may put any number there, which no variable of the enumeration can hold.
+  int mode = 0;
+  static_assert(sizeof(mode) == sizeof(access.mode));
+  std::memcpy(&mode, &access.mode, sizeof(mode));
+  if (mode < spillwayAccessRead || mode > spillwayAccessOverwrite) {
+    return fail(spillwayErrorInvalidValue, "access {} of the launch: {} is no spillwayAccessMode_t",
+                index, mode);
+  }
+  const Outcome<Memories::iterator> memory = find(access.ptr, access.count);
+  if (!memory) {
+    return fail(memory.error().code, "access {} of the launch: {}", index, memory.error().message);
+  }
+  operands.push_back({.start = const_cast<char*>((*memory)->first),
+                      .mode = mode_of(access.mode, access.count == (*memory)->second.bytes)});
+  if (std::find(launch.memories.begin(), launch.memories.end(), *memory) == launch.memories.end()) {
+    launch.memories.push_back(*memory);
+  }
+  return {};
+}
+
+// The engine lets a launch wait until it fits beside the others. If those are all this thread's,
+// that is for ever.
+Outcome<void> ManagedSpace::decide_holding(Launch& launch) const {
+  Bytes all_bytes = 0;
+  Bytes more_bytes = 0;
+  for (const Memories::iterator& memory : launch.memories) {
+    const Bytes bytes = footprint_bytes(memory->second.bytes);
+    all_bytes += bytes;
+    more_bytes += memory->second.holders == 0 ? bytes : 0;
+  }
+  const Bytes budget_bytes = capacity_bytes(Tier::kDevice);
+  launch.holds = all_bytes <= budget_bytes;
+  if (!launch.holds || held_bytes_ + more_bytes <= budget_bytes) {
+    return {};
+  }
+  const bool waits_for_others =
+      std::any_of(launches_.begin(), launches_.end(), [&](const auto& other) {
+        return other.second.holds && other.second.thread != launch.thread;
+      });
+  if (waits_for_others) {
+    return {};
+  }
+  return fail(spillwayErrorBusy,
+              "the launch needs {} beside the {} that this thread's running launches hold, of {} "
+              "of device memory; end one of them first",
+              format_bytes(more_bytes), format_bytes(held_bytes_), format_bytes(budget_bytes));
+}
+
+Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
+                                                     std::span<const spillwayAccess_t> accesses) {
+  std::vector<HostPlatform::Operand> operands;
+  Launch launch;
+  launch.thread = std::this_thread::get_id();
+  std::unique_lock lock(mutex_);
+  if (closed_) {
+    return fail(spillwayErrorInvalidValue, "the space is being destroyed");
+  }
+  for (std::size_t i = 0; i < accesses.size(); ++i) {
+    if (const Outcome<void> added = add_access(accesses[i], i, launch, operands); !added) {
+      return tl::unexpected<Failure>(added.error());
+    }
+  }
+  if (const Outcome<void> decided = decide_holding(launch); !decided) {
+    return tl::unexpected<Failure>(decided.error());
+  }
+  const spillwayLaunch_t id = next_launch_++;
+  const Launch& kept = launches_.emplace(id, std::move(launch)).first->second;
+  for (const Memories::iterator& at : kept.memories) {
+    Memory& memory = at->second;
+    ++memory.launches;
+    if (kept.holds && memory.holders++ == 0) {
+      held_bytes_ += footprint_bytes(memory.bytes);
+    }
+    if (std::exchange(memory.retired, false)) {
+      // What the promise of a lazy discard asks for. Left out, the engine would go on taking the
+      // memory for dead while the launch writes it.
+      space_->platform().prefetch(const_cast<char*>(at->first));
+    }
+  }
+  lock.unlock();  // it may have to wait for launches that others end
+  const LaunchSeq seq = space_->platform().begin_launch(name, operands);
+  lock.lock();
+  launches_.at(id).seq = seq;
+  return id;
+}
+
+Outcome<void> ManagedSpace::end_launch(spillwayLaunch_t launch) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = launches_.find(launch);
+  if (found == launches_.end() || found->second.seq == 0) {
+    return fail(spillwayErrorInvalidValue,
+                "no launch with the number {} runs in this space; has it ended before?", launch);
+  }
+  space_->platform().end_launch(found->second.seq);
+  for (const Memories::iterator& at : found->second.memories) {
+    Memory& memory = at->second;
+    --memory.launches;
+    if (found->second.holds && --memory.holders == 0) {
+      held_bytes_ -= footprint_bytes(memory.bytes);
+    }
+  }
+  launches_.erase(found);
+  return {};
+}
+
+}  // namespace spillway::capi

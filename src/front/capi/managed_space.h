@@ -1,0 +1,75 @@
+// A HostSpace that trusts nobody: it knows which memory and which launches are alive, so that every
+// misuse is an error before it reaches the engine. Layer: front, C API. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "front/capi/failure.h"
+#include "runtime/host/host_space.h"
+
+namespace spillway::capi {
+
+class ManagedSpace {
+ public:
+  static Outcome<std::shared_ptr<ManagedSpace>> open(const HostSpaceOptions& options);
+
+  // The functions of the C API with the same names; spillway.h says what they do.
+  Outcome<void*> allocate(std::size_t bytes);
+  Outcome<void> free(void* start);
+  Outcome<void> prefetch(const void* start, std::size_t bytes);
+  Outcome<void> pre_evict(const void* start, std::size_t bytes, Tier to);
+  Outcome<void> discard(const void* start, std::size_t bytes, DiscardMode mode);
+  Outcome<spillwayLaunch_t> begin_launch(std::string_view name,
+                                         std::span<const spillwayAccess_t> accesses);
+  Outcome<void> end_launch(spillwayLaunch_t launch);
+  void synchronize() { space_->platform().wait_until_idle(); }
+  [[nodiscard]] Bytes capacity_bytes(Tier tier) const {
+    return space_->platform().capacity_bytes(tier);
+  }
+  [[nodiscard]] host::HostStats stats() const { return space_->platform().stats(); }
+
+  // No launch runs, and none will begin: a space that is about to go. False if one runs.
+  [[nodiscard]] bool close();
+
+ private:
+  struct Memory {
+    std::size_t bytes = 0;
+    std::uint32_t launches = 0;  // that run, or wait to, and name it
+    std::uint32_t holders = 0;   // of those, the ones that keep it on the device
+    bool retired = false;        // discarded lazily, and neither prefetched nor launched since
+  };
+  using Memories = std::map<const char*, Memory>;  // by start
+  struct Launch {
+    std::thread::id thread;
+    bool holds = true;                         // false: it runs on page faults
+    std::vector<Memories::iterator> memories;  // that it names, each once
+    LaunchSeq seq = 0;                         // 0 until it runs
+  };
+
+  explicit ManagedSpace(std::unique_ptr<HostSpace> space) : space_(std::move(space)) {}
+
+  // The following with the lock held.
+  Outcome<Memories::iterator> find(const void* start, std::size_t bytes);
+  Outcome<void> add_access(const spillwayAccess_t& access, std::size_t index, Launch& launch,
+                           std::vector<host::HostPlatform::Operand>& operands);
+  Outcome<void> decide_holding(Launch& launch) const;
+
+  std::unique_ptr<HostSpace> space_;
+  std::mutex mutex_;
+  Memories memories_;
+  std::unordered_map<spillwayLaunch_t, Launch> launches_;
+  spillwayLaunch_t next_launch_ = 1;
+  Bytes held_bytes_ = 0;  // of memories with holders
+  bool closed_ = false;
+};
+
+}  // namespace spillway::capi

@@ -1,0 +1,235 @@
+// The C API as a program uses it: contents survive, misuse is an error code and a line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "platform/host/userfault.h"
+#include "spillway/spillway.h"
+
+namespace spillway::test {
+namespace {
+
+constexpr std::size_t kMiB = 1 << 20;
+
+class CapiTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const host::UserfaultSupport support = host::userfault_support();
+    if (!support.write_protection || !support.kernel_faults) {
+      GTEST_SKIP() << support.reason;
+    }
+    ASSERT_EQ(spillwaySpaceOptionsInit(&options_, sizeof(options_)), spillwaySuccess);
+    options_.deviceBytes = 16 * kMiB;
+    options_.hostBytes = 128 * kMiB;
+    options_.policy = "base_uvm";
+    ASSERT_EQ(spillwaySpaceCreate(&space_, &options_), spillwaySuccess) << message();
+  }
+  void TearDown() override {
+    if (space_ != nullptr) {
+      EXPECT_EQ(spillwaySpaceDestroy(space_), spillwaySuccess) << message();
+    }
+  }
+
+  static std::string message() { return spillwayGetLastErrorMessage(); }
+
+  std::uint64_t* allocate(std::size_t bytes) {
+    void* start = nullptr;
+    EXPECT_EQ(spillwayMalloc(&start, bytes, space_), spillwaySuccess) << message();
+    return static_cast<std::uint64_t*>(start);
+  }
+  static void fill(std::uint64_t* words, std::size_t bytes, std::uint64_t key) {
+    for (std::size_t i = 0; i < bytes / 8; ++i) words[i] = key + i * 3;
+  }
+  static std::size_t wrong(const std::uint64_t* words, std::size_t bytes, std::uint64_t key) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < bytes / 8; ++i) count += words[i] == key + i * 3 ? 0U : 1U;
+    return count;
+  }
+  // Touches so much else that nothing of before is on the device any more.
+  void press() {
+    std::uint64_t* const other = allocate(24 * kMiB);
+    fill(other, 24 * kMiB, 7);
+    EXPECT_EQ(spillwayFree(other, space_), spillwaySuccess);
+  }
+  spillwayStatistics_t statistics() {
+    spillwayStatistics_t values{};
+    EXPECT_EQ(spillwayGetStatistics(&values, sizeof(values), space_), spillwaySuccess);
+    return values;
+  }
+
+  spillwaySpaceOptions_t options_{};
+  spillwaySpace_t space_ = nullptr;
+};
+
+TEST_F(CapiTest, MoreThanTheDeviceHolds) {
+  std::vector<std::uint64_t*> arrays;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    arrays.push_back(allocate(7 * kMiB));
+    fill(arrays.back(), 7 * kMiB, i);
+  }
+  for (std::uint64_t i = 0; i < 8; ++i) EXPECT_EQ(wrong(arrays[i], 7 * kMiB, i), 0U) << i;
+  EXPECT_LE(statistics().usedBytes[spillwayTierDevice], 16 * kMiB);
+  EXPECT_EQ(statistics().allocatedBytes, 56 * kMiB);
+  EXPECT_GT(statistics().movedBytes[spillwayTierHost][spillwayTierDevice], 32 * kMiB);
+  for (std::uint64_t* const one : arrays) EXPECT_EQ(spillwayFree(one, space_), spillwaySuccess);
+  EXPECT_EQ(statistics().allocatedBytes, 0U);
+  EXPECT_EQ(statistics().allocatedPeakBytes, 56 * kMiB);
+}
+
+TEST_F(CapiTest, LaunchesUseWhatTheyName) {
+  std::array<std::uint64_t*, 6> arrays{};
+  for (std::uint64_t*& one : arrays) one = allocate(6 * kMiB);
+  for (std::uint64_t round = 0; round < 4; ++round) {
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      const std::size_t from = (i + arrays.size() - 1) % arrays.size();
+      const std::array<spillwayAccess_t, 2> accesses{
+          {{arrays[from], 6 * kMiB, spillwayAccessRead},
+           {arrays[i], 6 * kMiB, spillwayAccessOverwrite}}};
+      spillwayLaunch_t launch = 0;
+      ASSERT_EQ(spillwayLaunchBegin(&launch, "step", accesses.data(), accesses.size(), space_),
+                spillwaySuccess)
+          << message();
+      const std::uint64_t faults = statistics().pageFaults;
+      if (round > 0 || i > 0) {
+        ASSERT_EQ(wrong(arrays[from], 6 * kMiB, round * 8 + i - 1 - (i == 0 ? 2U : 0U)), 0U);
+      }
+      fill(arrays[i], 6 * kMiB, round * 8 + i);
+      EXPECT_EQ(statistics().pageFaults, faults) << "a launch's memory was not there";
+      ASSERT_EQ(spillwayLaunchEnd(launch, space_), spillwaySuccess) << message();
+    }
+  }
+  EXPECT_EQ(statistics().launches, 24U);
+}
+
+// An overwrite of a part must not cost the rest.
+TEST_F(CapiTest, OverwrittenPartKeepsTheRest) {
+  std::uint64_t* const words = allocate(4 * kMiB);
+  fill(words, 4 * kMiB, 5);
+  press();
+  const spillwayAccess_t half{words, 2 * kMiB, spillwayAccessOverwrite};
+  spillwayLaunch_t launch = 0;
+  ASSERT_EQ(spillwayLaunchBegin(&launch, "half", &half, 1, space_), spillwaySuccess);
+  fill(words, 2 * kMiB, 9);
+  ASSERT_EQ(spillwayLaunchEnd(launch, space_), spillwaySuccess);
+  press();
+  EXPECT_EQ(wrong(words, 2 * kMiB, 9), 0U);
+  EXPECT_EQ(wrong(words + 2 * kMiB / 8, 2 * kMiB, 5 + 3 * (2 * kMiB / 8)), 0U);
+}
+
+TEST_F(CapiTest, LaunchTooLargeForTheDeviceRunsOnFaults) {
+  std::uint64_t* const words = allocate(40 * kMiB);
+  const spillwayAccess_t all{words, 40 * kMiB, spillwayAccessWrite};
+  spillwayLaunch_t launch = 0;
+  ASSERT_EQ(spillwayLaunchBegin(&launch, "large", &all, 1, space_), spillwaySuccess) << message();
+  fill(words, 40 * kMiB, 1);
+  EXPECT_EQ(wrong(words, 40 * kMiB, 1), 0U);
+  ASSERT_EQ(spillwayLaunchEnd(launch, space_), spillwaySuccess);
+}
+
+TEST_F(CapiTest, DiscardedMemoryMovesNoMore) {
+  std::uint64_t* const words = allocate(8 * kMiB);
+  fill(words, 8 * kMiB, 3);
+  ASSERT_EQ(spillwayMemDiscard(words, 8 * kMiB, space_), spillwaySuccess) << message();
+  press();
+  for (std::size_t i = 0; i < 8 * kMiB / 8; ++i) {
+    ASSERT_TRUE(words[i] == 0 || words[i] == 3 + i * 3) << i;
+  }
+  EXPECT_GT(statistics().savedByDiscardBytes, 0U);
+  // What is written after a discard is kept.
+  ASSERT_EQ(spillwayMemDiscard(words, 8 * kMiB, space_), spillwaySuccess);
+  fill(words, 8 * kMiB, 4);
+  press();
+  EXPECT_EQ(wrong(words, 8 * kMiB, 4), 0U);
+}
+
+TEST_F(CapiTest, DiscardOfAPartKeepsAll) {
+  std::uint64_t* const words = allocate(8 * kMiB);
+  fill(words, 8 * kMiB, 3);
+  ASSERT_EQ(spillwayMemDiscard(words, 4 * kMiB, space_), spillwaySuccess);
+  ASSERT_EQ(spillwayMemDiscardLazy(words + 1024, 4 * kMiB, space_), spillwaySuccess);
+  press();
+  EXPECT_EQ(wrong(words, 8 * kMiB, 3), 0U);
+}
+
+TEST_F(CapiTest, LazyDiscardThenPrefetchKeepsWhatIsWritten) {
+  std::uint64_t* const words = allocate(8 * kMiB);
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    fill(words, 8 * kMiB, round);
+    ASSERT_EQ(spillwayMemDiscardLazy(words, 8 * kMiB, space_), spillwaySuccess);
+    if (round == 1) press();
+    ASSERT_EQ(spillwayMemPrefetchAsync(words, 8 * kMiB, spillwayTierDevice, space_),
+              spillwaySuccess);
+    fill(words, 8 * kMiB, round + 10);
+    press();
+    ASSERT_EQ(wrong(words, 8 * kMiB, round + 10), 0U) << round;
+  }
+}
+
+// Also what the program writes long after that launch, without naming it, when the memory has been
+// away and a launch that only reads has brought it back.
+TEST_F(CapiTest, LazyDiscardThenLaunchKeepsWhatIsWritten) {
+  std::uint64_t* const words = allocate(6 * kMiB);
+  fill(words, 6 * kMiB, 1);
+  ASSERT_EQ(spillwayMemDiscardLazy(words, 6 * kMiB, space_), spillwaySuccess);
+  spillwayAccess_t all{words, 6 * kMiB, spillwayAccessWrite};
+  spillwayLaunch_t launch = 0;
+  ASSERT_EQ(spillwayLaunchBegin(&launch, "fill", &all, 1, space_), spillwaySuccess);
+  fill(words, 6 * kMiB, 2);
+  ASSERT_EQ(spillwayLaunchEnd(launch, space_), spillwaySuccess);
+  press();
+  all.mode = spillwayAccessRead;
+  ASSERT_EQ(spillwayLaunchBegin(&launch, "read", &all, 1, space_), spillwaySuccess);
+  ASSERT_EQ(wrong(words, 6 * kMiB, 2), 0U);
+  ASSERT_EQ(spillwayLaunchEnd(launch, space_), spillwaySuccess);
+  fill(words, 6 * kMiB, 3);
+  press();
+  EXPECT_EQ(wrong(words, 6 * kMiB, 3), 0U);
+}
+
+TEST_F(CapiTest, PrefetchAndPreEvictMoveData) {
+  std::uint64_t* const words = allocate(8 * kMiB);
+  fill(words, 8 * kMiB, 1);
+  ASSERT_EQ(spillwayMemPreEvictAsync(words, 8 * kMiB, spillwayTierHost, space_), spillwaySuccess);
+  ASSERT_EQ(spillwaySynchronize(space_), spillwaySuccess);
+  EXPECT_EQ(statistics().movedBytes[spillwayTierDevice][spillwayTierHost], 8 * kMiB);
+  press();
+  const std::uint64_t faults = statistics().pageFaults;
+  ASSERT_EQ(spillwayMemPrefetchAsync(words + 1, 8, spillwayTierDevice, space_), spillwaySuccess);
+  ASSERT_EQ(spillwaySynchronize(space_), spillwaySuccess);
+  EXPECT_EQ(wrong(words, 8 * kMiB, 1), 0U);
+  EXPECT_EQ(statistics().pageFaults, faults);
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  ASSERT_EQ(spillwayMemGetInfo(&free_bytes, &total_bytes, space_), spillwaySuccess);
+  EXPECT_EQ(total_bytes, 16 * kMiB);
+  EXPECT_LE(free_bytes, 8 * kMiB);
+}
+
+TEST_F(CapiTest, LaunchesOfSeveralThreads) {
+  std::vector<std::thread> threads;
+  std::array<std::size_t, 3> errors{};
+  for (std::size_t t = 0; t < errors.size(); ++t) {
+    threads.emplace_back([&, t] {
+      std::uint64_t* const words = allocate(8 * kMiB);
+      for (std::uint64_t round = 0; round < 20; ++round) {
+        const spillwayAccess_t all{words, 8 * kMiB, spillwayAccessReadWrite};
+        spillwayLaunch_t launch = 0;
+        errors[t] +=
+            spillwayLaunchBegin(&launch, "work", &all, 1, space_) == spillwaySuccess ? 0U : 1U;
+        errors[t] += round == 0 ? 0 : wrong(words, 8 * kMiB, round - 1 + t * 100);
+        fill(words, 8 * kMiB, round + t * 100);
+        errors[t] += spillwayLaunchEnd(launch, space_) == spillwaySuccess ? 0U : 1U;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(errors, ::testing::Each(0U));
+}
+
+}  // namespace
+}  // namespace spillway::test
