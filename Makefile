@@ -24,7 +24,7 @@ check: ## Only the release build's tests: what to run while working
 
 format: ## Format all sources in place
 	@tools/install-deps.sh test
-	@find src tests bench fuzz -name '*.h' -o -name '*.cc' | xargs clang-format-16 -i
+	@find src tests bench fuzz include examples -name '*.h' -o -name '*.hpp' -o -name '*.cc' | xargs clang-format-16 -i
 
 lint: ## clang-format and clang-tidy, without changing anything
 	@tools/install-deps.sh test

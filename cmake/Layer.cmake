@@ -6,7 +6,9 @@ function(spillway_target_defaults target)
     -Wsign-conversion -Wnon-virtual-dtor -Werror)
   if(SPILLWAY_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${SPILLWAY_SANITIZE}
-      -fno-sanitize-recover=all -fno-omit-frame-pointer)
+      -fno-sanitize-recover=all -fno-omit-frame-pointer
+      # With sanitizers GCC 12 sees uninitialized values in the standard library's own headers.
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     target_link_options(${target} PRIVATE -fsanitize=${SPILLWAY_SANITIZE})
   endif()
 endfunction()

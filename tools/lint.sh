@@ -10,7 +10,7 @@ mkdir -p "$stamps"
 # What the verdict on a file depends on, except for the system's headers.
 fingerprint() {
   { cat .clang-tidy CMakeLists.txt cmake/Layer.cmake tools/lint.sh &&
-    g++ -std=c++20 -Isrc -MM "$1" | tr -s ' \\' '\n' | grep '^src/' | sort -u | xargs cat; } |
+    g++ -std=c++20 -Isrc -Iinclude -MM "$1" | tr -s ' \\' '\n' | grep '^src/' | sort -u | xargs cat; } |
     sha256sum | cut -d ' ' -f 1
 }
 

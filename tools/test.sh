@@ -108,7 +108,7 @@ stage_python() {
 
 stage_format() {
   local sources
-  mapfile -t sources < <(find src tests bench fuzz -name '*.h' -o -name '*.cc')
+  mapfile -t sources < <(find src tests bench fuzz include examples -name '*.h' -o -name '*.hpp' -o -name '*.cc')
   if clang-format-16 --dry-run --Werror "${sources[@]}"; then passed 1; else failed 1; fi
 }
 

@@ -142,6 +142,10 @@ Status prepare_environment(const RunOptions& options, const RecordFolder& record
     }
     set("SPILLWAY_FAULT_LATENCY", *latency);
   }
+  if (!options.threshold.empty() && !parse_bytes(options.threshold)) {
+    return make_error(ErrorCode::kInvalidInput, "--threshold '{}' is not a size such as 1MiB",
+                      options.threshold);
+  }
   const Result<HostSpaceOptions> space_options = host_space_options_from_environment();
   if (!space_options) {
     return tl::unexpected<Error>(space_options.error());

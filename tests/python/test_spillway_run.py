@@ -130,6 +130,7 @@ def test_a_budget_that_is_too_small_fails_like_malloc():
     (["--device-memory", "1MiB"], "at least 16 MiB"),
     (["--policy", "magic"], "unknown policy 'magic'"),
     (["--fault-latency", "soon"], "soon"),
+    (["--threshold", "small"], "small"),
 ])
 def test_what_cannot_be_is_told_before_the_program_starts(options, words):
     result = run(options, ["/bin/echo", "started"])
@@ -183,6 +184,26 @@ def test_threads_share_the_space():
     """
     result = run(["--device-memory", "32MiB", "--host-memory", "512MiB"], python(script))
     assert "all there" in result.stdout, result.stderr
+
+
+def test_a_part_of_a_mapping_may_be_given_back():
+    script = """
+        import ctypes, mmap
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+        libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        size = 24 << 20
+        start = libc.mmap(None, size, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        ctypes.memset(start, 7, size)
+        assert libc.munmap(start, size - (4 << 20)) == 0
+        others = [bytearray(b"z" * size) for _ in range(4)]  # would take its place if it were free
+        rest = ctypes.string_at(start + size - (4 << 20), 4 << 20)
+        assert rest == bytes([7]) * (4 << 20)
+        print("kept")
+    """
+    result = run(["--device-memory", "32MiB", "--host-memory", "512MiB"], python(script))
+    assert "kept" in result.stdout, result.stderr
 
 
 def test_a_child_program_has_limits_of_its_own(tmp_path):

@@ -74,6 +74,12 @@ void give_back(void* start) {
   }
 }
 
+// Whether `bytes` from there on are all of an allocation.
+bool fills(void* start, std::size_t bytes) {
+  const std::size_t all = usable_bytes(start);
+  return all > 0 && LargeHeap::size_of(bytes) == all;
+}
+
 bool overflows(std::size_t count, std::size_t bytes) {
   std::size_t product = 0;
   return __builtin_mul_overflow(count, bytes, &product);
@@ -211,9 +217,8 @@ int munmap(void* start, std::size_t bytes) {
   if (!pre::in_space(start)) {
     return pre::real_munmap(start, bytes);
   }
-  // A part of a mapping stays until all of it goes: nobody can tell, but by a fault that it must
-  // not rely on.
-  if (bytes + spillway::kPageBytes > pre::usable_bytes(start) / 2) {
+  // A part of a mapping stays: nobody can tell, but by a fault that it must not rely on.
+  if (start != nullptr && bytes > 0 && pre::fills(start, bytes)) {
     pre::give_back(start);
   }
   return 0;

@@ -193,7 +193,8 @@ std::uint64_t place_in_iteration() {
 
 namespace pre = spillway::preload;
 
-// The structures of the interface, as far as its callers look into them.
+// The structures of the interface, as far as its callers look into them, and its functions.
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are Intel's
 extern "C" {
 
 struct IttDomain {
@@ -247,6 +248,7 @@ void __itt_task_end(const IttDomain* /*domain*/) {
     stream->end();
   }
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 // What python/spillway/operands.py calls.
 struct spillway_operand {  // NOLINT(readability-identifier-naming): as Python declares it

@@ -138,6 +138,9 @@ Status HostPlatform::reserve() {
     return watched;
   }
   constexpr std::size_t kOnTheirWay = 32;
+  if (!options_.keep_frames) {
+    return {};
+  }
   frames_ = FramePool::create(userfault_, options_.device_bytes / kBlockBytes + kOnTheirWay);
   return {};
 }

@@ -38,6 +38,7 @@ struct HostOptions {
   Bytes host_bytes = 0;
   LinkSpeed link;
   bool reclaim_discarded_first = true;  // EngineOptions::reclaim_discarded_first
+  bool keep_frames = true;              // where the kernel can move pages (frame_pool.h)
   // Address space to reserve; 0: enough for what the tiers can hold, eight times over.
   Bytes address_bytes = 0;
   // Called by tests to put something between the platform and the swap file.

@@ -29,7 +29,7 @@ void* LargeHeap::take_retired(Bytes size, std::uint64_t place) {
 }
 
 void* LargeHeap::allocate(std::size_t bytes, std::uint64_t place, bool& zeros, Error& error) {
-  const Bytes size = round_up(std::max<Bytes>(bytes, 1), kSizeStep);
+  const Bytes size = size_of(bytes);
   const std::scoped_lock lock(mutex_);
   void* start = take_retired(size, place);
   if (start == nullptr) {

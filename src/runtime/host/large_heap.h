@@ -3,6 +3,7 @@
 // Thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <mutex>
@@ -24,6 +25,10 @@ class LargeHeap {
   // push the others to new addresses every time.
   static constexpr std::uint64_t kAnyPlace = 0;
   void* allocate(std::size_t bytes, std::uint64_t place, bool& zeros, Error& error);
+  // What an allocation of so many bytes takes.
+  [[nodiscard]] static Bytes size_of(std::size_t bytes) {
+    return round_up(std::max<Bytes>(bytes, 1), kSizeStep);
+  }
   // False if no allocation starts there.
   bool free(void* start);
   // Around a fork() by this thread; the child may then only ask for sizes.
