@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -20,7 +21,7 @@ constexpr std::size_t kBarColumns = 10;
 
 std::string bar(double fraction) {
   const auto full = static_cast<std::size_t>(
-      std::clamp(fraction, 0.0, 1.0) * static_cast<double>(kBarColumns) + 0.5);
+      std::lround(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(kBarColumns)));
   return std::string(full, '#') + std::string(kBarColumns - full, '-');
 }
 

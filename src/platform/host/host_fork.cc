@@ -120,7 +120,7 @@ void HostPlatform::answer_child(Child& child, std::uint64_t address, std::uint64
     error = child.userfault.zero(base_ + offset / kPageBytes * kPageBytes, kPageBytes);
   } else if (kept->second.host != kNoPlace) {
     error = child.userfault.copy(start, host_arena_ + kept->second.host, kept->second.bytes, true);
-  } else {
+  } else if (storage_) {
     void* const staging = take_staging();
     Bytes done = 0;
     while (done < kept->second.bytes && error == 0) {

@@ -37,10 +37,10 @@ void HostPlatform::start_transfer(const Transfer& transfer) {
     job->block_bytes.push_back(bytes);
     if (transfer.to == Tier::kHost) {
       at.host = host_slots_.take(bytes).value_or(kNoPlace);
-      job->io_error = at.host == kNoPlace ? ENOMEM : 0;
+      job->io_error = at.host == kNoPlace ? ENOMEM : job->io_error.load();
     } else if (transfer.to == Tier::kStorage) {
       at.storage = storage_slots_.take(bytes).value_or(kNoPlace);
-      job->io_error = at.storage == kNoPlace ? ENOSPC : 0;
+      job->io_error = at.storage == kNoPlace ? ENOSPC : job->io_error.load();
     } else {
       at.from = transfer.from == Tier::kHost ? Source::kHostCopy : Source::kStorageCopy;
     }
@@ -49,7 +49,8 @@ void HostPlatform::start_transfer(const Transfer& transfer) {
     // A block that comes to be written need not be protected first. Nobody can write it before it
     // is whole: what can fail has succeeded when its pages appear.
     job->touched.push_back(0);
-    job->writable.push_back(transfer.to == Tier::kDevice && engine_.space().block(id).wants_write);
+    const bool written = transfer.to == Tier::kDevice && engine_.space().block(id).wants_write;
+    job->writable.push_back(written ? 1 : 0);
   }
   if (transfer.from == Tier::kDevice) {
     pressed_ = true;

@@ -134,7 +134,7 @@ Status HostPlatform::reserve() {
   if (!userfault_.reports_forks()) {
     ::madvise(base_, address_bytes_, MADV_DONTFORK);
   }
-  if (const Status watched = userfault_.watch(base_, address_bytes_); !watched) {
+  if (Status watched = userfault_.watch(base_, address_bytes_); !watched) {
     return watched;
   }
   constexpr std::size_t kOnTheirWay = 32;
@@ -280,7 +280,7 @@ Status HostPlatform::reuse(void* start) {
   if (!id) {
     return make_error(ErrorCode::kInvalidInput, "no allocation starts at {}", fmt::ptr(start));
   }
-  if (const Status room = commit(footprint_bytes(*id)); !room) {
+  if (Status room = commit(footprint_bytes(*id)); !room) {
     return room;
   }
   retired_[*id] = false;

@@ -17,7 +17,6 @@ namespace spillway::host {
 namespace {
 
 // How long the correlator lets marks of launches lie when nobody waits.
-constexpr std::chrono::milliseconds kMarksWait{2};
 constexpr std::chrono::milliseconds kIdleWait{100};
 constexpr std::size_t kStagingBlocks = 16;
 
