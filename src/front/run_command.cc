@@ -203,8 +203,9 @@ Result<int> run(const RunOptions& options) {
   if (const Status ready = prepare_environment(options, records); !ready) {
     return tl::unexpected<Error>(ready.error());
   }
-  std::vector<char*> arguments;
   std::vector<std::string> words = options.command;
+  std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) {
     arguments.push_back(word.data());
   }
@@ -232,7 +233,7 @@ Result<int> run(const RunOptions& options) {
     return kNotFound;
   }
   RunLive live(records.path());
-  const Result<int> status = wait_for(child, live);
+  Result<int> status = wait_for(child, live);
   if (!status) {
     return status;
   }
