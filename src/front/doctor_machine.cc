@@ -1,11 +1,7 @@
 // Page faults, cores, memory and limits: what the kernel says of itself and of this process.
 // See doctor_checks.h.
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,16 +26,6 @@ std::optional<Bytes> number_in(const char* path) {
   std::ifstream file(path);
   Bytes number = 0;
   return file >> number ? std::optional(number) : std::nullopt;
-}
-
-// Moving pages instead of copying them. Any descriptor tells what the kernel has, also one that
-// serves faults of user code only.
-bool kernel_moves_pages() {
-  constexpr std::uint64_t kFeatureMove = std::uint64_t{1} << 16;  // Debian 12's header lacks it
-  const host::Descriptor descriptor(
-      static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)));
-  uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
-  return ioctl(descriptor.get(), UFFDIO_API, &api) == 0 && (api.features & kFeatureMove) != 0;
 }
 
 Fact yes_or_no(const char* key, bool yes, const char* text, const char* text_if_not,
@@ -197,7 +183,7 @@ FactGroup check_page_faults() {
         "that takes the capability CAP_SYS_PTRACE: `sudo -E spillway run ...` has it"));
   }
   group.facts.push_back(yes_or_no(
-      "moves_pages", kernel_moves_pages(),
+      "moves_pages", support.moves,
       "pages can be moved instead of given back and got again (UFFDIO_MOVE)",
       "pages cannot be moved (UFFDIO_MOVE): each migration also waits for the kernel to find some",
       "Linux 6.8 or newer can: `uname -r` tells which one runs"));

@@ -2,12 +2,10 @@
 #include "platform/host/host_platform.h"
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>

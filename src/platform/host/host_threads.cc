@@ -1,6 +1,5 @@
 // The threads: DeepUM's four (section 3, figure 4) over one engine. See host_platform.h.
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

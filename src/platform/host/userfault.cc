@@ -108,6 +108,7 @@ UserfaultSupport userfault_support() {
     Descriptor user(
         static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)));
     support.opens = user.get() >= 0;
+    support.moves = enable(user.get(), kFeatureMove) == 0;
     return support;
   }
   support.opens = true;
