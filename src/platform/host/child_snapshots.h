@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "base/ids.h"
@@ -46,7 +47,7 @@ class KeptPlaces {
 
 struct Child {
   Userfault userfault;
-  Snapshot snapshot;
+  std::optional<Snapshot> snapshot;  // nullopt: it was made behind our back
 };
 
 }  // namespace spillway::host

@@ -1,4 +1,6 @@
 // Forks of the program: what is kept for the children, and their faults. See child_snapshots.h.
+#include <fmt/format.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -40,18 +42,21 @@ void HostPlatform::before_fork() {
     }
     snapshot.emplace(id, kept);
   }
-  const std::scoped_lock next(next_snapshot_mutex_);
+  const std::scoped_lock events(events_mutex_);
   next_snapshot_ = std::move(snapshot);
 }
 
 void HostPlatform::after_fork() {
   forking_ = false;
-  Snapshot unused;
+  std::optional<Snapshot> unused;
   {
-    const std::scoped_lock next(next_snapshot_mutex_);
+    // The fork goes on as soon as its event has been read; who read it may not have come to it.
+    const std::scoped_lock events(events_mutex_);
     unused = std::exchange(next_snapshot_, {});  // the fork has failed, or nobody reports it
   }
-  release(unused);
+  if (unused) {
+    release(*unused);
+  }
   mutex_.unlock();
   wake_correlator();
 }
@@ -68,11 +73,10 @@ void HostPlatform::release(const Snapshot& snapshot) {
   }
 }
 
-// By the thread that handles faults; the forking thread waits in the kernel until it has been here.
+// With the lock of events held: a snapshot that is there is the one of this fork.
 void HostPlatform::adopt_child(int fd) {
-  const std::scoped_lock next(next_snapshot_mutex_);
-  children_.push_back(
-      {.userfault = Userfault::of_child(fd), .snapshot = std::exchange(next_snapshot_, {})});
+  children_.push_back({.userfault = Userfault::of_child(fd),
+                       .snapshot = std::exchange(next_snapshot_, std::nullopt)});
 }
 
 void HostPlatform::serve_child(Child& child) {
@@ -84,11 +88,13 @@ void HostPlatform::serve_child(Child& child) {
       children_.push_back(
           {.userfault = Userfault::of_child(static_cast<int>(events[i].arg.fork.ufd)),
            .snapshot = child.snapshot});
-      keep_again(child.snapshot);
+      if (child.snapshot) {
+        keep_again(*child.snapshot);
+      }
       return;  // `child` may have moved
     }
     if (events[i].event == UFFD_EVENT_PAGEFAULT) {
-      answer_child(child, events[i].arg.pagefault.address, events[i].arg.pagefault.flags);
+      answer_child(child, events[i].arg.pagefault);
     }
   }
 }
@@ -103,19 +109,23 @@ void HostPlatform::keep_again(const Snapshot& snapshot) {
   }
 }
 
-void HostPlatform::answer_child(Child& child, std::uint64_t address, std::uint64_t flags) {
-  const std::uint64_t offset = address - reinterpret_cast<std::uint64_t>(base_);  // NOLINT
+void HostPlatform::answer_child(Child& child, const PageFault& fault) {
+  const std::uint64_t offset = fault.address - reinterpret_cast<std::uint64_t>(base_);  // NOLINT
   const auto id = static_cast<BlockId>(offset / kBlockBytes);
   char* const start = base_ + Space::address_of(id);
-  if ((flags & UFFD_PAGEFAULT_FLAG_WP) != 0) {
+  if ((fault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0) {
     if (child.userfault.unprotect(start, kBlockBytes) != 0) {
       child.userfault.wake(start, kBlockBytes);  // it is ending
     }
     return;
   }
-  const auto kept = child.snapshot.find(id);
+  if (!child.snapshot) {
+    end_stranger(static_cast<pid_t>(fault.feat.ptid));
+    return;
+  }
+  const auto kept = child.snapshot->find(id);
   int error = 0;
-  if (kept == child.snapshot.end()) {
+  if (kept == child.snapshot->end()) {
     // Nothing was there when it was born: zeros, page by page, as others may be there already.
     error = child.userfault.zero(base_ + offset / kPageBytes * kPageBytes, kPageBytes);
   } else if (kept->second.host != kNoPlace) {
@@ -133,14 +143,25 @@ void HostPlatform::answer_child(Child& child, std::uint64_t address, std::uint64
     if (error == 0) {
       error = child.userfault.copy(start, staging, kept->second.bytes, true);
     } else {
-      note_io_error(false, kept->second.bytes, kept->second.storage, error);
-      fatal({ErrorCode::kIo, "a child of the program cannot read its memory: " + io_error_text_});
+      fatal({ErrorCode::kIo,
+             "a child of the program cannot read its memory: " +
+                 io_error_text(false, kept->second.bytes, kept->second.storage, error)});
     }
     give_staging(staging);
   }
   if (error == 0 || error == EEXIST) {
     child.userfault.wake(start, kBlockBytes);
   }
+}
+
+// Nobody noted what was where when it was made: it must not go on with zeros.
+void HostPlatform::end_stranger(pid_t process) {
+  const std::string line = fmt::format(
+      "spillway: process {} uses memory of the program that made it, and was not made by fork(); "
+      "ending it, as it would see wrong bytes\n",
+      process);
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  ::kill(process, SIGKILL);
 }
 
 // Children that have ended, or have become other programs, need nothing any more. Their memory is
@@ -155,7 +176,9 @@ void HostPlatform::forget_ended_children() {
     if (child.userfault.unprotect(base_ + address_bytes_ - kPageBytes, kPageBytes) != ESRCH) {
       return false;
     }
-    release(child.snapshot);
+    if (child.snapshot) {
+      release(*child.snapshot);
+    }
     return true;
   });
 }

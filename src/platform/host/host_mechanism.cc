@@ -37,7 +37,10 @@ void HostPlatform::start_transfer(const Transfer& transfer) {
     job->block_bytes.push_back(bytes);
     if (transfer.to == Tier::kHost) {
       at.host = host_slots_.take(bytes).value_or(kNoPlace);
-      job->io_error = at.host == kNoPlace ? ENOMEM : job->io_error.load();
+      if (at.host == kNoPlace) {
+        note_io_error("host memory is full of what children of the program may still read");
+        job->io_error = ENOMEM;
+      }
     } else if (transfer.to == Tier::kStorage) {
       at.storage = storage_slots_.take(bytes).value_or(kNoPlace);
       job->io_error = at.storage == kNoPlace ? ENOSPC : job->io_error.load();

@@ -22,6 +22,9 @@ constexpr Bytes kRoomAheadBytes = 16 * kMiB;
 constexpr Bytes kSmallestBudget = 16 * kMiB;
 // Of the lower tiers, what allocations cannot claim: somewhere for a victim to go first.
 constexpr Bytes kExchangeBytes = 16 * kMiB;
+// Address space for host memory, in times its size: a place may be twice its block's size, and
+// those that children keep come on top.
+constexpr Bytes kHostPlaces = 8;
 constexpr unsigned kIoDepth = 8;
 constexpr std::size_t kFaultQueueCapacity = 4096;
 constexpr Bytes kLeastAddressBytes = 64 * kGiB;
@@ -75,8 +78,7 @@ HostPlatform::HostPlatform(const HostOptions& options, std::optional<SwapFile> s
       userfault_(std::move(userfault)),
       link_(options.link),
       engine_(engine_options(options, storage_), *this, policy),
-      // A place may be twice its block's size.
-      host_slots_(2 * options.host_bytes),
+      host_slots_(kHostPlaces * options.host_bytes),
       storage_slots_(storage_ ? 2 * storage_->bytes() : 0),
       fault_queue_(kFaultQueueCapacity) {
   if (!options_.on_fatal) {
@@ -106,7 +108,7 @@ Status HostPlatform::reserve() {
   address_bytes_ = options_.address_bytes > 0
                        ? round_up(options_.address_bytes, kBlockBytes)
                        : std::max(kLeastAddressBytes, round_up(8 * tiers_bytes, kBlockBytes));
-  host_arena_bytes_ = 2 * round_up(options_.host_bytes, kBlockBytes) + kBlockBytes;
+  host_arena_bytes_ = kHostPlaces * round_up(options_.host_bytes, kBlockBytes) + kBlockBytes;
   const std::array wanted{address_bytes_, host_arena_bytes_};
   std::array<char*, 2> starts{};
   for (std::size_t i = 0; i < wanted.size(); ++i) {

@@ -214,7 +214,10 @@ class HostPlatform final : private Mechanism {
   void trim_frames();
   void submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue);
   void protect_unmapped(const Transfer& transfer);
-  void note_io_error(bool write, Bytes bytes, std::uint64_t offset, int error);
+  // What the last error was, for the line that the run ends with if it comes to that.
+  void note_io_error(std::string text);
+  [[nodiscard]] std::string io_error_text(bool write, Bytes bytes, std::uint64_t offset,
+                                          int error) const;
   void finish(Job& job, int error);
   void take_marks();
   void take_faults();
@@ -229,7 +232,9 @@ class HostPlatform final : private Mechanism {
   void adopt_child(int fd);
   void serve_child(Child& child);
   void keep_again(const Snapshot& snapshot);
-  void answer_child(Child& child, std::uint64_t address, std::uint64_t flags);
+  using PageFault = decltype(uffd_msg::arg.pagefault);
+  void answer_child(Child& child, const PageFault& fault);
+  void end_stranger(pid_t process);
   void forget_ended_children();
 
   [[nodiscard]] char* address_of(BlockId id) const { return base_ + Space::address_of(id); }
@@ -284,9 +289,9 @@ class HostPlatform final : private Mechanism {
   bool forking_ = false;
   KeptPlaces kept_in_host_;
   KeptPlaces kept_in_storage_;
-  std::mutex next_snapshot_mutex_;
-  Snapshot next_snapshot_;       // for the child that is being made
-  std::vector<Child> children_;  // the fault-handling thread's
+  std::mutex events_mutex_;  // from reading the kernel's events to having noted new children
+  std::optional<Snapshot> next_snapshot_;  // for the child that is being made
+  std::vector<Child> children_;            // the fault-handling thread's
 
   std::mutex frames_mutex_;
   std::unique_ptr<FramePool> frames_;  // nullptr: pages come from the system and go there

@@ -86,13 +86,19 @@ void HostPlatform::handle_faults() {
 
 void HostPlatform::take_own_faults() {
   std::array<uffd_msg, 64> events{};
-  const std::size_t count = userfault_.read(events);
+  std::size_t count = 0;
+  {
+    const std::scoped_lock lock(events_mutex_);
+    count = userfault_.read(events);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (events[i].event == UFFD_EVENT_FORK) {
+        adopt_child(static_cast<int>(events[i].arg.fork.ufd));
+      }
+    }
+  }
   const TimeNs at_ns = now_ns();
   bool faults = false;
   for (std::size_t i = 0; i < count; ++i) {
-    if (events[i].event == UFFD_EVENT_FORK) {
-      adopt_child(static_cast<int>(events[i].arg.fork.ufd));
-    }
     if (events[i].event != UFFD_EVENT_PAGEFAULT) {
       continue;
     }
@@ -353,7 +359,8 @@ void HostPlatform::submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue) 
                  .done = [this, job, write, i, &queue](int error) {
                    if (error != 0) {
                      job->io_error = error;
-                     note_io_error(write, job->block_bytes[i], job->storage_offset[i], error);
+                     note_io_error(
+                         io_error_text(write, job->block_bytes[i], job->storage_offset[i], error));
                    }
                    if (--job->io_left > 0) {
                      return;
@@ -368,11 +375,15 @@ void HostPlatform::submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue) 
   }
 }
 
-void HostPlatform::note_io_error(bool write, Bytes bytes, std::uint64_t offset, int error) {
+void HostPlatform::note_io_error(std::string text) {
   const std::scoped_lock lock(io_error_mutex_);
-  io_error_text_ =
-      fmt::format("{}: cannot {} {} bytes at offset {}: {}", storage_ ? storage_->path() : "",
-                  write ? "write" : "read", bytes, offset, std::strerror(error));
+  io_error_text_ = std::move(text);
+}
+
+std::string HostPlatform::io_error_text(bool write, Bytes bytes, std::uint64_t offset,
+                                        int error) const {
+  return fmt::format("{}: cannot {} {} bytes at offset {}: {}", storage_ ? storage_->path() : "",
+                     write ? "write" : "read", bytes, offset, std::strerror(error));
 }
 
 // What was to be written when it set out may be dead when it arrives: the next write must be seen.

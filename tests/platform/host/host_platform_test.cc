@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -297,6 +298,49 @@ TEST_F(ForkTest, ChildrenSeeTheMomentOfTheFork) {
     EXPECT_TRUE(platform_->check_invariants());
     platform_.reset();
   }
+}
+
+// What they may still read comes on top of the budget, as their own pages would.
+TEST_F(ForkTest, ChildrenThatLiveOnDoNotUseUpTheBudget) {
+  open(16 * kMiB, 48 * kMiB, 0);
+  if (!platform_) return;
+  if (!userfault_support().fork_events) GTEST_SKIP() << "no fork events";
+  const auto words = allocate(44 * kMiB);
+  fill(words, 1, 1);
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  constexpr std::uint64_t kChildren = 6;
+  for (std::uint64_t version = 1; version <= kChildren; ++version) {
+    ASSERT_TRUE(in_child([&] {
+      char end = 0;
+      ::close(pipe[1]);
+      return ::read(pipe[0], &end, 1) == 0 && mismatches(words, 1, version) == 0;
+    }));
+    fill(words, 1, version + 1);
+  }
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  EXPECT_TRUE(children_agree());
+  EXPECT_EQ(mismatches(words, 1, kChildren + 1), 0U);
+  EXPECT_EQ(platform_->stats().engine.failed_transfers, 0U);
+  EXPECT_TRUE(platform_->check_invariants());
+}
+
+// It could only see zeros.
+TEST_F(ForkTest, AProcessThatNoForkMadeIsEndedBeforeItSeesWrongBytes) {
+  open(16 * kMiB, 64 * kMiB, 0);
+  if (!platform_) return;
+  if (!userfault_support().fork_events) GTEST_SKIP() << "no fork events";
+  const auto words = allocate(32 * kMiB);
+  fill(words, 1, 1);
+  const auto child = static_cast<pid_t>(::syscall(SYS_fork));
+  if (child == 0) {
+    ::_exit(mismatches(words, 1, 1) == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  EXPECT_EQ(mismatches(words, 1, 1), 0U);
 }
 
 }  // namespace
