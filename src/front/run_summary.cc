@@ -12,6 +12,23 @@
 
 namespace spillway {
 
+namespace {
+
+std::string plan_text(const nlohmann::json& plan) {
+  if (const std::string error = plan.value("error", ""); !error.empty()) {
+    return fmt::format("  plan       none: {}\n", error);
+  }
+  const auto bytes = [&](const char* name) { return format_bytes(plan.value(name, Bytes{0})); };
+  return fmt::format(
+      "  plan       {} launches, {} tensors, {} alive at once; an iteration moves {} to host memory "
+      "and {} to storage, and takes {:.2f} s instead of {:.2f} s\n",
+      plan.value("launches", 0), plan.value("tensors", 0), bytes("peak_bytes"),
+      bytes("to_host_bytes"), bytes("to_storage_bytes"), plan.value("estimated_s", 0.0),
+      plan.value("computation_s", 0.0));
+}
+
+}  // namespace
+
 std::string summary_text(const std::string& record_json) {
   const nlohmann::json record = nlohmann::json::parse(record_json, nullptr, false);
   if (!record.is_object() || !record.contains("moved_bytes")) {
@@ -40,6 +57,9 @@ std::string summary_text(const std::string& record_json) {
       bytes("moved_bytes", "storage_to_device"), bytes("moved_bytes", "device_to_storage"));
   text += fmt::format("  not moved  {} that were dead\n",
                       format_bytes(count("saved_by_discard_bytes")));
+  if (record.contains("plan")) {
+    text += plan_text(record["plan"]);
+  }
   return text;
 }
 

@@ -6,6 +6,11 @@
 #include "engine/space.h"
 
 namespace spillway {
+namespace {
+
+constexpr TensorId kNoTensor = ~TensorId{0};
+
+}  // namespace
 
 Planned::Planned(std::string_view name, const Trace& trace, Plan plan, Tier overflow)
     : name_(name),
@@ -17,8 +22,19 @@ Planned::Planned(std::string_view name, const Trace& trace, Plan plan, Tier over
 void Planned::on_allocate(AllocationId id, Control& control) {
   const std::uint64_t tag = control.space().allocation(id).tag;
   if (tag < allocations_.size()) {
-    allocations_[tag] = id;
+    adopt(static_cast<TensorId>(tag), id);
   }
+}
+
+void Planned::adopt(TensorId tensor, AllocationId id) {
+  if (id >= tenants_.size()) {
+    tenants_.resize(id + std::size_t{1}, kNoTensor);
+  }
+  const TensorId before = std::exchange(tenants_[id], tensor);
+  if (before != kNoTensor && allocations_[before] == id) {
+    allocations_[before] = kNoAllocation;
+  }
+  allocations_[tensor] = id;
 }
 
 void Planned::on_launch(const Launch& launch, Control& /*control*/) {

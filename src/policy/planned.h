@@ -23,6 +23,9 @@ class Planned final : public Policy {
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] const Plan& plan() const { return plan_; }
 
+  // The tensor is the one that lives in this allocation from now on, and nothing else does.
+  void adopt(TensorId tensor, AllocationId id);
+
   void on_allocate(AllocationId id, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
@@ -40,6 +43,7 @@ class Planned final : public Policy {
   Tier overflow_;
   NextUse next_use_;
   std::vector<AllocationId> allocations_;  // by tensor
+  std::vector<TensorId> tenants_;          // by allocation: whose `allocations_` it is
   // How far select_victim has come since the last launch: everything before it could not be
   // evicted.
   std::optional<NextUse::Order::const_reverse_iterator> scan_;

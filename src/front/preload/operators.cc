@@ -116,18 +116,6 @@ class Identity {
   std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> counts_;
 };
 
-// One iteration whose operators say what they use (python/spillway/operands.py) teaches a policy
-// everything at once that faults teach it one by one.
-class Profile {
- public:
-  // Asked after each optimizer step: the second iteration, when memory is where it will stay.
-  bool wanted() { return ++steps_ == 1; }
-  [[nodiscard]] bool running() const { return steps_ == 1; }
-
- private:
-  int steps_ = 0;
-};
-
 // What one thread launches. Operators that say what they use arrive twice: NAME, in it
 // PythonDispatchMode, in that NAME again, and that second one is no launch.
 class Stream {
@@ -150,7 +138,7 @@ class Stream {
     current_ = hash.first;
     allocations_ = 0;
     if (Session* const here = session(false)) {
-      here->space->platform().mark_launch(hash, name, profile_.running());
+      here->space->platform().mark_launch(hash, name, here->space->watches());
     }
   }
   void end() { depth_ -= depth_ > 0 ? 1 : 0; }
@@ -158,11 +146,9 @@ class Stream {
     constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
     return current_ == 0 ? LargeHeap::kAnyPlace : current_ + ++allocations_ * kOdd;
   }
-  [[nodiscard]] bool wants_operands() { return profile_.wanted(); }
 
  private:
   Identity identity_;
-  Profile profile_;
   std::vector<std::string> open_;  // the names of the tasks that are open, and room for more
   std::size_t depth_ = 0;
   std::string repeated_;
@@ -259,18 +245,16 @@ struct spillway_operand {  // NOLINT(readability-identifier-naming): as Python d
 
 int spillway_wants_operands() {
   const spillway::host::InService inside;
-  pre::Stream* const stream = pre::stream();
   const pre::Session* const here = pre::session(false);
-  return stream != nullptr && here != nullptr && here->space->learns() && stream->wants_operands()
-             ? 1
-             : 0;
+  return pre::stream() != nullptr && here != nullptr && here->space->iteration_ended() ? 1 : 0;
 }
 
 int spillway_operator(const char* /*name*/, const spillway_operand* operands, std::size_t count) {
   const spillway::host::InService inside;
   if (const pre::Session* const here = pre::session(false); here != nullptr && pre::stream()) {
     for (std::size_t i = 0; i < count; ++i) {
-      here->space->platform().mark_access(operands[i].address, operands[i].bytes);
+      here->space->platform().mark_access(operands[i].address, operands[i].bytes,
+                                          operands[i].writes != 0);
     }
   }
   return 0;

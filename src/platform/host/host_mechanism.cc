@@ -207,7 +207,7 @@ void HostPlatform::begin_stall(TimeNs at_ns) {
 
 void HostPlatform::end_stall() {
   if (--stopped_ == 0) {
-    stats_.stalled_ns += now_ns() - stopped_since_ns_;
+    stalled_ns_ += now_ns() - stopped_since_ns_;
   }
 }
 

@@ -249,6 +249,7 @@ void HostPlatform::free(void* start) {
   if (!retired_[*id]) {
     uncommit(footprint_bytes(*id));
   }
+  record_death(*id);
   allocation_by_block_[allocation.first_block] = kNoAllocation;
   engine_.free(*id);
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
@@ -259,6 +260,7 @@ void HostPlatform::free(void* start) {
 void HostPlatform::discard(void* start, DiscardMode mode) {
   const std::scoped_lock lock(mutex_);
   if (const std::optional<AllocationId> id = allocation_at(start)) {
+    record_death(*id);
     engine_.discard(*id, mode);
   }
 }
@@ -270,6 +272,7 @@ void HostPlatform::retire(void* start) {
     return;
   }
   retired_[*id] = true;
+  record_death(*id);
   uncommit(footprint_bytes(*id));
   engine_.discard(*id, DiscardMode::kLazy);
 }
@@ -331,6 +334,13 @@ LaunchSeq HostPlatform::begin_launch(std::string_view name, std::span<const Oper
   LaunchWaits& waits = waits_of(launch.execution, name);
   ++waits.launches;
   const TimeNs begin_ns = now_ns();
+  if (recorder_) {
+    recorder_->launch(launch.execution, name, begin_ns, stalled_ns_);
+    for (const Access& access : launch.accesses) {
+      recorder_->access(access.allocation, engine_.space().allocation(access.allocation).bytes,
+                        writes(access.mode));
+    }
+  }
   const LaunchAdmission admission = engine_.begin_launch(launch);
   if (admission.state == LaunchState::kTooLarge) {
     launch.accesses.clear();
@@ -368,8 +378,14 @@ void HostPlatform::mark_launch(LaunchHash hash, std::string_view name, bool tell
     if (known == names_.end()) {
       known = names_.emplace(name).first;
     }
-    marks_.push_back(
-        {.hash = hash, .name = *known, .first_block = 0, .block_count = 0, .tells_all = tells_all});
+    marks_.push_back({.hash = hash,
+                      .name = *known,
+                      .first_block = 0,
+                      .block_count = 0,
+                      .tells_all = tells_all,
+                      .writes = false,
+                      .at_ns = now_ns(),
+                      .stalled_ns = stalled_ns_});
     waiting = marks_.size();
   }
   // While nothing has had to leave, there is nothing to predict, and no hurry to learn.
@@ -379,7 +395,7 @@ void HostPlatform::mark_launch(LaunchHash hash, std::string_view name, bool tell
   }
 }
 
-void HostPlatform::mark_access(const void* start, Bytes bytes) {
+void HostPlatform::mark_access(const void* start, Bytes bytes, bool writes) {
   if (!contains(start) || bytes == 0) {
     return;
   }
@@ -391,7 +407,36 @@ void HostPlatform::mark_access(const void* start, Bytes bytes) {
                     .name = {},
                     .first_block = static_cast<BlockId>(first),
                     .block_count = static_cast<std::uint32_t>(last - first + 1),
-                    .tells_all = false});
+                    .tells_all = false,
+                    .writes = writes,
+                    .at_ns = 0,
+                    .stalled_ns = 0});
+}
+
+void HostPlatform::begin_recording() {
+  const std::scoped_lock lock(mutex_);
+  take_marks();
+  recorder_.emplace();
+}
+
+std::optional<RecordedIteration> HostPlatform::end_recording() {
+  const std::scoped_lock lock(mutex_);
+  take_marks();
+  std::optional<IterationRecorder> recorder = std::exchange(recorder_, std::nullopt);
+  return recorder ? recorder->finish(now_ns(), stalled_ns_) : std::nullopt;
+}
+
+void HostPlatform::change_policy(const std::function<void()>& change) {
+  const std::scoped_lock lock(mutex_);
+  change();
+}
+
+// What was launched before the death comes before it.
+void HostPlatform::record_death(AllocationId id) {
+  if (recorder_) {
+    take_marks();
+    recorder_->died(id);
+  }
 }
 
 LaunchWaits& HostPlatform::waits_of(ExecutionId execution, std::string_view name) {
@@ -423,10 +468,14 @@ HostStats HostPlatform::stats() const {
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
     stats.used_bytes[index_of(tier)] = engine_.used_bytes(tier);
   }
-  if (stopped_ > 0) {
-    stats.stalled_ns += now_ns() - stopped_since_ns_;
-  }
+  stats.stalled_ns = stalled_ns_ + (stopped_ > 0 ? now_ns() - stopped_since_ns_ : 0);
   stats.copy_ns = copy_ns_.load(std::memory_order_relaxed);
+  stats.copied_bytes = copied_bytes_.load(std::memory_order_relaxed);
+  const std::scoped_lock meters(io_meters_mutex_);
+  for (std::size_t i = 0; i < io_meters_.size(); ++i) {
+    stats.io_bytes[i] = io_meters_[i].bytes;
+    stats.io_busy_ns[i] = io_meters_[i].busy_ns;
+  }
   return stats;
 }
 

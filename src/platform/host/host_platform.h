@@ -30,6 +30,7 @@
 #include "platform/host/slot_pool.h"
 #include "platform/host/userfault.h"
 #include "policy/launch_hash.h"
+#include "policy/recorded_iteration.h"
 
 namespace spillway::host {
 
@@ -59,6 +60,10 @@ struct HostStats {
   TimeNs stalled_ns = 0;           // during which at least one thread was stopped
   TimeNs fault_wait_ns = 0;        // of all threads' stops, together
   TimeNs copy_ns = 0;              // that threads of ours spent copying
+  Bytes copied_bytes = 0;          // in that time
+  // The swap file: what was read and written, and how long at least one such request was under way.
+  std::array<Bytes, 2> io_bytes{};
+  std::array<TimeNs, 2> io_busy_ns{};
 };
 
 // What the launches with one execution id waited for.
@@ -120,7 +125,14 @@ class HostPlatform final : private Mechanism {
   // `tells_all`: mark_access follows for everything that it uses.
   void mark_launch(LaunchHash hash, std::string_view name, bool tells_all = false);
   // The launch that was marked last uses this memory. Does not wait.
-  void mark_access(const void* start, Bytes bytes);
+  void mark_access(const void* start, Bytes bytes, bool writes);
+
+  // Between two iterations: what is launched, used and freed from here on is recorded, until
+  // end_recording, which is nullopt if nothing was launched.
+  void begin_recording();
+  std::optional<RecordedIteration> end_recording();
+  // Between two events: `change` may change the policy.
+  void change_policy(const std::function<void()>& change);
 
   // --- State ----------------------------------------------------------------------------------
 
@@ -164,6 +176,13 @@ class HostPlatform final : private Mechanism {
     std::atomic<int> io_error{0};
     std::atomic<bool> io_done{false};
   };
+  // Requests to the swap file in one direction.
+  struct IoMeter {
+    std::uint32_t under_way = 0;
+    TimeNs since_ns = 0;
+    TimeNs busy_ns = 0;
+    Bytes bytes = 0;
+  };
   // What one worker thread has to do: all of `first`, then of `second`.
   struct WorkQueue {
     std::mutex mutex;
@@ -183,7 +202,11 @@ class HostPlatform final : private Mechanism {
     std::string_view name;  // in names_
     BlockId first_block = 0;
     std::uint32_t block_count = 0;  // 0: a launch
-    bool tells_all = false;
+    bool tells_all = false;         // of a launch
+    bool writes = false;            // of a use
+    // Of a launch, where an iteration is recorded.
+    TimeNs at_ns = 0;
+    TimeNs stalled_ns = 0;
   };
 
   HostPlatform(const HostOptions& options, std::optional<SwapFile> storage, Policy& policy,
@@ -213,6 +236,8 @@ class HostPlatform final : private Mechanism {
   bool place_frame(char* block, bool zeroed);
   void trim_frames();
   void submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue);
+  void io_begins(bool write);
+  void io_ended(bool write, Bytes bytes);
   void protect_unmapped(const Transfer& transfer);
   // What the last error was, for the line that the run ends with if it comes to that.
   void note_io_error(std::string text);
@@ -220,6 +245,8 @@ class HostPlatform final : private Mechanism {
                                           int error) const;
   void finish(Job& job, int error);
   void take_marks();
+  void record_accesses(const Mark& mark);
+  void record_death(AllocationId id);
   void take_faults();
   void check_progress();
   void fault_on_dead_block(BlockId id);
@@ -284,6 +311,8 @@ class HostPlatform final : private Mechanism {
   HostStats stats_;
   std::uint32_t stopped_ = 0;  // blocks at which threads are stopped
   TimeNs stopped_since_ns_ = 0;
+  std::atomic<TimeNs> stalled_ns_{0};  // HostStats::stalled_ns, but for a stall that lasts
+  std::optional<IterationRecorder> recorder_;
   std::vector<ThreadFault> fault_batch_;
 
   bool forking_ = false;
@@ -311,6 +340,9 @@ class HostPlatform final : private Mechanism {
   WorkQueue urgent_work_;
   WorkQueue ahead_work_;
   std::atomic<TimeNs> copy_ns_{0};
+  std::atomic<Bytes> copied_bytes_{0};
+  mutable std::mutex io_meters_mutex_;
+  std::array<IoMeter, 2> io_meters_;  // reads, writes
   std::mutex staging_mutex_;
   std::condition_variable staging_free_;
   std::vector<void*> staging_;

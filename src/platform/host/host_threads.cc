@@ -158,6 +158,7 @@ void HostPlatform::take_marks() {
   for (const Mark& mark : marks_taken_) {
     if (mark.block_count > 0) {
       engine_.note_accesses(mark.first_block, mark.block_count);
+      record_accesses(mark);
       continue;
     }
     if (marked_) {
@@ -169,11 +170,25 @@ void HostPlatform::take_marks() {
     launch.tells_all = mark.tells_all;
     current_ = launch.execution;
     ++waits_of(launch.execution, mark.name).launches;
+    if (recorder_) {
+      recorder_->launch(launch.execution, mark.name, mark.at_ns, mark.stalled_ns);
+    }
     engine_.begin_launch(launch);
     std::erase(ready_, launch.seq);
     marked_ = launch.seq;
   }
   marks_taken_.clear();
+}
+
+void HostPlatform::record_accesses(const Mark& mark) {
+  const Space& space = engine_.space();
+  if (!recorder_ || mark.first_block >= space.block_slots()) {
+    return;
+  }
+  const AllocationId id = space.block(mark.first_block).allocation;
+  if (space.is_live(id)) {
+    recorder_->access(id, space.allocation(id).bytes, mark.writes);
+  }
 }
 
 void HostPlatform::take_faults() {
@@ -268,6 +283,7 @@ void HostPlatform::execute(const std::shared_ptr<Job>& job, WorkQueue& queue) {
     copy(*job);
     const TimeNs end_ns = now_ns();
     copy_ns_ += end_ns - begin_ns;
+    copied_bytes_ += transfer.bytes;
     if (due_ns > end_ns) {
       std::this_thread::sleep_for(std::chrono::nanoseconds(due_ns - end_ns));
     }
@@ -352,11 +368,13 @@ void HostPlatform::submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue) 
     } else {
       memory = host_arena_ + job->host_offset[i];
     }
+    io_begins(write);
     io_->submit({.write = write,
                  .memory = memory,
                  .bytes = job->block_bytes[i],
                  .offset = job->storage_offset[i],
                  .done = [this, job, write, i, &queue](int error) {
+                   io_ended(write, error == 0 ? job->block_bytes[i] : 0);
                    if (error != 0) {
                      job->io_error = error;
                      note_io_error(
@@ -372,6 +390,23 @@ void HostPlatform::submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue) 
                    }
                    queue.wanted.notify_one();
                  }});
+  }
+}
+
+void HostPlatform::io_begins(bool write) {
+  const std::scoped_lock lock(io_meters_mutex_);
+  IoMeter& meter = io_meters_[write ? 1 : 0];
+  if (meter.under_way++ == 0) {
+    meter.since_ns = now_ns();
+  }
+}
+
+void HostPlatform::io_ended(bool write, Bytes bytes) {
+  const std::scoped_lock lock(io_meters_mutex_);
+  IoMeter& meter = io_meters_[write ? 1 : 0];
+  meter.bytes += bytes;
+  if (--meter.under_way == 0) {
+    meter.busy_ns += now_ns() - meter.since_ns;
   }
 }
 

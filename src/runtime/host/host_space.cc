@@ -14,11 +14,6 @@
 namespace spillway {
 namespace {
 
-// The policies that steer from what they see alone. The others carry out a plan for a trace.
-bool learns_online(std::string_view name) {
-  return name == "base_uvm" || name == "deepum" || name == "deepum_plus";
-}
-
 template <typename Number>
 Status read_number(const char* name, Number& value) {
   const char* const text = std::getenv(name);
@@ -110,15 +105,24 @@ Result<std::unique_ptr<HostSpace>> HostSpace::open(const HostSpaceOptions& optio
   if (!info) {
     return tl::unexpected<Error>(info.error());
   }
-  if (!learns_online(options.policy)) {
-    return make_error(ErrorCode::kCannotRun,
-                      "the policy '{}' does not run here yet; base_uvm, deepum and deepum_plus do",
+  const PolicyTraits& traits = (*info)->traits;
+  if (!traits.uses_host && options.storage_path.empty()) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "the policy '{}' moves data to storage only: name a place with --storage",
                       options.policy);
   }
-  Result<std::unique_ptr<Policy>> policy =
-      (*info)->make(Trace{}, Machine{}, options.policy_options);
-  if (!policy) {
-    return tl::unexpected<Error>(policy.error());
+  std::unique_ptr<HostSpace> space(new HostSpace(options, **info));
+  if ((*info)->plan != nullptr) {
+    auto profiled = std::make_unique<Profiled>((*info)->name);
+    space->profiled_ = profiled.get();
+    space->policy_ = std::move(profiled);
+  } else {
+    Result<std::unique_ptr<Policy>> policy =
+        (*info)->make(Trace{}, Machine{}, options.policy_options);
+    if (!policy) {
+      return tl::unexpected<Error>(policy.error());
+    }
+    space->policy_ = std::move(*policy);
   }
   std::optional<host::SwapFile> storage;
   if (!options.storage_path.empty()) {
@@ -130,17 +134,55 @@ Result<std::unique_ptr<HostSpace>> HostSpace::open(const HostSpaceOptions& optio
     storage.emplace(std::move(*opened));
   }
   host::HostOptions platform_options;
-  platform_options.device_bytes = options.device_bytes;
-  platform_options.host_bytes = options.host_bytes;
+  platform_options.device_bytes = traits.unlimited_device
+                                      ? std::max(options.device_bytes, available_memory_bytes())
+                                      : options.device_bytes;
+  platform_options.host_bytes = traits.uses_host ? options.host_bytes : 0;
   platform_options.link = options.link;
-  platform_options.reclaim_discarded_first = (*info)->traits.reclaims_dead_first;
+  platform_options.reclaim_discarded_first = traits.reclaims_dead_first;
   Result<std::unique_ptr<host::HostPlatform>> platform =
-      host::HostPlatform::create(platform_options, std::move(storage), **policy);
+      host::HostPlatform::create(platform_options, std::move(storage), *space->policy_);
   if (!platform) {
     return tl::unexpected<Error>(platform.error());
   }
-  return std::unique_ptr<HostSpace>(
-      new HostSpace(options, std::move(*policy), std::move(*platform)));
+  space->platform_ = std::move(*platform);
+  return space;
+}
+
+// The first iteration is the program's setting up: memory is where it will stay from the second on.
+bool HostSpace::iteration_ended() {
+  ++iterations_;
+  const bool knows_enough = options_.policy == "base_uvm" || info_.traits.unlimited_device;
+  if (iterations_ == 1 && !knows_enough) {
+    if (profiled_ != nullptr) {
+      platform_->begin_recording();
+    }
+    watching_ = true;
+    return true;
+  }
+  if (watching_.exchange(false)) {
+    if (const std::optional<RecordedIteration> iteration = platform_->end_recording()) {
+      make_plan(*iteration);
+    }
+  }
+  return false;
+}
+
+void HostSpace::make_plan(const RecordedIteration& iteration) {
+  HostPlan made = plan_on_host(info_, iteration, *platform_, options_.link, options_.policy_options);
+  if (made.plan) {
+    platform_->change_policy([&] {
+      profiled_->follow(iteration, std::move(*made.plan),
+                        info_.traits.uses_host ? Tier::kHost : Tier::kStorage);
+    });
+  }
+  const std::scoped_lock lock(report_mutex_);
+  report_ = std::move(made.report);
+}
+
+std::optional<PlanReport> HostSpace::plan_report() const {
+  const std::scoped_lock lock(report_mutex_);
+  return report_;
 }
 
 }  // namespace spillway

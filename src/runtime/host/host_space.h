@@ -2,13 +2,18 @@
 // name. Layer: runtime.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "platform/host/host_platform.h"
+#include "policy/profiled.h"
+#include "policy/recorded_iteration.h"
 #include "policy/registry.h"
+#include "runtime/host/host_plan.h"
 
 namespace spillway {
 
@@ -41,17 +46,29 @@ class HostSpace {
 
   [[nodiscard]] host::HostPlatform& platform() { return *platform_; }
   [[nodiscard]] const HostSpaceOptions& options() const { return options_; }
-  // Whether the policy makes use of knowing what launches use.
-  [[nodiscard]] bool learns() const { return options_.policy != "base_uvm"; }
+
+  // The program says that an iteration has ended; by one thread at a time. True if it should say of
+  // the next one what its launches use: once, since saying it costs time. Policies that plan make
+  // their plan when that one has ended.
+  [[nodiscard]] bool iteration_ended();
+  // Whether the iteration that runs is the one of which that was asked.
+  [[nodiscard]] bool watches() const { return watching_.load(std::memory_order_relaxed); }
+  // What came of planning; nullopt before, and for policies that do not plan.
+  [[nodiscard]] std::optional<PlanReport> plan_report() const;
 
  private:
-  HostSpace(HostSpaceOptions options, std::unique_ptr<Policy> policy,
-            std::unique_ptr<host::HostPlatform> platform)
-      : options_(std::move(options)), policy_(std::move(policy)), platform_(std::move(platform)) {}
+  HostSpace(HostSpaceOptions options, const PolicyInfo& info) : options_(std::move(options)), info_(info) {}
+  void make_plan(const RecordedIteration& iteration);
 
   HostSpaceOptions options_;
+  const PolicyInfo& info_;
   std::unique_ptr<Policy> policy_;  // outlives the platform
+  Profiled* profiled_ = nullptr;    // policy_, where it plans
   std::unique_ptr<host::HostPlatform> platform_;
+  std::uint64_t iterations_ = 0;
+  std::atomic<bool> watching_{false};
+  mutable std::mutex report_mutex_;
+  std::optional<PlanReport> report_;
 };
 
 }  // namespace spillway

@@ -60,6 +60,17 @@ nlohmann::json wait_json(const host::LaunchWaits& wait) {
           {"for_new_memory_s", to_seconds(wait.fresh_ns)}};
 }
 
+nlohmann::json plan_json(const PlanReport& plan) {
+  return {{"launches", plan.launches},
+          {"tensors", plan.tensors},
+          {"peak_bytes", plan.peak_bytes},
+          {"to_host_bytes", plan.to_host_bytes},
+          {"to_storage_bytes", plan.to_storage_bytes},
+          {"computation_s", to_seconds(plan.computation_ns)},
+          {"estimated_s", to_seconds(plan.estimated_ns)},
+          {"error", plan.error}};
+}
+
 }  // namespace
 
 RunRecorder::RunRecorder(HostSpace& space, std::string live_file)
@@ -158,6 +169,9 @@ std::string RunRecorder::finish(const std::string& command) {
                         {"copy_s", to_seconds(stats.copy_ns)},
                         {"longest_waits", nlohmann::json::array()},
                         {"timeline", nlohmann::json::array()}};
+  if (const std::optional<PlanReport> plan = space_.plan_report()) {
+    record["plan"] = plan_json(*plan);
+  }
   const std::vector<host::LaunchWaits> waits = platform.waits();
   for (std::size_t i = 0; i < std::min(waits.size(), kWaitsMax); ++i) {
     record["longest_waits"].push_back(wait_json(waits[i]));

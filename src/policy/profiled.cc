@@ -1,0 +1,107 @@
+// See profiled.h.
+#include "policy/profiled.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace spillway {
+namespace {
+
+// A program that leaves out up to this part of an iteration is still in it; what was planned for
+// the part is caught up on. One that leaves out more is somewhere else.
+constexpr std::uint32_t kLeavesOutAtMost = 4;  // a quarter
+
+}  // namespace
+
+void Profiled::follow(const RecordedIteration& iteration, Plan plan, Tier overflow) {
+  const Trace& trace = iteration.trace;
+  planned_.emplace(name_, trace, std::move(plan), overflow);
+  positions_.clear();
+  for (std::uint32_t k = 0; k < iteration.executions.size(); ++k) {
+    positions_[iteration.executions[k]].push_back(k);
+  }
+  births_.assign(trace.kernels.size(), {});
+  std::vector<bool> born(trace.tensors.size(), false);
+  for (std::uint32_t k = 0; k < trace.kernels.size(); ++k) {
+    for (const auto* list : {&trace.kernels[k].reads, &trace.kernels[k].writes}) {
+      for (const TensorId id : *list) {
+        if (born[id]) {
+          continue;
+        }
+        born[id] = true;
+        if (trace.tensors[id].persistent) {
+          planned_->adopt(id, iteration.allocations[id]);
+        } else {
+          births_[k].emplace_back(id, iteration.allocations[id]);
+        }
+      }
+    }
+  }
+  next_ = 0;
+}
+
+// A kernel that an iteration launches several times is at the next of its places.
+std::optional<std::uint32_t> Profiled::position_of(const Launch& launch) const {
+  const auto found = positions_.find(launch.execution);
+  if (found == positions_.end()) {
+    return std::nullopt;
+  }
+  const std::vector<std::uint32_t>& all = found->second;
+  const auto next = std::lower_bound(all.begin(), all.end(), next_);
+  return next == all.end() ? all.front() : *next;
+}
+
+void Profiled::end_position(std::uint32_t position, Control& control) {
+  next_ = (position + 1) % static_cast<std::uint32_t>(births_.size());
+  for (const auto& [tensor, id] : births_[next_]) {
+    planned_->adopt(tensor, id);
+  }
+  Launch ended;
+  ended.position = position;
+  planned_->on_launch_end(ended, control);
+}
+
+void Profiled::on_launch(const Launch& launch, Control& control) {
+  if (!planned_) {
+    return;
+  }
+  const std::optional<std::uint32_t> position = position_of(launch);
+  if (!position) {
+    ++strange_launches_;
+    return;
+  }
+  const auto count = static_cast<std::uint32_t>(births_.size());
+  if ((*position + count - next_) % count <= count / kLeavesOutAtMost) {
+    while (next_ != *position) {
+      Launch left_out;
+      left_out.position = next_;
+      planned_->on_launch(left_out, control);
+      end_position(next_, control);
+    }
+  }
+  next_ = *position;
+  Launch placed = launch;
+  placed.position = *position;
+  planned_->on_launch(placed, control);
+}
+
+void Profiled::on_launch_end(const Launch& launch, Control& control) {
+  if (!planned_) {
+    return;
+  }
+  if (positions_.contains(launch.execution)) {
+    end_position(next_, control);
+  }
+}
+
+std::optional<BlockId> Profiled::select_victim(Cause cause, BlockId incoming,
+                                               const Control& control) {
+  return planned_ ? planned_->select_victim(cause, incoming, control)
+                  : paging_.select_victim(cause, incoming, control);
+}
+
+Tier Profiled::eviction_tier(BlockId block, const Control& control) {
+  return planned_ ? planned_->eviction_tier(block, control) : paging_.eviction_tier(block, control);
+}
+
+}  // namespace spillway

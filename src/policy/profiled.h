@@ -1,0 +1,53 @@
+// A policy that plans, on a platform that meets its program as it runs: on-demand paging until one
+// iteration is known, the plan for it from then on. Layer: policy.
+// Launches are found in the plan by their execution ids, tensors by the allocations that they lived
+// in; a launch that the plan does not know, or a tensor that has come to lie elsewhere, is paged.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/policy.h"
+#include "policy/base_uvm.h"
+#include "policy/plan.h"
+#include "policy/planned.h"
+#include "policy/recorded_iteration.h"
+
+namespace spillway {
+
+class Profiled final : public Policy {
+ public:
+  explicit Profiled(std::string_view name) : name_(name) {}
+
+  // To be called between two iterations. `overflow` takes what must leave without a plan.
+  void follow(const RecordedIteration& iteration, Plan plan, Tier overflow);
+  [[nodiscard]] bool follows_plan() const { return planned_.has_value(); }
+  // Launches since then that the plan does not know.
+  [[nodiscard]] std::uint64_t strange_launches() const { return strange_launches_; }
+
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  void on_launch(const Launch& launch, Control& control) override;
+  void on_launch_end(const Launch& launch, Control& control) override;
+  std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
+                                       const Control& control) override;
+  [[nodiscard]] Tier eviction_tier(BlockId block, const Control& control) override;
+
+ private:
+  [[nodiscard]] std::optional<std::uint32_t> position_of(const Launch& launch) const;
+  void end_position(std::uint32_t position, Control& control);
+
+  std::string_view name_;
+  BaseUvm paging_;
+  std::optional<Planned> planned_;
+  std::unordered_map<ExecutionId, std::vector<std::uint32_t>> positions_;  // ascending
+  // Tensors that an iteration brings, with their allocations, by the position of their first use.
+  std::vector<std::vector<std::pair<TensorId, AllocationId>>> births_;
+  // The position that is expected to begin, or that runs.
+  std::uint32_t next_ = 0;
+  std::uint64_t strange_launches_ = 0;
+};
+
+}  // namespace spillway

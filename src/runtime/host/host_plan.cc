@@ -1,0 +1,75 @@
+// See host_plan.h.
+#include "runtime/host/host_plan.h"
+
+#include <algorithm>
+
+#include "analysis/memory_curve.h"
+#include "analysis/vitality.h"
+#include "machine/machine.h"
+
+namespace spillway {
+namespace {
+
+// What a planner is told of this machine: the budgets, and rates as this run has met them so far.
+constexpr Bytes kEnoughToTell = 64 * kMiB;
+constexpr double kAssumedCopyBytesPerS = 4e9;
+constexpr double kAssumedStorageBytesPerS = 1e9;
+constexpr TimeNs kFaultNs = 50'000;
+// Of the device, what a plan leaves for memory that it does not know of, and for blocks under way.
+constexpr Bytes kUnplanned = 16 * kMiB;
+
+double rate(Bytes bytes, TimeNs busy_ns, double assumed_bytes_per_s) {
+  return bytes < kEnoughToTell || busy_ns <= 0
+             ? assumed_bytes_per_s
+             : static_cast<double>(bytes) / to_seconds(busy_ns);
+}
+
+Machine machine_of(const host::HostPlatform& platform, const host::LinkSpeed& speed) {
+  const host::HostStats stats = platform.stats();
+  Machine machine;
+  machine.name = "this machine";
+  const Bytes device_bytes = platform.capacity_bytes(Tier::kDevice);
+  machine.device.capacity_bytes =
+      device_bytes - std::min(device_bytes / 4, kUnplanned + device_bytes / 32);
+  machine.host.capacity_bytes = platform.capacity_bytes(Tier::kHost);
+  double link = rate(stats.copied_bytes, stats.copy_ns, kAssumedCopyBytesPerS);
+  if (speed.bytes_per_s > 0) {
+    link = std::min(link, speed.bytes_per_s);
+  }
+  machine.link.to_device_bytes_per_s = link;
+  machine.link.from_device_bytes_per_s = link;
+  machine.faults.latency_ns = kFaultNs + speed.fault_latency_ns;
+  machine.storage.capacity_bytes = platform.capacity_bytes(Tier::kStorage);
+  machine.storage.read_bytes_per_s =
+      rate(stats.io_bytes[0], stats.io_busy_ns[0], kAssumedStorageBytesPerS);
+  machine.storage.write_bytes_per_s =
+      rate(stats.io_bytes[1], stats.io_busy_ns[1], kAssumedStorageBytesPerS);
+  return machine;
+}
+
+}  // namespace
+
+HostPlan plan_on_host(const PolicyInfo& info, const RecordedIteration& iteration,
+                      const host::HostPlatform& platform, const host::LinkSpeed& link,
+                      const PolicyOptions& options) {
+  const Trace& trace = iteration.trace;
+  HostPlan made;
+  made.report.launches = trace.kernels.size();
+  made.report.tensors = trace.tensors.size();
+  for (const Kernel& kernel : trace.kernels) {
+    made.report.computation_ns += kernel.duration_ns;
+  }
+  made.report.peak_bytes = memory_curve(trace, analyze_vitality(trace)).peak_live_bytes;
+  Result<Plan> plan = info.plan(trace, machine_of(platform, link), options);
+  if (!plan) {
+    made.report.error = plan.error().message;
+    return made;
+  }
+  made.report.to_host_bytes = plan->to_host_bytes;
+  made.report.to_storage_bytes = plan->to_storage_bytes;
+  made.report.estimated_ns = plan->estimated_ns;
+  made.plan = std::move(*plan);
+  return made;
+}
+
+}  // namespace spillway
