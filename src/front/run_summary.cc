@@ -20,7 +20,8 @@ std::string plan_text(const nlohmann::json& plan) {
   }
   const auto bytes = [&](const char* name) { return format_bytes(plan.value(name, Bytes{0})); };
   return fmt::format(
-      "  plan       {} launches, {} tensors, {} alive at once; an iteration moves {} to host memory "
+      "  plan       {} launches, {} tensors, {} alive at once; an iteration moves {} to host "
+      "memory "
       "and {} to storage, and takes {:.2f} s instead of {:.2f} s\n",
       plan.value("launches", 0), plan.value("tensors", 0), bytes("peak_bytes"),
       bytes("to_host_bytes"), bytes("to_storage_bytes"), plan.value("estimated_s", 0.0),

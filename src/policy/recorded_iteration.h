@@ -1,8 +1,8 @@
 // One iteration of a running program, as it happened: what a planner needs of a program that no
 // compiler has looked at. Layer: policy.
-// G10 (section 4.2) reads tensors and their lifetimes from a compiler's graph and the kernels' times
-// from a profile; here a platform that sees allocations, deaths and launches tells them as they
-// come. What lives in one allocation from one death to the next is a tensor.
+// G10 (section 4.2) reads tensors and their lifetimes from a compiler's graph and the kernels'
+// times from a profile; here a platform that sees allocations, deaths and launches tells them as
+// they come. What lives in one allocation from one death to the next is a tensor.
 #pragma once
 
 #include <optional>

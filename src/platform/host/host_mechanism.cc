@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -11,6 +12,12 @@
 #include "platform/host/host_platform.h"
 
 namespace spillway::host {
+namespace {
+
+// Nobody writes it; not const, so that it takes no room in the library's file.
+alignas(kPageBytes) std::array<char, kBlockBytes> zeros;
+
+}  // namespace
 
 HostPlatform::Place& HostPlatform::place(BlockId id) {
   if (id >= places_.size()) {
@@ -115,14 +122,16 @@ bool HostPlatform::place_frame(char* block, bool zeroed) {
 void HostPlatform::zero(BlockId block) {
   Place& at = place(block);
   const Bytes bytes = bytes_of(block);
-  if (at.populated) {
+  if (at.populated_bytes > 0) {
     drop(block, Tier::kDevice);
   }
   if (bytes < kBlockBytes || !place_frame(address_of(block), at.wants_zeros)) {
-    must(userfault_.zero(address_of(block), bytes), "zero");
-    trim_frames();
+    // Real pages: mapped zero pages would cost a fault and a flush of the TLB for each that is
+    // written.
+    fill_block(address_of(block), zeros.data(), bytes, true);
   }
-  at.populated = true;
+  set_populated(at, bytes);
+  trim_frames();
   at.writable = true;
   at.from = Source::kZeros;
 }
@@ -130,7 +139,7 @@ void HostPlatform::zero(BlockId block) {
 void HostPlatform::map(BlockId block, bool writable) {
   Place& at = place(block);
   const Bytes bytes = bytes_of(block);
-  if (!at.populated) {
+  if (at.populated_bytes == 0) {
     zero(block);  // it will be overwritten as a whole; all the kernel gives is zeros
   }
   if (writable && !at.writable) {
@@ -144,7 +153,7 @@ void HostPlatform::map(BlockId block, bool writable) {
 
 void HostPlatform::unmap(BlockId block) {
   Place& at = place(block);
-  if (at.populated && at.writable) {
+  if (at.populated_bytes > 0 && at.writable) {
     must(userfault_.protect(address_of(block), bytes_of(block)), "protect");
     at.writable = false;
   }
@@ -155,7 +164,7 @@ void HostPlatform::drop(BlockId block, Tier tier) {
   const Bytes bytes = bytes_of(block);
   if (tier == Tier::kDevice) {
     bool recovered = false;
-    if (frames_ && at.populated && bytes == kBlockBytes) {
+    if (frames_ && at.populated_bytes == kBlockBytes) {
       const std::scoped_lock lock(frames_mutex_);
       recovered = frames_->recover(address_of(block));
     }
@@ -164,7 +173,7 @@ void HostPlatform::drop(BlockId block, Tier tier) {
           ::madvise(address_of(block), std::max(bytes, kPageBytes), MADV_DONTNEED) == 0 ? 0 : errno,
           "drop");
     }
-    at.populated = false;
+    set_populated(at, 0);
     at.writable = false;
     trim_frames();
   } else if (tier == Tier::kHost && at.host != kNoPlace) {
@@ -179,13 +188,22 @@ void HostPlatform::drop(BlockId block, Tier tier) {
   }
 }
 
-// Frames that wait for a block take no more than what the budget leaves: blocks that are smaller
-// than a frame have pages of their own.
+void HostPlatform::set_populated(Place& at, Bytes bytes) {
+  populated_bytes_ += bytes - at.populated_bytes;
+  at.populated_bytes = bytes;
+}
+
+// Frames that wait for a block take no more than what the blocks that are there leave of the
+// budget. A block that is on its way is not there: it will take a frame that waits.
 void HostPlatform::trim_frames() {
-  if (frames_) {
-    const std::scoped_lock lock(frames_mutex_);
-    frames_->trim(engine_.free_bytes(Tier::kDevice) / kBlockBytes);
+  if (!frames_) {
+    return;
   }
+  const Bytes there_bytes = populated_bytes_ + landing_bytes_;
+  const Bytes capacity_bytes = engine_.capacity_bytes(Tier::kDevice);
+  const Bytes left_bytes = capacity_bytes - std::min(capacity_bytes, there_bytes);
+  const std::scoped_lock lock(frames_mutex_);
+  frames_->trim(left_bytes / kBlockBytes);
 }
 
 // Threads go on as their blocks are mapped; a launch waits for all of them.

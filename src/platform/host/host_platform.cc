@@ -209,7 +209,7 @@ Result<void*> HostPlatform::allocate(Bytes bytes, Fresh fresh) {
   retired_.resize(engine_.space().allocation_slots());
   retired_[*id] = false;
   for (BlockId block = allocation.first_block; block < end; ++block) {
-    if (place(block).populated) {  // touched while it belonged to nobody
+    if (place(block).populated_bytes > 0) {  // touched while it belonged to nobody
       drop(block, Tier::kDevice);
     }
     place(block).wants_zeros = fresh == Fresh::kZeros;

@@ -155,8 +155,8 @@ class HostPlatform final : private Mechanism {
   struct Place {
     std::uint64_t host = kNoPlace;     // offset in the host arena
     std::uint64_t storage = kNoPlace;  // ... in the swap file
-    bool populated = false;            // the device pages are there
-    bool writable = false;             // ... and not protected
+    Bytes populated_bytes = 0;         // the device pages are there: so many; or none
+    bool writable = false;             // ... not protected
     bool awaited = false;
     bool wants_zeros = true;       // where it has no contents; else anything will do
     Source from = Source::kZeros;  // where its bytes came from last
@@ -235,6 +235,7 @@ class HostPlatform final : private Mechanism {
   bool fill_by_frame(char* block, const void* from, char& writable, char& touched);
   bool place_frame(char* block, bool zeroed);
   void trim_frames();
+  void set_populated(Place& at, Bytes bytes);
   void submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue);
   void io_begins(bool write);
   void io_ended(bool write, Bytes bytes);
@@ -314,6 +315,9 @@ class HostPlatform final : private Mechanism {
   std::atomic<TimeNs> stalled_ns_{0};  // HostStats::stalled_ns, but for a stall that lasts
   std::optional<IterationRecorder> recorder_;
   std::vector<ThreadFault> fault_batch_;
+
+  Bytes populated_bytes_ = 0;            // of all places
+  std::atomic<Bytes> landing_bytes_{0};  // pages that have appeared, of transfers under way
 
   bool forking_ = false;
   KeptPlaces kept_in_host_;

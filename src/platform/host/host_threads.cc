@@ -219,7 +219,7 @@ void HostPlatform::fault_on_dead_block(BlockId id) {
   if (const int error = userfault_.zero(start, kBlockBytes); error != 0 && error != EEXIST) {
     must(error, "zero");
   }
-  place(id).populated = true;
+  set_populated(place(id), kBlockBytes);
   userfault_.wake(start, kBlockBytes);
 }
 
@@ -344,6 +344,7 @@ void HostPlatform::copy(Job& job) {
       std::memcpy(host_arena_ + job.host_offset[i], here, bytes);
       continue;
     }
+    landing_bytes_ += bytes;
     const void* from = transfer.from == Tier::kHost
                            ? static_cast<const void*>(host_arena_ + job.host_offset[i])
                            : job.staging[i];
@@ -437,7 +438,8 @@ void HostPlatform::finish(Job& job, int error) {
     if (transfer.to == Tier::kDevice) {
       for (std::size_t i = 0; i < transfer.blocks.size(); ++i) {
         Place& at = place(transfer.blocks[i]);
-        at.populated = true;
+        set_populated(at, job.block_bytes[i]);
+        landing_bytes_ -= job.block_bytes[i];
         at.writable = job.writable[i] != 0;
         if (job.touched[i] != 0) {
           engine_.written_on_arrival(transfer.blocks[i]);

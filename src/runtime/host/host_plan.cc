@@ -19,9 +19,8 @@ constexpr TimeNs kFaultNs = 50'000;
 constexpr Bytes kUnplanned = 16 * kMiB;
 
 double rate(Bytes bytes, TimeNs busy_ns, double assumed_bytes_per_s) {
-  return bytes < kEnoughToTell || busy_ns <= 0
-             ? assumed_bytes_per_s
-             : static_cast<double>(bytes) / to_seconds(busy_ns);
+  return bytes < kEnoughToTell || busy_ns <= 0 ? assumed_bytes_per_s
+                                               : static_cast<double>(bytes) / to_seconds(busy_ns);
 }
 
 Machine machine_of(const host::HostPlatform& platform, const host::LinkSpeed& speed) {

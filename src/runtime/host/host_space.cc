@@ -169,7 +169,8 @@ bool HostSpace::iteration_ended() {
 }
 
 void HostSpace::make_plan(const RecordedIteration& iteration) {
-  HostPlan made = plan_on_host(info_, iteration, *platform_, options_.link, options_.policy_options);
+  HostPlan made =
+      plan_on_host(info_, iteration, *platform_, options_.link, options_.policy_options);
   if (made.plan) {
     platform_->change_policy([&] {
       profiled_->follow(iteration, std::move(*made.plan),

@@ -57,7 +57,8 @@ class HostSpace {
   [[nodiscard]] std::optional<PlanReport> plan_report() const;
 
  private:
-  HostSpace(HostSpaceOptions options, const PolicyInfo& info) : options_(std::move(options)), info_(info) {}
+  HostSpace(HostSpaceOptions options, const PolicyInfo& info)
+      : options_(std::move(options)), info_(info) {}
   void make_plan(const RecordedIteration& iteration);
 
   HostSpaceOptions options_;
