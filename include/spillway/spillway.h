@@ -155,6 +155,12 @@ spillwayError_t spillwayLaunchBegin(spillwayLaunch_t* launch, const char* name,
 /* Any thread may end it, once. spillwayErrorInvalidValue: no launch of this space that runs. */
 spillwayError_t spillwayLaunchEnd(spillwayLaunch_t launch, spillwaySpace_t space);
 
+/* An iteration of the program's loop has ended: a training step, a time step. Policies that plan
+ * ahead (g10 and its kin) record the second one, plan, and follow the plan from the third on;
+ * without this call they page on demand. For the others it changes nothing. All launches of one
+ * thread that make up an iteration should come in the same order each time. */
+spillwayError_t spillwayIterationEnd(spillwaySpace_t space);
+
 /* --- State -------------------------------------------------------------------------------------*/
 
 /* Waits until nothing moves. What waits for room goes on waiting. */

@@ -60,6 +60,7 @@ class Space {
   ~Space() { spillwaySpaceDestroy(handle_); }
 
   [[nodiscard]] spillwaySpace_t handle() const noexcept { return handle_; }
+  void iteration_end() const { check(spillwayIterationEnd(handle_)); }
   void synchronize() const { check(spillwaySynchronize(handle_)); }
   [[nodiscard]] spillwayStatistics_t statistics() const {
     spillwayStatistics_t statistics{};

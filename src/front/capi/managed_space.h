@@ -31,6 +31,7 @@ class ManagedSpace {
   Outcome<spillwayLaunch_t> begin_launch(std::string_view name,
                                          std::span<const spillwayAccess_t> accesses);
   Outcome<void> end_launch(spillwayLaunch_t launch);
+  void iteration_ended() { (void)space_->iteration_ended(); }
   void synchronize() { space_->platform().wait_until_idle(); }
   [[nodiscard]] Bytes capacity_bytes(Tier tier) const {
     return space_->platform().capacity_bytes(tier);

@@ -224,6 +224,13 @@ spillwayError_t spillwayLaunchEnd(spillwayLaunch_t launch, spillwaySpace_t space
   return in_space(space, [&](ManagedSpace& managed) { return managed.end_launch(launch); });
 }
 
+spillwayError_t spillwayIterationEnd(spillwaySpace_t space) {
+  return in_space(space, [](ManagedSpace& managed) -> Outcome<void> {
+    managed.iteration_ended();
+    return {};
+  });
+}
+
 spillwayError_t spillwaySynchronize(spillwaySpace_t space) {
   return in_space(space, [](ManagedSpace& managed) -> Outcome<void> {
     managed.synchronize();

@@ -119,20 +119,30 @@ bool HostPlatform::place_frame(char* block, bool zeroed) {
   return true;
 }
 
+// What is not there yet appears when it is mapped: only then is it known whether it may be written.
+// Pages that could be written before that would take writes that nobody notices.
 void HostPlatform::zero(BlockId block) {
   Place& at = place(block);
-  const Bytes bytes = bytes_of(block);
+  at.from = Source::kZeros;
   if (at.populated_bytes > 0) {
+    const bool writable = at.writable;
     drop(block, Tier::kDevice);
+    populate(block, writable);
   }
-  if (bytes < kBlockBytes || !place_frame(address_of(block), at.wants_zeros)) {
+}
+
+void HostPlatform::populate(BlockId block, bool writable) {
+  Place& at = place(block);
+  const Bytes bytes = bytes_of(block);
+  // A moved frame is writable from the start.
+  if (!writable || bytes < kBlockBytes || !place_frame(address_of(block), at.wants_zeros)) {
     // Real pages: mapped zero pages would cost a fault and a flush of the TLB for each that is
     // written.
-    fill_block(address_of(block), zeros.data(), bytes, true);
+    fill_block(address_of(block), zeros.data(), bytes, writable);
   }
   set_populated(at, bytes);
   trim_frames();
-  at.writable = true;
+  at.writable = writable;
   at.from = Source::kZeros;
 }
 
@@ -140,7 +150,7 @@ void HostPlatform::map(BlockId block, bool writable) {
   Place& at = place(block);
   const Bytes bytes = bytes_of(block);
   if (at.populated_bytes == 0) {
-    zero(block);  // it will be overwritten as a whole; all the kernel gives is zeros
+    populate(block, writable);  // zeroed, or to be overwritten as a whole
   }
   if (writable && !at.writable) {
     must(userfault_.unprotect(address_of(block), bytes), "unprotect");

@@ -236,6 +236,7 @@ class HostPlatform final : private Mechanism {
   bool place_frame(char* block, bool zeroed);
   void trim_frames();
   void set_populated(Place& at, Bytes bytes);
+  void populate(BlockId block, bool writable);
   void submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue);
   void io_begins(bool write);
   void io_ended(bool write, Bytes bytes);
