@@ -26,7 +26,7 @@ def arguments():
     parser.add_argument("--percent", type=int, default=35,
                         help="device memory, in percent of what the script needs")
     parser.add_argument("--steps", type=int, default=6, help="training steps of each run")
-    parser.add_argument("--policies", default="base_uvm,deepum", help="comma-separated")
+    parser.add_argument("--policies", default="base_uvm,deepum,g10", help="comma-separated")
     parser.add_argument("--storage", default=tempfile.gettempdir(), help="folder to swap to")
     parser.add_argument("--reports", default=str(HERE.parent / "build" / "demo"),
                         help="folder for the reports")

@@ -17,7 +17,13 @@ namespace {
 struct Step {
   double loss = 0;
   double seconds = 0;
+  double stalled_seconds = 0;  // of them, for memory
 };
+
+double stalled_seconds(const gpt::Memory& memory) {
+  const auto statistics = memory.statistics();
+  return statistics ? static_cast<double>(statistics->stalledNs) * 1e-9 : 0;
+}
 
 void print_statistics(const spillwayStatistics_t& s) {
   const auto field = [](const char* name, std::uint64_t value) {
@@ -48,8 +54,8 @@ void print_statistics(const spillwayStatistics_t& s) {
 void print_json(const std::vector<Step>& steps, const gpt::Memory& memory) {
   std::printf("{\"peak_bytes\": %zu, \"steps\": [", memory.allocated_bytes());
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    std::printf("%s{\"loss\": %.9g, \"seconds\": %.6f}", i == 0 ? "" : ", ", steps[i].loss,
-                steps[i].seconds);
+    std::printf("%s{\"loss\": %.9g, \"seconds\": %.6f, \"stalled_seconds\": %.6f}",
+                i == 0 ? "" : ", ", steps[i].loss, steps[i].seconds, steps[i].stalled_seconds);
   }
   std::printf("], \"statistics\": ");
   if (const auto statistics = memory.statistics()) {
@@ -87,11 +93,13 @@ void train(const gpt::TrainOptions& options) {
   std::vector<int> targets;
   for (int i = 0; i < options.steps; ++i) {
     text.next(tokens, targets, options.shape.batch);
+    const double stalled_before = stalled_seconds(*memory);
     const auto begin = std::chrono::steady_clock::now();
     const double loss = model.run(tokens, targets);
     model.update({});
+    memory->step_ended();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    steps.push_back({loss, took.count()});
+    steps.push_back({loss, took.count(), stalled_seconds(*memory) - stalled_before});
     if (!options.json) {
       std::printf("step %d: loss %.4f, %.0f ms\n", i + 1, loss, took.count() * 1e3);
       std::fflush(stdout);

@@ -46,6 +46,12 @@ Array Memory::make(std::size_t size) {
 // Lazily: the launch that overwrites the array is what makes it usable again.
 void Memory::discard(Array& array) { array.buffer_.discard_lazy(); }
 
+void Memory::step_ended() {
+  if (space_) {
+    space_->iteration_end();
+  }
+}
+
 std::optional<spillwayStatistics_t> Memory::statistics() const {
   return space_ ? std::optional(space_->statistics()) : std::nullopt;
 }

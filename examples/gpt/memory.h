@@ -47,6 +47,8 @@ class Memory {
   explicit Memory(const spillway::Options& options) : space_(std::in_place, options) {}
 
   [[nodiscard]] Array make(std::size_t size);
+  // A training step has ended: policies that plan ahead want to know where the next one begins.
+  void step_ended();
   // The array's contents are dead until a launch overwrites them.
   void discard(Array& array);
   [[nodiscard]] std::size_t allocated_bytes() const { return allocated_bytes_; }

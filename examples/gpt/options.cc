@@ -110,7 +110,7 @@ const char* usage() {
          "  --steps 10 --seed 1\n"
          "  --text FILE           may be there several times (Spillway's documentation)\n"
          "  --device-memory SIZE --host-memory SIZE --storage PATH[:SIZE]   the tiers\n"
-         "  --policy NAME         base_uvm, deepum or deepum_plus\n"
+         "  --policy NAME         deepum, g10, base_uvm, ...; `spillway run --help` lists them\n"
          "  --link-bandwidth SIZE bytes a second between device and host memory\n"
          "  --unlimited           plain memory, without Spillway\n"
          "  --losses FILE         the loss of each step, one hexadecimal number a line\n"

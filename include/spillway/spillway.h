@@ -60,7 +60,7 @@ typedef struct spillwaySpaceOptions {
   uint64_t hostBytes;      /* 0: none */
   const char* storagePath; /* a folder, the name of a new file, or a block device; NULL: none */
   uint64_t storageBytes;   /* 0: what there is */
-  const char* policy;      /* "base_uvm", "deepum" or "deepum_plus" */
+  const char* policy;      /* "deepum", "g10", "base_uvm", ...: `spillway run --help` lists them */
   uint32_t prefetchDegree; /* launches to look ahead; 0: the policy's own */
   uint32_t reserved;       /* must be 0 */
   double linkBytesPerS;    /* between device and host memory, each way; 0: as fast as it goes */
@@ -76,7 +76,7 @@ spillwayError_t spillwaySpaceOptionsInit(spillwaySpaceOptions_t* options, size_t
 
 /* `options` may be NULL: the defaults. The strings in it are copied. Starts four threads.
  * spillwayErrorInvalidValue: a budget, a path or a policy's name that is wrong;
- * spillwayErrorNotSupported: no userfaultfd here, or a policy that needs a plan ahead;
+ * spillwayErrorNotSupported: no userfaultfd here;
  * spillwayErrorIo: the storage cannot be opened. */
 spillwayError_t spillwaySpaceCreate(spillwaySpace_t* space, const spillwaySpaceOptions_t* options);
 /* Frees all memory of the space; nobody may use it any more. NULL is allowed.

@@ -204,7 +204,8 @@ class Engine final : private Control {
   void leave_fetch_queue(Block& block);
   void pump();
   void form_fault_fetches();
-  void form_fetches(FetchState priority, Source source);
+  void form_prefetches();
+  bool form_fetches(FetchState priority, Source source, std::uint64_t limit);
   bool take_device_frame(BlockId id, FetchState priority);
   void arrive_zeroed(BlockId id);
   void make_usable(BlockId id, bool overwritten = false);
@@ -268,7 +269,12 @@ class Engine final : private Control {
   std::uint32_t free_waiter_ = kNoIndex;
 
   // [fault, prefetch][source]; may hold stale entries: the block's own `fetch` decides.
-  std::array<std::array<std::deque<BlockId>, kSourceCount>, 2> fetch_queues_;
+  struct FetchWish {
+    BlockId block = kNoBlock;
+    std::uint64_t order = 0;  // of wishes
+  };
+  std::array<std::array<std::deque<FetchWish>, kSourceCount>, 2> fetch_queues_;
+  std::uint64_t fetch_order_ = 0;
   Bytes fault_bytes_ = 0;     // waiting in fault queues
   Bytes prefetch_bytes_ = 0;  // waiting in prefetch queues
   std::array<std::array<Lane, kSourceCount>, 2> fetch_lanes_{};

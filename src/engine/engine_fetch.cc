@@ -2,6 +2,7 @@
 // See engine.h. Faults come before prefetches (G10 section 4.6; DeepUM section 3.1).
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <utility>
 
 #include "engine/engine.h"
@@ -11,6 +12,8 @@ namespace {
 
 std::size_t index_of(FetchState priority) { return priority == FetchState::kFault ? 0 : 1; }
 std::size_t index_of(Source source) { return static_cast<std::size_t>(source); }
+
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
@@ -31,7 +34,8 @@ void Engine::enqueue_fetch(BlockId id, FetchState priority) {
   } else {
     prefetch_bytes_ += block.bytes;
   }
-  fetch_queues_[index_of(priority)][index_of(source_of(block))].push_back(id);
+  fetch_queues_[index_of(priority)][index_of(source_of(block))].push_back(
+      {.block = id, .order = ++fetch_order_});
 }
 
 // The entry in the queue stays behind and is skipped when it comes up.
@@ -67,8 +71,8 @@ void Engine::prefetch(BlockId id) {
 
 void Engine::cancel_prefetches() {
   for (auto& queue : fetch_queues_[index_of(FetchState::kPrefetch)]) {
-    for (const BlockId id : queue) {
-      Block& block = space_.block(id);
+    for (const FetchWish& wish : queue) {
+      Block& block = space_.block(wish.block);
       if (block.fetch == FetchState::kPrefetch) {
         leave_fetch_queue(block);
       }
@@ -94,9 +98,7 @@ void Engine::pump() {
     form_evictions(Cause::kEvict, Tier::kStorage);
   }
   form_moves_down();
-  for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
-    form_fetches(FetchState::kPrefetch, source);
-  }
+  form_prefetches();
   // Prefetches may have chosen victims.
   form_evictions(Cause::kEvict, Tier::kHost);
   form_evictions(Cause::kEvict, Tier::kStorage);
@@ -104,24 +106,55 @@ void Engine::pump() {
 
 void Engine::form_fault_fetches() {
   for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
-    form_fetches(FetchState::kFault, source);
+    form_fetches(FetchState::kFault, source, kNoLimit);
   }
 }
 
-void Engine::form_fetches(FetchState priority, Source source) {
-  std::deque<BlockId>& queue = fetch_queues_[index_of(priority)][index_of(source)];
+// Room goes to what was wished for first, wherever it comes from: memory without contents needs no
+// transfer, and would else take it from what is used before.
+void Engine::form_prefetches() {
+  auto& queues = fetch_queues_[index_of(FetchState::kPrefetch)];
+  const auto first = [&](std::size_t source) {
+    return queues[source].empty() ? kNoLimit : queues[source].front().order;
+  };
+  while (true) {
+    std::size_t next = kSourceCount;
+    std::uint64_t limit = kNoLimit;
+    for (std::size_t source = 0; source < kSourceCount; ++source) {
+      const Lane& lane = fetch_lanes_[index_of(FetchState::kPrefetch)][source];
+      if (lane.in_flight >= lane.in_flight_max || first(source) == kNoLimit) {
+        continue;
+      }
+      if (next == kSourceCount || first(source) < first(next)) {
+        limit = next == kSourceCount ? limit : first(next);
+        next = source;
+      } else {
+        limit = std::min(limit, first(source));
+      }
+    }
+    if (next == kSourceCount ||
+        !form_fetches(FetchState::kPrefetch, static_cast<Source>(next), limit)) {
+      return;
+    }
+  }
+}
+
+// Those that were wished for before `limit`. False if there was no room for one of them.
+bool Engine::form_fetches(FetchState priority, Source source, std::uint64_t limit) {
+  std::deque<FetchWish>& queue = fetch_queues_[index_of(priority)][index_of(source)];
   Lane& lane = fetch_lanes_[index_of(priority)][index_of(source)];
   const Tier from = source == Source::kHostCopy ? Tier::kHost : Tier::kStorage;
   const Bytes batch_bytes =
       from == Tier::kHost ? options_.host_batch_bytes : options_.storage_batch_bytes;
   bool room = true;
-  while (room && !queue.empty() && lane.in_flight < lane.in_flight_max) {
+  const auto next = [&] { return !queue.empty() && queue.front().order < limit; };
+  while (room && next() && lane.in_flight < lane.in_flight_max) {
     Transfer transfer{.from = from,
                       .to = Tier::kDevice,
                       .cause = priority == FetchState::kFault ? Cause::kFault : Cause::kPrefetch};
     const std::uint32_t slot = next_flight_slot();
-    while (!queue.empty() && transfer.bytes < batch_bytes) {
-      const BlockId id = queue.front();
+    while (next() && transfer.bytes < batch_bytes) {
+      const BlockId id = queue.front().block;
       Block& block = space_.block(id);
       if (block.fetch != priority || source_of(block) != source) {
         queue.pop_front();
@@ -144,10 +177,11 @@ void Engine::form_fetches(FetchState priority, Source source) {
       transfer.blocks.push_back(id);
     }
     if (transfer.blocks.empty()) {
-      return;
+      break;
     }
     start(slot, std::move(transfer), lane);
   }
+  return room;
 }
 
 bool Engine::take_device_frame(BlockId id, FetchState priority) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "front/complain.h"
+#include "front/policy_list.h"
 #include "front/run_live.h"
 #include "front/run_summary.h"
 #include "platform/host/userfault.h"
@@ -265,7 +266,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
                       "Memory for what is moved out of it (half of what is available)");
   command->add_option("--storage", options->storage,
                       "PATH[:SIZE] of a folder, a new file or a block device to swap to (none)");
-  command->add_option("--policy", options->policy, "base_uvm, deepum or deepum_plus")
+  command->add_option("--policy", options->policy, "Who decides what moves when; see below")
       ->capture_default_str();
   command->add_option("--report", options->report, "Write a report of the run, one HTML page");
   command->add_option("--link-bandwidth", options->link_bandwidth,
@@ -280,6 +281,10 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_flag("--json", options->json, "Print the record of the run as JSON, one object");
   command->add_option("command", options->command, "The program and its arguments, after --")
       ->required();
+  command->footer(
+      policy_list() +
+      "Those that plan (flashneuron, g10...) watch the second training step, and follow "
+      "their\nplan from the third on.");
   command->positionals_at_end();
   command->callback([options, &exit_code] {
     const Result<int> status = run(*options);

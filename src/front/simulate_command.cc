@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "front/complain.h"
+#include "front/policy_list.h"
 #include "front/progress.h"
 #include "front/simulate_report.h"
 #include "machine/load.h"
@@ -121,12 +122,8 @@ int run(const SimulateOptions& options) {
   return exit_code == 0 && !any_ran ? 1 : exit_code;
 }
 
-std::string policy_list() {
-  std::string out = "Policies:\n";
-  for (const PolicyInfo& policy : all_policies()) {
-    out += fmt::format("  {:<14}{}\n", policy.name, policy.summary);
-  }
-  return out +
+std::string help_below() {
+  return policy_list() +
          "\nExamples:\n"
          "  spillway simulate bert-256.json.gz\n"
          "  spillway simulate --policy all --set host.capacity=64GiB step.swt\n"
@@ -182,7 +179,7 @@ void add_simulate_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App* simulate = app.add_subcommand(
       "simulate", "Time an iteration of a trace on a machine under a migration policy");
-  simulate->footer(policy_list());
+  simulate->footer(help_below());
   add_what(*simulate, *options);
   add_how(*simulate, *options);
   add_output(*simulate, *options);
