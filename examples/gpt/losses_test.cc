@@ -54,7 +54,7 @@ TEST_F(LossesTest, AreTheSameAtEveryBudgetUnderEveryPolicy) {
   EXPECT_GT(losses.size(), 40U);
   const double peak_bytes = field(plain.out, "peak_bytes");
   EXPECT_GT(peak_bytes, 80e6);
-  for (const std::string policy : {"base_uvm", "deepum"}) {
+  for (const std::string policy : {"base_uvm", "deepum", "g10"}) {
     for (const int percent : {100, 50, 35}) {
       SCOPED_TRACE(policy + " " + std::to_string(percent) + " %");
       const auto device = static_cast<long>(peak_bytes * percent / 100);

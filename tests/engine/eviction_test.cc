@@ -115,6 +115,23 @@ TEST(Eviction, AFaultDoesNotWaitForAPolicyThatGivesNothing) {
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
+// Memory without contents needs no transfer, but it does need room: not before its turn.
+TEST(Eviction, RoomGoesToTheOldestWish) {
+  World world(one_at_a_time(2, 8, 0));
+  const auto [a, b, c] = world.written_blocks<3>();  // a has been moved out
+  const AllocationId fresh = world.allocate(1);
+  world.begin({world.read(b), world.read(c)});
+  world.prefetch(a);
+  world.prefetch(fresh);
+  EXPECT_THAT(world.calls(), no_transfer);
+  world.end(4);
+  world.engine.free(c);
+  EXPECT_THAT(world.calls(), Contains("prefetch host>device 0"));
+  EXPECT_FALSE(world.engine.space().block(3).copies.has(Tier::kDevice));
+  world.finish_all();
+  EXPECT_TRUE(world.engine.space().block(0).copies.has(Tier::kDevice));
+}
+
 TEST(Eviction, TakesNothingFromALaunchThatRuns) {
   World world(one_at_a_time(2, 8, 0));
   const auto [a, b] = world.written_blocks<2>();

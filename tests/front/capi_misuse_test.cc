@@ -85,6 +85,7 @@ TEST_F(CapiMisuseTest, NullEverywhere) {
   expect_error(spillwayGetStatistics(nullptr, 8, space_), spillwayErrorInvalidValue,
                "statistics is NULL");
   expect_error(spillwaySynchronize(nullptr), spillwayErrorInvalidValue, "space is NULL");
+  expect_error(spillwayIterationEnd(nullptr), spillwayErrorInvalidValue, "space is NULL");
   EXPECT_EQ(spillwayFree(nullptr, space_), spillwaySuccess);
   EXPECT_EQ(spillwaySpaceDestroy(nullptr), spillwaySuccess);
   EXPECT_EQ(spillwayMemGetInfo(nullptr, nullptr, space_), spillwaySuccess);
@@ -103,8 +104,8 @@ TEST_F(CapiMisuseTest, OptionsThatNoSpaceCanHave) {
   wrong = options_;
   wrong.policy = "guess";
   expect_error(spillwaySpaceCreate(&space, &wrong), spillwayErrorInvalidValue, "guess");
-  wrong.policy = "g10";
-  expect_error(spillwaySpaceCreate(&space, &wrong), spillwayErrorNotSupported, "g10");
+  wrong.policy = "g10_gds";  // moves to storage only, and there is none
+  expect_error(spillwaySpaceCreate(&space, &wrong), spillwayErrorInvalidValue, "g10_gds");
   wrong.policy = nullptr;
   expect_error(spillwaySpaceCreate(&space, &wrong), spillwayErrorInvalidValue, "policy");
   wrong = options_;

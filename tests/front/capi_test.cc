@@ -1,6 +1,7 @@
 // The C API as a program uses it: contents survive, misuse is an error code and a line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -208,6 +209,39 @@ TEST_F(CapiTest, PrefetchAndPreEvictMoveData) {
   ASSERT_EQ(spillwayMemGetInfo(&free_bytes, &total_bytes, space_), spillwaySuccess);
   EXPECT_EQ(total_bytes, 16 * kMiB);
   EXPECT_LE(free_bytes, 8 * kMiB);
+}
+
+// Four arrays, two of which fit; each iteration goes over all of them, twice.
+TEST_F(CapiTest, IterationsThatArePlannedKeepTheirContents) {
+  for (const char* const policy : {"g10", "g10_host"}) {
+    ASSERT_EQ(spillwaySpaceDestroy(space_), spillwaySuccess);
+    space_ = nullptr;
+    options_.policy = policy;
+    ASSERT_EQ(spillwaySpaceCreate(&space_, &options_), spillwaySuccess) << message();
+    std::array<std::uint64_t*, 4> arrays{};
+    for (std::uint64_t*& one : arrays) one = allocate(6 * kMiB);
+    std::uint64_t key = 0;
+    for (int iteration = 0; iteration < 6; ++iteration) {
+      for (std::size_t i = 0; i < 8; ++i) {
+        std::uint64_t* const words = arrays[i % 4];
+        const spillwayAccess_t access{words, 6 * kMiB,
+                                      i < 4 ? spillwayAccessOverwrite : spillwayAccessRead};
+        spillwayLaunch_t launch = 0;
+        ASSERT_EQ(spillwayLaunchBegin(&launch, i < 4 ? "fill" : "check", &access, 1, space_),
+                  spillwaySuccess);
+        ::usleep(10'000);  // copies can hide behind it
+        if (i < 4) {
+          fill(words, 6 * kMiB, key + i);
+        } else {
+          ASSERT_EQ(wrong(words, 6 * kMiB, key + i - 4), 0U) << iteration << ' ' << i;
+        }
+        ASSERT_EQ(spillwayLaunchEnd(launch, space_), spillwaySuccess);
+      }
+      key += 10;
+      ASSERT_EQ(spillwayIterationEnd(space_), spillwaySuccess);
+    }
+    EXPECT_GT(statistics().preEvictions, 0U) << policy;  // only a plan makes them
+  }
 }
 
 TEST_F(CapiTest, LaunchesOfSeveralThreads) {

@@ -52,7 +52,7 @@ PATTERNS = """
 """
 
 
-@pytest.mark.parametrize("policy", ["base_uvm", "deepum", "deepum_plus"])
+@pytest.mark.parametrize("policy", ["base_uvm", "deepum", "deepum_plus", "g10"])
 @pytest.mark.parametrize("storage", [False, True])
 def test_contents_survive(policy, storage, tmp_path):
     options = ["--device-memory", "32MiB", "--policy", policy, "--json"]
@@ -78,7 +78,7 @@ def test_losses_are_the_same_bits_under_every_budget(tmp_path):
     assert (tmp_path / "whole").read_text() == alone.read_text()
     peak = record(whole)["peak_bytes"]
     for percent in (70, 35, 20):
-        for policy in ("base_uvm", "deepum"):
+        for policy in ("base_uvm", "deepum", "g10"):
             losses = tmp_path / f"{policy}-{percent}"
             budget = max(peak * percent // 100, 16 << 20)
             result = run(["--device-memory", str(budget), "--policy", policy, "--json",
@@ -86,7 +86,11 @@ def test_losses_are_the_same_bits_under_every_budget(tmp_path):
                          [*train, str(losses)])
             assert result.returncode == 0, result.stderr
             assert losses.read_text() == alone.read_text(), (policy, percent)
-            assert percent > 35 or record(result)["evictions"] > 0
+            made = record(result)
+            assert percent > 35 or made["evictions"] > 0
+            # The third step and those after it follow a plan.
+            assert policy != "g10" or made["plan"]["launches"] > 100
+            assert policy != "g10" or percent > 35 or made["plan"]["to_host_bytes"] > 0
 
 
 def test_workers_of_a_loader_see_the_data_set():
@@ -129,6 +133,7 @@ def test_a_budget_that_is_too_small_fails_like_malloc():
     (["--device-memory", "lots"], "SPILLWAY_DEVICE_MEMORY"),
     (["--device-memory", "1MiB"], "at least 16 MiB"),
     (["--policy", "magic"], "unknown policy 'magic'"),
+    (["--policy", "flashneuron"], "name a place with --storage"),
     (["--fault-latency", "soon"], "soon"),
     (["--threshold", "small"], "small"),
 ])
