@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""How much of the migration hides behind the computation, on examples/gpt.
+
+Trains with half of the memory that the model needs, behind a link that is throttled so that an
+iteration's migrations take half as long as its computation, under each policy; and beside it
+
+  unlimited     without Spillway
+  fits          under Spillway, with memory enough
+  with copying  without Spillway, while another process copies as many bytes as g10 moves: what
+                migrating costs the processors and their memory, hidden or not
+
+All of it in turn, several rounds; medians. A policy hides its migrations where its time is that of
+`with copying`. With --swap, host memory is small and the rest goes to a swap file; times then stand
+beside max(computation, bytes to and from the disk at the rates that fio measures there).
+"""
+
+import argparse
+import ctypes
+import json
+import multiprocessing
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BLOCK = 2 << 20
+WARM_UP = 3  # steps: the policies learn
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
+                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--policies", default="base_uvm,deepum,g10")
+    parser.add_argument("--percent", type=int, default=50, help="device memory, of what is needed")
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--swap", metavar="FOLDER", help="put what leaves into a swap file there")
+    parser.add_argument("--build", default=str(ROOT / "build"))
+    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--model", default="--layers 8 --width 512 --heads 8 --context 256 "
+                                           "--batch 4", help="options of the example")
+    return parser.parse_args()
+
+
+def copy_for_ever(bytes_per_s):
+    """Blocks from one place to another, no faster than that."""
+    span = 128 * BLOCK
+    source, target = ctypes.create_string_buffer(span), ctypes.create_string_buffer(span)
+    begin, copied = time.monotonic(), 0
+    while True:
+        at = copied % span
+        ctypes.memmove(ctypes.byref(target, at), ctypes.byref(source, at), BLOCK)
+        copied += BLOCK
+        time.sleep(max(0, begin + copied / bytes_per_s - time.monotonic()))
+
+
+class Gpt:
+    def __init__(self, options):
+        self.program = str(pathlib.Path(options.build) / "examples" / "gpt" / "gpt")
+        self.common = ["--json", "--steps", str(options.steps), "--text", str(ROOT / "README.md"),
+                       *options.model.split()]
+
+    def run(self, *tiers):
+        done = subprocess.run([self.program, *self.common, *tiers], capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"overlap: {done.stderr}")
+        made = json.loads(done.stdout)
+        steps = made["steps"][WARM_UP:]
+        made["step_s"] = statistics.median(step["seconds"] for step in steps)
+        made["stalled_s"] = statistics.median(step["stalled_seconds"] for step in steps)
+        made["losses"] = [step["loss"] for step in made["steps"]]
+        return made
+
+    def run_beside_copying(self, bytes_per_s):
+        load = multiprocessing.Process(target=copy_for_ever, args=(bytes_per_s,), daemon=True)
+        load.start()
+        try:
+            return self.run("--unlimited")
+        finally:
+            load.terminate()
+
+
+def moved(made, *ways):
+    return sum(made["statistics"][way + "_bytes"] for way in ways) / len(made["steps"])
+
+
+def fio_rates(folder):
+    """Bytes a second that the disk reads and writes in blocks, eight at a time."""
+    rates = {}
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        for way in ("write", "read"):
+            out = subprocess.run(
+                ["fio", "--name=x", f"--filename={file.name}", f"--rw={way}", "--bs=2M",
+                 "--iodepth=8", "--ioengine=io_uring", "--direct=1", "--size=512M",
+                 "--output-format=json"], capture_output=True, text=True, check=True)
+            rates[way] = json.loads(out.stdout)["jobs"][0][way]["bw_bytes"]
+    return rates
+
+
+def main():
+    options = arguments()
+    gpt = Gpt(options)
+    first = gpt.run("--unlimited")
+    peak = first["peak_bytes"]
+    device = ["--device-memory", str(peak * options.percent // 100)]
+    below = ["--host-memory", str(peak)]
+    if options.swap:
+        below = ["--host-memory", str(32 << 20), "--storage", f"{options.swap}:{2 * peak}"]
+    probe = gpt.run(*device, "--host-memory", str(peak), "--policy", "g10")
+    into, out = moved(probe, "host_to_device"), moved(probe, "device_to_host")
+    link = max(into, out) / (first["step_s"] / 2)
+    throttle = [] if options.swap else ["--link-bandwidth", str(int(link))]
+
+    names = ["unlimited", "fits", "with copying", *options.policies.split(",")]
+    runs = {name: [] for name in names}
+    for number in range(options.rounds):
+        for name in names:
+            if name == "unlimited":
+                made = gpt.run("--unlimited")
+            elif name == "fits":
+                made = gpt.run("--device-memory", str(2 * peak))
+            elif name == "with copying":
+                made = gpt.run_beside_copying((into + out) / first["step_s"])
+            else:
+                made = gpt.run(*device, *below, *throttle, "--policy", name)
+            if made["losses"] != first["losses"]:
+                sys.exit(f"overlap: the losses under {name} are others; a defect of Spillway")
+            runs[name].append(made)
+            if sys.stderr.isatty():
+                print(f"\r\033[Kround {number + 1} of {options.rounds}: {name}", end="",
+                      file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+
+    def median(name, value):
+        return statistics.median(value(made) for made in runs[name])
+
+    base = median("unlimited", lambda made: made["step_s"])
+    loaded = median("with copying", lambda made: made["step_s"])
+    rates = fio_rates(options.swap) if options.swap else None
+    rows = []
+    for name in names:
+        row = {"run": name, "step_s": median(name, lambda made: made["step_s"])}
+        row["of_unlimited"] = row["step_s"] / base
+        row["of_with_copying"] = row["step_s"] / loaded
+        if name in options.policies.split(","):
+            row["stalled_s"] = median(name, lambda made: made["stalled_s"])
+            row["in_bytes"] = median(
+                name, lambda made: moved(made, "host_to_device", "storage_to_device"))
+            row["out_bytes"] = median(name, lambda made: moved(
+                made, "device_to_host", "device_to_storage"))
+            if rates:
+                disk_s = median(name, lambda made: (
+                    moved(made, "storage_to_device") / rates["read"] +
+                    moved(made, "device_to_storage", "host_to_storage") / rates["write"]))
+                row["disk_s"] = disk_s
+                row["of_bound"] = row["step_s"] / max(base, disk_s)
+        rows.append(row)
+    result = {"peak_bytes": peak, "percent": options.percent, "rounds": options.rounds,
+              "link_bytes_per_s": None if options.swap else link, "fio_bytes_per_s": rates,
+              "rows": rows}
+    if options.json:
+        print(json.dumps(result))
+        return
+    print(f"{peak / 2**20:.0f} MiB, {options.percent} % of it on the device; " + (
+        f"disk reads {rates['read'] / 1e6:.0f} MB/s, writes {rates['write'] / 1e6:.0f} MB/s (fio)"
+        if rates else f"link {link / 1e6:.0f} MB/s each way"))
+    print(f"{'run':<14}{'step':>9}{'of unlimited':>14}{'of with copying':>17}{'stalled':>9}"
+          f"{'in':>10}{'out':>10}" + (f"{'disk':>9}{'of bound':>10}" if rates else ""))
+    for row in rows:
+        line = f"{row['run']:<14}{row['step_s']:>7.3f} s{row['of_unlimited']:>14.3f}" \
+               f"{row['of_with_copying']:>17.3f}"
+        if "stalled_s" in row:
+            line += f"{row['stalled_s']:>7.3f} s{row['in_bytes'] / 2**20:>6.0f} MiB" \
+                    f"{row['out_bytes'] / 2**20:>6.0f} MiB"
+        if "disk_s" in row:
+            line += f"{row['disk_s']:>7.3f} s{row['of_bound']:>10.3f}"
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
