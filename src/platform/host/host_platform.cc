@@ -42,10 +42,14 @@ EngineOptions engine_options(const HostOptions& options, const std::optional<Swa
           .tracks_writes = true};
 }
 
-void end_process(const Error& error) {
-  const std::string line = fmt::format("spillway: {}\n", error.message);
-  // The program may hold any lock of the C library's streams.
+// The program may hold any lock of the C library's streams.
+void say(std::string_view text) {
+  const std::string line = fmt::format("spillway: {}\n", text);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+void end_process(const Error& error) {
+  say(error.message);
   std::_Exit(EXIT_FAILURE);
 }
 
@@ -83,6 +87,9 @@ HostPlatform::HostPlatform(const HostOptions& options, std::optional<SwapFile> s
       fault_queue_(kFaultQueueCapacity) {
   if (!options_.on_fatal) {
     options_.on_fatal = end_process;
+  }
+  if (!options_.warn) {
+    options_.warn = say;
   }
   if (storage_) {
     io_ = make_block_io(*storage_, kIoDepth);

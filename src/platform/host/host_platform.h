@@ -47,6 +47,10 @@ struct HostOptions {
   // Called once when no further step is safe; must not return to the program. The default prints
   // the error's line on standard error and ends the process with status 1.
   std::function<void(const Error&)> on_fatal;
+  // One line for people. The default prints it on standard error.
+  std::function<void(std::string_view)> warn;
+  // After how long a thread that waits for room which running launches keep is told of.
+  TimeNs warn_after_ns = 5'000'000'000;
 };
 
 // What happened, besides what the engine counts. Times are sums.
@@ -251,6 +255,7 @@ class HostPlatform final : private Mechanism {
   void record_death(AllocationId id);
   void take_faults();
   void check_progress();
+  void warn_of_waiting();
   void fault_on_dead_block(BlockId id);
   void fatal(const Error& error);
   void must(int error, const char* what);
@@ -311,6 +316,7 @@ class HostPlatform final : private Mechanism {
   std::condition_variable launch_ready_;
   std::condition_variable idle_;
   HostStats stats_;
+  bool warned_ = false;
   std::uint32_t stopped_ = 0;  // blocks at which threads are stopped
   TimeNs stopped_since_ns_ = 0;
   std::atomic<TimeNs> stalled_ns_{0};  // HostStats::stalled_ns, but for a stall that lasts

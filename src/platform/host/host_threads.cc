@@ -233,7 +233,25 @@ void HostPlatform::check_progress() {
     fatal(error);
   } else if (const std::optional<Error> stuck = engine_.stuck()) {
     fatal(*stuck);
+  } else {
+    warn_of_waiting();
   }
+}
+
+// A launch that runs may still end, so this is no error. But if it is the launch's own thread that
+// waits, it will not.
+void HostPlatform::warn_of_waiting() {
+  if (warned_ || stopped_ == 0 || engine_.transfers_in_flight() > 0 ||
+      now_ns() - stopped_since_ns_ < options_.warn_after_ns) {
+    return;
+  }
+  warned_ = true;
+  options_.warn(
+      fmt::format("a thread has waited {:.1f} s for memory that running launches leave no room "
+                  "for; {} of device memory are too few for what they name and what it touches "
+                  "beside that",
+                  to_seconds(now_ns() - stopped_since_ns_),
+                  format_bytes(engine_.capacity_bytes(Tier::kDevice))));
 }
 
 void HostPlatform::fatal(const Error& error) {

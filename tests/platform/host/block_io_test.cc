@@ -85,6 +85,30 @@ TEST_P(BlockIoTest, AReadBehindTheEndFails) {
   EXPECT_NE(answer, 0);
 }
 
+// The kernel gives what there is first: a short transfer, and the rest of it is not there.
+TEST_P(BlockIoTest, AReadAcrossTheEndFails) {
+  Result<SwapFile> file = SwapFile::open(SPILLWAY_SOURCE_DIR, 64 * kMiB);
+  ASSERT_TRUE(file) << file.error().message;
+  const std::unique_ptr<BlockIo> io = GetParam()(*file, 4);
+  const Page memory = pages(kBlockBytes);
+  std::memset(memory.get(), 7, kBlockBytes);
+  std::vector<int> answers;
+  for (const bool write : {true, false}) {
+    std::latch done(1);
+    io->submit({.write = write,
+                .memory = memory.get(),
+                .bytes = write ? kBlockBytes / 2 : kBlockBytes,
+                .offset = 32 * kMiB,
+                .done = [&](int error) {
+                  answers.push_back(error);
+                  done.count_down();
+                }});
+    done.wait();
+  }
+  EXPECT_EQ(answers[0], 0);
+  EXPECT_NE(answers[1], 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, BlockIoTest,
                          ::testing::Values(make_block_io, make_threaded_block_io));
 

@@ -11,8 +11,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -244,6 +247,38 @@ TEST_F(HostPlatformTest, ALaunchLargerThanTheBudgetRunsOnFaults) {
   fill(words, 1, 1);
   EXPECT_EQ(mismatches(words, 1, 1), 0U);
   platform_->end_launch(launch);
+}
+
+// A launch keeps all of the budget, and a thread touches something else.
+TEST_F(HostPlatformTest, AThreadThatWaitsForALaunchIsToldOf) {
+  std::mutex mutex;
+  std::string said;
+  HostOptions options;
+  options.warn_after_ns = 100'000'000;
+  options.warn = [&](std::string_view text) {
+    const std::scoped_lock lock(mutex);
+    said = text;
+  };
+  open(16 * kMiB, 64 * kMiB, 0, options);
+  if (!platform_) return;
+  const auto held = allocate(16 * kMiB);
+  const auto other = allocate(8 * kMiB);
+  const std::array operands{HostPlatform::Operand{held.data(), AccessMode::kReadWrite}};
+  const LaunchSeq launch = platform_->begin_launch("holds", operands);
+  std::thread waits([&] {
+    fill(other, 1, 1);
+    EXPECT_EQ(mismatches(other, 1, 1), 0U);
+  });
+  const auto has_said = [&] {
+    const std::scoped_lock lock(mutex);
+    return !said.empty();
+  };
+  for (int i = 0; i < 1000 && !has_said(); ++i) {
+    ::usleep(10'000);
+  }
+  platform_->end_launch(launch);
+  waits.join();
+  EXPECT_THAT(said, testing::HasSubstr("16 MiB of device memory are too few"));
 }
 
 // A child sees the memory of the moment at which it was made, wherever the parent kept it, and what
