@@ -131,12 +131,12 @@ void HostPlatform::answer_child(Child& child, const PageFault& fault) {
   } else if (kept->second.host != kNoPlace) {
     error = child.userfault.copy(start, host_arena_ + kept->second.host, kept->second.bytes, true);
   } else if (storage_) {
-    void* const staging = take_staging();
+    char* const staging = staging_.take();
+    error = staging == nullptr ? ENOMEM : 0;
     Bytes done = 0;
     while (done < kept->second.bytes && error == 0) {
-      const ssize_t got =
-          ::pread(storage_->fd(), static_cast<char*>(staging) + done, kept->second.bytes - done,
-                  static_cast<off_t>(kept->second.storage + done));
+      const ssize_t got = ::pread(storage_->fd(), staging + done, kept->second.bytes - done,
+                                  static_cast<off_t>(kept->second.storage + done));
       error = got < 0 ? errno : got == 0 ? EIO : 0;
       done += got > 0 ? static_cast<Bytes>(got) : 0;
     }
@@ -147,7 +147,9 @@ void HostPlatform::answer_child(Child& child, const PageFault& fault) {
              "a child of the program cannot read its memory: " +
                  io_error_text(false, kept->second.bytes, kept->second.storage, error)});
     }
-    give_staging(staging);
+    if (staging != nullptr) {
+      staging_.give_back(staging);
+    }
   }
   if (error == 0 || error == EEXIST) {
     child.userfault.wake(start, kBlockBytes);
@@ -156,11 +158,10 @@ void HostPlatform::answer_child(Child& child, const PageFault& fault) {
 
 // Nobody noted what was where when it was made: it must not go on with zeros.
 void HostPlatform::end_stranger(pid_t process) {
-  const std::string line = fmt::format(
-      "spillway: process {} uses memory of the program that made it, and was not made by fork(); "
-      "ending it, as it would see wrong bytes\n",
-      process);
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  options_.warn(
+      fmt::format("process {} uses memory of the program that made it, and was not made by fork(); "
+                  "ending it, as it would see wrong bytes",
+                  process));
   ::kill(process, SIGKILL);
 }
 

@@ -28,6 +28,7 @@
 #include "platform/host/frame_pool.h"
 #include "platform/host/link_throttle.h"
 #include "platform/host/slot_pool.h"
+#include "platform/host/staging_pool.h"
 #include "platform/host/userfault.h"
 #include "policy/launch_hash.h"
 #include "policy/recorded_iteration.h"
@@ -175,7 +176,9 @@ class HostPlatform final : private Mechanism {
     std::vector<std::uint64_t> storage_offset;
     std::vector<char> writable;  // on arrival
     std::vector<char> touched;   // written by somebody while it arrived to be read only
-    std::vector<void*> staging;  // for what comes from storage
+    // For what comes from storage: where each block arrives, and the buffers that these lie in.
+    std::vector<char*> staging;
+    std::vector<char*> buffers;
     std::atomic<std::uint32_t> io_left{0};
     std::atomic<int> io_error{0};
     std::atomic<bool> io_done{false};
@@ -274,8 +277,6 @@ class HostPlatform final : private Mechanism {
   [[nodiscard]] char* address_of(BlockId id) const { return base_ + Space::address_of(id); }
   [[nodiscard]] Bytes bytes_of(BlockId id) const { return engine_.space().block(id).bytes; }
   Place& place(BlockId id);
-  void* take_staging();
-  void give_staging(void* staging);
   [[nodiscard]] std::optional<AllocationId> allocation_at(const void* start) const;
   Status commit(Bytes bytes);
   void uncommit(Bytes bytes);
@@ -354,10 +355,7 @@ class HostPlatform final : private Mechanism {
   std::atomic<Bytes> copied_bytes_{0};
   mutable std::mutex io_meters_mutex_;
   std::array<IoMeter, 2> io_meters_;  // reads, writes
-  std::mutex staging_mutex_;
-  std::condition_variable staging_free_;
-  std::vector<void*> staging_;
-  std::size_t staging_made_ = 0;
+  StagingPool staging_;
   std::mutex io_error_mutex_;
   std::string io_error_text_;
   std::atomic<bool> fatal_reported_{false};

@@ -17,7 +17,6 @@ namespace {
 
 // How long the correlator lets marks of launches lie when nobody waits.
 constexpr std::chrono::milliseconds kIdleWait{100};
-constexpr std::size_t kStagingBlocks = 16;
 
 }  // namespace
 
@@ -49,9 +48,6 @@ void HostPlatform::stop_threads() {
     thread.join();
   }
   threads_.clear();
-  for (void* block : staging_) {
-    std::free(block);  // NOLINT(*-no-malloc): direct I/O needs its alignment
-  }
 }
 
 // --- Fault handling
@@ -306,8 +302,8 @@ void HostPlatform::execute(const std::shared_ptr<Job>& job, WorkQueue& queue) {
       std::this_thread::sleep_for(std::chrono::nanoseconds(due_ns - end_ns));
     }
   }
-  for (void* staging : job->staging) {
-    give_staging(staging);
+  for (char* const buffer : job->buffers) {
+    staging_.give_back(buffer);
   }
   finish(*job, error);
 }
@@ -377,11 +373,20 @@ void HostPlatform::submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue) 
   const bool write = transfer.to == Tier::kStorage;
   const std::size_t count = transfer.blocks.size();
   job->io_left = static_cast<std::uint32_t>(count);
+  if (!write) {
+    job->staging = staging_.take_for(job->block_bytes, job->buffers);
+    if (job->staging.empty()) {
+      for (char* const buffer : job->buffers) {
+        staging_.give_back(buffer);
+      }
+      finish(*job, ENOMEM);
+      return;
+    }
+  }
   for (std::size_t i = 0; i < count; ++i) {
     void* memory = nullptr;
     if (!write) {
-      memory = take_staging();
-      job->staging.push_back(memory);
+      memory = job->staging[i];
     } else if (transfer.from == Tier::kDevice) {
       memory = address_of(transfer.blocks[i]);
     } else {
@@ -478,27 +483,6 @@ void HostPlatform::finish(Job& job, int error) {
   if (engine_.transfers_in_flight() == 0) {
     idle_.notify_all();
   }
-}
-
-// Memory that blocks from storage arrive in before their pages appear.
-void* HostPlatform::take_staging() {
-  std::unique_lock lock(staging_mutex_);
-  if (staging_.empty() && staging_made_ < kStagingBlocks) {
-    ++staging_made_;
-    return std::aligned_alloc(kBlockBytes, kBlockBytes);
-  }
-  staging_free_.wait(lock, [&] { return !staging_.empty(); });
-  void* const staging = staging_.back();
-  staging_.pop_back();
-  return staging;
-}
-
-void HostPlatform::give_staging(void* staging) {
-  {
-    const std::scoped_lock lock(staging_mutex_);
-    staging_.push_back(staging);
-  }
-  staging_free_.notify_one();
 }
 
 }  // namespace spillway::host

@@ -215,6 +215,28 @@ TEST_F(HostPlatformTest, ThreadsRaceForBlocks) {
   EXPECT_TRUE(platform_->check_invariants());
 }
 
+// Many of them are one transfer: more reads under way than anybody counted on.
+TEST_F(HostPlatformTest, SmallBlocksSurviveStorage) {
+  open(16 * kMiB, 0, 256 * kMiB);
+  if (!platform_) return;
+  std::vector<std::span<std::uint64_t>> buffers;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    buffers.push_back(allocate(64 * kKiB));
+    fill(buffers.back(), i, 1);
+  }
+  for (std::uint64_t round = 1; round < 4; ++round) {
+    for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+      for (std::uint64_t next = i; i % 100 == 0 && next < i + 100; ++next) {
+        platform_->prefetch(buffers[next].data());
+      }
+      ASSERT_EQ(mismatches(buffers[i], i, round), 0U) << i;
+      fill(buffers[i], i, round + 1);
+    }
+  }
+  EXPECT_GT(platform_->stats().engine.moved(Tier::kStorage, Tier::kDevice), 100 * kMiB);
+  EXPECT_TRUE(platform_->check_invariants());
+}
+
 TEST_F(HostPlatformTest, LaunchesFindTheirOperandsResident) {
   open(32 * kMiB, 128 * kMiB, 0);
   if (!platform_) return;
