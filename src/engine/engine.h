@@ -237,6 +237,7 @@ class Engine final : private Control {
 
   // engine_transfer.cc: batches and frames
   [[nodiscard]] std::uint32_t next_flight_slot();
+  void add_to(Transfer& transfer, std::uint32_t slot, BlockId id);
   void start(std::uint32_t slot, Transfer transfer, Lane& lane);
   void take_frame(BlockId id, Tier tier);
   void drop_frame(BlockId id, Tier tier);

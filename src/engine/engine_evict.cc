@@ -232,9 +232,7 @@ void Engine::form_evictions(Cause cause, Tier to) {
       } else if (!prepare_pre_eviction(id, to)) {
         continue;
       }
-      block.transfer = slot;
-      transfer.bytes += block.bytes;
-      transfer.blocks.push_back(id);
+      add_to(transfer, slot, id);
     }
     if (transfer.blocks.empty()) {
       return;
@@ -352,9 +350,7 @@ void Engine::form_moves_down() {
         continue;
       }
       take_frame(id, Tier::kStorage);
-      block.transfer = slot;
-      transfer.bytes += block.bytes;
-      transfer.blocks.push_back(id);
+      add_to(transfer, slot, id);
     }
     if (transfer.blocks.empty()) {
       return;

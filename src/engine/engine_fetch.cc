@@ -172,9 +172,7 @@ bool Engine::form_fetches(FetchState priority, Source source, std::uint64_t limi
         arrive_zeroed(id);
         continue;
       }
-      block.transfer = slot;
-      transfer.bytes += block.bytes;
-      transfer.blocks.push_back(id);
+      add_to(transfer, slot, id);
     }
     if (transfer.blocks.empty()) {
       break;

@@ -100,6 +100,13 @@ std::uint32_t Engine::next_flight_slot() {
   return free_flights_.back();
 }
 
+void Engine::add_to(Transfer& transfer, std::uint32_t slot, BlockId id) {
+  Block& block = space_.block(id);
+  block.transfer = slot;
+  transfer.bytes += block.bytes;
+  transfer.blocks.push_back(id);
+}
+
 void Engine::start(std::uint32_t slot, Transfer transfer, Lane& lane) {
   assert(free_flights_.back() == slot && !transfer.blocks.empty());
   free_flights_.pop_back();

@@ -9,35 +9,13 @@
 #include <thread>
 #include <vector>
 
-#include "platform/host/userfault.h"
-#include "spillway/spillway.h"
+#include "front/capi_space.h"
 
 namespace spillway::test {
 namespace {
 
-constexpr std::size_t kMiB = 1 << 20;
-
-class CapiTest : public ::testing::Test {
+class CapiTest : public CapiSpaceTest {
  protected:
-  void SetUp() override {
-    const host::UserfaultSupport support = host::userfault_support();
-    if (!support.write_protection || !support.kernel_faults) {
-      GTEST_SKIP() << support.reason;
-    }
-    ASSERT_EQ(spillwaySpaceOptionsInit(&options_, sizeof(options_)), spillwaySuccess);
-    options_.deviceBytes = 16 * kMiB;
-    options_.hostBytes = 128 * kMiB;
-    options_.policy = "base_uvm";
-    ASSERT_EQ(spillwaySpaceCreate(&space_, &options_), spillwaySuccess) << message();
-  }
-  void TearDown() override {
-    if (space_ != nullptr) {
-      EXPECT_EQ(spillwaySpaceDestroy(space_), spillwaySuccess) << message();
-    }
-  }
-
-  static std::string message() { return spillwayGetLastErrorMessage(); }
-
   std::uint64_t* allocate(std::size_t bytes) {
     void* start = nullptr;
     EXPECT_EQ(spillwayMalloc(&start, bytes, space_), spillwaySuccess) << message();
@@ -62,9 +40,6 @@ class CapiTest : public ::testing::Test {
     EXPECT_EQ(spillwayGetStatistics(&values, sizeof(values), space_), spillwaySuccess);
     return values;
   }
-
-  spillwaySpaceOptions_t options_{};
-  spillwaySpace_t space_ = nullptr;
 };
 
 TEST_F(CapiTest, MoreThanTheDeviceHolds) {
