@@ -4,12 +4,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/space.h"
+
 namespace spillway {
 namespace {
 
 // A program that leaves out up to this part of an iteration is still in it; what was planned for
 // the part is caught up on. One that leaves out more is somewhere else.
 constexpr std::uint32_t kLeavesOutAtMost = 4;  // a quarter
+// Launches ahead of a tensor's first use at which its memory is made ready. A planned allocation
+// belongs right before that use; on a platform that hears of launches as they happen that would be
+// too late.
+constexpr std::uint32_t kReadyAhead = 8;
 
 }  // namespace
 
@@ -59,6 +65,22 @@ void Profiled::end_position(std::uint32_t position, Control& control) {
   Launch ended;
   ended.position = position;
   planned_->on_launch_end(ended, control);
+  make_ready((position + kReadyAhead) % static_cast<std::uint32_t>(births_.size()), control);
+}
+
+// Memory that is dead and waits to be used again, for what is born at `position`.
+void Profiled::make_ready(std::uint32_t position, Control& control) {
+  for (const auto& [tensor, id] : births_[position]) {
+    if (!control.space().is_live(id)) {
+      continue;
+    }
+    const Allocation& allocation = control.space().allocation(id);
+    for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+      if (control.space().block(allocation.first_block + i).retired) {
+        control.prefetch(allocation.first_block + i);
+      }
+    }
+  }
 }
 
 void Profiled::on_launch(const Launch& launch, Control& control) {
