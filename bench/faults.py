@@ -16,15 +16,18 @@ LEARNING = 2  # steps
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
+    parser = argparse.ArgumentParser(usage="%(prog)s [OPTIONS] [-- OPTIONS OF THE EXAMPLE]",
+                                     description=__doc__.split("\n\n")[0],
                                      formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--percent", default="50,35", help="device memory, of what is needed")
     parser.add_argument("--policies", default="deepum,g10")
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--json", action="store_true", help="print one object")
-    parser.add_argument("rest", nargs="*", help="options of the example, after --")
-    return parser.parse_args()
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    options = parser.parse_args(sys.argv[1:end])
+    options.rest = sys.argv[end + 1:]  # the example's
+    return options
 
 
 def run(options, steps, device_bytes, host_bytes, policy):

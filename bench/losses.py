@@ -22,7 +22,8 @@ SMALLEST = 16 << 20
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
+    parser = argparse.ArgumentParser(usage="%(prog)s [OPTIONS] EXAMPLE [-- ITS OPTIONS]",
+                                     description=__doc__.split("\n\n")[0],
                                      formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("example", choices=["train_gpt2", "gpt"])
     parser.add_argument("--steps", type=int, default=50)
@@ -31,8 +32,10 @@ def arguments():
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where to swap to")
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--json", action="store_true", help="print one object")
-    parser.add_argument("rest", nargs="*", help="options of the example")
-    return parser.parse_args()
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    options = parser.parse_args(sys.argv[1:end])
+    options.rest = sys.argv[end + 1:]  # the example's
+    return options
 
 
 class Example:

@@ -57,14 +57,14 @@ std::optional<std::uint32_t> Profiled::position_of(const Launch& launch) const {
   return next == all.end() ? all.front() : *next;
 }
 
-void Profiled::end_position(std::uint32_t position, Control& control) {
+void Profiled::end_position(Planned& planned, std::uint32_t position, Control& control) {
   next_ = (position + 1) % static_cast<std::uint32_t>(births_.size());
   for (const auto& [tensor, id] : births_[next_]) {
-    planned_->adopt(tensor, id);
+    planned.adopt(tensor, id);
   }
   Launch ended;
   ended.position = position;
-  planned_->on_launch_end(ended, control);
+  planned.on_launch_end(ended, control);
   make_ready((position + kReadyAhead) % static_cast<std::uint32_t>(births_.size()), control);
 }
 
@@ -98,7 +98,7 @@ void Profiled::on_launch(const Launch& launch, Control& control) {
       Launch left_out;
       left_out.position = next_;
       planned_->on_launch(left_out, control);
-      end_position(next_, control);
+      end_position(*planned_, next_, control);
     }
   }
   next_ = *position;
@@ -112,7 +112,7 @@ void Profiled::on_launch_end(const Launch& launch, Control& control) {
     return;
   }
   if (positions_.contains(launch.execution)) {
-    end_position(next_, control);
+    end_position(*planned_, next_, control);
   }
 }
 

@@ -37,7 +37,7 @@ class Profiled final : public Policy {
 
  private:
   [[nodiscard]] std::optional<std::uint32_t> position_of(const Launch& launch) const;
-  void end_position(std::uint32_t position, Control& control);
+  void end_position(Planned& planned, std::uint32_t position, Control& control);
   void make_ready(std::uint32_t position, Control& control);
 
   std::string_view name_;
