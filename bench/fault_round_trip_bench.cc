@@ -188,7 +188,7 @@ int main_of_bench(int argc, char** argv) {
   std::size_t rounds = 2000;
   bool as_json = false;
   app.add_option("--rounds", rounds, "Touches of each side")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_flag("--json", as_json, "Print JSON instead of a table");
   return main_of(app, argc, argv, [&]() -> Status {
