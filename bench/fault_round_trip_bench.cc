@@ -204,4 +204,6 @@ int main_of_bench(int argc, char** argv) {
 }  // namespace
 }  // namespace spillway::bench
 
-int main(int argc, char** argv) { return spillway::bench::main_of_bench(argc, argv); }
+int main(int argc, char** argv) {
+  return spillway::bench::guarded(spillway::bench::main_of_bench, argc, argv);
+}

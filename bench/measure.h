@@ -7,14 +7,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <exception>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/units.h"
 
 namespace spillway::bench {
+
+inline constexpr double kBytesInMB = 1e6;
 
 [[nodiscard]] inline TimeNs now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -70,6 +74,17 @@ inline void add_bytes_option(CLI::App& app, const std::string& name, Bytes& byte
     return done.error().code == ErrorCode::kInvalidInput ? 2 : 1;
   }
   return 0;
+}
+
+// The whole of a main: `body`, and status 1 for what it throws, in the first place for lack of
+// memory.
+[[nodiscard]] inline int guarded(int (*body)(int, char**), int argc, char** argv) {
+  try {
+    return body(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+    return 1;
+  }
 }
 
 }  // namespace spillway::bench

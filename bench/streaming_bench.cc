@@ -182,7 +182,6 @@ Bytes peak_resident_bytes() {
 
 void print(const std::vector<Row>& rows, const StreamingMemory& memory, bool as_json) {
   nlohmann::json list = nlohmann::json::array();
-  constexpr double kBytesInMB = 1e6;
   if (!as_json) {
     fmt::print("{:10} {:6} {:>9} {:>12} {:>12} {:>12}\n", "pattern", "access", "pages", "pages/s",
                "MB/s", "first MB/s");
@@ -264,4 +263,6 @@ int main_of_bench(int argc, char** argv) {
 }  // namespace
 }  // namespace spillway::bench
 
-int main(int argc, char** argv) { return spillway::bench::main_of_bench(argc, argv); }
+int main(int argc, char** argv) {
+  return spillway::bench::guarded(spillway::bench::main_of_bench, argc, argv);
+}

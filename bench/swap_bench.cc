@@ -76,7 +76,7 @@ class BlockIoPass {
     for (unsigned i = 0; i < depth; ++i) {
       memory_.push_back(
           {static_cast<std::uint64_t*>(std::aligned_alloc(kBlockBytes, kBlockBytes)), &std::free});
-      fill(words_of(memory_.back().get()), i);  // pages that are there
+      std::memset(memory_.back().get(), 1, kBlockBytes);  // pages that are there
       free_.push_back(i);
     }
   }
@@ -170,12 +170,11 @@ class PlatformPass {
       const std::array operand{host::HostPlatform::Operand{
           .start = blocks_[block], .mode = write ? AccessMode::kOverwrite : AccessMode::kRead}};
       const LaunchSeq launch = platform_->begin_launch(write ? "write" : "read", operand);
-      Status checked;
+      const Words words = words_of(blocks_[block]);
       if (write) {
-        fill(words_of(blocks_[block]), block);
-      } else {
-        checked = check(words_of(blocks_[block]), block);
+        fill(words, block);
       }
+      const Status checked = write ? Status{} : check(words, block);
       platform_->end_launch(launch);
       if (!checked) {
         return tl::unexpected<Error>(checked.error());
@@ -245,7 +244,6 @@ nlohmann::json json_of(const Pass& pass) {
 
 Status run(const Options& options) {
   nlohmann::json rounds = nlohmann::json::array();
-  constexpr double kBytesInMB = 1e6;
   if (!options.as_json) {
     fmt::print("{:>5} {:9} {:5} {:>12} {:>12} {:>12}\n", "round", "path", "way", "wall MB/s",
                "file MB/s", "file MiB");
@@ -296,4 +294,6 @@ int main_of_bench(int argc, char** argv) {
 }  // namespace
 }  // namespace spillway::bench
 
-int main(int argc, char** argv) { return spillway::bench::main_of_bench(argc, argv); }
+int main(int argc, char** argv) {
+  return spillway::bench::guarded(spillway::bench::main_of_bench, argc, argv);
+}

@@ -59,8 +59,9 @@ def output_of(command):
     return json.loads(done.stdout)
 
 
-def fio_rates(options, file):
+def fio_rates(options, folder):
     """Bytes per second of each way. The file is new, as the swap file is, and sparse at first."""
+    file = folder / "fio"
     rates = {}
     for way in WAYS:
         report = output_of([
@@ -68,22 +69,30 @@ def fio_rates(options, file):
             f"--size={options.bytes // BLOCK_BYTES * BLOCK_BYTES}", f"--iodepth={options.depth}",
             "--direct=1", "--ioengine=io_uring", "--fallocate=none", "--output-format=json"])
         rates[way] = report["jobs"][0][way]["bw_bytes"]
-    return rates
+    file.unlink()
+    return {"fio": rates}
+
+
+def bench_rates(options, _folder):
+    """Bytes per second of each path and way."""
+    (report,) = output_of([options.bench, f"--folder={options.folder}", "--json", "--rounds=1",
+                           f"--bytes={options.bytes}", f"--depth={options.depth}",
+                           f"--device={options.device}"])
+    return {side: {way: report[path][way][rate] for way in WAYS}
+            for side, (path, rate) in PATHS.items()}
 
 
 def measure(options):
-    """Rates by side and way, one number a round."""
+    """Rates by side and way, one number a round. Who goes first alternates: the first to write
+    shares the disk with the removal of the other's file."""
     rates = {side: {way: [] for way in WAYS} for side in ("fio", *PATHS)}
-    for _ in range(options.rounds):
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            for way, rate in fio_rates(options, pathlib.Path(folder) / "fio").items():
-                rates["fio"][way].append(rate)
-        (report,) = output_of([options.bench, f"--folder={options.folder}", "--json", "--rounds=1",
-                               f"--bytes={options.bytes}", f"--depth={options.depth}",
-                               f"--device={options.device}"])
-        for side, (path, rate) in PATHS.items():
-            for way in WAYS:
-                rates[side][way].append(report[path][way][rate])
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        for turn in range(options.rounds):
+            both = [fio_rates, bench_rates]
+            for measure_side in both if turn % 2 == 0 else reversed(both):
+                for side, by_way in measure_side(options, pathlib.Path(folder)).items():
+                    for way in WAYS:
+                        rates[side][way].append(by_way[way])
     return rates
 
 
