@@ -92,8 +92,8 @@ std::uint64_t visit(std::uint64_t* page_words, std::size_t page, Part part, bool
 // Fails if the sum is not what it must be.
 Result<TimeNs> pass(StreamingMemory& memory, const Pattern& pattern, bool writes,
                     ExpectedSums& expected) {
-  // A launch is as much as 32 MiB in order, or 512 visits elsewhere.
-  const std::size_t step_pages = pattern.name == "sequential" ? 32 * kMiB / kPageBytes : 512;
+  // A launch is as much as 8 MiB in order, or 512 visits elsewhere.
+  const std::size_t step_pages = pattern.name == "sequential" ? 8 * kMiB / kPageBytes : 512;
   const std::string name = fmt::format("{} {}", pattern.name, writes ? "write" : "read");
   const std::uint64_t wanted = expected.pass(pattern.order, pattern.part, writes);
   std::uint64_t* const words = memory.words();
