@@ -50,12 +50,15 @@ function(spillway_layer_tests name)
     PROPERTIES TIMEOUT 600)
 endfunction()
 
+# A benchmark with a main of its own does without the one of benchmark_main.
 function(spillway_benchmarks)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/*_bench.cc)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source})
-    target_link_libraries(${name} PRIVATE spillway_runtime benchmark::benchmark_main)
+    target_link_libraries(${name} PRIVATE spillway_runtime CLI11::CLI11
+      benchmark::benchmark_main)
+    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
     spillway_target_defaults(${name})
   endforeach()
 endfunction()
