@@ -18,6 +18,7 @@ import argparse
 import ctypes
 import json
 import multiprocessing
+import os
 import pathlib
 import statistics
 import subprocess
@@ -38,6 +39,8 @@ def arguments():
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--swap", metavar="FOLDER", help="put what leaves into a swap file there")
+    parser.add_argument("--cores", type=int, default=os.cpu_count(),
+                        help="processors over which the cost of migrating is spread")
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--json", action="store_true", help="print one object")
     parser.add_argument("--model", default="--layers 8 --width 512 --heads 8 --context 256 "
@@ -81,6 +84,11 @@ class Gpt:
             return self.run("--unlimited")
         finally:
             load.terminate()
+
+
+def processor_s(made):
+    """Processor seconds of Spillway's threads in a step."""
+    return made["statistics"]["processor_ns"] / 1e9 / len(made["steps"])
 
 
 def moved(made, *ways):
@@ -147,6 +155,9 @@ def main():
         row["of_unlimited"] = row["step_s"] / base
         row["of_with_copying"] = row["step_s"] / loaded
         if name in options.policies.split(","):
+            row["processor_s"] = median(name, processor_s)
+            cost = row["processor_s"] / options.cores
+            row["of_unlimited_and_cost"] = row["step_s"] / (base + cost)
             row["stalled_s"] = median(name, lambda made: made["stalled_s"])
             row["in_bytes"] = median(
                 name, lambda made: moved(made, "host_to_device", "storage_to_device"))
@@ -168,13 +179,15 @@ def main():
     print(f"{peak / 2**20:.0f} MiB, {options.percent} % of it on the device; " + (
         f"disk reads {rates['read'] / 1e6:.0f} MB/s, writes {rates['write'] / 1e6:.0f} MB/s (fio)"
         if rates else f"link {link / 1e6:.0f} MB/s each way"))
-    print(f"{'run':<14}{'step':>9}{'of unlimited':>14}{'of with copying':>17}{'stalled':>9}"
+    print(f"{'run':<14}{'step':>9}{'of unlimited':>14}{'of with copying':>17}{'processor':>11}"
+          f"{'of both':>9}{'stalled':>9}"
           f"{'in':>10}{'out':>10}" + (f"{'disk':>9}{'of bound':>10}" if rates else ""))
     for row in rows:
         line = f"{row['run']:<14}{row['step_s']:>7.3f} s{row['of_unlimited']:>14.3f}" \
                f"{row['of_with_copying']:>17.3f}"
         if "stalled_s" in row:
-            line += f"{row['stalled_s']:>7.3f} s{row['in_bytes'] / 2**20:>6.0f} MiB" \
+            line += f"{row['processor_s']:>9.3f} s{row['of_unlimited_and_cost']:>9.3f}" \
+                    f"{row['stalled_s']:>7.3f} s{row['in_bytes'] / 2**20:>6.0f} MiB" \
                     f"{row['out_bytes'] / 2**20:>6.0f} MiB"
         if "disk_s" in row:
             line += f"{row['disk_s']:>7.3f} s{row['of_bound']:>10.3f}"

@@ -48,6 +48,7 @@ void print_statistics(const spillwayStatistics_t& s) {
   field("prefetches_wasted", s.prefetchesWasted);
   field("stalled_ns", s.stalledNs);
   field("copy_ns", s.copyNs);
+  field("processor_ns", s.processorNs);
   std::printf("}");
 }
 

@@ -184,7 +184,8 @@ typedef struct spillwayStatistics {
   uint64_t prefetchesWasted;
   uint64_t stalledNs;   /* at least one thread was stopped, or a launch waited */
   uint64_t faultWaitNs; /* of all of them together */
-  uint64_t copyNs;      /* that Spillway's threads spent copying */
+  uint64_t copyNs; /* that Spillway's threads spent copying, waiting for a processor included */
+  uint64_t processorNs; /* that Spillway's threads ran on a processor */
 } spillwayStatistics_t;
 
 /* `size` is sizeof(*statistics): as many fields are set as both sides know. */

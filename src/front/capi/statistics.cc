@@ -28,6 +28,7 @@ spillwayStatistics_t statistics_of(const ManagedSpace& space) {
   values.stalledNs = static_cast<std::uint64_t>(stats.stalled_ns);
   values.faultWaitNs = static_cast<std::uint64_t>(stats.fault_wait_ns);
   values.copyNs = static_cast<std::uint64_t>(stats.copy_ns);
+  values.processorNs = static_cast<std::uint64_t>(stats.processor_ns);
   return values;
 }
 

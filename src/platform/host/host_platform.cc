@@ -2,6 +2,7 @@
 #include "platform/host/host_platform.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 namespace spillway::host {
@@ -478,6 +480,7 @@ HostStats HostPlatform::stats() const {
   stats.stalled_ns = stalled_ns_ + (stopped_ > 0 ? now_ns() - stopped_since_ns_ : 0);
   stats.copy_ns = copy_ns_.load(std::memory_order_relaxed);
   stats.copied_bytes = copied_bytes_.load(std::memory_order_relaxed);
+  stats.processor_ns = processor_ns();
   const std::scoped_lock meters(io_meters_mutex_);
   for (std::size_t i = 0; i < io_meters_.size(); ++i) {
     stats.io_bytes[i] = io_meters_[i].bytes;
@@ -507,6 +510,22 @@ void HostPlatform::wait_until_idle() {
 Status HostPlatform::check_invariants() const {
   const std::scoped_lock lock(mutex_);
   return engine_.check_invariants();
+}
+
+// threads_ changes only while no other thread may call.
+TimeNs HostPlatform::processor_ns() const {
+  TimeNs sum_ns = 0;
+  for (const std::thread& thread : threads_) {
+    // native_handle is not const, though it changes nothing.
+    const pthread_t handle =
+        const_cast<std::thread&>(thread).native_handle();  // NOLINT(*-const-cast)
+    clockid_t clock{};
+    timespec time{};
+    if (::pthread_getcpuclockid(handle, &clock) == 0 && ::clock_gettime(clock, &time) == 0) {
+      sum_ns += time.tv_sec * TimeNs{1'000'000'000} + time.tv_nsec;
+    }
+  }
+  return sum_ns;
 }
 
 TimeNs HostPlatform::now_ns() {

@@ -66,6 +66,7 @@ struct HostStats {
   TimeNs fault_wait_ns = 0;        // of all threads' stops, together
   TimeNs copy_ns = 0;              // that threads of ours spent copying
   Bytes copied_bytes = 0;          // in that time
+  TimeNs processor_ns = 0;         // that the four threads have run on a processor
   // The swap file: what was read and written, and how long at least one such request was under way.
   std::array<Bytes, 2> io_bytes{};
   std::array<TimeNs, 2> io_busy_ns{};
@@ -263,6 +264,7 @@ class HostPlatform final : private Mechanism {
   void fatal(const Error& error);
   void must(int error, const char* what);
   [[nodiscard]] static TimeNs now_ns();
+  [[nodiscard]] TimeNs processor_ns() const;
 
   // host_fork.cc
   void release(const Snapshot& snapshot);

@@ -1,6 +1,6 @@
 // Memory that blocks from storage arrive in before their pages appear. Layer: platform, host.
-// Never makes anybody wait: who gives buffers back may be the one who asks for the next. As many are
-// made as transfers are under way at once. Thread-safe.
+// Never makes anybody wait: who gives buffers back may be the one who asks for the next. As many
+// are made as transfers are under way at once. Thread-safe.
 #pragma once
 
 #include <mutex>
@@ -21,8 +21,8 @@ class StagingPool {
   [[nodiscard]] char* take();
   void give_back(char* buffer);
 
-  // Parts of as few buffers as hold them all; the buffers are added to `buffers`. An empty answer if
-  // the system has no memory.
+  // Parts of as few buffers as hold them all; the buffers are added to `buffers`. An empty answer
+  // if the system has no memory.
   [[nodiscard]] std::vector<char*> take_for(const std::vector<Bytes>& blocks_bytes,
                                             std::vector<char*>& buffers);
 

@@ -167,6 +167,7 @@ std::string RunRecorder::finish(const std::string& command) {
                         {"stalled_s", to_seconds(stats.stalled_ns)},
                         {"fault_wait_s", to_seconds(stats.fault_wait_ns)},
                         {"copy_s", to_seconds(stats.copy_ns)},
+                        {"processor_s", to_seconds(stats.processor_ns)},
                         {"longest_waits", nlohmann::json::array()},
                         {"timeline", nlohmann::json::array()}};
   if (const std::optional<PlanReport> plan = space_.plan_report()) {
