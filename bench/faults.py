@@ -5,41 +5,32 @@ Trains examples/train_gpt2.py under `spillway run` for two steps and for many; t
 the steps after the second took.
 """
 
-import argparse
 import json
-import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import training
+
 LEARNING = 2  # steps
 
 
 def arguments():
-    parser = argparse.ArgumentParser(usage="%(prog)s [OPTIONS] [-- OPTIONS OF THE EXAMPLE]",
-                                     description=__doc__.split("\n\n")[0],
-                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = training.parser(__doc__)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--percent", default="50,35", help="device memory, of what is needed")
     parser.add_argument("--policies", default="deepum,g10")
-    parser.add_argument("--build", default=str(ROOT / "build"))
-    parser.add_argument("--json", action="store_true", help="print one object")
-    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    options = parser.parse_args(sys.argv[1:end])
-    options.rest = sys.argv[end + 1:]  # the example's
-    return options
+    return training.parse(parser)
 
 
 def run(options, steps, device_bytes, host_bytes, policy):
+    under = ["--json", "--device-memory", str(device_bytes), "--host-memory", str(host_bytes),
+             "--policy", policy]
     done = subprocess.run(
-        [str(pathlib.Path(options.build) / "spillway"), "run", "--json", "--device-memory",
-         str(device_bytes), "--host-memory", str(host_bytes), "--policy", policy, "--",
-         sys.executable, str(ROOT / "examples" / "train_gpt2.py"), "--quiet", "--steps",
-         str(steps), "--text", str(ROOT / "README.md"), *options.rest],
+        training.train_gpt2(options, "--quiet", "--steps", str(steps), under=under),
         capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"faults: {done.stderr}")
-    return json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
+    return training.last_object(done.stdout)
 
 
 def main():
@@ -58,6 +49,8 @@ def main():
 
             faults = a_step(lambda record: record["page_faults"])
             base = faults if base is None else base
+            if base == 0:
+                sys.exit("faults: base_uvm takes none: the model is too small for its budget")
             rows.append({"percent": percent, "policy": policy, "faults_a_step": faults,
                          "of_base_uvm": faults / base,
                          "write_faults_a_step": a_step(lambda record: record["write_faults"]),

@@ -6,38 +6,28 @@ Prints the median step of each and the ratio of the medians. Each round runs it 
 after: the ratio of those two shows how much is noise.
 """
 
-import argparse
 import json
-import pathlib
 import re
 import statistics
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import training
+
 WARM_UP = 3  # steps
 
 
 def arguments():
-    parser = argparse.ArgumentParser(usage="%(prog)s [OPTIONS] [-- OPTIONS OF THE EXAMPLE]",
-                                     description=__doc__.split("\n\n")[0],
-                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = training.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--policy", default="deepum")
-    parser.add_argument("--build", default=str(ROOT / "build"))
-    parser.add_argument("--json", action="store_true", help="print one object")
-    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    options = parser.parse_args(sys.argv[1:end])
-    options.rest = sys.argv[end + 1:]  # the example's
-    return options
+    return training.parse(parser)
 
 
-def step_times(prefix, options):
-    done = subprocess.run(
-        [*prefix, sys.executable, str(ROOT / "examples" / "train_gpt2.py"), "--steps",
-         str(options.steps), "--text", str(ROOT / "README.md"), *options.rest],
-        capture_output=True, text=True)
+def step_times(options, under=None):
+    done = subprocess.run(training.train_gpt2(options, "--steps", str(options.steps), under=under),
+                          capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"fits: {done.stderr}")
     return [float(seconds) for seconds in
@@ -46,13 +36,12 @@ def step_times(prefix, options):
 
 def main():
     options = arguments()
-    under = [str(pathlib.Path(options.build) / "spillway"), "run", "--device-memory", "8GiB",
-             "--policy", options.policy, "--"]
+    under = ["--device-memory", "8GiB", "--policy", options.policy]
     alone, fits, again = [], [], []
     for _ in range(options.rounds):
-        alone += step_times([], options)
-        fits += step_times(under, options)
-        again += step_times([], options)
+        alone += step_times(options)
+        fits += step_times(options, under)
+        again += step_times(options)
     base = statistics.median(alone + again)
     result = {"alone_s": base, "under_spillway_s": statistics.median(fits),
               "ratio": statistics.median(fits) / base,

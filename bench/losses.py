@@ -7,7 +7,6 @@ with as much host memory as it needs and a swap file. Compares the losses of all
 Options behind `--` go to the example, e.g. `losses.py train_gpt2 -- --layers 2 --width 256`.
 """
 
-import argparse
 import json
 import pathlib
 import statistics
@@ -16,26 +15,20 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import training
+
 POLICIES = "ideal,base_uvm,deepum,deepum_plus,flashneuron,g10_gds,g10_host,g10"
 SMALLEST = 16 << 20
 
 
 def arguments():
-    parser = argparse.ArgumentParser(usage="%(prog)s [OPTIONS] EXAMPLE [-- ITS OPTIONS]",
-                                     description=__doc__.split("\n\n")[0],
-                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = training.parser(__doc__, "%(prog)s [OPTIONS] EXAMPLE [-- ITS OPTIONS]")
     parser.add_argument("example", choices=["train_gpt2", "gpt"])
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--percent", default="100,70,50,35,20", help="of what the example needs")
     parser.add_argument("--policies", default=POLICIES)
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where to swap to")
-    parser.add_argument("--build", default=str(ROOT / "build"))
-    parser.add_argument("--json", action="store_true", help="print one object")
-    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    options = parser.parse_args(sys.argv[1:end])
-    options.rest = sys.argv[end + 1:]  # the example's
-    return options
+    return training.parse(parser)
 
 
 class Example:
@@ -43,29 +36,23 @@ class Example:
 
     def __init__(self, options, folder):
         self.options, self.losses = options, pathlib.Path(folder) / "losses"
-        self.text = str(ROOT / "README.md")
-        self.build = pathlib.Path(options.build)
 
     def run(self, tiers):
         """tiers: the options of Spillway, or None for without. Returns losses, seconds, JSON."""
-        steps = ["--steps", str(self.options.steps), "--text", self.text, "--losses",
-                 str(self.losses), *self.options.rest]
+        steps = ["--steps", str(self.options.steps), "--losses", str(self.losses)]
         if self.options.example == "gpt":
-            command = [str(self.build / "examples" / "gpt" / "gpt"), "--json", *steps,
-                       *(["--unlimited"] if tiers is None else tiers)]
+            command = training.gpt(self.options, *steps,
+                                   *(["--unlimited"] if tiers is None else tiers))
         else:
-            under = [] if tiers is None else [str(self.build / "spillway"), "run", "--json",
-                                              *tiers, "--"]
-            command = [*under, sys.executable, str(ROOT / "examples" / "train_gpt2.py"), "--quiet",
-                       *steps]
+            command = training.train_gpt2(self.options, "--quiet", *steps,
+                                          under=None if tiers is None else ["--json", *tiers])
         self.losses.unlink(missing_ok=True)
         begin = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True)
         seconds = time.monotonic() - begin
         if done.returncode != 0:
             return None, seconds, {"error": " ".join(done.stderr.split())}
-        objects = [line for line in done.stdout.splitlines() if line.startswith("{")]
-        return self.losses.read_text(), seconds, json.loads(objects[-1]) if objects else {}
+        return self.losses.read_text(), seconds, training.last_object(done.stdout)
 
     def peak_bytes(self):
         if self.options.example == "gpt":

@@ -14,7 +14,6 @@ All of it in turn, several rounds; medians. A policy hides its migrations where 
 beside max(computation, bytes to and from the disk at the rates that fio measures there).
 """
 
-import argparse
 import ctypes
 import json
 import multiprocessing
@@ -26,14 +25,17 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import training
+from swap_vs_fio import fio_rates
+
 BLOCK = 2 << 20
+FIO_BYTES = 512 << 20
+FIO_DEPTH = 8
 WARM_UP = 3  # steps: the policies learn
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
-                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = training.parser(__doc__, usage=None)
     parser.add_argument("--policies", default="base_uvm,deepum,g10")
     parser.add_argument("--percent", type=int, default=50, help="device memory, of what is needed")
     parser.add_argument("--steps", type=int, default=8)
@@ -41,11 +43,11 @@ def arguments():
     parser.add_argument("--swap", metavar="FOLDER", help="put what leaves into a swap file there")
     parser.add_argument("--cores", type=int, default=os.cpu_count(),
                         help="processors over which the cost of migrating is spread")
-    parser.add_argument("--build", default=str(ROOT / "build"))
-    parser.add_argument("--json", action="store_true", help="print one object")
     parser.add_argument("--model", default="--layers 8 --width 512 --heads 8 --context 256 "
                                            "--batch 4", help="options of the example")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.rest = options.model.split()
+    return options
 
 
 def copy_for_ever(bytes_per_s):
@@ -62,12 +64,12 @@ def copy_for_ever(bytes_per_s):
 
 class Gpt:
     def __init__(self, options):
-        self.program = str(pathlib.Path(options.build) / "examples" / "gpt" / "gpt")
-        self.common = ["--json", "--steps", str(options.steps), "--text", str(ROOT / "README.md"),
-                       *options.model.split()]
+        self.options = options
 
     def run(self, *tiers):
-        done = subprocess.run([self.program, *self.common, *tiers], capture_output=True, text=True)
+        done = subprocess.run(
+            training.gpt(self.options, "--steps", str(self.options.steps), *tiers),
+            capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"overlap: {done.stderr}")
         made = json.loads(done.stdout)
@@ -93,19 +95,6 @@ def processor_s(made):
 
 def moved(made, *ways):
     return sum(made["statistics"][way + "_bytes"] for way in ways) / len(made["steps"])
-
-
-def fio_rates(folder):
-    """Bytes a second that the disk reads and writes in blocks, eight at a time."""
-    rates = {}
-    with tempfile.NamedTemporaryFile(dir=folder) as file:
-        for way in ("write", "read"):
-            out = subprocess.run(
-                ["fio", "--name=x", f"--filename={file.name}", f"--rw={way}", "--bs=2M",
-                 "--iodepth=8", "--ioengine=io_uring", "--direct=1", "--size=512M",
-                 "--output-format=json"], capture_output=True, text=True, check=True)
-            rates[way] = json.loads(out.stdout)["jobs"][0][way]["bw_bytes"]
-    return rates
 
 
 def main():
@@ -148,7 +137,10 @@ def main():
 
     base = median("unlimited", lambda made: made["step_s"])
     loaded = median("with copying", lambda made: made["step_s"])
-    rates = fio_rates(options.swap) if options.swap else None
+    rates = None
+    if options.swap:
+        with tempfile.TemporaryDirectory(dir=options.swap) as folder:
+            rates = fio_rates(pathlib.Path(folder), FIO_BYTES, FIO_DEPTH)
     rows = []
     for name in names:
         row = {"run": name, "step_s": median(name, lambda made: made["step_s"])}

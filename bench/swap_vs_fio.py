@@ -59,18 +59,22 @@ def output_of(command):
     return json.loads(done.stdout)
 
 
-def fio_rates(options, folder):
+def fio_rates(folder, total_bytes, depth):
     """Bytes per second of each way. The file is new, as the swap file is, and sparse at first."""
     file = folder / "fio"
     rates = {}
     for way in WAYS:
         report = output_of([
             "fio", "--name=spillway", f"--filename={file}", f"--rw={way}", f"--bs={BLOCK_BYTES}",
-            f"--size={options.bytes // BLOCK_BYTES * BLOCK_BYTES}", f"--iodepth={options.depth}",
+            f"--size={total_bytes // BLOCK_BYTES * BLOCK_BYTES}", f"--iodepth={depth}",
             "--direct=1", "--ioengine=io_uring", "--fallocate=none", "--output-format=json"])
         rates[way] = report["jobs"][0][way]["bw_bytes"]
     file.unlink()
-    return {"fio": rates}
+    return rates
+
+
+def fio_side(options, folder):
+    return {"fio": fio_rates(folder, options.bytes, options.depth)}
 
 
 def bench_rates(options, _folder):
@@ -88,7 +92,7 @@ def measure(options):
     rates = {side: {way: [] for way in WAYS} for side in ("fio", *PATHS)}
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for turn in range(options.rounds):
-            both = [fio_rates, bench_rates]
+            both = [fio_side, bench_rates]
             for measure_side in both if turn % 2 == 0 else reversed(both):
                 for side, by_way in measure_side(options, pathlib.Path(folder)).items():
                     for way in WAYS:
