@@ -139,7 +139,7 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
   if (was_below) {
     return;
   }
-  if (!options_.reclaim_discarded_first && block.queue == PageQueue::kUsed) {
+  if (!options_.reclaim_discarded_first && block.queue == PageQueue::kUsed && block.mapped) {
     if (block.writable && !block.retired && options_.tracks_writes) {
       block.writable = false;  // its next write makes it live again, and must be seen
       mechanism_->map(id, false);

@@ -182,6 +182,10 @@ class Engine final : private Control {
   void touch(std::uint32_t slot, BlockId id, const Access& access, LaunchAdmission& admission);
   [[nodiscard]] bool thread_fault(const ThreadFault& fault);
   [[nodiscard]] static bool needed(const Block& block) { return block.pins > 0 || block.awaited; }
+  // Retired, with a frame that waits for its next use.
+  [[nodiscard]] static bool reserved(const Block& block) {
+    return block.retired && !block.mapped && block.copies.has(Tier::kDevice);
+  }
   void unmap(BlockId id);
   [[nodiscard]] bool overwrites_alone(const Block& block, const Access& access) const;
   void discard_block(BlockId id, DiscardMode mode);

@@ -58,7 +58,7 @@ void Engine::prefetch(BlockId id) {
     cancel_eviction(id);
   }
   if (block.copies.has(Tier::kDevice)) {
-    if (block.transfer == kNoIndex) {
+    if (block.transfer == kNoIndex && !reserved(block)) {
       make_usable(id);
       queues_.push(PageQueue::kUsed, id);
     }
@@ -198,11 +198,20 @@ bool Engine::take_device_frame(BlockId id, FetchState priority) {
 }
 
 // A block without contents to fetch: its frame is there at once, of zeros where anybody may look.
+// Nobody looks at what is retired: its frame is only set aside, until it is known whether who uses
+// it next overwrites it.
 void Engine::arrive_zeroed(BlockId id) {
   Block& block = space_.block(id);
   if (block.contents == Contents::kDiscarded) {
     stats_.saved_by_discard_bytes += block.bytes;  // the way down and back was spared
-    block.contents = block.retired ? Contents::kDiscarded : Contents::kUndefined;
+  }
+  if (block.retired) {
+    block.copies.add(Tier::kDevice);
+    queues_.push(PageQueue::kUsed, id);
+    return;
+  }
+  if (block.contents == Contents::kDiscarded) {
+    block.contents = Contents::kUndefined;
   }
   if (!block.overwritten) {
     prepare(id);

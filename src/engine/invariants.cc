@@ -86,7 +86,7 @@ Status Engine::check_invariants() const {
     if (block.pins > 0 && on_device && block.transfer == kNoIndex && !block.mapped) {
       return broken(id, "used by a launch and not mapped");
     }
-    if (block.queue == PageQueue::kUsed && !block.mapped) {
+    if (block.queue == PageQueue::kUsed && !block.mapped && !reserved(block)) {
       return broken(id, "used and not mapped");
     }
     if (block.fetch != FetchState::kNone && (on_device || block.transfer != kNoIndex)) {

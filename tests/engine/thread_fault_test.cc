@@ -1,32 +1,13 @@
 // Threads that stop at blocks outside any launch, and first writes that the platform reports: what
 // the engine does on machines with page faults.
-#include "engine/engine_world.h"
+#include "engine/thread_faults.h"
 
 namespace spillway {
 namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
-using testing::IsEmpty;
 using testing::Not;
-
-EngineOptions tracking(std::uint64_t device, std::uint64_t host, std::uint64_t storage = 0) {
-  EngineOptions options = one_at_a_time(device, host, storage);
-  options.tracks_writes = true;
-  return options;
-}
-
-void touch(World& world, AllocationId id, bool write) {
-  const std::array faults{
-      ThreadFault{.block = world.engine.space().allocation(id).first_block, .write = write}};
-  world.engine.thread_faults(faults);
-  world.check();
-}
-
-void touch_through(World& world, AllocationId id, bool write) {
-  touch(world, id, write);
-  world.finish_all();
-}
 
 TEST(ThreadFault, ReadMapsZerosReadOnlyAndTheFirstWriteMakesThemLive) {
   World world(tracking(2, 2));
@@ -155,53 +136,6 @@ TEST(ThreadFault, AWriteAfterAnEagerDiscardIsSeen) {
     touch(world, a, true);
     EXPECT_EQ(world.block(a).contents, Contents::kLive);
   }
-}
-
-TEST(Retired, IsRevivedWhereItIsWithoutACall) {
-  World world(tracking(2, 2));
-  const AllocationId a = world.allocate(1);
-  touch(world, a, true);
-  world.discard(a, DiscardMode::kLazy);
-  world.forget();
-  world.engine.reuse(a);
-  EXPECT_THAT(world.calls(), IsEmpty());
-  EXPECT_EQ(world.block(a).contents, Contents::kLive);
-  EXPECT_TRUE(world.block(a).writable);
-}
-
-// A policy may fetch a frame for it ahead of its reuse; it stays dead until then.
-TEST(Retired, PrefetchingItDoesNotMakeItLive) {
-  World world(tracking(1, 2));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  touch(world, a, true);
-  world.discard(a, DiscardMode::kLazy);
-  touch(world, b, true);  // takes its frame
-  EXPECT_FALSE(world.block(a).frames.has(Tier::kDevice));
-  world.free(b);
-  world.policy.at_launch = [&](const Launch&, Control& control) { control.prefetch(0); };
-  world.forget();
-  world.begin({});
-  EXPECT_THAT(world.calls(), Contains("map 0"));
-  EXPECT_EQ(world.block(a).contents, Contents::kDiscarded);
-  world.policy.at_launch = nullptr;
-  world.end(1);
-  touch(world, world.allocate(1), true);  // and it goes without a transfer
-  EXPECT_FALSE(world.block(a).frames.has(Tier::kDevice));
-  EXPECT_EQ(world.stats().moved(Tier::kDevice, Tier::kHost), 0U);
-}
-
-// Who names it in a launch uses it: it is like any other memory then, and its writes are seen.
-TEST(Retired, ALaunchEndsIt) {
-  World world(tracking(1, 3));
-  const AllocationId a = world.allocate(1);
-  const AllocationId b = world.allocate(1);
-  touch(world, a, true);
-  world.discard(a, DiscardMode::kLazy);
-  world.run({world.write(a)});
-  touch_through(world, b, true);  // a goes to host memory
-  world.run({world.read(a)});     // and comes back, its copy there being spare
-  EXPECT_FALSE(world.block(a).writable);
 }
 
 TEST(Accesses, ReachThePolicyForBlocksThatAreAlive) {

@@ -109,7 +109,6 @@ Outcome<void> ManagedSpace::prefetch(const void* start, std::size_t bytes) {
   if (!memory) {
     return tl::unexpected<Failure>(memory.error());
   }
-  (*memory)->second.retired = false;
   space_->platform().prefetch(const_cast<char*>((*memory)->first));
   return {};
 }
@@ -141,7 +140,6 @@ Outcome<void> ManagedSpace::discard(const void* start, std::size_t bytes, Discar
   }
   // A range's start is an allocation's if it covers the whole of it.
   if (bytes == memory.bytes) {
-    memory.retired = mode == DiscardMode::kLazy;
     space_->platform().discard(const_cast<char*>((*found)->first), mode);
   }
   return {};
@@ -225,11 +223,6 @@ Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
     ++memory.launches;
     if (kept.holds && memory.holders++ == 0) {
       held_bytes_ += footprint_bytes(memory.bytes);
-    }
-    if (std::exchange(memory.retired, false)) {
-      // What the promise of a lazy discard asks for. Left out, the engine would go on taking the
-      // memory for dead while the launch writes it.
-      space_->platform().prefetch(const_cast<char*>(at->first));
     }
   }
   lock.unlock();  // it may have to wait for launches that others end

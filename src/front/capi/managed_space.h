@@ -46,7 +46,6 @@ class ManagedSpace {
     std::size_t bytes = 0;
     std::uint32_t launches = 0;  // that run, or wait to, and name it
     std::uint32_t holders = 0;   // of those, the ones that keep it on the device
-    bool retired = false;        // discarded lazily, and neither prefetched nor launched since
   };
   using Memories = std::map<const char*, Memory>;  // by start
   struct Launch {

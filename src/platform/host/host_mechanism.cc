@@ -14,6 +14,12 @@
 namespace spillway::host {
 namespace {
 
+// Frames that may wait beyond what is left of the budget: so many, but no more than this part of
+// it. Small blocks come and go without frames, and giving one back for them and taking it anew
+// costs many times what moving one does.
+constexpr std::size_t kSlackFrames = 32;
+constexpr Bytes kSlackPart = 8;
+
 // Nobody writes it; not const, so that it takes no room in the library's file.
 alignas(kPageBytes) std::array<char, kBlockBytes> zeros;
 
@@ -38,6 +44,7 @@ void HostPlatform::must(int error, const char* what) {
 void HostPlatform::start_transfer(const Transfer& transfer) {
   auto job = std::make_shared<Job>();
   job->transfer = transfer;
+  job->ready_ns = now_ns();
   for (const BlockId id : transfer.blocks) {
     Place& at = place(id);
     const Bytes bytes = bytes_of(id);
@@ -124,6 +131,7 @@ bool HostPlatform::place_frame(char* block, bool zeroed) {
 void HostPlatform::zero(BlockId block) {
   Place& at = place(block);
   at.from = Source::kZeros;
+  at.zeroed = true;
   if (at.populated_bytes > 0) {
     const bool writable = at.writable;
     drop(block, Tier::kDevice);
@@ -135,7 +143,8 @@ void HostPlatform::populate(BlockId block, bool writable) {
   Place& at = place(block);
   const Bytes bytes = bytes_of(block);
   // A moved frame is writable from the start.
-  if (!writable || bytes < kBlockBytes || !place_frame(address_of(block), at.wants_zeros)) {
+  const bool zeroed = std::exchange(at.zeroed, false) && at.wants_zeros;
+  if (!writable || bytes < kBlockBytes || !place_frame(address_of(block), zeroed)) {
     // Real pages: mapped zero pages would cost a fault and a flush of the TLB for each that is
     // written.
     fill_block(address_of(block), zeros.data(), bytes, writable);
@@ -213,7 +222,8 @@ void HostPlatform::trim_frames() {
   const Bytes capacity_bytes = engine_.capacity_bytes(Tier::kDevice);
   const Bytes left_bytes = capacity_bytes - std::min(capacity_bytes, there_bytes);
   const std::scoped_lock lock(frames_mutex_);
-  frames_->trim(left_bytes / kBlockBytes);
+  frames_->trim(left_bytes / kBlockBytes +
+                std::min(kSlackFrames, capacity_bytes / kSlackPart / kBlockBytes));
 }
 
 // Threads go on as their blocks are mapped; a launch waits for all of them.
@@ -249,7 +259,7 @@ void HostPlatform::begin_waiting(const FaultRecord& fault) {
   at.awaited_since_ns = fault.at_ns;
   at.awaited_by = current_;
   begin_stall(fault.at_ns);
-  if (block.copies.has(Tier::kDevice)) {
+  if (at.populated_bytes > 0) {
     ++stats_.write_faults;
     at.from = Source::kZeros;
   } else {

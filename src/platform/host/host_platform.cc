@@ -528,10 +528,4 @@ TimeNs HostPlatform::processor_ns() const {
   return sum_ns;
 }
 
-TimeNs HostPlatform::now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace spillway::host

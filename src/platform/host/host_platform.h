@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +26,7 @@
 #include "engine/engine.h"
 #include "platform/host/block_io.h"
 #include "platform/host/child_snapshots.h"
+#include "platform/host/clock.h"
 #include "platform/host/frame_pool.h"
 #include "platform/host/link_throttle.h"
 #include "platform/host/slot_pool.h"
@@ -165,6 +167,7 @@ class HostPlatform final : private Mechanism {
     bool writable = false;             // ... not protected
     bool awaited = false;
     bool wants_zeros = true;       // where it has no contents; else anything will do
+    bool zeroed = false;           // ... and not all of it is about to be overwritten
     Source from = Source::kZeros;  // where its bytes came from last
     TimeNs awaited_since_ns = 0;
     ExecutionId awaited_by = kNoExecution;
@@ -183,6 +186,7 @@ class HostPlatform final : private Mechanism {
     std::atomic<std::uint32_t> io_left{0};
     std::atomic<int> io_error{0};
     std::atomic<bool> io_done{false};
+    TimeNs ready_ns = 0;  // since when the link could take it
   };
   // Requests to the swap file in one direction.
   struct IoMeter {
@@ -191,12 +195,14 @@ class HostPlatform final : private Mechanism {
     TimeNs busy_ns = 0;
     Bytes bytes = 0;
   };
-  // What one worker thread has to do: all of `first`, then of `second`.
+  // What one worker thread has to do: all of `first`, then of `second`; and what it has put on the
+  // link, by when that arrives.
   struct WorkQueue {
     std::mutex mutex;
     std::condition_variable wanted;
     std::deque<std::shared_ptr<Job>> first;
     std::deque<std::shared_ptr<Job>> second;
+    std::multimap<TimeNs, std::shared_ptr<Job>> on_link;
     bool stop = false;
   };
   struct FaultRecord {
@@ -229,22 +235,36 @@ class HostPlatform final : private Mechanism {
   void drop(BlockId block, Tier tier) override;
   void faults_served(LaunchSeq seq) override;
   void launch_ready(LaunchSeq seq) override;
+  bool place_frame(char* block, bool zeroed);
+  void trim_frames();
+  void set_populated(Place& at, Bytes bytes);
+  void populate(BlockId block, bool writable);
+  void must(int error, const char* what);
 
   // host_threads.cc
   void start_threads();
   void stop_threads();
   void handle_faults();  // thread: faults from the kernel into the fault queue
   void take_own_faults();
-  void correlate();             // thread: faults and marks into the engine
+  void correlate();  // thread: faults and marks into the engine
+  void take_marks();
+  void record_accesses(const Mark& mark);
+  void take_faults();
+  void check_progress();
+  void warn_of_waiting();
+  void fault_on_dead_block(BlockId id);
+  void fatal(const Error& error);
+
+  // host_workers.cc
   void work(WorkQueue& queue);  // two threads: migration, prefetching
+  std::shared_ptr<Job> next_carried(WorkQueue& queue, TimeNs& look_again_ns);
+  std::shared_ptr<Job> next_waiting(WorkQueue& queue, TimeNs& look_again_ns);
+  [[nodiscard]] static bool takes_link(const Job& job);
   void execute(const std::shared_ptr<Job>& job, WorkQueue& queue);
+  void deliver(Job& job);
   void copy(Job& job);
   void fill_block(char* block, const void* from, Bytes bytes, bool writable);
   bool fill_by_frame(char* block, const void* from, char& writable, char& touched);
-  bool place_frame(char* block, bool zeroed);
-  void trim_frames();
-  void set_populated(Place& at, Bytes bytes);
-  void populate(BlockId block, bool writable);
   void submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue);
   void io_begins(bool write);
   void io_ended(bool write, Bytes bytes);
@@ -254,17 +274,6 @@ class HostPlatform final : private Mechanism {
   [[nodiscard]] std::string io_error_text(bool write, Bytes bytes, std::uint64_t offset,
                                           int error) const;
   void finish(Job& job, int error);
-  void take_marks();
-  void record_accesses(const Mark& mark);
-  void record_death(AllocationId id);
-  void take_faults();
-  void check_progress();
-  void warn_of_waiting();
-  void fault_on_dead_block(BlockId id);
-  void fatal(const Error& error);
-  void must(int error, const char* what);
-  [[nodiscard]] static TimeNs now_ns();
-  [[nodiscard]] TimeNs processor_ns() const;
 
   // host_fork.cc
   void release(const Snapshot& snapshot);
@@ -280,8 +289,10 @@ class HostPlatform final : private Mechanism {
   [[nodiscard]] Bytes bytes_of(BlockId id) const { return engine_.space().block(id).bytes; }
   Place& place(BlockId id);
   [[nodiscard]] std::optional<AllocationId> allocation_at(const void* start) const;
+  void record_death(AllocationId id);
   Status commit(Bytes bytes);
   void uncommit(Bytes bytes);
+  [[nodiscard]] TimeNs processor_ns() const;
   [[nodiscard]] Bytes footprint_bytes(AllocationId id) const;
   LaunchWaits& waits_of(ExecutionId execution, std::string_view name);
   void begin_waiting(const FaultRecord& fault);

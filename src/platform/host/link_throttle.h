@@ -21,23 +21,28 @@ class LinkThrottle {
  public:
   explicit LinkThrottle(const LinkSpeed& speed) : speed_(speed) {}
 
-  // The time at which `bytes` that begin to move now would have arrived; the caller copies them and
-  // then waits until then.
-  TimeNs book(LinkDirection direction, Bytes bytes, TimeNs now_ns) {
+  // The time at which `bytes` that begin to move now would have arrived; the caller waits until
+  // then and copies them.
+  TimeNs book(LinkDirection direction, Bytes bytes, TimeNs ready_ns) {
     if (speed_.bytes_per_s <= 0) {
-      return now_ns;
+      return ready_ns;
     }
     const std::scoped_lock lock(mutex_);
     TimeNs& free_ns = free_ns_[static_cast<std::size_t>(direction)];
-    free_ns = std::max(free_ns, now_ns) +
+    free_ns = std::max(free_ns, ready_ns) +
               static_cast<TimeNs>(static_cast<double>(bytes) / speed_.bytes_per_s * 1e9);
     return free_ns;
+  }
+  // When what was booked has been carried.
+  [[nodiscard]] TimeNs free_at_ns(LinkDirection direction) const {
+    const std::scoped_lock lock(mutex_);
+    return free_ns_[static_cast<std::size_t>(direction)];
   }
   [[nodiscard]] const LinkSpeed& speed() const { return speed_; }
 
  private:
   LinkSpeed speed_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::array<TimeNs, 2> free_ns_{};
 };
 

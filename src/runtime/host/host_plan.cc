@@ -16,7 +16,7 @@ constexpr double kAssumedCopyBytesPerS = 4e9;
 constexpr double kAssumedStorageBytesPerS = 1e9;
 constexpr TimeNs kFaultNs = 50'000;
 // Of the device, what a plan leaves for memory that it does not know of, and for blocks under way.
-constexpr Bytes kUnplanned = 16 * kMiB;
+constexpr Bytes kUnplanned = 8 * kMiB;
 
 double rate(Bytes bytes, TimeNs busy_ns, double assumed_bytes_per_s) {
   return bytes < kEnoughToTell || busy_ns <= 0 ? assumed_bytes_per_s
@@ -29,7 +29,7 @@ Machine machine_of(const host::HostPlatform& platform, const host::LinkSpeed& sp
   machine.name = "this machine";
   const Bytes device_bytes = platform.capacity_bytes(Tier::kDevice);
   machine.device.capacity_bytes =
-      device_bytes - std::min(device_bytes / 4, kUnplanned + device_bytes / 32);
+      device_bytes - std::min(device_bytes / 4, kUnplanned + device_bytes / 64);
   machine.host.capacity_bytes = platform.capacity_bytes(Tier::kHost);
   double link = rate(stats.copied_bytes, stats.copy_ns, kAssumedCopyBytesPerS);
   if (speed.bytes_per_s > 0) {

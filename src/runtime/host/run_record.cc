@@ -8,6 +8,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "platform/host/clock.h"
 #include "platform/host/service_thread.h"
 
 namespace spillway {
@@ -16,12 +17,6 @@ namespace {
 constexpr std::chrono::milliseconds kSampleEvery{100};
 constexpr std::size_t kSamplesMax = 2000;
 constexpr std::size_t kWaitsMax = 10;
-
-TimeNs now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 nlohmann::json moved_json(const std::array<std::array<Bytes, kTierCount>, kTierCount>& moved) {
   const auto between = [&](Tier from, Tier to) { return moved[index_of(from)][index_of(to)]; };
@@ -74,7 +69,7 @@ nlohmann::json plan_json(const PlanReport& plan) {
 }  // namespace
 
 RunRecorder::RunRecorder(HostSpace& space, std::string live_file)
-    : space_(space), live_file_(std::move(live_file)), start_ns_(now_ns()) {
+    : space_(space), live_file_(std::move(live_file)), start_ns_(host::now_ns()) {
   thread_ = host::service_thread("spw-record", [this] { sample_until_stopped(); });
 }
 
@@ -91,7 +86,7 @@ RunRecorder::~RunRecorder() {
 
 RunSample RunRecorder::sample() {
   const host::HostStats stats = space_.platform().stats();
-  return {.at_s = to_seconds(now_ns() - start_ns_),
+  return {.at_s = to_seconds(host::now_ns() - start_ns_),
           .used_bytes = stats.used_bytes,
           .live_bytes = stats.live_bytes,
           .moved_bytes = stats.engine.moved_bytes,
@@ -151,7 +146,7 @@ std::string RunRecorder::finish(const std::string& command) {
                         {"pid", ::getpid()},
                         {"policy", options.policy},
                         {"budget_bytes", budget_json(platform)},
-                        {"elapsed_s", to_seconds(now_ns() - start_ns_)},
+                        {"elapsed_s", to_seconds(host::now_ns() - start_ns_)},
                         {"peak_bytes", stats.live_peak_bytes},
                         {"used_bytes", tiers_json(stats.used_bytes)},
                         {"page_faults", stats.page_faults},
