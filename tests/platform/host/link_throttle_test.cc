@@ -1,0 +1,79 @@
+// The throttled link: each direction takes as long as its bytes need, and both carry at once.
+#include "platform/host/link_throttle.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+
+#include "platform/host/clock.h"
+#include "platform/host/host_platform.h"
+#include "policy/base_uvm.h"
+
+namespace spillway::host {
+namespace {
+
+constexpr TimeNs kMs = 1'000'000;
+
+TEST(LinkThrottle, CarriesOneTransferAfterTheOther) {
+  LinkThrottle link({.bytes_per_s = 1e9});
+  EXPECT_EQ(link.book(LinkDirection::kToDevice, 1'000'000, 5 * kMs), 6 * kMs);
+  EXPECT_EQ(link.book(LinkDirection::kToDevice, 2'000'000, 5 * kMs), 8 * kMs);
+  EXPECT_EQ(link.book(LinkDirection::kFromDevice, 1'000'000, 5 * kMs), 6 * kMs);
+  EXPECT_EQ(link.free_at_ns(LinkDirection::kToDevice), 8 * kMs);
+  EXPECT_EQ(link.book(LinkDirection::kToDevice, 1'000'000, 20 * kMs), 21 * kMs);
+}
+
+TEST(LinkThrottle, IsNoneWithoutABandwidth) {
+  LinkThrottle link({});
+  EXPECT_EQ(link.book(LinkDirection::kToDevice, 1'000'000, 5 * kMs), 5 * kMs);
+  EXPECT_EQ(link.free_at_ns(LinkDirection::kToDevice), 0);
+}
+
+// What is moved ahead of need in one direction must not hold up the other: G10's plans move out and
+// in at the same time.
+TEST(LinkThrottle, BothDirectionsOfAPlatformCarryAtOnce) {
+  if (const UserfaultSupport support = userfault_support();
+      !support.write_protection || !support.kernel_faults) {
+    GTEST_SKIP() << support.reason;
+  }
+  constexpr Bytes kEachWay = 16 * kMiB;
+  BaseUvm policy;
+  HostOptions options;
+  options.device_bytes = 64 * kMiB;
+  options.host_bytes = 64 * kMiB;
+  options.link.bytes_per_s = 80 * static_cast<double>(kMiB);
+  constexpr TimeNs kOneWayNs = 200 * kMs;
+  Result<std::unique_ptr<HostPlatform>> made = HostPlatform::create(options, std::nullopt, policy);
+  ASSERT_TRUE(made) << made.error().message;
+  HostPlatform& platform = **made;
+  std::array<char*, 2> memory{};
+  for (char*& start : memory) {
+    start = static_cast<char*>(platform.allocate(kEachWay).value_or(nullptr));
+    ASSERT_NE(start, nullptr);
+    for (Bytes at = 0; at < kEachWay; at += kPageBytes) {
+      start[at] = 1;
+    }
+  }
+  platform.pre_evict(memory[0], Tier::kHost);
+  platform.wait_until_idle();
+  // What was copied down keeps its frame until somebody needs it: a smaller budget does.
+  ASSERT_TRUE(platform.set_device_capacity(kEachWay));
+  platform.wait_until_idle();
+  ASSERT_TRUE(platform.set_device_capacity(64 * kMiB));
+
+  const TimeNs begin_ns = now_ns();
+  platform.pre_evict(memory[1], Tier::kHost);
+  platform.prefetch(memory[0]);
+  platform.wait_until_idle();
+  const TimeNs took_ns = now_ns() - begin_ns;
+  EXPECT_GE(took_ns, kOneWayNs * 9 / 10);
+  EXPECT_LT(took_ns, kOneWayNs * 17 / 10);
+  const EngineStats stats = platform.stats().engine;
+  EXPECT_EQ(stats.moved(Tier::kHost, Tier::kDevice), kEachWay);
+  EXPECT_EQ(stats.moved(Tier::kDevice, Tier::kHost), 2 * kEachWay);
+  EXPECT_EQ(memory[0][0], 1);
+}
+
+}  // namespace
+}  // namespace spillway::host
