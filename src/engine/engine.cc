@@ -293,10 +293,7 @@ void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
                    LaunchAdmission& admission) {
   Block& block = space_.block(id);
   if (block.copies.has(Tier::kDevice) && block.transfer == kNoIndex) {
-    if (block.prefetched) {
-      block.prefetched = false;
-      ++stats_.prefetches_used;
-    }
+    count_if_prefetched(block);
     return;
   }
   ++admission.missing_blocks;
@@ -339,6 +336,14 @@ void Engine::thread_faults(std::span<const ThreadFault> faults) {
   report_ready();
 }
 
+// A block that is there is used: if a prefetch has brought it, that was not in vain.
+void Engine::count_if_prefetched(Block& block) {
+  if (block.prefetched) {
+    block.prefetched = false;
+    ++stats_.prefetches_used;
+  }
+}
+
 void Engine::written_on_arrival(BlockId id) {
   Block& block = space_.block(id);
   assert(block.transfer != kNoIndex && flights_[block.transfer].transfer.to == Tier::kDevice);
@@ -347,9 +352,15 @@ void Engine::written_on_arrival(BlockId id) {
 
 void Engine::note_accesses(BlockId first_block, std::uint32_t block_count) {
   for (std::uint32_t i = 0; i < block_count; ++i) {
-    if (alive(first_block + i)) {
-      policy_->on_access(latest_, first_block + i, *this);
+    const BlockId id = first_block + i;
+    if (!alive(id)) {
+      continue;
     }
+    Block& block = space_.block(id);
+    if (block.copies.has(Tier::kDevice) && block.transfer == kNoIndex) {
+      count_if_prefetched(block);
+    }
+    policy_->on_access(latest_, id, *this);
   }
 }
 
@@ -363,10 +374,7 @@ bool Engine::thread_fault(const ThreadFault& fault) {
     cancel_eviction(fault.block);
   }
   if (block.copies.has(Tier::kDevice) && block.transfer == kNoIndex) {
-    if (block.prefetched) {
-      block.prefetched = false;
-      ++stats_.prefetches_used;
-    }
+    count_if_prefetched(block);
     const bool served_before = block.mapped && (block.writable || !block.wants_write);
     make_usable(fault.block);
     if (served_before) {

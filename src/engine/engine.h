@@ -180,6 +180,7 @@ class Engine final : private Control {
   [[nodiscard]] bool alive(BlockId id) const;
   void admit(std::uint32_t slot, LaunchAdmission& admission);
   void touch(std::uint32_t slot, BlockId id, const Access& access, LaunchAdmission& admission);
+  void count_if_prefetched(Block& block);
   [[nodiscard]] bool thread_fault(const ThreadFault& fault);
   [[nodiscard]] static bool needed(const Block& block) { return block.pins > 0 || block.awaited; }
   // Retired, with a frame that waits for its next use.

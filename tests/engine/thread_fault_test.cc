@@ -138,6 +138,23 @@ TEST(ThreadFault, AWriteAfterAnEagerDiscardIsSeen) {
   }
 }
 
+// Reads of memory that is there stop nowhere: the platform says so, where it knows.
+TEST(Accesses, ShowThatAPrefetchWasUsed) {
+  World world(tracking(1, 2));
+  const AllocationId a = world.allocate(1);
+  const AllocationId b = world.allocate(1);
+  touch_through(world, a, true);
+  touch_through(world, b, true);  // a goes to host memory
+  world.free(b);
+  world.prefetch(a);
+  world.finish_all();
+  EXPECT_EQ(world.stats().prefetches_used, 0U);
+  world.engine.note_accesses(0, 1);
+  world.engine.note_accesses(0, 1);
+  EXPECT_EQ(world.stats().prefetched, 1U);
+  EXPECT_EQ(world.stats().prefetches_used, 1U);
+}
+
 TEST(Accesses, ReachThePolicyForBlocksThatAreAlive) {
   World world(tracking(2, 2));
   const AllocationId a = world.allocate(2);

@@ -111,6 +111,28 @@ def test_workers_of_a_loader_see_the_data_set():
     assert "all there" in result.stdout, result.stderr
 
 
+# Address space that Spillway has reserved and nobody uses is not the child's.
+def test_a_child_may_limit_its_address_space():
+    script = """
+        import os, resource, torch
+        torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+        data = torch.arange(24 << 20, dtype=torch.float32)  # 96 MiB
+        total = float(data.sum())
+        child = os.fork()
+        if child == 0:
+            resource.setrlimit(resource.RLIMIT_AS, (24 << 30, 24 << 30))
+            mine = torch.ones(64 << 20)  # 256 MiB, of the child's own
+            os._exit(0 if float(data.sum()) == total and float(mine.sum()) == 64 << 20 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        more = [torch.full((8 << 20,), float(i)) for i in range(16)]  # beyond what was in use then
+        assert all(bool((tensor == i).all()) for i, tensor in enumerate(more))
+        assert float(data.sum()) == total
+        print("all there")
+    """
+    result = run(["--device-memory", "32MiB", "--host-memory", "4GiB"], python(script))
+    assert "all there" in result.stdout, result.stderr
+
+
 def test_a_budget_that_is_too_small_fails_like_malloc():
     script = """
         kept = bytearray(b"x" * (30 << 20))

@@ -20,6 +20,7 @@ void HostPlatform::before_fork() {
   forking_ = true;
   idle_.wait(lock, [&] { return engine_.transfers_in_flight() == 0; });
   lock.release();
+  inherit_unused_addresses(false);
   if (!userfault_.reports_forks()) {
     return;
   }
@@ -57,8 +58,19 @@ void HostPlatform::after_fork() {
   if (unused) {
     release(*unused);
   }
+  inherit_unused_addresses(true);
   mutex_.unlock();
   wake_correlator();
+}
+
+// A child that limits its address space (RLIMIT_AS) should not find it spent on what it will never
+// use. With the lock held.
+void HostPlatform::inherit_unused_addresses(bool inherit) {
+  const Bytes used_bytes = Space::address_of(static_cast<BlockId>(engine_.space().block_slots()));
+  if (userfault_.reports_forks() && used_bytes < address_bytes_) {
+    ::madvise(base_ + used_bytes, address_bytes_ - used_bytes,
+              inherit ? MADV_DOFORK : MADV_DONTFORK);
+  }
 }
 
 // With the lock held.

@@ -276,6 +276,7 @@ class HostPlatform final : private Mechanism {
   void finish(Job& job, int error);
 
   // host_fork.cc
+  void inherit_unused_addresses(bool inherit);
   void release(const Snapshot& snapshot);
   void adopt_child(int fd);
   void serve_child(Child& child);
