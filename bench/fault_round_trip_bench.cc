@@ -72,7 +72,7 @@ class Paged final : public Side {
   }
   void settle(std::size_t block) override {
     if (case_.pre_evicts) {
-      platform_->pre_evict(blocks_[block], Tier::kHost);
+      platform_->pre_evict(blocks_[block], kBlockBytes, Tier::kHost);
     }
     platform_->wait_until_idle();
   }

@@ -164,11 +164,13 @@ class PlatformPass {
     const host::HostStats before = platform_->stats();
     const TimeNs begin_ns = now_ns();
     for (std::size_t block = 0; block < (write ? 0 : std::min(ahead_, blocks_.size())); ++block) {
-      platform_->prefetch(blocks_[block]);
+      platform_->prefetch(blocks_[block], kBlockBytes);
     }
     for (std::size_t block = 0; block < blocks_.size(); ++block) {
-      const std::array operand{host::HostPlatform::Operand{
-          .start = blocks_[block], .mode = write ? AccessMode::kOverwrite : AccessMode::kRead}};
+      const std::array operand{
+          host::HostPlatform::Operand{.start = blocks_[block],
+                                      .bytes = kBlockBytes,
+                                      .mode = write ? AccessMode::kOverwrite : AccessMode::kRead}};
       const LaunchSeq launch = platform_->begin_launch(write ? "write" : "read", operand);
       const Words words = words_of(blocks_[block]);
       if (write) {
@@ -179,9 +181,9 @@ class PlatformPass {
       if (!checked) {
         return tl::unexpected<Error>(checked.error());
       }
-      platform_->pre_evict(blocks_[block], Tier::kStorage);
+      platform_->pre_evict(blocks_[block], kBlockBytes, Tier::kStorage);
       if (!write && block + ahead_ < blocks_.size()) {
-        platform_->prefetch(blocks_[block + ahead_]);
+        platform_->prefetch(blocks_[block + ahead_], kBlockBytes);
       }
     }
     platform_->wait_until_idle();

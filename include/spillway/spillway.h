@@ -96,23 +96,24 @@ spillwayError_t spillwayMalloc(void** ptr, size_t size, spillwaySpace_t space);
 spillwayError_t spillwayFree(void* ptr, spillwaySpace_t space);
 
 /* The following four name `count` > 0 bytes from `ptr` on, which must lie in one allocation, else
- * spillwayErrorInvalidValue. */
+ * spillwayErrorInvalidValue. Memory moves in blocks of 2 MiB, counted from the allocation's start. */
 
-/* Wishes that the data be brought to `dst`, and returns at once. To the device: the whole
- * allocation comes while there is room for it. To a tier below: the same as
+/* Wishes that the data be brought to `dst`, and returns at once. To the device: the blocks in which
+ * it lies come while there is room for them. To a tier below: the same as
  * spillwayMemPreEvictAsync. */
 spillwayError_t spillwayMemPrefetchAsync(const void* ptr, size_t count, spillwayTier_t dst,
                                          spillwaySpace_t space);
 /* Wishes that the data be copied down to `tier`, host or storage, so that its room on the device
- * can be had at once; returns at once. Of the whole allocation. Memory that is used again stays.
+ * can be had at once; returns at once. Of the blocks in which it lies. Memory that is used again
+ * stays.
  * spillwayErrorInvalidValue: to the device; spillwayErrorNotSupported: a tier that the space has
  * none of. */
 spillwayError_t spillwayMemPreEvictAsync(const void* ptr, size_t count, spillwayTier_t tier,
                                          spillwaySpace_t space);
 /* The contents are dead and need not be moved any more. Reads give zeros or old values until the
- * memory is written again, each page by itself; what is written after the call is kept. If `count`
- * covers less than the whole allocation, nothing is discarded, and reads give the old values.
- * spillwayErrorBusy: a launch uses the allocation. */
+ * memory is written again, each page by itself; what is written after the call is kept. Of blocks
+ * that the range covers only in part nothing is discarded.
+ * spillwayErrorBusy: a launch uses some of the blocks. */
 spillwayError_t spillwayMemDiscard(const void* ptr, size_t count, spillwaySpace_t space);
 /* The same, cheaper: the program promises to prefetch the memory to the device, or to name it in a
  * launch, before it reads or writes it again. What is written before that may be lost. */
@@ -140,8 +141,8 @@ typedef struct spillwayAccess {
 typedef uint64_t spillwayLaunch_t; /* never 0 */
 
 /* A kernel begins that uses this memory: returns when all of it is on the device, where it stays
- * until the end. Whole allocations: all of one that is named is brought, and only one that is named
- * from start to end is taken to be overwritten. Launches with the same name and the same accesses
+ * until the end. The blocks in which it lies are brought, and only those that it covers are taken to
+ * be overwritten. Launches with the same name and the same accesses
  * in the same order are the same kernel again, which is what policies learn from; `name` is copied.
  * A launch with more than the device can hold runs on page faults instead. Inside a launch the
  * program may touch other memory of the space only if the budget leaves room for it.

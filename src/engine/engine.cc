@@ -111,8 +111,12 @@ void Engine::discard(AllocationId id, DiscardMode mode) {
     return;
   }
   policy_->on_dead(id, *this);
-  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
-    discard_block(allocation.first_block + i, mode);
+  discard_blocks(allocation.first_block, allocation.block_count, mode);
+}
+
+void Engine::discard_blocks(BlockId first_block, std::uint32_t block_count, DiscardMode mode) {
+  for (std::uint32_t i = 0; i < block_count; ++i) {
+    discard_block(first_block + i, mode);
   }
   pump();
   report_ready();
@@ -169,22 +173,18 @@ void Engine::reuse(AllocationId id) {
   report_ready();
 }
 
-void Engine::prefetch_allocation(AllocationId id) {
-  assert(space_.is_live(id));
-  const Allocation allocation = space_.allocation(id);
-  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
-    space_.block(allocation.first_block + i).retired = false;
-    prefetch(allocation.first_block + i);
+void Engine::prefetch_blocks(BlockId first_block, std::uint32_t block_count) {
+  for (std::uint32_t i = 0; i < block_count; ++i) {
+    space_.block(first_block + i).retired = false;
+    prefetch(first_block + i);
   }
   pump();
   report_ready();
 }
 
-void Engine::pre_evict_allocation(AllocationId id, Tier to) {
-  assert(space_.is_live(id));
-  const Allocation allocation = space_.allocation(id);
-  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
-    pre_evict(allocation.first_block + i, to);
+void Engine::pre_evict_blocks(BlockId first_block, std::uint32_t block_count, Tier to) {
+  for (std::uint32_t i = 0; i < block_count; ++i) {
+    pre_evict(first_block + i, to);
   }
   pump();
   report_ready();

@@ -80,9 +80,11 @@ class Engine final : private Control {
   // (UVM Discard sections 4.1 and 5.2). No running launch may use it. A page that small allocations
   // share is left alone.
   void discard(AllocationId id, DiscardMode mode);
-  // The program's own hints.
-  void prefetch_allocation(AllocationId id);
-  void pre_evict_allocation(AllocationId id, Tier to);
+  // Blocks of one allocation, of which policies are not told: they think in allocations.
+  void discard_blocks(BlockId first_block, std::uint32_t block_count, DiscardMode mode);
+  // The program's own hints, on blocks of one allocation.
+  void prefetch_blocks(BlockId first_block, std::uint32_t block_count);
+  void pre_evict_blocks(BlockId first_block, std::uint32_t block_count, Tier to);
 
   // The program uses memory again that it discarded, without caring for what it holds: blocks that
   // are still there become usable as they are (what UVM Discard section 4.1 asks a prefetch for),

@@ -179,11 +179,13 @@ class World {
     check();
   }
   void prefetch(AllocationId id) {
-    engine.prefetch_allocation(id);
+    const Allocation& allocation = engine.space().allocation(id);
+    engine.prefetch_blocks(allocation.first_block, allocation.block_count);
     check();
   }
   void pre_evict(AllocationId id, Tier to = Tier::kHost) {
-    engine.pre_evict_allocation(id, to);
+    const Allocation& allocation = engine.space().allocation(id);
+    engine.pre_evict_blocks(allocation.first_block, allocation.block_count, to);
     check();
   }
 

@@ -158,6 +158,22 @@ TEST_F(CapiMisuseTest, WhatALaunchUsesStays) {
   expect_error(spillwayMemDiscard(memory_, 10 * kMiB, space_), spillwayErrorBusy, "discarding");
   expect_error(spillwayMemDiscardLazy(memory_, 10 * kMiB, space_), spillwayErrorBusy, "discarding");
   expect_error(spillwaySpaceDestroy(space_), spillwayErrorBusy, "a launch runs");
+  // Of a larger allocation, what it does not use may be discarded, and used by another launch.
+  void* large = nullptr;
+  ASSERT_EQ(spillwayMalloc(&large, 20 * kMiB, space_), spillwaySuccess);
+  char* const second_half = static_cast<char*>(large) + 10 * kMiB;
+  const spillwayAccess_t half{large, 4 * kMiB, spillwayAccessRead};
+  spillwayLaunch_t part = 0;
+  ASSERT_EQ(spillwayLaunchBegin(&part, "part", &half, 1, space_), spillwaySuccess) << message();
+  EXPECT_EQ(spillwayMemDiscard(second_half, 10 * kMiB, space_), spillwaySuccess) << message();
+  expect_error(spillwayMemDiscard(large, 10 * kMiB, space_), spillwayErrorBusy, "discarding");
+  const spillwayAccess_t rest{second_half, 4 * kMiB, spillwayAccessRead};
+  spillwayLaunch_t beside = 0;
+  expect_error(spillwayLaunchBegin(&beside, "beside", &rest, 1, space_), spillwayErrorBusy,
+               "needs 4 MiB beside the 14 MiB");
+  ASSERT_EQ(spillwayLaunchEnd(part, space_), spillwaySuccess);
+  EXPECT_EQ(spillwayMemDiscard(large, 10 * kMiB, space_), spillwaySuccess);
+  EXPECT_EQ(spillwayFree(large, space_), spillwaySuccess);
   // One that could only wait for the first, for ever.
   void* other = nullptr;
   ASSERT_EQ(spillwayMalloc(&other, 8 * kMiB, space_), spillwaySuccess);

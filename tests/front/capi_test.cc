@@ -123,13 +123,52 @@ TEST_F(CapiTest, DiscardedMemoryMovesNoMore) {
   EXPECT_EQ(wrong(words, 8 * kMiB, 4), 0U);
 }
 
-TEST_F(CapiTest, DiscardOfAPartKeepsAll) {
-  std::uint64_t* const words = allocate(8 * kMiB);
-  fill(words, 8 * kMiB, 3);
-  ASSERT_EQ(spillwayMemDiscard(words, 4 * kMiB, space_), spillwaySuccess);
-  ASSERT_EQ(spillwayMemDiscardLazy(words + 1024, 4 * kMiB, space_), spillwaySuccess);
-  press();
-  EXPECT_EQ(wrong(words, 8 * kMiB, 3), 0U);
+// Only the blocks that lie in the range are discarded: here the second of four.
+TEST_F(CapiTest, DiscardOfAPartKeepsTheRest) {
+  for (auto* const discard : {spillwayMemDiscard, spillwayMemDiscardLazy}) {
+    std::uint64_t* const words = allocate(8 * kMiB);
+    fill(words, 8 * kMiB, 3);
+    const std::uint64_t before = statistics().savedByDiscardBytes;
+    ASSERT_EQ(discard(words + 1024, 4 * kMiB, space_), spillwaySuccess);
+    ASSERT_EQ(discard(words + 1024, 1 * kMiB, space_), spillwaySuccess);  // no whole block
+    press();
+    EXPECT_EQ(statistics().savedByDiscardBytes - before, 2 * kMiB);
+    EXPECT_EQ(wrong(words, 2 * kMiB, 3), 0U);
+    EXPECT_EQ(wrong(words + 4 * kMiB / 8, 4 * kMiB, 3 + 3 * (4 * kMiB / 8)), 0U);
+    ASSERT_EQ(spillwayMemPrefetchAsync(words, 8 * kMiB, spillwayTierDevice, space_),
+              spillwaySuccess);
+    fill(words, 8 * kMiB, 5);
+    press();
+    EXPECT_EQ(wrong(words, 8 * kMiB, 5), 0U);
+    EXPECT_EQ(spillwayFree(words, space_), spillwaySuccess);
+  }
+}
+
+// An array four times as large as the device, by tiles: each is there when its launch begins.
+TEST_F(CapiTest, LaunchesNameTilesOfALargeArray) {
+  constexpr std::size_t kTile = 5 * kMiB;
+  constexpr std::size_t kTiles = 13;
+  std::uint64_t* const words = allocate(kTiles * kTile);
+  const auto tile = [&](std::size_t i) { return words + i * kTile / 8; };
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    for (std::size_t i = 0; i < kTiles; ++i) {
+      std::array<spillwayAccess_t, 2> accesses{
+          {{tile(i), kTile, spillwayAccessOverwrite},
+           {tile((i + 3) % kTiles), kTile, spillwayAccessRead}}};
+      spillwayLaunch_t launch = 0;
+      ASSERT_EQ(spillwayLaunchBegin(&launch, "tile", accesses.data(), 2, space_), spillwaySuccess)
+          << message();
+      const std::uint64_t faults = statistics().pageFaults;
+      const std::uint64_t written = (i + 3 < kTiles ? round : round + 1);
+      if (written > 0) {
+        ASSERT_EQ(wrong(tile((i + 3) % kTiles), kTile, 100 * (written - 1) + (i + 3) % kTiles), 0U);
+      }
+      fill(tile(i), kTile, 100 * round + i);
+      EXPECT_EQ(statistics().pageFaults, faults);
+      ASSERT_EQ(spillwayLaunchEnd(launch, space_), spillwaySuccess);
+    }
+  }
+  for (std::size_t i = 0; i < kTiles; ++i) EXPECT_EQ(wrong(tile(i), kTile, 200 + i), 0U) << i;
 }
 
 TEST_F(CapiTest, LazyDiscardThenPrefetchKeepsWhatIsWritten) {
@@ -176,6 +215,9 @@ TEST_F(CapiTest, PrefetchAndPreEvictMoveData) {
   press();
   const std::uint64_t faults = statistics().pageFaults;
   ASSERT_EQ(spillwayMemPrefetchAsync(words + 1, 8, spillwayTierDevice, space_), spillwaySuccess);
+  ASSERT_EQ(spillwaySynchronize(space_), spillwaySuccess);
+  EXPECT_EQ(statistics().movedBytes[spillwayTierHost][spillwayTierDevice], 2 * kMiB);
+  ASSERT_EQ(spillwayMemPrefetchAsync(words, 8 * kMiB, spillwayTierDevice, space_), spillwaySuccess);
   ASSERT_EQ(spillwaySynchronize(space_), spillwaySuccess);
   EXPECT_EQ(wrong(words, 8 * kMiB, 1), 0U);
   EXPECT_EQ(statistics().pageFaults, faults);

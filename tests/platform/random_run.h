@@ -107,6 +107,10 @@ class RandomRun {
     options_.engine.reclaim_discarded_first = reclaims_dead_first;
   }
 
+  const Allocation& allocation_of(const ProgramAction& action) {
+    return simulator_->engine().space().allocation(buffers_.at(action.buffer));
+  }
+
   void act(const ProgramAction& action) {
     note(describe(action));
     Engine& engine = simulator_->engine();
@@ -126,13 +130,16 @@ class RandomRun {
         simulator_->discard(buffers_.at(action.buffer), DiscardMode::kLazy);
         break;
       case ActionKind::kPrefetch:
-        engine.prefetch_allocation(buffers_.at(action.buffer));
+        engine.prefetch_blocks(allocation_of(action).first_block,
+                               allocation_of(action).block_count);
         break;
       case ActionKind::kPreEvictToHost:
-        engine.pre_evict_allocation(buffers_.at(action.buffer), Tier::kHost);
+        engine.pre_evict_blocks(allocation_of(action).first_block,
+                                allocation_of(action).block_count, Tier::kHost);
         break;
       case ActionKind::kPreEvictToStorage:
-        engine.pre_evict_allocation(buffers_.at(action.buffer), Tier::kStorage);
+        engine.pre_evict_blocks(allocation_of(action).first_block,
+                                allocation_of(action).block_count, Tier::kStorage);
         break;
       case ActionKind::kLaunch:
         launch(action);

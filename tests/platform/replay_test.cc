@@ -79,7 +79,8 @@ TEST(Simulator, ALaunchRunsWhileItsPrefetchArrivesWhereFaultsAreReplayed) {
     run.launch(a, AccessMode::kWrite);
     run.launch(b, AccessMode::kWrite);
     run.simulator.free(b);
-    run.simulator.engine().prefetch_allocation(a);
+    const Allocation& gone = run.simulator.engine().space().allocation(a);
+    run.simulator.engine().prefetch_blocks(gone.first_block, gone.block_count);
     EXPECT_EQ(run.launch(a, AccessMode::kRead),
               100 + kBlockNs + (model == FaultModel::kLaunch ? 5000 : 0));
   }

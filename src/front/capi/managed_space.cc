@@ -13,10 +13,7 @@ using host::HostPlatform;
 // Sums of sizes up to this cannot overflow.
 constexpr std::size_t kMostBytes = 1024 * kTiB;
 
-// What an allocation takes on the device.
-Bytes footprint_bytes(std::size_t bytes) { return round_up(bytes, kPageBytes); }
-
-AccessMode mode_of(spillwayAccessMode_t mode, bool whole) {
+AccessMode mode_of(spillwayAccessMode_t mode) {
   switch (mode) {
     case spillwayAccessRead:
       return AccessMode::kRead;
@@ -27,8 +24,7 @@ AccessMode mode_of(spillwayAccessMode_t mode, bool whole) {
     case spillwayAccessOverwrite:
       break;
   }
-  // The engine would take all of the allocation for overwritten.
-  return whole ? AccessMode::kOverwrite : AccessMode::kWrite;
+  return AccessMode::kOverwrite;
 }
 
 }  // namespace
@@ -59,7 +55,11 @@ Outcome<void*> ManagedSpace::allocate(std::size_t bytes) {
   if (!start) {
     return fail(start.error(), spillwayErrorMemoryAllocation);
   }
-  memories_.emplace(static_cast<const char*>(*start), Memory{.bytes = bytes});
+  memories_.emplace(
+      static_cast<const char*>(*start),
+      Memory{.bytes = bytes,
+             .launches = 0,
+             .blocks = std::vector<BlockUse>((bytes + kBlockBytes - 1) / kBlockBytes)});
   return *start;
 }
 
@@ -103,13 +103,27 @@ Outcome<ManagedSpace::Memories::iterator> ManagedSpace::find(const void* start, 
   return memory;
 }
 
+ManagedSpace::Use ManagedSpace::use_of(Memories::iterator memory, const void* start,
+                                       std::size_t bytes) {
+  const auto from = static_cast<std::size_t>(static_cast<const char*>(start) - memory->first);
+  const std::size_t first = from / kBlockBytes;
+  const std::size_t end = (from + bytes + kBlockBytes - 1) / kBlockBytes;
+  return {.memory = memory, .blocks = std::span(memory->second.blocks).subspan(first, end - first)};
+}
+
+Bytes ManagedSpace::Use::bytes_of(const BlockUse& block) const {
+  const bool last = &block == &memory->second.blocks.back();
+  const Bytes before = (memory->second.blocks.size() - 1) * kBlockBytes;
+  return last ? round_up(memory->second.bytes - before, kPageBytes) : kBlockBytes;
+}
+
 Outcome<void> ManagedSpace::prefetch(const void* start, std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   const Outcome<Memories::iterator> memory = find(start, bytes);
   if (!memory) {
     return tl::unexpected<Failure>(memory.error());
   }
-  space_->platform().prefetch(const_cast<char*>((*memory)->first));
+  space_->platform().prefetch(const_cast<void*>(start), bytes);
   return {};
 }
 
@@ -123,7 +137,7 @@ Outcome<void> ManagedSpace::pre_evict(const void* start, std::size_t bytes, Tier
     return fail(spillwayErrorNotSupported, "this space has no {} tier; give it one when it is made",
                 name_of(to));
   }
-  space_->platform().pre_evict(const_cast<char*>((*memory)->first), to);
+  space_->platform().pre_evict(const_cast<void*>(start), bytes, to);
   return {};
 }
 
@@ -133,15 +147,14 @@ Outcome<void> ManagedSpace::discard(const void* start, std::size_t bytes, Discar
   if (!found) {
     return tl::unexpected<Failure>(found.error());
   }
-  Memory& memory = (*found)->second;
-  if (memory.launches > 0) {
+  const Use use = use_of(*found, start, bytes);
+  const auto busy =
+      std::any_of(use.begin(), use.end(), [](const BlockUse& block) { return block.launches > 0; });
+  if (busy) {
     return fail(spillwayErrorBusy, "a launch uses the memory at {}; end it before discarding that",
                 fmt::ptr(start));
   }
-  // A range's start is an allocation's if it covers the whole of it.
-  if (bytes == memory.bytes) {
-    space_->platform().discard(const_cast<char*>((*found)->first), mode);
-  }
+  space_->platform().discard(const_cast<void*>(start), bytes, mode);
   return {};
 }
 
@@ -163,23 +176,27 @@ Outcome<void> ManagedSpace::add_access(const spillwayAccess_t& access, std::size
   if (!memory) {
     return fail(memory.error().code, "access {} of the launch: {}", index, memory.error().message);
   }
-  operands.push_back({.start = const_cast<char*>((*memory)->first),
-                      .mode = mode_of(access.mode, access.count == (*memory)->second.bytes)});
-  if (std::find(launch.memories.begin(), launch.memories.end(), *memory) == launch.memories.end()) {
-    launch.memories.push_back(*memory);
-  }
+  operands.push_back({.start = const_cast<void*>(access.ptr),
+                      .bytes = access.count,
+                      .mode = mode_of(access.mode)});
+  launch.uses.push_back(use_of(*memory, access.ptr, access.count));
   return {};
 }
 
 // The engine lets a launch wait until it fits beside the others. If those are all this thread's,
 // that is for ever.
-Outcome<void> ManagedSpace::decide_holding(Launch& launch) const {
+Outcome<void> ManagedSpace::decide_holding(Launch& launch) {
   Bytes all_bytes = 0;
   Bytes more_bytes = 0;
-  for (const Memories::iterator& memory : launch.memories) {
-    const Bytes bytes = footprint_bytes(memory->second.bytes);
-    all_bytes += bytes;
-    more_bytes += memory->second.holders == 0 ? bytes : 0;
+  ++counts_;
+  for (const Use& use : launch.uses) {
+    for (BlockUse& block : use) {
+      if (std::exchange(block.counted, counts_) != counts_) {
+        const Bytes bytes = use.bytes_of(block);
+        all_bytes += bytes;
+        more_bytes += block.holders == 0 ? bytes : 0;
+      }
+    }
   }
   const Bytes budget_bytes = capacity_bytes(Tier::kDevice);
   launch.holds = all_bytes <= budget_bytes;
@@ -218,11 +235,13 @@ Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
   }
   const spillwayLaunch_t id = next_launch_++;
   const Launch& kept = launches_.emplace(id, std::move(launch)).first->second;
-  for (const Memories::iterator& at : kept.memories) {
-    Memory& memory = at->second;
-    ++memory.launches;
-    if (kept.holds && memory.holders++ == 0) {
-      held_bytes_ += footprint_bytes(memory.bytes);
+  for (const Use& use : kept.uses) {
+    ++use.memory->second.launches;
+    for (BlockUse& block : use) {
+      ++block.launches;
+      if (kept.holds && block.holders++ == 0) {
+        held_bytes_ += use.bytes_of(block);
+      }
     }
   }
   lock.unlock();  // it may have to wait for launches that others end
@@ -240,11 +259,13 @@ Outcome<void> ManagedSpace::end_launch(spillwayLaunch_t launch) {
                 "no launch with the number {} runs in this space; has it ended before?", launch);
   }
   space_->platform().end_launch(found->second.seq);
-  for (const Memories::iterator& at : found->second.memories) {
-    Memory& memory = at->second;
-    --memory.launches;
-    if (found->second.holds && --memory.holders == 0) {
-      held_bytes_ -= footprint_bytes(memory.bytes);
+  for (const Use& use : found->second.uses) {
+    --use.memory->second.launches;
+    for (BlockUse& block : use) {
+      --block.launches;
+      if (found->second.holds && --block.holders == 0) {
+        held_bytes_ -= use.bytes_of(block);
+      }
     }
   }
   launches_.erase(found);

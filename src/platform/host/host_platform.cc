@@ -211,10 +211,6 @@ Result<void*> HostPlatform::allocate(Bytes bytes, Fresh fresh) {
     return make_error(ErrorCode::kUnsupported, "out of address space: {} are reserved",
                       format_bytes(address_bytes_));
   }
-  if (allocation_by_block_.size() < engine_.space().block_slots()) {
-    allocation_by_block_.resize(engine_.space().block_slots(), kNoAllocation);
-  }
-  allocation_by_block_[allocation.first_block] = *id;
   retired_.resize(engine_.space().allocation_slots());
   retired_[*id] = false;
   for (BlockId block = allocation.first_block; block < end; ++block) {
@@ -229,17 +225,66 @@ Result<void*> HostPlatform::allocate(Bytes bytes, Fresh fresh) {
   return address_of(allocation.first_block);
 }
 
-std::optional<AllocationId> HostPlatform::allocation_at(const void* start) const {
-  if (!contains(start)) {
+std::optional<AllocationId> HostPlatform::owner_of(const void* address) const {
+  if (!contains(address)) {
     return std::nullopt;
   }
-  const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(start) - base_);
+  const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(address) - base_);
   const std::uint64_t block = offset / kBlockBytes;
-  if (offset % kBlockBytes != 0 || block >= allocation_by_block_.size() ||
-      allocation_by_block_[block] == kNoAllocation) {
+  const Space& space = engine_.space();
+  if (block >= space.block_slots() || space.block(static_cast<BlockId>(block)).tenants == 0) {
     return std::nullopt;
   }
-  return allocation_by_block_[block];
+  return space.block(static_cast<BlockId>(block)).allocation;
+}
+
+std::optional<AllocationId> HostPlatform::allocation_at(const void* start) const {
+  const std::optional<AllocationId> id = owner_of(start);
+  const bool starts = id && address_of(engine_.space().allocation(*id).first_block) == start;
+  return starts ? id : std::nullopt;
+}
+
+std::optional<HostPlatform::BlockRange> HostPlatform::blocks_with(const void* start,
+                                                                  Bytes bytes) const {
+  const std::optional<AllocationId> id = owner_of(start);
+  if (!id || bytes == 0) {
+    return std::nullopt;
+  }
+  const Allocation& allocation = engine_.space().allocation(*id);
+  const auto from =
+      static_cast<Bytes>(static_cast<const char*>(start) - address_of(allocation.first_block));
+  if (bytes > allocation.bytes - std::min(from, allocation.bytes)) {
+    return std::nullopt;
+  }
+  const Bytes first = from / kBlockBytes;
+  const Bytes end = (from + bytes + kBlockBytes - 1) / kBlockBytes;
+  return BlockRange{.allocation = *id,
+                    .first = allocation.first_block + static_cast<BlockId>(first),
+                    .count = static_cast<std::uint32_t>(end - first)};
+}
+
+// Of those, the ones without other bytes. There may be none.
+std::optional<HostPlatform::BlockRange> HostPlatform::blocks_within(const void* start,
+                                                                    Bytes bytes) const {
+  std::optional<BlockRange> range = blocks_with(start, bytes);
+  if (!range) {
+    return range;
+  }
+  const Allocation& allocation = engine_.space().allocation(range->allocation);
+  const char* const begin = static_cast<const char*>(start);
+  const BlockId last = range->first + range->count - 1;
+  const BlockId last_of_all = allocation.first_block + allocation.block_count - 1;
+  const char* const end_of_last = last == last_of_all
+                                      ? address_of(allocation.first_block) + allocation.bytes
+                                      : address_of(last) + kBlockBytes;
+  if (begin + bytes < end_of_last) {
+    --range->count;
+  }
+  if (range->count > 0 && begin > address_of(range->first)) {
+    ++range->first;
+    --range->count;
+  }
+  return range;
 }
 
 Bytes HostPlatform::size_of(const void* start) const {
@@ -259,18 +304,23 @@ void HostPlatform::free(void* start) {
     uncommit(footprint_bytes(*id));
   }
   record_death(*id);
-  allocation_by_block_[allocation.first_block] = kNoAllocation;
   engine_.free(*id);
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     end_waiting(allocation.first_block + i);
   }
 }
 
-void HostPlatform::discard(void* start, DiscardMode mode) {
+void HostPlatform::discard(void* start, Bytes bytes, DiscardMode mode) {
   const std::scoped_lock lock(mutex_);
-  if (const std::optional<AllocationId> id = allocation_at(start)) {
-    record_death(*id);
-    engine_.discard(*id, mode);
+  const std::optional<BlockRange> range = blocks_within(start, bytes);
+  if (!range) {
+    return;
+  }
+  if (range->count == engine_.space().allocation(range->allocation).block_count) {
+    record_death(range->allocation);
+    engine_.discard(range->allocation, mode);
+  } else {
+    engine_.discard_blocks(range->first, range->count, mode);
   }
 }
 
@@ -303,22 +353,48 @@ Status HostPlatform::reuse(void* start) {
   return {};
 }
 
-void HostPlatform::prefetch(void* start) {
+void HostPlatform::prefetch(void* start, Bytes bytes) {
   const std::scoped_lock lock(mutex_);
-  if (const std::optional<AllocationId> id = allocation_at(start)) {
-    engine_.prefetch_allocation(*id);
+  if (const std::optional<BlockRange> range = blocks_with(start, bytes)) {
+    engine_.prefetch_blocks(range->first, range->count);
   }
 }
 
-void HostPlatform::pre_evict(void* start, Tier to) {
+void HostPlatform::pre_evict(void* start, Bytes bytes, Tier to) {
   const std::scoped_lock lock(mutex_);
-  if (const std::optional<AllocationId> id = allocation_at(start)) {
-    engine_.pre_evict_allocation(*id, to);
+  if (const std::optional<BlockRange> range = blocks_with(start, bytes)) {
+    engine_.pre_evict_blocks(range->first, range->count, to);
   }
 }
 
 // --- Launches
 // --------------------------------------------------------------------------------------
+
+// Blocks at the ends of what a launch overwrites may have bytes that it does not.
+void HostPlatform::add_accesses(const Operand& operand, Launch& launch) const {
+  const std::optional<BlockRange> all = blocks_with(operand.start, operand.bytes);
+  if (!all) {
+    return;
+  }
+  const BlockId end = all->first + all->count;
+  const auto add = [&](BlockId from, BlockId to, AccessMode mode) {
+    if (from < to) {
+      launch.accesses.push_back({.allocation = all->allocation,
+                                 .first_block = from,
+                                 .block_count = to - from,
+                                 .mode = mode});
+    }
+  };
+  const std::optional<BlockRange> whole = blocks_within(operand.start, operand.bytes);
+  if (operand.mode != AccessMode::kOverwrite || !whole || whole->count == 0) {
+    const bool overwrites = operand.mode == AccessMode::kOverwrite;
+    add(all->first, end, overwrites ? AccessMode::kWrite : operand.mode);
+    return;
+  }
+  add(all->first, whole->first, AccessMode::kWrite);
+  add(whole->first, whole->first + whole->count, AccessMode::kOverwrite);
+  add(whole->first + whole->count, end, AccessMode::kWrite);
+}
 
 LaunchSeq HostPlatform::begin_launch(std::string_view name, std::span<const Operand> operands) {
   std::unique_lock lock(mutex_);
@@ -326,16 +402,10 @@ LaunchSeq HostPlatform::begin_launch(std::string_view name, std::span<const Oper
   Launch launch;
   std::vector<LaunchOperand> identity;
   for (const Operand& operand : operands) {
-    const std::optional<AllocationId> id = allocation_at(operand.start);
-    if (!id) {
-      continue;
-    }
-    const Allocation& allocation = engine_.space().allocation(*id);
-    launch.accesses.push_back({.allocation = *id,
-                               .first_block = allocation.first_block,
-                               .block_count = allocation.block_count,
-                               .mode = operand.mode});
-    identity.push_back({.allocation = allocation.first_block, .bytes = allocation.bytes});
+    add_accesses(operand, launch);
+    const auto* const start = static_cast<const char*>(operand.start);
+    identity.push_back(
+        {.allocation = static_cast<std::uint64_t>(start - base_), .bytes = operand.bytes});
   }
   launch.seq = next_seq_++;
   launch.execution = executions_.id_of(hash_launch(name, identity));

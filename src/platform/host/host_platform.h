@@ -104,14 +104,17 @@ class HostPlatform final : private Mechanism {
   Result<void*> allocate(Bytes bytes, Fresh fresh = Fresh::kZeros);
   // `start` is what allocate gave.
   void free(void* start);
-  void discard(void* start, DiscardMode mode);
   // The contents are dead, and the program promises not to touch the memory before `reuse`, which
   // may fail like allocate, and after which it holds anything: for allocators that keep what they
   // are given back. A retired allocation needs no room in any tier.
   void retire(void* start);
   Status reuse(void* start);
-  void prefetch(void* start);
-  void pre_evict(void* start, Tier to);
+  // The following name bytes of one allocation. What moves are the blocks in which they lie; what
+  // is discarded are blocks all of whose bytes they are. A whole allocation that is discarded is a
+  // tensor that is dead (UVM Discard section 4), which planning policies want to know.
+  void discard(void* start, Bytes bytes, DiscardMode mode);
+  void prefetch(void* start, Bytes bytes);
+  void pre_evict(void* start, Bytes bytes, Tier to);
   // 0 if it is no allocation's start.
   [[nodiscard]] Bytes size_of(const void* start) const;
   [[nodiscard]] bool contains(const void* address) const {
@@ -123,7 +126,8 @@ class HostPlatform final : private Mechanism {
   // A launch that names what it uses: returns when all of it is resident, where it stays until the
   // end. One that does not fit in the budget runs on page faults.
   struct Operand {
-    void* start = nullptr;  // an allocation's
+    void* start = nullptr;  // of bytes of one allocation
+    Bytes bytes = 0;
     AccessMode mode = AccessMode::kRead;
   };
   LaunchSeq begin_launch(std::string_view name, std::span<const Operand> operands);
@@ -289,6 +293,15 @@ class HostPlatform final : private Mechanism {
   [[nodiscard]] char* address_of(BlockId id) const { return base_ + Space::address_of(id); }
   [[nodiscard]] Bytes bytes_of(BlockId id) const { return engine_.space().block(id).bytes; }
   Place& place(BlockId id);
+  struct BlockRange {
+    AllocationId allocation = kNoAllocation;
+    BlockId first = 0;
+    std::uint32_t count = 0;
+  };
+  [[nodiscard]] std::optional<AllocationId> owner_of(const void* address) const;
+  [[nodiscard]] std::optional<BlockRange> blocks_with(const void* start, Bytes bytes) const;
+  [[nodiscard]] std::optional<BlockRange> blocks_within(const void* start, Bytes bytes) const;
+  void add_accesses(const Operand& operand, Launch& launch) const;
   [[nodiscard]] std::optional<AllocationId> allocation_at(const void* start) const;
   void record_death(AllocationId id);
   Status commit(Bytes bytes);
@@ -319,8 +332,7 @@ class HostPlatform final : private Mechanism {
   SlotPool host_slots_;
   SlotPool storage_slots_;
   std::vector<Place> places_;
-  std::vector<AllocationId> allocation_by_block_;  // of a first block
-  std::vector<bool> retired_;                      // by allocation
+  std::vector<bool> retired_;  // by allocation
   Bytes committed_bytes_ = 0;
   ExecutionIds executions_;
   std::vector<LaunchWaits> waits_;

@@ -47,6 +47,10 @@ std::size_t mismatches(std::span<const std::uint64_t> words, std::uint64_t buffe
   return wrong;
 }
 
+HostPlatform::Operand operand(std::span<std::uint64_t> words, AccessMode mode) {
+  return {.start = words.data(), .bytes = words.size_bytes(), .mode = mode};
+}
+
 class HostPlatformTest : public ::testing::Test {
  protected:
   void open(Bytes device, Bytes host, Bytes storage, HostOptions options = {}) {
@@ -227,7 +231,7 @@ TEST_F(HostPlatformTest, SmallBlocksSurviveStorage) {
   for (std::uint64_t round = 1; round < 4; ++round) {
     for (std::uint64_t i = 0; i < buffers.size(); ++i) {
       for (std::uint64_t next = i; i % 100 == 0 && next < i + 100; ++next) {
-        platform_->prefetch(buffers[next].data());
+        platform_->prefetch(buffers[next].data(), buffers[next].size_bytes());
       }
       ASSERT_EQ(mismatches(buffers[i], i, round), 0U) << i;
       fill(buffers[i], i, round + 1);
@@ -247,8 +251,8 @@ TEST_F(HostPlatformTest, LaunchesFindTheirOperandsResident) {
   for (std::uint64_t i = 0; i < 3; ++i) fill(all[i], i, 1);
   for (std::uint64_t round = 1; round < 4; ++round) {
     for (std::uint64_t i = 0; i < 3; ++i) {
-      const std::array operands{HostPlatform::Operand{all[i].data(), AccessMode::kReadWrite},
-                                HostPlatform::Operand{all[(i + 1) % 3].data(), AccessMode::kRead}};
+      const std::array operands{operand(all[i], AccessMode::kReadWrite),
+                                operand(all[(i + 1) % 3], AccessMode::kRead)};
       const LaunchSeq launch = platform_->begin_launch("step", operands);
       const std::uint64_t faults = platform_->stats().page_faults;
       ASSERT_EQ(mismatches(all[i], i, round), 0U);
@@ -264,7 +268,7 @@ TEST_F(HostPlatformTest, ALaunchLargerThanTheBudgetRunsOnFaults) {
   open(16 * kMiB, 128 * kMiB, 0);
   if (!platform_) return;
   const auto words = allocate(40 * kMiB);
-  const std::array operands{HostPlatform::Operand{words.data(), AccessMode::kReadWrite}};
+  const std::array operands{operand(words, AccessMode::kReadWrite)};
   const LaunchSeq launch = platform_->begin_launch("large", operands);
   fill(words, 1, 1);
   EXPECT_EQ(mismatches(words, 1, 1), 0U);
@@ -285,7 +289,7 @@ TEST_F(HostPlatformTest, AThreadThatWaitsForALaunchIsToldOf) {
   if (!platform_) return;
   const auto held = allocate(16 * kMiB);
   const auto other = allocate(8 * kMiB);
-  const std::array operands{HostPlatform::Operand{held.data(), AccessMode::kReadWrite}};
+  const std::array operands{operand(held, AccessMode::kReadWrite)};
   const LaunchSeq launch = platform_->begin_launch("holds", operands);
   std::thread waits([&] {
     fill(other, 1, 1);

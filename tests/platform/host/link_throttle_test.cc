@@ -55,7 +55,7 @@ TEST(LinkThrottle, BothDirectionsOfAPlatformCarryAtOnce) {
       start[at] = 1;
     }
   }
-  platform.pre_evict(memory[0], Tier::kHost);
+  platform.pre_evict(memory[0], kEachWay, Tier::kHost);
   platform.wait_until_idle();
   // What was copied down keeps its frame until somebody needs it: a smaller budget does.
   ASSERT_TRUE(platform.set_device_capacity(kEachWay));
@@ -63,8 +63,8 @@ TEST(LinkThrottle, BothDirectionsOfAPlatformCarryAtOnce) {
   ASSERT_TRUE(platform.set_device_capacity(64 * kMiB));
 
   const TimeNs begin_ns = now_ns();
-  platform.pre_evict(memory[1], Tier::kHost);
-  platform.prefetch(memory[0]);
+  platform.pre_evict(memory[1], kEachWay, Tier::kHost);
+  platform.prefetch(memory[0], kEachWay);
   platform.wait_until_idle();
   const TimeNs took_ns = now_ns() - begin_ns;
   EXPECT_GE(took_ns, kOneWayNs * 9 / 10);

@@ -154,18 +154,53 @@ class RandomHostRun {
     }
   }
 
+  struct Range {
+    void* start = nullptr;
+    Bytes bytes = 0;
+  };
+  static Range range_of(const Buffer& buffer, std::uint32_t first_block,
+                        std::uint32_t block_count) {
+    const Bytes from = first_block * kBlockBytes;
+    return {.start = buffer.words + from / sizeof(std::uint64_t),
+            .bytes = std::min(block_count * kBlockBytes, buffer.bytes - from)};
+  }
+  // Now all of it, now a part, by turns that depend on the seed alone.
+  Range part_of(const Buffer& buffer) const {
+    const auto blocks = static_cast<std::uint32_t>(buffer.blocks.size());
+    const auto turn = static_cast<std::uint32_t>(version_);
+    const std::uint32_t first = turn % (blocks + 1);
+    return first == blocks ? range_of(buffer, 0, blocks)
+                           : range_of(buffer, first, 1 + turn / 7 % (blocks - first));
+  }
+
+  // What lies in blocks that are not discarded as a whole stays.
+  void discard_a_part(Buffer& buffer) {
+    Range range = part_of(buffer);
+    auto first = static_cast<std::size_t>(static_cast<std::uint64_t*>(range.start) - buffer.words) /
+                 (kBlockBytes / sizeof(std::uint64_t));
+    std::size_t count = (range.bytes + kBlockBytes - 1) / kBlockBytes;
+    if (version_ % 3 == 0) {  // not from a block's start
+      range.start = static_cast<std::uint64_t*>(range.start) + 1;
+      range.bytes -= sizeof(std::uint64_t);
+      ++first;
+      --count;
+    }
+    if (range.bytes > 0) {
+      platform_.discard(range.start, range.bytes, DiscardMode::kEager);
+    }
+    for (std::size_t block = first; block < first + count; ++block) {
+      buffer.blocks[block] = {.head = kAnything, .rest = kAnything};
+    }
+  }
+
   void launch(const ProgramAction& action) {
     // Half of the kernels say what they use, half only that they begin.
     std::optional<LaunchSeq> named;
     if (action.kernel % 2 == 0) {
       std::vector<HostPlatform::Operand> operands;
       for (const BufferUse& one : action.uses) {
-        operands.push_back({.start = buffers_[one.buffer].words, .mode = one.mode});
-      }
-      // Whole allocations are named, which the kernel does not overwrite as a whole.
-      for (HostPlatform::Operand& operand : operands) {
-        operand.mode =
-            operand.mode == AccessMode::kOverwrite ? AccessMode::kReadWrite : operand.mode;
+        const Range range = range_of(buffers_[one.buffer], one.first_block, one.block_count);
+        operands.push_back({.start = range.start, .bytes = range.bytes, .mode = one.mode});
       }
       named = platform_.begin_launch(fmt::format("kernel {}", action.kernel), operands);
     } else {
@@ -206,21 +241,20 @@ class RandomHostRun {
         buffer = {};
         return;
       case ActionKind::kDiscardEagerly:
-        platform_.discard(buffer.words, DiscardMode::kEager);
-        forget(buffer);
+        discard_a_part(buffer);
         return;
       case ActionKind::kDiscardLazily:
-        platform_.discard(buffer.words, DiscardMode::kLazy);
+        platform_.discard(buffer.words, buffer.bytes, DiscardMode::kLazy);
         forget(buffer);
         return;
       case ActionKind::kPrefetch:
-        platform_.prefetch(buffer.words);
+        platform_.prefetch(part_of(buffer).start, part_of(buffer).bytes);
         return;
       case ActionKind::kPreEvictToHost:
-        platform_.pre_evict(buffer.words, Tier::kHost);
+        platform_.pre_evict(part_of(buffer).start, part_of(buffer).bytes, Tier::kHost);
         return;
       case ActionKind::kPreEvictToStorage:
-        platform_.pre_evict(buffer.words, Tier::kStorage);
+        platform_.pre_evict(part_of(buffer).start, part_of(buffer).bytes, Tier::kStorage);
         return;
       case ActionKind::kLaunch:
         launch(action);
