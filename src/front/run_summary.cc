@@ -19,13 +19,16 @@ std::string plan_text(const nlohmann::json& plan) {
     return fmt::format("  plan       none: {}\n", error);
   }
   const auto bytes = [&](const char* name) { return format_bytes(plan.value(name, Bytes{0})); };
+  const auto number = plan.value("number", 1);
+  const std::string anew =
+      number > 1 ? fmt::format("; number {}, since the program has changed", number) : "";
   return fmt::format(
       "  plan       {} launches, {} tensors, {} alive at once; an iteration moves {} to host "
       "memory "
-      "and {} to storage, and takes {:.2f} s instead of {:.2f} s\n",
+      "and {} to storage, and takes {:.2f} s instead of {:.2f} s{}\n",
       plan.value("launches", 0), plan.value("tensors", 0), bytes("peak_bytes"),
       bytes("to_host_bytes"), bytes("to_storage_bytes"), plan.value("estimated_s", 0.0),
-      plan.value("computation_s", 0.0));
+      plan.value("computation_s", 0.0), anew);
 }
 
 }  // namespace

@@ -89,7 +89,6 @@ void Profiled::on_launch(const Launch& launch, Control& control) {
   }
   const std::optional<std::uint32_t> position = position_of(launch);
   if (!position) {
-    ++strange_launches_;
     return;
   }
   const auto count = static_cast<std::uint32_t>(births_.size());

@@ -25,8 +25,6 @@ class Profiled final : public Policy {
   // To be called between two iterations. `overflow` takes what must leave without a plan.
   void follow(const RecordedIteration& iteration, Plan plan, Tier overflow);
   [[nodiscard]] bool follows_plan() const { return planned_.has_value(); }
-  // Launches since then that the plan does not know.
-  [[nodiscard]] std::uint64_t strange_launches() const { return strange_launches_; }
 
   [[nodiscard]] std::string_view name() const override { return name_; }
   void on_launch(const Launch& launch, Control& control) override;
@@ -48,7 +46,6 @@ class Profiled final : public Policy {
   std::vector<std::vector<std::pair<TensorId, AllocationId>>> births_;
   // The position that is expected to begin, or that runs.
   std::uint32_t next_ = 0;
-  std::uint64_t strange_launches_ = 0;
 };
 
 }  // namespace spillway

@@ -33,12 +33,12 @@ Result<std::unique_ptr<Policy>> make_deepum_plus(const Trace& /*trace*/, const M
 const std::array kPolicies{
     PolicyInfo{.name = "ideal",
                .summary = "a device with unlimited memory",
-               .traits = {.unlimited_device = true},
+               .traits = {.unlimited_device = true, .learns = false},
                .make = make_plain<Ideal>},
     PolicyInfo{
         .name = "base_uvm",
         .summary = "on-demand paging, least recently migrated block evicted on the fault path",
-        .traits = {.told_of_deaths = false},
+        .traits = {.told_of_deaths = false, .learns = false},
         .make = make_plain<BaseUvm>},
     PolicyInfo{.name = "deepum",
                .summary = "correlation prefetching over host memory (DeepUM)",

@@ -25,6 +25,7 @@ struct PolicyTraits {
                       // first and waits for them
   bool uses_host = true;
   bool uses_storage = true;
+  bool learns = true;  // from what launches use; else nobody need say
 };
 
 // What planners and learners can be told from outside; the defaults are the papers'.

@@ -13,6 +13,7 @@ namespace spillway {
 
 // The plan for one iteration, in figures.
 struct PlanReport {
+  std::uint64_t number = 1;  // of the plans that the run has asked for; this is the last one
   std::uint64_t launches = 0;
   std::uint64_t tensors = 0;
   Bytes peak_bytes = 0;  // of what is alive at once

@@ -152,20 +152,26 @@ Result<std::unique_ptr<HostSpace>> HostSpace::open(const HostSpaceOptions& optio
 // The first iteration is the program's setting up: memory is where it will stay from the second on.
 bool HostSpace::iteration_ended() {
   ++iterations_;
-  const bool knows_enough = options_.policy == "base_uvm" || info_.traits.unlimited_device;
-  if (iterations_ == 1 && !knows_enough) {
-    if (profiled_ != nullptr) {
-      platform_->begin_recording();
-    }
-    watching_ = true;
-    return true;
+  if (iterations_ == 1 && info_.traits.learns) {
+    return watch();
   }
   if (watching_.exchange(false)) {
     if (const std::optional<RecordedIteration> iteration = platform_->end_recording()) {
       make_plan(*iteration);
+      plan_watch_.begin(platform_->stats().engine.faults);
     }
+    return false;
   }
-  return false;
+  const bool follows_plan = profiled_ != nullptr && profiled_->follows_plan();
+  return follows_plan && plan_watch_.outdated(platform_->stats().engine.faults) && watch();
+}
+
+bool HostSpace::watch() {
+  if (profiled_ != nullptr) {
+    platform_->begin_recording();
+  }
+  watching_ = true;
+  return true;
 }
 
 void HostSpace::make_plan(const RecordedIteration& iteration) {
@@ -178,6 +184,7 @@ void HostSpace::make_plan(const RecordedIteration& iteration) {
     });
   }
   const std::scoped_lock lock(report_mutex_);
+  made.report.number = report_ ? report_->number + 1 : 1;
   report_ = std::move(made.report);
 }
 

@@ -14,6 +14,7 @@
 #include "policy/recorded_iteration.h"
 #include "policy/registry.h"
 #include "runtime/host/host_plan.h"
+#include "runtime/host/plan_watch.h"
 
 namespace spillway {
 
@@ -49,7 +50,7 @@ class HostSpace {
 
   // The program says that an iteration has ended; by one thread at a time. True if it should say of
   // the next one what its launches use: once, since saying it costs time. Policies that plan make
-  // their plan when that one has ended.
+  // their plan when that one has ended, and another when the program has changed since.
   [[nodiscard]] bool iteration_ended();
   // Whether the iteration that runs is the one of which that was asked.
   [[nodiscard]] bool watches() const { return watching_.load(std::memory_order_relaxed); }
@@ -59,6 +60,7 @@ class HostSpace {
  private:
   HostSpace(HostSpaceOptions options, const PolicyInfo& info)
       : options_(std::move(options)), info_(info) {}
+  bool watch();
   void make_plan(const RecordedIteration& iteration);
 
   HostSpaceOptions options_;
@@ -68,6 +70,7 @@ class HostSpace {
   std::unique_ptr<host::HostPlatform> platform_;
   std::uint64_t iterations_ = 0;
   std::atomic<bool> watching_{false};
+  PlanWatch plan_watch_;
   mutable std::mutex report_mutex_;
   std::optional<PlanReport> report_;
 };

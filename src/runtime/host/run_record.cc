@@ -56,7 +56,8 @@ nlohmann::json wait_json(const host::LaunchWaits& wait) {
 }
 
 nlohmann::json plan_json(const PlanReport& plan) {
-  return {{"launches", plan.launches},
+  return {{"number", plan.number},
+          {"launches", plan.launches},
           {"tensors", plan.tensors},
           {"peak_bytes", plan.peak_bytes},
           {"to_host_bytes", plan.to_host_bytes},
