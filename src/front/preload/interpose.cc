@@ -12,6 +12,7 @@
 
 #include "front/preload/real.h"
 #include "front/preload/session.h"
+#include "platform/host/say.h"
 #include "platform/host/service_thread.h"
 
 namespace spillway::preload {
@@ -37,7 +38,7 @@ void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused)
     Error error;
     start = here->heap->allocate(bytes, place_in_iteration(), zeros, error);
     if (start == nullptr) {
-      say(error.message.c_str());
+      host::say(error.message);
       refused = true;
       errno = ENOMEM;
       return nullptr;

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 
+#include "platform/host/say.h"
 #include "platform/host/service_thread.h"
 #include "runtime/host/run_record.h"
 
@@ -94,7 +95,7 @@ Everything* make() {
   Result<std::unique_ptr<HostSpace>> space =
       options ? HostSpace::open(*options) : tl::unexpected<Error>(options.error());
   if (!space) {
-    say(space.error().message.c_str());
+    host::say(space.error().message);
     _exit(space.error().code == ErrorCode::kInvalidInput ? 2 : 1);
   }
   auto everything = std::make_unique<Everything>();
@@ -120,7 +121,7 @@ __attribute__((destructor)) void write_record() {
   const std::string path = fmt::format("{}/{}.json", records, ::getpid());
   const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
   if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)).c_str());
+    host::say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));
   }
   if (fd >= 0) {
     ::close(fd);
@@ -128,11 +129,6 @@ __attribute__((destructor)) void write_record() {
 }
 
 }  // namespace
-
-void say(const char* text) {
-  std::string line = fmt::format("spillway: {}\n", text);
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-}
 
 std::size_t threshold_bytes() { return threshold.load(std::memory_order_relaxed); }
 

@@ -31,7 +31,4 @@ struct Session {
 // iteration: "the second one of the fifth addmm". LargeHeap::kAnyPlace if that is not known.
 [[nodiscard]] std::uint64_t place_in_iteration();
 
-// One line on standard error, without the C library's streams: "spillway: ...".
-void say(const char* text);
-
 }  // namespace spillway::preload

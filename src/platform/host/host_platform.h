@@ -290,25 +290,29 @@ class HostPlatform final : private Mechanism {
   void end_stranger(pid_t process);
   void forget_ended_children();
 
-  [[nodiscard]] char* address_of(BlockId id) const { return base_ + Space::address_of(id); }
-  [[nodiscard]] Bytes bytes_of(BlockId id) const { return engine_.space().block(id).bytes; }
-  Place& place(BlockId id);
+  // host_memory.cc. Ranges of blocks are of one allocation, which is alive.
   struct BlockRange {
     AllocationId allocation = kNoAllocation;
     BlockId first = 0;
     std::uint32_t count = 0;
   };
   [[nodiscard]] std::optional<AllocationId> owner_of(const void* address) const;
+  [[nodiscard]] std::optional<AllocationId> allocation_at(const void* start) const;
   [[nodiscard]] std::optional<BlockRange> blocks_with(const void* start, Bytes bytes) const;
   [[nodiscard]] std::optional<BlockRange> blocks_within(const void* start, Bytes bytes) const;
-  void add_accesses(const Operand& operand, Launch& launch) const;
-  [[nodiscard]] std::optional<AllocationId> allocation_at(const void* start) const;
-  void record_death(AllocationId id);
+  [[nodiscard]] Bytes footprint_bytes(AllocationId id) const;
   Status commit(Bytes bytes);
   void uncommit(Bytes bytes);
-  [[nodiscard]] TimeNs processor_ns() const;
-  [[nodiscard]] Bytes footprint_bytes(AllocationId id) const;
+
+  // host_launches.cc
+  void add_accesses(const Operand& operand, Launch& launch) const;
+  void record_death(AllocationId id);
   LaunchWaits& waits_of(ExecutionId execution, std::string_view name);
+
+  [[nodiscard]] char* address_of(BlockId id) const { return base_ + Space::address_of(id); }
+  [[nodiscard]] Bytes bytes_of(BlockId id) const { return engine_.space().block(id).bytes; }
+  Place& place(BlockId id);
+  [[nodiscard]] TimeNs processor_ns() const;
   void begin_waiting(const FaultRecord& fault);
   void end_waiting(BlockId id);
   void begin_stall(TimeNs at_ns);

@@ -189,10 +189,8 @@ void HostPlatform::submit_io(const std::shared_ptr<Job>& job, WorkQueue& queue) 
   if (!write) {
     job->staging = staging_.take_for(job->block_bytes, job->buffers);
     if (job->staging.empty()) {
-      for (char* const buffer : job->buffers) {
-        staging_.give_back(buffer);
-      }
-      finish(*job, ENOMEM);
+      job->io_error = ENOMEM;
+      deliver(*job);
       return;
     }
   }
