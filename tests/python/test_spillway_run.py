@@ -6,9 +6,11 @@ Needs the built program (build/, or the folder that SPILLWAY_BUILD names) and us
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 
@@ -131,6 +133,54 @@ def test_a_child_may_limit_its_address_space():
     """
     result = run(["--device-memory", "32MiB", "--host-memory", "4GiB"], python(script))
     assert "all there" in result.stdout, result.stderr
+
+
+def without(*privileges):
+    """The start of a command that gives them up; skips the test where that is not to be had."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root can give up privileges, with setpriv (util-linux)")
+    return ["setpriv", *privileges]
+
+
+# Without fork events the kernel tells nobody of children: they do not get the memory at all.
+def test_without_fork_events_a_child_that_touches_the_memory_ends(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent("""
+        import os, sys
+        data = bytearray(b"x" * (96 << 20))
+        for touches in (False, True):
+            child = os.fork()
+            if child == 0:
+                os._exit(7 if not touches or data[5 << 20] == ord("x") else 8)
+            print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        assert data == b"x" * (96 << 20)
+        print("all there")
+    """))
+    command = without("--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace") + [
+        SPILLWAY, "run", "--device-memory", "32MiB", "--host-memory", "1GiB", "--",
+        sys.executable, script]
+    result = subprocess.run(command, text=True, capture_output=True, timeout=300)
+    if "userfaultfd is not permitted" in result.stderr:
+        pytest.skip("no /dev/userfaultfd: without the capability there is nothing to run on")
+    assert result.stdout.split("\n")[:3] == ["child 7", f"child {-signal.SIGSEGV}", "all there"], (
+        result.stdout + result.stderr)
+
+
+def test_without_permission_the_sysctl_and_the_alternatives_are_named():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # where nobody may read
+        for name in ("spillway", "libspillway_preload.so"):
+            shutil.copy(SPILLWAY.parent / name, folder)
+        result = subprocess.run(
+            without("--reuid=65534", "--regid=65534", "--clear-groups") + [
+                f"{folder}/spillway", "run", "--device-memory", "32MiB", "--", "/bin/true"],
+            text=True, capture_output=True, timeout=60)
+    if result.returncode == 0:
+        pytest.skip("everybody may use userfaultfd here")
+    assert result.returncode == 1
+    for words in ("vm.unprivileged_userfaultfd=1", "/dev/userfaultfd", "CAP_SYS_PTRACE"):
+        assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_budget_that_is_too_small_fails_like_malloc():
