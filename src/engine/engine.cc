@@ -351,16 +351,23 @@ void Engine::written_on_arrival(BlockId id) {
 }
 
 void Engine::note_accesses(BlockId first_block, std::uint32_t block_count) {
+  note_uses(first_block, block_count);
   for (std::uint32_t i = 0; i < block_count; ++i) {
-    const BlockId id = first_block + i;
-    if (!alive(id)) {
+    if (alive(first_block + i)) {
+      policy_->on_access(latest_, first_block + i, *this);
+    }
+  }
+}
+
+void Engine::note_uses(BlockId first_block, std::uint32_t block_count) {
+  for (std::uint32_t i = 0; i < block_count; ++i) {
+    if (!alive(first_block + i)) {
       continue;
     }
-    Block& block = space_.block(id);
+    Block& block = space_.block(first_block + i);
     if (block.copies.has(Tier::kDevice) && block.transfer == kNoIndex) {
       count_if_prefetched(block);
     }
-    policy_->on_access(latest_, id, *this);
   }
 }
 

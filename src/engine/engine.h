@@ -106,6 +106,8 @@ class Engine final : private Control {
   void written_on_arrival(BlockId id);
   // The launch that began last is known to use these blocks, which says nothing about when.
   void note_accesses(BlockId first_block, std::uint32_t block_count);
+  // The same for the statistics alone: it is taken for granted rather than known.
+  void note_uses(BlockId first_block, std::uint32_t block_count);
 
   // Device memory that the space may use. A smaller budget is reached by eviction, step by step.
   // Fails with kInvalidInput if running launches need more.

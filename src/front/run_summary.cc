@@ -52,9 +52,9 @@ std::string summary_text(const std::string& record_json) {
                   bytes("budget_bytes", "host"), bytes("budget_bytes", "storage"));
   text += fmt::format("  faults     {} on missing blocks, {} on first writes\n",
                       count("page_faults"), count("write_faults"));
-  text +=
-      fmt::format("  prefetches {} blocks, {} came too late, {} left again unseen\n",
-                  count("prefetched_blocks"), count("prefetches_late"), count("prefetches_wasted"));
+  text += fmt::format("  prefetches {} blocks: {} used, {} came too late, {} left again unused\n",
+                      count("prefetched_blocks"), count("prefetches_used"),
+                      count("prefetches_late"), count("prefetches_wasted"));
   text += fmt::format(
       "  moved      {} in from host, {} out; {} in from storage, {} out\n",
       bytes("moved_bytes", "host_to_device"), bytes("moved_bytes", "device_to_host"),

@@ -253,6 +253,7 @@ class HostPlatform final : private Mechanism {
   void correlate();  // thread: faults and marks into the engine
   void take_marks();
   void record_accesses(const Mark& mark);
+  std::vector<std::pair<BlockId, std::uint32_t>>& uses_of(ExecutionId execution);
   void take_faults();
   void check_progress();
   void warn_of_waiting();
@@ -342,6 +343,10 @@ class HostPlatform final : private Mechanism {
   std::vector<LaunchWaits> waits_;
   LaunchSeq next_seq_ = 1;
   std::optional<LaunchSeq> marked_;  // the launch that the last mark began
+  bool marked_tells_all_ = false;
+  // What launches that are only marked said that they use, first block and count, by execution.
+  // Reads stop nowhere, so that is how prefetches are known to have been of use.
+  std::vector<std::vector<std::pair<BlockId, std::uint32_t>>> uses_;
   ExecutionId current_ = kNoExecution;
   std::vector<LaunchSeq> ready_;
   std::condition_variable launch_ready_;

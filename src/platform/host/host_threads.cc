@@ -155,6 +155,9 @@ void HostPlatform::take_marks() {
     if (mark.block_count > 0) {
       engine_.note_accesses(mark.first_block, mark.block_count);
       record_accesses(mark);
+      if (marked_tells_all_) {
+        uses_of(current_).emplace_back(mark.first_block, mark.block_count);
+      }
       continue;
     }
     if (marked_) {
@@ -172,8 +175,22 @@ void HostPlatform::take_marks() {
     engine_.begin_launch(launch);
     std::erase(ready_, launch.seq);
     marked_ = launch.seq;
+    marked_tells_all_ = mark.tells_all;
+    if (mark.tells_all) {
+      uses_of(current_).clear();
+    }
+    for (const auto& [first, count] : uses_of(current_)) {
+      engine_.note_uses(first, count);
+    }
   }
   marks_taken_.clear();
+}
+
+std::vector<std::pair<BlockId, std::uint32_t>>& HostPlatform::uses_of(ExecutionId execution) {
+  if (execution >= uses_.size()) {
+    uses_.resize(execution + std::size_t{1});
+  }
+  return uses_[execution];
 }
 
 void HostPlatform::record_accesses(const Mark& mark) {

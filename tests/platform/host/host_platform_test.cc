@@ -264,6 +264,32 @@ TEST_F(HostPlatformTest, LaunchesFindTheirOperandsResident) {
   EXPECT_TRUE(platform_->check_invariants());
 }
 
+// Reads of what is there stop nowhere: a launch that has once said what it uses is taken to use the
+// same when it comes again.
+TEST_F(HostPlatformTest, PrefetchesAreOfUseToLaunchesThatOnceSaidSo) {
+  open(32 * kMiB, 128 * kMiB, 0);
+  if (!platform_) return;
+  const auto a = allocate(12 * kMiB);
+  fill(a, 0, 1);
+  const LaunchOperand identity{.allocation = 1, .bytes = 0};
+  const LaunchHash hash = hash_launch("reads", {&identity, 1});
+  platform_->mark_launch(hash, "reads", true);
+  platform_->mark_access(a.data(), a.size_bytes(), false);
+  const auto other = allocate(28 * kMiB);
+  fill(other, 1, 1);  // a leaves
+  platform_->free(other.data());
+  platform_->prefetch(a.data(), a.size_bytes());
+  platform_->wait_until_idle();
+  allocate(kPageBytes);  // until here the last mark has been taken for sure
+  const EngineStats before = platform_->stats().engine;
+  EXPECT_GE(before.prefetched, 4U);
+  EXPECT_EQ(before.prefetches_used, 0U);
+  platform_->mark_launch(hash, "reads");
+  allocate(kPageBytes);
+  EXPECT_EQ(platform_->stats().engine.prefetches_used, before.prefetched);
+  EXPECT_EQ(mismatches(a, 0, 1), 0U);
+}
+
 TEST_F(HostPlatformTest, ALaunchLargerThanTheBudgetRunsOnFaults) {
   open(16 * kMiB, 128 * kMiB, 0);
   if (!platform_) return;
