@@ -12,12 +12,55 @@ namespace {
 // A program that leaves out up to this part of an iteration is still in it; what was planned for
 // the part is caught up on. One that leaves out more is somewhere else.
 constexpr std::uint32_t kLeavesOutAtMost = 4;  // a quarter
-// Launches ahead of a tensor's first use at which its memory is made ready. A planned allocation
-// belongs right before that use; on a platform that hears of launches as they happen that would be
-// too late.
-constexpr std::uint32_t kReadyAhead = 8;
+// How long before a tensor's first use its memory is made ready, and how many launches at most. A
+// planned allocation belongs right before that use; on a platform that hears of launches as they
+// happen that would be too late.
+constexpr TimeNs kReadyAheadNs = 3'000'000;
+constexpr std::uint32_t kReadyAheadMost = 8;
+
+// The launch whose end is early enough, for a birth at `birth`.
+std::uint32_t ready_after(const Trace& trace, std::uint32_t birth) {
+  const auto count = static_cast<std::uint32_t>(trace.kernels.size());
+  const std::uint32_t most = std::min(kReadyAheadMost, count);
+  TimeNs between_ns = 0;
+  std::uint32_t before = 1;
+  while (before < most && between_ns < kReadyAheadNs) {
+    between_ns += trace.kernels[(birth + count - before) % count].duration_ns;
+    ++before;
+  }
+  return (birth + count - before) % count;
+}
+
+// The tensors that are not there when an iteration begins, by the position of their first use.
+std::vector<std::vector<TensorId>> births_of(const Trace& trace) {
+  std::vector<std::vector<TensorId>> births(trace.kernels.size());
+  std::vector<bool> born(trace.tensors.size(), false);
+  for (std::uint32_t k = 0; k < trace.kernels.size(); ++k) {
+    for (const auto* list : {&trace.kernels[k].reads, &trace.kernels[k].writes}) {
+      for (const TensorId id : *list) {
+        if (!born[id] && !trace.tensors[id].persistent) {
+          births[k].push_back(id);
+        }
+        born[id] = true;
+      }
+    }
+  }
+  return births;
+}
 
 }  // namespace
+
+Trace with_room_ahead(Trace trace) {
+  const auto births = births_of(trace);
+  for (std::uint32_t birth = 0; birth < births.size(); ++birth) {
+    const std::uint32_t from = ready_after(trace, birth) + 1;
+    if (from < birth) {  // else it begins in the iteration before
+      std::vector<TensorId>& uses = trace.kernels[from].writes;
+      uses.insert(uses.end(), births[birth].begin(), births[birth].end());
+    }
+  }
+  return trace;
+}
 
 void Profiled::follow(const RecordedIteration& iteration, Plan plan, Tier overflow) {
   const Trace& trace = iteration.trace;
@@ -26,21 +69,20 @@ void Profiled::follow(const RecordedIteration& iteration, Plan plan, Tier overfl
   for (std::uint32_t k = 0; k < iteration.executions.size(); ++k) {
     positions_[iteration.executions[k]].push_back(k);
   }
-  births_.assign(trace.kernels.size(), {});
-  std::vector<bool> born(trace.tensors.size(), false);
-  for (std::uint32_t k = 0; k < trace.kernels.size(); ++k) {
-    for (const auto* list : {&trace.kernels[k].reads, &trace.kernels[k].writes}) {
-      for (const TensorId id : *list) {
-        if (born[id]) {
-          continue;
-        }
-        born[id] = true;
-        if (trace.tensors[id].persistent) {
-          planned_->adopt(id, iteration.allocations[id]);
-        } else {
-          births_[k].emplace_back(id, iteration.allocations[id]);
-        }
-      }
+  for (TensorId id = 0; id < trace.tensors.size(); ++id) {
+    if (trace.tensors[id].persistent) {
+      planned_->adopt(id, iteration.allocations[id]);
+    }
+  }
+  const auto births = births_of(trace);
+  births_.assign(births.size(), {});
+  ready_after_.assign(births.size(), {});
+  for (std::uint32_t k = 0; k < births.size(); ++k) {
+    for (const TensorId id : births[k]) {
+      births_[k].emplace_back(id, iteration.allocations[id]);
+    }
+    if (!births[k].empty()) {
+      ready_after_[ready_after(trace, k)].push_back(k);
     }
   }
   next_ = 0;
@@ -65,12 +107,14 @@ void Profiled::end_position(Planned& planned, std::uint32_t position, Control& c
   Launch ended;
   ended.position = position;
   planned.on_launch_end(ended, control);
-  make_ready((position + kReadyAhead) % static_cast<std::uint32_t>(births_.size()), control);
+  for (const std::uint32_t birth : ready_after_[position]) {
+    make_ready(birth, control);
+  }
 }
 
-// Memory that is dead and waits to be used again, for what is born at `position`.
-void Profiled::make_ready(std::uint32_t position, Control& control) {
-  for (const auto& [tensor, id] : births_[position]) {
+// Memory that is dead and waits to be used again, for what is born at `birth`.
+void Profiled::make_ready(std::uint32_t birth, Control& control) {
+  for (const auto& [tensor, id] : births_[birth]) {
     if (!control.space().is_live(id)) {
       continue;
     }

@@ -18,6 +18,10 @@
 
 namespace spillway {
 
+// The iteration as a planner has to see it: tensors take room from when Profiled makes it ready,
+// which is a little before their first use. Kernels and tensors keep their numbers.
+[[nodiscard]] Trace with_room_ahead(Trace trace);
+
 class Profiled final : public Policy {
  public:
   explicit Profiled(std::string_view name) : name_(name) {}
@@ -36,7 +40,7 @@ class Profiled final : public Policy {
  private:
   [[nodiscard]] std::optional<std::uint32_t> position_of(const Launch& launch) const;
   void end_position(Planned& planned, std::uint32_t position, Control& control);
-  void make_ready(std::uint32_t position, Control& control);
+  void make_ready(std::uint32_t birth, Control& control);
 
   std::string_view name_;
   BaseUvm paging_;
@@ -44,6 +48,8 @@ class Profiled final : public Policy {
   std::unordered_map<ExecutionId, std::vector<std::uint32_t>> positions_;  // ascending
   // Tensors that an iteration brings, with their allocations, by the position of their first use.
   std::vector<std::vector<std::pair<TensorId, AllocationId>>> births_;
+  // The births for which memory is made ready when the launch at a position ends.
+  std::vector<std::vector<std::uint32_t>> ready_after_;
   // The position that is expected to begin, or that runs.
   std::uint32_t next_ = 0;
 };

@@ -7,8 +7,9 @@
 namespace spillway {
 
 void IterationRecorder::launch(ExecutionId execution, std::string_view name, TimeNs at_ns,
-                               TimeNs stalled_ns) {
+                               TimeNs stalled_ns, bool named) {
   end_kernel(at_ns, stalled_ns);
+  result_.complete &= named;
   Kernel kernel;
   kernel.name = name;
   result_.trace.kernels.push_back(std::move(kernel));

@@ -19,13 +19,16 @@ struct RecordedIteration {
   Trace trace;
   std::vector<ExecutionId> executions;    // by kernel of the trace
   std::vector<AllocationId> allocations;  // by tensor; several may have lived in one, in turn
+  // Every launch named all that it uses. Otherwise there is more in use than the trace knows.
+  bool complete = true;
 };
 
 class IterationRecorder {
  public:
   // A launch begins, and the one before it ends. stalled_ns: how long the program has waited for
-  // data since some moment; that is no part of a kernel's time.
-  void launch(ExecutionId execution, std::string_view name, TimeNs at_ns, TimeNs stalled_ns);
+  // data since some moment; that is no part of a kernel's time. `named`: with all that it uses.
+  void launch(ExecutionId execution, std::string_view name, TimeNs at_ns, TimeNs stalled_ns,
+              bool named);
   // The launch that began last uses the allocation, and writes it if `writes`.
   void access(AllocationId id, Bytes bytes, bool writes);
   // What was in the allocation is dead; what is written next is something else.

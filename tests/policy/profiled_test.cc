@@ -121,6 +121,23 @@ TEST_F(ProfiledTest, TenantsOfOneAllocation) {
   EXPECT_THAT(causes(), IsEmpty());
 }
 
+// Memory is made ready a few launches early, and planners are told so.
+TEST(RoomAhead, IsTakenALittleBeforeTheFirstUse) {
+  Trace trace = test::trace_of_uses(
+      {{kBlockBytes, true, false}, {kBlockBytes, false, false}, {kBlockBytes, false, false}},
+      {{0}, {0}, {0}, {0}, {0, 1}, {0, 2}});
+  for (Kernel& kernel : trace.kernels) kernel.duration_ns = 2'000'000;
+  const Trace ahead = with_room_ahead(trace);
+  EXPECT_THAT(ahead.kernels[1].writes, IsEmpty());
+  EXPECT_THAT(ahead.kernels[2].writes, ElementsAre(1));
+  EXPECT_THAT(ahead.kernels[3].writes, ElementsAre(2));
+  EXPECT_EQ(ahead.kernels[4].reads, trace.kernels[4].reads);
+  // Where launches take long enough, the end of the one before is early enough.
+  for (Kernel& kernel : trace.kernels) kernel.duration_ns = 50'000'000;
+  EXPECT_THAT(with_room_ahead(trace).kernels[2].writes, IsEmpty());
+  EXPECT_THAT(with_room_ahead(trace).kernels[3].writes, ElementsAre(1));
+}
+
 // A kernel that an iteration launches twice is at its second place the second time.
 TEST_F(ProfiledTest, OneExecutionAtSeveralPlaces) {
   RecordedIteration made = iteration({{0}, {1}, {0}, {1}});

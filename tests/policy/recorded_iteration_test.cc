@@ -18,13 +18,13 @@ constexpr AllocationId kBuffer = 2;
 
 TEST(IterationRecorder, WhatWasThereBeforeAndStaysIsPersistent) {
   IterationRecorder recorder;
-  recorder.launch(10, "forward", 1000, 0);
+  recorder.launch(10, "forward", 1000, 0, true);
   recorder.access(kWeights, 8 * kMiB, false);
   recorder.access(kBuffer, kMiB, true);
-  recorder.launch(11, "backward", 1500, 0);
+  recorder.launch(11, "backward", 1500, 0, true);
   recorder.access(kBuffer, kMiB, false);
   recorder.died(kBuffer);
-  recorder.launch(12, "optimizer", 1700, 0);
+  recorder.launch(12, "optimizer", 1700, 0, true);
   recorder.access(kWeights, 8 * kMiB, false);
   recorder.access(kWeights, 8 * kMiB, true);
   recorder.access(kWeights, 8 * kMiB, true);
@@ -48,7 +48,7 @@ TEST(IterationRecorder, WhatLivesInOneAllocationFromDeathToDeathIsATensor) {
   IterationRecorder recorder;
   recorder.died(kBuffer);  // before anything was launched: the last iteration's
   for (ExecutionId k = 0; k < 3; ++k) {
-    recorder.launch(k, "kernel", k * 100, 0);
+    recorder.launch(k, "kernel", k * 100, 0, true);
     recorder.access(kBuffer, kMiB, true);
     recorder.died(kBuffer);
   }
@@ -62,9 +62,9 @@ TEST(IterationRecorder, WhatLivesInOneAllocationFromDeathToDeathIsATensor) {
 
 TEST(IterationRecorder, WaitingIsNoPartOfAKernel) {
   IterationRecorder recorder;
-  recorder.launch(0, "a", 1000, 50);
-  recorder.launch(1, "b", 1600, 450);  // 400 of the 600 were waiting
-  recorder.launch(2, "c", 1700, 650);  // a clock that disagrees with itself
+  recorder.launch(0, "a", 1000, 50, true);
+  recorder.launch(1, "b", 1600, 450, true);  // 400 of the 600 were waiting
+  recorder.launch(2, "c", 1700, 650, true);  // a clock that disagrees with itself
   const RecordedIteration made = recorder.finish(1800, 650).value();
   EXPECT_EQ(made.trace.kernels[0].duration_ns, 200);
   EXPECT_EQ(made.trace.kernels[1].duration_ns, 1);
@@ -75,10 +75,11 @@ TEST(IterationRecorder, NothingLaunchedIsNoIteration) {
   IterationRecorder recorder;
   recorder.access(kWeights, kMiB, true);  // of a launch before the recording
   EXPECT_FALSE(recorder.finish(100, 0));
-  recorder.launch(0, "later", 100, 0);
+  recorder.launch(0, "later", 100, 0, false);
   const auto made = recorder.finish(200, 0);
   ASSERT_TRUE(made);
   EXPECT_THAT(made->trace.tensors, IsEmpty());
+  EXPECT_FALSE(made->complete);
 }
 
 }  // namespace

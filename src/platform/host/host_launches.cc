@@ -51,7 +51,7 @@ LaunchSeq HostPlatform::begin_launch(std::string_view name, std::span<const Oper
   ++waits.launches;
   const TimeNs begin_ns = now_ns();
   if (recorder_) {
-    recorder_->launch(launch.execution, name, begin_ns, stalled_ns_);
+    recorder_->launch(launch.execution, name, begin_ns, stalled_ns_, true);
     for (const Access& access : launch.accesses) {
       recorder_->access(access.allocation, engine_.space().allocation(access.allocation).bytes,
                         writes(access.mode));

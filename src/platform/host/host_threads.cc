@@ -170,7 +170,7 @@ void HostPlatform::take_marks() {
     current_ = launch.execution;
     ++waits_of(launch.execution, mark.name).launches;
     if (recorder_) {
-      recorder_->launch(launch.execution, mark.name, mark.at_ns, mark.stalled_ns);
+      recorder_->launch(launch.execution, mark.name, mark.at_ns, mark.stalled_ns, false);
     }
     engine_.begin_launch(launch);
     std::erase(ready_, launch.seq);

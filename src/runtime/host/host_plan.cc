@@ -6,6 +6,7 @@
 #include "analysis/memory_curve.h"
 #include "analysis/vitality.h"
 #include "machine/machine.h"
+#include "policy/profiled.h"
 
 namespace spillway {
 namespace {
@@ -15,21 +16,31 @@ constexpr Bytes kEnoughToTell = 64 * kMiB;
 constexpr double kAssumedCopyBytesPerS = 4e9;
 constexpr double kAssumedStorageBytesPerS = 1e9;
 constexpr TimeNs kFaultNs = 50'000;
-// Of the device, what a plan leaves for memory that it does not know of, and for blocks under way.
-constexpr Bytes kUnplanned = 8 * kMiB;
+// Of the device, what a plan leaves for blocks under way, and where launches do not name all that
+// they use for the rest of that.
+constexpr Bytes kUnderWay = 4 * kMiB;
+constexpr Bytes kUnderWayPart = 128;
+constexpr Bytes kUnknown = 16 * kMiB;
+constexpr Bytes kUnknownPart = 32;
+
+Bytes unplanned_bytes(Bytes device_bytes, bool complete) {
+  const Bytes wanted =
+      complete ? kUnderWay + device_bytes / kUnderWayPart : kUnknown + device_bytes / kUnknownPart;
+  return std::min(device_bytes / 4, wanted);
+}
 
 double rate(Bytes bytes, TimeNs busy_ns, double assumed_bytes_per_s) {
   return bytes < kEnoughToTell || busy_ns <= 0 ? assumed_bytes_per_s
                                                : static_cast<double>(bytes) / to_seconds(busy_ns);
 }
 
-Machine machine_of(const host::HostPlatform& platform, const host::LinkSpeed& speed) {
+Machine machine_of(const host::HostPlatform& platform, const host::LinkSpeed& speed,
+                   bool complete) {
   const host::HostStats stats = platform.stats();
   Machine machine;
   machine.name = "this machine";
   const Bytes device_bytes = platform.capacity_bytes(Tier::kDevice);
-  machine.device.capacity_bytes =
-      device_bytes - std::min(device_bytes / 4, kUnplanned + device_bytes / 64);
+  machine.device.capacity_bytes = device_bytes - unplanned_bytes(device_bytes, complete);
   machine.host.capacity_bytes = platform.capacity_bytes(Tier::kHost);
   double link = rate(stats.copied_bytes, stats.copy_ns, kAssumedCopyBytesPerS);
   if (speed.bytes_per_s > 0) {
@@ -59,7 +70,8 @@ HostPlan plan_on_host(const PolicyInfo& info, const RecordedIteration& iteration
     made.report.computation_ns += kernel.duration_ns;
   }
   made.report.peak_bytes = memory_curve(trace, analyze_vitality(trace)).peak_live_bytes;
-  Result<Plan> plan = info.plan(trace, machine_of(platform, link), options);
+  Result<Plan> plan =
+      info.plan(with_room_ahead(trace), machine_of(platform, link, iteration.complete), options);
   if (!plan) {
     made.report.error = plan.error().message;
     return made;
