@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """How much of the migration hides behind the computation, on examples/gpt.
 
-Trains with half of the memory that the model needs, behind a link that is throttled so that an
-iteration's migrations take half as long as its computation, under each policy; and beside it
+Trains with half of the memory that the model needs under each policy, behind a link that is
+throttled so that the migrations of that policy in an iteration take half as long as the
+computation (--link-of NAME: all behind the link for NAME, to compare policies); and beside it
 
   unlimited     without Spillway
   fits          under Spillway, with memory enough
@@ -40,6 +41,9 @@ def arguments():
     parser.add_argument("--percent", type=int, default=50, help="device memory, of what is needed")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--link-of", metavar="POLICY",
+                        help="one link for all, such that this policy's migrations take half as "
+                             "long as the computation (default: each policy's own)")
     parser.add_argument("--swap", metavar="FOLDER", help="put what leaves into a swap file there")
     parser.add_argument("--cores", type=int, default=os.cpu_count(),
                         help="processors over which the cost of migrating is spread")
@@ -106,12 +110,15 @@ def main():
     below = ["--host-memory", str(peak)]
     if options.swap:
         below = ["--host-memory", str(32 << 20), "--storage", f"{options.swap}:{2 * peak}"]
-    probe = gpt.run(*device, "--host-memory", str(peak), "--policy", "g10")
-    into, out = moved(probe, "host_to_device"), moved(probe, "device_to_host")
-    link = max(into, out) / (first["step_s"] / 2)
-    throttle = [] if options.swap else ["--link-bandwidth", str(int(link))]
+    policies = options.policies.split(",")
+    ways = {}  # bytes a step in and out, by policy
+    for policy in {*policies, options.link_of or "g10", "g10"}:
+        probe = gpt.run(*device, "--host-memory", str(peak), "--policy", policy)
+        ways[policy] = moved(probe, "host_to_device"), moved(probe, "device_to_host")
+    links = {policy: max(ways[options.link_of or policy]) / (first["step_s"] / 2)
+             for policy in policies}
 
-    names = ["unlimited", "fits", "with copying", *options.policies.split(",")]
+    names = ["unlimited", "fits", "with copying", *policies]
     runs = {name: [] for name in names}
     for number in range(options.rounds):
         for name in names:
@@ -120,8 +127,9 @@ def main():
             elif name == "fits":
                 made = gpt.run("--device-memory", str(2 * peak))
             elif name == "with copying":
-                made = gpt.run_beside_copying((into + out) / first["step_s"])
+                made = gpt.run_beside_copying(sum(ways["g10"]) / first["step_s"])
             else:
+                throttle = [] if options.swap else ["--link-bandwidth", str(int(links[name]))]
                 made = gpt.run(*device, *below, *throttle, "--policy", name)
             if made["losses"] != first["losses"]:
                 sys.exit(f"overlap: the losses under {name} are others; a defect of Spillway")
@@ -146,7 +154,8 @@ def main():
         row = {"run": name, "step_s": median(name, lambda made: made["step_s"])}
         row["of_unlimited"] = row["step_s"] / base
         row["of_with_copying"] = row["step_s"] / loaded
-        if name in options.policies.split(","):
+        if name in policies:
+            row["link_bytes_per_s"] = None if options.swap else links[name]
             row["processor_s"] = median(name, processor_s)
             cost = row["processor_s"] / options.cores
             row["of_unlimited_and_cost"] = row["step_s"] / (base + cost)
@@ -163,17 +172,16 @@ def main():
                 row["of_bound"] = row["step_s"] / max(base, disk_s)
         rows.append(row)
     result = {"peak_bytes": peak, "percent": options.percent, "rounds": options.rounds,
-              "link_bytes_per_s": None if options.swap else link, "fio_bytes_per_s": rates,
-              "rows": rows}
+              "fio_bytes_per_s": rates, "rows": rows}
     if options.json:
         print(json.dumps(result))
         return
-    print(f"{peak / 2**20:.0f} MiB, {options.percent} % of it on the device; " + (
-        f"disk reads {rates['read'] / 1e6:.0f} MB/s, writes {rates['write'] / 1e6:.0f} MB/s (fio)"
-        if rates else f"link {link / 1e6:.0f} MB/s each way"))
+    print(f"{peak / 2**20:.0f} MiB, {options.percent} % of it on the device" + (
+        f"; disk reads {rates['read'] / 1e6:.0f} MB/s, writes {rates['write'] / 1e6:.0f} MB/s (fio)"
+        if rates else ""))
     print(f"{'run':<14}{'step':>9}{'of unlimited':>14}{'of with copying':>17}{'processor':>11}"
-          f"{'of both':>9}{'stalled':>9}"
-          f"{'in':>10}{'out':>10}" + (f"{'disk':>9}{'of bound':>10}" if rates else ""))
+          f"{'of both':>9}{'stalled':>9}{'in':>10}{'out':>10}" +
+          (f"{'disk':>9}{'of bound':>10}" if rates else f"{'link each way':>15}"))
     for row in rows:
         line = f"{row['run']:<14}{row['step_s']:>7.3f} s{row['of_unlimited']:>14.3f}" \
                f"{row['of_with_copying']:>17.3f}"
@@ -181,6 +189,8 @@ def main():
             line += f"{row['processor_s']:>9.3f} s{row['of_unlimited_and_cost']:>9.3f}" \
                     f"{row['stalled_s']:>7.3f} s{row['in_bytes'] / 2**20:>6.0f} MiB" \
                     f"{row['out_bytes'] / 2**20:>6.0f} MiB"
+        if row.get("link_bytes_per_s"):
+            line += f"{row['link_bytes_per_s'] / 1e6:>10.0f} MB/s"
         if "disk_s" in row:
             line += f"{row['disk_s']:>7.3f} s{row['of_bound']:>10.3f}"
         print(line)
