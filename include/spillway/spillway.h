@@ -96,7 +96,8 @@ spillwayError_t spillwayMalloc(void** ptr, size_t size, spillwaySpace_t space);
 spillwayError_t spillwayFree(void* ptr, spillwaySpace_t space);
 
 /* The following four name `count` > 0 bytes from `ptr` on, which must lie in one allocation, else
- * spillwayErrorInvalidValue. Memory moves in blocks of 2 MiB, counted from the allocation's start. */
+ * spillwayErrorInvalidValue. Memory moves in blocks of 2 MiB, counted from the allocation's start.
+ */
 
 /* Wishes that the data be brought to `dst`, and returns at once. To the device: the blocks in which
  * it lies come while there is room for them. To a tier below: the same as
@@ -141,15 +142,14 @@ typedef struct spillwayAccess {
 typedef uint64_t spillwayLaunch_t; /* never 0 */
 
 /* A kernel begins that uses this memory: returns when all of it is on the device, where it stays
- * until the end. The blocks in which it lies are brought, and only those that it covers are taken to
- * be overwritten. Launches with the same name and the same accesses
- * in the same order are the same kernel again, which is what policies learn from; `name` is copied.
- * A launch with more than the device can hold runs on page faults instead. Inside a launch the
- * program may touch other memory of the space only if the budget leaves room for it.
- * Launches of several threads may overlap; one that does not fit beside those that run waits.
- * spillwayErrorInvalidValue: a name or accesses that are NULL, memory that is not of this space;
- * spillwayErrorBusy: it does not fit beside launches all of which are the calling thread's, and so
- * would wait for ever. */
+ * until the end. The blocks in which it lies are brought, and only those that it covers are taken
+ * to be overwritten. Launches with the same name and the same accesses in the same order are the
+ * same kernel again, which is what policies learn from; `name` is copied. A launch with more than
+ * the device can hold runs on page faults instead. Inside a launch the program may touch other
+ * memory of the space only if the budget leaves room for it. Launches of several threads may
+ * overlap; one that does not fit beside those that run waits. spillwayErrorInvalidValue: a name or
+ * accesses that are NULL, memory that is not of this space; spillwayErrorBusy: it does not fit
+ * beside launches all of which are the calling thread's, and so would wait for ever. */
 spillwayError_t spillwayLaunchBegin(spillwayLaunch_t* launch, const char* name,
                                     const spillwayAccess_t* accesses, size_t count,
                                     spillwaySpace_t space);
