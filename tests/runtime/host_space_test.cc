@@ -78,7 +78,6 @@ TEST_F(HostSpaceTest, PlansAnewForAProgramThatHasChanged) {
   EXPECT_FALSE(iterate(kFew, kMany));
   EXPECT_EQ(space_->plan_report()->number, 2U);
   EXPECT_EQ(space_->plan_report()->launches, 2 * kMany);
-  EXPECT_GT(space_->plan_report()->to_host_bytes, 0U);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(iterate(kFew, kMany)) << i;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     EXPECT_EQ(arrays_[i][0], 12) << i;  // six iterations, there and back
