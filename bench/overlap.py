@@ -111,12 +111,13 @@ def main():
     if options.swap:
         below = ["--host-memory", str(32 << 20), "--storage", f"{options.swap}:{2 * peak}"]
     policies = options.policies.split(",")
+    # Whose bytes set the link; none is throttled that has a swap file.
+    link_of = {} if options.swap else {policy: options.link_of or policy for policy in policies}
     ways = {}  # bytes a step in and out, by policy
-    for policy in {*policies, options.link_of or "g10", "g10"}:
+    for policy in {"g10", *link_of.values()}:
         probe = gpt.run(*device, "--host-memory", str(peak), "--policy", policy)
         ways[policy] = moved(probe, "host_to_device"), moved(probe, "device_to_host")
-    links = {policy: max(ways[options.link_of or policy]) / (first["step_s"] / 2)
-             for policy in policies}
+    links = {policy: max(ways[other]) / (first["step_s"] / 2) for policy, other in link_of.items()}
 
     names = ["unlimited", "fits", "with copying", *policies]
     runs = {name: [] for name in names}
@@ -129,7 +130,7 @@ def main():
             elif name == "with copying":
                 made = gpt.run_beside_copying(sum(ways["g10"]) / first["step_s"])
             else:
-                throttle = [] if options.swap else ["--link-bandwidth", str(int(links[name]))]
+                throttle = ["--link-bandwidth", str(int(links[name]))] if name in links else []
                 made = gpt.run(*device, *below, *throttle, "--policy", name)
             if made["losses"] != first["losses"]:
                 sys.exit(f"overlap: the losses under {name} are others; a defect of Spillway")
@@ -155,7 +156,7 @@ def main():
         row["of_unlimited"] = row["step_s"] / base
         row["of_with_copying"] = row["step_s"] / loaded
         if name in policies:
-            row["link_bytes_per_s"] = None if options.swap else links[name]
+            row["link_bytes_per_s"] = links.get(name)
             row["processor_s"] = median(name, processor_s)
             cost = row["processor_s"] / options.cores
             row["of_unlimited_and_cost"] = row["step_s"] / (base + cost)

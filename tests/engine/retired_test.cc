@@ -7,11 +7,17 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+// One that has been written, and is there.
+AllocationId retired_block(World& world) {
+  const AllocationId id = world.allocate(1);
+  touch(world, id, true);
+  world.discard(id, DiscardMode::kLazy);
+  return id;
+}
+
 TEST(Retired, IsRevivedWhereItIsWithoutACall) {
   World world(tracking(2, 2));
-  const AllocationId a = world.allocate(1);
-  touch(world, a, true);
-  world.discard(a, DiscardMode::kLazy);
+  const AllocationId a = retired_block(world);
   world.forget();
   world.engine.reuse(a);
   EXPECT_THAT(world.calls(), IsEmpty());
@@ -22,10 +28,8 @@ TEST(Retired, IsRevivedWhereItIsWithoutACall) {
 // A policy may fetch a frame for it ahead of its reuse; it stays dead until then.
 TEST(Retired, PrefetchingItSetsAFrameAside) {
   World world(tracking(1, 2));
-  const AllocationId a = world.allocate(1);
+  const AllocationId a = retired_block(world);
   const AllocationId b = world.allocate(1);
-  touch(world, a, true);
-  world.discard(a, DiscardMode::kLazy);
   touch(world, b, true);  // takes its frame
   EXPECT_FALSE(world.block(a).frames.has(Tier::kDevice));
   world.free(b);
@@ -45,10 +49,8 @@ TEST(Retired, PrefetchingItSetsAFrameAside) {
 // Who names it in a launch uses it: it is like any other memory then, and its writes are seen.
 TEST(Retired, ALaunchEndsIt) {
   World world(tracking(1, 3));
-  const AllocationId a = world.allocate(1);
+  const AllocationId a = retired_block(world);
   const AllocationId b = world.allocate(1);
-  touch(world, a, true);
-  world.discard(a, DiscardMode::kLazy);
   world.run({world.write(a)});
   touch_through(world, b, true);  // a goes to host memory
   world.run({world.read(a)});     // and comes back, its copy there being spare
@@ -59,9 +61,7 @@ TEST(Retired, ALaunchEndsIt) {
 TEST(Retired, AFrameSetAsideIsZeroedOnlyForThoseWhoMayRead) {
   const auto used_by = [](const auto& use) {
     World world(tracking(2, 2));
-    const AllocationId a = world.allocate(1);
-    touch(world, a, true);
-    world.discard(a, DiscardMode::kLazy);
+    const AllocationId a = retired_block(world);
     const AllocationId b = world.allocate(2);
     touch(world, b, true);
     world.run({world.write(b)});  // takes its frame
@@ -96,10 +96,8 @@ TEST(Retired, AFrameSetAsideMayBeDiscardedOrFreed) {
     EngineOptions options = tracking(1, 2);
     options.reclaim_discarded_first = first;
     World world(options);
-    const AllocationId a = world.allocate(1);
+    const AllocationId a = retired_block(world);
     const AllocationId b = world.allocate(1);
-    touch(world, a, true);
-    world.discard(a, DiscardMode::kLazy);
     touch(world, b, true);
     world.free(b);
     world.policy.at_launch = [&](const Launch&, Control& control) { control.prefetch(0); };

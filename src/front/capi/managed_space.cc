@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "platform/host/block_span.h"
+
 namespace spillway::capi {
 namespace {
 
@@ -106,9 +108,9 @@ Outcome<ManagedSpace::Memories::iterator> ManagedSpace::find(const void* start, 
 ManagedSpace::Use ManagedSpace::use_of(Memories::iterator memory, const void* start,
                                        std::size_t bytes) {
   const auto from = static_cast<std::size_t>(static_cast<const char*>(start) - memory->first);
-  const std::size_t first = from / kBlockBytes;
-  const std::size_t end = (from + bytes + kBlockBytes - 1) / kBlockBytes;
-  return {.memory = memory, .blocks = std::span(memory->second.blocks).subspan(first, end - first)};
+  const host::BlockSpan span = host::blocks_with(from, bytes);
+  return {.memory = memory,
+          .blocks = std::span(memory->second.blocks).subspan(span.first, span.count)};
 }
 
 Bytes ManagedSpace::Use::bytes_of(const BlockUse& block) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "platform/host/block_span.h"
 #include "platform/host/host_platform.h"
 
 namespace spillway::host {
@@ -116,13 +117,12 @@ void HostPlatform::mark_access(const void* start, Bytes bytes, bool writes) {
     return;
   }
   const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(start) - base_);
-  const std::uint64_t first = offset / kBlockBytes;
-  const std::uint64_t last = (offset + bytes - 1) / kBlockBytes;
+  const BlockSpan span = host::blocks_with(offset, bytes);
   const std::scoped_lock lock(marks_mutex_);
   marks_.push_back({.hash = {},
                     .name = {},
-                    .first_block = static_cast<BlockId>(first),
-                    .block_count = static_cast<std::uint32_t>(last - first + 1),
+                    .first_block = static_cast<BlockId>(span.first),
+                    .block_count = static_cast<std::uint32_t>(span.count),
                     .tells_all = false,
                     .writes = writes,
                     .at_ns = 0,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "platform/host/block_span.h"
 #include "platform/host/host_platform.h"
 
 namespace spillway::host {
@@ -112,11 +113,10 @@ std::optional<HostPlatform::BlockRange> HostPlatform::blocks_with(const void* st
   if (bytes > allocation.bytes - std::min(from, allocation.bytes)) {
     return std::nullopt;
   }
-  const Bytes first = from / kBlockBytes;
-  const Bytes end = (from + bytes + kBlockBytes - 1) / kBlockBytes;
+  const BlockSpan span = host::blocks_with(from, bytes);
   return BlockRange{.allocation = *id,
-                    .first = allocation.first_block + static_cast<BlockId>(first),
-                    .count = static_cast<std::uint32_t>(end - first)};
+                    .first = allocation.first_block + static_cast<BlockId>(span.first),
+                    .count = static_cast<std::uint32_t>(span.count)};
 }
 
 // Of those, the ones without other bytes. There may be none.
