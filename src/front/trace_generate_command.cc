@@ -50,6 +50,8 @@ void add_common(CLI::App* command, Common& common, TrainingOptions& training) {
       ->check(CLI::IsMember(std::vector<std::string>{"float32", "float16"}))
       ->type_name("NAME")
       ->capture_default_str();
+  command->add_flag("--sync", training.synchronizes,
+                    "The host waits for the step's last kernel, as to print the loss");
   command->add_option("--device", training.device.name, "Name of the device, for the record")
       ->type_name("NAME")
       ->capture_default_str();

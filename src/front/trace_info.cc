@@ -25,6 +25,7 @@ struct Totals {
   Group intermediate;
   Group scratch;
   std::uint64_t accesses = 0;
+  std::uint64_t synchronizations = 0;
   TimeNs duration_ns = 0;
   KernelIndex longest = 0;
   KernelIndex largest = 0;  // the kernel whose operands need the most memory
@@ -55,6 +56,7 @@ Totals count(const Trace& trace) {
   for (KernelIndex k = 0; k < trace.kernels.size(); ++k) {
     const Kernel& kernel = trace.kernels[k];
     totals.accesses += kernel.reads.size() + kernel.writes.size();
+    totals.synchronizations += kernel.synchronizes ? 1 : 0;
     totals.duration_ns += kernel.duration_ns;
     if (kernel.duration_ns > trace.kernels[totals.longest].duration_ns) {
       totals.longest = k;
@@ -80,6 +82,11 @@ std::string trace_info_text(const Trace& trace, std::string_view name) {
                       trace.batch_size, or_unknown(trace.dtype), or_unknown(trace.device));
   text += fmt::format("kernels       {}, {} with all data in device memory\n", trace.kernels.size(),
                       format_time(totals.duration_ns));
+  if (totals.synchronizations > 0) {
+    text +=
+        fmt::format("sync points   {}; the host waits there until all kernels so far have run\n",
+                    totals.synchronizations);
+  }
   text += fmt::format("longest       {} (kernel {} {})\n", format_time(longest.duration_ns),
                       totals.longest, longest.name);
   text += fmt::format("largest       {} (kernel {} {}); the least device memory that can run it\n",
@@ -101,7 +108,7 @@ std::string trace_info_json(const Trace& trace, std::string_view name) {
   const auto group = [](const Group& of) {
     return nlohmann::ordered_json{{"count", of.count}, {"bytes", of.bytes}};
   };
-  const nlohmann::ordered_json json{
+  nlohmann::ordered_json json{
       {"trace", name},
       {"model", trace.model},
       {"batch_size", trace.batch_size},
@@ -118,6 +125,9 @@ std::string trace_info_json(const Trace& trace, std::string_view name) {
       {"intermediate", group(totals.intermediate)},
       {"scratch", group(totals.scratch)},
   };
+  if (totals.synchronizations > 0) {
+    json["synchronization_points"] = totals.synchronizations;
+  }
   // A file's name may hold any bytes.
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

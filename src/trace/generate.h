@@ -39,6 +39,7 @@ struct TrainingOptions {
   Optimizer optimizer = Optimizer::kAdam;
   std::uint32_t element_bytes = 4;  // 4: float32, 2: float16
   DeviceRates device = {};
+  bool synchronizes = false;  // the host waits for the step's last kernel
 };
 
 // Fully connected layers with ReLU between them and a softmax classifier.

@@ -28,6 +28,7 @@ enum class FieldId : std::uint8_t {
   kAllFaultMs,
   kReads,
   kWrites,
+  kSync,
   kOther,
 };
 
@@ -38,7 +39,7 @@ struct KernelTraceField {
   std::string_view missing;  // why it must be there; empty where it need not
 };
 
-inline constexpr std::array<KernelTraceField, 15> kKernelTraceFields{{
+inline constexpr std::array<KernelTraceField, 16> kKernelTraceFields{{
     {FieldOwner::kDocument, "format", FieldKind::kText, "it must say kernel-trace/1"},
     {FieldOwner::kDocument, "model", FieldKind::kText, ""},
     {FieldOwner::kDocument, "batch_size", FieldKind::kWhole, ""},
@@ -54,6 +55,7 @@ inline constexpr std::array<KernelTraceField, 15> kKernelTraceFields{{
     {FieldOwner::kKernel, "all_fault_ms", FieldKind::kNumber, ""},
     {FieldOwner::kKernel, "reads", FieldKind::kList, "it lists tensor ids, [] for none"},
     {FieldOwner::kKernel, "writes", FieldKind::kList, "it lists tensor ids, [] for none"},
+    {FieldOwner::kKernel, "sync", FieldKind::kFlag, ""},
 }};
 
 [[nodiscard]] constexpr const KernelTraceField& field_of(FieldId id) {

@@ -142,6 +142,9 @@ bool KernelTraceSax::set_field(const Value& value) {
       return set_time(value.number, 0, kernel_.input_fault_ns);
     case FieldId::kAllFaultMs:
       return set_time(value.number, 0, kernel_.all_fault_ns);
+    case FieldId::kSync:
+      kernel_.synchronizes = value.flag;
+      return true;
     case FieldId::kTensors:
     case FieldId::kKernels:
     case FieldId::kReads:

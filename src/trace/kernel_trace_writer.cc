@@ -38,9 +38,10 @@ std::string encode_kernel_trace(const Trace& trace) {
   for (const Kernel& kernel : trace.kernels) {
     fmt::format_to(
         out,
-        R"({}{{"name":{},"ms":{},"input_fault_ms":{},"all_fault_ms":{},"reads":[{}],"writes":[{}]}})",
+        R"({}{{"name":{},"ms":{},"input_fault_ms":{},"all_fault_ms":{},"reads":[{}],"writes":[{}]{}}})",
         comma, quoted(kernel.name), in_ms(kernel.duration_ns), in_ms(kernel.input_fault_ns),
-        in_ms(kernel.all_fault_ns), fmt::join(kernel.reads, ","), fmt::join(kernel.writes, ","));
+        in_ms(kernel.all_fault_ns), fmt::join(kernel.reads, ","), fmt::join(kernel.writes, ","),
+        kernel.synchronizes ? R"(,"sync":true)" : "");
     comma = ",";
   }
   json += "]}\n";

@@ -38,28 +38,33 @@ class Prelude {
     if (!bytes.starts_with(kNativeMagic)) {
       return make_error(ErrorCode::kInvalidInput, "byte 0: not a native Spillway trace");
     }
-    std::uint32_t version = 0;
     for (std::size_t i = 0; i < 4; ++i) {
-      version |= std::uint32_t{static_cast<unsigned char>(bytes[kNativeMagic.size() + i])}
-                 << (8 * i);
+      version_ |= std::uint32_t{static_cast<unsigned char>(bytes[kNativeMagic.size() + i])}
+                  << (8 * i);
     }
-    if (version != kNativeVersion) {
-      return make_error(ErrorCode::kInvalidInput,
-                        "byte 8: version {} of the trace format; this program reads version {}",
-                        version, kNativeVersion);
+    if (version_ != kNativeVersion && version_ != kNativeVersionWithKernelFlags) {
+      return make_error(
+          ErrorCode::kInvalidInput,
+          "byte 8: version {} of the trace format; this program reads versions {} and {}", version_,
+          kNativeVersion, kNativeVersionWithKernelFlags);
     }
     return {};
   }
 
+  [[nodiscard]] std::uint32_t version() const { return version_; }
   [[nodiscard]] std::string_view rest() const { return rest_; }
 
  private:
+  std::uint32_t version_ = 0;
   std::string_view rest_;
 };
 
 class NativeReader {
  public:
-  NativeReader(ByteSource& records, TraceVisitor& visitor) : in_(records), visitor_(visitor) {}
+  NativeReader(ByteSource& records, std::uint32_t version, TraceVisitor& visitor)
+      : in_(records),
+        has_kernel_flags_(version == kNativeVersionWithKernelFlags),
+        visitor_(visitor) {}
 
   Status run() {
     const Status status = read_records();
@@ -161,6 +166,11 @@ class NativeReader {
   Status read_kernel() {
     const std::uint64_t index = checker_.kernel_count();
     Kernel kernel;
+    const std::uint64_t flags = has_kernel_flags_ ? in_.varint("the flags of a kernel") : 0;
+    if (flags > kAllKernelFlags) {
+      return make_error(ErrorCode::kInvalidInput, "kernels[{}]: unknown flags {}", index, flags);
+    }
+    kernel.synchronizes = (flags & kSynchronizesFlag) != 0;
     const std::uint64_t name = in_.varint("the name of a kernel");
     if (name > names_.size()) {
       return make_error(ErrorCode::kInvalidInput, "kernels[{}].name: refers to name {} of {}",
@@ -237,6 +247,7 @@ class NativeReader {
   }
 
   RecordInput in_;
+  bool has_kernel_flags_;
   TraceVisitor& visitor_;
   TraceChecker checker_;
   std::vector<std::string> names_;
@@ -253,11 +264,11 @@ Status read_native_trace(ByteSource& file, TraceVisitor& visitor) {
   }
   RewoundSource compressed(prelude.rest(), file);
   ZstdSource records(compressed, kNativePreludeBytes);
-  return read_native_records(records, visitor);
+  return read_native_records(records, prelude.version(), visitor);
 }
 
-Status read_native_records(ByteSource& records, TraceVisitor& visitor) {
-  return NativeReader(records, visitor).run();
+Status read_native_records(ByteSource& records, std::uint32_t version, TraceVisitor& visitor) {
+  return NativeReader(records, version, visitor).run();
 }
 
 }  // namespace spillway

@@ -1,6 +1,8 @@
 // Reading the native format in a stream. Layer: trace.
 #pragma once
 
+#include <cstdint>
+
 #include "base/error.h"
 #include "trace/byte_source.h"
 #include "trace/visitor.h"
@@ -14,6 +16,8 @@ namespace spillway {
 [[nodiscard]] Status read_native_trace(ByteSource& file, TraceVisitor& visitor);
 
 // The same from the decompressed records alone, as read_native_trace does behind the compression.
-[[nodiscard]] Status read_native_records(ByteSource& records, TraceVisitor& visitor);
+// `version` is one that native_format.h lists.
+[[nodiscard]] Status read_native_records(ByteSource& records, std::uint32_t version,
+                                         TraceVisitor& visitor);
 
 }  // namespace spillway

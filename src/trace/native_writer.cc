@@ -115,9 +115,12 @@ void encode_tensor(RecordOutput& record, const Tensor& tensor, const RecordedLif
 }  // namespace
 
 Result<std::string> encode_native_trace(const Trace& trace) {
+  const bool has_kernel_flags = std::any_of(trace.kernels.begin(), trace.kernels.end(),
+                                            [](const Kernel& k) { return k.synchronizes; });
+  const std::uint32_t version = has_kernel_flags ? kNativeVersionWithKernelFlags : kNativeVersion;
   std::string file(kNativeMagic);
   for (unsigned shift = 0; shift < 32; shift += 8) {
-    file.push_back(static_cast<char>((kNativeVersion >> shift) & 0xFFU));
+    file.push_back(static_cast<char>((version >> shift) & 0xFFU));
   }
   ZstdOutput zstd(file);
   RecordOutput record;
@@ -143,6 +146,9 @@ Result<std::string> encode_native_trace(const Trace& trace) {
   std::unordered_map<std::string_view, std::uint64_t> names;  // from 1 in the order of first use
   for (const Kernel& kernel : trace.kernels) {
     record.tag(RecordTag::kKernel);
+    if (has_kernel_flags) {
+      record.varint(kernel.synchronizes ? kSynchronizesFlag : 0);
+    }
     const auto [name, is_new] = names.try_emplace(kernel.name, names.size() + 1);
     record.varint(is_new ? 0 : name->second);
     if (is_new) {

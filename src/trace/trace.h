@@ -29,6 +29,9 @@ struct Kernel {
   TimeNs all_fault_ns = 0;
   std::vector<TensorId> reads;   // no duplicates; a tensor may be both read and written
   std::vector<TensorId> writes;  // no duplicates
+  // After issuing it the host waits until the device has done everything issued so far
+  // (loss.item(), a blocking copy): a synchronization point.
+  bool synchronizes = false;
 
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };

@@ -12,6 +12,7 @@ namespace spillway {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class TraceCommand : public test::ProgramTest {};
 
@@ -79,6 +80,20 @@ TEST_F(TraceCommand, InfoCountsTensorsAndTime) {
   EXPECT_EQ(info["largest_kernel_bytes"], 24576);
   EXPECT_EQ(info["persistent"]["bytes"], 8192);
   EXPECT_EQ(info["intermediate"]["count"], 1);
+}
+
+TEST_F(TraceCommand, SynchronizationPointsAreMadeCountedAndConverted) {
+  ASSERT_EQ(run("trace generate mlp --layers 2 -o plain.swt").status, 0);
+  ASSERT_EQ(run("trace generate mlp --layers 2 --sync -o sync.swt").status, 0);
+  ASSERT_EQ(run("trace convert sync.swt sync.json").status, 0);
+  for (const char* name : {"sync.swt", "sync.json"}) {
+    EXPECT_TRUE(read_trace(folder_ / name).value().kernels.back().synchronizes);
+    EXPECT_THAT(run(std::string("trace info ") + name).out, HasSubstr("\nsync points   1;"));
+    const auto info = nlohmann::json::parse(run(std::string("trace info --json ") + name).out);
+    EXPECT_EQ(info["synchronization_points"], 1);
+  }
+  EXPECT_THAT(run("trace info plain.swt").out, Not(HasSubstr("sync points")));
+  EXPECT_THAT(run("trace info --json plain.swt").out, Not(HasSubstr("synchronization_points")));
 }
 
 TEST_F(TraceCommand, BadInputIsOneLineAndStatus2) {

@@ -45,6 +45,7 @@ std::vector<Seed> native_seeds() {
   for (const Trace& trace : traces) {
     add_small(seeds, trace.model + ".swt", encode_native_trace(trace).value());
   }
+  add_small(seeds, "synchronizing.swt", encode_native_trace(synchronizing_trace()).value());
   // Bare records, which the fuzz target reads without the compression.
   add_small(seeds, "two_kernels.records",
             RawRecords()
@@ -55,6 +56,15 @@ std::vector<Seed> native_seeds() {
                 .kernel("a", 5, {0}, {1, 1})
                 .kernel("b", 5, {-1, -1}, {0})
                 .end(3, 2)
+                .bytes());
+  add_small(seeds, "flagged_kernels.records",
+            RawRecords()
+                .header()
+                .tensor(1, 8192)
+                .tensor(4096, 0, 1)
+                .flagged_kernel(0, "a", 5, {0}, {1})
+                .flagged_kernel(1, "b", 5, {0}, {})
+                .end(2, 2)
                 .bytes());
   for (const BadTrace& bad : bad_native_traces()) {
     add_small(seeds, bad.name, bad.bytes);
@@ -70,19 +80,23 @@ std::vector<Seed> kernel_trace_seeds() {
   for (const Trace& trace : generated_traces()) {
     add_small(seeds, trace.model + ".json.gz", gzip(encode_kernel_trace(trace)).value());
   }
+  add_small(seeds, "synchronizing.json", encode_kernel_trace(synchronizing_trace()));
   for (const BadTrace& bad : bad_kernel_traces()) {
     add_small(seeds, bad.name, bad.bytes);
   }
   return seeds;
 }
 
-// Both as a file and as bare records, as the fuzz targets do.
+// As a file and as bare records of each version, as the fuzz targets do.
 std::string breach(const std::string& bytes) {
   std::string found = file_breach(bytes);
-  if (found.empty()) {
+  for (const std::uint32_t version : {kNativeVersion, kNativeVersionWithKernelFlags}) {
+    if (!found.empty()) {
+      break;
+    }
     MemorySource records(bytes);
     TraceBuilder builder;
-    const Status status = read_native_records(records, builder);
+    const Status status = read_native_records(records, version, builder);
     found =
         status ? contract_breach(builder.take()) : contract_breach(tl::unexpected(status.error()));
   }

@@ -27,6 +27,13 @@ inline Trace tiny_trace() {
   return trace;
 }
 
+// The same, where the host waits after the second kernel.
+inline Trace synchronizing_trace() {
+  Trace trace = tiny_trace();
+  trace.kernels[1].synchronizes = true;
+  return trace;
+}
+
 inline MlpShape small_mlp() {
   MlpShape shape;
   shape.batch_size = 32;

@@ -114,6 +114,17 @@ TEST(Generate, TimesFollowFlopsOrBytes) {
             7 + 4 * (32 * 100 + 100 * 64 + 64 + 32 * 64));
 }
 
+TEST(Generate, AStepEndsWithASynchronizationPointWhereAskedFor) {
+  MlpShape shape = small_mlp();
+  Trace expected = generate_mlp(shape);
+  for (const Kernel& kernel : expected.kernels) {
+    EXPECT_FALSE(kernel.synchronizes);
+  }
+  shape.training.synchronizes = true;
+  expected.kernels.back().synchronizes = true;
+  EXPECT_EQ(generate_mlp(shape), expected);
+}
+
 TEST(Generate, OptimizersDifferInState) {
   MlpShape shape = small_mlp();
   std::vector<Bytes> sizes;

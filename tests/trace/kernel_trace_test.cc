@@ -102,6 +102,9 @@ std::vector<BadTrace> bad_kernel_traces() {
        "t: kernels[0].ms: 1e+300 ms; must be 1 to 9007199254740992 ns"},
       {"duration_text.json", document(kTwo, kernel("0", "1", "\"1\"")),
        "t: kernels[0].ms: expected a number, found a string"},
+      {"sync_number.json",
+       document(kTwo, R"({"name":"k","ms":1,"reads":[0],"writes":[1],"sync":1})"),
+       "t: kernels[0].sync: expected true or false, found 1"},
       {"id_out_of_range.json", document(kTwo, kernel("0", "1") + "," + kernel("0,1,2", "")),
        "t: kernels[1].reads[2]: tensor 2 does not exist; the trace has 2 tensors"},
       {"id_negative.json", document(kTwo, kernel("0", "-1")),
@@ -133,7 +136,7 @@ TEST(KernelTrace, ImportsWhatTheFileSays) {
                 {"bytes": 4096, "persistent": false}, {"bytes": 4096, "persistent": true}],
     "kernels": [{"name": "Add_Forward", "ms": 0.4280325, "input_fault_ms": 60.5941774,
                  "all_fault_ms": 0.1, "reads": [0], "writes": [1, 2]},
-                {"writes": [3], "reads": [1], "ms": 2, "name": "Sum_\u00e9"}] } )");
+                {"writes": [3], "reads": [1], "ms": 2, "name": "Sum_\u00e9", "sync": true}] } )");
   ASSERT_TRUE(read.has_value()) << read.error().message;
   Trace expected;
   expected.model = "bert";
@@ -145,13 +148,14 @@ TEST(KernelTrace, ImportsWhatTheFileSays) {
                       {4096, false, true},  // written once, read by none: scratch
                       {4096, true, false}};
   expected.kernels = {{"Add_Forward", 428'033, 60'594'177, 100'000, {0}, {1, 2}},
-                      {"Sum_\xc3\xa9", 2'000'000, 0, 0, {1}, {3}}};
+                      {"Sum_\xc3\xa9", 2'000'000, 0, 0, {1}, {3}, true}};
   EXPECT_EQ(*read, expected);
 }
 
 TEST(KernelTrace, WriterAndImporterAgree) {
   std::vector<Trace> traces = generated_traces();
   traces.push_back(tiny_trace());
+  traces.push_back(synchronizing_trace());
   for (Trace& trace : traces) {
     const std::string json = encode_kernel_trace(trace);
     for (Tensor& tensor : trace.tensors) {

@@ -69,14 +69,15 @@ class RawRecords {
   RawRecords& kernel(std::string_view name, std::uint64_t duration_ns,
                      std::initializer_list<std::int64_t> reads,
                      std::initializer_list<std::int64_t> writes) {
-    number(3).number(0).text(name).number(duration_ns).number(0).number(0);
-    for (const auto* list : {&reads, &writes}) {
-      number(list->size());
-      for (const std::int64_t step : *list) {
-        number(zigzag(step));
-      }
-    }
-    return *this;
+    number(3);
+    return rest_of_kernel(name, duration_ns, reads, writes);
+  }
+  // The same of version 2.
+  RawRecords& flagged_kernel(std::uint64_t flags, std::string_view name, std::uint64_t duration_ns,
+                             std::initializer_list<std::int64_t> reads,
+                             std::initializer_list<std::int64_t> writes) {
+    number(3).number(flags);
+    return rest_of_kernel(name, duration_ns, reads, writes);
   }
   RawRecords& end(std::uint64_t tensors, std::uint64_t kernels) {
     return number(4).number(tensors).number(kernels);
@@ -100,6 +101,19 @@ class RawRecords {
   }
 
  private:
+  RawRecords& rest_of_kernel(std::string_view name, std::uint64_t duration_ns,
+                             std::initializer_list<std::int64_t> reads,
+                             std::initializer_list<std::int64_t> writes) {
+    number(0).text(name).number(duration_ns).number(0).number(0);
+    for (const auto* list : {&reads, &writes}) {
+      number(list->size());
+      for (const std::int64_t step : *list) {
+        number(zigzag(step));
+      }
+    }
+    return *this;
+  }
+
   std::string bytes_;
 };
 

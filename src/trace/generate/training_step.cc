@@ -149,6 +149,7 @@ Trace TrainingStep::finish() {
   for (const TensorId id : parameters_) {
     emit_update(id);
   }
+  trace_.kernels.back().synchronizes = options_.synchronizes;
   return std::move(trace_);
 }
 
