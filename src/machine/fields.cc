@@ -24,7 +24,7 @@ constexpr double kLongestNs = 1e10;
 using M = Machine;
 using K = FieldKind;
 
-constexpr std::array<Field, 23> kFields{{
+constexpr std::array<Field, 24> kFields{{
     {"", "name", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.name; }},
     {"", "source", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.source; }},
     {"device", "capacity", K::kBytes, kPage, kLargest, false,
@@ -35,6 +35,8 @@ constexpr std::array<Field, 23> kFields{{
      [](M& m) -> FieldRef { return &m.device.zero_bandwidth_bytes_per_s; }},
     {"host", "capacity", K::kBytes, kPage, kLargest, true,
      [](M& m) -> FieldRef { return &m.host.capacity_bytes; }},
+    {"host", "launch", K::kTime, 1, kLongestNs, true,
+     [](M& m) -> FieldRef { return &m.host.launch_ns; }},
     {"link", "to_device", K::kBandwidth, kSlowest, kFastest, false,
      [](M& m) -> FieldRef { return &m.link.to_device_bytes_per_s; }},
     {"link", "from_device", K::kBandwidth, kSlowest, kFastest, false,

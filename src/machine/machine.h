@@ -24,6 +24,7 @@ struct DeviceTier {
 
 struct HostTier {
   Bytes capacity_bytes = 0;
+  TimeNs launch_ns = 0;  // what the program needs to issue one launch; 0: no time
 };
 
 // Host to device and back, each direction on its own.

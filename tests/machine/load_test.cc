@@ -31,6 +31,7 @@ void expect_equal(const Machine& a, const Machine& b) {
   EXPECT_EQ(a.device.frame_bytes, b.device.frame_bytes);
   EXPECT_EQ(a.device.zero_bandwidth_bytes_per_s, b.device.zero_bandwidth_bytes_per_s);
   EXPECT_EQ(a.host.capacity_bytes, b.host.capacity_bytes);
+  EXPECT_EQ(a.host.launch_ns, b.host.launch_ns);
   EXPECT_EQ(a.link.to_device_bytes_per_s, b.link.to_device_bytes_per_s);
   EXPECT_EQ(a.link.from_device_bytes_per_s, b.link.from_device_bytes_per_s);
   EXPECT_EQ(a.link.latency_ns, b.link.latency_ns);
@@ -109,6 +110,7 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
     EXPECT_EQ(machine->storage.capacity_bytes != 0, row.storage) << row.name;
     EXPECT_EQ(machine->faults.model,
               row.name == "h200" ? FaultModel::kLaunch : FaultModel::kReplayable);
+    EXPECT_EQ(machine->host.launch_ns, row.name == "h200" ? 45'000 : 0) << row.name;
   }
   EXPECT_EQ(builtin_machine_names(), names);
 }
@@ -183,6 +185,8 @@ TEST(LoadMachine, RefusesWhatNoMachineHas) {
                                        "[host]\ncapacity = 40000.5",
                                        "[host]\ncapacity = [1]",
                                        "[host]\ncapacity = 1",
+                                       "[host]\nlaunch = \"-1us\"",
+                                       "[host]\nlaunch = 45",
                                        "[faults]\nlatency = \"-3us\"",
                                        "[faults]\nlatency = \"2h\"",
                                        "[faults]\nlatency = \"1000s\"",

@@ -36,6 +36,7 @@ TEST(ApplySetting, SetsEveryField) {
       {"device.frame=2MiB", "frame = \"2MiB\""},
       {"device.zero_bandwidth=1 TB/s", "zero_bandwidth = \"1000 GB/s\""},
       {"host.capacity=32GiB", "capacity = \"32GiB\""},
+      {"host.launch=45us", "launch = \"45us\""},
       {"link.to_device=32 GB/s", "to_device = \"32 GB/s\""},
       {"link.from_device=31 GB/s", "from_device = \"31 GB/s\""},
       {"link.latency=3us", "\nlatency = \"3us\""},
