@@ -7,11 +7,6 @@
 #include "engine/engine.h"
 
 namespace spillway {
-namespace {
-
-constexpr std::size_t index_of_queue(Cause cause) { return cause == Cause::kEvict ? 0 : 1; }
-
-}  // namespace
 
 // --- Making room
 // -------------------------------------------------------------------------------------
@@ -34,7 +29,7 @@ bool Engine::make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId
     return true;
   }
   const Bytes aim_bytes = std::max(need_bytes, ahead_bytes);
-  while (free_bytes(Tier::kDevice) + evicting_bytes_ < aim_bytes) {
+  while (free_bytes(Tier::kDevice) + evictions_.promised_bytes() < aim_bytes) {
     const std::optional<BlockId> victim = choose_victim(cause, incoming);
     if (!victim) {
       break;
@@ -68,8 +63,9 @@ std::optional<BlockId> Engine::choose_victim(Cause cause, BlockId incoming) {
   if (victim && evictable(*victim) && can_leave(*victim)) {
     return victim;
   }
-  const bool nothing_leaves =
-      evicting_bytes_ + pre_evicting_bytes(Tier::kHost) + pre_evicting_bytes(Tier::kStorage) == 0;
+  const bool nothing_leaves = evictions_.promised_bytes() + pre_evicting_bytes(Tier::kHost) +
+                                  pre_evicting_bytes(Tier::kStorage) ==
+                              0;
   if (cause == Cause::kFault && nothing_leaves) {
     return oldest_that_can_leave();
   }
@@ -109,8 +105,7 @@ std::optional<Tier> Engine::room_below(BlockId id, Tier preferred) const {
 
 // Starts to empty the victim's frame, at once where nothing must be copied.
 void Engine::begin_eviction(BlockId victim) {
-  Block& block = space_.block(victim);
-  if (leaves_at_once(block)) {
+  if (leaves_at_once(space_.block(victim))) {
     ++stats_.evictions;
     reclaim_device_frame(victim);
     return;
@@ -124,9 +119,7 @@ void Engine::begin_eviction(BlockId victim) {
   take_frame(victim, *to);
   queues_.remove(victim);
   unmap(victim);
-  block.evicting = true;
-  evicting_bytes_ += block.bytes;
-  eviction_queues_[index_of_queue(Cause::kEvict)][index_of(*to)].push_back(victim);
+  evictions_.promise(victim, *to);
 }
 
 // An eviction that no transfer has taken up yet: the block is as if it had never been chosen.
@@ -134,11 +127,10 @@ void Engine::cancel_eviction(BlockId id) {
   Block& block = space_.block(id);
   assert(block.evicting && block.transfer == kNoIndex);
   ++stats_.cancelled_evictions;
-  block.evicting = false;
-  evicting_bytes_ -= block.bytes;
+  evictions_.take_back_promise(block);
   for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
     if (block.frames.has(tier) && !block.copies.has(tier)) {
-      give_up_frame(id, tier);
+      tiers_.give_back(id, tier);  // nothing was ever put there
     }
   }
   make_usable(id);
@@ -164,14 +156,13 @@ void Engine::reclaim_device_frame(BlockId id) {
   }
   drop_frame(id, Tier::kDevice);
   for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
-    remove_spare(id, tier);  // the only copy now
+    tiers_.remove_spare(id, tier);  // the only copy now
   }
 }
 
 // The budget shrank: give frames back until it holds.
 void Engine::shrink() {
-  const TierAccount& device = tiers_[index_of(Tier::kDevice)];
-  while (device.used_bytes > device.capacity_bytes) {
+  while (used_bytes(Tier::kDevice) > capacity_bytes(Tier::kDevice)) {
     BlockId id = queues_.oldest(PageQueue::kUnused);
     if (id == kNoBlock) {
       id = queues_.oldest(PageQueue::kDiscarded);
@@ -180,7 +171,7 @@ void Engine::shrink() {
       reclaim_device_frame(id);
       continue;
     }
-    if (device.used_bytes - evicting_bytes_ <= device.capacity_bytes) {
+    if (used_bytes(Tier::kDevice) - evictions_.promised_bytes() <= capacity_bytes(Tier::kDevice)) {
       return;
     }
     const std::optional<BlockId> victim = oldest_that_can_leave();
@@ -189,6 +180,12 @@ void Engine::shrink() {
     }
     begin_eviction(*victim);
   }
+}
+
+bool Engine::on_its_way(BlockId id) const {
+  return alive(id) && (space_.block(id).fetch != FetchState::kNone ||
+                       (space_.block(id).transfer != kNoIndex &&
+                        flights_.of(space_.block(id)).to == Tier::kDevice));
 }
 
 // --- Ahead of need
@@ -203,51 +200,37 @@ void Engine::pre_evict(BlockId id, Tier to) {
     return;
   }
   if (evictable(id)) {
-    take_back_wish(block);
-    block.wished_out = true;
-    block.wished_to = to;
-    pre_evicting_bytes_[index_of(to)] += block.bytes;
-    eviction_queues_[index_of_queue(Cause::kPreEvict)][index_of(to)].push_back(id);
+    evictions_.wish(id, to);
   } else if (to == Tier::kStorage && !block.frames.has(Tier::kDevice) &&
              block.copies.has(Tier::kHost)) {
-    move_down_queue_.push_back(id);
+    evictions_.wish_down(id);
   }
 }
 
 void Engine::form_evictions(Cause cause, Tier to) {
-  std::deque<BlockId>& queue = eviction_queues_[index_of_queue(cause)][index_of(to)];
-  Lane& lane = eviction_lanes_[index_of_queue(cause)][index_of(to)];
-  while (!queue.empty() && lane.in_flight < lane.in_flight_max) {
+  Lane& lane = eviction_lanes_[cause == Cause::kEvict ? 0 : 1][index_of(to)];
+  while (!lane.full()) {
     Transfer transfer{.from = Tier::kDevice, .to = to, .cause = cause};
-    const std::uint32_t slot = next_flight_slot();
-    while (!queue.empty() && transfer.bytes < options_.eviction_batch_bytes) {
-      const BlockId id = queue.front();
-      Block& block = space_.block(id);
-      queue.pop_front();
-      if (cause == Cause::kEvict) {
-        // Cancelled since, or chosen again for the other tier.
-        if (!block.evicting || block.transfer != kNoIndex || !block.frames.has(to)) {
-          continue;
-        }
-      } else if (!prepare_pre_eviction(id, to)) {
-        continue;
+    while (transfer.bytes < options_.eviction_batch_bytes) {
+      const std::optional<BlockId> id = evictions_.take(cause, to);
+      if (!id) {
+        break;
       }
-      add_to(transfer, slot, id);
+      if (cause == Cause::kEvict || prepare_pre_eviction(*id, to)) {
+        flights_.add(transfer, *id);
+      }
     }
     if (transfer.blocks.empty()) {
       return;
     }
-    start(slot, std::move(transfer), lane);
+    start(std::move(transfer), lane);
   }
 }
 
 // A wish may have been overtaken by events; true if the block must be copied to `to`.
 bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
   Block& block = space_.block(id);
-  if (!block.wished_out || block.wished_to != to) {
-    return false;
-  }
-  take_back_wish(block);
+  evictions_.take_back_wish(block);
   if (!evictable(id) || block.contents != Contents::kLive) {
     return false;
   }
@@ -260,29 +243,21 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
   unmap(id);
   if (clean_below) {
     for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
-      remove_spare(id, tier);  // its device frame may go at any time
+      tiers_.remove_spare(id, tier);  // its device frame may go at any time
     }
     queues_.push(PageQueue::kUnused, id);
     return false;
   }
   take_frame(id, to);
-  pre_evicting_bytes_[index_of(to)] += block.bytes;  // until the copy has ended
+  evictions_.copy_begins(block, to);  // until it has ended
   return true;
-}
-
-void Engine::take_back_wish(Block& block) {
-  if (block.wished_out) {
-    block.wished_out = false;
-    pre_evicting_bytes_[index_of(block.wished_to)] -= block.bytes;
-  }
 }
 
 void Engine::eviction_ended(Block& block, Tier to, Cause cause) {
   if (cause == Cause::kPreEvict) {
-    pre_evicting_bytes_[index_of(to)] -= block.bytes;
+    evictions_.copy_ended(block, to);
   } else {
-    block.evicting = false;
-    evicting_bytes_ -= block.bytes;
+    evictions_.take_back_promise(block);
   }
 }
 
@@ -299,7 +274,7 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
     queues_.push(PageQueue::kDiscarded, id);
     if (needed(block)) {
       make_usable(id);
-      wake(id);
+      wake(id, false);
     }
     return;
   }
@@ -307,7 +282,7 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
   if (needed(block)) {  // wanted again while it was leaving: it stays
     ++stats_.cancelled_evictions;
     make_usable(id);
-    wake(id);
+    wake(id, false);
   } else if (cause == Cause::kEvict) {
     queues_.remove(id);
     reclaim_device_frame(id);
@@ -329,65 +304,55 @@ void Engine::eviction_failed(BlockId id, Tier to, Cause cause) {
     }
   }
   make_usable(id);  // most recently used, so that another victim is tried first
-  wake(id);
+  wake(id, false);
 }
 
 // --- Host to storage
 // -----------------------------------------------------------------------------------
 
 void Engine::form_moves_down() {
-  while (!move_down_queue_.empty() && move_down_lane_.in_flight < move_down_lane_.in_flight_max) {
+  while (!move_down_lane_.full()) {
     Transfer transfer{.from = Tier::kHost, .to = Tier::kStorage, .cause = Cause::kPreEvict};
-    const std::uint32_t slot = next_flight_slot();
-    while (!move_down_queue_.empty() && transfer.bytes < options_.storage_batch_bytes) {
-      const BlockId id = move_down_queue_.front();
-      move_down_queue_.pop_front();
-      Block& block = space_.block(id);
+    while (transfer.bytes < options_.storage_batch_bytes) {
+      const std::optional<BlockId> id = evictions_.take_down();
+      if (!id) {
+        break;
+      }
+      const Block& block = space_.block(*id);
       const bool only_in_host = block.copies.has(Tier::kHost) && !block.frames.has(Tier::kDevice) &&
                                 !block.frames.has(Tier::kStorage);
       if (block.contents != Contents::kLive || !only_in_host || block.transfer != kNoIndex ||
           block.fetch != FetchState::kNone || free_bytes(Tier::kStorage) < block.bytes) {
         continue;
       }
-      take_frame(id, Tier::kStorage);
-      add_to(transfer, slot, id);
+      take_frame(*id, Tier::kStorage);
+      flights_.add(transfer, *id);
     }
     if (transfer.blocks.empty()) {
       return;
     }
-    start(slot, std::move(transfer), move_down_lane_);
+    start(std::move(transfer), move_down_lane_);
   }
 }
 
-void Engine::move_down_finished(BlockId id) {
+void Engine::move_down_ended(BlockId id, bool finished) {
   Block& block = space_.block(id);
-  block.copies.add(Tier::kStorage);
+  if (finished) {
+    block.copies.add(Tier::kStorage);
+  } else {
+    drop_frame(id, Tier::kStorage);
+  }
   if (block.tenants == 0) {
     release_if_gone(id);
     return;
   }
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
-  } else {
+  } else if (finished) {
     drop_frame(id, Tier::kHost);
   }
   if (needed(block)) {
-    enqueue_fetch(id, FetchState::kFault);
-  }
-}
-
-void Engine::move_down_failed(BlockId id) {
-  Block& block = space_.block(id);
-  drop_frame(id, Tier::kStorage);
-  if (block.tenants == 0) {
-    release_if_gone(id);
-    return;
-  }
-  if (block.contents == Contents::kDiscarded) {
-    drop_copies_below(id);
-  }
-  if (needed(block)) {
-    enqueue_fetch(id, FetchState::kFault);
+    fetches_.add(id, FetchState::kFault);
   }
 }
 

@@ -2,7 +2,7 @@
 // See engine.h. Faults come before prefetches (G10 section 4.6; DeepUM section 3.1).
 #include <algorithm>
 #include <cassert>
-#include <limits>
+#include <optional>
 #include <utility>
 
 #include "engine/engine.h"
@@ -13,47 +13,14 @@ namespace {
 std::size_t index_of(FetchState priority) { return priority == FetchState::kFault ? 0 : 1; }
 std::size_t index_of(Source source) { return static_cast<std::size_t>(source); }
 
-constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
-
 }  // namespace
-
-Source Engine::source_of(const Block& block) {
-  if (block.contents != Contents::kLive) {
-    return Source::kZeros;
-  }
-  return block.copies.has(Tier::kHost) ? Source::kHostCopy : Source::kStorageCopy;
-}
-
-void Engine::enqueue_fetch(BlockId id, FetchState priority) {
-  Block& block = space_.block(id);
-  assert(block.transfer == kNoIndex && !block.copies.has(Tier::kDevice));
-  leave_fetch_queue(block);
-  block.fetch = priority;
-  if (priority == FetchState::kFault) {
-    fault_bytes_ += block.bytes;
-  } else {
-    prefetch_bytes_ += block.bytes;
-  }
-  fetch_queues_[index_of(priority)][index_of(source_of(block))].push_back(
-      {.block = id, .order = ++fetch_order_});
-}
-
-// The entry in the queue stays behind and is skipped when it comes up.
-void Engine::leave_fetch_queue(Block& block) {
-  if (block.fetch == FetchState::kFault) {
-    fault_bytes_ -= block.bytes;
-  } else if (block.fetch == FetchState::kPrefetch) {
-    prefetch_bytes_ -= block.bytes;
-  }
-  block.fetch = FetchState::kNone;
-}
 
 void Engine::prefetch(BlockId id) {
   if (!alive(id)) {
     return;
   }
   Block& block = space_.block(id);
-  take_back_wish(block);
+  evictions_.take_back_wish(block);
   if (block.evicting && block.transfer == kNoIndex) {
     cancel_eviction(id);
   }
@@ -65,19 +32,7 @@ void Engine::prefetch(BlockId id) {
     return;
   }
   if (block.transfer == kNoIndex && block.fetch == FetchState::kNone) {
-    enqueue_fetch(id, FetchState::kPrefetch);
-  }
-}
-
-void Engine::cancel_prefetches() {
-  for (auto& queue : fetch_queues_[index_of(FetchState::kPrefetch)]) {
-    for (const FetchWish& wish : queue) {
-      Block& block = space_.block(wish.block);
-      if (block.fetch == FetchState::kPrefetch) {
-        leave_fetch_queue(block);
-      }
-    }
-    queue.clear();
+    fetches_.add(id, FetchState::kPrefetch);
   }
 }
 
@@ -92,7 +47,7 @@ void Engine::pump() {
     form_evictions(cause, Tier::kHost);
     form_evictions(cause, Tier::kStorage);
   }
-  if (fault_bytes_ > 0 && in_flight_ == 0) {
+  if (fetches_.fault_bytes() > 0 && flights_.under_way() == 0) {
     form_fault_fetches();  // a wish that they waited for has come to nothing
     form_evictions(Cause::kEvict, Tier::kHost);
     form_evictions(Cause::kEvict, Tier::kStorage);
@@ -105,35 +60,37 @@ void Engine::pump() {
 }
 
 void Engine::form_fault_fetches() {
+  if (fetches_.fault_bytes() == 0) {
+    return;
+  }
   for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
-    form_fetches(FetchState::kFault, source, kNoLimit);
+    form_fetches(FetchState::kFault, source, FetchWishes::kNoLimit);
   }
 }
 
 // Room goes to what was wished for first, wherever it comes from: memory without contents needs no
 // transfer, and would else take it from what is used before.
 void Engine::form_prefetches() {
-  auto& queues = fetch_queues_[index_of(FetchState::kPrefetch)];
-  const auto first = [&](std::size_t source) {
-    return queues[source].empty() ? kNoLimit : queues[source].front().order;
-  };
-  while (true) {
-    std::size_t next = kSourceCount;
-    std::uint64_t limit = kNoLimit;
-    for (std::size_t source = 0; source < kSourceCount; ++source) {
-      const Lane& lane = fetch_lanes_[index_of(FetchState::kPrefetch)][source];
-      if (lane.in_flight >= lane.in_flight_max || first(source) == kNoLimit) {
+  constexpr FetchState kPrefetch = FetchState::kPrefetch;
+  while (fetches_.prefetch_bytes() > 0) {
+    std::optional<Source> next;
+    std::uint64_t first = FetchWishes::kNoLimit;
+    std::uint64_t limit = FetchWishes::kNoLimit;
+    for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
+      const std::uint64_t order = fetches_.head_order(kPrefetch, source);
+      if (order == FetchWishes::kNoLimit ||
+          fetch_lanes_[index_of(kPrefetch)][index_of(source)].full()) {
         continue;
       }
-      if (next == kSourceCount || first(source) < first(next)) {
-        limit = next == kSourceCount ? limit : first(next);
+      if (order < first) {
+        limit = first;
+        first = order;
         next = source;
       } else {
-        limit = std::min(limit, first(source));
+        limit = std::min(limit, order);
       }
     }
-    if (next == kSourceCount ||
-        !form_fetches(FetchState::kPrefetch, static_cast<Source>(next), limit)) {
+    if (!next || !form_fetches(kPrefetch, *next, limit)) {
       return;
     }
   }
@@ -141,43 +98,38 @@ void Engine::form_prefetches() {
 
 // Those that were wished for before `limit`. False if there was no room for one of them.
 bool Engine::form_fetches(FetchState priority, Source source, std::uint64_t limit) {
-  std::deque<FetchWish>& queue = fetch_queues_[index_of(priority)][index_of(source)];
   Lane& lane = fetch_lanes_[index_of(priority)][index_of(source)];
   const Tier from = source == Source::kHostCopy ? Tier::kHost : Tier::kStorage;
   const Bytes batch_bytes =
       from == Tier::kHost ? options_.host_batch_bytes : options_.storage_batch_bytes;
   bool room = true;
-  const auto next = [&] { return !queue.empty() && queue.front().order < limit; };
-  while (room && next() && lane.in_flight < lane.in_flight_max) {
+  while (room && !lane.full()) {
     Transfer transfer{.from = from,
                       .to = Tier::kDevice,
                       .cause = priority == FetchState::kFault ? Cause::kFault : Cause::kPrefetch};
-    const std::uint32_t slot = next_flight_slot();
-    while (next() && transfer.bytes < batch_bytes) {
-      const BlockId id = queue.front().block;
-      Block& block = space_.block(id);
-      if (block.fetch != priority || source_of(block) != source) {
-        queue.pop_front();
-        continue;
+    while (transfer.bytes < batch_bytes) {
+      const std::optional<BlockId> id = fetches_.front(priority, source, limit);
+      if (!id) {
+        break;
       }
-      if (!take_device_frame(id, priority)) {
+      if (!take_device_frame(*id, priority)) {
         room = false;
         break;
       }
-      queue.pop_front();
-      leave_fetch_queue(block);
+      fetches_.pop(priority, source);
+      Block& block = space_.block(*id);
       block.prefetched = priority == FetchState::kPrefetch;
       stats_.prefetched += block.prefetched ? 1 : 0;
       if (source == Source::kZeros) {
-        arrive_zeroed(id);
+        arrive_zeroed(*id);
         continue;
       }
-      add_to(transfer, slot, id);
+      flights_.add(transfer, *id);
     }
     if (transfer.blocks.empty()) {
       break;
     }
-    start(slot, std::move(transfer), lane);
+    start(std::move(transfer), lane);
   }
   return room;
 }
@@ -185,10 +137,10 @@ bool Engine::form_fetches(FetchState priority, Source source, std::uint64_t limi
 bool Engine::take_device_frame(BlockId id, FetchState priority) {
   const Bytes bytes = space_.block(id).bytes;
   const bool fault = priority == FetchState::kFault;
-  const Bytes ahead =
-      fault ? std::min(fault_bytes_, options_.room_ahead_bytes) : options_.room_ahead_bytes;
+  const Bytes ahead = fault ? std::min(fetches_.fault_bytes(), options_.room_ahead_bytes)
+                            : options_.room_ahead_bytes;
   // A prefetch leaves alone the room that faults wait for.
-  const Bytes need = fault ? bytes : bytes + fault_bytes_;
+  const Bytes need = fault ? bytes : bytes + fetches_.fault_bytes();
   if (!make_room(need, ahead, fault ? Cause::kFault : Cause::kPrefetch, id)) {
     return false;
   }
@@ -219,7 +171,7 @@ void Engine::arrive_zeroed(BlockId id) {
   block.overwritten = false;
   block.copies.add(Tier::kDevice);
   make_usable(id);
-  wake(id);
+  wake(id, false);
 }
 
 // The device frame becomes, or is again, one that launches use. A recovered block whose frame was
@@ -247,7 +199,7 @@ void Engine::make_usable(BlockId id, bool overwritten) {
   if (!block.mapped || writable != block.writable) {
     block.mapped = true;
     block.writable = writable;
-    mechanism_->map(id, writable);
+    orders_.map(id, writable);
   }
   block.awaited = false;
   block.wants_write = false;
@@ -260,7 +212,7 @@ void Engine::make_usable(BlockId id, bool overwritten) {
 
 void Engine::prepare(BlockId id) {
   ++stats_.zeroed;
-  mechanism_->zero(id);
+  orders_.zero(id);
   space_.block(id).prepared = true;
 }
 
@@ -270,8 +222,9 @@ void Engine::keep_or_drop_copies_below(BlockId id) {
     if (!space_.block(id).frames.has(tier)) {
       continue;
     }
-    if (options_.tracks_writes || (options_.keep_storage_copies && tier == Tier::kStorage)) {
-      add_spare(id, tier);
+    if (options_.clean_copies == CleanCopies::kAll ||
+        (options_.clean_copies == CleanCopies::kStorage && tier == Tier::kStorage)) {
+      tiers_.add_spare(id, tier);
     } else {
       drop_frame(id, tier);
     }
@@ -290,17 +243,24 @@ void Engine::fetch_finished(BlockId id) {
     drop_copies_below(id);
     queues_.push(PageQueue::kDiscarded, id);
     if (!needed(block)) {
+      if (block.mapped) {
+        unmap(id);
+      }
       return;
     }
   } else {
     keep_or_drop_copies_below(id);
   }
   make_usable(id);
-  wake(id);
+  wake(id, options_.release_early);
 }
 
-void Engine::fetch_failed(BlockId id) {
+void Engine::fetch_failed(BlockId id, TransferId transfer) {
   Block& block = space_.block(id);
+  if (options_.release_early) {
+    recalled(id, transfer);
+    unmap(id);
+  }
   drop_frame(id, Tier::kDevice);
   if (block.tenants == 0) {
     release_if_gone(id);
@@ -311,7 +271,7 @@ void Engine::fetch_failed(BlockId id) {
   }
   block.prefetched = false;
   if (needed(block)) {
-    enqueue_fetch(id, FetchState::kFault);
+    fetches_.add(id, FetchState::kFault);
   }
 }
 

@@ -11,32 +11,17 @@ namespace spillway {
 // ----------------------------------------------------------------------------------------
 
 void Engine::take_frame(BlockId id, Tier tier) {
-  Block& block = space_.block(id);
-  TierAccount& account = tiers_[index_of(tier)];
-  assert(!block.frames.has(tier));
-  while (account.used_bytes + block.bytes > account.capacity_bytes && drop_oldest_spare(tier)) {
+  while (const std::optional<BlockId> spare =
+             tiers_.spare_in_the_way(tier, space_.block(id).bytes)) {
+    drop_frame(*spare, tier);
   }
-  assert(account.used_bytes + block.bytes <= account.capacity_bytes);
-  block.frames.add(tier);
-  account.used_bytes += block.bytes;
-}
-
-// Gives back the account of a frame in which nothing was ever put.
-void Engine::give_up_frame(BlockId id, Tier tier) {
-  Block& block = space_.block(id);
-  TierAccount& account = tiers_[index_of(tier)];
-  assert(block.frames.has(tier) && account.used_bytes >= block.bytes);
-  remove_spare(id, tier);
-  block.frames.remove(tier);
-  block.copies.remove(tier);
-  account.used_bytes -= block.bytes;
-  account.limit_bytes = std::max(account.capacity_bytes, account.used_bytes);
+  tiers_.take(id, tier);
 }
 
 void Engine::drop_frame(BlockId id, Tier tier) {
   assert(tier != Tier::kDevice || !space_.block(id).mapped);
-  give_up_frame(id, tier);
-  mechanism_->drop(id, tier);
+  tiers_.give_back(id, tier);
+  orders_.drop(id, tier);
 }
 
 // The copies in lower tiers are stale, or dead.
@@ -49,103 +34,24 @@ void Engine::drop_copies_below(BlockId id) {
   }
 }
 
-// --- Copies that are kept while there is room
-// ------------------------------------------------------------------------
-
-void Engine::add_spare(BlockId id, Tier tier) {
-  Block& block = space_.block(id);
-  TierAccount& account = tiers_[index_of(tier)];
-  assert(block.copies.has(tier) && block.copies.has(Tier::kDevice));
-  if (block.spare.has(tier)) {
-    return;
-  }
-  block.spare.add(tier);
-  account.spare_bytes += block.bytes;
-  account.spare.push_back(id);
-  // Stale entries go before they are more than the others could be.
-  if (account.spare.size() > 2 * space_.block_slots() + 64) {
-    std::erase_if(account.spare, [&](BlockId one) { return !space_.block(one).spare.has(tier); });
-  }
-}
-
-void Engine::remove_spare(BlockId id, Tier tier) {
-  Block& block = space_.block(id);
-  if (block.spare.has(tier)) {
-    block.spare.remove(tier);
-    tiers_[index_of(tier)].spare_bytes -= block.bytes;
-  }
-}
-
-bool Engine::drop_oldest_spare(Tier tier) {
-  std::deque<BlockId>& spare = tiers_[index_of(tier)].spare;
-  while (!spare.empty()) {
-    const BlockId id = spare.front();
-    spare.pop_front();
-    if (space_.block(id).spare.has(tier)) {
-      drop_frame(id, tier);
-      return true;
-    }
-  }
-  return false;
-}
-
 // --- Batches
 // ---------------------------------------------------------------------------------------
 
-std::uint32_t Engine::next_flight_slot() {
-  if (free_flights_.empty()) {
-    flights_.emplace_back();
-    free_flights_.push_back(static_cast<std::uint32_t>(flights_.size() - 1));
+void Engine::start(Transfer transfer, Lane& lane) {
+  assert(!transfer.blocks.empty());
+  const Transfer& started = flights_.depart(std::move(transfer), lane);
+  if (options_.release_early && started.to == Tier::kDevice) {
+    for (const BlockId id : started.blocks) {
+      space_.block(id).mapped = space_.block(id).writable = true;
+      orders_.map(id, true);
+    }
+    submitted(started);
   }
-  return free_flights_.back();
-}
-
-void Engine::add_to(Transfer& transfer, std::uint32_t slot, BlockId id) {
-  Block& block = space_.block(id);
-  block.transfer = slot;
-  transfer.bytes += block.bytes;
-  transfer.blocks.push_back(id);
-}
-
-void Engine::start(std::uint32_t slot, Transfer transfer, Lane& lane) {
-  assert(free_flights_.back() == slot && !transfer.blocks.empty());
-  free_flights_.pop_back();
-  Flight& flight = flights_[slot];
-  transfer.id = (static_cast<TransferId>(++flight.generation) << 32U) | slot;
-  for (const BlockId id : transfer.blocks) {
-    [[maybe_unused]] const Block& block = space_.block(id);
-    // What must never happen: moving dead contents, or from where they are not.
-    assert(block.contents == Contents::kLive && block.tenants > 0);
-    assert(block.copies.has(transfer.from) && block.frames.has(transfer.to));
-    assert(!block.copies.has(transfer.to));
-  }
-  flight.transfer = std::move(transfer);
-  flight.lane = &lane;
-  flight.live = true;
-  ++lane.in_flight;
-  ++in_flight_;
-  mechanism_->start_transfer(flight.transfer);
-}
-
-Engine::Flight Engine::take_flight(TransferId id) {
-  const auto slot = static_cast<std::uint32_t>(id);
-  assert(slot < flights_.size() && flights_[slot].live && flights_[slot].transfer.id == id);
-  Flight flight = std::move(flights_[slot]);
-  flights_[slot].live = false;
-  flights_[slot].generation = flight.generation;
-  flights_[slot].transfer.blocks.clear();
-  free_flights_.push_back(slot);
-  --flight.lane->in_flight;
-  --in_flight_;
-  for (const BlockId block : flight.transfer.blocks) {
-    space_.block(block).transfer = kNoIndex;
-  }
-  return flight;
+  orders_.now().start_transfer(started);
 }
 
 void Engine::transfer_finished(TransferId id) {
-  const Flight flight = take_flight(id);
-  const Transfer& transfer = flight.transfer;
+  const Transfer transfer = flights_.land(id);
   failures_in_a_row_ = 0;
   stats_.moved_bytes[index_of(transfer.from)][index_of(transfer.to)] += transfer.bytes;
   for (const BlockId block : transfer.blocks) {
@@ -154,17 +60,16 @@ void Engine::transfer_finished(TransferId id) {
     } else if (transfer.from == Tier::kDevice) {
       eviction_finished(block, transfer.to, transfer.cause);
     } else {
-      move_down_finished(block);
+      move_down_ended(block, true);
     }
   }
   shrink();
   pump();
-  report_ready();
+  settle();
 }
 
 void Engine::transfer_failed(TransferId id) {
-  const Flight flight = take_flight(id);
-  const Transfer& transfer = flight.transfer;
+  const Transfer transfer = flights_.land(id);
   ++stats_.failed_transfers;
   if (++failures_in_a_row_ >= options_.failures_in_a_row_max && !fatal_) {
     fatal_ = Error{ErrorCode::kIo,
@@ -174,16 +79,16 @@ void Engine::transfer_failed(TransferId id) {
   }
   for (const BlockId block : transfer.blocks) {
     if (transfer.to == Tier::kDevice) {
-      fetch_failed(block);
+      fetch_failed(block, id);
     } else if (transfer.from == Tier::kDevice) {
       eviction_failed(block, transfer.to, transfer.cause);
     } else {
-      move_down_failed(block);
+      move_down_ended(block, false);
     }
   }
   shrink();
   pump();
-  report_ready();
+  settle();
 }
 
 }  // namespace spillway

@@ -4,6 +4,8 @@
 // engine.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -11,8 +13,16 @@
 
 namespace spillway {
 
-class Space;
+class Claims;
 class PageQueues;
+class Space;
+
+// How much of the queue of issued launches is admitted at once. One launch that fits alone is
+// admitted whatever the window says.
+struct LaunchWindow {
+  std::uint32_t launches_per_stream = std::numeric_limits<std::uint32_t>::max();
+  Bytes bytes = std::numeric_limits<Bytes>::max();  // of all admitted launches' blocks
+};
 
 // What a policy may see and wish for. Wishes take effect when the engine next forms batches.
 class Control {
@@ -32,6 +42,8 @@ class Control {
 
   [[nodiscard]] virtual const Space& space() const = 0;
   [[nodiscard]] virtual const PageQueues& queues() const = 0;
+  // What launches that are issued and not admitted yet will use, and in which order they come.
+  [[nodiscard]] virtual const Claims& claims() const = 0;
   [[nodiscard]] virtual Bytes free_bytes(Tier tier) const = 0;
   [[nodiscard]] virtual Bytes capacity_bytes(Tier tier) const = 0;
   // Device frames that copies ahead of need, under way or waiting, will make reclaimable.
@@ -41,6 +53,8 @@ class Control {
   // Whether a launch that needs the block now would find it: resident, with contents that are not
   // discarded, not leaving.
   [[nodiscard]] virtual bool usable(BlockId block) const = 0;
+  // Whether somebody has asked for the block, or it is coming.
+  [[nodiscard]] virtual bool on_its_way(BlockId block) const = 0;
   [[nodiscard]] virtual Bytes queued_prefetch_bytes() const = 0;
 };
 
@@ -53,7 +67,13 @@ class Policy {
 
   [[nodiscard]] virtual std::string_view name() const = 0;
 
-  // Before the launch's blocks are looked up.
+  // How far ahead of the device launches may be admitted; asked at every admission.
+  [[nodiscard]] virtual LaunchWindow window() const { return {}; }
+
+  // The launch has been issued. It may be long before it runs: nothing is pinned, and what it uses
+  // may still be changed by those before it.
+  virtual void on_issue(const Launch& /*launch*/, Control& /*control*/) {}
+  // It is admitted, before its blocks are looked up.
   virtual void on_launch(const Launch& /*launch*/, Control& /*control*/) {}
   // The launch needs a block that is neither resident nor on its way.
   virtual void on_fault(const Launch& /*launch*/, BlockId /*block*/, Control& /*control*/) {}
@@ -62,10 +82,12 @@ class Policy {
   virtual void on_access(const Launch& /*launch*/, BlockId /*block*/, Control& /*control*/) {}
   // After the last of the launch's blocks has been looked up, if there were faults.
   virtual void on_faults(const Launch& /*launch*/, Control& /*control*/) {}
-  // After the launch has ended and its blocks may leave.
+  // After the launch has ended and its blocks may leave. Launches of several streams end in any
+  // order.
   virtual void on_launch_end(const Launch& /*launch*/, Control& /*control*/) {}
   virtual void on_allocate(AllocationId /*id*/, Control& /*control*/) {}
-  // Freed or discarded: its contents are dead.
+  // Freed or discarded, and no launch that was issued before uses it any more: its contents are
+  // dead.
   virtual void on_dead(AllocationId /*id*/, Control& /*control*/) {}
 
   // A block to move away to make room for `incoming`. nullopt: none that this policy would give for

@@ -3,24 +3,35 @@
 
 #include <algorithm>
 #include <cassert>
-#include <iterator>
+#include <tuple>
+
+#include "engine/broken.h"
 
 namespace spillway {
 namespace {
 
 constexpr Bytes kLargestAllocation = Bytes{1} << 50U;
-// Packed allocations start on boundaries that every scalar and vector type accepts.
+constexpr Bytes kLargestBlock = kGiB;
+// Packed allocations start on boundaries that every scalar and vector type accepts, and a GPU's
+// kernels expect.
 constexpr Bytes kPackAlignment = 256;
 
 }  // namespace
 
 Space::Space(Bytes frame_bytes) : frame_bytes_(std::max(frame_bytes, kPageBytes)) {}
 
-Result<AllocationId> Space::allocate(Bytes bytes, std::uint64_t tag) {
+Result<AllocationId> Space::allocate(Bytes bytes, std::uint64_t tag, Bytes block_bytes) {
   if (bytes == 0 || bytes > kLargestAllocation) {
     return make_error(ErrorCode::kInvalidInput,
                       "an allocation of {} bytes is not possible; sizes run from 1 byte to 1 PiB",
                       bytes);
+  }
+  block_bytes = std::max(block_bytes, frame_bytes_);
+  if (block_bytes % frame_bytes_ != 0 || block_bytes > kLargestBlock) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "blocks of {} bytes are not possible; they are multiples of the frame, {}, "
+                      "up to {}",
+                      block_bytes, format_bytes(frame_bytes_), format_bytes(kLargestBlock));
   }
   AllocationId id = 0;
   if (free_allocations_.empty()) {
@@ -31,36 +42,42 @@ Result<AllocationId> Space::allocate(Bytes bytes, std::uint64_t tag) {
     free_allocations_.pop_back();
   }
   Allocation& allocation = allocations_[id];
-  allocation = Allocation{.bytes = bytes, .tag = tag, .live = true};
-
-  const Bytes packed_bytes = round_up(bytes, kPackAlignment);
-  if (bytes < kPageBytes) {
-    allocation.packed = true;
-    allocation.block_count = 1;
-    if (open_page_ == kNoBlock || open_page_used_bytes_ + packed_bytes > kPageBytes) {
-      open_page_ = take_run(1);
-      open_page_used_bytes_ = 0;
-      blocks_[open_page_].bytes = static_cast<std::uint32_t>(round_up(kPageBytes, frame_bytes_));
-    }
-    open_page_used_bytes_ += packed_bytes;
-    allocation.first_block = open_page_;
-    blocks_[open_page_].allocation = id;
-    ++blocks_[open_page_].tenants;
+  allocation = Allocation{.bytes = bytes, .block_bytes = block_bytes, .tag = tag, .live = true};
+  if (bytes < frame_bytes_) {
+    pack(allocation, id);
     return id;
   }
-
-  const auto count = static_cast<std::uint32_t>((bytes + kBlockBytes - 1) / kBlockBytes);
+  const auto count = static_cast<std::uint32_t>((bytes + block_bytes - 1) / block_bytes);
   allocation.first_block = take_run(count);
   allocation.block_count = count;
   Bytes left = bytes;
   for (std::uint32_t i = 0; i < count; ++i) {
     Block& block = blocks_[allocation.first_block + i];
-    block.bytes = static_cast<std::uint32_t>(round_up(std::min(left, kBlockBytes), frame_bytes_));
+    block.bytes = static_cast<std::uint32_t>(round_up(std::min(left, block_bytes), frame_bytes_));
     block.allocation = id;
     block.tenants = 1;
-    left -= std::min(left, kBlockBytes);
+    allocation.frame_bytes += block.bytes;
+    left -= std::min(left, block_bytes);
   }
   return id;
+}
+
+void Space::pack(Allocation& allocation, AllocationId id) {
+  const Bytes bytes = round_up(allocation.bytes, kPackAlignment);
+  std::optional<Bytes> place = free_room_.take(bytes);
+  if (!place) {
+    const BlockId frame = take_run(1);
+    blocks_[frame].bytes = static_cast<std::uint32_t>(frame_bytes_);
+    free_room_.give(frame * 2 * frame_bytes_, frame_bytes_);
+    place = free_room_.take(bytes);
+  }
+  allocation.packed = true;
+  allocation.block_count = 1;
+  allocation.block_bytes = allocation.frame_bytes = frame_bytes_;
+  allocation.first_block = static_cast<BlockId>(*place / (2 * frame_bytes_));
+  allocation.offset_bytes = *place % (2 * frame_bytes_);
+  blocks_[allocation.first_block].allocation = id;
+  ++blocks_[allocation.first_block].tenants;
 }
 
 void Space::end(AllocationId id) {
@@ -73,43 +90,54 @@ void Space::end(AllocationId id) {
     assert(block.tenants > 0);
     --block.tenants;
   }
+  if (!allocation.packed) {
+    return;
+  }
+  const auto [first, count] =
+      free_room_.give(allocation.first_block * 2 * frame_bytes_ + allocation.offset_bytes,
+                      round_up(allocation.bytes, kPackAlignment));
+  if (blocks_[allocation.first_block].tenants == 0) {
+    free_room_.remove(first, count);  // the frame goes as a whole
+  }
 }
 
 void Space::release(BlockId first_block, std::uint32_t block_count) {
   for (std::uint32_t i = 0; i < block_count; ++i) {
-    assert(blocks_[first_block + i].frames.empty());
+    assert(blocks_[first_block + i].frames.empty() && blocks_[first_block + i].tenants == 0);
     blocks_[first_block + i] = Block{};
-    if (first_block + i == open_page_) {
-      open_page_ = kNoBlock;
-    }
   }
-  auto run = free_runs_.emplace(first_block, block_count).first;
-  if (run != free_runs_.begin()) {
-    const auto before = std::prev(run);
-    if (before->first + before->second == run->first) {
-      before->second += run->second;
-      free_runs_.erase(run);
-      run = before;
-    }
-  }
-  const auto after = std::next(run);
-  if (after != free_runs_.end() && run->first + run->second == after->first) {
-    run->second += after->second;
-    free_runs_.erase(after);
-  }
+  free_blocks_.give(first_block, block_count);
 }
 
-// The first run that is long enough: numbers stay low and dense.
-BlockId Space::take_run(std::uint32_t block_count) {
-  const auto fits = std::find_if(free_runs_.begin(), free_runs_.end(),
-                                 [&](const auto& run) { return run.second >= block_count; });
-  if (fits != free_runs_.end()) {
-    const auto [first, free_count] = *fits;
-    free_runs_.erase(fits);
-    if (free_count > block_count) {
-      free_runs_.emplace(first + block_count, free_count - block_count);
+Status Space::check() const {
+  std::vector<std::uint32_t> tenants(blocks_.size());
+  std::vector<std::tuple<BlockId, Bytes, Bytes>> packed;
+  for (const Allocation& allocation : allocations_) {
+    for (std::uint32_t i = 0; allocation.live && i < allocation.block_count; ++i) {
+      ++tenants[allocation.first_block + i];
     }
-    return first;
+    if (allocation.live && allocation.packed) {
+      packed.emplace_back(allocation.first_block, allocation.offset_bytes, allocation.bytes);
+    }
+  }
+  for (BlockId id = 0; id < blocks_.size(); ++id) {
+    if (tenants[id] != blocks_[id].tenants) {
+      return broken(id, "its tenants were counted wrongly");
+    }
+  }
+  std::sort(packed.begin(), packed.end());
+  for (std::size_t i = 1; i < packed.size(); ++i) {
+    const auto& [block, offset, bytes] = packed[i - 1];
+    if (block == std::get<0>(packed[i]) && offset + bytes > std::get<1>(packed[i])) {
+      return broken(block, "two allocations lie in the same place of a frame");
+    }
+  }
+  return {};
+}
+
+BlockId Space::take_run(std::uint32_t block_count) {
+  if (const auto first = free_blocks_.take(block_count)) {
+    return static_cast<BlockId>(*first);
   }
   const auto first = static_cast<BlockId>(blocks_.size());
   blocks_.resize(blocks_.size() + block_count);

@@ -1,15 +1,14 @@
-// The address space over all tiers: allocations, and the blocks that they are made of.
+// The space over all tiers: allocations, and the blocks that they are made of.
 // Layer: engine. Knows nothing of capacities or migrations; it hands out block numbers and keeps
-// each block's record.
+// each block's record. Where a block lies in the program's addresses is the platform's to say.
 #pragma once
 
 #include <cstdint>
 #include <limits>
-#include <map>
-#include <optional>
 #include <vector>
 
 #include "base/error.h"
+#include "base/free_ranges.h"
 #include "engine/types.h"
 
 namespace spillway {
@@ -19,17 +18,23 @@ enum class FetchState : std::uint8_t { kNone, kPrefetch, kFault };
 
 inline constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::max();
 
-// Up to 2 MiB of one allocation, the unit of residency; or one page shared by allocations that are
-// smaller than a page (G10 section 4.5). Written by the engine only.
+// A piece of one allocation, the unit of residency; or a frame that allocations smaller than a
+// frame share (G10 section 4.5). Written by the engine only.
 struct Block {
   AllocationId allocation = kNoAllocation;  // of the last tenant, where several share the block
-  std::uint32_t bytes = 0;                  // a multiple of the page; 0 while the number is unused
-  std::uint32_t previous = kNoIndex;        // neighbours in its page queue
+  std::uint32_t bytes = 0;                  // a multiple of the frame; 0 while the number is unused
+  // Neighbours in a page queue; in the used queue, in the list of those that wait for one launch
+  // (claims.h).
+  std::uint32_t previous = kNoIndex;
   std::uint32_t next = kNoIndex;
-  std::uint32_t waiter = kNoIndex;    // first of the launches that wait for it
-  std::uint32_t transfer = kNoIndex;  // slot of the transfer that it is part of
-  std::uint16_t pins = 0;             // running launches that use it
-  std::uint16_t tenants = 0;          // live allocations in it; more than 1 only when packed
+  std::uint32_t position = 0;            // in the used queue
+  std::uint32_t waiter = kNoIndex;       // first of the launches that wait for it
+  std::uint32_t transfer = kNoIndex;     // slot of the transfer that it is part of
+  std::uint32_t first_claim = kNoIndex;  // issued launches that name it, in order (claims.h)
+  std::uint32_t last_claim = kNoIndex;
+  std::uint32_t pins = 0;     // admitted launches that use it, as often as they name it
+  std::uint32_t tenants = 0;  // live allocations in it; more than 1 only when packed
+  std::uint64_t epoch = 0;    // of its allocation, in which it was pinned last
   PageQueue queue = PageQueue::kNone;
   FetchState fetch = FetchState::kNone;  // waiting in a fetch queue
   TierSet copies;                        // tiers whose frame holds its current bytes
@@ -46,15 +51,20 @@ struct Block {
   bool prefetched = false;       // came by prefetch and has not been used since
   bool evicting = false;         // its device frame is promised to somebody else
   bool wished_out = false;       // a policy wants it copied down; using or prefetching ends that
+  bool held_for = false;         // the launch that is to be admitted next names it (pins.h)
+  bool listed = false;           // with others that its next launch will find (claims.h)
   Tier wished_to = Tier::kHost;  // ... to this tier
-  std::uint32_t counted = 0;     // the last count that it was part of
+  std::uint8_t gathered = 0;     // calls about it that the mechanism has not heard yet (orders.h)
 };
 
 struct Allocation {
   BlockId first_block = 0;
   std::uint32_t block_count = 0;
   Bytes bytes = 0;
-  std::uint64_t tag = 0;  // the program's name for it, e.g. a tensor's number
+  Bytes block_bytes = 0;   // of every block but the last
+  Bytes frame_bytes = 0;   // of all its blocks together
+  Bytes offset_bytes = 0;  // in its one block, where packed
+  std::uint64_t tag = 0;   // the program's name for it, e.g. a tensor's number
   bool live = false;
   bool packed = false;  // shares its one block with others
 };
@@ -64,9 +74,11 @@ class Space {
   // frame_bytes: granularity of device frames; a block's size is rounded up to it, at least a page.
   explicit Space(Bytes frame_bytes = kPageBytes);
 
-  // Gives the allocation consecutive blocks, the last one cut to size. An allocation smaller than a
-  // page shares a page with others. Fails with kInvalidInput for 0 bytes or more than 2^50.
-  Result<AllocationId> allocate(Bytes bytes, std::uint64_t tag);
+  // Gives the allocation consecutive blocks of block_bytes, the last one cut to what is left and
+  // rounded up to frames. An allocation smaller than a frame shares one with others, at a multiple
+  // of 256 bytes; what others have left there may still lie in it. Fails with kInvalidInput for 0
+  // bytes or more than 2^50, and for blocks that are not a multiple of the frame up to 1 GiB.
+  Result<AllocationId> allocate(Bytes bytes, std::uint64_t tag, Bytes block_bytes = kBlockBytes);
 
   // Ends the allocation. Its block numbers are not given out again before `release`.
   void end(AllocationId id);
@@ -79,23 +91,29 @@ class Space {
   }
   [[nodiscard]] const Block& block(BlockId id) const { return blocks_[id]; }
   [[nodiscard]] Block& block(BlockId id) { return blocks_[id]; }
+  // Whether anybody's memory is in the block with this number, which may be any.
+  [[nodiscard]] bool has_tenant(BlockId id) const {
+    return id < blocks_.size() && blocks_[id].tenants > 0;
+  }
   [[nodiscard]] std::size_t block_slots() const { return blocks_.size(); }
   [[nodiscard]] std::size_t allocation_slots() const { return allocations_.size(); }
+  [[nodiscard]] Bytes frame_bytes() const { return frame_bytes_; }
 
-  // Where the block lies in the one address range: fixed for its allocation's life.
-  [[nodiscard]] static std::uint64_t address_of(BlockId id) { return id * kBlockBytes; }
+  // Tenants against live allocations, and that no two share a place.
+  [[nodiscard]] Status check() const;
 
  private:
   BlockId take_run(std::uint32_t block_count);
+  void pack(Allocation& allocation, AllocationId id);
 
   Bytes frame_bytes_;
   std::vector<Allocation> allocations_;
   std::vector<AllocationId> free_allocations_;
   std::vector<Block> blocks_;
-  std::map<BlockId, std::uint32_t> free_runs_;  // first block and count; no two of them touch
-  // The page that small allocations are packed into now, and how much of it is taken.
-  BlockId open_page_ = kNoBlock;
-  Bytes open_page_used_bytes_ = 0;
+  FreeRanges free_blocks_;
+  // Room in frames that small allocations share. Such a frame has the place block number times
+  // twice its size, so that the room of two frames never touches.
+  FreeRanges free_room_;
 };
 
 }  // namespace spillway

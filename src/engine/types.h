@@ -37,9 +37,21 @@ class TierSet {
 using AllocationId = std::uint32_t;
 inline constexpr AllocationId kNoAllocation = std::numeric_limits<AllocationId>::max();
 
-// Launches are numbered by the platform, each number once, in the order in which they were issued.
+// The place of a launch in the order of issue, from 1; the engine gives it.
 using LaunchSeq = std::uint64_t;
+inline constexpr LaunchSeq kNever = std::numeric_limits<LaunchSeq>::max();
+// A launch that has been issued and has not ended. The engine gives it; no two are ever the same.
+using LaunchId = std::uint64_t;
+inline constexpr LaunchId kNoLaunch = std::numeric_limits<LaunchId>::max();
 using TransferId = std::uint64_t;
+
+// Launches of one stream run one after the other. Dense from 0.
+using StreamId = std::uint32_t;
+// Of a launch that is about to run, behind nothing: an operator of a thread on the host.
+inline constexpr StreamId kNoStream = std::numeric_limits<StreamId>::max();
+// Something that happens once on a stream and that others wait for: one recording of an event, or
+// one write of a value.
+using SignalId = std::uint64_t;
 
 // Why a block moves, most urgent first.
 enum class Cause : std::uint8_t {
@@ -63,8 +75,8 @@ inline constexpr std::size_t kSourceCount = 3;
 
 enum class AccessMode : std::uint8_t {
   kRead,
-  kWrite,  // may write a part; the rest keeps its value
-  kReadWrite,
+  kWrite,      // may write a part; the rest keeps its value
+  kReadWrite,  // also: not known
   kOverwrite,  // writes every byte before it reads any: old contents need not be fetched
 };
 [[nodiscard]] constexpr bool writes(AccessMode mode) { return mode != AccessMode::kRead; }
@@ -84,7 +96,10 @@ struct ThreadFault {
 };
 
 struct Launch {
+  std::uint64_t tag = 0;    // the platform's own name for it: what the mechanism hears
+  LaunchId id = kNoLaunch;  // the engine's, like the next
   LaunchSeq seq = 0;
+  StreamId stream = kNoStream;
   ExecutionId execution = kNoExecution;  // what makes two launches "the same kernel again"
   std::uint32_t position = 0;            // place in the iteration, for plans
   bool tells_all = false;                // Policy::on_access will name everything that it uses

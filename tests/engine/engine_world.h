@@ -9,6 +9,7 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,24 +32,48 @@ class RecordingMechanism final : public Mechanism {
     calls.push_back(fmt::format("{} {}>{}{}", kNames[static_cast<std::size_t>(transfer.cause)],
                                 name_of(transfer.from), name_of(transfer.to), blocks));
   }
-  void zero(BlockId block) override { calls.push_back(fmt::format("zero {}", block)); }
-  void map(BlockId block, bool writable) override {
-    calls.push_back(fmt::format("map {}{}", block, writable ? "" : " read-only"));
+  void zero(std::span<const BlockId> blocks) override { note("zero", blocks, ""); }
+  void map(std::span<const BlockId> blocks, bool writable) override {
+    note("map", blocks, writable ? "" : " read-only");
   }
-  void unmap(BlockId block) override { calls.push_back(fmt::format("unmap {}", block)); }
-  void drop(BlockId block, Tier tier) override {
-    calls.push_back(fmt::format("drop {} {}", block, name_of(tier)));
+  void unmap(std::span<const BlockId> blocks) override { note("unmap", blocks, ""); }
+  void drop(std::span<const BlockId> blocks, Tier tier) override {
+    note("drop", blocks, fmt::format(" {}", name_of(tier)));
   }
-  void faults_served(LaunchSeq seq) override { calls.push_back(fmt::format("served {}", seq)); }
-  void launch_ready(LaunchSeq seq) override { calls.push_back(fmt::format("ready {}", seq)); }
+  void freed(AllocationId id) override { gone.push_back(id); }
+  void faults_served(std::uint64_t launch) override {
+    calls.push_back(fmt::format("served {}", launch));
+  }
+  void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override {
+    calls.push_back(fmt::format("ready {}", launch));
+    released_behind.assign(transfers.begin(), transfers.end());
+  }
 
-  std::vector<Transfer> under_way;  // in the order in which they were started
+  std::vector<AllocationId> gone;           // allocations whose freeing took effect
+  std::vector<TransferId> released_behind;  // of the last launch
+  std::vector<std::size_t> spans;           // how many blocks each call was for
+  std::vector<Transfer> under_way;          // in the order in which they were started
   std::vector<std::string> calls;
+
+ private:
+  // A line for each block.
+  void note(std::string_view what, std::span<const BlockId> blocks, std::string_view how) {
+    spans.push_back(blocks.size());
+    for (const BlockId id : blocks) {
+      calls.push_back(fmt::format("{} {}{}", what, id, how));
+    }
+  }
 };
 
 class ScriptedPolicy final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "scripted"; }
+  void on_issue(const Launch& launch, Control& control) override {
+    if (at_issue) {
+      at_issue(launch, control);
+    }
+  }
+  [[nodiscard]] LaunchWindow window() const override { return admitted_at_once; }
   void on_launch(const Launch& launch, Control& control) override {
     if (at_launch) {
       at_launch(launch, control);
@@ -71,7 +96,9 @@ class ScriptedPolicy final : public Policy {
   }
   Tier eviction_tier(BlockId /*block*/, const Control& /*control*/) override { return tier; }
 
+  std::function<void(const Launch&, Control&)> at_issue;
   std::function<void(const Launch&, Control&)> at_launch;
+  LaunchWindow admitted_at_once;
   std::function<void(const Launch&, Control&)> at_launch_end;
   std::function<std::optional<BlockId>(Cause)> victim;
   Tier tier = Tier::kHost;
@@ -120,14 +147,15 @@ class World {
   [[nodiscard]] Access overwrite(AllocationId id) const { return use(id, AccessMode::kOverwrite); }
 
   // Launches are numbered 1, 2, 3...
-  LaunchAdmission begin(std::vector<Access> accesses) {
-    const LaunchAdmission admission =
-        engine.begin_launch({.seq = ++launches, .position = 0, .accesses = std::move(accesses)});
+  LaunchAdmission begin(std::vector<Access> accesses, StreamId stream = kNoStream) {
+    const LaunchAdmission admission = engine.issue_launch(
+        {.tag = ++launches, .stream = stream, .position = 0, .accesses = std::move(accesses)});
+    launch_ids.push_back(admission.id);
     check();
     return admission;
   }
-  void end(LaunchSeq seq) {
-    engine.end_launch(seq);
+  void end(std::uint64_t launch) {
+    engine.end_launch(launch_ids.at(launch - 1));
     check();
   }
   // Issues the launch, lets every transfer finish, and ends it.
@@ -209,7 +237,8 @@ class World {
   RecordingMechanism mechanism;
   ScriptedPolicy policy;
   Engine engine;
-  LaunchSeq launches = 0;
+  std::uint64_t launches = 0;
+  std::vector<LaunchId> launch_ids;  // of each
 
  private:
   TransferId take(std::optional<Cause> cause) {

@@ -161,7 +161,7 @@ TEST(Eviction, RoomIsMadeAheadForTheFaultsThatWait) {
 TEST(KeepStorageCopies, ABlockThatWasOnlyReadIsNotWrittenAgain) {
   for (const bool keep : {false, true}) {
     EngineOptions options = one_at_a_time(1, 0, 4);
-    options.keep_storage_copies = keep;
+    options.clean_copies = keep ? CleanCopies::kStorage : CleanCopies::kNone;
     World world(options);
     const auto [a, b] = world.written_blocks<2>();
     world.run({world.read(a)});  // a back from storage, b down
@@ -178,7 +178,7 @@ TEST(KeepStorageCopies, ABlockThatWasOnlyReadIsNotWrittenAgain) {
 
 TEST(KeepStorageCopies, HostMemoryKeepsNone) {
   EngineOptions options = one_at_a_time(1, 4, 4);
-  options.keep_storage_copies = true;
+  options.clean_copies = CleanCopies::kStorage;
   World world(options);
   const AllocationId a = world.allocate(1);
   world.write_all({a});
@@ -190,7 +190,7 @@ TEST(KeepStorageCopies, HostMemoryKeepsNone) {
 
 TEST(KeepStorageCopies, AFullStorageIsNotInTheWayOfBlocksThatHaveACopyThere) {
   EngineOptions options = one_at_a_time(2, 0, 2);
-  options.keep_storage_copies = true;
+  options.clean_copies = CleanCopies::kStorage;
   World world(options);
   const AllocationId a = world.allocate(2);
   const AllocationId b = world.allocate(1);

@@ -14,7 +14,7 @@ TEST(Launch, AFirstTouchGetsZerosAtOnce) {
   EXPECT_EQ(admission.state, LaunchState::kReady);
   EXPECT_EQ(admission.faulted_blocks, 2U);
   EXPECT_THAT(world.calls(),
-              ElementsAre("zero 0", "map 0", "zero 1", "map 1", "served 1", "ready 1"));
+              ElementsAre("zero 0", "zero 1", "map 0", "map 1", "served 1", "ready 1"));
   world.end(1);
   EXPECT_EQ(world.begin({world.read(a)}).missing_blocks, 0U);
   EXPECT_THAT(world.calls(), ElementsAre("ready 2"));  // no fault, nothing to serve
@@ -52,10 +52,10 @@ TEST(Launch, WaitsForThoseItDoesNotFitBesideAndHoldsBackLaterOnes) {
   world.forget();
   world.end(1);
   // b's first block finds room; for its second, a's oldest must go down.
-  EXPECT_THAT(world.calls(), ElementsAre("zero 2", "map 2", "unmap 0", "evict device>host 0"));
+  EXPECT_THAT(world.calls(), ElementsAre("unmap 0", "zero 2", "map 2", "evict device>host 0"));
   world.finish();
-  EXPECT_THAT(world.calls(), ElementsAre("drop 0 device", "zero 3", "map 3", "served 2", "unmap 1",
-                                         "evict device>host 1", "ready 2"));
+  EXPECT_THAT(world.calls(), ElementsAre("unmap 1", "drop 0 device", "zero 3", "map 3",
+                                         "evict device>host 1", "served 2", "ready 2"));
   world.finish();
   EXPECT_THAT(world.calls(),
               ElementsAre("drop 1 device", "zero 4", "map 4", "served 3", "ready 3"));

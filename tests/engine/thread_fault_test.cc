@@ -41,7 +41,7 @@ TEST(ThreadFault, ABlockNamedTwiceIsOneFault) {
   const std::array faults{ThreadFault{.block = 0, .write = false},
                           ThreadFault{.block = 0, .write = true}};
   world.forget();
-  world.engine.thread_faults(faults);
+  world.engine.thread_faults({}, faults);
   world.finish_all();
   EXPECT_EQ(world.stats().faults, 3U);
   EXPECT_THAT(world.calls(), Contains("map 0"));  // writable at once, for the second thread
@@ -149,8 +149,8 @@ TEST(Accesses, ShowThatAPrefetchWasUsed) {
   world.prefetch(a);
   world.finish_all();
   EXPECT_EQ(world.stats().prefetches_used, 0U);
-  world.engine.note_accesses(0, 1);
-  world.engine.note_accesses(0, 1);
+  world.engine.note_accesses({}, 0, 1);
+  world.engine.note_accesses({}, 0, 1);
   EXPECT_EQ(world.stats().prefetched, 1U);
   EXPECT_EQ(world.stats().prefetches_used, 1U);
 }
@@ -159,7 +159,7 @@ TEST(Accesses, ReachThePolicyForBlocksThatAreAlive) {
   World world(tracking(2, 2));
   const AllocationId a = world.allocate(2);
   world.begin({});
-  world.engine.note_accesses(0, 7);
+  world.engine.note_accesses({}, 0, 7);
   EXPECT_THAT(world.policy.accesses, ElementsAre(0, 1));
   world.end(1);
   world.free(a);

@@ -14,7 +14,7 @@ inline EngineOptions tracking(std::uint64_t device, std::uint64_t host, std::uin
 inline void touch(World& world, AllocationId id, bool write) {
   const std::array faults{
       ThreadFault{.block = world.engine.space().allocation(id).first_block, .write = write}};
-  world.engine.thread_faults(faults);
+  world.engine.thread_faults({}, faults);
   world.check();
 }
 

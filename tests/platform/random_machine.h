@@ -51,7 +51,7 @@ inline FailureModel random_failures(Rng& rng) {
 
 inline EngineOptions random_engine_options(Rng& rng, const Machine& machine) {
   EngineOptions options = engine_options(machine);
-  options.keep_storage_copies = rng.chance(0.3);
+  options.clean_copies = static_cast<CleanCopies>(rng.below(3));
   options.host_batch_bytes = some_blocks(rng, 0, 8) + 1;
   options.storage_batch_bytes = some_blocks(rng, 0, 4) + 1;
   options.eviction_batch_bytes = some_blocks(rng, 0, 2) + 1;

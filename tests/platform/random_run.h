@@ -41,8 +41,8 @@ class RandomRun {
     make_policy(policy_name);
     simulator_ = std::make_unique<Simulator>(machine_, options_, *policy_);
     simulator_->on_finished = [this](const LaunchTiming& timing) {
-      program_->finished(launches_.at(timing.seq));
-      launches_.erase(timing.seq);
+      program_->finished(launches_.at(timing.number));
+      launches_.erase(timing.number);
     };
     program_ = std::make_unique<RandomProgram>(shape_, rng_.next());
   }
@@ -165,7 +165,7 @@ class RandomRun {
     }
     launches_[++issued_] = action.launch;  // the simulator numbers from 1, too
     if (simulator_->issue(launch, action.duration_ns) == LaunchState::kTooLarge) {
-      launches_.erase(issued_);
+      launches_.erase(issued_--);
       program_->finished(action.launch);
     }
   }
@@ -304,9 +304,9 @@ class RandomRun {
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Simulator> simulator_;
   std::unique_ptr<RandomProgram> program_;
-  std::map<std::uint32_t, AllocationId> buffers_;  // by the program's number
-  std::map<LaunchSeq, std::uint64_t> launches_;    // the program's number
-  LaunchSeq issued_ = 0;
+  std::map<std::uint32_t, AllocationId> buffers_;    // by the program's number
+  std::map<std::uint64_t, std::uint64_t> launches_;  // the program's number
+  std::uint64_t issued_ = 0;
   RunResult result_;
 };
 

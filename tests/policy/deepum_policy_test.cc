@@ -31,6 +31,7 @@ class FakeControl final : public Control {
   void pre_evict(BlockId block, Tier /*to*/) override { pre_evicted.push_back(block); }
   [[nodiscard]] const Space& space() const override { return space_; }
   [[nodiscard]] const PageQueues& queues() const override { return queues_; }
+  [[nodiscard]] const Claims& claims() const override { return claims_; }
   [[nodiscard]] Bytes free_bytes(Tier /*tier*/) const override { return 0; }
   [[nodiscard]] Bytes capacity_bytes(Tier /*tier*/) const override { return kGiB; }
   [[nodiscard]] Bytes pre_evicting_bytes(Tier /*to*/) const override { return 0; }
@@ -38,6 +39,7 @@ class FakeControl final : public Control {
   [[nodiscard]] bool usable(BlockId block) const override {
     return space_.block(block).queue == PageQueue::kUsed;
   }
+  [[nodiscard]] bool on_its_way(BlockId /*block*/) const override { return false; }
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return 0; }
 
   // Resident blocks, least recently migrated first.
@@ -52,14 +54,16 @@ class FakeControl final : public Control {
 
  private:
   Space space_;
-  PageQueues queues_{space_};
+  LaunchTable launches_;
+  Claims claims_{space_, launches_};
+  PageQueues queues_{space_, claims_};
 };
 
 // Kernel k touches blocks 2k and 2k + 1, four kernels around and around, N = 1.
 class DeepUmVictims : public testing::Test {
  protected:
   void launch(ExecutionId execution, const std::vector<BlockId>& faults) {
-    const Launch launch{.seq = ++seq_, .execution = execution, .accesses = {}};
+    const Launch launch{.tag = ++launches_seen_, .execution = execution, .accesses = {}};
     policy_.on_launch(launch, control_);
     for (const BlockId block : faults) policy_.on_fault(launch, block, control_);
     if (!faults.empty()) policy_.on_faults(launch, control_);
@@ -72,7 +76,7 @@ class DeepUmVictims : public testing::Test {
 
   FakeControl control_{8};
   DeepUm policy_{"deepum", {.degree = 1, .table = {}}};
-  LaunchSeq seq_ = 0;
+  std::uint64_t launches_seen_ = 0;
 };
 
 TEST_F(DeepUmVictims, PrefetchTakesTheOldestThatIsNotExpected) {

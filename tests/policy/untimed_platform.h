@@ -32,18 +32,19 @@ class UntimedPlatform final : private Mechanism {
   // out, as on a machine with a fast link.
   void run(ExecutionId execution, const std::vector<AllocationId>& operands,
            AccessMode mode = AccessMode::kReadWrite) {
-    Launch launch{.seq = ++seq_, .execution = execution, .position = execution, .accesses = {}};
+    Launch launch{
+        .tag = ++launches_, .execution = execution, .position = execution, .accesses = {}};
     for (const AllocationId id : operands) {
       const Allocation& allocation = engine_.space().allocation(id);
       launch.accesses.push_back({id, allocation.first_block, allocation.block_count, mode});
     }
     ready_ = false;
-    const LaunchAdmission admission = engine_.begin_launch(launch);
+    const LaunchAdmission admission = engine_.issue_launch(launch);
     ASSERT_NE(admission.state, LaunchState::kTooLarge);
     while (!ready_ && !under_way_.empty()) finish_one();
-    ASSERT_TRUE(ready_) << "launch " << seq_ << " waits for ever";
+    ASSERT_TRUE(ready_) << "launch " << launches_ << " waits for ever";
     while (!under_way_.empty()) finish_one();
-    engine_.end_launch(seq_);
+    engine_.end_launch(admission.id);
     while (!under_way_.empty()) finish_one();
     const Status sound = engine_.check_invariants();
     ASSERT_TRUE(sound.has_value()) << sound.error().message;
@@ -60,16 +61,18 @@ class UntimedPlatform final : private Mechanism {
     started_.push_back(transfer);
     under_way_.push_back(transfer.id);
   }
-  void zero(BlockId /*block*/) override {}
-  void map(BlockId /*block*/, bool /*writable*/) override {}
-  void unmap(BlockId /*block*/) override {}
-  void drop(BlockId /*block*/, Tier /*tier*/) override {}
-  void faults_served(LaunchSeq /*seq*/) override {}
-  void launch_ready(LaunchSeq seq) override { ready_ = ready_ || seq == seq_; }
+  void zero(std::span<const BlockId> /*blocks*/) override {}
+  void map(std::span<const BlockId> /*blocks*/, bool /*writable*/) override {}
+  void unmap(std::span<const BlockId> /*blocks*/) override {}
+  void drop(std::span<const BlockId> /*blocks*/, Tier /*tier*/) override {}
+  void faults_served(std::uint64_t /*launch*/) override {}
+  void release_launch(std::uint64_t launch, std::span<const TransferId> /*transfers*/) override {
+    ready_ = ready_ || launch == launches_;
+  }
 
   std::vector<Transfer> started_;
   std::deque<TransferId> under_way_;
-  LaunchSeq seq_ = 0;
+  std::uint64_t launches_ = 0;
   bool ready_ = false;
   Engine engine_;
 };

@@ -66,7 +66,7 @@ void HostPlatform::after_fork() {
 // A child that limits its address space (RLIMIT_AS) should not find it spent on what it will never
 // use. With the lock held.
 void HostPlatform::inherit_unused_addresses(bool inherit) {
-  const Bytes used_bytes = Space::address_of(static_cast<BlockId>(engine_.space().block_slots()));
+  const Bytes used_bytes = offset_of(static_cast<BlockId>(engine_.space().block_slots()));
   if (userfault_.reports_forks() && used_bytes < address_bytes_) {
     ::madvise(base_ + used_bytes, address_bytes_ - used_bytes,
               inherit ? MADV_DOFORK : MADV_DONTFORK);
@@ -124,7 +124,7 @@ void HostPlatform::keep_again(const Snapshot& snapshot) {
 void HostPlatform::answer_child(Child& child, const PageFault& fault) {
   const std::uint64_t offset = fault.address - reinterpret_cast<std::uint64_t>(base_);  // NOLINT
   const auto id = static_cast<BlockId>(offset / kBlockBytes);
-  char* const start = base_ + Space::address_of(id);
+  char* const start = base_ + offset_of(id);
   if ((fault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0) {
     if (child.userfault.unprotect(start, kBlockBytes) != 0) {
       child.userfault.wake(start, kBlockBytes);  // it is ending

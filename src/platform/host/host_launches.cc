@@ -34,7 +34,7 @@ void HostPlatform::add_accesses(const Operand& operand, Launch& launch) const {
   add(whole->first + whole->count, end, AccessMode::kWrite);
 }
 
-LaunchSeq HostPlatform::begin_launch(std::string_view name, std::span<const Operand> operands) {
+LaunchId HostPlatform::begin_launch(std::string_view name, std::span<const Operand> operands) {
   std::unique_lock lock(mutex_);
   take_marks();
   Launch launch;
@@ -45,7 +45,7 @@ LaunchSeq HostPlatform::begin_launch(std::string_view name, std::span<const Oper
     identity.push_back(
         {.allocation = static_cast<std::uint64_t>(start - base_), .bytes = operand.bytes});
   }
-  launch.seq = next_seq_++;
+  launch.tag = next_tag_++;
   launch.execution = executions_.id_of(hash_launch(name, identity));
   current_ = launch.execution;
   LaunchWaits& waits = waits_of(launch.execution, name);
@@ -58,20 +58,20 @@ LaunchSeq HostPlatform::begin_launch(std::string_view name, std::span<const Oper
                         writes(access.mode));
     }
   }
-  const LaunchAdmission admission = engine_.begin_launch(launch);
+  LaunchAdmission admission = issue(launch);
   if (admission.state == LaunchState::kTooLarge) {
     launch.accesses.clear();
-    engine_.begin_launch(launch);
+    admission = issue(launch);
   }
   for (const Access& access : launch.accesses) {
-    engine_.note_accesses(access.first_block, access.block_count);
+    engine_.note_accesses(latest_, access.first_block, access.block_count);
   }
   if (admission.state != LaunchState::kWaiting) {
-    std::erase(ready_, launch.seq);
-    return launch.seq;
+    std::erase(ready_, launch.tag);
+    return admission.id;
   }
   begin_stall(begin_ns);
-  launch_ready_.wait(lock, [&] { return std::erase(ready_, launch.seq) > 0; });
+  launch_ready_.wait(lock, [&] { return std::erase(ready_, launch.tag) > 0; });
   end_stall();
   const TimeNs waited_ns = now_ns() - begin_ns;
   LaunchWaits& after = waits_[launch.execution];
@@ -79,12 +79,29 @@ LaunchSeq HostPlatform::begin_launch(std::string_view name, std::span<const Oper
   after.wait_ns += waited_ns;
   after.host_ns += waited_ns;
   stats_.fault_wait_ns += waited_ns;
-  return launch.seq;
+  return admission.id;
 }
 
-void HostPlatform::end_launch(LaunchSeq seq) {
+// Who faults from here on does so during this launch.
+LaunchAdmission HostPlatform::issue(const Launch& launch) {
+  latest_.tag = launch.tag;
+  latest_.execution = launch.execution;
+  latest_.tells_all = launch.tells_all;
+  return engine_.issue_launch(launch);
+}
+
+void HostPlatform::end_launch(LaunchId launch) {
   const std::scoped_lock lock(mutex_);
-  engine_.end_launch(seq);
+  engine_.end_launch(launch);
+}
+
+LaunchFit HostPlatform::fit(std::span<const Operand> operands) const {
+  const std::scoped_lock lock(mutex_);
+  Launch launch;
+  for (const Operand& operand : operands) {
+    add_accesses(operand, launch);
+  }
+  return engine_.fit(launch);
 }
 
 void HostPlatform::mark_launch(LaunchHash hash, std::string_view name, bool tells_all) {

@@ -128,13 +128,13 @@ bool HostPlatform::place_frame(char* block, bool zeroed) {
 
 // What is not there yet appears when it is mapped: only then is it known whether it may be written.
 // Pages that could be written before that would take writes that nobody notices.
-void HostPlatform::zero(BlockId block) {
+void HostPlatform::zero_block(BlockId block) {
   Place& at = place(block);
   at.from = Source::kZeros;
   at.zeroed = true;
   if (at.populated_bytes > 0) {
     const bool writable = at.writable;
-    drop(block, Tier::kDevice);
+    drop_block(block, Tier::kDevice);
     populate(block, writable);
   }
 }
@@ -155,7 +155,7 @@ void HostPlatform::populate(BlockId block, bool writable) {
   at.from = Source::kZeros;
 }
 
-void HostPlatform::map(BlockId block, bool writable) {
+void HostPlatform::map_block(BlockId block, bool writable) {
   Place& at = place(block);
   const Bytes bytes = bytes_of(block);
   if (at.populated_bytes == 0) {
@@ -170,7 +170,7 @@ void HostPlatform::map(BlockId block, bool writable) {
   end_waiting(block);
 }
 
-void HostPlatform::unmap(BlockId block) {
+void HostPlatform::unmap_block(BlockId block) {
   Place& at = place(block);
   if (at.populated_bytes > 0 && at.writable) {
     must(userfault_.protect(address_of(block), bytes_of(block)), "protect");
@@ -178,7 +178,7 @@ void HostPlatform::unmap(BlockId block) {
   }
 }
 
-void HostPlatform::drop(BlockId block, Tier tier) {
+void HostPlatform::drop_block(BlockId block, Tier tier) {
   Place& at = place(block);
   const Bytes bytes = bytes_of(block);
   if (tier == Tier::kDevice) {
@@ -226,11 +226,35 @@ void HostPlatform::trim_frames() {
                 std::min(kSlackFrames, capacity_bytes / kSlackPart / kBlockBytes));
 }
 
-// Threads go on as their blocks are mapped; a launch waits for all of them.
-void HostPlatform::faults_served(LaunchSeq /*seq*/) {}
+void HostPlatform::zero(std::span<const BlockId> blocks) {
+  for (const BlockId block : blocks) {
+    zero_block(block);
+  }
+}
 
-void HostPlatform::launch_ready(LaunchSeq seq) {
-  ready_.push_back(seq);
+void HostPlatform::map(std::span<const BlockId> blocks, bool writable) {
+  for (const BlockId block : blocks) {
+    map_block(block, writable);
+  }
+}
+
+void HostPlatform::unmap(std::span<const BlockId> blocks) {
+  for (const BlockId block : blocks) {
+    unmap_block(block);
+  }
+}
+
+void HostPlatform::drop(std::span<const BlockId> blocks, Tier tier) {
+  for (const BlockId block : blocks) {
+    drop_block(block, tier);
+  }
+}
+
+// Threads go on as their blocks are mapped; a launch waits for all of them.
+void HostPlatform::faults_served(std::uint64_t /*launch*/) {}
+
+void HostPlatform::release_launch(std::uint64_t launch, std::span<const TransferId> /*transfers*/) {
+  ready_.push_back(launch);
   launch_ready_.notify_all();
 }
 

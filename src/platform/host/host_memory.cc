@@ -62,7 +62,7 @@ Result<void*> HostPlatform::allocate(Bytes bytes, Fresh fresh) {
   }
   const Allocation& allocation = engine_.space().allocation(*id);
   const BlockId end = allocation.first_block + allocation.block_count;
-  if (Space::address_of(end) > address_bytes_) {
+  if (offset_of(end) > address_bytes_) {
     uncommit(footprint_bytes(*id));
     engine_.free(*id);
     return make_error(ErrorCode::kUnsupported, "out of address space: {} are reserved",
@@ -72,13 +72,13 @@ Result<void*> HostPlatform::allocate(Bytes bytes, Fresh fresh) {
   retired_[*id] = false;
   for (BlockId block = allocation.first_block; block < end; ++block) {
     if (place(block).populated_bytes > 0) {  // touched while it belonged to nobody
-      drop(block, Tier::kDevice);
+      drop_block(block, Tier::kDevice);
     }
     place(block).wants_zeros = fresh == Fresh::kZeros;
   }
   // Who allocates memory is about to use it.
   take_marks();
-  engine_.note_accesses(allocation.first_block, allocation.block_count);
+  engine_.note_accesses(latest_, allocation.first_block, allocation.block_count);
   return address_of(allocation.first_block);
 }
 
@@ -205,7 +205,7 @@ Status HostPlatform::reuse(void* start) {
   engine_.reuse(*id);
   take_marks();
   const Allocation& allocation = engine_.space().allocation(*id);
-  engine_.note_accesses(allocation.first_block, allocation.block_count);
+  engine_.note_accesses(latest_, allocation.first_block, allocation.block_count);
   return {};
 }
 

@@ -130,8 +130,10 @@ class HostPlatform final : private Mechanism {
     Bytes bytes = 0;
     AccessMode mode = AccessMode::kRead;
   };
-  LaunchSeq begin_launch(std::string_view name, std::span<const Operand> operands);
-  void end_launch(LaunchSeq seq);
+  LaunchId begin_launch(std::string_view name, std::span<const Operand> operands);
+  void end_launch(LaunchId launch);
+  // Whether such a launch would find room now, beside those that run.
+  [[nodiscard]] LaunchFit fit(std::span<const Operand> operands) const;
   // A launch of which only the boundary is known: it begins now, and the one before it ends. Does
   // not wait. `hash` tells whether two are the same; `name` is for people, and is copied once.
   // `tells_all`: mark_access follows for everything that it uses.
@@ -233,12 +235,16 @@ class HostPlatform final : private Mechanism {
 
   // Mechanism, host_mechanism.cc; with the lock held.
   void start_transfer(const Transfer& transfer) override;
-  void zero(BlockId block) override;
-  void map(BlockId block, bool writable) override;
-  void unmap(BlockId block) override;
-  void drop(BlockId block, Tier tier) override;
-  void faults_served(LaunchSeq seq) override;
-  void launch_ready(LaunchSeq seq) override;
+  void zero(std::span<const BlockId> blocks) override;
+  void map(std::span<const BlockId> blocks, bool writable) override;
+  void unmap(std::span<const BlockId> blocks) override;
+  void drop(std::span<const BlockId> blocks, Tier tier) override;
+  void faults_served(std::uint64_t launch) override;
+  void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
+  void zero_block(BlockId block);
+  void map_block(BlockId block, bool writable);
+  void unmap_block(BlockId block);
+  void drop_block(BlockId block, Tier tier);
   bool place_frame(char* block, bool zeroed);
   void trim_frames();
   void set_populated(Place& at, Bytes bytes);
@@ -307,10 +313,13 @@ class HostPlatform final : private Mechanism {
 
   // host_launches.cc
   void add_accesses(const Operand& operand, Launch& launch) const;
+  LaunchAdmission issue(const Launch& launch);
   void record_death(AllocationId id);
   LaunchWaits& waits_of(ExecutionId execution, std::string_view name);
 
-  [[nodiscard]] char* address_of(BlockId id) const { return base_ + Space::address_of(id); }
+  [[nodiscard]] char* address_of(BlockId id) const { return base_ + offset_of(id); }
+  // A block's number says where it lies in the space: all blocks are of one size.
+  [[nodiscard]] static std::uint64_t offset_of(BlockId id) { return id * kBlockBytes; }
   [[nodiscard]] Bytes bytes_of(BlockId id) const { return engine_.space().block(id).bytes; }
   Place& place(BlockId id);
   [[nodiscard]] TimeNs processor_ns() const;
@@ -341,14 +350,15 @@ class HostPlatform final : private Mechanism {
   Bytes committed_bytes_ = 0;
   ExecutionIds executions_;
   std::vector<LaunchWaits> waits_;
-  LaunchSeq next_seq_ = 1;
-  std::optional<LaunchSeq> marked_;  // the launch that the last mark began
+  std::uint64_t next_tag_ = 1;      // of launches
+  std::optional<LaunchId> marked_;  // the launch that the last mark began
+  Launch latest_;                   // that began last, without its operands
   bool marked_tells_all_ = false;
   // What launches that are only marked said that they use, first block and count, by execution.
   // Reads stop nowhere, so that is how prefetches are known to have been of use.
   std::vector<std::vector<std::pair<BlockId, std::uint32_t>>> uses_;
   ExecutionId current_ = kNoExecution;
-  std::vector<LaunchSeq> ready_;
+  std::vector<std::uint64_t> ready_;  // tags
   std::condition_variable launch_ready_;
   std::condition_variable idle_;
   HostStats stats_;

@@ -153,7 +153,7 @@ void HostPlatform::take_marks() {
   }
   for (const Mark& mark : marks_taken_) {
     if (mark.block_count > 0) {
-      engine_.note_accesses(mark.first_block, mark.block_count);
+      engine_.note_accesses(latest_, mark.first_block, mark.block_count);
       record_accesses(mark);
       if (marked_tells_all_) {
         uses_of(current_).emplace_back(mark.first_block, mark.block_count);
@@ -164,7 +164,7 @@ void HostPlatform::take_marks() {
       engine_.end_launch(*marked_);
     }
     Launch launch;
-    launch.seq = next_seq_++;
+    launch.tag = next_tag_++;
     launch.execution = executions_.id_of(mark.hash);
     launch.tells_all = mark.tells_all;
     current_ = launch.execution;
@@ -172,9 +172,8 @@ void HostPlatform::take_marks() {
     if (recorder_) {
       recorder_->launch(launch.execution, mark.name, mark.at_ns, mark.stalled_ns, false);
     }
-    engine_.begin_launch(launch);
-    std::erase(ready_, launch.seq);
-    marked_ = launch.seq;
+    marked_ = issue(launch).id;
+    std::erase(ready_, launch.tag);
     marked_tells_all_ = mark.tells_all;
     if (mark.tells_all) {
       uses_of(current_).clear();
@@ -222,13 +221,13 @@ void HostPlatform::take_faults() {
   if (link_.speed().fault_latency_ns > 0) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(link_.speed().fault_latency_ns));
   }
-  engine_.thread_faults(fault_batch_);
+  engine_.thread_faults(latest_, fault_batch_);
 }
 
 // The program uses memory that it has freed, or never had. What it reads is undefined; it must not
 // stop for ever.
 void HostPlatform::fault_on_dead_block(BlockId id) {
-  char* const start = base_ + Space::address_of(id);
+  char* const start = base_ + offset_of(id);
   if (const int error = userfault_.zero(start, kBlockBytes); error != 0 && error != EEXIST) {
     must(error, "zero");
   }

@@ -261,7 +261,7 @@ std::string HostPlatform::io_error_text(bool write, Bytes bytes, std::uint64_t o
 void HostPlatform::protect_unmapped(const Transfer& transfer) {
   for (const BlockId id : transfer.blocks) {
     if (!engine_.space().block(id).mapped && bytes_of(id) > 0) {
-      unmap(id);
+      unmap_block(id);
     }
   }
 }

@@ -11,6 +11,9 @@
 #include <functional>
 #include <optional>
 #include <queue>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/error.h"
@@ -33,7 +36,7 @@ struct FailureModel {
 
 // How a launch was served. Times are from the simulation's start.
 struct LaunchTiming {
-  LaunchSeq seq = 0;
+  std::uint64_t number = 0;  // of issue, from 1
   TimeNs issued_ns = 0;
   TimeNs ready_ns = 0;  // all blocks resident
   TimeNs finished_ns = 0;
@@ -62,23 +65,37 @@ class Simulator final : private Mechanism {
   // The program's side: memory and hints go straight to the engine.
   [[nodiscard]] Engine& engine() { return engine_; }
   [[nodiscard]] const Engine& engine() const { return engine_; }
-  Result<AllocationId> allocate(Bytes bytes, std::uint64_t tag);
+  Result<AllocationId> allocate(Bytes bytes, std::uint64_t tag, Bytes block_bytes = kBlockBytes);
   void free(AllocationId id);
   void discard(AllocationId id, DiscardMode mode);
 
-  // Issues the launch now; duration_ns is its time with every operand resident. kTooLarge leaves
-  // everything as it was. Sequence numbers are the simulator's: launch.seq is ignored.
+  // Issues the launch now; duration_ns is its time with every operand resident. It runs behind
+  // those of its stream, if it has one. kTooLarge leaves everything as it was. launch.tag is the
+  // simulator's.
   LaunchState issue(Launch launch, TimeNs duration_ns);
+  // Something that happens on the stream when everything that was issued to it has run. A signal
+  // may be waited for before it is recorded.
+  [[nodiscard]] SignalId create_signal();
+  void record(SignalId signal, StreamId stream);
+  // What is issued to the stream from now on runs after the signal.
+  void wait(SignalId signal, StreamId stream);
 
   // Lets virtual time pass to the next event. False when there is none.
   bool step();
   // Steps until every issued launch has finished. Fails if the program cannot go on, or if a block
   // was lost.
   Status run_until_idle();
+  // Steps until fewer than so many launches are issued and have not finished. Fails likewise.
+  Status run_until_fewer_than(std::size_t launches);
+  // Lets everything happen that happens before this time, and time pass until then. Fails likewise.
+  Status run_until(TimeNs at_ns);
 
   [[nodiscard]] TimeNs now_ns() const { return now_ns_; }
   [[nodiscard]] std::uint64_t events() const { return events_; }
-  [[nodiscard]] std::size_t running_launches() const { return running_.size(); }
+  // Issued and not finished.
+  [[nodiscard]] std::size_t running_launches() const { return issued_; }
+  // The stream's launches stand at a signal that nobody has recorded.
+  [[nodiscard]] bool waits_for_signals() const;
   // Time during which at least one transfer was under way.
   [[nodiscard]] TimeNs transfer_busy_ns() const;
   [[nodiscard]] const Flash& flash() const { return flash_; }
@@ -91,26 +108,46 @@ class Simulator final : private Mechanism {
 
  private:
   using Token = std::uint64_t;  // block in the high half, version in the low
+  // What a frame holds before anything is put in.
+  static constexpr Token kPoisonToken = ~Token{0};
   struct Tokens {
     std::array<Token, kTierCount> held{};
     Token expected = 0;
-    bool defined = false;    // the program has written it since its birth or its discard
-    bool fresh = true;       // it has not since its birth
-    bool mapped = false;     // launches may use the device frame
-    std::uint32_t uses = 0;  // launches that run on the device frame
+    bool defined = false;         // the program has written it since its birth or its discard
+    bool fresh = true;            // it has not since its birth
+    bool undefined_next = false;  // discarded: the next launch to be issued finds it undefined
+    bool mapped = false;          // launches may use the device frame
+    std::uint32_t uses = 0;       // launches that run on the device frame
   };
   struct Running {
     Launch launch;
+    LaunchId id = kNoLaunch;
     LaunchTiming timing;
     std::optional<TimeNs> faults_served_ns;
+    std::vector<BlockId> undefined;  // discarded since the launch before that named them
     std::uint32_t zeroed_on_fault = 0;
+    std::vector<TransferId> arriving;  // that it must wait for
+    bool live = false;
+    bool released = false;
+    bool started = false;
+  };
+  // What a stream has to do, in order.
+  enum class Step : std::uint8_t { kLaunch, kRecord, kWait };
+  struct Item {
+    Step step = Step::kLaunch;
+    std::uint64_t what = 0;  // slot of a launch, or a signal
+  };
+  struct Stream {
+    std::deque<Item> items;
+    TimeNs free_ns = 0;  // when its last launch finished
+    bool held = false;   // at a signal
   };
   enum class EventKind : std::uint8_t { kTransferStarts, kLaunchFinishes };
   struct Event {
     TimeNs at_ns;
     std::uint64_t order;
     EventKind kind;
-    std::uint64_t id;  // transfer slot or launch seq
+    std::uint64_t id;  // transfer or launch slot
     bool operator>(const Event& other) const {
       return at_ns != other.at_ns ? at_ns > other.at_ns : order > other.order;
     }
@@ -123,24 +160,37 @@ class Simulator final : private Mechanism {
   };
 
   void start_transfer(const Transfer& transfer) override;
-  void zero(BlockId block) override;
-  void map(BlockId block, bool writable) override;
-  void unmap(BlockId block) override;
-  void drop(BlockId block, Tier tier) override;
-  void faults_served(LaunchSeq seq) override;
-  void launch_ready(LaunchSeq seq) override;
+  void zero(std::span<const BlockId> blocks) override;
+  void map(std::span<const BlockId> blocks, bool writable) override;
+  void unmap(std::span<const BlockId> blocks) override;
+  void drop(std::span<const BlockId> blocks, Tier tier) override;
+  void freed(AllocationId id) override;
+  void faults_served(std::uint64_t launch) override;
+  void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
 
+  [[nodiscard]] std::optional<TimeNs> next_event_ns() const;
   void push(TimeNs at_ns, EventKind kind, std::uint64_t id);
-  std::deque<std::uint32_t>& stream_of(const Transfer& transfer);
+  std::deque<std::uint32_t>& link_queue_of(const Transfer& transfer);
   void end_transfer(std::uint32_t slot);
-  void finish(LaunchSeq seq);
+
+  // simulator_launches.cc
+  std::uint32_t take_slot();
+  [[nodiscard]] bool at_head(std::uint32_t slot) const;
+  void try_start(std::uint32_t slot);
+  void advance(StreamId stream);
+  void finish(std::uint32_t slot);
+  void transfer_is_over(TransferId id, bool failed);
+  [[nodiscard]] Status going() const;
+
+  // simulator_contents.cc
+  void note_names(Running& run);
+  void forget_names(const Launch& launch);
   void forget_contents(BlockId id);
-  void take_up(const Launch& launch);
+  void take_up(const Running& run);
   void check_read(BlockId id, const Access& access);
   void leave(const Launch& launch);
   Tokens& tokens(BlockId id);
   void fail(BlockId id, std::string_view what);
-  Running* find(LaunchSeq seq);
 
   Machine machine_;
   SimulatorOptions options_;
@@ -152,15 +202,24 @@ class Simulator final : private Mechanism {
   std::vector<std::uint32_t> free_moving_;
   // Transfers of one kind between two tiers follow each other, as on a stream of a copy engine;
   // only the first of each carries bytes. Different streams share the links fairly.
-  std::array<std::deque<std::uint32_t>, kTierCount * kTierCount * 4> streams_;
-  std::vector<Running> running_;
+  std::array<std::deque<std::uint32_t>, kTierCount * kTierCount * 4> link_queues_;
+  std::vector<Running> running_;  // by slot, which is the launch's tag
+  std::vector<std::uint32_t> free_running_;
+  std::size_t issued_ = 0;
+  std::vector<Stream> streams_;
+  std::vector<std::uint32_t> unordered_;                         // launches of no stream
+  std::unordered_map<SignalId, std::vector<StreamId>> signals_;  // that have not happened
+  std::unordered_set<TransferId> under_way_;
+  // Which released launches wait for a transfer.
+  std::unordered_map<TransferId, std::vector<std::uint32_t>> waiting_for_;
   std::vector<Tokens> tokens_;
+  std::vector<std::uint32_t> names_;  // by allocation: launches that name it and have not finished
   std::uint32_t version_ = 0;
   std::optional<Error> broken_;
   TimeNs now_ns_ = 0;
   std::uint64_t order_ = 0;
   std::uint64_t events_ = 0;
-  LaunchSeq next_seq_ = 1;
+  std::uint64_t next_number_ = 1;
   std::size_t transfers_ = 0;
   TimeNs busy_since_ns_ = 0;
   TimeNs busy_ns_ = 0;

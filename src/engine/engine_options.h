@@ -1,0 +1,49 @@
+// What an engine is told once. Layer: engine.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/types.h"
+
+namespace spillway {
+
+// Which copies below are kept when a block comes to the device, as long as it is not written and
+// there is room for them: a block that has one need not be copied when it leaves.
+enum class CleanCopies : std::uint8_t {
+  kNone,
+  kStorage,  // those in storage
+  kAll,
+};
+
+struct EngineOptions {
+  Bytes device_capacity_bytes = 0;
+  Bytes host_capacity_bytes = 0;
+  Bytes storage_capacity_bytes = 0;
+  Bytes device_frame_bytes = kPageBytes;
+  // Size of one transfer batch, and how many may be on their way in one lane at once. Faults go one
+  // batch at a time, as the driver's fault loop does (DeepUM figure 3).
+  // Evictions go in smaller batches, so that the first frames are free soon.
+  Bytes host_batch_bytes = 16 * kMiB;
+  Bytes storage_batch_bytes = 8 * kMiB;
+  Bytes eviction_batch_bytes = 4 * kMiB;
+  std::uint32_t batches_in_flight = 2;
+  // How far ahead of the fetches that wait room is made.
+  Bytes room_ahead_bytes = 64 * kMiB;
+  // Dead frames go to a queue of their own and are reclaimed before any used one (UVM Discard
+  // section 5.5). If not, they keep their place in the used queue, and are dropped instead of moved
+  // when their turn comes (DeepUM section 5.2).
+  bool reclaim_discarded_first = true;
+  // Without tracks_writes, launches' access modes say what is written.
+  CleanCopies clean_copies = CleanCopies::kNone;
+  // The platform stops the first write to a block that was mapped without being writable and
+  // reports it as a thread's fault. All clean copies are then kept.
+  bool tracks_writes = false;
+  // A launch is released when everything that it needs is on its way, with the transfers that it
+  // must wait for, instead of when everything is there: for devices that can wait by themselves.
+  // Not with tracks_writes.
+  bool release_early = false;
+  // Transfers that fail in a row before the engine gives up.
+  std::uint32_t failures_in_a_row_max = 16;
+};
+
+}  // namespace spillway

@@ -1,0 +1,109 @@
+// See eviction_wishes.h.
+#include "engine/eviction_wishes.h"
+
+#include <cassert>
+
+#include "engine/broken.h"
+
+namespace spillway {
+
+void EvictionWishes::push(Cause cause, Tier to, BlockId id) {
+  std::deque<BlockId>& queue = queues_[index_of_queue(cause)][index_of(to)];
+  queue.push_back(id);
+  // Stale entries go before they are more than the others could be.
+  if (queue.size() > 2 * space_->block_slots() + 64) {
+    std::erase_if(queue, [&](BlockId one) { return stale(cause, to, one); });
+  }
+}
+
+void EvictionWishes::promise(BlockId id, Tier to) {
+  Block& block = space_->block(id);
+  assert(!block.evicting);
+  block.evicting = true;
+  promised_bytes_ += block.bytes;
+  push(Cause::kEvict, to, id);
+}
+
+void EvictionWishes::take_back_promise(Block& block) {
+  assert(block.evicting);
+  block.evicting = false;
+  promised_bytes_ -= block.bytes;
+}
+
+void EvictionWishes::wish(BlockId id, Tier to) {
+  Block& block = space_->block(id);
+  take_back_wish(block);
+  block.wished_out = true;
+  block.wished_to = to;
+  ahead_bytes_[index_of(to)] += block.bytes;
+  push(Cause::kPreEvict, to, id);
+}
+
+void EvictionWishes::take_back_wish(Block& block) {
+  if (block.wished_out) {
+    block.wished_out = false;
+    ahead_bytes_[index_of(block.wished_to)] -= block.bytes;
+  }
+}
+
+// Cancelled since, or chosen again for the other tier.
+bool EvictionWishes::stale(Cause cause, Tier to, BlockId id) const {
+  const Block& block = space_->block(id);
+  return cause == Cause::kEvict
+             ? !block.evicting || block.transfer != kNoIndex || !block.frames.has(to)
+             : !block.wished_out || block.wished_to != to;
+}
+
+std::optional<BlockId> EvictionWishes::take(Cause cause, Tier to) {
+  std::deque<BlockId>& queue = queues_[index_of_queue(cause)][index_of(to)];
+  while (!queue.empty()) {
+    const BlockId id = queue.front();
+    queue.pop_front();
+    if (!stale(cause, to, id)) {
+      return id;
+    }
+  }
+  return std::nullopt;
+}
+
+void EvictionWishes::wish_down(BlockId id) {
+  down_.push_back(id);
+  if (down_.size() > 2 * space_->block_slots() + 64) {
+    std::erase_if(down_, [&](BlockId one) {
+      return space_->block(one).frames.has(Tier::kDevice) ||
+             space_->block(one).frames.has(Tier::kStorage) || space_->block(one).bytes == 0;
+    });
+  }
+}
+
+std::optional<BlockId> EvictionWishes::take_down() {
+  if (down_.empty()) {
+    return std::nullopt;
+  }
+  const BlockId id = down_.front();
+  down_.pop_front();
+  return id;
+}
+
+Status EvictionWishes::check(Bytes copying_bytes) const {
+  Bytes promised = 0;
+  Bytes ahead = copying_bytes;
+  for (BlockId id = 0; id < space_->block_slots(); ++id) {
+    const Block& block = space_->block(id);
+    promised += block.evicting ? block.bytes : 0;
+    ahead += block.wished_out ? block.bytes : 0;
+  }
+  if (promised != promised_bytes_) {
+    return broken_sum("promised by victims", promised_bytes_, promised);
+  }
+  Bytes counted = 0;
+  for (const Bytes bytes : ahead_bytes_) {
+    counted += bytes;
+  }
+  if (ahead != counted) {
+    return broken_sum("copied ahead of need", counted, ahead);
+  }
+  return {};
+}
+
+}  // namespace spillway

@@ -1,0 +1,88 @@
+// See fetch_wishes.h.
+#include "engine/fetch_wishes.h"
+
+#include <cassert>
+
+#include "engine/broken.h"
+
+namespace spillway {
+
+void FetchWishes::add(BlockId id, FetchState priority) {
+  Block& block = space_->block(id);
+  assert(block.transfer == kNoIndex && !block.copies.has(Tier::kDevice));
+  remove(block);
+  block.fetch = priority;
+  bytes_[index_of(priority)] += block.bytes;
+  const Source source = source_of(block);
+  std::deque<Wish>& all = queue(priority, source);
+  all.push_back({.block = id, .order = ++order_});
+  // Stale entries go before they are more than the others could be.
+  if (all.size() > 2 * space_->block_slots() + 64) {
+    std::erase_if(all, [&](const Wish& wish) { return stale(wish, priority, source); });
+  }
+}
+
+// The entry in the queue stays behind and is skipped when it comes up.
+void FetchWishes::remove(Block& block) {
+  if (block.fetch != FetchState::kNone) {
+    bytes_[index_of(block.fetch)] -= block.bytes;
+    block.fetch = FetchState::kNone;
+  }
+}
+
+void FetchWishes::remove_prefetches() {
+  for (std::deque<Wish>& all : queues_[index_of(FetchState::kPrefetch)]) {
+    for (const Wish& wish : all) {
+      Block& block = space_->block(wish.block);
+      if (block.fetch == FetchState::kPrefetch) {
+        remove(block);
+      }
+    }
+    all.clear();
+  }
+}
+
+bool FetchWishes::stale(const Wish& wish, FetchState priority, Source source) const {
+  const Block& block = space_->block(wish.block);
+  return block.fetch != priority || source_of(block) != source;
+}
+
+std::optional<BlockId> FetchWishes::front(FetchState priority, Source source, std::uint64_t limit) {
+  std::deque<Wish>& all = queue(priority, source);
+  while (!all.empty() && all.front().order < limit) {
+    if (!stale(all.front(), priority, source)) {
+      return all.front().block;
+    }
+    all.pop_front();
+  }
+  return std::nullopt;
+}
+
+void FetchWishes::pop(FetchState priority, Source source) {
+  std::deque<Wish>& all = queue(priority, source);
+  remove(space_->block(all.front().block));
+  all.pop_front();
+}
+
+Status FetchWishes::check() const {
+  std::array<Bytes, 2> bytes{};
+  for (BlockId id = 0; id < space_->block_slots(); ++id) {
+    const Block& block = space_->block(id);
+    if (block.fetch == FetchState::kNone) {
+      continue;
+    }
+    bytes[index_of(block.fetch)] += block.bytes;
+    if (block.copies.has(Tier::kDevice) || block.transfer != kNoIndex) {
+      return broken(id, "waits to be fetched while it is resident or moving");
+    }
+  }
+  if (bytes[0] != bytes_[0]) {
+    return broken_sum("waiting for faults", bytes_[0], bytes[0]);
+  }
+  if (bytes[1] != bytes_[1]) {
+    return broken_sum("waiting to be prefetched", bytes_[1], bytes[1]);
+  }
+  return {};
+}
+
+}  // namespace spillway

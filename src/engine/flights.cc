@@ -1,0 +1,71 @@
+// See flights.h.
+#include "engine/flights.h"
+
+#include <cassert>
+#include <utility>
+
+namespace spillway {
+
+std::uint32_t Flights::next_slot() {
+  if (free_.empty()) {
+    free_.push_back(static_cast<std::uint32_t>(flights_.size()));
+    flights_.emplace_back();
+  }
+  return free_.back();
+}
+
+void Flights::add(Transfer& transfer, BlockId id) {
+  Block& block = space_->block(id);
+  block.transfer = next_slot();
+  transfer.bytes += block.bytes;
+  transfer.blocks.push_back(id);
+}
+
+const Transfer& Flights::depart(Transfer transfer, Lane& lane) {
+  const std::uint32_t slot = next_slot();
+  free_.pop_back();
+  Flight& flight = flights_[slot];
+  transfer.id = (static_cast<TransferId>(++flight.generation) << 32U) | slot;
+  for (const BlockId id : transfer.blocks) {
+    [[maybe_unused]] const Block& block = space_->block(id);
+    // What must never happen: moving dead contents, or from where they are not.
+    assert(block.transfer == slot && block.contents == Contents::kLive && block.tenants > 0);
+    assert(block.copies.has(transfer.from) && block.frames.has(transfer.to));
+    assert(!block.copies.has(transfer.to));
+  }
+  flight.transfer = std::move(transfer);
+  flight.lane = &lane;
+  flight.live = true;
+  ++lane.in_flight;
+  ++under_way_;
+  return flight.transfer;
+}
+
+Transfer Flights::land(TransferId id) {
+  const auto slot = static_cast<std::uint32_t>(id);
+  assert(slot < flights_.size() && flights_[slot].live && flights_[slot].transfer.id == id);
+  Flight& flight = flights_[slot];
+  Transfer transfer = std::move(flight.transfer);
+  flight.live = false;
+  flight.transfer = {};
+  free_.push_back(slot);
+  --flight.lane->in_flight;
+  --under_way_;
+  for (const BlockId block : transfer.blocks) {
+    space_->block(block).transfer = kNoIndex;
+  }
+  return transfer;
+}
+
+Bytes Flights::copying_ahead_bytes() const {
+  Bytes bytes = 0;
+  for (const Flight& flight : flights_) {
+    if (flight.live && flight.transfer.cause == Cause::kPreEvict &&
+        flight.transfer.from == Tier::kDevice) {
+      bytes += flight.transfer.bytes;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace spillway

@@ -1,0 +1,124 @@
+// See launch_order.h.
+#include "engine/launch_order.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace spillway {
+
+LaunchOrder::Stream& LaunchOrder::stream(StreamId id) {
+  if (id >= streams_.size()) {
+    streams_.resize(id + std::size_t{1});
+  }
+  return streams_[id];
+}
+
+void LaunchOrder::set_window(std::uint32_t launches_per_stream) {
+  const std::uint32_t wanted = std::max(launches_per_stream, 1U);
+  if (std::exchange(launches_per_stream_, wanted) >= wanted) {
+    return;
+  }
+  for (StreamId id = 0; id < streams_.size(); ++id) {
+    advance(id);
+  }
+}
+
+void LaunchOrder::issue(std::uint32_t slot, LaunchSeq seq, StreamId stream) {
+  if (stream == kNoStream) {
+    ready_.emplace(seq, slot);
+    return;
+  }
+  push(stream, {.step = Step::kLaunch, .what = slot, .seq = seq});
+}
+
+SignalId LaunchOrder::create_signal() {
+  signals_.emplace(++last_signal_, std::vector<StreamId>());
+  return last_signal_;
+}
+
+void LaunchOrder::record(SignalId signal, StreamId stream) {
+  push(stream, {.step = Step::kRecord, .what = signal});
+}
+
+void LaunchOrder::wait(SignalId signal, StreamId stream) {
+  push(stream, {.step = Step::kWait, .what = signal});
+}
+
+void LaunchOrder::push(StreamId id, Item item) {
+  stream(id).items.push_back(item);
+  advance(id);
+}
+
+// Those that stood at it go on, and may give others in turn.
+void LaunchOrder::give(SignalId signal) {
+  const auto found = signals_.find(signal);
+  if (found == signals_.end()) {
+    return;
+  }
+  const std::vector<StreamId> waiting = std::move(found->second);
+  signals_.erase(found);
+  for (const StreamId id : waiting) {
+    streams_[id].held = false;
+    --held_streams_;
+    advance(id);
+  }
+}
+
+// Passes what can be passed at the head of the stream.
+void LaunchOrder::advance(StreamId id) {
+  while (true) {
+    Stream& at = stream(id);
+    if (at.items.empty() || at.offered || at.held) {
+      return;
+    }
+    const Item item = at.items.front();
+    switch (item.step) {
+      case Step::kLaunch:
+        if (at.admitted < launches_per_stream_) {
+          at.offered = true;
+          ready_.emplace(item.seq, static_cast<std::uint32_t>(item.what));
+        }
+        return;
+      case Step::kRecord:
+        at.items.pop_front();
+        give(item.what);
+        break;
+      case Step::kWait:
+        if (const auto signal = signals_.find(item.what); signal != signals_.end()) {
+          signal->second.push_back(id);
+          at.items.pop_front();
+          at.held = true;
+          ++held_streams_;
+          return;
+        }
+        at.items.pop_front();
+        break;
+    }
+  }
+}
+
+void LaunchOrder::admit_next(StreamId stream) {
+  assert(!ready_.empty());
+  ready_.pop();
+  if (stream == kNoStream) {
+    return;
+  }
+  Stream& at = streams_[stream];
+  assert(at.offered && at.items.front().step == Step::kLaunch);
+  at.items.pop_front();
+  at.offered = false;
+  ++at.admitted;
+  advance(stream);
+}
+
+void LaunchOrder::ended(StreamId stream) {
+  if (stream == kNoStream) {
+    return;
+  }
+  assert(streams_[stream].admitted > 0);
+  --streams_[stream].admitted;
+  advance(stream);
+}
+
+}  // namespace spillway

@@ -1,0 +1,45 @@
+// Which bytes of the device admitted launches hold, and how many more the next one in line needs.
+// Layer: engine.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "base/error.h"
+#include "engine/launch_table.h"
+#include "engine/space.h"
+
+namespace spillway {
+
+class Pins {
+ public:
+  explicit Pins(Space& space) : space_(&space) {}
+
+  // True if it was not pinned before.
+  bool pin(BlockId id);
+  // True if nothing pins it any more.
+  bool unpin(BlockId id);
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+
+  // The launch is next in line and waits for room: from here on it is known at once what it needs
+  // beside what is pinned. kNoIndex: none is.
+  void hold_for(std::uint32_t slot, const LaunchTable& launches);
+  [[nodiscard]] std::uint32_t held_for() const { return slot_; }
+  [[nodiscard]] Bytes more_bytes() const { return more_bytes_; }
+
+  [[nodiscard]] Status check() const;
+
+ private:
+  Space* space_;
+  Bytes bytes_ = 0;
+  std::uint32_t slot_ = kNoIndex;
+  Bytes more_bytes_ = 0;
+};
+
+// What the launch's operands are together: each block once if that is more than `enough`, else
+// at most that.
+[[nodiscard]] Bytes bytes_of(const Launch& launch, const Space& space, Bytes enough);
+// Those of its blocks that nothing has pinned, each once.
+[[nodiscard]] Bytes unpinned_bytes_of(const Launch& launch, const Space& space);
+
+}  // namespace spillway

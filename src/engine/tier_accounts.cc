@@ -1,0 +1,112 @@
+// See tier_accounts.h.
+#include "engine/tier_accounts.h"
+
+#include "engine/broken.h"
+
+namespace spillway {
+
+TierAccounts::TierAccounts(Space& space, const std::array<Bytes, kTierCount>& capacity_bytes)
+    : space_(&space) {
+  for (std::size_t tier = 0; tier < kTierCount; ++tier) {
+    accounts_[tier].capacity_bytes = accounts_[tier].limit_bytes = capacity_bytes[tier];
+  }
+}
+
+void TierAccounts::set_capacity(Tier tier, Bytes bytes) {
+  Account& account = at(tier);
+  account.capacity_bytes = bytes;
+  account.limit_bytes = std::max(bytes, account.used_bytes);
+}
+
+void TierAccounts::take(BlockId id, Tier tier) {
+  Block& block = space_->block(id);
+  Account& account = at(tier);
+  assert(!block.frames.has(tier));
+  assert(account.used_bytes + block.bytes <= account.capacity_bytes);
+  block.frames.add(tier);
+  account.used_bytes += block.bytes;
+}
+
+void TierAccounts::give_back(BlockId id, Tier tier) {
+  Block& block = space_->block(id);
+  Account& account = at(tier);
+  assert(block.frames.has(tier) && account.used_bytes >= block.bytes);
+  remove_spare(id, tier);
+  block.frames.remove(tier);
+  block.copies.remove(tier);
+  account.used_bytes -= block.bytes;
+  account.limit_bytes = std::max(account.capacity_bytes, account.used_bytes);
+}
+
+void TierAccounts::add_spare(BlockId id, Tier tier) {
+  Block& block = space_->block(id);
+  Account& account = at(tier);
+  assert(block.copies.has(tier) && block.copies.has(Tier::kDevice));
+  if (block.spare.has(tier)) {
+    return;
+  }
+  block.spare.add(tier);
+  account.spare_bytes += block.bytes;
+  account.spare.push_back(id);
+  // Stale entries go before they are more than the others could be.
+  if (account.spare.size() > 2 * space_->block_slots() + 64) {
+    std::erase_if(account.spare, [&](BlockId one) { return !space_->block(one).spare.has(tier); });
+  }
+}
+
+void TierAccounts::remove_spare(BlockId id, Tier tier) {
+  Block& block = space_->block(id);
+  if (block.spare.has(tier)) {
+    block.spare.remove(tier);
+    at(tier).spare_bytes -= block.bytes;
+  }
+}
+
+std::optional<BlockId> TierAccounts::spare_in_the_way(Tier tier, Bytes bytes) {
+  Account& account = at(tier);
+  if (account.used_bytes + bytes <= account.capacity_bytes) {
+    return std::nullopt;
+  }
+  while (!account.spare.empty()) {
+    const BlockId id = account.spare.front();
+    account.spare.pop_front();
+    if (space_->block(id).spare.has(tier)) {
+      return id;
+    }
+  }
+  return std::nullopt;
+}
+
+Status TierAccounts::check() const {
+  std::array<Bytes, kTierCount> used{};
+  std::array<Bytes, kTierCount> spare{};
+  for (BlockId id = 0; id < space_->block_slots(); ++id) {
+    const Block& block = space_->block(id);
+    for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
+      used[index_of(tier)] += block.frames.has(tier) ? block.bytes : 0;
+      spare[index_of(tier)] += block.spare.has(tier) ? block.bytes : 0;
+    }
+    if (!block.frames.contains(block.copies)) {
+      return broken(id, "a copy without a frame");
+    }
+    if (!block.copies.contains(block.spare) ||
+        (!block.spare.empty() && !block.copies.has(Tier::kDevice))) {
+      return broken(id, "its only copy counts as one that may go");
+    }
+  }
+  for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
+    const Account& account = at(tier);
+    if (used[index_of(tier)] != account.used_bytes || account.used_bytes > account.limit_bytes) {
+      return make_error(ErrorCode::kDefect,
+                        "invariant broken: {} holds {} bytes, its account says {} of at most {}",
+                        name_of(tier), used[index_of(tier)], account.used_bytes,
+                        account.limit_bytes);
+    }
+    if (spare[index_of(tier)] != account.spare_bytes) {
+      return broken_sum("spare copies", account.spare_bytes, spare[index_of(tier)]);
+    }
+  }
+  return {};
+}
+
+}  // namespace spillway

@@ -1,0 +1,60 @@
+// How many bytes each tier may hold and holds, and which copies in the lower tiers are kept only
+// while nothing needs their room. Layer: engine. Moves nothing.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <deque>
+#include <optional>
+
+#include "base/error.h"
+#include "engine/space.h"
+
+namespace spillway {
+
+class TierAccounts {
+ public:
+  TierAccounts(Space& space, const std::array<Bytes, kTierCount>& capacity_bytes);
+
+  [[nodiscard]] Bytes capacity_bytes(Tier tier) const { return at(tier).capacity_bytes; }
+  // What is in use already stays, also where that is more.
+  void set_capacity(Tier tier, Bytes bytes);
+  [[nodiscard]] Bytes used_bytes(Tier tier) const { return at(tier).used_bytes; }
+  // Spare copies count as free.
+  [[nodiscard]] Bytes free_bytes(Tier tier) const {
+    const Account& account = at(tier);
+    const Bytes needed_bytes = account.used_bytes - account.spare_bytes;
+    return account.capacity_bytes > needed_bytes ? account.capacity_bytes - needed_bytes : 0;
+  }
+
+  // The block gets a frame, for which there is room, or loses the one it has, with whatever copy
+  // that holds.
+  void take(BlockId id, Tier tier);
+  void give_back(BlockId id, Tier tier);
+
+  // A spare copy is one that the device has as well.
+  void add_spare(BlockId id, Tier tier);
+  void remove_spare(BlockId id, Tier tier);
+  // The copy that has been spare for longest and has to go before the tier can take so many bytes
+  // more; nullopt if none has to, or none is left.
+  [[nodiscard]] std::optional<BlockId> spare_in_the_way(Tier tier, Bytes bytes);
+
+  [[nodiscard]] Status check() const;
+
+ private:
+  struct Account {
+    Bytes capacity_bytes = 0;
+    Bytes used_bytes = 0;
+    Bytes limit_bytes = 0;      // capacity, or what was in use when the capacity shrank
+    Bytes spare_bytes = 0;      // of what is in use
+    std::deque<BlockId> spare;  // oldest first; may hold stale entries: the block's own set decides
+  };
+  [[nodiscard]] Account& at(Tier tier) { return accounts_[index_of(tier)]; }
+  [[nodiscard]] const Account& at(Tier tier) const { return accounts_[index_of(tier)]; }
+
+  Space* space_;
+  std::array<Account, kTierCount> accounts_{};
+};
+
+}  // namespace spillway

@@ -1,0 +1,208 @@
+// What every frame holds, and what the program may expect to find: kept beside the engine's own
+// records, and never taken from them. See simulator.h.
+#include <algorithm>
+
+#include "platform/sim/simulator.h"
+
+namespace spillway::sim {
+
+Result<AllocationId> Simulator::allocate(Bytes bytes, std::uint64_t tag, Bytes block_bytes) {
+  Result<AllocationId> id = engine_.allocate(bytes, tag, block_bytes);
+  if (id) {
+    const Allocation& allocation = engine_.space().allocation(*id);
+    for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+      const BlockId block = allocation.first_block + i;
+      // A frame that is shared with older allocations stays as it is.
+      if (engine_.space().block(block).tenants == 1) {
+        forget_contents(block);
+        tokens(block).fresh = true;
+      }
+    }
+  }
+  return id;
+}
+
+void Simulator::free(AllocationId id) { engine_.free(id); }
+
+void Simulator::freed(AllocationId id) {
+  const Allocation& allocation = engine_.space().allocation(id);
+  if (id < names_.size() && names_[id] > 0) {
+    fail(allocation.first_block, "freed while launches that name it have not finished");
+  }
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    if (engine_.space().block(allocation.first_block + i).tenants == 1) {
+      forget_contents(allocation.first_block + i);
+    }
+  }
+}
+
+// Launches that were issued before still find what was there; the next one that is issued does not.
+void Simulator::discard(AllocationId id, DiscardMode mode) {
+  const Allocation& allocation = engine_.space().allocation(id);
+  const bool named = id < names_.size() && names_[id] > 0;
+  for (std::uint32_t i = 0; i < allocation.block_count && !allocation.packed; ++i) {
+    if (named) {
+      tokens(allocation.first_block + i).undefined_next = true;
+    } else {
+      forget_contents(allocation.first_block + i);
+    }
+  }
+  engine_.discard(id, mode);
+}
+
+void Simulator::note_names(Running& run) {
+  for (const Access& access : run.launch.accesses) {
+    if (access.allocation >= names_.size()) {
+      names_.resize(access.allocation + std::size_t{1});
+    }
+    ++names_[access.allocation];
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
+      Tokens& block = tokens(access.first_block + i);
+      if (std::exchange(block.undefined_next, false)) {
+        run.undefined.push_back(access.first_block + i);
+      }
+    }
+  }
+}
+
+// The launch has finished. What was discarded behind it is dead from now on, if nobody else names
+// it.
+void Simulator::forget_names(const Launch& launch) {
+  for (const Access& access : launch.accesses) {
+    if (--names_[access.allocation] > 0) {
+      continue;
+    }
+    const Allocation& allocation = engine_.space().allocation(access.allocation);
+    for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+      if (std::exchange(tokens(allocation.first_block + i).undefined_next, false)) {
+        forget_contents(allocation.first_block + i);
+      }
+    }
+  }
+}
+
+void Simulator::forget_contents(BlockId id) {
+  tokens(id).defined = false;
+  tokens(id).undefined_next = false;
+}
+
+Simulator::Tokens& Simulator::tokens(BlockId id) {
+  if (id >= tokens_.size()) {
+    tokens_.resize(std::max<std::size_t>(id + 1, engine_.space().block_slots()));
+  }
+  return tokens_[id];
+}
+
+void Simulator::fail(BlockId id, std::string_view what) {
+  if (!broken_) {
+    broken_ = Error{ErrorCode::kDefect, fmt::format("contents lost: block {} at {}: {}", id,
+                                                    format_time(now_ns_), what)};
+  }
+}
+
+// The launch begins to run.
+void Simulator::take_up(const Running& run) {
+  for (const BlockId id : run.undefined) {
+    tokens(id).defined = false;
+  }
+  for (const Access& access : run.launch.accesses) {
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
+      const BlockId id = access.first_block + i;
+      check_read(id, access);
+      ++tokens(id).uses;
+    }
+  }
+}
+
+void Simulator::check_read(BlockId id, const Access& access) {
+  const Tokens& block = tokens(id);
+  const Token held = block.held[index_of(Tier::kDevice)];
+  if (!block.mapped) {
+    fail(id, "a launch runs on a frame that is not mapped");
+  }
+  if (access.mode == AccessMode::kOverwrite &&
+      !engine_.space().allocation(access.allocation).packed) {
+    return;
+  }
+  if (block.defined && held != block.expected) {
+    fail(id, "a launch does not find what the program last wrote");
+  } else if (!block.defined && held != 0 && (block.fresh || held >> 32U != id)) {
+    fail(id, block.fresh ? "a launch finds bytes where nothing was ever written"
+                         : "a launch finds bytes of another block");
+  }
+}
+
+// The launch has run.
+void Simulator::leave(const Launch& launch) {
+  for (const Access& access : launch.accesses) {
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
+      const BlockId id = access.first_block + i;
+      Tokens& block = tokens(id);
+      --block.uses;
+      if (writes(access.mode)) {
+        block.expected = (Token{id} << 32U) | ++version_;
+        block.held[index_of(Tier::kDevice)] = block.expected;
+        block.defined = true;
+        block.fresh = false;
+      }
+    }
+  }
+}
+
+// --- What the engine asks -----------------------------------------------------------------------
+
+// A launch that stands at the head of its stream and waits for new memory has faulted on it.
+void Simulator::zero(std::span<const BlockId> blocks) {
+  std::uint32_t pinned = 0;
+  for (const BlockId block : blocks) {
+    if (tokens(block).uses > 0) {
+      fail(block, "zeroed under a launch that runs");
+    }
+    tokens(block).held[index_of(Tier::kDevice)] = 0;
+    pinned += engine_.space().block(block).pins > 0 ? 1U : 0U;
+  }
+  if (pinned == 0) {
+    return;
+  }
+  const auto faulted = [&](std::uint32_t slot) {
+    Running& run = running_[slot];
+    run.zeroed_on_fault += run.live && !run.started ? pinned : 0;
+  };
+  for (const Stream& stream : streams_) {
+    if (!stream.items.empty() && stream.items.front().step == Step::kLaunch) {
+      faulted(static_cast<std::uint32_t>(stream.items.front().what));
+    }
+  }
+  for (const std::uint32_t slot : unordered_) {
+    faulted(slot);
+  }
+}
+
+void Simulator::map(std::span<const BlockId> blocks, bool /*writable*/) {
+  for (const BlockId block : blocks) {
+    tokens(block).mapped = true;
+  }
+}
+
+void Simulator::unmap(std::span<const BlockId> blocks) {
+  for (const BlockId block : blocks) {
+    if (tokens(block).uses > 0) {
+      fail(block, "unmapped under a launch that runs");
+    }
+    tokens(block).mapped = false;
+  }
+}
+
+void Simulator::drop(std::span<const BlockId> blocks, Tier tier) {
+  for (const BlockId block : blocks) {
+    if (tier == Tier::kDevice && tokens(block).mapped) {
+      fail(block, "its device frame is dropped while launches may use it");
+    }
+    tokens(block).held[index_of(tier)] = kPoisonToken;
+    if (tier == Tier::kStorage) {
+      flash_.trim(block);
+    }
+  }
+}
+
+}  // namespace spillway::sim

@@ -1,0 +1,211 @@
+// Launches on a device that runs behind its program: streams, signals, when a launch starts and how
+// long it takes. See simulator.h.
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "platform/sim/simulator.h"
+
+namespace spillway::sim {
+
+std::uint32_t Simulator::take_slot() {
+  if (free_running_.empty()) {
+    free_running_.push_back(static_cast<std::uint32_t>(running_.size()));
+    running_.emplace_back();
+  }
+  const std::uint32_t slot = free_running_.back();
+  free_running_.pop_back();
+  running_[slot] = {};
+  return slot;
+}
+
+LaunchState Simulator::issue(Launch launch, TimeNs duration_ns) {
+  const std::uint32_t slot = take_slot();
+  launch.tag = slot;
+  Running& run = running_[slot];
+  run.launch = std::move(launch);
+  run.timing = {.number = next_number_, .issued_ns = now_ns_, .duration_ns = duration_ns};
+  run.live = true;
+  note_names(run);
+  const StreamId stream = run.launch.stream;
+  if (stream != kNoStream) {
+    streams_.resize(std::max<std::size_t>(streams_.size(), stream + std::size_t{1}));
+    streams_[stream].items.push_back({.step = Step::kLaunch, .what = slot});
+  } else {
+    unordered_.push_back(slot);
+  }
+  const LaunchAdmission admission = engine_.issue_launch(run.launch);
+  if (admission.state == LaunchState::kTooLarge) {
+    run.live = false;
+    forget_names(run.launch);
+    for (const BlockId id : run.undefined) {
+      tokens(id).undefined_next = true;
+    }
+    free_running_.push_back(slot);
+    if (stream != kNoStream) {
+      streams_[stream].items.pop_back();
+    } else {
+      unordered_.pop_back();
+    }
+    return admission.state;
+  }
+  run.id = admission.id;
+  ++next_number_;
+  ++issued_;
+  return admission.state;
+}
+
+SignalId Simulator::create_signal() {
+  const SignalId signal = engine_.create_signal();
+  signals_.emplace(signal, std::vector<StreamId>());
+  return signal;
+}
+
+void Simulator::record(SignalId signal, StreamId stream) {
+  streams_.resize(std::max<std::size_t>(streams_.size(), stream + std::size_t{1}));
+  streams_[stream].items.push_back({.step = Step::kRecord, .what = signal});
+  engine_.record_signal(signal, stream);
+  advance(stream);
+}
+
+void Simulator::wait(SignalId signal, StreamId stream) {
+  streams_.resize(std::max<std::size_t>(streams_.size(), stream + std::size_t{1}));
+  streams_[stream].items.push_back({.step = Step::kWait, .what = signal});
+  engine_.wait_for_signal(signal, stream);
+  advance(stream);
+}
+
+bool Simulator::waits_for_signals() const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const Stream& stream) { return stream.held; });
+}
+
+// Passes what the stream can pass now.
+void Simulator::advance(StreamId id) {
+  while (!streams_[id].items.empty() && !streams_[id].held) {
+    const Item item = streams_[id].items.front();
+    if (item.step == Step::kLaunch) {
+      try_start(static_cast<std::uint32_t>(item.what));
+      return;
+    }
+    streams_[id].items.pop_front();
+    const auto signal = signals_.find(item.what);
+    if (signal == signals_.end()) {
+      continue;
+    }
+    if (item.step == Step::kWait) {
+      streams_[id].held = true;
+      signal->second.push_back(id);
+      return;
+    }
+    const std::vector<StreamId> waiting = std::move(signal->second);
+    signals_.erase(signal);
+    for (const StreamId other : waiting) {
+      streams_[other].held = false;
+      streams_[other].free_ns = std::max(streams_[other].free_ns, now_ns_);
+      advance(other);
+    }
+  }
+}
+
+bool Simulator::at_head(std::uint32_t slot) const {
+  const StreamId id = running_[slot].launch.stream;
+  if (id == kNoStream) {
+    return true;
+  }
+  const Stream& stream = streams_[id];
+  return !stream.held && !stream.items.empty() && stream.items.front().step == Step::kLaunch &&
+         stream.items.front().what == slot;
+}
+
+void Simulator::faults_served(std::uint64_t launch) { running_[launch].faults_served_ns = now_ns_; }
+
+// One that is over already is waited for by nobody.
+void Simulator::release_launch(std::uint64_t launch, std::span<const TransferId> transfers) {
+  const auto slot = static_cast<std::uint32_t>(launch);
+  Running& run = running_[slot];
+  assert(run.live && !run.started);
+  run.released = true;
+  run.arriving.clear();
+  for (const TransferId id : transfers) {
+    if (under_way_.contains(id)) {
+      run.arriving.push_back(id);
+      waiting_for_[id].push_back(slot);
+    }
+  }
+  try_start(slot);
+}
+
+// When the launch will end. A machine that replays faults lets the launch run while blocks that
+// were on their way arrive: it ends when its work is done and its last block is there, whichever is
+// later; only what it had to fault on holds it up from the start. Zeroed blocks need no transfer,
+// but each batch of them is handled like one of faults.
+void Simulator::try_start(std::uint32_t slot) {
+  Running& run = running_[slot];
+  if (!run.live || !run.released || run.started || !run.arriving.empty() || !at_head(slot)) {
+    return;
+  }
+  run.started = true;
+  run.timing.ready_ns = now_ns_;
+  take_up(run);
+  const TimeNs free_ns = run.launch.stream == kNoStream ? 0 : streams_[run.launch.stream].free_ns;
+  const std::uint32_t batch = std::max(machine_.faults.batch_blocks, 1U);
+  const TimeNs zero_faults_ns =
+      (run.zeroed_on_fault + batch - 1) / batch * machine_.faults.latency_ns;
+  const bool replay = machine_.faults.model == FaultModel::kReplayable && !options_.hold_launches;
+  const TimeNs begins_ns =
+      replay ? std::max(free_ns, run.faults_served_ns.value_or(run.timing.issued_ns)) : now_ns_;
+  const TimeNs works_until_ns = begins_ns + zero_faults_ns + run.timing.duration_ns;
+  push(std::max(works_until_ns, now_ns_), EventKind::kLaunchFinishes, slot);
+}
+
+void Simulator::finish(std::uint32_t slot) {
+  Running& run = running_[slot];
+  leave(run.launch);
+  forget_names(run.launch);
+  run.live = false;
+  const StreamId stream = run.launch.stream;
+  LaunchTiming timing = run.timing;
+  timing.finished_ns = now_ns_;
+  const LaunchId id = run.id;
+  --issued_;
+  if (stream != kNoStream) {
+    streams_[stream].items.pop_front();
+    streams_[stream].free_ns = now_ns_;
+  } else {
+    std::erase(unordered_, slot);
+  }
+  engine_.end_launch(id);
+  free_running_.push_back(slot);
+  if (stream != kNoStream) {
+    advance(stream);
+  }
+  if (on_finished) {
+    on_finished(timing);
+  }
+}
+
+void Simulator::transfer_is_over(TransferId id, bool failed) {
+  under_way_.erase(id);
+  std::vector<std::uint32_t> waited;
+  if (const auto found = waiting_for_.find(id); found != waiting_for_.end()) {
+    waited = std::move(found->second);
+    waiting_for_.erase(found);
+  }
+  for (const std::uint32_t slot : waited) {
+    Running& run = running_[slot];
+    std::erase(run.arriving, id);
+    // After a failure it will be released again, behind other transfers.
+    run.released = run.released && (!failed || run.started);
+  }
+  if (failed) {
+    engine_.transfer_failed(id);
+  } else {
+    engine_.transfer_finished(id);
+  }
+  for (const std::uint32_t slot : waited) {
+    try_start(slot);
+  }
+}
+
+}  // namespace spillway::sim
