@@ -4,6 +4,7 @@
 // way up and down again. Memory: one bit a number, and a sixty-third of that.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstddef>
@@ -83,17 +84,24 @@ class BitTree {
     return kNone;
   }
 
-  // The largest number; kNone if there is none.
-  [[nodiscard]] std::uint32_t last() const {
-    if (levels_.empty() || levels_.back()[0] == 0) {
-      return kNone;
+  // The largest number that is less than `below`; kNone if there is none.
+  [[nodiscard]] std::uint32_t before(std::uint32_t below) const {
+    std::uint32_t at = std::min(below, size_);
+    for (std::size_t level = 0; level < levels_.size() && at > 0; ++level) {
+      const std::uint32_t word = (at - 1) / 64;
+      const std::uint32_t bits = (at - 1) % 64 + 1;  // of the word that come before `at`
+      const Word rest = levels_[level][word] & (~Word{0} >> (64 - bits));
+      if (rest != 0) {
+        return last_below(level,
+                          word * 64 + 63 - static_cast<std::uint32_t>(std::countl_zero(rest)));
+      }
+      at = word;
     }
-    std::uint32_t at = 0;
-    for (std::size_t level = levels_.size(); level-- > 0;) {
-      at = at * 64 + 63 - static_cast<std::uint32_t>(std::countl_zero(levels_[level][at]));
-    }
-    return at;
+    return kNone;
   }
+
+  // The largest number; kNone if there is none.
+  [[nodiscard]] std::uint32_t last() const { return before(size_); }
 
  private:
   using Word = std::uint64_t;
@@ -102,6 +110,14 @@ class BitTree {
   [[nodiscard]] std::uint32_t first_below(std::size_t level, std::uint32_t at) const {
     while (level-- > 0) {
       at = at * 64 + static_cast<std::uint32_t>(std::countr_zero(levels_[level][at]));
+    }
+    return at;
+  }
+
+  // The largest one.
+  [[nodiscard]] std::uint32_t last_below(std::size_t level, std::uint32_t at) const {
+    while (level-- > 0) {
+      at = at * 64 + 63 - static_cast<std::uint32_t>(std::countl_zero(levels_[level][at]));
     }
     return at;
   }

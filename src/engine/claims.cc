@@ -95,8 +95,36 @@ LaunchSeq Claims::next_use(BlockId id) const {
   return block.first_claim == kNoIndex ? kNever : launches_->at(next_slot(block)).launch.seq;
 }
 
+LaunchId Claims::next_launch(BlockId id) const {
+  const Block& block = space_->block(id);
+  return block.first_claim == kNoIndex ? kNoLaunch : claims_[block.first_claim].launch;
+}
+
+LaunchId Claims::last_launch(BlockId id) const {
+  const Block& block = space_->block(id);
+  return block.last_claim == kNoIndex ? kNoLaunch : claims_[block.last_claim].launch;
+}
+
+const Launch* Claims::issued_only(LaunchId id) const {
+  return launches_->is_at(id, LaunchStage::kIssued)
+             ? &launches_->at(LaunchTable::slot_of(id)).launch
+             : nullptr;
+}
+
 BlockId Claims::needed_last() const {
   const std::uint32_t slot = order_.last(kHasListed);
+  return slot == OrderIndex::kNone ? kNoBlock : launches_->at(slot).first_listed;
+}
+
+BlockId Claims::needed_before(BlockId id) const {
+  const Block& block = space_->block(id);
+  if (!block.listed) {
+    return kNoBlock;
+  }
+  if (block.next != kNoIndex) {
+    return block.next;
+  }
+  const std::uint32_t slot = order_.before(kHasListed, launches_->at(next_slot(block)).position);
   return slot == OrderIndex::kNone ? kNoBlock : launches_->at(slot).first_listed;
 }
 

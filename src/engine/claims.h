@@ -32,12 +32,20 @@ class Claims {
 
   // When the block is used next, as far as issued launches say; kNever if they do not.
   [[nodiscard]] LaunchSeq next_use(BlockId id) const;
+  // The launch that will do so; kNoLaunch if there is none.
+  [[nodiscard]] LaunchId next_launch(BlockId id) const;
+  // The last issued launch that claims it; kNoLaunch if there is none.
+  [[nodiscard]] LaunchId last_launch(BlockId id) const;
   // Of the blocks that may leave and that an issued launch names, one that is needed last; kNoBlock
   // if there is none.
   [[nodiscard]] BlockId needed_last() const;
+  // Of those, one that is needed no later than this one and has not been named on the way to it.
+  [[nodiscard]] BlockId needed_before(BlockId id) const;
   // The launch that is issued only and comes after this one in the order of issue, or first if
   // there is no such launch (any more); nullptr if there is none.
   [[nodiscard]] const Launch* next_issued(LaunchId after) const;
+  // This one, if it is issued only; nullptr otherwise.
+  [[nodiscard]] const Launch* issued_only(LaunchId id) const;
   [[nodiscard]] std::size_t waiting() const { return order_.size(); }
 
   [[nodiscard]] Status check() const;

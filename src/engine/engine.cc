@@ -35,7 +35,14 @@ Engine::Engine(const EngineOptions& options, Mechanism& mechanism, Policy& polic
     }
   }
   move_down_lane_.in_flight_max = options.batches_in_flight;
-  order_.set_window(policy.window().launches_per_stream);
+  order_.set_window(window().launches_per_stream);
+}
+
+LaunchWindow Engine::window() const {
+  const LaunchWindow narrowed = policy_->window();
+  return {.launches_per_stream =
+              std::min(options_.window.launches_per_stream, narrowed.launches_per_stream),
+          .bytes = std::min(options_.window.bytes, narrowed.bytes)};
 }
 
 // Last of every event, when the state is whole again: what it asks of the world is said, and

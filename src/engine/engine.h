@@ -163,6 +163,10 @@ class Engine final : private Control {
     return evictions_.ahead_bytes(to);
   }
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return fetches_.prefetch_bytes(); }
+  [[nodiscard]] bool dies_after(BlockId id, LaunchId launch) const override {
+    return alive(id) && claims_.last_launch(id) == launch &&
+           deaths_.waits(space_.block(id).allocation);
+  }
 
   // engine.cc: memory, budgets
   [[nodiscard]] bool alive(BlockId id) const { return space_.has_tenant(id); }
@@ -181,6 +185,7 @@ class Engine final : private Control {
   void settle();
 
   // engine_launch.cc: launches and threads
+  [[nodiscard]] LaunchWindow window() const;
   [[nodiscard]] bool fits(std::uint32_t slot);
   void admit_those_that_fit();
   void admit(std::uint32_t slot);

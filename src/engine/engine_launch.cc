@@ -71,7 +71,7 @@ void Engine::give_signal(SignalId signal) {
 // it lacks is counted from here on as others end.
 bool Engine::fits(std::uint32_t slot) {
   const Bytes held_bytes = pins_.bytes();
-  const Bytes limit_bytes = std::min(capacity_bytes(Tier::kDevice), policy_->window().bytes);
+  const Bytes limit_bytes = std::min(capacity_bytes(Tier::kDevice), window().bytes);
   if (held_bytes == 0 || held_bytes + launches_.at(slot).bytes <= limit_bytes) {
     return true;
   }
@@ -102,7 +102,7 @@ LaunchFit Engine::fit(const Launch& launch) const {
 // In the order of issue as far as streams allow: one that does not fit holds back those behind it,
 // so that it does not starve.
 void Engine::admit_those_that_fit() {
-  order_.set_window(policy_->window().launches_per_stream);
+  order_.set_window(window().launches_per_stream);
   for (std::uint32_t slot = order_.next(); slot != LaunchOrder::kNoSlot && fits(slot);
        slot = order_.next()) {
     order_.admit_next(launches_.at(slot).launch.stream);
@@ -320,8 +320,11 @@ void Engine::end_launch(LaunchId id) {
   }
   order_.ended(record.launch.stream);
   launches_.give_back(slot);
-  admit_those_that_fit();
   shrink();
+  // What policies want between two launches comes before the next one.
+  pump();
+  orders_.flush();
+  admit_those_that_fit();
   pump();
   settle();
 }

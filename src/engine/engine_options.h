@@ -42,6 +42,8 @@ struct EngineOptions {
   // must wait for, instead of when everything is there: for devices that can wait by themselves.
   // Not with tracks_writes.
   bool release_early = false;
+  // What the platform allows; a policy may narrow it (Policy::window).
+  LaunchWindow window = {};
   // Transfers that fail in a row before the engine gives up.
   std::uint32_t failures_in_a_row_max = 16;
 };

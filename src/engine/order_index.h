@@ -62,14 +62,18 @@ class OrderIndex {
     return marks_[index_of(mark)].has(position);
   }
 
-  // Of those with the mark: the first, the last, the next one behind a position. kNone: there is
-  // none.
+  // Of those with the mark: the first, the last, the next one behind or before a position. kNone:
+  // there is none.
   [[nodiscard]] Value first(Mark mark) const {
     return value_or_none(marks_[index_of(mark)].at_or_after(0));
   }
   [[nodiscard]] Value last(Mark mark) const { return value_or_none(marks_[index_of(mark)].last()); }
   [[nodiscard]] Value after(Mark mark, Position position) const {
     return value_or_none(marks_[index_of(mark)].at_or_after(position + 1));
+  }
+
+  [[nodiscard]] Value before(Mark mark, Position position) const {
+    return value_or_none(marks_[index_of(mark)].before(position));
   }
 
   [[nodiscard]] Value value(Position position) const {

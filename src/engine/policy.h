@@ -4,8 +4,6 @@
 // engine.
 #pragma once
 
-#include <cstdint>
-#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -16,13 +14,6 @@ namespace spillway {
 class Claims;
 class PageQueues;
 class Space;
-
-// How much of the queue of issued launches is admitted at once. One launch that fits alone is
-// admitted whatever the window says.
-struct LaunchWindow {
-  std::uint32_t launches_per_stream = std::numeric_limits<std::uint32_t>::max();
-  Bytes bytes = std::numeric_limits<Bytes>::max();  // of all admitted launches' blocks
-};
 
 // What a policy may see and wish for. Wishes take effect when the engine next forms batches.
 class Control {
@@ -56,6 +47,9 @@ class Control {
   // Whether somebody has asked for the block, or it is coming.
   [[nodiscard]] virtual bool on_its_way(BlockId block) const = 0;
   [[nodiscard]] virtual Bytes queued_prefetch_bytes() const = 0;
+  // Whether the block is known to be dead after this launch: the last issued launch that names it,
+  // behind which the program has freed or discarded it already.
+  [[nodiscard]] virtual bool dies_after(BlockId block, LaunchId launch) const = 0;
 };
 
 class Policy {
@@ -67,7 +61,8 @@ class Policy {
 
   [[nodiscard]] virtual std::string_view name() const = 0;
 
-  // How far ahead of the device launches may be admitted; asked at every admission.
+  // How far ahead of the device launches may be admitted, where the platform does not allow less;
+  // asked at every admission.
   [[nodiscard]] virtual LaunchWindow window() const { return {}; }
 
   // The launch has been issued. It may be long before it runs: nothing is pinned, and what it uses

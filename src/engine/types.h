@@ -89,6 +89,13 @@ struct Access {
   AccessMode mode = AccessMode::kRead;
 };
 
+// How much of the queue of issued launches is admitted at once. One launch that fits alone is
+// admitted whatever the window says.
+struct LaunchWindow {
+  std::uint32_t launches_per_stream = std::numeric_limits<std::uint32_t>::max();
+  Bytes bytes = std::numeric_limits<Bytes>::max();  // of all admitted launches' blocks
+};
+
 // A thread touched a block that no launch of its had named: on platforms with page faults.
 struct ThreadFault {
   BlockId block = 0;

@@ -30,6 +30,7 @@ struct SimulateOptions {
   std::vector<std::string> policies = {"g10"};
   SimulationOptions simulation;
   std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
+  std::string perturbation = "none";
   bool json = false;
 };
 
@@ -66,10 +67,17 @@ Result<std::vector<BatchJob>> jobs_of(const SimulateOptions& options) {
   if (!policies) {
     return tl::unexpected<Error>(policies.error());
   }
+  const Result<Perturbation> perturbation = parse_perturbation(options.perturbation);
+  if (!perturbation) {
+    return make_error(perturbation.error().code, "--perturb: {}", perturbation.error().message);
+  }
+  SimulationOptions simulation = options.simulation;
+  simulation.perturbation = *perturbation;
+  simulation.perturbation_seed = simulation.policy.profiling_seed;
   std::vector<BatchJob> jobs;
   for (std::size_t trace = 0; trace < options.traces.size(); ++trace) {
     for (const PolicyInfo* policy : *policies) {
-      jobs.push_back({trace, *machine, policy, options.simulation});
+      jobs.push_back({trace, *machine, policy, simulation});
     }
   }
   return jobs;
@@ -127,6 +135,7 @@ std::string help_below() {
          "\nExamples:\n"
          "  spillway simulate bert-256.json.gz\n"
          "  spillway simulate --policy all --set host.capacity=64GiB step.swt\n"
+         "  spillway simulate --policy lookahead,g10 --queue-depth 1024 step.swt\n"
          "  spillway simulate --machine h200 --policy g10,deepum_plus --json *.swt";
 }
 
@@ -153,6 +162,22 @@ void add_how(CLI::App& simulate, SimulateOptions& options) {
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   simulate
+      .add_option("--iterations", options.simulation.iterations, "Iterations that are measured")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  simulate
+      .add_option("--queue-depth", options.simulation.queue_depth,
+                  "How many launches the host may be ahead of the device; 0: it waits for each")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  simulate
+      .add_option("--perturb", options.perturbation,
+                  "How iterations differ from the trace: none, shapes, evaluation, alternating")
+      ->type_name("KIND")
+      ->capture_default_str();
+  simulate
       .add_option("--profiling-error", options.simulation.policy.profiling_error,
                   "Planners see kernel times that are off by up to this fraction, either way")
       ->type_name("X")
@@ -160,7 +185,7 @@ void add_how(CLI::App& simulate, SimulateOptions& options) {
       ->capture_default_str();
   simulate
       .add_option("--seed", options.simulation.policy.profiling_seed,
-                  "Which errors --profiling-error makes")
+                  "Which errors --profiling-error makes, and which iterations --perturb")
       ->type_name("S")
       ->capture_default_str();
 }

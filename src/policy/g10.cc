@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "policy/g10_planner.h"
 #include "policy/planned.h"
+#include "policy/planned_ahead.h"
 
 namespace spillway {
 namespace {
@@ -69,6 +70,12 @@ Result<std::unique_ptr<Policy>> make_g10_host(const Trace& trace, const Machine&
 Result<std::unique_ptr<Policy>> make_g10(const Trace& trace, const Machine& machine,
                                          const PolicyOptions& options) {
   return carry_out("g10", trace, plan_g10(trace, machine, options), Tier::kHost);
+}
+
+Result<std::unique_ptr<Policy>> make_g10_with_queue(const Trace& trace, const Machine& machine,
+                                                    const PolicyOptions& options) {
+  return std::make_unique<PlannedAhead>(
+      std::make_unique<Planned>("g10", trace, plan(trace, machine, options, true), Tier::kHost));
 }
 
 }  // namespace spillway

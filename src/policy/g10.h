@@ -30,5 +30,9 @@ namespace spillway {
 // With the extended unified memory: launches fault on what is not there.
 [[nodiscard]] Result<std::unique_ptr<Policy>> make_g10(const Trace& trace, const Machine& machine,
                                                        const PolicyOptions& options);
+// The same, with what issued launches say about the near future.
+[[nodiscard]] Result<std::unique_ptr<Policy>> make_g10_with_queue(const Trace& trace,
+                                                                  const Machine& machine,
+                                                                  const PolicyOptions& options);
 
 }  // namespace spillway

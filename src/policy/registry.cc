@@ -10,6 +10,7 @@
 #include "policy/flashneuron.h"
 #include "policy/g10.h"
 #include "policy/ideal.h"
+#include "policy/lookahead.h"
 
 namespace spillway {
 namespace {
@@ -67,7 +68,15 @@ const std::array kPolicies{
                .summary = "G10's plan over unified device, host memory and storage",
                .traits = {},
                .make = make_g10,
-               .plan = plan_g10},
+               .plan = plan_g10,
+               .make_with_queue = make_g10_with_queue},
+    PolicyInfo{.name = "lookahead",
+               .summary = "what issued launches need, in order; what they need last makes way",
+               .traits = {.pages = false,
+                          .learns = false,
+                          .sees_queue = true,
+                          .clean_copies = CleanCopies::kAll},
+               .make = make_plain<Lookahead>},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "engine/engine_options.h"
 #include "engine/policy.h"
 #include "machine/machine.h"
 #include "policy/plan.h"
@@ -26,6 +27,9 @@ struct PolicyTraits {
   bool uses_host = true;
   bool uses_storage = true;
   bool learns = true;  // from what launches use; else nobody need say
+  // It sees launches when they are issued, not only when the device comes to them.
+  bool sees_queue = false;
+  CleanCopies clean_copies = CleanCopies::kNone;  // EngineOptions::clean_copies
 };
 
 // What planners and learners can be told from outside; the defaults are the papers'.
@@ -45,6 +49,9 @@ struct PolicyInfo {
   Result<std::unique_ptr<Policy>> (*make)(const Trace&, const Machine&, const PolicyOptions&);
   // What a policy that decides ahead has decided; nullptr for one that does not.
   Result<Plan> (*plan)(const Trace&, const Machine&, const PolicyOptions&) = nullptr;
+  // The same policy where launches are issued ahead of the device; nullptr: it is no other.
+  Result<std::unique_ptr<Policy>> (*make_with_queue)(const Trace&, const Machine&,
+                                                     const PolicyOptions&) = nullptr;
 };
 
 // In the order in which tables show them.

@@ -2,6 +2,8 @@
 #include "runtime/simulate.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "platform/sim/replay.h"
 #include "platform/sim/simulator.h"
@@ -12,46 +14,81 @@ TimeNs SimulationResult::overlap_ns() const {
   return std::clamp<TimeNs>(transfer_busy_ns - stall_ns(), 0, ideal_ns);
 }
 
+namespace {
+
+// Behind the last iteration the host must have enough to issue to stay as far ahead as it may.
+std::uint32_t iterations_behind(const Trace& trace, std::uint32_t queue_depth) {
+  const std::size_t kernels = std::max<std::size_t>(trace.kernels.size(), 1);
+  return static_cast<std::uint32_t>((queue_depth + kernels - 1) / kernels);
+}
+
+TimeNs ideal_ns(const Program& program, std::span<const std::uint32_t> graphs) {
+  TimeNs sum_ns = 0;
+  for (const std::uint32_t graph : graphs) {
+    for (const Kernel& kernel : program.graphs[graph]) {
+      sum_ns += kernel.duration_ns;
+    }
+  }
+  return sum_ns;
+}
+
+// Tiers that are too small for the program under a policy are an answer, not a failure.
+tl::unexpected<Error> cannot_run(const PolicyInfo& policy, const Error& error) {
+  const ErrorCode code = error.code == ErrorCode::kUnsupported ? ErrorCode::kCannotRun : error.code;
+  return tl::unexpected<Error>(Error{code, fmt::format("{}: {}", policy.name, error.message)});
+}
+
+}  // namespace
+
 Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
                                   const PolicyInfo& policy, const SimulationOptions& options) {
-  Result<std::unique_ptr<Policy>> made = policy.make(trace, machine, options.policy);
+  const bool ahead = options.queue_depth > 0 && policy.make_with_queue != nullptr;
+  Result<std::unique_ptr<Policy>> made =
+      (ahead ? policy.make_with_queue : policy.make)(trace, machine, options.policy);
   if (!made) {
     return tl::unexpected<Error>(made.error());
   }
-  sim::Simulator simulator(machine, sim::simulator_options(machine, policy.traits), **made);
-  sim::Replay replay(trace,
-                     {.tells_deaths = policy.traits.told_of_deaths, .pages = policy.traits.pages},
-                     simulator);
-
-  Status status = replay.prepare();
-  for (std::uint32_t i = 0; status && i < options.warm_up_iterations; ++i) {
-    status = replay.iterate();
+  const std::uint32_t iterations = options.warm_up_iterations + options.iterations;
+  Result<Program> program =
+      perturb(trace, options.perturbation, iterations, options.perturbation_seed);
+  if (!program) {
+    return tl::unexpected<Error>(program.error());
   }
-  const TimeNs start_ns = simulator.now_ns();
-  const TimeNs busy_ns = simulator.transfer_busy_ns();
-  const EngineStats before = simulator.engine().stats();
-  if (status) {
-    status = replay.iterate();
-  }
-  if (status) {
-    status = simulator.engine().check_invariants();
-  }
-  if (!status) {
-    // Tiers that are too small for the program under this policy are an answer, not a failure.
-    const ErrorCode code = status.error().code == ErrorCode::kUnsupported ? ErrorCode::kCannotRun
-                                                                          : status.error().code;
-    return tl::unexpected<Error>(
-        {code, fmt::format("{}: {}", policy.name, status.error().message)});
-  }
-
+  const std::vector<std::uint32_t> graphs = program->iterations;
+  const std::span measured = std::span(graphs).subspan(options.warm_up_iterations);
   SimulationResult result;
-  result.iteration_ns = simulator.now_ns() - start_ns;
-  for (const Kernel& kernel : trace.kernels) {
-    result.ideal_ns += kernel.duration_ns;
+  result.ideal_ns = ideal_ns(*program, measured) / options.iterations;
+
+  sim::Simulator simulator(machine, sim::simulator_options(machine, policy.traits), **made);
+  sim::Replay replay(std::move(*program),
+                     {.tells_deaths = policy.traits.told_of_deaths,
+                      .pages = policy.traits.pages,
+                      .queue_depth = options.queue_depth,
+                      .launch_ns = machine.host.launch_ns},
+                     simulator);
+  if (const Status status = replay.prepare(); !status) {
+    return cannot_run(policy, status.error());
   }
-  result.transfer_busy_ns = simulator.transfer_busy_ns() - busy_ns;
-  result.stats = difference(simulator.engine().stats(), before);
-  result.kernel_stalls_ns = replay.kernel_stalls_ns();
+  sim::IterationResult before{.ended_ns = simulator.now_ns(),
+                              .transfer_busy_ns = simulator.transfer_busy_ns(),
+                              .stats = simulator.engine().stats(),
+                              .kernel_stalls_ns = {}};
+  const Result<std::vector<sim::IterationResult>> ran =
+      replay.run(graphs, iterations_behind(trace, options.queue_depth));
+  if (!ran) {
+    return cannot_run(policy, ran.error());
+  }
+  if (const Status sound = simulator.engine().check_invariants(); !sound) {
+    return cannot_run(policy, sound.error());
+  }
+  if (options.warm_up_iterations > 0) {
+    before = (*ran)[options.warm_up_iterations - 1];
+  }
+  const sim::IterationResult& last = ran->back();
+  result.iteration_ns = (last.ended_ns - before.ended_ns) / options.iterations;
+  result.transfer_busy_ns = (last.transfer_busy_ns - before.transfer_busy_ns) / options.iterations;
+  result.stats = difference(last.stats, before.stats);
+  result.kernel_stalls_ns = last.kernel_stalls_ns;
   result.write_amplification = simulator.flash().stats().write_amplification();
   result.storage_lifetime_years = simulator.flash().lifetime_years(simulator.now_ns());
   result.events = simulator.events();

@@ -10,6 +10,7 @@
 #include "engine/stats.h"
 #include "machine/machine.h"
 #include "policy/registry.h"
+#include "trace/perturb.h"
 #include "trace/trace.h"
 
 namespace spillway {
@@ -19,15 +20,23 @@ struct SimulationOptions {
   // Iterations before the one that is measured. One, as in G10's evaluation: a policy that learns
   // has seen each kernel once.
   std::uint32_t warm_up_iterations = 1;
+  // Iterations that are measured.
+  std::uint32_t iterations = 1;
+  // How many launches the host may be ahead of the device (docs/simulator.md). 0: it waits for
+  // each.
+  std::uint32_t queue_depth = 0;
+  // How iterations differ from each other (trace/perturb.h).
+  Perturbation perturbation = Perturbation::kNone;
+  std::uint64_t perturbation_seed = 1;
 };
 
-// Of the measured iteration, unless a name says otherwise.
+// Of the measured iterations, unless a name says otherwise: times are their mean, counts their sum.
 struct SimulationResult {
   TimeNs iteration_ns = 0;
   TimeNs ideal_ns = 0;  // the sum of kernel times
   TimeNs transfer_busy_ns = 0;
   EngineStats stats;
-  std::vector<TimeNs> kernel_stalls_ns;          // by kernel
+  std::vector<TimeNs> kernel_stalls_ns;          // by kernel, of the last iteration
   double write_amplification = 1;                // of the whole run
   std::optional<double> storage_lifetime_years;  // of the whole run
   std::uint64_t events = 0;                      // of the whole run

@@ -146,7 +146,7 @@ TEST_P(ReplayUnder, ATrainingStepKeepsItsContentsThroughFailures) {
   Replay replay(trace, {.tells_deaths = info->traits.told_of_deaths, .pages = true}, simulator);
   ASSERT_TRUE(replay.prepare().has_value());
   for (int iteration = 0; iteration < 3; ++iteration) {
-    const Status status = replay.iterate();
+    const auto status = replay.run(std::array{0U});
     ASSERT_TRUE(status.has_value()) << status.error().message;
   }
   EXPECT_GE(kernels, 3 * trace.kernels.size());

@@ -1,9 +1,11 @@
 // A trace under a policy on the simulator, arranged as the policy's traits ask.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <numeric>
 #include <string_view>
+#include <vector>
 
 #include "platform/sim/replay.h"
 #include "platform/sim/simulator.h"
@@ -36,11 +38,15 @@ inline Result<PolicyRun> run_policy(const Trace& trace, const Machine& machine,
       trace, {.tells_deaths = info.traits.told_of_deaths, .pages = info.traits.pages}, simulator);
 
   Status status = replay.prepare();
-  for (int i = 0; status && i < warm_up; ++i) status = replay.iterate();
+  if (!status) return tl::unexpected<Error>(status.error());
+  const std::vector<std::uint32_t> first(static_cast<std::size_t>(warm_up), 0);
+  if (const auto ran = replay.run(first); !ran) return tl::unexpected<Error>(ran.error());
   const TimeNs start_ns = simulator.now_ns();
   const EngineStats before = simulator.engine().stats();
-  if (status) status = replay.iterate();
-  if (status) status = simulator.engine().check_invariants();
+  if (const auto ran = replay.run(std::array{0U}); !ran) {
+    return tl::unexpected<Error>(ran.error());
+  }
+  status = simulator.engine().check_invariants();
   if (!status) return tl::unexpected<Error>(status.error());
   if (simulator.broken()) return tl::unexpected<Error>(*simulator.broken());
   return PolicyRun{.iteration_ns = simulator.now_ns() - start_ns,

@@ -40,6 +40,9 @@ class FakeControl final : public Control {
     return space_.block(block).queue == PageQueue::kUsed;
   }
   [[nodiscard]] bool on_its_way(BlockId /*block*/) const override { return false; }
+  [[nodiscard]] bool dies_after(BlockId /*block*/, LaunchId /*launch*/) const override {
+    return false;
+  }
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return 0; }
 
   // Resident blocks, least recently migrated first.

@@ -3,102 +3,178 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "analysis/vitality.h"
-#include "policy/launch_hash.h"
 
 namespace spillway::sim {
 
 Replay::Replay(const Trace& trace, const ReplayOptions& options, Simulator& simulator)
-    : trace_(&trace), options_(options), simulator_(&simulator) {}
+    : Replay(Program{.tensors = trace.tensors, .graphs = {trace.kernels}, .iterations = {}},
+             options, simulator) {}
+
+Replay::Replay(Program program, const ReplayOptions& options, Simulator& simulator)
+    : program_(std::move(program)), options_(options), simulator_(&simulator) {
+  simulator.on_finished = [this](const LaunchTiming& timing) { finished(timing); };
+}
 
 Status Replay::prepare() {
-  const Vitality vitality = analyze_vitality(*trace_);
-  allocations_.assign(trace_->tensors.size(), kNoAllocation);
-  for (TensorId id = 0; id < trace_->tensors.size(); ++id) {
-    if (!vitality.lives[id]) {
+  if (Status status = allocate(); !status) {
+    return status;
+  }
+  for (std::uint32_t graph = 0; graph < program_.graphs.size(); ++graph) {
+    graphs_.push_back(steps_of(graph));
+  }
+  for (TensorId id = 0; id < program_.tensors.size(); ++id) {
+    if (!program_.tensors[id].persistent || allocations_[id] == kNoAllocation) {
       continue;
     }
-    const Result<AllocationId> allocation = simulator_->allocate(trace_->tensors[id].bytes, id);
+    Launch fill;
+    const Allocation& allocation = simulator_->engine().space().allocation(allocations_[id]);
+    fill.accesses.push_back(
+        {allocations_[id], allocation.first_block, allocation.block_count, AccessMode::kWrite});
+    fill.position = static_cast<std::uint32_t>(program_.graphs[0].size());
+    if (Status status = launch(fill, 0, {}); !status) {
+      return status;
+    }
+    if (Status status = simulator_->run_until_idle(); !status) {
+      return status;
+    }
+  }
+  return {};
+}
+
+// Every tensor that some graph uses.
+Status Replay::allocate() {
+  std::vector<bool> used(program_.tensors.size(), false);
+  for (const std::vector<Kernel>& graph : program_.graphs) {
+    for (const Kernel& kernel : graph) {
+      for (const auto* ids : {&kernel.reads, &kernel.writes}) {
+        for (const TensorId id : *ids) {
+          used[id] = true;
+        }
+      }
+    }
+  }
+  allocations_.assign(program_.tensors.size(), kNoAllocation);
+  for (TensorId id = 0; id < program_.tensors.size(); ++id) {
+    if (!used[id]) {
+      continue;
+    }
+    const Result<AllocationId> allocation = simulator_->allocate(program_.tensors[id].bytes, id);
     if (!allocation) {
       return tl::unexpected<Error>(allocation.error());
     }
     allocations_[id] = *allocation;
   }
+  return {};
+}
 
+std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
+  const Trace trace = graph_of(program_, graph);
+  const Vitality vitality = analyze_vitality(trace);
+  const std::vector<Kernel>& base = program_.graphs[0];
   const auto access_to = [&](TensorId id, AccessMode mode) {
     const Allocation& allocation = simulator_->engine().space().allocation(allocations_[id]);
     return Access{allocations_[id], allocation.first_block, allocation.block_count, mode};
   };
-  ExecutionIds executions;
-  deaths_.resize(trace_->kernels.size());
-  for (KernelIndex index = 0; index < trace_->kernels.size(); ++index) {
-    const Kernel& kernel = trace_->kernels[index];
-    Launch launch;
-    launch.position = index;
+  std::vector<Step> steps;
+  for (KernelIndex index = 0; index < trace.kernels.size(); ++index) {
+    const Kernel& kernel = trace.kernels[index];
+    Step step;
+    step.duration_ns = kernel.duration_ns;
+    step.synchronizes = kernel.synchronizes;
+    // A kernel of another graph is at a place of the first one if it is the same kernel.
+    const bool known =
+        index < base.size() && base[index].name == kernel.name && base[index].reads == kernel.reads;
+    step.launch.position = static_cast<std::uint32_t>(known ? index : base.size());
     for (const TensorId id : kernel.reads) {
       const bool written =
           std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
       // A tensor whose first use is a read is input that the program has put there.
       const std::optional<TensorLife>& life = vitality.lives[id];
-      const bool input = !trace_->tensors[id].persistent && life && life->first_use == index;
-      launch.accesses.push_back(
+      const bool input = !trace.tensors[id].persistent && life && life->first_use == index;
+      step.launch.accesses.push_back(
           access_to(id, written || input ? AccessMode::kReadWrite : AccessMode::kRead));
     }
     for (const TensorId id : kernel.writes) {
       if (std::find(kernel.reads.begin(), kernel.reads.end(), id) == kernel.reads.end()) {
-        launch.accesses.push_back(access_to(id, AccessMode::kWrite));
+        step.launch.accesses.push_back(access_to(id, AccessMode::kWrite));
       }
     }
     std::vector<LaunchOperand> operands;
-    operands.reserve(launch.accesses.size());
-    for (const Access& access : launch.accesses) {
-      operands.push_back(
-          {access.allocation,
-           trace_->tensors[simulator_->engine().space().allocation(access.allocation).tag].bytes});
+    operands.reserve(step.launch.accesses.size());
+    for (const Access& access : step.launch.accesses) {
+      const std::uint64_t tensor = simulator_->engine().space().allocation(access.allocation).tag;
+      operands.push_back({access.allocation, trace.tensors[tensor].bytes});
     }
-    launch.execution = executions.id_of(hash_launch(kernel.name, operands));
-    launches_.push_back(std::move(launch));
+    step.launch.execution = executions_.id_of(hash_launch(kernel.name, operands));
+    steps.push_back(std::move(step));
   }
-  for (TensorId id = 0; id < trace_->tensors.size(); ++id) {
+  for (TensorId id = 0; id < trace.tensors.size(); ++id) {
     const std::optional<TensorLife>& life = vitality.lives[id];
-    if (life && !trace_->tensors[id].persistent) {
-      deaths_[life->last_use].push_back(id);
+    if (life && !trace.tensors[id].persistent) {
+      steps[life->last_use].deaths.push_back(id);
     }
   }
-
-  for (TensorId id = 0; id < trace_->tensors.size(); ++id) {
-    if (trace_->tensors[id].persistent && vitality.lives[id]) {
-      Launch fill;
-      fill.accesses.push_back(access_to(id, AccessMode::kWrite));
-      fill.position = static_cast<std::uint32_t>(trace_->kernels.size());
-      if (Status status = launch(fill, 0); !status) {
-        return status;
-      }
-    }
-  }
-  return {};
+  return steps;
 }
 
-Status Replay::iterate() {
-  stalls_ns_.clear();
-  for (KernelIndex index = 0; index < launches_.size(); ++index) {
-    const TimeNs start_ns = simulator_->now_ns();
-    const TimeNs duration_ns = trace_->kernels[index].duration_ns;
-    if (Status status = launch(launches_[index], duration_ns); !status) {
+Result<std::vector<IterationResult>> Replay::run(std::span<const std::uint32_t> graphs,
+                                                 std::uint32_t extra) {
+  results_.assign(graphs.size() + extra, {});
+  host_free_ns_ = kernel_began_ns_ = simulator_->now_ns();
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    const bool counts = i < graphs.size();
+    if (Status status = iterate(i, counts ? graphs[i] : 0); !status) {
+      return tl::unexpected<Error>(status.error());
+    }
+    if (options_.queue_depth == 0) {
+      note_end(results_[i]);  // with what died after the last launch
+    }
+    // What comes behind is there to be seen, not to be waited for.
+    if (!counts && results_[graphs.size() - 1].ended_ns > 0) {
+      break;
+    }
+  }
+  if (Status status = simulator_->run_until_idle(); !status) {
+    return tl::unexpected<Error>(status.error());
+  }
+  results_.resize(graphs.size());
+  return results_;
+}
+
+Status Replay::iterate(std::size_t iteration, std::uint32_t graph) {
+  const std::vector<Step>& steps = graphs_[graph];
+  for (std::size_t index = 0; index < steps.size(); ++index) {
+    const Step& step = steps[index];
+    const Awaited awaited{.iteration = iteration,
+                          .duration_ns = step.duration_ns,
+                          .ends_kernel = true,
+                          .ends_iteration = index + 1 == steps.size()};
+    if (Status status = launch(step.launch, step.duration_ns, awaited); !status) {
       return status;
     }
-    stalls_ns_.push_back(simulator_->now_ns() - start_ns - duration_ns);
-    for (std::size_t i = 0; options_.tells_deaths && i < deaths_[index].size(); ++i) {
-      simulator_->discard(allocations_[deaths_[index][i]], DiscardMode::kEager);
+    if (options_.queue_depth == 0 || step.synchronizes) {
+      if (Status status = simulator_->run_until_idle(); !status) {
+        return status;
+      }
+      host_free_ns_ = std::max(host_free_ns_, simulator_->now_ns());
+    }
+    for (std::size_t i = 0; options_.tells_deaths && i < step.deaths.size(); ++i) {
+      simulator_->discard(allocations_[step.deaths[i]], DiscardMode::kEager);
     }
   }
   return {};
 }
 
-Status Replay::launch(const Launch& launch, TimeNs duration_ns) {
-  if (simulator_->issue(launch, duration_ns) != LaunchState::kTooLarge) {
-    return simulator_->run_until_idle();
+Status Replay::launch(const Launch& launch, TimeNs duration_ns, const Awaited& awaited) {
+  const Result<LaunchState> state = issue(launch, duration_ns, awaited);
+  if (!state) {
+    return tl::unexpected<Error>(state.error());
+  }
+  if (*state != LaunchState::kTooLarge) {
+    return {};
   }
   if (!options_.pages) {
     return make_error(ErrorCode::kCannotRun,
@@ -107,12 +183,34 @@ Status Replay::launch(const Launch& launch, TimeNs duration_ns) {
                       launch.position,
                       format_bytes(simulator_->engine().capacity_bytes(Tier::kDevice)));
   }
-  return launch_in_pieces(launch, duration_ns);
+  return launch_in_pieces(launch, duration_ns, awaited);
+}
+
+// When the host comes to it, and the queue has room.
+Result<LaunchState> Replay::issue(const Launch& launch, TimeNs duration_ns,
+                                  const Awaited& awaited) {
+  Launch issued = launch;
+  if (options_.queue_depth > 0) {
+    issued.stream = 0;
+    if (Status status = simulator_->run_until_fewer_than(options_.queue_depth); !status) {
+      return tl::unexpected<Error>(status.error());
+    }
+    host_free_ns_ = std::max(host_free_ns_, simulator_->now_ns()) + options_.launch_ns;
+    if (Status status = simulator_->run_until(host_free_ns_); !status) {
+      return tl::unexpected<Error>(status.error());
+    }
+  }
+  awaited_.push_back(awaited);
+  const LaunchState state = simulator_->issue(std::move(issued), duration_ns);
+  if (state == LaunchState::kTooLarge) {
+    awaited_.pop_back();
+  }
+  return state;
 }
 
 // What paging does to a kernel that is larger than the device: it runs through its operands, and
 // they come and go.
-Status Replay::launch_in_pieces(const Launch& whole, TimeNs duration_ns) {
+Status Replay::launch_in_pieces(const Launch& whole, TimeNs duration_ns, Awaited awaited) {
   const Engine& engine = simulator_->engine();
   const Bytes piece_bytes = engine.capacity_bytes(Tier::kDevice) / 2;
   Bytes total = 0;
@@ -125,18 +223,24 @@ Status Replay::launch_in_pieces(const Launch& whole, TimeNs duration_ns) {
   Bytes bytes = 0;
   TimeNs spent_ns = 0;
   Bytes done = 0;
+  const Awaited last = std::exchange(awaited, {.iteration = awaited.iteration});
   const auto flush = [&]() -> Status {
     done += bytes;
     const auto until_ns = static_cast<TimeNs>(
         static_cast<double>(duration_ns) * static_cast<double>(done) / static_cast<double>(total));
-    if (simulator_->issue(piece, until_ns - spent_ns) == LaunchState::kTooLarge) {
+    const Result<LaunchState> state =
+        issue(piece, until_ns - spent_ns, done == total ? last : awaited);
+    if (state && *state == LaunchState::kTooLarge) {
       return make_error(ErrorCode::kCannotRun, "a device of {} cannot hold two blocks",
                         format_bytes(engine.capacity_bytes(Tier::kDevice)));
     }
     spent_ns = until_ns;
     piece.accesses.clear();
     bytes = 0;
-    return simulator_->run_until_idle();
+    if (!state) {
+      return tl::unexpected<Error>(state.error());
+    }
+    return options_.queue_depth == 0 ? simulator_->run_until_idle() : Status{};
   };
   for (const Access& access : whole.accesses) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
@@ -151,6 +255,26 @@ Status Replay::launch_in_pieces(const Launch& whole, TimeNs duration_ns) {
     }
   }
   return flush();
+}
+
+void Replay::finished(const LaunchTiming& timing) {
+  const Awaited awaited = awaited_.front();
+  awaited_.pop_front();
+  if (!awaited.ends_kernel) {
+    return;
+  }
+  IterationResult& result = results_[awaited.iteration];
+  result.kernel_stalls_ns.push_back(timing.finished_ns - kernel_began_ns_ - awaited.duration_ns);
+  kernel_began_ns_ = timing.finished_ns;
+  if (awaited.ends_iteration) {
+    note_end(result);
+  }
+}
+
+void Replay::note_end(IterationResult& result) const {
+  result.ended_ns = simulator_->now_ns();
+  result.transfer_busy_ns = simulator_->transfer_busy_ns();
+  result.stats = simulator_->engine().stats();
 }
 
 }  // namespace spillway::sim

@@ -1,11 +1,16 @@
-// A trace as a program: allocates the tensors, launches the kernels again and again, says when
-// tensors die. Layer: platform, simulator.
+// A trace, or a program of several graphs, as what a host does: allocates the tensors, launches the
+// kernels again and again, says when tensors die. Layer: platform, simulator.
 #pragma once
 
+#include <cstdint>
+#include <deque>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
 #include "platform/sim/simulator.h"
+#include "policy/launch_hash.h"
+#include "trace/perturb.h"
 #include "trace/trace.h"
 
 namespace spillway::sim {
@@ -17,32 +22,69 @@ struct ReplayOptions {
   // Launches whose operands do not fit on the device together are cut into pieces that do; without
   // paging that is not possible, and the replay fails with kCannotRun.
   bool pages = true;
+  // How many launches the host may be ahead of the device. 0: it waits for each.
+  std::uint32_t queue_depth = 0;
+  TimeNs launch_ns = 0;  // that the host needs for each, where it does not wait
+};
+
+// One iteration, as it was.
+struct IterationResult {
+  TimeNs ended_ns = 0;
+  TimeNs transfer_busy_ns = 0;           // since the simulation began
+  EngineStats stats;                     // likewise
+  std::vector<TimeNs> kernel_stalls_ns;  // what each kernel cost beyond its duration, in order
 };
 
 class Replay {
  public:
-  // Both must outlive the replay. The trace must be valid.
+  // The simulator must outlive the replay. Traces and graphs must be valid.
   Replay(const Trace& trace, const ReplayOptions& options, Simulator& simulator);
+  Replay(Program program, const ReplayOptions& options, Simulator& simulator);
 
   // Allocates every tensor, and writes the persistent ones once. Addresses stay the same from one
   // iteration to the next, as a caching allocator's do.
   Status prepare();
-  // One iteration, start to end.
-  Status iterate();
-  // What each kernel of the last iteration cost beyond the trace's duration, in execution order.
-  [[nodiscard]] const std::vector<TimeNs>& kernel_stalls_ns() const { return stalls_ns_; }
+  // Iterations of these graphs, one after the other. `extra` more of the first graph are issued
+  // behind them, for a host that runs ahead, and end when they like: one `run` to a replay.
+  // Results are by iteration.
+  Result<std::vector<IterationResult>> run(std::span<const std::uint32_t> graphs,
+                                           std::uint32_t extra = 0);
 
  private:
-  Status launch(const Launch& launch, TimeNs duration_ns);
-  Status launch_in_pieces(const Launch& launch, TimeNs duration_ns);
+  // A kernel as the host issues it.
+  struct Step {
+    Launch launch;
+    TimeNs duration_ns = 0;
+    bool synchronizes = false;
+    std::vector<TensorId> deaths;  // after it
+  };
+  // Launches that are issued and whose end is awaited.
+  struct Awaited {
+    std::size_t iteration = 0;
+    TimeNs duration_ns = 0;
+    bool ends_kernel = false;
+    bool ends_iteration = false;
+  };
 
-  const Trace* trace_;
+  Status allocate();
+  std::vector<Step> steps_of(std::uint32_t graph);
+  Status iterate(std::size_t iteration, std::uint32_t graph);
+  Status launch(const Launch& launch, TimeNs duration_ns, const Awaited& awaited);
+  Status launch_in_pieces(const Launch& launch, TimeNs duration_ns, Awaited awaited);
+  Result<LaunchState> issue(const Launch& launch, TimeNs duration_ns, const Awaited& awaited);
+  void finished(const LaunchTiming& timing);
+  void note_end(IterationResult& result) const;
+
+  Program program_;
   ReplayOptions options_;
   Simulator* simulator_;
-  std::vector<AllocationId> allocations_;      // by TensorId; kNoAllocation where unused
-  std::vector<Launch> launches_;               // by KernelIndex
-  std::vector<std::vector<TensorId>> deaths_;  // by KernelIndex: dead after it
-  std::vector<TimeNs> stalls_ns_;
+  std::vector<AllocationId> allocations_;  // by TensorId; kNoAllocation where unused
+  std::vector<std::vector<Step>> graphs_;
+  ExecutionIds executions_;
+  std::vector<IterationResult> results_;
+  std::deque<Awaited> awaited_;  // one stream: they finish in the order of issue
+  TimeNs kernel_began_ns_ = 0;
+  TimeNs host_free_ns_ = 0;
 };
 
 }  // namespace spillway::sim

@@ -47,6 +47,10 @@ SimulatorOptions simulator_options(const Machine& machine, const PolicyTraits& t
     options.engine.storage_capacity_bytes = 0;
   }
   options.engine.reclaim_discarded_first = traits.reclaims_dead_first;
+  options.engine.clean_copies = traits.clean_copies;
+  if (!traits.sees_queue) {
+    options.engine.window.launches_per_stream = 1;  // it learns of a launch when that starts
+  }
   options.hold_launches = !traits.pages;
   return options;
 }

@@ -1,0 +1,79 @@
+// No learning at all: what issued launches need is brought in their order, and what they need last
+// makes way. Layer: policy. docs/lookahead.md.
+// A device that runs behind its program shows its policy the next launches with all their operands
+// before they run. No paper that we know of uses that; Belady's rule (give up what is needed last)
+// needs nothing else.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "engine/policy.h"
+#include "policy/queue_window.h"
+
+namespace spillway {
+
+// Walks along the issued launches, and wishes for what they lack.
+class AheadOfLaunches {
+ public:
+  enum class What : std::uint8_t {
+    kContents,  // that must be copied from below: worth asking for early
+    kFrames,    // for memory that holds nothing: there at once, and in the way until it is used
+  };
+  AheadOfLaunches(What what, Bytes waiting_bytes) : what_(what), waiting_bytes_(waiting_bytes) {}
+
+  // Up to this launch, or until more bytes wait to be fetched than it was told.
+  void advance(LaunchSeq until, Control& control);
+  // The block is about to leave: if its next launch has been looked at, it must be again.
+  void leaves(BlockId block, const Control& control);
+
+ private:
+  What what_;
+  Bytes waiting_bytes_;
+  LaunchId again_ = kNoLaunch;  // to be looked at once more
+  LaunchId last_ = kNoLaunch;   // that was looked at
+  LaunchSeq seen_ = 0;          // its number: those up to it have been looked at
+};
+
+// Contents for everything that fits on the device together, frames for what comes next.
+class AheadOfDevice {
+ public:
+  // Each launch is told of twice, wherever it is from: `wishes` says whether that is a moment to
+  // wish for something.
+  void admitted(const Launch& launch, bool wishes, Control& control);
+  void ended(const Launch& launch, bool wishes, Control& control);
+  void issued(Control& control) { advance(control); }
+  // The block is about to leave.
+  void leaves(BlockId block, const Control& control);
+
+ private:
+  void advance(Control& control);
+  void copy_down_ahead(Control& control);
+
+  QueueWindow window_;
+  bool pressed_ = false;  // something has had to leave
+  AheadOfLaunches contents_{AheadOfLaunches::What::kContents, 256 * kMiB};
+  AheadOfLaunches frames_{AheadOfLaunches::What::kFrames, 512 * kMiB};
+};
+
+// The oldest block that no issued launch names; else the one that is needed last, if `incoming` is
+// needed before it or a launch waits for it.
+[[nodiscard]] std::optional<BlockId> needed_last(Cause cause, BlockId incoming,
+                                                 const Control& control);
+
+class Lookahead final : public Policy {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "lookahead"; }
+  [[nodiscard]] LaunchWindow window() const override { return {.launches_per_stream = 4}; }
+  void on_issue(const Launch& launch, Control& control) override;
+  void on_launch(const Launch& launch, Control& control) override;
+  void on_launch_end(const Launch& launch, Control& control) override;
+  std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
+                                       const Control& control) override;
+
+ private:
+  AheadOfDevice ahead_;
+};
+
+}  // namespace spillway

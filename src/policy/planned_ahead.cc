@@ -1,0 +1,51 @@
+// See planned_ahead.h.
+#include "policy/planned_ahead.h"
+
+namespace spillway {
+namespace {
+
+constexpr LaunchSeq kNextLaunches = 8;
+
+}  // namespace
+
+// Beside a plan that is followed.
+void PlannedAhead::look_ahead(const Launch& launch, Control& control) {
+  if (!strayed_) {
+    next_launches_.advance(launch.seq + kNextLaunches, control);
+  }
+}
+
+void PlannedAhead::on_issue(const Launch& /*launch*/, Control& control) {
+  if (strayed_) {
+    ahead_.issued(control);
+  }
+}
+
+void PlannedAhead::on_launch(const Launch& launch, Control& control) {
+  const std::size_t count = planned_->plan().before.size();
+  strayed_ = launch.position != expected_;
+  expected_ = launch.position < count ? (launch.position + std::size_t{1}) % count : expected_;
+  planned_->on_launch(launch, control);
+  ahead_.admitted(launch, strayed_, control);
+  look_ahead(launch, control);
+}
+
+void PlannedAhead::on_launch_end(const Launch& launch, Control& control) {
+  planned_->on_launch_end(launch, control);
+  ahead_.ended(launch, strayed_, control);
+  look_ahead(launch, control);
+}
+
+std::optional<BlockId> PlannedAhead::select_victim(Cause cause, BlockId incoming,
+                                                   const Control& control) {
+  const std::optional<BlockId> victim = strayed_
+                                            ? needed_last(cause, incoming, control)
+                                            : planned_->select_victim(cause, incoming, control);
+  if (victim) {
+    ahead_.leaves(*victim, control);
+    next_launches_.leaves(*victim, control);
+  }
+  return victim;
+}
+
+}  // namespace spillway
