@@ -171,7 +171,7 @@ class PlatformPass {
           host::HostPlatform::Operand{.start = blocks_[block],
                                       .bytes = kBlockBytes,
                                       .mode = write ? AccessMode::kOverwrite : AccessMode::kRead}};
-      const LaunchSeq launch = platform_->begin_launch(write ? "write" : "read", operand);
+      const LaunchId launch = platform_->begin_launch(write ? "write" : "read", operand);
       const Words words = words_of(blocks_[block]);
       if (write) {
         fill(words, block);

@@ -58,7 +58,8 @@ void AheadOfDevice::advance(Control& control) {
     frames_.advance(std::min(window_.end(), first->seq + kLaunchesReady), control);
   }
   contents_.advance(window_.end(), control);
-  if (pressed_) {
+  // Where no launch waits to be admitted nothing is known of what is needed.
+  if (pressed_ && control.claims().waiting() > 0) {
     copy_down_ahead(control);
   }
 }

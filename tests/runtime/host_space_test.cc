@@ -45,7 +45,7 @@ class HostSpaceTest : public ::testing::Test {
       const std::size_t at = first + (i < count ? i : 2 * count - 1 - i);
       const std::array operand{host::HostPlatform::Operand{
           .start = arrays_[at], .bytes = kArrayBytes, .mode = AccessMode::kReadWrite}};
-      const LaunchSeq launch =
+      const LaunchId launch =
           space_->platform().begin_launch(i < count ? "there" : "back", operand);
       for (Bytes page = 0; page < kArrayBytes; page += kPageBytes) {
         ++arrays_[at][page];

@@ -113,12 +113,6 @@ ManagedSpace::Use ManagedSpace::use_of(Memories::iterator memory, const void* st
           .blocks = std::span(memory->second.blocks).subspan(span.first, span.count)};
 }
 
-Bytes ManagedSpace::Use::bytes_of(const BlockUse& block) const {
-  const bool last = &block == &memory->second.blocks.back();
-  const Bytes before = (memory->second.blocks.size() - 1) * kBlockBytes;
-  return last ? round_up(memory->second.bytes - before, kPageBytes) : kBlockBytes;
-}
-
 Outcome<void> ManagedSpace::prefetch(const void* start, std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   const Outcome<Memories::iterator> memory = find(start, bytes);
@@ -187,22 +181,11 @@ Outcome<void> ManagedSpace::add_access(const spillwayAccess_t& access, std::size
 
 // The engine lets a launch wait until it fits beside the others. If those are all this thread's,
 // that is for ever.
-Outcome<void> ManagedSpace::decide_holding(Launch& launch) {
-  Bytes all_bytes = 0;
-  Bytes more_bytes = 0;
-  ++counts_;
-  for (const Use& use : launch.uses) {
-    for (BlockUse& block : use) {
-      if (std::exchange(block.counted, counts_) != counts_) {
-        const Bytes bytes = use.bytes_of(block);
-        all_bytes += bytes;
-        more_bytes += block.holders == 0 ? bytes : 0;
-      }
-    }
-  }
-  const Bytes budget_bytes = capacity_bytes(Tier::kDevice);
-  launch.holds = all_bytes <= budget_bytes;
-  if (!launch.holds || held_bytes_ + more_bytes <= budget_bytes) {
+Outcome<void> ManagedSpace::decide_holding(Launch& launch,
+                                           std::span<const HostPlatform::Operand> operands) {
+  const LaunchFit fit = space_->platform().fit(operands);
+  launch.holds = fit.state != LaunchState::kTooLarge;
+  if (fit.state != LaunchState::kWaiting) {
     return {};
   }
   const bool waits_for_others =
@@ -215,7 +198,8 @@ Outcome<void> ManagedSpace::decide_holding(Launch& launch) {
   return fail(spillwayErrorBusy,
               "the launch needs {} beside the {} that this thread's running launches hold, of {} "
               "of device memory; end one of them first",
-              format_bytes(more_bytes), format_bytes(held_bytes_), format_bytes(budget_bytes));
+              format_bytes(fit.more_bytes), format_bytes(fit.held_bytes),
+              format_bytes(capacity_bytes(Tier::kDevice)));
 }
 
 Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
@@ -232,7 +216,7 @@ Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
       return tl::unexpected<Failure>(added.error());
     }
   }
-  if (const Outcome<void> decided = decide_holding(launch); !decided) {
+  if (const Outcome<void> decided = decide_holding(launch, operands); !decided) {
     return tl::unexpected<Failure>(decided.error());
   }
   const spillwayLaunch_t id = next_launch_++;
@@ -241,33 +225,27 @@ Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
     ++use.memory->second.launches;
     for (BlockUse& block : use) {
       ++block.launches;
-      if (kept.holds && block.holders++ == 0) {
-        held_bytes_ += use.bytes_of(block);
-      }
     }
   }
   lock.unlock();  // it may have to wait for launches that others end
-  const LaunchSeq seq = space_->platform().begin_launch(name, operands);
+  const LaunchId running = space_->platform().begin_launch(name, operands);
   lock.lock();
-  launches_.at(id).seq = seq;
+  launches_.at(id).id = running;
   return id;
 }
 
 Outcome<void> ManagedSpace::end_launch(spillwayLaunch_t launch) {
   const std::scoped_lock lock(mutex_);
   const auto found = launches_.find(launch);
-  if (found == launches_.end() || found->second.seq == 0) {
+  if (found == launches_.end() || found->second.id == kNoLaunch) {
     return fail(spillwayErrorInvalidValue,
                 "no launch with the number {} runs in this space; has it ended before?", launch);
   }
-  space_->platform().end_launch(found->second.seq);
+  space_->platform().end_launch(found->second.id);
   for (const Use& use : found->second.uses) {
     --use.memory->second.launches;
     for (BlockUse& block : use) {
       --block.launches;
-      if (found->second.holds && --block.holders == 0) {
-        held_bytes_ -= use.bytes_of(block);
-      }
     }
   }
   launches_.erase(found);

@@ -45,8 +45,6 @@ class ManagedSpace {
   // Of 2 MiB, the last one of what is left.
   struct BlockUse {
     std::uint32_t launches = 0;  // that run, or wait to, and name it; as often as they do
-    std::uint32_t holders = 0;   // of those, the ones that keep it on the device
-    std::uint64_t counted = 0;   // the last count that it was part of
   };
   struct Memory {
     std::size_t bytes = 0;
@@ -60,13 +58,12 @@ class ManagedSpace {
     std::span<BlockUse> blocks;
     [[nodiscard]] auto begin() const { return blocks.begin(); }
     [[nodiscard]] auto end() const { return blocks.end(); }
-    [[nodiscard]] Bytes bytes_of(const BlockUse& block) const;
   };
   struct Launch {
     std::thread::id thread;
     bool holds = true;      // false: it runs on page faults
     std::vector<Use> uses;  // what it names
-    LaunchSeq seq = 0;      // 0 until it runs
+    LaunchId id = kNoLaunch;  // none until it runs
   };
 
   explicit ManagedSpace(std::unique_ptr<HostSpace> space) : space_(std::move(space)) {}
@@ -75,7 +72,8 @@ class ManagedSpace {
   Outcome<Memories::iterator> find(const void* start, std::size_t bytes);
   Outcome<void> add_access(const spillwayAccess_t& access, std::size_t index, Launch& launch,
                            std::vector<host::HostPlatform::Operand>& operands);
-  Outcome<void> decide_holding(Launch& launch);
+  Outcome<void> decide_holding(Launch& launch,
+                               std::span<const host::HostPlatform::Operand> operands);
   static Use use_of(Memories::iterator memory, const void* start, std::size_t bytes);
 
   std::unique_ptr<HostSpace> space_;
@@ -83,8 +81,6 @@ class ManagedSpace {
   Memories memories_;
   std::unordered_map<spillwayLaunch_t, Launch> launches_;
   spillwayLaunch_t next_launch_ = 1;
-  Bytes held_bytes_ = 0;  // of blocks with holders
-  std::uint64_t counts_ = 0;
   bool closed_ = false;
 };
 

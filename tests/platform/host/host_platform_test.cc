@@ -253,7 +253,7 @@ TEST_F(HostPlatformTest, LaunchesFindTheirOperandsResident) {
     for (std::uint64_t i = 0; i < 3; ++i) {
       const std::array operands{operand(all[i], AccessMode::kReadWrite),
                                 operand(all[(i + 1) % 3], AccessMode::kRead)};
-      const LaunchSeq launch = platform_->begin_launch("step", operands);
+      const LaunchId launch = platform_->begin_launch("step", operands);
       const std::uint64_t faults = platform_->stats().page_faults;
       ASSERT_EQ(mismatches(all[i], i, round), 0U);
       fill(all[i], i, round + 1);
@@ -295,7 +295,7 @@ TEST_F(HostPlatformTest, ALaunchLargerThanTheBudgetRunsOnFaults) {
   if (!platform_) return;
   const auto words = allocate(40 * kMiB);
   const std::array operands{operand(words, AccessMode::kReadWrite)};
-  const LaunchSeq launch = platform_->begin_launch("large", operands);
+  const LaunchId launch = platform_->begin_launch("large", operands);
   fill(words, 1, 1);
   EXPECT_EQ(mismatches(words, 1, 1), 0U);
   platform_->end_launch(launch);
@@ -316,7 +316,7 @@ TEST_F(HostPlatformTest, AThreadThatWaitsForALaunchIsToldOf) {
   const auto held = allocate(16 * kMiB);
   const auto other = allocate(8 * kMiB);
   const std::array operands{operand(held, AccessMode::kReadWrite)};
-  const LaunchSeq launch = platform_->begin_launch("holds", operands);
+  const LaunchId launch = platform_->begin_launch("holds", operands);
   std::thread waits([&] {
     fill(other, 1, 1);
     EXPECT_EQ(mismatches(other, 1, 1), 0U);

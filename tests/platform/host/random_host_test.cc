@@ -195,7 +195,7 @@ class RandomHostRun {
 
   void launch(const ProgramAction& action) {
     // Half of the kernels say what they use, half only that they begin.
-    std::optional<LaunchSeq> named;
+    std::optional<LaunchId> named;
     if (action.kernel % 2 == 0) {
       std::vector<HostPlatform::Operand> operands;
       for (const BufferUse& one : action.uses) {
