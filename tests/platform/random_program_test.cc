@@ -14,7 +14,7 @@ constexpr std::uint64_t kSeeds = 60;
 constexpr std::uint64_t kEventsPerSeed = 4000;
 
 std::vector<std::string> policies() {
-  std::vector<std::string> names{"adversarial"};
+  std::vector<std::string> names{"adversarial", "profiled"};
   for (const PolicyInfo& info : all_policies()) {
     names.emplace_back(info.name);
   }
