@@ -211,7 +211,8 @@ class RandomRun {
     const bool waits = simulator_->running_launches() > 0 || simulator_->stopped_threads() > 0;
     if (!waits && !draining_) {
       act(program_->next());
-    } else if (engine.stuck()) {
+    } else if (engine.stuck() || (!could_leave() && !program_->signals_open())) {
+      // Launches that could run may stand behind one that cannot: the engine does not say so then.
       if (const std::optional<BlockId> block = could_leave()) {
         fail(fmt::format("out of memory, but block {} could leave", *block));
       }

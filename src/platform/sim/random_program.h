@@ -100,6 +100,7 @@ class RandomProgram {
   // It records a signal that a stream waits for; nullopt where there is none. For when nothing else
   // goes on, and for its end.
   [[nodiscard]] std::optional<ProgramAction> record_one();
+  [[nodiscard]] bool signals_open() const { return order_.signals_open(); }
 
  private:
   struct InFlightUse {

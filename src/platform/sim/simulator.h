@@ -131,6 +131,7 @@ class Simulator final : private Mechanism {
     // The engine cannot know that it is dead: it was writable since, or a launch that was issued
     // after its discard had been admitted before the discard took effect.
     bool maybe_live = false;
+    bool anything = false;    // reused: nobody cares what it holds before it is written
     bool retired = false;     // discarded lazily, and nobody has used it since
     std::uint32_t uses = 0;   // launches that run on the device frame
     std::uint32_t names = 0;  // launches that name it and have not finished

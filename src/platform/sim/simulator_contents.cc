@@ -97,7 +97,8 @@ void Simulator::forget_names(const Launch& launch) {
 
 void Simulator::forget_contents(BlockId id) {
   Tokens& block = tokens(id);
-  block.defined = block.undefined_next = block.retired = block.maybe_live = false;
+  block.defined = block.undefined_next = false;
+  block.retired = block.maybe_live = block.anything = false;
 }
 
 Simulator::Tokens& Simulator::tokens(BlockId id) {
@@ -147,7 +148,7 @@ void Simulator::check_bytes(BlockId id) {
   const Token held = block.held[index_of(Tier::kDevice)];
   if (block.defined && held != block.expected) {
     fail(id, "a launch does not find what the program last wrote");
-  } else if (!block.defined && held != 0 && (block.fresh || held >> 32U != id)) {
+  } else if (!block.defined && !block.anything && held != 0 && (block.fresh || held >> 32U != id)) {
     fail(id, block.fresh ? "a launch finds bytes where nothing was ever written"
                          : "a launch finds bytes of another block");
   }
@@ -158,7 +159,7 @@ void Simulator::write_bytes(BlockId id) {
   block.expected = (Token{id} << 32U) | ++version_;
   block.held[index_of(Tier::kDevice)] = block.expected;
   block.defined = true;
-  block.fresh = false;
+  block.fresh = block.anything = false;
 }
 
 // The launch has run.

@@ -81,10 +81,6 @@ void Simulator::arrive_under_threads(const Transfer& transfer) {
 }
 
 void Simulator::carry_out(const Touch& touch) {
-  Tokens& block = tokens(touch.block);
-  if (block.uses > 0 && touch.write) {
-    fail(touch.block, "a thread writes what a launch that runs uses");
-  }
   check_bytes(touch.block);
   if (touch.write) {
     write_bytes(touch.block);
@@ -102,6 +98,11 @@ void Simulator::prefetch(AllocationId id) {
 
 void Simulator::reuse(AllocationId id) {
   revive(id);
+  const Allocation& allocation = engine_.space().allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    Tokens& block = tokens(allocation.first_block + i);
+    block.anything = options_.engine.tracks_writes && !block.defined;
+  }
   engine_.reuse(id);
 }
 
