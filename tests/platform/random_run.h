@@ -151,6 +151,7 @@ class RandomRun {
         const Allocation& allocation = engine.space().allocation(buffers_.at(use.buffer));
         simulator_->touch(action.launch, allocation.first_block + use.first_block,
                           writes(use.mode));
+        result_.touches += simulator_->stopped_threads() > 0 ? 1U : 0U;
         break;
       }
     }

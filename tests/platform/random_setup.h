@@ -67,6 +67,11 @@ inline void choose_shape(Rng& rng, RandomSetup& setup, Bytes scale) {
   }
   if (setup.kind == Kind::kThreads) {
     shape.threads = 1 + static_cast<std::uint32_t>(rng.below(6));
+    // A thread cannot be told that a block is too large for the budget.
+    const Bytes most = setup.machine.device.capacity_bytes / 8;
+    Bytes& frame = setup.machine.device.frame_bytes;
+    shape.frame_bytes = frame = std::min(frame, 64 * scale * kKiB);
+    shape.block_bytes_max = most - most % frame;
   }
 }
 

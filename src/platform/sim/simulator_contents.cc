@@ -16,6 +16,7 @@ Result<AllocationId> Simulator::allocate(Bytes bytes, std::uint64_t tag, Bytes b
       if (engine_.space().block(block).tenants == 1) {
         forget_contents(block);
         tokens(block).fresh = true;
+        tokens(block).anything = false;
       }
     }
   }
@@ -98,7 +99,7 @@ void Simulator::forget_names(const Launch& launch) {
 void Simulator::forget_contents(BlockId id) {
   Tokens& block = tokens(id);
   block.defined = block.undefined_next = false;
-  block.retired = block.maybe_live = block.anything = false;
+  block.retired = block.maybe_live = false;
 }
 
 Simulator::Tokens& Simulator::tokens(BlockId id) {
@@ -227,6 +228,9 @@ void Simulator::drop(std::span<const BlockId> blocks, Tier tier) {
   for (const BlockId block : blocks) {
     if (tier == Tier::kDevice && tokens(block).mapped) {
       fail(block, "its device frame is dropped while launches may use it");
+    }
+    if (engine_.space().block(block).bytes == 0) {
+      fail(block, "its number is given back before its frame is");
     }
     tokens(block).held[index_of(tier)] = kPoisonToken;
     if (tier == Tier::kStorage) {
