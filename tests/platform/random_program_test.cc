@@ -11,7 +11,7 @@
 namespace spillway::sim {
 namespace {
 
-constexpr std::uint64_t kEvents = 240'000;  // under each policy; SPILLWAY_EVENTS asks for more
+constexpr std::uint64_t kEvents = 120'000;  // under each policy; SPILLWAY_EVENTS asks for more
 constexpr std::uint64_t kEventsPerSeed = 4000;
 
 std::vector<std::string> policies() {
