@@ -2,13 +2,21 @@
 # On Debian 12 each command first installs what it needs and does not find.
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test check format lint bench clean help
+.PHONY: build demo soak test check format lint bench clean help
 
 build: ## Build the program, build/spillway
 	@tools/install-deps.sh build
 	@cmake --preset release $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) \
 	  --log-level=WARNING
 	@cmake --build --preset release --target spillway spillway_preload
+
+soak: ## Ten million events of random programs under every policy (about 5 minutes)
+	@tools/install-deps.sh test
+	@cmake --preset release $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) \
+	  --log-level=WARNING
+	@cmake --build --preset release --target platform_test
+	@SPILLWAY_EVENTS=$${SPILLWAY_EVENTS:-10000000} build/platform_test \
+	  --gtest_filter='*RandomPrograms.Keep*'
 
 demo: build ## Train a GPT-2 that does not fit, under every policy that runs here (under 3 minutes)
 	@tools/install-deps.sh python

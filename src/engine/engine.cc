@@ -78,10 +78,10 @@ Result<AllocationId> Engine::allocate(Bytes bytes, std::uint64_t tag, Bytes bloc
 
 // Takes effect now, or after the launches that were issued before.
 void Engine::say(const Remark& remark) {
-  assert(space_.is_live(remark.allocation));
   const bool dies = remark.kind == Remark::Kind::kFree || remark.kind == Remark::Kind::kDiscard;
   // Where threads write as well, what they write meanwhile would be lost with the rest.
   const bool later = dies ? deaths_.busy(remark.allocation) : deaths_.waits(remark.allocation);
+  assert(!later || space_.is_live(remark.allocation));
   if (later && (remark.kind != Remark::Kind::kDiscard || !options_.tracks_writes)) {
     deaths_.add(remark);
   } else {
@@ -187,7 +187,7 @@ void Engine::discard(AllocationId id, DiscardMode mode) {
 }
 
 void Engine::discard_blocks(BlockId first_block, std::uint32_t block_count, DiscardMode mode) {
-  if (block_count > 0) {
+  if (block_count > 0 && !shared(first_block)) {
     say({.kind = Remark::Kind::kDiscard,
          .allocation = space_.block(first_block).allocation,
          .first_block = first_block,
@@ -244,15 +244,26 @@ void Engine::reuse_now(AllocationId id) {
     if (block.contents == Contents::kDiscarded && block.copies.has(Tier::kDevice) &&
         block.transfer == kNoIndex) {
       block.wants_write = true;
-      make_usable(block_id, true);
+      make_usable(block_id, options_.tracks_writes);  // else it may yet be read as it is
     }
   }
+}
+
+// A frame that small allocations share.
+bool Engine::shared(BlockId id) const {
+  const AllocationId tenant = space_.block(id).allocation;
+  return tenant == kNoAllocation || space_.allocation(tenant).packed;
+}
+
+// Whose discards a hint has to wait for: nobody's, where the frame is shared.
+AllocationId Engine::hinted(BlockId id) const {
+  return shared(id) ? kNoAllocation : space_.block(id).allocation;
 }
 
 void Engine::prefetch_blocks(BlockId first_block, std::uint32_t block_count) {
   if (block_count > 0) {
     say({.kind = Remark::Kind::kPrefetch,
-         .allocation = space_.block(first_block).allocation,
+         .allocation = hinted(first_block),
          .first_block = first_block,
          .block_count = block_count});
   }
@@ -261,7 +272,7 @@ void Engine::prefetch_blocks(BlockId first_block, std::uint32_t block_count) {
 void Engine::pre_evict_blocks(BlockId first_block, std::uint32_t block_count, Tier to) {
   if (block_count > 0) {
     say({.kind = Remark::Kind::kPreEvict,
-         .allocation = space_.block(first_block).allocation,
+         .allocation = hinted(first_block),
          .first_block = first_block,
          .block_count = block_count,
          .to = to});

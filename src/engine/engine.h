@@ -171,6 +171,8 @@ class Engine final : private Control {
   // engine.cc: memory, budgets
   [[nodiscard]] bool alive(BlockId id) const { return space_.has_tenant(id); }
   void say(const Remark& remark);
+  [[nodiscard]] bool shared(BlockId id) const;
+  [[nodiscard]] AllocationId hinted(BlockId id) const;
   void carry_out(const DeathOrder::Due& due);
   void carry_out_due(AllocationId id);
   void free_now(AllocationId id);

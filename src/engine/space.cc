@@ -93,6 +93,9 @@ void Space::end(AllocationId id) {
   if (!allocation.packed) {
     return;
   }
+  if (AllocationId& last = blocks_[allocation.first_block].allocation; last == id) {
+    last = kNoAllocation;
+  }
   const auto [first, count] =
       free_room_.give(allocation.first_block * 2 * frame_bytes_ + allocation.offset_bytes,
                       round_up(allocation.bytes, kPackAlignment));

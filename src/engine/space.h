@@ -21,8 +21,9 @@ inline constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::ma
 // A piece of one allocation, the unit of residency; or a frame that allocations smaller than a
 // frame share (G10 section 4.5). Written by the engine only.
 struct Block {
-  AllocationId allocation = kNoAllocation;  // of the last tenant, where several share the block
-  std::uint32_t bytes = 0;                  // a multiple of the frame; 0 while the number is unused
+  // Where several share the block, of the last tenant while that lives.
+  AllocationId allocation = kNoAllocation;
+  std::uint32_t bytes = 0;  // a multiple of the frame; 0 while the number is unused
   // Neighbours in a page queue; in the used queue, in the list of those that wait for one launch
   // (claims.h).
   std::uint32_t previous = kNoIndex;

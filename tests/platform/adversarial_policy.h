@@ -5,16 +5,30 @@
 #include <string_view>
 
 #include "base/rng.h"
+#include "engine/claims.h"
 #include "engine/policy.h"
 #include "engine/space.h"
 
 namespace spillway::sim {
 
-// Wishes for nonsense: random blocks, numbers that no block has, tiers that no victim can go to.
+// Wishes for nonsense: random blocks, numbers that no block has, tiers that no victim can go to,
+// on every occasion. Lets a few launches be admitted at once, few bytes, or all.
 class AdversarialPolicy final : public Policy {
  public:
-  explicit AdversarialPolicy(std::uint64_t seed) : rng_(seed) {}
+  explicit AdversarialPolicy(std::uint64_t seed) : rng_(seed) {
+    const std::uint64_t dice = rng_.below(4);
+    window_.launches_per_stream = dice == 0   ? static_cast<std::uint32_t>(rng_.below(2))
+                                  : dice == 1 ? 1 + static_cast<std::uint32_t>(rng_.below(8))
+                                              : window_.launches_per_stream;
+    window_.bytes = rng_.chance(0.3) ? rng_.below(16 * kBlockBytes) : window_.bytes;
+  }
   [[nodiscard]] std::string_view name() const override { return "adversarial"; }
+  [[nodiscard]] LaunchWindow window() const override { return window_; }
+  void on_issue(const Launch& launch, Control& control) override {
+    last_issued_ = launch.id;
+    wish(control);
+    ask(control.claims());
+  }
   void on_launch(const Launch& /*launch*/, Control& control) override { wish(control); }
   void on_fault(const Launch& /*launch*/, BlockId /*block*/, Control& control) override {
     wish(control);
@@ -56,7 +70,18 @@ class AdversarialPolicy final : public Policy {
       }
     }
   }
+  // Launches of the past, of the future, and that never were.
+  void ask(const Claims& claims) {
+    const LaunchId after = rng_.chance(0.5) ? last_issued_ - rng_.below(3) : rng_.next();
+    const Launch* next = claims.next_issued(after);
+    if (next != nullptr && rng_.chance(0.5)) {
+      (void)claims.next_issued(next->id);
+    }
+    (void)claims.needed_last();
+  }
   Rng rng_;
+  LaunchWindow window_;
+  LaunchId last_issued_ = 0;
 };
 
 }  // namespace spillway::sim

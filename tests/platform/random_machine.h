@@ -15,12 +15,13 @@ inline Bytes some_blocks(Rng& rng, std::uint64_t least, std::uint64_t most) {
   return (least + rng.below(most - least + 1)) * kBlockBytes + rng.below(512) * kPageBytes;
 }
 
-inline Machine random_machine(Rng& rng) {
+// `scale`: how many times larger than with room for a few blocks of kBlockBytes.
+inline Machine random_machine(Rng& rng, Bytes scale) {
   Machine machine;
   machine.name = "random";
-  machine.device.capacity_bytes = some_blocks(rng, 3, 24);
+  machine.device.capacity_bytes = scale * some_blocks(rng, 3, 24);
   machine.device.frame_bytes = Bytes{4096} << (rng.chance(0.5) ? 0 : rng.below(10));
-  machine.host.capacity_bytes = rng.chance(0.15) ? 0 : some_blocks(rng, 1, 48);
+  machine.host.capacity_bytes = rng.chance(0.15) ? 0 : scale * some_blocks(rng, 1, 48);
   machine.link.to_device_bytes_per_s = 1e9 * (1 + rng.uniform() * 50);
   machine.link.from_device_bytes_per_s = 1e9 * (1 + rng.uniform() * 50);
   machine.link.latency_ns = static_cast<TimeNs>(rng.below(20 * kNsPerUs));
@@ -33,7 +34,7 @@ inline Machine random_machine(Rng& rng) {
   machine.storage.erase_block_bytes = Bytes{256 * kKiB} << rng.below(4);
   machine.storage.over_provisioning = rng.uniform() * 0.3;
   machine.storage.erase_latency_ns = static_cast<TimeNs>(rng.below(kNsPerMs));
-  machine.storage.capacity_bytes = rng.chance(0.3) ? 0 : some_blocks(rng, 1, 64);
+  machine.storage.capacity_bytes = rng.chance(0.3) ? 0 : scale * some_blocks(rng, 1, 64);
   return machine;
 }
 
@@ -42,7 +43,7 @@ inline FailureModel random_failures(Rng& rng) {
   FailureModel failures;
   failures.seed = rng.next();
   const bool any = rng.chance(0.7);
-  const bool hopeless = rng.chance(0.04);
+  const bool hopeless = rng.chance(0.08);
   failures.transfer_fails = hopeless ? 0.95 : any ? rng.uniform() * 0.2 : 0;
   failures.storage_write_fails = any ? rng.uniform() * 0.2 : 0;
   failures.storage_slow = rng.chance(0.5) ? rng.uniform() * 0.3 : 0;

@@ -9,8 +9,7 @@
 namespace spillway::sim {
 namespace {
 
-constexpr double kSameOrder = 0.85;  // that the next kernel is the one that came next last time
-constexpr double kSameKernel = 0.9;  // that a kernel uses what it used last time
+constexpr std::uint64_t kBlocksMost = 24;  // of a buffer whose blocks are of its own size
 
 constexpr std::array kActionNames{"allocate",
                                   "free",
@@ -21,20 +20,11 @@ constexpr std::array kActionNames{"allocate",
                                   "pre_evict to storage",
                                   "launch",
                                   "set budget",
-                                  "set host"};
-
-AccessMode random_mode(Rng& rng) {
-  const std::uint64_t dice = rng.below(10);
-  return dice < 4   ? AccessMode::kRead
-         : dice < 6 ? AccessMode::kWrite
-         : dice < 8 ? AccessMode::kReadWrite
-                    : AccessMode::kOverwrite;
-}
-
-bool overlap(const BufferUse& a, const BufferUse& b) {
-  return a.buffer == b.buffer && a.first_block < b.first_block + b.block_count &&
-         b.first_block < a.first_block + a.block_count;
-}
+                                  "set host",
+                                  "reuse",
+                                  "record",
+                                  "wait",
+                                  "touch"};
 
 }  // namespace
 
@@ -43,10 +33,20 @@ std::string describe(const ProgramAction& action) {
   if (action.kind == ActionKind::kSetBudget || action.kind == ActionKind::kSetHost) {
     return fmt::format("{} {}", name, action.bytes);
   }
-  if (action.kind != ActionKind::kLaunch) {
+  if (action.kind == ActionKind::kRecord || action.kind == ActionKind::kWait) {
+    return fmt::format("{} signal {} on stream {}", name, action.signal, action.stream);
+  }
+  if (action.kind == ActionKind::kAllocate) {
+    return fmt::format("{} buffer {} ({} bytes in blocks of {})", name, action.buffer, action.bytes,
+                       action.block_bytes);
+  }
+  if (action.kind != ActionKind::kLaunch && action.kind != ActionKind::kTouch) {
     return fmt::format("{} buffer {} ({} bytes)", name, action.buffer, action.bytes);
   }
-  std::string text = fmt::format("launch {} kernel {}", action.launch, action.kernel);
+  std::string text = fmt::format("{} {} kernel {}", name, action.launch, action.kernel);
+  if (action.stream != kNoStream) {
+    text += fmt::format(" on stream {}", action.stream);
+  }
   for (const BufferUse& use : action.uses) {
     constexpr std::array kModes{"reads", "writes", "updates", "overwrites"};
     text += fmt::format(", {} {}[{}+{}]", kModes[static_cast<std::size_t>(use.mode)], use.buffer,
@@ -56,18 +56,28 @@ std::string describe(const ProgramAction& action) {
 }
 
 RandomProgram::RandomProgram(const ProgramShape& shape, std::uint64_t seed)
-    : shape_(shape), rng_(seed), buffers_(shape.buffers_max), kernels_(shape.kernels) {}
+    : shape_(shape),
+      rng_(seed),
+      order_(shape.streams),
+      buffers_(shape.buffers_max),
+      kernels_(shape.kernels) {}
 
 ProgramAction RandomProgram::next() {
+  before_last_.clear();
+  if (!said_next_.empty()) {
+    const ProgramAction action = std::move(said_next_.front());
+    said_next_.pop_front();
+    return action;
+  }
   while (true) {
     const std::uint64_t dice = rng_.below(100);
     std::optional<ProgramAction> action;
     if (dice < 15) {
       action = allocate();
     } else if (dice < 65) {
-      action = launch();
+      action = shape_.threads > 0 && dice < 35 ? touch() : launch();
     } else if (dice < 97) {
-      action = change();
+      action = shape_.streams > 0 && dice < 70 ? signal() : change();
     } else {
       action = set_limits();
     }
@@ -77,51 +87,19 @@ ProgramAction RandomProgram::next() {
   }
 }
 
-void RandomProgram::finished(std::uint64_t launch) {
-  std::erase_if(in_flight_, [&](const InFlight& one) { return one.launch == launch; });
-}
-
 std::optional<ProgramAction> RandomProgram::free_one() {
   for (std::uint32_t buffer = 0; buffer < buffers_.size(); ++buffer) {
-    if (buffers_[buffer].live && !in_use(buffer)) {
+    const Buffer& one = buffers_[buffer];
+    if (one.live && one.launches == 0 && one.touches == 0) {
       return free(buffer);
     }
   }
   return std::nullopt;
 }
 
-std::uint32_t RandomProgram::blocks_of(Bytes bytes) {
-  return static_cast<std::uint32_t>((bytes + kBlockBytes - 1) / kBlockBytes);
-}
-
 std::optional<std::uint32_t> RandomProgram::random_buffer() {
   const auto buffer = static_cast<std::uint32_t>(rng_.below(buffers_.size()));
   return buffers_[buffer].live ? std::optional(buffer) : std::nullopt;
-}
-
-bool RandomProgram::in_use(std::uint32_t buffer) const {
-  return std::any_of(in_flight_.begin(), in_flight_.end(), [&](const InFlight& one) {
-    return std::any_of(one.uses.begin(), one.uses.end(),
-                       [&](const BufferUse& use) { return use.buffer == buffer; });
-  });
-}
-
-bool RandomProgram::races(const BufferUse& use) const {
-  return std::any_of(in_flight_.begin(), in_flight_.end(), [&](const InFlight& one) {
-    return std::any_of(one.uses.begin(), one.uses.end(), [&](const BufferUse& other) {
-      return overlap(use, other) && (writes(use.mode) || writes(other.mode));
-    });
-  });
-}
-
-bool RandomProgram::still_there(const Kernel& kernel) const {
-  for (std::size_t i = 0; i < kernel.uses.size(); ++i) {
-    const Buffer& buffer = buffers_[kernel.uses[i].buffer];
-    if (!buffer.live || buffer.generation != kernel.generations[i]) {
-      return false;
-    }
-  }
-  return !kernel.uses.empty();
 }
 
 // Sizes from a single byte to the largest, small ones as likely as large ones.
@@ -135,9 +113,26 @@ std::optional<ProgramAction> RandomProgram::allocate() {
   if (buffers_[buffer].live || live_bytes_ + bytes > shape_.live_bytes_max) {
     return std::nullopt;
   }
-  buffers_[buffer] = {.bytes = bytes, .live = true, .generation = ++generations_};
+  const Bytes block_bytes = shape_.block_bytes_max > 0 ? random_block_bytes(bytes) : kBlockBytes;
+  buffers_[buffer] = {.bytes = bytes,
+                      .block_bytes = block_bytes,
+                      .live = true,
+                      .generation = ++generations_,
+                      .blocks = {}};
+  buffers_[buffer].blocks.resize((bytes + block_bytes - 1) / block_bytes);
   live_bytes_ += bytes;
-  return ProgramAction{.kind = ActionKind::kAllocate, .buffer = buffer, .bytes = bytes};
+  return ProgramAction{
+      .kind = ActionKind::kAllocate, .buffer = buffer, .bytes = bytes, .block_bytes = block_bytes};
+}
+
+// Anything from what cuts the buffer into many blocks to what is larger than it.
+Bytes RandomProgram::random_block_bytes(Bytes bytes) {
+  const Bytes least = round_up(std::max<Bytes>(bytes / kBlocksMost, 1), shape_.frame_bytes);
+  Bytes chosen = least;
+  while (chosen < shape_.block_bytes_max && rng_.chance(0.6)) {
+    chosen += rng_.chance(0.5) ? chosen : rng_.below(8) * shape_.frame_bytes;
+  }
+  return std::min(chosen, std::max(least, shape_.block_bytes_max));
 }
 
 ProgramAction RandomProgram::free(std::uint32_t buffer) {
@@ -146,89 +141,33 @@ ProgramAction RandomProgram::free(std::uint32_t buffer) {
   return {.kind = ActionKind::kFree, .buffer = buffer, .bytes = buffers_[buffer].bytes};
 }
 
-RandomProgram::Kernel RandomProgram::make_kernel() {
-  Kernel kernel;
-  const std::uint64_t uses = 1 + rng_.below(6);
-  Bytes bytes = 0;
-  for (std::uint64_t i = 0; i < uses; ++i) {
-    const std::optional<std::uint32_t> buffer = random_buffer();
-    if (!buffer) {
-      continue;
-    }
-    const std::uint32_t blocks = blocks_of(buffers_[*buffer].bytes);
-    BufferUse use{.buffer = *buffer, .block_count = blocks, .mode = random_mode(rng_)};
-    if (rng_.chance(0.3)) {
-      use.first_block = static_cast<std::uint32_t>(rng_.below(blocks));
-      use.block_count = 1 + static_cast<std::uint32_t>(rng_.below(blocks - use.first_block));
-    }
-    const bool twice = std::any_of(kernel.uses.begin(), kernel.uses.end(),
-                                   [&](const BufferUse& other) { return overlap(use, other); });
-    bytes += std::min<Bytes>(use.block_count * kBlockBytes, buffers_[*buffer].bytes);
-    if (twice || bytes > shape_.launch_bytes_max) {
-      continue;
-    }
-    kernel.uses.push_back(use);
-    kernel.generations.push_back(buffers_[*buffer].generation);
-  }
-  return kernel;
-}
-
-// May be a prefetch instead, of an operand that was discarded lazily.
-std::optional<ProgramAction> RandomProgram::launch() {
-  if (in_flight_.size() >= shape_.launches_in_flight_max) {
-    return std::nullopt;
-  }
-  const auto kernel = static_cast<std::uint32_t>(
-      rng_.chance(kSameOrder) ? next_kernel_ : rng_.below(kernels_.size()));
-  if (!still_there(kernels_[kernel]) || !rng_.chance(kSameKernel)) {
-    kernels_[kernel] = make_kernel();
-  }
-  const std::vector<BufferUse>& uses = kernels_[kernel].uses;
-  if (uses.empty() ||
-      std::any_of(uses.begin(), uses.end(), [&](const BufferUse& use) { return races(use); })) {
-    return std::nullopt;
-  }
-  for (const BufferUse& use : uses) {
-    Buffer& buffer = buffers_[use.buffer];
-    if (buffer.needs_prefetch) {
-      buffer.needs_prefetch = false;
-      return ProgramAction{
-          .kind = ActionKind::kPrefetch, .buffer = use.buffer, .bytes = buffer.bytes};
-    }
-  }
-  next_kernel_ = (kernel + 1) % static_cast<std::uint32_t>(kernels_.size());
-  in_flight_.push_back({.launch = ++launches_, .uses = uses});
-  return ProgramAction{.kind = ActionKind::kLaunch,
-                       .launch = launches_,
-                       .kernel = kernel,
-                       .duration_ns = static_cast<TimeNs>(
-                           rng_.below(static_cast<std::uint64_t>(shape_.duration_ns_max) + 1)),
-                       .uses = uses};
-}
-
 // Something that happens to one buffer.
 std::optional<ProgramAction> RandomProgram::change() {
-  const std::optional<std::uint32_t> buffer = random_buffer();
-  if (!buffer) {
+  const std::optional<std::uint32_t> number = random_buffer();
+  if (!number) {
     return std::nullopt;
   }
-  ProgramAction action{.buffer = *buffer, .bytes = buffers_[*buffer].bytes};
+  Buffer& buffer = buffers_[*number];
+  ProgramAction action{.buffer = *number, .bytes = buffer.bytes};
   const std::uint64_t dice = rng_.below(100);
   if (dice >= 40) {
     action.kind = dice < 70   ? ActionKind::kPrefetch
                   : dice < 85 ? ActionKind::kPreEvictToHost
                               : ActionKind::kPreEvictToStorage;
-    buffers_[*buffer].needs_prefetch &= action.kind != ActionKind::kPrefetch;
+    buffer.needs_prefetch &= action.kind != ActionKind::kPrefetch;
     return action;
   }
-  if (in_use(*buffer)) {
+  if (buffer.touches > 0 || (buffer.launches > 0 && !shape_.deaths_in_flight)) {
     return std::nullopt;
   }
   if (dice < 15) {
-    return free(*buffer);
+    return free(*number);
   }
   action.kind = dice < 28 ? ActionKind::kDiscardEagerly : ActionKind::kDiscardLazily;
-  buffers_[*buffer].needs_prefetch = action.kind == ActionKind::kDiscardLazily;
+  buffer.needs_prefetch = action.kind == ActionKind::kDiscardLazily;
+  for (BlockUses& uses : buffer.blocks) {
+    uses.discarded = true;
+  }
   return action;
 }
 

@@ -84,7 +84,7 @@ void Simulator::start_transfer(const Transfer& transfer) {
     busy_since_ns_ = now_ns_;
   }
   for (const BlockId id : transfer.blocks) {
-    if (!tokens(id).defined) {
+    if (tokens(id).retired || (!tokens(id).defined && !tokens(id).maybe_live)) {
       fail(id, "freed, discarded or never written, and it moves");
     }
   }
@@ -141,7 +141,7 @@ void Simulator::end_transfer(std::uint32_t slot) {
     Tokens& block = tokens(id);
     block.held[index_of(transfer.to)] = fails ? kPoisonToken : block.held[index_of(transfer.from)];
   }
-  transfer_is_over(transfer.id, fails);
+  transfer_is_over(transfer, fails);
 }
 
 TimeNs Simulator::transfer_busy_ns() const {
@@ -191,8 +191,10 @@ bool Simulator::step() {
     if (stream.front() == slot) {
       links_.start(slot, moving_[slot].resources, moving_[slot].transfer.bytes, now_ns_);
     }
-  } else {
+  } else if (event.kind == EventKind::kLaunchFinishes) {
     finish(static_cast<std::uint32_t>(event.id));
+  } else {
+    faults_arrive();
   }
   return true;
 }

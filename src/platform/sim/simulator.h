@@ -68,6 +68,9 @@ class Simulator final : private Mechanism {
   Result<AllocationId> allocate(Bytes bytes, std::uint64_t tag, Bytes block_bytes = kBlockBytes);
   void free(AllocationId id);
   void discard(AllocationId id, DiscardMode mode);
+  // Both of what was discarded lazily: it is used again.
+  void prefetch(AllocationId id);
+  void reuse(AllocationId id);
 
   // Issues the launch now; duration_ns is its time with every operand resident. It runs behind
   // those of its stream, if it has one. kTooLarge leaves everything as it was. launch.tag is the
@@ -79,6 +82,12 @@ class Simulator final : private Mechanism {
   void record(SignalId signal, StreamId stream);
   // What is issued to the stream from now on runs after the signal.
   void wait(SignalId signal, StreamId stream);
+
+  // A thread uses a block outside launches, on a platform that tracks writes: at once if it may;
+  // else it stops there, until the engine has mapped the block. on_touched says when it has.
+  // No launch in flight may write the block, nor name it if the thread writes it.
+  void touch(std::uint64_t thread, BlockId id, bool write);
+  [[nodiscard]] std::size_t stopped_threads() const { return stopped_.size(); }
 
   // Lets virtual time pass to the next event. False when there is none.
   bool step();
@@ -105,6 +114,7 @@ class Simulator final : private Mechanism {
 
   // Called as each launch finishes.
   std::function<void(const LaunchTiming&)> on_finished;
+  std::function<void(std::uint64_t thread)> on_touched;
 
  private:
   using Token = std::uint64_t;  // block in the high half, version in the low
@@ -117,7 +127,14 @@ class Simulator final : private Mechanism {
     bool fresh = true;            // it has not since its birth
     bool undefined_next = false;  // discarded: the next launch to be issued finds it undefined
     bool mapped = false;          // launches may use the device frame
-    std::uint32_t uses = 0;       // launches that run on the device frame
+    bool writable = false;        // ... and threads write it
+    // The engine cannot know that it is dead: it was writable since, or a launch that was issued
+    // after its discard had been admitted before the discard took effect.
+    bool maybe_live = false;
+    bool anything = false;    // reused: nobody cares what it holds before it is written
+    bool retired = false;     // discarded lazily, and nobody has used it since
+    std::uint32_t uses = 0;   // launches that run on the device frame
+    std::uint32_t names = 0;  // launches that name it and have not finished
   };
   struct Running {
     Launch launch;
@@ -142,7 +159,13 @@ class Simulator final : private Mechanism {
     TimeNs free_ns = 0;  // when its last launch finished
     bool held = false;   // at a signal
   };
-  enum class EventKind : std::uint8_t { kTransferStarts, kLaunchFinishes };
+  struct Touch {
+    std::uint64_t thread = 0;
+    BlockId block = 0;
+    bool write = false;
+    bool reported = false;  // its fault is on its way to the engine
+  };
+  enum class EventKind : std::uint8_t { kTransferStarts, kLaunchFinishes, kFaultsArrive };
   struct Event {
     TimeNs at_ns;
     std::uint64_t order;
@@ -179,8 +202,16 @@ class Simulator final : private Mechanism {
   void try_start(std::uint32_t slot);
   void advance(StreamId stream);
   void finish(std::uint32_t slot);
-  void transfer_is_over(TransferId id, bool failed);
+  void transfer_is_over(const Transfer& transfer, bool failed);
   [[nodiscard]] Status going() const;
+
+  // simulator_threads.cc
+  void report(Touch& touch);
+  void faults_arrive();
+  void go_on(BlockId id);
+  void arrive_under_threads(const Transfer& transfer);
+  void carry_out(const Touch& touch);
+  void revive(AllocationId id);
 
   // simulator_contents.cc
   void note_names(Running& run);
@@ -188,6 +219,8 @@ class Simulator final : private Mechanism {
   void forget_contents(BlockId id);
   void take_up(const Running& run);
   void check_read(BlockId id, const Access& access);
+  void check_bytes(BlockId id);
+  void write_bytes(BlockId id);
   void leave(const Launch& launch);
   Tokens& tokens(BlockId id);
   void fail(BlockId id, std::string_view what);
@@ -214,6 +247,8 @@ class Simulator final : private Mechanism {
   std::unordered_map<TransferId, std::vector<std::uint32_t>> waiting_for_;
   std::vector<Tokens> tokens_;
   std::vector<std::uint32_t> names_;  // by allocation: launches that name it and have not finished
+  std::vector<Touch> stopped_;        // threads that stand at a block
+  std::vector<ThreadFault> faults_;   // that the engine has not heard of
   std::uint32_t version_ = 0;
   std::optional<Error> broken_;
   TimeNs now_ns_ = 0;

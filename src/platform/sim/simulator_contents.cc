@@ -16,6 +16,7 @@ Result<AllocationId> Simulator::allocate(Bytes bytes, std::uint64_t tag, Bytes b
       if (engine_.space().block(block).tenants == 1) {
         forget_contents(block);
         tokens(block).fresh = true;
+        tokens(block).anything = false;
       }
     }
   }
@@ -41,8 +42,17 @@ void Simulator::discard(AllocationId id, DiscardMode mode) {
   const Allocation& allocation = engine_.space().allocation(id);
   const bool named = id < names_.size() && names_[id] > 0;
   for (std::uint32_t i = 0; i < allocation.block_count && !allocation.packed; ++i) {
-    if (named) {
-      tokens(allocation.first_block + i).undefined_next = true;
+    Tokens& block = tokens(allocation.first_block + i);
+    if (options_.engine.tracks_writes) {
+      // Memory that launches use is left alone.
+      if (block.names == 0) {
+        const bool writable = block.writable && mode == DiscardMode::kLazy;
+        forget_contents(allocation.first_block + i);
+        block.retired = mode == DiscardMode::kLazy;
+        block.maybe_live = writable;
+      }
+    } else if (named) {
+      block.undefined_next = true;
     } else {
       forget_contents(allocation.first_block + i);
     }
@@ -58,6 +68,8 @@ void Simulator::note_names(Running& run) {
     ++names_[access.allocation];
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
       Tokens& block = tokens(access.first_block + i);
+      block.retired = false;
+      ++block.names;
       if (std::exchange(block.undefined_next, false)) {
         run.undefined.push_back(access.first_block + i);
       }
@@ -69,6 +81,9 @@ void Simulator::note_names(Running& run) {
 // it.
 void Simulator::forget_names(const Launch& launch) {
   for (const Access& access : launch.accesses) {
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
+      --tokens(access.first_block + i).names;
+    }
     if (--names_[access.allocation] > 0) {
       continue;
     }
@@ -82,8 +97,9 @@ void Simulator::forget_names(const Launch& launch) {
 }
 
 void Simulator::forget_contents(BlockId id) {
-  tokens(id).defined = false;
-  tokens(id).undefined_next = false;
+  Tokens& block = tokens(id);
+  block.defined = block.undefined_next = false;
+  block.retired = block.maybe_live = false;
 }
 
 Simulator::Tokens& Simulator::tokens(BlockId id) {
@@ -104,6 +120,7 @@ void Simulator::fail(BlockId id, std::string_view what) {
 void Simulator::take_up(const Running& run) {
   for (const BlockId id : run.undefined) {
     tokens(id).defined = false;
+    tokens(id).maybe_live = true;
   }
   for (const Access& access : run.launch.accesses) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
@@ -115,21 +132,35 @@ void Simulator::take_up(const Running& run) {
 }
 
 void Simulator::check_read(BlockId id, const Access& access) {
-  const Tokens& block = tokens(id);
-  const Token held = block.held[index_of(Tier::kDevice)];
-  if (!block.mapped) {
+  if (!tokens(id).mapped) {
     fail(id, "a launch runs on a frame that is not mapped");
   }
-  if (access.mode == AccessMode::kOverwrite &&
-      !engine_.space().allocation(access.allocation).packed) {
-    return;
+  if (writes(access.mode) && !tokens(id).writable) {
+    fail(id, "a launch runs on a frame that it may not write");
   }
+  if (access.mode != AccessMode::kOverwrite ||
+      engine_.space().allocation(access.allocation).packed) {
+    check_bytes(id);
+  }
+}
+
+void Simulator::check_bytes(BlockId id) {
+  const Tokens& block = tokens(id);
+  const Token held = block.held[index_of(Tier::kDevice)];
   if (block.defined && held != block.expected) {
     fail(id, "a launch does not find what the program last wrote");
-  } else if (!block.defined && held != 0 && (block.fresh || held >> 32U != id)) {
+  } else if (!block.defined && !block.anything && held != 0 && (block.fresh || held >> 32U != id)) {
     fail(id, block.fresh ? "a launch finds bytes where nothing was ever written"
                          : "a launch finds bytes of another block");
   }
+}
+
+void Simulator::write_bytes(BlockId id) {
+  Tokens& block = tokens(id);
+  block.expected = (Token{id} << 32U) | ++version_;
+  block.held[index_of(Tier::kDevice)] = block.expected;
+  block.defined = true;
+  block.fresh = block.anything = false;
 }
 
 // The launch has run.
@@ -137,13 +168,9 @@ void Simulator::leave(const Launch& launch) {
   for (const Access& access : launch.accesses) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
       const BlockId id = access.first_block + i;
-      Tokens& block = tokens(id);
-      --block.uses;
+      --tokens(id).uses;
       if (writes(access.mode)) {
-        block.expected = (Token{id} << 32U) | ++version_;
-        block.held[index_of(Tier::kDevice)] = block.expected;
-        block.defined = true;
-        block.fresh = false;
+        write_bytes(id);
       }
     }
   }
@@ -178,9 +205,13 @@ void Simulator::zero(std::span<const BlockId> blocks) {
   }
 }
 
-void Simulator::map(std::span<const BlockId> blocks, bool /*writable*/) {
-  for (const BlockId block : blocks) {
-    tokens(block).mapped = true;
+void Simulator::map(std::span<const BlockId> blocks, bool writable) {
+  for (const BlockId id : blocks) {
+    Tokens& block = tokens(id);
+    block.mapped = true;
+    block.writable = writable;
+    block.maybe_live |= writable && options_.engine.tracks_writes;
+    go_on(id);
   }
 }
 
@@ -189,7 +220,7 @@ void Simulator::unmap(std::span<const BlockId> blocks) {
     if (tokens(block).uses > 0) {
       fail(block, "unmapped under a launch that runs");
     }
-    tokens(block).mapped = false;
+    tokens(block).mapped = tokens(block).writable = false;
   }
 }
 
@@ -197,6 +228,9 @@ void Simulator::drop(std::span<const BlockId> blocks, Tier tier) {
   for (const BlockId block : blocks) {
     if (tier == Tier::kDevice && tokens(block).mapped) {
       fail(block, "its device frame is dropped while launches may use it");
+    }
+    if (engine_.space().block(block).bytes == 0) {
+      fail(block, "its number is given back before its frame is");
     }
     tokens(block).held[index_of(tier)] = kPoisonToken;
     if (tier == Tier::kStorage) {

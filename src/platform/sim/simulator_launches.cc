@@ -185,7 +185,8 @@ void Simulator::finish(std::uint32_t slot) {
   }
 }
 
-void Simulator::transfer_is_over(TransferId id, bool failed) {
+void Simulator::transfer_is_over(const Transfer& transfer, bool failed) {
+  const TransferId id = transfer.id;
   under_way_.erase(id);
   std::vector<std::uint32_t> waited;
   if (const auto found = waiting_for_.find(id); found != waiting_for_.end()) {
@@ -197,6 +198,9 @@ void Simulator::transfer_is_over(TransferId id, bool failed) {
     std::erase(run.arriving, id);
     // After a failure it will be released again, behind other transfers.
     run.released = run.released && (!failed || run.started);
+  }
+  if (!failed) {
+    arrive_under_threads(transfer);
   }
   if (failed) {
     engine_.transfer_failed(id);

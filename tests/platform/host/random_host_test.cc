@@ -266,6 +266,10 @@ class RandomHostRun {
         }
         return;
       case ActionKind::kSetHost:
+      case ActionKind::kReuse:  // the shape asks for none of these
+      case ActionKind::kRecord:
+      case ActionKind::kWait:
+      case ActionKind::kTouch:
         return;
     }
   }
