@@ -164,7 +164,7 @@ class Engine final : private Control {
   }
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return fetches_.prefetch_bytes(); }
   [[nodiscard]] bool dies_after(BlockId id, LaunchId launch) const override {
-    return alive(id) && claims_.last_launch(id) == launch &&
+    return alive(id) && !shared(id) && claims_.last_launch(id) == launch &&
            deaths_.waits(space_.block(id).allocation);
   }
 

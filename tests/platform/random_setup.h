@@ -76,11 +76,13 @@ inline void choose_shape(Rng& rng, RandomSetup& setup, Bytes scale) {
 }
 
 // Planned for a network that has nothing to do with the program, on a machine that can run it.
-inline std::unique_ptr<Policy> planned_elsewhere(const PolicyInfo& info, const Trace& trace,
-                                                 Machine machine) {
+inline std::unique_ptr<Policy> planned_elsewhere(const PolicyInfo& info, bool with_queue,
+                                                 const Trace& trace, Machine machine) {
   machine.storage.capacity_bytes = kGiB;
+  const auto make =
+      with_queue && info.make_with_queue != nullptr ? info.make_with_queue : info.make;
   while (true) {
-    Result<std::unique_ptr<Policy>> made = info.make(trace, machine, {});
+    Result<std::unique_ptr<Policy>> made = make(trace, machine, {});
     if (made) {
       return std::move(*made);
     }
@@ -114,7 +116,7 @@ inline RandomSetup random_setup(Rng& rng, std::string_view policy_name, std::uin
     setup.policy = std::move(policy);
   } else {
     const PolicyInfo* info = find_policy(policy_name).value();
-    setup.policy = planned_elsewhere(*info, trace, setup.machine);
+    setup.policy = planned_elsewhere(*info, rng.chance(0.5), trace, setup.machine);
     setup.machine.host.capacity_bytes =
         info->traits.uses_host ? setup.machine.host.capacity_bytes : 0;
     setup.machine.storage.capacity_bytes =
