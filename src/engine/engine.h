@@ -166,6 +166,7 @@ class Engine final : private Control {
 
   // engine.cc: memory, budgets
   [[nodiscard]] bool alive(BlockId id) const { return space_.has_tenant(id); }
+  [[nodiscard]] AllocationId owner_of(BlockId id) const;
   void say(const Remark& remark);
   void carry_out(const DeathOrder::Due& due);
   void carry_out_due(AllocationId id);
@@ -178,9 +179,11 @@ class Engine final : private Control {
   [[nodiscard]] static bool reserved(const Block& block) {
     return block.retired && !block.mapped && block.copies.has(Tier::kDevice);
   }
+  [[nodiscard]] Bytes largest_launch_bytes(Bytes enough);
   void settle();
 
   // engine_launch.cc: launches and threads
+  void claim(std::uint32_t slot);
   [[nodiscard]] bool fits(std::uint32_t slot);
   void admit_those_that_fit();
   void admit(std::uint32_t slot);

@@ -77,7 +77,8 @@ class Space {
   // Gives the allocation consecutive blocks of block_bytes, the last one cut to what is left and
   // rounded up to frames. An allocation smaller than a frame shares one with others, at a multiple
   // of 256 bytes; what others have left there may still lie in it. Fails with kInvalidInput for 0
-  // bytes or more than 2^50, and for blocks that are not a multiple of the frame up to 1 GiB.
+  // bytes or more than 2^50, for blocks that are not a multiple of the frame up to 1 GiB, and for
+  // more than 2^31 blocks in all.
   Result<AllocationId> allocate(Bytes bytes, std::uint64_t tag, Bytes block_bytes = kBlockBytes);
 
   // Ends the allocation. Its block numbers are not given out again before `release`.
@@ -94,6 +95,12 @@ class Space {
   // Whether anybody's memory is in the block with this number, which may be any.
   [[nodiscard]] bool has_tenant(BlockId id) const {
     return id < blocks_.size() && blocks_[id].tenants > 0;
+  }
+  // Whether the block, which somebody's memory is in, is a frame that small allocations share.
+  [[nodiscard]] bool is_shared(BlockId id) const {
+    const Allocation& last =
+        allocations_[blocks_[id].allocation];  // may be gone, or another by now
+    return !last.live || last.packed || id - last.first_block >= last.block_count;
   }
   [[nodiscard]] std::size_t block_slots() const { return blocks_.size(); }
   [[nodiscard]] std::size_t allocation_slots() const { return allocations_.size(); }
