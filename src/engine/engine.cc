@@ -78,10 +78,10 @@ Result<AllocationId> Engine::allocate(Bytes bytes, std::uint64_t tag, Bytes bloc
 
 // Takes effect now, or after the launches that were issued before.
 void Engine::say(const Remark& remark) {
+  assert(remark.allocation == kNoAllocation || space_.is_live(remark.allocation));
   const bool dies = remark.kind == Remark::Kind::kFree || remark.kind == Remark::Kind::kDiscard;
   // Where threads write as well, what they write meanwhile would be lost with the rest.
   const bool later = dies ? deaths_.busy(remark.allocation) : deaths_.waits(remark.allocation);
-  assert(!later || space_.is_live(remark.allocation));
   if (later && (remark.kind != Remark::Kind::kDiscard || !options_.tracks_writes)) {
     deaths_.add(remark);
   } else {
@@ -186,10 +186,16 @@ void Engine::discard(AllocationId id, DiscardMode mode) {
   }
 }
 
+// Whose blocks these are. Of a frame that several share nothing that is said can wait: discards
+// leave it alone.
+AllocationId Engine::owner_of(BlockId id) const {
+  return space_.is_shared(id) ? kNoAllocation : space_.block(id).allocation;
+}
+
 void Engine::discard_blocks(BlockId first_block, std::uint32_t block_count, DiscardMode mode) {
-  if (block_count > 0 && !shared(first_block)) {
+  if (block_count > 0 && !space_.is_shared(first_block)) {
     say({.kind = Remark::Kind::kDiscard,
-         .allocation = space_.block(first_block).allocation,
+         .allocation = owner_of(first_block),
          .first_block = first_block,
          .block_count = block_count,
          .mode = mode});
@@ -230,12 +236,10 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
   }
 }
 
-void Engine::reuse(AllocationId id) {
-  policy_->on_allocate(id, *this);
-  say({.kind = Remark::Kind::kReuse, .allocation = id});
-}
+void Engine::reuse(AllocationId id) { say({.kind = Remark::Kind::kReuse, .allocation = id}); }
 
 void Engine::reuse_now(AllocationId id) {
+  policy_->on_allocate(id, *this);
   const Allocation& allocation = space_.allocation(id);
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     const BlockId block_id = allocation.first_block + i;
@@ -249,21 +253,10 @@ void Engine::reuse_now(AllocationId id) {
   }
 }
 
-// A frame that small allocations share.
-bool Engine::shared(BlockId id) const {
-  const AllocationId tenant = space_.block(id).allocation;
-  return tenant == kNoAllocation || space_.allocation(tenant).packed;
-}
-
-// Whose discards a hint has to wait for: nobody's, where the frame is shared.
-AllocationId Engine::hinted(BlockId id) const {
-  return shared(id) ? kNoAllocation : space_.block(id).allocation;
-}
-
 void Engine::prefetch_blocks(BlockId first_block, std::uint32_t block_count) {
   if (block_count > 0) {
     say({.kind = Remark::Kind::kPrefetch,
-         .allocation = hinted(first_block),
+         .allocation = owner_of(first_block),
          .first_block = first_block,
          .block_count = block_count});
   }
@@ -272,7 +265,7 @@ void Engine::prefetch_blocks(BlockId first_block, std::uint32_t block_count) {
 void Engine::pre_evict_blocks(BlockId first_block, std::uint32_t block_count, Tier to) {
   if (block_count > 0) {
     say({.kind = Remark::Kind::kPreEvict,
-         .allocation = hinted(first_block),
+         .allocation = owner_of(first_block),
          .first_block = first_block,
          .block_count = block_count,
          .to = to});
@@ -289,8 +282,23 @@ void Engine::unmap(BlockId id) {
 // --- Budget and state
 // ------------------------------------------------------------------------------
 
+// What the largest launch that has not ended needs, or at least some bound that is `enough`.
+Bytes Engine::largest_launch_bytes(Bytes enough) {
+  if (const Bytes bound_bytes = launches_.largest_bytes(); bound_bytes <= enough) {
+    return bound_bytes;
+  }
+  Bytes largest_bytes = 0;
+  for (std::uint32_t slot = 0; slot < launches_.slots(); ++slot) {
+    const LaunchTable::Record& record = launches_.at(slot);
+    if (record.stage != LaunchStage::kNone && record.bytes > enough) {
+      largest_bytes = std::max(largest_bytes, bytes_of(record.launch, space_, enough));
+    }
+  }
+  return largest_bytes;
+}
+
 Status Engine::set_device_capacity(Bytes bytes) {
-  if (const Bytes largest_bytes = launches_.largest_bytes(); largest_bytes > bytes) {
+  if (const Bytes largest_bytes = largest_launch_bytes(bytes); largest_bytes > bytes) {
     return make_error(ErrorCode::kInvalidInput,
                       "a device budget of {} is less than the {} that a launch uses",
                       format_bytes(bytes), format_bytes(largest_bytes));

@@ -164,15 +164,14 @@ class Engine final : private Control {
   }
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return fetches_.prefetch_bytes(); }
   [[nodiscard]] bool dies_after(BlockId id, LaunchId launch) const override {
-    return alive(id) && !shared(id) && claims_.last_launch(id) == launch &&
+    return alive(id) && !space_.is_shared(id) && claims_.last_launch(id) == launch &&
            deaths_.waits(space_.block(id).allocation);
   }
 
   // engine.cc: memory, budgets
   [[nodiscard]] bool alive(BlockId id) const { return space_.has_tenant(id); }
+  [[nodiscard]] AllocationId owner_of(BlockId id) const;
   void say(const Remark& remark);
-  [[nodiscard]] bool shared(BlockId id) const;
-  [[nodiscard]] AllocationId hinted(BlockId id) const;
   void carry_out(const DeathOrder::Due& due);
   void carry_out_due(AllocationId id);
   void free_now(AllocationId id);
@@ -184,10 +183,12 @@ class Engine final : private Control {
   [[nodiscard]] static bool reserved(const Block& block) {
     return block.retired && !block.mapped && block.copies.has(Tier::kDevice);
   }
+  [[nodiscard]] Bytes largest_launch_bytes(Bytes enough);
   void settle();
 
   // engine_launch.cc: launches and threads
   [[nodiscard]] LaunchWindow window() const;
+  void claim(std::uint32_t slot);
   [[nodiscard]] bool fits(std::uint32_t slot);
   void admit_those_that_fit();
   void admit(std::uint32_t slot);

@@ -53,7 +53,7 @@ bool Engine::usable(BlockId id) const {
     return false;
   }
   const Block& block = space_.block(id);
-  return block.mapped && block.contents != Contents::kDiscarded;
+  return block.mapped && block.copies.has(Tier::kDevice) && block.contents != Contents::kDiscarded;
 }
 
 // What the policy gives. A fault does not wait for ever for a policy that gives nothing, or only

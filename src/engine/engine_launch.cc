@@ -28,24 +28,33 @@ LaunchAdmission Engine::issue_launch(const Launch& launch) {
   order_.issue(slot, record.launch.seq, record.launch.stream);
   // One that is admitted at once has no time to be the future.
   if (order_.next() != slot || !fits(slot)) {
-    record.claims = true;
-    claims_.issued(slot);
-    for_each_block(record.launch, [&](BlockId id, const Access& /*access*/) {
-      if (claims_.add(id, slot)) {
-        queues_.update(id);
-      }
-    });
+    claim(slot);
   }
   policy_->on_issue(launches_.at(slot).launch, *this);
   admission_ = &admission;
   admit_those_that_fit();
   admission_ = nullptr;
+  if (launches_.at(slot).stage == LaunchStage::kIssued && !launches_.at(slot).claims) {
+    claim(slot);  // the policy has narrowed its window meanwhile
+  }
   pump();
   if (launches_.at(slot).stage == LaunchStage::kReleased) {
     admission.state = LaunchState::kReady;
   }
   settle();
   return admission;
+}
+
+// It waits for its admission, and is part of the future.
+void Engine::claim(std::uint32_t slot) {
+  LaunchTable::Record& record = launches_.at(slot);
+  record.claims = true;
+  claims_.issued(slot);
+  for_each_block(record.launch, [&](BlockId id, const Access& /*access*/) {
+    if (claims_.add(id, slot)) {
+      queues_.update(id);
+    }
+  });
 }
 
 void Engine::record_signal(SignalId signal, StreamId stream) {
@@ -209,7 +218,10 @@ void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
       fetches_.add(id, FetchState::kFault);
     } else if (options_.release_early && block.transfer != kNoIndex &&
                flights_.of(block).to == Tier::kDevice) {
-      record.waits.push_back(flights_.of(block).id);
+      const TransferId transfer = flights_.of(block).id;
+      if (record.waits.empty() || record.waits.back() != transfer) {
+        record.waits.push_back(transfer);
+      }
       --record.unsubmitted;
     }
     return;

@@ -4,16 +4,16 @@
 #include <cassert>
 
 #include "engine/broken.h"
+#include "engine/stale_entries.h"
 
 namespace spillway {
 
 void EvictionWishes::push(Cause cause, Tier to, BlockId id) {
   std::deque<BlockId>& queue = queues_[index_of_queue(cause)][index_of(to)];
   queue.push_back(id);
-  // Stale entries go before they are more than the others could be.
-  if (queue.size() > 2 * space_->block_slots() + 64) {
-    std::erase_if(queue, [&](BlockId one) { return stale(cause, to, one); });
-  }
+  forget_stale_entries(
+      queue, space_->block_slots(), [](BlockId one) { return one; },
+      [&](BlockId one) { return stale(cause, to, one); });
 }
 
 void EvictionWishes::promise(BlockId id, Tier to) {
@@ -68,12 +68,13 @@ std::optional<BlockId> EvictionWishes::take(Cause cause, Tier to) {
 
 void EvictionWishes::wish_down(BlockId id) {
   down_.push_back(id);
-  if (down_.size() > 2 * space_->block_slots() + 64) {
-    std::erase_if(down_, [&](BlockId one) {
-      return space_->block(one).frames.has(Tier::kDevice) ||
-             space_->block(one).frames.has(Tier::kStorage) || space_->block(one).bytes == 0;
-    });
-  }
+  forget_stale_entries(
+      down_, space_->block_slots(), [](BlockId one) { return one; },
+      [&](BlockId one) {
+        const Block& block = space_->block(one);
+        return block.frames.has(Tier::kDevice) || block.frames.has(Tier::kStorage) ||
+               block.bytes == 0;
+      });
 }
 
 std::optional<BlockId> EvictionWishes::take_down() {

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "engine/broken.h"
+#include "engine/stale_entries.h"
 
 namespace spillway {
 
@@ -16,10 +17,9 @@ void FetchWishes::add(BlockId id, FetchState priority) {
   const Source source = source_of(block);
   std::deque<Wish>& all = queue(priority, source);
   all.push_back({.block = id, .order = ++order_});
-  // Stale entries go before they are more than the others could be.
-  if (all.size() > 2 * space_->block_slots() + 64) {
-    std::erase_if(all, [&](const Wish& wish) { return stale(wish, priority, source); });
-  }
+  forget_stale_entries(
+      all, space_->block_slots(), [](const Wish& wish) { return wish.block; },
+      [&](const Wish& wish) { return stale(wish, priority, source); });
 }
 
 // The entry in the queue stays behind and is skipped when it comes up.

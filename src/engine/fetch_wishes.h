@@ -31,7 +31,8 @@ class FetchWishes {
     return block.copies.has(Tier::kHost) ? Source::kHostCopy : Source::kStorageCopy;
   }
 
-  // The block is wished for; an older wish for it is forgotten.
+  // The block is wished for, now with this priority. One that was wished for with the same priority
+  // before, and has not come up since, keeps that place.
   void add(BlockId id, FetchState priority);
   // It is not, or not any more.
   void remove(Block& block);

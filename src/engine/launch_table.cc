@@ -39,16 +39,15 @@ void LaunchTable::give_back(std::uint32_t slot) {
   free_.push_back(slot);
 }
 
-// One that has ended stands for those that it has hidden until everything older than the next has
-// ended as well.
+// Each stands for those between it and the one before it. So one that has ended may be the largest
+// for as long as something older is live.
 Bytes LaunchTable::largest_bytes() {
   const std::uint32_t oldest = order_.first(kLive);
   if (oldest == OrderIndex::kNone) {
     largest_.clear();
     return 0;
   }
-  while (largest_.front().first < records_[oldest].launch.seq &&
-         (largest_.size() == 1 || largest_[1].first <= records_[oldest].launch.seq)) {
+  while (largest_.front().first < records_[oldest].launch.seq) {
     largest_.pop_front();
   }
   return largest_.front().second;

@@ -29,7 +29,7 @@ class LaunchTable {
     std::vector<std::uint64_t> epochs;  // of each access's allocation, when it was issued
     LaunchStage stage = LaunchStage::kNone;
     bool claims = false;            // it had to wait for its admission (claims.h)
-    Bytes bytes = 0;                // of its operands, each once
+    Bytes bytes = 0;                // of its operands, at most (pins.h, bytes_of)
     std::uint32_t missing = 0;      // blocks that are not there yet
     std::uint32_t unsubmitted = 0;  // ... and that no transfer has taken up
     std::uint32_t faults_open = 0;  // of the missing ones, those that nobody had asked for

@@ -48,7 +48,8 @@ class Mechanism {
 
   // Every block that the launch faulted on is resident; those that are still missing are on their
   // way because somebody had asked for them before. Called once for a launch that faulted, not
-  // later than release_launch (DeepUM figure 3, the replay signal).
+  // later than release_launch (DeepUM figure 3, the replay signal), but with release_early when it
+  // is so.
   virtual void faults_served(std::uint64_t launch) = 0;
 
   // The launch may run, behind what comes before it on its stream, once these transfers have

@@ -12,6 +12,7 @@ namespace {
 
 constexpr Bytes kLargestAllocation = Bytes{1} << 50U;
 constexpr Bytes kLargestBlock = kGiB;
+constexpr std::uint64_t kMostBlocks = std::uint64_t{1} << 31U;
 // Packed allocations start on boundaries that every scalar and vector type accepts, and a GPU's
 // kernels expect.
 constexpr Bytes kPackAlignment = 256;
@@ -33,6 +34,13 @@ Result<AllocationId> Space::allocate(Bytes bytes, std::uint64_t tag, Bytes block
                       "up to {}",
                       block_bytes, format_bytes(frame_bytes_), format_bytes(kLargestBlock));
   }
+  const std::uint64_t count = (bytes + block_bytes - 1) / block_bytes;
+  if (blocks_.size() + count > kMostBlocks) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "an allocation of {} in blocks of {} is not possible; there are at most {} "
+                      "blocks in all",
+                      format_bytes(bytes), format_bytes(block_bytes), kMostBlocks);
+  }
   AllocationId id = 0;
   if (free_allocations_.empty()) {
     id = static_cast<AllocationId>(allocations_.size());
@@ -47,11 +55,10 @@ Result<AllocationId> Space::allocate(Bytes bytes, std::uint64_t tag, Bytes block
     pack(allocation, id);
     return id;
   }
-  const auto count = static_cast<std::uint32_t>((bytes + block_bytes - 1) / block_bytes);
-  allocation.first_block = take_run(count);
-  allocation.block_count = count;
+  allocation.block_count = static_cast<std::uint32_t>(count);
+  allocation.first_block = take_run(allocation.block_count);
   Bytes left = bytes;
-  for (std::uint32_t i = 0; i < count; ++i) {
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     Block& block = blocks_[allocation.first_block + i];
     block.bytes = static_cast<std::uint32_t>(round_up(std::min(left, block_bytes), frame_bytes_));
     block.allocation = id;
@@ -92,9 +99,6 @@ void Space::end(AllocationId id) {
   }
   if (!allocation.packed) {
     return;
-  }
-  if (AllocationId& last = blocks_[allocation.first_block].allocation; last == id) {
-    last = kNoAllocation;
   }
   const auto [first, count] =
       free_room_.give(allocation.first_block * 2 * frame_bytes_ + allocation.offset_bytes,

@@ -21,9 +21,8 @@ inline constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::ma
 // A piece of one allocation, the unit of residency; or a frame that allocations smaller than a
 // frame share (G10 section 4.5). Written by the engine only.
 struct Block {
-  // Where several share the block, of the last tenant while that lives.
-  AllocationId allocation = kNoAllocation;
-  std::uint32_t bytes = 0;  // a multiple of the frame; 0 while the number is unused
+  AllocationId allocation = kNoAllocation;  // of the last tenant, where several share the block
+  std::uint32_t bytes = 0;                  // a multiple of the frame; 0 while the number is unused
   // Neighbours in a page queue; in the used queue, in the list of those that wait for one launch
   // (claims.h).
   std::uint32_t previous = kNoIndex;
@@ -78,7 +77,8 @@ class Space {
   // Gives the allocation consecutive blocks of block_bytes, the last one cut to what is left and
   // rounded up to frames. An allocation smaller than a frame shares one with others, at a multiple
   // of 256 bytes; what others have left there may still lie in it. Fails with kInvalidInput for 0
-  // bytes or more than 2^50, and for blocks that are not a multiple of the frame up to 1 GiB.
+  // bytes or more than 2^50, for blocks that are not a multiple of the frame up to 1 GiB, and for
+  // more than 2^31 blocks in all.
   Result<AllocationId> allocate(Bytes bytes, std::uint64_t tag, Bytes block_bytes = kBlockBytes);
 
   // Ends the allocation. Its block numbers are not given out again before `release`.
@@ -95,6 +95,12 @@ class Space {
   // Whether anybody's memory is in the block with this number, which may be any.
   [[nodiscard]] bool has_tenant(BlockId id) const {
     return id < blocks_.size() && blocks_[id].tenants > 0;
+  }
+  // Whether the block, which somebody's memory is in, is a frame that small allocations share.
+  [[nodiscard]] bool is_shared(BlockId id) const {
+    const Allocation& last =
+        allocations_[blocks_[id].allocation];  // may be gone, or another by now
+    return !last.live || last.packed || id - last.first_block >= last.block_count;
   }
   [[nodiscard]] std::size_t block_slots() const { return blocks_.size(); }
   [[nodiscard]] std::size_t allocation_slots() const { return allocations_.size(); }

@@ -2,6 +2,7 @@
 #include "engine/tier_accounts.h"
 
 #include "engine/broken.h"
+#include "engine/stale_entries.h"
 
 namespace spillway {
 
@@ -48,10 +49,9 @@ void TierAccounts::add_spare(BlockId id, Tier tier) {
   block.spare.add(tier);
   account.spare_bytes += block.bytes;
   account.spare.push_back(id);
-  // Stale entries go before they are more than the others could be.
-  if (account.spare.size() > 2 * space_->block_slots() + 64) {
-    std::erase_if(account.spare, [&](BlockId one) { return !space_->block(one).spare.has(tier); });
-  }
+  forget_stale_entries(
+      account.spare, space_->block_slots(), [](BlockId one) { return one; },
+      [&](BlockId one) { return !space_->block(one).spare.has(tier); });
 }
 
 void TierAccounts::remove_spare(BlockId id, Tier tier) {
