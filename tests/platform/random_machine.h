@@ -43,7 +43,7 @@ inline FailureModel random_failures(Rng& rng) {
   FailureModel failures;
   failures.seed = rng.next();
   const bool any = rng.chance(0.7);
-  const bool hopeless = rng.chance(0.08);
+  const bool hopeless = rng.chance(0.04);
   failures.transfer_fails = hopeless ? 0.95 : any ? rng.uniform() * 0.2 : 0;
   failures.storage_write_fails = any ? rng.uniform() * 0.2 : 0;
   failures.storage_slow = rng.chance(0.5) ? rng.uniform() * 0.3 : 0;

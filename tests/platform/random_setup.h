@@ -67,6 +67,7 @@ inline void choose_shape(Rng& rng, RandomSetup& setup, Bytes scale) {
   }
   if (setup.kind == Kind::kThreads) {
     shape.threads = 1 + static_cast<std::uint32_t>(rng.below(6));
+    shape.launches_in_flight_max = 1 + static_cast<std::uint32_t>(rng.below(12));
     // A thread cannot be told that a block is too large for the budget.
     const Bytes most = setup.machine.device.capacity_bytes / 8;
     Bytes& frame = setup.machine.device.frame_bytes;
@@ -96,6 +97,9 @@ inline RandomSetup random_setup(Rng& rng, std::string_view policy_name, std::uin
   const Bytes scale = rng.chance(0.15) ? 32 : 1;
   setup.machine = random_machine(rng, scale);
   setup.options.failures = random_failures(rng);
+  if (seed % 14 == 9) {
+    setup.options.failures.transfer_fails = 0.95;
+  }
   choose_shape(rng, setup, scale);
   // Of the machine as it is, whatever of it the policy uses.
   setup.shape.budget_bytes_max = setup.machine.device.capacity_bytes;

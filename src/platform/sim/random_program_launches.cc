@@ -91,7 +91,7 @@ RandomProgram::Kernel RandomProgram::make_kernel() {
     const Buffer& buffer = buffers_[*number];
     const auto blocks = static_cast<std::uint32_t>(buffer.blocks.size());
     BufferUse use{.buffer = *number, .block_count = blocks, .mode = random_mode(rng_)};
-    if (rng_.chance(0.3)) {
+    if (rng_.chance(shape_.streams > 0 ? 0.5 : 0.3)) {
       use.first_block = static_cast<std::uint32_t>(rng_.below(blocks));
       use.block_count = 1 + static_cast<std::uint32_t>(rng_.below(blocks - use.first_block));
     }

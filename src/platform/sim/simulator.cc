@@ -84,6 +84,7 @@ void Simulator::start_transfer(const Transfer& transfer) {
     busy_since_ns_ = now_ns_;
   }
   for (const BlockId id : transfer.blocks) {
+    tokens(id).arriving = transfer.to == Tier::kDevice;
     if (tokens(id).retired || (!tokens(id).defined && !tokens(id).maybe_live)) {
       fail(id, "freed, discarded or never written, and it moves");
     }
@@ -139,6 +140,7 @@ void Simulator::end_transfer(std::uint32_t slot) {
   }
   for (const BlockId id : transfer.blocks) {
     Tokens& block = tokens(id);
+    block.arriving = false;
     block.held[index_of(transfer.to)] = fails ? kPoisonToken : block.held[index_of(transfer.from)];
   }
   transfer_is_over(transfer, fails);

@@ -128,6 +128,7 @@ class Simulator final : private Mechanism {
     bool undefined_next = false;  // discarded: the next launch to be issued finds it undefined
     bool mapped = false;          // launches may use the device frame
     bool writable = false;        // ... and threads write it
+    bool arriving = false;        // a transfer fills the device frame
     // The engine cannot know that it is dead: it was writable since, or a launch that was issued
     // after its discard had been admitted before the discard took effect.
     bool maybe_live = false;
@@ -164,6 +165,7 @@ class Simulator final : private Mechanism {
     BlockId block = 0;
     bool write = false;
     bool reported = false;  // its fault is on its way to the engine
+    bool silent = false;    // it waits for bytes that arrive, and nobody has heard of it
   };
   enum class EventKind : std::uint8_t { kTransferStarts, kLaunchFinishes, kFaultsArrive };
   struct Event {
@@ -209,7 +211,7 @@ class Simulator final : private Mechanism {
   void report(Touch& touch);
   void faults_arrive();
   void go_on(BlockId id);
-  void arrive_under_threads(const Transfer& transfer);
+  void arrive_under_threads(const Transfer& transfer, bool failed);
   void carry_out(const Touch& touch);
   void revive(AllocationId id);
 

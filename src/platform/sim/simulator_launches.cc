@@ -199,9 +199,7 @@ void Simulator::transfer_is_over(const Transfer& transfer, bool failed) {
     // After a failure it will be released again, behind other transfers.
     run.released = run.released && (!failed || run.started);
   }
-  if (!failed) {
-    arrive_under_threads(transfer);
-  }
+  arrive_under_threads(transfer, failed);
   if (failed) {
     engine_.transfer_failed(id);
   } else {

@@ -16,7 +16,11 @@ void Simulator::touch(std::uint64_t thread, BlockId id, bool write) {
     return;
   }
   stopped_.push_back(made);
-  report(stopped_.back());
+  if (block.arriving && rng_.chance(0.5)) {
+    stopped_.back().silent = true;
+  } else {
+    report(stopped_.back());
+  }
 }
 
 // Faults arrive later, several at once; what a thread stopped at may have been mapped meanwhile.
@@ -60,14 +64,20 @@ void Simulator::go_on(BlockId id) {
   }
 }
 
-// The bytes are there, and some threads use them before the engine hears of it.
-void Simulator::arrive_under_threads(const Transfer& transfer) {
+// The bytes are there, and some threads use them before the engine hears of it; of some of those it
+// has never heard.
+void Simulator::arrive_under_threads(const Transfer& transfer, bool failed) {
   if (stopped_.empty() || transfer.to != Tier::kDevice) {
     return;
   }
   for (const BlockId id : transfer.blocks) {
+    for (Touch& touch : stopped_) {
+      if (failed && touch.block == id && std::exchange(touch.silent, false)) {
+        report(touch);
+      }
+    }
     std::erase_if(stopped_, [&](const Touch& touch) {
-      if (touch.block != id || rng_.chance(0.5)) {
+      if (failed || touch.block != id || (!touch.silent && rng_.chance(0.5))) {
         return false;
       }
       carry_out(touch);
