@@ -1,6 +1,7 @@
 // See death_order.h.
 #include "engine/death_order.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "engine/broken.h"
@@ -19,6 +20,17 @@ bool DeathOrder::end_use(AllocationId id, Epoch epoch) {
   assert(epoch >= oldest && closed[epoch - oldest].uses > 0);
   --closed[epoch - oldest].uses;
   return closed.front().uses == 0;
+}
+
+bool DeathOrder::dies_after(AllocationId id, Epoch epoch) const {
+  if (!waits(id) || epoch >= states_[id].epoch) {
+    return false;
+  }
+  const std::deque<Closed>& closed = pending_.at(id);
+  const Epoch oldest = states_[id].epoch - closed.size();
+  return std::any_of(
+      closed.begin() + static_cast<std::ptrdiff_t>(std::max(epoch, oldest) - oldest), closed.end(),
+      [](const Closed& one) { return one.remark.whole || one.remark.kind == Remark::Kind::kFree; });
 }
 
 void DeathOrder::add(const Remark& remark) {

@@ -57,6 +57,8 @@ class DeathOrder {
   [[nodiscard]] bool waits(AllocationId id) const {
     return id < states_.size() && states_[id].waiting;
   }
+  // Whether the allocation as a whole is dead, as far as has been said, when this epoch is over.
+  [[nodiscard]] bool dies_after(AllocationId id, Epoch epoch) const;
   // The epoch that a launch issued now would use.
   [[nodiscard]] Epoch epoch(AllocationId id) const {
     return id < states_.size() ? states_[id].epoch : 0;

@@ -92,7 +92,7 @@ void Engine::say(const Remark& remark) {
 }
 
 void Engine::carry_out_due(AllocationId id) {
-  while (const std::optional<DeathOrder::Due> due = deaths_.take(id)) {
+  for (auto due = deaths_.take(id); due.has_value(); due = deaths_.take(id)) {
     carry_out(*due);
   }
 }

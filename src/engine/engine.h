@@ -93,7 +93,8 @@ class Engine final : private Control {
   // until end_launch. docs/launches.md says when that is. The id and number in `launch` are
   // ignored.
   LaunchAdmission issue_launch(const Launch& launch);
-  // The launch has finished; blocks that it wrote are live from now on.
+  // The launch has finished; blocks that it wrote are live from now on. It has been released, and
+  // the end of every transfer that it had to wait for has been reported before.
   void end_launch(LaunchId id);
   // What would become of such a launch.
   [[nodiscard]] LaunchFit fit(const Launch& launch) const;
@@ -135,7 +136,8 @@ class Engine final : private Control {
   // Set once and for good when the engine cannot go on without losing data: too many failures.
   [[nodiscard]] const std::optional<Error>& fatal() const { return fatal_; }
   // With nothing in flight and no launch running: why those that wait will wait for ever (every
-  // tier is full), or nullopt if none waits. Memory that is freed or a larger budget ends it.
+  // tier is full), or nullopt if none waits. Memory that is freed or a larger budget ends it. A
+  // launch that is released and has not ended counts as running.
   [[nodiscard]] std::optional<Error> stuck() const;
   [[nodiscard]] std::size_t transfers_in_flight() const { return flights_.under_way(); }
   [[nodiscard]] const EngineStats& stats() const { return stats_; }
@@ -163,10 +165,7 @@ class Engine final : private Control {
     return evictions_.ahead_bytes(to);
   }
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return fetches_.prefetch_bytes(); }
-  [[nodiscard]] bool dies_after(BlockId id, LaunchId launch) const override {
-    return alive(id) && !space_.is_shared(id) && claims_.last_launch(id) == launch &&
-           deaths_.waits(space_.block(id).allocation);
-  }
+  [[nodiscard]] bool dies_after(BlockId id, LaunchId launch) const override;
 
   // engine.cc: memory, budgets
   [[nodiscard]] bool alive(BlockId id) const { return space_.has_tenant(id); }

@@ -242,7 +242,7 @@ void Engine::fetch_finished(BlockId id) {
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
     queues_.push(PageQueue::kDiscarded, id);
-    if (!needed(block)) {
+    if (!needed(block) && !block.wants_write) {  // nor written since, on its way
       if (block.mapped) {
         unmap(id);
       }

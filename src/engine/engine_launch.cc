@@ -14,7 +14,7 @@ namespace spillway {
 LaunchAdmission Engine::issue_launch(const Launch& launch) {
   LaunchAdmission admission{.state = LaunchState::kWaiting};
   const Bytes bytes = bytes_of(launch, space_, capacity_bytes(Tier::kDevice));
-  if (bytes > capacity_bytes(Tier::kDevice)) {
+  if (bytes > capacity_bytes(Tier::kDevice) || launches_.full()) {
     admission.state = LaunchState::kTooLarge;
     return admission;
   }
@@ -25,13 +25,20 @@ LaunchAdmission Engine::issue_launch(const Launch& launch) {
     record.epochs.push_back(deaths_.begin_use(access.allocation));
   }
   ++stats_.launches;
-  order_.issue(slot, record.launch.seq, record.launch.stream);
-  // One that is admitted at once has no time to be the future.
-  if (order_.next() != slot || !fits(slot)) {
-    claim(slot);
+  // One that needs nothing and comes behind nobody waits for nobody.
+  const bool free_to_go = launch.stream == kNoStream && launch.accesses.empty();
+  if (!free_to_go) {
+    order_.issue(slot, record.launch.seq, record.launch.stream);
+    // One that is admitted at once has no time to be the future.
+    if (order_.next() != slot || !fits(slot)) {
+      claim(slot);
+    }
   }
   policy_->on_issue(launches_.at(slot).launch, *this);
   admission_ = &admission;
+  if (free_to_go) {
+    admit(slot);
+  }
   admit_those_that_fit();
   admission_ = nullptr;
   if (launches_.at(slot).stage == LaunchStage::kIssued && !launches_.at(slot).claims) {
@@ -55,6 +62,20 @@ void Engine::claim(std::uint32_t slot) {
       queues_.update(id);
     }
   });
+}
+
+bool Engine::dies_after(BlockId id, LaunchId launch) const {
+  if (!alive(id) || space_.is_shared(id) || claims_.last_launch(id) != launch) {
+    return false;
+  }
+  const LaunchTable::Record& record = launches_.at(LaunchTable::slot_of(launch));
+  const AllocationId allocation = space_.block(id).allocation;
+  for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
+    if (record.launch.accesses[i].allocation == allocation) {
+      return deaths_.dies_after(allocation, record.epochs[i]);
+    }
+  }
+  return false;
 }
 
 void Engine::record_signal(SignalId signal, StreamId stream) {
@@ -93,16 +114,18 @@ bool Engine::fits(std::uint32_t slot) {
 LaunchFit Engine::fit(const Launch& launch) const {
   LaunchFit fit{.held_bytes = pins_.bytes()};
   const Bytes capacity = capacity_bytes(Tier::kDevice);
+  const Bytes limit = std::min(capacity, window().bytes);
   const Bytes bytes = bytes_of(launch, space_, capacity);
   fit.more_bytes = bytes;
   if (bytes > capacity) {
     fit.state = LaunchState::kTooLarge;
     return fit;
   }
-  if (fit.held_bytes + bytes > capacity) {
+  if (fit.held_bytes + bytes > limit) {
     fit.more_bytes = unpinned_bytes_of(launch, space_);
   }
-  if (fit.held_bytes + fit.more_bytes > capacity || order_.next() != LaunchOrder::kNoSlot) {
+  const bool room = fit.held_bytes == 0 || fit.held_bytes + fit.more_bytes <= limit;
+  if (!room || order_.next() != LaunchOrder::kNoSlot) {
     fit.state = LaunchState::kWaiting;
   }
   return fit;
@@ -132,7 +155,9 @@ void Engine::admit(std::uint32_t slot) {
   for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
     const Access& access = record.launch.accesses[i];
     for (std::uint32_t k = 0; k < access.block_count; ++k) {
-      space_.block(access.first_block + k).epoch = record.epochs[i];
+      // Streams are not admitted in the order of epochs.
+      Block& block = space_.block(access.first_block + k);
+      block.epoch = std::max(block.epoch, record.epochs[i]);
       take_up(access.first_block + k, access, record.claims);
     }
   }
@@ -399,6 +424,7 @@ void Engine::written_on_arrival(BlockId id) {
   Block& block = space_.block(id);
   assert(block.transfer != kNoIndex && flights_.of(block).to == Tier::kDevice);
   block.wants_write = true;
+  block.retired = false;  // whatever was promised
 }
 
 // A block that is there is used: if a prefetch has brought it, that was not in vain.

@@ -11,8 +11,9 @@ namespace spillway {
 // ----------------------------------------------------------------------------------------
 
 void Engine::take_frame(BlockId id, Tier tier) {
-  while (const std::optional<BlockId> spare =
-             tiers_.spare_in_the_way(tier, space_.block(id).bytes)) {
+  const Bytes bytes = space_.block(id).bytes;
+  for (auto spare = tiers_.spare_in_the_way(tier, bytes); spare.has_value();
+       spare = tiers_.spare_in_the_way(tier, bytes)) {
     drop_frame(*spare, tier);
   }
   tiers_.take(id, tier);

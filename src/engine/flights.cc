@@ -25,7 +25,8 @@ const Transfer& Flights::depart(Transfer transfer, Lane& lane) {
   const std::uint32_t slot = next_slot();
   free_.pop_back();
   Flight& flight = flights_[slot];
-  transfer.id = (static_cast<TransferId>(++flight.generation) << 32U) | slot;
+  assert(slot < 1U << kSlotBits);
+  transfer.id = (++departed_ << kSlotBits) | slot;
   for (const BlockId id : transfer.blocks) {
     [[maybe_unused]] const Block& block = space_->block(id);
     // What must never happen: moving dead contents, or from where they are not.
@@ -42,7 +43,7 @@ const Transfer& Flights::depart(Transfer transfer, Lane& lane) {
 }
 
 Transfer Flights::land(TransferId id) {
-  const auto slot = static_cast<std::uint32_t>(id);
+  const auto slot = static_cast<std::uint32_t>(id) & ((1U << kSlotBits) - 1);
   assert(slot < flights_.size() && flights_[slot].live && flights_[slot].transfer.id == id);
   Flight& flight = flights_[slot];
   Transfer transfer = std::move(flight.transfer);

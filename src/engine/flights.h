@@ -39,15 +39,15 @@ class Flights {
   struct Flight {
     Transfer transfer;
     Lane* lane = nullptr;
-    std::uint32_t generation = 0;
     bool live = false;
   };
   [[nodiscard]] std::uint32_t next_slot();
 
   Space* space_;
-  std::vector<Flight> flights_;  // the low half of a transfer's id is its slot here
+  std::vector<Flight> flights_;  // the low bits of a transfer's id are its slot here
   std::vector<std::uint32_t> free_;
   std::size_t under_way_ = 0;
+  std::uint64_t departed_ = 0;
 };
 
 }  // namespace spillway

@@ -15,7 +15,8 @@ std::uint32_t LaunchTable::take(const Launch& launch, Bytes bytes) {
   Record& record = records_[slot];
   record.launch = launch;
   record.launch.seq = ++last_seq_;
-  record.launch.id = (LaunchId{++record.generation} << 32U) | slot;
+  assert(slot < 1U << kSlotBits);
+  record.launch.id = (last_seq_ << kSlotBits) | slot;
   record.stage = LaunchStage::kIssued;
   record.bytes = bytes;
   record.missing = record.unsubmitted = record.faults_open = 0;

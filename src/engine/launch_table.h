@@ -38,7 +38,6 @@ class LaunchTable {
     std::uint32_t first_listed = OrderIndex::kNone;
     std::uint32_t position = 0;  // among launches that are issued only (claims.h)
     std::uint32_t place = 0;     // among all that are live
-    std::uint32_t generation = 0;
   };
 
   // A slot for it, at the stage kIssued. Its number in the order of issue is given here.
@@ -48,7 +47,9 @@ class LaunchTable {
 
   [[nodiscard]] Record& at(std::uint32_t slot) { return records_[slot]; }
   [[nodiscard]] const Record& at(std::uint32_t slot) const { return records_[slot]; }
-  [[nodiscard]] static std::uint32_t slot_of(LaunchId id) { return static_cast<std::uint32_t>(id); }
+  [[nodiscard]] static std::uint32_t slot_of(LaunchId id) {
+    return static_cast<std::uint32_t>(id) & ((1U << kSlotBits) - 1);
+  }
   // Whether the launch with this id is at this stage now; ids of the past are at none.
   [[nodiscard]] bool is_at(LaunchId id, LaunchStage stage) const {
     const std::uint32_t slot = slot_of(id);
@@ -57,6 +58,8 @@ class LaunchTable {
   }
 
   [[nodiscard]] std::size_t live() const { return order_.size(); }
+  // A million are in flight: no id is left for another.
+  [[nodiscard]] bool full() const { return live() + 1 >= std::size_t{1} << kSlotBits; }
   [[nodiscard]] std::uint32_t slots() const { return static_cast<std::uint32_t>(records_.size()); }
   // Launches that could end by themselves: released, with nothing missing.
   [[nodiscard]] std::uint32_t running() const { return running_; }

@@ -71,18 +71,19 @@ Result<AllocationId> Space::allocate(Bytes bytes, std::uint64_t tag, Bytes block
 
 void Space::pack(Allocation& allocation, AllocationId id) {
   const Bytes bytes = round_up(allocation.bytes, kPackAlignment);
-  std::optional<Bytes> place = free_room_.take(bytes);
-  if (!place) {
+  std::optional<Bytes> found = free_room_.take(bytes);
+  if (!found) {
     const BlockId frame = take_run(1);
     blocks_[frame].bytes = static_cast<std::uint32_t>(frame_bytes_);
-    free_room_.give(frame * 2 * frame_bytes_, frame_bytes_);
-    place = free_room_.take(bytes);
+    free_room_.give(room_of(frame), frame_bytes_);
+    found = free_room_.take(bytes);
   }
+  const Bytes place = found.value_or(0);  // there is room in an empty frame
   allocation.packed = true;
   allocation.block_count = 1;
   allocation.block_bytes = allocation.frame_bytes = frame_bytes_;
-  allocation.first_block = static_cast<BlockId>(*place / (2 * frame_bytes_));
-  allocation.offset_bytes = *place % (2 * frame_bytes_);
+  allocation.first_block = static_cast<BlockId>(place / (2 * frame_bytes_));
+  allocation.offset_bytes = place % (2 * frame_bytes_);
   blocks_[allocation.first_block].allocation = id;
   ++blocks_[allocation.first_block].tenants;
 }
@@ -101,7 +102,7 @@ void Space::end(AllocationId id) {
     return;
   }
   const auto [first, count] =
-      free_room_.give(allocation.first_block * 2 * frame_bytes_ + allocation.offset_bytes,
+      free_room_.give(room_of(allocation.first_block) + allocation.offset_bytes,
                       round_up(allocation.bytes, kPackAlignment));
   if (blocks_[allocation.first_block].tenants == 0) {
     free_room_.remove(first, count);  // the frame goes as a whole

@@ -112,6 +112,8 @@ class Space {
  private:
   BlockId take_run(std::uint32_t block_count);
   void pack(Allocation& allocation, AllocationId id);
+  // Where the room of a shared frame begins in free_room_.
+  [[nodiscard]] Bytes room_of(BlockId frame) const { return Bytes{frame} * 2 * frame_bytes_; }
 
   Bytes frame_bytes_;
   std::vector<Allocation> allocations_;

@@ -40,8 +40,10 @@ inline constexpr AllocationId kNoAllocation = std::numeric_limits<AllocationId>:
 // The place of a launch in the order of issue, from 1; the engine gives it.
 using LaunchSeq = std::uint64_t;
 inline constexpr LaunchSeq kNever = std::numeric_limits<LaunchSeq>::max();
-// A launch that has been issued and has not ended. The engine gives it; no two are ever the same.
+// A launch that has been issued and has not ended. The engine gives it; no two are ever the same:
+// its place in the order of issue, with the slot of its record in the low bits.
 using LaunchId = std::uint64_t;
+inline constexpr unsigned kSlotBits = 20;  // so many launches, or transfers, at once
 inline constexpr LaunchId kNoLaunch = std::numeric_limits<LaunchId>::max();
 using TransferId = std::uint64_t;
 

@@ -15,6 +15,8 @@ namespace {
 constexpr LaunchSeq kLaunchesReady = 4;
 // Once something has had to leave, so much of the device is kept free or can be given up at once.
 constexpr Bytes kReadyPart = 4;
+// How many blocks one event looks at for that.
+constexpr std::size_t kLooks = 128;
 // Copies ahead of need that wait for their transfer.
 constexpr Bytes kCopyingBytes = 64 * kMiB;
 
@@ -24,8 +26,9 @@ void AheadOfLaunches::advance(LaunchSeq until, Control& control) {
   const Claims& claims = control.claims();
   const Launch* launch = claims.issued_only(again_);
   if (launch == nullptr) {
-    launch = claims.next_issued(last_);
-    while (launch != nullptr && launch->seq <= seen_) {  // of a stream that stands still
+    // One that should have been looked at again has been admitted: others behind it have not.
+    launch = claims.next_issued(again_ == kNoLaunch ? last_ : kNoLaunch);
+    while (launch != nullptr && launch->seq <= seen_) {  // or of a stream that stands still
       launch = claims.next_issued(launch->id);
     }
   }
@@ -59,7 +62,9 @@ void AheadOfDevice::advance(Control& control) {
   }
   contents_.advance(window_.end(), control);
   // Where no launch waits to be admitted nothing is known of what is needed.
-  if (pressed_ && control.claims().waiting() > 0) {
+  const bool room_below =
+      control.free_bytes(Tier::kHost) > 0 || control.free_bytes(Tier::kStorage) > 0;
+  if (pressed_ && room_below && control.claims().waiting() > 0) {
     copy_down_ahead(control);
   }
 }
@@ -75,8 +80,10 @@ void AheadOfDevice::copy_down_ahead(Control& control) {
   const Bytes ready_bytes = control.free_bytes(Tier::kDevice) + queues.bytes(PageQueue::kUnused) +
                             queues.bytes(PageQueue::kDiscarded);
   const Bytes target_bytes = control.capacity_bytes(Tier::kDevice) / kReadyPart;
+  std::size_t looks = 0;
   const auto wanted = [&] {
-    return copying_bytes() < kCopyingBytes && ready_bytes + copying_bytes() < target_bytes;
+    return looks++ < kLooks && copying_bytes() < kCopyingBytes &&
+           ready_bytes + copying_bytes() < target_bytes;
   };
   const auto copy_down = [&](BlockId id) {
     const Block& block = control.space().block(id);

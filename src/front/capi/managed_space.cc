@@ -179,8 +179,8 @@ Outcome<void> ManagedSpace::add_access(const spillwayAccess_t& access, std::size
   return {};
 }
 
-// The engine lets a launch wait until it fits beside the others. If those are all this thread's,
-// that is for ever.
+// The engine lets a launch wait until it fits beside the others. If those are this thread's, and
+// of threads that wait as well, that is for ever.
 Outcome<void> ManagedSpace::decide_holding(Launch& launch,
                                            std::span<const HostPlatform::Operand> operands) {
   const LaunchFit fit = space_->platform().fit(operands);
@@ -188,11 +188,19 @@ Outcome<void> ManagedSpace::decide_holding(Launch& launch,
   if (fit.state != LaunchState::kWaiting) {
     return {};
   }
-  const bool waits_for_others =
-      std::any_of(launches_.begin(), launches_.end(), [&](const auto& other) {
-        return other.second.holds && other.second.thread != launch.thread;
-      });
-  if (waits_for_others) {
+  const auto has = [&](auto matches) {
+    return std::any_of(launches_.begin(), launches_.end(), [&](const auto& other) {
+      return other.second.holds && matches(other.second);
+    });
+  };
+  // A thread that waits itself ends nothing meanwhile.
+  const auto goes_on = [&](const Launch& other) {
+    return other.thread != launch.thread && other.id != kNoLaunch && !has([&](const Launch& one) {
+             return one.thread == other.thread && one.id == kNoLaunch;
+           });
+  };
+  const bool holds_some = has([&](const Launch& other) { return other.thread == launch.thread; });
+  if (!holds_some || has(goes_on)) {
     return {};
   }
   return fail(spillwayErrorBusy,

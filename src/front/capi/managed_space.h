@@ -61,8 +61,8 @@ class ManagedSpace {
   };
   struct Launch {
     std::thread::id thread;
-    bool holds = true;      // false: it runs on page faults
-    std::vector<Use> uses;  // what it names
+    bool holds = true;        // false: it runs on page faults
+    std::vector<Use> uses;    // what it names
     LaunchId id = kNoLaunch;  // none until it runs
   };
 

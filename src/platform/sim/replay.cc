@@ -133,7 +133,7 @@ Result<std::vector<IterationResult>> Replay::run(std::span<const std::uint32_t> 
       note_end(results_[i]);  // with what died after the last launch
     }
     // What comes behind is there to be seen, not to be waited for.
-    if (!counts && results_[graphs.size() - 1].ended_ns > 0) {
+    if (!counts && !graphs.empty() && results_[graphs.size() - 1].ended_ns > 0) {
       break;
     }
   }
