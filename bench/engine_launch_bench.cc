@@ -21,6 +21,7 @@ constexpr std::uint32_t kBlocks = 100'000;
 constexpr std::uint32_t kLaunches = 1'000;
 constexpr std::uint32_t kOperands = 4;
 constexpr StreamId kStreams = 4;
+constexpr std::size_t kMostIterations = 4'000'000;  // before a table of the benchmark's own grows
 constexpr Bytes kBytes = kPageBytes;  // of a block: how large it is makes no difference
 
 class NullMechanism final : public Mechanism {
@@ -58,7 +59,9 @@ class Program {
                mechanism, policy) {
     for (std::uint32_t i = 0; i < blocks; ++i) {
       ids.push_back(*engine.allocate(kBytes, i, kBytes));
+      first_blocks.push_back(engine.space().allocation(ids.back()).first_block);
     }
+    launch_ids.reserve(kMostIterations);
     for (std::uint32_t i = 0; i < resident; ++i) {
       engine.end_launch(issue({use(i, AccessMode::kWrite)}, kNoStream));
     }
@@ -66,7 +69,7 @@ class Program {
   }
 
   [[nodiscard]] Access use(std::uint32_t index, AccessMode mode) const {
-    return {ids[index], engine.space().allocation(ids[index]).first_block, 1, mode};
+    return {ids[index], first_blocks[index], 1, mode};
   }
   LaunchId issue(std::vector<Access> accesses, StreamId stream) {
     launch.tag = launch_ids.size();
@@ -77,12 +80,19 @@ class Program {
   }
   // Random operands among those from `first` on.
   void issue_random(std::uint32_t first, std::uint32_t count) {
+    issue_four([&] { return first + static_cast<std::uint32_t>(rng.below(count)); });
+  }
+  // The next four, and so round all of them.
+  void issue_next() {
+    issue_four([&] { return next = next + 1 < ids.size() ? next + 1 : 0; });
+  }
+  template <typename Choose>
+  void issue_four(Choose choose) {
     launch.tag = launch_ids.size();
     launch.stream = static_cast<StreamId>(launch_ids.size() % kStreams);
     launch.accesses.clear();
     for (std::uint32_t i = 0; i < kOperands; ++i) {
-      launch.accesses.push_back(use(first + static_cast<std::uint32_t>(rng.below(count)),
-                                    i == 0 ? AccessMode::kWrite : AccessMode::kRead));
+      launch.accesses.push_back(use(choose(), i == 0 ? AccessMode::kWrite : AccessMode::kRead));
     }
     launch_ids.push_back(engine.issue_launch(launch).id);
   }
@@ -101,7 +111,9 @@ class Program {
   NullPolicy policy;
   Engine engine;
   std::vector<AllocationId> ids;
+  std::vector<BlockId> first_blocks;
   std::vector<LaunchId> launch_ids;
+  std::uint32_t next = 0;
   Launch launch;
   Rng rng{1};
 };
@@ -110,7 +122,8 @@ std::uint32_t times(const benchmark::State& state, std::uint32_t number) {
   return number * static_cast<std::uint32_t>(state.range(0));
 }
 
-// Everything is there: a launch is issued and admitted, and the oldest one ends.
+// Everything is there: a launch is issued and admitted, and the oldest one ends. Random operands
+// are the worst that the processor's caches can meet.
 void launch_finds_everything(benchmark::State& state) {
   const std::uint32_t blocks = times(state, kBlocks);
   Program program(blocks, blocks, blocks);
@@ -124,8 +137,22 @@ void launch_finds_everything(benchmark::State& state) {
   program.end_all();
 }
 
-// The same over a few hundred blocks, as a program has it that uses the same tensors again and
-// again: how much of the above are the processor's caches.
+// The same in the order in which the program allocated its memory, round and round, as training
+// steps do.
+void launch_in_the_programs_order(benchmark::State& state) {
+  const std::uint32_t blocks = times(state, kBlocks);
+  Program program(blocks, blocks, blocks);
+  for (std::uint32_t i = 0; i < times(state, kLaunches); ++i) {
+    program.issue_next();
+  }
+  for (auto _ : state) {
+    program.issue_next();
+    program.end_oldest();
+  }
+  program.end_all();
+}
+
+// The same over a few hundred blocks: how much of the above are the processor's caches.
 void launch_in_a_working_set(benchmark::State& state) {
   const std::uint32_t blocks = times(state, kBlocks);
   Program program(blocks, blocks, blocks);
@@ -145,10 +172,10 @@ void launch_waits_for_admission(benchmark::State& state) {
   Program program(blocks, blocks, blocks);
   program.policy.admitted_at_once.launches_per_stream = 1;
   for (std::uint32_t i = 0; i < times(state, kLaunches); ++i) {
-    program.issue_random(0, blocks);
+    program.issue_next();
   }
   for (auto _ : state) {
-    program.issue_random(0, blocks);
+    program.issue_next();
     program.end_oldest();
   }
   program.policy.admitted_at_once = {};
@@ -161,10 +188,10 @@ void launch_waits_for_room(benchmark::State& state) {
   Program program(blocks, blocks, blocks);
   program.policy.admitted_at_once.bytes = 2 * kOperands * kBytes;
   for (std::uint32_t i = 0; i < times(state, kLaunches); ++i) {
-    program.issue_random(0, blocks);
+    program.issue_next();
   }
   for (auto _ : state) {
-    program.issue_random(0, blocks);
+    program.issue_next();
     program.end_oldest();
   }
   program.policy.admitted_at_once = {};
@@ -261,6 +288,7 @@ void scale(benchmark::internal::Benchmark* bench) {
 }
 
 BENCHMARK(launch_finds_everything)->Apply(scale);
+BENCHMARK(launch_in_the_programs_order)->Apply(scale);
 BENCHMARK(launch_in_a_working_set)->Apply(scale);
 BENCHMARK(launch_waits_for_admission)->Apply(scale);
 BENCHMARK(launch_waits_for_room)->Apply(scale);

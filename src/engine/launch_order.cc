@@ -46,47 +46,29 @@ void LaunchOrder::wait(SignalId signal, StreamId stream) {
 }
 
 void LaunchOrder::push(StreamId id, Item item) {
-  assert(id != kNoStream);  // nothing comes before it or after it
+  assert(id != kNoStream);  // nothing comes before it or behind it
   stream(id).items.push_back(item);
   advance(id);
 }
 
+// Those that stood at it go on, and may give others in turn. A stream that goes on stands nowhere
+// meanwhile, so this goes no deeper than there are streams.
 void LaunchOrder::give(SignalId signal) {
-  let_go(signal);
-  advance_those_that_go_on();
-}
-
-// Those that stood at it go on.
-void LaunchOrder::let_go(SignalId signal) {
   const auto found = signals_.find(signal);
   if (found == signals_.end()) {
     return;
   }
-  for (const StreamId id : found->second) {
+  const std::vector<StreamId> waiting = std::move(found->second);
+  signals_.erase(found);
+  for (const StreamId id : waiting) {
     streams_[id].held = false;
     --held_streams_;
-    going_on_.push_back(id);
-  }
-  signals_.erase(found);
-}
-
-void LaunchOrder::advance(StreamId id) {
-  going_on_.push_back(id);
-  advance_those_that_go_on();
-}
-
-// Each may give signals at which others stand, which go on in turn: a list, because such a chain
-// may be as long as the program.
-void LaunchOrder::advance_those_that_go_on() {
-  while (!going_on_.empty()) {
-    const StreamId id = going_on_.back();
-    going_on_.pop_back();
-    pass(id);
+    advance(id);
   }
 }
 
 // Passes what can be passed at the head of the stream.
-void LaunchOrder::pass(StreamId id) {
+void LaunchOrder::advance(StreamId id) {
   while (true) {
     Stream& at = stream(id);
     if (at.items.empty() || at.offered || at.held) {
@@ -102,7 +84,7 @@ void LaunchOrder::pass(StreamId id) {
         return;
       case Step::kRecord:
         at.items.pop_front();
-        let_go(item.what);
+        give(item.what);
         break;
       case Step::kWait:
         if (const auto signal = signals_.find(item.what); signal != signals_.end()) {

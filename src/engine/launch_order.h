@@ -62,18 +62,14 @@ class LaunchOrder {
     bool held = false;           // ... or a wait for a signal that has not been given
   };
   Stream& stream(StreamId id);
-  void push(StreamId id, Item item);
-  void let_go(SignalId signal);
   void advance(StreamId id);
-  void advance_those_that_go_on();
-  void pass(StreamId id);
+  void push(StreamId id, Item item);
 
   std::uint32_t launches_per_stream_ = ~std::uint32_t{0};
   std::vector<Stream> streams_;
   // Signals that have not been given, with the streams that stand at them.
   std::unordered_map<SignalId, std::vector<StreamId>> signals_;
   SignalId last_signal_ = 0;
-  std::vector<StreamId> going_on_;  // within one call
   std::uint32_t held_streams_ = 0;
   using Ready = std::pair<LaunchSeq, std::uint32_t>;  // and the slot
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready_;

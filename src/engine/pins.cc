@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <utility>
 #include <vector>
 
 #include "engine/broken.h"
@@ -46,8 +45,9 @@ void Pins::hold_for(std::uint32_t slot, const LaunchTable& launches) {
   }
   for_each_block(launches.at(slot_).launch, [this](BlockId id, const Access& /*access*/) {
     Block& block = space_->block(id);
-    if (!std::exchange(block.held_for, true) && block.pins == 0) {
-      more_bytes_ += block.bytes;
+    if (!block.held_for) {
+      block.held_for = true;
+      more_bytes_ += block.pins == 0 ? block.bytes : 0;
     }
   });
 }
@@ -94,6 +94,9 @@ Bytes bytes_of(const Access& access, const Space& space) {
     return 0;
   }
   const BlockId last = access.first_block + access.block_count - 1;
+  if (access.block_count == 1) {
+    return space.block(last).bytes;  // its allocation lies elsewhere in memory
+  }
   return (access.block_count - 1) * space.allocation(access.allocation).block_bytes +
          space.block(last).bytes;
 }

@@ -19,8 +19,9 @@ enum class FetchState : std::uint8_t { kNone, kPrefetch, kFault };
 inline constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::max();
 
 // A piece of one allocation, the unit of residency; or a frame that allocations smaller than a
-// frame share (G10 section 4.5). Written by the engine only.
-struct Block {
+// frame share (G10 section 4.5). Written by the engine only. One line of a processor's cache.
+struct alignas(64) Block {
+  std::uint64_t epoch = 0;                  // of its allocation, in which it was pinned last
   AllocationId allocation = kNoAllocation;  // of the last tenant, where several share the block
   std::uint32_t bytes = 0;                  // a multiple of the frame; 0 while the number is unused
   // Neighbours in a page queue; in the used queue, in the list of those that wait for one launch
@@ -34,28 +35,29 @@ struct Block {
   std::uint32_t last_claim = kNoIndex;
   std::uint32_t pins = 0;     // admitted launches that use it, as often as they name it
   std::uint32_t tenants = 0;  // live allocations in it; more than 1 only when packed
-  std::uint64_t epoch = 0;    // of its allocation, in which it was pinned last
   PageQueue queue = PageQueue::kNone;
   FetchState fetch = FetchState::kNone;  // waiting in a fetch queue
   TierSet copies;                        // tiers whose frame holds its current bytes
   TierSet frames;                        // tiers in which it has a frame
   TierSet spare;                         // of those, copies that are kept while there is room
   Contents contents = Contents::kUndefined;
-  bool prepared = false;         // every page of the device frame has been zeroed or migrated over
-  bool overwritten = false;      // all of it, by the launch that waits for it: need not be prepared
-  bool mapped = false;           // launches and threads may use the device frame
-  bool writable = false;         // ... and write it; only while mapped
-  bool wants_write = false;      // a launch or a thread that waits for it will write it
-  bool awaited = false;          // a thread has stopped at it
-  bool retired = false;          // discarded lazily: nobody touches it before Engine::reuse
-  bool prefetched = false;       // came by prefetch and has not been used since
-  bool evicting = false;         // its device frame is promised to somebody else
-  bool wished_out = false;       // a policy wants it copied down; using or prefetching ends that
-  bool held_for = false;         // the launch that is to be admitted next names it (pins.h)
-  bool listed = false;           // with others that its next launch will find (claims.h)
+  bool prepared : 1 = false;     // every page of the device frame has been zeroed or migrated over
+  bool overwritten : 1 = false;  // all of it, by the launch that waits for it: need not be prepared
+  bool mapped : 1 = false;       // launches and threads may use the device frame
+  bool writable : 1 = false;     // ... and write it; only while mapped
+  bool wants_write : 1 = false;  // a launch or a thread that waits for it will write it
+  bool awaited : 1 = false;      // a thread has stopped at it
+  bool retired : 1 = false;      // discarded lazily: nobody touches it before Engine::reuse
+  bool prefetched : 1 = false;   // came by prefetch and has not been used since
+  bool evicting : 1 = false;     // its device frame is promised to somebody else
+  bool wished_out : 1 = false;   // a policy wants it copied down; using or prefetching ends that
+  bool held_for : 1 = false;     // the launch that is to be admitted next names it (pins.h)
+  bool listed : 1 = false;       // with others that its next launch will find (claims.h)
   Tier wished_to = Tier::kHost;  // ... to this tier
   std::uint8_t gathered = 0;     // calls about it that the mechanism has not heard yet (orders.h)
 };
+
+static_assert(sizeof(Block) == 64, "a launch touches many blocks, each of them somewhere else");
 
 struct Allocation {
   BlockId first_block = 0;

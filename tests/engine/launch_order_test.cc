@@ -149,7 +149,7 @@ TEST(LaunchOrder, AChainOverManyStreamsIsReleasedAtOnce) {
 }
 
 // Two streams that hand over to each other half a million times, without a launch in between: what
-// follows from one event must not need a stack.
+// follows from one event needs no more stack than there are streams.
 TEST(LaunchOrder, AHandOverMayBeOfAnyLength) {
   constexpr int kTimes = 250'000;
   Order launches;
