@@ -92,7 +92,11 @@ void Engine::say(const Remark& remark) {
 }
 
 void Engine::carry_out_due(AllocationId id) {
-  for (auto due = deaths_.take(id); due.has_value(); due = deaths_.take(id)) {
+  while (true) {
+    const std::optional<DeathOrder::Due> due = deaths_.take(id);
+    if (!due) {
+      return;
+    }
     carry_out(*due);
   }
 }

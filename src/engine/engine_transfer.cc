@@ -11,9 +11,11 @@ namespace spillway {
 // ----------------------------------------------------------------------------------------
 
 void Engine::take_frame(BlockId id, Tier tier) {
-  const Bytes bytes = space_.block(id).bytes;
-  for (auto spare = tiers_.spare_in_the_way(tier, bytes); spare.has_value();
-       spare = tiers_.spare_in_the_way(tier, bytes)) {
+  while (true) {
+    const std::optional<BlockId> spare = tiers_.spare_in_the_way(tier, space_.block(id).bytes);
+    if (!spare) {
+      break;
+    }
     drop_frame(*spare, tier);
   }
   tiers_.take(id, tier);

@@ -60,14 +60,15 @@ void QueueWindow::ended(const Launch& launch, const Control& control) {
   }
 }
 
+// A little less than the device, for what was not foreseen.
 void QueueWindow::extend(const Control& control) {
+  const Bytes room_bytes = control.capacity_bytes(Tier::kDevice) / 8 * 7;
   const Claims& claims = control.claims();
   const Launch* launch = claims.next_issued(last_);
   while (launch != nullptr && launch->seq <= end_) {
     launch = claims.next_issued(launch->id);
   }
-  while (launch != nullptr &&
-         staying_bytes_ + passing_bytes_max() < control.capacity_bytes(Tier::kDevice)) {
+  while (launch != nullptr && staying_bytes_ + passing_bytes_max() < room_bytes) {
     add(*launch, control);
     end_ = launch->seq;
     last_ = launch->id;

@@ -163,5 +163,36 @@ TEST(DeathInFlight, ManyRemarksOnOneAllocationKeepTheirOrder) {
   EXPECT_EQ(world.engine.used_bytes(Tier::kDevice), 0U);
 }
 
+// A launch that was issued before a discard, and is admitted after one that was issued behind it:
+// two streams that use different parts of one block. What the later one wrote stays.
+TEST(DeathInFlight, ADiscardLeavesWhatALaunchBehindItHasWritten) {
+  World world(one_at_a_time(2, 4, 0));
+  const AllocationId a = world.allocate(1);
+  world.write_all({a});
+  const SignalId signal = world.engine.create_signal();
+  world.engine.wait_for_signal(signal, 0);
+  world.begin({world.read(a)}, 0);  // stands behind the signal
+  world.discard(a);
+  world.begin({world.write(a)}, 1);
+  world.end(3);
+  world.engine.give_signal(signal);
+  world.end(2);
+  EXPECT_EQ(world.block(a).contents, Contents::kLive);
+}
+
+// What names nothing and comes behind nobody is not held back by a launch without room.
+TEST(DeathInFlight, ALaunchWithoutOperandsWaitsForNobody) {
+  World world(one_at_a_time(2, 4, 0));
+  const AllocationId a = world.allocate(2);
+  const AllocationId b = world.allocate(2);
+  world.begin({world.write(a)});
+  EXPECT_EQ(world.begin({world.write(b)}).state, LaunchState::kWaiting);
+  EXPECT_EQ(world.begin({}).state, LaunchState::kReady);
+  world.end(3);
+  world.end(1);
+  world.finish_all();
+  world.end(2);
+}
+
 }  // namespace
 }  // namespace spillway

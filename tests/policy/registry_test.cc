@@ -27,7 +27,7 @@ TEST(Registry, NamesInTheOrderOfTables) {
     EXPECT_FALSE(info.summary.empty()) << info.name;
   }
   EXPECT_THAT(names, ElementsAre("ideal", "base_uvm", "deepum", "deepum_plus", "flashneuron",
-                                 "g10_gds", "g10_host", "g10"));
+                                 "g10_gds", "g10_host", "g10", "lookahead"));
 }
 
 TEST(Registry, FindsEachByItsName) {

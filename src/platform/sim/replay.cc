@@ -15,7 +15,13 @@ Replay::Replay(const Trace& trace, const ReplayOptions& options, Simulator& simu
 
 Replay::Replay(Program program, const ReplayOptions& options, Simulator& simulator)
     : program_(std::move(program)), options_(options), simulator_(&simulator) {
-  simulator.on_finished = [this](const LaunchTiming& timing) { finished(timing); };
+  simulator.on_finished = [this,
+                           others = std::move(simulator.on_finished)](const LaunchTiming& timing) {
+    finished(timing);
+    if (others) {
+      others(timing);
+    }
+  };
 }
 
 Status Replay::prepare() {

@@ -37,7 +37,8 @@ struct IterationResult {
 
 class Replay {
  public:
-  // The simulator must outlive the replay. Traces and graphs must be valid.
+  // The simulator must outlive the replay, which listens to its finished launches beside whoever
+  // did so before. Traces and graphs must be valid.
   Replay(const Trace& trace, const ReplayOptions& options, Simulator& simulator);
   Replay(Program program, const ReplayOptions& options, Simulator& simulator);
 

@@ -228,7 +228,11 @@ Status Simulator::run_until_fewer_than(std::size_t launches) {
 }
 
 Status Simulator::run_until(TimeNs at_ns) {
-  for (auto next_ns = next_event_ns(); next_ns && *next_ns <= at_ns; next_ns = next_event_ns()) {
+  while (true) {
+    const std::optional<TimeNs> next_ns = next_event_ns();
+    if (!next_ns || *next_ns > at_ns) {
+      break;
+    }
     if (Status status = going(); !status) {
       return status;
     }
