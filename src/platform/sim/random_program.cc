@@ -65,7 +65,7 @@ RandomProgram::RandomProgram(const ProgramShape& shape, std::uint64_t seed)
 ProgramAction RandomProgram::next() {
   before_last_.clear();
   if (!said_next_.empty()) {
-    const ProgramAction action = std::move(said_next_.front());
+    ProgramAction action = std::move(said_next_.front());
     said_next_.pop_front();
     return action;
   }

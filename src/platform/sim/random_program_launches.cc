@@ -132,7 +132,7 @@ std::optional<ProgramAction> RandomProgram::launch() {
       return order_behind(*earlier, stream);
     }
   }
-  if (const std::optional<ProgramAction> before = revive(uses)) {
+  if (std::optional<ProgramAction> before = revive(uses)) {
     return before;
   }
   next_kernel_ = (number + 1) % static_cast<std::uint32_t>(kernels_.size());
@@ -157,7 +157,7 @@ std::optional<ProgramAction> RandomProgram::touch() {
   if (race_of(use, kNoStream)) {
     return std::nullopt;
   }
-  if (const std::optional<ProgramAction> before = revive({use})) {
+  if (std::optional<ProgramAction> before = revive({use})) {
     return before;
   }
   note(++launches_, kNoStream, {use}, true);
