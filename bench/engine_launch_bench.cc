@@ -166,11 +166,11 @@ void launch_in_a_working_set(benchmark::State& state) {
   program.end_all();
 }
 
-// They wait for their admission behind a window of one a stream, and are admitted as others end.
-void launch_waits_for_admission(benchmark::State& state) {
+// They wait for their admission, and are admitted as others end.
+void launches_behind(benchmark::State& state, const LaunchWindow& window) {
   const std::uint32_t blocks = times(state, kBlocks);
   Program program(blocks, blocks, blocks);
-  program.policy.admitted_at_once.launches_per_stream = 1;
+  program.policy.admitted_at_once = window;
   for (std::uint32_t i = 0; i < times(state, kLaunches); ++i) {
     program.issue_next();
   }
@@ -182,20 +182,14 @@ void launch_waits_for_admission(benchmark::State& state) {
   program.end_all();
 }
 
-// The same behind a window in bytes: who is next in line waits for room.
+// Behind a window of one a stream.
+void launch_waits_for_admission(benchmark::State& state) {
+  launches_behind(state, {.launches_per_stream = 1});
+}
+
+// Behind a window in bytes: who is next in line waits for room.
 void launch_waits_for_room(benchmark::State& state) {
-  const std::uint32_t blocks = times(state, kBlocks);
-  Program program(blocks, blocks, blocks);
-  program.policy.admitted_at_once.bytes = 2 * kOperands * kBytes;
-  for (std::uint32_t i = 0; i < times(state, kLaunches); ++i) {
-    program.issue_next();
-  }
-  for (auto _ : state) {
-    program.issue_next();
-    program.end_oldest();
-  }
-  program.policy.admitted_at_once = {};
-  program.end_all();
+  launches_behind(state, {.bytes = 2 * kOperands * kBytes});
 }
 
 // Every other one of many runs of numbers is free.
@@ -240,8 +234,8 @@ void victim_behind_pinned_blocks(benchmark::State& state) {
   }
 }
 
-// Copied down, and back when it is prefetched: two transfers end while thousands of launches are in
-// flight.
+// Copied down, and wanted again while it is still there: a transfer ends while thousands of
+// launches are in flight.
 void transfers_end(benchmark::State& state) {
   const std::uint32_t blocks = times(state, kBlocks);
   Program program(blocks, blocks, blocks);

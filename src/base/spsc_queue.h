@@ -37,12 +37,6 @@ class SpscQueue {
     return true;
   }
 
-  // Anybody's; what it says may be past already.
-  [[nodiscard]] bool empty() const {
-    return popped_.value.load(std::memory_order_acquire) ==
-           pushed_.value.load(std::memory_order_acquire);
-  }
-
  private:
   // A line of the cache each, as each is written by one side and read by the other.
   struct alignas(64) Count {

@@ -26,7 +26,7 @@ struct Remark {
   std::uint32_t block_count = 0;
   DiscardMode mode = DiscardMode::kEager;
   Tier to = Tier::kHost;
-  bool whole = false;  // of the allocation: policies hear of it
+  bool whole = false;  // of the allocation
 
   friend bool operator==(const Remark&, const Remark&) = default;
 };

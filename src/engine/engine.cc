@@ -111,10 +111,6 @@ void Engine::carry_out(const DeathOrder::Due& due) {
       reuse_now(remark.allocation);
       return;
     case Remark::Kind::kDiscard:
-      if (remark.whole) {
-        policy_->on_dead(remark.allocation, *this);
-      }
-      break;
     case Remark::Kind::kPrefetch:
     case Remark::Kind::kPreEvict:
       break;
@@ -138,7 +134,6 @@ void Engine::free(AllocationId id) { say({.kind = Remark::Kind::kFree, .allocati
 
 void Engine::free_now(AllocationId id) {
   const Allocation allocation = space_.allocation(id);
-  policy_->on_dead(id, *this);
   orders_.now().freed(id);
   deaths_.forget(id);
   space_.end(id);

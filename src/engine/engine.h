@@ -156,7 +156,6 @@ class Engine final : private Control {
  private:
   // Control, for policies.
   void prefetch(BlockId id) override;
-  void cancel_prefetches() override { fetches_.remove_prefetches(); }
   void pre_evict(BlockId id, Tier to) override;
   [[nodiscard]] bool evictable(BlockId id) const override;
   [[nodiscard]] bool usable(BlockId id) const override;

@@ -30,18 +30,6 @@ void FetchWishes::remove(Block& block) {
   }
 }
 
-void FetchWishes::remove_prefetches() {
-  for (std::deque<Wish>& all : queues_[index_of(FetchState::kPrefetch)]) {
-    for (const Wish& wish : all) {
-      Block& block = space_->block(wish.block);
-      if (block.fetch == FetchState::kPrefetch) {
-        remove(block);
-      }
-    }
-    all.clear();
-  }
-}
-
 bool FetchWishes::stale(const Wish& wish, FetchState priority, Source source) const {
   const Block& block = space_->block(wish.block);
   return block.fetch != priority || source_of(block) != source;

@@ -36,7 +36,6 @@ class FetchWishes {
   void add(BlockId id, FetchState priority);
   // It is not, or not any more.
   void remove(Block& block);
-  void remove_prefetches();
 
   // When the entry at the head of a queue was made, also if nobody wishes for that block any more;
   // kNoLimit where there is none.

@@ -26,8 +26,6 @@ class Control {
   // Make the block resident before it is touched. A block that is resident already becomes most
   // recently used, and no longer counts as discarded (UVM Discard sections 5.2 and 5.5).
   virtual void prefetch(BlockId block) = 0;
-  // Forget wishes for prefetches that no transfer has taken up.
-  virtual void cancel_prefetches() = 0;
   // Copy the block down, and let its frame be reclaimed without a transfer from then on.
   virtual void pre_evict(BlockId block, Tier to) = 0;
 
@@ -81,9 +79,6 @@ class Policy {
   // order.
   virtual void on_launch_end(const Launch& /*launch*/, Control& /*control*/) {}
   virtual void on_allocate(AllocationId /*id*/, Control& /*control*/) {}
-  // Freed or discarded, and no launch that was issued before uses it any more: its contents are
-  // dead.
-  virtual void on_dead(AllocationId /*id*/, Control& /*control*/) {}
 
   // A block to move away to make room for `incoming`. nullopt: none that this policy would give for
   // it; the incoming block then waits. For Cause::kFault the engine falls back on the least

@@ -106,7 +106,6 @@ class Space {
   }
   [[nodiscard]] std::size_t block_slots() const { return blocks_.size(); }
   [[nodiscard]] std::size_t allocation_slots() const { return allocations_.size(); }
-  [[nodiscard]] Bytes frame_bytes() const { return frame_bytes_; }
 
   // Tenants against live allocations, and that no two share a place.
   [[nodiscard]] Status check() const;

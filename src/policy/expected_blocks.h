@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <ranges>
 #include <vector>
 
 #include "base/ids.h"
@@ -37,15 +35,5 @@ class ExpectedBlocks {
   std::uint64_t launch_ = 1;                // number of the current launch
   std::vector<std::uint64_t> last_launch_;  // by block; 0: never expected
 };
-
-// The block to pre-evict: the least recently migrated one that is not expected. nullopt if all are.
-template <std::ranges::input_range Blocks>
-[[nodiscard]] std::optional<BlockId> pre_eviction_victim(
-    const Blocks& least_recently_migrated_first, const ExpectedBlocks& expected) {
-  for (const BlockId block : least_recently_migrated_first) {
-    if (!expected.expected(block)) return block;
-  }
-  return std::nullopt;
-}
 
 }  // namespace spillway

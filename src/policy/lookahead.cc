@@ -104,20 +104,6 @@ void AheadOfDevice::copy_down_ahead(Control& control) {
   }
 }
 
-void AheadOfDevice::admitted(const Launch& launch, bool wishes, Control& control) {
-  window_.admitted(launch, control);
-  if (wishes) {
-    advance(control);
-  }
-}
-
-void AheadOfDevice::ended(const Launch& launch, bool wishes, Control& control) {
-  window_.ended(launch, control);
-  if (wishes) {
-    advance(control);
-  }
-}
-
 void AheadOfDevice::leaves(BlockId block, const Control& control) {
   pressed_ = true;
   frames_.leaves(block, control);
@@ -137,14 +123,16 @@ std::optional<BlockId> needed_last(Cause cause, BlockId incoming, const Control&
   return worth_it ? std::optional(last) : std::nullopt;
 }
 
-void Lookahead::on_issue(const Launch& /*launch*/, Control& control) { ahead_.issued(control); }
+void Lookahead::on_issue(const Launch& /*launch*/, Control& control) { ahead_.advance(control); }
 
 void Lookahead::on_launch(const Launch& launch, Control& control) {
-  ahead_.admitted(launch, true, control);
+  ahead_.admitted(launch, control);
+  ahead_.advance(control);
 }
 
 void Lookahead::on_launch_end(const Launch& launch, Control& control) {
-  ahead_.ended(launch, true, control);
+  ahead_.ended(launch, control);
+  ahead_.advance(control);
 }
 
 std::optional<BlockId> Lookahead::select_victim(Cause cause, BlockId incoming,

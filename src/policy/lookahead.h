@@ -39,16 +39,15 @@ class AheadOfLaunches {
 // Contents for everything that fits on the device together, frames for what comes next.
 class AheadOfDevice {
  public:
-  // Each launch is told of twice, wherever it is from: `wishes` says whether that is a moment to
-  // wish for something.
-  void admitted(const Launch& launch, bool wishes, Control& control);
-  void ended(const Launch& launch, bool wishes, Control& control);
-  void issued(Control& control) { advance(control); }
+  // Every launch is told of when it is admitted and when it has ended.
+  void admitted(const Launch& launch, const Control& control) { window_.admitted(launch, control); }
+  void ended(const Launch& launch, const Control& control) { window_.ended(launch, control); }
+  // Wishes for what is lacking.
+  void advance(Control& control);
   // The block is about to leave.
   void leaves(BlockId block, const Control& control);
 
  private:
-  void advance(Control& control);
   void copy_down_ahead(Control& control);
 
   QueueWindow window_;

@@ -31,7 +31,6 @@ void NextUse::advance(KernelIndex position) {
     ++iteration_;
   }
   position_ = position;
-  now_ = iteration_ * operands_.size() + position;
   for (const TensorId id : operands_[ended]) {
     update(id);
   }

@@ -19,11 +19,8 @@ class NextUse {
   // The kernel at `position` begins; positions go around the iteration.
   void advance(KernelIndex position);
 
-  // Launches from the current one to the tensor's next use: 0 for an operand of the current kernel,
-  // and more than an iteration for a tensor that is never used.
-  [[nodiscard]] std::uint64_t distance(TensorId id) const { return next_[id] - now_; }
-
-  // Tensors by next use, latest first.
+  // Tensors by the launch of their next use, counted from the first: the current one for an operand
+  // of the current kernel. What is never used comes last.
   using Order = std::set<std::pair<std::uint64_t, TensorId>>;
   [[nodiscard]] const Order& order() const { return order_; }
 
@@ -35,7 +32,6 @@ class NextUse {
   std::vector<std::uint64_t> next_;              // by tensor: launch number
   Order order_;
   std::uint64_t iteration_ = 0;
-  std::uint64_t now_ = 0;  // launch number: iterations times kernels, plus position
   KernelIndex position_ = 0;
 };
 

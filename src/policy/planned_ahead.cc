@@ -8,16 +8,17 @@ constexpr LaunchSeq kNextLaunches = 8;
 
 }  // namespace
 
-// Beside a plan that is followed.
 void PlannedAhead::look_ahead(const Launch& launch, Control& control) {
-  if (!strayed_) {
+  if (strayed_) {
+    ahead_.advance(control);
+  } else {
     next_launches_.advance(launch.seq + kNextLaunches, control);
   }
 }
 
 void PlannedAhead::on_issue(const Launch& /*launch*/, Control& control) {
   if (strayed_) {
-    ahead_.issued(control);
+    ahead_.advance(control);
   }
 }
 
@@ -26,13 +27,13 @@ void PlannedAhead::on_launch(const Launch& launch, Control& control) {
   strayed_ = launch.position != expected_;
   expected_ = launch.position < count ? (launch.position + std::size_t{1}) % count : expected_;
   planned_->on_launch(launch, control);
-  ahead_.admitted(launch, strayed_, control);
+  ahead_.admitted(launch, control);
   look_ahead(launch, control);
 }
 
 void PlannedAhead::on_launch_end(const Launch& launch, Control& control) {
   planned_->on_launch_end(launch, control);
-  ahead_.ended(launch, strayed_, control);
+  ahead_.ended(launch, control);
   look_ahead(launch, control);
 }
 

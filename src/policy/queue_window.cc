@@ -12,27 +12,27 @@ void QueueWindow::add(const Launch& launch, const Control& control) {
     if (id >= blocks_.size()) {
       blocks_.resize(control.space().block_slots());
     }
-    Named& block = blocks_[id];
-    if (block.launches++ == 0 || block.dies) {
-      staying_bytes_ += control.space().block(id).bytes;
-      block.dies = false;
+    Named& named = blocks_[id];
+    if (named.launches++ == 0 || named.dies) {
+      const Block& block = control.space().block(id);
+      const auto bytes = static_cast<std::int64_t>(block.bytes);
+      live_bytes_ += bytes;
+      contents_bytes_ += block.contents == Contents::kLive ? bytes : 0;
+      named.dies = false;
     }
   });
-  Bytes passing_bytes = 0;
-  for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
-    Named& block = blocks_[id];
-    if (!block.dies && control.dies_after(id, launch.id)) {
-      block.dies = true;
-      staying_bytes_ -= control.space().block(id).bytes;
-      passing_bytes += control.space().block(id).bytes;
-    }
-  });
-  if (passing_bytes > 0) {
-    while (!passing_.empty() && passing_.back().second <= passing_bytes) {
-      passing_.pop_back();
-    }
-    passing_.emplace_back(launch.seq, passing_bytes);
+  const std::int64_t here = live_bytes_ - contents_bytes_;
+  while (!peaks_.empty() && peaks_.back().second <= here) {
+    peaks_.pop_back();
   }
+  peaks_.emplace_back(launch.seq, here);
+  for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
+    Named& named = blocks_[id];
+    if (!named.dies && control.dies_after(id, launch.id)) {
+      named.dies = true;
+      live_bytes_ -= static_cast<std::int64_t>(control.space().block(id).bytes);
+    }
+  });
 }
 
 // One that the window had not come to is within it from now on.
@@ -52,23 +52,24 @@ void QueueWindow::ended(const Launch& launch, const Control& control) {
     if (--block.launches > 0) {
       return;
     }
-    staying_bytes_ -= block.dies ? 0 : control.space().block(id).bytes;
+    // What dies here has been taken off every later launch when this one came into the window.
+    gone_bytes_ += block.dies ? 0 : static_cast<std::int64_t>(control.space().block(id).bytes);
     block.dies = false;
   });
-  while (!passing_.empty() && passing_.front().first <= launch.seq) {
-    passing_.pop_front();
+  while (!peaks_.empty() && peaks_.front().first <= launch.seq) {
+    peaks_.pop_front();
   }
 }
 
 // A little less than the device, for what was not foreseen.
 void QueueWindow::extend(const Control& control) {
-  const Bytes room_bytes = control.capacity_bytes(Tier::kDevice) / 8 * 7;
+  const auto room_bytes = static_cast<std::int64_t>(control.capacity_bytes(Tier::kDevice) / 8 * 7);
   const Claims& claims = control.claims();
   const Launch* launch = claims.next_issued(last_);
   while (launch != nullptr && launch->seq <= end_) {
     launch = claims.next_issued(launch->id);
   }
-  while (launch != nullptr && staying_bytes_ + passing_bytes_max() < room_bytes) {
+  while (launch != nullptr && peak_bytes() < room_bytes) {
     add(*launch, control);
     end_ = launch->seq;
     last_ = launch->id;

@@ -1,8 +1,8 @@
 // How far ahead of the device it makes sense to bring data: to the last issued launch up to which
-// everything that launches name fits on the device together. Layer: policy.
+// everything finds room at every moment. Layer: policy.
 // What is brought for launches beyond that takes the place of something that is needed before.
-// Memory that is known to die within the window is counted while it lives only: what comes and goes
-// between two launches must find room, once, and not again for each of them.
+// Contents are counted from now on, as they may be brought at once, and memory that holds nothing
+// from the launch on that uses it first; both until the launch behind which they are known to die.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,9 @@ class QueueWindow {
 
  private:
   void add(const Launch& launch, const Control& control);
-  [[nodiscard]] Bytes passing_bytes_max() const {
-    return passing_.empty() ? 0 : passing_.front().second;
+  // The most that is in use at one time up to the window's end.
+  [[nodiscard]] std::int64_t peak_bytes() const {
+    return (peaks_.empty() ? 0 : peaks_.front().second) + contents_bytes_ - gone_bytes_;
   }
 
   struct Named {
@@ -36,9 +37,14 @@ class QueueWindow {
     bool dies = false;           // after the last of them
   };
   std::vector<Named> blocks_;
-  Bytes staying_bytes_ = 0;  // of blocks that launches within it name and that do not die in it
-  // By launch, what died after it, where no later launch lost more: the first one lost the most.
-  std::deque<std::pair<LaunchSeq, Bytes>> passing_;
+  // What is in use at a launch: what it or one before it names and nothing before it has killed,
+  // and all contents that are named later. Sums over all launches so far; what nobody names any
+  // more is taken off them all.
+  std::int64_t live_bytes_ = 0;
+  std::int64_t contents_bytes_ = 0;
+  std::int64_t gone_bytes_ = 0;
+  // By launch, live less contents up to it, where no later launch had more: the first had the most.
+  std::deque<std::pair<LaunchSeq, std::int64_t>> peaks_;
   LaunchSeq end_ = 0;
   LaunchId last_ = kNoLaunch;  // the launch that is issued only and was taken in last
 };

@@ -106,15 +106,12 @@ TEST(DeathInFlight, ReuseAndPrefetchesWaitForTheDiscardBeforeThem) {
   EXPECT_TRUE(world.block(b).mapped);
 }
 
-// A policy hears of the death before it hears of the new life.
+// A policy hears of the new life when the old one is over.
 class Listener final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "listener"; }
   void on_allocate(AllocationId id, Control& /*control*/) override {
     heard.push_back(fmt::format("allocate {}", id));
-  }
-  void on_dead(AllocationId id, Control& /*control*/) override {
-    heard.push_back(fmt::format("dead {}", id));
   }
   std::vector<std::string> heard;
 };
@@ -130,7 +127,7 @@ TEST(DeathInFlight, PoliciesHearOfReuseBehindTheDeathThatCameBeforeIt) {
   engine.reuse(a);
   EXPECT_THAT(policy.heard, ElementsAre("allocate 0"));
   engine.end_launch(launch.id);
-  EXPECT_THAT(policy.heard, ElementsAre("allocate 0", "dead 0", "allocate 0"));
+  EXPECT_THAT(policy.heard, ElementsAre("allocate 0", "allocate 0"));
 }
 
 TEST(DeathInFlight, PreEvictionsAndPrefetchesOfMemoryThatNothingWaitsForGoAhead) {

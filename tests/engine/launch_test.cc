@@ -202,29 +202,6 @@ TEST(Launch, APolicysPrefetchIsCountedAsUsedOrWasted) {
   EXPECT_EQ(world.stats().prefetches_wasted, 1U);
 }
 
-TEST(Launch, CancelledPrefetchesAreForgottenUnlessALaunchWaits) {
-  World world(one_at_a_time(3, 8, 0));
-  const AllocationId a = world.allocate(3);
-  const AllocationId b = world.allocate(3);
-  world.write_all({a, b});
-  world.free(b);
-  world.prefetch(a);  // 0 is under way
-  Access second = world.read(a);
-  second.first_block = 1;
-  second.block_count = 1;
-  world.policy.at_launch_end = [](const Launch&, Control& control) {
-    control.cancel_prefetches();
-    EXPECT_EQ(control.queued_prefetch_bytes(), 0U);
-  };
-  world.begin({second});
-  world.finish(Cause::kFault);
-  world.end(3);
-  world.finish_all();
-  EXPECT_TRUE(world.block(a, 0).mapped);
-  EXPECT_TRUE(world.block(a, 1).mapped);
-  EXPECT_FALSE(world.block(a, 2).mapped);
-}
-
 // A wrong wish costs time, never data.
 TEST(Launch, WishesThatMakeNoSenseAreRefused) {
   World world(one_at_a_time(1, 4, 4));

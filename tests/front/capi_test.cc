@@ -246,7 +246,7 @@ TEST_F(CapiTest, IterationsThatArePlannedKeepTheirContents) {
         spillwayLaunch_t launch = 0;
         ASSERT_EQ(spillwayLaunchBegin(&launch, i < 4 ? "fill" : "check", &access, 1, space_),
                   spillwaySuccess);
-        ::usleep(10'000);  // copies can hide behind it
+        ::usleep(50'000);  // copies can hide behind it, also where the machine is busy
         if (i < 4) {
           fill(words, 6 * kMiB, key + i);
         } else {
@@ -257,8 +257,7 @@ TEST_F(CapiTest, IterationsThatArePlannedKeepTheirContents) {
       key += 10;
       ASSERT_EQ(spillwayIterationEnd(space_), spillwaySuccess);
     }
-    // Whether the plan has moved it, or what was left to paging, depends on the machine's speed.
-    EXPECT_GT(statistics().preEvictions + statistics().evictions, 0U) << policy;
+    EXPECT_GT(statistics().preEvictions, 0U) << policy;  // only a plan makes them
   }
 }
 

@@ -36,7 +36,6 @@ class AdversarialPolicy final : public Policy {
   void on_faults(const Launch& /*launch*/, Control& control) override { wish(control); }
   void on_launch_end(const Launch& /*launch*/, Control& control) override { wish(control); }
   void on_allocate(AllocationId /*id*/, Control& control) override { wish(control); }
-  void on_dead(AllocationId /*id*/, Control& control) override { wish(control); }
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override {
     const std::uint64_t dice = rng_.below(10);
@@ -56,17 +55,10 @@ class AdversarialPolicy final : public Policy {
   Tier random_tier() { return static_cast<Tier>(rng_.below(kTierCount)); }
   void wish(Control& control) {
     for (std::uint64_t i = rng_.below(4); i > 0; --i) {
-      switch (rng_.below(5)) {
-        case 0:
-        case 1:
-          control.prefetch(random_block(control));
-          break;
-        case 2:
-        case 3:
-          control.pre_evict(random_block(control), random_tier());
-          break;
-        default:
-          control.cancel_prefetches();
+      if (rng_.chance(0.5)) {
+        control.prefetch(random_block(control));
+      } else {
+        control.pre_evict(random_block(control), random_tier());
       }
     }
   }

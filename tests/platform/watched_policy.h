@@ -104,7 +104,6 @@ class WatchedPolicy final : public Policy {
     inner_->on_launch_end(launch, control);
   }
   void on_allocate(AllocationId id, Control& control) override { inner_->on_allocate(id, control); }
-  void on_dead(AllocationId id, Control& control) override { inner_->on_dead(id, control); }
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override {
     return inner_->select_victim(cause, incoming, control);

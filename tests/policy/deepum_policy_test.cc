@@ -27,7 +27,6 @@ class FakeControl final : public Control {
   }
 
   void prefetch(BlockId block) override { prefetched.push_back(block); }
-  void cancel_prefetches() override {}
   void pre_evict(BlockId block, Tier /*to*/) override { pre_evicted.push_back(block); }
   [[nodiscard]] const Space& space() const override { return space_; }
   [[nodiscard]] const PageQueues& queues() const override { return queues_; }

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -54,12 +53,14 @@ TEST(PreEviction, Figure8TakesTheLeastRecentlyMigratedThatIsNotExpected) {
   CorrelationWorld world(1);
   run_iteration(world, 4);
   world.launch(1);  // expects 10, 11 and, N = 1 further, 20, 21
-  const std::vector<BlockId> full{10, 20, 0, 30, 1};
-  EXPECT_EQ(pre_eviction_victim(full, world.expected), 0U);
-  const std::vector<BlockId> all_expected{11, 21, 10};
-  EXPECT_EQ(pre_eviction_victim(all_expected, world.expected), std::nullopt);
+  for (const BlockId id : {10U, 11U, 20U, 21U}) {
+    EXPECT_TRUE(world.expected.expected(id)) << id;
+  }
+  for (const BlockId id : {0U, 1U, 30U}) {
+    EXPECT_FALSE(world.expected.expected(id)) << id;
+  }
   world.launch(2);  // kernel 1 is over
-  EXPECT_EQ(pre_eviction_victim(all_expected, world.expected), 11U);
+  EXPECT_FALSE(world.expected.expected(11));
 }
 
 // The incremental set is the union of the tables in the window, on a program that repeats.

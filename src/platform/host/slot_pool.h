@@ -29,9 +29,6 @@ class SlotPool {
   // Of a block that was taken with the same size.
   void give_back(std::uint64_t offset, Bytes bytes);
 
-  // The highest offset that was ever handed out, and a chunk more.
-  [[nodiscard]] Bytes touched_bytes() const { return chunks_.size() * kBlockBytes; }
-
  private:
   static constexpr std::size_t kClasses = 10;  // 4 KiB to 2 MiB
   struct Chunk {

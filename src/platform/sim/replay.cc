@@ -36,9 +36,7 @@ Status Replay::prepare() {
       continue;
     }
     Launch fill;
-    const Allocation& allocation = simulator_->engine().space().allocation(allocations_[id]);
-    fill.accesses.push_back(
-        {allocations_[id], allocation.first_block, allocation.block_count, AccessMode::kWrite});
+    fill.accesses.push_back(access_to(id, AccessMode::kWrite));
     fill.position = static_cast<std::uint32_t>(program_.graphs[0].size());
     if (Status status = launch(fill, 0, {}); !status) {
       return status;
@@ -76,14 +74,15 @@ Status Replay::allocate() {
   return {};
 }
 
+Access Replay::access_to(TensorId id, AccessMode mode) const {
+  const Allocation& allocation = simulator_->engine().space().allocation(allocations_[id]);
+  return {allocations_[id], allocation.first_block, allocation.block_count, mode};
+}
+
 std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
   const Trace trace = graph_of(program_, graph);
   const Vitality vitality = analyze_vitality(trace);
   const std::vector<Kernel>& base = program_.graphs[0];
-  const auto access_to = [&](TensorId id, AccessMode mode) {
-    const Allocation& allocation = simulator_->engine().space().allocation(allocations_[id]);
-    return Access{allocations_[id], allocation.first_block, allocation.block_count, mode};
-  };
   std::vector<Step> steps;
   for (KernelIndex index = 0; index < trace.kernels.size(); ++index) {
     const Kernel& kernel = trace.kernels[index];

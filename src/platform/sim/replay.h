@@ -68,6 +68,7 @@ class Replay {
   };
 
   Status allocate();
+  [[nodiscard]] Access access_to(TensorId id, AccessMode mode) const;
   std::vector<Step> steps_of(std::uint32_t graph);
   Status iterate(std::size_t iteration, std::uint32_t graph);
   Status launch(const Launch& launch, TimeNs duration_ns, const Awaited& awaited);

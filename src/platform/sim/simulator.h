@@ -200,6 +200,7 @@ class Simulator final : private Mechanism {
 
   // simulator_launches.cc
   std::uint32_t take_slot();
+  Stream& stream_at(StreamId id);
   [[nodiscard]] bool at_head(std::uint32_t slot) const;
   void try_start(std::uint32_t slot);
   void advance(StreamId stream);

@@ -19,6 +19,13 @@ std::uint32_t Simulator::take_slot() {
   return slot;
 }
 
+Simulator::Stream& Simulator::stream_at(StreamId id) {
+  if (id >= streams_.size()) {
+    streams_.resize(id + std::size_t{1});
+  }
+  return streams_[id];
+}
+
 LaunchState Simulator::issue(Launch launch, TimeNs duration_ns) {
   const std::uint32_t slot = take_slot();
   launch.tag = slot;
@@ -29,8 +36,7 @@ LaunchState Simulator::issue(Launch launch, TimeNs duration_ns) {
   note_names(run);
   const StreamId stream = run.launch.stream;
   if (stream != kNoStream) {
-    streams_.resize(std::max<std::size_t>(streams_.size(), stream + std::size_t{1}));
-    streams_[stream].items.push_back({.step = Step::kLaunch, .what = slot});
+    stream_at(stream).items.push_back({.step = Step::kLaunch, .what = slot});
   } else {
     unordered_.push_back(slot);
   }
@@ -62,15 +68,13 @@ SignalId Simulator::create_signal() {
 }
 
 void Simulator::record(SignalId signal, StreamId stream) {
-  streams_.resize(std::max<std::size_t>(streams_.size(), stream + std::size_t{1}));
-  streams_[stream].items.push_back({.step = Step::kRecord, .what = signal});
+  stream_at(stream).items.push_back({.step = Step::kRecord, .what = signal});
   engine_.record_signal(signal, stream);
   advance(stream);
 }
 
 void Simulator::wait(SignalId signal, StreamId stream) {
-  streams_.resize(std::max<std::size_t>(streams_.size(), stream + std::size_t{1}));
-  streams_[stream].items.push_back({.step = Step::kWait, .what = signal});
+  stream_at(stream).items.push_back({.step = Step::kWait, .what = signal});
   engine_.wait_for_signal(signal, stream);
   advance(stream);
 }
