@@ -78,7 +78,7 @@ class Paged final : public Side {
   }
 
   [[nodiscard]] Counts counts() const override {
-    const host::HostStats stats = platform_->stats();
+    const ProgramStats stats = platform_->stats();
     return {.faults = stats.page_faults,
             .copied_out_bytes = stats.engine.moved(Tier::kDevice, Tier::kHost)};
   }

@@ -156,7 +156,7 @@ class Bare final : public Side {
   }
 
   host::Userfault userfault_;
-  host::Descriptor stop_;
+  Descriptor stop_;
   Mapping range_;
   Mapping source_;
   std::atomic<std::uint64_t> faults_{0};

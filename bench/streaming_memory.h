@@ -59,7 +59,7 @@ class MappedMemory final : public StreamingMemory {
  public:
   static Result<std::unique_ptr<StreamingMemory>> open(const std::string& folder, Bytes bytes) {
     constexpr mode_t kOwnerOnly = 0600;
-    const host::Descriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwnerOnly));
+    const Descriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwnerOnly));
     if (file.get() < 0 || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
       return make_error(ErrorCode::kInvalidInput, "{}: cannot make a file of {} here: {}", folder,
                         format_bytes(bytes), std::strerror(errno));
@@ -110,7 +110,7 @@ class SpaceMemory final : public StreamingMemory {
   }
   void settle() override { space_->platform().wait_until_idle(); }
   [[nodiscard]] nlohmann::json counters() const override {
-    const host::HostStats stats = space_->platform().stats();
+    const ProgramStats stats = space_->platform().stats();
     return {{"page_faults", stats.page_faults},
             {"write_faults", stats.write_faults},
             {"prefetched_blocks", stats.engine.prefetched},

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "bench/measure.h"
-#include "platform/host/block_io.h"
+#include "platform/common/block_io.h"
 #include "platform/host/host_platform.h"
 #include "policy/base_uvm.h"
 
@@ -72,7 +72,7 @@ Status check(Words words, std::size_t block) {
 // Keeps `depth` requests under way, each in memory of its own.
 class BlockIoPass {
  public:
-  BlockIoPass(host::BlockIo& io, unsigned depth) : io_(&io) {
+  BlockIoPass(BlockIo& io, unsigned depth) : io_(&io) {
     for (unsigned i = 0; i < depth; ++i) {
       memory_.push_back(
           {static_cast<std::uint64_t*>(std::aligned_alloc(kBlockBytes, kBlockBytes)), &std::free});
@@ -122,7 +122,7 @@ class BlockIoPass {
     freed_.notify_one();
   }
 
-  host::BlockIo* io_;
+  BlockIo* io_;
   std::vector<std::unique_ptr<std::uint64_t, decltype(&std::free)>> memory_;
   std::mutex mutex_;
   std::condition_variable freed_;
@@ -132,11 +132,11 @@ class BlockIoPass {
 
 // The timed passes leave the contents alone; a second pair, untimed, checks that they arrive.
 Result<Passes> measure_block_io(const Options& options) {
-  Result<host::SwapFile> file = host::SwapFile::open(options.folder, options.bytes);
+  Result<SwapFile> file = SwapFile::open(options.folder, options.bytes);
   if (!file) {
     return tl::unexpected<Error>(file.error());
   }
-  const std::unique_ptr<host::BlockIo> io = host::make_block_io(*file, options.depth);
+  const std::unique_ptr<BlockIo> io = make_block_io(*file, options.depth);
   BlockIoPass pass(*io, options.depth);
   Passes timed;
   for (const bool contents : {false, true}) {
@@ -161,14 +161,14 @@ class PlatformPass {
       : platform_(&platform), blocks_(std::move(blocks)), ahead_(ahead) {}
 
   Result<Pass> run(bool write) {
-    const host::HostStats before = platform_->stats();
+    const ProgramStats before = platform_->stats();
     const TimeNs begin_ns = now_ns();
     for (std::size_t block = 0; block < (write ? 0 : std::min(ahead_, blocks_.size())); ++block) {
       platform_->prefetch(blocks_[block], kBlockBytes);
     }
     for (std::size_t block = 0; block < blocks_.size(); ++block) {
       const std::array operand{
-          host::HostPlatform::Operand{.start = blocks_[block],
+          ProgramOperand{.start = blocks_[block],
                                       .bytes = kBlockBytes,
                                       .mode = write ? AccessMode::kOverwrite : AccessMode::kRead}};
       const LaunchId launch = platform_->begin_launch(write ? "write" : "read", operand);
@@ -188,7 +188,7 @@ class PlatformPass {
     }
     platform_->wait_until_idle();
     const TimeNs wall_ns = now_ns() - begin_ns;
-    const host::HostStats after = platform_->stats();
+    const ProgramStats after = platform_->stats();
     const std::size_t way = write ? 1 : 0;
     return Pass{.bytes = blocks_.size() * kBlockBytes,
                 .wall_ns = wall_ns,
@@ -204,7 +204,7 @@ class PlatformPass {
 
 Result<Passes> measure_platform(const Options& options) {
   constexpr Bytes kRoomBytes = 64 * kMiB;  // for what is on its way
-  Result<host::SwapFile> file = host::SwapFile::open(options.folder, options.bytes + kRoomBytes);
+  Result<SwapFile> file = SwapFile::open(options.folder, options.bytes + kRoomBytes);
   if (!file) {
     return tl::unexpected<Error>(file.error());
   }

@@ -19,7 +19,6 @@ namespace spillway {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using host::Descriptor;
 
 struct Pipe {
   Descriptor read;

@@ -18,7 +18,7 @@
 
 #include "base/rng.h"
 #include "front/doctor_checks.h"
-#include "platform/host/block_io.h"
+#include "platform/common/block_io.h"
 
 namespace spillway {
 namespace {
@@ -52,10 +52,10 @@ class Doing {
 
 class Speedometer {
  public:
-  explicit Speedometer(const host::SwapFile& file)
+  explicit Speedometer(const SwapFile& file)
       : memory_(static_cast<char*>(std::aligned_alloc(kBlockBytes, kDepth * kBlockBytes))),
         blocks_(std::max<Bytes>(std::min(file.bytes() / 2, kFileMost) / kBlockBytes, 1)),
-        io_(host::make_block_io(file, kDepth)) {
+        io_(make_block_io(file, kDepth)) {
     // Storage that compresses must not look faster than it is.
     Rng rng(1);
     for (Bytes at = 0; at < kDepth * kBlockBytes; at += sizeof(std::uint64_t)) {
@@ -130,7 +130,7 @@ class Speedometer {
   std::condition_variable changed_;
   std::vector<unsigned> free_;
   int error_ = 0;
-  std::unique_ptr<host::BlockIo> io_;  // last: it calls back into what is above until it is gone
+  std::unique_ptr<BlockIo> io_;  // last: it calls back into what is above until it is gone
 };
 
 Fact speed_fact(const char* key, const char* what, const Result<double>& speed) {
@@ -154,7 +154,7 @@ Fact speed_fact(const char* key, const char* what, const Result<double>& speed) 
 }
 
 Fact io_uring_fact() {
-  const Status support = host::io_uring_support();
+  const Status support = io_uring_support();
   return {.key = "io_uring",
           .mark = support ? Mark::kOk : Mark::kSlow,
           .text = support ? "requests go through io_uring" : "requests go through threads",
@@ -187,7 +187,7 @@ Status check_storage_folder(const std::string& folder) {
 
 FactGroup check_storage(const std::string& folder) {
   FactGroup group{.key = "storage", .title = "Storage at " + folder, .facts = {io_uring_fact()}};
-  const Result<host::SwapFile> file = host::SwapFile::open(folder, 0);
+  const Result<SwapFile> file = SwapFile::open(folder, 0);
   group.facts.push_back(
       {.key = "direct_io",
        .mark = file ? Mark::kOk : Mark::kMissing,

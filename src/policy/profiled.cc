@@ -86,6 +86,7 @@ void Profiled::follow(const RecordedIteration& iteration, Plan plan, Tier overfl
     }
   }
   next_ = 0;
+  running_.clear();
 }
 
 // A kernel that an iteration launches several times is at the next of its places.
@@ -99,16 +100,31 @@ std::optional<std::uint32_t> Profiled::position_of(const Launch& launch) const {
   return next == all.end() ? all.front() : *next;
 }
 
-void Profiled::end_position(Planned& planned, std::uint32_t position, Control& control) {
+void Profiled::begin_position(Planned& planned, const Launch& launch, std::uint32_t position,
+                              Control& control) {
+  adopt_births(planned, position);
+  Launch placed = launch;
+  placed.position = position;
+  planned.on_launch(placed, control);
   next_ = (position + 1) % static_cast<std::uint32_t>(births_.size());
-  for (const auto& [tensor, id] : births_[next_]) {
-    planned.adopt(tensor, id);
+}
+
+void Profiled::end_position(Planned& planned, std::uint32_t position, Control& control) {
+  const std::uint32_t after = (position + 1) % static_cast<std::uint32_t>(births_.size());
+  if (next_ == after) {
+    adopt_births(planned, after);
   }
   Launch ended;
   ended.position = position;
   planned.on_launch_end(ended, control);
   for (const std::uint32_t birth : ready_after_[position]) {
     make_ready(birth, control);
+  }
+}
+
+void Profiled::adopt_births(Planned& planned, std::uint32_t position) {
+  for (const auto& [tensor, id] : births_[position]) {
+    planned.adopt(tensor, id);
   }
 }
 
@@ -138,25 +154,23 @@ void Profiled::on_launch(const Launch& launch, Control& control) {
   const auto count = static_cast<std::uint32_t>(births_.size());
   if ((*position + count - next_) % count <= count / kLeavesOutAtMost) {
     while (next_ != *position) {
-      Launch left_out;
-      left_out.position = next_;
-      planned_->on_launch(left_out, control);
-      end_position(*planned_, next_, control);
+      const std::uint32_t left_out = next_;
+      begin_position(*planned_, {}, left_out, control);
+      end_position(*planned_, left_out, control);
     }
   }
-  next_ = *position;
-  Launch placed = launch;
-  placed.position = *position;
-  planned_->on_launch(placed, control);
+  begin_position(*planned_, launch, *position, control);
+  running_[launch.id] = *position;
 }
 
 void Profiled::on_launch_end(const Launch& launch, Control& control) {
-  if (!planned_) {
+  const auto found = running_.find(launch.id);
+  if (found == running_.end()) {
     return;
   }
-  if (positions_.contains(launch.execution)) {
-    end_position(*planned_, next_, control);
-  }
+  const std::uint32_t position = found->second;
+  running_.erase(found);
+  end_position(*planned_, position, control);
 }
 
 std::optional<BlockId> Profiled::select_victim(Cause cause, BlockId incoming,

@@ -39,7 +39,10 @@ class Profiled final : public Policy {
 
  private:
   [[nodiscard]] std::optional<std::uint32_t> position_of(const Launch& launch) const;
+  void begin_position(Planned& planned, const Launch& launch, std::uint32_t position,
+                      Control& control);
   void end_position(Planned& planned, std::uint32_t position, Control& control);
+  void adopt_births(Planned& planned, std::uint32_t position);
   void make_ready(std::uint32_t birth, Control& control);
 
   std::string_view name_;
@@ -50,8 +53,8 @@ class Profiled final : public Policy {
   std::vector<std::vector<std::pair<TensorId, AllocationId>>> births_;
   // The births for which memory is made ready when the launch at a position ends.
   std::vector<std::vector<std::uint32_t>> ready_after_;
-  // The position that is expected to begin, or that runs.
-  std::uint32_t next_ = 0;
+  std::unordered_map<LaunchId, std::uint32_t> running_;  // launches that have a position
+  std::uint32_t next_ = 0;                               // the position that is expected to begin
 };
 
 }  // namespace spillway

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "front/program.h"
-#include "platform/host/block_io.h"
+#include "platform/common/block_io.h"
 #include "platform/host/userfault.h"
 
 namespace spillway {
@@ -83,8 +83,8 @@ echo '{"python": "3.99.1", "pytorch": "9.8.7", "operators": true}')"));
   }
   EXPECT_TRUE(all["machine"]["huge_pages"].contains("mark"));
 
-  EXPECT_EQ(all["storage"]["io_uring"]["value"], host::io_uring_support().has_value());
-  const bool direct = host::SwapFile::open(folder_ / "place", 0).has_value();
+  EXPECT_EQ(all["storage"]["io_uring"]["value"], io_uring_support().has_value());
+  const bool direct = SwapFile::open(folder_ / "place", 0).has_value();
   EXPECT_EQ(all["storage"]["direct_io"]["value"], direct);
   EXPECT_EQ(all["storage"].contains("write_bytes_per_s"), direct);
   if (direct) {

@@ -153,5 +153,19 @@ TEST_F(ProfiledTest, OneExecutionAtSeveralPlaces) {
   EXPECT_THAT(causes(), ElementsAre(Cause::kPreEvict));
 }
 
+// What is planned behind a launch happens when that one ends, whatever runs beside it.
+TEST_F(ProfiledTest, LaunchesThatOverlap) {
+  Plan plan;
+  plan.before.resize(4);
+  plan.before[2] = {{PlanStep::kPreEvict, 0, Tier::kHost}};
+  policy_.follow(iteration({{0}, {1}, {}, {}}), plan, Tier::kHost);
+  const LaunchId first = platform_.begin(kFirst, {ids_[0]});
+  const LaunchId second = platform_.begin(kFirst + 1, {ids_[1]});
+  platform_.end(first);
+  EXPECT_THAT(causes(), IsEmpty());
+  platform_.end(second);
+  EXPECT_THAT(causes(), ElementsAre(Cause::kPreEvict));
+}
+
 }  // namespace
 }  // namespace spillway

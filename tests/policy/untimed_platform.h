@@ -32,6 +32,12 @@ class UntimedPlatform final : private Mechanism {
   // out, as on a machine with a fast link.
   void run(ExecutionId execution, const std::vector<AllocationId>& operands,
            AccessMode mode = AccessMode::kReadWrite) {
+    const LaunchId id = begin(execution, operands, mode);
+    while (!under_way_.empty()) finish_one();
+    end(id);
+  }
+  LaunchId begin(ExecutionId execution, const std::vector<AllocationId>& operands,
+                 AccessMode mode = AccessMode::kReadWrite) {
     Launch launch{
         .tag = ++launches_, .execution = execution, .position = execution, .accesses = {}};
     for (const AllocationId id : operands) {
@@ -40,14 +46,16 @@ class UntimedPlatform final : private Mechanism {
     }
     ready_ = false;
     const LaunchAdmission admission = engine_.issue_launch(launch);
-    ASSERT_NE(admission.state, LaunchState::kTooLarge);
+    EXPECT_NE(admission.state, LaunchState::kTooLarge);
     while (!ready_ && !under_way_.empty()) finish_one();
-    ASSERT_TRUE(ready_) << "launch " << launches_ << " waits for ever";
-    while (!under_way_.empty()) finish_one();
-    engine_.end_launch(admission.id);
+    EXPECT_TRUE(ready_) << "launch " << launches_ << " waits for ever";
+    return admission.id;
+  }
+  void end(LaunchId id) {
+    engine_.end_launch(id);
     while (!under_way_.empty()) finish_one();
     const Status sound = engine_.check_invariants();
-    ASSERT_TRUE(sound.has_value()) << sound.error().message;
+    EXPECT_TRUE(sound.has_value()) << sound.error().message;
   }
 
  private:

@@ -43,7 +43,7 @@ class HostSpaceTest : public ::testing::Test {
   bool iterate(std::size_t first, std::size_t count) {
     for (std::size_t i = 0; i < 2 * count; ++i) {
       const std::size_t at = first + (i < count ? i : 2 * count - 1 - i);
-      const std::array operand{host::HostPlatform::Operand{
+      const std::array operand{ProgramOperand{
           .start = arrays_[at], .bytes = kArrayBytes, .mode = AccessMode::kReadWrite}};
       const LaunchId launch =
           space_->platform().begin_launch(i < count ? "there" : "back", operand);

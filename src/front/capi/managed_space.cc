@@ -5,12 +5,10 @@
 #include <cstring>
 #include <utility>
 
-#include "platform/host/block_span.h"
+#include "platform/common/block_span.h"
 
 namespace spillway::capi {
 namespace {
-
-using host::HostPlatform;
 
 // Sums of sizes up to this cannot overflow.
 constexpr std::size_t kMostBytes = 1024 * kTiB;
@@ -108,7 +106,7 @@ Outcome<ManagedSpace::Memories::iterator> ManagedSpace::find(const void* start, 
 ManagedSpace::Use ManagedSpace::use_of(Memories::iterator memory, const void* start,
                                        std::size_t bytes) {
   const auto from = static_cast<std::size_t>(static_cast<const char*>(start) - memory->first);
-  const host::BlockSpan span = host::blocks_with(from, bytes);
+  const BlockSpan span = blocks_with(from, bytes);
   return {.memory = memory,
           .blocks = std::span(memory->second.blocks).subspan(span.first, span.count)};
 }
@@ -158,8 +156,7 @@ Outcome<void> ManagedSpace::discard(const void* start, std::size_t bytes, Discar
 // --------------------------------------------------------------------------------------
 
 Outcome<void> ManagedSpace::add_access(const spillwayAccess_t& access, std::size_t index,
-                                       Launch& launch,
-                                       std::vector<HostPlatform::Operand>& operands) {
+                                       Launch& launch, std::vector<ProgramOperand>& operands) {
   // A program in C may put any number there, which no variable of the enumeration can hold.
   int mode = 0;
   static_assert(sizeof(mode) == sizeof(access.mode));
@@ -182,7 +179,7 @@ Outcome<void> ManagedSpace::add_access(const spillwayAccess_t& access, std::size
 // The engine lets a launch wait until it fits beside the others. If those are this thread's, and
 // of threads that wait as well, that is for ever.
 Outcome<void> ManagedSpace::decide_holding(Launch& launch,
-                                           std::span<const HostPlatform::Operand> operands) {
+                                           std::span<const ProgramOperand> operands) {
   const LaunchFit fit = space_->platform().fit(operands);
   launch.holds = fit.state != LaunchState::kTooLarge;
   if (fit.state != LaunchState::kWaiting) {
@@ -212,7 +209,7 @@ Outcome<void> ManagedSpace::decide_holding(Launch& launch,
 
 Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
                                                      std::span<const spillwayAccess_t> accesses) {
-  std::vector<HostPlatform::Operand> operands;
+  std::vector<ProgramOperand> operands;
   Launch launch;
   launch.thread = std::this_thread::get_id();
   std::unique_lock lock(mutex_);

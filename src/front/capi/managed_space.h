@@ -36,7 +36,7 @@ class ManagedSpace {
   [[nodiscard]] Bytes capacity_bytes(Tier tier) const {
     return space_->platform().capacity_bytes(tier);
   }
-  [[nodiscard]] host::HostStats stats() const { return space_->platform().stats(); }
+  [[nodiscard]] ProgramStats stats() const { return space_->platform().stats(); }
 
   // No launch runs, and none will begin: a space that is about to go. False if one runs.
   [[nodiscard]] bool close();
@@ -71,9 +71,8 @@ class ManagedSpace {
   // The following with the lock held.
   Outcome<Memories::iterator> find(const void* start, std::size_t bytes);
   Outcome<void> add_access(const spillwayAccess_t& access, std::size_t index, Launch& launch,
-                           std::vector<host::HostPlatform::Operand>& operands);
-  Outcome<void> decide_holding(Launch& launch,
-                               std::span<const host::HostPlatform::Operand> operands);
+                           std::vector<ProgramOperand>& operands);
+  Outcome<void> decide_holding(Launch& launch, std::span<const ProgramOperand> operands);
   static Use use_of(Memories::iterator memory, const void* start, std::size_t bytes);
 
   std::unique_ptr<HostSpace> space_;

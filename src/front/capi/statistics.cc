@@ -4,7 +4,7 @@
 namespace spillway::capi {
 
 spillwayStatistics_t statistics_of(const ManagedSpace& space) {
-  const host::HostStats stats = space.stats();
+  const ProgramStats stats = space.stats();
   const EngineStats& engine = stats.engine;
   spillwayStatistics_t values{};
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {

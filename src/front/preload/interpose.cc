@@ -12,8 +12,8 @@
 
 #include "front/preload/real.h"
 #include "front/preload/session.h"
-#include "platform/host/say.h"
-#include "platform/host/service_thread.h"
+#include "platform/common/say.h"
+#include "platform/common/service_thread.h"
 
 namespace spillway::preload {
 namespace {
@@ -24,7 +24,7 @@ constexpr std::size_t kLargestAlignment = kBlockBytes;
 // ours".
 void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused) {
   refused = false;
-  if (bytes < threshold_bytes() || alignment > kLargestAlignment || host::in_service()) {
+  if (bytes < threshold_bytes() || alignment > kLargestAlignment || in_service()) {
     return nullptr;
   }
   Session* const here = session(true);
@@ -34,11 +34,11 @@ void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused)
   void* start = nullptr;
   bool zeros = zeroed;
   {
-    const host::InService inside;
+    const InService inside;
     Error error;
     start = here->heap->allocate(bytes, place_in_iteration(), zeros, error);
     if (start == nullptr) {
-      host::say(error.message);
+      say(error.message);
       refused = true;
       errno = ENOMEM;
       return nullptr;
@@ -70,7 +70,7 @@ void give_back(void* start) {
   }
   // In the child of a fork the space is the parent's: what the child has of it goes with the child.
   if (Session* const here = session(false)) {
-    const host::InService inside;
+    const InService inside;
     here->heap->free(start);
   }
 }
@@ -118,7 +118,7 @@ void* realloc(void* start, std::size_t bytes) {
     return malloc(bytes);
   }
   if (!pre::in_space(start)) {
-    if (bytes < pre::threshold_bytes() || spillway::host::in_service()) {
+    if (bytes < pre::threshold_bytes() || spillway::in_service()) {
       return __libc_realloc(start, bytes);
     }
     // It grows into the space, or stays where it is if there is no space.
@@ -252,7 +252,7 @@ void* mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, .
 // Advice about the space is the space's affair, but "these pages are zeros from now on" is a
 // promise to the program.
 int madvise(void* start, std::size_t bytes, int advice) {
-  if (!pre::in_space(start) || spillway::host::in_service()) {
+  if (!pre::in_space(start) || spillway::in_service()) {
     return pre::real_madvise(start, bytes, advice);
   }
   if (advice == MADV_DONTNEED) {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "front/preload/session.h"
-#include "platform/host/service_thread.h"
+#include "platform/common/service_thread.h"
 #include "policy/launch_hash.h"
 
 namespace spillway::preload {
@@ -223,7 +223,7 @@ IttHandle* __itt_string_handle_create(const char* name) {
 
 void __itt_task_begin(const IttDomain* /*domain*/, IttId /*task*/, IttId /*parent*/,
                       IttHandle* handle) {
-  const spillway::host::InService inside;
+  const spillway::InService inside;
   if (pre::Stream* const stream = pre::stream(true); stream != nullptr && handle != nullptr) {
     stream->begin(handle->name);
   }
@@ -244,13 +244,13 @@ struct spillway_operand {  // NOLINT(readability-identifier-naming): as Python d
 };
 
 int spillway_wants_operands() {
-  const spillway::host::InService inside;
+  const spillway::InService inside;
   const pre::Session* const here = pre::session(false);
   return pre::stream() != nullptr && here != nullptr && here->space->iteration_ended() ? 1 : 0;
 }
 
 int spillway_operator(const char* /*name*/, const spillway_operand* operands, std::size_t count) {
-  const spillway::host::InService inside;
+  const spillway::InService inside;
   if (const pre::Session* const here = pre::session(false); here != nullptr && pre::stream()) {
     for (std::size_t i = 0; i < count; ++i) {
       here->space->platform().mark_access(operands[i].address, operands[i].bytes,

@@ -14,8 +14,8 @@
 #include <mutex>
 #include <string>
 
-#include "platform/host/say.h"
-#include "platform/host/service_thread.h"
+#include "platform/common/say.h"
+#include "platform/common/service_thread.h"
 #include "runtime/host/run_record.h"
 
 namespace spillway::preload {
@@ -51,7 +51,7 @@ std::string own_command() {
 }
 
 void before_fork() {
-  const host::InService inside;
+  const InService inside;
   Everything* const everything = made.load();
   if (everything != nullptr && !forked_child) {
     everything->heap->before_fork();
@@ -60,7 +60,7 @@ void before_fork() {
 }
 
 void after_fork() {
-  const host::InService inside;
+  const InService inside;
   Everything* const everything = made.load();
   if (everything != nullptr && !forked_child) {
     everything->space->platform().after_fork();
@@ -82,7 +82,7 @@ void in_child() {
 std::atomic<std::size_t> threshold{~std::size_t{0}};
 
 __attribute__((constructor)) void set_up() {
-  const host::InService inside;
+  const InService inside;
   pthread_atfork(before_fork, after_fork, in_child);
   const char* const text = std::getenv("SPILLWAY_THRESHOLD");
   const Result<Bytes> bytes = parse_bytes(text == nullptr ? "" : text);
@@ -90,12 +90,12 @@ __attribute__((constructor)) void set_up() {
 }
 
 Everything* make() {
-  const host::InService inside;
+  const InService inside;
   const Result<HostSpaceOptions> options = host_space_options_from_environment();
   Result<std::unique_ptr<HostSpace>> space =
       options ? HostSpace::open(*options) : tl::unexpected<Error>(options.error());
   if (!space) {
-    host::say(space.error().message);
+    say(space.error().message);
     _exit(space.error().code == ErrorCode::kInvalidInput ? 2 : 1);
   }
   auto everything = std::make_unique<Everything>();
@@ -116,12 +116,12 @@ __attribute__((destructor)) void write_record() {
   if (everything == nullptr || forked_child || owner != ::getpid() || records.empty()) {
     return;
   }
-  const host::InService inside;
+  const InService inside;
   const std::string text = everything->recorder->finish(own_command());
   const std::string path = fmt::format("{}/{}.json", records, ::getpid());
   const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
   if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    host::say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));
+    say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));
   }
   if (fd >= 0) {
     ::close(fd);
@@ -140,7 +140,7 @@ Session* session(bool wanted) {
   if (everything != nullptr || !wanted) {
     return everything == nullptr ? nullptr : &everything->session;
   }
-  const host::InService inside;
+  const InService inside;
   const std::scoped_lock lock(making);
   everything = made.load(std::memory_order_acquire);
   if (everything == nullptr) {
@@ -151,7 +151,7 @@ Session* session(bool wanted) {
 }
 
 std::size_t usable_bytes(void* start) {
-  const host::InService inside;
+  const InService inside;
   const Everything* const everything = made.load(std::memory_order_acquire);
   return everything == nullptr ? 0 : everything->heap->usable_bytes(start);
 }

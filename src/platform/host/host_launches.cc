@@ -1,16 +1,17 @@
-// The program's launches: named, or only marked, and recorded for policies that plan. See
-// host_platform.h.
-#include <algorithm>
-#include <utility>
+// See host_launches.h.
+#include "platform/host/host_launches.h"
 
-#include "platform/host/block_span.h"
-#include "platform/host/host_platform.h"
+#include <algorithm>
+
+#include "engine/for_each_block.h"
+#include "platform/common/block_span.h"
+#include "platform/common/clock.h"
 
 namespace spillway::host {
 
 // Blocks at the ends of what a launch overwrites may have bytes that it does not.
-void HostPlatform::add_accesses(const Operand& operand, Launch& launch) const {
-  const std::optional<BlockRange> all = blocks_with(operand.start, operand.bytes);
+void HostLaunches::add_accesses(const ProgramOperand& operand, Launch& launch) const {
+  const std::optional<BlockRange> all = addresses_.blocks_with(operand.start, operand.bytes);
   if (!all) {
     return;
   }
@@ -23,7 +24,7 @@ void HostPlatform::add_accesses(const Operand& operand, Launch& launch) const {
                                  .mode = mode});
     }
   };
-  const std::optional<BlockRange> whole = blocks_within(operand.start, operand.bytes);
+  const std::optional<BlockRange> whole = addresses_.blocks_within(operand.start, operand.bytes);
   if (operand.mode != AccessMode::kOverwrite || !whole || whole->count == 0) {
     const bool overwrites = operand.mode == AccessMode::kOverwrite;
     add(all->first, end, overwrites ? AccessMode::kWrite : operand.mode);
@@ -34,28 +35,22 @@ void HostPlatform::add_accesses(const Operand& operand, Launch& launch) const {
   add(whole->first + whole->count, end, AccessMode::kWrite);
 }
 
-LaunchId HostPlatform::begin_launch(std::string_view name, std::span<const Operand> operands) {
-  std::unique_lock lock(mutex_);
+LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOperand> operands,
+                             std::unique_lock<std::mutex>& lock) {
   take_marks();
   Launch launch;
   std::vector<LaunchOperand> identity;
-  for (const Operand& operand : operands) {
+  for (const ProgramOperand& operand : operands) {
     add_accesses(operand, launch);
-    const auto* const start = static_cast<const char*>(operand.start);
-    identity.push_back(
-        {.allocation = static_cast<std::uint64_t>(start - base_), .bytes = operand.bytes});
+    identity.push_back({.allocation = addresses_.offset_of(operand.start), .bytes = operand.bytes});
   }
   launch.tag = next_tag_++;
-  launch.execution = executions_.id_of(hash_launch(name, identity));
-  current_ = launch.execution;
-  LaunchWaits& waits = waits_of(launch.execution, name);
-  ++waits.launches;
-  const TimeNs begin_ns = now_ns();
-  if (recorder_) {
-    recorder_->launch(launch.execution, name, begin_ns, stalled_ns_, true);
+  launch.execution = log_.launched(hash_launch(name, identity), name);
+  if (IterationRecorder* const recorder = log_.recorder()) {
+    recorder->launch(launch.execution, name, now_ns(), stalls_.ended_stalls_ns(), true);
     for (const Access& access : launch.accesses) {
-      recorder_->access(access.allocation, engine_.space().allocation(access.allocation).bytes,
-                        writes(access.mode));
+      recorder->access(access.allocation, engine_.space().allocation(access.allocation).bytes,
+                       writes(access.mode));
     }
   }
   LaunchAdmission admission = issue(launch);
@@ -63,123 +58,144 @@ LaunchId HostPlatform::begin_launch(std::string_view name, std::span<const Opera
     launch.accesses.clear();
     admission = issue(launch);
   }
-  for (const Access& access : launch.accesses) {
-    engine_.note_accesses(latest_, access.first_block, access.block_count);
-  }
-  if (admission.state != LaunchState::kWaiting) {
+  if (admission.state == LaunchState::kWaiting) {
+    wait(launch, lock);
+  } else {
     std::erase(ready_, launch.tag);
-    return admission.id;
   }
-  begin_stall(begin_ns);
-  launch_ready_.wait(lock, [&] { return std::erase(ready_, launch.tag) > 0; });
-  end_stall();
-  const TimeNs waited_ns = now_ns() - begin_ns;
-  LaunchWaits& after = waits_[launch.execution];
-  after.blocks += admission.missing_blocks;
-  after.wait_ns += waited_ns;
-  after.host_ns += waited_ns;
-  stats_.fault_wait_ns += waited_ns;
+  // It runs: until it was admitted it used nothing.
+  for (const Access& access : launch.accesses) {
+    engine_.note_accesses(launch, access.first_block, access.block_count);
+  }
   return admission.id;
 }
 
+// What it waits for is told by what comes: the time until the next block is that block's.
+void HostLaunches::wait(const Launch& launch, std::unique_lock<std::mutex>& lock) {
+  const TimeNs begin_ns = now_ns();
+  Waiting waiting{.execution = launch.execution, .missing = {}, .since_ns = begin_ns};
+  for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
+    if (!engine_.space().block(id).mapped) {
+      waiting.missing.insert(id);
+    }
+  });
+  waiting_.push_back(&waiting);
+  stalls_.begin(begin_ns);
+  launch_ready_.wait(lock, [&] { return std::erase(ready_, launch.tag) > 0; });
+  stalls_.end();
+  std::erase(waiting_, &waiting);
+  waited_ns_ += now_ns() - begin_ns;
+  log_.waited_for_room(launch.execution, now_ns() - waiting.since_ns);
+}
+
+void HostLaunches::mapped(BlockId block) {
+  for (Waiting* const waiting : waiting_) {
+    if (waiting->missing.erase(block) > 0) {
+      const TimeNs at_ns = now_ns();
+      log_.waited(waiting->execution, pages_.source(block), at_ns - waiting->since_ns);
+      waiting->since_ns = at_ns;
+    }
+  }
+}
+
+void HostLaunches::released(std::uint64_t tag) {
+  ready_.push_back(tag);
+  launch_ready_.notify_all();
+}
+
 // Who faults from here on does so during this launch.
-LaunchAdmission HostPlatform::issue(const Launch& launch) {
+LaunchAdmission HostLaunches::issue(const Launch& launch) {
   latest_.tag = launch.tag;
   latest_.execution = launch.execution;
   latest_.tells_all = launch.tells_all;
   return engine_.issue_launch(launch);
 }
 
-void HostPlatform::end_launch(LaunchId launch) {
-  const std::scoped_lock lock(mutex_);
-  engine_.end_launch(launch);
-}
-
-LaunchFit HostPlatform::fit(std::span<const Operand> operands) const {
-  const std::scoped_lock lock(mutex_);
+LaunchFit HostLaunches::fit(std::span<const ProgramOperand> operands) const {
   Launch launch;
-  for (const Operand& operand : operands) {
+  for (const ProgramOperand& operand : operands) {
     add_accesses(operand, launch);
   }
   return engine_.fit(launch);
 }
 
-void HostPlatform::mark_launch(LaunchHash hash, std::string_view name, bool tells_all) {
-  std::size_t waiting = 0;
-  {
-    const std::scoped_lock lock(marks_mutex_);
-    auto known = names_.find(name);
-    if (known == names_.end()) {
-      known = names_.emplace(name).first;
-    }
-    marks_.push_back({.hash = hash,
-                      .name = *known,
-                      .first_block = 0,
-                      .block_count = 0,
-                      .tells_all = tells_all,
-                      .writes = false,
-                      .at_ns = now_ns(),
-                      .stalled_ns = stalled_ns_});
-    waiting = marks_.size();
-  }
-  // While nothing has had to leave, there is nothing to predict, and no hurry to learn.
+// While nothing has had to leave, there is nothing to predict, and no hurry to learn.
+bool HostLaunches::mark(const LaunchHash& hash, std::string_view name, bool tells_all) {
   constexpr std::size_t kManyMarks = 256;
-  if (pressed_.load(std::memory_order_relaxed) || waiting % kManyMarks == 0) {
-    wake_correlator();
+  const std::size_t waiting = marks_.add_launch(hash, name, tells_all, stalls_.ended_stalls_ns());
+  return pressed_.load(std::memory_order_relaxed) || waiting % kManyMarks == 0;
+}
+
+void HostLaunches::mark_access(const void* start, Bytes bytes, bool writes) {
+  if (addresses_.contains(start) && bytes > 0) {
+    const BlockSpan span = blocks_with(addresses_.offset_of(start), bytes);
+    marks_.add_access(static_cast<BlockId>(span.first), static_cast<std::uint32_t>(span.count),
+                      writes);
   }
 }
 
-void HostPlatform::mark_access(const void* start, Bytes bytes, bool writes) {
-  if (!contains(start) || bytes == 0) {
-    return;
+void HostLaunches::take_marks() {
+  marks_.take(taken_);
+  for (const LaunchMark& mark : taken_) {
+    mark.block_count > 0 ? use_marked(mark) : begin_marked(mark);
   }
-  const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(start) - base_);
-  const BlockSpan span = host::blocks_with(offset, bytes);
-  const std::scoped_lock lock(marks_mutex_);
-  marks_.push_back({.hash = {},
-                    .name = {},
-                    .first_block = static_cast<BlockId>(span.first),
-                    .block_count = static_cast<std::uint32_t>(span.count),
-                    .tells_all = false,
-                    .writes = writes,
-                    .at_ns = 0,
-                    .stalled_ns = 0});
 }
 
-void HostPlatform::begin_recording() {
-  const std::scoped_lock lock(mutex_);
+void HostLaunches::begin_marked(const LaunchMark& mark) {
+  if (marked_) {
+    engine_.end_launch(*marked_);
+  }
+  Launch launch;
+  launch.tag = next_tag_++;
+  launch.execution = log_.launched(mark.hash, mark.name);
+  launch.tells_all = mark.tells_all;
+  if (IterationRecorder* const recorder = log_.recorder()) {
+    recorder->launch(launch.execution, mark.name, mark.at_ns, mark.stalled_ns, false);
+  }
+  marked_ = issue(launch).id;
+  std::erase(ready_, launch.tag);
+  marked_tells_all_ = mark.tells_all;
+  Uses& uses = uses_of(launch.execution);
+  if (mark.tells_all) {
+    uses.clear();
+  }
+  for (const auto& [first, count] : uses) {
+    engine_.note_uses(first, count);
+  }
+}
+
+void HostLaunches::use_marked(const LaunchMark& mark) {
+  engine_.note_accesses(latest_, mark.first_block, mark.block_count);
+  const Space& space = engine_.space();
+  IterationRecorder* const recorder = log_.recorder();
+  if (recorder != nullptr && mark.first_block < space.block_slots()) {
+    const AllocationId id = space.block(mark.first_block).allocation;
+    if (space.is_live(id)) {
+      recorder->access(id, space.allocation(id).bytes, mark.writes);
+    }
+  }
+  if (marked_tells_all_) {
+    uses_of(current()).emplace_back(mark.first_block, mark.block_count);
+  }
+}
+
+HostLaunches::Uses& HostLaunches::uses_of(ExecutionId execution) {
+  if (execution >= uses_.size()) {
+    uses_.resize(execution + std::size_t{1});
+  }
+  return uses_[execution];
+}
+
+void HostLaunches::about_to_use(BlockId first_block, std::uint32_t block_count) {
   take_marks();
-  recorder_.emplace();
+  engine_.note_accesses(latest_, first_block, block_count);
 }
 
-std::optional<RecordedIteration> HostPlatform::end_recording() {
-  const std::scoped_lock lock(mutex_);
-  take_marks();
-  std::optional<IterationRecorder> recorder = std::exchange(recorder_, std::nullopt);
-  return recorder ? recorder->finish(now_ns(), stalled_ns_) : std::nullopt;
-}
-
-void HostPlatform::change_policy(const std::function<void()>& change) {
-  const std::scoped_lock lock(mutex_);
-  change();
-}
-
-// What was launched before the death comes before it.
-void HostPlatform::record_death(AllocationId id) {
-  if (recorder_) {
+void HostLaunches::record_death(AllocationId id) {
+  if (log_.recorder() != nullptr) {
     take_marks();
-    recorder_->died(id);
+    log_.recorder()->died(id);
   }
-}
-
-LaunchWaits& HostPlatform::waits_of(ExecutionId execution, std::string_view name) {
-  if (execution >= waits_.size()) {
-    waits_.resize(execution + std::size_t{1});
-  }
-  if (waits_[execution].name.empty()) {
-    waits_[execution].name = name;
-  }
-  return waits_[execution];
 }
 
 }  // namespace spillway::host

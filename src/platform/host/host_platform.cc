@@ -1,19 +1,14 @@
-// Making a platform, and what it says of itself. See host_platform.h.
+// Making a platform, its interface, and what it says of itself. See host_platform.h.
 #include "platform/host/host_platform.h"
 
-#include <fmt/format.h>
-#include <pthread.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <ctime>
 #include <utility>
 
-#include "platform/host/say.h"
+#include "platform/common/clock.h"
+#include "platform/common/say.h"
+#include "platform/common/service_thread.h"
 
 namespace spillway::host {
 namespace {
@@ -28,13 +23,12 @@ constexpr Bytes kSmallestBudget = 16 * kMiB;
 // those that children keep come on top.
 constexpr Bytes kHostPlaces = 8;
 constexpr unsigned kIoDepth = 8;
-constexpr std::size_t kFaultQueueCapacity = 4096;
 constexpr Bytes kLeastAddressBytes = 64 * kGiB;
 
-EngineOptions engine_options(const HostOptions& options, const std::optional<SwapFile>& storage) {
+EngineOptions engine_options(const HostOptions& options, Bytes storage_bytes) {
   return {.device_capacity_bytes = options.device_bytes,
           .host_capacity_bytes = options.host_bytes,
-          .storage_capacity_bytes = storage ? storage->bytes() : 0,
+          .storage_capacity_bytes = storage_bytes,
           .host_batch_bytes = kBlockBytes,
           .storage_batch_bytes = kBlockBytes,
           .eviction_batch_bytes = kBlockBytes,
@@ -44,9 +38,12 @@ EngineOptions engine_options(const HostOptions& options, const std::optional<Swa
           .tracks_writes = true};
 }
 
-void end_process(const Error& error) {
-  say(error.message);
-  std::_Exit(EXIT_FAILURE);
+Status check_budget(Bytes bytes) {
+  if (bytes < kSmallestBudget) {
+    return make_error(ErrorCode::kInvalidInput, "a device memory of {} is too small; at least {}",
+                      format_bytes(bytes), format_bytes(kSmallestBudget));
+  }
+  return {};
 }
 
 }  // namespace
@@ -54,134 +51,229 @@ void end_process(const Error& error) {
 Result<std::unique_ptr<HostPlatform>> HostPlatform::create(const HostOptions& options,
                                                            std::optional<SwapFile> storage,
                                                            Policy& policy) {
-  if (options.device_bytes < kSmallestBudget) {
-    return make_error(ErrorCode::kInvalidInput, "a device memory of {} is too small; at least {}",
-                      format_bytes(options.device_bytes), format_bytes(kSmallestBudget));
+  if (const Status enough = check_budget(options.device_bytes); !enough) {
+    return tl::unexpected<Error>(enough.error());
   }
   Result<Userfault> userfault = Userfault::open();
   if (!userfault) {
     return tl::unexpected<Error>(userfault.error());
   }
-  std::unique_ptr<HostPlatform> platform(
-      new HostPlatform(options, std::move(storage), policy, std::move(*userfault)));
-  if (const Status reserved = platform->reserve(); !reserved) {
-    return tl::unexpected<Error>(reserved.error());
+  const Bytes tiers_bytes =
+      options.device_bytes + options.host_bytes + (storage ? storage->bytes() : 0);
+  const Bytes address_bytes =
+      options.address_bytes > 0
+          ? round_up(options.address_bytes, kBlockBytes)
+          : std::max(kLeastAddressBytes, round_up(8 * tiers_bytes, kBlockBytes));
+  Result<Reservation> addresses = Reservation::make(address_bytes);
+  if (!addresses) {
+    return tl::unexpected<Error>(addresses.error());
   }
-  platform->start_threads();
-  return platform;
+  Result<Reservation> host_memory =
+      Reservation::make(kHostPlaces * round_up(options.host_bytes, kBlockBytes) + kBlockBytes);
+  if (!host_memory) {
+    return tl::unexpected<Error>(host_memory.error());
+  }
+  // Faults are served in small pages; huge ones could not be protected and dropped by block tails.
+  ::madvise(addresses->start(), addresses->bytes(), MADV_NOHUGEPAGE);
+  ::madvise(host_memory->start(), host_memory->bytes(), MADV_HUGEPAGE);
+  // Children ask for what they need.
+  ::madvise(host_memory->start(), host_memory->bytes(), MADV_DONTFORK);
+  if (!userfault->reports_forks()) {
+    ::madvise(addresses->start(), addresses->bytes(), MADV_DONTFORK);
+  }
+  if (const Status watched = userfault->watch(addresses->start(), addresses->bytes()); !watched) {
+    return tl::unexpected<Error>(watched.error());
+  }
+  return std::unique_ptr<HostPlatform>(
+      new HostPlatform(options, std::move(storage), policy, std::move(*userfault),
+                       std::move(*addresses), std::move(*host_memory)));
 }
 
 HostPlatform::HostPlatform(const HostOptions& options, std::optional<SwapFile> storage,
-                           Policy& policy, Userfault userfault)
+                           Policy& policy, Userfault userfault, Reservation addresses,
+                           Reservation host_memory)
     : options_(options),
-      storage_(std::move(storage)),
+      failures_(options.on_fatal),
       userfault_(std::move(userfault)),
-      link_(options.link),
-      engine_(engine_options(options, storage_), *this, policy),
-      host_slots_(kHostPlaces * options.host_bytes),
-      storage_slots_(storage_ ? 2 * storage_->bytes() : 0),
-      fault_queue_(kFaultQueueCapacity) {
-  if (!options_.on_fatal) {
-    options_.on_fatal = end_process;
-  }
+      host_memory_(std::move(host_memory)),
+      engine_(engine_options(options, storage ? storage->bytes() : 0), *this, policy),
+      addresses_(std::move(addresses), engine_.space()),
+      pages_(userfault_, addresses_, failures_, options.device_bytes, options.keep_frames),
+      places_(kHostPlaces * options.host_bytes, storage ? 2 * storage->bytes() : 0),
+      launches_(engine_, addresses_, pages_, log_, stalls_),
+      threads_(userfault_, addresses_, pages_, log_, stalls_),
+      memory_(engine_, addresses_, pages_, launches_, threads_) {
   if (!options_.warn) {
     options_.warn = say;
   }
-  if (storage_) {
-    io_ = make_block_io(*storage_, kIoDepth);
-    if (options_.wrap_io) {
-      io_ = options_.wrap_io(std::move(io_));
-    }
+  if (storage) {
+    storage_.emplace(std::move(*storage), kIoDepth, options_.wrap_io);
   }
+  StorageIo* const io = storage_ ? &*storage_ : nullptr;
+  TransferCarrier& carrier = *this;
+  workers_.emplace(options_.link, io, staging_, failures_, carrier);
+  forks_.emplace(ForkServer::Parent{.mutex = mutex_,
+                                    .userfault = userfault_,
+                                    .addresses = addresses_,
+                                    .places = places_,
+                                    .host_memory = host_memory_.start(),
+                                    .storage = io,
+                                    .staging = staging_,
+                                    .failures = failures_,
+                                    .warn = options_.warn});
+  reader_.emplace(userfault_, addresses_, *forks_, wake_);
+  correlator_ = service_thread("spw-correlate", [this] { correlate(); });
 }
 
 HostPlatform::~HostPlatform() {
-  stop_threads();
-  io_.reset();
-  for (const auto& [start, bytes] : mappings_) {
-    if (bytes > 0) {
-      ::munmap(start, bytes);
-    }
+  wait_until_idle();
+  stop_ = true;
+  wake_.call();
+  correlator_.join();
+  reader_.reset();
+  forks_.reset();
+  workers_.reset();
+}
+
+Result<void*> HostPlatform::allocate(Bytes bytes, Fresh fresh) {
+  const std::scoped_lock lock(mutex_);
+  return memory_.allocate(bytes, fresh);
+}
+
+void HostPlatform::free(void* start) {
+  const std::scoped_lock lock(mutex_);
+  memory_.free(start);
+}
+
+void HostPlatform::retire(void* start) {
+  const std::scoped_lock lock(mutex_);
+  memory_.retire(start);
+}
+
+Status HostPlatform::reuse(void* start) {
+  const std::scoped_lock lock(mutex_);
+  return memory_.reuse(start);
+}
+
+void HostPlatform::discard(void* start, Bytes bytes, DiscardMode mode) {
+  const std::scoped_lock lock(mutex_);
+  memory_.discard(start, bytes, mode);
+}
+
+void HostPlatform::prefetch(void* start, Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  memory_.prefetch(start, bytes);
+}
+
+void HostPlatform::pre_evict(void* start, Bytes bytes, Tier to) {
+  const std::scoped_lock lock(mutex_);
+  memory_.pre_evict(start, bytes, to);
+}
+
+Bytes HostPlatform::size_of(const void* start) const {
+  const std::scoped_lock lock(mutex_);
+  return memory_.size_of(start);
+}
+
+LaunchId HostPlatform::begin_launch(std::string_view name,
+                                    std::span<const ProgramOperand> operands) {
+  std::unique_lock lock(mutex_);
+  return launches_.begin(name, operands, lock);
+}
+
+void HostPlatform::end_launch(LaunchId launch) {
+  const std::scoped_lock lock(mutex_);
+  engine_.end_launch(launch);
+}
+
+LaunchFit HostPlatform::fit(std::span<const ProgramOperand> operands) const {
+  const std::scoped_lock lock(mutex_);
+  return launches_.fit(operands);
+}
+
+void HostPlatform::mark_launch(LaunchHash hash, std::string_view name, bool tells_all) {
+  if (launches_.mark(hash, name, tells_all)) {
+    wake_.call();
   }
 }
 
-Status HostPlatform::reserve() {
-  const Bytes tiers_bytes =
-      options_.device_bytes + options_.host_bytes + (storage_ ? storage_->bytes() : 0);
-  address_bytes_ = options_.address_bytes > 0
-                       ? round_up(options_.address_bytes, kBlockBytes)
-                       : std::max(kLeastAddressBytes, round_up(8 * tiers_bytes, kBlockBytes));
-  host_arena_bytes_ = kHostPlaces * round_up(options_.host_bytes, kBlockBytes) + kBlockBytes;
-  const std::array wanted{address_bytes_, host_arena_bytes_};
-  std::array<char*, 2> starts{};
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const Bytes bytes = wanted[i] + kBlockBytes;  // to align it
-    void* start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (start == MAP_FAILED) {
-      return make_error(ErrorCode::kUnsupported,
-                        "cannot reserve {} of address space: {}; is there a limit (ulimit -v)?",
-                        format_bytes(bytes), std::strerror(errno));
-    }
-    mappings_[i] = {start, bytes};
-    void* aligned = start;
-    std::size_t space = bytes;
-    starts[i] = static_cast<char*>(std::align(kBlockBytes, wanted[i], aligned, space));
-  }
-  base_ = starts[0];
-  host_arena_ = starts[1];
-  // Faults are served in small pages; huge ones could not be protected and dropped by block tails.
-  ::madvise(base_, address_bytes_, MADV_NOHUGEPAGE);
-  ::madvise(host_arena_, host_arena_bytes_, MADV_HUGEPAGE);
-  ::madvise(host_arena_, host_arena_bytes_, MADV_DONTFORK);  // children ask for what they need
-  if (!userfault_.reports_forks()) {
-    ::madvise(base_, address_bytes_, MADV_DONTFORK);
-  }
-  if (Status watched = userfault_.watch(base_, address_bytes_); !watched) {
-    return watched;
-  }
-  constexpr std::size_t kOnTheirWay = 32;
-  if (!options_.keep_frames) {
-    return {};
-  }
-  frames_ = FramePool::create(userfault_, options_.device_bytes / kBlockBytes + kOnTheirWay);
-  return {};
+void HostPlatform::mark_access(const void* start, Bytes bytes, bool writes) {
+  launches_.mark_access(start, bytes, writes);
+}
+
+void HostPlatform::begin_recording() {
+  const std::scoped_lock lock(mutex_);
+  launches_.take_marks();
+  log_.begin_recording();
+}
+
+std::optional<RecordedIteration> HostPlatform::end_recording() {
+  const std::scoped_lock lock(mutex_);
+  launches_.take_marks();
+  return log_.end_recording(now_ns(), stalls_.ended_stalls_ns());
+}
+
+void HostPlatform::change_policy(const std::function<void()>& change) {
+  const std::scoped_lock lock(mutex_);
+  change();
+}
+
+void HostPlatform::before_fork() {
+  std::unique_lock lock(mutex_);
+  // What moves now would be neither here nor there for the child.
+  forking_ = true;
+  idle_.wait(lock, [&] { return engine_.transfers_in_flight() == 0; });
+  forks_->before_fork(engine_.space());
+  lock.release();  // held until after_fork
+}
+
+void HostPlatform::after_fork() {
+  const std::unique_lock lock(mutex_, std::adopt_lock);
+  forking_ = false;
+  forks_->after_fork();
+  wake_.call();
 }
 
 Status HostPlatform::set_device_capacity(Bytes bytes) {
   const std::scoped_lock lock(mutex_);
-  if (bytes < kSmallestBudget) {
-    return make_error(ErrorCode::kInvalidInput, "a device memory of {} is too small; at least {}",
-                      format_bytes(bytes), format_bytes(kSmallestBudget));
+  Status changed = check_budget(bytes);
+  if (changed) {
+    changed = engine_.set_device_capacity(bytes);
   }
-  return engine_.set_device_capacity(bytes);
+  pages_.set_capacity(engine_.capacity_bytes(Tier::kDevice));
+  return changed;
 }
 
-HostStats HostPlatform::stats() const {
+ProgramStats HostPlatform::stats() const {
   const std::scoped_lock lock(mutex_);
-  HostStats stats = stats_;
+  ProgramStats stats;
   stats.engine = engine_.stats();
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
     stats.used_bytes[index_of(tier)] = engine_.used_bytes(tier);
   }
-  stats.stalled_ns = stalled_ns_ + (stopped_ > 0 ? now_ns() - stopped_since_ns_ : 0);
-  stats.copy_ns = copy_ns_.load(std::memory_order_relaxed);
-  stats.copied_bytes = copied_bytes_.load(std::memory_order_relaxed);
-  stats.processor_ns = processor_ns();
-  const std::scoped_lock meters(io_meters_mutex_);
-  for (std::size_t i = 0; i < io_meters_.size(); ++i) {
-    stats.io_bytes[i] = io_meters_[i].bytes;
-    stats.io_busy_ns[i] = io_meters_[i].busy_ns;
+  stats.live_bytes = memory_.commitment().bytes();
+  stats.live_peak_bytes = memory_.commitment().peak_bytes();
+  stats.page_faults = threads_.page_faults();
+  stats.write_faults = threads_.write_faults();
+  stats.stalled_ns = stalls_.total_ns();
+  stats.fault_wait_ns = threads_.waited_ns() + launches_.waited_ns();
+  stats.copy_ns = workers_->copy_ns();
+  stats.copied_bytes = workers_->copied_bytes();
+  stats.processor_ns = workers_->processor_ns() + forks_->processor_ns() + reader_->processor_ns() +
+                       spillway::processor_ns(correlator_);
+  if (storage_) {
+    const std::array<StorageIo::Meter, 2> meters = storage_->meters();
+    for (std::size_t i = 0; i < meters.size(); ++i) {
+      stats.io_bytes[i] = meters[i].bytes;
+      stats.io_busy_ns[i] = meters[i].busy_ns;
+    }
   }
   return stats;
 }
 
 std::vector<LaunchWaits> HostPlatform::waits() const {
   const std::scoped_lock lock(mutex_);
-  std::vector<LaunchWaits> waits = waits_;
-  std::sort(waits.begin(), waits.end(),
-            [](const LaunchWaits& a, const LaunchWaits& b) { return a.wait_ns > b.wait_ns; });
-  return waits;
+  return log_.longest_waits();
 }
 
 Bytes HostPlatform::capacity_bytes(Tier tier) const {
@@ -197,22 +289,6 @@ void HostPlatform::wait_until_idle() {
 Status HostPlatform::check_invariants() const {
   const std::scoped_lock lock(mutex_);
   return engine_.check_invariants();
-}
-
-// threads_ changes only while no other thread may call.
-TimeNs HostPlatform::processor_ns() const {
-  TimeNs sum_ns = 0;
-  for (const std::thread& thread : threads_) {
-    // native_handle is not const, though it changes nothing.
-    const pthread_t handle =
-        const_cast<std::thread&>(thread).native_handle();  // NOLINT(*-const-cast)
-    clockid_t clock{};
-    timespec time{};
-    if (::pthread_getcpuclockid(handle, &clock) == 0 && ::clock_gettime(clock, &time) == 0) {
-      sum_ns += time.tv_sec * TimeNs{1'000'000'000} + time.tv_nsec;
-    }
-  }
-  return sum_ns;
 }
 
 }  // namespace spillway::host

@@ -81,24 +81,6 @@ int repeat(int fd, unsigned long request, Argument& argument) {
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-    fd_ = other.release();
-  }
-  return *this;
-}
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) {
-    ::close(fd_);
-  }
-}
-
-int Descriptor::release() { return std::exchange(fd_, -1); }
-
 UserfaultSupport userfault_support() {
   UserfaultSupport support;
   Descriptor plain(open_descriptor());

@@ -11,25 +11,9 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "platform/common/descriptor.h"
 
 namespace spillway::host {
-
-// An open file descriptor, closed at the end of its life; -1 is none.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor();
-  [[nodiscard]] int get() const { return fd_; }
-  int release();
-
- private:
-  int fd_ = -1;
-};
 
 // What the kernel can do for this process.
 struct UserfaultSupport {

@@ -34,9 +34,8 @@ double rate(Bytes bytes, TimeNs busy_ns, double assumed_bytes_per_s) {
                                                : static_cast<double>(bytes) / to_seconds(busy_ns);
 }
 
-Machine machine_of(const host::HostPlatform& platform, const host::LinkSpeed& speed,
-                   bool complete) {
-  const host::HostStats stats = platform.stats();
+Machine machine_of(const ProgramPlatform& platform, const LinkSpeed& speed, bool complete) {
+  const ProgramStats stats = platform.stats();
   Machine machine;
   machine.name = "this machine";
   const Bytes device_bytes = platform.capacity_bytes(Tier::kDevice);
@@ -60,7 +59,7 @@ Machine machine_of(const host::HostPlatform& platform, const host::LinkSpeed& sp
 }  // namespace
 
 HostPlan plan_on_host(const PolicyInfo& info, const RecordedIteration& iteration,
-                      const host::HostPlatform& platform, const host::LinkSpeed& link,
+                      const ProgramPlatform& platform, const LinkSpeed& link,
                       const PolicyOptions& options) {
   const Trace& trace = iteration.trace;
   HostPlan made;

@@ -5,7 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "platform/host/host_platform.h"
+#include "platform/common/link_throttle.h"
+#include "platform/common/program_platform.h"
 #include "policy/recorded_iteration.h"
 #include "policy/registry.h"
 
@@ -31,7 +32,7 @@ struct HostPlan {
 
 // By the planner of `info`, which must have one.
 [[nodiscard]] HostPlan plan_on_host(const PolicyInfo& info, const RecordedIteration& iteration,
-                                    const host::HostPlatform& platform, const host::LinkSpeed& link,
+                                    const ProgramPlatform& platform, const LinkSpeed& link,
                                     const PolicyOptions& options);
 
 }  // namespace spillway

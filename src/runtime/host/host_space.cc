@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "machine/machine.h"
+#include "platform/host/host_platform.h"
 #include "trace/trace.h"
 
 namespace spillway {
@@ -124,10 +125,9 @@ Result<std::unique_ptr<HostSpace>> HostSpace::open(const HostSpaceOptions& optio
     }
     space->policy_ = std::move(*policy);
   }
-  std::optional<host::SwapFile> storage;
+  std::optional<SwapFile> storage;
   if (!options.storage_path.empty()) {
-    Result<host::SwapFile> opened =
-        host::SwapFile::open(options.storage_path, options.storage_bytes);
+    Result<SwapFile> opened = SwapFile::open(options.storage_path, options.storage_bytes);
     if (!opened) {
       return tl::unexpected<Error>(opened.error());
     }

@@ -9,7 +9,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "platform/host/host_platform.h"
+#include "platform/common/link_throttle.h"
+#include "platform/common/program_platform.h"
 #include "policy/profiled.h"
 #include "policy/recorded_iteration.h"
 #include "policy/registry.h"
@@ -25,7 +26,7 @@ struct HostSpaceOptions {
   Bytes storage_bytes = 0;   // 0: what there is
   std::string policy = "deepum";
   PolicyOptions policy_options;
-  host::LinkSpeed link;
+  LinkSpeed link;
 };
 
 // Settings as `spillway run` hands them to a program, each in an environment variable:
@@ -45,7 +46,7 @@ class HostSpace {
   // Fails with kInvalidInput, kUnsupported or kCannotRun.
   static Result<std::unique_ptr<HostSpace>> open(const HostSpaceOptions& options);
 
-  [[nodiscard]] host::HostPlatform& platform() { return *platform_; }
+  [[nodiscard]] ProgramPlatform& platform() { return *platform_; }
   [[nodiscard]] const HostSpaceOptions& options() const { return options_; }
 
   // The program says that an iteration has ended; by one thread at a time. True if it should say of
@@ -67,7 +68,7 @@ class HostSpace {
   const PolicyInfo& info_;
   std::unique_ptr<Policy> policy_;  // outlives the platform
   Profiled* profiled_ = nullptr;    // policy_, where it plans
-  std::unique_ptr<host::HostPlatform> platform_;
+  std::unique_ptr<ProgramPlatform> platform_;
   std::uint64_t iterations_ = 0;
   std::atomic<bool> watching_{false};
   PlanWatch plan_watch_;

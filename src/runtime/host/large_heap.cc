@@ -33,7 +33,7 @@ void* LargeHeap::allocate(std::size_t bytes, std::uint64_t place, bool& zeros, E
   const std::scoped_lock lock(mutex_);
   void* start = take_retired(size, place);
   if (start == nullptr) {
-    using Fresh = host::HostPlatform::Fresh;
+    using Fresh = ProgramPlatform::Fresh;
     const Result<void*> made = platform_.allocate(size, zeros ? Fresh::kZeros : Fresh::kAnything);
     if (!made) {
       error = made.error();

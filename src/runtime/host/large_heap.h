@@ -10,13 +10,13 @@
 #include <set>
 #include <unordered_map>
 
-#include "platform/host/host_platform.h"
+#include "platform/common/program_platform.h"
 
 namespace spillway {
 
 class LargeHeap {
  public:
-  explicit LargeHeap(host::HostPlatform& platform) : platform_(platform) {}
+  explicit LargeHeap(ProgramPlatform& platform) : platform_(platform) {}
 
   // 2 MiB-aligned. nullptr, and the reason in `error`, where the budget does not allow it. `zeros`:
   // whether it must hold zeros; afterwards whether it does. `place`: who asks, if that is known
@@ -43,7 +43,7 @@ class LargeHeap {
   void trim();
   void* take_retired(Bytes size, std::uint64_t place);
 
-  host::HostPlatform& platform_;
+  ProgramPlatform& platform_;
   std::mutex mutex_;
   std::unordered_map<void*, Bytes> sizes_;    // of allocations in use
   std::map<Bytes, std::set<void*>> retired_;  // by size

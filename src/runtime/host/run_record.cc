@@ -8,8 +8,8 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "platform/host/clock.h"
-#include "platform/host/service_thread.h"
+#include "platform/common/clock.h"
+#include "platform/common/service_thread.h"
 
 namespace spillway {
 namespace {
@@ -40,12 +40,12 @@ nlohmann::json sample_json(const RunSample& sample) {
           {"stalled_s", sample.stalled_s}};
 }
 
-nlohmann::json budget_json(const host::HostPlatform& platform) {
+nlohmann::json budget_json(const ProgramPlatform& platform) {
   return tiers_json({platform.capacity_bytes(Tier::kDevice), platform.capacity_bytes(Tier::kHost),
                      platform.capacity_bytes(Tier::kStorage)});
 }
 
-nlohmann::json wait_json(const host::LaunchWaits& wait) {
+nlohmann::json wait_json(const LaunchWaits& wait) {
   return {{"name", wait.name},
           {"launches", wait.launches},
           {"blocks", wait.blocks},
@@ -70,8 +70,8 @@ nlohmann::json plan_json(const PlanReport& plan) {
 }  // namespace
 
 RunRecorder::RunRecorder(HostSpace& space, std::string live_file)
-    : space_(space), live_file_(std::move(live_file)), start_ns_(host::now_ns()) {
-  thread_ = host::service_thread("spw-record", [this] { sample_until_stopped(); });
+    : space_(space), live_file_(std::move(live_file)), start_ns_(now_ns()) {
+  thread_ = service_thread("spw-record", [this] { sample_until_stopped(); });
 }
 
 RunRecorder::~RunRecorder() {
@@ -86,8 +86,8 @@ RunRecorder::~RunRecorder() {
 }
 
 RunSample RunRecorder::sample() {
-  const host::HostStats stats = space_.platform().stats();
-  return {.at_s = to_seconds(host::now_ns() - start_ns_),
+  const ProgramStats stats = space_.platform().stats();
+  return {.at_s = to_seconds(now_ns() - start_ns_),
           .used_bytes = stats.used_bytes,
           .live_bytes = stats.live_bytes,
           .moved_bytes = stats.engine.moved_bytes,
@@ -139,15 +139,15 @@ void RunRecorder::sample_until_stopped() {
 }
 
 std::string RunRecorder::finish(const std::string& command) {
-  const host::HostStats stats = space_.platform().stats();
+  const ProgramStats stats = space_.platform().stats();
   const HostSpaceOptions& options = space_.options();
-  host::HostPlatform& platform = space_.platform();
+  ProgramPlatform& platform = space_.platform();
   nlohmann::json record{{"version", 1},
                         {"command", command},
                         {"pid", ::getpid()},
                         {"policy", options.policy},
                         {"budget_bytes", budget_json(platform)},
-                        {"elapsed_s", to_seconds(host::now_ns() - start_ns_)},
+                        {"elapsed_s", to_seconds(now_ns() - start_ns_)},
                         {"peak_bytes", stats.live_peak_bytes},
                         {"used_bytes", tiers_json(stats.used_bytes)},
                         {"page_faults", stats.page_faults},
@@ -169,7 +169,7 @@ std::string RunRecorder::finish(const std::string& command) {
   if (const std::optional<PlanReport> plan = space_.plan_report()) {
     record["plan"] = plan_json(*plan);
   }
-  const std::vector<host::LaunchWaits> waits = platform.waits();
+  const std::vector<LaunchWaits> waits = platform.waits();
   for (std::size_t i = 0; i < std::min(waits.size(), kWaitsMax); ++i) {
     record["longest_waits"].push_back(wait_json(waits[i]));
   }

@@ -4,8 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -19,70 +17,13 @@
 #include <thread>
 #include <vector>
 
-#include "policy/base_uvm.h"
+#include "platform/host/host_world.h"
 #include "policy/deepum.h"
 
 namespace spillway::host {
 namespace {
 
 using ::testing::HasSubstr;
-
-// Every eighth byte of a pattern that differs from block to block and from version to version.
-std::uint64_t word(std::uint64_t buffer, std::uint64_t version, std::size_t at) {
-  return (buffer << 48U) ^ (version << 32U) ^ (at * 0x9e3779b97f4a7c15ULL);
-}
-
-void fill(std::span<std::uint64_t> words, std::uint64_t buffer, std::uint64_t version) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    words[i] = word(buffer, version, i);
-  }
-}
-
-std::size_t mismatches(std::span<const std::uint64_t> words, std::uint64_t buffer,
-                       std::uint64_t version) {
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    wrong += words[i] == word(buffer, version, i) ? 0U : 1U;
-  }
-  return wrong;
-}
-
-HostPlatform::Operand operand(std::span<std::uint64_t> words, AccessMode mode) {
-  return {.start = words.data(), .bytes = words.size_bytes(), .mode = mode};
-}
-
-class HostPlatformTest : public ::testing::Test {
- protected:
-  void open(Bytes device, Bytes host, Bytes storage, HostOptions options = {}) {
-    const UserfaultSupport support = userfault_support();
-    if (!support.write_protection || !support.kernel_faults) {
-      GTEST_SKIP() << support.reason;
-    }
-    options.device_bytes = device;
-    options.host_bytes = host;
-    std::optional<SwapFile> file;
-    if (storage > 0) {
-      Result<SwapFile> opened = SwapFile::open(swap_folder(), storage);
-      ASSERT_TRUE(opened) << opened.error().message;
-      file.emplace(std::move(*opened));
-    }
-    Result<std::unique_ptr<HostPlatform>> made =
-        HostPlatform::create(options, std::move(file), policy_);
-    ASSERT_TRUE(made) << made.error().message;
-    platform_ = std::move(*made);
-  }
-
-  static std::string swap_folder() { return SPILLWAY_SOURCE_DIR; }
-
-  std::span<std::uint64_t> allocate(Bytes bytes) {
-    const Result<void*> start = platform_->allocate(bytes);
-    EXPECT_TRUE(start) << start.error().message;
-    return {static_cast<std::uint64_t*>(*start), bytes / sizeof(std::uint64_t)};
-  }
-
-  BaseUvm policy_;
-  std::unique_ptr<HostPlatform> platform_;
-};
 
 TEST_F(HostPlatformTest, FreshMemoryReadsAsZeros) {
   open(32 * kMiB, 64 * kMiB, 0);
@@ -110,7 +51,7 @@ TEST_F(HostPlatformTest, ContentsSurviveHostMemory) {
     }
     ASSERT_TRUE(platform_->check_invariants()) << platform_->check_invariants().error().message;
   }
-  const HostStats stats = platform_->stats();
+  const ProgramStats stats = platform_->stats();
   EXPECT_GT(stats.engine.moved(Tier::kDevice, Tier::kHost), 200 * kMiB);
   EXPECT_GT(stats.engine.moved(Tier::kHost, Tier::kDevice), 200 * kMiB);
   EXPECT_GT(stats.stalled_ns, 0);
@@ -142,11 +83,11 @@ TEST_F(HostPlatformTest, CleanBlocksAreDroppedNotWritten) {
   const auto words = allocate(64 * kMiB);
   fill(words, 1, 1);
   ASSERT_EQ(mismatches(words, 1, 1), 0U);  // all of it has been written down by the end of this
-  const HostStats before = platform_->stats();
+  const ProgramStats before = platform_->stats();
   ASSERT_EQ(mismatches(words, 1, 1), 0U);
   ASSERT_EQ(mismatches(words, 1, 1), 0U);
   platform_->wait_until_idle();
-  const HostStats after = platform_->stats();
+  const ProgramStats after = platform_->stats();
   EXPECT_EQ(after.engine.moved(Tier::kDevice, Tier::kHost),
             before.engine.moved(Tier::kDevice, Tier::kHost));
   EXPECT_GT(after.engine.moved(Tier::kHost, Tier::kDevice),
@@ -284,7 +225,7 @@ TEST_F(HostPlatformTest, PrefetchesAreOfUseToLaunchesThatOnceSaidSo) {
   const EngineStats before = platform_->stats().engine;
   EXPECT_GE(before.prefetched, 4U);
   EXPECT_EQ(before.prefetches_used, 0U);
-  platform_->mark_launch(hash, "reads");
+  platform_->mark_launch(hash, "reads", false);
   allocate(kPageBytes);
   EXPECT_EQ(platform_->stats().engine.prefetches_used, before.prefetched);
   EXPECT_EQ(mismatches(a, 0, 1), 0U);
@@ -331,103 +272,6 @@ TEST_F(HostPlatformTest, AThreadThatWaitsForALaunchIsToldOf) {
   platform_->end_launch(launch);
   waits.join();
   EXPECT_THAT(said, testing::HasSubstr("16 MiB of device memory are too few"));
-}
-
-// A child sees the memory of the moment at which it was made, wherever the parent kept it, and what
-// either writes afterwards is its own.
-class ForkTest : public HostPlatformTest {
- protected:
-  // Whether `body` returns true in a child.
-  bool in_child(const std::function<bool()>& body) {
-    platform_->before_fork();
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::_exit(body() ? 0 : 1);
-    }
-    platform_->after_fork();
-    children_.push_back(child);
-    return child > 0;
-  }
-  // Whether all children said true.
-  bool children_agree() {
-    bool all = true;
-    for (const pid_t child : children_) {
-      int status = 0;
-      ::waitpid(child, &status, 0);
-      all = all && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    }
-    children_.clear();
-    return all;
-  }
-  std::vector<pid_t> children_;
-};
-
-TEST_F(ForkTest, ChildrenSeeTheMomentOfTheFork) {
-  for (const Bytes storage : {Bytes{0}, 128 * kMiB}) {
-    open(16 * kMiB, storage > 0 ? 16 * kMiB : 128 * kMiB, storage);
-    if (!platform_) return;
-    if (!userfault_support().fork_events) GTEST_SKIP() << "no fork events";
-    const auto words = allocate(48 * kMiB);
-    fill(words, 1, 1);
-    const auto fresh = allocate(4 * kMiB);
-    for (std::uint64_t version = 1; version < 5; ++version) {
-      ASSERT_TRUE(in_child([&] {
-        ::usleep(20'000);  // while the parent goes on
-        if (mismatches(words, 1, version) > 0 || fresh[1000] != 0) return false;
-        fill(words, 7, 7);
-        return mismatches(words, 7, 7) == 0;
-      }));
-      fill(words, 1, version + 1);
-      ASSERT_EQ(mismatches(words, 1, version + 1), 0U);
-    }
-    EXPECT_TRUE(children_agree());
-    EXPECT_EQ(mismatches(words, 1, 5), 0U);
-    EXPECT_TRUE(platform_->check_invariants());
-    platform_.reset();
-  }
-}
-
-// What they may still read comes on top of the budget, as their own pages would.
-TEST_F(ForkTest, ChildrenThatLiveOnDoNotUseUpTheBudget) {
-  open(16 * kMiB, 48 * kMiB, 0);
-  if (!platform_) return;
-  if (!userfault_support().fork_events) GTEST_SKIP() << "no fork events";
-  const auto words = allocate(44 * kMiB);
-  fill(words, 1, 1);
-  std::array<int, 2> pipe{};
-  ASSERT_EQ(::pipe(pipe.data()), 0);
-  constexpr std::uint64_t kChildren = 6;
-  for (std::uint64_t version = 1; version <= kChildren; ++version) {
-    ASSERT_TRUE(in_child([&] {
-      char end = 0;
-      ::close(pipe[1]);
-      return ::read(pipe[0], &end, 1) == 0 && mismatches(words, 1, version) == 0;
-    }));
-    fill(words, 1, version + 1);
-  }
-  ::close(pipe[0]);
-  ::close(pipe[1]);
-  EXPECT_TRUE(children_agree());
-  EXPECT_EQ(mismatches(words, 1, kChildren + 1), 0U);
-  EXPECT_EQ(platform_->stats().engine.failed_transfers, 0U);
-  EXPECT_TRUE(platform_->check_invariants());
-}
-
-// It could only see zeros.
-TEST_F(ForkTest, AProcessThatNoForkMadeIsEndedBeforeItSeesWrongBytes) {
-  open(16 * kMiB, 64 * kMiB, 0);
-  if (!platform_) return;
-  if (!userfault_support().fork_events) GTEST_SKIP() << "no fork events";
-  const auto words = allocate(32 * kMiB);
-  fill(words, 1, 1);
-  const auto child = static_cast<pid_t>(::syscall(SYS_fork));
-  if (child == 0) {
-    ::_exit(mismatches(words, 1, 1) == 0 ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
-  EXPECT_EQ(mismatches(words, 1, 1), 0U);
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // The throttled link: each direction takes as long as its bytes need, and both carry at once.
-#include "platform/host/link_throttle.h"
+#include "platform/common/link_throttle.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <memory>
 
-#include "platform/host/clock.h"
+#include "platform/common/clock.h"
 #include "platform/host/host_platform.h"
 #include "policy/base_uvm.h"
 

@@ -197,7 +197,7 @@ class RandomHostRun {
     // Half of the kernels say what they use, half only that they begin.
     std::optional<LaunchId> named;
     if (action.kernel % 2 == 0) {
-      std::vector<HostPlatform::Operand> operands;
+      std::vector<ProgramOperand> operands;
       for (const BufferUse& one : action.uses) {
         const Range range = range_of(buffers_[one.buffer], one.first_block, one.block_count);
         operands.push_back({.start = range.start, .bytes = range.bytes, .mode = one.mode});
@@ -205,7 +205,7 @@ class RandomHostRun {
       named = platform_.begin_launch(fmt::format("kernel {}", action.kernel), operands);
     } else {
       const LaunchOperand identity{.allocation = action.kernel, .bytes = 0};
-      platform_.mark_launch(hash_launch("kernel", {&identity, 1}), "kernel");
+      platform_.mark_launch(hash_launch("kernel", {&identity, 1}), "kernel", false);
     }
     for (const BufferUse& one : action.uses) {
       use(one);

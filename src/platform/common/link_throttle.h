@@ -1,0 +1,49 @@
+// Lets migrations between two kinds of memory take as long as a link of a given speed would need,
+// so that plain memory stands in for a device behind PCIe. Layer: platform, common. Each direction
+// carries one transfer after the other. Thread-safe.
+#pragma once
+
+#include <array>
+#include <mutex>
+
+#include "base/units.h"
+
+namespace spillway {
+
+struct LinkSpeed {
+  double bytes_per_s = 0;       // each way; 0: as fast as the copies are
+  TimeNs fault_latency_ns = 0;  // before a faulted block begins to move
+};
+
+enum class LinkDirection : std::uint8_t { kToDevice, kFromDevice };
+
+class LinkThrottle {
+ public:
+  explicit LinkThrottle(const LinkSpeed& speed) : speed_(speed) {}
+
+  // The time at which `bytes` that begin to move now would have arrived; the caller waits until
+  // then and copies them.
+  TimeNs book(LinkDirection direction, Bytes bytes, TimeNs ready_ns) {
+    if (speed_.bytes_per_s <= 0) {
+      return ready_ns;
+    }
+    const std::scoped_lock lock(mutex_);
+    TimeNs& free_ns = free_ns_[static_cast<std::size_t>(direction)];
+    free_ns = std::max(free_ns, ready_ns) +
+              static_cast<TimeNs>(static_cast<double>(bytes) / speed_.bytes_per_s * 1e9);
+    return free_ns;
+  }
+  // When what was booked has been carried.
+  [[nodiscard]] TimeNs free_at_ns(LinkDirection direction) const {
+    const std::scoped_lock lock(mutex_);
+    return free_ns_[static_cast<std::size_t>(direction)];
+  }
+  [[nodiscard]] const LinkSpeed& speed() const { return speed_; }
+
+ private:
+  LinkSpeed speed_;
+  mutable std::mutex mutex_;
+  std::array<TimeNs, 2> free_ns_{};
+};
+
+}  // namespace spillway

@@ -1,0 +1,122 @@
+// A platform that serves a running program, as the layers above see it: memory, launches, budgets,
+// and what has happened. Layer: platform, common.
+// The host platform implements it on page faults, a GPU's on its driver. All functions are
+// thread-safe unless they say otherwise.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "engine/engine.h"
+#include "platform/common/launch_log.h"
+#include "policy/launch_hash.h"
+#include "policy/recorded_iteration.h"
+
+namespace spillway {
+
+// What happened, besides what the engine counts. Times are sums.
+struct ProgramStats {
+  EngineStats engine;
+  std::array<Bytes, kTierCount> used_bytes{};
+  Bytes live_bytes = 0;  // allocated and neither freed nor retired
+  Bytes live_peak_bytes = 0;
+  std::uint64_t page_faults = 0;   // threads that stopped at a block that was not there
+  std::uint64_t write_faults = 0;  // ... at a block that was there, to write it for the first time
+  TimeNs stalled_ns = 0;           // during which at least one thread was stopped
+  TimeNs fault_wait_ns = 0;        // of all threads' stops, together
+  TimeNs copy_ns = 0;              // that threads of ours spent copying
+  Bytes copied_bytes = 0;          // in that time
+  TimeNs processor_ns = 0;         // that threads of ours have run on a processor
+  // The swap file: what was read and written, and how long at least one such request was under way.
+  std::array<Bytes, 2> io_bytes{};
+  std::array<TimeNs, 2> io_busy_ns{};
+};
+
+// Bytes of one allocation that a launch uses.
+struct ProgramOperand {
+  void* start = nullptr;
+  Bytes bytes = 0;
+  AccessMode mode = AccessMode::kRead;
+};
+
+class ProgramPlatform {
+ public:
+  ProgramPlatform() = default;
+  ProgramPlatform(const ProgramPlatform&) = delete;
+  ProgramPlatform& operator=(const ProgramPlatform&) = delete;
+  // No thread may use the memory any more.
+  virtual ~ProgramPlatform() = default;
+
+  // --- Memory -----------------------------------------------------------------------------------
+
+  // What new memory holds.
+  enum class Fresh : std::uint8_t { kZeros, kAnything };
+  // 2 MiB-aligned memory. Fails with kUnsupported, naming the budget, if the tiers together could
+  // not hold it. kAnything may show what the process itself had in memory before, and costs less.
+  virtual Result<void*> allocate(Bytes bytes, Fresh fresh) = 0;
+  Result<void*> allocate(Bytes bytes) { return allocate(bytes, Fresh::kZeros); }
+  // `start` is what allocate gave.
+  virtual void free(void* start) = 0;
+  // The contents are dead, and the program promises not to touch the memory before `reuse`, which
+  // may fail like allocate, and after which it holds anything: for allocators that keep what they
+  // are given back. A retired allocation needs no room in any tier.
+  virtual void retire(void* start) = 0;
+  virtual Status reuse(void* start) = 0;
+  // The following name bytes of one allocation. What moves are the blocks in which they lie; what
+  // is discarded are blocks all of whose bytes they are. A whole allocation that is discarded is a
+  // tensor that is dead (UVM Discard section 4), which planning policies want to know.
+  virtual void discard(void* start, Bytes bytes, DiscardMode mode) = 0;
+  virtual void prefetch(void* start, Bytes bytes) = 0;
+  virtual void pre_evict(void* start, Bytes bytes, Tier to) = 0;
+  // 0 if it is no allocation's start.
+  [[nodiscard]] virtual Bytes size_of(const void* start) const = 0;
+  [[nodiscard]] virtual bool contains(const void* address) const = 0;
+
+  // --- Launches ---------------------------------------------------------------------------------
+
+  // A launch that names what it uses: returns when all of it is resident, where it stays until the
+  // end. One that does not fit in the budget runs on page faults.
+  virtual LaunchId begin_launch(std::string_view name,
+                                std::span<const ProgramOperand> operands) = 0;
+  virtual void end_launch(LaunchId launch) = 0;
+  // Whether such a launch would find room now, beside those that run.
+  [[nodiscard]] virtual LaunchFit fit(std::span<const ProgramOperand> operands) const = 0;
+  // A launch of which only the boundary is known: it begins now, and the one before it ends. Does
+  // not wait. `hash` tells whether two are the same; `name` is for people, and is copied once.
+  // `tells_all`: mark_access follows for everything that it uses.
+  virtual void mark_launch(LaunchHash hash, std::string_view name, bool tells_all) = 0;
+  // The launch that was marked last uses this memory. Does not wait.
+  virtual void mark_access(const void* start, Bytes bytes, bool writes) = 0;
+
+  // Between two iterations: what is launched, used and freed from here on is recorded, until
+  // end_recording, which is nullopt if nothing was launched.
+  virtual void begin_recording() = 0;
+  virtual std::optional<RecordedIteration> end_recording() = 0;
+  // Between two events: `change` may change the policy.
+  virtual void change_policy(const std::function<void()>& change) = 0;
+
+  // --- State ------------------------------------------------------------------------------------
+
+  // Around a fork() by this thread, in the parent: in between nothing moves, so that the child
+  // finds all memory as it was.
+  virtual void before_fork() = 0;
+  virtual void after_fork() = 0;
+
+  virtual Status set_device_capacity(Bytes bytes) = 0;
+  [[nodiscard]] virtual ProgramStats stats() const = 0;
+  // Longest wait first.
+  [[nodiscard]] virtual std::vector<LaunchWaits> waits() const = 0;
+  [[nodiscard]] virtual Bytes capacity_bytes(Tier tier) const = 0;
+  // Waits until nothing moves.
+  virtual void wait_until_idle() = 0;
+  [[nodiscard]] virtual Status check_invariants() const = 0;
+};
+
+}  // namespace spillway

@@ -1,0 +1,29 @@
+// Threads of Spillway's own inside somebody else's program. Layer: platform, common.
+// They take no signals, have a name that `top -H` shows, and say of themselves that they are ours:
+// an allocation that they make never goes into the space that they serve.
+#pragma once
+
+#include <functional>
+#include <thread>
+
+#include "base/units.h"
+
+namespace spillway {
+
+// Not joined before it is told to end by other means. `name`: at most 15 characters.
+[[nodiscard]] std::thread service_thread(const char* name, std::function<void()> body);
+// What it has run on a processor; 0 for none. It has not been joined.
+[[nodiscard]] TimeNs processor_ns(const std::thread& thread);
+// Whether the calling thread is one of ours, or a program's thread that is inside our code.
+[[nodiscard]] bool in_service();
+
+// The calling thread is inside our code while this lives.
+class InService {
+ public:
+  InService();
+  InService(const InService&) = delete;
+  InService& operator=(const InService&) = delete;
+  ~InService();
+};
+
+}  // namespace spillway

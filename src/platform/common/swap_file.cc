@@ -1,0 +1,148 @@
+// Opening what blocks are swapped to. See swap_file.h.
+#include "platform/common/swap_file.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace spillway {
+namespace {
+
+constexpr mode_t kOwnerOnly = 0600;
+
+tl::unexpected<Error> cannot(const std::string& path, const char* what, const char* advice) {
+  return make_error(ErrorCode::kInvalidInput, "{}: cannot {}: {}; {}", path, what,
+                    std::strerror(errno), advice);
+}
+
+// A file without a name: nothing is left behind however the process ends.
+Result<int> open_in_folder(const std::string& folder) {
+  int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, kOwnerOnly);
+  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) {
+    return fd >= 0 ? Result<int>(fd)
+                   : cannot(folder, "make a swap file here",
+                            "name a folder that this user may write with --storage");
+  }
+  std::string name = folder + "/.spillway-swap-XXXXXX";
+  fd = ::mkostemp(name.data(), O_DIRECT | O_CLOEXEC);
+  if (fd < 0) {
+    if (errno == EINVAL) {
+      return make_error(ErrorCode::kInvalidInput,
+                        "{}: this file system does not take direct I/O (O_DIRECT); name a folder "
+                        "on a disk's file system with --storage",
+                        folder);
+    }
+    return cannot(folder, "make a swap file here",
+                  "name a folder that this user may write with --storage");
+  }
+  ::unlink(name.c_str());
+  return fd;
+}
+
+Result<int> open_new_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_DIRECT | O_CLOEXEC, kOwnerOnly);
+  if (fd < 0) {
+    const int error = errno;
+    if (error == EINVAL) {
+      ::unlink(path.c_str());
+      return make_error(ErrorCode::kInvalidInput,
+                        "{}: this file system does not take direct I/O (O_DIRECT); name a place "
+                        "on a disk's file system with --storage",
+                        path);
+    }
+    errno = error;
+    return cannot(path, "make the swap file", "name a folder that this user may write");
+  }
+  ::unlink(path.c_str());
+  return fd;
+}
+
+// One page there and back, so that what does not work is told at the start.
+Status try_direct_io(int fd, const std::string& path) {
+  void* page = std::aligned_alloc(kPageBytes, kPageBytes);
+  std::memset(page, 0x5a, kPageBytes);
+  const bool written = ::pwrite(fd, page, kPageBytes, 0) == static_cast<ssize_t>(kPageBytes);
+  int error = errno;
+  std::memset(page, 0, kPageBytes);
+  const bool read = written && ::pread(fd, page, kPageBytes, 0) == static_cast<ssize_t>(kPageBytes);
+  error = written && !read ? errno : error;
+  const bool same = read && static_cast<const unsigned char*>(page)[kPageBytes - 1] == 0x5a;
+  std::free(page);  // NOLINT(*-no-malloc): O_DIRECT needs its alignment
+  if (same) {
+    return {};
+  }
+  return make_error(ErrorCode::kInvalidInput,
+                    "{}: a first page could not be written and read back with direct I/O: {}; name "
+                    "another place with --storage",
+                    path, read ? "it came back changed" : std::strerror(error));
+}
+
+Bytes free_bytes_of(int fd) {
+  struct statvfs about {};
+  if (::fstatvfs(fd, &about) != 0) {
+    return 0;
+  }
+  const Bytes free = static_cast<Bytes>(about.f_bavail) * about.f_frsize;
+  return free - free / 10;
+}
+
+}  // namespace
+
+Result<SwapFile> SwapFile::open(const std::string& path, Bytes bytes) {
+  struct stat about {};
+  const bool exists = ::stat(path.c_str(), &about) == 0;
+  if (!exists && errno != ENOENT) {
+    return cannot(path, "use it for swapping", "check the path");
+  }
+  Result<int> fd = -1;
+  Bytes most_bytes = 0;
+  const bool device = exists && S_ISBLK(about.st_mode);
+  if (exists && S_ISDIR(about.st_mode)) {
+    fd = open_in_folder(path);
+  } else if (device) {
+    fd = ::open(path.c_str(), O_RDWR | O_DIRECT | O_EXCL | O_CLOEXEC);
+    if (*fd < 0) {
+      return cannot(path, "open the block device",
+                    "it must be writable, not mounted and not used for swapping already");
+    }
+  } else if (exists) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "{}: this file exists; --storage takes a folder, a new file's name or a "
+                      "block device",
+                      path);
+  } else {
+    fd = open_new_file(path);
+  }
+  if (!fd) {
+    return tl::unexpected<Error>(fd.error());
+  }
+  SwapFile file(Descriptor(*fd), path, bytes);
+  if (device) {
+    if (::ioctl(file.fd(), BLKGETSIZE64, &most_bytes) != 0) {
+      return cannot(path, "tell its size", "is it a block device?");
+    }
+  } else {
+    most_bytes = free_bytes_of(file.fd());
+  }
+  if (bytes == 0) {
+    file.bytes_ = most_bytes;
+  }
+  if (file.bytes_ > most_bytes || file.bytes_ < kBlockBytes) {
+    return make_error(ErrorCode::kInvalidInput, "{}: {} of storage asked for, {} there", path,
+                      format_bytes(file.bytes_), format_bytes(most_bytes));
+  }
+  if (const Status works = try_direct_io(file.fd(), path); !works) {
+    return tl::unexpected<Error>(works.error());
+  }
+  return file;
+}
+
+}  // namespace spillway

@@ -1,0 +1,37 @@
+// Sleep until somebody calls, or for a while. Layer: platform, common. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "base/units.h"
+
+namespace spillway {
+
+class WakeUp {
+ public:
+  // A call that came since the last return counts.
+  void wait_for(TimeNs most_ns) {
+    std::unique_lock lock(mutex_);
+    called_.wait_for(lock, std::chrono::nanoseconds(most_ns), [&] { return woken_; });
+    woken_ = false;
+  }
+  void call() {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (woken_) {
+        return;
+      }
+      woken_ = true;
+    }
+    called_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable called_;
+  bool woken_ = false;
+};
+
+}  // namespace spillway

@@ -1,0 +1,220 @@
+// See device_pages.h.
+#include "platform/host/device_pages.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace spillway::host {
+namespace {
+
+// Frames that may wait beyond what is left of the budget: so many, but no more than this part of
+// it. Small blocks come and go without frames, and giving one back for them and taking it anew
+// costs many times what moving one does.
+constexpr std::size_t kSlackFrames = 32;
+constexpr Bytes kSlackPart = 8;
+constexpr std::size_t kOnTheirWay = 32;
+
+// Nobody writes it; not const, so that it takes no room in the library's file.
+alignas(kPageBytes) std::array<char, kBlockBytes> zeros;
+
+}  // namespace
+
+DevicePages::DevicePages(const Userfault& userfault, const AddressSpace& addresses,
+                         Failures& failures, Bytes capacity_bytes, bool keep_frames)
+    : userfault_(&userfault),
+      addresses_(&addresses),
+      failures_(&failures),
+      capacity_bytes_(capacity_bytes) {
+  if (keep_frames) {
+    frames_ = FramePool::create(userfault, capacity_bytes / kBlockBytes + kOnTheirWay);
+  }
+}
+
+DevicePages::Pages& DevicePages::pages(BlockId block) {
+  if (block >= pages_.size()) {
+    pages_.resize(std::max(block + std::size_t{1}, 2 * pages_.size()));
+  }
+  return pages_[block];
+}
+
+void DevicePages::renew(BlockId block, Bytes bytes, bool zeros_wanted) {
+  if (there(block)) {  // touched while it belonged to nobody
+    drop(block, bytes);
+  }
+  pages(block).wants_zeros = zeros_wanted;
+}
+
+// A frame as the block's pages, if there is one to be had.
+bool DevicePages::place_frame(char* block, bool zeroed) {
+  if (!frames_) {
+    return false;
+  }
+  const std::scoped_lock lock(frames_mutex_);
+  void* const frame = frames_->take();
+  if (frame == nullptr) {
+    return false;
+  }
+  if (zeroed) {
+    std::memset(frame, 0, kBlockBytes);
+  }
+  if (!frames_->place(frame, block)) {
+    frames_->give_back(frame);
+    return false;
+  }
+  frames_->placed(frame);
+  return true;
+}
+
+// What is not there yet appears when it is mapped: only then is it known whether it may be written.
+// Pages that could be written before that would take writes that nobody notices.
+void DevicePages::zero(BlockId block, Bytes bytes) {
+  Pages& at = pages(block);
+  at.from = Source::kZeros;
+  at.zeroed = true;
+  if (at.populated_bytes > 0) {
+    const bool writable = at.writable;
+    drop(block, bytes);
+    populate(block, bytes, writable);
+  }
+}
+
+void DevicePages::populate(BlockId block, Bytes bytes, bool writable) {
+  Pages& at = pages(block);
+  char* const start = addresses_->address_of(block);
+  // A moved frame is writable from the start.
+  const bool zeroed = std::exchange(at.zeroed, false) && at.wants_zeros;
+  if (!writable || bytes < kBlockBytes || !place_frame(start, zeroed)) {
+    // Real pages: mapped zero pages would cost a fault and a flush of the TLB for each that is
+    // written.
+    fill_pages(start, zeros.data(), bytes, writable);
+  }
+  set_populated(at, bytes);
+  trim_frames();
+  at.writable = writable;
+  at.from = Source::kZeros;
+}
+
+void DevicePages::map(BlockId block, Bytes bytes, bool writable) {
+  Pages& at = pages(block);
+  if (at.populated_bytes == 0) {
+    populate(block, bytes, writable);  // zeroed, or to be overwritten as a whole
+  }
+  char* const start = addresses_->address_of(block);
+  if (writable && !at.writable) {
+    failures_->must(userfault_->unprotect(start, bytes), "unprotect");
+  } else if (!writable && at.writable) {
+    failures_->must(userfault_->protect(start, bytes), "protect");
+  }
+  at.writable = writable;
+}
+
+void DevicePages::unmap(BlockId block, Bytes bytes) {
+  Pages& at = pages(block);
+  if (at.populated_bytes > 0 && at.writable) {
+    failures_->must(userfault_->protect(addresses_->address_of(block), bytes), "protect");
+    at.writable = false;
+  }
+}
+
+void DevicePages::drop(BlockId block, Bytes bytes) {
+  Pages& at = pages(block);
+  char* const start = addresses_->address_of(block);
+  bool recovered = false;
+  if (frames_ && at.populated_bytes == kBlockBytes) {
+    const std::scoped_lock lock(frames_mutex_);
+    recovered = frames_->recover(start);
+  }
+  if (!recovered && ::madvise(start, std::max(bytes, kPageBytes), MADV_DONTNEED) != 0) {
+    failures_->must(errno, "drop");
+  }
+  set_populated(at, 0);
+  at.writable = false;
+  trim_frames();
+}
+
+void DevicePages::fill_dead(BlockId block) {
+  const int error = userfault_->zero(addresses_->address_of(block), kBlockBytes);
+  failures_->must(error == EEXIST ? 0 : error, "zero");
+  set_populated(pages(block), kBlockBytes);
+}
+
+void DevicePages::set_populated(Pages& at, Bytes bytes) {
+  populated_bytes_ += bytes - at.populated_bytes;
+  at.populated_bytes = bytes;
+}
+
+void DevicePages::trim_frames() {
+  if (!frames_) {
+    return;
+  }
+  const Bytes there_bytes = populated_bytes_ + landing_bytes_;
+  const Bytes left_bytes = capacity_bytes_ - std::min(capacity_bytes_, there_bytes);
+  const std::scoped_lock lock(frames_mutex_);
+  frames_->trim(left_bytes / kBlockBytes +
+                std::min(kSlackFrames, capacity_bytes_ / kSlackPart / kBlockBytes));
+}
+
+void DevicePages::fill(BlockId block, const void* from, TransferJob::Part& part) {
+  landing_bytes_ += part.bytes;
+  char* const start = addresses_->address_of(block);
+  if (part.bytes < kBlockBytes || !fill_by_frame(start, from, part)) {
+    fill_pages(start, from, part.bytes, part.writable);
+  }
+}
+
+void DevicePages::landed(BlockId block, const TransferJob::Part& part) {
+  Pages& at = pages(block);
+  set_populated(at, part.bytes);
+  landing_bytes_ -= part.bytes;
+  at.writable = part.writable;
+}
+
+// Giving up half-way is not possible: pages that have appeared may have been written.
+void DevicePages::fill_pages(char* block, const void* from, Bytes bytes, bool writable) {
+  // The system may be short of memory for a moment.
+  constexpr int kTries = 100;
+  int error = 0;
+  for (int tries = 0; tries < kTries; ++tries) {
+    error = userfault_->copy(block, from, bytes, writable);
+    if (error != ENOMEM) {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  failures_->must(error, "fill");
+}
+
+// Into a frame, which then becomes the block's pages. Those are writable when they appear, so a
+// block that is to be read only is protected at once; whether somebody wrote it in between is told
+// by comparing. False if there is no frame or it cannot be moved: nothing has happened.
+bool DevicePages::fill_by_frame(char* block, const void* from, TransferJob::Part& part) {
+  if (!frames_) {
+    return false;
+  }
+  void* frame = nullptr;
+  {
+    const std::scoped_lock lock(frames_mutex_);
+    frame = frames_->take();
+  }
+  if (frame == nullptr) {
+    return false;
+  }
+  std::memcpy(frame, from, kBlockBytes);
+  const bool placed = frames_->place(frame, block);
+  if (placed && !part.writable) {
+    failures_->must(userfault_->protect(block, kBlockBytes), "protect");
+    part.touched = std::memcmp(block, from, kBlockBytes) != 0;
+  }
+  const std::scoped_lock lock(frames_mutex_);
+  placed ? frames_->placed(frame) : frames_->give_back(frame);
+  return placed;
+}
+
+}  // namespace spillway::host

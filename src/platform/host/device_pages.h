@@ -1,0 +1,81 @@
+// The device tier: pages at the program's own addresses that appear, are protected and vanish.
+// Layer: platform, host. With the platform's lock held, unless a function says otherwise.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/ids.h"
+#include "engine/types.h"
+#include "platform/common/failures.h"
+#include "platform/common/transfer_job.h"
+#include "platform/host/address_space.h"
+#include "platform/host/frame_pool.h"
+#include "platform/host/userfault.h"
+
+namespace spillway::host {
+
+class DevicePages {
+ public:
+  // All of them must outlive it. `keep_frames`: where the kernel can move pages (frame_pool.h).
+  DevicePages(const Userfault& userfault, const AddressSpace& addresses, Failures& failures,
+              Bytes capacity_bytes, bool keep_frames);
+  void set_capacity(Bytes bytes) { capacity_bytes_ = bytes; }
+
+  // New memory: what it holds once it appears, zeros or anything.
+  void renew(BlockId block, Bytes bytes, bool zeros);
+  // As Mechanism says. What is not there yet appears when it is mapped.
+  void zero(BlockId block, Bytes bytes);
+  void map(BlockId block, Bytes bytes, bool writable);
+  void unmap(BlockId block, Bytes bytes);
+  void drop(BlockId block, Bytes bytes);
+  // Zeros where nothing lives, so that whoever looks there goes on.
+  void fill_dead(BlockId block);
+
+  // Whether there are pages, and where their bytes came from last.
+  [[nodiscard]] bool there(BlockId block) const {
+    return block < pages_.size() && pages_[block].populated_bytes > 0;
+  }
+  [[nodiscard]] Source source(BlockId block) const {
+    return block < pages_.size() ? pages_[block].from : Source::kZeros;
+  }
+  void set_source(BlockId block, Source from) { pages(block).from = from; }
+
+  // Bytes from below become the block's pages. Without the lock: the block is on its way. Says in
+  // `part` whether they are writable, and whether somebody has written them already.
+  void fill(BlockId block, const void* from, TransferJob::Part& part);
+  // That has been done, and is known from now on.
+  void landed(BlockId block, const TransferJob::Part& part);
+  // Frames that wait for a block take no more than what the blocks that are there leave of the
+  // budget. A block that is on its way is not there: it will take a frame that waits.
+  void trim_frames();
+
+ private:
+  struct Pages {
+    Bytes populated_bytes = 0;  // the pages are there: so many; or none
+    bool writable = false;      // ... not protected
+    bool wants_zeros = true;    // where it has no contents; else anything will do
+    bool zeroed = false;        // ... and not all of it is about to be overwritten
+    Source from = Source::kZeros;
+  };
+  Pages& pages(BlockId block);
+  void set_populated(Pages& at, Bytes bytes);
+  void populate(BlockId block, Bytes bytes, bool writable);
+  bool place_frame(char* block, bool zeroed);
+  void fill_pages(char* block, const void* from, Bytes bytes, bool writable);
+  bool fill_by_frame(char* block, const void* from, TransferJob::Part& part);
+
+  const Userfault* userfault_;
+  const AddressSpace* addresses_;
+  Failures* failures_;
+  Bytes capacity_bytes_;
+  std::vector<Pages> pages_;             // by block
+  Bytes populated_bytes_ = 0;            // of all
+  std::atomic<Bytes> landing_bytes_{0};  // pages that have appeared, of transfers under way
+  std::mutex frames_mutex_;
+  std::unique_ptr<FramePool> frames_;  // nullptr: pages come from the system and go there
+};
+
+}  // namespace spillway::host

@@ -1,0 +1,55 @@
+// The thread that reads the program's page faults from the kernel, and the queue that it puts them
+// into. Layer: platform, host.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "base/ids.h"
+#include "base/spsc_queue.h"
+#include "base/units.h"
+#include "platform/common/descriptor.h"
+#include "platform/common/service_thread.h"
+#include "platform/common/wake_up.h"
+#include "platform/host/address_space.h"
+#include "platform/host/fork_server.h"
+#include "platform/host/userfault.h"
+
+namespace spillway::host {
+
+struct FaultRecord {
+  BlockId block = 0;
+  bool write = false;
+  TimeNs at_ns = 0;  // it was read
+};
+
+class FaultReader {
+ public:
+  // All of them must outlive it. `wake`: called when there are new faults. Forks that the kernel
+  // reports between them go to `forks`.
+  FaultReader(const Userfault& userfault, const AddressSpace& addresses, ForkServer& forks,
+              WakeUp& wake);
+  ~FaultReader();
+  FaultReader(const FaultReader&) = delete;
+  FaultReader& operator=(const FaultReader&) = delete;
+
+  // The next fault; false if there is none. One thread's at a time.
+  bool next(FaultRecord& record) { return queue_.pop(record); }
+  // That the thread has run on a processor.
+  [[nodiscard]] TimeNs processor_ns() const { return spillway::processor_ns(thread_); }
+
+ private:
+  void read_until_stopped();
+  void read_once();
+
+  const Userfault& userfault_;
+  const AddressSpace& addresses_;
+  ForkServer& forks_;
+  WakeUp& wake_;
+  SpscQueue<FaultRecord> queue_;
+  std::atomic<bool> stop_{false};
+  Descriptor stop_event_;
+  std::thread thread_;
+};
+
+}  // namespace spillway::host

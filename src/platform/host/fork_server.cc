@@ -1,0 +1,235 @@
+// See fork_server.h.
+#include "platform/host/fork_server.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "platform/common/service_thread.h"
+
+namespace spillway::host {
+namespace {
+
+void wake(const Descriptor& event) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(event.get(), &one, sizeof(one));
+}
+
+}  // namespace
+
+ForkServer::ForkServer(Parent parent)
+    : parent_(std::move(parent)), wake_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (parent_.userfault.reports_forks()) {
+    thread_ = service_thread("spw-children", [this] { serve_until_stopped(); });
+  }
+}
+
+ForkServer::~ForkServer() {
+  stop_ = true;
+  wake(wake_event_);
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void ForkServer::before_fork(const Space& space) {
+  used_bytes_ = AddressSpace::offset_of(static_cast<BlockId>(space.block_slots()));
+  inherit_addresses_behind(used_bytes_, false);
+  if (!parent_.userfault.reports_forks()) {
+    return;
+  }
+  Snapshot snapshot;
+  for (BlockId id = 0; id < space.block_slots(); ++id) {
+    const Block& block = space.block(id);
+    if (block.tenants > 0 && block.contents == Contents::kLive &&
+        !block.copies.has(Tier::kDevice)) {
+      const Tier tier = block.copies.has(Tier::kHost) ? Tier::kHost : Tier::kStorage;
+      snapshot.emplace(id, parent_.places.keep(id, tier, block.bytes));
+    }
+  }
+  const std::scoped_lock events(events_mutex_);
+  next_snapshot_ = std::move(snapshot);
+}
+
+void ForkServer::after_fork() {
+  std::optional<Snapshot> unused;
+  {
+    // The fork goes on as soon as its event has been read; who read it may not have come to it.
+    const std::scoped_lock events(events_mutex_);
+    unused = std::exchange(next_snapshot_, {});  // the fork has failed, or nobody reports it
+  }
+  if (unused) {
+    parent_.places.release(*unused);
+  }
+  inherit_addresses_behind(used_bytes_, true);
+}
+
+// A child that limits its address space (RLIMIT_AS) should not find it spent on what it will never
+// use.
+void ForkServer::inherit_addresses_behind(Bytes used_bytes, bool inherit) {
+  const AddressSpace& addresses = parent_.addresses;
+  if (parent_.userfault.reports_forks() && used_bytes < addresses.bytes()) {
+    ::madvise(addresses.base() + used_bytes, addresses.bytes() - used_bytes,
+              inherit ? MADV_DOFORK : MADV_DONTFORK);
+  }
+}
+
+std::size_t ForkServer::read(const Userfault& userfault, std::span<uffd_msg> events) {
+  bool forks = false;
+  const std::scoped_lock lock(events_mutex_);
+  const std::size_t count = userfault.read(events);
+  for (const uffd_msg& event : events.first(count)) {
+    if (event.event == UFFD_EVENT_FORK) {
+      // With the lock held: a snapshot that is there is the one of this fork.
+      new_children_.push_back(
+          {.userfault = Userfault::of_child(static_cast<int>(event.arg.fork.ufd)),
+           .snapshot = std::exchange(next_snapshot_, std::nullopt)});
+      forks = true;
+    }
+  }
+  if (forks) {
+    wake(wake_event_);
+  }
+  return count;
+}
+
+void ForkServer::serve_until_stopped() {
+  constexpr int kLookAtChildrenEveryMs = 200;
+  std::vector<pollfd> waits;
+  while (!stop_) {
+    take_new_children();
+    waits = {pollfd{.fd = wake_event_.get(), .events = POLLIN, .revents = 0}};
+    for (const Child& child : children_) {
+      waits.push_back({.fd = child.userfault.fd(), .events = POLLIN, .revents = 0});
+    }
+    if (::poll(waits.data(), waits.size(), children_.empty() ? -1 : kLookAtChildrenEveryMs) < 0 &&
+        errno != EINTR) {
+      return;
+    }
+    if ((waits[0].revents & POLLIN) != 0) {
+      std::uint64_t calls = 0;
+      [[maybe_unused]] const ssize_t got = ::read(wake_event_.get(), &calls, sizeof(calls));
+    }
+    std::size_t at = 1;
+    for (Child& child : children_) {  // grandchildren are added elsewhere
+      if ((waits[at++].revents & POLLIN) != 0) {
+        serve(child);
+      }
+    }
+    forget_ended_children();
+  }
+}
+
+void ForkServer::take_new_children() {
+  const std::scoped_lock lock(events_mutex_);
+  children_.splice(children_.end(), new_children_);
+}
+
+void ForkServer::serve(Child& child) {
+  std::array<uffd_msg, 16> events{};
+  const std::size_t count = child.userfault.read(events);
+  for (const uffd_msg& event : std::span(events).first(count)) {
+    if (event.event == UFFD_EVENT_FORK) {
+      adopt_grandchild(child, static_cast<int>(event.arg.fork.ufd));
+    } else if (event.event == UFFD_EVENT_PAGEFAULT) {
+      answer(child, event.arg.pagefault);
+    }
+  }
+}
+
+// It sees what the child sees.
+void ForkServer::adopt_grandchild(const Child& child, int fd) {
+  if (child.snapshot) {
+    parent_.places.keep_again(*child.snapshot);
+  }
+  const std::scoped_lock lock(events_mutex_);
+  new_children_.push_back({.userfault = Userfault::of_child(fd), .snapshot = child.snapshot});
+}
+
+void ForkServer::answer(const Child& child, const PageFault& fault) {
+  const std::uint64_t offset =
+      fault.address - reinterpret_cast<std::uint64_t>(parent_.addresses.base());  // NOLINT
+  const auto id = static_cast<BlockId>(offset / kBlockBytes);
+  char* const start = parent_.addresses.address_of(id);
+  if ((fault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0) {
+    if (child.userfault.unprotect(start, kBlockBytes) != 0) {
+      child.userfault.wake(start, kBlockBytes);  // it is ending
+    }
+    return;
+  }
+  if (!child.snapshot) {
+    end_stranger(static_cast<pid_t>(fault.feat.ptid));
+    return;
+  }
+  const auto kept = child.snapshot->find(id);
+  int error = 0;
+  if (kept == child.snapshot->end()) {
+    // Nothing was there when it was born: zeros, page by page, as others may be there already.
+    error = child.userfault.zero(parent_.addresses.base() + offset / kPageBytes * kPageBytes,
+                                 kPageBytes);
+  } else {
+    error = fill_from_below(child, start, kept->second);
+  }
+  if (error == 0 || error == EEXIST) {
+    child.userfault.wake(start, kBlockBytes);
+  }
+}
+
+int ForkServer::fill_from_below(const Child& child, char* start, const KeptPlace& kept) {
+  if (kept.host != kNoPlace) {
+    return child.userfault.copy(start, parent_.host_memory + kept.host, kept.bytes, true);
+  }
+  char* const staging = parent_.staging.take();
+  const int unread =
+      staging == nullptr ? ENOMEM : parent_.storage->read_now(staging, kept.bytes, kept.storage);
+  if (unread != 0) {
+    parent_.failures.fatal(
+        {ErrorCode::kIo, "a child of the program cannot read its memory: " +
+                             parent_.storage->error_text(false, kept.bytes, kept.storage, unread)});
+  }
+  const int error = unread != 0 ? unread : child.userfault.copy(start, staging, kept.bytes, true);
+  if (staging != nullptr) {
+    parent_.staging.give_back(staging);
+  }
+  return error;
+}
+
+// Nobody noted what was where when it was made: it must not go on with zeros.
+void ForkServer::end_stranger(pid_t process) {
+  parent_.warn(
+      fmt::format("process {} uses memory of the program that made it, and was not made by fork(); "
+                  "ending it, as it would see wrong bytes",
+                  process));
+  ::kill(process, SIGKILL);
+}
+
+// Children that have ended, or have become other programs, need nothing any more. Their memory is
+// gone then, and says so.
+void ForkServer::forget_ended_children() {
+  // A thread that holds the lock may be in a fork, and so wait for us.
+  const std::unique_lock lock(parent_.mutex, std::try_to_lock);
+  if (!lock) {
+    return;
+  }
+  char* const last_page = parent_.addresses.base() + parent_.addresses.bytes() - kPageBytes;
+  std::erase_if(children_, [&](const Child& child) {
+    if (child.userfault.unprotect(last_page, kPageBytes) != ESRCH) {
+      return false;
+    }
+    if (child.snapshot) {
+      parent_.places.release(*child.snapshot);
+    }
+    return true;
+  });
+}
+
+}  // namespace spillway::host

@@ -1,0 +1,87 @@
+// What the children of a fork find at the program's addresses. Layer: platform, host.
+// A child shares the pages that reside when it is made, as after any fork. For the blocks that do
+// not, it stops at a fault like its parent, and the parent answers with the bytes of the moment of
+// the fork: their places below are kept for as long as a child may ask for them. Children move
+// nothing themselves. They have a thread of the parent's to themselves, which may wait for the
+// disk.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <thread>
+
+#include "base/ids.h"
+#include "engine/space.h"
+#include "platform/common/descriptor.h"
+#include "platform/common/failures.h"
+#include "platform/common/lower_places.h"
+#include "platform/common/service_thread.h"
+#include "platform/common/staging_pool.h"
+#include "platform/common/storage_io.h"
+#include "platform/host/address_space.h"
+#include "platform/host/userfault.h"
+
+namespace spillway::host {
+
+class ForkServer {
+ public:
+  // What it serves children from. All of it must outlive it.
+  struct Parent {
+    std::mutex& mutex;  // the platform's
+    const Userfault& userfault;
+    const AddressSpace& addresses;
+    LowerPlaces& places;
+    const char* host_memory;
+    StorageIo* storage;  // nullptr: none
+    StagingPool& staging;
+    Failures& failures;
+    std::function<void(std::string_view)> warn;
+  };
+  explicit ForkServer(Parent parent);
+  ~ForkServer();
+  ForkServer(const ForkServer&) = delete;
+  ForkServer& operator=(const ForkServer&) = delete;
+
+  // Around a fork, with the platform's lock held, while nothing moves.
+  void before_fork(const Space& space);
+  void after_fork();
+
+  // The parent's events, as Userfault::read; children that they tell of are served from then on.
+  // One thread's at a time, which needs no lock.
+  std::size_t read(const Userfault& userfault, std::span<uffd_msg> events);
+  // That the thread has run on a processor.
+  [[nodiscard]] TimeNs processor_ns() const { return spillway::processor_ns(thread_); }
+
+ private:
+  struct Child {
+    Userfault userfault;
+    std::optional<Snapshot> snapshot;  // nullopt: it was made behind our back
+  };
+  void inherit_addresses_behind(Bytes used_bytes, bool inherit);
+  void serve_until_stopped();
+  void take_new_children();
+  void serve(Child& child);
+  void adopt_grandchild(const Child& child, int fd);
+  using PageFault = decltype(uffd_msg::arg.pagefault);
+  void answer(const Child& child, const PageFault& fault);
+  int fill_from_below(const Child& child, char* start, const KeptPlace& kept);
+  void end_stranger(pid_t process);
+  void forget_ended_children();
+
+  Parent parent_;
+  Bytes used_bytes_ = 0;     // of addresses, at the last fork
+  std::mutex events_mutex_;  // from reading the kernel's events to having noted new children
+  std::optional<Snapshot> next_snapshot_;  // for the child that is being made
+  std::list<Child> new_children_;
+  std::list<Child> children_;  // the serving thread's
+  std::atomic<bool> stop_{false};
+  Descriptor wake_event_;
+  std::thread thread_;
+};
+
+}  // namespace spillway::host

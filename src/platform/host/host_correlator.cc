@@ -1,0 +1,90 @@
+// The correlator: the thread that takes faults and launches to the engine, and so to the policy
+// (DeepUM section 3, figure 4). See host_platform.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "platform/common/clock.h"
+#include "platform/host/host_platform.h"
+
+namespace spillway::host {
+namespace {
+
+// How long marks of launches lie when nobody waits.
+constexpr TimeNs kIdleWaitNs = 100'000'000;
+
+}  // namespace
+
+void HostPlatform::correlate() {
+  const TimeNs latency_ns = options_.link.fault_latency_ns;
+  while (!stop_) {
+    const TimeNs due_ns =
+        faults_.empty() ? kIdleWaitNs : faults_.front().at_ns + latency_ns - now_ns();
+    wake_.wait_for(std::clamp<TimeNs>(due_ns, 0, kIdleWaitNs));
+    FaultRecord record;
+    while (reader_->next(record)) {
+      faults_.push_back(record);
+    }
+    const std::scoped_lock lock(mutex_);
+    if (forking_) {
+      continue;  // after_fork wakes us
+    }
+    launches_.take_marks();
+    take_faults();
+    check_progress();
+  }
+}
+
+// Those that the machine's latency has passed for.
+void HostPlatform::take_faults() {
+  const TimeNs until_ns = now_ns() - options_.link.fault_latency_ns;
+  faults_taken_.clear();
+  while (!faults_.empty() && faults_.front().at_ns <= until_ns) {
+    const FaultRecord fault = faults_.front();
+    faults_.pop_front();
+    const Space& space = engine_.space();
+    if (fault.block >= space.block_slots() || space.block(fault.block).tenants == 0) {
+      // The program uses memory that it has freed, or never had. What it reads is undefined; it
+      // must not stop for ever.
+      pages_.fill_dead(fault.block);
+      userfault_.wake(addresses_.address_of(fault.block), kBlockBytes);
+      continue;
+    }
+    if (threads_.begin(fault, launches_.current()) &&
+        space.block(fault.block).transfer != kNoIndex) {
+      workers_->hurry(fault.block);
+    }
+    faults_taken_.push_back({.block = fault.block, .write = fault.write});
+  }
+  if (!faults_taken_.empty()) {
+    engine_.thread_faults(launches_.latest(), faults_taken_);
+  }
+}
+
+void HostPlatform::check_progress() {
+  if (engine_.fatal()) {
+    failures_.fatal(failures_.with_cause(*engine_.fatal()));
+  } else if (const std::optional<Error> stuck = engine_.stuck()) {
+    failures_.fatal(*stuck);
+  } else {
+    warn_of_waiting();
+  }
+}
+
+// A launch that runs may still end, so this is no error. But if it is the launch's own thread that
+// waits, it will not.
+void HostPlatform::warn_of_waiting() {
+  const TimeNs stopped_ns = stalls_.current_ns();
+  if (warned_ || engine_.transfers_in_flight() > 0 || stopped_ns == 0 ||
+      stopped_ns < options_.warn_after_ns) {
+    return;
+  }
+  warned_ = true;
+  options_.warn(
+      fmt::format("a thread has waited {:.1f} s for memory that running launches leave no room "
+                  "for; {} of device memory are too few for what they name and what it touches "
+                  "beside that",
+                  to_seconds(stopped_ns), format_bytes(engine_.capacity_bytes(Tier::kDevice))));
+}
+
+}  // namespace spillway::host

@@ -1,0 +1,52 @@
+// The program's memory on the host: what it allocates, discards and wishes for. Layer: platform,
+// host. See ProgramPlatform for what the functions mean. With the platform's lock held.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "platform/common/commitment.h"
+#include "platform/common/program_platform.h"
+#include "platform/host/address_space.h"
+#include "platform/host/device_pages.h"
+#include "platform/host/host_launches.h"
+#include "platform/host/waiting_threads.h"
+
+namespace spillway::host {
+
+class HostMemory {
+ public:
+  // All of them must outlive it.
+  HostMemory(Engine& engine, const AddressSpace& addresses, DevicePages& pages,
+             HostLaunches& launches, WaitingThreads& threads)
+      : engine_(engine),
+        addresses_(addresses),
+        pages_(pages),
+        launches_(launches),
+        threads_(threads) {}
+
+  Result<void*> allocate(Bytes bytes, ProgramPlatform::Fresh fresh);
+  void free(void* start);
+  void retire(void* start);
+  Status reuse(void* start);
+  void discard(void* start, Bytes bytes, DiscardMode mode);
+  void prefetch(void* start, Bytes bytes);
+  void pre_evict(void* start, Bytes bytes, Tier to);
+  [[nodiscard]] Bytes size_of(const void* start) const;
+  [[nodiscard]] const Commitment& commitment() const { return commitment_; }
+
+ private:
+  [[nodiscard]] std::array<Bytes, kTierCount> capacity_bytes() const;
+
+  Engine& engine_;
+  const AddressSpace& addresses_;
+  DevicePages& pages_;
+  HostLaunches& launches_;
+  WaitingThreads& threads_;
+  Commitment commitment_;
+  std::vector<bool> retired_;  // by allocation
+};
+
+}  // namespace spillway::host

@@ -1,0 +1,44 @@
+// See launch_marks.h.
+#include "platform/host/launch_marks.h"
+
+#include "platform/common/clock.h"
+
+namespace spillway::host {
+
+std::size_t LaunchMarks::add_launch(const LaunchHash& hash, std::string_view name, bool tells_all,
+                                    TimeNs stalled_ns) {
+  const std::scoped_lock lock(mutex_);
+  auto known = names_.find(name);
+  if (known == names_.end()) {
+    known = names_.emplace(name).first;
+  }
+  marks_.push_back({.hash = hash,
+                    .name = *known,
+                    .first_block = 0,
+                    .block_count = 0,
+                    .tells_all = tells_all,
+                    .writes = false,
+                    .at_ns = now_ns(),
+                    .stalled_ns = stalled_ns});
+  return marks_.size();
+}
+
+void LaunchMarks::add_access(BlockId first_block, std::uint32_t block_count, bool writes) {
+  const std::scoped_lock lock(mutex_);
+  marks_.push_back({.hash = {},
+                    .name = {},
+                    .first_block = first_block,
+                    .block_count = block_count,
+                    .tells_all = false,
+                    .writes = writes,
+                    .at_ns = 0,
+                    .stalled_ns = 0});
+}
+
+void LaunchMarks::take(std::vector<LaunchMark>& marks) {
+  marks.clear();
+  const std::scoped_lock lock(mutex_);
+  marks.swap(marks_);
+}
+
+}  // namespace spillway::host
