@@ -55,7 +55,11 @@ LaunchHash hash_launch(std::string_view kernel_name, std::span<const LaunchOpera
 }
 
 ExecutionId ExecutionIds::id_of(LaunchHash hash) {
-  return ids_.try_emplace(hash, static_cast<ExecutionId>(ids_.size())).first->second;
+  if (ids_.size() < kMost) {
+    return ids_.try_emplace(hash, static_cast<ExecutionId>(ids_.size())).first->second;
+  }
+  const auto known = ids_.find(hash);
+  return known != ids_.end() ? known->second : static_cast<ExecutionId>(hash.first % kMost);
 }
 
 }  // namespace spillway

@@ -35,9 +35,11 @@ struct LaunchHash {
 // A collision of the first hash is settled by the second, so no keys are kept. Two different
 // launches among n would share an id only if all 128 bits agree: about n^2 / 2^129, that is 2^-107
 // for the 2,300 kernels of a large network; the price would be a wrong prefetch, never wrong data.
-// Not safe for concurrent use.
+// A program whose launches never repeat must not fill memory: behind the first kMost the new ones
+// share their ids. Not safe for concurrent use.
 class ExecutionIds {
  public:
+  static constexpr std::size_t kMost = std::size_t{1} << 18U;
   ExecutionId id_of(LaunchHash hash);
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
 

@@ -58,5 +58,19 @@ TEST(ExecutionIds, SecondHashSettlesCollisionOfTheFirst) {
   EXPECT_EQ(ids.id_of({7, 1}), 0U);
 }
 
+TEST(ExecutionIds, LaunchesThatNeverRepeatShareTheLastOfThem) {
+  ExecutionIds ids;
+  const auto id_of = [&](std::uint64_t launch) {
+    const LaunchOperand operand{.allocation = launch, .bytes = 0};
+    return ids.id_of(hash_launch("kernel", {&operand, 1}));
+  };
+  for (std::uint64_t launch = 0; launch < 2 * ExecutionIds::kMost; ++launch) {
+    ASSERT_LT(id_of(launch), ExecutionIds::kMost);
+  }
+  EXPECT_EQ(ids.size(), ExecutionIds::kMost);
+  EXPECT_EQ(id_of(7), 7U);
+  EXPECT_EQ(id_of(ExecutionIds::kMost + 7), id_of(ExecutionIds::kMost + 7));
+}
+
 }  // namespace
 }  // namespace spillway

@@ -8,13 +8,12 @@
 #include <atomic>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "front/preload/session.h"
 #include "platform/common/service_thread.h"
-#include "policy/launch_hash.h"
+#include "policy/launch_positions.h"
 
 namespace spillway::preload {
 namespace {
@@ -84,38 +83,6 @@ bool touches_memory(std::string_view name) {
   return !quiet.contains(name) && !name.starts_with("autograd::engine::evaluate_function");
 }
 
-// When two launches are the same again. Names alone do not tell the layers of a network apart, and
-// operands are not to be had; what repeats is the order. So a launch is "the k-th addmm since the
-// optimizer's last step". An operator that a program inserts now and then (an evaluation, a log)
-// shifts only the numbers of its own kind, and only until the next step.
-class Identity {
- public:
-  LaunchHash next(std::string_view name) {
-    if (name.starts_with("Optimizer.step#")) {
-      counts_.clear();
-    }
-    // In place or not is one operator: autograd's additions differ in that while a mode watches.
-    if (name.starts_with("aten::") && name.ends_with('_')) {
-      name.remove_suffix(1);
-    }
-    auto found = counts_.find(name);
-    if (found == counts_.end()) {
-      found = counts_.emplace(std::string(name), 0).first;
-    }
-    const LaunchOperand position{.allocation = found->second++, .bytes = 0};
-    return hash_launch(name, {&position, 1});
-  }
-
- private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>{}(text);
-    }
-  };
-  std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> counts_;
-};
-
 // What one thread launches. Operators that say what they use arrive twice: NAME, in it
 // PythonDispatchMode, in that NAME again, and that second one is no launch.
 class Stream {
@@ -134,7 +101,7 @@ class Stream {
     if (again || !touches_memory(name)) {
       return;
     }
-    const LaunchHash hash = identity_.next(name);
+    const LaunchHash hash = positions_.next(name, name.starts_with("Optimizer.step#"));
     current_ = hash.first;
     allocations_ = 0;
     if (Session* const here = session(false)) {
@@ -148,7 +115,7 @@ class Stream {
   }
 
  private:
-  Identity identity_;
+  LaunchPositions positions_;
   std::vector<std::string> open_;  // the names of the tasks that are open, and room for more
   std::size_t depth_ = 0;
   std::string repeated_;

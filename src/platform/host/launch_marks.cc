@@ -4,13 +4,20 @@
 #include "platform/common/clock.h"
 
 namespace spillway::host {
+namespace {
+
+// A program that makes up names as it goes must not fill memory with them.
+constexpr std::size_t kNamesMax = std::size_t{1} << 16U;
+constexpr std::string_view kOthers = "(others)";
+
+}  // namespace
 
 std::size_t LaunchMarks::add_launch(const LaunchHash& hash, std::string_view name, bool tells_all,
                                     TimeNs stalled_ns) {
   const std::scoped_lock lock(mutex_);
   auto known = names_.find(name);
   if (known == names_.end()) {
-    known = names_.emplace(name).first;
+    known = names_.emplace(names_.size() < kNamesMax ? name : kOthers).first;
   }
   marks_.push_back({.hash = hash,
                     .name = *known,
