@@ -206,8 +206,10 @@ def test_a_budget_that_is_too_small_fails_like_malloc():
     (["--device-memory", "1MiB"], "at least 16 MiB"),
     (["--policy", "magic"], "unknown policy 'magic'"),
     (["--policy", "flashneuron"], "name a place with --storage"),
-    (["--fault-latency", "soon"], "soon"),
-    (["--threshold", "small"], "small"),
+    (["--fault-latency", "soon"], "--fault-latency: 'soon' is not a time"),
+    (["--fault-latency", "inf s"], "--fault-latency: 'inf s' is not a time"),
+    (["--fault-latency", "50"], "--fault-latency: '50' needs a unit"),
+    (["--threshold", "small"], "--threshold: 'small' is not a size"),
 ])
 def test_what_cannot_be_is_told_before_the_program_starts(options, words):
     result = run(options, ["/bin/echo", "started"])
