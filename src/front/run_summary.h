@@ -11,7 +11,4 @@ namespace spillway {
 // record on standard output, one object a line. Says so where no session left a record.
 Status summarize_run(const std::string& folder, bool json);
 
-// The lines of one record.
-[[nodiscard]] std::string summary_text(const std::string& record_json);
-
 }  // namespace spillway

@@ -81,7 +81,15 @@ json record() {
           {"saved_by_discard_bytes", 5 * kGiB},
           {"stalled_s", 2.0},
           {"longest_waits", {wait("aten::bmm", 1.25, 0.25, 0.125), wait("aten::mul", 0.5, 0, 0)}},
-          {"timeline", {sample(0, 0, 0, 0), sample(4, 512 * kMiB, kGiB, 2.0)}}};
+          {"timeline",
+           {sample(0, 0, 0, 0),
+            sample(4, 512 * kMiB, kGiB, 2.0),
+            {{"at_s", 8.0},
+             {"used_bytes", tiers(256 * kMiB, 64 * kMiB, 0)},
+             {"live_bytes", kGiB},
+             {"moved_bytes", moved(3 * kGiB, 2 * kGiB)},
+             {"page_faults", 1234},
+             {"stalled_s", 2.0}}}}};
 }
 
 class RunReport : public ::testing::Test {

@@ -58,7 +58,7 @@ std::string rate_text(double bytes_per_s) {
   return format_bytes(static_cast<Bytes>(bytes_per_s)) + "/s";
 }
 
-std::string tiers_chart(const SessionRecord& session, const std::vector<TimelineSpan>& spans) {
+std::string tiers_chart(const RunRecord& session, const std::vector<TimelineSpan>& spans) {
   // A budget far above all that was used would flatten everything below it.
   constexpr double kWithinSight = 1.5;
   TimeChart chart;
@@ -190,7 +190,7 @@ std::string stalls_chart(const std::vector<TimelineSpan>& spans) {
 
 }  // namespace
 
-std::string session_charts(const SessionRecord& session) {
+std::string session_charts(const RunRecord& session) {
   const std::vector<TimelineSpan> spans = spans_of(session.timeline, kSpansMax);
   if (spans.empty()) {
     return "<p>The run ended before its first sample was taken: there is nothing to draw.</p>\n";
