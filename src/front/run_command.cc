@@ -17,11 +17,13 @@
 
 #include "base/child_process.h"
 #include "front/complain.h"
+#include "front/output_file.h"
 #include "front/policy_list.h"
 #include "front/run_environment.h"
 #include "front/run_live.h"
-#include "front/run_summary.h"
+#include "runtime/host/run_records.h"
 #include "runtime/host/run_report.h"
+#include "runtime/host/run_text.h"
 
 namespace spillway {
 namespace {
@@ -69,7 +71,51 @@ Result<ChildEnd> wait_for(pid_t child, RunLive live) {
 
 void say(const std::string& line) { std::fputs(("spillway: " + line + "\n").c_str(), stderr); }
 
+// A record a line.
+std::string lines_of(const std::vector<RunRecord>& records) {
+  std::string lines;
+  for (const RunRecord& record : records) {
+    lines += to_json(record) + "\n";
+  }
+  return lines;
+}
+
+// What happened: to the files that options name, or else to a person. What is wrong with one of
+// them does not keep the other back.
+Status tell(const RunRecords& records, const RunOptions& options) {
+  for (const std::string& name : records.unreadable) {
+    say(fmt::format("the record {} cannot be read: was its process ended while it wrote?", name));
+  }
+  if (records.all.empty() && records.unreadable.empty()) {
+    say("no large allocation was made, or the program ended without its exit handlers: there is "
+        "nothing to report");
+  }
+  Status json;
+  if (!options.json.empty()) {
+    json = write_output(options.json, lines_of(records.all));
+  } else {
+    for (const RunRecord& record : records.all) {
+      std::fputs(summary_text(record).c_str(), stderr);
+    }
+  }
+  Status report;
+  if (!options.report.empty()) {
+    report =
+        run_report(records)
+            .map_error([&](const Error& error) {
+              return Error{error.code, fmt::format("{}: {}", options.report, error.message)};
+            })
+            .and_then([&](const std::string& page) { return write_output(options.report, page); });
+  }
+  return json ? report : json;
+}
+
 Result<int> run(const RunOptions& options) {
+  for (const std::string& file : {options.json, options.report}) {
+    if (const Status possible = file.empty() ? Status() : check_output(file); !possible) {
+      return tl::unexpected<Error>(possible.error());
+    }
+  }
   const RecordFolder records;
   if (records.path().empty()) {
     return make_error(ErrorCode::kIo,
@@ -98,13 +144,9 @@ Result<int> run(const RunOptions& options) {
     say(fmt::format("the program was ended by signal {} ({})", end->signal,
                     ::strsignal(end->signal)));
   }
-  if (const Status told = summarize_run(records.path(), options.json); !told) {
+  const Status told = tell(read_run_records(records.path()), options);
+  if (!told) {
     return tl::unexpected<Error>(told.error());
-  }
-  if (!options.report.empty()) {
-    if (const Status written = write_run_report(records.path(), options.report); !written) {
-      return tl::unexpected<Error>(written.error());
-    }
   }
   return end->status;
 }
@@ -128,7 +170,8 @@ void add_run_command(CLI::App& app, int& exit_code) {
                       "PATH[:SIZE] of a folder, a new file or a block device to swap to (none)");
   command->add_option("--policy", options->policy, "Who decides what moves when; see below")
       ->capture_default_str();
-  command->add_option("--report", options->report, "Write a report of the run, one HTML page");
+  command->add_option("--report", options->report,
+                      "Write a report of the run to this file, one HTML page");
   command->add_option("--link-bandwidth", options->link_bandwidth,
                       "Bytes a second between fast and host memory, each way: lets this machine\n"
                       "stand in for one with a device behind a link (as fast as it is)");
@@ -138,7 +181,9 @@ void add_run_command(CLI::App& app, int& exit_code) {
                       "Allocations from this size on are Spillway's (1MiB)");
   command->add_option("--prefetch-degree", options->prefetch_degree,
                       "DeepUM's N: for how many launches ahead to prefetch (64)");
-  command->add_flag("--json", options->json, "Print the record of the run as JSON, one object");
+  command->add_option("--json", options->json,
+                      "Write the record of the run to this file instead of a summary to standard\n"
+                      "error: a JSON object a process, each on a line; - for standard output");
   command->add_option("command", options->command, "The program and its arguments, after --")
       ->required();
   command->footer(

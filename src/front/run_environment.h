@@ -16,12 +16,12 @@ struct RunOptions {
   std::string host_memory;
   std::string storage;
   std::string policy = "deepum";
-  std::string report;
+  std::string report;  // the name of a file
+  std::string json;    // likewise, or "-"
   std::string link_bandwidth;
   std::string fault_latency;
   std::string threshold;
   std::string prefetch_degree;
-  bool json = false;
   std::vector<std::string> command;
 };
 

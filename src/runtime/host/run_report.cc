@@ -1,15 +1,10 @@
-// Finds the records, and writes the page. See run_report.h.
+// See run_report.h.
 #include "runtime/host/run_report.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <vector>
 
 #include "runtime/host/report_html.h"
 #include "runtime/host/report_session.h"
-#include "runtime/host/run_records.h"
 
 namespace spillway {
 namespace {
@@ -43,45 +38,22 @@ std::string page_of(const RunRecords& records) {
   return page + page_end();
 }
 
-// In place and not by renaming a draft, so that a pipe or /dev/stdout will do as well.
-Status write_file(const std::string& path, const std::string& text) {
-  const auto failed = [&] {
-    return make_error(ErrorCode::kIo,
-                      "{}: cannot write the report: {}; name a file in a folder that you may write",
-                      path, std::strerror(errno));
-  };
-  std::unique_ptr<std::FILE, decltype([](std::FILE* file) { std::fclose(file); })> file(
-      std::fopen(path.c_str(), "we"));
-  if (file == nullptr) {
-    return failed();
-  }
-  if (std::fwrite(text.data(), 1, text.size(), file.get()) != text.size()) {
-    return failed();
-  }
-  if (std::fclose(file.release()) != 0) {
-    return failed();
-  }
-  return {};
-}
-
 }  // namespace
 
-Status write_run_report(const std::string& folder, const std::string& file) {
-  const RunRecords records = read_run_records(folder);
+Result<std::string> run_report(const RunRecords& records) {
   if (records.all.empty() && !records.unreadable.empty()) {
     return make_error(ErrorCode::kCannotRun,
-                      "{}: no report, because the record {} cannot be read: was the program ended "
-                      "while it wrote it, or is the disk of {} full?",
-                      file, records.unreadable.front(), folder);
+                      "no report, because the record {} cannot be read: was the program ended "
+                      "while it wrote it, or is the disk of the temporary folder full?",
+                      records.unreadable.front());
   }
   if (records.all.empty()) {
     return make_error(ErrorCode::kCannotRun,
-                      "{}: no report, because the run left no record: either no allocation was as "
+                      "no report, because the run left no record: either no allocation was as "
                       "large as --threshold, or the program is linked statically, or it ended "
-                      "without its exit handlers (by a signal or _exit)",
-                      file);
+                      "without its exit handlers (by a signal or _exit)");
   }
-  return write_file(file, page_of(records));
+  return page_of(records);
 }
 
 }  // namespace spillway
