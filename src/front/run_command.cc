@@ -21,6 +21,7 @@
 #include "front/policy_list.h"
 #include "front/run_environment.h"
 #include "front/run_live.h"
+#include "plot/gnuplot_process.h"
 #include "runtime/host/run_records.h"
 #include "runtime/host/run_report.h"
 #include "runtime/host/run_text.h"
@@ -121,6 +122,11 @@ Result<int> run(const RunOptions& options) {
     return make_error(ErrorCode::kIo,
                       "cannot make a folder for the record of the run; TMPDIR, or else /tmp, must "
                       "be a folder that this user may write");
+  }
+  if (!options.report.empty()) {
+    if (const auto drawn = plot::run_gnuplot(""); !drawn) {
+      say("the report will have no charts: " + drawn.error().message);
+    }
   }
   Result<Environment> environment = run_environment(options, records.path());
   if (!environment) {

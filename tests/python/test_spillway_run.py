@@ -23,8 +23,8 @@ TRAIN = ROOT / "examples" / "train_gpt2.py"
 pytestmark = pytest.mark.skipif(not SPILLWAY.exists(), reason=f"{SPILLWAY} is not built")
 
 
-def run(options, command, **more):
-    environment = dict(os.environ)
+def run(options, command, environment=(), **more):
+    environment = {**os.environ, **dict(environment)}
     environment.pop("LD_PRELOAD", None)
     return subprocess.run([SPILLWAY, "run", *options, "--", *command], text=True,
                           capture_output=True, timeout=300, env=environment, **more)
@@ -344,6 +344,15 @@ def test_the_report_is_written_beside_the_record(tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert page.startswith("<!DOCTYPE html>") and "Process" in page
     assert (tmp_path / "record.json").read_text().startswith("{")
+
+
+def test_a_report_without_gnuplot_has_all_but_charts(tmp_path):
+    result = run([*SMALL, "--report", tmp_path / "report.html"], TOUCH, {"PATH": str(tmp_path)})
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.startswith("spillway: the report will have no charts: gnuplot is not "
+                                    "installed: install it (Debian package gnuplot-nox)")
+    page = (tmp_path / "report.html").read_text()
+    assert "There are no charts" in page and "Numbers" in page
 
 
 @pytest.mark.parametrize("option", ["--json", "--report"])
