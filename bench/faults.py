@@ -23,7 +23,7 @@ def arguments():
 
 
 def run(options, steps, device_bytes, host_bytes, policy):
-    under = ["--json", "--device-memory", str(device_bytes), "--host-memory", str(host_bytes),
+    under = ["--json", "-", "--device-memory", str(device_bytes), "--host-memory", str(host_bytes),
              "--policy", policy]
     done = subprocess.run(
         training.train_gpt2(options, "--quiet", "--steps", str(steps), under=under),

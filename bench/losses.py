@@ -45,7 +45,7 @@ class Example:
                                    *(["--unlimited"] if tiers is None else tiers))
         else:
             command = training.train_gpt2(self.options, "--quiet", *steps,
-                                          under=None if tiers is None else ["--json", *tiers])
+                                          under=None if tiers is None else ["--json", "-", *tiers])
         self.losses.unlink(missing_ok=True)
         begin = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True)

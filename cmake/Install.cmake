@@ -1,5 +1,5 @@
 # `cmake --install`: the program and what it preloads, libspillway with its headers, and what CMake
-# and pkg-config need to find it. src/front/run_command.cc looks for the preloaded library and the
+# and pkg-config need to find it. src/front/run_environment.cc looks for the preloaded library and the
 # Python hook relative to the program, in the places given here.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -36,23 +36,25 @@ def arguments():
 class Run:
     """One training: its losses, the times of its steps, and Spillway's record if there is one."""
 
-    def __init__(self, name, options, prefix):
+    def __init__(self, name, options, under=None):
+        """under: options of `spillway run`; None: without it."""
         with tempfile.TemporaryDirectory() as folder:
-            losses = pathlib.Path(folder) / "losses"
+            losses, record = pathlib.Path(folder) / "losses", pathlib.Path(folder) / "record"
+            prefix = [] if under is None else [options.spillway, "run", "--json", str(record),
+                                               *under, "--"]
             command = [*prefix, sys.executable, str(HERE / "train_gpt2.py"),
                        "--steps", str(options.steps), "--losses", str(losses)]
-            self.name, self.times, self.record = name, [], None
+            self.name, self.times = name, []
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
                 for line in process.stdout:
                     self.take(line, options.steps)
             if process.returncode != 0:
                 sys.exit(f"demo: {' '.join(command)}: exit status {process.returncode}")
             self.losses = losses.read_text()
+            self.record = None if under is None else json.loads(record.read_text())
 
     def take(self, line, steps):
-        if line.startswith("{"):
-            self.record = json.loads(line)
-        elif step := re.match(r"step +(\d+) .* ([0-9.]+) s", line):
+        if step := re.match(r"step +(\d+) .* ([0-9.]+) s", line):
             self.times.append(float(step[2]))
             if sys.stderr.isatty():
                 print(f"\r\033[K{self.name}: step {step[1]} of {steps}", end="", file=sys.stderr,
@@ -75,16 +77,15 @@ def main():
     reports = pathlib.Path(options.reports)
     reports.mkdir(parents=True, exist_ok=True)
 
-    alone = Run("alone", options, [])
-    under = [options.spillway, "run", "--json"]
+    alone = Run("alone", options)
     # With all the memory that it wants, to know how much that is.
-    whole = Run("unlimited", options, [*under, "--device-memory", "8GiB"])
+    whole = Run("unlimited", options, ["--device-memory", "8GiB"])
     budget = whole.record["peak_bytes"] * options.percent // 100
     host = max(budget, 64 << 20)
     runs = [whole]
     for policy in options.policies.split(","):
         runs.append(Run(policy, options, [
-            *under, "--device-memory", str(budget), "--host-memory", str(host),
+            "--device-memory", str(budget), "--host-memory", str(host),
             "--storage", f"{options.storage}:4GiB", "--policy", policy,
             "--report", str(reports / f"{policy}.html")]))
     if sys.stderr.isatty():

@@ -64,8 +64,7 @@ void Engine::settle() {
   gone_.clear();
 }
 
-// --- Memory
-// ----------------------------------------------------------------------------------------
+// --- Memory -------------------------------------------------------------------------------------
 
 Result<AllocationId> Engine::allocate(Bytes bytes, std::uint64_t tag, Bytes block_bytes) {
   Result<AllocationId> id = space_.allocate(bytes, tag, block_bytes);
@@ -278,8 +277,7 @@ void Engine::unmap(BlockId id) {
   orders_.unmap(id);
 }
 
-// --- Budget and state
-// ------------------------------------------------------------------------------
+// --- Budget and state ---------------------------------------------------------------------------
 
 // What the largest launch that has not ended needs, or at least some bound that is `enough`.
 Bytes Engine::largest_launch_bytes(Bytes enough) {

@@ -8,8 +8,7 @@
 
 namespace spillway {
 
-// --- Making room
-// -------------------------------------------------------------------------------------
+// --- Making room --------------------------------------------------------------------------------
 
 // True if need_bytes are free now. Otherwise starts what will free ahead_bytes: first frames whose
 // loss costs nothing (unused, then discarded), then victims that the policy chooses
@@ -188,8 +187,7 @@ bool Engine::on_its_way(BlockId id) const {
                         flights_.of(space_.block(id)).to == Tier::kDevice));
 }
 
-// --- Ahead of need
-// -----------------------------------------------------------------------------------
+// --- Ahead of need ------------------------------------------------------------------------------
 
 void Engine::pre_evict(BlockId id, Tier to) {
   if (!alive(id) || to == Tier::kDevice) {
@@ -307,8 +305,7 @@ void Engine::eviction_failed(BlockId id, Tier to, Cause cause) {
   wake(id, false);
 }
 
-// --- Host to storage
-// -----------------------------------------------------------------------------------
+// --- Host to storage ----------------------------------------------------------------------------
 
 void Engine::form_moves_down() {
   while (!move_down_lane_.full()) {

@@ -8,8 +8,7 @@
 
 namespace spillway {
 
-// --- Issue
-// -----------------------------------------------------------------------------------------
+// --- Issue --------------------------------------------------------------------------------------
 
 LaunchAdmission Engine::issue_launch(const Launch& launch) {
   LaunchAdmission admission{.state = LaunchState::kWaiting};
@@ -94,8 +93,7 @@ void Engine::give_signal(SignalId signal) {
   settle();
 }
 
-// --- Admission
-// -------------------------------------------------------------------------------------
+// --- Admission ----------------------------------------------------------------------------------
 
 // Whether the launch that is next in line finds room beside those that are admitted. If not, what
 // it lacks is counted from here on as others end.
@@ -266,8 +264,7 @@ void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
   policy_->on_fault(record.launch, id, *this);
 }
 
-// --- Release
-// ---------------------------------------------------------------------------------------
+// --- Release ------------------------------------------------------------------------------------
 
 void Engine::release_if_ready(std::uint32_t slot) {
   LaunchTable::Record& record = launches_.at(slot);
@@ -323,8 +320,7 @@ void Engine::wake(BlockId id, bool was_submitted) {
   waiters_.clear(block);
 }
 
-// --- End
-// -------------------------------------------------------------------------------------------
+// --- End ----------------------------------------------------------------------------------------
 
 void Engine::end_launch(LaunchId id) {
   assert(launches_.is_at(id, LaunchStage::kReleased));
@@ -366,8 +362,7 @@ void Engine::end_launch(LaunchId id) {
   settle();
 }
 
-// --- Threads
-// ---------------------------------------------------------------------------------------
+// --- Threads ------------------------------------------------------------------------------------
 
 void Engine::thread_faults(const Launch& during, std::span<const ThreadFault> faults) {
   bool missing = false;

@@ -22,8 +22,7 @@ class EvictionWishes {
   void take_back_promise(Block& block);
   [[nodiscard]] Bytes promised_bytes() const { return promised_bytes_; }
 
-  // --- Copies ahead of need
-  // ------------------------------------------------------------------------
+  // --- Copies ahead of need ---------------------------------------------------------------------
   void wish(BlockId id, Tier to);
   void take_back_wish(Block& block);
   // The copy of a block that was wished out begins or ends.
@@ -36,8 +35,7 @@ class EvictionWishes {
   // none.
   [[nodiscard]] std::optional<BlockId> take(Cause cause, Tier to);
 
-  // --- Host memory to storage
-  // ----------------------------------------------------------------------
+  // --- Host memory to storage -------------------------------------------------------------------
   void wish_down(BlockId id);
   [[nodiscard]] std::optional<BlockId> take_down();
 

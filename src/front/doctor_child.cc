@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/child_process.h"
 #include "platform/host/userfault.h"
 
 namespace spillway {
@@ -34,29 +33,6 @@ struct Pipe {
     return true;
   }
 };
-
-// 0, or an error number. The child leads a group of its own, so that all of it can be killed.
-int start(std::vector<std::string>& words, const Pipe& out, const Pipe& err, pid_t& child) {
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (std::string& word : words) {
-    arguments.push_back(word.data());
-  }
-  arguments.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.write.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.write.get(), STDERR_FILENO);
-  const int error =
-      ::posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  return error;
-}
 
 // Until both ends are closed; false if the time is over before.
 bool read_all(const Pipe& out, const Pipe& err, Clock::time_point until, ChildOutcome& outcome) {
@@ -95,26 +71,31 @@ Result<ChildOutcome> run_child(std::vector<std::string> words, std::chrono::mill
   if (!out.open() || !err.open()) {
     return make_error(ErrorCode::kIo, "cannot ask {}: {}", name, std::strerror(errno));
   }
-  pid_t child = 0;
-  if (const int error = start(words, out, err, child); error != 0) {
-    return make_error(error == ENOENT ? ErrorCode::kUnsupported : ErrorCode::kIo,
-                      "cannot run {}: {}", name, std::strerror(error));
+  const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Result<pid_t> child = start_child({.words = std::move(words),
+                                           .in = nothing.get(),
+                                           .out = out.write.get(),
+                                           .err = err.write.get(),
+                                           .leads_group = true});
+  if (!child) {
+    return tl::unexpected<Error>(child.error());
   }
   out.write = Descriptor();
   err.write = Descriptor();
   ChildOutcome outcome;
   const bool in_time = read_all(out, err, until, outcome);
   if (!in_time) {
-    ::kill(-child, SIGKILL);
+    ::kill(-*child, SIGKILL);
   }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const Result<ChildEnd> end = wait_for_child(*child);
   if (!in_time) {
     return make_error(ErrorCode::kIo, "{} did not answer within {} s", name,
                       std::chrono::duration_cast<std::chrono::seconds>(time).count());
   }
-  outcome.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  if (!end) {
+    return tl::unexpected<Error>(end.error());
+  }
+  outcome.status = end->status;
   return outcome;
 }
 

@@ -36,9 +36,9 @@ std::string complaint_in(const std::string& text) {
 Status try_run() {
   constexpr Bytes kBuffer = 8 * kMiB;
   const Result<ChildOutcome> outcome =
-      run_child({"/proc/self/exe", "run", "--json", "--device-memory", "64MiB", "--host-memory",
-                 "64MiB", "--threshold", "1MiB", "--", "dd", "if=/dev/zero", "of=/dev/null",
-                 fmt::format("bs={}", kBuffer), "count=2"},
+      run_child({"/proc/self/exe", "run", "--json", "-", "--device-memory", "64MiB",
+                 "--host-memory", "64MiB", "--threshold", "1MiB", "--", "dd", "if=/dev/zero",
+                 "of=/dev/null", fmt::format("bs={}", kBuffer), "count=2"},
                 20s);
   if (!outcome) {
     return tl::unexpected<Error>(outcome.error());

@@ -20,8 +20,4 @@ class RunLive {
   bool drawn_ = false;
 };
 
-// "device [######----] 1.2 GiB  host [##--------] 300 MiB  storage ...  stalled 3.1 s"; without a
-// trailing newline, cut to `columns`.
-[[nodiscard]] std::string live_line(const std::string& sample_json, std::size_t columns);
-
 }  // namespace spillway

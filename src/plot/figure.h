@@ -87,6 +87,7 @@ struct Figure {
   int columns = 1;
   int panel_width_px = 640;
   int panel_height_px = 400;
+  bool transparent = false;  // for a page with a background of its own; else white
 };
 
 }  // namespace spillway::plot

@@ -2,16 +2,14 @@
 // so neither side ever waits for the other to empty a pipe.
 #include "plot/gnuplot_process.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <string_view>
 #include <system_error>
+
+#include "base/child_process.h"
 
 namespace spillway::plot {
 namespace {
@@ -54,43 +52,6 @@ std::string complaint(std::string_view errors) {
   return last;
 }
 
-// The child's exit status, or the error number of why it did not start.
-struct Spawned {
-  int error_number = 0;
-  int wait_status = 0;
-};
-
-Spawned spawn_and_wait(const std::string& program, std::FILE* in, std::FILE* out, std::FILE* err) {
-  posix_spawn_file_actions_t actions;
-  Spawned result;
-  result.error_number = posix_spawn_file_actions_init(&actions);
-  if (result.error_number != 0) {
-    return result;
-  }
-  posix_spawn_file_actions_adddup2(&actions, fileno(in), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, fileno(out), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, fileno(err), STDERR_FILENO);
-  std::string name = program;
-  std::string no_start_up_files = "-d";
-  std::string standard_input = "-";
-  std::array<char*, 4> arguments{name.data(), no_start_up_files.data(), standard_input.data(),
-                                 nullptr};
-  pid_t child = 0;
-  result.error_number =
-      posix_spawnp(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (result.error_number != 0) {
-    return result;
-  }
-  while (waitpid(child, &result.wait_status, 0) < 0) {
-    if (errno != EINTR) {
-      result.error_number = errno;
-      break;
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
 Result<std::string> run_gnuplot(const std::string& script, const std::string& program) {
@@ -105,17 +66,22 @@ Result<std::string> run_gnuplot(const std::string& script, const std::string& pr
     return make_error(ErrorCode::kIo, "cannot write a temporary file: {}", describe(errno));
   }
 
-  const Spawned spawned = spawn_and_wait(program, in.get(), out.get(), err.get());
-  if (spawned.error_number == ENOENT) {
+  // -d: without start-up files; -: the script is on standard input.
+  const Result<ChildEnd> end = start_child({.words = {program, "-d", "-"},
+                                            .in = fileno(in.get()),
+                                            .out = fileno(out.get()),
+                                            .err = fileno(err.get())})
+                                   .and_then(wait_for_child);
+  if (!end && end.error().code == ErrorCode::kUnsupported) {
     return make_error(ErrorCode::kUnsupported,
                       "{} is not installed: install it (Debian package gnuplot-nox) to draw charts",
                       program);
   }
-  if (spawned.error_number != 0) {
-    return make_error(ErrorCode::kIo, "cannot run {}: {}", program, describe(spawned.error_number));
+  if (!end) {
+    return tl::unexpected<Error>(end.error());
   }
   const auto errors = read_back(err.get());
-  if (!WIFEXITED(spawned.wait_status) || WEXITSTATUS(spawned.wait_status) != 0) {
+  if (end->status != 0) {
     return make_error(ErrorCode::kIo, "{} failed: {} (is the Debian package gnuplot-nox intact?)",
                       program, errors ? complaint(*errors) : errors.error().message);
   }

@@ -178,9 +178,9 @@ Result<std::string> gnuplot_script(const Figure& figure) {
     commands += panel.commands;
   }
   std::string script = "set encoding utf8\n" + data;
-  script +=
-      fmt::format("set terminal svg enhanced size {},{} font 'Arial,13' background '#ffffff'\n",
-                  columns * figure.panel_width_px, rows * figure.panel_height_px + title_px);
+  script += fmt::format("set terminal svg enhanced size {},{} font 'Arial,13'{}\n",
+                        columns * figure.panel_width_px, rows * figure.panel_height_px + title_px,
+                        figure.transparent ? "" : " background '#ffffff'");
   script += fmt::format("set multiplot layout {},{}", rows, columns);
   if (!figure.title.empty()) {
     script += fmt::format(" title {} noenhanced font ',17'", quoted(figure.title));

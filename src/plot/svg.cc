@@ -1,4 +1,4 @@
-// Figures to SVG files.
+// Figures to SVG. See svg.h.
 #include "plot/svg.h"
 
 #include <fmt/format.h>
@@ -40,16 +40,29 @@ Status replace_file(const std::filesystem::path& path, const std::string& text) 
 
 }  // namespace
 
+Result<std::string> draw_svg(const Figure& figure) {
+  return gnuplot_script(figure).and_then(
+      [](const std::string& script) { return run_gnuplot(script); });
+}
+
+// What stands before the canvas is for a file: a declaration, namespaces, a title that would appear
+// wherever somebody points.
+Result<std::string> draw_svg_element(const Figure& figure, std::string_view css_class,
+                                     std::string_view label) {
+  return draw_svg(figure).and_then([&](const std::string& svg) -> Result<std::string> {
+    const std::size_t view = svg.find("viewBox=\"");
+    const std::size_t canvas = svg.find("<g id=\"gnuplot_canvas\">");
+    if (view == std::string::npos || canvas == std::string::npos) {
+      return make_error(ErrorCode::kIo, "gnuplot's drawing is not as that of version 5.4");
+    }
+    const std::size_t view_end = svg.find('"', svg.find('"', view) + 1) + 1;
+    return fmt::format("<svg class=\"{}\" {} role=\"img\" aria-label=\"{}\">\n{}", css_class,
+                       svg.substr(view, view_end - view), label, svg.substr(canvas));
+  });
+}
+
 Status write_svg(const Figure& figure, const std::filesystem::path& path) {
-  const auto script = gnuplot_script(figure);
-  if (!script) {
-    return tl::unexpected<Error>(script.error());
-  }
-  const auto svg = run_gnuplot(*script);
-  if (!svg) {
-    return tl::unexpected<Error>(svg.error());
-  }
-  return replace_file(path, *svg);
+  return draw_svg(figure).and_then([&](const std::string& svg) { return replace_file(path, svg); });
 }
 
 }  // namespace spillway::plot

@@ -155,8 +155,7 @@ TEST(Eviction, RoomIsMadeAheadForTheFaultsThatWait) {
   EXPECT_THAT(world.calls(), Contains("evict device>host 0 1"));  // 3 are needed, 2 ahead
 }
 
-// --- Copies that stay in storage
-// ---------------------------------------------------------------------
+// --- Copies that stay in storage ----------------------------------------------------------------
 
 TEST(KeepStorageCopies, ABlockThatWasOnlyReadIsNotWrittenAgain) {
   for (const bool keep : {false, true}) {

@@ -143,8 +143,7 @@ TEST_P(EveryPolicy, SameRunTwice) {
   }
 }
 
-// --- base_uvm by hand
-// -------------------------------------------------------------------------------------------------
+// --- base_uvm by hand ---------------------------------------------------------------------------
 
 // Three weights of a block used in turn, on a device of two blocks. The least recently migrated
 // block is always the one that is needed next, so every kernel faults. A block takes 1 ms each way
@@ -195,8 +194,7 @@ TEST(BaseUvm, DeadIntermediatesMoveLikeTheLiving) {
   EXPECT_EQ(run_policy(trace, machine, "deepum").value().moved_bytes(), 0U);
 }
 
-// --- What the papers claim
-// -------------------------------------------------------------------------------------------------
+// --- What the papers claim ----------------------------------------------------------------------
 
 TEST(PoliciesOnSimulator, G10IsFasterThanDeepUmIsFasterThanPaging) {
   const Trace trace = transformer();

@@ -108,6 +108,21 @@ TEST_F(Svg, SameFigureSameFile) {
   EXPECT_EQ(read(folder_ / "a.svg"), read(folder_ / "b.svg"));
 }
 
+TEST_F(Svg, AnElementOfAPageHasNothingOfAFile) {
+  Figure figure = one_of_each();
+  figure.transparent = true;
+  const Result<std::string> element = draw_svg_element(figure, "chart", "what it shows");
+  ASSERT_TRUE(element.has_value()) << element.error().message;
+  EXPECT_TRUE(
+      element->starts_with("<svg class=\"chart\" viewBox=\"0 0 1920 1236\" role=\"img\" "
+                           "aria-label=\"what it shows\">\n<g "))
+      << element->substr(0, 200);
+  EXPECT_THAT(*element, HasSubstr("curve"));
+  for (const char* of_a_file : {"<?xml", "xmlns", "<desc", "Gnuplot", "#ffffff"}) {
+    EXPECT_THAT(*element, Not(HasSubstr(of_a_file)));
+  }
+}
+
 TEST_F(Svg, FolderThatIsNotThereIsOneLine) {
   const Status status = write_svg(one_of_each(), folder_ / "missing" / "figure.svg");
   ASSERT_FALSE(status.has_value());

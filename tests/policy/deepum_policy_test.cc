@@ -139,8 +139,7 @@ TEST_F(DeepUmVictims, AFaultRestartsTheChain) {
   EXPECT_THAT(control_.prefetched, ElementsAre(6, 7, 6, 7));
 }
 
-// --- On the engine
-// -------------------------------------------------------------------------------------------------
+// --- On the engine ------------------------------------------------------------------------------
 
 EngineOptions options_for(std::uint32_t device_blocks) {
   EngineOptions options;

@@ -23,8 +23,8 @@ TRAIN = ROOT / "examples" / "train_gpt2.py"
 pytestmark = pytest.mark.skipif(not SPILLWAY.exists(), reason=f"{SPILLWAY} is not built")
 
 
-def run(options, command, **more):
-    environment = dict(os.environ)
+def run(options, command, environment=(), **more):
+    environment = {**os.environ, **dict(environment)}
     environment.pop("LD_PRELOAD", None)
     return subprocess.run([SPILLWAY, "run", *options, "--", *command], text=True,
                           capture_output=True, timeout=300, env=environment, **more)
@@ -34,10 +34,14 @@ def python(script):
     return [sys.executable, "-c", textwrap.dedent(script)]
 
 
-def record(result):
-    lines = [line for line in result.stdout.splitlines() if line.startswith("{")]
-    assert lines, result.stderr
-    return json.loads(lines[-1])
+def run_recorded(options, command, **more):
+    """The same, with the records of its processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "records"
+        result = run(["--json", file, *options], command, **more)
+        assert file.exists(), result.stderr
+        result.records = [json.loads(line) for line in file.read_text().splitlines()]
+    return result
 
 
 # Blocks of 8 MiB with patterns, more than the budget, written and checked several times over.
@@ -57,13 +61,13 @@ PATTERNS = """
 @pytest.mark.parametrize("policy", ["base_uvm", "deepum", "deepum_plus", "g10"])
 @pytest.mark.parametrize("storage", [False, True])
 def test_contents_survive(policy, storage, tmp_path):
-    options = ["--device-memory", "32MiB", "--policy", policy, "--json"]
+    options = ["--device-memory", "32MiB", "--policy", policy]
     options += (["--host-memory", "32MiB", "--storage", f"{tmp_path}:512MiB"] if storage
                 else ["--host-memory", "512MiB"])
-    result = run(options, python(PATTERNS))
+    result = run_recorded(options, python(PATTERNS))
     assert result.returncode == 0, result.stderr
     assert "all there" in result.stdout
-    moved = record(result)["moved_bytes"]
+    moved = result.records[0]["moved_bytes"]
     assert moved["device_to_storage" if storage else "device_to_host"] > 0
     assert list(tmp_path.iterdir()) == []
 
@@ -76,19 +80,19 @@ def test_losses_are_the_same_bits_under_every_budget(tmp_path):
              "--losses"]
     alone = tmp_path / "alone"
     subprocess.run([*train, str(alone)], check=True, timeout=300, capture_output=True)
-    whole = run(["--device-memory", "2GiB", "--json"], [*train, str(tmp_path / "whole")])
+    whole = run_recorded(["--device-memory", "2GiB"], [*train, str(tmp_path / "whole")])
     assert (tmp_path / "whole").read_text() == alone.read_text()
-    peak = record(whole)["peak_bytes"]
+    peak = whole.records[0]["peak_bytes"]
     for percent in (70, 35, 20):
         for policy in ("base_uvm", "deepum", "g10"):
             losses = tmp_path / f"{policy}-{percent}"
             budget = max(peak * percent // 100, 16 << 20)
-            result = run(["--device-memory", str(budget), "--policy", policy, "--json",
-                          "--storage", f"{tmp_path}:1GiB", "--host-memory", "64MiB"],
-                         [*train, str(losses)])
+            result = run_recorded(["--device-memory", str(budget), "--policy", policy,
+                                   "--storage", f"{tmp_path}:1GiB", "--host-memory", "64MiB"],
+                                  [*train, str(losses)])
             assert result.returncode == 0, result.stderr
             assert losses.read_text() == alone.read_text(), (policy, percent)
-            made = record(result)
+            made = result.records[0]
             assert percent > 35 or made["evictions"] > 0
             # The third step and those after it follow a plan.
             assert policy != "g10" or made["plan"]["launches"] > 100
@@ -206,8 +210,10 @@ def test_a_budget_that_is_too_small_fails_like_malloc():
     (["--device-memory", "1MiB"], "at least 16 MiB"),
     (["--policy", "magic"], "unknown policy 'magic'"),
     (["--policy", "flashneuron"], "name a place with --storage"),
-    (["--fault-latency", "soon"], "soon"),
-    (["--threshold", "small"], "small"),
+    (["--fault-latency", "soon"], "--fault-latency: 'soon' is not a time"),
+    (["--fault-latency", "inf s"], "--fault-latency: 'inf s' is not a time"),
+    (["--fault-latency", "50"], "--fault-latency: '50' needs a unit"),
+    (["--threshold", "small"], "--threshold: 'small' is not a size"),
 ])
 def test_what_cannot_be_is_told_before_the_program_starts(options, words):
     result = run(options, ["/bin/echo", "started"])
@@ -295,8 +301,76 @@ def test_a_child_program_has_limits_of_its_own(tmp_path):
         assert mine == b"x" * (48 << 20)
         print("outer")
     """
-    result = run(["--device-memory", "32MiB", "--host-memory", "512MiB", "--json"], python(script))
+    result = run_recorded(["--device-memory", "32MiB", "--host-memory", "512MiB"], python(script))
     assert "outer" in result.stdout, result.stderr
-    budgets = {json.loads(line)["budget_bytes"]["device"] >> 20
-               for line in result.stdout.splitlines() if line.startswith("{")}
-    assert budgets == {20, 32}
+    assert {record["budget_bytes"]["device"] >> 20 for record in result.records} == {20, 32}
+
+
+SMALL = ["--device-memory", "32MiB", "--host-memory", "64MiB"]
+TOUCH = python("""
+    data = bytearray(b"x" * (8 << 20))
+    print("the program's own")
+""")
+
+
+def test_the_record_goes_where_it_is_told_to(tmp_path):
+    file = tmp_path / "record.json"
+    file.write_text("of an earlier run, which was longer" * 1000)
+    result = run([*SMALL, "--json", file], TOUCH)
+    assert (result.stdout, result.stderr) == ("the program's own\n", "")
+    assert json.loads(file.read_text())["peak_bytes"] >= 8 << 20
+
+    result = run([*SMALL, "--json", "-"], TOUCH)
+    first, *rest = result.stdout.splitlines()
+    assert first == "the program's own"
+    assert json.loads("".join(rest))["peak_bytes"] >= 8 << 20
+
+    result = run(SMALL, TOUCH)
+    assert result.stdout == "the program's own\n"
+    assert result.stderr.startswith("spillway: deepum for ")
+
+
+def test_without_a_record_the_file_is_empty_and_a_line_says_why(tmp_path):
+    file = tmp_path / "record.json"
+    result = run([*SMALL, "--json", file], ["/bin/true"])
+    assert (result.returncode, file.read_text()) == (0, "")
+    assert "nothing to report" in result.stderr
+
+
+def test_the_report_is_written_beside_the_record(tmp_path):
+    result = run([*SMALL, "--json", tmp_path / "record.json", "--report", tmp_path / "report.html"],
+                 TOUCH)
+    assert result.returncode == 0, result.stderr
+    page = (tmp_path / "report.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") and "Process" in page
+    assert (tmp_path / "record.json").read_text().startswith("{")
+
+
+def test_a_report_without_gnuplot_has_all_but_charts(tmp_path):
+    result = run([*SMALL, "--report", tmp_path / "report.html"], TOUCH, {"PATH": str(tmp_path)})
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.startswith("spillway: the report will have no charts: gnuplot is not "
+                                    "installed: install it (Debian package gnuplot-nox)")
+    page = (tmp_path / "report.html").read_text()
+    assert "There are no charts" in page and "Numbers" in page
+
+
+@pytest.mark.parametrize("option", ["--json", "--report"])
+def test_a_file_that_cannot_be_written_is_told_before_the_program_starts(option, tmp_path):
+    for file, reason in [(tmp_path / "no" / "file", "No such file or directory"),
+                         (tmp_path, "Is a directory"), ("/proc/self/x/y", "No such file")]:
+        result = run([*SMALL, option, file], TOUCH)
+        assert result.returncode == 2 and result.stdout == "", result.stderr
+        assert f"{file}: " in result.stderr and reason in result.stderr
+        assert result.stderr.count("\n") == 1
+    full = run([*SMALL, option, "/dev/full"], TOUCH)
+    assert full.returncode == 1
+    assert "/dev/full: cannot be written: No space left on device" in full.stderr
+
+
+@pytest.mark.parametrize("option", ["--json", "--report"])
+def test_an_option_without_its_file_does_not_take_the_dashes_for_one(option, tmp_path):
+    result = run([*SMALL, option], ["/bin/echo", "started"], cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "lacks its file" in result.stderr
+    assert list(tmp_path.iterdir()) == []

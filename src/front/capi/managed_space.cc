@@ -43,8 +43,7 @@ bool ManagedSpace::close() {
   return closed_;
 }
 
-// --- Memory
-// ----------------------------------------------------------------------------------------
+// --- Memory -------------------------------------------------------------------------------------
 
 Outcome<void*> ManagedSpace::allocate(std::size_t bytes) {
   if (bytes > kMostBytes) {
@@ -152,8 +151,7 @@ Outcome<void> ManagedSpace::discard(const void* start, std::size_t bytes, Discar
   return {};
 }
 
-// --- Launches
-// --------------------------------------------------------------------------------------
+// --- Launches -----------------------------------------------------------------------------------
 
 Outcome<void> ManagedSpace::add_access(const spillwayAccess_t& access, std::size_t index,
                                        Launch& launch, std::vector<ProgramOperand>& operands) {

@@ -16,7 +16,8 @@
 
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
-#include "runtime/host/run_record.h"
+#include "runtime/host/run_recorder.h"
+#include "runtime/host/run_records.h"
 
 namespace spillway::preload {
 namespace {
@@ -103,7 +104,7 @@ Everything* make() {
   everything->heap = std::make_unique<LargeHeap>(everything->space->platform());
   const std::string records = folder();
   everything->recorder = std::make_unique<RunRecorder>(
-      *everything->space, records.empty() ? "" : fmt::format("{}/{}.live", records, ::getpid()));
+      *everything->space, records.empty() ? "" : live_file(records, ::getpid()));
   everything->session = {.space = everything->space.get(), .heap = everything->heap.get()};
   owner = ::getpid();
   return everything.release();
@@ -117,8 +118,8 @@ __attribute__((destructor)) void write_record() {
     return;
   }
   const InService inside;
-  const std::string text = everything->recorder->finish(own_command());
-  const std::string path = fmt::format("{}/{}.json", records, ::getpid());
+  const std::string text = to_json(everything->recorder->finish(own_command()));
+  const std::string path = record_file(records, ::getpid());
   const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
   if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));

@@ -20,9 +20,9 @@ struct Waiting {
   double fresh_s = 0;
 };
 
-Waiting sum_of(const std::vector<SessionWait>& waits) {
+Waiting sum_of(const std::vector<RunWait>& waits) {
   Waiting sum;
-  for (const SessionWait& wait : waits) {
+  for (const RunWait& wait : waits) {
     sum.all_s += wait.wait_s;
     sum.host_s += wait.host_s;
     sum.storage_s += wait.storage_s;
@@ -35,8 +35,8 @@ bool exceeds(std::uint64_t part, double fraction, std::uint64_t whole) {
   return static_cast<double>(part) > fraction * static_cast<double>(whole);
 }
 
-std::string little_to_gain(const SessionRecord& session) {
-  const Bytes device_bytes = session.budget_bytes[index_of(Tier::kDevice)];
+std::string little_to_gain(const RunRecord& session) {
+  const Bytes device_bytes = session.budget(Tier::kDevice);
   std::string text = fmt::format("Only {} of the time was stalled: there is little to gain.",
                                  percent_text(session.stalled_s, session.elapsed_s));
   if (session.peak_bytes <= device_bytes) {
@@ -48,9 +48,9 @@ std::string little_to_gain(const SessionRecord& session) {
   return text;
 }
 
-std::string storage_advice(const SessionRecord& session, const Waiting& waiting) {
-  const Bytes device_bytes = session.budget_bytes[index_of(Tier::kDevice)];
-  const Bytes host_bytes = session.budget_bytes[index_of(Tier::kHost)];
+std::string storage_advice(const RunRecord& session, const Waiting& waiting) {
+  const Bytes device_bytes = session.budget(Tier::kDevice);
+  const Bytes host_bytes = session.budget(Tier::kHost);
   std::string text =
       fmt::format("Most of the waiting below ({}) was for storage: raise `--host-memory` (now {})",
                   percent_text(waiting.storage_s, waiting.all_s), format_bytes(host_bytes));
@@ -61,12 +61,11 @@ std::string storage_advice(const SessionRecord& session, const Waiting& waiting)
   return text + ".";
 }
 
-void add_prefetch_advice(const SessionRecord& session, std::vector<std::string>& advice) {
+void add_prefetch_advice(const RunRecord& session, std::vector<std::string>& advice) {
   if (session.policy == "base_uvm") {
     advice.emplace_back(
         "base_uvm moves blocks only once a thread has stopped at them: try `--policy deepum`, "
-        "which "
-        "fetches ahead.");
+        "which fetches ahead.");
     return;
   }
   if (session.launches == 0) {
@@ -90,7 +89,7 @@ void add_prefetch_advice(const SessionRecord& session, std::vector<std::string>&
 
 }  // namespace
 
-std::vector<std::string> advice_for(const SessionRecord& session) {
+std::vector<std::string> advice_for(const RunRecord& session) {
   if (session.elapsed_s <= 0) {
     return {};
   }
@@ -104,8 +103,8 @@ std::vector<std::string> advice_for(const SessionRecord& session) {
   } else if (waiting.fresh_s > kMost * waiting.all_s) {
     advice.push_back(fmt::format(
         "Most of the waiting below ({}) was for memory that was new, which has to be made room for "
-        "and "
-        "zeroed: more `--device-memory` saves the first, and a program that keeps and reuses its "
+        "and zeroed: more `--device-memory` saves the first, and a program that keeps and reuses "
+        "its "
         "buffers the second.",
         percent_text(waiting.fresh_s, waiting.all_s)));
   } else {

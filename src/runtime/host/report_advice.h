@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "runtime/host/report_record.h"
+#include "runtime/host/run_record.h"
 
 namespace spillway {
 
 // Plain text, most important first. Empty where the numbers justify nothing.
-[[nodiscard]] std::vector<std::string> advice_for(const SessionRecord& session);
+[[nodiscard]] std::vector<std::string> advice_for(const RunRecord& session);
 
 }  // namespace spillway

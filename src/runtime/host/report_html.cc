@@ -8,10 +8,10 @@
 namespace spillway {
 namespace {
 
-// The colours of the tiers are from Okabe and Ito's palette, which people with any colour-blindness
-// can tell apart, and lines differ in width and dashes besides. What is light or dark follows the
-// reader's setting.
-constexpr std::string_view kStyle = R"(
+// What is light or dark follows the reader's setting. Charts come with the colours of
+// plot/figure.h, Okabe and Ito's palette, which people with any colour-blindness can tell apart;
+// the rules of .chart find them by value, so that they follow the setting, too.
+constexpr std::string_view kStyle = R"css(
 :root { color-scheme: light dark; --text: #1b1f24; --soft: #57606a; --back: #ffffff;
   --panel: #f5f7f9; --grid: #d8dee4; --live: #1b1f24; --device: #0072b2; --host: #d98200;
   --storage: #00845f; --between: #b0588f; --stall: #c44e00; }
@@ -32,29 +32,18 @@ code { font: .9em ui-monospace, monospace; white-space: nowrap; }
 .advice { padding: .6rem .9rem; background: var(--panel); border-left: 4px solid var(--device);
   border-radius: 0 6px 6px 0; }
 .legend { color: var(--soft); font-size: .88rem; }
-.legend span { margin-right: 1.2rem; white-space: nowrap; }
-.key { width: 28px; height: 10px; margin-right: .4rem; }
 .chart { width: 100%; height: auto; }
-.chart text { font-family: system-ui, sans-serif; }
-.tick { font-size: 12px; fill: var(--soft); }
-.note { font-size: 12px; fill: var(--text); stroke: var(--back); stroke-width: 4px;
-  paint-order: stroke; }
-.grid { stroke: var(--grid); }
-.zero, .mark { stroke: var(--soft); }
-.line { fill: none; stroke-width: 2; }
-.fill { stroke: none; fill-opacity: .25; }
-.limit { fill: none; stroke-width: 1.5; stroke-dasharray: 2 4; }
-.span { fill: transparent; }
-.span:hover { fill: var(--soft); fill-opacity: .25; }
-.live { stroke: var(--live); stroke-width: 1.2; }
-.device { stroke: var(--device); stroke-width: 2.6; }
-.host { stroke: var(--host); }
-.storage { stroke: var(--storage); stroke-dasharray: 9 3; }
-.between { stroke: var(--between); stroke-dasharray: 4 3; }
-.stall { stroke: var(--stall); }
-.limit.device, .limit.host, .limit.storage { stroke-width: 1.5; stroke-dasharray: 2 4; }
-.fill.device { fill: var(--device); } .fill.host { fill: var(--host); }
-.fill.storage { fill: var(--storage); } .fill.stall { fill: var(--stall); }
+.chart text, .chart tspan { font-family: system-ui, sans-serif; }
+.chart [fill="black"] { fill: var(--text); }
+.chart [stroke="black"], .chart [stroke="rgb( 64,  64,  64)"] { stroke: var(--soft); }
+.chart [stroke="rgb(224, 224, 224)"] { stroke: var(--grid); }
+.chart [stroke="rgb(102, 102, 102)"] { stroke: var(--live); }
+.chart [stroke="rgb(  0, 114, 178)"] { stroke: var(--device); }
+.chart [stroke="rgb(230, 159,   0)"] { stroke: var(--host); }
+.chart [stroke="rgb(  0, 158, 115)"] { stroke: var(--storage); }
+.chart [stroke="rgb(204, 121, 167)"] { stroke: var(--between); }
+.chart [stroke="rgb(213,  94,   0)"] { stroke: var(--stall); }
+.chart [fill="rgb(213,  94,   0)"] { fill: var(--stall); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { padding: .3rem .5rem; text-align: right; border-bottom: 1px solid var(--grid);
@@ -65,14 +54,14 @@ th { color: var(--soft); font-weight: 600; }
 td i { display: inline-block; width: .6em; height: .6em; margin-right: .4em; border-radius: 2px; }
 i.host { background: var(--host); } i.storage { background: var(--storage); }
 i.fresh { background: var(--soft); }
-.bar .host { fill: var(--host); stroke: none; } .bar .storage { fill: var(--storage); stroke: none; }
+.bar .host { fill: var(--host); } .bar .storage { fill: var(--storage); }
 .bar .fresh { fill: var(--soft); }
 .numbers { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: .6rem; }
 .numbers div { background: var(--panel); border-radius: 6px; padding: .5rem .8rem; }
 .numbers b { display: block; font-size: 1.15rem; font-variant-numeric: tabular-nums; }
 .numbers span { color: var(--soft); font-size: .85rem; }
-@media print { body { max-width: none; } .span { display: none; } }
-)";
+@media print { body { max-width: none; } }
+)css";
 
 }  // namespace
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <type_traits>
 
 #include "runtime/host/report_advice.h"
 #include "runtime/host/report_html.h"
@@ -12,9 +14,10 @@
 namespace spillway {
 namespace {
 
-std::string head(const SessionRecord& session) {
-  const Bytes device_bytes = session.budget_bytes[index_of(Tier::kDevice)];
-  const Bytes written_bytes = session.written_to_storage();
+std::string head(const RunRecord& session) {
+  const Bytes device_bytes = session.budget(Tier::kDevice);
+  const Bytes written_bytes =
+      session.moved(Tier::kDevice, Tier::kStorage) + session.moved(Tier::kHost, Tier::kStorage);
   const double ratio = static_cast<double>(session.peak_bytes) /
                        static_cast<double>(std::max(device_bytes, Bytes{1}));
   return fmt::format(
@@ -31,7 +34,7 @@ std::string head(const SessionRecord& session) {
 }
 
 // What a wait was for, as a bar of which the longest of all waits fills the width.
-std::string wait_bar(const SessionWait& wait, double longest_s) {
+std::string wait_bar(const RunWait& wait, double longest_s) {
   constexpr double kWidth = 90;
   std::string bar = "<svg class=\"bar\" viewBox=\"0 0 90 12\" aria-hidden=\"true\">";
   double x = 0;
@@ -49,7 +52,7 @@ std::string wait_bar(const SessionWait& wait, double longest_s) {
   return bar + "</svg>";
 }
 
-std::string waits_table(const SessionRecord& session) {
+std::string waits_table(const RunRecord& session) {
   std::string html = "<h3>Launches that waited longest</h3>\n";
   if (session.longest_waits.empty()) {
     return html + "<p>No launch waited for memory.</p>\n";
@@ -63,7 +66,7 @@ std::string waits_table(const SessionRecord& session) {
   const auto longest =
       std::max_element(session.longest_waits.begin(), session.longest_waits.end(),
                        [](const auto& a, const auto& b) { return a.wait_s < b.wait_s; });
-  for (const SessionWait& wait : session.longest_waits) {
+  for (const RunWait& wait : session.longest_waits) {
     const double each_s =
         wait.wait_s / static_cast<double>(std::max<std::uint64_t>(wait.launches, 1));
     html += fmt::format(
@@ -92,7 +95,7 @@ std::string with_code(const std::string& sentence) {
   return html;
 }
 
-std::string advice_html(const SessionRecord& session) {
+std::string advice_html(const RunRecord& session) {
   std::string html;
   for (const std::string& sentence : advice_for(session)) {
     html += fmt::format("<p class=\"advice\">{}</p>\n", with_code(sentence));
@@ -100,31 +103,31 @@ std::string advice_html(const SessionRecord& session) {
   return html;
 }
 
-std::string numbers(const SessionRecord& session) {
+std::string numbers(const RunRecord& session) {
   std::string html = "<h3>Numbers</h3>\n<div class=\"numbers\">\n";
   const auto add = [&](const std::string& value, const char* what) {
     html += fmt::format("<div><b>{}</b><span>{}</span></div>\n", value, what);
   };
-  add(fmt::format("{}", session.page_faults), "faults on missing blocks");
-  add(fmt::format("{}", session.write_faults), "faults on first writes");
-  add(fmt::format("{}", session.launches), "launches");
-  add(fmt::format("{}", session.prefetched_blocks), "blocks prefetched");
-  add(fmt::format("{}", session.prefetches_used), "of them used");
-  add(fmt::format("{}", session.prefetches_late), "needed while on their way");
-  add(fmt::format("{}", session.prefetches_wasted), "left again unused");
-  add(fmt::format("{}", session.evictions), "evictions");
-  add(format_bytes(session.moved(Tier::kHost, Tier::kDevice)), "host to device memory");
-  add(format_bytes(session.moved(Tier::kDevice, Tier::kHost)), "device to host memory");
-  add(format_bytes(session.moved(Tier::kStorage, Tier::kDevice)), "storage to device memory");
-  add(format_bytes(session.moved(Tier::kDevice, Tier::kStorage)), "device memory to storage");
-  add(format_bytes(session.moved(Tier::kHost, Tier::kStorage)), "host memory to storage");
-  add(format_bytes(session.saved_by_discard_bytes), "not moved, since it was dead");
+  for_each_field<RunRecord>([&](const auto& field) {
+    const auto& value = session.*field.member;
+    using Value = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<Value, MovedBytes>) {
+      for (const Route& route : kRoutes) {
+        add(format_bytes(session.moved(route.from, route.to)), route.caption);
+      }
+    } else if constexpr (std::is_same_v<Value, std::uint64_t>) {
+      if (field.caption != nullptr) {
+        const bool bytes = std::string_view(field.key).ends_with("_bytes");
+        add(bytes ? format_bytes(value) : fmt::format("{}", value), field.caption);
+      }
+    }
+  });
   return html + "</div>\n";
 }
 
 }  // namespace
 
-std::string session_html(const SessionRecord& session) {
+std::string session_html(const RunRecord& session) {
   return fmt::format(
              "<section id=\"session-{0}\">\n<h2>Process {0}</h2>\n"
              "<code class=\"command\">{1}</code>\n",

@@ -1,201 +1,208 @@
-// See report_session_charts.h.
+// See report_session_charts.h. The colours are those of the palette of plot/figure.h, which the
+// style sheet of the page (report_html.cc) knows.
 #include "runtime/host/report_session_charts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
+#include <vector>
 
-#include "runtime/host/report_chart.h"
+#include "plot/figure.h"
+#include "plot/svg.h"
+#include "runtime/host/report_html.h"
 #include "runtime/host/report_timeline.h"
 
 namespace spillway {
 namespace {
 
-constexpr std::size_t kSpansMax = 240;  // about as many as a mouse can point at
+constexpr std::size_t kSpansMax = 240;
 constexpr std::array kTiers{Tier::kDevice, Tier::kHost, Tier::kStorage};
 
-struct Route {
-  Tier from;
-  Tier to;
-  const char* style;
-  const char* label;
-  bool into_device;
+// By tier; and for what is no tier's.
+constexpr std::array kTierColors{0, 1, 2};
+constexpr int kStallColor = 3;
+constexpr int kBetweenColor = 5;
+constexpr int kLiveColor = 7;
+
+struct Unit {
+  const char* name;
+  double size;
 };
 
-// Device memory is one end of all routes but the last, so colours tell the other end.
-constexpr std::array kRoutes{
-    Route{Tier::kHost, Tier::kDevice, "host", "in from host memory", true},
-    Route{Tier::kStorage, Tier::kDevice, "storage", "in from storage", true},
-    Route{Tier::kDevice, Tier::kHost, "host", "out to host memory", false},
-    Route{Tier::kDevice, Tier::kStorage, "storage", "out to storage", false},
-    Route{Tier::kHost, Tier::kStorage, "between", "host memory to storage", false},
-};
+// The largest in which `highest` is at least 1, of units that are listed from the largest.
+template <std::size_t kCount>
+Unit unit_for(double highest, const std::array<Unit, kCount>& units) {
+  const auto found = std::find_if(units.begin(), units.end(),
+                                  [&](const Unit& unit) { return highest >= unit.size; });
+  return found == units.end() ? units.back() : *found;
+}
+
+Unit byte_unit(double highest_bytes) {
+  return unit_for(highest_bytes, std::array{Unit{"TiB", kTiB}, Unit{"GiB", kGiB}, Unit{"MiB", kMiB},
+                                            Unit{"KiB", kKiB}, Unit{"B", 1}});
+}
+
+Unit time_unit(double highest_s) {
+  constexpr double kSome = 3;  // minutes from three of them on
+  Unit unit = unit_for(highest_s / kSome, std::array{Unit{"hours", 3600}, Unit{"minutes", 60}});
+  return highest_s < kSome * unit.size ? Unit{"s", 1} : unit;
+}
 
 const char* memory_name(Tier tier) {
   return tier == Tier::kDevice ? "device memory" : tier == Tier::kHost ? "host memory" : "storage";
 }
 
-template <typename Value>
-std::vector<double> each(const std::vector<TimelineSpan>& spans, Value value) {
-  std::vector<double> values;
-  values.reserve(spans.size());
-  for (const TimelineSpan& span : spans) {
-    values.push_back(static_cast<double>(value(span)));
+// A chart over the time of the spans.
+class TimeChart {
+ public:
+  TimeChart(const std::vector<TimelineSpan>& spans, const char* title)
+      : spans_(spans), time_(time_unit(spans.back().to_s)) {
+    chart_.title = title;
+    chart_.x = {.label = fmt::format("time since the first large allocation ({})", time_.name),
+                .log = false,
+                .min = 0,
+                .max = spans.back().to_s / time_.size};
   }
-  return values;
-}
 
-double highest(const std::vector<double>& values) {
-  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-}
-
-std::string when(const TimelineSpan& span) {
-  return fmt::format("{:.2f} to {:.2f} s", span.from_s, span.to_s);
-}
-
-std::string rate_text(double bytes_per_s) {
-  return format_bytes(static_cast<Bytes>(bytes_per_s)) + "/s";
-}
-
-std::string tiers_chart(const SessionRecord& session, const std::vector<TimelineSpan>& spans) {
-  // A budget far above all that was used would flatten everything below it.
-  constexpr double kWithinSight = 1.5;
-  TimeChart chart;
-  chart.label = "Bytes in each tier over time";
-  chart.end_s = spans.back().to_s;
-  chart.series.push_back({.style = "live",
-                          .label = "alive, wherever it is",
-                          .values = each(spans, [](const auto& span) { return span.live_bytes; })});
-  double top = highest(chart.series.front().values);
-  for (const Tier tier : kTiers) {
-    if (session.budget_bytes[index_of(tier)] == 0) {
-      continue;
+  // Every span has one value.
+  template <typename Value>
+  void add(std::string name, int color, plot::Mark mark, Value value) {
+    plot::XySeries series{
+        .name = std::move(name), .x = {}, .y = {}, .mark = mark, .color = color, .dashed = false};
+    for (const TimelineSpan& span : spans_) {
+      const auto height = static_cast<double>(value(span));
+      highest_ = std::max(highest_, std::abs(height));
+      series.x.insert(series.x.end(), {span.from_s / time_.size, span.to_s / time_.size});
+      series.y.insert(series.y.end(), {height, height});
     }
-    chart.series.push_back(
-        {.style = std::string(name_of(tier)),
-         .label = memory_name(tier),
-         .values = each(spans, [&](const auto& span) { return span.used_bytes[index_of(tier)]; })});
-    top = std::max(top, highest(chart.series.back().values));
+    chart_.series.push_back(std::move(series));
   }
-  const double in_sight = kWithinSight * top;
-  std::string beyond;
-  for (const Tier tier : kTiers) {
-    const Bytes budget_bytes = session.budget_bytes[index_of(tier)];
-    if (budget_bytes == 0) {
-      continue;
+  void add_limit(std::string name, int color, double value) {
+    highest_ = std::max(highest_, value);
+    chart_.series.push_back({.name = std::move(name),
+                             .x = {0, spans_.back().to_s / time_.size},
+                             .y = {value, value},
+                             .mark = plot::Mark::kLine,
+                             .color = color,
+                             .dashed = true});
+  }
+  [[nodiscard]] double highest() const { return highest_; }
+
+  // In the unit that suits the values; per: what follows it on the axis.
+  plot::XyChart in_bytes(const char* per, std::optional<double> lowest) && {
+    const Unit unit = byte_unit(highest_);
+    for (plot::XySeries& series : chart_.series) {
+      for (double& value : series.y) {
+        value /= unit.size;
+      }
     }
+    chart_.y = {.label = std::string(unit.name) + per, .log = false, .min = lowest, .max = {}};
+    return std::move(chart_);
+  }
+  plot::XyChart of_axis(plot::Axis axis) && {
+    chart_.y = std::move(axis);
+    return std::move(chart_);
+  }
+
+ private:
+  const std::vector<TimelineSpan>& spans_;
+  Unit time_;
+  double highest_ = 0;
+  plot::XyChart chart_;
+};
+
+// Budgets that would flatten everything below them are named in `beyond` instead.
+plot::XyChart tiers_chart(const RunRecord& session, const std::vector<TimelineSpan>& spans,
+                          std::string& beyond) {
+  constexpr double kWithinSight = 1.5;  // of all that was used
+  TimeChart chart(spans, "Tiers");
+  chart.add("alive, wherever it is", kLiveColor, plot::Mark::kLine,
+            [](const auto& span) { return span.live_bytes; });
+  for (const Tier tier : kTiers) {
+    if (session.budget(tier) > 0) {
+      chart.add(memory_name(tier), kTierColors[index_of(tier)], plot::Mark::kLine,
+                [&](const auto& span) { return span.used_bytes[index_of(tier)]; });
+    }
+  }
+  const double in_sight = kWithinSight * chart.highest();
+  for (const Tier tier : kTiers) {
+    const Bytes budget_bytes = session.budget(tier);
     const auto budget = static_cast<double>(budget_bytes);
-    if (budget <= in_sight) {
-      chart.limits.push_back(
-          {.style = std::string(name_of(tier)),
-           .label = fmt::format("budget of {}, {}", memory_name(tier), format_bytes(budget_bytes)),
-           .value = budget});
-      top = std::max(top, budget);
-    } else {
+    if (budget_bytes > 0 && budget <= in_sight) {
+      chart.add_limit(fmt::format("budget of {}", memory_name(tier)), kTierColors[index_of(tier)],
+                      budget);
+    } else if (budget_bytes > 0) {
       beyond += fmt::format("{}{} of {}", beyond.empty() ? "" : ", ", format_bytes(budget_bytes),
                             memory_name(tier));
     }
   }
-  chart.ticks = byte_ticks(top);
-  for (const TimelineSpan& span : spans) {
-    std::string& text = chart.tooltips.emplace_back(when(span));
-    text += fmt::format("\nalive {}", format_bytes(span.live_bytes));
-    for (const Tier tier : kTiers) {
-      text +=
-          fmt::format("\n{} {}", memory_name(tier), format_bytes(span.used_bytes[index_of(tier)]));
-    }
-  }
-  return "<h3>Tiers over time</h3>\n" + chart_html(chart) +
-         (beyond.empty()
-              ? ""
-              : fmt::format("<p class=\"legend\">Budgets above the chart: {}.</p>\n", beyond));
+  return std::move(chart).in_bytes("", 0);
 }
 
-std::string migrations_chart(const std::vector<TimelineSpan>& spans) {
-  TimeChart chart;
-  chart.label = "Bytes a second into and out of device memory over time";
-  chart.end_s = spans.back().to_s;
-  double top = 0;
-  double bottom = 0;
+// Into device memory above the axis, out of it below. Device memory is one end of all routes but
+// one, so colours tell the other end.
+std::optional<plot::XyChart> migrations_chart(const std::vector<TimelineSpan>& spans) {
+  TimeChart chart(spans, "Migrations: into device memory above 0, out of it below");
   for (const Route& route : kRoutes) {
-    ChartSeries series{
-        .style = route.style,
-        .label = route.label,
-        .values = each(spans,
-                       [&](const auto& span) {
-                         return span.moved_bytes_per_s[index_of(route.from)][index_of(route.to)];
-                       }),
-        .filled = route.into_device};
-    const double most = highest(series.values);
-    if (most == 0) {
-      continue;
-    }
-    double& edge = route.into_device ? top : bottom;
-    edge = std::max(edge, most);
-    (route.into_device ? chart.series : chart.series_low).push_back(std::move(series));
-  }
-  const std::string title = "<h3>Migrations over time</h3>\n";
-  if (top + bottom == 0) {
-    return title + "<p>Nothing moved between the tiers.</p>\n";
-  }
-  // Both halves in one scale, with the labels that suit the larger.
-  const std::vector<AxisTick> ticks = byte_ticks(std::max(top, bottom), "/s");
-  const auto up_to = [&](double edge) {
-    std::vector<AxisTick> some;
-    for (const AxisTick& tick : ticks) {
-      if (!some.empty() && some.back().value >= edge) {
-        break;
-      }
-      some.push_back(tick);
-    }
-    return some;
-  };
-  chart.ticks = up_to(std::max(top, 1.0));
-  chart.ticks_low = up_to(std::max(bottom, 1.0));
-  chart.high_note = "into device memory";
-  chart.low_note = "out of device memory";
-  for (const TimelineSpan& span : spans) {
-    std::string& text = chart.tooltips.emplace_back(when(span));
-    for (const Route& route : kRoutes) {
-      const double rate = span.moved_bytes_per_s[index_of(route.from)][index_of(route.to)];
-      if (rate > 0) {
-        text += fmt::format("\n{} {}", route.label, rate_text(rate));
-      }
+    const bool in = route.to == Tier::kDevice;
+    const Tier other = in ? route.from : route.to;
+    const auto rate = [&](const TimelineSpan& span) {
+      return span.moved_bytes_per_s[index_of(route.from)][index_of(route.to)];
+    };
+    if (std::any_of(spans.begin(), spans.end(), [&](const auto& span) { return rate(span) > 0; })) {
+      chart.add(route.caption,
+                in || route.from == Tier::kDevice ? kTierColors[index_of(other)] : kBetweenColor,
+                plot::Mark::kLine, [&](const auto& span) { return in ? rate(span) : -rate(span); });
     }
   }
-  return title + chart_html(chart);
+  if (chart.highest() == 0) {
+    return std::nullopt;
+  }
+  return std::move(chart).in_bytes("/s", std::nullopt);
 }
 
-std::string stalls_chart(const std::vector<TimelineSpan>& spans) {
-  TimeChart chart;
-  chart.label = "Part of the time in which a thread waited for memory, over time";
-  chart.end_s = spans.back().to_s;
-  for (const int percent : {0, 25, 50, 75, 100}) {
-    chart.ticks.push_back(
-        {static_cast<double>(percent) / 100, percent == 0 ? "0" : fmt::format("{} %", percent)});
-  }
-  chart.series.push_back(
-      {.style = "stall",
-       .label = "of the time, at least one thread waited for memory",
-       .values = each(spans, [](const auto& span) { return span.stalled_fraction; }),
-       .filled = true});
-  for (const TimelineSpan& span : spans) {
-    chart.tooltips.push_back(fmt::format("{}\nstalled {:.0f} % of it\n{:.0f} faults a second",
-                                         when(span), 100 * span.stalled_fraction,
-                                         span.page_faults_per_s));
-  }
-  return "<h3>Stalls over time</h3>\n" + chart_html(chart);
+plot::XyChart stalls_chart(const std::vector<TimelineSpan>& spans) {
+  constexpr double kWhole = 100;
+  TimeChart chart(spans, "Stalls");
+  chart.add("at least one thread waited for memory", kStallColor, plot::Mark::kArea,
+            [](const auto& span) { return kWhole * span.stalled_fraction; });
+  return std::move(chart).of_axis(
+      {.label = "% of the time", .log = false, .min = 0, .max = kWhole});
 }
 
 }  // namespace
 
-std::string session_charts(const SessionRecord& session) {
+std::string session_charts(const RunRecord& session) {
   const std::vector<TimelineSpan> spans = spans_of(session.timeline, kSpansMax);
   if (spans.empty()) {
     return "<p>The run ended before its first sample was taken: there is nothing to draw.</p>\n";
   }
-  return tiers_chart(session, spans) + migrations_chart(spans) + stalls_chart(spans);
+  plot::Figure figure;
+  figure.panel_width_px = 900;
+  figure.panel_height_px = 300;
+  figure.transparent = true;
+  std::string beyond;
+  std::string remarks;
+  figure.panels.emplace_back(tiers_chart(session, spans, beyond));
+  if (!beyond.empty()) {
+    remarks += fmt::format("<p class=\"legend\">Budgets above the chart: {}.</p>\n", beyond);
+  }
+  if (std::optional<plot::XyChart> migrations = migrations_chart(spans)) {
+    figure.panels.emplace_back(std::move(*migrations));
+  } else {
+    remarks += "<p class=\"legend\">Nothing moved between the tiers.</p>\n";
+  }
+  figure.panels.emplace_back(stalls_chart(spans));
+  const Result<std::string> drawing = plot::draw_svg_element(
+      figure, "chart", "Tiers, migrations and stalls over the time of the run");
+  return "<h3>Over time</h3>\n" +
+         (drawing ? *drawing + "\n"
+                  : fmt::format("<p class=\"advice\">There are no charts: {}.</p>\n",
+                                escape_html(drawing.error().message))) +
+         remarks;
 }
 
 }  // namespace spillway

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "runtime/host/report_record.h"
+#include "runtime/host/run_record.h"
 
 namespace spillway {
 
-[[nodiscard]] std::string session_charts(const SessionRecord& session);
+[[nodiscard]] std::string session_charts(const RunRecord& session);
 
 }  // namespace spillway

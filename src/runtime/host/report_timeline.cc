@@ -9,7 +9,6 @@ namespace {
 // The sums at some moment.
 struct Sums {
   std::array<std::array<double, kTierCount>, kTierCount> moved_bytes{};
-  double page_faults = 0;
   double stalled_s = 0;
 };
 
@@ -27,7 +26,6 @@ Sums sums_at(double at_s, const RunSample& before, const RunSample& next) {
           between(before.moved_bytes[from][to], next.moved_bytes[from][to]);
     }
   }
-  sums.page_faults = between(before.page_faults, next.page_faults);
   sums.stalled_s = between(before.stalled_s, next.stalled_s);
   return sums;
 }
@@ -40,7 +38,6 @@ void set_rates(TimelineSpan& span, const Sums& start, const Sums& end) {
           std::max(end.moved_bytes[from][to] - start.moved_bytes[from][to], 0.0) / long_s;
     }
   }
-  span.page_faults_per_s = std::max(end.page_faults - start.page_faults, 0.0) / long_s;
   span.stalled_fraction = std::clamp((end.stalled_s - start.stalled_s) / long_s, 0.0, 1.0);
 }
 

@@ -12,10 +12,9 @@ namespace spillway {
 struct TimelineSpan {
   double from_s = 0;
   double to_s = 0;
-  std::array<Bytes, kTierCount> used_bytes{};  // the most that was seen in it
-  Bytes live_bytes = 0;                        // likewise
+  TierBytes used_bytes{};  // the most that was seen in it
+  Bytes live_bytes = 0;    // likewise
   std::array<std::array<double, kTierCount>, kTierCount> moved_bytes_per_s{};
-  double page_faults_per_s = 0;
   double stalled_fraction = 0;
 };
 

@@ -1,184 +1,155 @@
-// See run_record.h.
+// Records to JSON and back, from the descriptions of their fields. See run_record.h.
 #include "runtime/host/run_record.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <chrono>
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
-
-#include "platform/common/clock.h"
-#include "platform/common/service_thread.h"
 
 namespace spillway {
 namespace {
 
-constexpr std::chrono::milliseconds kSampleEvery{100};
-constexpr std::size_t kSamplesMax = 2000;
-constexpr std::size_t kWaitsMax = 10;
+using nlohmann::json;
 
-nlohmann::json moved_json(const std::array<std::array<Bytes, kTierCount>, kTierCount>& moved) {
-  const auto between = [&](Tier from, Tier to) { return moved[index_of(from)][index_of(to)]; };
-  return {{"host_to_device", between(Tier::kHost, Tier::kDevice)},
-          {"device_to_host", between(Tier::kDevice, Tier::kHost)},
-          {"storage_to_device", between(Tier::kStorage, Tier::kDevice)},
-          {"device_to_storage", between(Tier::kDevice, Tier::kStorage)},
-          {"host_to_storage", between(Tier::kHost, Tier::kStorage)}};
+constexpr std::array kTiers{Tier::kDevice, Tier::kHost, Tier::kStorage};
+
+// --- Writing -------------------------------------------------------------------------------------
+
+json written(std::uint64_t count) { return count; }
+json written(double seconds) { return seconds; }
+json written(TimeNs time_ns) { return to_seconds(time_ns); }
+json written(const std::string& text) { return text; }
+
+json written(const TierBytes& bytes) {
+  json tiers = json::object();
+  for (const Tier tier : kTiers) {
+    tiers[std::string(name_of(tier))] = bytes[index_of(tier)];
+  }
+  return tiers;
 }
 
-nlohmann::json tiers_json(const std::array<Bytes, kTierCount>& bytes) {
-  return {{"device", bytes[0]}, {"host", bytes[1]}, {"storage", bytes[2]}};
+json written(const MovedBytes& bytes) {
+  json routes = json::object();
+  for (const Route& route : kRoutes) {
+    routes[route.key] = bytes[index_of(route.from)][index_of(route.to)];
+  }
+  return routes;
 }
 
-nlohmann::json sample_json(const RunSample& sample) {
-  return {{"at_s", sample.at_s},
-          {"used_bytes", tiers_json(sample.used_bytes)},
-          {"live_bytes", sample.live_bytes},
-          {"moved_bytes", moved_json(sample.moved_bytes)},
-          {"page_faults", sample.page_faults},
-          {"stalled_s", sample.stalled_s}};
+template <typename Record>
+json written(const Record& record);
+
+template <typename Record>
+json written(const std::vector<Record>& records) {
+  json all = json::array();
+  for (const Record& record : records) {
+    all.push_back(written(record));
+  }
+  return all;
 }
 
-nlohmann::json budget_json(const ProgramPlatform& platform) {
-  return tiers_json({platform.capacity_bytes(Tier::kDevice), platform.capacity_bytes(Tier::kHost),
-                     platform.capacity_bytes(Tier::kStorage)});
+template <typename Record>
+json written(const std::optional<Record>& record) {
+  return record ? written(*record) : json();
 }
 
-nlohmann::json wait_json(const LaunchWaits& wait) {
-  return {{"name", wait.name},
-          {"launches", wait.launches},
-          {"blocks", wait.blocks},
-          {"wait_s", to_seconds(wait.wait_ns)},
-          {"for_host_memory_s", to_seconds(wait.host_ns)},
-          {"for_storage_s", to_seconds(wait.storage_ns)},
-          {"for_new_memory_s", to_seconds(wait.fresh_ns)}};
+template <typename Record>
+json written(const Record& record) {
+  json object = json::object();
+  for_each_field<Record>([&](const auto& field) {
+    if (json value = written(record.*field.member); !value.is_null()) {
+      object[field.key] = std::move(value);
+    }
+  });
+  return object;
 }
 
-nlohmann::json plan_json(const PlanReport& plan) {
-  return {{"number", plan.number},
-          {"launches", plan.launches},
-          {"tensors", plan.tensors},
-          {"peak_bytes", plan.peak_bytes},
-          {"to_host_bytes", plan.to_host_bytes},
-          {"to_storage_bytes", plan.to_storage_bytes},
-          {"computation_s", to_seconds(plan.computation_ns)},
-          {"estimated_s", to_seconds(plan.estimated_ns)},
-          {"error", plan.error}};
+std::string text_of(const json& object) {
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// --- Reading -------------------------------------------------------------------------------------
+
+const json& child(const json& object, const std::string& key) {
+  static const json nothing;
+  const auto found = object.find(key);
+  return found != object.end() ? *found : nothing;
+}
+
+void read(const json& value, std::uint64_t& count) {
+  count = value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
+}
+
+void read(const json& value, double& seconds) {
+  seconds = value.is_number() ? std::max(value.get<double>(), 0.0) : 0;
+}
+
+void read(const json& value, TimeNs& time_ns) {
+  double seconds = 0;
+  read(value, seconds);
+  time_ns = std::llround(seconds * static_cast<double>(kNsPerS));
+}
+
+void read(const json& value, std::string& text) {
+  text = value.is_string() ? value.get<std::string>() : "";
+}
+
+void read(const json& value, TierBytes& bytes) {
+  for (const Tier tier : kTiers) {
+    read(child(value, std::string(name_of(tier))), bytes[index_of(tier)]);
+  }
+}
+
+void read(const json& value, MovedBytes& bytes) {
+  for (const Route& route : kRoutes) {
+    read(child(value, route.key), bytes[index_of(route.from)][index_of(route.to)]);
+  }
+}
+
+template <typename Record>
+void read(const json& value, Record& record);
+
+template <typename Record>
+void read(const json& value, std::vector<Record>& records) {
+  if (value.is_array()) {
+    for (const json& one : value) {
+      read(one, records.emplace_back());
+    }
+  }
+}
+
+template <typename Record>
+void read(const json& value, std::optional<Record>& record) {
+  if (value.is_object()) {
+    read(value, record.emplace());
+  }
+}
+
+template <typename Record>
+void read(const json& value, Record& record) {
+  for_each_field<Record>(
+      [&](const auto& field) { read(child(value, field.key), record.*field.member); });
 }
 
 }  // namespace
 
-RunRecorder::RunRecorder(HostSpace& space, std::string live_file)
-    : space_(space), live_file_(std::move(live_file)), start_ns_(now_ns()) {
-  thread_ = service_thread("spw-record", [this] { sample_until_stopped(); });
+std::string to_json(const RunRecord& record) { return text_of(written(record)); }
+std::string to_json(const LiveRecord& record) { return text_of(written(record)); }
+
+std::optional<RunRecord> parse_run_record(const std::string& text) {
+  const json value = json::parse(text, nullptr, false);
+  RunRecord record;
+  read(value, record);
+  return record.version == RunRecord::kVersion ? std::optional(std::move(record)) : std::nullopt;
 }
 
-RunRecorder::~RunRecorder() {
-  {
-    const std::scoped_lock lock(mutex_);
-    stop_ = true;
+std::optional<LiveRecord> parse_live_record(const std::string& text) {
+  const json value = json::parse(text, nullptr, false);
+  if (!value.is_object()) {
+    return std::nullopt;
   }
-  wake_.notify_all();
-  if (thread_.joinable()) {
-    thread_.join();
-  }
-}
-
-RunSample RunRecorder::sample() {
-  const ProgramStats stats = space_.platform().stats();
-  return {.at_s = to_seconds(now_ns() - start_ns_),
-          .used_bytes = stats.used_bytes,
-          .live_bytes = stats.live_bytes,
-          .moved_bytes = stats.engine.moved_bytes,
-          .page_faults = stats.page_faults,
-          .stalled_s = to_seconds(stats.stalled_ns)};
-}
-
-// However long the run is, the record stays small: when it is full, every second sample goes.
-void RunRecorder::keep(const RunSample& sample) {
-  if (moments_++ % every_ != 0) {
-    return;
-  }
-  samples_.push_back(sample);
-  if (samples_.size() < kSamplesMax) {
-    return;
-  }
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < samples_.size(); i += 2) {
-    samples_[kept++] = samples_[i];
-  }
-  samples_.resize(kept);
-  every_ *= 2;
-}
-
-void RunRecorder::sample_until_stopped() {
-  std::unique_lock lock(mutex_);
-  while (!stop_) {
-    lock.unlock();
-    const RunSample now = sample();
-    if (!live_file_.empty()) {
-      nlohmann::json live = sample_json(now);
-      live["budget_bytes"] = budget_json(space_.platform());
-      const std::string text = live.dump();
-      const std::string draft = live_file_ + ".new";
-      const int fd = ::open(draft.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-      if (fd >= 0) {
-        const bool whole =
-            ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-        ::close(fd);
-        if (whole) {
-          ::rename(draft.c_str(), live_file_.c_str());
-        }
-      }
-    }
-    lock.lock();
-    keep(now);
-    wake_.wait_for(lock, kSampleEvery, [&] { return stop_; });
-  }
-}
-
-std::string RunRecorder::finish(const std::string& command) {
-  const ProgramStats stats = space_.platform().stats();
-  const HostSpaceOptions& options = space_.options();
-  ProgramPlatform& platform = space_.platform();
-  nlohmann::json record{{"version", 1},
-                        {"command", command},
-                        {"pid", ::getpid()},
-                        {"policy", options.policy},
-                        {"budget_bytes", budget_json(platform)},
-                        {"elapsed_s", to_seconds(now_ns() - start_ns_)},
-                        {"peak_bytes", stats.live_peak_bytes},
-                        {"used_bytes", tiers_json(stats.used_bytes)},
-                        {"page_faults", stats.page_faults},
-                        {"write_faults", stats.write_faults},
-                        {"launches", stats.engine.launches},
-                        {"prefetched_blocks", stats.engine.prefetched},
-                        {"prefetches_late", stats.engine.late_prefetches},
-                        {"prefetches_used", stats.engine.prefetches_used},
-                        {"prefetches_wasted", stats.engine.prefetches_wasted},
-                        {"evictions", stats.engine.evictions},
-                        {"moved_bytes", moved_json(stats.engine.moved_bytes)},
-                        {"saved_by_discard_bytes", stats.engine.saved_by_discard_bytes},
-                        {"stalled_s", to_seconds(stats.stalled_ns)},
-                        {"fault_wait_s", to_seconds(stats.fault_wait_ns)},
-                        {"copy_s", to_seconds(stats.copy_ns)},
-                        {"processor_s", to_seconds(stats.processor_ns)},
-                        {"longest_waits", nlohmann::json::array()},
-                        {"timeline", nlohmann::json::array()}};
-  if (const std::optional<PlanReport> plan = space_.plan_report()) {
-    record["plan"] = plan_json(*plan);
-  }
-  const std::vector<LaunchWaits> waits = platform.waits();
-  for (std::size_t i = 0; i < std::min(waits.size(), kWaitsMax); ++i) {
-    record["longest_waits"].push_back(wait_json(waits[i]));
-  }
-  const std::scoped_lock lock(mutex_);
-  for (const RunSample& one : samples_) {
-    record["timeline"].push_back(sample_json(one));
-  }
-  // Names come from the program and may hold anything.
-  return record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  LiveRecord record;
+  read(value, record);
+  return record;
 }
 
 }  // namespace spillway

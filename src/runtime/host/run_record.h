@@ -1,56 +1,207 @@
-// What a run under a space was like, for tables, live lines and reports: taken while it runs,
-// written as JSON at its end. Layer: runtime. docs/run-record.md has the fields.
+// The record of a run under a space: what it holds and what its fields are called. Everything that
+// writes, reads, sums up or draws a record does so from here. Layer: runtime. docs/run-record.md
+// tells people what the fields mean.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
+#include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
-#include <thread>
+#include <tuple>
 #include <vector>
 
-#include "base/error.h"
-#include "runtime/host/host_space.h"
+#include "base/units.h"
+#include "engine/types.h"
+#include "runtime/host/host_plan.h"
 
 namespace spillway {
 
-// One moment of the run. Bytes and times that move are sums since the start.
+// By tier, and from one tier to another.
+using TierBytes = std::array<Bytes, kTierCount>;
+using MovedBytes = std::array<TierBytes, kTierCount>;
+
+// --- What is recorded ----------------------------------------------------------------------------
+
+// One moment of the run. Bytes that moved, faults and stalls are sums since the start.
 struct RunSample {
   double at_s = 0;
-  std::array<Bytes, kTierCount> used_bytes{};
+  TierBytes used_bytes{};
   Bytes live_bytes = 0;
-  std::array<std::array<Bytes, kTierCount>, kTierCount> moved_bytes{};
+  MovedBytes moved_bytes{};
   std::uint64_t page_faults = 0;
   double stalled_s = 0;
 };
 
-class RunRecorder {
- public:
-  // The space must outlive it. live_file: where the last sample is kept for others to read while
-  // the run lasts; empty for nowhere.
-  RunRecorder(HostSpace& space, std::string live_file);
-  ~RunRecorder();
-  RunRecorder(const RunRecorder&) = delete;
-  RunRecorder& operator=(const RunRecorder&) = delete;
-
-  // The whole record, as JSON. command: what was run, for people.
-  [[nodiscard]] std::string finish(const std::string& command);
-
- private:
-  void sample_until_stopped();
-  RunSample sample();
-  void keep(const RunSample& sample);
-
-  HostSpace& space_;
-  std::string live_file_;
-  TimeNs start_ns_ = 0;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false;
-  std::vector<RunSample> samples_;
-  std::size_t every_ = 1;  // of the moments, one in so many is kept
-  std::size_t moments_ = 0;
-  std::thread thread_;
+// What the launches of one kind waited for.
+struct RunWait {
+  std::string name;
+  std::uint64_t launches = 0;
+  std::uint64_t blocks = 0;
+  double wait_s = 0;
+  double host_s = 0;
+  double storage_s = 0;
+  double fresh_s = 0;
 };
+
+struct RunRecord {
+  static constexpr std::uint64_t kVersion = 1;
+
+  std::uint64_t version = kVersion;
+  std::string command;
+  std::uint64_t pid = 0;
+  std::string policy;
+  TierBytes budget_bytes{};
+  double elapsed_s = 0;
+  Bytes peak_bytes = 0;
+  TierBytes used_bytes{};
+  std::uint64_t page_faults = 0;
+  std::uint64_t write_faults = 0;
+  std::uint64_t launches = 0;
+  std::uint64_t prefetched_blocks = 0;
+  std::uint64_t prefetches_used = 0;
+  std::uint64_t prefetches_late = 0;
+  std::uint64_t prefetches_wasted = 0;
+  std::uint64_t evictions = 0;
+  MovedBytes moved_bytes{};
+  Bytes saved_by_discard_bytes = 0;
+  double stalled_s = 0;
+  double fault_wait_s = 0;
+  double copy_s = 0;
+  double processor_s = 0;
+  std::optional<PlanReport> plan;
+  std::vector<RunWait> longest_waits;
+  std::vector<RunSample> timeline;  // to the end of the run
+
+  [[nodiscard]] Bytes budget(Tier tier) const { return budget_bytes[index_of(tier)]; }
+  [[nodiscard]] Bytes moved(Tier from, Tier to) const {
+    return moved_bytes[index_of(from)][index_of(to)];
+  }
+};
+
+// What others may see of a run that goes on.
+struct LiveRecord {
+  TierBytes budget_bytes{};
+  RunSample now;
+};
+
+// --- What it is called ---------------------------------------------------------------------------
+
+// Between these tiers data moves; what moved_bytes has a number of.
+struct Route {
+  Tier from;
+  Tier to;
+  const char* key;
+  const char* caption;
+};
+inline constexpr std::array kRoutes{
+    Route{Tier::kHost, Tier::kDevice, "host_to_device", "host to device memory"},
+    Route{Tier::kDevice, Tier::kHost, "device_to_host", "device to host memory"},
+    Route{Tier::kStorage, Tier::kDevice, "storage_to_device", "storage to device memory"},
+    Route{Tier::kDevice, Tier::kStorage, "device_to_storage", "device memory to storage"},
+    Route{Tier::kHost, Tier::kStorage, "host_to_storage", "host memory to storage"},
+};
+
+// A member and its key; times of type TimeNs are written as seconds. One with a caption is among
+// the numbers of the report.
+template <typename Member>
+struct Field {
+  const char* key;
+  Member member;
+  const char* caption = nullptr;
+};
+template <typename Member>
+Field(const char*, Member) -> Field<Member>;
+template <typename Member>
+Field(const char*, Member, const char*) -> Field<Member>;
+
+template <typename Record>
+inline constexpr std::tuple<> kFields{};
+
+template <>
+inline constexpr std::tuple kFields<RunSample>{
+    Field{"at_s", &RunSample::at_s},
+    Field{"used_bytes", &RunSample::used_bytes},
+    Field{"live_bytes", &RunSample::live_bytes},
+    Field{"moved_bytes", &RunSample::moved_bytes},
+    Field{"page_faults", &RunSample::page_faults},
+    Field{"stalled_s", &RunSample::stalled_s},
+};
+
+template <>
+inline constexpr std::tuple kFields<RunWait>{
+    Field{"name", &RunWait::name},
+    Field{"launches", &RunWait::launches},
+    Field{"blocks", &RunWait::blocks},
+    Field{"wait_s", &RunWait::wait_s},
+    Field{"for_host_memory_s", &RunWait::host_s},
+    Field{"for_storage_s", &RunWait::storage_s},
+    Field{"for_new_memory_s", &RunWait::fresh_s},
+};
+
+template <>
+inline constexpr std::tuple kFields<PlanReport>{
+    Field{"number", &PlanReport::number},
+    Field{"launches", &PlanReport::launches},
+    Field{"tensors", &PlanReport::tensors},
+    Field{"peak_bytes", &PlanReport::peak_bytes},
+    Field{"to_host_bytes", &PlanReport::to_host_bytes},
+    Field{"to_storage_bytes", &PlanReport::to_storage_bytes},
+    Field{"computation_s", &PlanReport::computation_ns},
+    Field{"estimated_s", &PlanReport::estimated_ns},
+    Field{"error", &PlanReport::error},
+};
+
+template <>
+inline constexpr std::tuple kFields<RunRecord>{
+    Field{"version", &RunRecord::version},
+    Field{"command", &RunRecord::command},
+    Field{"pid", &RunRecord::pid},
+    Field{"policy", &RunRecord::policy},
+    Field{"budget_bytes", &RunRecord::budget_bytes},
+    Field{"elapsed_s", &RunRecord::elapsed_s},
+    Field{"peak_bytes", &RunRecord::peak_bytes},
+    Field{"used_bytes", &RunRecord::used_bytes},
+    Field{"page_faults", &RunRecord::page_faults, "faults on missing blocks"},
+    Field{"write_faults", &RunRecord::write_faults, "faults on first writes"},
+    Field{"launches", &RunRecord::launches, "launches"},
+    Field{"prefetched_blocks", &RunRecord::prefetched_blocks, "blocks prefetched"},
+    Field{"prefetches_used", &RunRecord::prefetches_used, "of them used"},
+    Field{"prefetches_late", &RunRecord::prefetches_late, "needed while on their way"},
+    Field{"prefetches_wasted", &RunRecord::prefetches_wasted, "left again unused"},
+    Field{"evictions", &RunRecord::evictions, "evictions"},
+    Field{"moved_bytes", &RunRecord::moved_bytes},
+    Field{"saved_by_discard_bytes", &RunRecord::saved_by_discard_bytes,
+          "not moved, since it was dead"},
+    Field{"stalled_s", &RunRecord::stalled_s},
+    Field{"fault_wait_s", &RunRecord::fault_wait_s},
+    Field{"copy_s", &RunRecord::copy_s},
+    Field{"processor_s", &RunRecord::processor_s},
+    Field{"plan", &RunRecord::plan},
+    Field{"longest_waits", &RunRecord::longest_waits},
+    Field{"timeline", &RunRecord::timeline},
+};
+
+template <>
+inline constexpr std::tuple kFields<LiveRecord>{
+    Field{"budget_bytes", &LiveRecord::budget_bytes},
+    Field{"now", &LiveRecord::now},
+};
+
+// visit(field), each.
+template <typename Record, typename Visit>
+void for_each_field(Visit visit) {
+  std::apply([&](const auto&... fields) { (visit(fields), ...); }, kFields<Record>);
+}
+
+// --- As text -------------------------------------------------------------------------------------
+
+// JSON on one line. Text that is not UTF-8, which names of programs may hold, is mended.
+[[nodiscard]] std::string to_json(const RunRecord& record);
+[[nodiscard]] std::string to_json(const LiveRecord& record);
+
+// A field that is missing or of another type reads as nothing; what is no record at all, or one of
+// another version, is nullopt.
+[[nodiscard]] std::optional<RunRecord> parse_run_record(const std::string& json);
+[[nodiscard]] std::optional<LiveRecord> parse_live_record(const std::string& json);
 
 }  // namespace spillway

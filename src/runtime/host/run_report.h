@@ -4,11 +4,11 @@
 #include <string>
 
 #include "base/error.h"
+#include "runtime/host/run_records.h"
 
 namespace spillway {
 
-// From the records in the folder (run_record.h). Fails with kIo if the file cannot be written, and
-// with kCannotRun where there is no record.
-Status write_run_report(const std::string& folder, const std::string& file);
+// Fails with kCannotRun where no record can be read.
+[[nodiscard]] Result<std::string> run_report(const RunRecords& records);
 
 }  // namespace spillway

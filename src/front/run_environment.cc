@@ -1,0 +1,100 @@
+// See run_environment.h.
+#include "front/run_environment.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "machine/quantity.h"
+#include "runtime/host/host_space.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside the program (a build folder), or where it is installed.
+Result<std::string> find_beside(const std::vector<std::string>& candidates) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  for (const std::string& candidate : candidates) {
+    const fs::path path = (program.parent_path() / candidate).lexically_normal();
+    if (fs::exists(path, error)) {
+      return path.string();
+    }
+  }
+  return make_error(ErrorCode::kUnsupported,
+                    "{} is not installed beside {}; build or install Spillway again",
+                    fs::path(candidates.front()).filename().string(), program.string());
+}
+
+void set(const char* name, const std::string& value) {
+  if (!value.empty()) {
+    ::setenv(name, value.c_str(), 1);
+  }
+}
+
+// Before anything that is there: a person may preload something else as well.
+std::pair<std::string, std::string> put_first(const char* name, const std::string& value) {
+  const char* const before = std::getenv(name);
+  return {name, before == nullptr || *before == '\0' ? value : value + ":" + before};
+}
+
+Status set_all(const RunOptions& options) {
+  set("SPILLWAY_DEVICE_MEMORY", options.device_memory);
+  set("SPILLWAY_HOST_MEMORY", options.host_memory);
+  set("SPILLWAY_STORAGE", options.storage);
+  set("SPILLWAY_POLICY", options.policy);
+  set("SPILLWAY_LINK_BANDWIDTH", options.link_bandwidth);
+  set("SPILLWAY_THRESHOLD", options.threshold);
+  set("SPILLWAY_PREFETCH_DEGREE", options.prefetch_degree);
+  if (!options.fault_latency.empty()) {
+    const Result<TimeNs> latency_ns = parse_time(options.fault_latency);
+    if (!latency_ns) {
+      return make_error(ErrorCode::kInvalidInput, "--fault-latency: {}",
+                        latency_ns.error().message);
+    }
+    set("SPILLWAY_FAULT_LATENCY", std::to_string(*latency_ns));
+  }
+  if (!options.threshold.empty()) {
+    if (const Result<Bytes> bytes = parse_bytes(options.threshold); !bytes) {
+      return make_error(ErrorCode::kInvalidInput, "--threshold: {}", bytes.error().message);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Environment> run_environment(const RunOptions& options, const std::string& records) {
+  const Result<std::string> library =
+      find_beside({"libspillway_preload.so", "../lib/libspillway_preload.so",
+                   "../lib/x86_64-linux-gnu/libspillway_preload.so"});
+  if (!library) {
+    return tl::unexpected<Error>(library.error());
+  }
+  if (const Status valid = set_all(options); !valid) {
+    return tl::unexpected<Error>(valid.error());
+  }
+  const Result<HostSpaceOptions> space_options = host_space_options_from_environment();
+  if (!space_options) {
+    return tl::unexpected<Error>(space_options.error());
+  }
+  if (const auto space = HostSpace::open(*space_options); !space) {
+    return tl::unexpected<Error>(space.error());
+  }
+  Environment environment{{"SPILLWAY_RECORD", records},
+                          put_first("LD_PRELOAD", *library),
+                          // PyTorch's operators: it tells whom this names, for the groups that this
+                          // names.
+                          {"INTEL_LIBITTNOTIFY64", *library},
+                          {"INTEL_ITTNOTIFY_GROUPS", "all"},
+                          {"SPILLWAY_OPERATORS", "1"}};
+  if (const Result<std::string> hook = find_beside(
+          {"../python/spillway/hook", "../share/spillway/hook", "../../python/spillway/hook"})) {
+    environment.push_back(put_first("PYTHONPATH", *hook));
+  }
+  return environment;
+}
+
+}  // namespace spillway

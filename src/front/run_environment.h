@@ -1,0 +1,36 @@
+// From the options of `spillway run` to what the program that it starts finds in its environment.
+// Layer: front.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace spillway {
+
+// As they were typed; what was not is empty.
+struct RunOptions {
+  std::string device_memory;
+  std::string host_memory;
+  std::string storage;
+  std::string policy = "deepum";
+  std::string report;  // the name of a file
+  std::string json;    // likewise, or "-"
+  std::string link_bandwidth;
+  std::string fault_latency;
+  std::string threshold;
+  std::string prefetch_degree;
+  std::vector<std::string> command;
+};
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// What the program will find is checked here first, so that mistakes are told before it starts: the
+// settings are set for this process as well, and a space is opened with them and closed again.
+// records: the folder for what the program's processes leave.
+[[nodiscard]] Result<Environment> run_environment(const RunOptions& options,
+                                                  const std::string& records);
+
+}  // namespace spillway

@@ -1,0 +1,132 @@
+// See run_recorder.h.
+#include "runtime/host/run_recorder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "platform/common/clock.h"
+#include "platform/common/service_thread.h"
+
+namespace spillway {
+namespace {
+
+constexpr std::chrono::milliseconds kSampleEvery{100};
+constexpr std::size_t kWaitsMax = 10;
+
+RunWait wait_of(const LaunchWaits& waits) {
+  return {.name = waits.name,
+          .launches = waits.launches,
+          .blocks = waits.blocks,
+          .wait_s = to_seconds(waits.wait_ns),
+          .host_s = to_seconds(waits.host_ns),
+          .storage_s = to_seconds(waits.storage_ns),
+          .fresh_s = to_seconds(waits.fresh_ns)};
+}
+
+}  // namespace
+
+RunRecorder::RunRecorder(HostSpace& space, std::string live_file)
+    : space_(space), live_file_(std::move(live_file)), start_ns_(now_ns()) {
+  thread_ = service_thread("spw-record", [this] { sample_until_stopped(); });
+}
+
+RunRecorder::~RunRecorder() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+TierBytes RunRecorder::budget_bytes() {
+  const ProgramPlatform& platform = space_.platform();
+  return {platform.capacity_bytes(Tier::kDevice), platform.capacity_bytes(Tier::kHost),
+          platform.capacity_bytes(Tier::kStorage)};
+}
+
+RunSample RunRecorder::sample() {
+  const ProgramStats stats = space_.platform().stats();
+  return {.at_s = to_seconds(now_ns() - start_ns_),
+          .used_bytes = stats.used_bytes,
+          .live_bytes = stats.live_bytes,
+          .moved_bytes = stats.engine.moved_bytes,
+          .page_faults = stats.page_faults,
+          .stalled_s = to_seconds(stats.stalled_ns)};
+}
+
+// Whole or not at all: who reads it does not wait for us.
+void RunRecorder::show(const RunSample& sample) {
+  const std::string text = to_json(LiveRecord{.budget_bytes = budget_bytes(), .now = sample});
+  const std::string draft = live_file_ + ".new";
+  const int fd = ::open(draft.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    return;
+  }
+  const bool whole = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  ::close(fd);
+  if (whole) {
+    ::rename(draft.c_str(), live_file_.c_str());
+  }
+}
+
+void RunRecorder::sample_until_stopped() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    const RunSample now = sample();
+    if (!live_file_.empty()) {
+      show(now);
+    }
+    lock.lock();
+    samples_.add(now);
+    wake_.wait_for(lock, kSampleEvery, [&] { return stop_; });
+  }
+}
+
+RunRecord RunRecorder::finish(const std::string& command) {
+  const ProgramStats stats = space_.platform().stats();
+  const EngineStats& engine = stats.engine;
+  RunRecord record;
+  record.command = command;
+  record.pid = static_cast<std::uint64_t>(::getpid());
+  record.policy = space_.options().policy;
+  record.budget_bytes = budget_bytes();
+  record.peak_bytes = stats.live_peak_bytes;
+  record.used_bytes = stats.used_bytes;
+  record.page_faults = stats.page_faults;
+  record.write_faults = stats.write_faults;
+  record.launches = engine.launches;
+  record.prefetched_blocks = engine.prefetched;
+  record.prefetches_used = engine.prefetches_used;
+  record.prefetches_late = engine.late_prefetches;
+  record.prefetches_wasted = engine.prefetches_wasted;
+  record.evictions = engine.evictions;
+  record.moved_bytes = engine.moved_bytes;
+  record.saved_by_discard_bytes = engine.saved_by_discard_bytes;
+  record.stalled_s = to_seconds(stats.stalled_ns);
+  record.fault_wait_s = to_seconds(stats.fault_wait_ns);
+  record.copy_s = to_seconds(stats.copy_ns);
+  record.processor_s = to_seconds(stats.processor_ns);
+  record.plan = space_.plan_report();
+  const std::vector<LaunchWaits> waits = space_.platform().waits();
+  for (std::size_t i = 0; i < std::min(waits.size(), kWaitsMax); ++i) {
+    record.longest_waits.push_back(wait_of(waits[i]));
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    record.timeline = samples_.all();
+  }
+  // Samples are thinned out in long runs, and the last of them may be far from the end.
+  record.timeline.push_back(sample());
+  record.elapsed_s = record.timeline.back().at_s;
+  return record;
+}
+
+}  // namespace spillway

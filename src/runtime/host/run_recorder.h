@@ -1,0 +1,43 @@
+// Watches a space while its program runs, and makes the record at the end. Layer: runtime.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "runtime/host/host_space.h"
+#include "runtime/host/run_record.h"
+#include "runtime/host/run_samples.h"
+
+namespace spillway {
+
+class RunRecorder {
+ public:
+  // The space must outlive it. live_file: where the last sample is kept for others to read while
+  // the run lasts, as a LiveRecord; empty for nowhere.
+  RunRecorder(HostSpace& space, std::string live_file);
+  ~RunRecorder();
+  RunRecorder(const RunRecorder&) = delete;
+  RunRecorder& operator=(const RunRecorder&) = delete;
+
+  // Up to now. command: what was run, for people.
+  [[nodiscard]] RunRecord finish(const std::string& command);
+
+ private:
+  void sample_until_stopped();
+  RunSample sample();
+  void show(const RunSample& sample);
+  TierBytes budget_bytes();
+
+  HostSpace& space_;
+  std::string live_file_;
+  TimeNs start_ns_ = 0;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  RunSamples samples_;
+  std::thread thread_;
+};
+
+}  // namespace spillway

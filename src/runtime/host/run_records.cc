@@ -1,0 +1,71 @@
+// See run_records.h.
+#include "runtime/host/run_records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <system_error>
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRecord = ".json";
+constexpr std::string_view kLive = ".live";
+
+std::vector<fs::path> files(const std::string& folder, std::string_view extension) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == extension) {
+      found.push_back(entry.path());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::string text_in(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+std::string record_file(const std::string& folder, std::int64_t pid) {
+  return fmt::format("{}/{}{}", folder, pid, kRecord);
+}
+
+std::string live_file(const std::string& folder, std::int64_t pid) {
+  return fmt::format("{}/{}{}", folder, pid, kLive);
+}
+
+RunRecords read_run_records(const std::string& folder) {
+  RunRecords records;
+  for (const fs::path& path : files(folder, kRecord)) {
+    if (std::optional<RunRecord> record = parse_run_record(text_in(path))) {
+      records.all.push_back(std::move(*record));
+    } else {
+      records.unreadable.push_back(path.filename().string());
+    }
+  }
+  std::sort(records.all.begin(), records.all.end(),
+            [](const auto& a, const auto& b) { return a.pid < b.pid; });
+  return records;
+}
+
+std::optional<LiveRecord> read_live_record(const std::string& folder) {
+  for (const fs::path& path : files(folder, kLive)) {
+    if (std::optional<LiveRecord> live = parse_live_record(text_in(path))) {
+      return live;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace spillway

@@ -1,0 +1,73 @@
+// See run_text.h.
+#include "runtime/host/run_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace spillway {
+namespace {
+
+constexpr std::size_t kBarColumns = 10;
+
+std::string bar(double fraction) {
+  const auto full = static_cast<std::size_t>(
+      std::lround(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(kBarColumns)));
+  return std::string(full, '#') + std::string(kBarColumns - full, '-');
+}
+
+std::string plan_text(const PlanReport& plan) {
+  if (!plan.error.empty()) {
+    return fmt::format("  plan       none: {}\n", plan.error);
+  }
+  const std::string anew =
+      plan.number > 1 ? fmt::format("; number {}, since the program has changed", plan.number) : "";
+  return fmt::format(
+      "  plan       {} launches, {} tensors, {} alive at once; an iteration moves {} to host "
+      "memory and {} to storage, and takes {:.2f} s instead of {:.2f} s{}\n",
+      plan.launches, plan.tensors, format_bytes(plan.peak_bytes), format_bytes(plan.to_host_bytes),
+      format_bytes(plan.to_storage_bytes), to_seconds(plan.estimated_ns),
+      to_seconds(plan.computation_ns), anew);
+}
+
+}  // namespace
+
+std::string summary_text(const RunRecord& record) {
+  const auto moved = [&](Tier from, Tier to) { return format_bytes(record.moved(from, to)); };
+  std::string text = fmt::format("spillway: {} for {:.1f} s, stalled {:.2f} s ({:.1f} %)\n",
+                                 record.policy, record.elapsed_s, record.stalled_s,
+                                 100 * record.stalled_s / std::max(record.elapsed_s, 1e-9));
+  text += fmt::format(
+      "  peak       {} with {} of device memory, {} of host memory, {} of storage\n",
+      format_bytes(record.peak_bytes), format_bytes(record.budget(Tier::kDevice)),
+      format_bytes(record.budget(Tier::kHost)), format_bytes(record.budget(Tier::kStorage)));
+  text += fmt::format("  faults     {} on missing blocks, {} on first writes\n", record.page_faults,
+                      record.write_faults);
+  text += fmt::format("  prefetches {} blocks: {} used, {} came too late, {} left again unused\n",
+                      record.prefetched_blocks, record.prefetches_used, record.prefetches_late,
+                      record.prefetches_wasted);
+  text += fmt::format("  moved      {} in from host, {} out; {} in from storage, {} out\n",
+                      moved(Tier::kHost, Tier::kDevice), moved(Tier::kDevice, Tier::kHost),
+                      moved(Tier::kStorage, Tier::kDevice), moved(Tier::kDevice, Tier::kStorage));
+  text +=
+      fmt::format("  not moved  {} that were dead\n", format_bytes(record.saved_by_discard_bytes));
+  return record.plan ? text + plan_text(*record.plan) : text;
+}
+
+std::string live_line(const LiveRecord& live, std::size_t columns) {
+  std::string line;
+  for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
+    const Bytes budget_bytes = live.budget_bytes[index_of(tier)];
+    const Bytes used_bytes = live.now.used_bytes[index_of(tier)];
+    if (budget_bytes > 0) {
+      line += fmt::format("{} [{}] {}  ", name_of(tier),
+                          bar(static_cast<double>(used_bytes) / static_cast<double>(budget_bytes)),
+                          format_bytes(used_bytes));
+    }
+  }
+  line += fmt::format("faults {}  stalled {:.1f} s", live.now.page_faults, live.now.stalled_s);
+  return line.substr(0, columns > 1 ? columns - 1 : 0);
+}
+
+}  // namespace spillway

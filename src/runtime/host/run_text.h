@@ -1,0 +1,18 @@
+// Records in a few lines for a terminal. Layer: runtime.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "runtime/host/run_record.h"
+
+namespace spillway {
+
+// What a run was like; several lines, each with its newline.
+[[nodiscard]] std::string summary_text(const RunRecord& record);
+
+// "device [######----] 1.2 GiB  host [##--------] 300 MiB  storage ...  stalled 3.1 s"; without a
+// trailing newline, cut to `columns`.
+[[nodiscard]] std::string live_line(const LiveRecord& live, std::size_t columns);
+
+}  // namespace spillway

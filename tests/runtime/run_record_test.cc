@@ -1,0 +1,224 @@
+// The record of a run: what is written is what is read, and the documents know every field.
+#include "runtime/host/run_record.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <type_traits>
+
+#include "runtime/host/run_records.h"
+#include "runtime/host/run_samples.h"
+#include "runtime/host/run_text.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// Another value in every field, so that fields that change places are noticed.
+class Numbered {
+ public:
+  template <typename Record>
+  Record make() {
+    Record record;
+    for_each_field<Record>([&](const auto& field) { set(record.*field.member); });
+    return record;
+  }
+
+ private:
+  void set(std::uint64_t& value) { value = ++last_; }
+  void set(double& value) { value = static_cast<double>(++last_) + 0.5; }
+  void set(TimeNs& value) { value = static_cast<TimeNs>(++last_) * kNsPerMs; }
+  void set(std::string& value) { value = fmt::format("text {}", ++last_); }
+  void set(TierBytes& value) {
+    for (Bytes& bytes : value) set(bytes);
+  }
+  void set(MovedBytes& value) {
+    for (const Route& route : kRoutes) set(value[index_of(route.from)][index_of(route.to)]);
+  }
+  template <typename Record>
+  void set(Record& value) {
+    value = make<Record>();
+  }
+  template <typename Record>
+  void set(std::vector<Record>& value) {
+    value = {make<Record>(), make<Record>()};
+  }
+  template <typename Record>
+  void set(std::optional<Record>& value) {
+    value = make<Record>();
+  }
+
+  std::uint64_t last_ = 0;
+};
+
+RunRecord numbered() {
+  auto record = Numbered().make<RunRecord>();
+  record.version = RunRecord::kVersion;
+  return record;
+}
+
+TEST(RunRecord, IsReadAsItWasWritten) {
+  const std::string text = to_json(numbered());
+  const std::optional<RunRecord> read = parse_run_record(text);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(to_json(*read), text);
+  EXPECT_EQ(read->prefetches_late, numbered().prefetches_late);
+  EXPECT_EQ(read->moved_bytes, numbered().moved_bytes);
+  EXPECT_EQ(read->plan->estimated_ns, numbered().plan->estimated_ns);
+  ASSERT_EQ(read->timeline.size(), 2U);
+  EXPECT_EQ(read->timeline[1].stalled_s, numbered().timeline[1].stalled_s);
+  EXPECT_EQ(read->longest_waits[1].name, numbered().longest_waits[1].name);
+}
+
+TEST(RunRecord, WritesWhatItsReadersAreUsedTo) {
+  RunRecord record;
+  record.budget_bytes = {1, 2, 3};
+  record.moved_bytes[index_of(Tier::kHost)][index_of(Tier::kDevice)] = 7;
+  record.longest_waits = {{.name = "bad \xff name", .host_s = 0.5}};
+  const json read = json::parse(to_json(record));
+  EXPECT_EQ(read["version"], 1);
+  EXPECT_EQ(read["budget_bytes"], json({{"device", 1}, {"host", 2}, {"storage", 3}}));
+  EXPECT_EQ(read["moved_bytes"]["host_to_device"], 7);
+  EXPECT_EQ(read["moved_bytes"].size(), 5U);
+  EXPECT_EQ(read["longest_waits"][0]["for_host_memory_s"], 0.5);
+  EXPECT_EQ(read["longest_waits"][0]["name"], "bad \xef\xbf\xbd name");
+  EXPECT_EQ(read["timeline"], json::array());
+  EXPECT_FALSE(read.contains("plan")) << "only policies that plan have one";
+  EXPECT_THAT(to_json(record), Not(HasSubstr("\n")));
+}
+
+TEST(RunRecord, WhatIsNoneIsNotRead) {
+  for (const char* text : {"", "{", "[]", "3", "null", "{}", R"({"version": 2})",
+                           R"({"version": "1"})", R"([{"version": 1}])"}) {
+    EXPECT_EQ(parse_run_record(text), std::nullopt) << text;
+  }
+  const std::optional<RunRecord> odd = parse_run_record(
+      R"({"version": 1, "elapsed_s": "long", "page_faults": -3, "moved_bytes": [],
+          "budget_bytes": {"host": 5}, "longest_waits": 7, "timeline": [1, null], "plan": []})");
+  ASSERT_TRUE(odd.has_value());
+  EXPECT_EQ(odd->elapsed_s, 0);
+  EXPECT_EQ(odd->page_faults, 0U);
+  EXPECT_EQ(odd->budget_bytes, (TierBytes{0, 5, 0}));
+  EXPECT_EQ(odd->timeline.size(), 2U);
+  EXPECT_EQ(odd->plan, std::nullopt);
+}
+
+template <typename Record>
+void expect_explained(const std::string& document) {
+  for_each_field<Record>(
+      [&](const auto& field) { EXPECT_THAT(document, HasSubstr(fmt::format("`{}`", field.key))); });
+}
+
+TEST(RunRecord, EveryFieldIsInTheDocument) {
+  std::ifstream file(SPILLWAY_SOURCE_DIR "/docs/run-record.md");
+  const std::string document{std::istreambuf_iterator<char>(file), {}};
+  expect_explained<RunRecord>(document);
+  expect_explained<RunSample>(document);
+  expect_explained<RunWait>(document);
+  expect_explained<PlanReport>(document);
+  for (const Route& route : kRoutes) {
+    EXPECT_THAT(document, HasSubstr(fmt::format("`{}`", route.key)));
+  }
+}
+
+TEST(RunRecord, ALiveOneIsReadAsItWasWritten) {
+  const auto live = Numbered().make<LiveRecord>();
+  const std::optional<LiveRecord> read = parse_live_record(to_json(live));
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(to_json(*read), to_json(live));
+  EXPECT_EQ(read->now.page_faults, live.now.page_faults);
+  EXPECT_FALSE(parse_live_record("{\"now\"").has_value());
+}
+
+TEST(RunRecords, AreThoseOfAFolderByProcess) {
+  const auto folder =
+      std::filesystem::path(testing::TempDir()) / fmt::format("spillway-records-{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  EXPECT_TRUE(read_run_records(folder).all.empty());
+  EXPECT_FALSE(read_live_record(folder).has_value());
+  const auto keep = [](const std::string& file, const std::string& text) {
+    std::ofstream(file) << text;
+  };
+  for (const std::uint64_t pid : {100U, 20U, 3U}) {
+    RunRecord record = numbered();
+    record.pid = pid;
+    keep(record_file(folder, static_cast<std::int64_t>(pid)), to_json(record));
+  }
+  keep(record_file(folder, 9), "{\"version\": 1, \"comm");
+  keep(live_file(folder, 5), "");
+  keep(live_file(folder, 7), to_json(LiveRecord{.budget_bytes = {1, 2, 3}, .now = {}}));
+  const RunRecords records = read_run_records(folder);
+  ASSERT_EQ(records.all.size(), 3U);
+  EXPECT_EQ(records.all[0].pid, 3U);
+  EXPECT_EQ(records.all[2].pid, 100U);
+  EXPECT_THAT(records.unreadable, ElementsAre("9.json"));
+  EXPECT_EQ(read_live_record(folder)->budget_bytes, (TierBytes{1, 2, 3}));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(RunSamples, AreThinnedOutEvenly) {
+  RunSamples samples;
+  constexpr std::size_t kMoments = 9 * RunSamples::kMax;
+  for (std::size_t i = 0; i < kMoments; ++i) {
+    samples.add({.at_s = static_cast<double>(i)});
+    ASSERT_LT(samples.all().size(), RunSamples::kMax);
+  }
+  const std::vector<RunSample>& all = samples.all();
+  EXPECT_GT(all.size(), RunSamples::kMax / 3);
+  EXPECT_EQ(all.front().at_s, 0);
+  const double apart_s = all[1].at_s - all[0].at_s;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    ASSERT_EQ(all[i].at_s - all[i - 1].at_s, apart_s);
+  }
+  EXPECT_GT(all.back().at_s + apart_s, static_cast<double>(kMoments - 1));
+}
+
+TEST(RunText, SumsARunUp) {
+  RunRecord record;
+  record.policy = "deepum";
+  record.elapsed_s = 8;
+  record.stalled_s = 2;
+  record.peak_bytes = 3 * kGiB;
+  record.budget_bytes = {kGiB, 2 * kGiB, 0};
+  record.moved_bytes[index_of(Tier::kDevice)][index_of(Tier::kHost)] = 5 * kMiB;
+  EXPECT_THAT(summary_text(record),
+              AllOf(StartsWith("spillway: deepum for 8.0 s, stalled 2.00 s (25.0 %)\n"),
+                    HasSubstr("peak       3 GiB with 1 GiB of device memory, 2 GiB of host"),
+                    HasSubstr("moved      0 B in from host, 5 MiB out;"), Not(HasSubstr("plan"))));
+  record.plan.emplace();
+  record.plan->number = 2;
+  record.plan->launches = 70;
+  record.plan->estimated_ns = 3 * kNsPerS / 2;
+  EXPECT_THAT(summary_text(record), AllOf(HasSubstr("plan       70 launches"),
+                                          HasSubstr("takes 1.50 s instead of 0.00 s; number 2")));
+  record.plan->error = "too large";
+  EXPECT_THAT(summary_text(record), HasSubstr("plan       none: too large\n"));
+}
+
+TEST(RunText, ShowsHowFullTiersAre) {
+  LiveRecord live;
+  live.budget_bytes = {kGiB, kGiB, 0};
+  live.now.used_bytes = {kGiB / 2, 2 * kGiB, 0};
+  live.now.page_faults = 12;
+  live.now.stalled_s = 3.14;
+  const std::string line = live_line(live, 200);
+  EXPECT_EQ(line, "device [#####-----] 512 MiB  host [##########] 2 GiB  faults 12  stalled 3.1 s");
+  EXPECT_EQ(live_line(live, 20), line.substr(0, 19));
+  EXPECT_EQ(live_line(live, 0), "");
+}
+
+}  // namespace
+}  // namespace spillway
