@@ -165,7 +165,7 @@ Result<std::unique_ptr<StreamingMemory>> open_memory(const Options& options) {
   if (options.memory == "mmap") {
     return MappedMemory::open(options.folder, options.bytes);
   }
-  HostSpaceOptions space;
+  SpaceOptions space;
   space.device_bytes = options.device_bytes;
   space.host_bytes = options.host_bytes;
   space.storage_path = options.storage_bytes > 0 ? options.folder : "";

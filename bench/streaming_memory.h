@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "platform/host/userfault.h"
-#include "runtime/host/host_space.h"
+#include "runtime/run/program_space.h"
 
 namespace spillway::bench {
 
@@ -88,9 +88,8 @@ class MappedMemory final : public StreamingMemory {
 
 class SpaceMemory final : public StreamingMemory {
  public:
-  static Result<std::unique_ptr<StreamingMemory>> open(const HostSpaceOptions& options,
-                                                       Bytes bytes) {
-    Result<std::unique_ptr<HostSpace>> space = HostSpace::open(options);
+  static Result<std::unique_ptr<StreamingMemory>> open(const SpaceOptions& options, Bytes bytes) {
+    Result<std::unique_ptr<ProgramSpace>> space = ProgramSpace::open(options);
     if (!space) {
       return tl::unexpected<Error>(space.error());
     }
@@ -100,7 +99,7 @@ class SpaceMemory final : public StreamingMemory {
     }
     return std::make_unique<SpaceMemory>(std::move(*space), *start);
   }
-  SpaceMemory(std::unique_ptr<HostSpace> space, void* start)
+  SpaceMemory(std::unique_ptr<ProgramSpace> space, void* start)
       : space_(std::move(space)), start_(start) {}
 
   std::uint64_t* words() override { return static_cast<std::uint64_t*>(start_); }
@@ -120,7 +119,7 @@ class SpaceMemory final : public StreamingMemory {
   }
 
  private:
-  std::unique_ptr<HostSpace> space_;
+  std::unique_ptr<ProgramSpace> space_;
   void* start_;
 };
 

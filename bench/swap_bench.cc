@@ -169,8 +169,8 @@ class PlatformPass {
     for (std::size_t block = 0; block < blocks_.size(); ++block) {
       const std::array operand{
           ProgramOperand{.start = blocks_[block],
-                                      .bytes = kBlockBytes,
-                                      .mode = write ? AccessMode::kOverwrite : AccessMode::kRead}};
+                         .bytes = kBlockBytes,
+                         .mode = write ? AccessMode::kOverwrite : AccessMode::kRead}};
       const LaunchId launch = platform_->begin_launch(write ? "write" : "read", operand);
       const Words words = words_of(blocks_[block]);
       if (write) {

@@ -10,7 +10,7 @@
 
 #include "front/doctor_checks.h"
 #include "platform/host/userfault.h"
-#include "runtime/host/host_space.h"
+#include "runtime/run/program_space.h"
 
 namespace spillway {
 namespace {

@@ -22,9 +22,9 @@
 #include "front/run_environment.h"
 #include "front/run_live.h"
 #include "plot/gnuplot_process.h"
-#include "runtime/host/run_records.h"
-#include "runtime/host/run_report.h"
-#include "runtime/host/run_text.h"
+#include "runtime/run/run_records.h"
+#include "runtime/run/run_report.h"
+#include "runtime/run/run_text.h"
 
 namespace spillway {
 namespace {

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "machine/quantity.h"
-#include "runtime/host/host_space.h"
+#include "runtime/run/program_space.h"
 
 namespace spillway {
 namespace {
@@ -76,11 +76,11 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
   if (const Status valid = set_all(options); !valid) {
     return tl::unexpected<Error>(valid.error());
   }
-  const Result<HostSpaceOptions> space_options = host_space_options_from_environment();
+  const Result<SpaceOptions> space_options = space_options_from_environment();
   if (!space_options) {
     return tl::unexpected<Error>(space_options.error());
   }
-  if (const auto space = HostSpace::open(*space_options); !space) {
+  if (const auto space = ProgramSpace::open(*space_options); !space) {
     return tl::unexpected<Error>(space.error());
   }
   Environment environment{{"SPILLWAY_RECORD", records},

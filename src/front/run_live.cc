@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <optional>
 
-#include "runtime/host/run_records.h"
-#include "runtime/host/run_text.h"
+#include "runtime/run/run_records.h"
+#include "runtime/run/run_text.h"
 
 namespace spillway {
 namespace {

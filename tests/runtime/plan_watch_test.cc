@@ -1,5 +1,5 @@
 // When a plan is given up for another one.
-#include "runtime/host/plan_watch.h"
+#include "runtime/run/plan_watch.h"
 
 #include <gtest/gtest.h>
 

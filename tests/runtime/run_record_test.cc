@@ -1,5 +1,5 @@
 // The record of a run: what is written is what is read, and the documents know every field.
-#include "runtime/host/run_record.h"
+#include "runtime/run/run_record.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,9 +13,9 @@
 #include <string>
 #include <type_traits>
 
-#include "runtime/host/run_records.h"
-#include "runtime/host/run_samples.h"
-#include "runtime/host/run_text.h"
+#include "runtime/run/run_records.h"
+#include "runtime/run/run_samples.h"
+#include "runtime/run/run_text.h"
 
 namespace spillway {
 namespace {

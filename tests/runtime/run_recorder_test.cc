@@ -1,6 +1,6 @@
 // The recorder beside a space that really pages: what it shows while the space is used, and the
 // record that it makes in the end.
-#include "runtime/host/run_recorder.h"
+#include "runtime/run/run_recorder.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -34,11 +34,11 @@ class RunRecorderTest : public ::testing::Test {
         !support.write_protection || !support.kernel_faults) {
       GTEST_SKIP() << support.reason;
     }
-    HostSpaceOptions options;
+    SpaceOptions options;
     options.device_bytes = 32 * kMiB;
     options.host_bytes = 256 * kMiB;
     options.policy = "base_uvm";
-    Result<std::unique_ptr<HostSpace>> space = HostSpace::open(options);
+    Result<std::unique_ptr<ProgramSpace>> space = ProgramSpace::open(options);
     ASSERT_TRUE(space) << space.error().message;
     space_ = std::move(*space);
     for (char*& array : arrays_) {
@@ -55,7 +55,7 @@ class RunRecorderTest : public ::testing::Test {
   void use_all(std::size_t kinds) {
     for (std::size_t i = 0; i < std::max(kinds, kArrays); ++i) {
       char* const array = arrays_[i % kArrays];
-      const std::array operand{host::HostPlatform::Operand{
+      const std::array operand{ProgramOperand{
           .start = array, .bytes = kArrayBytes, .mode = AccessMode::kReadWrite}};
       const LaunchId launch =
           space_->platform().begin_launch(fmt::format("kernel {}", i % kinds), operand);
@@ -91,7 +91,7 @@ class RunRecorderTest : public ::testing::Test {
     return false;
   }
 
-  std::unique_ptr<HostSpace> space_;
+  std::unique_ptr<ProgramSpace> space_;
   std::array<char*, kArrays> arrays_{};
   std::filesystem::path live_file_;
 };

@@ -1,6 +1,6 @@
 // The report of a run: the facts of a record stand in the page, and nothing of a program's own text
 // becomes part of its markup.
-#include "runtime/host/run_report.h"
+#include "runtime/run/run_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 #include "base/units.h"
 #include "plot/gnuplot_process.h"
-#include "runtime/host/report_timeline.h"
+#include "runtime/run/report_timeline.h"
 
 namespace spillway {
 namespace {

@@ -29,8 +29,8 @@ AccessMode mode_of(spillwayAccessMode_t mode) {
 
 }  // namespace
 
-Outcome<std::shared_ptr<ManagedSpace>> ManagedSpace::open(const HostSpaceOptions& options) {
-  Result<std::unique_ptr<HostSpace>> space = HostSpace::open(options);
+Outcome<std::shared_ptr<ManagedSpace>> ManagedSpace::open(const SpaceOptions& options) {
+  Result<std::unique_ptr<ProgramSpace>> space = ProgramSpace::open(options);
   if (!space) {
     return fail(space.error(), spillwayErrorNotSupported);
   }

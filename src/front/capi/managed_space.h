@@ -1,5 +1,5 @@
-// A HostSpace that trusts nobody: it knows which memory and which launches are alive, so that every
-// misuse is an error before it reaches the engine. Layer: front, C API. Thread-safe.
+// A ProgramSpace that trusts nobody: it knows which memory and which launches are alive, so that
+// every misuse is an error before it reaches the engine. Layer: front, C API. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "front/capi/failure.h"
-#include "runtime/host/host_space.h"
+#include "runtime/run/program_space.h"
 
 namespace spillway::capi {
 
 class ManagedSpace {
  public:
-  static Outcome<std::shared_ptr<ManagedSpace>> open(const HostSpaceOptions& options);
+  static Outcome<std::shared_ptr<ManagedSpace>> open(const SpaceOptions& options);
 
   // The functions of the C API with the same names; spillway.h says what they do.
   Outcome<void*> allocate(std::size_t bytes);
@@ -66,7 +66,7 @@ class ManagedSpace {
     LaunchId id = kNoLaunch;  // none until it runs
   };
 
-  explicit ManagedSpace(std::unique_ptr<HostSpace> space) : space_(std::move(space)) {}
+  explicit ManagedSpace(std::unique_ptr<ProgramSpace> space) : space_(std::move(space)) {}
 
   // The following with the lock held.
   Outcome<Memories::iterator> find(const void* start, std::size_t bytes);
@@ -75,7 +75,7 @@ class ManagedSpace {
   Outcome<void> decide_holding(Launch& launch, std::span<const ProgramOperand> operands);
   static Use use_of(Memories::iterator memory, const void* start, std::size_t bytes);
 
-  std::unique_ptr<HostSpace> space_;
+  std::unique_ptr<ProgramSpace> space_;
   std::mutex mutex_;
   Memories memories_;
   std::unordered_map<spillwayLaunch_t, Launch> launches_;

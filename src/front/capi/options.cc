@@ -19,7 +19,7 @@ const char* kept_string(const std::string& text) {
 }
 
 Outcome<spillwaySpaceOptions_t> filled_in(std::size_t size) {
-  const Outcome<HostSpaceOptions> values = default_options();
+  const Outcome<SpaceOptions> values = default_options();
   if (!values) {
     return tl::unexpected<Failure>(values.error());
   }
@@ -38,15 +38,15 @@ Outcome<spillwaySpaceOptions_t> filled_in(std::size_t size) {
 
 }  // namespace
 
-Outcome<HostSpaceOptions> default_options() {
-  Result<HostSpaceOptions> options = host_space_options_from_environment();
+Outcome<SpaceOptions> default_options() {
+  Result<SpaceOptions> options = space_options_from_environment();
   if (!options) {
     return fail(options.error(), spillwayErrorNotSupported);
   }
   return std::move(*options);
 }
 
-Outcome<HostSpaceOptions> checked_options(const spillwaySpaceOptions_t& options) {
+Outcome<SpaceOptions> checked_options(const spillwaySpaceOptions_t& options) {
   if (options.size != sizeof(options) || options.reserved != 0) {
     return fail(spillwayErrorInvalidValue,
                 "options that spillwaySpaceOptionsInit has not filled in, or of another version of "
@@ -67,7 +67,7 @@ Outcome<HostSpaceOptions> checked_options(const spillwaySpaceOptions_t& options)
     return fail(spillwayErrorInvalidValue,
                 "a tier of more than 1 PiB, or a fault latency of more than 1 s");
   }
-  HostSpaceOptions checked;
+  SpaceOptions checked;
   checked.device_bytes = options.deviceBytes;
   checked.host_bytes = options.hostBytes;
   checked.storage_path = options.storagePath == nullptr ? "" : options.storagePath;

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "front/capi/failure.h"
-#include "runtime/host/host_space.h"
+#include "runtime/run/program_space.h"
 
 namespace spillway::capi {
 
 // What the environment says, and the rest as the runtime has it.
-[[nodiscard]] Outcome<HostSpaceOptions> default_options();
+[[nodiscard]] Outcome<SpaceOptions> default_options();
 // Fails with spillwayErrorInvalidValue for what no space could have.
-[[nodiscard]] Outcome<HostSpaceOptions> checked_options(const spillwaySpaceOptions_t& options);
+[[nodiscard]] Outcome<SpaceOptions> checked_options(const spillwaySpaceOptions_t& options);
 
 }  // namespace spillway::capi

@@ -22,7 +22,7 @@ struct spillwaySpace_st {};
 namespace {
 
 using spillway::DiscardMode;
-using spillway::HostSpaceOptions;
+using spillway::SpaceOptions;
 using spillway::Tier;
 using spillway::capi::Failure;
 using spillway::capi::guarded;
@@ -93,9 +93,9 @@ spillwayError_t spillwaySpaceCreate(spillwaySpace_t* space, const spillwaySpaceO
     if (space == nullptr) {
       return is_null("space");
     }
-    const Outcome<HostSpaceOptions> wanted = options == nullptr
-                                                 ? spillway::capi::default_options()
-                                                 : spillway::capi::checked_options(*options);
+    const Outcome<SpaceOptions> wanted = options == nullptr
+                                             ? spillway::capi::default_options()
+                                             : spillway::capi::checked_options(*options);
     if (!wanted) {
       return tl::unexpected<Failure>(wanted.error());
     }

@@ -16,8 +16,8 @@
 
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
-#include "runtime/host/run_recorder.h"
-#include "runtime/host/run_records.h"
+#include "runtime/run/run_recorder.h"
+#include "runtime/run/run_records.h"
 
 namespace spillway::preload {
 namespace {
@@ -26,7 +26,7 @@ constexpr std::size_t kDefaultThreshold = kMiB;
 
 // Never destroyed: threads of the program may run until the very end.
 struct Everything {
-  std::unique_ptr<HostSpace> space;
+  std::unique_ptr<ProgramSpace> space;
   std::unique_ptr<LargeHeap> heap;
   std::unique_ptr<RunRecorder> recorder;
   Session session;
@@ -92,9 +92,9 @@ __attribute__((constructor)) void set_up() {
 
 Everything* make() {
   const InService inside;
-  const Result<HostSpaceOptions> options = host_space_options_from_environment();
-  Result<std::unique_ptr<HostSpace>> space =
-      options ? HostSpace::open(*options) : tl::unexpected<Error>(options.error());
+  const Result<SpaceOptions> options = space_options_from_environment();
+  Result<std::unique_ptr<ProgramSpace>> space =
+      options ? ProgramSpace::open(*options) : tl::unexpected<Error>(options.error());
   if (!space) {
     say(space.error().message);
     _exit(space.error().code == ErrorCode::kInvalidInput ? 2 : 1);

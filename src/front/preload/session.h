@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-#include "runtime/host/host_space.h"
-#include "runtime/host/large_heap.h"
+#include "runtime/run/large_heap.h"
+#include "runtime/run/program_space.h"
 
 namespace spillway::preload {
 
@@ -13,7 +13,7 @@ namespace spillway::preload {
 [[nodiscard]] std::size_t threshold_bytes();
 
 struct Session {
-  HostSpace* space = nullptr;
+  ProgramSpace* space = nullptr;
   LargeHeap* heap = nullptr;
 };
 

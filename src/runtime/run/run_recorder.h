@@ -6,9 +6,9 @@
 #include <string>
 #include <thread>
 
-#include "runtime/host/host_space.h"
-#include "runtime/host/run_record.h"
-#include "runtime/host/run_samples.h"
+#include "runtime/run/program_space.h"
+#include "runtime/run/run_record.h"
+#include "runtime/run/run_samples.h"
 
 namespace spillway {
 
@@ -16,7 +16,7 @@ class RunRecorder {
  public:
   // The space must outlive it. live_file: where the last sample is kept for others to read while
   // the run lasts, as a LiveRecord; empty for nowhere.
-  RunRecorder(HostSpace& space, std::string live_file);
+  RunRecorder(ProgramSpace& space, std::string live_file);
   ~RunRecorder();
   RunRecorder(const RunRecorder&) = delete;
   RunRecorder& operator=(const RunRecorder&) = delete;
@@ -30,7 +30,7 @@ class RunRecorder {
   void show(const RunSample& sample);
   TierBytes budget_bytes();
 
-  HostSpace& space_;
+  ProgramSpace& space_;
   std::string live_file_;
   TimeNs start_ns_ = 0;
   std::mutex mutex_;

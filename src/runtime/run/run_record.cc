@@ -1,5 +1,5 @@
 // Records to JSON and back, from the descriptions of their fields. See run_record.h.
-#include "runtime/host/run_record.h"
+#include "runtime/run/run_record.h"
 
 #include <algorithm>
 #include <cmath>

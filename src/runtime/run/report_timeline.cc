@@ -1,5 +1,5 @@
 // See report_timeline.h.
-#include "runtime/host/report_timeline.h"
+#include "runtime/run/report_timeline.h"
 
 #include <algorithm>
 

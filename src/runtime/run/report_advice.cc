@@ -1,10 +1,10 @@
 // See report_advice.h. Thresholds are where a person would see the matter in the numbers at a
 // glance; nothing else hangs on them.
-#include "runtime/host/report_advice.h"
+#include "runtime/run/report_advice.h"
 
 #include <fmt/format.h>
 
-#include "runtime/host/report_html.h"
+#include "runtime/run/report_html.h"
 
 namespace spillway {
 namespace {

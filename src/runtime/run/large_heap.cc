@@ -1,5 +1,5 @@
 // See large_heap.h.
-#include "runtime/host/large_heap.h"
+#include "runtime/run/large_heap.h"
 
 #include <algorithm>
 

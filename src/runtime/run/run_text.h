@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "runtime/host/run_record.h"
+#include "runtime/run/run_record.h"
 
 namespace spillway {
 

@@ -1,5 +1,5 @@
-// See host_plan.h.
-#include "runtime/host/host_plan.h"
+// See program_plan.h.
+#include "runtime/run/program_plan.h"
 
 #include <algorithm>
 
@@ -58,11 +58,11 @@ Machine machine_of(const ProgramPlatform& platform, const LinkSpeed& speed, bool
 
 }  // namespace
 
-HostPlan plan_on_host(const PolicyInfo& info, const RecordedIteration& iteration,
-                      const ProgramPlatform& platform, const LinkSpeed& link,
-                      const PolicyOptions& options) {
+ProgramPlan plan_for_program(const PolicyInfo& info, const RecordedIteration& iteration,
+                             const ProgramPlatform& platform, const LinkSpeed& link,
+                             const PolicyOptions& options) {
   const Trace& trace = iteration.trace;
-  HostPlan made;
+  ProgramPlan made;
   made.report.launches = trace.kernels.size();
   made.report.tensors = trace.tensors.size();
   for (const Kernel& kernel : trace.kernels) {

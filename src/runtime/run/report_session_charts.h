@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/host/run_record.h"
+#include "runtime/run/run_record.h"
 
 namespace spillway {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/host/run_record.h"
+#include "runtime/run/run_record.h"
 
 namespace spillway {
 

@@ -12,7 +12,7 @@
 
 #include "base/units.h"
 #include "engine/types.h"
-#include "runtime/host/host_plan.h"
+#include "runtime/run/program_plan.h"
 
 namespace spillway {
 

@@ -1,5 +1,5 @@
 // See run_recorder.h.
-#include "runtime/host/run_recorder.h"
+#include "runtime/run/run_recorder.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ RunWait wait_of(const LaunchWaits& waits) {
 
 }  // namespace
 
-RunRecorder::RunRecorder(HostSpace& space, std::string live_file)
+RunRecorder::RunRecorder(ProgramSpace& space, std::string live_file)
     : space_(space), live_file_(std::move(live_file)), start_ns_(now_ns()) {
   thread_ = service_thread("spw-record", [this] { sample_until_stopped(); });
 }

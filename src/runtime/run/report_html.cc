@@ -1,5 +1,5 @@
 // See report_html.h.
-#include "runtime/host/report_html.h"
+#include "runtime/run/report_html.h"
 
 #include <fmt/format.h>
 

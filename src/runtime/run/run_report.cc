@@ -1,10 +1,10 @@
 // See run_report.h.
-#include "runtime/host/run_report.h"
+#include "runtime/run/run_report.h"
 
 #include <vector>
 
-#include "runtime/host/report_html.h"
-#include "runtime/host/report_session.h"
+#include "runtime/run/report_html.h"
+#include "runtime/run/report_session.h"
 
 namespace spillway {
 namespace {

@@ -1,5 +1,5 @@
 // See run_records.h.
-#include "runtime/host/run_records.h"
+#include "runtime/run/run_records.h"
 
 #include <fmt/format.h>
 

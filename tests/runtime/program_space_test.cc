@@ -1,6 +1,6 @@
 // A space on this machine whose policy plans: it watches an iteration, plans, and plans anew when
 // the program has become another.
-#include "runtime/host/host_space.h"
+#include "runtime/run/program_space.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 namespace spillway {
 namespace {
 
-class HostSpaceTest : public ::testing::Test {
+class ProgramSpaceTest : public ::testing::Test {
  protected:
   static constexpr Bytes kArrayBytes = 8 * kMiB;
 
@@ -26,11 +26,11 @@ class HostSpaceTest : public ::testing::Test {
         !support.write_protection || !support.kernel_faults) {
       GTEST_SKIP() << support.reason;
     }
-    HostSpaceOptions options;
+    SpaceOptions options;
     options.device_bytes = 64 * kMiB;
     options.host_bytes = 512 * kMiB;
     options.policy = policy;
-    Result<std::unique_ptr<HostSpace>> space = HostSpace::open(options);
+    Result<std::unique_ptr<ProgramSpace>> space = ProgramSpace::open(options);
     ASSERT_TRUE(space) << space.error().message;
     space_ = std::move(*space);
     for (char*& array : arrays_) {
@@ -56,12 +56,12 @@ class HostSpaceTest : public ::testing::Test {
     return space_->iteration_ended();
   }
 
-  std::unique_ptr<HostSpace> space_;
+  std::unique_ptr<ProgramSpace> space_;
   std::array<char*, 20> arrays_{};
 };
 
 // First with what fits on the device, so that no fault is a matter of time; then with twice that.
-TEST_F(HostSpaceTest, PlansAnewForAProgramThatHasChanged) {
+TEST_F(ProgramSpaceTest, PlansAnewForAProgramThatHasChanged) {
   constexpr std::size_t kFew = 4;
   constexpr std::size_t kMany = 16;
   open("g10");
@@ -86,7 +86,7 @@ TEST_F(HostSpaceTest, PlansAnewForAProgramThatHasChanged) {
   EXPECT_TRUE(space_->platform().check_invariants());
 }
 
-TEST_F(HostSpaceTest, WatchesOnlyForPoliciesThatLearn) {
+TEST_F(ProgramSpaceTest, WatchesOnlyForPoliciesThatLearn) {
   for (const auto& [policy, watches] :
        {std::pair{"base_uvm", false}, std::pair{"ideal", false}, std::pair{"deepum", true}}) {
     open(policy);

@@ -1,5 +1,5 @@
 // See run_text.h.
-#include "runtime/host/run_text.h"
+#include "runtime/run/run_text.h"
 
 #include <fmt/format.h>
 

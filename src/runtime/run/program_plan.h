@@ -25,14 +25,15 @@ struct PlanReport {
   std::string error;          // why there is no plan; else empty
 };
 
-struct HostPlan {
+struct ProgramPlan {
   std::optional<Plan> plan;
   PlanReport report;
 };
 
 // By the planner of `info`, which must have one.
-[[nodiscard]] HostPlan plan_on_host(const PolicyInfo& info, const RecordedIteration& iteration,
-                                    const ProgramPlatform& platform, const LinkSpeed& link,
-                                    const PolicyOptions& options);
+[[nodiscard]] ProgramPlan plan_for_program(const PolicyInfo& info,
+                                           const RecordedIteration& iteration,
+                                           const ProgramPlatform& platform, const LinkSpeed& link,
+                                           const PolicyOptions& options);
 
 }  // namespace spillway

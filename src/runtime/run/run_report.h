@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/host/run_records.h"
+#include "runtime/run/run_records.h"
 
 namespace spillway {
 

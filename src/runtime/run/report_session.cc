@@ -1,5 +1,5 @@
 // See report_session.h. The charts are in report_session_charts.cc.
-#include "runtime/host/report_session.h"
+#include "runtime/run/report_session.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <string_view>
 #include <type_traits>
 
-#include "runtime/host/report_advice.h"
-#include "runtime/host/report_html.h"
-#include "runtime/host/report_session_charts.h"
+#include "runtime/run/report_advice.h"
+#include "runtime/run/report_html.h"
+#include "runtime/run/report_session_charts.h"
 
 namespace spillway {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "runtime/host/run_record.h"
+#include "runtime/run/run_record.h"
 
 namespace spillway {
 

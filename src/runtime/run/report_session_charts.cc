@@ -1,6 +1,6 @@
 // See report_session_charts.h. The colours are those of the palette of plot/figure.h, which the
 // style sheet of the page (report_html.cc) knows.
-#include "runtime/host/report_session_charts.h"
+#include "runtime/run/report_session_charts.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 
 #include "plot/figure.h"
 #include "plot/svg.h"
-#include "runtime/host/report_html.h"
-#include "runtime/host/report_timeline.h"
+#include "runtime/run/report_html.h"
+#include "runtime/run/report_timeline.h"
 
 namespace spillway {
 namespace {

@@ -1,0 +1,89 @@
+// See program_space.h.
+#include "runtime/run/program_space.h"
+
+#include <utility>
+
+#include "machine/machine.h"
+#include "runtime/host/open_host_platform.h"
+#include "trace/trace.h"
+
+namespace spillway {
+
+Result<std::unique_ptr<ProgramSpace>> ProgramSpace::open(const SpaceOptions& options) {
+  const Result<const PolicyInfo*> info = find_policy(options.policy);
+  if (!info) {
+    return tl::unexpected<Error>(info.error());
+  }
+  const PolicyTraits& traits = (*info)->traits;
+  if (!traits.uses_host && options.storage_path.empty()) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "the policy '{}' moves data to storage only: name a place with --storage",
+                      options.policy);
+  }
+  std::unique_ptr<ProgramSpace> space(new ProgramSpace(options, **info));
+  if ((*info)->plan != nullptr) {
+    auto profiled = std::make_unique<Profiled>((*info)->name);
+    space->profiled_ = profiled.get();
+    space->policy_ = std::move(profiled);
+  } else {
+    Result<std::unique_ptr<Policy>> policy =
+        (*info)->make(Trace{}, Machine{}, options.policy_options);
+    if (!policy) {
+      return tl::unexpected<Error>(policy.error());
+    }
+    space->policy_ = std::move(*policy);
+  }
+  Result<std::unique_ptr<ProgramPlatform>> platform =
+      open_host_platform(options, traits, *space->policy_);
+  if (!platform) {
+    return tl::unexpected<Error>(platform.error());
+  }
+  space->platform_ = std::move(*platform);
+  return space;
+}
+
+// The first iteration is the program's setting up: memory is where it will stay from the second on.
+bool ProgramSpace::iteration_ended() {
+  ++iterations_;
+  if (iterations_ == 1 && info_.traits.learns) {
+    return watch();
+  }
+  if (watching_.exchange(false)) {
+    if (const std::optional<RecordedIteration> iteration = platform_->end_recording()) {
+      make_plan(*iteration);
+      plan_watch_.begin(platform_->stats().engine.faults);
+    }
+    return false;
+  }
+  const bool follows_plan = profiled_ != nullptr && profiled_->follows_plan();
+  return follows_plan && plan_watch_.outdated(platform_->stats().engine.faults) && watch();
+}
+
+bool ProgramSpace::watch() {
+  if (profiled_ != nullptr) {
+    platform_->begin_recording();
+  }
+  watching_ = true;
+  return true;
+}
+
+void ProgramSpace::make_plan(const RecordedIteration& iteration) {
+  ProgramPlan made =
+      plan_for_program(info_, iteration, *platform_, options_.link, options_.policy_options);
+  if (made.plan) {
+    platform_->change_policy([&] {
+      profiled_->follow(iteration, std::move(*made.plan),
+                        info_.traits.uses_host ? Tier::kHost : Tier::kStorage);
+    });
+  }
+  const std::scoped_lock lock(report_mutex_);
+  made.report.number = report_ ? report_->number + 1 : 1;
+  report_ = std::move(made.report);
+}
+
+std::optional<PlanReport> ProgramSpace::plan_report() const {
+  const std::scoped_lock lock(report_mutex_);
+  return report_;
+}
+
+}  // namespace spillway

@@ -1,0 +1,98 @@
+// See space_options.h.
+#include "runtime/run/space_options.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+namespace spillway {
+namespace {
+
+template <typename Number>
+Status read_number(const char* name, Number& value) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) {
+    return {};
+  }
+  const std::string_view digits(text);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size() || value < 0) {
+    return make_error(ErrorCode::kInvalidInput, "{}: '{}' is not a number", name, text);
+  }
+  return {};
+}
+
+Status read_bytes(const char* name, Bytes& value) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) {
+    return {};
+  }
+  const Result<Bytes> bytes = parse_bytes(text);
+  if (!bytes) {
+    return make_error(ErrorCode::kInvalidInput, "{}: {}", name, bytes.error().message);
+  }
+  value = *bytes;
+  return {};
+}
+
+}  // namespace
+
+Bytes available_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string field;
+  Bytes kibibytes = 0;
+  while (file >> field) {
+    if (field == "MemAvailable:") {
+      file >> kibibytes;
+      break;
+    }
+    file.ignore(256, '\n');
+  }
+  return kibibytes * kKiB;
+}
+
+Status set_storage(SpaceOptions& options, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) {
+    options.storage_path = text;
+    return {};
+  }
+  const Result<Bytes> bytes = parse_bytes(text.substr(colon + 1));
+  if (!bytes) {
+    return make_error(ErrorCode::kInvalidInput, "storage '{}': {}", text, bytes.error().message);
+  }
+  options.storage_path = text.substr(0, colon);
+  options.storage_bytes = *bytes;
+  return {};
+}
+
+Result<SpaceOptions> space_options_from_environment() {
+  SpaceOptions options;
+  const Bytes available_bytes = available_memory_bytes();
+  options.device_bytes = available_bytes / 4 * 3;
+  options.host_bytes = available_bytes / 2;
+  if (const char* const policy = std::getenv("SPILLWAY_POLICY")) {
+    options.policy = policy;
+  }
+  Bytes bandwidth_bytes_per_s = 0;
+  std::uint32_t degree = 0;
+  Status ok = read_bytes("SPILLWAY_DEVICE_MEMORY", options.device_bytes);
+  if (ok) ok = read_bytes("SPILLWAY_HOST_MEMORY", options.host_bytes);
+  if (ok) ok = read_bytes("SPILLWAY_LINK_BANDWIDTH", bandwidth_bytes_per_s);
+  if (ok) ok = read_number("SPILLWAY_FAULT_LATENCY", options.link.fault_latency_ns);
+  if (ok) ok = read_number("SPILLWAY_PREFETCH_DEGREE", degree);
+  if (const char* const storage = std::getenv("SPILLWAY_STORAGE"); ok && storage != nullptr) {
+    ok = set_storage(options, storage);
+  }
+  if (!ok) {
+    return tl::unexpected<Error>(ok.error());
+  }
+  options.link.bytes_per_s = static_cast<double>(bandwidth_bytes_per_s);
+  // An operator on a CPU is small beside a GPU's kernel with its launch: twice as many ahead.
+  constexpr std::uint32_t kOperatorsAhead = 64;
+  options.policy_options.prefetch_degree = degree > 0 ? degree : kOperatorsAhead;
+  return options;
+}
+
+}  // namespace spillway

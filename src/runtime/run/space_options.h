@@ -1,0 +1,35 @@
+// What people say of a space: budgets, a place to swap to, a policy by name. Layer: runtime.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "platform/common/link_throttle.h"
+#include "policy/registry.h"
+
+namespace spillway {
+
+struct SpaceOptions {
+  Bytes device_bytes = 0;
+  Bytes host_bytes = 0;
+  std::string storage_path;  // empty: no storage
+  Bytes storage_bytes = 0;   // 0: what there is
+  std::string policy = "deepum";
+  PolicyOptions policy_options;
+  LinkSpeed link;
+};
+
+// Settings as `spillway run` hands them to a program, each in an environment variable:
+// SPILLWAY_DEVICE_MEMORY, SPILLWAY_HOST_MEMORY, SPILLWAY_STORAGE (PATH[:SIZE]), SPILLWAY_POLICY,
+// SPILLWAY_LINK_BANDWIDTH (bytes a second), SPILLWAY_FAULT_LATENCY (nanoseconds),
+// SPILLWAY_PREFETCH_DEGREE. Sizes may have suffixes. What is not set keeps its default: of the
+// memory that is available now, three quarters for the device, half for the host. Fails with
+// kInvalidInput and the variable's name.
+[[nodiscard]] Result<SpaceOptions> space_options_from_environment();
+// "PATH" or "PATH:SIZE" into the options.
+Status set_storage(SpaceOptions& options, const std::string& text);
+// Memory that programs could have now without swapping.
+[[nodiscard]] Bytes available_memory_bytes();
+
+}  // namespace spillway
