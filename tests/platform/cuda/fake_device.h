@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +22,8 @@ namespace spillway::cuda {
 
 inline constexpr std::uint64_t kTwoMiB = 2ULL << 20U;
 inline constexpr CuAccessDescription kMayWrite{{CuLocationType::kDevice, 0}, CuAccess::kReadWrite};
+
+inline void PrintTo(CuResult result, std::ostream* to) { *to << static_cast<unsigned>(result); }
 
 class FakeDevice : public ::testing::Test {
  protected:
