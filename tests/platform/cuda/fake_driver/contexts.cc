@@ -270,7 +270,8 @@ CuResult cuCtxGetDevice(CuDevice* device) {
 
 CuResult cuCtxSynchronize() {
   return call("cuCtxSynchronize", Needs::kContext, text(""), [&](World& w, Caller& caller) {
-    return w.wait_for(caller, w.all_of(*caller.context));
+    const CuResult waited = w.wait_for(caller, w.all_of(*caller.context));
+    return waited != CuResult::kSuccess ? waited : caller.context->error;
   });
 }
 

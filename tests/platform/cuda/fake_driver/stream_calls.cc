@@ -62,9 +62,13 @@ CuResult cuStreamSynchronize(CuStream handle) {
   return call("cuStreamSynchronize", Needs::kContext, text("{}", shown(handle)),
               [&](World& w, Caller& caller) {
                 std::shared_ptr<Stream> stream;
-                const CuResult result = w.find_stream(caller, handle, &stream);
-                return result != CuResult::kSuccess ? result
-                                                    : w.wait_for(caller, end_of(w, stream));
+                CuResult result = w.find_stream(caller, handle, &stream);
+                if (result != CuResult::kSuccess) {
+                  return result;
+                }
+                const std::shared_ptr<Context> context = stream->context;
+                result = w.wait_for(caller, end_of(w, stream));
+                return result != CuResult::kSuccess ? result : context->error;
               });
 }
 

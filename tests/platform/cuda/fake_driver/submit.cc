@@ -43,8 +43,8 @@ CuResult World::submit(Caller& caller, CuStream handle, Op op, bool waits) {
   while (op.kind == OpKind::kKernel && stream->launches >= config.launches_ahead) {
     // The queue is full: until its first operation has ended.
     result = wait_for(caller, {{stream, stream->ended + 1}}, locks);
-    if (result != CuResult::kSuccess) {
-      return result;
+    if (result != CuResult::kSuccess || context.error != CuResult::kSuccess) {
+      return result != CuResult::kSuccess ? result : context.error;
     }
   }
   if (op.copies() && happens(Chance::kCopyRefused, config.copy_refused)) {
@@ -72,7 +72,10 @@ CuResult World::submit(Caller& caller, CuStream handle, Op op, bool waits) {
   stream->launches += op.kind == OpKind::kKernel ? 1 : 0;
   stream->queue.push_back(std::move(op));
   stream->wake.notify_all();
-  return waits ? wait_for(caller, {mine}, locks) : CuResult::kSuccess;
+  if (waits) {
+    result = wait_for(caller, {mine}, locks);
+  }
+  return result != CuResult::kSuccess ? result : context.error;
 }
 
 }  // namespace fake_cuda

@@ -97,9 +97,6 @@ CuResult World::wait_for(Caller& caller, const std::vector<Point>& points, Conte
     locks->locked_until.clear();
     progress.notify_all();
   }
-  if (result == CuResult::kSuccess && !points.empty() && caller.context != nullptr) {
-    return caller.context->error;
-  }
   return result;
 }
 
