@@ -140,6 +140,9 @@ class FakeDevice : public ::testing::Test {
     }
     return done();
   }
+  static void runs_now(CuStream on) {
+    EXPECT_TRUE(soon([&] { return fake_cuda_stream_works(on) != 0; }));
+  }
   // The stream stands at a gate now.
   static bool gate_reached(std::uint64_t gates = 1) {
     return soon([&] { return counters().gates_waited >= gates; });

@@ -28,6 +28,7 @@ class FakeFailures : public FakeDevice {
 
 TEST_F(FakeFailures, ComeFromTheSeed) {
   config.create_fails = 0.3;
+  config.poison_handles = 0;
   const std::vector<CuResult> once = creates(1);
   EXPECT_THAT(once, Contains(CuResult::kOutOfMemory));
   EXPECT_THAT(once, Contains(CuResult::kSuccess));
@@ -133,11 +134,11 @@ TEST_F(FakeFailures, GivingAccessCanTakeLongerBesideACopyOut) {
   const CuAddress other = memory();
   char* host = pinned<char>(100);
   CuStream on = stream();
-  config.copy_ns = 60'000'000;
+  config.copy_ns = 200'000'000;
   config.access_beside_copy_out_ns = 20'000'000;
   fake_cuda_change(&config);
   driver.copy_out(host, at, 100, on);
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  runs_now(on);
   const auto start_time = std::chrono::steady_clock::now();
   driver.memory_set_access(other, kTwoMiB, &kMayWrite, 1);
   EXPECT_GE(std::chrono::steady_clock::now() - start_time, std::chrono::milliseconds(20));

@@ -20,43 +20,57 @@ class FakeGates : public FakeDevice {
     gate = close(gated);
     ASSERT_TRUE(gate_reached());
   }
-  // Whether the call returns while the gate is closed; opens it then.
-  bool goes_on(const std::function<CuResult()>& call) {
+  // Makes the program's call, which must return while the gate is closed, or must not; opens it.
+  void expect(bool goes_on, const std::function<CuResult()>& call) {
     std::atomic<bool> returned = false;
     std::thread program([&] {
       driver.context_set_current(primary);
       EXPECT_EQ(call(), CuResult::kSuccess);
       returned = true;
     });
-    for (int i = 0; i < 30 && !returned; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (goes_on) {
+      EXPECT_TRUE(soon([&] { return returned.load(); }));
+    } else {
+      wait_until_nobody_calls();
+      EXPECT_FALSE(returned);
     }
-    const bool went_on = returned;
     open(gate);
     program.join();
-    return went_on;
   }
-  // Makes the call, which waits, and then a copy from another thread; whether that goes on.
-  bool copy_goes_on_beside(const std::function<CuResult()>& call, CuContext context) {
+  // The same with a copy from another thread meanwhile, which must go on, or not.
+  void expect_copy(bool goes_on, CuContext context, const std::function<CuResult()>& call) {
     std::thread program([&] {
       driver.context_set_current(primary);
       EXPECT_EQ(call(), CuResult::kSuccess);
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    wait_until_nobody_calls();
+    std::atomic<bool> unmapped = false;
     std::atomic<bool> copied = false;
     std::thread opener([&] {
       driver.context_set_current(context);
       CuStream on = stream();
-      EXPECT_EQ(driver.memory_unmap(spare, kTwoMiB), CuResult::kSuccess) << "always goes on";
+      EXPECT_EQ(driver.memory_unmap(spare, kTwoMiB), CuResult::kSuccess);
+      unmapped = true;
       EXPECT_EQ(driver.copy_in(device_memory, host, 1 << 20U, on), CuResult::kSuccess);
       copied = true;
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    const bool went_on = copied;
+    EXPECT_TRUE(soon([&] { return unmapped.load(); })) << "always goes on";
+    if (goes_on) {
+      EXPECT_TRUE(soon([&] { return copied.load(); }));
+    } else {
+      wait_until_nobody_calls();
+      EXPECT_FALSE(copied);
+    }
     open(gate);
     program.join();
     opener.join();
-    return went_on;
+  }
+  // Whoever called has returned, or waits.
+  static void wait_until_nobody_calls() {
+    for (std::uint64_t before = 0, now = 1; now != before; now = counters().calls) {
+      before = now;
+      std::this_thread::sleep_for(std::chrono::milliseconds(15));
+    }
   }
 
   CuStream gated = nullptr;
@@ -69,7 +83,7 @@ class FakeGates : public FakeDevice {
 
 TEST_F(FakeGates, WhatGoesOn) {
   closed(false);
-  EXPECT_TRUE(goes_on([this] {
+  expect(true, [this] {
     CuStream on = gated;
     CuEvent recorded = event();
     EXPECT_EQ(launch(test::kernels().fill, on, device_memory, 10, 1), CuResult::kSuccess);
@@ -86,7 +100,7 @@ TEST_F(FakeGates, WhatGoesOn) {
     EXPECT_EQ(driver.host_register(pageable.data(), pageable.size(), 0), CuResult::kSuccess);
     EXPECT_EQ(driver.stream_destroy(stream()), CuResult::kSuccess);
     return driver.event_destroy(recorded);
-  }));
+  });
   driver.context_synchronize();
 }
 
@@ -122,7 +136,8 @@ TEST_F(FakeGates, WhatWaits) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     start();
     closed(false);
-    EXPECT_FALSE(goes_on(calls[i])) << "call " << i;
+    SCOPED_TRACE(i);
+    expect(false, calls[i]);
     driver.context_synchronize();
   }
 }
@@ -162,8 +177,8 @@ TEST_F(FakeGates, WhatLocksTheContext) {
       spare = memory();
       const CuContext context = second ? second_context() : primary;
       driver.context_set_current(primary);
-      EXPECT_EQ(copy_goes_on_beside(cases[i].call, context), second || !cases[i].locks)
-          << "case " << i << (second ? ", second context" : ", the program's context");
+      SCOPED_TRACE(fmt::format("case {}{}", i, second ? ", second context" : ""));
+      expect_copy(second || !cases[i].locks, context, cases[i].call);
       driver.context_synchronize();
     }
   }
@@ -222,7 +237,7 @@ TEST_F(FakeGates, AnOpenerInTheProgramsContextIsStuckBehindItsLock) {
     driver.context_set_current(primary);
     EXPECT_EQ(driver.host_free(pinned(1)), CuResult::kSuccess);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  wait_until_nobody_calls();
   fake_cuda_thread_opens_gates(1);
   EXPECT_EQ(driver.copy_in(device_memory, host, 100, stream()), CuResult::kUnknown);
   EXPECT_THAT(take_violations(), ElementsAre(FAKE_CUDA_WAITED_AT_GATE));

@@ -21,6 +21,15 @@ std::size_t copy_text(const std::string& from, char* text, std::size_t bytes) {
   return from.size();
 }
 
+Stream* find(const World& w, const void* handle) {
+  for (const auto& it : w.alive) {
+    if (it->handle == handle && (handle != nullptr || it->context == w.primary)) {
+      return it.get();
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 extern "C" {
@@ -115,12 +124,19 @@ void fake_cuda_thread_opens_gates(int yes) {
 void fake_cuda_hold_stream(void* stream, int hold) {
   World& w = world();
   const std::lock_guard lock(w.mutex);
-  for (const auto& it : w.alive) {
-    if (it->handle == stream && (stream != nullptr || it->context == w.primary)) {
-      it->held = hold != 0;
-    }
+  if (Stream* const it = find(w, stream)) {
+    it->held = hold != 0;
   }
   w.moved();
+}
+
+int fake_cuda_stream_works(void* stream) {
+  World& w = world();
+  const std::lock_guard lock(w.mutex);
+  const Stream* const it = find(w, stream);
+  return std::any_of(w.running.begin(), w.running.end(), [it](const fake_cuda::Running& running) {
+    return it != nullptr && !it->queue.empty() && running.op == &it->queue.front();
+  });
 }
 
 void fake_cuda_set_attribute(int attribute, int value) {

@@ -132,6 +132,9 @@ void fake_cuda_thread_opens_gates(int yes);
  * goes on. */
 void fake_cuda_hold_stream(void* stream, int hold);
 
+/* Whether the stream (null as above) is doing something at this moment, not waiting for it. */
+int fake_cuda_stream_works(void* stream);
+
 /* What cuDeviceGetAttribute answers. Unknown ones are 0. Forgotten by a reset. */
 void fake_cuda_set_attribute(int attribute, int value);
 
