@@ -11,7 +11,8 @@ namespace {
 // The newest of all calls decides, so that a driver either has them all or is refused once.
 constexpr int kVersionNeeded = [] {
   int newest = 0;
-#define SPILLWAY_NEWEST(field, symbol, since, parameters) newest = since > newest ? since : newest;
+#define SPILLWAY_NEWEST(field, symbol, since, parameters) \
+  newest = (since) > newest ? (since) : newest;
   SPILLWAY_CUDA_CALLS(SPILLWAY_NEWEST)
 #undef SPILLWAY_NEWEST
   return newest;

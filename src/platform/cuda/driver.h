@@ -15,6 +15,7 @@ namespace spillway::cuda {
 // never closed. Which may be called from several threads at once, what they wait for and what they
 // refuse is the driver's to say; docs/gpu.md has what was measured.
 struct Driver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name and a parameter list
 #define SPILLWAY_FIELD(field, symbol, since, parameters) CuResult(*field) parameters = nullptr;
   SPILLWAY_CUDA_CALLS(SPILLWAY_FIELD)
 #undef SPILLWAY_FIELD
