@@ -31,6 +31,7 @@ endfunction()
 # tests/front drives the built program; every other folder links its layer.
 function(spillway_layer_tests name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*_test.cc)
+  list(FILTER sources EXCLUDE REGEX "/tests/platform/cuda/")  # cmake/FakeCuda.cmake
   if(NOT sources)
     return()
   endif()

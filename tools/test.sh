@@ -85,7 +85,7 @@ stage_asan() { run_tests asan build-asan; }
 stage_debug() { run_tests debug build-debug engine policy platform; }
 # Only these start threads, or a program that does. Not those that put memory into a space: that the
 # kernel orders what a thread writes before a copy of it is beyond what ThreadSanitizer sees.
-stage_tsan() { EXCLUDE='^front\.(Capi|Doctor)' run_tests tsan build-tsan runtime front; }
+stage_tsan() { EXCLUDE='^front\.(Capi|Doctor)' run_tests tsan build-tsan runtime front cuda; }
 
 # The Python side, and programs under `spillway run`. With the release build's program.
 stage_python() {

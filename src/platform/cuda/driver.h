@@ -1,0 +1,43 @@
+// The driver library, opened at run time: one binary runs on machines with and without it.
+// Layer: platform, cuda. Which calls there are, and with which parameters: driver_calls.h.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "platform/cuda/driver_calls.h"
+#include "platform/cuda/driver_types.h"
+
+namespace spillway::cuda {
+
+// The driver's functions. Plain pointers, copyable, valid until the process ends: the library is
+// never closed. Which may be called from several threads at once, what they wait for and what they
+// refuse is the driver's to say; docs/gpu.md has what was measured.
+struct Driver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name and a parameter list
+#define SPILLWAY_FIELD(field, symbol, since, parameters) CuResult(*field) parameters = nullptr;
+  SPILLWAY_CUDA_CALLS(SPILLWAY_FIELD)
+#undef SPILLWAY_FIELD
+};
+
+// Names another library than libcuda.so.1; for tests.
+inline constexpr const char* kDriverVariable = "SPILLWAY_CUDA_DRIVER";
+
+// How a symbol is found in a library that dlopen has opened: dlsym, or what dlsym was before
+// somebody overrode it. nullptr if there is none.
+using FindSymbol = void* (*)(void* library, const char* symbol);
+
+// Opens the library at `path`; without one what kDriverVariable names, or else libcuda.so.1.
+// Initializes nothing: Driver::init is the caller's. Fails with kUnsupported if there is no such
+// library, or one that is older than the calls that Spillway needs.
+[[nodiscard]] Result<Driver> open_driver(const std::string& path = {},
+                                         FindSymbol find_symbol = nullptr);
+
+// One line: the call by its symbol, the driver's name and number for the error, and what to do.
+[[nodiscard]] std::string error_text(const Driver& driver, std::string_view symbol, CuResult error);
+
+// Nothing if the call succeeded, otherwise kUnsupported with its text.
+[[nodiscard]] Status check(const Driver& driver, std::string_view symbol, CuResult result);
+
+}  // namespace spillway::cuda

@@ -1,0 +1,183 @@
+// Our declarations of the driver's calls against the toolkit's own header, where it is installed:
+// every signature, structure and value. Compiling it is the test.
+#include <gtest/gtest.h>
+
+#if __has_include(<cuda.h>)
+
+// The header also declares the symbols behind its macros with this.
+#define __CUDA_API_VERSION_INTERNAL  // NOLINT(*-reserved-identifier)
+#include <cuda.h>
+
+#include <type_traits>
+
+#include "platform/cuda/driver_calls.h"
+
+namespace spillway::cuda {
+namespace {
+
+// Two parameters are the same to the driver if they travel the same way. What a pointer points to
+// counts as well, where both sides define it.
+template <typename T, typename = void>
+constexpr std::size_t kPointeeBytes = 0;
+template <typename T>
+constexpr std::size_t kPointeeBytes<T, std::void_t<decltype(sizeof(T))>> =
+    std::is_void_v<T> || std::is_function_v<T> ? 0 : sizeof(T);
+
+template <typename Ours, typename Theirs>
+constexpr bool same_parameter() {
+  if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
+    using A = std::remove_pointer_t<Ours>;
+    using B = std::remove_pointer_t<Theirs>;
+    return std::is_const_v<A> == std::is_const_v<B> && std::is_void_v<A> == std::is_void_v<B> &&
+           std::is_pointer_v<A> == std::is_pointer_v<B> &&
+           (kPointeeBytes<A> == 0 || kPointeeBytes<B> == 0 || kPointeeBytes<A> == kPointeeBytes<B>);
+  } else {
+    return std::is_pointer_v<Ours> == std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs) &&
+           std::is_floating_point_v<Ours> == std::is_floating_point_v<Theirs> &&
+           (std::is_enum_v<Ours> || std::is_signed_v<Ours> == std::is_signed_v<Theirs>);
+  }
+}
+
+template <typename Ours, typename Theirs>
+struct SameCall : std::false_type {};
+template <typename... Ours, typename... Theirs>
+  requires(sizeof...(Ours) == sizeof...(Theirs))
+struct SameCall<CuResult(Ours...), CUresult(Theirs...)>
+    : std::bool_constant<(same_parameter<Ours, Theirs>() && ...)> {};
+
+#define SPILLWAY_COMPARE(field, symbol, since, parameters) \
+  static_assert(SameCall<CuResult parameters, decltype(::symbol)>::value, #symbol);
+SPILLWAY_CUDA_CALLS(SPILLWAY_COMPARE)
+#undef SPILLWAY_COMPARE
+
+#define SPILLWAY_EQUAL(ours, theirs) \
+  static_assert(static_cast<unsigned long long>(ours) == static_cast<unsigned long long>(theirs))
+
+SPILLWAY_EQUAL(CuResult::kSuccess, CUDA_SUCCESS);
+SPILLWAY_EQUAL(CuResult::kInvalidValue, CUDA_ERROR_INVALID_VALUE);
+SPILLWAY_EQUAL(CuResult::kOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);
+SPILLWAY_EQUAL(CuResult::kNotInitialized, CUDA_ERROR_NOT_INITIALIZED);
+SPILLWAY_EQUAL(CuResult::kDeinitialized, CUDA_ERROR_DEINITIALIZED);
+SPILLWAY_EQUAL(CuResult::kStubLibrary, CUDA_ERROR_STUB_LIBRARY);
+SPILLWAY_EQUAL(CuResult::kDeviceUnavailable, CUDA_ERROR_DEVICE_UNAVAILABLE);
+SPILLWAY_EQUAL(CuResult::kNoDevice, CUDA_ERROR_NO_DEVICE);
+SPILLWAY_EQUAL(CuResult::kInvalidDevice, CUDA_ERROR_INVALID_DEVICE);
+SPILLWAY_EQUAL(CuResult::kInvalidContext, CUDA_ERROR_INVALID_CONTEXT);
+SPILLWAY_EQUAL(CuResult::kEccUncorrectable, CUDA_ERROR_ECC_UNCORRECTABLE);
+SPILLWAY_EQUAL(CuResult::kOperatingSystem, CUDA_ERROR_OPERATING_SYSTEM);
+SPILLWAY_EQUAL(CuResult::kInvalidHandle, CUDA_ERROR_INVALID_HANDLE);
+SPILLWAY_EQUAL(CuResult::kIllegalState, CUDA_ERROR_ILLEGAL_STATE);
+SPILLWAY_EQUAL(CuResult::kNotFound, CUDA_ERROR_NOT_FOUND);
+SPILLWAY_EQUAL(CuResult::kNotReady, CUDA_ERROR_NOT_READY);
+SPILLWAY_EQUAL(CuResult::kIllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS);
+SPILLWAY_EQUAL(CuResult::kLaunchTimeout, CUDA_ERROR_LAUNCH_TIMEOUT);
+SPILLWAY_EQUAL(CuResult::kContextIsDestroyed, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+SPILLWAY_EQUAL(CuResult::kHostMemoryAlreadyRegistered, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+SPILLWAY_EQUAL(CuResult::kHostMemoryNotRegistered, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+SPILLWAY_EQUAL(CuResult::kLaunchFailed, CUDA_ERROR_LAUNCH_FAILED);
+SPILLWAY_EQUAL(CuResult::kNotPermitted, CUDA_ERROR_NOT_PERMITTED);
+SPILLWAY_EQUAL(CuResult::kNotSupported, CUDA_ERROR_NOT_SUPPORTED);
+SPILLWAY_EQUAL(CuResult::kSystemDriverMismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+SPILLWAY_EQUAL(CuResult::kUnknown, CUDA_ERROR_UNKNOWN);
+
+SPILLWAY_EQUAL(CuAttribute::kMultiprocessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+SPILLWAY_EQUAL(CuAttribute::kComputeMode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
+SPILLWAY_EQUAL(CuAttribute::kPciBusId, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+SPILLWAY_EQUAL(CuAttribute::kPciDeviceId, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
+SPILLWAY_EQUAL(CuAttribute::kAsyncEngineCount, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT);
+SPILLWAY_EQUAL(CuAttribute::kUnifiedAddressing, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
+SPILLWAY_EQUAL(CuAttribute::kPciDomainId, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
+SPILLWAY_EQUAL(CuAttribute::kComputeCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+SPILLWAY_EQUAL(CuAttribute::kComputeCapabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SPILLWAY_EQUAL(CuAttribute::kHostPointerForRegisteredMemory,
+               CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
+SPILLWAY_EQUAL(CuAttribute::kHostRegisterSupported, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
+SPILLWAY_EQUAL(CuAttribute::kVirtualMemoryManagement,
+               CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+SPILLWAY_EQUAL(CuAttribute::kStreamMemoryOperations64,
+               CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+SPILLWAY_EQUAL(CuAttribute::kHostNumaId, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
+SPILLWAY_EQUAL(CuAttribute::kHostNumaVirtualMemory,
+               CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+
+SPILLWAY_EQUAL(CuLocationType::kInvalid, CU_MEM_LOCATION_TYPE_INVALID);
+SPILLWAY_EQUAL(CuLocationType::kDevice, CU_MEM_LOCATION_TYPE_DEVICE);
+SPILLWAY_EQUAL(CuLocationType::kHost, CU_MEM_LOCATION_TYPE_HOST);
+SPILLWAY_EQUAL(CuLocationType::kHostNuma, CU_MEM_LOCATION_TYPE_HOST_NUMA);
+SPILLWAY_EQUAL(CuAllocationType::kPinned, CU_MEM_ALLOCATION_TYPE_PINNED);
+SPILLWAY_EQUAL(CuHandleType::kNone, CU_MEM_HANDLE_TYPE_NONE);
+SPILLWAY_EQUAL(CuHandleType::kFileDescriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+SPILLWAY_EQUAL(CuGranularity::kMinimum, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+SPILLWAY_EQUAL(CuGranularity::kRecommended, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+SPILLWAY_EQUAL(CuAccess::kNone, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+SPILLWAY_EQUAL(CuAccess::kRead, CU_MEM_ACCESS_FLAGS_PROT_READ);
+SPILLWAY_EQUAL(CuAccess::kReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+SPILLWAY_EQUAL(CuSymbolStatus::kFound, CU_GET_PROC_ADDRESS_SUCCESS);
+SPILLWAY_EQUAL(CuSymbolStatus::kNotFound, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+SPILLWAY_EQUAL(CuSymbolStatus::kVersionTooOld, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+SPILLWAY_EQUAL(kCuLegacyStream, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
+
+SPILLWAY_EQUAL(kCuExtraEnd, CU_LAUNCH_PARAM_END_AS_INT);
+SPILLWAY_EQUAL(kCuExtraBuffer, CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT);
+SPILLWAY_EQUAL(kCuExtraBufferBytes, CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT);
+SPILLWAY_EQUAL(kCuContextBlockingSync, CU_CTX_SCHED_BLOCKING_SYNC);
+SPILLWAY_EQUAL(kCuStreamDefault, CU_STREAM_DEFAULT);
+SPILLWAY_EQUAL(kCuStreamNonBlocking, CU_STREAM_NON_BLOCKING);
+SPILLWAY_EQUAL(kCuEventDefault, CU_EVENT_DEFAULT);
+SPILLWAY_EQUAL(kCuEventBlockingSync, CU_EVENT_BLOCKING_SYNC);
+SPILLWAY_EQUAL(kCuEventDisableTiming, CU_EVENT_DISABLE_TIMING);
+SPILLWAY_EQUAL(kCuWaitAtLeast, CU_STREAM_WAIT_VALUE_GEQ);
+SPILLWAY_EQUAL(kCuWaitEqual, CU_STREAM_WAIT_VALUE_EQ);
+SPILLWAY_EQUAL(kCuWaitAnyBit, CU_STREAM_WAIT_VALUE_AND);
+SPILLWAY_EQUAL(kCuWaitNor, CU_STREAM_WAIT_VALUE_NOR);
+SPILLWAY_EQUAL(kCuWriteDefault, CU_STREAM_WRITE_VALUE_DEFAULT);
+SPILLWAY_EQUAL(kCuWriteNoBarrier, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
+SPILLWAY_EQUAL(kCuHostAllocPortable, CU_MEMHOSTALLOC_PORTABLE);
+SPILLWAY_EQUAL(kCuHostAllocDeviceMap, CU_MEMHOSTALLOC_DEVICEMAP);
+SPILLWAY_EQUAL(kCuHostRegisterPortable, CU_MEMHOSTREGISTER_PORTABLE);
+SPILLWAY_EQUAL(kCuHostRegisterDeviceMap, CU_MEMHOSTREGISTER_DEVICEMAP);
+
+#define SPILLWAY_SAME_PLACE(Ours, ours, Theirs, theirs)             \
+  static_assert(offsetof(Ours, ours) == offsetof(Theirs, theirs) && \
+                sizeof(Ours::ours) == sizeof(Theirs::theirs))
+
+static_assert(sizeof(CuLocation) == sizeof(CUmemLocation));
+SPILLWAY_SAME_PLACE(CuLocation, type, CUmemLocation, type);
+SPILLWAY_SAME_PLACE(CuLocation, id, CUmemLocation, id);
+static_assert(sizeof(CuAllocationProperties) == sizeof(CUmemAllocationProp));
+SPILLWAY_SAME_PLACE(CuAllocationProperties, type, CUmemAllocationProp, type);
+SPILLWAY_SAME_PLACE(CuAllocationProperties, exported_as, CUmemAllocationProp, requestedHandleTypes);
+SPILLWAY_SAME_PLACE(CuAllocationProperties, location, CUmemAllocationProp, location);
+SPILLWAY_SAME_PLACE(CuAllocationProperties, windows_only, CUmemAllocationProp, win32HandleMetaData);
+SPILLWAY_SAME_PLACE(CuAllocationProperties, flags, CUmemAllocationProp, allocFlags);
+SPILLWAY_SAME_PLACE(CuAllocationProperties, flags.compression, CUmemAllocationProp,
+                    allocFlags.compressionType);
+SPILLWAY_SAME_PLACE(CuAllocationProperties, flags.rdma_capable, CUmemAllocationProp,
+                    allocFlags.gpuDirectRDMACapable);
+SPILLWAY_SAME_PLACE(CuAllocationProperties, flags.usage, CUmemAllocationProp, allocFlags.usage);
+static_assert(sizeof(CuAccessDescription) == sizeof(CUmemAccessDesc));
+SPILLWAY_SAME_PLACE(CuAccessDescription, location, CUmemAccessDesc, location);
+SPILLWAY_SAME_PLACE(CuAccessDescription, access, CUmemAccessDesc, flags);
+static_assert(sizeof(CuUuid) == sizeof(CUuuid));
+static_assert(sizeof(CuLaunchConfig) == sizeof(CUlaunchConfig));
+SPILLWAY_SAME_PLACE(CuLaunchConfig, grid_x, CUlaunchConfig, gridDimX);
+SPILLWAY_SAME_PLACE(CuLaunchConfig, block_x, CUlaunchConfig, blockDimX);
+SPILLWAY_SAME_PLACE(CuLaunchConfig, shared_bytes, CUlaunchConfig, sharedMemBytes);
+SPILLWAY_SAME_PLACE(CuLaunchConfig, stream, CUlaunchConfig, hStream);
+SPILLWAY_SAME_PLACE(CuLaunchConfig, attributes, CUlaunchConfig, attrs);
+SPILLWAY_SAME_PLACE(CuLaunchConfig, attribute_count, CUlaunchConfig, numAttrs);
+
+TEST(DriverAbi, IsThatOfTheToolkit) {
+  EXPECT_EQ(std::uintptr_t{kCuStreamLegacy}, reinterpret_cast<std::uintptr_t>(CU_STREAM_LEGACY));
+  EXPECT_EQ(std::uintptr_t{kCuStreamPerThread},
+            reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD));
+}
+
+}  // namespace
+}  // namespace spillway::cuda
+
+#else
+
+TEST(DriverAbi, IsThatOfTheToolkit) { GTEST_SKIP() << "no cuda.h on this machine"; }
+
+#endif

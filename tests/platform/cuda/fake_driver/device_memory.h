@@ -1,0 +1,88 @@
+// Addresses, physical memory, and which lies behind which. Fake driver.
+// Reservations are real ones without access. The memory of all handles is one sparse memory file,
+// mapped where the program has access to it, so that kernels and copies use the program's own
+// addresses and whatever else is touched faults.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "platform/cuda/driver_types.h"
+#include "report.h"
+
+namespace fake_cuda {
+
+using spillway::cuda::CuAccess;
+using spillway::cuda::CuResult;
+
+inline constexpr std::uint64_t kGranularityBytes = 2ULL << 20U;
+
+struct Range {
+  std::uint64_t address;
+  std::uint64_t bytes;
+  bool writes;
+
+  [[nodiscard]] std::uint64_t end() const { return address + bytes; }
+  [[nodiscard]] bool overlaps(const Range& other) const {
+    return address < other.end() && other.address < end();
+  }
+};
+
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(Report& report);
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory();
+
+  CuResult reserve(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t wish,
+                   std::uint64_t* address);
+  CuResult free_reservation(std::uint64_t address, std::uint64_t bytes);
+
+  // Out of memory if `limit_bytes` of the device do not hold it; host memory has no limit.
+  CuResult create(std::uint64_t bytes, bool on_host, std::uint64_t limit_bytes, bool poison,
+                  std::uint64_t* handle);
+  // Its memory goes when nothing is mapped to it any more.
+  CuResult release(std::uint64_t handle);
+
+  CuResult map(std::uint64_t address, std::uint64_t bytes, std::uint64_t offset,
+               std::uint64_t handle);
+  // Whole mappings, side by side: kSuccess, or why not.
+  CuResult whole_mappings(const char* call, const Range& range);
+  // Of a range that consists of whole mappings. How many they were.
+  std::uint64_t unmap(const Range& range);
+  std::uint64_t set_access(const Range& range, CuAccess access);
+
+  [[nodiscard]] bool reserved(std::uint64_t address) const;
+  // Why nothing may run there; empty if all of it is mapped, with access.
+  [[nodiscard]] std::string problem(const Range& range) const;
+
+ private:
+  struct Handle {
+    std::uint64_t bytes;
+    std::uint64_t offset;  // in the file
+    bool on_host;
+    bool released;
+    unsigned mappings;
+  };
+  struct Mapping {
+    std::uint64_t bytes;
+    std::uint64_t handle;
+    CuAccess access;
+  };
+  using Mappings = std::map<std::uint64_t, Mapping>;
+
+  [[nodiscard]] Mappings::const_iterator at_or_after(std::uint64_t address) const;
+  void give_back_if_unused(std::uint64_t handle);
+
+  Report* report_;
+  int file_;
+  std::uint64_t next_offset_ = 0;  // never used again, so that a stale mapping is found out
+  std::uint64_t next_handle_ = 1;
+  std::map<std::uint64_t, std::uint64_t> reservations_;  // address -> bytes
+  std::map<std::uint64_t, Handle> handles_;
+  Mappings mappings_;
+};
+
+}  // namespace fake_cuda

@@ -1,0 +1,224 @@
+// Calls about device memory and pinned host memory. Fake driver.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "world.h"
+
+namespace fake_cuda {
+namespace {
+
+CuResult create(World& w, std::uint64_t bytes, bool on_host, std::uint64_t* handle) {
+  if (!on_host && w.happens(Chance::kCreate, w.config.create_fails)) {
+    return CuResult::kOutOfMemory;
+  }
+  FakeCudaCounters& counters = w.report.counters;
+  const std::uint64_t limit_bytes = counters.handle_bytes + w.free_device_bytes();
+  const CuResult result =
+      w.memory->create(bytes, on_host, limit_bytes, w.config.poison_handles != 0, handle);
+  counters.peak_device_bytes =
+      std::max(counters.peak_device_bytes,
+               counters.handle_bytes + counters.contexts * w.config.context_bytes);
+  return result;
+}
+
+// Giving access waits for copies out of the device, handle by handle (docs/gpu.md section 5).
+void take_access_time(World& w, Caller& caller, std::uint64_t handles) {
+  const bool copy_out = std::any_of(w.running.begin(), w.running.end(), [](const Running& it) {
+    return it.op->kind == OpKind::kCopyOut;
+  });
+  const std::int64_t each_ns = copy_out ? w.config.access_beside_copy_out_ns : w.config.access_ns;
+  if (each_ns > 0) {
+    caller.lock.unlock();
+    std::this_thread::sleep_for(std::chrono::nanoseconds(each_ns) * handles);
+    caller.lock.lock();
+  }
+}
+
+CuResult give_back_host(World& w, Caller& caller, void* pointer, bool allocated) {
+  CuResult result = w.host->known(caller.call, pointer, allocated);
+  if (result == CuResult::kSuccess) {
+    result = w.drain(caller, *caller.context, true);
+  }
+  // Somebody else may have been quicker.
+  if (result == CuResult::kSuccess) {
+    result = w.host->known(caller.call, pointer, allocated);
+  }
+  if (result == CuResult::kSuccess) {
+    w.host->forget(pointer);
+  }
+  return result;
+}
+
+}  // namespace
+
+CuResult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
+  return call("cuMemGetInfo_v2", Needs::kContext, text(""), [&](World& w, Caller&) {
+    *free_bytes = w.free_device_bytes();
+    *total_bytes = w.config.device_bytes;
+    return CuResult::kSuccess;
+  });
+}
+
+CuResult cuMemGetAllocationGranularity(std::size_t* bytes, const CuAllocationProperties* properties,
+                                       CuGranularity) {
+  return call("cuMemGetAllocationGranularity", Needs::kInit, text(""), [&](World&, Caller&) {
+    *bytes = kGranularityBytes;
+    return properties->type == CuAllocationType::kPinned ? CuResult::kSuccess
+                                                         : CuResult::kInvalidValue;
+  });
+}
+
+CuResult cuMemAddressReserve(CuAddress* address, std::size_t bytes, std::size_t alignment,
+                             CuAddress wish, unsigned long long flags) {
+  return call("cuMemAddressReserve", Needs::kContext,
+              text("{} B, {}, {:#x}, {}", bytes, alignment, wish, flags), [&](World& w, Caller&) {
+                return w.memory->reserve(bytes, alignment, wish, address);
+              });
+}
+
+CuResult cuMemAddressFree(CuAddress address, std::size_t bytes) {
+  return call("cuMemAddressFree", Needs::kContext, text("{:#x}, {} B", address, bytes),
+              [&](World& w, Caller&) { return w.memory->free_reservation(address, bytes); });
+}
+
+CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
+                     const CuAllocationProperties* properties, unsigned long long flags) {
+  const CuLocation at = properties->location;
+  return call("cuMemCreate", Needs::kContext,
+              text("{} B, location {} {}", bytes, static_cast<unsigned>(at.type), at.id),
+              [&](World& w, Caller&) {
+                const bool on_host = at.type == CuLocationType::kHostNuma;
+                if (properties->type != CuAllocationType::kPinned || flags != 0 || at.id != 0 ||
+                    (!on_host && at.type != CuLocationType::kDevice)) {
+                  return CuResult::kInvalidValue;
+                }
+                return create(w, bytes, on_host, handle);
+              });
+}
+
+CuResult cuMemRelease(CuMemHandle handle) {
+  return call("cuMemRelease", Needs::kContext, text("{}", handle),
+              [&](World& w, Caller&) { return w.memory->release(handle); });
+}
+
+CuResult cuMemMap(CuAddress address, std::size_t bytes, std::size_t offset, CuMemHandle handle,
+                  unsigned long long flags) {
+  return call("cuMemMap", Needs::kContext,
+              text("{:#x}, {} B, {}, {}", address, bytes, offset, handle), [&](World& w, Caller&) {
+                return flags != 0 ? CuResult::kInvalidValue
+                                  : w.memory->map(address, bytes, offset, handle);
+              });
+}
+
+CuResult cuMemUnmap(CuAddress address, std::size_t bytes) {
+  return call("cuMemUnmap", Needs::kContext, text("{:#x}, {} B", address, bytes),
+              [&](World& w, Caller& caller) {
+                const Range range{address, bytes, true};
+                w.wait_until_unused(caller, range);
+                const CuResult result = w.memory->whole_mappings("cuMemUnmap", range);
+                if (result == CuResult::kSuccess) {
+                  w.memory->unmap(range);
+                }
+                return result;
+              });
+}
+
+CuResult cuMemSetAccess(CuAddress address, std::size_t bytes,
+                        const CuAccessDescription* descriptions, std::size_t count) {
+  return call("cuMemSetAccess", Needs::kContext,
+              text("{:#x}, {} B, {}", address, bytes,
+                   count > 0 ? static_cast<unsigned>(descriptions->access) : 0),
+              [&](World& w, Caller& caller) {
+                if (count != 1 || descriptions->location.type != CuLocationType::kDevice ||
+                    descriptions->location.id != 0) {
+                  return CuResult::kInvalidValue;
+                }
+                const Range range{address, bytes, true};
+                if (descriptions->access != CuAccess::kReadWrite) {
+                  w.wait_until_unused(caller, range);
+                }
+                const CuResult result = w.memory->whole_mappings("cuMemSetAccess", range);
+                if (result == CuResult::kSuccess) {
+                  take_access_time(w, caller, w.memory->set_access(range, descriptions->access));
+                }
+                return result;
+              });
+}
+
+CuResult cuMemAlloc_v2(CuAddress* address, std::size_t bytes) {
+  return call("cuMemAlloc_v2", Needs::kContext, text("{} B", bytes), [&](World& w, Caller&) {
+    const std::uint64_t whole =
+        (bytes + kGranularityBytes - 1) / kGranularityBytes * kGranularityBytes;
+    std::uint64_t handle = 0;
+    CuResult result = bytes == 0 ? CuResult::kInvalidValue : create(w, whole, false, &handle);
+    if (result != CuResult::kSuccess) {
+      return result;
+    }
+    result = w.memory->reserve(whole, 0, 0, address);
+    if (result == CuResult::kSuccess) {
+      result = w.memory->map(*address, whole, 0, handle);
+      w.memory->set_access({*address, whole, true}, CuAccess::kReadWrite);
+      w.allocated.emplace(*address, whole);
+    }
+    w.memory->release(handle);  // it lives as long as it is mapped
+    return result;
+  });
+}
+
+CuResult cuMemFree_v2(CuAddress address) {
+  return call(
+      "cuMemFree_v2", Needs::kContext, text("{:#x}", address), [&](World& w, Caller& caller) {
+        const auto allocation = w.allocated.extract(address);
+        if (allocation.empty()) {
+          w.report.violation(FAKE_CUDA_BAD_HANDLE, "cuMemFree: {:#x} was not allocated", address);
+          return CuResult::kInvalidValue;
+        }
+        const CuResult result = w.drain(caller, *caller.context, true);
+        if (result == CuResult::kSuccess) {
+          w.memory->unmap({address, allocation.mapped(), true});
+          w.memory->free_reservation(address, allocation.mapped());
+        } else {
+          w.allocated.emplace(address, allocation.mapped());
+        }
+        return result;
+      });
+}
+
+CuResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
+  return call("cuMemHostAlloc", Needs::kContext, text("{} B, {}", bytes, flags),
+              [&](World& w, Caller&) {
+                return w.happens(Chance::kHostMemory, w.config.host_memory_fails)
+                           ? CuResult::kOutOfMemory
+                           : w.host->allocate(bytes, memory);
+              });
+}
+
+CuResult cuMemFreeHost(void* memory) {
+  return call("cuMemFreeHost", Needs::kContext, text("{}", memory),
+              [&](World& w, Caller& caller) { return give_back_host(w, caller, memory, true); });
+}
+
+CuResult cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
+  return call("cuMemHostRegister_v2", Needs::kContext, text("{}, {} B, {}", memory, bytes, flags),
+              [&](World& w, Caller&) {
+                return w.happens(Chance::kHostMemory, w.config.host_memory_fails)
+                           ? CuResult::kOutOfMemory
+                           : w.host->pin(memory, bytes);
+              });
+}
+
+CuResult cuMemHostUnregister(void* memory) {
+  return call("cuMemHostUnregister", Needs::kContext, text("{}", memory),
+              [&](World& w, Caller& caller) { return give_back_host(w, caller, memory, false); });
+}
+
+CuResult cuMemHostGetDevicePointer_v2(CuAddress* address, void* memory, unsigned flags) {
+  return call("cuMemHostGetDevicePointer_v2", Needs::kContext, text("{}, {}", memory, flags),
+              [&](World& w, Caller&) {
+                *address = reinterpret_cast<CuAddress>(memory);
+                return w.host->pinned(*address, 1) ? CuResult::kSuccess : CuResult::kInvalidValue;
+              });
+}
+
+}  // namespace fake_cuda

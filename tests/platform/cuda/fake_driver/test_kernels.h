@@ -1,0 +1,129 @@
+// Kernels that tests launch on the fake driver. Words are 64 bits; a pattern gives each word of a
+// buffer a value of its own.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "fake_cuda.h"
+#include "platform/cuda/driver_types.h"
+
+namespace spillway::cuda::test {
+
+inline std::uint64_t pattern(std::uint64_t seed, std::uint64_t word) {
+  return seed * 0x9e3779b97f4a7c15ULL + word;
+}
+
+inline std::uint64_t* words_at(std::uint64_t address) {
+  return reinterpret_cast<std::uint64_t*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+// All parameters are 64 bits, so a launch is given an array of them.
+template <std::size_t N>
+struct Parameters {
+  std::array<std::uint64_t, N> values;
+  std::array<void*, N> pointers{};
+
+  explicit Parameters(const std::array<std::uint64_t, N>& all) : values(all) {
+    for (std::size_t i = 0; i < N; ++i) {
+      pointers[i] = &values[i];
+    }
+  }
+  Parameters(const Parameters&) = delete;
+  Parameters& operator=(const Parameters&) = delete;
+};
+template <typename... Values>
+Parameters<sizeof...(Values)> parameters(Values... values) {
+  return Parameters<sizeof...(Values)>({static_cast<std::uint64_t>(values)...});
+}
+
+struct Kernels {
+  CuFunction fill;     // (to, words, seed): the pattern
+  CuFunction rewrite;  // (at, words, old seed, new seed, wrong): counts words that are not the old
+                       // pattern in the atomic at `wrong`, writes the new one
+  CuFunction add;      // (to, from, words): to[i] += from[i]
+  CuFunction wait;     // (flag): ends when the atomic at `flag` is not 0
+};
+
+namespace detail {
+
+inline std::uint64_t parameter(const FakeCudaLaunch* launch, std::size_t index) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, static_cast<const char*>(launch->parameters) + 8 * index, sizeof value);
+  return value;
+}
+
+inline std::size_t one_range(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
+  ranges[0] = {parameter(launch, 0), 8 * parameter(launch, 1), 1};
+  return 1;
+}
+
+inline CuFunction make(const char* name, std::size_t count, void (*run)(const FakeCudaLaunch*),
+                       std::size_t (*ranges)(const FakeCudaLaunch*, FakeCudaRange*, std::size_t)) {
+  std::array<std::size_t, 8> offsets{};
+  std::array<std::size_t, 8> bytes{};
+  for (std::size_t i = 0; i < count; ++i) {
+    offsets[i] = 8 * i;
+    bytes[i] = 8;
+  }
+  const FakeCudaKernel kernel{name, offsets.data(), bytes.data(), count, run, ranges};
+  return static_cast<CuFunction>(fake_cuda_register_kernel(&kernel));
+}
+
+}  // namespace detail
+
+// Registers them once.
+inline const Kernels& kernels() {
+  using detail::parameter;
+  static const Kernels all{
+      .fill = detail::make(
+          "fill", 3,
+          [](const FakeCudaLaunch* launch) {
+            std::uint64_t* to = words_at(parameter(launch, 0));
+            for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {
+              to[i] = pattern(parameter(launch, 2), i);
+            }
+          },
+          detail::one_range),
+      .rewrite = detail::make(
+          "rewrite", 5,
+          [](const FakeCudaLaunch* launch) {
+            std::uint64_t* at = words_at(parameter(launch, 0));
+            std::uint64_t wrong = 0;
+            for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {
+              wrong += at[i] == pattern(parameter(launch, 2), i) ? 0U : 1U;
+              at[i] = pattern(parameter(launch, 3), i);
+            }
+            *reinterpret_cast<std::atomic<std::uint64_t>*>(words_at(parameter(launch, 4))) += wrong;
+          },
+          detail::one_range),
+      .add = detail::make(
+          "add", 3,
+          [](const FakeCudaLaunch* launch) {
+            std::uint64_t* to = words_at(parameter(launch, 0));
+            const std::uint64_t* from = words_at(parameter(launch, 1));
+            for (std::uint64_t i = 0; i < parameter(launch, 2); ++i) {
+              to[i] += from[i];
+            }
+          },
+          [](const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) -> std::size_t {
+            const std::uint64_t bytes = 8 * parameter(launch, 2);
+            ranges[0] = {parameter(launch, 0), bytes, 1};
+            ranges[1] = {parameter(launch, 1), bytes, 0};
+            return 2;
+          }),
+      .wait = detail::make(
+          "wait", 1,
+          [](const FakeCudaLaunch* launch) {
+            const auto* flag =
+                reinterpret_cast<std::atomic<std::uint64_t>*>(words_at(parameter(launch, 0)));
+            while (flag->load() == 0) {
+            }
+          },
+          [](const FakeCudaLaunch*, FakeCudaRange*, std::size_t) -> std::size_t { return 0; })};
+  return all;
+}
+
+}  // namespace spillway::cuda::test
