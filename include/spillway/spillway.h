@@ -74,8 +74,9 @@ typedef struct spillwaySpaceOptions {
  * spillwayErrorInvalidValue: a variable that cannot be read, an unknown size. */
 spillwayError_t spillwaySpaceOptionsInit(spillwaySpaceOptions_t* options, size_t size);
 
-/* `options` may be NULL: the defaults. The strings in it are copied. Starts four threads, and
- * for storage one more, or up to eight where the kernel permits no io_uring.
+/* `options` may be NULL: the defaults. The strings in it are copied. Starts four threads, one
+ * more where the kernel reports forks, and for storage one more, or up to eight where it permits no
+ * io_uring.
  * spillwayErrorInvalidValue: a budget, a path or a policy's name that is wrong;
  * spillwayErrorNotSupported: no userfaultfd here;
  * spillwayErrorIo: the storage cannot be opened. */

@@ -1,0 +1,111 @@
+// Programs on an NVIDIA GPU that need more device memory than their budget: stable addresses whose
+// memory comes and goes, launches behind gates. Layer: platform, cuda. docs/cuda.md.
+// It sees a program as its interposer tells of it: allocations, launches with what they use and the
+// stream that they are issued to, and what the program waits for. It decides nothing about
+// migration. All functions are thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/policy.h"
+#include "platform/common/program_platform.h"
+#include "platform/common/storage_io.h"
+#include "platform/common/swap_file.h"
+#include "platform/cuda/driver.h"
+
+namespace spillway::cuda {
+
+struct CudaOptions {
+  int device = 0;              // ordinal
+  Bytes device_bytes = 0;      // the budget: the sum of all handles never exceeds it
+  Bytes host_bytes = 0;        // pinned memory, registered as it is needed
+  unsigned gated_streams = 7;  // at once: CUDA_DEVICE_MAX_CONNECTIONS - 1
+  std::uint32_t launches_ahead = 600;  // issued and not ended, before the program is held
+  std::uint32_t ticket_every = 8;      // launches of a stream
+  bool reclaim_discarded_first = true;
+  Bytes address_bytes = Bytes{1} << 46U;
+  StorageIo::Wrap wrap_io;
+  std::function<void(const Error&)> on_fatal;
+  std::function<void(std::string_view)> warn;
+};
+
+// Bytes of one allocation that a launch uses.
+struct CudaOperand {
+  std::uint64_t address = 0;
+  Bytes bytes = 0;
+  AccessMode mode = AccessMode::kReadWrite;
+};
+
+// What the program is about to put on a stream.
+struct CudaLaunch {
+  CuStream stream = nullptr;
+  LaunchHash hash;        // whether two are the same
+  std::string_view name;  // for people
+  std::span<const CudaOperand> operands;
+  // The driver refuses it on addresses without memory (copies and memsets): it is not issued behind
+  // a gate, but when its operands are there.
+  bool needs_mapping = false;
+};
+
+class CudaPlatform {
+ public:
+  // The driver has been initialized, and the program's context exists or will; the policy must
+  // outlive it. Fails with kUnsupported and what is missing, kInvalidInput for budgets.
+  static Result<std::unique_ptr<CudaPlatform>> create(const Driver& driver,
+                                                      const CudaOptions& options,
+                                                      std::optional<SwapFile> storage,
+                                                      Policy& policy);
+  virtual ~CudaPlatform() = default;
+
+  // --- Memory -----------------------------------------------------------------------------------
+
+  // An address; memory comes with the first use and holds anything. Fails with kUnsupported, naming
+  // the budgets, if the tiers together could not hold it.
+  virtual Result<std::uint64_t> allocate(Bytes bytes) = 0;
+  // Takes effect when every launch that was issued before and uses it has ended.
+  virtual void free(std::uint64_t address) = 0;
+  virtual void retire(std::uint64_t address) = 0;
+  virtual Status reuse(std::uint64_t address) = 0;
+  // The allocation in which an address lies: its start and size; nullopt if it is none of ours.
+  struct Range {
+    std::uint64_t start = 0;
+    Bytes bytes = 0;
+  };
+  [[nodiscard]] virtual std::optional<Range> allocation_of(std::uint64_t address) const = 0;
+  [[nodiscard]] virtual bool contains(std::uint64_t address) const = 0;
+
+  // --- Launches ---------------------------------------------------------------------------------
+
+  // Called by the program's thread, in its context, right before it makes the launch; puts what it
+  // needs on the stream, and waits where docs/cuda.md says so. 0: nothing of ours is used.
+  virtual std::uint64_t before_launch(const CudaLaunch& launch) = 0;
+  // Right after it, with what before_launch gave. `made`: whether the driver took it.
+  virtual void after_launch(std::uint64_t launch, bool made) = 0;
+  // Before the program's thread calls something that waits for its device, and after it has
+  // waited: for this stream, or for everything (nullopt).
+  virtual void before_wait(std::optional<CuStream> stream) = 0;
+  virtual void after_wait(std::optional<CuStream> stream) = 0;
+  // The program has recorded an event, or a stream waits for one.
+  virtual void recorded(CuEvent event, CuStream stream) = 0;
+  virtual void waits_for(CuEvent event, CuStream stream) = 0;
+  // A stream is gone.
+  virtual void destroyed(CuStream stream) = 0;
+
+  // --- State ------------------------------------------------------------------------------------
+
+  virtual Status set_device_capacity(Bytes bytes) = 0;
+  [[nodiscard]] virtual ProgramStats stats() const = 0;
+  [[nodiscard]] virtual std::vector<LaunchWaits> waits() const = 0;
+  [[nodiscard]] virtual Bytes capacity_bytes(Tier tier) const = 0;
+  virtual void wait_until_idle() = 0;
+  [[nodiscard]] virtual Status check_invariants() const = 0;
+};
+
+}  // namespace spillway::cuda
