@@ -80,5 +80,19 @@ TEST(TransferLink, OnlyBytesThatAreThereTakeIt) {
   EXPECT_GE(now_ns() - read_ns, kPageNs);
 }
 
+// A block that was read ahead of need waits for a free link. Once somebody stops at it, it waits no
+// longer than what somebody stopped at before.
+TEST(TransferLink, WhatIsHurriedAfterItWasReadNeedsNoFreeLink) {
+  TransferWorld world(kLink);
+  world.add_read(1, Cause::kPrefetch, {1});
+  world.requests.wait_for(1);
+  for (TransferId id = 2; id <= 5; ++id) world.add(id, Cause::kFault);
+  (void)world.carrier.wait_for_ends(1);  // they have all taken the link
+  world.requests.answer(0, 0, 1);
+  world.workers.hurry(1);
+  for (TransferId id = 6; id <= 9; ++id) world.add(id, Cause::kFault);
+  EXPECT_THAT(world.carrier.order_of_ends(9), ElementsAre(2, 3, 4, 5, 1, 6, 7, 8, 9));
+}
+
 }  // namespace
 }  // namespace spillway
