@@ -205,6 +205,43 @@ TEST_P(DevicePagesTest, KnowsWhereBytesCameFrom) {
   EXPECT_EQ(pages().source(5), Source::kZeros);
 }
 
+// A program that uses what it has freed must not stop for ever. What comes to lie there afterwards,
+// smaller or larger, is new memory like any other.
+TEST_P(DevicePagesTest, WhatWasTouchedWhileItWasNobodysBecomesNewMemory) {
+  for (const Bytes first : {kBlockBytes, kPageBytes}) {
+    {
+      const auto lock = world_->lock();
+      pages().fill_dead(3);
+    }
+    EXPECT_TRUE(holds(3, kBlockBytes, 0));
+    start(3)[kMiB] = 1;
+    EXPECT_THAT(world_->faults(), IsEmpty());
+    make(3, first, true);
+    EXPECT_TRUE(holds(3, first, 0));
+    EXPECT_EQ(world_->resident_pages(3), first / kPageBytes);
+    std::memset(start(3), 1, first);
+    drop(3, first);
+    make(3, kBlockBytes, true);
+    EXPECT_TRUE(holds(3, kBlockBytes, 0));
+    EXPECT_EQ(world_->resident_pages(3), kBlockBytes / kPageBytes);
+    drop(3, kBlockBytes);
+  }
+}
+
+// Twice, and where a part of it is there already.
+TEST_P(DevicePagesTest, WhoTouchesNobodysMemoryGoesOnWhereverItIs) {
+  make(3, kPageBytes, true);
+  start(3)[0] = 1;
+  {
+    const auto lock = world_->lock();
+    pages().fill_dead(3);
+    pages().fill_dead(3);
+  }
+  EXPECT_EQ(world_->resident_pages(3), kBlockBytes / kPageBytes);
+  EXPECT_EQ(start(3)[0], 1);
+  EXPECT_EQ(start(3)[kBlockBytes - 1], 0);
+}
+
 // Frames that wait take what the blocks leave of the budget, and an eighth of it beyond.
 TEST_P(DevicePagesTest, WhatHasLeftTakesNoMoreThanTheBudgetLeaves) {
   constexpr BlockId kBlocks = 16;  // twice the budget
