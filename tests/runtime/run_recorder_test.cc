@@ -55,8 +55,8 @@ class RunRecorderTest : public ::testing::Test {
   void use_all(std::size_t kinds) {
     for (std::size_t i = 0; i < std::max(kinds, kArrays); ++i) {
       char* const array = arrays_[i % kArrays];
-      const std::array operand{ProgramOperand{
-          .start = array, .bytes = kArrayBytes, .mode = AccessMode::kReadWrite}};
+      const std::array operand{
+          ProgramOperand{.start = array, .bytes = kArrayBytes, .mode = AccessMode::kReadWrite}};
       const LaunchId launch =
           space_->platform().begin_launch(fmt::format("kernel {}", i % kinds), operand);
       touch(array);

@@ -66,9 +66,8 @@ void TransferWorkers::hurry(BlockId block) {
   Job found;
   {
     const std::scoped_lock lock(ahead_.mutex);
-    const auto job = std::find_if(ahead_.first.begin(), ahead_.first.end(), [&](const Job& one) {
-      return !one->io_done && moves(*one, block);
-    });
+    const auto job = std::find_if(ahead_.first.begin(), ahead_.first.end(),
+                                  [&](const Job& one) { return moves(*one, block); });
     if (job == ahead_.first.end()) {
       return;
     }

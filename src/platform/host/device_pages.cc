@@ -131,7 +131,9 @@ void DevicePages::drop(BlockId block, Bytes bytes) {
     const std::scoped_lock lock(frames_mutex_);
     recovered = frames_->recover(start);
   }
-  if (!recovered && ::madvise(start, std::max(bytes, kPageBytes), MADV_DONTNEED) != 0) {
+  // More may be there than the block has bytes, if somebody has touched what was nobody's.
+  const Bytes dropped_bytes = std::max({bytes, at.populated_bytes, kPageBytes});
+  if (!recovered && ::madvise(start, dropped_bytes, MADV_DONTNEED) != 0) {
     failures_->must(errno, "drop");
   }
   set_populated(at, 0);
@@ -139,9 +141,13 @@ void DevicePages::drop(BlockId block, Bytes bytes) {
   trim_frames();
 }
 
+// Page by page, as some may be there: of what lived there and has not gone yet.
 void DevicePages::fill_dead(BlockId block) {
-  const int error = userfault_->zero(addresses_->address_of(block), kBlockBytes);
-  failures_->must(error == EEXIST ? 0 : error, "zero");
+  char* const start = addresses_->address_of(block);
+  for (Bytes offset = 0; offset < kBlockBytes; offset += kPageBytes) {
+    const int error = userfault_->zero(start + offset, kPageBytes);
+    failures_->must(error == EEXIST ? 0 : error, "zero");
+  }
   set_populated(pages(block), kBlockBytes);
 }
 

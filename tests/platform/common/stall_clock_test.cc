@@ -1,0 +1,82 @@
+// How long at least one thread has been stopped: overlapping stops count once.
+#include "platform/common/stall_clock.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+namespace spillway {
+namespace {
+
+constexpr TimeNs kMs = 1'000'000;
+
+void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+TEST(StallClock, CountsOverlappingStopsOnce) {
+  StallClock clock;
+  const TimeNs begin_ns = now_ns();
+  clock.begin(begin_ns);
+  clock.begin(now_ns());
+  sleep_ms(10);
+  clock.end();
+  EXPECT_GE(clock.current_ns(), 10 * kMs);  // one is stopped still
+  sleep_ms(10);
+  clock.end();
+  EXPECT_GE(clock.total_ns(), 20 * kMs);
+  EXPECT_LE(clock.total_ns(), now_ns() - begin_ns);
+  EXPECT_EQ(clock.current_ns(), 0);
+}
+
+// What is told to have begun earlier counts from then: a fault is read later than it happens.
+TEST(StallClock, CountsFromWhenTheFirstOneStopped) {
+  StallClock clock;
+  clock.begin(now_ns() - 500 * kMs);
+  clock.begin(now_ns() - 900 * kMs);  // heard of second
+  EXPECT_GE(clock.current_ns(), 500 * kMs);
+  clock.end();
+  clock.end();
+  EXPECT_GE(clock.total_ns(), 500 * kMs);
+  EXPECT_LT(clock.total_ns(), 900 * kMs);
+}
+
+TEST(StallClock, DoesNotRunWhileNobodyIsStopped) {
+  StallClock clock;
+  clock.begin(now_ns());
+  clock.end();
+  const TimeNs once_ns = clock.total_ns();
+  sleep_ms(5);
+  EXPECT_EQ(clock.total_ns(), once_ns);
+  EXPECT_EQ(clock.ended_stalls_ns(), once_ns);
+}
+
+TEST(StallClock, AStallThatLastsIsNoEndedOne) {
+  StallClock clock;
+  clock.begin(now_ns() - 5 * kMs);
+  EXPECT_EQ(clock.ended_stalls_ns(), 0);
+  EXPECT_GE(clock.total_ns(), 5 * kMs);
+  clock.end();
+  EXPECT_GE(clock.ended_stalls_ns(), 5 * kMs);
+}
+
+// Launches that are marked ask from their own threads.
+TEST(StallClock, AnyThreadMayAskForEndedStalls) {
+  StallClock clock;
+  std::thread asks([&] {
+    TimeNs before_ns = 0;
+    for (int i = 0; i < 10'000; ++i) {
+      const TimeNs ended_ns = clock.ended_stalls_ns();
+      EXPECT_GE(ended_ns, before_ns);
+      before_ns = ended_ns;
+    }
+  });
+  for (int i = 0; i < 10'000; ++i) {
+    clock.begin(now_ns() - 1);
+    clock.end();
+  }
+  asks.join();
+  EXPECT_GE(clock.ended_stalls_ns(), 10'000);
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,137 @@
+// Faults from the kernel into the queue: each one, with what was wanted, in time, while others
+// come.
+#include "platform/host/fault_reader.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "platform/common/clock.h"
+
+namespace spillway::host {
+namespace {
+
+struct FaultWorld {
+  static constexpr BlockId kBlocks = 32;
+
+  FaultWorld() {
+    ::madvise(addresses.base(), addresses.bytes(), MADV_NOHUGEPAGE);
+    EXPECT_TRUE(userfault.watch(addresses.base(), addresses.bytes()));
+  }
+  // The next fault, which is waited for.
+  FaultRecord next() {
+    FaultRecord record;
+    while (!reader->next(record)) {
+      wake.wait_for(1'000'000'000);
+    }
+    return record;
+  }
+  // Whoever stopped there goes on; writes are seen unless `writable`.
+  void answer(BlockId block, bool writable) {
+    static const std::vector<char> page(kPageBytes, 1);
+    char* const start = addresses.address_of(block);
+    const int error = userfault.copy(start, page.data(), kPageBytes, writable);
+    if (error == EEXIST && writable) {
+      EXPECT_EQ(userfault.unprotect(start, kPageBytes), 0);
+    }
+    userfault.wake(start, kPageBytes);
+  }
+
+  std::mutex mutex;
+  Space space;
+  Userfault userfault{std::move(Userfault::open().value())};
+  AddressSpace addresses{std::move(Reservation::make(kBlocks * kBlockBytes).value()), space};
+  LowerPlaces places{kBlockBytes, 0};
+  StagingPool staging;
+  Failures failures{[](const Error&) {}};
+  WakeUp wake;
+  ForkServer forks{{.mutex = mutex,
+                    .userfault = userfault,
+                    .addresses = addresses,
+                    .places = places,
+                    .host_memory = nullptr,
+                    .storage = nullptr,
+                    .staging = staging,
+                    .failures = failures,
+                    .warn = [](std::string_view) {}}};
+  std::unique_ptr<FaultReader> reader =
+      std::make_unique<FaultReader>(userfault, addresses, forks, wake);
+};
+
+class FaultReaderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const UserfaultSupport support = userfault_support();
+    if (!support.write_protection) {
+      GTEST_SKIP() << support.reason;
+    }
+    world_ = std::make_unique<FaultWorld>();
+  }
+  std::unique_ptr<FaultWorld> world_;
+};
+
+TEST_F(FaultReaderTest, SaysWhatWasWantedWhere) {
+  const TimeNs begin_ns = now_ns();
+  std::thread program([&] {
+    volatile char* const there = world_->addresses.address_of(7);
+    EXPECT_EQ(there[5], 1);
+    there[5] = 2;                          // it was to be read only
+    *world_->addresses.address_of(9) = 3;  // it is not there
+  });
+  const FaultRecord read = world_->next();
+  EXPECT_EQ(read.block, 7U);
+  EXPECT_FALSE(read.write);
+  EXPECT_GE(read.at_ns, begin_ns);
+  EXPECT_LE(read.at_ns, now_ns());
+  world_->answer(7, false);
+  const FaultRecord first_write = world_->next();
+  EXPECT_EQ(first_write.block, 7U);
+  EXPECT_TRUE(first_write.write);
+  world_->answer(7, true);
+  const FaultRecord write = world_->next();
+  EXPECT_EQ(write.block, 9U);
+  EXPECT_TRUE(write.write);
+  EXPECT_GE(write.at_ns, first_write.at_ns);
+  world_->answer(9, true);
+  program.join();
+  FaultRecord none;
+  EXPECT_FALSE(world_->reader->next(none));
+  EXPECT_GT(world_->reader->processor_ns(), 0);
+}
+
+TEST_F(FaultReaderTest, NoThreadsFaultIsLost) {
+  std::vector<std::thread> program;
+  for (BlockId block = 0; block < FaultWorld::kBlocks; ++block) {
+    program.emplace_back([&, block] {
+      EXPECT_EQ(*static_cast<volatile char*>(world_->addresses.address_of(block)), 1);
+    });
+  }
+  std::set<BlockId> seen;
+  while (seen.size() < FaultWorld::kBlocks) {
+    const FaultRecord record = world_->next();
+    EXPECT_TRUE(seen.insert(record.block).second);
+    world_->answer(record.block, false);
+  }
+  for (std::thread& thread : program) thread.join();
+}
+
+// While somebody has stopped, as when a program ends in the middle of something.
+TEST_F(FaultReaderTest, EndsWhenItIsToldTo) {
+  std::thread program(
+      [&] { EXPECT_EQ(*static_cast<volatile char*>(world_->addresses.address_of(3)), 1); });
+  (void)world_->next();
+  world_->reader.reset();
+  world_->answer(3, false);
+  program.join();
+}
+
+}  // namespace
+}  // namespace spillway::host
