@@ -89,7 +89,9 @@ stage_debug() { run_tests debug build-debug engine policy platform; }
 stage_tsan() {
   local common='TransferWorkers|TransferLink|StorageIo|Kinds/BlockIoTest|StagingPool|StallClock|Failures'
   local host='FaultReaderTest|From/ForkSnapshotTest|Frames/DevicePagesTest|LaunchMarks'
-  EXCLUDE='^front\.(Capi|Doctor)|RandomHostPlans' \
+  # Nor memory that a program writes while it arrives, threads of a child, which it refuses, or what is
+  # resident, which its own memory is part of.
+  EXCLUDE='^front\.(Capi|Doctor)|RandomHostPlans|NoWriteToAnArriving|ChildrenWithThreads|BudgetLeaves' \
     run_tests tsan build-tsan runtime front cuda "platform.($common|$host)"
 }
 

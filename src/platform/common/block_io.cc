@@ -177,22 +177,24 @@ class UringIo final : public BlockIo {
       std::unique_ptr<Pending> pending(static_cast<Pending*>(io_uring_cqe_get_data(cqe)));
       const int answer = cqe->res;
       io_uring_cqe_seen(&ring_, cqe);
-      if (!pending) {
-        const std::scoped_lock lock(mutex_);
-        if (stop_) {
-          return;
-        }
-        continue;
-      }
       int error = 0;
       bool rest = false;
-      if (!pending->advance(answer, error)) {
+      {
+        // Who put it on the ring held the lock: only so is it certain that what it wrote is seen.
         const std::scoped_lock lock(mutex_);
-        if (put(pending.get())) {
-          [[maybe_unused]] Pending* const on_the_ring = pending.release();
+        if (!pending) {
+          if (stop_) {
+            return;
+          }
           continue;
         }
-        rest = true;
+        if (!pending->advance(answer, error)) {
+          if (put(pending.get())) {
+            [[maybe_unused]] Pending* const on_the_ring = pending.release();
+            continue;
+          }
+          rest = true;
+        }
       }
       end(std::move(pending), rest, error);
     }
