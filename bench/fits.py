@@ -3,7 +3,9 @@
 
 Runs each program of bench/programs alone, with a budget far above what it needs (`roomy`) and with
 one slightly above its peak of live bytes (`tight`). Each round runs it alone before and after: the
-ratio of those two shows how much is noise. With both budgets nothing should move, the program
+ratio of those two shows how much is noise. Where other programs run beside it, `cpu` is worth more
+than `time`: what it ran on processors, Spillway's threads included, above all with
+OMP_NUM_THREADS=1. With both budgets nothing should move, the program
 should take the time that it takes alone, and be resident with what it is resident with alone.
 """
 
@@ -52,7 +54,8 @@ def run(options, program, under=None):
     # Of a program that forks workers, the largest record is the program's own.
     records = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     record = max(records, key=lambda one: one["launches"], default=None)
-    result = {"seconds": float(took[1]), "resident_bytes": usage.ru_maxrss * 1024,
+    result = {"seconds": float(took[1]), "processor_s": usage.ru_utime + usage.ru_stime,
+              "resident_bytes": usage.ru_maxrss * 1024,
               "printed": text[:took.start()]}
     if record is not None:
         moved = record["moved_bytes"]
@@ -81,12 +84,14 @@ def measure(options, program, policy):
                                                      policy, "--host-memory", str(2 * peak)]))
         again.append(run(options, program))
     base_s, base_bytes = median(alone + again, "seconds"), median(alone + again, "resident_bytes")
+    base_processor_s = median(alone + again, "processor_s")
     noise = median(again, "seconds") / median(alone, "seconds")
     for name, runs in under.items():
         same = all(one["printed"] == alone[0]["printed"] for one in runs)
         yield {"program": program, "policy": policy, "budget": name,
                "peak_bytes": peak, "alone_s": base_s, "alone_to_alone": noise,
                "time_of_alone": median(runs, "seconds") / base_s,
+               "processor_of_alone": median(runs, "processor_s") / base_processor_s,
                "alone_resident_bytes": base_bytes,
                "resident_of_alone": median(runs, "resident_bytes") / base_bytes,
                "in_bytes": max(one["in_bytes"] for one in runs),
@@ -100,10 +105,9 @@ def main():
     rows = []
     if not options.json:
         print(f"{'program':<15} {'policy':<9} {'budget':<6} {'peak':>5} {'alone':>6} {'again':>6} "
-              f"{'time':>6} {'alone':>6} {'resident':>8} {'in':>6} {'out':>6} {'faults':>7} "
-              f"{'writes':>7} {'stalled':>7}")
-        print(f"{'':<15} {'':<9} {'':<6} {'MiB':>5} {'s':>6} {'':>6} {'':>6} {'MiB':>6} {'':>8} "
-              f"{'MiB':>6} {'MiB':>6}")
+              f"{'time':>6} {'cpu':>6} {'alone':>6} {'resident':>8} {'in':>6} {'out':>6} "
+              f"{'faults':>7} {'writes':>7} {'stalled':>7}")
+        print(f"{'':<32} {'MiB':>5} {'s':>6} {'':>20} {'MiB':>6} {'':>8} {'MiB':>6} {'MiB':>6}")
     for program in options.programs.split(","):
         for policy in options.policies.split(","):
             for row in measure(options, program, policy):
@@ -112,6 +116,7 @@ def main():
                     print(f"{program:<15} {policy:<9} {row['budget']:<6} "
                           f"{row['peak_bytes'] / MIB:5.0f} {row['alone_s']:6.2f} "
                           f"{row['alone_to_alone']:6.3f} {row['time_of_alone']:6.3f} "
+                          f"{row['processor_of_alone']:6.3f} "
                           f"{row['alone_resident_bytes'] / MIB:6.0f} "
                           f"{row['resident_of_alone']:8.3f} {row['in_bytes'] / MIB:6.0f} "
                           f"{row['out_bytes'] / MIB:6.0f} {row['faults']:7.0f} "

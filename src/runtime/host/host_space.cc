@@ -139,7 +139,6 @@ Result<std::unique_ptr<HostSpace>> HostSpace::open(const HostSpaceOptions& optio
                                       : options.device_bytes;
   platform_options.host_bytes = traits.uses_host ? options.host_bytes : 0;
   platform_options.link = options.link;
-  platform_options.reclaim_discarded_first = traits.reclaims_dead_first;
   Result<std::unique_ptr<host::HostPlatform>> platform =
       host::HostPlatform::create(platform_options, std::move(storage), *space->policy_);
   if (!platform) {
