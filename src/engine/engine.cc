@@ -121,7 +121,7 @@ void Engine::carry_out(const DeathOrder::Due& due) {
       space_.block(id).retired = false;
       prefetch(id);
     } else if (remark.kind == Remark::Kind::kPreEvict) {
-      pre_evict(id, remark.to);
+      wish_out(id, remark.to);
     } else if (block.pins == 0 && block.epoch <= due.epoch &&
                (!options_.tracks_writes || block.first_claim == kNoIndex)) {
       discard_block(id, remark.mode);
@@ -249,6 +249,27 @@ void Engine::reuse_now(AllocationId id) {
       make_usable(block_id, options_.tracks_writes);  // else it may yet be read as it is
     }
   }
+}
+
+void Engine::provide(AllocationId id) {
+  const Allocation& allocation = space_.allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count && !allocation.packed; ++i) {
+    const BlockId block_id = allocation.first_block + i;
+    Block& block = space_.block(block_id);
+    if (block.contents == Contents::kLive || block.retired || !block.frames.empty() ||
+        block.fetch != FetchState::kNone) {
+      continue;
+    }
+    // As for prefetches: the room that faults wait for is theirs.
+    if (!reclaim_room(block.bytes + fetches_.fault_bytes())) {
+      break;
+    }
+    take_frame(block_id, Tier::kDevice);
+    block.prepared = false;
+    block.wants_write = true;
+    arrive_zeroed(block_id);
+  }
+  settle();
 }
 
 void Engine::prefetch_blocks(BlockId first_block, std::uint32_t block_count) {

@@ -89,6 +89,10 @@ class Engine final : private Control {
   // the others stay away until they are touched.
   void reuse(AllocationId id);
 
+  // The program is about to write all of an allocation: blocks that are nowhere get frames at once,
+  // as far as nothing alive has to leave for them, and are mapped to be written.
+  void provide(AllocationId id);
+
   // A launch is issued: its blocks are pinned and made resident when it is admitted, and stay so
   // until end_launch. docs/launches.md says when that is. The id and number in `launch` are
   // ignored.
@@ -149,6 +153,9 @@ class Engine final : private Control {
     return tiers_.capacity_bytes(tier);
   }
   [[nodiscard]] Bytes free_bytes(Tier tier) const override { return tiers_.free_bytes(tier); }
+  // What blocks on the device should not exceed, dead ones included, unless more is alive: a frugal
+  // engine's answer is what was ever alive there at once and a little more.
+  [[nodiscard]] Bytes frugal_bytes() const;
   // Walks everything: capacities, queues, one authoritative copy a live block. The message says
   // which block and what is wrong.
   [[nodiscard]] Status check_invariants() const;
@@ -215,7 +222,10 @@ class Engine final : private Control {
   void fetch_failed(BlockId id, TransferId transfer);
 
   // engine_evict.cc: what leaves it
+  [[nodiscard]] bool ignores_wishes() const { return options_.frugal && !pressed_; }
+  bool reclaim_room(Bytes need_bytes);
   bool make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId incoming);
+  void wish_out(BlockId id, Tier to);
   void begin_eviction(BlockId victim);
   void cancel_eviction(BlockId id);
   std::optional<BlockId> choose_victim(Cause cause, BlockId incoming);
@@ -258,6 +268,8 @@ class Engine final : private Control {
   std::optional<Error> fatal_;
   std::uint32_t failures_in_a_row_ = 0;
   std::uint32_t admitted_ = 0;  // launches that have not ended
+  Bytes most_alive_bytes_ = 0;  // on the device, when somebody asked for room there
+  bool pressed_ = false;        // something alive has had to leave
 
   std::array<std::array<Lane, kSourceCount>, 2> fetch_lanes_{};   // [fault, prefetch][source]
   std::array<std::array<Lane, kTierCount>, 2> eviction_lanes_{};  // [room, ahead][to]

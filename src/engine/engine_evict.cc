@@ -10,10 +10,28 @@ namespace spillway {
 
 // --- Making room --------------------------------------------------------------------------------
 
-// True if need_bytes are free now. Otherwise starts what will free ahead_bytes: first frames whose
-// loss costs nothing (unused, then discarded), then victims that the policy chooses
-// (UVM Discard section 5.5).
-bool Engine::make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId incoming) {
+// Dead memory may keep so much beside what is alive: what comes and goes all the time then finds
+// its frames where it left them.
+Bytes Engine::frugal_bytes() const {
+  constexpr Bytes kSlackPart = 16;
+  constexpr Bytes kLeastSlackBytes = 16 * kMiB;
+  const Bytes all_bytes = capacity_bytes(Tier::kDevice);
+  return options_.frugal
+             ? std::min(all_bytes, most_alive_bytes_ +
+                                       std::max(most_alive_bytes_ / kSlackPart, kLeastSlackBytes))
+             : all_bytes;
+}
+
+// True if need_bytes are free now, after frames whose loss costs nothing have been taken (unused,
+// then discarded; UVM Discard section 5.5).
+bool Engine::reclaim_room(Bytes need_bytes) {
+  const Bytes dead_bytes = queues_.bytes(PageQueue::kDiscarded);
+  most_alive_bytes_ = std::max(most_alive_bytes_, used_bytes(Tier::kDevice) - dead_bytes);
+  const Bytes enough_bytes = frugal_bytes();
+  while (enough_bytes < capacity_bytes(Tier::kDevice) && queues_.size(PageQueue::kDiscarded) > 0 &&
+         used_bytes(Tier::kDevice) + need_bytes > enough_bytes) {
+    reclaim_device_frame(queues_.oldest(PageQueue::kDiscarded));
+  }
   while (free_bytes(Tier::kDevice) < need_bytes) {
     BlockId id = queues_.oldest(PageQueue::kUnused);
     if (id == kNoBlock) {
@@ -24,7 +42,13 @@ bool Engine::make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId
     }
     reclaim_device_frame(id);
   }
-  if (free_bytes(Tier::kDevice) >= need_bytes) {
+  return free_bytes(Tier::kDevice) >= need_bytes;
+}
+
+// True if need_bytes are free now. Otherwise starts what will free ahead_bytes: victims that the
+// policy chooses.
+bool Engine::make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId incoming) {
+  if (reclaim_room(need_bytes)) {
     return true;
   }
   const Bytes aim_bytes = std::max(need_bytes, ahead_bytes);
@@ -58,6 +82,9 @@ bool Engine::usable(BlockId id) const {
 // What the policy gives. A fault does not wait for ever for a policy that gives nothing, or only
 // what cannot go: then it takes the least recently migrated block that can.
 std::optional<BlockId> Engine::choose_victim(Cause cause, BlockId incoming) {
+  if (cause == Cause::kPrefetch && ignores_wishes()) {
+    return std::nullopt;
+  }
   const std::optional<BlockId> victim = policy_->select_victim(cause, incoming, *this);
   if (victim && evictable(*victim) && can_leave(*victim)) {
     return victim;
@@ -114,6 +141,7 @@ void Engine::begin_eviction(BlockId victim) {
     assert(false && "choose_victim gives only what has somewhere to go");
     return;
   }
+  pressed_ = true;
   ++stats_.evictions;
   take_frame(victim, *to);
   queues_.remove(victim);
@@ -190,6 +218,12 @@ bool Engine::on_its_way(BlockId id) const {
 // --- Ahead of need ------------------------------------------------------------------------------
 
 void Engine::pre_evict(BlockId id, Tier to) {
+  if (!ignores_wishes()) {
+    wish_out(id, to);
+  }
+}
+
+void Engine::wish_out(BlockId id, Tier to) {
   if (!alive(id) || to == Tier::kDevice) {
     return;
   }

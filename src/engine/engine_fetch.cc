@@ -20,6 +20,9 @@ void Engine::prefetch(BlockId id) {
     return;
   }
   Block& block = space_.block(id);
+  if (block.retired && ignores_wishes()) {
+    return;
+  }
   evictions_.take_back_wish(block);
   if (block.evicting && block.transfer == kNoIndex) {
     cancel_eviction(id);

@@ -33,6 +33,11 @@ struct EngineOptions {
   // section 5.5). If not, they keep their place in the used queue, and are dropped instead of moved
   // when their turn comes (DeepUM section 5.2).
   bool reclaim_discarded_first = true;
+  // The device's capacity is a limit, not a target. Once as much is in use as was ever alive there
+  // at once, and a little more, frames of dead memory are taken before free ones; and until
+  // something alive has had to leave for a fault, no policy's wish sends anything away or sets
+  // frames aside for dead memory. With reclaim_discarded_first.
+  bool frugal = false;
   // Without tracks_writes, launches' access modes say what is written.
   CleanCopies clean_copies = CleanCopies::kNone;
   // The platform stops the first write to a block that was mapped without being writable and

@@ -69,6 +69,10 @@ class ProgramPlatform {
   // are given back. A retired allocation needs no room in any tier.
   virtual void retire(void* start) = 0;
   virtual Status reuse(void* start) = 0;
+  // All of this memory is about to be written: what of it holds nothing gets its frames now instead
+  // of at page faults, as far as nothing alive has to leave for them. It may then hold anything, if
+  // that was allowed.
+  virtual void provide(void* start) = 0;
   // The following name bytes of one allocation. What moves are the blocks in which they lie; what
   // is discarded are blocks all of whose bytes they are. A whole allocation that is discarded is a
   // tensor that is dead (UVM Discard section 4), which planning policies want to know.

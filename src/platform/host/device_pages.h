@@ -22,6 +22,7 @@ class DevicePages {
   // All of them must outlive it. `keep_frames`: where the kernel can move pages (frame_pool.h).
   DevicePages(const Userfault& userfault, const AddressSpace& addresses, Failures& failures,
               Bytes capacity_bytes, bool keep_frames);
+  // What pages that are there and frames that wait may add up to: the engine says.
   void set_capacity(Bytes bytes) { capacity_bytes_ = bytes; }
 
   // New memory: what it holds once it appears, zeros or anything.

@@ -45,6 +45,7 @@ void HostPlatform::zero(std::span<const BlockId> blocks) {
 }
 
 void HostPlatform::map(std::span<const BlockId> blocks, bool writable) {
+  pages_.set_capacity(engine_.frugal_bytes());
   for (const BlockId id : blocks) {
     pages_.map(id, bytes_of(id), writable);
     threads_.end(id);
@@ -59,6 +60,7 @@ void HostPlatform::unmap(std::span<const BlockId> blocks) {
 }
 
 void HostPlatform::drop(std::span<const BlockId> blocks, Tier tier) {
+  pages_.set_capacity(engine_.frugal_bytes());
   for (const BlockId id : blocks) {
     if (tier == Tier::kDevice) {
       pages_.drop(id, bytes_of(id));

@@ -102,6 +102,12 @@ Status HostMemory::reuse(void* start) {
   return {};
 }
 
+void HostMemory::provide(void* start) {
+  if (const std::optional<AllocationId> id = addresses_.allocation_at(start)) {
+    engine_.provide(*id);
+  }
+}
+
 void HostMemory::prefetch(void* start, Bytes bytes) {
   if (const std::optional<BlockRange> range = addresses_.blocks_with(start, bytes)) {
     engine_.prefetch_blocks(range->first, range->count);

@@ -31,6 +31,7 @@ class HostMemory {
   void free(void* start);
   void retire(void* start);
   Status reuse(void* start);
+  void provide(void* start);
   void discard(void* start, Bytes bytes, DiscardMode mode);
   void prefetch(void* start, Bytes bytes);
   void pre_evict(void* start, Bytes bytes, Tier to);

@@ -35,6 +35,7 @@ EngineOptions engine_options(const HostOptions& options, Bytes storage_bytes) {
           .batches_in_flight = kBatchesInFlight,
           .room_ahead_bytes = std::min(kRoomAheadBytes, options.device_bytes / 8),
           .reclaim_discarded_first = options.reclaim_discarded_first,
+          .frugal = options.reclaim_discarded_first,
           .tracks_writes = true};
 }
 
@@ -155,6 +156,11 @@ Status HostPlatform::reuse(void* start) {
   return memory_.reuse(start);
 }
 
+void HostPlatform::provide(void* start) {
+  const std::scoped_lock lock(mutex_);
+  memory_.provide(start);
+}
+
 void HostPlatform::discard(void* start, Bytes bytes, DiscardMode mode) {
   const std::scoped_lock lock(mutex_);
   memory_.discard(start, bytes, mode);
@@ -240,7 +246,7 @@ Status HostPlatform::set_device_capacity(Bytes bytes) {
   if (changed) {
     changed = engine_.set_device_capacity(bytes);
   }
-  pages_.set_capacity(engine_.capacity_bytes(Tier::kDevice));
+  pages_.set_capacity(engine_.frugal_bytes());
   return changed;
 }
 

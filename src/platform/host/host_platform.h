@@ -41,6 +41,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void free(void* start) override;
   void retire(void* start) override;
   Status reuse(void* start) override;
+  void provide(void* start) override;
   void discard(void* start, Bytes bytes, DiscardMode mode) override;
   void prefetch(void* start, Bytes bytes) override;
   void pre_evict(void* start, Bytes bytes, Tier to) override;

@@ -26,7 +26,6 @@ Result<std::unique_ptr<ProgramPlatform>> open_host_platform(const SpaceOptions& 
                           : options.device_bytes;
   made.host_bytes = traits.uses_host ? options.host_bytes : 0;
   made.link = options.link;
-  made.reclaim_discarded_first = traits.reclaims_dead_first;
   Result<std::unique_ptr<host::HostPlatform>> platform =
       host::HostPlatform::create(made, std::move(storage), policy);
   if (!platform) {

@@ -8,24 +8,26 @@ namespace spillway {
 // Where this asker was last, else the lowest address, so that the same requests meet the same
 // answers.
 void* LargeHeap::take_retired(Bytes size, std::uint64_t place) {
-  const auto found = retired_.find(size);
-  if (found == retired_.end()) {
-    return nullptr;
-  }
-  std::set<void*>& starts = found->second;
-  auto start = starts.begin();
+  auto found = retired_.lower_bound({size, nullptr});
   if (const auto last = last_at_.find(place); place != kAnyPlace && last != last_at_.end()) {
-    if (const auto same = starts.find(last->second); same != starts.end()) {
-      start = same;
+    if (const auto same = retired_.find({size, last->second}); same != retired_.end()) {
+      found = same;
     }
   }
-  void* const taken = *start;
-  starts.erase(start);
-  if (starts.empty()) {
-    retired_.erase(found);
+  if (found == retired_.end() || found->first.first != size) {
+    return nullptr;
   }
+  void* const taken = found->first.second;
+  by_age_.erase(found->second);
+  retired_.erase(found);
   retired_bytes_ -= size;
   return taken;
+}
+
+void LargeHeap::keep_retired(void* start, Bytes size) {
+  retired_.emplace(std::pair(size, start), frees_);
+  by_age_.emplace(frees_++, std::pair(size, start));
+  retired_bytes_ += size;
 }
 
 void* LargeHeap::allocate(std::size_t bytes, std::uint64_t place, bool& zeros, Error& error) {
@@ -42,15 +44,19 @@ void* LargeHeap::allocate(std::size_t bytes, std::uint64_t place, bool& zeros, E
     start = *made;
   } else if (const Status reused = platform_.reuse(start); !reused) {
     error = reused.error();
-    retired_[size].insert(start);
-    retired_bytes_ += size;
+    keep_retired(start, size);
     return nullptr;
   } else {
     zeros = false;
   }
   sizes_[start] = size;
+  used_bytes_ += size;
+  most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
   if (place != kAnyPlace) {
     last_at_[place] = start;
+    if (!zeros) {
+      platform_.provide(start);
+    }
   }
   return start;
 }
@@ -63,9 +69,9 @@ bool LargeHeap::free(void* start) {
   }
   const Bytes size = found->second;
   sizes_.erase(found);
+  used_bytes_ -= size;
   platform_.retire(start);
-  retired_[size].insert(start);
-  retired_bytes_ += size;
+  keep_retired(start, size);
   trim();
   return true;
 }
@@ -76,18 +82,17 @@ std::size_t LargeHeap::usable_bytes(void* start) {
   return found == sizes_.end() ? 0 : found->second;
 }
 
-// Retired memory costs address space and bookkeeping only, but a program that never asks for the
-// same size twice must not fill either: the largest sizes go first.
+// Retired memory costs address space, page tables and bookkeeping, so a program that never asks for
+// the same size twice must not gather it: what has waited longest goes first. Several times what is
+// in use at once is more than a program that repeats itself leaves behind in one round.
 void LargeHeap::trim() {
-  const Bytes most_bytes = 4 * platform_.capacity_bytes(Tier::kDevice);
-  while (retired_bytes_ > most_bytes && !retired_.empty()) {
-    const auto largest = std::prev(retired_.end());
-    platform_.free(*largest->second.begin());
-    largest->second.erase(largest->second.begin());
-    retired_bytes_ -= largest->first;
-    if (largest->second.empty()) {
-      retired_.erase(largest);
-    }
+  constexpr Bytes kKeptTimes = 4;
+  while (retired_bytes_ > kKeptTimes * most_used_bytes_) {
+    const auto [size, start] = by_age_.begin()->second;
+    platform_.free(start);
+    by_age_.erase(by_age_.begin());
+    retired_.erase({size, start});
+    retired_bytes_ -= size;
   }
 }
 

@@ -1,14 +1,16 @@
 // malloc over a space: what is freed is kept for the next allocation of its size, dead but in
-// place, as UVM Discard proposes for frameworks' allocators (section 7). Layer: runtime.
-// Thread-safe.
+// place, as UVM Discard proposes for frameworks' allocators (section 7). What is kept are
+// addresses: the frames behind them are the engine's to give to other memory, which it does before
+// it takes new ones. Layer: runtime. Thread-safe.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
-#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "platform/common/program_platform.h"
 
@@ -22,7 +24,8 @@ class LargeHeap {
   // whether it must hold zeros; afterwards whether it does. `place`: who asks, if that is known
   // (kAnyPlace if not); the same asker gets the same memory again if it is free. That is what lets
   // a policy recognize an iteration: without it, tensors that live from one iteration into the next
-  // push the others to new addresses every time.
+  // push the others to new addresses every time. An asker that is known is an operator, which
+  // writes all that it asks for: its memory gets its frames now instead of at page faults.
   static constexpr std::uint64_t kAnyPlace = 0;
   void* allocate(std::size_t bytes, std::uint64_t place, bool& zeros, Error& error);
   // What an allocation of so many bytes takes.
@@ -42,11 +45,17 @@ class LargeHeap {
   static constexpr Bytes kSizeStep = 64 * kKiB;
   void trim();
   void* take_retired(Bytes size, std::uint64_t place);
+  void keep_retired(void* start, Bytes size);
 
   ProgramPlatform& platform_;
   std::mutex mutex_;
-  std::unordered_map<void*, Bytes> sizes_;    // of allocations in use
-  std::map<Bytes, std::set<void*>> retired_;  // by size
+  std::unordered_map<void*, Bytes> sizes_;  // of allocations in use
+  Bytes used_bytes_ = 0;                    // their sum
+  Bytes most_used_bytes_ = 0;
+  // By size and address, when it was freed; and in that order.
+  std::map<std::pair<Bytes, void*>, std::uint64_t> retired_;
+  std::map<std::uint64_t, std::pair<Bytes, void*>> by_age_;
+  std::uint64_t frees_ = 0;
   Bytes retired_bytes_ = 0;
   std::unordered_map<std::uint64_t, void*> last_at_;  // by place
 };
