@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <unordered_map>
 
 namespace spillway {
 
@@ -341,6 +342,30 @@ void Engine::set_capacity_below(Tier tier, Bytes bytes) {
   settle();
 }
 
+// One that is released and stands behind none on its stream that is not.
+bool Engine::some_launch_runs() const {
+  std::unordered_map<StreamId, LaunchSeq> first_held;
+  for (const LaunchStage stage : {LaunchStage::kAdmitted, LaunchStage::kReleased}) {
+    for (std::uint32_t slot = 0; slot < launches_.slots(); ++slot) {
+      const LaunchTable::Record& record = launches_.at(slot);
+      if (record.stage != stage) {
+        continue;
+      }
+      const Launch& launch = record.launch;
+      if (stage == LaunchStage::kAdmitted && launch.stream != kNoStream) {
+        const auto [first, added] = first_held.try_emplace(launch.stream, launch.seq);
+        first->second = std::min(first->second, launch.seq);
+      } else if (stage == LaunchStage::kReleased) {
+        const auto first = first_held.find(launch.stream);
+        if (launch.stream == kNoStream || first == first_held.end() || launch.seq < first->second) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
 std::optional<Error> Engine::stuck() const {
   const bool launches_wait =
       admitted_ > launches_.running() || order_.next() != LaunchOrder::kNoSlot;
@@ -349,7 +374,7 @@ std::optional<Error> Engine::stuck() const {
   }
   // The end of a launch may make room, if that gives back blocks; one that named none may itself
   // be what waits.
-  if (launches_.running() > 0 && (fetches_.fault_bytes() == 0 || pins_.bytes() > 0)) {
+  if (some_launch_runs() && (fetches_.fault_bytes() == 0 || pins_.bytes() > 0)) {
     return std::nullopt;
   }
   return Error{

@@ -190,6 +190,7 @@ class Engine final : private Control {
   }
   [[nodiscard]] Bytes largest_launch_bytes(Bytes enough);
   void settle();
+  [[nodiscard]] bool some_launch_runs() const;
 
   // engine_launch.cc: launches and threads
   [[nodiscard]] LaunchWindow window() const;

@@ -2,7 +2,10 @@
 #include "engine/flights.h"
 
 #include <cassert>
+#include <unordered_map>
 #include <utility>
+
+#include "engine/broken.h"
 
 namespace spillway {
 
@@ -67,6 +70,43 @@ Bytes Flights::copying_ahead_bytes() const {
     }
   }
   return bytes;
+}
+
+// Every batch under way has its blocks, each of them knows which it is part of, and lanes count
+// what they carry.
+Status Flights::check() const {
+  std::size_t under_way = 0;
+  std::unordered_map<const Lane*, std::uint32_t> carried;
+  std::unordered_map<BlockId, std::uint32_t> moving;
+  for (std::uint32_t slot = 0; slot < flights_.size(); ++slot) {
+    const Flight& flight = flights_[slot];
+    if (!flight.live) {
+      continue;
+    }
+    ++under_way;
+    ++carried[flight.lane];
+    Bytes bytes = 0;
+    for (const BlockId id : flight.transfer.blocks) {
+      bytes += space_->block(id).bytes;
+      if (space_->block(id).transfer != slot || !moving.emplace(id, slot).second) {
+        return broken(id, "moves with a transfer that it does not know of");
+      }
+    }
+    if (bytes != flight.transfer.bytes || flight.transfer.blocks.empty()) {
+      return broken_sum("of a transfer", flight.transfer.bytes, bytes);
+    }
+  }
+  for (BlockId id = 0; id < space_->block_slots(); ++id) {
+    if (space_->block(id).transfer != kNoIndex && !moving.contains(id)) {
+      return broken(id, "moves with a transfer that is not under way");
+    }
+  }
+  for (const auto& [lane, count] : carried) {
+    if (lane->in_flight != count || count > lane->in_flight_max) {
+      return broken("a lane counts wrongly what it carries");
+    }
+  }
+  return under_way == under_way_ ? Status() : broken("transfers under way are counted wrongly");
 }
 
 }  // namespace spillway

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/space.h"
 
 namespace spillway {
@@ -34,6 +35,8 @@ class Flights {
   [[nodiscard]] std::size_t under_way() const { return under_way_; }
   // Copies ahead of need from the device, under way.
   [[nodiscard]] Bytes copying_ahead_bytes() const;
+
+  [[nodiscard]] Status check() const;
 
  private:
   struct Flight {

@@ -111,9 +111,10 @@ Status Engine::check_invariants() const {
   if (admitted != admitted_) {
     return broken("admitted launches were counted wrongly");
   }
-  for (const Status& status : {space_.check(), tiers_.check(), queues_.check(), claims_.check(),
-                               launches_.check(), pins_.check(), deaths_.check(), fetches_.check(),
-                               evictions_.check(flights_.copying_ahead_bytes())}) {
+  for (const Status& status :
+       {space_.check(), tiers_.check(), queues_.check(), claims_.check(), launches_.check(),
+        order_.check(), flights_.check(), pins_.check(), deaths_.check(), fetches_.check(),
+        evictions_.check(flights_.copying_ahead_bytes())}) {
     if (!status) {
       return status;
     }

@@ -5,6 +5,8 @@
 #include <cassert>
 #include <utility>
 
+#include "engine/broken.h"
+
 namespace spillway {
 
 LaunchOrder::Stream& LaunchOrder::stream(StreamId id) {
@@ -121,6 +123,38 @@ void LaunchOrder::ended(StreamId stream) {
   assert(streams_[stream].admitted > 0);
   --streams_[stream].admitted;
   advance(stream);
+}
+
+Status LaunchOrder::check() const {
+  std::vector<std::uint32_t> standing(streams_.size());  // signals that each stream stands at
+  for (const auto& [signal, waiting] : signals_) {
+    for (const StreamId id : waiting) {
+      ++standing[id];
+    }
+  }
+  std::uint32_t held = 0;
+  std::size_t offered = 0;
+  for (StreamId id = 0; id < streams_.size(); ++id) {
+    const Stream& at = streams_[id];
+    held += at.held ? 1U : 0U;
+    offered += at.offered ? 1U : 0U;
+    if (standing[id] != (at.held ? 1U : 0U)) {
+      return broken("a stream is held by no signal, or stands at one that does not hold it");
+    }
+    if (at.held || at.items.empty()) {
+      if (at.offered) {
+        return broken("a stream offers a launch that is not its next");
+      }
+      continue;
+    }
+    const bool launch = at.items.front().step == Step::kLaunch;
+    if (at.offered ? !launch : !launch || at.admitted < launches_per_stream_) {
+      return broken("a stream could go on and does not");
+    }
+  }
+  return held == held_streams_ && offered <= ready_.size()
+             ? Status()
+             : broken("held streams, or launches on offer, are counted wrongly");
 }
 
 }  // namespace spillway

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/types.h"
 
 namespace spillway {
@@ -47,6 +48,9 @@ class LaunchOrder {
 
   // Whether a stream stands at a signal that nobody has given.
   [[nodiscard]] bool waits_for_signals() const { return held_streams_ > 0; }
+
+  // Every stream stands where something holds it.
+  [[nodiscard]] Status check() const;
 
  private:
   enum class Step : std::uint8_t { kLaunch, kRecord, kWait };

@@ -138,6 +138,23 @@ TEST(InFlight, WhatIsIssuedBehindAWaitComesBehindTheRecording) {
   world.end(3);
 }
 
+// A launch behind one that finds no room is no launch whose end could make any.
+TEST(InFlight, WhatStandsBehindALaunchWithoutRoomDoesNotRun) {
+  World world(one_at_a_time(2, 0, 0));
+  const auto [a, b] = world.written_blocks<2>();
+  const AllocationId c = world.allocate(1);
+  world.begin({world.write(c)}, 0);
+  world.begin({world.read(a)}, 1);  // runs, and may free what it uses
+  EXPECT_FALSE(world.engine.stuck().has_value());
+  world.end(4);
+  world.begin({world.read(a)}, 0);
+  world.begin({world.read(b)}, 0);
+  EXPECT_TRUE(released(world, 5) && released(world, 6));
+  EXPECT_TRUE(world.engine.stuck().has_value());
+  world.begin({world.read(b)});  // beside them, on no stream
+  EXPECT_FALSE(world.engine.stuck().has_value());
+}
+
 TEST(InFlight, AStreamWhoseSignalNobodyGivesHoldsOnlyItself) {
   World world(one_at_a_time(2, 16, 0));
   const std::vector<AllocationId> ids = world.allocate_single_blocks(3);

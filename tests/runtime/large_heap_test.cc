@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "platform/host/userfault.h"
-#include "runtime/host/host_space.h"
+#include "runtime/run/program_space.h"
 
 namespace spillway {
 namespace {
@@ -24,11 +24,11 @@ class LargeHeapTest : public ::testing::Test {
         !support.write_protection || !support.kernel_faults) {
       GTEST_SKIP() << support.reason;
     }
-    HostSpaceOptions options;
+    SpaceOptions options;
     options.device_bytes = device_bytes;
     options.host_bytes = 512 * kMiB;
     options.policy = policy;
-    Result<std::unique_ptr<HostSpace>> space = HostSpace::open(options);
+    Result<std::unique_ptr<ProgramSpace>> space = ProgramSpace::open(options);
     ASSERT_TRUE(space) << space.error().message;
     space_ = std::move(*space);
     heap_ = std::make_unique<LargeHeap>(space_->platform());
@@ -63,7 +63,7 @@ class LargeHeapTest : public ::testing::Test {
     EXPECT_TRUE(whole) << whole.error().message;
   }
 
-  std::unique_ptr<HostSpace> space_;
+  std::unique_ptr<ProgramSpace> space_;
   std::unique_ptr<LargeHeap> heap_;
 };
 
