@@ -269,7 +269,7 @@ class Engine final : private Control {
   std::optional<Error> fatal_;
   std::uint32_t failures_in_a_row_ = 0;
   std::uint32_t admitted_ = 0;  // launches that have not ended
-  Bytes most_alive_bytes_ = 0;  // on the device, when somebody asked for room there
+  Bytes most_alive_bytes_ = 0;  // on the device, with what asked for room there
   bool pressed_ = false;        // something alive has had to leave
 
   std::array<std::array<Lane, kSourceCount>, 2> fetch_lanes_{};   // [fault, prefetch][source]

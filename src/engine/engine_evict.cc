@@ -26,7 +26,8 @@ Bytes Engine::frugal_bytes() const {
 // then discarded; UVM Discard section 5.5).
 bool Engine::reclaim_room(Bytes need_bytes) {
   const Bytes dead_bytes = queues_.bytes(PageQueue::kDiscarded);
-  most_alive_bytes_ = std::max(most_alive_bytes_, used_bytes(Tier::kDevice) - dead_bytes);
+  most_alive_bytes_ =
+      std::max(most_alive_bytes_, used_bytes(Tier::kDevice) - dead_bytes + need_bytes);
   const Bytes enough_bytes = frugal_bytes();
   while (enough_bytes < capacity_bytes(Tier::kDevice) && queues_.size(PageQueue::kDiscarded) > 0 &&
          used_bytes(Tier::kDevice) + need_bytes > enough_bytes) {
