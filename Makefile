@@ -34,9 +34,9 @@ format: ## Format all sources in place
 	@tools/install-deps.sh test
 	@find src tests bench fuzz include examples -name '*.h' -o -name '*.hpp' -o -name '*.cc' | xargs clang-format-16 -i
 
-lint: ## clang-format and clang-tidy, without changing anything
+lint: ## clang-format and clang-tidy over everything, without changing anything; once a week
 	@tools/install-deps.sh test
-	@tools/test.sh format lint
+	@tools/test.sh format lint-all
 
 bench: build ## Build and run the benchmarks
 	@cmake --build --preset release

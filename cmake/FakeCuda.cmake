@@ -23,7 +23,7 @@ mark_as_advanced(SPILLWAY_CUDA_INCLUDE)
 if(SPILLWAY_CUDA_INCLUDE)
   target_include_directories(cuda_test SYSTEM PRIVATE ${SPILLWAY_CUDA_INCLUDE})
 endif()
-spillway_target_defaults(cuda_test)
+spillway_test_defaults(cuda_test)
 gtest_discover_tests(cuda_test TEST_PREFIX "cuda." DISCOVERY_MODE PRE_TEST
   PROPERTIES TIMEOUT 600)
 unset(fake_cuda_sources)

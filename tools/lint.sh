@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# clang-tidy over src/, with the compile commands of build/. A file that was clean is not looked at
-# again until it, a header of ours that it includes, or the settings change. JOBS: how many at once.
+# tools/lint.sh [changed]: clang-tidy over src/, with the compile commands of build/; or only over
+# what the last LINT_COMMITS (20) commits and the working tree have changed, and the sources beside changed
+# headers. A file that was clean is not looked at again until it, a header of ours that it includes,
+# or the settings change. JOBS: how many at once.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,5 +31,16 @@ lint_one() {
 }
 export -f fingerprint lint_one
 
-find src -name '*.cc' | sort |
+# All of it where the history does not go back so far.
+sources() {
+  local base
+  if [[ ${1:-} != changed ]] || ! base=$(git rev-parse --verify -q "HEAD~${LINT_COMMITS:-20}"); then
+    find src -name '*.cc'
+    return
+  fi
+  git diff --name-only "$base" -- src | sed 's/\.h$/.cc/' | sort -u |
+    while read -r file; do if [[ $file == *.cc && -e $file ]]; then echo "$file"; fi; done
+}
+
+sources "$@" | sort |
   xargs -P "${JOBS:-$(nproc)}" -I FILE bash -c 'set -o pipefail; lint_one FILE'

@@ -18,6 +18,7 @@ class StillPlatform final : public ProgramPlatform {
   void free(void*) override {}
   void retire(void*) override {}
   Status reuse(void*) override { return {}; }
+  void provide(void*) override {}
   void discard(void*, Bytes, DiscardMode) override {}
   void prefetch(void*, Bytes) override {}
   void pre_evict(void*, Bytes, Tier) override {}
