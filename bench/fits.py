@@ -40,7 +40,7 @@ def run(options, program, under=None):
     """What one run took: seconds, resident and moved bytes; and what it printed."""
     command = [sys.executable, str(PROGRAMS / f"{program}.py"), *options.rest]
     if under is not None:
-        command = [str(pathlib.Path(options.build) / "spillway"), "run", "--json", *under, "--",
+        command = [str(pathlib.Path(options.build) / "spillway"), "run", "--json", "-", *under, "--",
                    *command]
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)

@@ -105,7 +105,7 @@ class SpaceMemory final : public StreamingMemory {
   std::uint64_t* words() override { return static_cast<std::uint64_t*>(start_); }
   void mark(std::string_view pattern, std::uint64_t step) override {
     const LaunchOperand identity{.allocation = step, .bytes = 0};
-    space_->platform().mark_launch(hash_launch(pattern, {&identity, 1}), pattern);
+    space_->platform().mark_launch(hash_launch(pattern, {&identity, 1}), pattern, false);
   }
   void settle() override { space_->platform().wait_until_idle(); }
   [[nodiscard]] nlohmann::json counters() const override {

@@ -67,7 +67,7 @@ case $check in
   run)
     cc -O1 -o "$folder/plain" "$here/plain.c"
     status=0
-    "$prefix/bin/spillway" run --device-memory 16MiB --host-memory 64MiB --json -- \
+    "$prefix/bin/spillway" run --device-memory 16MiB --host-memory 64MiB --json - -- \
       "$folder/plain" >"$folder/run.out" 2>"$folder/run.err" || status=$?
     if grep -q userfaultfd "$folder/run.err"; then exit 77; fi
     [ "$status" -eq 0 ] || fail "spillway run: $(cat "$folder/run.err")"
