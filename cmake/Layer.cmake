@@ -62,7 +62,8 @@ endfunction()
 
 # A benchmark with a main of its own does without the one of benchmark_main.
 function(spillway_benchmarks)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/*_bench.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/*_bench.cc
+    ${CMAKE_SOURCE_DIR}/bench/gpu/*_bench.cc)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source})

@@ -120,6 +120,7 @@ void Engine::carry_out(const DeathOrder::Due& due) {
     const Block& block = space_.block(id);
     if (remark.kind == Remark::Kind::kPrefetch) {
       space_.block(id).retired = false;
+      pressed_ = true;  // the program knows what it wants
       prefetch(id);
     } else if (remark.kind == Remark::Kind::kPreEvict) {
       wish_out(id, remark.to);

@@ -141,7 +141,8 @@ class Engine final : private Control {
   [[nodiscard]] const std::optional<Error>& fatal() const { return fatal_; }
   // With nothing in flight and no launch running: why those that wait will wait for ever (every
   // tier is full), or nullopt if none waits. Memory that is freed or a larger budget ends it. A
-  // launch that is released and has not ended counts as running.
+  // launch that is released and has not ended counts as running, unless it stands behind one of its
+  // stream that is not released.
   [[nodiscard]] std::optional<Error> stuck() const;
   [[nodiscard]] std::size_t transfers_in_flight() const { return flights_.under_way(); }
   [[nodiscard]] const EngineStats& stats() const { return stats_; }

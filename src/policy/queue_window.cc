@@ -17,7 +17,8 @@ void QueueWindow::add(const Launch& launch, const Control& control) {
       const Block& block = control.space().block(id);
       const auto bytes = static_cast<std::int64_t>(block.bytes);
       live_bytes_ += bytes;
-      contents_bytes_ += block.contents == Contents::kLive ? bytes : 0;
+      // What dies before this launch is in use from here on only.
+      contents_bytes_ += block.contents == Contents::kLive && !named.dies ? bytes : 0;
       named.dies = false;
     }
   });

@@ -40,7 +40,8 @@ class LargeHeapTest : public ::testing::Test {
   }
   char* allocate(Bytes bytes, std::uint64_t place, bool& zeros) {
     Error error;
-    void* const start = heap_->allocate(bytes, place, zeros, error);
+    const bool known = place != LargeHeap::kAnyPlace;
+    void* const start = heap_->allocate(bytes, {.place = place, .writes_all = known}, zeros, error);
     EXPECT_NE(start, nullptr) << error.message;
     return static_cast<char*>(start);
   }
@@ -102,12 +103,12 @@ TEST_F(LargeHeapTest, SaysWhyThereIsNoMemory) {
   if (!heap_) return;
   bool zeros = false;
   Error error;
-  EXPECT_EQ(heap_->allocate(8 * kGiB, LargeHeap::kAnyPlace, zeros, error), nullptr);
+  EXPECT_EQ(heap_->allocate(8 * kGiB, {}, zeros, error), nullptr);
   EXPECT_NE(error.message.find("out of memory"), std::string::npos) << error.message;
   char* const most = allocate(512 * kMiB);
   EXPECT_TRUE(heap_->free(most));
   char* const other = allocate(500 * kMiB);
-  EXPECT_EQ(heap_->allocate(512 * kMiB, LargeHeap::kAnyPlace, zeros, error), nullptr);
+  EXPECT_EQ(heap_->allocate(512 * kMiB, {}, zeros, error), nullptr);
   EXPECT_TRUE(heap_->free(other));
   EXPECT_EQ(allocate(512 * kMiB), most);  // what could not be had was kept
 }

@@ -36,7 +36,7 @@ void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused)
   {
     const InService inside;
     Error error;
-    start = here->heap->allocate(bytes, place_in_iteration(), zeros, error);
+    start = here->heap->allocate(bytes, asker(), zeros, error);
     if (start == nullptr) {
       say(error.message);
       refused = true;

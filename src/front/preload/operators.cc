@@ -96,9 +96,13 @@ class Stream {
     }
     if (depth_ == open_.size()) {
       open_.emplace_back();
+      launches_.push_back(false);
     }
+    const bool launches = !again && touches_memory(name);
+    launches_[depth_] = launches;
+    open_launches_ += launches ? 1U : 0U;
     open_[depth_++] = name;
-    if (again || !touches_memory(name)) {
+    if (!launches) {
       return;
     }
     const LaunchHash hash = positions_.next(name, name.starts_with("Optimizer.step#"));
@@ -108,15 +112,25 @@ class Stream {
       here->space->platform().mark_launch(hash, name, here->space->watches());
     }
   }
-  void end() { depth_ -= depth_ > 0 ? 1 : 0; }
-  [[nodiscard]] std::uint64_t next_place() {
+  void end() {
+    if (depth_ > 0) {
+      open_launches_ -= launches_[--depth_] ? 1U : 0U;
+    }
+  }
+  // Outside of all operators nobody knows who asks, nor what will be written.
+  [[nodiscard]] LargeHeap::Asker next_asker() {
     constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
-    return current_ == 0 ? LargeHeap::kAnyPlace : current_ + ++allocations_ * kOdd;
+    if (current_ == 0 || depth_ == 0) {
+      return {};
+    }
+    return {.place = current_ + ++allocations_ * kOdd, .writes_all = open_launches_ > 0};
   }
 
  private:
   LaunchPositions positions_;
   std::vector<std::string> open_;  // the names of the tasks that are open, and room for more
+  std::vector<bool> launches_;     // which of them are launches
+  std::size_t open_launches_ = 0;  // how many are
   std::size_t depth_ = 0;
   std::string repeated_;
   std::uint64_t current_ = 0;      // of the latest launch
@@ -137,9 +151,9 @@ Stream* stream(bool launches = false) {
 
 }  // namespace
 
-std::uint64_t place_in_iteration() {
+LargeHeap::Asker asker() {
   Stream* const here = stream();
-  return here == nullptr ? LargeHeap::kAnyPlace : here->next_place();
+  return here == nullptr ? LargeHeap::Asker() : here->next_asker();
 }
 
 }  // namespace spillway::preload

@@ -27,8 +27,8 @@ struct Session {
 // alone.
 [[nodiscard]] bool in_space(const void* address);
 
-// What the calling thread's next large allocation is, in terms that are the same in every
-// iteration: "the second one of the fifth addmm". LargeHeap::kAnyPlace if that is not known.
-[[nodiscard]] std::uint64_t place_in_iteration();
+// Who the calling thread asks for, with its next large allocation, in terms that are the same in
+// every iteration: "the second one of the fifth addmm".
+[[nodiscard]] LargeHeap::Asker asker();
 
 }  // namespace spillway::preload

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "platform/common/service_thread.h"
+
 namespace spillway {
 namespace {
 
@@ -55,9 +57,12 @@ ssize_t move_some(int fd, const Pending& pending) {
 }
 
 // All of it, or what is left of it, by the calling thread.
-int move_all(int fd, Pending& pending) {
+int move_all(const SwapFile& file, Pending& pending) {
+  if (!file.intact()) {
+    return EBADF;  // nothing may go to a file that is somebody else's
+  }
   int error = 0;
-  while (!pending.advance(move_some(fd, pending), error)) {
+  while (!pending.advance(move_some(file.fd(), pending), error)) {
   }
   return error;
 }
@@ -65,13 +70,16 @@ int move_all(int fd, Pending& pending) {
 // A request that cannot be put on the ring is carried out by who submits it: slower, not lost.
 class UringIo final : public BlockIo {
  public:
-  UringIo(int fd, unsigned depth) : fd_(fd), free_(depth) {}
+  UringIo(const SwapFile& file, unsigned depth) : file_(file), free_(depth) {}
 
   int start() {
     const unsigned depth = free_;
     const int result = io_uring_queue_init(depth + 1, &ring_, 0);
     if (result == 0) {
-      reaper_ = std::thread([this] { reap(); });
+      // The ring's own hold on the file, whatever becomes of the descriptor.
+      const int fd = file_.fd();
+      held_ = io_uring_register_files(&ring_, &fd, 1) == 0;
+      reaper_ = service_thread("spw-io", [this] { reap(); });
     }
     return result;
   }
@@ -124,17 +132,19 @@ class UringIo final : public BlockIo {
       return false;
     }
     const auto bytes = static_cast<unsigned>(pending->bytes());
+    const int fd = held_ ? 0 : file_.fd();
     if (pending->request.write) {
-      io_uring_prep_write(sqe, fd_, pending->memory(), bytes, pending->offset());
+      io_uring_prep_write(sqe, fd, pending->memory(), bytes, pending->offset());
     } else {
-      io_uring_prep_read(sqe, fd_, pending->memory(), bytes, pending->offset());
+      io_uring_prep_read(sqe, fd, pending->memory(), bytes, pending->offset());
     }
+    io_uring_sqe_set_flags(sqe, held_ ? IOSQE_FIXED_FILE : 0U);
     io_uring_sqe_set_data(sqe, pending);
     int answer = 0;
     do {
       answer = io_uring_submit(&ring_);
     } while (answer == -EINTR);
-    if (answer > 0) {
+    if (answer > 0 && io_uring_sq_ready(&ring_) == 0) {  // ours is the last
       return true;
     }
     put_nothing(sqe);  // it stays in the queue, and may go with a later one
@@ -144,7 +154,7 @@ class UringIo final : public BlockIo {
   // Off the ring, with its end reported; what is not done yet is done here if `rest`.
   void end(std::unique_ptr<Pending> pending, bool rest, int error = 0) {
     if (rest) {
-      error = move_all(fd_, *pending);
+      error = move_all(file_, *pending);
     }
     {
       const std::scoped_lock lock(mutex_);
@@ -155,12 +165,21 @@ class UringIo final : public BlockIo {
     pending->request.done(error);
   }
 
+  // Not for ever where the kernel knows how: closing the ring's descriptor wakes nobody.
+  int wait_a_while(io_uring_cqe** cqe) {
+    if ((ring_.features & IORING_FEAT_EXT_ARG) == 0) {
+      return io_uring_wait_cqe(&ring_, cqe);
+    }
+    __kernel_timespec most{.tv_sec = 0, .tv_nsec = 200'000'000};
+    return io_uring_wait_cqe_timeout(&ring_, cqe, &most);
+  }
+
   // A kernel that does not let us wait is asked again and again: what has ended shows in memory
   // that we share with it.
   io_uring_cqe* next_ended() {
     constexpr std::chrono::milliseconds kAskAgain{1};
     io_uring_cqe* cqe = nullptr;
-    while (io_uring_wait_cqe(&ring_, &cqe) < 0 && io_uring_peek_cqe(&ring_, &cqe) < 0) {
+    while (wait_a_while(&cqe) < 0 && io_uring_peek_cqe(&ring_, &cqe) < 0) {
       {
         const std::scoped_lock lock(mutex_);
         if (stop_) {
@@ -200,7 +219,8 @@ class UringIo final : public BlockIo {
     }
   }
 
-  int fd_;
+  const SwapFile& file_;
+  bool held_ = false;  // the file is the ring's first one
   io_uring ring_{};
   std::mutex mutex_;
   std::condition_variable room_;
@@ -212,9 +232,9 @@ class UringIo final : public BlockIo {
 
 class ThreadedIo final : public BlockIo {
  public:
-  ThreadedIo(int fd, unsigned threads) : fd_(fd) {
+  ThreadedIo(const SwapFile& file, unsigned threads) : file_(file) {
     for (unsigned i = 0; i < threads; ++i) {
-      threads_.emplace_back([this] { work(); });
+      threads_.push_back(service_thread("spw-io", [this] { work(); }));
     }
   }
 
@@ -248,13 +268,13 @@ class ThreadedIo final : public BlockIo {
       Pending pending{.request = std::move(queue_.front())};
       queue_.pop_front();
       lock.unlock();
-      const int error = move_all(fd_, pending);
+      const int error = move_all(file_, pending);
       pending.request.done(error);
       lock.lock();
     }
   }
 
-  int fd_;
+  const SwapFile& file_;
   std::mutex mutex_;
   std::condition_variable wanted_;
   std::deque<IoRequest> queue_;
@@ -265,11 +285,11 @@ class ThreadedIo final : public BlockIo {
 }  // namespace
 
 std::unique_ptr<BlockIo> make_threaded_block_io(const SwapFile& file, unsigned threads) {
-  return std::make_unique<ThreadedIo>(file.fd(), threads);
+  return std::make_unique<ThreadedIo>(file, threads);
 }
 
 std::unique_ptr<BlockIo> make_block_io(const SwapFile& file, unsigned depth) {
-  auto ring = std::make_unique<UringIo>(file.fd(), depth);
+  auto ring = std::make_unique<UringIo>(file, depth);
   if (ring->start() == 0) {
     return ring;
   }

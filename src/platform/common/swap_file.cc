@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace spillway {
 namespace {
@@ -143,6 +144,20 @@ Result<SwapFile> SwapFile::open(const std::string& path, Bytes bytes) {
     return tl::unexpected<Error>(works.error());
   }
   return file;
+}
+
+SwapFile::SwapFile(Descriptor fd, std::string path, Bytes bytes)
+    : fd_(std::move(fd)), path_(std::move(path)), bytes_(bytes) {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) == 0) {
+    system_ = status.st_dev;
+    number_ = status.st_ino;
+  }
+}
+
+bool SwapFile::intact() const {
+  struct stat status {};
+  return ::fstat(fd_.get(), &status) == 0 && status.st_dev == system_ && status.st_ino == number_;
 }
 
 }  // namespace spillway

@@ -1,8 +1,8 @@
 // What blocks are swapped to. Layer: platform, common.
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <utility>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -21,13 +21,17 @@ class SwapFile {
   static Result<SwapFile> open(const std::string& path, Bytes bytes);
 
   [[nodiscard]] int fd() const { return fd_.get(); }
+  // Whether the descriptor is still this file's: a program may close all descriptors that it does
+  // not know, and open something else under the number.
+  [[nodiscard]] bool intact() const;
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  SwapFile(Descriptor fd, std::string path, Bytes bytes)
-      : fd_(std::move(fd)), path_(std::move(path)), bytes_(bytes) {}
+  SwapFile(Descriptor fd, std::string path, Bytes bytes);
   Descriptor fd_;
+  std::uint64_t system_ = 0;  // the file's number and that of its file system
+  std::uint64_t number_ = 0;
   std::string path_;
   Bytes bytes_;
 };

@@ -224,10 +224,9 @@ void TransferWorkers::request_ended(const Job& job, std::size_t part, int error,
   }
   job->ready_ns = now_ns();
   job->io_done = true;
-  {
-    const std::scoped_lock lock(queue.mutex);
-    queue.first.push_front(job);
-  }
+  // Who takes it may be the last, and the queue gone when the lock is: it is told of before.
+  const std::scoped_lock lock(queue.mutex);
+  queue.first.push_front(job);
   queue.wanted.notify_one();
 }
 

@@ -104,15 +104,17 @@ std::size_t ForkServer::read(const Userfault& userfault, std::span<uffd_msg> eve
 
 void ForkServer::serve_until_stopped() {
   constexpr int kLookAtChildrenEveryMs = 200;
+  constexpr int kTryAgainMs = 1;
   std::vector<pollfd> waits;
   while (!stop_) {
     take_new_children();
+    int most_ms = children_.empty() ? -1 : kLookAtChildrenEveryMs;
     waits = {pollfd{.fd = wake_event_.get(), .events = POLLIN, .revents = 0}};
     for (const Child& child : children_) {
       waits.push_back({.fd = child.userfault.fd(), .events = POLLIN, .revents = 0});
+      most_ms = child.unanswered.empty() ? most_ms : kTryAgainMs;
     }
-    if (::poll(waits.data(), waits.size(), children_.empty() ? -1 : kLookAtChildrenEveryMs) < 0 &&
-        errno != EINTR) {
+    if (::poll(waits.data(), waits.size(), most_ms) < 0 && errno != EINTR) {
       return;
     }
     if ((waits[0].revents & POLLIN) != 0) {
@@ -121,7 +123,7 @@ void ForkServer::serve_until_stopped() {
     }
     std::size_t at = 1;
     for (Child& child : children_) {  // grandchildren are added elsewhere
-      if ((waits[at++].revents & POLLIN) != 0) {
+      if ((waits[at++].revents & POLLIN) != 0 || !child.unanswered.empty()) {
         serve(child);
       }
     }
@@ -141,9 +143,10 @@ void ForkServer::serve(Child& child) {
     if (event.event == UFFD_EVENT_FORK) {
       adopt_grandchild(child, static_cast<int>(event.arg.fork.ufd));
     } else if (event.event == UFFD_EVENT_PAGEFAULT) {
-      answer(child, event.arg.pagefault);
+      child.unanswered.push_back(event.arg.pagefault);
     }
   }
+  std::erase_if(child.unanswered, [&](const PageFault& fault) { return answer(child, fault); });
 }
 
 // It sees what the child sees.
@@ -155,51 +158,59 @@ void ForkServer::adopt_grandchild(const Child& child, int fd) {
   new_children_.push_back({.userfault = Userfault::of_child(fd), .snapshot = child.snapshot});
 }
 
-void ForkServer::answer(const Child& child, const PageFault& fault) {
+// False if it cannot be for the moment: the child forks, or the system is short of memory.
+bool ForkServer::answer(const Child& child, const PageFault& fault) {
   const std::uint64_t offset =
       fault.address - reinterpret_cast<std::uint64_t>(parent_.addresses.base());  // NOLINT
   const auto id = static_cast<BlockId>(offset / kBlockBytes);
   char* const start = parent_.addresses.address_of(id);
-  if ((fault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0) {
-    if (child.userfault.unprotect(start, kBlockBytes) != 0) {
-      child.userfault.wake(start, kBlockBytes);  // it is ending
-    }
-    return;
-  }
-  if (!child.snapshot) {
-    end_stranger(static_cast<pid_t>(fault.feat.ptid));
-    return;
-  }
-  const auto kept = child.snapshot->find(id);
   int error = 0;
-  if (kept == child.snapshot->end()) {
+  if ((fault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0) {
+    error = child.userfault.unprotect(start, kBlockBytes);
+  } else if (!child.snapshot) {
+    end_stranger(static_cast<pid_t>(fault.feat.ptid));
+    return true;
+  } else if (const auto kept = child.snapshot->find(id); kept == child.snapshot->end()) {
     // Nothing was there when it was born: zeros, page by page, as others may be there already.
     error = child.userfault.zero(parent_.addresses.base() + offset / kPageBytes * kPageBytes,
                                  kPageBytes);
   } else {
     error = fill_from_below(child, start, kept->second);
   }
-  if (error == 0 || error == EEXIST) {
-    child.userfault.wake(start, kBlockBytes);
+  if (error == EAGAIN || error == ENOMEM) {
+    return false;
   }
+  child.userfault.wake(start, kBlockBytes);  // also if it is ending
+  return true;
+}
+
+// Pages that are there already, of an attempt before this one, stay.
+int ForkServer::fill(const Child& child, char* start, const char* from, Bytes bytes) {
+  int error = child.userfault.copy(start, from, bytes, true);
+  for (Bytes at = 0; error == EEXIST && at < bytes; at += kPageBytes) {
+    const int here = child.userfault.copy(start + at, from + at, kPageBytes, true);
+    error = here == 0 ? EEXIST : here;
+  }
+  return error;
 }
 
 int ForkServer::fill_from_below(const Child& child, char* start, const KeptPlace& kept) {
   if (kept.host != kNoPlace) {
-    return child.userfault.copy(start, parent_.host_memory + kept.host, kept.bytes, true);
+    return fill(child, start, parent_.host_memory + kept.host, kept.bytes);
   }
   char* const staging = parent_.staging.take();
-  const int unread =
-      staging == nullptr ? ENOMEM : parent_.storage->read_now(staging, kept.bytes, kept.storage);
-  if (unread != 0) {
+  if (staging == nullptr) {
+    return ENOMEM;
+  }
+  int error = parent_.storage->read_now(staging, kept.bytes, kept.storage);
+  if (error != 0) {
     parent_.failures.fatal(
         {ErrorCode::kIo, "a child of the program cannot read its memory: " +
-                             parent_.storage->error_text(false, kept.bytes, kept.storage, unread)});
+                             parent_.storage->error_text(false, kept.bytes, kept.storage, error)});
+  } else {
+    error = fill(child, start, staging, kept.bytes);
   }
-  const int error = unread != 0 ? unread : child.userfault.copy(start, staging, kept.bytes, true);
-  if (staging != nullptr) {
-    parent_.staging.give_back(staging);
-  }
+  parent_.staging.give_back(staging);
   return error;
 }
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "base/ids.h"
 #include "engine/space.h"
@@ -58,17 +59,19 @@ class ForkServer {
   [[nodiscard]] TimeNs processor_ns() const { return spillway::processor_ns(thread_); }
 
  private:
+  using PageFault = decltype(uffd_msg::arg.pagefault);
   struct Child {
     Userfault userfault;
-    std::optional<Snapshot> snapshot;  // nullopt: it was made behind our back
+    std::optional<Snapshot> snapshot;        // nullopt: it was made behind our back
+    std::vector<PageFault> unanswered = {};  // that could not be for the moment
   };
   void inherit_addresses_behind(Bytes used_bytes, bool inherit);
   void serve_until_stopped();
   void take_new_children();
   void serve(Child& child);
   void adopt_grandchild(const Child& child, int fd);
-  using PageFault = decltype(uffd_msg::arg.pagefault);
-  void answer(const Child& child, const PageFault& fault);
+  [[nodiscard]] bool answer(const Child& child, const PageFault& fault);
+  static int fill(const Child& child, char* start, const char* from, Bytes bytes);
   int fill_from_below(const Child& child, char* start, const KeptPlace& kept);
   void end_stranger(pid_t process);
   void forget_ended_children();

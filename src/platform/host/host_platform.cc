@@ -127,11 +127,11 @@ HostPlatform::HostPlatform(const HostOptions& options, std::optional<SwapFile> s
 }
 
 HostPlatform::~HostPlatform() {
-  wait_until_idle();
   stop_ = true;
   wake_.call();
   correlator_.join();
   reader_.reset();
+  wait_until_idle();  // nothing begins any more
   forks_.reset();
   workers_.reset();
 }

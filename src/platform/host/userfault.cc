@@ -67,18 +67,6 @@ int enable(int fd, std::uint64_t features) {
   return ioctl(fd, UFFDIO_API, &api) == 0 ? 0 : errno;
 }
 
-// Repeats what a fork or an mremap of another thread has interrupted.
-template <typename Argument>
-int repeat(int fd, unsigned long request, Argument& argument) {
-  while (ioctl(fd, request, &argument) != 0) {
-    if (errno != EAGAIN && errno != EINTR) {
-      return errno;
-    }
-    sched_yield();
-  }
-  return 0;
-}
-
 }  // namespace
 
 UserfaultSupport userfault_support() {
@@ -114,7 +102,7 @@ Result<Userfault> Userfault::open() {
       return make_error(ErrorCode::kUnsupported, "{}", why_not(errno));
     }
     if (enable(fd.get(), kWantedFeatures | more) == 0) {
-      return Userfault(std::move(fd), (more & forks) != 0, (more & kFeatureMove) != 0);
+      return Userfault(std::move(fd), (more & forks) != 0, (more & kFeatureMove) != 0, true);
     }
   }
   return make_error(ErrorCode::kUnsupported,
@@ -147,10 +135,8 @@ int Userfault::copy(void* to, const void* from, Bytes bytes, bool writable) cons
     const int error = errno;
     if (copy.copy > 0) {  // a part is there
       done += static_cast<Bytes>(copy.copy);
-    } else if (error != EAGAIN) {
+    } else if (!again(error)) {
       return error;
-    } else {
-      sched_yield();
     }
   }
   return 0;
@@ -168,10 +154,8 @@ int Userfault::zero(void* start, Bytes bytes) const {
     const int error = errno;
     if (zero.zeropage > 0) {
       done += static_cast<Bytes>(zero.zeropage);
-    } else if (error != EAGAIN) {
+    } else if (!again(error)) {
       return error;
-    } else {
-      sched_yield();
     }
   }
   return 0;
@@ -191,25 +175,38 @@ int Userfault::move(void* to, void* from, Bytes bytes) const {
     const int error = errno;
     if (argument.moved > 0) {
       done += static_cast<Bytes>(argument.moved);
-    } else if (error != EAGAIN) {
+    } else if (!again(error)) {
       // What has moved goes back, so that the caller knows where everything is.
       return done > 0 && move(from, to, done) != 0 ? EIO : error;
-    } else {
-      sched_yield();
     }
   }
   return 0;
 }
 
 int Userfault::protect(void* start, Bytes bytes) const {
-  uffdio_writeprotect range{.range = {.start = address_of(start), .len = bytes},
-                            .mode = UFFDIO_WRITEPROTECT_MODE_WP};
-  return repeat(fd_.get(), UFFDIO_WRITEPROTECT, range);
+  return write_protect(start, bytes, UFFDIO_WRITEPROTECT_MODE_WP);
 }
 
-int Userfault::unprotect(void* start, Bytes bytes) const {
-  uffdio_writeprotect range{.range = {.start = address_of(start), .len = bytes}, .mode = 0};
-  return repeat(fd_.get(), UFFDIO_WRITEPROTECT, range);
+int Userfault::unprotect(void* start, Bytes bytes) const { return write_protect(start, bytes, 0); }
+
+int Userfault::write_protect(void* start, Bytes bytes, std::uint64_t mode) const {
+  uffdio_writeprotect range{.range = {.start = address_of(start), .len = bytes}, .mode = mode};
+  while (ioctl(fd_.get(), UFFDIO_WRITEPROTECT, &range) != 0) {
+    const int error = errno;
+    if (error != EINTR && !again(error)) {
+      return error;
+    }
+  }
+  return 0;
+}
+
+// What a fork or an mremap of another thread has interrupted.
+bool Userfault::again(int error) const {
+  if (error != EAGAIN || !patient_) {
+    return false;
+  }
+  sched_yield();
+  return true;
 }
 
 void Userfault::wake(void* start, Bytes bytes) const {

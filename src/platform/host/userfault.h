@@ -57,15 +57,20 @@ class Userfault {
   // What has happened since the last call, at most events.size(). 0 if nothing has.
   [[nodiscard]] std::size_t read(std::span<uffd_msg> events) const;
 
-  // For the descriptor of a child, which a fork event brings.
-  static Userfault of_child(int fd) { return Userfault(Descriptor(fd), false, false); }
+  // For the descriptor of a child, which a fork event brings. While the child forks itself the
+  // kernel refuses everything until that event has been read, by who would wait for it: EAGAIN.
+  static Userfault of_child(int fd) { return {Descriptor(fd), false, false, false}; }
 
  private:
-  Userfault(Descriptor fd, bool reports_forks, bool moves)
-      : fd_(std::move(fd)), reports_forks_(reports_forks), moves_(moves) {}
+  Userfault(Descriptor fd, bool reports_forks, bool moves, bool patient)
+      : fd_(std::move(fd)), reports_forks_(reports_forks), moves_(moves), patient_(patient) {}
+  // Whether a call that the kernel has refused for the moment is to be made again.
+  [[nodiscard]] bool again(int error) const;
+  [[nodiscard]] int write_protect(void* start, Bytes bytes, std::uint64_t mode) const;
   Descriptor fd_;
   bool reports_forks_ = false;
   bool moves_ = false;
+  bool patient_ = true;  // somebody else reads the events
 };
 
 }  // namespace spillway::host

@@ -30,13 +30,26 @@ void LargeHeap::keep_retired(void* start, Bytes size) {
   retired_bytes_ += size;
 }
 
-void* LargeHeap::allocate(std::size_t bytes, std::uint64_t place, bool& zeros, Error& error) {
+// Dead addresses make room for new ones where there are none left.
+Result<void*> LargeHeap::make(Bytes size, bool zeros) {
+  using Fresh = ProgramPlatform::Fresh;
+  while (true) {
+    Result<void*> made = platform_.allocate(size, zeros ? Fresh::kZeros : Fresh::kAnything);
+    if (made || by_age_.empty()) {
+      return made;
+    }
+    give_up_oldest();
+  }
+}
+
+void* LargeHeap::allocate(std::size_t bytes, const Asker& asker, bool& zeros, Error& error) {
+  constexpr std::size_t kPlacesMax = std::size_t{1} << 16U;
+  const std::uint64_t place = asker.place;
   const Bytes size = size_of(bytes);
   const std::scoped_lock lock(mutex_);
   void* start = take_retired(size, place);
   if (start == nullptr) {
-    using Fresh = ProgramPlatform::Fresh;
-    const Result<void*> made = platform_.allocate(size, zeros ? Fresh::kZeros : Fresh::kAnything);
+    const Result<void*> made = make(size, zeros);
     if (!made) {
       error = made.error();
       return nullptr;
@@ -53,10 +66,13 @@ void* LargeHeap::allocate(std::size_t bytes, std::uint64_t place, bool& zeros, E
   used_bytes_ += size;
   most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
   if (place != kAnyPlace) {
-    last_at_[place] = start;
-    if (!zeros) {
-      platform_.provide(start);
+    if (last_at_.size() >= kPlacesMax) {
+      last_at_.clear();  // of a program that never comes back to the same places
     }
+    last_at_[place] = start;
+  }
+  if (asker.writes_all && !zeros) {
+    platform_.provide(start);
   }
   return start;
 }
@@ -88,12 +104,16 @@ std::size_t LargeHeap::usable_bytes(void* start) {
 void LargeHeap::trim() {
   constexpr Bytes kKeptTimes = 4;
   while (retired_bytes_ > kKeptTimes * most_used_bytes_) {
-    const auto [size, start] = by_age_.begin()->second;
-    platform_.free(start);
-    by_age_.erase(by_age_.begin());
-    retired_.erase({size, start});
-    retired_bytes_ -= size;
+    give_up_oldest();
   }
+}
+
+void LargeHeap::give_up_oldest() {
+  const auto [size, start] = by_age_.begin()->second;
+  platform_.free(start);
+  by_age_.erase(by_age_.begin());
+  retired_.erase({size, start});
+  retired_bytes_ -= size;
 }
 
 }  // namespace spillway

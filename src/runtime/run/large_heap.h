@@ -20,14 +20,18 @@ class LargeHeap {
  public:
   explicit LargeHeap(ProgramPlatform& platform) : platform_(platform) {}
 
-  // 2 MiB-aligned. nullptr, and the reason in `error`, where the budget does not allow it. `zeros`:
-  // whether it must hold zeros; afterwards whether it does. `place`: who asks, if that is known
-  // (kAnyPlace if not); the same asker gets the same memory again if it is free. That is what lets
-  // a policy recognize an iteration: without it, tensors that live from one iteration into the next
-  // push the others to new addresses every time. An asker that is known is an operator, which
-  // writes all that it asks for: its memory gets its frames now instead of at page faults.
+  // Who asks. The same place gets the same memory again if it is free, which lets a policy
+  // recognize an iteration: without it, tensors that live from one iteration into the next push the
+  // others to new addresses every time.
   static constexpr std::uint64_t kAnyPlace = 0;
-  void* allocate(std::size_t bytes, std::uint64_t place, bool& zeros, Error& error);
+  struct Asker {
+    std::uint64_t place = kAnyPlace;
+    // An operator, for its result: the memory gets its frames now instead of at page faults.
+    bool writes_all = false;
+  };
+  // 2 MiB-aligned. nullptr, and the reason in `error`, where the budget does not allow it. `zeros`:
+  // whether it must hold zeros; afterwards whether it does.
+  void* allocate(std::size_t bytes, const Asker& asker, bool& zeros, Error& error);
   // What an allocation of so many bytes takes.
   [[nodiscard]] static Bytes size_of(std::size_t bytes) {
     return round_up(std::max<Bytes>(bytes, 1), kSizeStep);
@@ -43,7 +47,9 @@ class LargeHeap {
  private:
   // Sizes are rounded up to this, so that nearly equal ones share what they leave behind.
   static constexpr Bytes kSizeStep = 64 * kKiB;
+  Result<void*> make(Bytes size, bool zeros);
   void trim();
+  void give_up_oldest();
   void* take_retired(Bytes size, std::uint64_t place);
   void keep_retired(void* start, Bytes size);
 
