@@ -35,7 +35,7 @@ std::optional<StreamId> DeviceLaunches::add_stream(CuStream handle, CuContext co
   added.live = true;
   added.lost = false;
   added.null_waited = 0;
-  added.waited_by_null = added.issued;
+  added.waited_by_null = added.operations;
   numbers_[handle] = id;
   return id;
 }

@@ -37,21 +37,24 @@ class DeviceLaunches {
     bool open = false;
     bool gated = false;
     bool oversized = false;
+    bool in_legacy_order = false;  // on the null stream, or one that waits for it
     TimeNs first_ns =
         0;  // since when it is the first of its stream and waits; 0: it is or does not
   };
   struct Stream {
     CuStream handle = nullptr;
-    CuContext context = nullptr;         // in which it was first seen
-    bool blocking = false;               // waits for the null stream, and that for it
-    bool live = false;                   // the program has it
-    bool lost = false;                   // its context is: nothing runs on it any more
-    std::uint64_t issued = 0;            // number of the last launch
-    std::uint64_t made = 0;              // up to here all have been made
-    std::uint64_t ticketed = 0;          // up to here a ticket is on the stream
-    std::uint64_t ended = 0;             // up to here they have ended
-    std::uint64_t gated = 0;             // the last one behind a gate
-    std::uint64_t null_waited = 0;       // launches of the null stream that it has waited for
+    CuContext context = nullptr;  // in which it was first seen
+    bool blocking = false;        // waits for the null stream, and that for it
+    bool live = false;            // the program has it
+    bool lost = false;            // its context is: nothing runs on it any more
+    std::uint64_t issued = 0;     // number of the last launch
+    std::uint64_t made = 0;       // up to here all have been made
+    std::uint64_t ticketed = 0;   // up to here a ticket is on the stream
+    std::uint64_t ended = 0;      // up to here they have ended
+    std::uint64_t gated = 0;      // the last one behind a gate
+    // Whatever has been put on it counts: on the null stream even a ticket waits for others.
+    std::uint64_t operations = 0;
+    std::uint64_t null_waited = 0;       // of the null stream's, that it has waited for
     std::uint64_t waited_by_null = 0;    // its own, that the null stream has waited for
     std::deque<std::uint32_t> launches;  // tags, of those that have not ended
     std::mutex tickets;  // held while one is put there; not under the platform's lock

@@ -48,6 +48,14 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   Lock lock(mutex_);
   hold_back(lock);
   const StreamId stream = stream_of(canonical(launch.stream), lock);
+  const bool in_legacy_order =
+      launches_.stream(stream).blocking || canonical(launch.stream) == nullptr;
+  std::unique_lock legacy(legacy_order_, std::defer_lock);
+  if (in_legacy_order) {
+    lock.unlock();
+    legacy.lock();
+    lock.lock();
+  }
   std::vector<Access> accesses = memory_->accesses_of(launch.operands);
   if (accesses.empty() || broken_) {
     return 0;
@@ -76,6 +84,8 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
       put_gate(tag, lock);
     }
   }
+  launches_.at(tag).in_legacy_order = in_legacy_order;
+  legacy.release();  // by after_launch
   return tag + std::uint64_t{1};
 }
 
@@ -87,6 +97,10 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
   Lock lock(mutex_);
   const auto tag = static_cast<std::uint32_t>(launch - 1);
   const StreamId stream = launches_.at(tag).stream;
+  std::unique_lock<std::mutex> legacy;
+  if (launches_.at(tag).in_legacy_order) {
+    legacy = std::unique_lock(legacy_order_, std::adopt_lock);
+  }
   launches_.made(tag);
   const bool somebody_waits = launches_.at(tag).gated || launches_.waiting() > 0 || held_ > 0;
   if (somebody_waits || launches_.uncovered(stream) >= options_.ticket_every) {
@@ -189,6 +203,7 @@ void DrivenPlatform::put_ticket(StreamId id, Lock& lock) {
     return;
   }
   stream.ticketed = number;
+  order_with_null_stream(id);
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;
   lock.unlock();
@@ -253,8 +268,9 @@ StreamId DrivenPlatform::stream_of(CuStream stream, Lock& lock) {
 }
 
 // The null stream waits for all blocking streams of its context, and they for it: that is what the
-// device does with the launch that is about to be issued.
+// device does with whatever is about to be put on one of them.
 void DrivenPlatform::order_with_null_stream(StreamId id) {
+  ++launches_.stream(id).operations;
   const std::optional<StreamId> null_id = launches_.find(nullptr);
   if (!null_id) {
     return;
@@ -267,8 +283,8 @@ void DrivenPlatform::order_with_null_stream(StreamId id) {
   };
   DeviceLaunches::Stream& mine = launches_.stream(id);
   if (id != *null_id) {
-    if (mine.blocking && !null_stream.launches.empty() && mine.null_waited < null_stream.issued) {
-      mine.null_waited = null_stream.issued;
+    if (mine.blocking && mine.null_waited < null_stream.operations) {
+      mine.null_waited = null_stream.operations;
       wait(id, *null_id);
     }
     return;
@@ -276,8 +292,8 @@ void DrivenPlatform::order_with_null_stream(StreamId id) {
   for (StreamId other = 0; other < launches_.streams(); ++other) {
     DeviceLaunches::Stream& stream = launches_.stream(other);
     if (stream.live && stream.blocking && stream.context == null_stream.context &&
-        !stream.launches.empty() && stream.waited_by_null < stream.issued) {
-      stream.waited_by_null = stream.issued;
+        stream.waited_by_null < stream.operations) {
+      stream.waited_by_null = stream.operations;
       wait(id, other);
     }
   }
@@ -290,6 +306,7 @@ void DrivenPlatform::recorded(CuEvent event, CuStream stream) {
     events_.erase(event);  // nothing of ours has come before
     return;
   }
+  order_with_null_stream(*id);
   const SignalId signal = engine_.create_signal();
   events_[event] = signal;
   engine_.record_signal(signal, *id);
@@ -302,7 +319,9 @@ void DrivenPlatform::waits_for(CuEvent event, CuStream stream) {
     return;
   }
   const SignalId signal = recording->second;
-  engine_.wait_for_signal(signal, stream_of(canonical(stream), lock));
+  const StreamId id = stream_of(canonical(stream), lock);
+  order_with_null_stream(id);
+  engine_.wait_for_signal(signal, id);
 }
 
 void DrivenPlatform::destroyed(CuStream stream) {

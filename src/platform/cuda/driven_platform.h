@@ -2,8 +2,8 @@
 // docs/cuda.md. What the engine asks for becomes orders (order_queue.h), which one thread carries
 // out; launches are device_launches.h's, memory is program_memory.h's.
 //
-// Locks: a stream's `tickets` before the platform's. No call of the driver is made under the
-// platform's, and nobody waits while holding it.
+// Locks: `legacy_order_`, a stream's `tickets`, the platform's, in this order. No call of the
+// driver is made under the platform's, and nobody waits while holding it.
 #pragma once
 
 #include <condition_variable>
@@ -112,6 +112,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Failures failures_;
   std::optional<StorageIo> storage_;
 
+  // Held by a thread of the program from before_launch to after_launch, on streams that the device
+  // orders with each other by itself: the engine must hear of them in the device's order.
+  std::mutex legacy_order_;
   mutable std::mutex mutex_;  // the engine's and that of all that follows
   Engine engine_;
   Gates gates_;
