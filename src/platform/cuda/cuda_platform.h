@@ -23,12 +23,14 @@
 namespace spillway::cuda {
 
 struct CudaOptions {
-  int device = 0;              // ordinal
-  Bytes device_bytes = 0;      // the budget: the sum of all handles never exceeds it
-  Bytes host_bytes = 0;        // pinned memory, registered as it is needed
-  unsigned gated_streams = 7;  // at once: CUDA_DEVICE_MAX_CONNECTIONS - 1
-  std::uint32_t launches_ahead = 600;  // issued and not ended, before the program is held
-  std::uint32_t ticket_every = 8;      // launches of a stream
+  int device = 0;                 // ordinal
+  Bytes device_bytes = 0;         // the budget: the sum of all handles never exceeds it
+  Bytes host_bytes = 0;           // pinned memory, registered as it is needed
+  Bytes block_bytes = 32 * kMiB;  // of allocations of that size and more; a multiple of 2 MiB
+  Bytes pinned_piece_bytes = 64 * kMiB;  // that host memory grows by
+  unsigned gated_streams = 7;            // at once: CUDA_DEVICE_MAX_CONNECTIONS - 1
+  std::uint32_t launches_ahead = 600;    // issued and not ended, before the program is held
+  std::uint32_t ticket_every = 8;        // launches of a stream
   bool reclaim_discarded_first = true;
   Bytes address_bytes = Bytes{1} << 46U;
   StorageIo::Wrap wrap_io;
@@ -95,7 +97,7 @@ class CudaPlatform {
   // The program has recorded an event, or a stream waits for one.
   virtual void recorded(CuEvent event, CuStream stream) = 0;
   virtual void waits_for(CuEvent event, CuStream stream) = 0;
-  // A stream is gone.
+  // The program is about to destroy a stream.
   virtual void destroyed(CuStream stream) = 0;
 
   // --- State ------------------------------------------------------------------------------------

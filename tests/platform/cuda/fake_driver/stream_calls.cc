@@ -58,6 +58,18 @@ CuResult cuStreamDestroy_v2(CuStream handle) {
               });
 }
 
+CuResult cuStreamGetFlags(CuStream handle, unsigned* flags) {
+  return call("cuStreamGetFlags", Needs::kContext, text("{}", shown(handle)),
+              [&](World& w, Caller& caller) {
+                std::shared_ptr<Stream> stream;
+                const CuResult result = w.find_stream(caller, handle, &stream);
+                if (result == CuResult::kSuccess) {
+                  *flags = stream->blocking ? kCuStreamDefault : kCuStreamNonBlocking;
+                }
+                return result;
+              });
+}
+
 CuResult cuStreamSynchronize(CuStream handle) {
   return call("cuStreamSynchronize", Needs::kContext, text("{}", shown(handle)),
               [&](World& w, Caller& caller) {

@@ -1,0 +1,62 @@
+// Which addresses are an allocation's, and which are nobody's, and since when. Layer: platform,
+// cuda. Knows numbers only; what is behind them is device_blocks.h's. Not thread-safe.
+//
+// Addresses that have not been used before are given out first. When none are left, those that were
+// freed longest ago become free as one pool, so that an address that a program still holds after a
+// free stays nobody's for as long as there are others.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "base/free_ranges.h"
+#include "base/units.h"
+
+namespace spillway::cuda {
+
+class AddressRanges {
+ public:
+  // Of a reservation that begins at a multiple of kBlockBytes; both numbers are multiples of it.
+  AddressRanges(std::uint64_t start, Bytes bytes)
+      : start_(start), end_(start + bytes), fresh_(start) {}
+
+  // A run of addresses at a multiple of `alignment`; both are multiples of kBlockBytes. nullopt if
+  // there is none.
+  [[nodiscard]] std::optional<std::uint64_t> take(Bytes bytes, Bytes alignment);
+  // Nothing is mapped there any more. A run that `take` gave.
+  void give_back(std::uint64_t address, Bytes bytes);
+
+  // An allocation begins here, or is gone. The number is the caller's; the bytes are the program's.
+  void name(std::uint64_t address, Bytes bytes, std::uint32_t number);
+  void forget(std::uint64_t address);
+  struct Named {
+    std::uint64_t start = 0;
+    Bytes bytes = 0;
+    std::uint32_t number = 0;
+  };
+  // The allocation in which the address lies.
+  [[nodiscard]] std::optional<Named> at(std::uint64_t address) const;
+
+  [[nodiscard]] bool contains(std::uint64_t address) const {
+    return address >= start_ && address < end_;
+  }
+
+ private:
+  struct Run {
+    std::uint64_t address = 0;
+    Bytes bytes = 0;
+  };
+  [[nodiscard]] std::optional<std::uint64_t> take_freed(Bytes bytes, Bytes alignment);
+
+  std::uint64_t start_;
+  std::uint64_t end_;
+  std::uint64_t fresh_;      // from here on nothing has been used
+  std::deque<Run> resting_;  // freed, oldest first
+  Bytes resting_bytes_ = 0;
+  FreeRanges free_;  // to be given out again
+  std::map<std::uint64_t, Named> named_;
+};
+
+}  // namespace spillway::cuda

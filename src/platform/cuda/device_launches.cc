@@ -1,0 +1,294 @@
+// See device_launches.h.
+#include "platform/cuda/device_launches.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "platform/common/clock.h"
+
+namespace spillway::cuda {
+
+// --- Streams ------------------------------------------------------------------------------------
+
+std::optional<StreamId> DeviceLaunches::find(CuStream stream) const {
+  const auto found = numbers_.find(stream);
+  return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<StreamId> DeviceLaunches::add_stream(CuStream handle, CuContext context,
+                                                   bool blocking) {
+  if (free_streams_.empty()) {
+    if (streams_.size() == Gates::kStreams) {
+      return std::nullopt;
+    }
+    free_streams_.push_back(static_cast<StreamId>(streams_.size()));
+    streams_.emplace_back();
+  }
+  const StreamId id = free_streams_.back();
+  free_streams_.pop_back();
+  // Its numbers go on: words only grow.
+  Stream& added = streams_[id];
+  added.handle = handle;
+  added.context = context;
+  added.blocking = blocking;
+  added.live = true;
+  added.lost = false;
+  added.null_waited = 0;
+  added.waited_by_null = added.operations;
+  numbers_[handle] = id;
+  return id;
+}
+
+void DeviceLaunches::forget(StreamId id) {
+  Stream& gone = streams_[id];
+  gone.live = false;
+  numbers_.erase(gone.handle);
+  if (gone.launches.empty()) {
+    free_streams_.push_back(id);
+  }
+}
+
+void DeviceLaunches::lose(StreamId id) { streams_[id].lost = true; }
+
+// --- A launch -----------------------------------------------------------------------------------
+
+std::uint32_t DeviceLaunches::begin(StreamId stream, ExecutionId execution,
+                                    std::vector<Access> accesses) {
+  if (free_tags_.empty()) {
+    free_tags_.push_back(static_cast<std::uint32_t>(launches_.size()));
+    launches_.emplace_back();
+  }
+  const std::uint32_t tag = free_tags_.back();
+  free_tags_.pop_back();
+  Launch& launch = launches_[tag];
+  launch = {};
+  launch.stream = stream;
+  launch.number = ++streams_[stream].issued;
+  launch.execution = execution;
+  launch.accesses = std::move(accesses);
+  for (const Access& access : launch.accesses) {
+    for (BlockId block = access.first_block; block < access.first_block + access.block_count;
+         ++block) {
+      if (!engine_.space().block(block).mapped) {
+        launch.missing.push_back(block);
+      }
+    }
+  }
+  streams_[stream].launches.push_back(tag);
+  ++in_flight_;
+  ++waiting_;
+  return tag;
+}
+
+void DeviceLaunches::take_back(std::uint32_t tag) {
+  Stream& stream = streams_[launches_[tag].stream];
+  assert(stream.launches.back() == tag);
+  stream.launches.pop_back();
+  --stream.issued;
+  free_tags_.push_back(tag);
+  --in_flight_;
+  --waiting_;
+}
+
+void DeviceLaunches::issued(std::uint32_t tag, LaunchId id) {
+  launches_[tag].id = id;
+  note_first(launches_[tag].stream);
+}
+
+void DeviceLaunches::oversized(std::uint32_t tag) {
+  launches_[tag].oversized = true;
+  ++oversized_;
+}
+
+void DeviceLaunches::released(std::uint32_t tag, std::uint32_t unbacked) {
+  launches_[tag].released = true;
+  launches_[tag].unbacked = unbacked;
+  if (unbacked == 0) {
+    open_those_ready(launches_[tag].stream);
+  }
+}
+
+void DeviceLaunches::backed(std::uint32_t tag) {
+  if (--launches_[tag].unbacked == 0) {
+    open_those_ready(launches_[tag].stream);
+  }
+}
+
+// The gate opens up to the longest run of launches that may go.
+void DeviceLaunches::open_those_ready(StreamId id) {
+  Stream& stream = streams_[id];
+  const std::uint64_t was_open = gates_.opened(id);
+  std::uint64_t open_up_to = was_open;
+  for (std::size_t i = was_open - stream.ended; i < stream.launches.size(); ++i) {
+    Launch& launch = launches_[stream.launches[i]];
+    if (!launch.released || launch.unbacked > 0) {
+      break;
+    }
+    launch.open = true;
+    --waiting_;
+    open_up_to = launch.number;
+    if (launch.first_ns != 0) {
+      const TimeNs waited_ns = now_ns() - launch.first_ns;
+      stalls_.end();
+      if (const Source source = waited_for(launch); source != Source::kZeros) {
+        log_.waited(launch.execution, source, waited_ns);
+      } else {
+        log_.waited_for_room(launch.execution, waited_ns);
+      }
+    }
+  }
+  if (open_up_to > was_open) {
+    gates_.open(id, open_up_to);
+  }
+}
+
+void DeviceLaunches::came_from(BlockId block, Source source) {
+  if (block >= sources_.size()) {
+    sources_.resize(std::max(block + std::size_t{1}, 2 * sources_.size()), Source::kZeros);
+  }
+  sources_[block] = source;
+}
+
+// Storage where any of it came from there: that is what took so long.
+Source DeviceLaunches::waited_for(const Launch& launch) const {
+  Source most = Source::kZeros;
+  for (const BlockId block : launch.missing) {
+    if (block < sources_.size()) {
+      most = std::max(most, sources_[block]);
+    }
+  }
+  return most;
+}
+
+bool DeviceLaunches::may_gate(std::uint32_t tag, unsigned most) const {
+  const StreamId id = launches_[tag].stream;
+  return streams_[id].gated > streams_[id].ended || gated_streams_ < most;
+}
+
+void DeviceLaunches::gate(std::uint32_t tag) {
+  Launch& launch = launches_[tag];
+  Stream& stream = streams_[launch.stream];
+  gated_streams_ += stream.gated > stream.ended ? 0U : 1U;
+  stream.gated = launch.number;
+  launch.gated = true;
+}
+
+// Another thread may make a later one first. Numbers on a stream have no gaps.
+void DeviceLaunches::made(std::uint32_t tag) {
+  launches_[tag].made = true;
+  Stream& stream = streams_[launches_[tag].stream];
+  while (stream.made < stream.issued &&
+         launches_[stream.launches[stream.made - stream.ended]].made) {
+    ++stream.made;
+  }
+}
+
+// The first of a stream that waits holds up the device.
+void DeviceLaunches::note_first(StreamId id) {
+  if (streams_[id].launches.empty()) {
+    return;
+  }
+  Launch& first = launches_[streams_[id].launches.front()];
+  if (!first.open && first.first_ns == 0) {
+    first.first_ns = now_ns();
+    stalls_.begin(first.first_ns);
+  }
+}
+
+// --- Tickets ------------------------------------------------------------------------------------
+
+std::uint64_t DeviceLaunches::ticket_due(StreamId id) const {
+  if (uncovered(id) == 0 || streams_[id].lost) {
+    return 0;
+  }
+  const Stream& stream = streams_[id];
+  return stream.made > stream.ticketed ? stream.made : 0;
+}
+
+std::uint64_t DeviceLaunches::uncovered(StreamId id) const {
+  return streams_[id].issued - std::max(streams_[id].ticketed, streams_[id].ended);
+}
+
+bool DeviceLaunches::take_ends() {
+  bool some = false;
+  for (StreamId id = 0; id < streams_.size(); ++id) {
+    if (!streams_[id].launches.empty()) {
+      const std::uint64_t run = streams_[id].lost ? streams_[id].made : gates_.run_up_to(id);
+      some |= end_up_to(id, run);
+    }
+  }
+  return some;
+}
+
+// What the end of one launch sets off may open others.
+bool DeviceLaunches::end_up_to(StreamId id, std::uint64_t number) {
+  Stream& stream = streams_[id];
+  bool some = false;
+  const bool was_gated = stream.gated > stream.ended;
+  while (!stream.launches.empty()) {
+    const std::uint32_t tag = stream.launches.front();
+    Launch& launch = launches_[tag];
+    if (launch.number > number || !launch.open) {
+      break;
+    }
+    stream.launches.pop_front();
+    stream.ended = launch.number;
+    --in_flight_;
+    oversized_ -= launch.oversized ? 1U : 0U;
+    some = true;
+    engine_.end_launch(launch.id);
+    free_tags_.push_back(tag);
+  }
+  gated_streams_ -= was_gated && stream.gated <= stream.ended ? 1U : 0U;
+  if (some) {
+    note_first(id);
+    if (stream.launches.empty() && !stream.live) {
+      free_streams_.push_back(id);
+    }
+  }
+  return some;
+}
+
+std::vector<std::uint64_t> DeviceLaunches::issued_by_stream() const {
+  std::vector<std::uint64_t> issued;
+  for (const Stream& stream : streams_) {
+    issued.push_back(stream.issued);
+  }
+  return issued;
+}
+
+bool DeviceLaunches::have_ended(const std::vector<std::uint64_t>& issued) const {
+  for (std::size_t id = 0; id < issued.size(); ++id) {
+    if (streams_[id].ended < issued[id]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool DeviceLaunches::all_wait() const {
+  return std::all_of(streams_.begin(), streams_.end(), [this](const Stream& stream) {
+    return stream.launches.empty() || !launches_[stream.launches.front()].open;
+  });
+}
+
+Status DeviceLaunches::check() const {
+  unsigned gated = 0;
+  for (StreamId id = 0; id < streams_.size(); ++id) {
+    gated += streams_[id].gated > streams_[id].ended ? 1U : 0U;
+    if (gates_.run_up_to(id) > gates_.opened(id)) {
+      return make_error(ErrorCode::kDefect,
+                        "invariant broken: stream {} has run up to launch {}, its gate is open up "
+                        "to {}",
+                        id, gates_.run_up_to(id), gates_.opened(id));
+    }
+  }
+  if (gated != gated_streams_) {
+    return make_error(ErrorCode::kDefect, "invariant broken: {} streams are gated, counted as {}",
+                      gated, gated_streams_);
+  }
+  return {};
+}
+
+}  // namespace spillway::cuda

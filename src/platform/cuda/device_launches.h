@@ -1,0 +1,141 @@
+// Launches of the program between their issue and their end: by stream, in order. Layer: platform,
+// cuda. How a launch is made, and what it uses, it does not know. With the platform's lock held.
+//
+// A launch is issued (it has the next number of its stream), released by the engine, backed when
+// all of its blocks have their memory, and open when both and when all before it on its stream are
+// open. It is made when the program's thread has put it on the stream. A ticket says how far the
+// stream has run; it covers only launches before which none is still to be made.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine.h"
+#include "platform/common/launch_log.h"
+#include "platform/common/stall_clock.h"
+#include "platform/cuda/gates.h"
+
+namespace spillway::cuda {
+
+class DeviceLaunches {
+ public:
+  // By tag, which is what the engine calls it.
+  struct Launch {
+    std::uint32_t stream = 0;
+    std::uint64_t number = 0;  // on its stream, from 1
+    LaunchId id = kNoLaunch;
+    ExecutionId execution = kNoExecution;
+    std::vector<Access> accesses;
+    std::vector<BlockId> missing;  // when it was issued
+    std::uint32_t unbacked = 0;    // blocks that have no memory yet, once it is released
+    bool made = false;
+    bool released = false;
+    bool open = false;
+    bool gated = false;
+    bool oversized = false;
+    bool in_legacy_order = false;  // on the null stream, or one that waits for it
+    TimeNs first_ns =
+        0;  // since when it is the first of its stream and waits; 0: it is or does not
+  };
+  struct Stream {
+    CuStream handle = nullptr;
+    CuContext context = nullptr;  // in which it was first seen
+    bool blocking = false;        // waits for the null stream, and that for it
+    bool live = false;            // the program has it
+    bool lost = false;            // its context is: nothing runs on it any more
+    std::uint64_t issued = 0;     // number of the last launch
+    std::uint64_t made = 0;       // up to here all have been made
+    std::uint64_t ticketed = 0;   // up to here a ticket is on the stream
+    std::uint64_t ended = 0;      // up to here they have ended
+    std::uint64_t gated = 0;      // the last one behind a gate
+    // Whatever has been put on it counts: on the null stream even a ticket waits for others.
+    std::uint64_t operations = 0;
+    std::uint64_t null_waited = 0;       // of the null stream's, that it has waited for
+    std::uint64_t waited_by_null = 0;    // its own, that the null stream has waited for
+    std::deque<std::uint32_t> launches;  // tags, of those that have not ended
+    std::mutex tickets;  // held while one is put there; not under the platform's lock
+  };
+
+  DeviceLaunches(Engine& engine, Gates& gates, LaunchLog& log, StallClock& stalls)
+      : engine_(engine), gates_(gates), log_(log), stalls_(stalls) {}
+
+  // --- Streams
+
+  // nullopt if it has not been seen, and by `add_stream` if there are too many.
+  [[nodiscard]] std::optional<StreamId> find(CuStream stream) const;
+  std::optional<StreamId> add_stream(CuStream handle, CuContext context, bool blocking);
+  // The program has it no more; the number is used again when its launches have ended.
+  void forget(StreamId id);
+  // Nothing runs on it any more, and nothing ever will.
+  void lose(StreamId id);
+  [[nodiscard]] Stream& stream(StreamId id) { return streams_[id]; }
+  [[nodiscard]] std::size_t streams() const { return streams_.size(); }
+
+  // --- A launch
+
+  std::uint32_t begin(StreamId stream, ExecutionId execution, std::vector<Access> accesses);
+  // It was refused: as if it had never begun. The last one that began on its stream.
+  void take_back(std::uint32_t tag);
+  [[nodiscard]] Launch& at(std::uint32_t tag) { return launches_[tag]; }
+  // The engine has taken it.
+  void issued(std::uint32_t tag, LaunchId id);
+  // More than the budget was made up for it.
+  void oversized(std::uint32_t tag);
+  // Mechanism::release_launch: so many of its blocks have no memory yet.
+  void released(std::uint32_t tag, std::uint32_t unbacked);
+  void backed(std::uint32_t tag);
+  // The block's bytes have come from there: what launches that lacked it have waited for.
+  void came_from(BlockId block, Source source);
+  // Whether it may be put behind a gate: no more than `most` streams may be gated at once. One is
+  // until what stood behind its last gate has ended: a gate that is open has not been passed yet.
+  [[nodiscard]] bool may_gate(std::uint32_t tag, unsigned most) const;
+  void gate(std::uint32_t tag);
+  void made(std::uint32_t tag);
+
+  // --- Tickets
+
+  // The number up to which a ticket would say something new; 0: none.
+  [[nodiscard]] std::uint64_t ticket_due(StreamId id) const;
+  // How many launches have been issued since the last one.
+  [[nodiscard]] std::uint64_t uncovered(StreamId id) const;
+  // Ends what has run; true if something has.
+  bool take_ends();
+
+  // Launches that have not ended; of those, that are not open.
+  [[nodiscard]] std::uint32_t in_flight() const { return in_flight_; }
+  [[nodiscard]] std::uint32_t waiting() const { return waiting_; }
+  [[nodiscard]] std::uint32_t oversized() const { return oversized_; }
+  // The last number that each stream has given, and whether all launches up to those have ended.
+  [[nodiscard]] std::vector<std::uint64_t> issued_by_stream() const;
+  [[nodiscard]] bool have_ended(const std::vector<std::uint64_t>& issued) const;
+  // Every launch that waits is the first of its stream, so that no end of another will help it.
+  [[nodiscard]] bool all_wait() const;
+  [[nodiscard]] Status check() const;
+
+ private:
+  void open_those_ready(StreamId id);
+  void note_first(StreamId id);
+  bool end_up_to(StreamId id, std::uint64_t number);
+  [[nodiscard]] Source waited_for(const Launch& launch) const;
+
+  Engine& engine_;
+  Gates& gates_;
+  LaunchLog& log_;
+  StallClock& stalls_;
+  std::deque<Stream> streams_;  // by number; never moved
+  std::unordered_map<CuStream, StreamId> numbers_;
+  std::vector<StreamId> free_streams_;
+  std::deque<Launch> launches_;  // by tag; never moved
+  std::vector<std::uint32_t> free_tags_;
+  std::vector<Source> sources_;  // by block: where its bytes came from last
+  std::uint32_t in_flight_ = 0;
+  std::uint32_t waiting_ = 0;
+  std::uint32_t oversized_ = 0;
+  unsigned gated_streams_ = 0;
+};
+
+}  // namespace spillway::cuda

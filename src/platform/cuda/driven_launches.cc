@@ -1,0 +1,335 @@
+// The program's thread: launches, gates, tickets, and where it waits. See driven_platform.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/for_each_block.h"
+#include "platform/cuda/driven_platform.h"
+
+namespace spillway::cuda {
+namespace {
+
+// What opens a launch is not always announced to those who wait for it.
+constexpr std::chrono::microseconds kLookAgain{500};
+
+// One stream has two names.
+CuStream canonical(CuStream stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamLegacy ? nullptr : stream;
+}
+
+// Errors that are about the call, not about a context that is dead.
+bool about_call(CuResult result) {
+  return result == CuResult::kInvalidValue || result == CuResult::kInvalidHandle ||
+         result == CuResult::kNotPermitted || result == CuResult::kNotSupported ||
+         result == CuResult::kIllegalState;
+}
+
+}  // namespace
+
+template <typename Call>
+CuResult DrivenPlatform::in_context(CuContext context, const Call& call) const {
+  CuContext current = nullptr;
+  (void)driver_.context_get_current(&current);
+  if (current == context) {
+    return call();
+  }
+  if (const CuResult pushed = driver_.context_push(context); pushed != CuResult::kSuccess) {
+    return pushed;
+  }
+  const CuResult result = call();
+  (void)driver_.context_pop(&current);
+  return result;
+}
+
+// --- A launch -----------------------------------------------------------------------------------
+
+std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
+  Lock lock(mutex_);
+  hold_back(lock);
+  const StreamId stream = stream_of(canonical(launch.stream), lock);
+  const bool in_legacy_order =
+      launches_.stream(stream).blocking || canonical(launch.stream) == nullptr;
+  std::unique_lock legacy(legacy_order_, std::defer_lock);
+  if (in_legacy_order) {
+    lock.unlock();
+    legacy.lock();
+    lock.lock();
+  }
+  std::vector<Access> accesses = memory_->accesses_of(launch.operands);
+  if (accesses.empty() || broken_) {
+    return 0;
+  }
+  order_with_null_stream(stream);
+  const ExecutionId execution = log_.launched(launch.hash, launch.name);
+  const std::uint32_t tag = launches_.begin(stream, execution, accesses);
+  Launch issued;
+  issued.tag = tag;
+  issued.stream = stream;
+  issued.execution = execution;
+  issued.accesses = std::move(accesses);
+  LaunchAdmission admission = engine_.issue_launch(issued);
+  if (admission.state == LaunchState::kTooLarge) {
+    make_up_room(issued, launch.name);
+    launches_.oversized(tag);
+    admission = engine_.issue_launch(issued);
+  }
+  launches_.issued(tag, admission.id);
+  if (!launches_.at(tag).open) {
+    queue_->wake();
+    put_tickets(lock);
+    if (launch.needs_mapping) {
+      wait_for_release(tag, lock);
+    } else {
+      put_gate(tag, lock);
+    }
+  }
+  launches_.at(tag).in_legacy_order = in_legacy_order;
+  legacy.release();  // by after_launch
+  return tag + std::uint64_t{1};
+}
+
+void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
+  if (launch == 0) {
+    return;
+  }
+  // One that was refused ends like any other, when its stream gets there.
+  Lock lock(mutex_);
+  const auto tag = static_cast<std::uint32_t>(launch - 1);
+  const StreamId stream = launches_.at(tag).stream;
+  std::unique_lock<std::mutex> legacy;
+  if (launches_.at(tag).in_legacy_order) {
+    legacy = std::unique_lock(legacy_order_, std::adopt_lock);
+  }
+  launches_.made(tag);
+  const bool somebody_waits = launches_.at(tag).gated || launches_.waiting() > 0 || held_ > 0;
+  if (somebody_waits || launches_.uncovered(stream) >= options_.ticket_every) {
+    put_ticket(stream, lock);
+    if (somebody_waits) {
+      queue_->wake();
+    } else if (launches_.in_flight() >= 2 * options_.ticket_every) {
+      take_ends();
+    }
+  }
+}
+
+// A launch that the budget does not hold: the engine is told of more, and what has no room on the
+// device is backed by host memory (OrderQueue), until the launch has ended.
+void DrivenPlatform::make_up_room(const Launch& launch, std::string_view name) {
+  std::vector<BlockId> blocks;
+  for_each_block(launch, [&](BlockId id, const Access& /*access*/) { blocks.push_back(id); });
+  std::sort(blocks.begin(), blocks.end());
+  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  Bytes needed_bytes = 0;
+  for (const BlockId id : blocks) {
+    needed_bytes += bytes_of(id);
+  }
+  (void)engine_.set_device_capacity(std::max(needed_bytes, engine_.capacity_bytes(Tier::kDevice)));
+  if (!std::exchange(told_too_large_, true)) {
+    options_.warn(
+        fmt::format("a launch of \"{}\" uses {}, more than the device budget of {}: what "
+                    "does not fit stays in host memory, which is slow",
+                    name, format_bytes(needed_bytes), format_bytes(budget_bytes_)));
+  }
+}
+
+// The engine's budget is larger than ours for a while: as long as launches need it that it has
+// admitted.
+void DrivenPlatform::follow_budget() {
+  if (launches_.oversized() == 0 && engine_.capacity_bytes(Tier::kDevice) > budget_bytes_) {
+    (void)engine_.set_device_capacity(std::max(budget_bytes_, engine_.fit({}).held_bytes));
+  }
+}
+
+// The driver would make the program wait in a call of its own, with its locks held.
+void DrivenPlatform::hold_back(Lock& lock) {
+  while (launches_.in_flight() >= options_.launches_ahead && !broken_) {
+    ++held_;
+    put_tickets(lock);
+    queue_->wake();
+    changed_.wait_for(lock, kLookAgain);
+    take_ends();
+    --held_;
+  }
+}
+
+void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
+  ++held_;
+  while (!launches_.at(tag).open && !broken_) {
+    changed_.wait_for(lock, kLookAgain);
+  }
+  --held_;
+}
+
+void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
+  ++held_;
+  while (!launches_.at(tag).open && !launches_.may_gate(tag, options_.gated_streams) && !broken_) {
+    changed_.wait_for(lock, kLookAgain);
+  }
+  --held_;
+  if (launches_.at(tag).open || broken_) {
+    return;
+  }
+  launches_.gate(tag);
+  const DeviceLaunches::Launch& launch = launches_.at(tag);
+  const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
+  lock.unlock();
+  const CuResult result = in_context(
+      stream.context, [&] { return gates_.put_gate(launch.stream, launch.number, stream.handle); });
+  lock.lock();
+  if (result != CuResult::kSuccess) {
+    stream_failed(launch.stream, "cuStreamWaitValue64", result);
+  }
+}
+
+// --- Tickets ------------------------------------------------------------------------------------
+
+void DrivenPlatform::put_tickets(Lock& lock) {
+  for (StreamId id = 0; id < launches_.streams(); ++id) {
+    if (launches_.ticket_due(id) != 0) {
+      put_ticket(id, lock);
+    }
+  }
+}
+
+// In the order of their numbers: the word only grows.
+void DrivenPlatform::put_ticket(StreamId id, Lock& lock) {
+  DeviceLaunches::Stream& stream = launches_.stream(id);
+  lock.unlock();
+  const std::scoped_lock in_order(stream.tickets);
+  lock.lock();
+  const std::uint64_t number = launches_.ticket_due(id);
+  if (number == 0) {
+    return;
+  }
+  stream.ticketed = number;
+  order_with_null_stream(id);
+  const CuStream handle = stream.handle;
+  const CuContext context = stream.context;
+  lock.unlock();
+  const CuResult result =
+      in_context(context, [&] { return gates_.put_ticket(id, number, handle); });
+  lock.lock();
+  if (result != CuResult::kSuccess) {
+    stream_failed(id, "cuStreamWriteValue64", result);
+  }
+}
+
+// On a context that is dead nothing runs any more, and the program hears of it from the driver.
+void DrivenPlatform::stream_failed(StreamId id, std::string_view symbol, CuResult result) {
+  if (!about_call(result)) {
+    launches_.lose(id);
+    return;
+  }
+  if (!std::exchange(broken_, true)) {
+    failures_.fatal({ErrorCode::kUnsupported, error_text(driver_, symbol, result)});
+  }
+}
+
+void DrivenPlatform::take_ends() {
+  if (launches_.take_ends()) {
+    follow_budget();
+    changed_.notify_all();
+  }
+}
+
+void DrivenPlatform::before_wait(std::optional<CuStream> /*stream*/) {
+  Lock lock(mutex_);
+  put_tickets(lock);
+}
+
+void DrivenPlatform::after_wait(std::optional<CuStream> /*stream*/) {
+  const Lock lock(mutex_);
+  take_ends();
+}
+
+// --- Streams and events -------------------------------------------------------------------------
+
+StreamId DrivenPlatform::stream_of(CuStream stream, Lock& lock) {
+  if (const std::optional<StreamId> known = launches_.find(stream)) {
+    return *known;
+  }
+  lock.unlock();
+  CuContext context = nullptr;
+  unsigned flags = kCuStreamNonBlocking;
+  (void)driver_.context_get_current(&context);
+  (void)driver_.stream_flags(stream, &flags);
+  lock.lock();
+  if (const std::optional<StreamId> known = launches_.find(stream)) {
+    return *known;
+  }
+  const bool blocking = stream != nullptr && flags == kCuStreamDefault;
+  const std::optional<StreamId> added = launches_.add_stream(stream, context, blocking);
+  if (!added && !std::exchange(broken_, true)) {
+    failures_.fatal(
+        {ErrorCode::kUnsupported, fmt::format("more than {} streams at once", Gates::kStreams)});
+  }
+  return added.value_or(0);
+}
+
+// The null stream waits for all blocking streams of its context, and they for it: that is what the
+// device does with whatever is about to be put on one of them.
+void DrivenPlatform::order_with_null_stream(StreamId id) {
+  ++launches_.stream(id).operations;
+  const std::optional<StreamId> null_id = launches_.find(nullptr);
+  if (!null_id) {
+    return;
+  }
+  DeviceLaunches::Stream& null_stream = launches_.stream(*null_id);
+  const auto wait = [this](StreamId who, StreamId whom) {
+    const SignalId signal = engine_.create_signal();
+    engine_.record_signal(signal, whom);
+    engine_.wait_for_signal(signal, who);
+  };
+  DeviceLaunches::Stream& mine = launches_.stream(id);
+  if (id != *null_id) {
+    if (mine.blocking && mine.null_waited < null_stream.operations) {
+      mine.null_waited = null_stream.operations;
+      wait(id, *null_id);
+    }
+    return;
+  }
+  for (StreamId other = 0; other < launches_.streams(); ++other) {
+    DeviceLaunches::Stream& stream = launches_.stream(other);
+    if (stream.live && stream.blocking && stream.context == null_stream.context &&
+        stream.waited_by_null < stream.operations) {
+      stream.waited_by_null = stream.operations;
+      wait(id, other);
+    }
+  }
+}
+
+void DrivenPlatform::recorded(CuEvent event, CuStream stream) {
+  Lock lock(mutex_);
+  const std::optional<StreamId> id = launches_.find(canonical(stream));
+  if (!id) {
+    events_.erase(event);  // nothing of ours has come before
+    return;
+  }
+  order_with_null_stream(*id);
+  const SignalId signal = engine_.create_signal();
+  events_[event] = signal;
+  engine_.record_signal(signal, *id);
+}
+
+void DrivenPlatform::waits_for(CuEvent event, CuStream stream) {
+  Lock lock(mutex_);
+  const auto recording = events_.find(event);
+  if (recording == events_.end()) {
+    return;
+  }
+  const SignalId signal = recording->second;
+  const StreamId id = stream_of(canonical(stream), lock);
+  order_with_null_stream(id);
+  engine_.wait_for_signal(signal, id);
+}
+
+void DrivenPlatform::destroyed(CuStream stream) {
+  Lock lock(mutex_);
+  if (const std::optional<StreamId> id = launches_.find(canonical(stream))) {
+    put_ticket(*id, lock);
+    launches_.forget(*id);
+  }
+}
+
+}  // namespace spillway::cuda

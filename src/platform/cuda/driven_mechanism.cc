@@ -1,0 +1,289 @@
+// What the engine asks for, made into orders, and what becomes of them. See driven_platform.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "platform/common/clock.h"
+#include "platform/cuda/driven_platform.h"
+
+namespace spillway::cuda {
+namespace {
+
+// For how long nothing may happen before launches that wait are said to wait for ever. The program
+// may free something meanwhile.
+constexpr TimeNs kStuckNs = 2'000'000'000;
+
+}  // namespace
+
+DrivenPlatform::BlockState& DrivenPlatform::state(BlockId block) {
+  if (block >= blocks_.size()) {
+    blocks_.resize(std::max(block + std::size_t{1}, 2 * blocks_.size()));
+  }
+  return blocks_[block];
+}
+
+// --- What the engine asks for -------------------------------------------------------------------
+
+void DrivenPlatform::start_transfer(const Transfer& transfer) {
+  Order order{.kind = Order::Kind::kMove};
+  order.move.id = transfer.id;
+  order.move.from = transfer.from;
+  order.move.to = transfer.to;
+  for (const BlockId id : transfer.blocks) {
+    const Bytes bytes = bytes_of(id);
+    if ((transfer.to == Tier::kHost && !host_places_.take(id, bytes)) ||
+        (transfer.to == Tier::kStorage && !storage_places_.take(id, bytes))) {
+      order.move.error = transfer.to == Tier::kHost ? ENOMEM : ENOSPC;
+    }
+    Move::Part part{.block = id, .bytes = bytes, .address = 0, .host = {}, .storage = {}};
+    if (transfer.from == Tier::kDevice || transfer.to == Tier::kDevice) {
+      part.address = memory_->address_of(id);
+    }
+    if (transfer.from == Tier::kHost || transfer.to == Tier::kHost) {
+      for (const Run& run : host_places_.of(id)) {
+        part.host.push_back({.host = host_->at(run.at), .bytes = run.bytes});
+      }
+    }
+    if (transfer.from == Tier::kStorage || transfer.to == Tier::kStorage) {
+      part.storage = storage_places_.of(id);
+    }
+    if (transfer.to == Tier::kDevice) {
+      state(id).backing = Backing::kComing;
+      state(id).serial = 0;
+    }
+    order.move.parts.push_back(std::move(part));
+  }
+  queue_->push(std::move(order));
+}
+
+// Nobody has promised zeros.
+void DrivenPlatform::zero(std::span<const BlockId> /*blocks*/) {}
+
+void DrivenPlatform::map(std::span<const BlockId> blocks, bool /*writable*/) {
+  for (const BlockId id : blocks) {
+    BlockState& block = state(id);
+    if (block.backing != Backing::kNone) {
+      continue;
+    }
+    block.backing = Backing::kComing;
+    block.serial = ++last_serial_;
+    launches_.came_from(id, Source::kZeros);
+    queue_->push({.kind = Order::Kind::kBack,
+                  .block = id,
+                  .address = memory_->address_of(id),
+                  .bytes = bytes_of(id),
+                  .serial = block.serial});
+  }
+}
+
+// No launch that names the block has been released and not ended, and none will be before the next
+// map: its gate is closed.
+void DrivenPlatform::unmap(std::span<const BlockId> /*blocks*/) {}
+
+void DrivenPlatform::drop(std::span<const BlockId> blocks, Tier tier) {
+  for (const BlockId id : blocks) {
+    if (tier != Tier::kDevice) {
+      (tier == Tier::kHost ? host_places_ : storage_places_).give_back(id);
+      continue;
+    }
+    BlockState& block = state(id);
+    block.backing = Backing::kNone;
+    block.serial = 0;
+    queue_->push({.kind = Order::Kind::kDrop, .block = id});
+    if (const std::uint32_t index = std::exchange(block.freed_run, kNoIndex); index != kNoIndex) {
+      FreedRun& freed = freed_runs_[index];
+      if (--freed.blocks_left == 0) {
+        forget_run(freed.run);
+        free_freed_runs_.push_back(index);
+      }
+    }
+  }
+}
+
+// Its addresses are nobody's when the last of its blocks has been dropped, and that carried out.
+void DrivenPlatform::freed(AllocationId id) {
+  const ProgramMemory::Freed run = memory_->freed(id);
+  std::uint32_t left = 0;
+  for (std::uint32_t i = 0; i < run.block_count; ++i) {
+    left += engine_.space().block(run.first_block + i).frames.has(Tier::kDevice) ? 1U : 0U;
+  }
+  if (left == 0) {
+    forget_run(run);
+    return;
+  }
+  if (free_freed_runs_.empty()) {
+    free_freed_runs_.push_back(static_cast<std::uint32_t>(freed_runs_.size()));
+    freed_runs_.emplace_back();
+  }
+  const std::uint32_t index = free_freed_runs_.back();
+  free_freed_runs_.pop_back();
+  freed_runs_[index] = {.run = run, .blocks_left = left};
+  for (std::uint32_t i = 0; i < run.block_count; ++i) {
+    if (engine_.space().block(run.first_block + i).frames.has(Tier::kDevice)) {
+      state(run.first_block + i).freed_run = index;
+    }
+  }
+}
+
+void DrivenPlatform::forget_run(const ProgramMemory::Freed& run) {
+  if (run.bytes > 0) {
+    queue_->push({.kind = Order::Kind::kForget, .address = run.address, .bytes = run.bytes});
+  }
+}
+
+void DrivenPlatform::faults_served(std::uint64_t /*launch*/) {}
+
+// It may run when all of its blocks have their memory, which may still be on order.
+void DrivenPlatform::release_launch(std::uint64_t launch,
+                                    std::span<const TransferId> /*transfers*/) {
+  const auto tag = static_cast<std::uint32_t>(launch);
+  std::uint32_t unbacked = 0;
+  for (const Access& access : launches_.at(tag).accesses) {
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
+      BlockState& block = state(access.first_block + i);
+      if (block.backing != Backing::kThere) {
+        block.launches_waiting.push_back(tag);
+        ++unbacked;
+      }
+    }
+  }
+  launches_.released(tag, unbacked);
+}
+
+void DrivenPlatform::backed(BlockId id) {
+  BlockState& block = state(id);
+  block.backing = Backing::kThere;
+  const std::vector<std::uint32_t> waiting = std::exchange(block.launches_waiting, {});
+  for (const std::uint32_t tag : waiting) {
+    launches_.backed(tag);
+  }
+}
+
+// --- What has become of it ----------------------------------------------------------------------
+
+bool DrivenPlatform::look(const Done& done) {
+  const std::scoped_lock lock(mutex_);
+  for (const Order& order : done.forgotten) {
+    memory_->give_back(order.address, order.bytes);
+  }
+  for (const OrderListener::Backed& it : done.backed) {
+    // It may have been dropped, and ordered again, since.
+    if (const BlockState& block = state(it.block);
+        block.backing == Backing::kComing && block.serial == it.serial) {
+      backed(it.block);
+    }
+  }
+  for (const MoveEnded& it : done.moved) {
+    moved(it);
+  }
+  take_ends();
+  if (!done.empty()) {
+    changed_.notify_all();
+  }
+  check_progress();
+  return launches_.waiting() > 0 || held_ > 0;
+}
+
+void DrivenPlatform::moved(const MoveEnded& ended) {
+  const Move& move = ended.move;
+  if (ended.error != 0) {
+    engine_.transfer_failed(move.id);
+    if (ended.error == ENOSPC && move.to == Tier::kStorage) {
+      // The disk is full: what is there stays, and nothing more goes there.
+      engine_.set_capacity_below(Tier::kStorage, engine_.used_bytes(Tier::kStorage));
+      set_limits();
+    }
+    return;
+  }
+  if (move.to == Tier::kDevice) {
+    for (const Move::Part& part : move.parts) {
+      launches_.came_from(part.block,
+                          move.from == Tier::kHost ? Source::kHostCopy : Source::kStorageCopy);
+      backed(part.block);
+    }
+  }
+  engine_.transfer_finished(move.id);
+  host_->want(engine_.used_bytes(Tier::kHost) + 2 * options_.pinned_piece_bytes);
+}
+
+// Others use the card: the budget becomes what there is. What launches have been admitted for and
+// now has no room is backed by host memory, and the engine follows as they end.
+void DrivenPlatform::no_memory(Bytes handle_bytes) {
+  const std::scoped_lock lock(mutex_);
+  if (handle_bytes >= budget_bytes_) {
+    return;
+  }
+  queue_->push({.kind = Order::Kind::kBudget, .bytes = handle_bytes});
+  if (!std::exchange(told_no_memory_, true)) {
+    options_.warn(fmt::format(
+        "the device has no {} left, others use it: going on with {}; free some of it or lower the "
+        "budget",
+        format_bytes(budget_bytes_), format_bytes(handle_bytes)));
+  }
+  budget_bytes_ = handle_bytes;
+  follow_budget();
+  set_limits();
+}
+
+void DrivenPlatform::broken() {
+  const std::scoped_lock lock(mutex_);
+  broken_ = true;
+  changed_.notify_all();
+}
+
+void DrivenPlatform::host_grown(std::uint64_t at, Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  host_places_.add(at, bytes);
+  host_ready_bytes_ += bytes;
+  engine_.set_capacity_below(Tier::kHost, host_ready_bytes_);
+}
+
+void DrivenPlatform::host_ended(const Error& error) {
+  const std::scoped_lock lock(mutex_);
+  host_ended_ = true;
+  set_limits();
+  options_.warn(fmt::format("no more pinned memory than {} of {}: {}",
+                            format_bytes(host_ready_bytes_), format_bytes(options_.host_bytes),
+                            error.message));
+}
+
+// What can be promised: some of the lower tiers stays free, so that blocks can change places.
+void DrivenPlatform::set_limits() {
+  const Bytes host_bytes = host_ended_ ? host_ready_bytes_ : options_.host_bytes;
+  const Bytes below_bytes = host_bytes + engine_.capacity_bytes(Tier::kStorage);
+  memory_->set_limit(budget_bytes_ + below_bytes - std::min(below_bytes, 2 * options_.block_bytes));
+}
+
+// On this platform a launch that was released and stands behind another does not run, so the engine
+// cannot tell alone.
+void DrivenPlatform::check_progress() {
+  if (broken_) {
+    return;
+  }
+  if (engine_.fatal()) {
+    broken_ = true;
+    failures_.fatal(failures_.with_cause(*engine_.fatal()));
+    return;
+  }
+  const bool moving = launches_.waiting() == 0 || engine_.transfers_in_flight() > 0 ||
+                      !queue_->empty() || !launches_.all_wait();
+  const bool host_grows = !host_ended_ && host_ready_bytes_ < options_.host_bytes;
+  if (!moving && host_grows) {
+    host_->want(host_ready_bytes_ + options_.pinned_piece_bytes);
+  }
+  if (moving || host_grows) {
+    stuck_since_ns_ = 0;
+    return;
+  }
+  const TimeNs at_ns = now_ns();
+  if (stuck_since_ns_ == 0) {
+    stuck_since_ns_ = at_ns;
+  } else if (at_ns - stuck_since_ns_ > kStuckNs) {
+    broken_ = true;
+    failures_.fatal(engine_.stuck().value_or(Error{
+        ErrorCode::kDefect, "launches wait, and nothing is on its way that could help them"}));
+  }
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,297 @@
+// Making a platform, memory, budgets, and what it says of itself. See driven_platform.h.
+#include "platform/cuda/driven_platform.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "platform/common/say.h"
+
+namespace spillway::cuda {
+namespace {
+
+constexpr Bytes kSmallestBudget = 4 * kBlockBytes;
+constexpr unsigned kIoDepth = 8;
+constexpr std::chrono::milliseconds kLookAgain{1};
+
+EngineOptions engine_options(const CudaOptions& options, Bytes storage_bytes) {
+  // Host memory grows as it is pinned. Copies out, and whatever goes through the swap file, block
+  // by block: so that room is there soon, and staging is for one.
+  return {.device_capacity_bytes = options.device_bytes,
+          .host_capacity_bytes = 0,
+          .storage_capacity_bytes = storage_bytes,
+          .device_frame_bytes = kBlockBytes,
+          .host_batch_bytes = options.block_bytes,
+          .storage_batch_bytes = 1,
+          .eviction_batch_bytes = 1,
+          .room_ahead_bytes = std::min(64 * kMiB, options.device_bytes / 8),
+          .reclaim_discarded_first = options.reclaim_discarded_first,
+          .clean_copies = CleanCopies::kAll};
+}
+
+Bytes whole_blocks(Bytes bytes) { return bytes / kBlockBytes * kBlockBytes; }
+
+Status check_options(const Driver& driver, const CudaOptions& options) {
+  if (options.device_bytes < kSmallestBudget) {
+    return make_error(ErrorCode::kInvalidInput, "a device memory of {} is too small; at least {}",
+                      format_bytes(options.device_bytes), format_bytes(kSmallestBudget));
+  }
+  CuDevice device = 0;
+  if (Status found = check(driver, "cuDeviceGet", driver.device_get(&device, options.device));
+      !found) {
+    return found;
+  }
+  const std::pair<CuAttribute, std::string_view> needed[] = {
+      {CuAttribute::kVirtualMemoryManagement, "mapping of memory by the program"},
+      {CuAttribute::kStreamMemoryOperations64, "waits for values on streams"},
+      {CuAttribute::kHostRegisterSupported, "pinning of host memory"},
+      {CuAttribute::kUnifiedAddressing, "one address space with the host"}};
+  for (const auto& [attribute, what] : needed) {
+    int value = 0;
+    (void)driver.device_attribute(&value, attribute, device);
+    if (value == 0) {
+      return make_error(ErrorCode::kUnsupported, "device {} or its driver has no {}",
+                        options.device, what);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaPlatform>> CudaPlatform::create(const Driver& driver,
+                                                           const CudaOptions& options,
+                                                           std::optional<SwapFile> storage,
+                                                           Policy& policy) {
+  if (const Status fine = check_options(driver, options); !fine) {
+    return tl::unexpected<Error>(fine.error());
+  }
+  auto platform = std::make_unique<DrivenPlatform>(driver, options, std::move(storage), policy);
+  if (const Status started = platform->start(); !started) {
+    return tl::unexpected<Error>(started.error());
+  }
+  return std::unique_ptr<CudaPlatform>(std::move(platform));
+}
+
+DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
+                               std::optional<SwapFile> storage, Policy& policy)
+    : driver_(driver),
+      options_(options),
+      failures_(options.on_fatal),
+      engine_(engine_options(options, storage ? whole_blocks(storage->bytes()) : 0), *this, policy),
+      gates_(driver_),
+      launches_(engine_, gates_, log_, stalls_) {
+  options_.host_bytes = whole_blocks(options.host_bytes);
+  budget_bytes_ = options.device_bytes;
+  if (!options_.warn) {
+    options_.warn = say;
+  }
+  if (storage) {
+    storage_places_.add(0, whole_blocks(storage->bytes()));
+    storage_.emplace(std::move(*storage), kIoDepth, options_.wrap_io);
+  }
+  const OrderQueue::Options queue{.device = options.device,
+                                  .budget_bytes = options.device_bytes,
+                                  .largest_block_bytes = options.block_bytes,
+                                  .storage = storage_ ? &*storage_ : nullptr};
+  OrderListener& listener = *this;
+  queue_ = std::make_unique<OrderQueue>(driver_, queue, failures_, listener);
+}
+
+Status DrivenPlatform::start() { return queue_->start(); }
+
+Status DrivenPlatform::begin(CuContext context) {
+  context_ = context;
+  if (Status made = check(driver_, "cuMemHostAlloc", gates_.make()); !made) {
+    return made;
+  }
+  if (Status made = check(driver_, "cuMemAddressReserve",
+                          driver_.address_reserve(&reservation_, options_.address_bytes, 0, 0, 0));
+      !made) {
+    return made;
+  }
+  // Large blocks lie at multiples of their size.
+  const std::uint64_t start = round_up(reservation_, options_.block_bytes);
+  const std::uint64_t end = whole_blocks(reservation_ + options_.address_bytes);
+  memory_.emplace(engine_, start, end - start, options_.block_bytes);
+  set_limits();
+  Result<std::unique_ptr<HostMemory>> host =
+      HostMemory::make(driver_, context,
+                       {.most_bytes = options_.host_bytes,
+                        .piece_bytes = options_.pinned_piece_bytes,
+                        .grown = [this](std::uint64_t at, Bytes bytes) { host_grown(at, bytes); },
+                        .ended = [this](const Error& error) { host_ended(error); }});
+  if (!host) {
+    return tl::unexpected<Error>(host.error());
+  }
+  host_ = std::move(*host);
+  return {};
+}
+
+DrivenPlatform::~DrivenPlatform() {
+  {
+    Lock lock(mutex_);
+    put_tickets(lock);
+    ++held_;
+    while (launches_.in_flight() > 0 && !broken_) {
+      queue_->wake();
+      changed_.wait_for(lock, kLookAgain);
+      take_ends();
+    }
+    --held_;
+  }
+  queue_->stop();
+}
+
+// The driver thread has unmapped everything.
+void DrivenPlatform::end() {
+  if (host_) {
+    host_->unregister();
+  }
+  gates_.give_back();
+  if (reservation_ != 0) {
+    (void)driver_.address_free(reservation_, options_.address_bytes);
+  }
+}
+
+// --- Memory -------------------------------------------------------------------------------------
+
+Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
+  const Lock lock(mutex_);
+  Result<std::uint64_t> address = memory_->allocate(bytes);
+  want_host();
+  return address;
+}
+
+void DrivenPlatform::free(std::uint64_t address) {
+  const Lock lock(mutex_);
+  memory_->free(address);
+}
+
+void DrivenPlatform::retire(std::uint64_t address) {
+  const Lock lock(mutex_);
+  memory_->retire(address);
+}
+
+Status DrivenPlatform::reuse(std::uint64_t address) {
+  const Lock lock(mutex_);
+  Status reused = memory_->reuse(address);
+  want_host();
+  return reused;
+}
+
+// What cannot be on the device must have a place, and some of it is to be ready before that.
+void DrivenPlatform::want_host() {
+  const Bytes live_bytes = memory_->live_bytes() + options_.pinned_piece_bytes;
+  const Bytes device_bytes = engine_.capacity_bytes(Tier::kDevice);
+  if (live_bytes > device_bytes) {
+    host_->want(live_bytes - device_bytes + options_.pinned_piece_bytes);
+  }
+}
+
+// --- Budget and state ---------------------------------------------------------------------------
+
+Status DrivenPlatform::set_device_capacity(Bytes bytes) {
+  if (bytes < kSmallestBudget) {
+    return make_error(ErrorCode::kInvalidInput, "a device memory of {} is too small; at least {}",
+                      format_bytes(bytes), format_bytes(kSmallestBudget));
+  }
+  Lock lock(mutex_);
+  const bool more = bytes > budget_bytes_;
+  const auto tell_pool = [&] { queue_->push({.kind = Order::Kind::kBudget, .bytes = bytes}); };
+  if (more) {
+    tell_pool();  // before what the engine will order with it
+  }
+  // Launches that were issued before and need more may still be on their way.
+  const std::vector<std::uint64_t> before = launches_.issued_by_stream();
+  Status changed = engine_.set_device_capacity(bytes);
+  ++held_;
+  while (!changed && !launches_.have_ended(before) && !broken_) {
+    put_tickets(lock);
+    queue_->wake();
+    changed_.wait_for(lock, kLookAgain);
+    take_ends();
+    changed = engine_.set_device_capacity(bytes);
+  }
+  --held_;
+  if (changed) {
+    budget_bytes_ = bytes;
+  }
+  if (changed.has_value() != more) {
+    queue_->push({.kind = Order::Kind::kBudget, .bytes = budget_bytes_});
+  }
+  set_limits();
+  want_host();
+  return changed;
+}
+
+ProgramStats DrivenPlatform::stats() const {
+  const Lock lock(mutex_);
+  ProgramStats stats;
+  stats.engine = engine_.stats();
+  for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
+    stats.used_bytes[index_of(tier)] = engine_.used_bytes(tier);
+  }
+  stats.live_bytes = memory_->live_bytes();
+  stats.live_peak_bytes = memory_->live_peak_bytes();
+  stats.stalled_ns = stalls_.total_ns();
+  stats.fault_wait_ns = stalls_.total_ns();
+  stats.copied_bytes = queue_->copied_bytes();
+  stats.processor_ns = queue_->processor_ns();
+  if (storage_) {
+    const std::array<StorageIo::Meter, 2> meters = storage_->meters();
+    for (std::size_t i = 0; i < meters.size(); ++i) {
+      stats.io_bytes[i] = meters[i].bytes;
+      stats.io_busy_ns[i] = meters[i].busy_ns;
+    }
+  }
+  return stats;
+}
+
+std::vector<LaunchWaits> DrivenPlatform::waits() const {
+  const Lock lock(mutex_);
+  return log_.longest_waits();
+}
+
+Bytes DrivenPlatform::capacity_bytes(Tier tier) const {
+  const Lock lock(mutex_);
+  if (tier == Tier::kDevice) {
+    return budget_bytes_;
+  }
+  return tier == Tier::kHost && !host_ended_ ? options_.host_bytes : engine_.capacity_bytes(tier);
+}
+
+void DrivenPlatform::wait_until_idle() {
+  Lock lock(mutex_);
+  put_tickets(lock);
+  ++held_;
+  while (!broken_ &&
+         (engine_.transfers_in_flight() > 0 || !queue_->empty() || launches_.waiting() > 0)) {
+    queue_->wake();
+    changed_.wait_for(lock, kLookAgain);
+    take_ends();
+  }
+  --held_;
+}
+
+Status DrivenPlatform::check_invariants() const {
+  const Lock lock(mutex_);
+  if (Status whole = engine_.check_invariants(); !whole) {
+    return whole;
+  }
+  for (BlockId id = 0; id < engine_.space().block_slots(); ++id) {
+    const Block& block = engine_.space().block(id);
+    const bool none = id >= blocks_.size() || blocks_[id].backing == Backing::kNone;
+    if (none && (block.mapped || block.copies.has(Tier::kDevice))) {
+      return make_error(ErrorCode::kDefect,
+                        "invariant broken: block {} is on the device, and has no memory there", id);
+    }
+    if (block.pins == 0 && id < blocks_.size() && !blocks_[id].launches_waiting.empty()) {
+      return make_error(ErrorCode::kDefect,
+                        "invariant broken: launches wait for block {}, which none has pinned", id);
+    }
+  }
+  return launches_.check();
+}
+
+}  // namespace spillway::cuda

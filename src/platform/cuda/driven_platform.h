@@ -1,0 +1,164 @@
+// The CUDA platform: the lock, the engine, and who is told what. Layer: platform, cuda.
+// docs/cuda.md. What the engine asks for becomes orders (order_queue.h), which one thread carries
+// out; launches are device_launches.h's, memory is program_memory.h's.
+//
+// Locks: `legacy_order_`, a stream's `tickets`, the platform's, in this order. No call of the
+// driver is made under the platform's, and nobody waits while holding it.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine.h"
+#include "platform/common/failures.h"
+#include "platform/common/launch_log.h"
+#include "platform/common/stall_clock.h"
+#include "platform/cuda/cuda_platform.h"
+#include "platform/cuda/device_launches.h"
+#include "platform/cuda/gates.h"
+#include "platform/cuda/host_memory.h"
+#include "platform/cuda/order_queue.h"
+#include "platform/cuda/places.h"
+#include "platform/cuda/program_memory.h"
+
+namespace spillway::cuda {
+
+class DrivenPlatform final : public CudaPlatform, private Mechanism, private OrderListener {
+ public:
+  DrivenPlatform(const Driver& driver, const CudaOptions& options, std::optional<SwapFile> storage,
+                 Policy& policy);
+  // The program's launches have ended, or will by themselves.
+  ~DrivenPlatform() override;
+  // Once, before anything else.
+  Status start();
+
+  Result<std::uint64_t> allocate(Bytes bytes) override;
+  void free(std::uint64_t address) override;
+  void retire(std::uint64_t address) override;
+  Status reuse(std::uint64_t address) override;
+  [[nodiscard]] std::optional<Range> allocation_of(std::uint64_t address) const override {
+    return memory_->allocation_of(address);
+  }
+  [[nodiscard]] bool contains(std::uint64_t address) const override {
+    return memory_->contains(address);
+  }
+
+  std::uint64_t before_launch(const CudaLaunch& launch) override;
+  void after_launch(std::uint64_t launch, bool made) override;
+  void before_wait(std::optional<CuStream> stream) override;
+  void after_wait(std::optional<CuStream> stream) override;
+  void recorded(CuEvent event, CuStream stream) override;
+  void waits_for(CuEvent event, CuStream stream) override;
+  void destroyed(CuStream stream) override;
+
+  Status set_device_capacity(Bytes bytes) override;
+  [[nodiscard]] ProgramStats stats() const override;
+  [[nodiscard]] std::vector<LaunchWaits> waits() const override;
+  [[nodiscard]] Bytes capacity_bytes(Tier tier) const override;
+  void wait_until_idle() override;
+  [[nodiscard]] Status check_invariants() const override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  // driven_mechanism.cc; with the lock held
+  void start_transfer(const Transfer& transfer) override;
+  void zero(std::span<const BlockId> blocks) override;
+  void map(std::span<const BlockId> blocks, bool writable) override;
+  void unmap(std::span<const BlockId> blocks) override;
+  void drop(std::span<const BlockId> blocks, Tier tier) override;
+  void freed(AllocationId id) override;
+  void faults_served(std::uint64_t launch) override;
+  void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
+  void backed(BlockId block);
+  // The driver thread's, and without the lock
+  Status begin(CuContext context) override;
+  bool look(const Done& done) override;
+  void no_memory(Bytes handle_bytes) override;
+  void broken() override;
+  void end() override;
+  void moved(const MoveEnded& ended);
+  void host_grown(std::uint64_t at, Bytes bytes);
+  void host_ended(const Error& error);
+  void check_progress();
+  void set_limits();
+  void want_host();
+
+  // driven_launches.cc
+  [[nodiscard]] StreamId stream_of(CuStream stream, Lock& lock);
+  void order_with_null_stream(StreamId id);
+  void make_up_room(const Launch& launch, std::string_view name);
+  void follow_budget();
+  void hold_back(Lock& lock);
+  void wait_for_release(std::uint32_t tag, Lock& lock);
+  void put_gate(std::uint32_t tag, Lock& lock);
+  void put_tickets(Lock& lock);
+  void put_ticket(StreamId id, Lock& lock);
+  void stream_failed(StreamId id, std::string_view symbol, CuResult result);
+  void take_ends();
+  // Runs `call` with that context current.
+  template <typename Call>
+  CuResult in_context(CuContext context, const Call& call) const;
+
+  [[nodiscard]] Bytes bytes_of(BlockId id) const { return engine_.space().block(id).bytes; }
+
+  Driver driver_;
+  CudaOptions options_;
+  Failures failures_;
+  std::optional<StorageIo> storage_;
+
+  // Held by a thread of the program from before_launch to after_launch, on streams that the device
+  // orders with each other by itself: the engine must hear of them in the device's order.
+  std::mutex legacy_order_;
+  mutable std::mutex mutex_;  // the engine's and that of all that follows
+  Engine engine_;
+  Gates gates_;
+  LaunchLog log_;
+  StallClock stalls_;
+  DeviceLaunches launches_;
+  std::optional<ProgramMemory> memory_;
+  Places host_places_;
+  Places storage_places_;
+  Bytes host_ready_bytes_ = 0;
+  bool host_ended_ = false;
+  // By block: whether it has its memory on the device.
+  enum class Backing : std::uint8_t { kNone, kComing, kThere };
+  struct BlockState {
+    Backing backing = Backing::kNone;
+    std::uint64_t serial = 0;                     // of the order that is to back it
+    std::uint32_t freed_run = kNoIndex;           // of addresses that wait for its drop
+    std::vector<std::uint32_t> launches_waiting;  // tags
+  };
+  std::vector<BlockState> blocks_;
+  BlockState& state(BlockId block);
+  std::uint64_t last_serial_ = 0;
+  // Runs of addresses that are nobody's, but of which something is still mapped.
+  struct FreedRun {
+    ProgramMemory::Freed run;
+    std::uint32_t blocks_left = 0;
+  };
+  std::vector<FreedRun> freed_runs_;
+  std::vector<std::uint32_t> free_freed_runs_;
+  void forget_run(const ProgramMemory::Freed& run);
+
+  std::unordered_map<CuEvent, SignalId> events_;  // last recordings
+  Bytes budget_bytes_ = 0;  // the engine's is larger while a launch runs that needs more
+  bool told_too_large_ = false;
+  std::uint32_t held_ = 0;  // threads of the program that wait in our code
+  std::condition_variable changed_;
+  bool told_no_memory_ = false;
+  bool broken_ = false;  // a fatal error has been told
+  TimeNs stuck_since_ns_ = 0;
+
+  CuContext context_ = nullptr;  // the engine's
+  CuAddress reservation_ = 0;
+  std::unique_ptr<HostMemory> host_;
+  std::unique_ptr<OrderQueue> queue_;
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,63 @@
+// Handles of device memory by size, and how many bytes they are together. Layer: platform, cuda.
+// Whose they are it does not know. The sum never exceeds the budget: a handle of another size is
+// made only when enough free ones have been released. The driver thread's, but for the two sums.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+
+#include "base/units.h"
+#include "platform/cuda/driver.h"
+
+namespace spillway::cuda {
+
+class HandlePool {
+ public:
+  // The driver must outlive it. `device`: ordinal.
+  HandlePool(const Driver& driver, int device, Bytes budget_bytes)
+      : driver_(&driver), device_(device), budget_bytes_(budget_bytes) {}
+
+  // A handle of exactly this size, a multiple of kBlockBytes; it holds anything. kOutOfMemory where
+  // the device has no room, whatever the budget says, or the budget has none: then nothing has
+  // changed but that free handles of other sizes may be gone. Any other error is the driver's.
+  [[nodiscard]] CuResult take(Bytes bytes, CuMemHandle& handle);
+  // Whether the budget has no room for so much, even if all free handles are released.
+  [[nodiscard]] bool full(Bytes bytes) const {
+    return bytes_ - free_bytes_ + bytes > budget_bytes_;
+  }
+  // A handle of host memory, which no budget limits, and which is not kept: whoever has it releases
+  // it. kNotSupported where there are none.
+  [[nodiscard]] CuResult make_on_host(Bytes bytes, CuMemHandle& handle) const;
+  // Mapped nowhere. Kept for the next block of its size, or released if the budget has shrunk.
+  void give_back(CuMemHandle handle, Bytes bytes);
+  // A smaller one is reached as handles are given back.
+  void set_budget(Bytes bytes);
+  // Releases those that are free. Returns the first error of the driver.
+  CuResult release_free();
+
+  // Any thread's.
+  [[nodiscard]] Bytes bytes() const { return bytes_; }  // free ones as well
+  [[nodiscard]] Bytes peak_bytes() const { return peak_bytes_; }
+
+ private:
+  struct Free {
+    CuMemHandle handle = 0;
+    std::uint64_t since = 0;  // counts what has been given back
+  };
+  CuResult release_oldest();
+  void release_down_to(Bytes bytes);
+
+  const Driver* driver_;
+  int device_;
+  Bytes budget_bytes_;
+  std::map<Bytes, std::deque<Free>> free_;  // by size, oldest first
+  std::uint64_t given_back_ = 0;
+  Bytes free_bytes_ = 0;
+  CuResult first_error_ = CuResult::kSuccess;  // of a release
+  std::atomic<Bytes> bytes_{0};
+  std::atomic<Bytes> peak_bytes_{0};
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,109 @@
+// See host_memory.h.
+#include "platform/cuda/host_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "platform/common/service_thread.h"
+
+namespace spillway::cuda {
+namespace {
+
+// A refusal may pass: others pin memory as well.
+constexpr int kTries = 20;
+constexpr std::chrono::milliseconds kBetweenTries{20};
+
+}  // namespace
+
+Result<std::unique_ptr<HostMemory>> HostMemory::make(const Driver& driver, CuContext context,
+                                                     Options options) {
+  Result<Reservation> memory = Reservation::make(std::max(options.most_bytes, kBlockBytes));
+  if (!memory) {
+    return tl::unexpected<Error>(memory.error());
+  }
+  ::madvise(memory->start(), memory->bytes(), MADV_HUGEPAGE);
+  // A child of a fork has no use for it, and copying it on write would part it from the device.
+  ::madvise(memory->start(), memory->bytes(), MADV_DONTFORK);
+  return std::unique_ptr<HostMemory>(
+      new HostMemory(driver, context, std::move(options), std::move(*memory)));
+}
+
+HostMemory::HostMemory(const Driver& driver, CuContext context, Options options, Reservation memory)
+    : driver_(&driver),
+      context_(context),
+      options_(std::move(options)),
+      memory_(std::move(memory)),
+      thread_(service_thread("spw-cuda-pin", [this] { work(); })) {}
+
+HostMemory::~HostMemory() { stop(); }
+
+void HostMemory::want(Bytes bytes) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (bytes <= wanted_bytes_) {
+      return;
+    }
+    wanted_bytes_ = bytes;
+  }
+  wanted_.notify_one();
+}
+
+void HostMemory::work() {
+  (void)driver_->context_set_current(context_);
+  std::unique_lock lock(mutex_);
+  int refused = 0;
+  while (!stop_) {
+    if (registered_bytes_ >= std::min(wanted_bytes_, options_.most_bytes)) {
+      wanted_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    const Bytes bytes = std::min(options_.piece_bytes, options_.most_bytes - registered_bytes_);
+    const CuResult result = register_next(bytes);
+    if (result == CuResult::kSuccess) {
+      const std::uint64_t at = registered_bytes_ / options_.piece_bytes * 2 * options_.piece_bytes;
+      registered_bytes_ += bytes;
+      refused = 0;
+      options_.grown(at, bytes);
+    } else if (++refused == kTries) {
+      options_.ended({ErrorCode::kUnsupported, error_text(*driver_, "cuMemHostRegister", result)});
+    }
+    lock.lock();
+    if (refused > 0 && !stop_) {
+      if (refused >= kTries) {
+        wanted_.wait(lock, [this] { return stop_; });
+      } else {
+        wanted_.wait_for(lock, kBetweenTries);
+      }
+    }
+  }
+}
+
+CuResult HostMemory::register_next(Bytes bytes) {
+  return driver_->host_register(memory_.start() + registered_bytes_, bytes,
+                                kCuHostRegisterPortable);
+}
+
+void HostMemory::stop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+  }
+  wanted_.notify_one();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void HostMemory::unregister() {
+  stop();
+  for (Bytes at = 0; at < registered_bytes_; at += options_.piece_bytes) {
+    (void)driver_->host_unregister(memory_.start() + at);
+  }
+  registered_bytes_ = 0;
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,193 @@
+// See moves.h.
+#include "platform/cuda/moves.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+namespace spillway::cuda {
+namespace {
+
+// Enough that the disk, the link and the next block are busy at once.
+constexpr std::size_t kSlots = 4;
+
+}  // namespace
+
+Moves::Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes,
+             Failures& failures, std::function<void()> wake)
+    : driver_(&driver),
+      storage_(storage),
+      slot_bytes_(largest_block_bytes),
+      failures_(&failures),
+      wake_(std::move(wake)),
+      lanes_(driver) {
+  if (storage != nullptr) {
+    io_.emplace(*storage);
+  }
+}
+
+CuResult Moves::make() {
+  if (storage_ != nullptr) {
+    if (const CuResult result =
+            driver_->host_alloc(&staging_, kSlots * slot_bytes_, kCuHostAllocPortable);
+        result != CuResult::kSuccess) {
+      return result;
+    }
+    for (std::size_t i = 0; i < kSlots; ++i) {
+      slots_.push_back(static_cast<char*>(staging_) + i * slot_bytes_);
+    }
+  }
+  return lanes_.make();
+}
+
+void Moves::give_back() {
+  // After an error something may be under way after all; what is with the swap file comes back.
+  const auto with_file = [this] {
+    const std::scoped_lock lock(io_mutex_);
+    return std::any_of(moves_.begin(), moves_.end(),
+                       [](const auto& it) { return it.second.requests_left > 0; });
+  };
+  while (with_file()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  lanes_.give_back();
+  if (staging_ != nullptr) {
+    (void)driver_->host_free(staging_);
+    staging_ = nullptr;
+  }
+}
+
+void Moves::start(Move move) {
+  const std::uint64_t id = move.id;
+  UnderWay& it = moves_[id];
+  it.move = std::move(move);
+  if (it.move.error != 0) {
+    failed_at_once_.push_back(id);
+  } else if (staged(it.move)) {
+    waiting_.push_back(id);
+  } else {
+    begin(it);
+  }
+}
+
+void Moves::begin(UnderWay& it) {
+  const bool file_first = it.move.from == Tier::kStorage ||
+                          (it.move.from == Tier::kHost && it.move.to == Tier::kStorage);
+  if (file_first) {
+    read_or_write(it);
+  } else {
+    copy(it);
+  }
+}
+
+void Moves::copy(const UnderWay& it) {
+  std::vector<BlockCopy> copies;
+  for (const Move::Part& part : it.move.parts) {
+    copies.push_back({.device = part.address, .pieces = part.host});
+    if (it.staging != nullptr) {
+      copies.back().pieces = {{.host = it.staging, .bytes = part.bytes}};
+    }
+  }
+  lanes_.add(it.move.to == Tier::kDevice ? CopyLanes::Direction::kIn : CopyLanes::Direction::kOut,
+             it.move.id, std::move(copies));
+}
+
+// Runs of the swap file against pieces of memory, cut where either ends.
+void Moves::read_or_write(UnderWay& it) {
+  const Move::Part& part = it.move.parts.front();
+  std::vector<BlockCopy::Piece> memory = part.host;
+  if (it.staging != nullptr) {
+    memory = {{.host = it.staging, .bytes = part.bytes}};
+  }
+  std::vector<IoRequest> requests;
+  const bool write = it.move.to == Tier::kStorage;
+  std::size_t piece = 0;
+  Bytes used_bytes = 0;  // of the piece
+  for (const Run& run : part.storage) {
+    for (Bytes done = 0; done < run.bytes;) {
+      const Bytes bytes = std::min(run.bytes - done, memory[piece].bytes - used_bytes);
+      requests.push_back({.write = write,
+                          .memory = memory[piece].host + used_bytes,
+                          .bytes = bytes,
+                          .offset = run.at + done,
+                          .done = {}});
+      done += bytes;
+      used_bytes += bytes;
+      if (used_bytes == memory[piece].bytes) {
+        ++piece;
+        used_bytes = 0;
+      }
+    }
+  }
+  it.error = 0;
+  it.requests_left = requests.size();
+  for (IoRequest& request : requests) {
+    request.done = [this, &it, write, bytes = request.bytes, offset = request.offset](int error) {
+      if (error != 0) {
+        failures_->note_cause(storage_->error_text(write, bytes, offset, error));
+      }
+      io_ended(it, error);
+    };
+    io_->submit(std::move(request));
+  }
+}
+
+void Moves::io_ended(UnderWay& it, int error) {
+  {
+    const std::scoped_lock lock(io_mutex_);
+    it.error = error != 0 ? error : it.error;
+    if (--it.requests_left > 0) {
+      return;
+    }
+    io_ended_.push_back(it.move.id);
+  }
+  wake_();
+}
+
+CuResult Moves::poll(std::vector<MoveEnded>& ended) {
+  for (; !failed_at_once_.empty(); failed_at_once_.pop_front()) {
+    end(failed_at_once_.front(), moves_.at(failed_at_once_.front()).move.error, ended);
+  }
+  std::vector<std::uint64_t> io;
+  {
+    const std::scoped_lock lock(io_mutex_);
+    io.swap(io_ended_);
+  }
+  for (const std::uint64_t id : io) {
+    const UnderWay& it = moves_.at(id);
+    if (it.move.to == Tier::kDevice && it.error == 0) {
+      copy(it);
+    } else {
+      end(id, it.error, ended);
+    }
+  }
+  copied_.clear();
+  const CuResult result = lanes_.poll(copied_);
+  for (const CopyLanes::Ended& copied : copied_) {
+    UnderWay& it = moves_.at(copied.tag);
+    if (it.move.to == Tier::kStorage && !copied.failed) {
+      read_or_write(it);
+    } else {
+      end(copied.tag, copied.failed ? EIO : 0, ended);
+    }
+  }
+  for (; !waiting_.empty() && !slots_.empty(); waiting_.pop_front()) {
+    UnderWay& it = moves_.at(waiting_.front());
+    it.staging = slots_.back();
+    slots_.pop_back();
+    begin(it);
+  }
+  return result;
+}
+
+void Moves::end(std::uint64_t id, int error, std::vector<MoveEnded>& ended) {
+  UnderWay& it = moves_.at(id);
+  if (it.staging != nullptr) {
+    slots_.push_back(it.staging);
+  }
+  ended.push_back({.move = std::move(it.move), .error = error});
+  moves_.erase(id);
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,245 @@
+// See order_queue.h.
+#include "platform/cuda/order_queue.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "platform/common/clock.h"
+#include "platform/common/service_thread.h"
+
+namespace spillway::cuda {
+namespace {
+
+// How long it sleeps while something is under way that nobody announces: longer the longer nothing
+// has come of looking.
+constexpr TimeNs kShortestSleepNs = 10'000;
+constexpr TimeNs kLongestSleepNs = 200'000;
+constexpr TimeNs kForLongNs = 3'600'000'000'000;
+// A device without memory: after how long the budget is lowered, host memory taken instead, and the
+// run ended.
+constexpr TimeNs kPatienceNs = 5'000'000;
+constexpr TimeNs kTellAgainNs = 20'000'000;
+constexpr TimeNs kHostMemoryAfterNs = 100'000'000;
+constexpr TimeNs kGiveUpNs = 10'000'000'000;
+// Beside smaller handles than this copies out go one by one (docs/gpu.md section 5).
+constexpr Bytes kLargeHandleBytes = 32 * kMiB;
+
+}  // namespace
+
+OrderQueue::OrderQueue(const Driver& driver, const Options& options, Failures& failures,
+                       OrderListener& listener)
+    : driver_(&driver),
+      options_(options),
+      failures_(&failures),
+      listener_(&listener),
+      pool_(driver, options.device, options.budget_bytes),
+      blocks_(driver, pool_, options.device),
+      moves_(driver, options.storage, options.largest_block_bytes, failures, [this] { wake(); }) {}
+
+Status OrderQueue::start() {
+  thread_ = service_thread("spw-cuda", [this] { run(); });
+  return begun_.get_future().get();
+}
+
+void OrderQueue::stop() {
+  stop_ = true;
+  wake();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+TimeNs OrderQueue::processor_ns() const { return spillway::processor_ns(thread_); }
+
+void OrderQueue::push(Order order) {
+  ++unanswered_;
+  {
+    const std::scoped_lock lock(mutex_);
+    orders_.push_back(std::move(order));
+  }
+  wake();
+}
+
+Status OrderQueue::make() {
+  // Sleeps of microseconds are to be just that.
+  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  if (Status made =
+          check(*driver_, "cuCtxCreate", driver_->context_create(&context_, 0, options_.device));
+      !made) {
+    return made;
+  }
+  if (Status made = check(*driver_, "cuMemHostAlloc", moves_.make()); !made) {
+    return made;
+  }
+  return listener_->begin(context_);
+}
+
+void OrderQueue::run() {
+  Status made = make();
+  const bool whole = made.has_value();
+  begun_.set_value(std::move(made));
+  TimeNs sleep_ns = kShortestSleepNs;
+  while (whole && !broken_) {
+    take_orders();
+    for (; !taken_.empty(); taken_.pop_front()) {
+      if (!carry_out(taken_.front())) {
+        without_memory_.push_back(std::move(taken_.front()));
+      }
+    }
+    must(moves_.poll(done_.moved), "cuEventQuery");
+    retry();
+    if (moves_.lanes().idle()) {
+      moves_.lanes().keep_out_short(false);
+    }
+    copied_bytes_ = moves_.lanes().copied_bytes();
+    const OrderListener::Done done = std::exchange(done_, {});
+    unanswered_ -= done.backed.size() + done.moved.size() + done.forgotten.size();
+    const bool somebody_waits = listener_->look(done);
+    if (stop_ && moves_.idle() && without_memory_.empty() && empty()) {
+      break;
+    }
+    if (!done.empty()) {
+      sleep_ns = kShortestSleepNs;
+      continue;
+    }
+    const bool soon = somebody_waits || moves_.copies() || !without_memory_.empty();
+    wake_.wait_for(soon ? sleep_ns : kForLongNs);
+    sleep_ns = std::min(2 * sleep_ns, kLongestSleepNs);
+  }
+  if (broken_) {
+    listener_->broken();
+  }
+  while (!stop_) {
+    wake_.wait_for(kForLongNs);
+  }
+  give_back_all();
+}
+
+void OrderQueue::take_orders() {
+  const std::scoped_lock lock(mutex_);
+  taken_.swap(orders_);
+}
+
+bool OrderQueue::carry_out(Order& order) {
+  switch (order.kind) {
+    case Order::Kind::kBack:
+      if (!back(order.block, order.address, order.bytes)) {
+        return false;
+      }
+      done_.backed.push_back({.block = order.block, .serial = order.serial});
+      return true;
+    case Order::Kind::kMove:
+      if (order.move.to == Tier::kDevice) {
+        // Blocks that have their memory keep it meanwhile.
+        for (const Move::Part& part : order.move.parts) {
+          if (!back(part.block, part.address, part.bytes)) {
+            return false;
+          }
+        }
+      }
+      moves_.start(std::move(order.move));
+      return true;
+    case Order::Kind::kDrop:
+      drop(order.block);
+      --unanswered_;
+      return true;
+    case Order::Kind::kBudget:
+      pool_.set_budget(order.bytes);
+      --unanswered_;
+      return true;
+    case Order::Kind::kForget:
+      done_.forgotten.push_back(std::move(order));
+      return true;
+  }
+  return true;
+}
+
+bool OrderQueue::back(BlockId block, CuAddress address, Bytes bytes) {
+  if (bytes < kLargeHandleBytes && !blocks_.has(block)) {
+    moves_.lanes().keep_out_short(true);
+  }
+  const CuResult result = blocks_.back(block, address, bytes);
+  if (result == CuResult::kOutOfMemory) {
+    return back_on_host(block, address, bytes);
+  }
+  must(result, "cuMemMap");
+  return true;
+}
+
+// More than the budget is asked for only for a launch that needs more than that. And a device that
+// has had nothing for long may never have: what launches were admitted for must come all the same.
+bool OrderQueue::back_on_host(BlockId block, CuAddress address, Bytes bytes) {
+  const bool waited_long =
+      without_memory_since_ns_ != 0 && now_ns() - without_memory_since_ns_ >= kHostMemoryAfterNs;
+  return (pool_.full(bytes) || waited_long) &&
+         blocks_.back_on_host(block, address, bytes) == CuResult::kSuccess;
+}
+
+// A block that waits for memory may be given up before it has any.
+void OrderQueue::drop(BlockId block) {
+  const auto none = std::find_if(
+      without_memory_.begin(), without_memory_.end(),
+      [&](const Order& it) { return it.kind == Order::Kind::kBack && it.block == block; });
+  if (none != without_memory_.end()) {
+    without_memory_.erase(none);
+    --unanswered_;
+  }
+  must(blocks_.drop(block), "cuMemUnmap");
+}
+
+// The first in line goes first, so that one of them gets all of what it needs.
+void OrderQueue::retry() {
+  while (!without_memory_.empty() && carry_out(without_memory_.front())) {
+    without_memory_.pop_front();
+  }
+  if (!without_memory_.empty()) {
+    look_for_memory();
+  } else {
+    without_memory_since_ns_ = 0;
+  }
+}
+
+// Others use the card, or a refusal passes by itself.
+void OrderQueue::look_for_memory() {
+  const TimeNs at_ns = now_ns();
+  if (without_memory_since_ns_ == 0) {
+    without_memory_since_ns_ = at_ns;
+    told_ns_ = at_ns - kTellAgainNs + kPatienceNs;
+  }
+  if (at_ns - told_ns_ >= kTellAgainNs) {
+    told_ns_ = at_ns;
+    listener_->no_memory(pool_.bytes());
+  }
+  if (at_ns - without_memory_since_ns_ >= kGiveUpNs) {
+    broken_ = true;
+    failures_->fatal(
+        {ErrorCode::kUnsupported,
+         fmt::format("out of device memory: launches need more than the {} that others leave of "
+                     "the device; free some of it or lower the budget",
+                     format_bytes(pool_.bytes()))});
+  }
+}
+
+// The context is lost, or a promise of ours was broken: nothing on the device can be relied on.
+void OrderQueue::must(CuResult result, const char* symbol) {
+  if (result != CuResult::kSuccess) {
+    broken_ = true;
+    failures_->fatal(
+        {ErrorCode::kIo, error_text(*driver_, symbol, result) + "; stopping before data is lost"});
+  }
+}
+
+void OrderQueue::give_back_all() {
+  if (context_ == nullptr) {
+    return;
+  }
+  (void)blocks_.drop_all();
+  (void)pool_.release_free();
+  listener_->end();
+  moves_.give_back();
+  (void)driver_->context_destroy(context_);
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,149 @@
+// What the engine has asked for, in that order, and the thread that carries it out: the driver
+// thread, in a context of the engine's own. Layer: platform, cuda. The engine's reasons it does not
+// know.
+// It waits for nobody: while copies are under way or somebody waits for a launch it looks again
+// after a short sleep, otherwise it sleeps until it is called. It calls nothing that synchronises,
+// and nothing on a stream of the program.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "platform/common/failures.h"
+#include "platform/common/wake_up.h"
+#include "platform/cuda/device_blocks.h"
+#include "platform/cuda/handle_pool.h"
+#include "platform/cuda/moves.h"
+
+namespace spillway::cuda {
+
+struct Order {
+  enum class Kind : std::uint8_t {
+    kBack,    // memory for a block
+    kMove,    // a transfer; to the device with memory for its blocks
+    kDrop,    // a block's memory goes back to the pool
+    kBudget,  // how many bytes all handles may have
+    kForget,  // nothing of a run of addresses is mapped any more when this is reached
+  };
+  Kind kind = Kind::kBack;
+  BlockId block = 0;
+  CuAddress address = 0;
+  Bytes bytes = 0;
+  std::uint64_t serial = 0;  // of kBack, to know its answer by
+  Move move = {};
+};
+
+// Who is told what has become of the orders. Called by the driver thread, which holds no lock.
+class OrderListener {
+ public:
+  OrderListener() = default;
+  OrderListener(const OrderListener&) = delete;
+  OrderListener& operator=(const OrderListener&) = delete;
+  virtual ~OrderListener() = default;
+
+  struct Backed {
+    BlockId block = 0;
+    std::uint64_t serial = 0;
+  };
+  struct Done {
+    std::vector<Backed> backed;
+    std::vector<MoveEnded> moved;
+    std::vector<Order> forgotten;
+    [[nodiscard]] bool empty() const {
+      return backed.empty() && moved.empty() && forgotten.empty();
+    }
+  };
+  // The engine's context is there and current; nothing has been ordered yet.
+  virtual Status begin(CuContext context) = 0;
+  // Once every round. True while somebody waits for a launch to end or to be opened.
+  virtual bool look(const Done& done) = 0;
+  // The device has no more memory than these handles have, though the budget has room.
+  virtual void no_memory(Bytes handle_bytes) = 0;
+  // An error that has been told has ended all work: nothing that was ordered will be done.
+  virtual void broken() = 0;
+  // Nothing is under way any more and all memory is back; the context is current for the last time.
+  virtual void end() = 0;
+};
+
+class OrderQueue {
+ public:
+  struct Options {
+    int device = 0;
+    Bytes budget_bytes = 0;
+    Bytes largest_block_bytes = 0;
+    StorageIo* storage = nullptr;  // nullptr: none
+  };
+  // All of them must outlive it.
+  OrderQueue(const Driver& driver, const Options& options, Failures& failures,
+             OrderListener& listener);
+  ~OrderQueue() { stop(); }
+  OrderQueue(const OrderQueue&) = delete;
+  OrderQueue& operator=(const OrderQueue&) = delete;
+
+  // Starts the thread, and says what came of its beginning. Once.
+  [[nodiscard]] Status start();
+
+  // Ends the thread. No launch is under way and none will be. Waits for copies; until then the
+  // listener is told of them.
+  void stop();
+
+  // Any thread's, from here on.
+  void push(Order order);
+  void wake() { wake_.call(); }
+  // Whether everything that was pushed before has been carried out; what came of it is told at
+  // once.
+  [[nodiscard]] bool empty() const { return unanswered_ == 0; }
+  [[nodiscard]] Bytes handle_bytes() const { return pool_.bytes(); }
+  [[nodiscard]] Bytes peak_handle_bytes() const { return pool_.peak_bytes(); }
+  [[nodiscard]] Bytes copied_bytes() const { return copied_bytes_; }
+  [[nodiscard]] TimeNs processor_ns() const;  // that the thread has run on a processor
+
+ private:
+  void run();
+  Status make();
+  void take_orders();
+  // False if there is no memory for it now.
+  [[nodiscard]] bool carry_out(Order& order);
+  [[nodiscard]] bool back(BlockId block, CuAddress address, Bytes bytes);
+  [[nodiscard]] bool back_on_host(BlockId block, CuAddress address, Bytes bytes);
+  void retry();
+  void drop(BlockId block);
+  void look_for_memory();
+  void must(CuResult result, const char* symbol);
+  void give_back_all();
+
+  const Driver* driver_;
+  Options options_;
+  Failures* failures_;
+  OrderListener* listener_;
+  HandlePool pool_;
+  DeviceBlocks blocks_;
+  CuContext context_ = nullptr;
+  std::promise<Status> begun_;
+
+  std::mutex mutex_;
+  std::deque<Order> orders_;
+  std::atomic<std::uint64_t> unanswered_{0};
+  WakeUp wake_;
+  std::atomic<bool> stop_{false};
+  std::atomic<Bytes> copied_bytes_{0};
+
+  // The thread's.
+  std::deque<Order> taken_;
+  std::deque<Order> without_memory_;
+  OrderListener::Done done_;
+  TimeNs without_memory_since_ns_ = 0;
+  bool broken_ = false;
+  TimeNs told_ns_ = 0;
+  Moves moves_;
+  std::thread thread_;
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,193 @@
+// See program_memory.h.
+#include "platform/cuda/program_memory.h"
+
+#include <algorithm>
+
+namespace spillway::cuda {
+
+Status ProgramMemory::promise(Bytes bytes) {
+  if (bytes > limit_bytes_ || live_bytes_ > limit_bytes_ - bytes) {
+    return make_error(
+        ErrorCode::kUnsupported,
+        "out of memory: {} asked for, {} in use; the budget is {} of device memory, and with host "
+        "memory and storage {}; raise --host-memory or --storage",
+        format_bytes(bytes), format_bytes(live_bytes_),
+        format_bytes(engine_.capacity_bytes(Tier::kDevice)), format_bytes(limit_bytes_));
+  }
+  live_bytes_ += bytes;
+  live_peak_bytes_ = std::max(live_peak_bytes_, live_bytes_);
+  return {};
+}
+
+// Of what shares a frame, the frame counts, as long as anybody is in it.
+Bytes ProgramMemory::footprint_bytes(AllocationId id) const {
+  const Allocation& allocation = engine_.space().allocation(id);
+  return allocation.packed ? 0 : allocation.frame_bytes;
+}
+
+Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
+  const Bytes asked_bytes = std::max<Bytes>(bytes, 1);
+  const bool packed = asked_bytes < kBlockBytes;
+  // Nothing larger can be held, and it could not be rounded up.
+  const Bytes whole_bytes =
+      asked_bytes > limit_bytes_ ? asked_bytes : round_up(asked_bytes, kBlockBytes);
+  if (Status room = promise(packed ? 0 : whole_bytes); !room) {
+    return tl::unexpected<Error>(room.error());
+  }
+  const Result<AllocationId> id =
+      engine_.allocate(asked_bytes, 0, std::min(whole_bytes, largest_block_bytes_));
+  if (!id) {
+    live_bytes_ -= packed ? 0 : whole_bytes;
+    return tl::unexpected<Error>(id.error());
+  }
+  retired_.resize(std::max(retired_.size(), engine_.space().allocation_slots()));
+  at_.resize(std::max(at_.size(), engine_.space().block_slots()));
+  const BlockId first = engine_.space().allocation(*id).first_block;
+  const bool new_frame = packed && at_[first] == 0;
+  if (new_frame) {
+    if (Status room = promise(kBlockBytes); !room) {
+      engine_.free(*id);
+      return tl::unexpected<Error>(room.error());
+    }
+  }
+  const std::optional<std::uint64_t> address = place(*id);
+  if (!address) {
+    live_bytes_ -= packed ? (new_frame ? kBlockBytes : 0) : whole_bytes;
+    engine_.free(*id);
+    return make_error(ErrorCode::kUnsupported, "out of address space");
+  }
+  retired_[*id] = false;
+  const std::unique_lock names(names_mutex_);
+  addresses_.name(*address, asked_bytes, *id);
+  return *address;
+}
+
+std::optional<std::uint64_t> ProgramMemory::place(AllocationId id) {
+  const Allocation& allocation = engine_.space().allocation(id);
+  const BlockId first = allocation.first_block;
+  if (!allocation.packed || at_[first] == 0) {
+    const Bytes alignment =
+        allocation.block_bytes == largest_block_bytes_ ? largest_block_bytes_ : kBlockBytes;
+    const std::optional<std::uint64_t> run = addresses_.take(allocation.frame_bytes, alignment);
+    if (!run) {
+      return std::nullopt;
+    }
+    for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+      at_[first + i] = *run + i * allocation.block_bytes;
+    }
+  }
+  return at_[first] + allocation.offset_bytes;
+}
+
+std::optional<AllocationId> ProgramMemory::at_start(std::uint64_t address) const {
+  const std::optional<AddressRanges::Named> named = addresses_.at(address);
+  return named && named->start == address ? std::optional(named->number) : std::nullopt;
+}
+
+void ProgramMemory::free(std::uint64_t address) {
+  const std::optional<AllocationId> id = at_start(address);
+  if (!id) {
+    return;
+  }
+  if (!retired_[*id]) {
+    live_bytes_ -= footprint_bytes(*id);
+  }
+  {
+    const std::unique_lock names(names_mutex_);
+    addresses_.forget(address);
+  }
+  engine_.free(*id);
+}
+
+void ProgramMemory::retire(std::uint64_t address) {
+  const std::optional<AllocationId> id = at_start(address);
+  if (id && !retired_[*id]) {
+    retired_[*id] = true;
+    live_bytes_ -= footprint_bytes(*id);
+    engine_.discard(*id, DiscardMode::kLazy);
+  }
+}
+
+Status ProgramMemory::reuse(std::uint64_t address) {
+  const std::optional<AllocationId> id = at_start(address);
+  if (!id) {
+    return make_error(ErrorCode::kInvalidInput, "no allocation starts at {:#x}", address);
+  }
+  if (!retired_[*id]) {
+    return {};
+  }
+  if (Status room = promise(footprint_bytes(*id)); !room) {
+    return room;
+  }
+  retired_[*id] = false;
+  engine_.reuse(*id);
+  return {};
+}
+
+std::optional<CudaPlatform::Range> ProgramMemory::allocation_of(std::uint64_t address) const {
+  if (!addresses_.contains(address)) {
+    return std::nullopt;
+  }
+  const std::shared_lock names(names_mutex_);
+  const std::optional<AddressRanges::Named> named = addresses_.at(address);
+  return named ? std::optional(CudaPlatform::Range{.start = named->start, .bytes = named->bytes})
+               : std::nullopt;
+}
+
+// Blocks at the ends of what a launch overwrites may have bytes that it does not.
+std::vector<Access> ProgramMemory::accesses_of(std::span<const CudaOperand> operands) const {
+  std::vector<Access> accesses;
+  for (const CudaOperand& operand : operands) {
+    const std::optional<AddressRanges::Named> named = addresses_.at(operand.address);
+    if (!named || operand.bytes == 0) {
+      continue;
+    }
+    const Allocation& allocation = engine_.space().allocation(named->number);
+    const Bytes from = operand.address - named->start;
+    const Bytes to = std::min(from + operand.bytes, named->bytes);
+    const Bytes block_bytes = allocation.block_bytes;
+    const auto add = [&](Bytes first, Bytes end, AccessMode mode) {
+      if (first < end) {
+        accesses.push_back({.allocation = named->number,
+                            .first_block = allocation.first_block + static_cast<BlockId>(first),
+                            .block_count = static_cast<std::uint32_t>(end - first),
+                            .mode = mode});
+      }
+    };
+    const Bytes first = allocation.packed ? 0 : from / block_bytes;
+    const Bytes end = allocation.packed ? 1 : (to + block_bytes - 1) / block_bytes;
+    if (operand.mode != AccessMode::kOverwrite || allocation.packed) {
+      add(first, end, operand.mode == AccessMode::kOverwrite ? AccessMode::kWrite : operand.mode);
+      continue;
+    }
+    const Bytes whole_first = (from + block_bytes - 1) / block_bytes;
+    const Bytes whole_end = to == named->bytes ? end : to / block_bytes;
+    if (whole_first >= whole_end) {
+      add(first, end, AccessMode::kWrite);
+      continue;
+    }
+    add(first, whole_first, AccessMode::kWrite);
+    add(whole_first, whole_end, AccessMode::kOverwrite);
+    add(whole_end, end, AccessMode::kWrite);
+  }
+  return accesses;
+}
+
+// Numbers of blocks are given out again: none of these has an address any more. One that never had
+// one was refused while it was being allocated.
+ProgramMemory::Freed ProgramMemory::freed(AllocationId id) {
+  const Allocation& allocation = engine_.space().allocation(id);
+  const BlockId first = allocation.first_block;
+  if ((allocation.packed && engine_.space().block(first).tenants > 1) || at_[first] == 0) {
+    return {};
+  }
+  const Freed freed{.address = at_[first],
+                    .bytes = allocation.frame_bytes,
+                    .first_block = first,
+                    .block_count = allocation.block_count};
+  live_bytes_ -= allocation.packed ? kBlockBytes : 0;
+  std::fill_n(at_.begin() + first, allocation.block_count, std::uint64_t{0});
+  return freed;
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,72 @@
+// The program's memory on the device, as it knows it: allocations and their addresses. Layer:
+// platform, cuda. Which block lies where; what is in them it does not know. With the platform's
+// lock held, but for what it says of an address.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "platform/cuda/address_ranges.h"
+#include "platform/cuda/cuda_platform.h"
+
+namespace spillway::cuda {
+
+class ProgramMemory {
+ public:
+  // Addresses from `start` on, a multiple of the largest block.
+  ProgramMemory(Engine& engine, std::uint64_t start, Bytes bytes, Bytes largest_block_bytes)
+      : engine_(engine), addresses_(start, bytes), largest_block_bytes_(largest_block_bytes) {}
+
+  // What the tiers can hold, less what must stay free for blocks to change places.
+  void set_limit(Bytes bytes) { limit_bytes_ = bytes; }
+
+  Result<std::uint64_t> allocate(Bytes bytes);
+  void free(std::uint64_t address);
+  void retire(std::uint64_t address);
+  Status reuse(std::uint64_t address);
+
+  // Any thread's, without the lock.
+  [[nodiscard]] std::optional<CudaPlatform::Range> allocation_of(std::uint64_t address) const;
+  [[nodiscard]] bool contains(std::uint64_t address) const { return addresses_.contains(address); }
+
+  // What the launch uses, in blocks. Operands that are nobody's are left out.
+  [[nodiscard]] std::vector<Access> accesses_of(std::span<const CudaOperand> operands) const;
+  [[nodiscard]] std::uint64_t address_of(BlockId block) const { return at_[block]; }
+
+  // Mechanism::freed. The run of addresses that is nobody's any more, once nothing of it is mapped;
+  // 0 bytes for a part of a frame that others share.
+  struct Freed {
+    std::uint64_t address = 0;
+    Bytes bytes = 0;
+    BlockId first_block = 0;
+    std::uint32_t block_count = 0;
+  };
+  Freed freed(AllocationId id);
+  void give_back(std::uint64_t address, Bytes bytes) { addresses_.give_back(address, bytes); }
+
+  [[nodiscard]] Bytes live_bytes() const { return live_bytes_; }
+  [[nodiscard]] Bytes live_peak_bytes() const { return live_peak_bytes_; }
+
+ private:
+  Status promise(Bytes bytes);
+  [[nodiscard]] std::optional<AllocationId> at_start(std::uint64_t address) const;
+  [[nodiscard]] Bytes footprint_bytes(AllocationId id) const;
+  [[nodiscard]] std::optional<std::uint64_t> place(AllocationId id);
+
+  Engine& engine_;
+  mutable std::shared_mutex names_mutex_;  // of the names in addresses_
+  AddressRanges addresses_;
+  Bytes largest_block_bytes_;
+  Bytes limit_bytes_ = 0;
+  Bytes live_bytes_ = 0;
+  Bytes live_peak_bytes_ = 0;
+  std::vector<std::uint64_t> at_;  // by block; 0 for one that is nobody's
+  std::vector<bool> retired_;      // by allocation
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,118 @@
+// Addresses of allocations: alignment, names, and how late they are given out again.
+#include "platform/cuda/address_ranges.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/rng.h"
+
+namespace spillway::cuda {
+namespace {
+
+constexpr std::uint64_t kStart = 64 * kMiB;
+
+TEST(AddressRanges, FreshOnesComeFirstAndFreedOnesLate) {
+  AddressRanges ranges(kStart, 16 * kMiB);
+  const auto first = ranges.take(4 * kMiB, kBlockBytes);
+  ASSERT_EQ(first, kStart);
+  ranges.give_back(*first, 4 * kMiB);
+  EXPECT_EQ(ranges.take(4 * kMiB, kBlockBytes), kStart + 4 * kMiB);
+  EXPECT_EQ(ranges.take(8 * kMiB, kBlockBytes), kStart + 8 * kMiB);
+  // Nothing else is left.
+  EXPECT_EQ(ranges.take(4 * kMiB, kBlockBytes), kStart);
+  EXPECT_EQ(ranges.take(kBlockBytes, kBlockBytes), std::nullopt);
+}
+
+TEST(AddressRanges, TheOldestIsGivenOutFirst) {
+  AddressRanges ranges(kStart, 16 * kMiB);
+  std::vector<std::uint64_t> all;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(ranges.take(4 * kMiB, kBlockBytes).value_or(0));
+  }
+  for (const int i : {2, 0, 3, 1}) {
+    ranges.give_back(all[static_cast<std::size_t>(i)], 4 * kMiB);
+  }
+  const auto again = ranges.take(4 * kMiB, kBlockBytes);
+  EXPECT_TRUE(again == all[2] || again == all[0]);  // the older half
+}
+
+TEST(AddressRanges, NeighboursBecomeOneRun) {
+  AddressRanges ranges(kStart, 16 * kMiB);
+  for (int i = 0; i < 8; ++i) {
+    ranges.give_back(ranges.take(kBlockBytes, kBlockBytes).value_or(0), kBlockBytes);
+  }
+  EXPECT_EQ(ranges.take(16 * kMiB, kBlockBytes), kStart);
+}
+
+TEST(AddressRanges, LargeBlocksLieAtMultiplesOfTheirSize) {
+  AddressRanges ranges(kStart + kBlockBytes, 128 * kMiB);
+  const auto large = ranges.take(32 * kMiB, 32 * kMiB);
+  ASSERT_TRUE(large);
+  EXPECT_EQ(*large % (32 * kMiB), 0U);
+  // What was passed over is not lost.
+  std::uint64_t small = 0;
+  for (int i = 0; i < 64 && !(small > 0 && small < *large); ++i) {
+    small = ranges.take(kBlockBytes, kBlockBytes).value_or(0);
+  }
+  EXPECT_LT(small, *large);
+}
+
+TEST(AddressRanges, NamesTheAllocationInWhichAnAddressLies) {
+  AddressRanges ranges(kStart, 16 * kMiB);
+  ranges.name(kStart, 1000, 7);
+  ranges.name(kStart + 1024, 24, 8);
+  EXPECT_EQ(ranges.at(kStart + 999)->number, 7U);
+  EXPECT_FALSE(ranges.at(kStart + 1000));
+  EXPECT_EQ(ranges.at(kStart + 1030)->start, kStart + 1024);
+  EXPECT_FALSE(ranges.at(kStart - 1));
+  ranges.forget(kStart);
+  EXPECT_FALSE(ranges.at(kStart + 5));
+  EXPECT_TRUE(ranges.contains(kStart + 5));
+  EXPECT_FALSE(ranges.contains(kStart + 16 * kMiB));
+}
+
+// Whatever is taken and given back: no two runs overlap, and in the end all of it is there again.
+TEST(AddressRanges, ARandomProgramGetsRunsOfItsOwn) {
+  struct Taken {
+    std::uint64_t at;
+    Bytes bytes;
+  };
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Rng rng(seed);
+    AddressRanges ranges(kStart, 256 * kMiB);
+    std::vector<Taken> taken;
+    for (int i = 0; i < 2000; ++i) {
+      if (!taken.empty() && rng.chance(0.5)) {
+        const std::size_t which = rng.below(taken.size());
+        ranges.give_back(taken[which].at, taken[which].bytes);
+        taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(which));
+        continue;
+      }
+      const Bytes bytes = kBlockBytes * (1 + rng.below(20));
+      const Bytes alignment = rng.chance(0.3) ? 32 * kMiB : kBlockBytes;
+      const auto at = ranges.take(bytes, alignment);
+      if (!at) {
+        continue;
+      }
+      ASSERT_EQ(*at % alignment, 0U);
+      ASSERT_TRUE(ranges.contains(*at) && ranges.contains(*at + bytes - 1));
+      for (const Taken& other : taken) {
+        ASSERT_TRUE(*at + bytes <= other.at || other.at + other.bytes <= *at) << "seed " << seed;
+      }
+      taken.push_back({*at, bytes});
+    }
+    for (const Taken& it : taken) {
+      ranges.give_back(it.at, it.bytes);
+    }
+    Bytes found = 0;
+    while (ranges.take(kBlockBytes, kBlockBytes)) {
+      found += kBlockBytes;
+    }
+    EXPECT_EQ(found, 256 * kMiB) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace spillway::cuda

@@ -1,0 +1,192 @@
+// Copies, pinned memory and gates, each alone on the fake driver.
+#include "platform/cuda/copy_lanes.h"
+
+#include <algorithm>
+
+#include "platform/cuda/fake_device.h"
+#include "platform/cuda/gates.h"
+#include "platform/cuda/host_memory.h"
+
+namespace spillway::cuda {
+namespace {
+
+using Direction = CopyLanes::Direction;
+
+class Lanes : public FakeDevice {
+ protected:
+  void begin() {
+    start();
+    context = second_context();
+    ASSERT_EQ(lanes.make(), CuResult::kSuccess);
+  }
+  void SetUp() override { begin(); }
+  void TearDown() override {
+    lanes.give_back();
+    FakeDevice::TearDown();
+  }
+  std::vector<CopyLanes::Ended> wait_for(std::size_t count) {
+    std::vector<CopyLanes::Ended> ended;
+    EXPECT_TRUE(soon([&] {
+      EXPECT_EQ(lanes.poll(ended), CuResult::kSuccess);
+      return ended.size() >= count;
+    }));
+    return ended;
+  }
+  static BlockCopy::Piece piece(std::uint64_t* at, Bytes bytes) {
+    return {.host = reinterpret_cast<char*>(at), .bytes = bytes};
+  }
+
+  CuContext context = nullptr;
+  CopyLanes lanes{driver};
+};
+
+TEST_F(Lanes, BytesOfOneBlockMayLieInSeveralPieces) {
+  const CuAddress block = memory();
+  std::uint64_t* host = pinned(3 * kTwoMiB / 8);
+  const std::uint64_t half = kTwoMiB / 16;
+  std::fill_n(host, 3 * kTwoMiB / 8, 9);
+  std::fill_n(test::words_at(block), half, 1);
+  std::fill_n(test::words_at(block) + half, half, 2);
+  lanes.add(Direction::kOut, 1,
+            {{.device = block,
+              .pieces = {piece(host + 4 * half, kTwoMiB / 2), piece(host, kTwoMiB / 2)}}});
+  EXPECT_FALSE(lanes.idle());
+  const auto out = wait_for(1);
+  EXPECT_EQ(out[0].tag, 1U);
+  EXPECT_FALSE(out[0].failed);
+  EXPECT_EQ(host[4 * half], 1U);
+  EXPECT_EQ(host[half - 1], 2U);
+  EXPECT_EQ(host[half], 9U);
+  std::fill_n(test::words_at(block), 2 * half, 0);
+  lanes.add(Direction::kIn, 2,
+            {{.device = block,
+              .pieces = {piece(host + 4 * half, kTwoMiB / 2), piece(host, kTwoMiB / 2)}}});
+  EXPECT_EQ(wait_for(1)[0].tag, 2U);
+  EXPECT_EQ(test::words_at(block)[2 * half - 1], 2U);
+  EXPECT_TRUE(lanes.idle());
+  EXPECT_EQ(lanes.copied_bytes(), 2 * kTwoMiB);
+}
+
+TEST_F(Lanes, EndInOrderAndARefusedOneFailsAlone) {
+  const CuAddress block = memory();
+  std::uint64_t* host = pinned(kTwoMiB / 8);
+  for (std::uint64_t tag = 1; tag <= 10; ++tag) {
+    config.copy_refused = tag == 4 ? 1 : 0;
+    fake_cuda_change(&config);
+    lanes.add(Direction::kIn, tag, {{.device = block, .pieces = {piece(host, kTwoMiB)}}});
+    std::vector<CopyLanes::Ended> none;
+    const auto ended = wait_for(1);
+    EXPECT_EQ(ended[0].tag, tag);
+    EXPECT_EQ(ended[0].failed, tag == 4);
+  }
+}
+
+TEST_F(Lanes, ShortQueuesOutHaveOneUnderWay) {
+  const CuAddress block = memory();
+  std::uint64_t* host = pinned(kTwoMiB / 8);
+  lanes.keep_out_short(true);
+  config.copy_ns = 20'000'000;
+  fake_cuda_change(&config);
+  for (std::uint64_t tag = 1; tag <= 3; ++tag) {
+    lanes.add(Direction::kOut, tag, {{.device = block, .pieces = {piece(host, kTwoMiB)}}});
+  }
+  std::vector<CopyLanes::Ended> ended;
+  const std::uint64_t before = counters().calls;
+  ASSERT_EQ(lanes.poll(ended), CuResult::kSuccess);
+  EXPECT_LE(counters().calls - before, 3U);  // one copy, its event made and recorded
+  EXPECT_EQ(wait_for(3).back().tag, 3U);
+}
+
+TEST_F(Lanes, ALostContextIsNoFailureOfOneCopy) {
+  const CuAddress block = memory();
+  std::uint64_t* host = pinned(kTwoMiB / 8);
+  config.copy_breaks = 1;
+  fake_cuda_change(&config);
+  lanes.add(Direction::kIn, 1, {{.device = block, .pieces = {piece(host, kTwoMiB)}}});
+  std::vector<CopyLanes::Ended> ended;
+  EXPECT_TRUE(soon([&] { return lanes.poll(ended) == CuResult::kEccUncorrectable; }));
+  EXPECT_TRUE(ended.empty());
+}
+
+class Pinned : public FakeDevice {
+ protected:
+  void make(Bytes most, Bytes piece) {
+    Result<std::unique_ptr<HostMemory>> made =
+        HostMemory::make(driver, primary,
+                         {.most_bytes = most,
+                          .piece_bytes = piece,
+                          .grown = [this](std::uint64_t at,
+                                          Bytes bytes) { grown.emplace_back(at, bytes), ++pieces; },
+                          .ended = [this](const Error&) { ++ends; }});
+    ASSERT_TRUE(made) << made.error().message;
+    host = std::move(*made);
+  }
+  void TearDown() override {
+    host->unregister();
+    host.reset();
+    FakeDevice::TearDown();
+  }
+  std::unique_ptr<HostMemory> host;
+  std::vector<std::pair<std::uint64_t, Bytes>> grown;
+  std::atomic<int> pieces = 0;
+  std::atomic<int> ends = 0;
+};
+
+TEST_F(Pinned, GrowsPieceByPieceAsItIsWanted) {
+  make(10 * kMiB, 4 * kMiB);
+  EXPECT_EQ(counters().pinned_bytes, 0U);
+  host->want(1);
+  ASSERT_TRUE(soon([&] { return pieces == 1; }));
+  EXPECT_EQ(counters().pinned_bytes, 4 * kMiB);
+  host->want(100 * kMiB);
+  ASSERT_TRUE(soon([&] { return pieces == 3; }));
+  EXPECT_EQ(counters().pinned_bytes, 10 * kMiB);
+  EXPECT_EQ(grown[2].second, 2 * kMiB);
+  // Offsets of two pieces never touch, addresses do.
+  EXPECT_GT(grown[1].first, grown[0].first + 4 * kMiB);
+  EXPECT_EQ(host->at(grown[1].first), host->at(grown[0].first) + 4 * kMiB);
+  host->at(grown[2].first + 2 * kMiB - 1)[0] = 1;
+  host->unregister();
+  EXPECT_EQ(counters().pinned_bytes, 0U);
+}
+
+TEST_F(Pinned, ARefusalIsTriedAgainAndThenReported) {
+  config.host_memory_fails = 0.5;
+  fake_cuda_change(&config);
+  make(8 * kMiB, kTwoMiB);
+  host->want(8 * kMiB);
+  ASSERT_TRUE(soon([&] { return pieces == 4; }));
+  EXPECT_EQ(ends, 0);
+  host->unregister();
+  config.host_memory_fails = 1;
+  fake_cuda_change(&config);
+  make(8 * kMiB, kTwoMiB);
+  host->want(8 * kMiB);
+  EXPECT_TRUE(soon([&] { return ends == 1; }));
+  EXPECT_EQ(pieces, 4);
+}
+
+class GateWords : public FakeDevice {};
+
+TEST_F(GateWords, HoldAStreamAndTellHowFarItHasRun) {
+  Gates gates(driver);
+  ASSERT_EQ(gates.make(), CuResult::kSuccess);
+  const CuStream on = stream();
+  ASSERT_EQ(gates.put_gate(3, 7, on), CuResult::kSuccess);
+  ASSERT_EQ(gates.put_ticket(3, 7, on), CuResult::kSuccess);
+  EXPECT_TRUE(gate_reached());
+  gates.open(3, 6);
+  gates.open(4, 9);
+  EXPECT_EQ(driver.stream_query(on), CuResult::kNotReady);
+  EXPECT_EQ(gates.run_up_to(3), 0U);
+  gates.open(3, 8);
+  EXPECT_EQ(gates.opened(3), 8U);
+  EXPECT_TRUE(soon([&] { return gates.run_up_to(3) == 7; }));
+  EXPECT_EQ(gates.run_up_to(4), 0U);
+  EXPECT_EQ(driver.stream_synchronize(on), CuResult::kSuccess);
+  gates.give_back();
+  EXPECT_EQ(counters().pinned_bytes, 0U);
+}
+
+}  // namespace
+}  // namespace spillway::cuda

@@ -1,0 +1,477 @@
+// The CUDA platform on the fake driver: programs that fit, that page, that wait where they must,
+// and a device that has less than it should.
+#include "platform/cuda/cuda_world.h"
+
+namespace spillway::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Platform : public CudaWorld {
+ protected:
+  std::vector<Buffer> allocate_many(std::size_t count, Bytes bytes) const {
+    std::vector<Buffer> buffers;
+    for (std::size_t i = 0; i < count; ++i) {
+      buffers.push_back(allocate(bytes));
+    }
+    return buffers;
+  }
+};
+
+TEST_F(Platform, WhatFitsMovesNothingAndIsNeverGatedTwice) {
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(3, 4 * kMiB);
+  for (std::uint64_t step = 1; step <= 20; ++step) {
+    for (Buffer& buffer : buffers) {
+      step == 1 ? fill(on, buffer, step) : rewrite(on, buffer, step);
+    }
+    if (step == 1) {
+      synchronize(on);
+    }
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+  const FakeCudaCounters seen = counters();
+  EXPECT_EQ(seen.copies_in + seen.copies_out, 0U);
+  EXPECT_EQ(seen.maps, 3U);
+  EXPECT_LE(seen.gates_waited, 3U);  // while memory came for the first time
+  EXPECT_EQ(platform->stats().engine.faults, 3U);
+}
+
+TEST_F(Platform, ContentsSurviveEvictionAndCleanCopiesAreNotWrittenAgain) {
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(8, 4 * kMiB);
+  for (Buffer& buffer : buffers) {
+    fill(on, buffer, buffer.address);
+  }
+  for (int round = 0; round < 4; ++round) {
+    for (const Buffer& buffer : buffers) {
+      check(on, buffer);
+    }
+  }
+  synchronize(on);
+  platform->wait_until_idle();
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+  EXPECT_GE(moved(Tier::kHost, Tier::kDevice), 3 * 32 * kMiB);
+  EXPECT_EQ(moved(Tier::kDevice, Tier::kHost), 32 * kMiB);  // each once
+  for (Buffer& buffer : buffers) {
+    rewrite(on, buffer, buffer.address + 1);
+    rewrite(on, buffer, buffer.address + 2);
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  EXPECT_GT(platform->stats().stalled_ns, 0);
+  ASSERT_FALSE(platform->waits().empty());
+}
+
+TEST_F(Platform, TheProgramsThreadDoesNotWaitForMemory) {
+  open();
+  const CuStream on = stream();
+  const CuStream other = stream();
+  Buffer held = allocate(12 * kMiB);
+  fill(on, held, 1);
+  synchronize(on);
+  // The first launch cannot run, so the second one finds no room: it is issued all the same.
+  std::uint64_t* const gate = close(on);
+  rewrite(on, held, 2);
+  Buffer large = allocate(12 * kMiB);
+  fill(other, large, 3);
+  rewrite(other, large, 4);
+  EXPECT_EQ(driver.stream_query(other), CuResult::kNotReady);
+  FakeDevice::open(gate);
+  synchronize(other);
+  check(on, held);
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+TEST_F(Platform, BlocksOfManySizesShareTheBudget) {
+  options.device_bytes = 32 * kMiB;
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers;
+  for (const Bytes bytes : {20 * kMiB, 3 * kMiB, 64 * kKiB, 128 * kKiB, 9 * kMiB + 8, 2 * kMiB,
+                            7 * kMiB, 1 * kMiB, 30 * kMiB}) {
+    buffers.push_back(allocate(bytes));
+    fill(on, buffers.back(), bytes);
+  }
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    for (Buffer& buffer : buffers) {
+      rewrite(on, buffer, buffer.seed + round);
+    }
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+TEST_F(Platform, SaysWhichAllocationAnAddressLiesIn) {
+  open();
+  const Buffer small = allocate(1000);
+  const Buffer other = allocate(1000);
+  const Buffer large = allocate(20 * kMiB);
+  EXPECT_EQ(large.address % (8 * kMiB), 0U);
+  const auto range = platform->allocation_of(large.address + 10 * kMiB);
+  ASSERT_TRUE(range);
+  EXPECT_EQ(range->start, large.address);
+  EXPECT_EQ(range->bytes, 20 * kMiB);
+  EXPECT_EQ(platform->allocation_of(other.address + 999)->start, other.address);
+  EXPECT_EQ(small.address / kTwoMiB, other.address / kTwoMiB);
+  EXPECT_FALSE(platform->allocation_of(small.address + 1000));
+  EXPECT_TRUE(platform->contains(small.address + 1000));
+  EXPECT_FALSE(platform->contains(address_of(wrong)));
+  platform->free(small.address);
+  EXPECT_FALSE(platform->allocation_of(small.address));
+  EXPECT_EQ(counters().creates, 0U);  // nothing has been used
+}
+
+TEST_F(Platform, MoreThanAllTiersIsRefused) {
+  open();
+  const Result<std::uint64_t> address = platform->allocate(kGiB);
+  ASSERT_FALSE(address);
+  EXPECT_THAT(address.error().message, HasSubstr("--host-memory"));
+  for (int i = 0; i < 20; ++i) {
+    const Result<std::uint64_t> some = platform->allocate(100 * kMiB);
+    ASSERT_TRUE(some);
+    platform->free(*some);
+  }
+}
+
+TEST_F(Platform, StreamsThatWaitForEventsShareTooLittleMemory) {
+  open();
+  std::vector<CuStream> streams = {stream(), stream(), stream()};
+  std::vector<Buffer> buffers = allocate_many(6, 6 * kMiB);
+  for (Buffer& buffer : buffers) {
+    fill(streams[0], buffer, 1);
+  }
+  CuEvent last = event();
+  for (std::uint64_t step = 0; step < 60; ++step) {
+    const CuStream from = streams[step % 3];
+    const CuStream to = streams[(step + 1) % 3];
+    ASSERT_EQ(driver.event_record(last, from), CuResult::kSuccess);
+    platform->recorded(last, from);
+    ASSERT_EQ(driver.stream_wait_event(to, last, 0), CuResult::kSuccess);
+    platform->waits_for(last, to);
+    rewrite(to, buffers[step % buffers.size()], step + 2);
+  }
+  for (const CuStream on : streams) {
+    synchronize(on);
+  }
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+TEST_F(Platform, TheNullStreamAndBlockingStreamsWaitForEachOther) {
+  open();
+  CuStream blocking = nullptr;
+  ASSERT_EQ(driver.stream_create(&blocking, kCuStreamDefault, 0), CuResult::kSuccess);
+  std::vector<Buffer> buffers = allocate_many(4, 8 * kMiB);
+  for (Buffer& buffer : buffers) {
+    fill(nullptr, buffer, 1);
+  }
+  for (std::uint64_t step = 0; step < 40; ++step) {
+    rewrite(step % 2 == 0 ? blocking : nullptr, buffers[(step / 2) % 4], step + 2);
+  }
+  synchronize(blocking);
+  synchronize(nullptr);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+TEST_F(Platform, CopiesAndMemsetsFindTheirOperandsMapped) {
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(6, 6 * kMiB);
+  std::uint64_t* const host = pinned(buffers[0].words);
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    for (Buffer& buffer : buffers) {
+      for (std::uint64_t i = 0; i < buffer.words; ++i) {
+        host[i] = test::pattern(round, i);
+      }
+      const CudaOperand to = operand(buffer, AccessMode::kOverwrite);
+      EXPECT_EQ(issue(on, {&to, 1}, "copy in", true,
+                      [&] { return driver.copy_in(buffer.address, host, buffer.bytes(), on); }),
+                CuResult::kSuccess);
+      buffer.seed = round;
+      synchronize(on);
+    }
+    for (Buffer& buffer : buffers) {
+      rewrite(on, buffer, round + 100);
+      const CudaOperand from = operand(buffer, AccessMode::kRead);
+      EXPECT_EQ(issue(on, {&from, 1}, "copy out", true,
+                      [&] { return driver.copy_out(host, buffer.address, buffer.bytes(), on); }),
+                CuResult::kSuccess);
+      synchronize(on);
+      EXPECT_EQ(host[buffer.words - 1], test::pattern(round + 100, buffer.words - 1));
+    }
+    const CudaOperand part{.address = buffers[2].address + 2 * kMiB, .bytes = kMiB};
+    EXPECT_EQ(issue(on, {&part, 1}, "memset", true,
+                    [&] { return driver.set_bytes(part.address, 0, part.bytes, on); }),
+              CuResult::kSuccess);
+    buffers[2].words = 2 * kMiB / 8;  // what is left of the pattern
+    rewrite(on, buffers[2], 200);
+    buffers[2].words = 6 * kMiB / 8;
+    synchronize(on);
+  }
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+TEST_F(Platform, NoMoreStreamsAreGatedThanTheDeviceStands) {
+  options.gated_streams = 2;
+  config.connections = 3;
+  open();
+  std::vector<Buffer> buffers = allocate_many(12, 6 * kMiB);
+  std::vector<CuStream> streams;
+  for (int i = 0; i < 6; ++i) {
+    streams.push_back(stream());
+  }
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      step == 0 ? fill(streams[i % 6], buffers[i], i) : rewrite(streams[i % 6], buffers[i], i);
+    }
+  }
+  for (const CuStream on : streams) {
+    synchronize(on);
+  }
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+TEST_F(Platform, TheQueueOfIssuedLaunchesHasAnEnd) {
+  options.launches_ahead = 10;
+  config.launches_ahead = 12;
+  config.launch_ns = 200'000;
+  open();
+  const CuStream on = stream();
+  Buffer buffer = allocate(kMiB);
+  fill(on, buffer, 0);
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    rewrite(on, buffer, i);
+    EXPECT_GE(counters().launches + 12, i);
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+}
+
+TEST_F(Platform, AFreeTakesEffectBehindTheLaunchesThatUseIt) {
+  open();
+  const CuStream on = stream();
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    Buffer buffer = allocate(6 * kMiB);
+    fill(on, buffer, i);
+    rewrite(on, buffer, i + 1);
+    check(on, buffer);
+    platform->free(buffer.address);
+  }
+  synchronize(on);
+  platform->wait_until_idle();
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+  EXPECT_EQ(platform->stats().live_bytes, 0U);
+  EXPECT_EQ(counters().copies_out, 0U);  // what is dead moves nowhere
+}
+
+TEST_F(Platform, WhatIsRetiredMovesNowhereAndCanBeUsedAgain) {
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(6, 6 * kMiB);
+  for (std::uint64_t step = 1; step <= 10; ++step) {
+    for (Buffer& buffer : buffers) {
+      fill(on, buffer, step);
+      check(on, buffer);
+      platform->retire(buffer.address);
+      ASSERT_TRUE(platform->reuse(buffer.address));
+    }
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+TEST_F(Platform, AddressesAreUsedAgainOnlyWhenNothingIsThere) {
+  options.address_bytes = 128 * kMiB;
+  open();
+  const CuStream on = stream();
+  for (std::uint64_t i = 0; i < 80; ++i) {
+    Buffer buffer = allocate((1 + i % 5) * 2 * kMiB);
+    fill(on, buffer, i);
+    check(on, buffer);
+    platform->free(buffer.address);
+    if (i % 8 == 7) {
+      synchronize(on);
+      platform->wait_until_idle();
+    }
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+TEST_F(Platform, ALaunchThatTheDriverRefusesEndsAsWell) {
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(6, 6 * kMiB);
+  for (Buffer& buffer : buffers) {
+    fill(on, buffer, 1);
+    const CudaOperand it = operand(buffer, AccessMode::kRead);
+    EXPECT_EQ(issue(on, {&it, 1}, "refused", false,
+                    [&] {
+                      return driver.launch_kernel(test::kernels().fill, 0, 1, 1, 1, 1, 1, 0, on,
+                                                  nullptr, nullptr);
+                    }),
+              CuResult::kInvalidValue);
+  }
+  for (Buffer& buffer : buffers) {
+    rewrite(on, buffer, 2);
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+}
+
+TEST_F(Platform, ADestroyedStreamRunsToItsEnd) {
+  open();
+  const CuStream last = stream();
+  std::vector<Buffer> buffers = allocate_many(6, 6 * kMiB);
+  const CuEvent done = event();
+  for (std::uint64_t round = 0; round < 10; ++round) {
+    const CuStream on = stream();
+    for (Buffer& buffer : buffers) {
+      round == 0 ? fill(on, buffer, 0) : rewrite(on, buffer, round);
+    }
+    ASSERT_EQ(driver.event_record(done, on), CuResult::kSuccess);
+    platform->recorded(done, on);
+    platform->destroyed(on);
+    ASSERT_EQ(driver.stream_destroy(on), CuResult::kSuccess);
+    ASSERT_EQ(driver.event_synchronize(done), CuResult::kSuccess);
+  }
+  for (const Buffer& buffer : buffers) {
+    check(last, buffer);
+  }
+  synchronize(last);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+TEST_F(Platform, BudgetsChangeWhileLaunchesAreIssued) {
+  options.device_bytes = 40 * kMiB;
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(8, 6 * kMiB);
+  for (Buffer& buffer : buffers) {
+    fill(on, buffer, 1);
+  }
+  for (std::uint64_t step = 2; step < 12; ++step) {
+    const Bytes budget = (step % 3 == 0 ? 8 : step % 3 == 1 ? 40 : 20) * kMiB;
+    const Status set = platform->set_device_capacity(budget);
+    ASSERT_TRUE(set) << set.error().message;
+    for (Buffer& buffer : buffers) {
+      rewrite(on, buffer, step);
+    }
+    if (step == 9) {
+      synchronize(on);
+      platform->wait_until_idle();
+      EXPECT_LE(counters().handle_bytes, 8 * kMiB);
+      whole();
+    }
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  EXPECT_FALSE(platform->set_device_capacity(kMiB));
+}
+
+TEST_F(Platform, OthersUseTheCardSoTheBudgetIsLowered) {
+  options.device_bytes = 64 * kMiB;
+  config.device_bytes = 24 * kMiB;
+  config.context_bytes = 0;
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(10, 6 * kMiB);
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    for (Buffer& buffer : buffers) {
+      step == 1 ? fill(on, buffer, step) : rewrite(on, buffer, step);
+    }
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  EXPECT_LE(platform->capacity_bytes(Tier::kDevice), 24 * kMiB);
+  ASSERT_EQ(warned.size(), 1U);
+  EXPECT_THAT(warned[0], HasSubstr("others use it"));
+  whole();
+}
+
+TEST_F(Platform, ALaunchLargerThanTheBudgetRunsOnHostMemory) {
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(4, 6 * kMiB);
+  Buffer large = allocate(30 * kMiB);
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    for (Buffer& buffer : buffers) {
+      step == 1 ? fill(on, buffer, step) : rewrite(on, buffer, step);
+    }
+    step == 1 ? fill(on, large, step) : rewrite(on, large, step);
+  }
+  for (const Buffer& buffer : buffers) {
+    check(on, buffer);
+  }
+  check(on, large);
+  synchronize(on);
+  platform->wait_until_idle();
+  EXPECT_EQ(wrong_words(), 0U);
+  EXPECT_EQ(platform->capacity_bytes(Tier::kDevice), 16 * kMiB);
+  ASSERT_EQ(warned.size(), 1U);
+  EXPECT_THAT(warned[0], HasSubstr("more than the device budget"));
+  whole();
+  for (Buffer& buffer : buffers) {
+    rewrite(on, buffer, 9);
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+}
+
+TEST_F(Platform, ContentsSurviveTheSwapFile) {
+  options.host_bytes = 16 * kMiB;
+  open(base_uvm, 128 * kMiB);
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(12, 6 * kMiB);
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    for (Buffer& buffer : buffers) {
+      step == 1 ? fill(on, buffer, step) : rewrite(on, buffer, step);
+    }
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  EXPECT_GT(moved(Tier::kDevice, Tier::kStorage), 0U);
+  EXPECT_GT(moved(Tier::kStorage, Tier::kDevice), 0U);
+  EXPECT_GT(platform->stats().io_bytes[0], 0U);
+  whole();
+}
+
+TEST_F(Platform, ALostContextEndsTheRunWithOneLine) {
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(6, 6 * kMiB);
+  config.copy_breaks = 1;
+  fake_cuda_change(&config);
+  for (Buffer& buffer : buffers) {
+    fill(on, buffer, 1);
+  }
+  EXPECT_TRUE(soon([&] {
+    const std::scoped_lock lock(said_mutex);
+    return !fatal.empty();
+  }));
+  ASSERT_EQ(fatal.size(), 1U);
+  EXPECT_THAT(fatal[0], HasSubstr("before data is lost"));
+  fatal.clear();
+  platform.reset();
+  fake_cuda_reset(&config);
+  take_violations();
+}
+
+}  // namespace
+}  // namespace spillway::cuda
