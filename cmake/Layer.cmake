@@ -71,6 +71,9 @@ function(spillway_benchmarks)
       benchmark::benchmark_main)
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
     spillway_target_defaults(${name})
+    if(source MATCHES "/bench/gpu/")  # not among those that `make bench` runs on any machine
+      set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/gpu)
+    endif()
   endforeach()
 endfunction()
 
