@@ -165,7 +165,7 @@ void Profiled::on_launch(const Launch& launch, Control& control) {
 
 void Profiled::on_launch_end(const Launch& launch, Control& control) {
   const auto found = running_.find(launch.id);
-  if (found == running_.end()) {
+  if (!planned_ || found == running_.end()) {
     return;
   }
   const std::uint32_t position = found->second;

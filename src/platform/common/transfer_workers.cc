@@ -183,6 +183,7 @@ void TransferWorkers::deliver(TransferJob& job) {
 
 bool TransferWorkers::take_staging(TransferJob& job) {
   std::vector<Bytes> bytes;
+  bytes.reserve(job.parts.size());
   for (const TransferJob::Part& part : job.parts) {
     bytes.push_back(part.bytes);
   }

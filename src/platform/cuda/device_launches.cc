@@ -252,6 +252,7 @@ bool DeviceLaunches::end_up_to(StreamId id, std::uint64_t number) {
 
 std::vector<std::uint64_t> DeviceLaunches::issued_by_stream() const {
   std::vector<std::uint64_t> issued;
+  issued.reserve(streams_.size());
   for (const Stream& stream : streams_) {
     issued.push_back(stream.issued);
   }

@@ -113,7 +113,7 @@ Status DrivenPlatform::begin(CuContext context) {
   // Large blocks lie at multiples of their size.
   const std::uint64_t start = round_up(reservation_, options_.block_bytes);
   const std::uint64_t end = whole_blocks(reservation_ + options_.address_bytes);
-  memory_.emplace(engine_, start, end - start, options_.block_bytes);
+  memory_ = std::make_unique<ProgramMemory>(engine_, start, end - start, options_.block_bytes);
   set_limits();
   Result<std::unique_ptr<HostMemory>> host =
       HostMemory::make(driver_, context,

@@ -121,7 +121,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   LaunchLog log_;
   StallClock stalls_;
   DeviceLaunches launches_;
-  std::optional<ProgramMemory> memory_;
+  std::unique_ptr<ProgramMemory> memory_;
   Places host_places_;
   Places storage_places_;
   Bytes host_ready_bytes_ = 0;

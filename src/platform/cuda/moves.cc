@@ -23,7 +23,7 @@ Moves::Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes
       wake_(std::move(wake)),
       lanes_(driver) {
   if (storage != nullptr) {
-    io_.emplace(*storage);
+    io_ = std::make_unique<IoThread>(*storage);
   }
 }
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -94,7 +94,7 @@ class Moves {
   std::vector<CopyLanes::Ended> copied_;      // its memory
   std::mutex io_mutex_;
   std::vector<std::uint64_t> io_ended_;
-  std::optional<IoThread> io_;  // ends first
+  std::unique_ptr<IoThread> io_;  // ends first
 };
 
 }  // namespace spillway::cuda

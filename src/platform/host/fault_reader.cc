@@ -21,11 +21,11 @@ constexpr std::size_t kQueueCapacity = 4096;
 
 FaultReader::FaultReader(const Userfault& userfault, const AddressSpace& addresses,
                          ForkServer& forks, WakeUp& wake)
-    : userfault_(userfault),
+    : queue_(kQueueCapacity),
+      userfault_(userfault),
       addresses_(addresses),
       forks_(forks),
       wake_(wake),
-      queue_(kQueueCapacity),
       stop_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_(service_thread("spw-fault", [this] { read_until_stopped(); })) {}
 

@@ -42,13 +42,13 @@ class FaultReader {
   void read_until_stopped();
   void read_once();
 
+  SpscQueue<FaultRecord> queue_;
   const Userfault& userfault_;
   const AddressSpace& addresses_;
   ForkServer& forks_;
   WakeUp& wake_;
-  SpscQueue<FaultRecord> queue_;
-  std::atomic<bool> stop_{false};
   Descriptor stop_event_;
+  std::atomic<bool> stop_{false};
   std::thread thread_;
 };
 

@@ -112,17 +112,17 @@ HostPlatform::HostPlatform(const HostOptions& options, std::optional<SwapFile> s
   }
   StorageIo* const io = storage_ ? &*storage_ : nullptr;
   TransferCarrier& carrier = *this;
-  workers_.emplace(options_.link, io, staging_, failures_, carrier);
-  forks_.emplace(ForkServer::Parent{.mutex = mutex_,
-                                    .userfault = userfault_,
-                                    .addresses = addresses_,
-                                    .places = places_,
-                                    .host_memory = host_memory_.start(),
-                                    .storage = io,
-                                    .staging = staging_,
-                                    .failures = failures_,
-                                    .warn = options_.warn});
-  reader_.emplace(userfault_, addresses_, *forks_, wake_);
+  workers_ = std::make_unique<TransferWorkers>(options_.link, io, staging_, failures_, carrier);
+  forks_ = std::make_unique<ForkServer>(ForkServer::Parent{.mutex = mutex_,
+                                                           .userfault = userfault_,
+                                                           .addresses = addresses_,
+                                                           .places = places_,
+                                                           .host_memory = host_memory_.start(),
+                                                           .storage = io,
+                                                           .staging = staging_,
+                                                           .failures = failures_,
+                                                           .warn = options_.warn});
+  reader_ = std::make_unique<FaultReader>(userfault_, addresses_, *forks_, wake_);
   correlator_ = service_thread("spw-correlate", [this] { correlate(); });
 }
 

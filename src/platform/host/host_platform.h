@@ -122,9 +122,9 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   // The threads, which end in the opposite order.
   WakeUp wake_;
   std::atomic<bool> stop_{false};
-  std::optional<TransferWorkers> workers_;
-  std::optional<ForkServer> forks_;
-  std::optional<FaultReader> reader_;
+  std::unique_ptr<TransferWorkers> workers_;
+  std::unique_ptr<ForkServer> forks_;
+  std::unique_ptr<FaultReader> reader_;
   std::thread correlator_;
 };
 
