@@ -261,9 +261,9 @@ void DrivenPlatform::check_progress() {
   if (broken_) {
     return;
   }
-  if (engine_.fatal()) {
+  if (const std::optional<Error>& fatal = engine_.fatal()) {
     broken_ = true;
-    failures_.fatal(failures_.with_cause(*engine_.fatal()));
+    failures_.fatal(failures_.with_cause(*fatal));
     return;
   }
   const bool moving = launches_.waiting() == 0 || engine_.transfers_in_flight() > 0 ||

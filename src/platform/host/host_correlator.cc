@@ -62,8 +62,8 @@ void HostPlatform::take_faults() {
 }
 
 void HostPlatform::check_progress() {
-  if (engine_.fatal()) {
-    failures_.fatal(failures_.with_cause(*engine_.fatal()));
+  if (const std::optional<Error>& fatal = engine_.fatal()) {
+    failures_.fatal(failures_.with_cause(*fatal));
   } else if (const std::optional<Error> stuck = engine_.stuck()) {
     failures_.fatal(*stuck);
   } else {
