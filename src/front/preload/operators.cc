@@ -90,18 +90,17 @@ class Stream {
   void begin(std::string_view name) {
     const bool again = name == repeated_;
     if (name == "PythonDispatchMode" && depth_ > 0) {
-      repeated_ = open_[depth_ - 1];
+      repeated_ = open_[depth_ - 1].name;
     } else if (again) {
       repeated_.clear();
     }
     if (depth_ == open_.size()) {
       open_.emplace_back();
-      launches_.push_back(false);
     }
     const bool launches = !again && touches_memory(name);
-    launches_[depth_] = launches;
     open_launches_ += launches ? 1U : 0U;
-    open_[depth_++] = name;
+    open_[depth_].name = name;
+    open_[depth_++].launches = launches;
     if (!launches) {
       return;
     }
@@ -114,7 +113,7 @@ class Stream {
   }
   void end() {
     if (depth_ > 0) {
-      open_launches_ -= launches_[--depth_] ? 1U : 0U;
+      open_launches_ -= open_[--depth_].launches ? 1U : 0U;
     }
   }
   // Outside of all operators nobody knows who asks, nor what will be written.
@@ -128,8 +127,11 @@ class Stream {
 
  private:
   LaunchPositions positions_;
-  std::vector<std::string> open_;  // the names of the tasks that are open, and room for more
-  std::vector<bool> launches_;     // which of them are launches
+  struct Task {
+    std::string name;
+    bool launches = false;
+  };
+  std::vector<Task> open_;         // the tasks that are open, and room for more
   std::size_t open_launches_ = 0;  // how many are
   std::size_t depth_ = 0;
   std::string repeated_;

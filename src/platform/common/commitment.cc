@@ -15,7 +15,7 @@ Status Commitment::promise(Bytes bytes, const std::array<Bytes, kTierCount>& cap
   const auto of = [&](Tier tier) { return capacity_bytes[index_of(tier)]; };
   const Bytes below_bytes = of(Tier::kHost) + of(Tier::kStorage);
   const Bytes limit_bytes = of(Tier::kDevice) + below_bytes - std::min(below_bytes, kExchangeBytes);
-  if (bytes > limit_bytes || bytes_ > limit_bytes - bytes) {
+  if (!promise_within(bytes, limit_bytes)) {
     return make_error(
         ErrorCode::kUnsupported,
         "out of memory: {} asked for, {} in use; the budget is {} of device memory, {} of host "
@@ -23,9 +23,16 @@ Status Commitment::promise(Bytes bytes, const std::array<Bytes, kTierCount>& cap
         format_bytes(bytes), format_bytes(bytes_), format_bytes(of(Tier::kDevice)),
         format_bytes(of(Tier::kHost)), format_bytes(of(Tier::kStorage)));
   }
+  return {};
+}
+
+bool Commitment::promise_within(Bytes bytes, Bytes limit_bytes) {
+  if (bytes > limit_bytes || bytes_ > limit_bytes - bytes) {
+    return false;
+  }
   bytes_ += bytes;
   peak_bytes_ = std::max(peak_bytes_, bytes_);
-  return {};
+  return true;
 }
 
 }  // namespace spillway

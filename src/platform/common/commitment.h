@@ -14,6 +14,9 @@ class Commitment {
  public:
   // Of tiers with these capacities. Fails with kUnsupported and which budgets are in the way.
   Status promise(Bytes bytes, const std::array<Bytes, kTierCount>& capacity_bytes);
+  // Where the platform itself says what can be held. False, and nothing has happened, if that is
+  // too little.
+  [[nodiscard]] bool promise_within(Bytes bytes, Bytes limit_bytes);
   void take_back(Bytes bytes) { bytes_ -= bytes; }
 
   [[nodiscard]] Bytes bytes() const { return bytes_; }

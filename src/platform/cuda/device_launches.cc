@@ -2,7 +2,6 @@
 #include "platform/cuda/device_launches.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include "platform/common/clock.h"
@@ -79,16 +78,6 @@ std::uint32_t DeviceLaunches::begin(StreamId stream, ExecutionId execution,
   ++in_flight_;
   ++waiting_;
   return tag;
-}
-
-void DeviceLaunches::take_back(std::uint32_t tag) {
-  Stream& stream = streams_[launches_[tag].stream];
-  assert(stream.launches.back() == tag);
-  stream.launches.pop_back();
-  --stream.issued;
-  free_tags_.push_back(tag);
-  --in_flight_;
-  --waiting_;
 }
 
 void DeviceLaunches::issued(std::uint32_t tag, LaunchId id) {

@@ -78,8 +78,6 @@ class DeviceLaunches {
   // --- A launch
 
   std::uint32_t begin(StreamId stream, ExecutionId execution, std::vector<Access> accesses);
-  // It was refused: as if it had never begun. The last one that began on its stream.
-  void take_back(std::uint32_t tag);
   [[nodiscard]] Launch& at(std::uint32_t tag) { return launches_[tag]; }
   // The engine has taken it.
   void issued(std::uint32_t tag, LaunchId id);

@@ -143,14 +143,18 @@ void DrivenPlatform::follow_budget() {
 
 // The driver would make the program wait in a call of its own, with its locks held.
 void DrivenPlatform::hold_back(Lock& lock) {
-  while (launches_.in_flight() >= options_.launches_ahead && !broken_) {
-    ++held_;
+  wait_until(lock, [&] { return launches_.in_flight() < options_.launches_ahead; });
+}
+
+void DrivenPlatform::wait_until(Lock& lock, const std::function<bool()>& done) {
+  ++held_;
+  while (!done() && !broken_) {
     put_tickets(lock);
     queue_->wake();
     changed_.wait_for(lock, kLookAgain);
     take_ends();
-    --held_;
   }
+  --held_;
 }
 
 void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {

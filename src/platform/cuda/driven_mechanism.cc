@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "platform/common/clock.h"
+#include "platform/common/platform_engine.h"
 #include "platform/cuda/driven_platform.h"
 
 namespace spillway::cuda {
@@ -188,10 +189,7 @@ bool DrivenPlatform::look(const Done& done) {
 void DrivenPlatform::moved(const MoveEnded& ended) {
   const Move& move = ended.move;
   if (ended.error != 0) {
-    engine_.transfer_failed(move.id);
-    if (ended.error == ENOSPC && move.to == Tier::kStorage) {
-      // The disk is full: what is there stays, and nothing more goes there.
-      engine_.set_capacity_below(Tier::kStorage, engine_.used_bytes(Tier::kStorage));
+    if (report_failed(engine_, move.id, move.to, ended.error)) {
       set_limits();
     }
     return;

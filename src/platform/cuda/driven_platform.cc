@@ -2,9 +2,9 @@
 #include "platform/cuda/driven_platform.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "platform/common/platform_engine.h"
 #include "platform/common/say.h"
 
 namespace spillway::cuda {
@@ -12,7 +12,6 @@ namespace {
 
 constexpr Bytes kSmallestBudget = 4 * kBlockBytes;
 constexpr unsigned kIoDepth = 8;
-constexpr std::chrono::milliseconds kLookAgain{1};
 
 EngineOptions engine_options(const CudaOptions& options, Bytes storage_bytes) {
   // Host memory grows as it is pinned. Copies out, and whatever goes through the swap file, block
@@ -101,7 +100,6 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
 Status DrivenPlatform::start() { return queue_->start(); }
 
 Status DrivenPlatform::begin(CuContext context) {
-  context_ = context;
   if (Status made = check(driver_, "cuMemHostAlloc", gates_.make()); !made) {
     return made;
   }
@@ -131,14 +129,7 @@ Status DrivenPlatform::begin(CuContext context) {
 DrivenPlatform::~DrivenPlatform() {
   {
     Lock lock(mutex_);
-    put_tickets(lock);
-    ++held_;
-    while (launches_.in_flight() > 0 && !broken_) {
-      queue_->wake();
-      changed_.wait_for(lock, kLookAgain);
-      take_ends();
-    }
-    --held_;
+    wait_until(lock, [&] { return launches_.in_flight() == 0; });
   }
   queue_->stop();
 }
@@ -182,7 +173,7 @@ Status DrivenPlatform::reuse(std::uint64_t address) {
 
 // What cannot be on the device must have a place, and some of it is to be ready before that.
 void DrivenPlatform::want_host() {
-  const Bytes live_bytes = memory_->live_bytes() + options_.pinned_piece_bytes;
+  const Bytes live_bytes = memory_->commitment().bytes() + options_.pinned_piece_bytes;
   const Bytes device_bytes = engine_.capacity_bytes(Tier::kDevice);
   if (live_bytes > device_bytes) {
     host_->want(live_bytes - device_bytes + options_.pinned_piece_bytes);
@@ -204,16 +195,11 @@ Status DrivenPlatform::set_device_capacity(Bytes bytes) {
   }
   // Launches that were issued before and need more may still be on their way.
   const std::vector<std::uint64_t> before = launches_.issued_by_stream();
-  Status changed = engine_.set_device_capacity(bytes);
-  ++held_;
-  while (!changed && !launches_.have_ended(before) && !broken_) {
-    put_tickets(lock);
-    queue_->wake();
-    changed_.wait_for(lock, kLookAgain);
-    take_ends();
+  Status changed;
+  wait_until(lock, [&] {
     changed = engine_.set_device_capacity(bytes);
-  }
-  --held_;
+    return changed.has_value() || launches_.have_ended(before);
+  });
   if (changed) {
     budget_bytes_ = bytes;
   }
@@ -227,24 +213,11 @@ Status DrivenPlatform::set_device_capacity(Bytes bytes) {
 
 ProgramStats DrivenPlatform::stats() const {
   const Lock lock(mutex_);
-  ProgramStats stats;
-  stats.engine = engine_.stats();
-  for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
-    stats.used_bytes[index_of(tier)] = engine_.used_bytes(tier);
-  }
-  stats.live_bytes = memory_->live_bytes();
-  stats.live_peak_bytes = memory_->live_peak_bytes();
+  ProgramStats stats = stats_of(engine_, memory_->commitment(), storage_);
   stats.stalled_ns = stalls_.total_ns();
   stats.fault_wait_ns = stalls_.total_ns();
   stats.copied_bytes = queue_->copied_bytes();
   stats.processor_ns = queue_->processor_ns();
-  if (storage_) {
-    const std::array<StorageIo::Meter, 2> meters = storage_->meters();
-    for (std::size_t i = 0; i < meters.size(); ++i) {
-      stats.io_bytes[i] = meters[i].bytes;
-      stats.io_busy_ns[i] = meters[i].busy_ns;
-    }
-  }
   return stats;
 }
 
@@ -263,15 +236,9 @@ Bytes DrivenPlatform::capacity_bytes(Tier tier) const {
 
 void DrivenPlatform::wait_until_idle() {
   Lock lock(mutex_);
-  put_tickets(lock);
-  ++held_;
-  while (!broken_ &&
-         (engine_.transfers_in_flight() > 0 || !queue_->empty() || launches_.waiting() > 0)) {
-    queue_->wake();
-    changed_.wait_for(lock, kLookAgain);
-    take_ends();
-  }
-  --held_;
+  wait_until(lock, [&] {
+    return engine_.transfers_in_flight() == 0 && queue_->empty() && launches_.waiting() == 0;
+  });
 }
 
 Status DrivenPlatform::check_invariants() const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -95,6 +96,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void make_up_room(const Launch& launch, std::string_view name);
   void follow_budget();
   void hold_back(Lock& lock);
+  // For what becomes true as launches end, which tickets tell.
+  void wait_until(Lock& lock, const std::function<bool()>& done);
   void wait_for_release(std::uint32_t tag, Lock& lock);
   void put_gate(std::uint32_t tag, Lock& lock);
   void put_tickets(Lock& lock);
@@ -155,7 +158,6 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   bool broken_ = false;  // a fatal error has been told
   TimeNs stuck_since_ns_ = 0;
 
-  CuContext context_ = nullptr;  // the engine's
   CuAddress reservation_ = 0;
   std::unique_ptr<HostMemory> host_;
   std::unique_ptr<OrderQueue> queue_;

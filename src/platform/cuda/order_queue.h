@@ -100,8 +100,6 @@ class OrderQueue {
   // Whether everything that was pushed before has been carried out; what came of it is told at
   // once.
   [[nodiscard]] bool empty() const { return unanswered_ == 0; }
-  [[nodiscard]] Bytes handle_bytes() const { return pool_.bytes(); }
-  [[nodiscard]] Bytes peak_handle_bytes() const { return pool_.peak_bytes(); }
   [[nodiscard]] Bytes copied_bytes() const { return copied_bytes_; }
   [[nodiscard]] TimeNs processor_ns() const;  // that the thread has run on a processor
 

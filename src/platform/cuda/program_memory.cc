@@ -6,16 +6,14 @@
 namespace spillway::cuda {
 
 Status ProgramMemory::promise(Bytes bytes) {
-  if (bytes > limit_bytes_ || live_bytes_ > limit_bytes_ - bytes) {
+  if (!commitment_.promise_within(bytes, limit_bytes_)) {
     return make_error(
         ErrorCode::kUnsupported,
         "out of memory: {} asked for, {} in use; the budget is {} of device memory, and with host "
         "memory and storage {}; raise --host-memory or --storage",
-        format_bytes(bytes), format_bytes(live_bytes_),
+        format_bytes(bytes), format_bytes(commitment_.bytes()),
         format_bytes(engine_.capacity_bytes(Tier::kDevice)), format_bytes(limit_bytes_));
   }
-  live_bytes_ += bytes;
-  live_peak_bytes_ = std::max(live_peak_bytes_, live_bytes_);
   return {};
 }
 
@@ -37,7 +35,7 @@ Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
   const Result<AllocationId> id =
       engine_.allocate(asked_bytes, 0, std::min(whole_bytes, largest_block_bytes_));
   if (!id) {
-    live_bytes_ -= packed ? 0 : whole_bytes;
+    commitment_.take_back(packed ? 0 : whole_bytes);
     return tl::unexpected<Error>(id.error());
   }
   retired_.resize(std::max(retired_.size(), engine_.space().allocation_slots()));
@@ -52,7 +50,7 @@ Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
   }
   const std::optional<std::uint64_t> address = place(*id);
   if (!address) {
-    live_bytes_ -= packed ? (new_frame ? kBlockBytes : 0) : whole_bytes;
+    commitment_.take_back(packed ? (new_frame ? kBlockBytes : 0) : whole_bytes);
     engine_.free(*id);
     return make_error(ErrorCode::kUnsupported, "out of address space");
   }
@@ -90,7 +88,7 @@ void ProgramMemory::free(std::uint64_t address) {
     return;
   }
   if (!retired_[*id]) {
-    live_bytes_ -= footprint_bytes(*id);
+    commitment_.take_back(footprint_bytes(*id));
   }
   {
     const std::unique_lock names(names_mutex_);
@@ -103,7 +101,7 @@ void ProgramMemory::retire(std::uint64_t address) {
   const std::optional<AllocationId> id = at_start(address);
   if (id && !retired_[*id]) {
     retired_[*id] = true;
-    live_bytes_ -= footprint_bytes(*id);
+    commitment_.take_back(footprint_bytes(*id));
     engine_.discard(*id, DiscardMode::kLazy);
   }
 }
@@ -185,7 +183,7 @@ ProgramMemory::Freed ProgramMemory::freed(AllocationId id) {
                     .bytes = allocation.frame_bytes,
                     .first_block = first,
                     .block_count = allocation.block_count};
-  live_bytes_ -= allocation.packed ? kBlockBytes : 0;
+  commitment_.take_back(allocation.packed ? kBlockBytes : 0);
   std::fill_n(at_.begin() + first, allocation.block_count, std::uint64_t{0});
   return freed;
 }

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "platform/common/commitment.h"
 #include "platform/cuda/address_ranges.h"
 #include "platform/cuda/cuda_platform.h"
 
@@ -49,8 +50,7 @@ class ProgramMemory {
   Freed freed(AllocationId id);
   void give_back(std::uint64_t address, Bytes bytes) { addresses_.give_back(address, bytes); }
 
-  [[nodiscard]] Bytes live_bytes() const { return live_bytes_; }
-  [[nodiscard]] Bytes live_peak_bytes() const { return live_peak_bytes_; }
+  [[nodiscard]] const Commitment& commitment() const { return commitment_; }
 
  private:
   Status promise(Bytes bytes);
@@ -63,8 +63,7 @@ class ProgramMemory {
   AddressRanges addresses_;
   Bytes largest_block_bytes_;
   Bytes limit_bytes_ = 0;
-  Bytes live_bytes_ = 0;
-  Bytes live_peak_bytes_ = 0;
+  Commitment commitment_;
   std::vector<std::uint64_t> at_;  // by block; 0 for one that is nobody's
   std::vector<bool> retired_;      // by allocation
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "platform/common/clock.h"
+#include "platform/common/platform_engine.h"
 #include "platform/host/host_platform.h"
 
 namespace spillway::host {
@@ -107,11 +108,7 @@ void HostPlatform::ended(TransferJob& job, int error) {
     protect_unmapped(transfer);
     pages_.trim_frames();
   } else {
-    engine_.transfer_failed(transfer.id);
-    if (error == ENOSPC && transfer.to == Tier::kStorage) {
-      // The disk is full: what is there stays, and nothing more goes there.
-      engine_.set_capacity_below(Tier::kStorage, engine_.used_bytes(Tier::kStorage));
-    }
+    report_failed(engine_, transfer.id, transfer.to, error);
   }
   check_progress();
   if (engine_.transfers_in_flight() == 0) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "platform/common/clock.h"
+#include "platform/common/platform_engine.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
 
@@ -252,13 +253,7 @@ Status HostPlatform::set_device_capacity(Bytes bytes) {
 
 ProgramStats HostPlatform::stats() const {
   const std::scoped_lock lock(mutex_);
-  ProgramStats stats;
-  stats.engine = engine_.stats();
-  for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
-    stats.used_bytes[index_of(tier)] = engine_.used_bytes(tier);
-  }
-  stats.live_bytes = memory_.commitment().bytes();
-  stats.live_peak_bytes = memory_.commitment().peak_bytes();
+  ProgramStats stats = stats_of(engine_, memory_.commitment(), storage_);
   stats.page_faults = threads_.page_faults();
   stats.write_faults = threads_.write_faults();
   stats.stalled_ns = stalls_.total_ns();
@@ -267,13 +262,6 @@ ProgramStats HostPlatform::stats() const {
   stats.copied_bytes = workers_->copied_bytes();
   stats.processor_ns = workers_->processor_ns() + forks_->processor_ns() + reader_->processor_ns() +
                        spillway::processor_ns(correlator_);
-  if (storage_) {
-    const std::array<StorageIo::Meter, 2> meters = storage_->meters();
-    for (std::size_t i = 0; i < meters.size(); ++i) {
-      stats.io_bytes[i] = meters[i].bytes;
-      stats.io_busy_ns[i] = meters[i].busy_ns;
-    }
-  }
   return stats;
 }
 

@@ -30,6 +30,38 @@ using Page = std::unique_ptr<char, Free>;
 
 Page pages(Bytes bytes) { return Page(static_cast<char*>(std::aligned_alloc(kPageBytes, bytes))); }
 
+// Writes `count` blocks, each full of its number from 1 on, clears the memory and reads them. Says
+// which block has just been submitted for writing; no request may fail.
+using Blocks = std::vector<Page>;
+Blocks there_and_back(BlockIo& io, int count, const std::function<void(int)>& submitted) {
+  Blocks memory;
+  std::atomic<int> errors{0};
+  for (const bool write : {true, false}) {
+    std::latch done(count);
+    for (int i = 0; i < count; ++i) {
+      if (write) {
+        memory.push_back(pages(kBlockBytes));
+      }
+      char* const block = memory[static_cast<std::size_t>(i)].get();
+      std::memset(block, write ? i + 1 : 0, kBlockBytes);
+      io.submit({.write = write,
+                 .memory = block,
+                 .bytes = kBlockBytes,
+                 .offset = static_cast<std::uint64_t>(i) * kBlockBytes,
+                 .done = [&](int error) {
+                   errors += error == 0 ? 0 : 1;
+                   done.count_down();
+                 }});
+      if (write) {
+        submitted(i);
+      }
+    }
+    done.wait();
+  }
+  EXPECT_EQ(errors, 0);
+  return memory;
+}
+
 using MakeIo = std::unique_ptr<BlockIo> (*)(const SwapFile&, unsigned);
 class BlockIoTest : public ::testing::TestWithParam<MakeIo> {};
 
@@ -37,34 +69,10 @@ TEST_P(BlockIoTest, BlocksComeBackAsTheyWent) {
   Result<SwapFile> file = SwapFile::open(SPILLWAY_SOURCE_DIR, 64 * kMiB);
   ASSERT_TRUE(file) << file.error().message;
   const std::unique_ptr<BlockIo> io = GetParam()(*file, 4);
-  constexpr int kBlocks = 20;
-  std::vector<Page> memory;
-  std::atomic<int> errors{0};
-  for (const bool write : {true, false}) {
-    std::latch done(kBlocks);
-    for (int i = 0; i < kBlocks; ++i) {
-      if (write) {
-        memory.push_back(pages(kBlockBytes));
-        std::memset(memory.back().get(), i + 1, kBlockBytes);
-      } else {
-        std::memset(memory[static_cast<std::size_t>(i)].get(), 0, kBlockBytes);
-      }
-      io->submit({.write = write,
-                  .memory = memory[static_cast<std::size_t>(i)].get(),
-                  .bytes = kBlockBytes,
-                  .offset = static_cast<std::uint64_t>(i) * kBlockBytes,
-                  .done = [&](int error) {
-                    errors += error == 0 ? 0 : 1;
-                    done.count_down();
-                  }});
-    }
-    done.wait();
-  }
-  EXPECT_EQ(errors, 0);
-  for (int i = 0; i < kBlocks; ++i) {
-    const char* const block = memory[static_cast<std::size_t>(i)].get();
-    EXPECT_EQ(block[0], i + 1);
-    EXPECT_EQ(block[kBlockBytes - 1], i + 1);
+  const Blocks blocks = there_and_back(*io, 20, [](int) {});
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    EXPECT_EQ(blocks[i].get()[0], static_cast<char>(i + 1));
+    EXPECT_EQ(blocks[i].get()[kBlockBytes - 1], static_cast<char>(i + 1));
   }
 }
 
@@ -133,34 +141,13 @@ TEST(UringIo, GoesOnWithoutItsRing) {
   ASSERT_TRUE(file) << file.error().message;
   const std::unique_ptr<BlockIo> io = make_block_io(*file, 4);
   constexpr int kBlocks = 24;
-  std::vector<Page> memory;
-  std::atomic<int> errors{0};
-  for (const bool write : {true, false}) {
-    std::latch done(kBlocks);
-    for (int i = 0; i < kBlocks; ++i) {
-      if (write) {
-        memory.push_back(pages(kBlockBytes));
-        std::memset(memory.back().get(), i + 1, kBlockBytes);
-      } else {
-        std::memset(memory[static_cast<std::size_t>(i)].get(), 0, kBlockBytes);
-      }
-      io->submit({.write = write,
-                  .memory = memory[static_cast<std::size_t>(i)].get(),
-                  .bytes = kBlockBytes,
-                  .offset = static_cast<std::uint64_t>(i) * kBlockBytes,
-                  .done = [&](int error) {
-                    errors += error == 0 ? 0 : 1;
-                    done.count_down();
-                  }});
-      if (write && i == kBlocks / 2) {
-        for (const int fd : rings()) ::close(fd);
-      }
+  const Blocks blocks = there_and_back(*io, kBlocks, [&](int written) {
+    if (written == kBlocks / 2) {
+      for (const int fd : rings()) ::close(fd);
     }
-    done.wait();
-  }
-  EXPECT_EQ(errors, 0);
-  for (int i = 0; i < kBlocks; ++i) {
-    EXPECT_EQ(memory[static_cast<std::size_t>(i)].get()[kBlockBytes - 1], i + 1);
+  });
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    EXPECT_EQ(blocks[i].get()[kBlockBytes - 1], static_cast<char>(i + 1));
   }
 }
 
