@@ -92,7 +92,7 @@ stage_tsan() {
   local host='FaultReaderTest|From/ForkSnapshotTest|Frames/DevicePagesTest|LaunchMarks'
   # Nor memory that a program writes while it arrives, threads of a child, which it refuses, or what is
   # resident, which its own memory is part of.
-  EXCLUDE='^front\.(Capi|Doctor)|RandomHostPlans|NoWriteToAnArriving|ChildrenWithThreads|BudgetLeaves' \
+  EXCLUDE='^front\.(Capi|Doctor)|RandomHostPlans|RunRecorderTest|NoWriteToAnArriving|ChildrenWithThreads|BudgetLeaves' \
     run_tests tsan build-tsan runtime front cuda "platform.($common|$host)"
 }
 

@@ -132,6 +132,8 @@ DrivenPlatform::~DrivenPlatform() {
     wait_until(lock, [&] { return launches_.in_flight() == 0; });
   }
   queue_->stop();
+  // What has told the queue of a request's end may not have returned from doing so.
+  storage_.reset();
 }
 
 // The driver thread has unmapped everything.

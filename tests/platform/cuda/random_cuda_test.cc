@@ -17,12 +17,11 @@
 namespace spillway::cuda {
 namespace {
 
+constexpr std::uint64_t kMostWords = 5 * kMiB / 8;
 #if defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kMostWords = 4096;
 constexpr std::uint64_t kSeeds = 2;
 constexpr int kActions = 150;
 #else
-constexpr std::uint64_t kMostWords = 5 * kMiB / 8;
 constexpr std::uint64_t kSeeds = 6;
 constexpr int kActions = 400;
 #endif
