@@ -52,3 +52,6 @@ endforeach()
 target_compile_definitions(cuda_program_linked PRIVATE SPILLWAY_LINKED)
 target_link_libraries(cuda_program_linked PRIVATE fake_cuda)
 unset(cuda_program)
+target_compile_definitions(front_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
+  CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
+add_dependencies(front_test spillway_cuda cuda_program cuda_program_linked)

@@ -1,5 +1,8 @@
 // A program that knows nothing of Spillway: PROGRAM WAY SCENARIO. It reaches the driver in one way,
 // uses more memory than the budget in one scenario, and looks at every word. Test program.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <functional>
 #include <map>
@@ -292,6 +295,21 @@ void graphs(const Device& device) {
   patterns(device);
 }
 
+// A child has no part in the device; its parent goes on.
+void forks(const Device& device) {
+  const CuStream stream = device.stream();
+  Buffer buffer = device.allocate(4 * kMiB, stream);
+  device.fill(buffer, 1, stream);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::exit(0);  // with its exit handlers, as a worker's
+  }
+  int status = -1;
+  device.require(::waitpid(child, &status, 0) == child && status == 0, "the end of a child");
+  patterns(device);
+  device.check(buffer, stream);
+}
+
 }  // namespace
 }  // namespace spillway::cuda::test
 
@@ -304,7 +322,7 @@ int main(int count, char** words) {
   const std::map<std::string, std::function<void(const test::Device&)>> scenarios{
       {"patterns", test::patterns},   {"copies", test::copies},           {"events", test::events},
       {"threads", test::threads},     {"temporaries", test::temporaries}, {"lists", test::lists},
-      {"questions", test::questions}, {"too-much", test::too_much},       {"graphs", test::graphs}};
+      {"questions", test::questions}, {"too-much", test::too_much},       {"graphs", test::graphs},        {"fork", test::forks}};
   const test::Calls calls = test::find_calls(words[1]);
   const test::Device device(calls);
   scenarios.at(words[2])(device);
