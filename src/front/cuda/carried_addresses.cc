@@ -38,10 +38,11 @@ void add(std::uint64_t start, const std::vector<std::uint64_t>& addresses) {
 }  // namespace
 
 void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count) {
-  const auto holder = session.platform->allocation_of(to);
-  if (!holder || count > kMostScannedBytes) {
+  if (count > kMostScannedBytes) {
     return;
   }
+  const auto holder = session.platform->allocation_of(to);
+  const std::uint64_t start = holder ? holder->start : kEverywhere;
   std::vector<std::uint64_t> found;
   const auto* at = static_cast<const char*>(from);
   for (std::size_t i = 0; i + sizeof(std::uint64_t) <= count; i += sizeof(std::uint64_t)) {
@@ -49,14 +50,21 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
     std::memcpy(&word, at + i, sizeof word);
     if (session.platform->contains(word)) {
       const auto range = session.platform->allocation_of(word);
-      if (range && range->start != holder->start) {
+      if (range && range->start != start) {
         found.push_back(range->start);
       }
     }
   }
-  if (!found.empty()) {
-    add(holder->start, found);
+  if (found.empty()) {
+    return;
   }
+  if (!holder) {
+    static std::atomic<bool> told{false};
+    say_once(told,
+             "the program keeps addresses in memory that any kernel may read: what they name "
+             "counts as used by every launch, which is slow");
+  }
+  add(start, found);
 }
 
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {

@@ -60,9 +60,7 @@ CuResult copy_in(const char* name, CuStream stream, std::uint64_t to, const void
       name, stream,
       [&](Operands& operands) {
         operands.add(to, bytes, AccessMode::kOverwrite);
-        if (!operands.empty()) {
-          note_copied_in(*session(), to, from, bytes);
-        }
+        note_copied_in(*session(), to, from, bytes);
       },
       call);
 }

@@ -121,6 +121,7 @@ void add_node(Operands& operands, Operands& copied, CuGraphNode node, std::uint3
 
 void add_parameters(Operands& operands, const KernelLayout& kernel, void* const* parameters,
                     void* const* extra) {
+  operands.add_what_is_everywhere();
   if (extra != nullptr) {
     add_extra(operands, extra);
   }

@@ -88,6 +88,14 @@ void Operands::add_pointers_in(const void* bytes, std::size_t count) {
   }
 }
 
+void Operands::add_what_is_everywhere() {
+  for_each_carried(kEverywhere, [this](std::uint64_t carried) {
+    if (const auto there = session_.platform->allocation_of(carried)) {
+      add_whole(there->start, there->bytes);
+    }
+  });
+}
+
 void Operands::add_everything() {
   session_.heap->for_each([this](std::uint64_t start, Bytes bytes) { add_whole(start, bytes); });
 }

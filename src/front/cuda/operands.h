@@ -27,6 +27,8 @@ class Operands {
   void add_pointer(std::uint64_t word);
   // Each aligned word of these bytes.
   void add_pointers_in(const void* bytes, std::size_t count);
+  // What any kernel may reach without being given it.
+  void add_what_is_everywhere();
   // All that is allocated: where nobody knows what will be used.
   void add_everything();
 

@@ -1,6 +1,6 @@
 // A program that knows nothing of Spillway, under `spillway run --device cuda` on the fake driver:
-// it reaches the driver in each way that real ones use, needs several times its budget, and looks at
-// every word; the fake driver looks at its rules. docs/interposer.md.
+// it reaches the driver in each way that real ones use, needs several times its budget, and looks
+// at every word; the fake driver looks at its rules. docs/interposer.md.
 #include <charconv>
 #include <map>
 

@@ -322,7 +322,8 @@ int main(int count, char** words) {
   const std::map<std::string, std::function<void(const test::Device&)>> scenarios{
       {"patterns", test::patterns},   {"copies", test::copies},           {"events", test::events},
       {"threads", test::threads},     {"temporaries", test::temporaries}, {"lists", test::lists},
-      {"questions", test::questions}, {"too-much", test::too_much},       {"graphs", test::graphs},        {"fork", test::forks}};
+      {"questions", test::questions}, {"too-much", test::too_much},       {"graphs", test::graphs},
+      {"fork", test::forks}};
   const test::Calls calls = test::find_calls(words[1]);
   const test::Device device(calls);
   scenarios.at(words[2])(device);

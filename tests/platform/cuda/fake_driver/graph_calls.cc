@@ -49,6 +49,14 @@ CuResult cuStreamBeginCapture_v2(CuStream handle, unsigned mode) {
               });
 }
 
+CuResult cuThreadExchangeStreamCaptureMode(unsigned* mode) {
+  return call("cuThreadExchangeStreamCaptureMode", Needs::kInit, text("{}", *mode),
+              [&](World&, Caller&) {
+                std::swap(*mode, this_thread().capture_mode);
+                return CuResult::kSuccess;
+              });
+}
+
 CuResult cuStreamEndCapture(CuStream handle, CuGraph* graph) {
   return call("cuStreamEndCapture", Needs::kContext, text("{}", shown(handle)),
               [&](World& w, Caller& caller) {

@@ -156,6 +156,7 @@ struct ThreadState {
   std::vector<std::shared_ptr<Context>> current;  // the last one counts
   bool opens_gates = false;
   bool runs_a_stream = false;
+  unsigned capture_mode = 0;
 };
 ThreadState& this_thread();  // after a reset as if it were new
 
