@@ -8,7 +8,7 @@ build: ## Build the program, build/spillway
 	@tools/install-deps.sh build
 	@cmake --preset release $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) \
 	  --log-level=WARNING
-	@cmake --build --preset release --target spillway spillway_preload
+	@cmake --build --preset release --target spillway spillway_preload spillway_cuda
 
 soak: ## Ten million events of random programs under every policy (about 5 minutes)
 	@tools/install-deps.sh test

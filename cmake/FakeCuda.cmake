@@ -10,7 +10,9 @@ target_link_libraries(fake_cuda PRIVATE fmt::fmt Threads::Threads)
 spillway_target_defaults(fake_cuda)
 set(fake_cuda_exports ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver/exports.map)
 target_link_options(fake_cuda PRIVATE -Wl,--version-script=${fake_cuda_exports} -Wl,-z,nodelete)
-set_target_properties(fake_cuda PROPERTIES LINK_DEPENDS ${fake_cuda_exports})
+# Programs find it by the name of the real one.
+set_target_properties(fake_cuda PROPERTIES LINK_DEPENDS ${fake_cuda_exports}
+  OUTPUT_NAME cuda VERSION 1 SOVERSION 1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_driver)
 
 file(GLOB cuda_test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/platform/cuda/*_test.cc)
 add_executable(cuda_test ${cuda_test_sources})
@@ -29,3 +31,27 @@ gtest_discover_tests(cuda_test TEST_PREFIX "cuda." DISCOVERY_MODE PRE_TEST
 unset(fake_cuda_sources)
 unset(fake_cuda_exports)
 unset(cuda_test_sources)
+
+# Programs that know nothing of Spillway, for tests/front/cuda: one that is linked against the
+# driver, one that finds it, and a plugin.
+set(cuda_program ${CMAKE_SOURCE_DIR}/tests/front/cuda/program)
+add_library(cuda_program_plugin MODULE ${cuda_program}/plugin.cc)
+spillway_test_defaults(cuda_program_plugin)
+target_link_libraries(cuda_program_plugin PRIVATE ${CMAKE_DL_LIBS})
+foreach(program cuda_program cuda_program_linked)
+  add_executable(${program} ${cuda_program}/main.cc ${cuda_program}/device.cc
+    ${cuda_program}/driver_ways.cc)
+  target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR}/src
+    ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver)
+  target_compile_definitions(${program} PRIVATE
+    SPILLWAY_PLUGIN="$<TARGET_FILE:cuda_program_plugin>")
+  target_link_libraries(${program} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+  spillway_test_defaults(${program})
+  add_dependencies(${program} cuda_program_plugin fake_cuda)
+endforeach()
+target_compile_definitions(cuda_program_linked PRIVATE SPILLWAY_LINKED)
+target_link_libraries(cuda_program_linked PRIVATE fake_cuda)
+unset(cuda_program)
+target_compile_definitions(front_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
+  CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
+add_dependencies(front_test spillway_cuda cuda_program cuda_program_linked)

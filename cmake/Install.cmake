@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS spillway RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # Not in a folder of the architecture: that is not among those places on every machine.
-install(TARGETS spillway_preload LIBRARY DESTINATION lib)
+install(TARGETS spillway_preload spillway_cuda LIBRARY DESTINATION lib)
 install(TARGETS spillway_capi EXPORT spillwayTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -49,7 +49,7 @@ if(SPILLWAY_TESTS AND NOT SPILLWAY_SANITIZE)
       set_tests_properties(front.install.${check} PROPERTIES FIXTURES_REQUIRED spillway_installed)
     endif()
   endforeach()
-  add_dependencies(front_test spillway_preload)
+  add_dependencies(front_test spillway_preload spillway_cuda)
   unset(script)
   unset(folder)
 endif()

@@ -168,6 +168,11 @@ void add_run_command(CLI::App& app, int& exit_code) {
       "ahead of need. The program needs no change.\n\n"
       "  spillway run --device-memory 4GiB -- python train.py\n"
       "  spillway run --device-memory 2GiB --storage /var/tmp:20GiB --report run.html -- ./app\n");
+  command
+      ->add_option("--device", options->device,
+                   "Whose memory: cuda, an NVIDIA GPU's; host, this machine's own; auto, a GPU's\n"
+                   "if there is one")
+      ->capture_default_str();
   command->add_option("--device-memory", options->device_memory,
                       "Fast memory that the program may use (three quarters of what is available)");
   command->add_option("--host-memory", options->host_memory,

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "front/run_device.h"
 #include "machine/quantity.h"
 #include "runtime/run/program_space.h"
 
@@ -64,17 +65,48 @@ Status set_all(const RunOptions& options) {
   return {};
 }
 
+// What runs at the start of every Python program.
+void add_python_hook(Environment& environment) {
+  if (const Result<std::string> hook = find_beside(
+          {"../python/spillway/hook", "../share/spillway/hook", "../../python/spillway/hook"})) {
+    environment.push_back(put_first("PYTHONPATH", *hook));
+  }
+}
+
+// On a GPU: no space is opened beforehand, since one takes device memory.
+Result<Environment> on_gpu(const std::string& records) {
+  const Result<std::string> library =
+      find_beside({"libspillway_cuda.so", "../lib/libspillway_cuda.so",
+                   "../lib/x86_64-linux-gnu/libspillway_cuda.so"});
+  if (!library) {
+    return tl::unexpected<Error>(library.error());
+  }
+  Result<Environment> environment = gpu_environment(put_first("LD_PRELOAD", *library).second);
+  if (environment) {
+    environment->emplace_back("SPILLWAY_RECORD", records);
+    add_python_hook(*environment);
+  }
+  return environment;
+}
+
 }  // namespace
 
 Result<Environment> run_environment(const RunOptions& options, const std::string& records) {
+  const Result<bool> gpu = runs_on_gpu(options.device);
+  if (!gpu) {
+    return tl::unexpected<Error>(gpu.error());
+  }
+  if (const Status valid = set_all(options); !valid) {
+    return tl::unexpected<Error>(valid.error());
+  }
+  if (*gpu) {
+    return on_gpu(records);
+  }
   const Result<std::string> library =
       find_beside({"libspillway_preload.so", "../lib/libspillway_preload.so",
                    "../lib/x86_64-linux-gnu/libspillway_preload.so"});
   if (!library) {
     return tl::unexpected<Error>(library.error());
-  }
-  if (const Status valid = set_all(options); !valid) {
-    return tl::unexpected<Error>(valid.error());
   }
   const Result<SpaceOptions> space_options = space_options_from_environment();
   if (!space_options) {
@@ -90,10 +122,7 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
                           {"INTEL_LIBITTNOTIFY64", *library},
                           {"INTEL_ITTNOTIFY_GROUPS", "all"},
                           {"SPILLWAY_OPERATORS", "1"}};
-  if (const Result<std::string> hook = find_beside(
-          {"../python/spillway/hook", "../share/spillway/hook", "../../python/spillway/hook"})) {
-    environment.push_back(put_first("PYTHONPATH", *hook));
-  }
+  add_python_hook(environment);
   return environment;
 }
 

@@ -12,6 +12,7 @@ namespace spillway {
 
 // As they were typed; what was not is empty.
 struct RunOptions {
+  std::string device = "auto";
   std::string device_memory;
   std::string host_memory;
   std::string storage;

@@ -31,7 +31,7 @@ case $check in
     rm -rf "$folder"
     mkdir -p "$folder"
     "$cmake" --install "$build" --prefix "$prefix" >"$folder/log"
-    for file in bin/spillway lib/libspillway.so lib/libspillway_preload.so \
+    for file in bin/spillway lib/libspillway.so lib/libspillway_preload.so lib/libspillway_cuda.so \
       include/spillway/spillway.h include/spillway/spillway.hpp \
       lib/cmake/spillway/spillwayConfig.cmake lib/cmake/spillway/spillwayConfigVersion.cmake \
       lib/pkgconfig/spillway.pc share/spillway/hook/sitecustomize.py share/spillway/__init__.py \

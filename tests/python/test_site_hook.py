@@ -56,7 +56,7 @@ def test_children_are_hooked_too(run_python):
         subprocess.run([sys.executable, "-c", "import sys; print(type(sys.meta_path[0]).__name__)"],
                        check=True)
     """)
-    assert result.stdout.split() == [str(HOOK), "_TorchWatch"]
+    assert result.stdout.split() == [str(HOOK), "_ImportWatch"]
 
 
 def test_the_other_sitecustomize_runs_and_takes_the_name(run_python, site):
@@ -102,9 +102,9 @@ def test_looking_for_torch_is_not_importing_it(run_python, fake_torch):
         spec = importlib.util.find_spec("torch")
         print(type(spec.loader).__name__, "torch" in sys.modules, type(sys.meta_path[0]).__name__)
         import torch
-        print("_TorchWatch" in [type(finder).__name__ for finder in sys.meta_path])
+        print("_ImportWatch" in [type(finder).__name__ for finder in sys.meta_path])
     """, path=[fake_torch], SPILLWAY_VERBOSE=1)
-    assert result.stdout.split() == ["SourceFileLoader", "False", "_TorchWatch", "False"]
+    assert result.stdout.split() == ["SourceFileLoader", "False", "_ImportWatch", "False"]
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -1,12 +1,14 @@
 """Runs at the start of every Python program under `spillway run`, before the program itself.
 
 `spillway run` puts this folder, and nothing else of Spillway, first in PYTHONPATH; Python then
-imports this file by its name. It does three things:
+imports this file by its name. It does four things:
 
 - leaves sys.path as it would be without Spillway. The variable PYTHONPATH stays as it is, so
   Python programs that this one starts are watched, too;
 - if SPILLWAY_OPERATORS is 1, waits for the program to import torch, and then starts operators.py.
   It never imports torch itself, so a program without torch pays for one file;
+- if SPILLWAY_DEVICE is cuda, waits for the program to import torch._inductor.config, and turns
+  its graph trees off, which want PyTorch's own allocator (docs/gpu.md section 1);
 - runs the sitecustomize of the user or the distribution, which this one stands in front of.
 
 Python does not come here if it is told to ignore its environment or its site packages (-E, -I,
@@ -44,11 +46,24 @@ def _start():
                   file=sys.stderr)
 
 
-class _TorchWatch:
-    """An import finder that finds nothing of its own: calls _start once torch has been imported."""
+def _no_graph_trees(config):
+    """CUDA graphs without trees of them, which work only on PyTorch's own allocator."""
+    try:
+        config.triton.cudagraph_trees = False
+    except Exception as error:
+        if os.environ.get("SPILLWAY_VERBOSE"):
+            print(f"spillway: cudagraph_trees stays on: {error}", file=sys.stderr)
+
+
+class _ImportWatch:
+    """An import finder that finds nothing of its own: calls then(module) after a module's import."""
+
+    def __init__(self, watched, then):
+        self._watched = watched
+        self._then = then
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name != self._watched:
             return None
         for finder in sys.meta_path:
             find_spec = getattr(finder, "find_spec", None)
@@ -57,21 +72,28 @@ class _TorchWatch:
                 break
         else:
             return None
-        # To look for torch is not to import it; only its execution is. The loader stays the object
-        # that it was, because others ask what kind it is.
+        # To look for a module is not to import it; only its execution is. The loader stays the
+        # object that it was, because others ask what kind it is.
         execute = getattr(spec.loader, "exec_module", None)
         if execute is not None:
             try:
                 spec.loader.exec_module = lambda module: self._execute(execute, module)
             except AttributeError:
-                pass  # a loader with fixed attributes: torch works, unwatched
+                pass  # a loader with fixed attributes: the module works, unwatched
         return spec
 
     def _execute(self, execute, module):
         execute(module)
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-            _start()
+            self._then(module)
+
+
+def _after_import(name, then):
+    if name in sys.modules:  # a .pth file can have imported it
+        then(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _ImportWatch(name, then))
 
 
 def _chain():
@@ -88,8 +110,7 @@ def _chain():
 
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _FOLDER]
 if os.environ.get("SPILLWAY_OPERATORS") == "1":
-    if "torch" in sys.modules:  # a .pth file can have imported it
-        _start()
-    else:
-        sys.meta_path.insert(0, _TorchWatch())
+    _after_import("torch", lambda torch: _start())
+if os.environ.get("SPILLWAY_DEVICE") == "cuda":
+    _after_import("torch._inductor.config", _no_graph_trees)
 _chain()

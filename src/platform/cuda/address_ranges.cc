@@ -49,7 +49,7 @@ void AddressRanges::give_back(std::uint64_t address, Bytes bytes) {
 }
 
 void AddressRanges::name(std::uint64_t address, Bytes bytes, std::uint32_t number) {
-  named_[address] = {.start = address, .bytes = bytes, .number = number};
+  named_[address] = {.start = address, .bytes = bytes, .number = number, .dead = false};
 }
 
 void AddressRanges::forget(std::uint64_t address) { named_.erase(address); }

@@ -35,7 +35,10 @@ class AddressRanges {
     std::uint64_t start = 0;
     Bytes bytes = 0;
     std::uint32_t number = 0;
+    bool dead = false;
   };
+  // The allocation that begins there is kept, and names nothing meanwhile; or lives again.
+  void set_dead(std::uint64_t address, bool dead) { named_[address].dead = dead; }
   // The allocation in which the address lies.
   [[nodiscard]] std::optional<Named> at(std::uint64_t address) const;
 

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "engine/policy.h"
-#include "platform/common/program_platform.h"
+#include "platform/common/observed_platform.h"
 #include "platform/common/storage_io.h"
 #include "platform/common/swap_file.h"
 #include "platform/cuda/driver.h"
@@ -56,7 +56,7 @@ struct CudaLaunch {
   bool needs_mapping = false;
 };
 
-class CudaPlatform {
+class CudaPlatform : public ObservedPlatform {
  public:
   // The driver has been initialized, and the program's context exists or will; the policy must
   // outlive it. Fails with kUnsupported and what is missing, kInvalidInput for budgets.
@@ -64,7 +64,6 @@ class CudaPlatform {
                                                       const CudaOptions& options,
                                                       std::optional<SwapFile> storage,
                                                       Policy& policy);
-  virtual ~CudaPlatform() = default;
 
   // --- Memory -----------------------------------------------------------------------------------
 
@@ -75,7 +74,8 @@ class CudaPlatform {
   virtual void free(std::uint64_t address) = 0;
   virtual void retire(std::uint64_t address) = 0;
   virtual Status reuse(std::uint64_t address) = 0;
-  // The allocation in which an address lies: its start and size; nullopt if it is none of ours.
+  // The allocation in which an address lies: its start and size; nullopt if it is none of ours, or
+  // one that is retired.
   struct Range {
     std::uint64_t start = 0;
     Bytes bytes = 0;
@@ -99,15 +99,6 @@ class CudaPlatform {
   virtual void waits_for(CuEvent event, CuStream stream) = 0;
   // The program is about to destroy a stream.
   virtual void destroyed(CuStream stream) = 0;
-
-  // --- State ------------------------------------------------------------------------------------
-
-  virtual Status set_device_capacity(Bytes bytes) = 0;
-  [[nodiscard]] virtual ProgramStats stats() const = 0;
-  [[nodiscard]] virtual std::vector<LaunchWaits> waits() const = 0;
-  [[nodiscard]] virtual Bytes capacity_bytes(Tier tier) const = 0;
-  virtual void wait_until_idle() = 0;
-  [[nodiscard]] virtual Status check_invariants() const = 0;
 };
 
 }  // namespace spillway::cuda

@@ -112,6 +112,11 @@ std::string error_text(const Driver& driver, std::string_view symbol, CuResult e
                      what_to_do(error));
 }
 
+void stay_out_of_captures(const Driver& driver) {
+  unsigned mode = kCuCaptureRelaxed;
+  (void)driver.thread_capture_mode(&mode);
+}
+
 Status check(const Driver& driver, std::string_view symbol, CuResult result) {
   if (result == CuResult::kSuccess) {
     return {};

@@ -37,6 +37,10 @@ using FindSymbol = void* (*)(void* library, const char* symbol);
 // One line: the call by its symbol, the driver's name and number for the error, and what to do.
 [[nodiscard]] std::string error_text(const Driver& driver, std::string_view symbol, CuResult error);
 
+// What the calling thread does from now on is no part of what other threads capture into graphs,
+// and must not end their captures.
+void stay_out_of_captures(const Driver& driver);
+
 // Nothing if the call succeeded, otherwise kUnsupported with its text.
 [[nodiscard]] Status check(const Driver& driver, std::string_view symbol, CuResult result);
 

@@ -36,6 +36,7 @@
   X(context_push, cuCtxPushCurrent_v2, 4000, (CuContext context))                                  \
   X(context_pop, cuCtxPopCurrent_v2, 4000, (CuContext* context))                                   \
   X(context_device, cuCtxGetDevice, 2000, (CuDevice* device))                                      \
+  X(thread_capture_mode, cuThreadExchangeStreamCaptureMode, 10010, (unsigned* mode))               \
   X(context_synchronize, cuCtxSynchronize, 2000, ())                                               \
   X(context_stream_priorities, cuCtxGetStreamPriorityRange, 5050, (int* least, int* greatest))     \
                                                                                                    \

@@ -121,6 +121,9 @@ inline constexpr std::uintptr_t kCuExtraEnd = 0;
 inline constexpr std::uintptr_t kCuExtraBuffer = 1;       // the parameter block
 inline constexpr std::uintptr_t kCuExtraBufferBytes = 2;  // size_t*
 
+// A thread's: it may make any call while somebody else's streams are captured.
+inline constexpr unsigned kCuCaptureRelaxed = 2;
+
 inline constexpr unsigned kCuContextBlockingSync = 0x4;
 inline constexpr unsigned kCuStreamDefault = 0;
 inline constexpr unsigned kCuStreamNonBlocking = 1;  // not ordered with the null stream

@@ -53,6 +53,7 @@ void HostMemory::want(Bytes bytes) {
 
 void HostMemory::work() {
   (void)driver_->context_set_current(context_);
+  stay_out_of_captures(*driver_);
   std::unique_lock lock(mutex_);
   int refused = 0;
   while (!stop_) {

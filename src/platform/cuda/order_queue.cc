@@ -65,6 +65,7 @@ void OrderQueue::push(Order order) {
 Status OrderQueue::make() {
   // Sleeps of microseconds are to be just that.
   ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  stay_out_of_captures(*driver_);
   if (Status made =
           check(*driver_, "cuCtxCreate", driver_->context_create(&context_, 0, options_.device));
       !made) {

@@ -38,7 +38,6 @@ Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
     commitment_.take_back(packed ? 0 : whole_bytes);
     return tl::unexpected<Error>(id.error());
   }
-  retired_.resize(std::max(retired_.size(), engine_.space().allocation_slots()));
   at_.resize(std::max(at_.size(), engine_.space().block_slots()));
   const BlockId first = engine_.space().allocation(*id).first_block;
   const bool new_frame = packed && at_[first] == 0;
@@ -54,7 +53,6 @@ Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
     engine_.free(*id);
     return make_error(ErrorCode::kUnsupported, "out of address space");
   }
-  retired_[*id] = false;
   const std::unique_lock names(names_mutex_);
   addresses_.name(*address, asked_bytes, *id);
   return *address;
@@ -77,48 +75,55 @@ std::optional<std::uint64_t> ProgramMemory::place(AllocationId id) {
   return at_[first] + allocation.offset_bytes;
 }
 
-std::optional<AllocationId> ProgramMemory::at_start(std::uint64_t address) const {
+std::optional<AddressRanges::Named> ProgramMemory::at_start(std::uint64_t address) const {
   const std::optional<AddressRanges::Named> named = addresses_.at(address);
-  return named && named->start == address ? std::optional(named->number) : std::nullopt;
+  return named && named->start == address ? named : std::nullopt;
 }
 
 void ProgramMemory::free(std::uint64_t address) {
-  const std::optional<AllocationId> id = at_start(address);
-  if (!id) {
+  const std::optional<AddressRanges::Named> named = at_start(address);
+  if (!named) {
     return;
   }
-  if (!retired_[*id]) {
-    commitment_.take_back(footprint_bytes(*id));
+  if (!named->dead) {
+    commitment_.take_back(footprint_bytes(named->number));
   }
   {
     const std::unique_lock names(names_mutex_);
     addresses_.forget(address);
   }
-  engine_.free(*id);
+  engine_.free(named->number);
+}
+
+// Programs leave old addresses where nobody looks (docs/gpu.md section 6): a launch that names dead
+// memory does not use it.
+void ProgramMemory::set_dead(std::uint64_t address, bool dead) {
+  const std::unique_lock names(names_mutex_);
+  addresses_.set_dead(address, dead);
 }
 
 void ProgramMemory::retire(std::uint64_t address) {
-  const std::optional<AllocationId> id = at_start(address);
-  if (id && !retired_[*id]) {
-    retired_[*id] = true;
-    commitment_.take_back(footprint_bytes(*id));
-    engine_.discard(*id, DiscardMode::kLazy);
+  const std::optional<AddressRanges::Named> named = at_start(address);
+  if (named && !named->dead) {
+    set_dead(address, true);
+    commitment_.take_back(footprint_bytes(named->number));
+    engine_.discard(named->number, DiscardMode::kLazy);
   }
 }
 
 Status ProgramMemory::reuse(std::uint64_t address) {
-  const std::optional<AllocationId> id = at_start(address);
-  if (!id) {
+  const std::optional<AddressRanges::Named> named = at_start(address);
+  if (!named) {
     return make_error(ErrorCode::kInvalidInput, "no allocation starts at {:#x}", address);
   }
-  if (!retired_[*id]) {
+  if (!named->dead) {
     return {};
   }
-  if (Status room = promise(footprint_bytes(*id)); !room) {
+  if (Status room = promise(footprint_bytes(named->number)); !room) {
     return room;
   }
-  retired_[*id] = false;
-  engine_.reuse(*id);
+  set_dead(address, false);
+  engine_.reuse(named->number);
   return {};
 }
 
@@ -128,8 +133,9 @@ std::optional<CudaPlatform::Range> ProgramMemory::allocation_of(std::uint64_t ad
   }
   const std::shared_lock names(names_mutex_);
   const std::optional<AddressRanges::Named> named = addresses_.at(address);
-  return named ? std::optional(CudaPlatform::Range{.start = named->start, .bytes = named->bytes})
-               : std::nullopt;
+  return named && !named->dead
+             ? std::optional(CudaPlatform::Range{.start = named->start, .bytes = named->bytes})
+             : std::nullopt;
 }
 
 // Blocks at the ends of what a launch overwrites may have bytes that it does not.
@@ -137,7 +143,7 @@ std::vector<Access> ProgramMemory::accesses_of(std::span<const CudaOperand> oper
   std::vector<Access> accesses;
   for (const CudaOperand& operand : operands) {
     const std::optional<AddressRanges::Named> named = addresses_.at(operand.address);
-    if (!named || operand.bytes == 0) {
+    if (!named || named->dead || operand.bytes == 0) {
       continue;
     }
     const Allocation& allocation = engine_.space().allocation(named->number);

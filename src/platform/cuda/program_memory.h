@@ -31,7 +31,7 @@ class ProgramMemory {
   void retire(std::uint64_t address);
   Status reuse(std::uint64_t address);
 
-  // Any thread's, without the lock.
+  // Any thread's, without the lock. What is retired is none.
   [[nodiscard]] std::optional<CudaPlatform::Range> allocation_of(std::uint64_t address) const;
   [[nodiscard]] bool contains(std::uint64_t address) const { return addresses_.contains(address); }
 
@@ -54,7 +54,8 @@ class ProgramMemory {
 
  private:
   Status promise(Bytes bytes);
-  [[nodiscard]] std::optional<AllocationId> at_start(std::uint64_t address) const;
+  [[nodiscard]] std::optional<AddressRanges::Named> at_start(std::uint64_t address) const;
+  void set_dead(std::uint64_t address, bool dead);
   [[nodiscard]] Bytes footprint_bytes(AllocationId id) const;
   [[nodiscard]] std::optional<std::uint64_t> place(AllocationId id);
 
@@ -65,7 +66,6 @@ class ProgramMemory {
   Bytes limit_bytes_ = 0;
   Commitment commitment_;
   std::vector<std::uint64_t> at_;  // by block; 0 for one that is nobody's
-  std::vector<bool> retired_;      // by allocation
 };
 
 }  // namespace spillway::cuda

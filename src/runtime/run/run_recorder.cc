@@ -30,7 +30,13 @@ RunWait wait_of(const LaunchWaits& waits) {
 }  // namespace
 
 RunRecorder::RunRecorder(ProgramSpace& space, std::string live_file)
-    : space_(space), live_file_(std::move(live_file)), start_ns_(now_ns()) {
+    : RunRecorder({.platform = space.platform(),
+                   .policy = space.options().policy,
+                   .plan_report = [&space] { return space.plan_report(); }},
+                  std::move(live_file)) {}
+
+RunRecorder::RunRecorder(RunSubject subject, std::string live_file)
+    : subject_(std::move(subject)), live_file_(std::move(live_file)), start_ns_(now_ns()) {
   thread_ = service_thread("spw-record", [this] { sample_until_stopped(); });
 }
 
@@ -46,13 +52,13 @@ RunRecorder::~RunRecorder() {
 }
 
 TierBytes RunRecorder::budget_bytes() {
-  const ProgramPlatform& platform = space_.platform();
+  const ObservedPlatform& platform = subject_.platform;
   return {platform.capacity_bytes(Tier::kDevice), platform.capacity_bytes(Tier::kHost),
           platform.capacity_bytes(Tier::kStorage)};
 }
 
 RunSample RunRecorder::sample() {
-  const ProgramStats stats = space_.platform().stats();
+  const ProgramStats stats = subject_.platform.stats();
   return {.at_s = to_seconds(now_ns() - start_ns_),
           .used_bytes = stats.used_bytes,
           .live_bytes = stats.live_bytes,
@@ -91,12 +97,12 @@ void RunRecorder::sample_until_stopped() {
 }
 
 RunRecord RunRecorder::finish(const std::string& command) {
-  const ProgramStats stats = space_.platform().stats();
+  const ProgramStats stats = subject_.platform.stats();
   const EngineStats& engine = stats.engine;
   RunRecord record;
   record.command = command;
   record.pid = static_cast<std::uint64_t>(::getpid());
-  record.policy = space_.options().policy;
+  record.policy = subject_.policy;
   record.budget_bytes = budget_bytes();
   record.peak_bytes = stats.live_peak_bytes;
   record.used_bytes = stats.used_bytes;
@@ -114,8 +120,10 @@ RunRecord RunRecorder::finish(const std::string& command) {
   record.fault_wait_s = to_seconds(stats.fault_wait_ns);
   record.copy_s = to_seconds(stats.copy_ns);
   record.processor_s = to_seconds(stats.processor_ns);
-  record.plan = space_.plan_report();
-  const std::vector<LaunchWaits> waits = space_.platform().waits();
+  if (subject_.plan_report) {
+    record.plan = subject_.plan_report();
+  }
+  const std::vector<LaunchWaits> waits = subject_.platform.waits();
   for (std::size_t i = 0; i < std::min(waits.size(), kWaitsMax); ++i) {
     record.longest_waits.push_back(wait_of(waits[i]));
   }

@@ -2,20 +2,32 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "platform/common/observed_platform.h"
 #include "runtime/run/program_space.h"
 #include "runtime/run/run_record.h"
 #include "runtime/run/run_samples.h"
 
 namespace spillway {
 
+// What is watched. The platform must outlive the recorder.
+struct RunSubject {
+  ObservedPlatform& platform;
+  std::string policy;
+  std::function<std::optional<PlanReport>()> plan_report;  // nullptr for policies without plans
+};
+
 class RunRecorder {
  public:
-  // The space must outlive it. live_file: where the last sample is kept for others to read while
-  // the run lasts, as a LiveRecord; empty for nowhere.
+  // live_file: where the last sample is kept for others to read while the run lasts, as a
+  // LiveRecord; empty for nowhere.
+  RunRecorder(RunSubject subject, std::string live_file);
+  // The space must outlive it.
   RunRecorder(ProgramSpace& space, std::string live_file);
   ~RunRecorder();
   RunRecorder(const RunRecorder&) = delete;
@@ -30,7 +42,7 @@ class RunRecorder {
   void show(const RunSample& sample);
   TierBytes budget_bytes();
 
-  ProgramSpace& space_;
+  RunSubject subject_;
   std::string live_file_;
   TimeNs start_ns_ = 0;
   std::mutex mutex_;

@@ -83,14 +83,22 @@ CuResult cuGetProcAddress_v2(const char* name, void** function, int version, std
   Symbol{#symbol, since, reinterpret_cast<void*>(&symbol)},
                     SPILLWAY_CUDA_CALLS(FAKE_CUDA_SYMBOL)
 #undef FAKE_CUDA_SYMBOL
+#define FAKE_CUDA_SYMBOL(symbol, since, parameters) \
+  Symbol{#symbol, since, reinterpret_cast<void*>(&symbol)},
+                        FAKE_PROGRAM_CALLS(FAKE_CUDA_SYMBOL)
+#undef FAKE_CUDA_SYMBOL
                 };
                 *function = nullptr;
                 CuSymbolStatus found = CuSymbolStatus::kNotFound;
+                // The newest function of this name that is not too new.
+                int newest = -1;
                 for (const Symbol& it : kSymbols) {
-                  if (answers(it.name, name)) {
-                    found = it.since <= version ? CuSymbolStatus::kFound
-                                                : CuSymbolStatus::kVersionTooOld;
-                    *function = found == CuSymbolStatus::kFound ? it.function : nullptr;
+                  if (answers(it.name, name) && it.since <= version && it.since > newest) {
+                    newest = it.since;
+                    found = CuSymbolStatus::kFound;
+                    *function = it.function;
+                  } else if (answers(it.name, name) && newest < 0) {
+                    found = CuSymbolStatus::kVersionTooOld;
                   }
                 }
                 if (status != nullptr) {
@@ -98,6 +106,13 @@ CuResult cuGetProcAddress_v2(const char* name, void** function, int version, std
                 }
                 return CuResult::kSuccess;
               });
+}
+
+CuResult cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
+  CuSymbolStatus status = CuSymbolStatus::kNotFound;
+  const CuResult result = cuGetProcAddress_v2(name, function, version, flags, &status);
+  return result == CuResult::kSuccess && status != CuSymbolStatus::kFound ? CuResult::kNotFound
+                                                                          : result;
 }
 
 }  // namespace fake_cuda

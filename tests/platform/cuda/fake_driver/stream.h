@@ -31,9 +31,12 @@ struct Point {
   [[nodiscard]] bool passed() const;
 };
 
+struct Graph;
+
 // One recording of an event.
 struct Recording {
   Point point;
+  std::shared_ptr<Graph> captured_in;  // recorded on a stream that is captured: never done
   bool done = false;
   std::int64_t done_ns = 0;
 };
@@ -103,8 +106,16 @@ struct Op {
   }
 };
 
+// What a capture has recorded, or a program has made executable: in the order of the calls, which
+// is stricter than their dependencies.
+struct Graph {
+  std::vector<Op> ops;
+  std::uint64_t capture = 0;  // its number, if it was one
+};
+
 struct Stream {
-  CuStream handle = nullptr;  // nullptr for a null stream
+  CuStream handle = nullptr;             // nullptr for a null stream
+  std::shared_ptr<Graph> captured_into;  // nullptr: what is put on it is done
   std::shared_ptr<Context> context;
   bool blocking = true;  // ordered with the null stream
   std::deque<Op> queue;

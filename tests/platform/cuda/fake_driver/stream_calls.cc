@@ -111,6 +111,15 @@ CuResult cuStreamWaitEvent(CuStream stream, CuEvent handle, unsigned flags) {
                   return result;
                 }
                 Op op{.kind = OpKind::kWaitEvent};
+                if (event->last != nullptr && event->last->captured_in != nullptr) {
+                  // A stream that waits for what is captured is captured from then on.
+                  std::shared_ptr<Stream> joins;
+                  const CuResult joined = w.find_stream(caller, stream, &joins);
+                  if (joined == CuResult::kSuccess) {
+                    joins->captured_into = event->last->captured_in;
+                  }
+                  return joined;
+                }
                 // The last recording at this moment; none is no wait.
                 if (event->last != nullptr && !event->last->done) {
                   op.after.push_back(event->last->point);

@@ -35,6 +35,16 @@ CuResult World::submit(Caller& caller, CuStream handle, Op op, bool waits) {
                      caller.call);
     return CuResult::kInvalidHandle;
   }
+  if (stream->captured_into != nullptr) {
+    if (waits) {
+      return CuResult::kNotPermitted;  // a call that waits cannot be captured
+    }
+    if (op.recording != nullptr) {
+      op.recording->captured_in = stream->captured_into;
+    }
+    stream->captured_into->ops.push_back(std::move(op));
+    return CuResult::kSuccess;
+  }
   result = wait_for_lock(caller, context);
   if (result != CuResult::kSuccess) {
     return result;

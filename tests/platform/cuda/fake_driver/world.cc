@@ -49,6 +49,8 @@ void World::reset(const FakeCudaConfig& to) {
   streams.clear();
   events.clear();
   allocated.clear();
+  graphs.clear();
+  executables.clear();
   attributes.clear();
   memory.reset();
   host.reset();

@@ -15,6 +15,7 @@
 #include "device_memory.h"
 #include "host_memory.h"
 #include "platform/cuda/driver_calls.h"
+#include "program_calls.h"
 #include "report.h"
 #include "stream.h"
 
@@ -24,6 +25,10 @@
 namespace fake_cuda {
 using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): all of its types are used
 SPILLWAY_CUDA_CALLS(FAKE_CUDA_DECLARE)
+#define FAKE_CUDA_DECLARE_MORE(symbol, since, parameters) \
+  extern "C" spillway::cuda::CuResult symbol parameters;
+FAKE_PROGRAM_CALLS(FAKE_CUDA_DECLARE_MORE)
+#undef FAKE_CUDA_DECLARE_MORE
 }  // namespace fake_cuda
 #undef FAKE_CUDA_DECLARE
 
@@ -75,6 +80,9 @@ class World {
   std::unordered_map<const void*, const Kernel*> kernel_handles;
   std::map<std::uint64_t, std::uint64_t> allocated;  // by cuMemAlloc: address -> bytes
   std::list<Running> running;
+  std::map<CuGraph, std::shared_ptr<Graph>> graphs;
+  std::map<CuGraphExec, std::shared_ptr<Graph>> executables;
+  std::uint64_t captures = 0;  // so far
 
   // --- world.cc
   void reset(const FakeCudaConfig& to);
@@ -148,6 +156,7 @@ struct ThreadState {
   std::vector<std::shared_ptr<Context>> current;  // the last one counts
   bool opens_gates = false;
   bool runs_a_stream = false;
+  unsigned capture_mode = 0;
 };
 ThreadState& this_thread();  // after a reset as if it were new
 

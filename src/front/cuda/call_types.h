@@ -1,0 +1,133 @@
+// What the driver's calls that programs make take and return, beyond those of our own
+// (platform/cuda/driver_types.h). Layer: front, cuda.
+// Sizes and offsets are those of the driver's binary interface; tests/front/cuda/hooked_abi_test.cc
+// compares them with cuda.h where that is installed.
+#pragma once
+
+#include "platform/cuda/driver_types.h"
+
+namespace spillway::cuda {
+
+struct CuArrayObject;
+struct CuGraphObject;
+struct CuGraphExecObject;
+struct CuGraphNodeObject;
+struct CuMemPoolObject;
+struct CuModuleObject;
+struct CuLibraryObject;
+using CuArray = CuArrayObject*;
+using CuGraph = CuGraphObject*;
+using CuGraphExec = CuGraphExecObject*;  // one that can be launched
+using CuGraphNode = CuGraphNodeObject*;
+using CuMemPool = CuMemPoolObject*;
+using CuModule = CuModuleObject*;
+using CuLibrary = CuLibraryObject*;
+
+enum class CuMemoryType : std::uint32_t { kHost = 1, kDevice = 2, kArray = 3, kUnified = 4 };
+
+struct CuCopy2d {
+  struct Side {
+    std::size_t x_bytes, y;
+    CuMemoryType type;
+    const void* host;
+    CuAddress device;
+    CuArray array;
+    std::size_t pitch_bytes;
+  };
+  Side from, to;
+  std::size_t width_bytes, height;
+};
+
+struct CuCopy3d {
+  struct Side {
+    std::size_t x_bytes, y, z, level;
+    CuMemoryType type;
+    const void* host;
+    CuAddress device;
+    CuArray array;
+    void* context;  // between contexts; otherwise unused
+    std::size_t pitch_bytes, height;
+  };
+  Side from, to;
+  std::size_t width_bytes, height, depth;
+};
+
+struct CuKernelNode {
+  CuFunction function;
+  unsigned grid_x, grid_y, grid_z;
+  unsigned block_x, block_y, block_z;
+  unsigned shared_bytes;
+  void** parameters;
+  void** extra;
+  CuKernel kernel;  // where function is nullptr
+  CuContext context;
+};
+
+struct CuMemsetNode {
+  CuAddress to;
+  std::size_t pitch_bytes;
+  unsigned value;
+  unsigned element_bytes;
+  std::size_t width;  // elements
+  std::size_t height;
+};
+
+enum class CuNodeType : std::uint32_t {
+  kKernel = 0,
+  kCopy = 1,
+  kMemset = 2,
+  kHost = 3,
+  kGraph = 4,
+  kEmpty = 5,
+  kWaitEvent = 6,
+  kRecordEvent = 7,
+  kMemAlloc = 10,
+  kMemFree = 11,
+};
+
+enum class CuPointerAttribute : std::uint32_t {
+  kContext = 1,
+  kMemoryType = 2,
+  kDevicePointer = 3,
+  kHostPointer = 4,
+  kP2pTokens = 5,
+  kSyncMemops = 6,
+  kBufferId = 7,
+  kIsManaged = 8,
+  kDeviceOrdinal = 9,
+  kIsLegacyIpcCapable = 10,
+  kRangeStart = 11,
+  kRangeBytes = 12,
+  kMapped = 13,
+  kAllowedHandleTypes = 14,
+  kIsRdmaCapable = 15,
+  kAccessFlags = 16,
+  kMemPool = 17,
+  kMappingBytes = 18,
+  kMappingStart = 19,
+  kMemoryBlockId = 20,
+  kIsDecompressCapable = 21,
+};
+
+enum class CuPoolAttribute : std::uint32_t {
+  kReservedCurrent = 5,
+  kReservedHigh = 6,
+  kUsedCurrent = 7,
+  kUsedHigh = 8,
+};
+
+enum class CuCaptureStatus : std::uint32_t { kNone = 0, kActive = 1, kInvalidated = 2 };
+
+// Texture objects over plain device memory.
+struct CuResource {
+  std::uint32_t type;
+  union {
+    CuAddress device;
+    int reserved[32];
+  } from;
+  unsigned flags;
+};
+inline constexpr std::uint32_t kCuResourceLinear = 2;
+inline constexpr std::uint32_t kCuResourcePitch2d = 3;
+
+}  // namespace spillway::cuda

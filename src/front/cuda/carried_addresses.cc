@@ -1,0 +1,107 @@
+// See carried_addresses.h.
+#include "front/cuda/carried_addresses.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace spillway::cuda {
+namespace {
+
+// By the start of the allocation that holds them; each once. They are kept until it is freed: what
+// a kernel has written over them meanwhile nobody sees, and too many operands are not wrong.
+struct Carried {
+  std::shared_mutex mutex;
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> by_start;
+};
+Carried& carried() {
+  static auto* const all = new Carried;  // threads of the program may run until the very end
+  return *all;
+}
+std::atomic<bool> any{false};  // most programs have none
+
+void add(std::uint64_t start, const std::vector<std::uint64_t>& addresses) {
+  const std::unique_lock lock(carried().mutex);
+  std::vector<std::uint64_t>& all = carried().by_start[start];
+  for (const std::uint64_t address : addresses) {
+    if (std::find(all.begin(), all.end(), address) == all.end()) {
+      all.push_back(address);
+    }
+  }
+  any.store(true, std::memory_order_release);
+}
+
+}  // namespace
+
+void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count) {
+  if (count > kMostScannedBytes) {
+    return;
+  }
+  const auto holder = session.platform->allocation_of(to);
+  const std::uint64_t start = holder ? holder->start : kEverywhere;
+  std::vector<std::uint64_t> found;
+  const auto* at = static_cast<const char*>(from);
+  for (std::size_t i = 0; i + sizeof(std::uint64_t) <= count; i += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at + i, sizeof word);
+    if (session.platform->contains(word)) {
+      const auto range = session.platform->allocation_of(word);
+      if (range && range->start != start) {
+        found.push_back(range->start);
+      }
+    }
+  }
+  if (found.empty()) {
+    return;
+  }
+  if (!holder) {
+    static std::atomic<bool> told{false};
+    say_once(told,
+             "the program keeps addresses in memory that any kernel may read: what they name "
+             "counts as used by every launch, which is slow");
+  }
+  add(start, found);
+}
+
+void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {
+  if (!any.load(std::memory_order_acquire)) {
+    return;
+  }
+  const auto source = session.platform->allocation_of(from);
+  const auto holder = session.platform->allocation_of(to);
+  if (!source || !holder || source->start == holder->start) {
+    return;
+  }
+  std::vector<std::uint64_t> found;
+  for_each_carried(source->start, [&found](std::uint64_t start) { found.push_back(start); });
+  if (!found.empty()) {
+    add(holder->start, found);
+  }
+}
+
+void forget_carried(std::uint64_t start) {
+  if (any.load(std::memory_order_acquire)) {
+    const std::unique_lock lock(carried().mutex);
+    carried().by_start.erase(start);
+  }
+}
+
+void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_t)>& visit) {
+  if (!any.load(std::memory_order_acquire)) {
+    return;
+  }
+  std::vector<std::uint64_t> found;
+  {
+    const std::shared_lock lock(carried().mutex);
+    if (const auto it = carried().by_start.find(start); it != carried().by_start.end()) {
+      found = it->second;
+    }
+  }
+  std::for_each(found.begin(), found.end(), visit);
+}
+
+}  // namespace spillway::cuda

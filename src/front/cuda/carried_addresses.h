@@ -1,0 +1,28 @@
+// Addresses of the space that the program's host has copied into device memory: arrays of pointers
+// for batched and grouped calls. A kernel that is given such an array uses what the array points
+// to. Layer: front, cuda. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "front/cuda/session.h"
+
+namespace spillway::cuda {
+
+// `count` bytes of host memory are being copied to this address of the device. Larger copies are
+// data, and are not looked at. Memory that is not the space's, like a module's variables, is within
+// reach of any kernel: what it holds addresses of is used by every launch from then on.
+inline constexpr std::size_t kMostScannedBytes = std::size_t{256} << 10U;
+void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count);
+// Bytes of one allocation are copied to another, with the addresses that they may hold.
+void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from);
+// The allocation is gone.
+void forget_carried(std::uint64_t start);
+// What the allocation that starts there holds addresses of; kEverywhere: memory that is not the
+// space's.
+inline constexpr std::uint64_t kEverywhere = 0;
+void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_t)>& visit);
+
+}  // namespace spillway::cuda

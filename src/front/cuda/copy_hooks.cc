@@ -1,0 +1,308 @@
+// Copies, memsets and values that a program puts on streams: what they use is in their arguments,
+// and the driver wants it to have memory when they are issued. Layer: front, cuda.
+#include "front/cuda/captures.h"
+#include "front/cuda/carried_addresses.h"
+#include "front/cuda/issue.h"
+#include "front/cuda/launch_operands.h"
+
+namespace spillway::cuda {
+namespace {
+
+// `add` names what is used. One that is captured is only looked at by the driver, and done when its
+// graph runs.
+template <typename Add, typename Call>
+CuResult put(const char* name, CuStream stream, const Add& add, const Call& call) {
+  const ProgramCall here;
+  const Session* const session = here.seen_by();
+  if (session == nullptr) {
+    return call();
+  }
+  Operands operands(*session);
+  add(operands);
+  if (operands.empty()) {
+    return call();
+  }
+  if (captured(stream)) {
+    return with_memory(*session, operands.all(), call);
+  }
+  return issue(*session,
+               {.stream = stream,
+                .hash = operands.hash(hash_launch(name, {})),
+                .name = name,
+                .operands = operands.all(),
+                .needs_mapping = true},
+               call);
+}
+
+std::uint64_t address(const void* memory) { return reinterpret_cast<std::uint64_t>(memory); }
+
+// Bytes from one place to another; either may be the host's.
+template <typename Call>
+CuResult copy(const char* name, CuStream stream, std::uint64_t to, std::uint64_t from, Bytes bytes,
+              const Call& call) {
+  return put(
+      name, stream,
+      [&](Operands& operands) {
+        operands.add(to, bytes, AccessMode::kOverwrite);
+        operands.add(from, bytes, AccessMode::kRead);
+        if (const Session* const here = session(); !operands.empty() && bytes >= sizeof(void*)) {
+          note_copied_within(*here, to, from);
+        }
+      },
+      call);
+}
+
+// From memory of the host that the program can read.
+template <typename Call>
+CuResult copy_in(const char* name, CuStream stream, std::uint64_t to, const void* from, Bytes bytes,
+                 const Call& call) {
+  return put(
+      name, stream,
+      [&](Operands& operands) {
+        operands.add(to, bytes, AccessMode::kOverwrite);
+        note_copied_in(*session(), to, from, bytes);
+      },
+      call);
+}
+
+// Rows of elements; one row for what is no rectangle.
+template <typename Call>
+CuResult set(const char* name, CuStream stream, std::uint64_t to, Bytes pitch_bytes,
+             Bytes row_bytes, std::size_t rows, const Call& call) {
+  return put(
+      name, stream,
+      [&](Operands& operands) {
+        if (rows > 0 && row_bytes > 0) {
+          operands.add(to, (rows - 1) * pitch_bytes + row_bytes,
+                       rows == 1 ? AccessMode::kOverwrite : AccessMode::kWrite);
+        }
+      },
+      call);
+}
+
+template <typename Copy, typename Call>
+CuResult copy_rows(const char* name, CuStream stream, const Copy* copy, const Call& call) {
+  return put(
+      name, stream,
+      [&](Operands& operands) {
+        if (copy != nullptr) {
+          add_copy(operands, *copy);
+        }
+      },
+      call);
+}
+
+// Words of structures that may be addresses of the space: each brings its whole allocation.
+template <typename Call>
+CuResult put_words(const char* name, CuStream stream, const void* words, Bytes bytes,
+                   const Call& call) {
+  return put(
+      name, stream, [&](Operands& operands) { operands.add_pointers_in(words, bytes); }, call);
+}
+
+template <typename Call>
+CuResult copy_batch(const char* name, CuStream stream, const CuAddress* to, const CuAddress* from,
+                    const std::size_t* bytes, std::size_t count, const Call& call) {
+  return put(
+      name, stream,
+      [&](Operands& operands) {
+        for (std::size_t i = 0; i < count; ++i) {
+          operands.add(to[i], bytes[i], AccessMode::kWrite);
+          operands.add(from[i], bytes[i], AccessMode::kRead);
+        }
+      },
+      call);
+}
+
+// What the driver's structures of three-dimensional copies and of stream operations take, each.
+constexpr Bytes kCopyBytes = 112;
+constexpr Bytes kStreamOperationBytes = 48;
+
+// Where the thread's own default stream is meant by no stream at all.
+CuStream no_stream(bool per_thread) { return meant(nullptr, per_thread); }
+
+}  // namespace
+}  // namespace spillway::cuda
+
+namespace cuda = spillway::cuda;
+using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its types, in signatures
+
+// One and its twin: `per_thread` tells which. `call` is the driver's own.
+#define SPILLWAY_CALL(symbol, ...) [&] { return cuda::real().symbol(__VA_ARGS__); }
+
+#define SPILLWAY_COPIES(suffix_s, suffix_z, per_thread)                                            \
+  CuResult cuMemcpy##suffix_s(CuAddress to, CuAddress from, std::size_t bytes) {                   \
+    return copy("copy", no_stream(per_thread), to, from, bytes,                                    \
+                SPILLWAY_CALL(cuMemcpy##suffix_s, to, from, bytes));                               \
+  }                                                                                                \
+  CuResult cuMemcpyAsync##suffix_z(CuAddress to, CuAddress from, std::size_t bytes,                \
+                                   CuStream stream) {                                              \
+    return copy("copy", meant(stream, per_thread), to, from, bytes,                                \
+                SPILLWAY_CALL(cuMemcpyAsync##suffix_z, to, from, bytes, stream));                  \
+  }                                                                                                \
+  CuResult cuMemcpyHtoD_v2##suffix_s(CuAddress to, const void* from, std::size_t bytes) {          \
+    return copy_in("copy in", no_stream(per_thread), to, from, bytes,                              \
+                   SPILLWAY_CALL(cuMemcpyHtoD_v2##suffix_s, to, from, bytes));                     \
+  }                                                                                                \
+  CuResult cuMemcpyHtoDAsync_v2##suffix_z(CuAddress to, const void* from, std::size_t bytes,       \
+                                          CuStream stream) {                                       \
+    return copy_in("copy in", meant(stream, per_thread), to, from, bytes,                          \
+                   SPILLWAY_CALL(cuMemcpyHtoDAsync_v2##suffix_z, to, from, bytes, stream));        \
+  }                                                                                                \
+  CuResult cuMemcpyDtoH_v2##suffix_s(void* to, CuAddress from, std::size_t bytes) {                \
+    return copy("copy out", no_stream(per_thread), address(to), from, bytes,                       \
+                SPILLWAY_CALL(cuMemcpyDtoH_v2##suffix_s, to, from, bytes));                        \
+  }                                                                                                \
+  CuResult cuMemcpyDtoHAsync_v2##suffix_z(void* to, CuAddress from, std::size_t bytes,             \
+                                          CuStream stream) {                                       \
+    return copy("copy out", meant(stream, per_thread), address(to), from, bytes,                   \
+                SPILLWAY_CALL(cuMemcpyDtoHAsync_v2##suffix_z, to, from, bytes, stream));           \
+  }                                                                                                \
+  CuResult cuMemcpyDtoD_v2##suffix_s(CuAddress to, CuAddress from, std::size_t bytes) {            \
+    return copy("copy within", no_stream(per_thread), to, from, bytes,                             \
+                SPILLWAY_CALL(cuMemcpyDtoD_v2##suffix_s, to, from, bytes));                        \
+  }                                                                                                \
+  CuResult cuMemcpyDtoDAsync_v2##suffix_z(CuAddress to, CuAddress from, std::size_t bytes,         \
+                                          CuStream stream) {                                       \
+    return copy("copy within", meant(stream, per_thread), to, from, bytes,                         \
+                SPILLWAY_CALL(cuMemcpyDtoDAsync_v2##suffix_z, to, from, bytes, stream));           \
+  }                                                                                                \
+  CuResult cuMemcpyPeer##suffix_s(CuAddress to, CuContext to_context, CuAddress from,              \
+                                  CuContext from_context, std::size_t bytes) {                     \
+    return copy("copy", no_stream(per_thread), to, from, bytes,                                    \
+                SPILLWAY_CALL(cuMemcpyPeer##suffix_s, to, to_context, from, from_context, bytes)); \
+  }                                                                                                \
+  CuResult cuMemcpyPeerAsync##suffix_z(CuAddress to, CuContext to_context, CuAddress from,         \
+                                       CuContext from_context, std::size_t bytes,                  \
+                                       CuStream stream) {                                          \
+    return copy("copy", meant(stream, per_thread), to, from, bytes,                                \
+                SPILLWAY_CALL(cuMemcpyPeerAsync##suffix_z, to, to_context, from, from_context,     \
+                              bytes, stream));                                                     \
+  }                                                                                                \
+  CuResult cuMemcpyDtoA_v2##suffix_s(CuArray to, std::size_t at, CuAddress from,                   \
+                                     std::size_t bytes) {                                          \
+    return copy("copy to array", no_stream(per_thread), 0, from, bytes,                            \
+                SPILLWAY_CALL(cuMemcpyDtoA_v2##suffix_s, to, at, from, bytes));                    \
+  }                                                                                                \
+  CuResult cuMemcpyAtoD_v2##suffix_s(CuAddress to, CuArray from, std::size_t at,                   \
+                                     std::size_t bytes) {                                          \
+    return copy("copy from array", no_stream(per_thread), to, 0, bytes,                            \
+                SPILLWAY_CALL(cuMemcpyAtoD_v2##suffix_s, to, from, at, bytes));                    \
+  }                                                                                                \
+  CuResult cuMemcpy2D_v2##suffix_s(const CuCopy2d* rows) {                                         \
+    return copy_rows("copy of rows", no_stream(per_thread), rows,                                  \
+                     SPILLWAY_CALL(cuMemcpy2D_v2##suffix_s, rows));                                \
+  }                                                                                                \
+  CuResult cuMemcpy2DUnaligned_v2##suffix_s(const CuCopy2d* rows) {                                \
+    return copy_rows("copy of rows", no_stream(per_thread), rows,                                  \
+                     SPILLWAY_CALL(cuMemcpy2DUnaligned_v2##suffix_s, rows));                       \
+  }                                                                                                \
+  CuResult cuMemcpy2DAsync_v2##suffix_z(const CuCopy2d* rows, CuStream stream) {                   \
+    return copy_rows("copy of rows", meant(stream, per_thread), rows,                              \
+                     SPILLWAY_CALL(cuMemcpy2DAsync_v2##suffix_z, rows, stream));                   \
+  }                                                                                                \
+  CuResult cuMemcpy3D_v2##suffix_s(const CuCopy3d* rows) {                                         \
+    return copy_rows("copy of rows", no_stream(per_thread), rows,                                  \
+                     SPILLWAY_CALL(cuMemcpy3D_v2##suffix_s, rows));                                \
+  }                                                                                                \
+  CuResult cuMemcpy3DAsync_v2##suffix_z(const CuCopy3d* rows, CuStream stream) {                   \
+    return copy_rows("copy of rows", meant(stream, per_thread), rows,                              \
+                     SPILLWAY_CALL(cuMemcpy3DAsync_v2##suffix_z, rows, stream));                   \
+  }                                                                                                \
+  CuResult cuMemcpy3DPeer##suffix_s(const CuCopy3d* rows) {                                        \
+    return copy_rows("copy of rows", no_stream(per_thread), rows,                                  \
+                     SPILLWAY_CALL(cuMemcpy3DPeer##suffix_s, rows));                               \
+  }                                                                                                \
+  CuResult cuMemcpy3DPeerAsync##suffix_z(const CuCopy3d* rows, CuStream stream) {                  \
+    return copy_rows("copy of rows", meant(stream, per_thread), rows,                              \
+                     SPILLWAY_CALL(cuMemcpy3DPeerAsync##suffix_z, rows, stream));                  \
+  }                                                                                                \
+  CuResult cuMemcpyBatchAsync##suffix_z(CuAddress* to, CuAddress* from, std::size_t* bytes,        \
+                                        std::size_t count, void* attributes,                       \
+                                        std::size_t* attribute_of, std::size_t attribute_count,    \
+                                        std::size_t* failed, CuStream stream) {                    \
+    return copy_batch("copies", meant(stream, per_thread), to, from, bytes, count,                 \
+                      SPILLWAY_CALL(cuMemcpyBatchAsync##suffix_z, to, from, bytes, count,          \
+                                    attributes, attribute_of, attribute_count, failed, stream));   \
+  }                                                                                                \
+  CuResult cuMemcpyBatchAsync_v2##suffix_z(                                                        \
+      CuAddress* to, CuAddress* from, std::size_t* bytes, std::size_t count, void* attributes,     \
+      std::size_t* attribute_of, std::size_t attribute_count, CuStream stream) {                   \
+    return copy_batch("copies", meant(stream, per_thread), to, from, bytes, count,                 \
+                      SPILLWAY_CALL(cuMemcpyBatchAsync_v2##suffix_z, to, from, bytes, count,       \
+                                    attributes, attribute_of, attribute_count, stream));           \
+  }                                                                                                \
+  CuResult cuMemcpy3DBatchAsync##suffix_z(std::size_t count, void* copies, std::size_t* failed,    \
+                                          unsigned long long flags, CuStream stream) {             \
+    return put_words(                                                                              \
+        "copies of rows", meant(stream, per_thread), copies, count * kCopyBytes,                   \
+        SPILLWAY_CALL(cuMemcpy3DBatchAsync##suffix_z, count, copies, failed, flags, stream));      \
+  }                                                                                                \
+  CuResult cuMemcpy3DBatchAsync_v2##suffix_z(std::size_t count, void* copies,                      \
+                                             unsigned long long flags, CuStream stream) {          \
+    return put_words(                                                                              \
+        "copies of rows", meant(stream, per_thread), copies, count * kCopyBytes,                   \
+        SPILLWAY_CALL(cuMemcpy3DBatchAsync_v2##suffix_z, count, copies, flags, stream));           \
+  }
+
+#define SPILLWAY_MEMSETS(bits, type, suffix_s, suffix_z, per_thread)                               \
+  CuResult cuMemsetD##bits##_v2##suffix_s(CuAddress to, type value, std::size_t count) {           \
+    return set("memset", no_stream(per_thread), to, 0, count * sizeof(type), 1,                    \
+               SPILLWAY_CALL(cuMemsetD##bits##_v2##suffix_s, to, value, count));                   \
+  }                                                                                                \
+  CuResult cuMemsetD##bits##Async##suffix_z(CuAddress to, type value, std::size_t count,           \
+                                            CuStream stream) {                                     \
+    return set("memset", meant(stream, per_thread), to, 0, count * sizeof(type), 1,                \
+               SPILLWAY_CALL(cuMemsetD##bits##Async##suffix_z, to, value, count, stream));         \
+  }                                                                                                \
+  CuResult cuMemsetD2D##bits##_v2##suffix_s(CuAddress to, std::size_t pitch_bytes, type value,     \
+                                            std::size_t width, std::size_t height) {               \
+    return set(                                                                                    \
+        "memset", no_stream(per_thread), to, pitch_bytes, width * sizeof(type), height,            \
+        SPILLWAY_CALL(cuMemsetD2D##bits##_v2##suffix_s, to, pitch_bytes, value, width, height));   \
+  }                                                                                                \
+  CuResult cuMemsetD2D##bits##Async##suffix_z(CuAddress to, std::size_t pitch_bytes, type value,   \
+                                              std::size_t width, std::size_t height,               \
+                                              CuStream stream) {                                   \
+    return set("memset", meant(stream, per_thread), to, pitch_bytes, width * sizeof(type), height, \
+               SPILLWAY_CALL(cuMemsetD2D##bits##Async##suffix_z, to, pitch_bytes, value, width,    \
+                             height, stream));                                                     \
+  }
+
+#define SPILLWAY_VALUE(symbol, type, per_thread)                                 \
+  CuResult symbol(CuStream stream, CuAddress word, type value, unsigned flags) { \
+    return put(                                                                  \
+        "value", meant(stream, per_thread),                                      \
+        [&](Operands& operands) {                                                \
+          operands.add(word, sizeof(type), spillway::AccessMode::kReadWrite);    \
+        },                                                                       \
+        SPILLWAY_CALL(symbol, stream, word, value, flags));                      \
+  }
+#define SPILLWAY_VALUES(version, suffix_z, per_thread)                                           \
+  SPILLWAY_VALUE(cuStreamWriteValue32##version##suffix_z, std::uint32_t, per_thread)             \
+  SPILLWAY_VALUE(cuStreamWaitValue32##version##suffix_z, std::uint32_t, per_thread)              \
+  SPILLWAY_VALUE(cuStreamWriteValue64##version##suffix_z, std::uint64_t, per_thread)             \
+  SPILLWAY_VALUE(cuStreamWaitValue64##version##suffix_z, std::uint64_t, per_thread)              \
+  CuResult cuStreamBatchMemOp##version##suffix_z(CuStream stream, unsigned count,                \
+                                                 void* operations, unsigned flags) {             \
+    return put_words(                                                                            \
+        "values", meant(stream, per_thread), operations, count * kStreamOperationBytes,          \
+        SPILLWAY_CALL(cuStreamBatchMemOp##version##suffix_z, stream, count, operations, flags)); \
+  }
+
+extern "C" {
+
+SPILLWAY_COPIES(, , false)
+SPILLWAY_COPIES(_ptds, _ptsz, true)
+SPILLWAY_MEMSETS(8, unsigned char, , , false)
+SPILLWAY_MEMSETS(8, unsigned char, _ptds, _ptsz, true)
+SPILLWAY_MEMSETS(16, unsigned short, , , false)
+SPILLWAY_MEMSETS(16, unsigned short, _ptds, _ptsz, true)
+SPILLWAY_MEMSETS(32, unsigned, , , false)
+SPILLWAY_MEMSETS(32, unsigned, _ptds, _ptsz, true)
+SPILLWAY_VALUES(, , false)
+SPILLWAY_VALUES(_v2, , false)
+SPILLWAY_VALUES(, _ptsz, true)
+SPILLWAY_VALUES(_v2, _ptsz, true)
+
+}  // extern "C"

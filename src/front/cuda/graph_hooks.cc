@@ -1,0 +1,301 @@
+// Graphs: what they use is read from their nodes when they are made executable, and is what a
+// launch of one uses. Layer: front, cuda.
+#include <fmt/format.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "front/cuda/captures.h"
+#include "front/cuda/issue.h"
+#include "front/cuda/launch_operands.h"
+
+namespace spillway::cuda {
+namespace {
+
+struct ExecutableGraph {
+  std::vector<CudaOperand> operands;
+  LaunchHash hash;
+  std::string name;
+  Captures captures;
+};
+
+struct Executables {
+  std::mutex mutex;
+  std::unordered_map<CuGraphExec, std::shared_ptr<ExecutableGraph>> by_handle;
+};
+Executables& executables() {
+  static auto* const all = new Executables;  // threads of the program may run until the very end
+  return *all;
+}
+
+std::shared_ptr<ExecutableGraph> find(CuGraphExec exec) {
+  const std::scoped_lock lock(executables().mutex);
+  const auto found = executables().by_handle.find(exec);
+  return found == executables().by_handle.end() ? nullptr : found->second;
+}
+
+// nullptr: it is no more.
+void replace(CuGraphExec exec, std::shared_ptr<ExecutableGraph> graph) {
+  {
+    const std::scoped_lock lock(executables().mutex);
+    if (graph != nullptr) {
+      std::swap(executables().by_handle[exec], graph);
+    } else if (const auto found = executables().by_handle.find(exec);
+               found != executables().by_handle.end()) {
+      graph = std::move(found->second);
+      executables().by_handle.erase(found);
+    }
+  }
+  if (graph != nullptr) {
+    give_up(std::move(graph->captures));
+  }
+}
+
+void set_operands(ExecutableGraph& graph, const Operands& operands, std::string name) {
+  graph.operands.assign(operands.all().begin(), operands.all().end());
+  graph.hash = operands.hash(hash_launch(name, {}));
+  graph.name = std::move(name);
+}
+
+// `call` makes `graph` executable, or makes `exec` what `graph` is.
+template <typename Call>
+CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
+  const ProgramCall here;
+  const Session* const session = here.seen_by();
+  if (session == nullptr) {
+    return call();
+  }
+  Operands operands(*session);
+  Operands copied(*session);
+  std::uint32_t kernels = 0;
+  add_graph(operands, copied, graph, kernels);
+  const CuResult result = with_memory(*session, copied.all(), call);
+  if (result == CuResult::kSuccess && exec != nullptr) {
+    for (const CudaOperand& operand : copied.all()) {
+      operands.add_pointer(operand.address);
+    }
+    auto made = std::make_shared<ExecutableGraph>();
+    set_operands(*made, operands, fmt::format("a graph of {} kernels", kernels));
+    made->captures = captures_of(graph);
+    replace(*exec, std::move(made));
+  }
+  return result;
+}
+
+// A node is given other parameters: what it used before may be used no more, which harms nothing.
+// `add` names what it uses now.
+template <typename Add, typename Call>
+CuResult change(CuGraphExec exec, const Add& add, const Call& call) {
+  const ProgramCall here;
+  const Session* const session = here.seen_by();
+  const std::shared_ptr<ExecutableGraph> before = session == nullptr ? nullptr : find(exec);
+  if (before == nullptr) {
+    return call();
+  }
+  Operands operands(*session);
+  for (const CudaOperand& operand : before->operands) {
+    operands.add_pointer(operand.address);
+  }
+  Operands more(*session);
+  add(more);
+  for (const CudaOperand& operand : more.all()) {
+    operands.add_pointer(operand.address);
+  }
+  const CuResult result = with_memory(*session, more.all(), call);
+  if (result == CuResult::kSuccess) {
+    auto after = std::make_shared<ExecutableGraph>();
+    set_operands(*after, operands, before->name);
+    after->captures = before->captures;
+    replace(exec, std::move(after));
+  }
+  return result;
+}
+
+template <typename Call>
+CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
+  const ProgramCall here;
+  const Session* const session = here.seen_by();
+  if (session == nullptr || captured(stream)) {
+    return call();
+  }
+  const std::shared_ptr<ExecutableGraph> graph = find(exec);
+  if (graph == nullptr || graph->operands.empty()) {
+    return call();
+  }
+  return issue(*session,
+               {.stream = stream,
+                .hash = graph->hash,
+                .name = graph->name,
+                .operands = graph->operands,
+                .needs_mapping = false},
+               call);
+}
+
+template <typename Call>
+CuResult begin_capture(const Call& call) {
+  const ProgramCall here;
+  const Session* const session = here.seen_by();
+  // What we still have to put on streams must not be captured.
+  if (session != nullptr) {
+    session->platform->before_wait(std::nullopt);
+  }
+  const CuResult result = call();
+  if (result == CuResult::kSuccess && !here.inner()) {
+    capture_began();
+  }
+  return result;
+}
+
+template <typename Call>
+CuResult end_capture(CuStream stream, CuGraph* graph, const Call& call) {
+  const ProgramCall here;
+  if (here.inner()) {
+    return call();
+  }
+  const EndingCapture ending = capture_to_end(stream);
+  const CuResult result = call();
+  capture_ended(ending, stream,
+                result == CuResult::kSuccess && graph != nullptr ? *graph : nullptr);
+  return result;
+}
+
+}  // namespace
+}  // namespace spillway::cuda
+
+namespace cuda = spillway::cuda;
+using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its types, in signatures
+
+#define SPILLWAY_CAPTURES(suffix, per_thread)                                                      \
+  CuResult cuStreamBeginCapture##suffix(CuStream stream) {                                         \
+    return cuda::begin_capture([&] { return cuda::real().cuStreamBeginCapture##suffix(stream); }); \
+  }                                                                                                \
+  CuResult cuStreamBeginCapture_v2##suffix(CuStream stream, unsigned mode) {                       \
+    return cuda::begin_capture(                                                                    \
+        [&] { return cuda::real().cuStreamBeginCapture_v2##suffix(stream, mode); });               \
+  }                                                                                                \
+  CuResult cuStreamBeginCaptureToGraph##suffix(CuStream stream, CuGraph graph,                     \
+                                               const CuGraphNode* dependencies, const void* edges, \
+                                               std::size_t count, unsigned mode) {                 \
+    return cuda::begin_capture([&] {                                                               \
+      return cuda::real().cuStreamBeginCaptureToGraph##suffix(stream, graph, dependencies, edges,  \
+                                                              count, mode);                        \
+    });                                                                                            \
+  }                                                                                                \
+  CuResult cuStreamEndCapture##suffix(CuStream stream, CuGraph* graph) {                           \
+    return cuda::end_capture(cuda::meant(stream, per_thread), graph, [&] {                         \
+      return cuda::real().cuStreamEndCapture##suffix(stream, graph);                               \
+    });                                                                                            \
+  }                                                                                                \
+  CuResult cuGraphInstantiateWithParams##suffix(CuGraphExec* exec, CuGraph graph,                  \
+                                                void* parameters) {                                \
+    return cuda::instantiate(exec, graph, [&] {                                                    \
+      return cuda::real().cuGraphInstantiateWithParams##suffix(exec, graph, parameters);           \
+    });                                                                                            \
+  }                                                                                                \
+  CuResult cuGraphLaunch##suffix(CuGraphExec exec, CuStream stream) {                              \
+    return cuda::launch(exec, cuda::meant(stream, per_thread),                                     \
+                        [&] { return cuda::real().cuGraphLaunch##suffix(exec, stream); });         \
+  }
+
+extern "C" {
+
+SPILLWAY_CAPTURES(, false)
+SPILLWAY_CAPTURES(_ptsz, true)
+
+CuResult cuGraphInstantiate(CuGraphExec* exec, CuGraph graph, CuGraphNode* failed, char* log,
+                            std::size_t log_bytes) {
+  return cuda::instantiate(exec, graph, [&] {
+    return cuda::real().cuGraphInstantiate(exec, graph, failed, log, log_bytes);
+  });
+}
+CuResult cuGraphInstantiate_v2(CuGraphExec* exec, CuGraph graph, CuGraphNode* failed, char* log,
+                               std::size_t log_bytes) {
+  return cuda::instantiate(exec, graph, [&] {
+    return cuda::real().cuGraphInstantiate_v2(exec, graph, failed, log, log_bytes);
+  });
+}
+CuResult cuGraphInstantiateWithFlags(CuGraphExec* exec, CuGraph graph, unsigned long long flags) {
+  return cuda::instantiate(
+      exec, graph, [&] { return cuda::real().cuGraphInstantiateWithFlags(exec, graph, flags); });
+}
+CuResult cuGraphExecUpdate(CuGraphExec exec, CuGraph graph, CuGraphNode* failed, unsigned* result) {
+  return cuda::instantiate(
+      &exec, graph, [&] { return cuda::real().cuGraphExecUpdate(exec, graph, failed, result); });
+}
+CuResult cuGraphExecUpdate_v2(CuGraphExec exec, CuGraph graph, void* result) {
+  return cuda::instantiate(&exec, graph,
+                           [&] { return cuda::real().cuGraphExecUpdate_v2(exec, graph, result); });
+}
+
+// The first version's structure ends before `kernel`, which only counts without a function.
+CuResult cuGraphExecKernelNodeSetParams(CuGraphExec exec, CuGraphNode node,
+                                        const CuKernelNode* parameters) {
+  return cuda::change(
+      exec,
+      [&](cuda::Operands& operands) {
+        cuda::add_parameters(operands, cuda::kernel_layout(parameters->function),
+                             parameters->parameters, parameters->extra);
+      },
+      [&] { return cuda::real().cuGraphExecKernelNodeSetParams(exec, node, parameters); });
+}
+CuResult cuGraphExecKernelNodeSetParams_v2(CuGraphExec exec, CuGraphNode node,
+                                           const CuKernelNode* parameters) {
+  return cuda::change(
+      exec,
+      [&](cuda::Operands& operands) {
+        const auto function = parameters->function != nullptr
+                                  ? parameters->function
+                                  : reinterpret_cast<CuFunction>(parameters->kernel);
+        cuda::add_parameters(operands, cuda::kernel_layout(function), parameters->parameters,
+                             parameters->extra);
+      },
+      [&] { return cuda::real().cuGraphExecKernelNodeSetParams_v2(exec, node, parameters); });
+}
+CuResult cuGraphExecMemcpyNodeSetParams(CuGraphExec exec, CuGraphNode node, const CuCopy3d* copy,
+                                        CuContext context) {
+  return cuda::change(
+      exec, [&](cuda::Operands& operands) { cuda::add_copy(operands, *copy); },
+      [&] { return cuda::real().cuGraphExecMemcpyNodeSetParams(exec, node, copy, context); });
+}
+CuResult cuGraphExecMemsetNodeSetParams(CuGraphExec exec, CuGraphNode node, const CuMemsetNode* set,
+                                        CuContext context) {
+  return cuda::change(
+      exec, [&](cuda::Operands& operands) { cuda::add_memset(operands, *set); },
+      [&] { return cuda::real().cuGraphExecMemsetNodeSetParams(exec, node, set, context); });
+}
+CuResult cuGraphExecChildGraphNodeSetParams(CuGraphExec exec, CuGraphNode node, CuGraph child) {
+  return cuda::change(
+      exec,
+      [&](cuda::Operands& operands) {
+        std::uint32_t kernels = 0;
+        cuda::add_graph(operands, operands, child, kernels);
+      },
+      [&] { return cuda::real().cuGraphExecChildGraphNodeSetParams(exec, node, child); });
+}
+CuResult cuGraphExecNodeSetParams(CuGraphExec exec, CuGraphNode node, void* parameters) {
+  return cuda::change(
+      exec, [](cuda::Operands& operands) { operands.add_everything(); },
+      [&] { return cuda::real().cuGraphExecNodeSetParams(exec, node, parameters); });
+}
+
+CuResult cuGraphExecDestroy(CuGraphExec exec) {
+  cuda::replace(exec, nullptr);
+  return cuda::real().cuGraphExecDestroy(exec);
+}
+CuResult cuGraphDestroy(CuGraph graph) {
+  cuda::forget_graph(graph);
+  return cuda::real().cuGraphDestroy(graph);
+}
+CuResult cuGraphClone(CuGraph* clone, CuGraph graph) {
+  const CuResult result = cuda::real().cuGraphClone(clone, graph);
+  if (result == CuResult::kSuccess && clone != nullptr) {
+    cuda::set_captures(*clone, cuda::captures_of(graph));
+  }
+  return result;
+}
+
+}  // extern "C"

@@ -1,0 +1,42 @@
+// How a call of the program that uses the space reaches the device: told to the platform before and
+// after. Layer: front, cuda.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "front/cuda/hook_table.h"
+#include "front/cuda/session.h"
+
+namespace spillway::cuda {
+
+// Which stream a call means by a handle: `per_thread` for the calls whose stream 0 is the thread's.
+[[nodiscard]] inline CuStream meant(CuStream stream, bool per_thread) {
+  const auto thread_stream =
+      reinterpret_cast<CuStream>(kCuStreamPerThread);  // NOLINT(performance-no-int-to-ptr)
+  return per_thread && stream == nullptr ? thread_stream : stream;
+}
+
+// Every thread has a default stream of its own behind one handle, and the platform knows streams by
+// their handles: so nothing is left on one of them. Slow, and said once.
+void end_on_thread_stream(CuStream stream);
+
+template <typename Call>
+CuResult issue(const Session& session, CudaLaunch what, const Call& call) {
+  const bool on_thread_stream = what.stream == meant(nullptr, true);
+  what.needs_mapping |= on_thread_stream;
+  const std::uint64_t launch = session.platform->before_launch(what);
+  const CuResult result = call();
+  if (on_thread_stream && launch != 0) {
+    end_on_thread_stream(what.stream);
+  }
+  session.platform->after_launch(launch, result == CuResult::kSuccess);
+  return result;
+}
+
+// The call is not put on a stream, but the driver looks at the operands' addresses: they have their
+// memory until it returns.
+CuResult with_memory(const Session& session, std::span<const CudaOperand> operands,
+                     const std::function<CuResult()>& call);
+
+}  // namespace spillway::cuda

@@ -1,0 +1,107 @@
+// See kernel_layouts.h.
+#include "front/cuda/kernel_layouts.h"
+
+#include <cxxabi.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "front/cuda/hook_table.h"
+
+namespace spillway::cuda {
+namespace {
+
+// Open addressing, entries only ever replaced as a whole. One that has been replaced is not given
+// back, since somebody may be reading it: there are as many as a program unloads code.
+constexpr std::size_t kSlots = std::size_t{1} << 14U;
+constexpr std::size_t kProbes = 16;
+std::array<std::atomic<const KernelLayout*>, kSlots> slots;
+std::atomic<std::uint64_t> generation{1};
+std::mutex adding;
+
+std::size_t slot_of(const void* function) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(function);
+  return (bits * 0x9e3779b97f4a7c15ULL) >> 50U;
+}
+
+// Without arguments and templates' arguments, as far as a line allows.
+std::string readable(const char* name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
+  std::string made = text != nullptr ? text.get() : name;
+  constexpr std::size_t kMostCharacters = 100;
+  if (made.starts_with("void ")) {
+    made.erase(0, 5);
+  }
+  if (made.size() > kMostCharacters) {
+    made.resize(kMostCharacters);
+    made += "...";
+  }
+  return made;
+}
+
+std::unique_ptr<KernelLayout> ask(CuFunction function, std::uint64_t now) {
+  auto layout = std::make_unique<KernelLayout>();
+  layout->function = function;
+  layout->generation = now;
+  const auto kernel = reinterpret_cast<CuKernel>(function);  // it may be one
+  KernelLayout::Parameter next;
+  bool is_kernel = false;
+  CuResult result = real().cuFuncGetParamInfo(function, 0, &next.offset, &next.bytes);
+  const char* name = nullptr;
+  if (real().cuFuncGetName(&name, function) != CuResult::kSuccess || name == nullptr) {
+    name = nullptr;
+    is_kernel = real().cuKernelGetName(&name, kernel) == CuResult::kSuccess && name != nullptr;
+  }
+  if (result != CuResult::kSuccess && is_kernel) {
+    result = real().cuKernelGetParamInfo(kernel, 0, &next.offset, &next.bytes);
+  }
+  // A kernel without parameters has a name all the same.
+  layout->known = result == CuResult::kSuccess || name != nullptr;
+  while (result == CuResult::kSuccess) {
+    layout->parameters.push_back(next);
+    const std::size_t index = layout->parameters.size();
+    result = is_kernel ? real().cuKernelGetParamInfo(kernel, index, &next.offset, &next.bytes)
+                       : real().cuFuncGetParamInfo(function, index, &next.offset, &next.bytes);
+  }
+  layout->name = name != nullptr ? readable(name) : "a kernel without a name";
+  layout->hash = hash_launch(name != nullptr ? name : "", {});
+  return layout;
+}
+
+}  // namespace
+
+const KernelLayout& kernel_layout(CuFunction function) {
+  const std::size_t start = slot_of(function);
+  const std::uint64_t now = generation.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < kProbes; ++i) {
+    const KernelLayout* const there = slots[(start + i) % kSlots].load(std::memory_order_acquire);
+    if (there == nullptr) {
+      break;
+    }
+    if (there->function == function && there->generation == now) {
+      return *there;
+    }
+  }
+  std::unique_ptr<KernelLayout> made = ask(function, now);
+  const std::scoped_lock lock(adding);
+  std::size_t place = start;
+  for (std::size_t i = 0; i < kProbes; ++i) {
+    place = (start + i) % kSlots;
+    const KernelLayout* const there = slots[place].load(std::memory_order_acquire);
+    if (there == nullptr || there->function == function || there->generation != now) {
+      break;
+    }
+  }
+  const KernelLayout* const kept = made.release();
+  slots[place].store(kept, std::memory_order_release);
+  return *kept;
+}
+
+void forget_kernel_layouts() { generation.fetch_add(1, std::memory_order_acq_rel); }
+
+}  // namespace spillway::cuda

@@ -1,0 +1,31 @@
+// What the driver tells of a kernel, asked once: where its parameters lie, and its name. Layer:
+// front, cuda. Thread-safe; a look-up takes no lock.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "front/cuda/call_types.h"
+#include "policy/launch_hash.h"
+
+namespace spillway::cuda {
+
+struct KernelLayout {
+  struct Parameter {
+    std::size_t offset = 0;  // in the parameter block
+    std::size_t bytes = 0;
+  };
+  const void* function = nullptr;
+  std::uint64_t generation = 0;
+  bool known = false;  // the driver has told
+  std::vector<Parameter> parameters;
+  std::string name;  // for people
+  LaunchHash hash;   // of the name that the compiler has given it
+};
+
+// A function or a kernel of a library: programs launch either. Valid until the process ends.
+[[nodiscard]] const KernelLayout& kernel_layout(CuFunction function);
+// The program has unloaded code: others may come to lie where it was.
+void forget_kernel_layouts();
+
+}  // namespace spillway::cuda

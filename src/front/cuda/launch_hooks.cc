@@ -1,0 +1,106 @@
+// Kernels on their way to the device. Layer: front, cuda.
+#include "front/cuda/captures.h"
+#include "front/cuda/issue.h"
+#include "front/cuda/launch_operands.h"
+
+namespace spillway::cuda {
+namespace {
+
+template <typename Call>
+CuResult launch(CuFunction function, CuStream stream, void* const* parameters, void* const* extra,
+                const Call& call) {
+  const ProgramCall here;
+  const Session* const session = here.seen_by();
+  if (session == nullptr || captured(stream)) {
+    return call();
+  }
+  const KernelLayout& kernel = kernel_layout(function);
+  Operands operands(*session);
+  add_parameters(operands, kernel, parameters, extra);
+  if (operands.empty()) {
+    return call();
+  }
+  return issue(*session,
+               {.stream = stream,
+                .hash = operands.hash(kernel.hash),
+                .name = kernel.name,
+                .operands = operands.all(),
+                .needs_mapping = false},
+               call);
+}
+
+// Calls from before kernels had parameter lists: what they use is said by other calls.
+template <typename Call>
+CuResult old_launch(const char* name, const Call& call) {
+  const ProgramCall here;
+  if (here.seen_by() == nullptr) {
+    return call();
+  }
+  static std::atomic<bool> told{false};
+  return refuse(told, name, "use cuLaunchKernel");
+}
+
+}  // namespace
+}  // namespace spillway::cuda
+
+namespace cuda = spillway::cuda;
+using spillway::cuda::CuFunction;
+using spillway::cuda::CuLaunchConfig;
+using spillway::cuda::CuResult;
+using spillway::cuda::CuStream;
+
+// One and its twin: `per_thread` tells which.
+#define SPILLWAY_LAUNCH(symbol, per_thread)                                                    \
+  CuResult symbol(CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,      \
+                  unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, \
+                  CuStream stream, void** parameters, void** extra) {                          \
+    return cuda::launch(function, cuda::meant(stream, per_thread), parameters, extra, [&] {    \
+      return cuda::real().symbol(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,  \
+                                 shared_bytes, stream, parameters, extra);                     \
+    });                                                                                        \
+  }
+#define SPILLWAY_LAUNCH_EX(symbol, per_thread)                                                     \
+  CuResult symbol(const CuLaunchConfig* config, CuFunction function, void** parameters,            \
+                  void** extra) {                                                                  \
+    const CuStream stream = config != nullptr ? config->stream : nullptr;                          \
+    return cuda::launch(function, cuda::meant(stream, per_thread), parameters, extra,              \
+                        [&] { return cuda::real().symbol(config, function, parameters, extra); }); \
+  }
+#define SPILLWAY_LAUNCH_COOPERATIVE(symbol, per_thread)                                        \
+  CuResult symbol(CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,      \
+                  unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, \
+                  CuStream stream, void** parameters) {                                        \
+    return cuda::launch(function, cuda::meant(stream, per_thread), parameters, nullptr, [&] {  \
+      return cuda::real().symbol(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,  \
+                                 shared_bytes, stream, parameters);                            \
+    });                                                                                        \
+  }
+
+extern "C" {
+
+SPILLWAY_LAUNCH(cuLaunchKernel, false)
+SPILLWAY_LAUNCH(cuLaunchKernel_ptsz, true)
+SPILLWAY_LAUNCH_EX(cuLaunchKernelEx, false)
+SPILLWAY_LAUNCH_EX(cuLaunchKernelEx_ptsz, true)
+SPILLWAY_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel, false)
+SPILLWAY_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
+
+CuResult cuLaunch(CuFunction function) {
+  return cuda::old_launch("cuLaunch", [&] { return cuda::real().cuLaunch(function); });
+}
+CuResult cuLaunchGrid(CuFunction function, int width, int height) {
+  return cuda::old_launch("cuLaunchGrid",
+                          [&] { return cuda::real().cuLaunchGrid(function, width, height); });
+}
+CuResult cuLaunchGridAsync(CuFunction function, int width, int height, CuStream stream) {
+  return cuda::old_launch("cuLaunchGridAsync", [&] {
+    return cuda::real().cuLaunchGridAsync(function, width, height, stream);
+  });
+}
+CuResult cuLaunchCooperativeKernelMultiDevice(void* launches, unsigned devices, unsigned flags) {
+  return cuda::old_launch("cuLaunchCooperativeKernelMultiDevice", [&] {
+    return cuda::real().cuLaunchCooperativeKernelMultiDevice(launches, devices, flags);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,182 @@
+// See launch_operands.h.
+#include "front/cuda/launch_operands.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "front/cuda/hook_table.h"
+
+namespace spillway::cuda {
+namespace {
+
+// A list of what and value, as an alternative to pointers to each parameter.
+void add_extra(Operands& operands, void* const* extra) {
+  const void* buffer = nullptr;
+  std::size_t bytes = 0;
+  for (; reinterpret_cast<std::uintptr_t>(*extra) != kCuExtraEnd; extra += 2) {
+    const auto what = reinterpret_cast<std::uintptr_t>(*extra);
+    if (what == kCuExtraBuffer) {
+      buffer = extra[1];
+    } else if (what == kCuExtraBufferBytes) {
+      bytes = *static_cast<const std::size_t*>(extra[1]);
+    }
+  }
+  if (buffer != nullptr) {
+    operands.add_pointers_in(buffer, bytes);
+  }
+}
+
+// From the first byte of the first row to the last of the last.
+template <typename Side>
+void add_side(Operands& operands, const Side& side, Bytes offset, Bytes bytes, AccessMode mode) {
+  if (side.type == CuMemoryType::kDevice || side.type == CuMemoryType::kUnified) {
+    operands.add(side.device + offset, bytes, mode);
+  } else if (side.type == CuMemoryType::kHost) {
+    operands.add(reinterpret_cast<std::uint64_t>(side.host) + offset, bytes, mode);
+  }
+}
+
+void add_side(Operands& operands, const CuCopy2d& copy, const CuCopy2d::Side& side,
+              AccessMode mode) {
+  if (copy.width_bytes > 0 && copy.height > 0) {
+    add_side(operands, side, side.y * side.pitch_bytes + side.x_bytes,
+             (copy.height - 1) * side.pitch_bytes + copy.width_bytes, mode);
+  }
+}
+
+void add_side(Operands& operands, const CuCopy3d& copy, const CuCopy3d::Side& side,
+              AccessMode mode) {
+  if (copy.width_bytes == 0 || copy.height == 0 || copy.depth == 0) {
+    return;
+  }
+  const Bytes row = side.pitch_bytes != 0 ? side.pitch_bytes : side.x_bytes + copy.width_bytes;
+  const Bytes slice = row * (side.height != 0 ? side.height : side.y + copy.height);
+  add_side(operands, side, side.z * slice + side.y * row + side.x_bytes,
+           (copy.depth - 1) * slice + (copy.height - 1) * row + copy.width_bytes, mode);
+}
+
+void add_node(Operands& operands, Operands& copied, CuGraphNode node, std::uint32_t& kernels) {
+  CuNodeType type{};
+  CuResult result = real().cuGraphNodeGetType(node, &type);
+  if (result == CuResult::kSuccess) {
+    switch (type) {
+      case CuNodeType::kKernel: {
+        CuKernelNode kernel{};
+        result = real().cuGraphKernelNodeGetParams_v2(node, &kernel);
+        if (result == CuResult::kSuccess) {
+          const auto function = kernel.function != nullptr
+                                    ? kernel.function
+                                    : reinterpret_cast<CuFunction>(kernel.kernel);
+          add_parameters(operands, kernel_layout(function), kernel.parameters, kernel.extra);
+          ++kernels;
+        }
+        break;
+      }
+      case CuNodeType::kCopy: {
+        CuCopy3d copy{};
+        result = real().cuGraphMemcpyNodeGetParams(node, &copy);
+        if (result == CuResult::kSuccess) {
+          add_copy(copied, copy);
+        }
+        break;
+      }
+      case CuNodeType::kMemset: {
+        CuMemsetNode set{};
+        result = real().cuGraphMemsetNodeGetParams(node, &set);
+        if (result == CuResult::kSuccess) {
+          add_memset(copied, set);
+        }
+        break;
+      }
+      case CuNodeType::kGraph: {
+        CuGraph child = nullptr;
+        result = real().cuGraphChildGraphNodeGetGraph(node, &child);
+        if (result == CuResult::kSuccess) {
+          add_graph(operands, copied, child, kernels);
+        }
+        break;
+      }
+      case CuNodeType::kHost:
+      case CuNodeType::kEmpty:
+      case CuNodeType::kWaitEvent:
+      case CuNodeType::kRecordEvent:
+      case CuNodeType::kMemAlloc:
+      case CuNodeType::kMemFree:
+        break;
+      default:
+        result = CuResult::kNotSupported;
+        break;
+    }
+  }
+  if (result != CuResult::kSuccess) {
+    static std::atomic<bool> told{false};
+    say_once(told,
+             "a graph has nodes of which Spillway cannot tell what they use: all memory is "
+             "made resident for it");
+    operands.add_everything();
+  }
+}
+
+}  // namespace
+
+void add_parameters(Operands& operands, const KernelLayout& kernel, void* const* parameters,
+                    void* const* extra) {
+  operands.add_what_is_everywhere();
+  if (extra != nullptr) {
+    add_extra(operands, extra);
+  }
+  if (parameters == nullptr) {
+    return;
+  }
+  if (!kernel.known) {
+    static std::atomic<bool> told{false};
+    say_once(told,
+             "the driver does not tell where the parameters of a kernel lie: all memory is "
+             "made resident for it");
+    operands.add_everything();
+    return;
+  }
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    const KernelLayout::Parameter& parameter = kernel.parameters[i];
+    // Pointers lie at multiples of their size in the block.
+    const std::size_t skipped =
+        round_up(parameter.offset, sizeof(std::uint64_t)) - parameter.offset;
+    if (parameter.bytes >= skipped + sizeof(std::uint64_t)) {
+      operands.add_pointers_in(static_cast<const char*>(parameters[i]) + skipped,
+                               parameter.bytes - skipped);
+    }
+  }
+}
+
+void add_copy(Operands& operands, const CuCopy2d& copy) {
+  add_side(operands, copy, copy.from, AccessMode::kRead);
+  add_side(operands, copy, copy.to, AccessMode::kWrite);
+}
+
+void add_copy(Operands& operands, const CuCopy3d& copy) {
+  add_side(operands, copy, copy.from, AccessMode::kRead);
+  add_side(operands, copy, copy.to, AccessMode::kWrite);
+}
+
+void add_memset(Operands& operands, const CuMemsetNode& set) {
+  const Bytes row = set.width * set.element_bytes;
+  if (row > 0 && set.height > 0) {
+    operands.add(set.to, (set.height - 1) * set.pitch_bytes + row, AccessMode::kWrite);
+  }
+}
+
+void add_graph(Operands& operands, Operands& copied, CuGraph graph, std::uint32_t& kernels) {
+  std::size_t count = 0;
+  if (real().cuGraphGetNodes(graph, nullptr, &count) != CuResult::kSuccess) {
+    operands.add_everything();
+    return;
+  }
+  std::vector<CuGraphNode> nodes(count);
+  if (count > 0 && real().cuGraphGetNodes(graph, nodes.data(), &count) == CuResult::kSuccess) {
+    for (CuGraphNode node : nodes) {
+      add_node(operands, copied, node, kernels);
+    }
+  }
+}
+
+}  // namespace spillway::cuda

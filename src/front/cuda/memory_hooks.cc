@@ -1,0 +1,213 @@
+// Device memory of the program, and what pools tell of it. Managed memory, and what the program
+// maps itself, is left to the driver. Layer: front, cuda.
+#include <algorithm>
+
+#include "front/cuda/captures.h"
+#include "front/cuda/carried_addresses.h"
+#include "front/cuda/hook_table.h"
+#include "front/cuda/issue.h"
+#include "platform/common/clock.h"
+#include "platform/common/say.h"
+
+namespace spillway::cuda {
+namespace {
+
+// Programs try what they can get, so not every refusal is worth a line.
+void say_out_of_memory(const Error& error) {
+  constexpr TimeNs kBetweenNs = 1'000'000'000;
+  static std::atomic<TimeNs> last_ns{0};
+  const TimeNs now = now_ns();
+  TimeNs last = last_ns.load();
+  if ((last == 0 || now - last > kBetweenNs) && last_ns.compare_exchange_strong(last, now)) {
+    say(error.message);
+  }
+}
+
+CuResult answer(Result<std::uint64_t> made, CuAddress* address) {
+  if (!made) {
+    say_out_of_memory(made.error());
+    return CuResult::kOutOfMemory;
+  }
+  *address = *made;
+  return CuResult::kSuccess;
+}
+
+// Usable by any stream at once, and therefore kept for none.
+template <typename Call>
+CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
+  const ProgramCall here;
+  Session* const session =
+      here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
+  return session == nullptr ? call()
+                            : answer(session->heap->allocate(bytes, std::nullopt), address);
+}
+
+CuStream canonical(CuStream stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamLegacy ? nullptr : stream;
+}
+
+template <typename Call>
+CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes, const Call& call) {
+  const ProgramCall here;
+  Session* const session =
+      here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
+  if (session == nullptr) {
+    return call();
+  }
+  if (captured(stream)) {
+    return answer(allocate_captured(*session, bytes, stream), address);
+  }
+  // One handle for the streams of many threads is nobody's order.
+  const bool on_thread_stream = stream == meant(nullptr, true);
+  return answer(session->heap->allocate(
+                    bytes, on_thread_stream ? std::nullopt : std::optional(canonical(stream))),
+                address);
+}
+
+template <typename Call>
+CuResult free_on(CuStream stream, CuAddress address, const Call& call) {
+  const ProgramCall here;
+  const Session* const session = here.seen_by();
+  if (session == nullptr || !session->platform->contains(address)) {
+    return call();
+  }
+  forget_carried(address);
+  const bool stays = captured(stream);
+  if (free_captured(*session, address, stays ? std::optional(stream) : std::nullopt)) {
+    return CuResult::kSuccess;
+  }
+  const bool on_thread_stream = stream == meant(nullptr, true);
+  return session->heap->free(address,
+                             on_thread_stream ? std::nullopt : std::optional(canonical(stream)))
+             ? CuResult::kSuccess
+             : CuResult::kInvalidValue;
+}
+
+}  // namespace
+}  // namespace spillway::cuda
+
+namespace cuda = spillway::cuda;
+using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its types, in signatures
+
+#define SPILLWAY_POOL_MEMORY(suffix, per_thread)                                                  \
+  CuResult cuMemAllocAsync##suffix(CuAddress* address, std::size_t bytes, CuStream stream) {      \
+    return cuda::allocate_on(cuda::meant(stream, per_thread), address, bytes, [&] {               \
+      return cuda::real().cuMemAllocAsync##suffix(address, bytes, stream);                        \
+    });                                                                                           \
+  }                                                                                               \
+  CuResult cuMemAllocFromPoolAsync##suffix(CuAddress* address, std::size_t bytes, CuMemPool pool, \
+                                           CuStream stream) {                                     \
+    return cuda::allocate_on(cuda::meant(stream, per_thread), address, bytes, [&] {               \
+      return cuda::real().cuMemAllocFromPoolAsync##suffix(address, bytes, pool, stream);          \
+    });                                                                                           \
+  }                                                                                               \
+  CuResult cuMemFreeAsync##suffix(CuAddress address, CuStream stream) {                           \
+    return cuda::free_on(cuda::meant(stream, per_thread), address,                                \
+                         [&] { return cuda::real().cuMemFreeAsync##suffix(address, stream); });   \
+  }
+
+extern "C" {
+
+SPILLWAY_POOL_MEMORY(, false)
+SPILLWAY_POOL_MEMORY(_ptsz, true)
+
+CuResult cuMemAlloc_v2(CuAddress* address, std::size_t bytes) {
+  return cuda::allocate(address, bytes, [&] { return cuda::real().cuMemAlloc_v2(address, bytes); });
+}
+
+CuResult cuMemAllocPitch_v2(CuAddress* address, std::size_t* pitch_bytes, std::size_t width_bytes,
+                            std::size_t height, unsigned element_bytes) {
+  constexpr std::size_t kPitchStep = 512;  // as the driver rounds it up on today's devices
+  const std::size_t pitch = spillway::round_up(width_bytes, kPitchStep);
+  bool ours = true;
+  const CuResult result = cuda::allocate(address, pitch * height, [&] {
+    ours = false;
+    return cuda::real().cuMemAllocPitch_v2(address, pitch_bytes, width_bytes, height,
+                                           element_bytes);
+  });
+  if (ours && result == CuResult::kSuccess && pitch_bytes != nullptr) {
+    *pitch_bytes = pitch;
+  }
+  return result;
+}
+
+CuResult cuMemFree_v2(CuAddress address) {
+  const cuda::ProgramCall here;
+  const cuda::Session* const session = here.seen_by();
+  if (session == nullptr || !session->platform->contains(address)) {
+    return cuda::real().cuMemFree_v2(address);
+  }
+  cuda::forget_carried(address);
+  if (cuda::free_captured(*session, address, std::nullopt)) {
+    return CuResult::kSuccess;
+  }
+  // It takes effect when what uses it has ended: the program need not wait.
+  return session->heap->free(address, std::nullopt) ? CuResult::kSuccess : CuResult::kInvalidValue;
+}
+
+CuResult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
+  const cuda::ProgramCall here;
+  const CuResult result = cuda::real().cuMemGetInfo_v2(free_bytes, total_bytes);
+  if (here.inner() || result != CuResult::kSuccess) {
+    return result;
+  }
+  if (const cuda::Session* const session = cuda::session_for_allocation()) {
+    const std::size_t budget = session->platform->capacity_bytes(spillway::Tier::kDevice);
+    const std::size_t used = session->heap->usage().used_bytes;
+    *total_bytes = budget;
+    *free_bytes = budget - std::min(used, budget);
+  }
+  return result;
+}
+
+CuResult cuMemPoolGetAttribute(CuMemPool pool, CuPoolAttribute attribute, void* value) {
+  const cuda::ProgramCall here;
+  const cuda::Session* const session = here.seen_by();
+  const CuResult result = cuda::real().cuMemPoolGetAttribute(pool, attribute, value);
+  if (session == nullptr || result != CuResult::kSuccess) {
+    return result;
+  }
+  const spillway::DeviceHeap::Usage usage = session->heap->usage();
+  auto* const bytes = static_cast<std::uint64_t*>(value);
+  switch (attribute) {
+    case CuPoolAttribute::kReservedCurrent:
+      *bytes = usage.reserved_bytes;
+      break;
+    case CuPoolAttribute::kReservedHigh:
+      *bytes = usage.reserved_high_bytes;
+      break;
+    case CuPoolAttribute::kUsedCurrent:
+      *bytes = usage.used_bytes;
+      break;
+    case CuPoolAttribute::kUsedHigh:
+      *bytes = usage.used_high_bytes;
+      break;
+    default:
+      break;
+  }
+  return result;
+}
+
+CuResult cuMemPoolSetAttribute(CuMemPool pool, CuPoolAttribute attribute, void* value) {
+  const cuda::ProgramCall here;
+  const CuResult result = cuda::real().cuMemPoolSetAttribute(pool, attribute, value);
+  if (const cuda::Session* const session = here.seen_by();
+      session != nullptr && result == CuResult::kSuccess) {
+    if (attribute == CuPoolAttribute::kReservedHigh) {
+      session->heap->reset_reserved_high();
+    } else if (attribute == CuPoolAttribute::kUsedHigh) {
+      session->heap->reset_used_high();
+    }
+  }
+  return result;
+}
+
+CuResult cuMemPoolTrimTo(CuMemPool pool, std::size_t bytes) {
+  const cuda::ProgramCall here;
+  if (const cuda::Session* const session = here.seen_by()) {
+    session->heap->trim_to(bytes);
+  }
+  return cuda::real().cuMemPoolTrimTo(pool, bytes);
+}
+
+}  // extern "C"

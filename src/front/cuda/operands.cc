@@ -1,0 +1,111 @@
+// See operands.h.
+#include "front/cuda/operands.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "front/cuda/carried_addresses.h"
+
+namespace spillway::cuda {
+namespace {
+
+constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
+
+std::uint64_t mixed(std::uint64_t value) {
+  value ^= value >> 32U;
+  value *= 0xd6e8feb86659fd93ULL;
+  return value ^ (value >> 32U);
+}
+
+}  // namespace
+
+void Operands::put(const CudaOperand& operand) {
+  if (count_ < kInPlace) {
+    first_[count_] = operand;
+  } else {
+    if (more_.empty()) {
+      more_.assign(first_.begin(), first_.end());
+    }
+    more_.push_back(operand);
+  }
+  ++count_;
+}
+
+// True if it was there before.
+bool Operands::has(std::uint64_t start) {
+  if (count_ >= kInPlace) {
+    const auto first = all().first(kInPlace);
+    return std::any_of(first.begin(), first.end(),
+                       [start](const CudaOperand& it) { return it.address == start; }) ||
+           !more_starts_.insert(start).second;
+  }
+  const std::uint64_t bit = mixed(start * kOdd) % (64 * seen_.size());
+  std::uint64_t& word = seen_[bit / 64];
+  const std::uint64_t mask = std::uint64_t{1} << (bit % 64);
+  if ((word & mask) == 0) {
+    word |= mask;
+    return false;
+  }
+  const std::span<const CudaOperand> there = all();
+  return std::any_of(there.begin(), there.end(),
+                     [start](const CudaOperand& it) { return it.address == start; });
+}
+
+void Operands::add(std::uint64_t address, Bytes bytes, AccessMode mode) {
+  if (bytes > 0 && session_.platform->contains(address)) {
+    put({.address = address, .bytes = bytes, .mode = mode});
+  }
+}
+
+void Operands::add_whole(std::uint64_t start, Bytes bytes) {
+  if (!has(start)) {
+    put({.address = start, .bytes = bytes, .mode = AccessMode::kReadWrite});
+  }
+}
+
+void Operands::add_pointer(std::uint64_t word) {
+  if (!session_.platform->contains(word)) {
+    return;
+  }
+  const std::optional<CudaPlatform::Range> range = session_.platform->allocation_of(word);
+  if (!range || has(range->start)) {
+    return;
+  }
+  put({.address = range->start, .bytes = range->bytes, .mode = AccessMode::kReadWrite});
+  for_each_carried(range->start, [this](std::uint64_t carried) {
+    if (const auto there = session_.platform->allocation_of(carried)) {
+      add_whole(there->start, there->bytes);
+    }
+  });
+}
+
+void Operands::add_pointers_in(const void* bytes, std::size_t count) {
+  const auto* at = static_cast<const char*>(bytes);
+  for (std::size_t i = 0; i + sizeof(std::uint64_t) <= count; i += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at + i, sizeof word);
+    add_pointer(word);
+  }
+}
+
+void Operands::add_what_is_everywhere() {
+  for_each_carried(kEverywhere, [this](std::uint64_t carried) {
+    if (const auto there = session_.platform->allocation_of(carried)) {
+      add_whole(there->start, there->bytes);
+    }
+  });
+}
+
+void Operands::add_everything() {
+  session_.heap->for_each([this](std::uint64_t start, Bytes bytes) { add_whole(start, bytes); });
+}
+
+LaunchHash Operands::hash(LaunchHash kernel) const {
+  for (const CudaOperand& operand : all()) {
+    kernel.first = mixed(kernel.first ^ operand.address) * kOdd + operand.bytes;
+    kernel.second = mixed(kernel.second + operand.bytes) * kOdd ^ operand.address;
+  }
+  return kernel;
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,59 @@
+// What a call of the program uses of the space: allocations, each once, and how. Found in the words
+// of a parameter block or said by a copy's arguments. No allocation for as many as calls have.
+// Layer: front, cuda.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+#include "front/cuda/session.h"
+#include "policy/launch_hash.h"
+
+namespace spillway::cuda {
+
+class Operands {
+ public:
+  explicit Operands(const Session& session) : session_(session) {}
+  Operands(const Operands&) = delete;
+  Operands& operator=(const Operands&) = delete;
+
+  // Bytes of an allocation, if the address is the space's.
+  void add(std::uint64_t address, Bytes bytes, AccessMode mode);
+  // The whole allocation in which this lies, if it is an address of the space: whoever has a
+  // pointer may read and write all of it. With it come those whose addresses it holds.
+  void add_pointer(std::uint64_t word);
+  // Each aligned word of these bytes.
+  void add_pointers_in(const void* bytes, std::size_t count);
+  // What any kernel may reach without being given it.
+  void add_what_is_everywhere();
+  // All that is allocated: where nobody knows what will be used.
+  void add_everything();
+
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+  [[nodiscard]] std::span<const CudaOperand> all() const {
+    return more_.empty() ? std::span(first_.data(), count_) : std::span(more_);
+  }
+  // Whether two launches are the same: this kernel's hash on these operands.
+  [[nodiscard]] LaunchHash hash(LaunchHash kernel) const;
+
+ private:
+  void put(const CudaOperand& operand);
+  void add_whole(std::uint64_t start, Bytes bytes);
+  [[nodiscard]] bool has(std::uint64_t start);
+
+  // The largest of PyTorch's launches has 131 (docs/gpu.md section 6).
+  static constexpr std::size_t kInPlace = 256;
+  const Session& session_;
+  std::size_t count_ = 0;
+  std::array<std::uint64_t, 16> seen_{};  // a bit for each start that may be here
+  union {
+    std::array<CudaOperand, kInPlace> first_;  // the first count_ of them are there
+  };
+  std::vector<CudaOperand> more_;                  // all of them, once there is no place for them
+  std::unordered_set<std::uint64_t> more_starts_;  // of those that came then
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,194 @@
+// What is asked about an address of the space is answered as if its memory were on the device; what
+// would give others a way to the memory itself is refused. Layer: front, cuda.
+#include <cstring>
+#include <optional>
+
+#include "front/cuda/hook_table.h"
+#include "front/cuda/session.h"
+
+namespace spillway::cuda {
+namespace {
+
+struct Place {
+  const Session* session;
+  CudaPlatform::Range range;
+};
+// An allocation of the space in which the address lies.
+std::optional<Place> place_of(const ProgramCall& here, CuAddress address) {
+  const Session* const session = here.seen_by();
+  if (session == nullptr || !session->platform->contains(address)) {
+    return std::nullopt;
+  }
+  const auto range = session->platform->allocation_of(address);
+  return range ? std::optional(Place{.session = session, .range = *range}) : std::nullopt;
+}
+
+template <typename T>
+CuResult put(void* data, T value) {
+  std::memcpy(data, &value, sizeof value);
+  return CuResult::kSuccess;
+}
+
+CuResult tell(const Place& place, CuPointerAttribute attribute, CuAddress address, void* data) {
+  switch (attribute) {
+    case CuPointerAttribute::kContext:
+      return put(data, place.session->context);
+    case CuPointerAttribute::kMemoryType:
+      return put(data, CuMemoryType::kDevice);
+    case CuPointerAttribute::kDevicePointer:
+      return put(data, address);
+    case CuPointerAttribute::kSyncMemops:
+    case CuPointerAttribute::kIsManaged:
+    case CuPointerAttribute::kIsLegacyIpcCapable:
+    case CuPointerAttribute::kIsRdmaCapable:
+    case CuPointerAttribute::kIsDecompressCapable:
+      return put(data, false);
+    case CuPointerAttribute::kBufferId:
+    case CuPointerAttribute::kMemoryBlockId:
+      return put<std::uint64_t>(data, place.range.start);
+    case CuPointerAttribute::kDeviceOrdinal:
+      return put(data, place.session->device);
+    case CuPointerAttribute::kRangeStart:
+    case CuPointerAttribute::kMappingStart:
+      return put(data, place.range.start);
+    case CuPointerAttribute::kRangeBytes:
+    case CuPointerAttribute::kMappingBytes:
+      return put<std::size_t>(data, place.range.bytes);
+    case CuPointerAttribute::kMapped:
+      return put(data, true);
+    case CuPointerAttribute::kAllowedHandleTypes:
+      return put<std::uint64_t>(data, 0);
+    case CuPointerAttribute::kAccessFlags:
+      return put(data, CuAccess::kReadWrite);
+    case CuPointerAttribute::kMemPool:
+      return put<CuMemPool>(data, nullptr);
+    case CuPointerAttribute::kHostPointer:
+    case CuPointerAttribute::kP2pTokens:
+      break;
+  }
+  return CuResult::kInvalidValue;
+}
+
+// What the driver puts where it knows of nothing.
+void tell_nothing(CuPointerAttribute attribute, void* data) {
+  switch (attribute) {
+    case CuPointerAttribute::kHostPointer:
+      (void)put<void*>(data, nullptr);
+      break;
+    case CuPointerAttribute::kP2pTokens:
+      (void)put<std::uint64_t>(data, 0);
+      break;
+    default:
+      break;
+  }
+}
+
+// Through such a handle, or such a texture, memory is used that no launch names.
+CuResult refuse_for(const char* call) {
+  static std::atomic<bool> told{false};
+  return refuse(told, call,
+                "the memory behind an address comes and goes, and this would go around that");
+}
+
+}  // namespace
+}  // namespace spillway::cuda
+
+namespace cuda = spillway::cuda;
+using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its types, in signatures
+
+extern "C" {
+
+CuResult cuPointerGetAttribute(void* data, CuPointerAttribute attribute, CuAddress address) {
+  const cuda::ProgramCall here;
+  const auto place = cuda::place_of(here, address);
+  return place && data != nullptr ? cuda::tell(*place, attribute, address, data)
+                                  : cuda::real().cuPointerGetAttribute(data, attribute, address);
+}
+
+CuResult cuPointerGetAttributes(unsigned count, CuPointerAttribute* attributes, void** data,
+                                CuAddress address) {
+  const cuda::ProgramCall here;
+  const auto place = cuda::place_of(here, address);
+  if (!place || attributes == nullptr || data == nullptr) {
+    return cuda::real().cuPointerGetAttributes(count, attributes, data, address);
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    if (cuda::tell(*place, attributes[i], address, data[i]) != CuResult::kSuccess) {
+      cuda::tell_nothing(attributes[i], data[i]);
+    }
+  }
+  return CuResult::kSuccess;
+}
+
+CuResult cuPointerSetAttribute(const void* value, CuPointerAttribute attribute, CuAddress address) {
+  const cuda::ProgramCall here;
+  return cuda::place_of(here, address)
+             ? cuda::refuse_for("cuPointerSetAttribute")
+             : cuda::real().cuPointerSetAttribute(value, attribute, address);
+}
+
+CuResult cuMemGetAddressRange_v2(CuAddress* start, std::size_t* bytes, CuAddress address) {
+  const cuda::ProgramCall here;
+  const auto place = cuda::place_of(here, address);
+  if (!place) {
+    return cuda::real().cuMemGetAddressRange_v2(start, bytes, address);
+  }
+  if (start != nullptr) {
+    *start = place->range.start;
+  }
+  if (bytes != nullptr) {
+    *bytes = place->range.bytes;
+  }
+  return CuResult::kSuccess;
+}
+
+CuResult cuMemGetAccess(unsigned long long* flags, const CuLocation* location, CuAddress address) {
+  const cuda::ProgramCall here;
+  const auto place = cuda::place_of(here, address);
+  if (!place || flags == nullptr || location == nullptr) {
+    return cuda::real().cuMemGetAccess(flags, location, address);
+  }
+  const bool own =
+      location->type == CuLocationType::kDevice && location->id == place->session->device;
+  *flags = static_cast<unsigned long long>(own ? CuAccess::kReadWrite : CuAccess::kNone);
+  return CuResult::kSuccess;
+}
+
+CuResult cuIpcGetMemHandle(void* handle, CuAddress address) {
+  const cuda::ProgramCall here;
+  return cuda::place_of(here, address) ? cuda::refuse_for("cuIpcGetMemHandle")
+                                       : cuda::real().cuIpcGetMemHandle(handle, address);
+}
+
+CuResult cuMemPoolExportPointer(void* data, CuAddress address) {
+  const cuda::ProgramCall here;
+  return cuda::place_of(here, address) ? cuda::refuse_for("cuMemPoolExportPointer")
+                                       : cuda::real().cuMemPoolExportPointer(data, address);
+}
+
+CuResult cuMemRetainAllocationHandle(CuMemHandle* handle, void* address) {
+  const cuda::ProgramCall here;
+  return cuda::place_of(here, reinterpret_cast<CuAddress>(address))
+             ? cuda::refuse_for("cuMemRetainAllocationHandle")
+             : cuda::real().cuMemRetainAllocationHandle(handle, address);
+}
+
+CuResult cuMemGetHandleForAddressRange(void* handle, CuAddress address, std::size_t bytes,
+                                       unsigned type, unsigned long long flags) {
+  const cuda::ProgramCall here;
+  return cuda::place_of(here, address)
+             ? cuda::refuse_for("cuMemGetHandleForAddressRange")
+             : cuda::real().cuMemGetHandleForAddressRange(handle, address, bytes, type, flags);
+}
+
+CuResult cuTexObjectCreate(std::uint64_t* texture, const CuResource* resource,
+                           const void* description, const void* view) {
+  const cuda::ProgramCall here;
+  const bool plain = resource != nullptr && (resource->type == cuda::kCuResourceLinear ||
+                                             resource->type == cuda::kCuResourcePitch2d);
+  return plain && cuda::place_of(here, resource->from.device)
+             ? cuda::refuse_for("cuTexObjectCreate")
+             : cuda::real().cuTexObjectCreate(texture, resource, description, view);
+}
+
+}  // extern "C"

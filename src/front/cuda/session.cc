@@ -1,0 +1,191 @@
+// See session.h.
+#include "front/cuda/session.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "front/cuda/hook_table.h"
+#include "front/cuda/real_symbols.h"
+#include "platform/common/say.h"
+#include "runtime/cuda/cuda_space.h"
+#include "runtime/run/run_recorder.h"
+#include "runtime/run/run_records.h"
+
+namespace spillway::cuda {
+namespace detail {
+
+constinit std::atomic<Session*> the_session{nullptr};
+
+}  // namespace detail
+namespace {
+
+// Never destroyed: threads of the program may run until the very end.
+struct Everything {
+  std::unique_ptr<CudaSpace> space;
+  std::unique_ptr<DeviceHeap> heap;
+  std::unique_ptr<RunRecorder> recorder;
+  Session session;
+};
+
+std::mutex making;
+std::atomic<Everything*> made{nullptr};
+std::atomic<bool> forked{false};
+// The driver ends before the program's last thread: what it refuses from then on is no failure.
+std::atomic<bool> ending{false};
+pid_t owner = 0;
+
+std::string records_folder() {
+  const char* const path = std::getenv("SPILLWAY_RECORD");
+  return path == nullptr ? "" : path;
+}
+
+std::string own_command() {
+  std::ifstream file("/proc/self/cmdline");
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (char& c : text) {
+    c = c == '\0' ? ' ' : c;
+  }
+  return text;
+}
+
+// At the program's end, before the driver's own end: it has registered before.
+void write_record() {
+  Everything* const everything = made.load();
+  if (everything == nullptr || forked || owner != ::getpid()) {
+    return;
+  }
+  ending = true;
+  const std::string records = records_folder();
+  if (records.empty()) {
+    return;
+  }
+  const std::string text = to_json(everything->recorder->finish(own_command()));
+  const std::string path = record_file(records, ::getpid());
+  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));
+  }
+  if (fd >= 0) {
+    ::close(fd);
+  }
+}
+
+// The driver serves no child of a process that has used it, and the space's threads are not there.
+void in_child() {
+  forked = true;
+  detail::the_session = nullptr;
+}
+
+void fatal(const Error& error) {
+  if (ending) {
+    return;
+  }
+  say(error.message);
+  ::_exit(EXIT_FAILURE);
+}
+
+Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
+  const Result<Driver> driver = open_driver({}, real_dlsym());
+  if (!driver) {
+    return tl::unexpected<Error>(driver.error());
+  }
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  if (Status told = check(*driver, "cuMemGetInfo", driver->memory_info(&free_bytes, &total_bytes));
+      !told) {
+    return tl::unexpected<Error>(told.error());
+  }
+  Result<SpaceOptions> options = cuda_options_from_environment(free_bytes);
+  if (!options) {
+    return tl::unexpected<Error>(options.error());
+  }
+  // Others may use the device, and so do contexts and libraries of this program.
+  const Bytes most_bytes = free_bytes - free_bytes / 20;
+  if (options->device_bytes > most_bytes) {
+    say(fmt::format("a device memory of {} is more than is free on device {}: it is {} now",
+                    format_bytes(options->device_bytes), device, format_bytes(most_bytes)));
+    options->device_bytes = most_bytes;
+  }
+  Result<std::unique_ptr<CudaSpace>> space = CudaSpace::open(*driver, device, *options, fatal);
+  if (!space) {
+    return tl::unexpected<Error>(space.error());
+  }
+  auto everything = std::make_unique<Everything>();
+  everything->space = std::move(*space);
+  CudaPlatform& platform = everything->space->platform();
+  everything->heap = std::make_unique<DeviceHeap>(platform);
+  const std::string records = records_folder();
+  everything->recorder = std::make_unique<RunRecorder>(
+      RunSubject{.platform = platform, .policy = options->policy, .plan_report = nullptr},
+      records.empty() ? "" : live_file(records, ::getpid()));
+  everything->session = {
+      .platform = &platform, .heap = everything->heap.get(), .device = device, .context = context};
+  return everything;
+}
+
+Session* open_session(CuDevice device, CuContext context) {
+  const std::scoped_lock lock(making);
+  if (Session* const here = session(); here != nullptr || forked) {
+    return here;
+  }
+  Result<std::unique_ptr<Everything>> everything = make(device, context);
+  if (!everything) {
+    say(everything.error().message);
+    ::_exit(everything.error().code == ErrorCode::kInvalidInput ? 2 : 1);
+  }
+  owner = ::getpid();
+  ::pthread_atfork(nullptr, nullptr, in_child);
+  std::atexit(write_record);
+  made = everything->release();
+  detail::the_session.store(&made.load()->session, std::memory_order_release);
+  return session();
+}
+
+}  // namespace
+
+constinit thread_local bool ProgramCall::inside = false;
+
+Session* session_for_allocation() {
+  CuDevice device = 0;
+  if (forked || real().cuCtxGetDevice(&device) != CuResult::kSuccess) {
+    return nullptr;
+  }
+  Session* here = session();
+  if (here == nullptr) {
+    CuContext context = nullptr;
+    (void)real().cuCtxGetCurrent(&context);
+    here = open_session(device, context);
+  }
+  if (here != nullptr && here->device != device) {
+    static std::atomic<bool> told{false};
+    say_once(told, fmt::format("memory on device {} is left to the driver: Spillway serves one "
+                               "device, the first that the program uses, {}",
+                               device, here->device));
+    return nullptr;
+  }
+  return here;
+}
+
+void say_once(std::atomic<bool>& told, std::string_view line) {
+  if (!told.exchange(true)) {
+    say(line);
+  }
+}
+
+CuResult refuse(std::atomic<bool>& told, std::string_view call, std::string_view reason) {
+  say_once(told, fmt::format("{} is not supported under a memory budget: {}", call, reason));
+  return CuResult::kNotSupported;
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,55 @@
+// The space of a program on a GPU: made at its first allocation, described at its end. Layer:
+// front, cuda.
+#pragma once
+
+#include <atomic>
+
+#include "front/cuda/call_types.h"
+#include "platform/cuda/cuda_platform.h"
+#include "runtime/cuda/device_heap.h"
+
+namespace spillway::cuda {
+
+struct Session {
+  CudaPlatform* platform = nullptr;
+  DeviceHeap* heap = nullptr;
+  CuDevice device = 0;
+  CuContext context = nullptr;  // the program's, when it was made
+};
+
+namespace detail {
+extern std::atomic<Session*> the_session;
+}
+
+// nullptr where there is none: nothing has been allocated yet, or this is the child of a fork.
+[[nodiscard]] inline Session* session() {
+  return detail::the_session.load(std::memory_order_acquire);
+}
+// The same, made now if there is none. nullptr if the calling thread's device is not the one that
+// is served (the first that was used), if it has none, or in the child of a fork. Ends the process
+// with one line if what was asked for cannot be had.
+[[nodiscard]] Session* session_for_allocation();
+
+// A call of the program, as long as it lasts. What the driver calls of itself meanwhile, and what
+// we call, is not the program's.
+class ProgramCall {
+ public:
+  ProgramCall() : outer_(inside) { inside = true; }
+  ProgramCall(const ProgramCall&) = delete;
+  ProgramCall& operator=(const ProgramCall&) = delete;
+  ~ProgramCall() { inside = outer_; }
+  // The session, if it is to see this call.
+  [[nodiscard]] Session* seen_by() const { return outer_ ? nullptr : session(); }
+  [[nodiscard]] bool inner() const { return outer_; }
+
+ private:
+  __attribute__((tls_model("initial-exec"))) static constinit thread_local bool inside;
+  bool outer_;
+};
+
+// Says a line once in the process's life: `told` is who says it.
+void say_once(std::atomic<bool>& told, std::string_view line);
+// The same for a call that cannot be served, and its answer.
+CuResult refuse(std::atomic<bool>& told, std::string_view call, std::string_view reason);
+
+}  // namespace spillway::cuda

@@ -1,0 +1,129 @@
+// Where the program waits for its device, and what orders its streams. Layer: front, cuda.
+#include <optional>
+
+#include "front/cuda/captures.h"
+#include "front/cuda/issue.h"
+#include "front/cuda/kernel_layouts.h"
+
+namespace spillway::cuda {
+namespace {
+
+// `stream`: what it waits for; nullopt for everything.
+template <typename Call>
+CuResult wait(std::optional<CuStream> stream, const Call& call) {
+  const ProgramCall here;
+  const Session* const session = here.seen_by();
+  if (session == nullptr) {
+    return call();
+  }
+  session->platform->before_wait(stream);
+  const CuResult result = call();
+  session->platform->after_wait(stream);
+  return result;
+}
+
+// What stands on a stream that is captured happens when its graph runs, or never.
+template <typename Call>
+CuResult record(CuEvent event, CuStream stream, const Call& call) {
+  const ProgramCall here;
+  const CuResult result = call();
+  const Session* const session = here.seen_by();
+  if (session != nullptr && result == CuResult::kSuccess && !captured(stream)) {
+    session->platform->recorded(event, stream);
+  }
+  return result;
+}
+
+template <typename Call>
+CuResult wait_for_event(CuStream stream, CuEvent event, const Call& call) {
+  const ProgramCall here;
+  const Session* const session = here.seen_by();
+  // With this call a stream may become one that is captured: what we still have to put on it would
+  // be captured, too.
+  if (session != nullptr && captures_under_way()) {
+    session->platform->before_wait(std::nullopt);
+  }
+  const CuResult result = call();
+  if (session != nullptr && result == CuResult::kSuccess && !captured(stream)) {
+    session->platform->waits_for(event, stream);
+  }
+  return result;
+}
+
+template <typename Call>
+CuResult destroy(CuStream stream, const Call& call) {
+  const ProgramCall here;
+  if (const Session* const session = here.seen_by()) {
+    session->platform->destroyed(stream);
+    session->heap->forget(stream);
+  }
+  return call();
+}
+
+template <typename Call>
+CuResult unload(const Call& call) {
+  const CuResult result = wait(std::nullopt, call);
+  forget_kernel_layouts();
+  return result;
+}
+
+}  // namespace
+}  // namespace spillway::cuda
+
+namespace cuda = spillway::cuda;
+using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its types, in signatures
+
+#define SPILLWAY_STREAM_WAITS(suffix, per_thread)                                           \
+  CuResult cuStreamSynchronize##suffix(CuStream stream) {                                   \
+    return cuda::wait(cuda::meant(stream, per_thread),                                      \
+                      [&] { return cuda::real().cuStreamSynchronize##suffix(stream); });    \
+  }                                                                                         \
+  CuResult cuEventRecord##suffix(CuEvent event, CuStream stream) {                          \
+    return cuda::record(event, cuda::meant(stream, per_thread),                             \
+                        [&] { return cuda::real().cuEventRecord##suffix(event, stream); }); \
+  }                                                                                         \
+  CuResult cuEventRecordWithFlags##suffix(CuEvent event, CuStream stream, unsigned flags) { \
+    return cuda::record(event, cuda::meant(stream, per_thread), [&] {                       \
+      return cuda::real().cuEventRecordWithFlags##suffix(event, stream, flags);             \
+    });                                                                                     \
+  }                                                                                         \
+  CuResult cuStreamWaitEvent##suffix(CuStream stream, CuEvent event, unsigned flags) {      \
+    return cuda::wait_for_event(cuda::meant(stream, per_thread), event, [&] {               \
+      return cuda::real().cuStreamWaitEvent##suffix(stream, event, flags);                  \
+    });                                                                                     \
+  }
+
+extern "C" {
+
+SPILLWAY_STREAM_WAITS(, false)
+SPILLWAY_STREAM_WAITS(_ptsz, true)
+
+CuResult cuEventSynchronize(CuEvent event) {
+  return cuda::wait(std::nullopt, [&] { return cuda::real().cuEventSynchronize(event); });
+}
+CuResult cuCtxSynchronize() {
+  return cuda::wait(std::nullopt, [] { return cuda::real().cuCtxSynchronize(); });
+}
+CuResult cuCtxSynchronize_v2(CuContext context) {
+  return cuda::wait(std::nullopt, [&] { return cuda::real().cuCtxSynchronize_v2(context); });
+}
+CuResult cuMemFreeHost(void* memory) {
+  return cuda::wait(std::nullopt, [&] { return cuda::real().cuMemFreeHost(memory); });
+}
+CuResult cuMemHostUnregister(void* memory) {
+  return cuda::wait(std::nullopt, [&] { return cuda::real().cuMemHostUnregister(memory); });
+}
+CuResult cuModuleUnload(CuModule module) {
+  return cuda::unload([&] { return cuda::real().cuModuleUnload(module); });
+}
+CuResult cuLibraryUnload(CuLibrary library) {
+  return cuda::unload([&] { return cuda::real().cuLibraryUnload(library); });
+}
+CuResult cuStreamDestroy(CuStream stream) {
+  return cuda::destroy(stream, [&] { return cuda::real().cuStreamDestroy(stream); });
+}
+CuResult cuStreamDestroy_v2(CuStream stream) {
+  return cuda::destroy(stream, [&] { return cuda::real().cuStreamDestroy_v2(stream); });
+}
+
+}  // extern "C"

@@ -1,0 +1,93 @@
+// See run_device.h.
+#include "front/run_device.h"
+
+#include <cstdlib>
+
+#include "platform/common/say.h"
+#include "platform/cuda/driver.h"
+#include "runtime/cuda/cuda_space.h"
+
+namespace spillway {
+namespace {
+
+// The memory of the first device that a program would see.
+Result<Bytes> device_memory_bytes() {
+  const Result<cuda::Driver> driver = cuda::open_driver();
+  if (!driver) {
+    return tl::unexpected<Error>(driver.error());
+  }
+  int count = 0;
+  Status ok = cuda::check(*driver, "cuInit", driver->init(0));
+  if (ok) ok = cuda::check(*driver, "cuDeviceGetCount", driver->device_count(&count));
+  if (!ok) {
+    return tl::unexpected<Error>(ok.error());
+  }
+  if (count == 0) {
+    return make_error(ErrorCode::kUnsupported,
+                      "no GPU is visible: look at nvidia-smi and CUDA_VISIBLE_DEVICES");
+  }
+  cuda::CuDevice device = 0;
+  std::size_t bytes = 0;
+  ok = cuda::check(*driver, "cuDeviceGet", driver->device_get(&device, 0));
+  if (ok)
+    ok = cuda::check(*driver, "cuDeviceTotalMem", driver->device_total_memory(&bytes, device));
+  return ok ? Result<Bytes>(bytes) : tl::unexpected<Error>(ok.error());
+}
+
+// PyTorch's own allocator takes memory in large pieces and hides tensors in them; this one asks the
+// driver for each. A person who has chosen one keeps it.
+void choose_allocator(Environment& environment) {
+  constexpr const char* kNames[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
+  for (const char* const name : kNames) {
+    const char* const set = std::getenv(name);
+    if (set == nullptr || *set == '\0') {
+      continue;
+    }
+    if (std::string(set).find("backend:cudaMallocAsync") == std::string::npos) {
+      say(
+          fmt::format("{}={} stays as it is: PyTorch's tensors are not seen one by one, and what "
+                      "moves are its segments; expandable segments do not move at all",
+                      name, set));
+    }
+    return;
+  }
+  for (const char* const name : kNames) {
+    environment.emplace_back(name, "backend:cudaMallocAsync");
+  }
+}
+
+}  // namespace
+
+Result<bool> runs_on_gpu(const std::string& device) {
+  if (device == "host") {
+    return false;
+  }
+  if (device != "auto" && device != "cuda") {
+    return make_error(ErrorCode::kInvalidInput, "--device: '{}' is none of auto, cuda and host",
+                      device);
+  }
+  const Result<Bytes> bytes = device_memory_bytes();
+  if (!bytes && device == "cuda") {
+    return tl::unexpected<Error>(bytes.error());
+  }
+  return bytes.has_value();
+}
+
+Result<Environment> gpu_environment(const std::string& library) {
+  const Result<Bytes> bytes = device_memory_bytes();
+  if (!bytes) {
+    return tl::unexpected<Error>(bytes.error());
+  }
+  const Result<SpaceOptions> options = cuda_options_from_environment(*bytes);
+  if (!options) {
+    return tl::unexpected<Error>(options.error());
+  }
+  if (const Status fine = check_cuda_policy(*options); !fine) {
+    return tl::unexpected<Error>(fine.error());
+  }
+  Environment environment{{"LD_PRELOAD", library}, {"SPILLWAY_DEVICE", "cuda"}};
+  choose_allocator(environment);
+  return environment;
+}
+
+}  // namespace spillway

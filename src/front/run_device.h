@@ -1,0 +1,19 @@
+// On what `spillway run` runs a program: this machine's memory, or an NVIDIA GPU's. Layer: front.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "front/run_environment.h"
+
+namespace spillway {
+
+// "cuda", "host", or "auto": a GPU if there is one. Fails with kInvalidInput for other names, and
+// with kUnsupported if a GPU is wanted and there is none.
+[[nodiscard]] Result<bool> runs_on_gpu(const std::string& device);
+
+// What the program finds in its environment on a GPU, besides the settings. The settings have been
+// put into this process's environment, and are checked.
+[[nodiscard]] Result<Environment> gpu_environment(const std::string& library);
+
+}  // namespace spillway

@@ -1,0 +1,113 @@
+// See cuda_space.h.
+#include "runtime/cuda/cuda_space.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "machine/machine.h"
+#include "policy/registry.h"
+#include "trace/trace.h"
+
+namespace spillway {
+namespace {
+
+// Streams that may stand at closed gates at once without holding up the others (docs/gpu.md
+// section 4).
+unsigned gated_streams() {
+  constexpr long kDefaultConnections = 8;
+  const char* const set = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const long connections = set == nullptr ? 0 : std::strtol(set, nullptr, 10);
+  return static_cast<unsigned>((connections > 0 ? connections : kDefaultConnections) - 1);
+}
+
+Bytes whole_blocks(Bytes bytes) { return bytes / kBlockBytes * kBlockBytes; }
+
+cuda::CudaOptions cuda_options(const SpaceOptions& options, const PolicyTraits& traits) {
+  cuda::CudaOptions made;
+  made.device_bytes = whole_blocks(options.device_bytes);
+  made.host_bytes = traits.uses_host ? options.host_bytes : 0;
+  // A budget of a few blocks would leave no room to move in.
+  constexpr Bytes kBlocksAtLeast = 8;
+  made.block_bytes =
+      std::clamp(whole_blocks(made.device_bytes / kBlocksAtLeast), kBlockBytes, made.block_bytes);
+  made.pinned_piece_bytes =
+      std::clamp(whole_blocks(made.host_bytes / kBlocksAtLeast), made.block_bytes,
+                 std::max(made.pinned_piece_bytes, made.block_bytes));
+  made.gated_streams = gated_streams();
+  made.reclaim_discarded_first = traits.reclaims_dead_first;
+  return made;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, int device,
+                                                   const SpaceOptions& options,
+                                                   std::function<void(const Error&)> on_fatal) {
+  if (const Status fine = check_cuda_policy(options); !fine) {
+    return tl::unexpected<Error>(fine.error());
+  }
+  const PolicyInfo& info = **find_policy(options.policy);
+  std::unique_ptr<CudaSpace> space(new CudaSpace(options));
+  // Launches are issued ahead of the device here.
+  const auto make = info.make_with_queue != nullptr ? info.make_with_queue : info.make;
+  Result<std::unique_ptr<Policy>> policy = make(Trace{}, Machine{}, options.policy_options);
+  if (!policy) {
+    return tl::unexpected<Error>(policy.error());
+  }
+  space->policy_ = std::move(*policy);
+  std::optional<SwapFile> storage;
+  if (!options.storage_path.empty()) {
+    Result<SwapFile> opened = SwapFile::open(options.storage_path, options.storage_bytes);
+    if (!opened) {
+      return tl::unexpected<Error>(opened.error());
+    }
+    storage.emplace(std::move(*opened));
+  }
+  cuda::CudaOptions made = cuda_options(options, info.traits);
+  made.device = device;
+  made.on_fatal = std::move(on_fatal);
+  Result<std::unique_ptr<cuda::CudaPlatform>> platform =
+      cuda::CudaPlatform::create(driver, made, std::move(storage), *space->policy_);
+  if (!platform) {
+    return tl::unexpected<Error>(platform.error());
+  }
+  space->platform_ = std::move(*platform);
+  return space;
+}
+
+Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes) {
+  Result<SpaceOptions> options = space_options_from_environment();
+  if (!options) {
+    return options;
+  }
+  if (std::getenv("SPILLWAY_DEVICE_MEMORY") == nullptr) {
+    options->device_bytes = whole_blocks(free_device_bytes / 10 * 9);
+  }
+  if (std::getenv("SPILLWAY_PREFETCH_DEGREE") == nullptr) {
+    options->policy_options.prefetch_degree.reset();
+  }
+  return options;
+}
+
+Status check_cuda_policy(const SpaceOptions& options) {
+  const Result<const PolicyInfo*> info = find_policy(options.policy);
+  if (!info) {
+    return tl::unexpected<Error>(info.error());
+  }
+  if ((*info)->plan != nullptr) {
+    return make_error(ErrorCode::kUnsupported,
+                      "the policy '{}' plans from a recorded iteration, which a GPU's run does not "
+                      "give yet: use base_uvm, deepum or lookahead",
+                      options.policy);
+  }
+  if (!(*info)->traits.uses_host && options.storage_path.empty()) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "the policy '{}' moves data to storage only: name a place with --storage",
+                      options.policy);
+  }
+  return {};
+}
+
+}  // namespace spillway

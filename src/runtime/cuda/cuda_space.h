@@ -1,0 +1,40 @@
+// A space on a GPU, from options that people write: budgets, a place to swap to, a policy by name.
+// Layer: runtime.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/error.h"
+#include "engine/policy.h"
+#include "platform/cuda/cuda_platform.h"
+#include "runtime/run/space_options.h"
+
+namespace spillway {
+
+class CudaSpace {
+ public:
+  // The device is the ordinal of the calling thread's context; the driver has been initialized.
+  // `on_fatal` is told what ends the run (CudaOptions). Fails with kInvalidInput or kUnsupported.
+  static Result<std::unique_ptr<CudaSpace>> open(const cuda::Driver& driver, int device,
+                                                 const SpaceOptions& options,
+                                                 std::function<void(const Error&)> on_fatal);
+
+  [[nodiscard]] cuda::CudaPlatform& platform() { return *platform_; }
+  [[nodiscard]] const SpaceOptions& options() const { return options_; }
+
+ private:
+  explicit CudaSpace(SpaceOptions options) : options_(std::move(options)) {}
+
+  SpaceOptions options_;
+  std::unique_ptr<Policy> policy_;  // outlives the platform
+  std::unique_ptr<cuda::CudaPlatform> platform_;
+};
+
+// space_options_from_environment for a GPU: without SPILLWAY_DEVICE_MEMORY nine tenths of
+// `free_device_bytes`, without SPILLWAY_PREFETCH_DEGREE the policy's own.
+[[nodiscard]] Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes);
+// Whether a policy of this name can serve a GPU; kUnsupported or kInvalidInput with the reason.
+[[nodiscard]] Status check_cuda_policy(const SpaceOptions& options);
+
+}  // namespace spillway

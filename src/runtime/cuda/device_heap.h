@@ -1,0 +1,88 @@
+// A program's allocator over a GPU's space: what is freed in the order of a stream is kept, dead
+// but in place, for the next allocation of its size on that stream. Half of the bytes of a training
+// step live for four launches (docs/gpu.md section 6) and must cost no map and no unmap. Layer:
+// runtime. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "platform/cuda/cuda_platform.h"
+
+namespace spillway {
+
+class DeviceHeap {
+ public:
+  explicit DeviceHeap(cuda::CudaPlatform& platform)
+      : platform_(platform), budget_bytes_(platform.capacity_bytes(Tier::kDevice)) {}
+
+  // Whose order an allocation and a free stand in: a stream. What was freed in one order may still
+  // be in use in another. kNone: in nobody's, such memory is never handed on.
+  using Order = cuda::CuStream;
+  // An address at a multiple of 512. Fails with kUnsupported, naming the budgets.
+  Result<std::uint64_t> allocate(Bytes bytes, std::optional<Order> order);
+  // False if no allocation starts there. Takes effect when what was launched on it before has
+  // ended.
+  bool free(std::uint64_t address, std::optional<Order> order);
+  // The program has given this stream up: nobody will ask in its order again.
+  void forget(Order order);
+  // Bytes that a program asked for; nullopt if none starts there.
+  [[nodiscard]] std::optional<Bytes> bytes_of(std::uint64_t address) const;
+  // Each allocation in use: its address and bytes.
+  void for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const;
+
+  // Gives kept memory up, oldest first, until at most so much is used and kept.
+  void trim_to(Bytes bytes);
+
+  // As a memory pool of the driver tells it: `reserved` is what is used and what is kept, as far as
+  // the device's budget could hold it.
+  struct Usage {
+    Bytes used_bytes = 0;
+    Bytes used_high_bytes = 0;
+    Bytes reserved_bytes = 0;
+    Bytes reserved_high_bytes = 0;
+  };
+  [[nodiscard]] Usage usage() const;
+  void reset_used_high();
+  void reset_reserved_high();
+
+  // What an allocation of so many bytes takes; equal sizes share what they leave behind.
+  [[nodiscard]] static Bytes size_of(Bytes bytes);
+
+ private:
+  // By order and size, lowest address first: the same requests meet the same answers.
+  using Kept = std::tuple<Order, Bytes, std::uint64_t>;
+  struct Used {
+    Bytes bytes = 0;  // as it was asked for
+    std::optional<Order> order;
+  };
+  Result<std::uint64_t> make(Bytes size);
+  std::optional<std::uint64_t> take_kept(Bytes size, Order order);
+  void keep(const Kept& kept);
+  void give_up(std::map<Kept, std::uint64_t>::iterator kept);
+  void give_up_oldest();
+  void note_highs();
+  [[nodiscard]] Bytes reserved_bytes() const;
+
+  cuda::CudaPlatform& platform_;
+  const Bytes budget_bytes_;  // as it was at first, which is good enough for statistics
+  mutable std::mutex mutex_;
+  std::unordered_map<std::uint64_t, Used> used_;
+  Bytes used_bytes_ = 0;  // sizes of those in use
+  Bytes most_used_bytes_ = 0;
+  Bytes used_high_bytes_ = 0;
+  Bytes reserved_high_bytes_ = 0;
+  std::map<Kept, std::uint64_t> kept_;    // when it was freed
+  std::map<std::uint64_t, Kept> by_age_;  // in that order
+  std::uint64_t frees_ = 0;
+  Bytes kept_bytes_ = 0;
+};
+
+}  // namespace spillway

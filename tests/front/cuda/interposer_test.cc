@@ -1,0 +1,121 @@
+// A program that knows nothing of Spillway, under `spillway run --device cuda` on the fake driver:
+// it reaches the driver in each way that real ones use, needs several times its budget, and looks
+// at every word; the fake driver looks at its rules. docs/interposer.md.
+#include <charconv>
+#include <map>
+
+#include "front/program.h"
+
+namespace spillway::test {
+namespace {
+
+constexpr std::uint64_t kBudgetBytes = 16ULL << 20U;
+
+struct What {
+  std::string way = "dlopen";
+  std::string scenario = "patterns";
+  std::string policy = "base_uvm";
+};
+
+void PrintTo(const What& what, std::ostream* out) {
+  *out << what.way << ' ' << what.scenario << ' ' << what.policy;
+}
+
+class Interposer : public ProgramTest, public ::testing::WithParamInterface<What> {
+ protected:
+  [[nodiscard]] Outcome run_on_gpu(const What& what, const std::string& options = "") const {
+    const std::string program =
+        what.way == "linked" ? CUDA_PROGRAM_LINKED : CUDA_PROGRAM;  // by the build
+    return run(fmt::format("run --device cuda --device-memory 16MiB --host-memory 256MiB --policy "
+                           "{} {} -- {} {} {}",
+                           what.policy, options, program, what.way, what.scenario),
+               fmt::format("SPILLWAY_CUDA_DRIVER='{0}' LD_LIBRARY_PATH=$(dirname '{0}')",
+                           FAKE_CUDA_LIBRARY));
+  }
+  // "wrong 0 violations 0 peak 16777216 ..."
+  static std::map<std::string, std::uint64_t> numbers(const std::string& line) {
+    std::map<std::string, std::uint64_t> found;
+    std::istringstream words(line);
+    std::string name;
+    std::uint64_t value = 0;
+    while (words >> name >> value) {
+      found[name] = value;
+    }
+    return found;
+  }
+};
+
+TEST_P(Interposer, EveryWordIsRightWithinTheBudget) {
+  const Outcome outcome = run_on_gpu(GetParam());
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const auto seen = numbers(lines_of(outcome.out).back());
+  EXPECT_EQ(seen.at("wrong"), 0U);
+  EXPECT_EQ(seen.at("violations"), 0U) << outcome.out;
+  EXPECT_LE(seen.at("peak"), kBudgetBytes);
+  EXPECT_GT(seen.at("launches"), 0U);
+  // The record has been made, and told.
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr("16 MiB of device memory"));
+}
+
+std::string name_of(const ::testing::TestParamInfo<What>& info) {
+  std::string name = info.param.way + "_" + info.param.scenario + "_" + info.param.policy;
+  std::erase_if(name, [](char c) { return c == '-'; });
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Interposer,
+                         ::testing::Values(What{.way = "linked"}, What{.way = "dlopen"},
+                                           What{.way = "default"}, What{.way = "libc"},
+                                           What{.way = "dlvsym"}, What{.way = "proc1"},
+                                           What{.way = "proc2"}, What{.way = "plugin"}),
+                         name_of);
+
+std::vector<What> scenarios() {
+  std::vector<What> all;
+  for (const char* const scenario : {"copies", "events", "threads", "temporaries", "lists",
+                                     "questions", "too-much", "graphs", "fork"}) {
+    all.push_back({.scenario = scenario});
+  }
+  for (const char* const policy : {"deepum", "lookahead"}) {
+    for (const char* const scenario : {"patterns", "threads", "temporaries", "graphs"}) {
+      all.push_back({.scenario = scenario, .policy = policy});
+    }
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Scenarios, Interposer, ::testing::ValuesIn(scenarios()), name_of);
+
+using InterposerTest = Interposer;
+
+TEST_F(InterposerTest, WhatIsOutOfMemoryIsSaidInOneLine) {
+  const Outcome outcome = run_on_gpu({.scenario = "too-much"}, "--json record");
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr("raise --host-memory or --storage"));
+  EXPECT_THAT(lines_of(outcome.err), ::testing::SizeIs(1)) << outcome.err;
+  EXPECT_THAT(read_file(folder_ / "record"), ::testing::HasSubstr("\"launches\""));
+}
+
+TEST_F(InterposerTest, PoliciesThatPlanAreRefused) {
+  const Outcome outcome = run_on_gpu({.policy = "g10"});
+  expect_refusal(outcome, 1, "plans from a recorded iteration");
+}
+
+TEST_F(InterposerTest, WithoutADriverThereIsNoGpu) {
+  const std::string environment = "SPILLWAY_CUDA_DRIVER=/no/such/libcuda.so.1";
+  expect_refusal(run("run --device cuda -- true", environment), 1, "no NVIDIA driver");
+  EXPECT_EQ(run("run --device auto -- true", environment).status, 0);
+  expect_refusal(run("run --device tpu -- true"), 2, "none of auto, cuda and host");
+}
+
+TEST_F(InterposerTest, PyTorchIsToldWhichAllocator) {
+  const std::string driver = fmt::format("SPILLWAY_CUDA_DRIVER='{}'", FAKE_CUDA_LIBRARY);
+  const Outcome chosen = run("run --device cuda -- printenv PYTORCH_ALLOC_CONF", driver);
+  EXPECT_EQ(chosen.out, "backend:cudaMallocAsync\n");
+  const Outcome kept = run("run --device cuda -- printenv PYTORCH_ALLOC_CONF",
+                           driver + " PYTORCH_ALLOC_CONF=expandable_segments:True");
+  EXPECT_EQ(kept.out, "expandable_segments:True\n");
+  EXPECT_THAT(kept.err, ::testing::HasSubstr("PYTORCH_ALLOC_CONF=expandable_segments:True stays"));
+}
+
+}  // namespace
+}  // namespace spillway::test

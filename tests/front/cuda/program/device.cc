@@ -1,0 +1,167 @@
+// See device.h.
+#include "device.h"
+
+#include <atomic>
+#include <cstring>
+
+namespace spillway::cuda::test {
+namespace {
+
+std::atomic<std::uint64_t> wrong{0};
+
+std::uint64_t parameter(const FakeCudaLaunch* launch, std::size_t index) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, static_cast<const char*>(launch->parameters) + 8 * index, sizeof value);
+  return value;
+}
+
+std::uint64_t* words_at(std::uint64_t address) {
+  return reinterpret_cast<std::uint64_t*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+void run_fill(const FakeCudaLaunch* launch) {
+  std::uint64_t* const to = words_at(parameter(launch, 0));
+  for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {
+    to[i] = pattern(parameter(launch, 2), i);
+  }
+}
+
+void run_rewrite(const FakeCudaLaunch* launch) {
+  std::uint64_t* const at = words_at(parameter(launch, 0));
+  std::uint64_t bad = 0;
+  for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {
+    bad += at[i] == pattern(parameter(launch, 2), i) ? 0U : 1U;
+    at[i] = pattern(parameter(launch, 3), i);
+  }
+  wrong += bad;
+}
+
+void run_add(const FakeCudaLaunch* launch) {
+  std::uint64_t* const to = words_at(parameter(launch, 0));
+  const std::uint64_t* const from = words_at(parameter(launch, 1));
+  for (std::uint64_t i = 0; i < parameter(launch, 2); ++i) {
+    to[i] += from[i];
+  }
+}
+
+void run_add_listed(const FakeCudaLaunch* launch) {
+  const std::uint64_t* const list = words_at(parameter(launch, 0));
+  for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {
+    std::uint64_t* const to = words_at(list[i]);
+    for (std::uint64_t j = 0; j < parameter(launch, 2); ++j) {
+      to[j] += 1;
+    }
+  }
+}
+
+std::size_t first_range(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
+  ranges[0] = {parameter(launch, 0), 8 * parameter(launch, 1), 1};
+  return 1;
+}
+
+std::size_t add_ranges(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
+  ranges[0] = {parameter(launch, 0), 8 * parameter(launch, 2), 1};
+  ranges[1] = {parameter(launch, 1), 8 * parameter(launch, 2), 0};
+  return 2;
+}
+
+// What the list names cannot be told before it is there; what is not mapped ends in a crash.
+std::size_t list_range(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
+  ranges[0] = {parameter(launch, 0), 8 * parameter(launch, 1), 0};
+  return 1;
+}
+
+}  // namespace
+
+Device::Device(const Calls& all) : calls(all) {
+  FakeCudaConfig config;
+  calls.default_config(&config);
+  calls.reset(&config);
+  const auto kernel =
+      [this](const char* name, std::size_t count, void (*run)(const FakeCudaLaunch*),
+             std::size_t (*ranges)(const FakeCudaLaunch*, FakeCudaRange*, std::size_t)) {
+        const std::size_t offsets[] = {0, 8, 16, 24};
+        const std::size_t bytes[] = {8, 8, 8, 8};
+        const FakeCudaKernel made{name, offsets, bytes, count, run, ranges};
+        return static_cast<CuFunction>(calls.register_kernel(&made));
+      };
+  fill_ = kernel("fill", 3, run_fill, first_range);
+  rewrite_ = kernel("rewrite", 4, run_rewrite, first_range);
+  add_ = kernel("add", 3, run_add, add_ranges);
+  add_listed_ = kernel("add_listed", 3, run_add_listed, list_range);
+  expect(calls.cuInit(0), "cuInit");
+  CuContext context = nullptr;
+  expect(calls.cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+  expect(calls.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+}
+
+CuStream Device::stream(unsigned flags) const {
+  CuStream made = nullptr;
+  expect(calls.cuStreamCreate(&made, flags), "cuStreamCreate");
+  return made;
+}
+
+Buffer Device::allocate(std::uint64_t bytes, CuStream stream) const {
+  Buffer buffer;
+  expect(calls.cuMemAllocAsync(&buffer.address, bytes, stream), "cuMemAllocAsync");
+  buffer.words = bytes / 8;
+  return buffer;
+}
+
+void Device::launch(CuFunction function, CuStream stream,
+                    std::vector<std::uint64_t> parameters) const {
+  std::vector<void*> pointers;
+  pointers.reserve(parameters.size());
+  for (std::uint64_t& value : parameters) {
+    pointers.push_back(&value);
+  }
+  expect(calls.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, pointers.data(), nullptr),
+         "cuLaunchKernel");
+}
+
+void Device::fill(Buffer& buffer, std::uint64_t seed, CuStream stream) const {
+  launch(fill_, stream, {buffer.address, buffer.words, seed});
+  buffer.seed = seed;
+}
+
+void Device::rewrite(Buffer& buffer, std::uint64_t seed, CuStream stream) const {
+  launch(rewrite_, stream, {buffer.address, buffer.words, buffer.seed, seed});
+  buffer.seed = seed;
+}
+
+void Device::add(const Buffer& to, const Buffer& from, CuStream stream) const {
+  launch(add_, stream, {to.address, from.address, to.words});
+}
+
+void Device::add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,
+                        CuStream stream) const {
+  launch(add_listed_, stream, {list.address, count, words});
+}
+
+std::vector<std::uint64_t> Device::words_of(const Buffer& buffer) const {
+  std::vector<std::uint64_t> words(buffer.words);
+  expect(calls.cuMemcpyDtoH_v2(words.data(), buffer.address, 8 * buffer.words), "cuMemcpyDtoH");
+  return words;
+}
+
+std::uint64_t Device::wrong_words() const { return wrong.load(); }
+
+int Device::finish() const {
+  expect(calls.cuCtxSynchronize(), "cuCtxSynchronize");
+  FakeCudaCounters seen{};
+  calls.counters(&seen);
+  for (std::size_t i = 0; i < calls.violations(); ++i) {
+    char text[400];
+    (void)calls.violation(i, text, sizeof text);
+    std::printf("violation: %s\n", text);
+  }
+  std::printf("wrong %llu violations %zu peak %llu in %llu out %llu launches %llu\n",
+              static_cast<unsigned long long>(wrong.load()), calls.violations(),
+              static_cast<unsigned long long>(seen.peak_handle_bytes),
+              static_cast<unsigned long long>(seen.copied_in_bytes),
+              static_cast<unsigned long long>(seen.copied_out_bytes),
+              static_cast<unsigned long long>(seen.launches));
+  return wrong.load() == 0 && calls.violations() == 0 ? 0 : 5;
+}
+
+}  // namespace spillway::cuda::test

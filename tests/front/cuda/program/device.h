@@ -1,0 +1,77 @@
+// A program's view of the device: buffers of 64-bit words with patterns, kernels that check and
+// write them. Counts what is wrong. Test program.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "driver_ways.h"
+
+namespace spillway::cuda::test {
+
+inline std::uint64_t pattern(std::uint64_t seed, std::uint64_t word) {
+  return seed * 0x9e3779b97f4a7c15ULL + word;
+}
+
+struct Buffer {
+  CuAddress address = 0;
+  std::uint64_t words = 0;
+  std::uint64_t seed = 0;
+};
+
+class Device {
+ public:
+  explicit Device(const Calls& calls);
+
+  // What a call gave must be this, or the program ends with a line.
+  void expect(CuResult result, const char* what, CuResult expected = CuResult::kSuccess) const {
+    if (result != expected) {
+      std::printf("%s: %u instead of %u\n", what, static_cast<unsigned>(result),
+                  static_cast<unsigned>(expected));
+      std::exit(4);
+    }
+  }
+  void require(bool fine, const char* what) const {
+    if (!fine) {
+      std::printf("wrong: %s\n", what);
+      std::exit(4);
+    }
+  }
+
+  [[nodiscard]] CuStream stream(unsigned flags = kCuStreamNonBlocking) const;
+  [[nodiscard]] Buffer allocate(std::uint64_t bytes, CuStream stream) const;
+  void free(const Buffer& buffer, CuStream stream) const {
+    expect(calls.cuMemFreeAsync(buffer.address, stream), "cuMemFreeAsync");
+  }
+  void fill(Buffer& buffer, std::uint64_t seed, CuStream stream) const;
+  // Checks the pattern, writes another.
+  void rewrite(Buffer& buffer, std::uint64_t seed, CuStream stream) const;
+  void check(Buffer& buffer, CuStream stream) const { rewrite(buffer, buffer.seed, stream); }
+  // to[i] += from[i], or to all buffers whose addresses stand in an array on the device.
+  void add(const Buffer& to, const Buffer& from, CuStream stream) const;
+  void add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,
+                  CuStream stream) const;
+  void synchronize(CuStream stream) const {
+    expect(calls.cuStreamSynchronize(stream), "cuStreamSynchronize");
+  }
+  [[nodiscard]] std::vector<std::uint64_t> words_of(const Buffer& buffer) const;
+  [[nodiscard]] std::uint64_t wrong_words() const;
+
+  // After everything has ended: says what was wrong, and which rules were broken. The exit status.
+  [[nodiscard]] int finish() const;
+
+  const Calls& calls;
+
+ private:
+  void launch(CuFunction function, CuStream stream, std::vector<std::uint64_t> parameters) const;
+
+  CuFunction fill_ = nullptr;
+  CuFunction rewrite_ = nullptr;
+  CuFunction add_ = nullptr;
+  CuFunction add_listed_ = nullptr;
+};
+
+}  // namespace spillway::cuda::test

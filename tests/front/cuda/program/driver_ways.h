@@ -1,0 +1,33 @@
+// The driver as a program comes to it, in one of the ways that real ones use. Test program.
+#pragma once
+
+#include <string>
+
+#include "fake_cuda.h"
+#include "platform/cuda/driver_calls.h"
+#include "program_calls.h"
+
+namespace spillway::cuda::test {
+
+// All calls by symbol, and what a test says to the fake driver.
+struct Calls {
+#define SPILLWAY_CALL(field, symbol, since, parameters) CuResult(*symbol) parameters = nullptr;
+  SPILLWAY_CUDA_CALLS(SPILLWAY_CALL)
+#undef SPILLWAY_CALL
+#define SPILLWAY_CALL(symbol, since, parameters) CuResult(*symbol) parameters = nullptr;
+  FAKE_PROGRAM_CALLS(SPILLWAY_CALL)
+#undef SPILLWAY_CALL
+  decltype(&fake_cuda_default_config) default_config = nullptr;
+  decltype(&fake_cuda_reset) reset = nullptr;
+  decltype(&fake_cuda_register_kernel) register_kernel = nullptr;
+  decltype(&fake_cuda_violations) violations = nullptr;
+  decltype(&fake_cuda_violation) violation = nullptr;
+  decltype(&fake_cuda_counters) counters = nullptr;
+  decltype(&fake_cuda_hold_stream) hold_stream = nullptr;
+};
+
+// linked, dlopen, default, libc, dlvsym, proc1, proc2, plugin. Ends the program if something is not
+// found.
+[[nodiscard]] Calls find_calls(const std::string& way);
+
+}  // namespace spillway::cuda::test

@@ -1,0 +1,331 @@
+// A program that knows nothing of Spillway: PROGRAM WAY SCENARIO. It reaches the driver in one way,
+// uses more memory than the budget in one scenario, and looks at every word. Test program.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "device.h"
+
+namespace spillway::cuda::test {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+// Twelve buffers of 4 MiB on two streams, round and round.
+void patterns(const Device& device) {
+  const CuStream streams[] = {device.stream(), device.stream()};
+  std::vector<Buffer> buffers;
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    buffers.push_back(device.allocate(4 * kMiB, streams[i % 2]));
+    device.fill(buffers.back(), i, streams[i % 2]);
+  }
+  for (std::uint64_t round = 1; round <= 4; ++round) {
+    for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+      device.rewrite(buffers[i], 100 * round + i, streams[i % 2]);
+    }
+  }
+  for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+    device.check(buffers[i], streams[i % 2]);
+  }
+  for (const CuStream stream : streams) {
+    device.synchronize(stream);
+  }
+  for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+    device.free(buffers[i], streams[i % 2]);
+  }
+}
+
+// Copies and memsets of memory that is elsewhere.
+void copies(const Device& device) {
+  const CuStream stream = device.stream();
+  std::vector<Buffer> buffers;
+  std::vector<std::uint64_t> host(kMiB / 2);
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    buffers.push_back(device.allocate(4 * kMiB, stream));
+    for (std::uint64_t j = 0; j < host.size(); ++j) {
+      host[j] = pattern(i, j);
+    }
+    device.expect(
+        device.calls.cuMemcpyHtoDAsync_v2(buffers[i].address, host.data(), 8 * host.size(), stream),
+        "cuMemcpyHtoDAsync");
+    device.synchronize(stream);
+    buffers[i].seed = i;
+  }
+  const Buffer copy = device.allocate(4 * kMiB, stream);
+  for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+    device.expect(
+        device.calls.cuMemcpyDtoDAsync_v2(copy.address, buffers[i].address, 8 * copy.words, stream),
+        "cuMemcpyDtoDAsync");
+    Buffer same = copy;
+    same.seed = i;
+    device.check(same, stream);
+    device.expect(
+        device.calls.cuMemcpyAsync(buffers[i].address, copy.address, 8 * copy.words / 2, stream),
+        "cuMemcpyAsync");
+  }
+  for (Buffer& buffer : buffers) {
+    device.check(buffer, stream);
+  }
+  device.synchronize(stream);
+  for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+    const std::vector<std::uint64_t> words = device.words_of(buffers[i]);
+    for (std::uint64_t j = 0; j < words.size(); ++j) {
+      device.require(words[j] == pattern(i, j), "a word that was copied out");
+    }
+    device.expect(
+        device.calls.cuMemsetD8Async(buffers[i].address, 0x11, 8 * buffers[i].words / 2, stream),
+        "cuMemsetD8Async");
+  }
+  device.synchronize(stream);
+  for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+    const std::vector<std::uint64_t> words = device.words_of(buffers[i]);
+    device.require(words.front() == 0x1111111111111111ULL, "a word that was set");
+    device.require(words.back() == pattern(i, words.size() - 1), "a word behind what was set");
+  }
+}
+
+// One stream writes, another reads after an event.
+void events(const Device& device) {
+  const CuStream first = device.stream();
+  const CuStream second = device.stream();
+  CuEvent written = nullptr;
+  CuEvent read = nullptr;
+  device.expect(device.calls.cuEventCreate(&written, kCuEventDisableTiming), "cuEventCreate");
+  device.expect(device.calls.cuEventCreate(&read, kCuEventDisableTiming), "cuEventCreate");
+  std::vector<Buffer> buffers;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    buffers.push_back(device.allocate(4 * kMiB, first));
+    device.fill(buffers.back(), i, first);
+  }
+  for (std::uint64_t round = 1; round <= 4; ++round) {
+    for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+      device.rewrite(buffers[i], 10 * round + i, first);
+      device.expect(device.calls.cuEventRecord(written, first), "cuEventRecord");
+      device.expect(device.calls.cuStreamWaitEvent(second, written, 0), "cuStreamWaitEvent");
+      device.check(buffers[i], second);
+      device.expect(device.calls.cuEventRecord(read, second), "cuEventRecord");
+      device.expect(device.calls.cuStreamWaitEvent(first, read, 0), "cuStreamWaitEvent");
+    }
+  }
+}
+
+void threads(const Device& device) {
+  CuContext context = nullptr;
+  device.expect(device.calls.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
+  const auto work = [&] {
+    device.expect(device.calls.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+    patterns(device);
+  };
+  std::thread first(work);
+  std::thread second(work);
+  first.join();
+  second.join();
+}
+
+// Temporaries that live for a launch or two, freed while they are used, beside parameters that
+// stay.
+void temporaries(const Device& device) {
+  const CuStream stream = device.stream();
+  std::vector<Buffer> parameters;
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    parameters.push_back(device.allocate(4 * kMiB, stream));
+    device.fill(parameters.back(), i, stream);
+  }
+  for (std::uint64_t round = 1; round <= 30; ++round) {
+    Buffer temporary = device.allocate((1 + round % 5) * kMiB, stream);
+    Buffer small = device.allocate(3000 + 8 * round, stream);
+    device.fill(temporary, round, stream);
+    device.fill(small, round + 1000, stream);
+    device.rewrite(parameters[round % 6], 100 + round, stream);
+    device.check(temporary, stream);
+    device.check(small, stream);
+    device.free(temporary, stream);
+    device.free(small, stream);
+  }
+  for (Buffer& parameter : parameters) {
+    device.check(parameter, stream);
+  }
+}
+
+// A kernel that is given an array of addresses, which lies on the device.
+void lists(const Device& device) {
+  const CuStream stream = device.stream();
+  std::vector<Buffer> buffers;
+  std::vector<std::uint64_t> addresses;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    buffers.push_back(device.allocate(2 * kMiB, stream));
+    device.fill(buffers.back(), i, stream);
+    addresses.push_back(buffers.back().address);
+  }
+  const Buffer list = device.allocate(8 * addresses.size(), stream);
+  device.expect(device.calls.cuMemcpyHtoDAsync_v2(list.address, addresses.data(),
+                                                  8 * addresses.size(), stream),
+                "cuMemcpyHtoDAsync");
+  std::vector<Buffer> others;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    others.push_back(device.allocate(4 * kMiB, stream));
+    device.fill(others.back(), i, stream);
+  }
+  device.add_listed(list, addresses.size(), buffers[0].words, stream);
+  for (Buffer& other : others) {
+    device.check(other, stream);
+  }
+  device.synchronize(stream);
+  for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+    device.require(device.words_of(buffers[i])[5] == pattern(i, 5) + 1, "a word by a list");
+  }
+}
+
+// What is asked about addresses whose memory is elsewhere, and about memory as a whole.
+void questions(const Device& device) {
+  const CuStream stream = device.stream();
+  std::vector<Buffer> buffers;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    buffers.push_back(device.allocate(4 * kMiB, stream));
+    device.fill(buffers.back(), i, stream);
+  }
+  device.synchronize(stream);
+  for (const Buffer& buffer : buffers) {
+    CuMemoryType type{};
+    device.expect(device.calls.cuPointerGetAttribute(&type, CuPointerAttribute::kMemoryType,
+                                                     buffer.address + 1000),
+                  "cuPointerGetAttribute");
+    device.require(type == CuMemoryType::kDevice, "a memory type");
+    CuAddress start = 0;
+    std::size_t bytes = 0;
+    device.expect(device.calls.cuMemGetAddressRange_v2(&start, &bytes, buffer.address + 12345),
+                  "cuMemGetAddressRange");
+    device.require(start == buffer.address && bytes == 4 * kMiB, "an address range");
+    void* host = &start;
+    CuPointerAttribute asked[] = {CuPointerAttribute::kMemoryType,
+                                  CuPointerAttribute::kHostPointer};
+    void* answers[] = {&type, &host};
+    device.expect(device.calls.cuPointerGetAttributes(2, asked, answers, buffer.address),
+                  "cuPointerGetAttributes");
+    device.require(type == CuMemoryType::kDevice && host == nullptr, "several attributes");
+  }
+  char handle[64];
+  device.expect(device.calls.cuIpcGetMemHandle(handle, buffers[0].address), "cuIpcGetMemHandle",
+                CuResult::kNotSupported);
+  std::size_t free_bytes = 1;
+  std::size_t total_bytes = 0;
+  device.expect(device.calls.cuMemGetInfo_v2(&free_bytes, &total_bytes), "cuMemGetInfo");
+  device.require(total_bytes == 16 * kMiB && free_bytes == 0, "the budget");
+  CuMemPool pool = nullptr;
+  device.expect(device.calls.cuDeviceGetDefaultMemPool(&pool, 0), "cuDeviceGetDefaultMemPool");
+  std::uint64_t used = 0;
+  device.expect(device.calls.cuMemPoolGetAttribute(pool, CuPoolAttribute::kUsedCurrent, &used),
+                "cuMemPoolGetAttribute");
+  device.require(used == 40 * kMiB, "what is used");
+  for (const Buffer& buffer : buffers) {
+    device.free(buffer, stream);
+  }
+  std::uint64_t zero = 0;
+  device.expect(device.calls.cuMemPoolSetAttribute(pool, CuPoolAttribute::kUsedHigh, &zero),
+                "cuMemPoolSetAttribute");
+  std::uint64_t high = 1;
+  device.expect(device.calls.cuMemPoolGetAttribute(pool, CuPoolAttribute::kUsedHigh, &high),
+                "cuMemPoolGetAttribute");
+  device.require(high == 0, "the highest use since");
+  device.expect(device.calls.cuMemPoolTrimTo(pool, 0), "cuMemPoolTrimTo");
+  std::uint64_t reserved = 1;
+  device.expect(
+      device.calls.cuMemPoolGetAttribute(pool, CuPoolAttribute::kReservedCurrent, &reserved),
+      "cuMemPoolGetAttribute");
+  device.require(reserved == 0, "what is reserved after a trim");
+}
+
+// More than all tiers together: refused, and the program goes on.
+void too_much(const Device& device) {
+  const CuStream stream = device.stream();
+  CuAddress address = 0;
+  device.expect(device.calls.cuMemAllocAsync(&address, 10'000 * kMiB, stream), "cuMemAllocAsync",
+                CuResult::kOutOfMemory);
+  patterns(device);
+}
+
+// A kernel, a copy and a memset in a graph, with memory from before and from within.
+void graphs(const Device& device) {
+  const CuStream stream = device.stream();
+  Buffer sum = device.allocate(2 * kMiB, stream);
+  Buffer step = device.allocate(2 * kMiB, stream);
+  std::vector<Buffer> others;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    others.push_back(device.allocate(4 * kMiB, stream));
+    device.fill(others.back(), i, stream);
+  }
+  device.fill(sum, 0, stream);
+  device.fill(step, 7, stream);
+  device.expect(device.calls.cuStreamBeginCapture_v2(stream, 0), "cuStreamBeginCapture");
+  const Buffer within = device.allocate(2 * kMiB, stream);
+  device.expect(
+      device.calls.cuMemcpyDtoDAsync_v2(within.address, step.address, 8 * step.words, stream),
+      "cuMemcpyDtoDAsync");
+  device.add(sum, within, stream);
+  device.free(within, stream);
+  const Buffer cleared = device.allocate(2 * kMiB, stream);
+  device.expect(device.calls.cuMemsetD8Async(cleared.address, 0, 8 * cleared.words, stream),
+                "cuMemsetD8Async");
+  device.add(sum, cleared, stream);
+  CuGraph graph = nullptr;
+  device.expect(device.calls.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
+  CuGraphExec exec = nullptr;
+  for (Buffer& other : others) {
+    device.check(other, stream);
+  }
+  device.expect(device.calls.cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  device.expect(device.calls.cuGraphDestroy(graph), "cuGraphDestroy");
+  for (std::uint64_t round = 0; round < 5; ++round) {
+    device.expect(device.calls.cuGraphLaunch(exec, stream), "cuGraphLaunch");
+    for (Buffer& other : others) {
+      device.check(other, stream);
+    }
+  }
+  device.synchronize(stream);
+  const std::vector<std::uint64_t> words = device.words_of(sum);
+  for (std::uint64_t i = 0; i < words.size(); ++i) {
+    device.require(words[i] == pattern(0, i) + 5 * pattern(7, i), "a word that a graph wrote");
+  }
+  device.expect(device.calls.cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+  device.free(cleared, stream);
+  patterns(device);
+}
+
+// A child has no part in the device; its parent goes on.
+void forks(const Device& device) {
+  const CuStream stream = device.stream();
+  Buffer buffer = device.allocate(4 * kMiB, stream);
+  device.fill(buffer, 1, stream);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::exit(0);  // with its exit handlers, as a worker's
+  }
+  int status = -1;
+  device.require(::waitpid(child, &status, 0) == child && status == 0, "the end of a child");
+  patterns(device);
+  device.check(buffer, stream);
+}
+
+}  // namespace
+}  // namespace spillway::cuda::test
+
+int main(int count, char** words) {
+  namespace test = spillway::cuda::test;
+  if (count != 3) {
+    std::puts("which way, and which scenario?");
+    return 2;
+  }
+  const std::map<std::string, std::function<void(const test::Device&)>> scenarios{
+      {"patterns", test::patterns},   {"copies", test::copies},           {"events", test::events},
+      {"threads", test::threads},     {"temporaries", test::temporaries}, {"lists", test::lists},
+      {"questions", test::questions}, {"too-much", test::too_much},       {"graphs", test::graphs},
+      {"fork", test::forks}};
+  const test::Calls calls = test::find_calls(words[1]);
+  const test::Device device(calls);
+  scenarios.at(words[2])(device);
+  return device.finish();
+}

@@ -1,0 +1,224 @@
+// Captures and graphs: what is put on a captured stream is kept, and put on a stream when its graph
+// is launched. Fake driver.
+#include <algorithm>
+
+#include "world.h"
+
+namespace fake_cuda {
+namespace {
+
+CuGraphNode node_of(const Op& op) {
+  return reinterpret_cast<CuGraphNode>(const_cast<Op*>(&op));  // NOLINT(*-const-cast)
+}
+
+const Op& op_of(CuGraphNode node) { return *reinterpret_cast<const Op*>(node); }
+
+CuResult find_graph(World& w, const Caller& caller, CuGraph handle, std::shared_ptr<Graph>* graph) {
+  const auto found = w.graphs.find(handle);
+  if (found == w.graphs.end()) {
+    w.report.violation(FAKE_CUDA_BAD_HANDLE, "{}: there is no graph {}", caller.call,
+                       shown(handle));
+    return CuResult::kInvalidHandle;
+  }
+  *graph = found->second;
+  return CuResult::kSuccess;
+}
+
+CuCopy3d::Side side_of(std::uint64_t address, bool on_device) {
+  CuCopy3d::Side side{};
+  side.type = on_device ? CuMemoryType::kDevice : CuMemoryType::kHost;
+  side.device = on_device ? address : 0;
+  side.host = on_device ? nullptr : reinterpret_cast<const void*>(address);  // NOLINT
+  return side;
+}
+
+}  // namespace
+
+CuResult cuStreamBeginCapture_v2(CuStream handle, unsigned mode) {
+  return call("cuStreamBeginCapture_v2", Needs::kContext, text("{}, {}", shown(handle), mode),
+              [&](World& w, Caller& caller) {
+                std::shared_ptr<Stream> stream;
+                const CuResult result = w.find_stream(caller, handle, &stream);
+                if (result != CuResult::kSuccess || stream->null_stream() ||
+                    stream->captured_into != nullptr) {
+                  return CuResult::kIllegalState;
+                }
+                stream->captured_into = std::make_shared<Graph>();
+                stream->captured_into->capture = ++w.captures;
+                return CuResult::kSuccess;
+              });
+}
+
+CuResult cuThreadExchangeStreamCaptureMode(unsigned* mode) {
+  return call("cuThreadExchangeStreamCaptureMode", Needs::kInit, text("{}", *mode),
+              [&](World&, Caller&) {
+                std::swap(*mode, this_thread().capture_mode);
+                return CuResult::kSuccess;
+              });
+}
+
+CuResult cuStreamEndCapture(CuStream handle, CuGraph* graph) {
+  return call("cuStreamEndCapture", Needs::kContext, text("{}", shown(handle)),
+              [&](World& w, Caller& caller) {
+                std::shared_ptr<Stream> stream;
+                const CuResult result = w.find_stream(caller, handle, &stream);
+                if (result != CuResult::kSuccess || stream->captured_into == nullptr) {
+                  return CuResult::kIllegalState;
+                }
+                const std::shared_ptr<Graph> made = stream->captured_into;
+                for (const auto& [other_handle, other] : w.streams) {
+                  if (other->captured_into == made) {
+                    other->captured_into.reset();
+                  }
+                }
+                *graph = w.new_handle<CuGraph>();
+                w.graphs.emplace(*graph, made);
+                return CuResult::kSuccess;
+              });
+}
+
+CuResult cuStreamGetCaptureInfo(CuStream handle, CuCaptureStatus* status, std::uint64_t* id) {
+  return call("cuStreamGetCaptureInfo", Needs::kContext, text("{}", shown(handle)),
+              [&](World& w, Caller& caller) {
+                std::shared_ptr<Stream> stream;
+                const CuResult result = w.find_stream(caller, handle, &stream);
+                if (result != CuResult::kSuccess) {
+                  return result;
+                }
+                const bool captured = stream->captured_into != nullptr;
+                *status = captured ? CuCaptureStatus::kActive : CuCaptureStatus::kNone;
+                if (id != nullptr) {
+                  *id = captured ? stream->captured_into->capture : 0;
+                }
+                return CuResult::kSuccess;
+              });
+}
+
+CuResult cuStreamIsCapturing(CuStream stream, CuCaptureStatus* status) {
+  return cuStreamGetCaptureInfo(stream, status, nullptr);
+}
+
+// Copies and memsets want their memory now (docs/gpu.md section 5).
+CuResult cuGraphInstantiateWithFlags(CuGraphExec* exec, CuGraph handle, unsigned long long flags) {
+  return call(
+      "cuGraphInstantiateWithFlags", Needs::kContext, text("{}, {}", shown(handle), flags),
+      [&](World& w, Caller& caller) {
+        std::shared_ptr<Graph> graph;
+        const CuResult result = find_graph(w, caller, handle, &graph);
+        if (result != CuResult::kSuccess) {
+          return result;
+        }
+        for (const Op& op : graph->ops) {
+          if (op.kind == OpKind::kSet && !w.memory->problem({op.to, op.bytes, true}).empty()) {
+            return CuResult::kInvalidValue;
+          }
+        }
+        *exec = w.new_handle<CuGraphExec>();
+        w.executables.emplace(*exec, std::make_shared<Graph>(*graph));
+        return CuResult::kSuccess;
+      });
+}
+
+CuResult cuGraphLaunch(CuGraphExec exec, CuStream stream) {
+  return call("cuGraphLaunch", Needs::kContext, text("{}, {}", shown(exec), shown(stream)),
+              [&](World& w, Caller& caller) {
+                const auto found = w.executables.find(exec);
+                if (found == w.executables.end()) {
+                  w.report.violation(FAKE_CUDA_BAD_HANDLE, "cuGraphLaunch: there is no graph {}",
+                                     shown(exec));
+                  return CuResult::kInvalidHandle;
+                }
+                const std::shared_ptr<Graph> graph = found->second;
+                for (const Op& op : graph->ops) {
+                  if (op.kind == OpKind::kRecord) {
+                    continue;  // an order within the graph, which has one anyway
+                  }
+                  const CuResult result = w.submit(caller, stream, op);
+                  if (result != CuResult::kSuccess) {
+                    return result;
+                  }
+                }
+                return CuResult::kSuccess;
+              });
+}
+
+CuResult cuGraphExecDestroy(CuGraphExec exec) {
+  return call("cuGraphExecDestroy", Needs::kInit, text("{}", shown(exec)), [&](World& w, Caller&) {
+    return w.executables.erase(exec) == 1 ? CuResult::kSuccess : CuResult::kInvalidHandle;
+  });
+}
+
+CuResult cuGraphDestroy(CuGraph graph) {
+  return call("cuGraphDestroy", Needs::kInit, text("{}", shown(graph)), [&](World& w, Caller&) {
+    return w.graphs.erase(graph) == 1 ? CuResult::kSuccess : CuResult::kInvalidHandle;
+  });
+}
+
+CuResult cuGraphGetNodes(CuGraph handle, CuGraphNode* nodes, std::size_t* count) {
+  return call("cuGraphGetNodes", Needs::kInit, text("{}", shown(handle)),
+              [&](World& w, Caller& caller) {
+                std::shared_ptr<Graph> graph;
+                const CuResult result = find_graph(w, caller, handle, &graph);
+                if (result != CuResult::kSuccess) {
+                  return result;
+                }
+                if (nodes != nullptr) {
+                  *count = std::min(*count, graph->ops.size());
+                  for (std::size_t i = 0; i < *count; ++i) {
+                    nodes[i] = node_of(graph->ops[i]);
+                  }
+                } else {
+                  *count = graph->ops.size();
+                }
+                return CuResult::kSuccess;
+              });
+}
+
+CuResult cuGraphNodeGetType(CuGraphNode node, CuNodeType* type) {
+  const Op& op = op_of(node);
+  *type = op.kind == OpKind::kKernel         ? CuNodeType::kKernel
+          : op.copies()                      ? CuNodeType::kCopy
+          : op.kind == OpKind::kSet          ? CuNodeType::kMemset
+          : op.kind == OpKind::kHostFunction ? CuNodeType::kHost
+                                             : CuNodeType::kEmpty;
+  return CuResult::kSuccess;
+}
+
+CuResult cuGraphKernelNodeGetParams_v2(CuGraphNode node, CuKernelNode* parameters) {
+  const Op& op = op_of(node);
+  // Valid as long as the graph is, in the driver as well; here only until the next question.
+  thread_local std::vector<void*> pointers;
+  pointers.clear();
+  for (const std::size_t offset : op.kernel->offsets) {
+    pointers.push_back(const_cast<std::byte*>(op.parameters.data()) +
+                       offset);  // NOLINT(*-const-cast)
+  }
+  *parameters = {};
+  parameters->function = reinterpret_cast<CuFunction>(const_cast<Kernel*>(op.kernel));  // NOLINT
+  parameters->parameters = pointers.data();
+  return CuResult::kSuccess;
+}
+
+CuResult cuGraphMemcpyNodeGetParams(CuGraphNode node, CuCopy3d* copy) {
+  const Op& op = op_of(node);
+  *copy = {};
+  copy->from = side_of(op.from, op.kind != OpKind::kCopyIn);
+  copy->to = side_of(op.to, op.kind != OpKind::kCopyOut);
+  copy->width_bytes = op.bytes;
+  copy->height = 1;
+  copy->depth = 1;
+  return CuResult::kSuccess;
+}
+
+CuResult cuGraphMemsetNodeGetParams(CuGraphNode node, CuMemsetNode* set) {
+  const Op& op = op_of(node);
+  *set = {};
+  set->to = op.to;
+  set->value = op.byte;
+  set->element_bytes = 1;
+  set->width = op.bytes;
+  set->height = 1;
+  return CuResult::kSuccess;
+}
+
+}  // namespace fake_cuda

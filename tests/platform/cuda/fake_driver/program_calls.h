@@ -1,0 +1,44 @@
+// Calls that Spillway does not make but programs do, as far as tests of the interposer need them.
+// FAKE_PROGRAM_CALLS(X) is X(symbol, version, parameters) for each. Fake driver.
+#pragma once
+
+#include "front/cuda/call_types.h"
+#include "platform/cuda/driver_types.h"
+
+// clang-format off
+#define FAKE_PROGRAM_CALLS(X)                                                                      \
+  X(cuGetProcAddress, 11030, (const char* name, void** function, int version,                      \
+                              std::uint64_t flags))                                                \
+  X(cuDeviceGetDefaultMemPool, 11020, (CuMemPool* pool, CuDevice device))                          \
+  X(cuMemAllocAsync, 11020, (CuAddress* address, std::size_t bytes, CuStream stream))              \
+  X(cuMemFreeAsync, 11020, (CuAddress address, CuStream stream))                                   \
+  X(cuMemPoolGetAttribute, 11020, (CuMemPool pool, CuPoolAttribute attribute, void* value))        \
+  X(cuMemPoolSetAttribute, 11020, (CuMemPool pool, CuPoolAttribute attribute, void* value))        \
+  X(cuMemPoolTrimTo, 11020, (CuMemPool pool, std::size_t bytes))                                   \
+  X(cuMemcpyHtoD_v2, 3020, (CuAddress to, const void* from, std::size_t bytes))                    \
+  X(cuMemcpyDtoH_v2, 3020, (void* to, CuAddress from, std::size_t bytes))                          \
+  X(cuMemsetD8_v2, 3020, (CuAddress to, unsigned char value, std::size_t count))                   \
+  X(cuPointerGetAttribute, 4000, (void* data, CuPointerAttribute attribute, CuAddress address))    \
+  X(cuPointerGetAttributes, 7000, (unsigned count, CuPointerAttribute* attributes, void** data,    \
+                                   CuAddress address))                                             \
+  X(cuMemGetAddressRange_v2, 3020, (CuAddress* start, std::size_t* bytes, CuAddress address))      \
+  X(cuIpcGetMemHandle, 4010, (void* handle, CuAddress address))                                    \
+  X(cuStreamCreate, 2000, (CuStream* stream, unsigned flags))                                      \
+  X(cuFuncGetName, 12030, (const char** name, CuFunction function))                                \
+  X(cuKernelGetName, 12030, (const char** name, CuKernel kernel))                                  \
+  X(cuStreamBeginCapture_v2, 10010, (CuStream stream, unsigned mode))                              \
+  X(cuStreamEndCapture, 10000, (CuStream stream, CuGraph* graph))                                  \
+  X(cuStreamIsCapturing, 10000, (CuStream stream, CuCaptureStatus* status))                        \
+  X(cuStreamGetCaptureInfo, 10010, (CuStream stream, CuCaptureStatus* status,                      \
+                                    std::uint64_t* id))                                            \
+  X(cuGraphInstantiateWithFlags, 11040, (CuGraphExec* exec, CuGraph graph,                         \
+                                         unsigned long long flags))                                \
+  X(cuGraphLaunch, 10000, (CuGraphExec exec, CuStream stream))                                     \
+  X(cuGraphExecDestroy, 10000, (CuGraphExec exec))                                                 \
+  X(cuGraphDestroy, 10000, (CuGraph graph))                                                        \
+  X(cuGraphGetNodes, 10000, (CuGraph graph, CuGraphNode* nodes, std::size_t* count))               \
+  X(cuGraphNodeGetType, 10000, (CuGraphNode node, CuNodeType* type))                               \
+  X(cuGraphKernelNodeGetParams_v2, 12000, (CuGraphNode node, CuKernelNode* parameters))            \
+  X(cuGraphMemcpyNodeGetParams, 10000, (CuGraphNode node, CuCopy3d* copy))                         \
+  X(cuGraphMemsetNodeGetParams, 10000, (CuGraphNode node, CuMemsetNode* set))
+// clang-format on
