@@ -20,6 +20,9 @@ report=()
 passed() { stage_passed=$((stage_passed + $1)); }
 failed() { stage_failed=$((stage_failed + $1)); }
 
+# Paths do not count: another clone of the same source finds what this one has compiled.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 # configure PRESET FOLDER: also with whatever compiler cache there is; all builds share it.
 configure() {
   local launcher=()

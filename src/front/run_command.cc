@@ -191,7 +191,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_option("--threshold", options->threshold,
                       "Allocations from this size on are Spillway's (1MiB)");
   command->add_option("--prefetch-degree", options->prefetch_degree,
-                      "DeepUM's N: for how many launches ahead to prefetch (64)");
+                      "DeepUM's N: for how many launches ahead to prefetch, at most (64)");
   command->add_option("--json", options->json,
                       "Write the record of the run to this file instead of a summary to standard\n"
                       "error: a JSON object a process, each on a line; - for standard output");

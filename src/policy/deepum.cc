@@ -10,6 +10,7 @@ DeepUmOptions deepum_options(const PolicyOptions& options) {
   DeepUmOptions result;
   result.degree = options.prefetch_degree.value_or(result.degree);
   result.table.num_rows = options.table_rows.value_or(result.table.num_rows);
+  result.brake = options.prefetch_brake;
   return result;
 }
 
@@ -17,6 +18,7 @@ DeepUmOptions deepum_plus_options(const PolicyOptions& options) {
   DeepUmOptions result;
   result.degree = options.prefetch_degree.value_or(8);
   result.table.num_rows = options.table_rows.value_or(result.table.num_rows);
+  result.brake = options.prefetch_brake;
   return result;
 }
 
@@ -25,7 +27,11 @@ DeepUm::DeepUm(std::string_view name, const DeepUmOptions& options)
       blocks_(options.table),
       predicted_(executions_, options.degree),
       expected_(blocks_),
-      chain_(predicted_, blocks_) {}
+      chain_(predicted_, blocks_) {
+  if (options.brake) {
+    brake_.emplace(options.degree);
+  }
+}
 
 void DeepUm::on_launch(const Launch& launch, Control& control) {
   if (launch.execution == kNoExecution) {
@@ -45,11 +51,23 @@ void DeepUm::on_launch(const Launch& launch, Control& control) {
   scan_from_ = kNoBlock;
   const bool as_predicted = predicted_.advance(current_, history_);
   expected_.advance(predicted_);
+  if (brake_) {
+    brake_->launched(executions_.executions());
+    chain_.set_reach(brake_->reach());
+  }
   chain_.advance(as_predicted);
   follow_chain(control);
 }
 
-void DeepUm::on_fault(const Launch& launch, BlockId block, Control& /*control*/) {
+void DeepUm::on_fault(const Launch& launch, BlockId block, Control& control) {
+  const Block& faulted = control.space().block(block);
+  if (brake_ && faulted.contents == Contents::kLive) {
+    brake_->demanded(faulted.bytes);
+  }
+  learn(launch, block);
+}
+
+void DeepUm::learn(const Launch& launch, BlockId block) {
   if (launch.execution == kNoExecution) {
     return;
   }
@@ -58,8 +76,8 @@ void DeepUm::on_fault(const Launch& launch, BlockId block, Control& /*control*/)
   last_fault_ = block;
 }
 
-void DeepUm::on_access(const Launch& launch, BlockId block, Control& control) {
-  on_fault(launch, block, control);
+void DeepUm::on_access(const Launch& launch, BlockId block, Control& /*control*/) {
+  learn(launch, block);
 }
 
 // The faults of one launch arrive together; the chain goes on behind the last of them.
@@ -72,16 +90,26 @@ void DeepUm::on_faults(const Launch& launch, Control& control) {
 }
 
 void DeepUm::follow_chain(Control& control) {
+  if (brake_ && !brake_->prefetches()) {
+    return;
+  }
   while (true) {
     const std::optional<PrefetchCommand> command = chain_.next();
     if (!command) {
       return;
     }
     // A block that is there is left where it is in the queue: the order of victims is that of
-    // migrations, not of prefetch commands (section 5.1).
-    if (!control.usable(command->block)) {
-      control.prefetch(command->block);
+    // migrations, not of prefetch commands (section 5.1). A dead one has nothing that could move,
+    // and its frame would be taken from the living long before somebody writes to it.
+    const Block& block = control.space().block(command->block);
+    const bool dead = block.contents == Contents::kDiscarded;
+    if (control.usable(command->block) || (dead && command->distance > 0)) {
+      continue;
     }
+    if (brake_ && block.contents == Contents::kLive && !control.on_its_way(command->block)) {
+      brake_->prefetched(block.bytes);
+    }
+    control.prefetch(command->block);
   }
 }
 

@@ -2,6 +2,7 @@
 // the next N kernels. Layer: policy. Sections 4 and 5 of the paper.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "engine/policy.h"
@@ -9,6 +10,7 @@
 #include "policy/execution_table.h"
 #include "policy/expected_blocks.h"
 #include "policy/predicted_launches.h"
+#include "policy/prefetch_brake.h"
 #include "policy/prefetch_chain.h"
 
 namespace spillway {
@@ -18,6 +20,7 @@ struct PolicyOptions;
 struct DeepUmOptions {
   std::uint32_t degree = 32;  // N: how many kernels ahead (section 6.2, "a sweet spot")
   BlockTableShape table;
+  bool brake = false;  // prefetch less far where more comes in than without (not in the paper)
 };
 // The paper's parameters.
 [[nodiscard]] DeepUmOptions deepum_options(const PolicyOptions& options);
@@ -40,6 +43,7 @@ class DeepUm final : public Policy {
                                        const Control& control) override;
 
  private:
+  void learn(const Launch& launch, BlockId block);
   void follow_chain(Control& control);
 
   std::string_view name_;
@@ -48,6 +52,7 @@ class DeepUm final : public Policy {
   PredictedLaunches predicted_;
   ExpectedBlocks expected_;
   PrefetchChain chain_;
+  std::optional<PrefetchBrake> brake_;
   ExecutionHistory history_;
   ExecutionId current_ = kNoExecution;
   BlockId last_fault_ = kNoBlock;

@@ -53,6 +53,8 @@ class ExecutionTable {
   [[nodiscard]] std::optional<ExecutionId> predict(const ExecutionHistory& history,
                                                    ExecutionId current) const;
 
+  // Ids up to the highest after which something was launched.
+  [[nodiscard]] std::size_t executions() const { return records_.size(); }
   // Most recently updated first; valid until the next update.
   [[nodiscard]] const std::vector<Record>& records(ExecutionId current) const;
 

@@ -29,7 +29,7 @@ std::optional<PrefetchCommand> PrefetchChain::next() {
                              .distance = distance_};
     }
     if (follow()) continue;
-    if (distance_ == launches_.degree()) return std::nullopt;
+    if (distance_ >= reach_) return std::nullopt;
     running_ = begin_part(distance_ + 1);
   }
   return std::nullopt;

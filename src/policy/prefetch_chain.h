@@ -40,8 +40,11 @@ struct PrefetchCommand {
 class PrefetchChain {
  public:
   PrefetchChain(const PredictedLaunches& launches, const BlockTables& tables)
-      : launches_(launches), tables_(tables) {}
+      : launches_(launches), tables_(tables), reach_(launches.degree()) {}
 
+  // From the next advance or restart on it pauses behind this kernel; at most the degree, which it
+  // is in the beginning.
+  void set_reach(std::uint32_t reach) { reach_ = reach; }
   // `faulted_block` has faulted in the current kernel: forget the running chain and begin a new one
   // behind it. The block itself is not prefetched.
   void restart(BlockId faulted_block);
@@ -60,6 +63,7 @@ class PrefetchChain {
 
   const PredictedLaunches& launches_;
   const BlockTables& tables_;
+  std::uint32_t reach_;
 
   bool running_ = false;
   std::uint32_t distance_ = 0;         // of the kernel whose part this is

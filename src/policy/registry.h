@@ -40,6 +40,7 @@ struct PolicyOptions {
   // DeepUM's N and table shape; nullopt is the policy's own default.
   std::optional<std::uint32_t> prefetch_degree;
   std::optional<std::uint32_t> table_rows;
+  bool prefetch_brake = false;  // see DeepUmOptions
 };
 
 struct PolicyInfo {

@@ -49,6 +49,7 @@ class FakeControl final : public Control {
     for (const BlockId block : blocks) queues_.push(PageQueue::kUsed, block);
   }
   void leaves(BlockId block) { queues_.remove(block); }
+  void dies(BlockId block) { space_.block(block).contents = Contents::kDiscarded; }
 
   std::vector<BlockId> prefetched;
   std::vector<BlockId> pre_evicted;
@@ -128,6 +129,14 @@ TEST_F(DeepUmVictims, PrefetchesTheNextKernelsBlocksThatAreNotThere) {
   control_.prefetched.clear();
   launch(3, {});
   EXPECT_THAT(control_.prefetched, ElementsAre(0, 1));
+}
+
+// A frame for what is dead would be taken from the living.
+TEST_F(DeepUmVictims, DeadBlocksOfKernelsToComeAreNotFetched) {
+  learn();
+  control_.dies(4);
+  launch(1, {});
+  EXPECT_THAT(control_.prefetched, ElementsAre(5));  // 2 and 3 were fetched by then
 }
 
 // A fault ends the chain; a new one begins behind it and comes to the next kernel once more.

@@ -188,7 +188,7 @@ HostLaunches::Uses& HostLaunches::uses_of(ExecutionId execution) {
 
 void HostLaunches::about_to_use(BlockId first_block, std::uint32_t block_count) {
   take_marks();
-  engine_.note_accesses(latest_, first_block, block_count);
+  engine_.note_uses(first_block, block_count);
 }
 
 void HostLaunches::record_death(AllocationId id) {

@@ -1,6 +1,7 @@
 // See program_space.h.
 #include "runtime/run/program_space.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "machine/machine.h"
@@ -8,6 +9,14 @@
 #include "trace/trace.h"
 
 namespace spillway {
+namespace {
+
+// What a program uses drifts, and faults alone tell only what is missing: a policy that has tables
+// is told again of a whole iteration after so many, twice as many each time.
+constexpr std::uint64_t kLeastWatch = 2;
+constexpr std::uint64_t kMostWatch = 32;
+
+}  // namespace
 
 Result<std::unique_ptr<ProgramSpace>> ProgramSpace::open(const SpaceOptions& options) {
   const Result<const PolicyInfo*> info = find_policy(options.policy);
@@ -55,11 +64,23 @@ bool ProgramSpace::iteration_ended() {
     }
     return false;
   }
-  const bool follows_plan = profiled_ != nullptr && profiled_->follows_plan();
-  return follows_plan && plan_watch_.outdated(platform_->stats().engine.faults) && watch();
+  if (profiled_ != nullptr) {
+    return profiled_->follows_plan() && plan_watch_.outdated(platform_->stats().engine.faults) &&
+           watch();
+  }
+  return info_.traits.learns && iterations_ >= next_watch_ && has_moved() && watch();
+}
+
+// Since it was last asked.
+bool ProgramSpace::has_moved() {
+  const Bytes before_bytes = std::exchange(
+      moved_bytes_, platform_->stats().engine.moved(Tier::kHost, Tier::kDevice) +
+                        platform_->stats().engine.moved(Tier::kStorage, Tier::kDevice));
+  return moved_bytes_ > before_bytes;
 }
 
 bool ProgramSpace::watch() {
+  next_watch_ = iterations_ + std::clamp<std::uint64_t>(iterations_, kLeastWatch, kMostWatch);
   if (profiled_ != nullptr) {
     platform_->begin_recording();
   }

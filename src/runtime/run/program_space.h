@@ -28,8 +28,9 @@ class ProgramSpace {
   [[nodiscard]] const SpaceOptions& options() const { return options_; }
 
   // The program says that an iteration has ended; by one thread at a time. True if it should say of
-  // the next one what its launches use: once, since saying it costs time. Policies that plan make
-  // their plan when that one has ended, and another when the program has changed since.
+  // the next one what its launches use: seldom, since saying it costs time. Policies that plan make
+  // their plan when that one has ended, and another when the program has changed since; policies
+  // with tables are told again ever more seldom, as long as data moves.
   [[nodiscard]] bool iteration_ended();
   // Whether the iteration that runs is the one of which that was asked.
   [[nodiscard]] bool watches() const { return watching_.load(std::memory_order_relaxed); }
@@ -40,6 +41,7 @@ class ProgramSpace {
   ProgramSpace(SpaceOptions options, const PolicyInfo& info)
       : options_(std::move(options)), info_(info) {}
   bool watch();
+  bool has_moved();
   void make_plan(const RecordedIteration& iteration);
 
   SpaceOptions options_;
@@ -48,6 +50,8 @@ class ProgramSpace {
   Profiled* profiled_ = nullptr;    // policy_, where it plans
   std::unique_ptr<ProgramPlatform> platform_;
   std::uint64_t iterations_ = 0;
+  std::uint64_t next_watch_ = 0;
+  Bytes moved_bytes_ = 0;
   std::atomic<bool> watching_{false};
   PlanWatch plan_watch_;
   mutable std::mutex report_mutex_;

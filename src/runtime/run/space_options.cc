@@ -92,6 +92,7 @@ Result<SpaceOptions> space_options_from_environment() {
   // An operator on a CPU is small beside a GPU's kernel with its launch: twice as many ahead.
   constexpr std::uint32_t kOperatorsAhead = 64;
   options.policy_options.prefetch_degree = degree > 0 ? degree : kOperatorsAhead;
+  options.policy_options.prefetch_brake = true;
   return options;
 }
 
