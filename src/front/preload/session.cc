@@ -51,10 +51,20 @@ std::string own_command() {
   return text;
 }
 
+// The space that this process has; nullptr in the child of a fork, which sees its parent's.
+Everything* own() {
+  Everything* const everything = made.load(std::memory_order_acquire);
+  // A child that a bare system call has made, or vfork, has been told nothing.
+  return everything == nullptr || forked_child.load(std::memory_order_relaxed) ||
+                 owner != ::getpid()
+             ? nullptr
+             : everything;
+}
+
 void before_fork() {
   const InService inside;
-  Everything* const everything = made.load();
-  if (everything != nullptr && !forked_child) {
+  making.lock();
+  if (Everything* const everything = own()) {
     everything->heap->before_fork();
     everything->space->platform().before_fork();
   }
@@ -62,21 +72,25 @@ void before_fork() {
 
 void after_fork() {
   const InService inside;
-  Everything* const everything = made.load();
-  if (everything != nullptr && !forked_child) {
+  if (Everything* const everything = own()) {
     everything->space->platform().after_fork();
     everything->heap->after_fork();
   }
+  making.unlock();
 }
 
 // The child sees the space's memory, and its parent answers its faults; nothing else of the space
-// is there: neither its threads nor its frames. New memory is the C library's.
+// is there: neither its threads nor its frames. New memory is the C library's. If there was no
+// space yet, the child makes one as any program does.
 void in_child() {
+  const InService inside;
   Everything* const everything = made.load();
   if (everything != nullptr && !forked_child) {
+    forked_child = true;
+    everything->space->platform().in_child();
     everything->heap->after_fork();
   }
-  forked_child = true;
+  making.unlock();
 }
 
 // Until this library has been set up, the C library's memory is good enough for everything.
@@ -112,9 +126,9 @@ Everything* make() {
 
 // At the program's end, whichever way it ends in an orderly manner.
 __attribute__((destructor)) void write_record() {
-  Everything* const everything = made.load();
+  Everything* const everything = own();
   const std::string records = folder();
-  if (everything == nullptr || forked_child || owner != ::getpid() || records.empty()) {
+  if (everything == nullptr || records.empty()) {
     return;
   }
   const InService inside;
@@ -134,16 +148,13 @@ __attribute__((destructor)) void write_record() {
 std::size_t threshold_bytes() { return threshold.load(std::memory_order_relaxed); }
 
 Session* session(bool wanted) {
-  Everything* everything = made.load(std::memory_order_acquire);
-  if (forked_child.load(std::memory_order_relaxed)) {
-    return nullptr;
-  }
-  if (everything != nullptr || !wanted) {
+  if (made.load(std::memory_order_acquire) != nullptr || !wanted) {
+    Everything* const everything = own();
     return everything == nullptr ? nullptr : &everything->session;
   }
   const InService inside;
   const std::scoped_lock lock(making);
-  everything = made.load(std::memory_order_acquire);
+  Everything* everything = made.load(std::memory_order_acquire);
   if (everything == nullptr) {
     everything = make();
     made.store(everything, std::memory_order_release);

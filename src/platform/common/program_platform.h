@@ -112,6 +112,9 @@ class ProgramPlatform {
   // finds all memory as it was.
   virtual void before_fork() = 0;
   virtual void after_fork() = 0;
+  // In the child, before anything else is asked of it there: `contains` tells from now on what the
+  // child has inherited; all other addresses are its own. Nothing but that may be asked.
+  virtual void in_child() {}
 
   virtual Status set_device_capacity(Bytes bytes) = 0;
   [[nodiscard]] virtual ProgramStats stats() const = 0;

@@ -51,6 +51,8 @@ class ForkServer {
   // Around a fork, with the platform's lock held, while nothing moves.
   void before_fork(const Space& space);
   void after_fork();
+  // What of the addresses a child inherits; without fork events it inherits them as a hole.
+  [[nodiscard]] Bytes inherited_bytes() const { return used_bytes_; }
 
   // The parent's events, as Userfault::read; children that they tell of are served from then on.
   // One thread's at a time, which needs no lock.

@@ -241,6 +241,23 @@ void HostPlatform::after_fork() {
   wake_.call();
 }
 
+// What the child has not inherited the kernel gives to the child's own mappings. Where it inherits
+// nothing, the addresses that the parent uses stay taken: nothing else may ever lie there.
+void HostPlatform::in_child() {
+  addresses_.shrink(forks_->inherited_bytes());
+  if (userfault_.reports_forks() || addresses_.bytes() == 0) {
+    return;
+  }
+  const void* const hole =
+      ::mmap(addresses_.base(), addresses_.bytes(), PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (hole != addresses_.base()) {
+    failures_.fatal({ErrorCode::kUnsupported,
+                     "a child of the program cannot keep its parent's addresses free, and would "
+                     "take its own memory for its parent's"});
+  }
+}
+
 Status HostPlatform::set_device_capacity(Bytes bytes) {
   const std::scoped_lock lock(mutex_);
   Status changed = check_budget(bytes);

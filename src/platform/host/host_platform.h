@@ -63,6 +63,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   // system.
   void before_fork() override;
   void after_fork() override;
+  void in_child() override;
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;
   [[nodiscard]] std::vector<LaunchWaits> waits() const override;

@@ -1,0 +1,120 @@
+"""Programs that nobody wrote for Spillway, with and without it: the same output, the same status.
+
+The C programs lie in tests/strangers. Needs the built program (build/, or the folder that
+SPILLWAY_BUILD names), userfaultfd, and a C compiler.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SPILLWAY = pathlib.Path(os.environ.get("SPILLWAY_BUILD", ROOT / "build")) / "spillway"
+SOURCES = ROOT / "tests" / "strangers"
+
+pytestmark = pytest.mark.skipif(not SPILLWAY.exists(), reason=f"{SPILLWAY} is not built")
+
+TIGHT = ["--device-memory", "48MiB", "--host-memory", "2GiB"]
+ROOMY = ["--device-memory", "2GiB", "--host-memory", "1GiB"]
+BUDGETS = pytest.mark.parametrize("budget", [TIGHT, ROOMY], ids=["tight", "roomy"])
+
+
+def ends(command, timeout=240, environment=(), **more):
+    """Runs a command to its end, or to that of all that it has started."""
+    clean = {key: value for key, value in os.environ.items()
+             if not key.startswith(("SPILLWAY_", "LD_PRELOAD"))}
+    with subprocess.Popen([str(word) for word in command], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, start_new_session=True,
+                          env={**clean, **dict(environment)}, **more) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            pytest.fail(f"{command} hangs; it said {out!r} and {err!r}")
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def spilled(budget, command, **more):
+    return ends([SPILLWAY, "run", *budget, "--", *command], **more)
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory):
+    """The program that tests/strangers/NAME.c is."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    folder = tmp_path_factory.mktemp("strangers")
+
+    def built(name, *flags):
+        program = folder / name
+        if not program.exists():
+            subprocess.run([compiler, "-D_GNU_SOURCE", "-O1", "-Wall", "-Werror", "-pthread", "-o",
+                            program, SOURCES / f"{name}.c", *flags], check=True)
+        return program
+
+    return built
+
+
+def same(budget, command, words="all there", **more):
+    """As alone, and it says so."""
+    alone = ends(command, **more)
+    assert alone.returncode == 0 and words in alone.stdout, alone.stderr
+    result = spilled(budget, command, **more)
+    assert (result.returncode, result.stdout) == (0, alone.stdout), result.stderr
+    return result
+
+
+@BUDGETS
+@pytest.mark.parametrize("name", ["child_memory", "forks_in_forks"])
+def test_a_program_does_the_same(name, budget, stranger):
+    same(budget, [stranger(name)])
+
+
+# Where the kernel tells nobody of forks, a child does not get the space at all.
+@BUDGETS
+def test_a_child_has_its_own_memory_without_fork_events(budget, stranger):
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root can give up privileges, with setpriv (util-linux)")
+    program = [stranger("child_memory"), "own"]
+    alone = ends(program)
+    result = ends(["setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace",
+                   SPILLWAY, "run", *budget, "--", *program])
+    if "userfaultfd is not permitted" in result.stderr:
+        pytest.skip("no /dev/userfaultfd: without the capability there is nothing to run on")
+    assert (result.returncode, result.stdout) == (0, alone.stdout), result.stderr
+
+
+# The argument is as large as one that a pool hands to its workers in scikit-learn.
+@BUDGETS
+def test_workers_of_a_pool_receive_large_arguments(budget):
+    script = """
+        import multiprocessing, os, sys
+        inherited = bytes(range(256)) * (64 << 12)  # 64 MiB
+        def work(task):
+            number, argument = task
+            assert len(argument) == 38_000_000 and argument.count(number) == len(argument)
+            mine = bytearray(argument) * 2
+            if number % 2 == 0:  # a worker that forks
+                child = os.fork()
+                if child == 0:
+                    os._exit(0 if inherited[1::256] == bytes([1]) * (64 << 12)
+                             and mine.count(number) == len(mine) else 1)
+                assert os.waitpid(child, 0)[1] == 0
+            return number, inherited[number::256].count(number), bytes(mine[:20_000_000])
+        if __name__ == "__main__":
+            multiprocessing.set_start_method("fork")
+            with multiprocessing.Pool(2) as pool:
+                tasks = [(i, bytes([i]) * 38_000_000) for i in range(1, 7)]
+                for number, count, back in pool.imap(work, tasks, chunksize=1):
+                    assert count == 64 << 12 and back.count(number) == 20_000_000
+            print("all there")
+    """
+    same(budget, [sys.executable, "-c", textwrap.dedent(script)])
