@@ -48,16 +48,17 @@ def spilled(budget, command, **more):
 @pytest.fixture(scope="session")
 def stranger(tmp_path_factory):
     """The program that tests/strangers/NAME.c is."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
+    if shutil.which("cc") is None or shutil.which("c++") is None:
+        pytest.skip("no compiler")
     folder = tmp_path_factory.mktemp("strangers")
 
     def built(name, *flags):
-        program = folder / name
+        program = folder / "-".join([name, *(pathlib.Path(flag).name for flag in flags)])
+        source, = SOURCES.glob(f"{name}.c*")
+        compiler = ["c++", "-std=c++17"] if source.suffix == ".cc" else ["cc", "-D_GNU_SOURCE"]
         if not program.exists():
-            subprocess.run([compiler, "-D_GNU_SOURCE", "-O1", "-Wall", "-Werror", "-pthread", "-o",
-                            program, SOURCES / f"{name}.c", *flags], check=True)
+            subprocess.run([*compiler, "-O1", "-Wall", "-Werror", "-pthread", "-o", program, source,
+                            *flags], check=True)
         return program
 
     return built
@@ -76,6 +77,29 @@ def same(budget, command, words="all there", **more):
 @pytest.mark.parametrize("name", ["child_memory", "forks_in_forks"])
 def test_a_program_does_the_same(name, budget, stranger):
     same(budget, [stranger(name)])
+
+
+def library(name):
+    """A library of the system, by the start of its name; skips the test where there is none."""
+    found = sorted(pathlib.Path("/usr/lib").glob(f"*/{name}.so.*"))
+    if not found:
+        pytest.skip(f"no {name} (tools/install-deps.sh python)")
+    return found[0]
+
+
+@BUDGETS
+@pytest.mark.parametrize("how", ["linked", "preloaded"])
+@pytest.mark.parametrize("name", ["libc", "libjemalloc", "libtcmalloc_minimal"])
+def test_whatever_owns_a_pointer_gets_it_back(name, how, budget, stranger):
+    if name == "libc":
+        same(budget, [stranger("other_allocator")])
+    elif how == "linked":
+        result = same(budget, [stranger("other_allocator", "-Wl,--no-as-needed", library(name))])
+        assert budget is not TIGHT or "0 B in from host" not in result.stderr, result.stderr
+    else:
+        result = same(budget, [stranger("other_allocator")],
+                      environment={"LD_PRELOAD": str(library(name))})
+        assert budget is not TIGHT or "0 B in from host" not in result.stderr, result.stderr
 
 
 # Where the kernel tells nobody of forks, a child does not get the space at all.

@@ -14,13 +14,13 @@
 #define PAGE ((size_t)4096)
 
 // Says what is wrong, and ends the process.
-#define expect(what)                                                      \
-  do {                                                                    \
-    if (!(what)) {                                                        \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);  \
-      fflush(NULL);                                                       \
-      _exit(99);                                                          \
-    }                                                                     \
+#define expect(what)                                                     \
+  do {                                                                   \
+    if (!(what)) {                                                       \
+      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
+      fflush(NULL);                                                      \
+      _exit(99);                                                         \
+    }                                                                    \
   } while (0)
 
 static inline uint64_t word_at(uint64_t seed, size_t i) {
@@ -28,20 +28,20 @@ static inline uint64_t word_at(uint64_t seed, size_t i) {
 }
 
 static inline void fill(void* start, size_t bytes, uint64_t seed) {
-  uint64_t* const words = start;
+  uint64_t* const words = (uint64_t*)start;
   for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) words[i] = word_at(seed, i);
 }
 
 // How many words are not as `fill` left them.
 static inline size_t wrong(const void* start, size_t bytes, uint64_t seed) {
-  const uint64_t* const words = start;
+  const uint64_t* const words = (const uint64_t*)start;
   size_t count = 0;
   for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) count += words[i] != word_at(seed, i);
   return count;
 }
 
 static inline size_t not_zero(const void* start, size_t bytes) {
-  const uint64_t* const words = start;
+  const uint64_t* const words = (const uint64_t*)start;
   size_t count = 0;
   for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) count += words[i] != 0;
   return count;

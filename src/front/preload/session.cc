@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 
+#include "front/preload/next.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
 #include "runtime/run/run_recorder.h"
@@ -99,6 +100,7 @@ std::atomic<std::size_t> threshold{~std::size_t{0}};
 __attribute__((constructor)) void set_up() {
   const InService inside;
   pthread_atfork(before_fork, after_fork, in_child);
+  look_for_allocators();
   const char* const text = std::getenv("SPILLWAY_THRESHOLD");
   const Result<Bytes> bytes = parse_bytes(text == nullptr ? "" : text);
   threshold = bytes ? std::max<std::size_t>(*bytes, kPageBytes) : kDefaultThreshold;
