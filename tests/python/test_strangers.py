@@ -20,6 +20,8 @@ SOURCES = ROOT / "tests" / "strangers"
 
 pytestmark = pytest.mark.skipif(not SPILLWAY.exists(), reason=f"{SPILLWAY} is not built")
 
+OURS = 125  # the status of what Spillway has ended
+
 TIGHT = ["--device-memory", "48MiB", "--host-memory", "2GiB"]
 ROOMY = ["--device-memory", "2GiB", "--host-memory", "1GiB"]
 BUDGETS = pytest.mark.parametrize("budget", [TIGHT, ROOMY], ids=["tight", "roomy"])
@@ -100,6 +102,25 @@ def test_whatever_owns_a_pointer_gets_it_back(name, how, budget, stranger):
         result = same(budget, [stranger("other_allocator")],
                       environment={"LD_PRELOAD": str(library(name))})
         assert budget is not TIGHT or "0 B in from host" not in result.stderr, result.stderr
+
+
+@BUDGETS
+@pytest.mark.parametrize("how", ["", "close", "close_range", "closefrom", "dup2"])
+def test_descriptors_are_the_programs(how, budget, stranger, tmp_path):
+    same(budget, [stranger("descriptors"), how])
+    if budget is TIGHT:
+        same(["--device-memory", "48MiB", "--host-memory", "32MiB", "--storage",
+              f"{tmp_path}:512MiB"], [stranger("descriptors"), how])
+
+
+# What no library can see: it ends with a line, or nothing of ours was needed.
+@BUDGETS
+def test_descriptors_that_a_bare_system_call_closes(budget, stranger):
+    alone = ends([stranger("descriptors"), "bare"])
+    result = spilled(budget, [stranger("descriptors"), "bare"])
+    if (result.returncode, result.stdout) != (0, alone.stdout):
+        assert result.returncode == OURS, result.stderr
+        assert "the program has closed file descriptor" in result.stderr
 
 
 # Where the kernel tells nobody of forks, a child does not get the space at all.

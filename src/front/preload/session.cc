@@ -13,8 +13,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "front/preload/next.h"
+#include "platform/common/own_descriptors.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
 #include "runtime/run/run_recorder.h"
@@ -106,14 +108,16 @@ __attribute__((constructor)) void set_up() {
   threshold = bytes ? std::max<std::size_t>(*bytes, kPageBytes) : kDefaultThreshold;
 }
 
-Everything* make() {
-  const InService inside;
+// Of the program's table; -1: none.
+std::atomic<int> kept_descriptor{-1};
+
+std::unique_ptr<Everything> make_here() {
   const Result<SpaceOptions> options = space_options_from_environment();
   Result<std::unique_ptr<ProgramSpace>> space =
       options ? ProgramSpace::open(*options) : tl::unexpected<Error>(options.error());
   if (!space) {
     say(space.error().message);
-    _exit(space.error().code == ErrorCode::kInvalidInput ? 2 : 1);
+    ::_exit(kOwnFailureStatus);
   }
   auto everything = std::make_unique<Everything>();
   everything->space = std::move(*space);
@@ -122,6 +126,19 @@ Everything* make() {
   everything->recorder = std::make_unique<RunRecorder>(
       *everything->space, records.empty() ? "" : live_file(records, ::getpid()));
   everything->session = {.space = everything->space.get(), .heap = everything->heap.get()};
+  return everything;
+}
+
+Everything* make() {
+  const InService inside;
+  std::unique_ptr<Everything> everything;
+  std::vector<int> shared;
+  with_own_descriptors([&] {
+    everything = make_here();
+    shared = everything->space->platform().descriptors();
+    return shared;
+  });
+  kept_descriptor = shared.empty() ? -1 : shared.front();
   owner = ::getpid();
   return everything.release();
 }
@@ -162,6 +179,11 @@ Session* session(bool wanted) {
     made.store(everything, std::memory_order_release);
   }
   return &everything->session;
+}
+
+int kept_from_program() {
+  const int fd = kept_descriptor.load(std::memory_order_relaxed);
+  return fd < 0 || own() == nullptr ? -1 : fd;
 }
 
 std::size_t usable_bytes(void* start) {

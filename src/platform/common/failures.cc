@@ -14,7 +14,7 @@ namespace {
 
 void end_process(const Error& error) {
   say(error.message);
-  std::_Exit(EXIT_FAILURE);
+  std::_Exit(kOwnFailureStatus);
 }
 
 }  // namespace

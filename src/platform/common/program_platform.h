@@ -116,6 +116,8 @@ class ProgramPlatform {
   // child has inherited; all other addresses are its own. Nothing but that may be asked.
   virtual void in_child() {}
 
+  // What the program's own threads use in calls to this, and must not lose.
+  [[nodiscard]] virtual std::vector<int> descriptors() const { return {}; }
   virtual Status set_device_capacity(Bytes bytes) = 0;
   [[nodiscard]] virtual ProgramStats stats() const = 0;
   // Longest wait first.
