@@ -123,6 +123,16 @@ def test_descriptors_that_a_bare_system_call_closes(budget, stranger):
         assert "the program has closed file descriptor" in result.stderr
 
 
+@BUDGETS
+@pytest.mark.parametrize("how", ["_exit", "_Exit", "exit", "quick_exit", "exec", "grandchild"])
+def test_a_child_outlives_its_parent(how, budget, stranger):
+    command = [stranger("daemon"), how]
+    alone = ends(command)
+    assert (alone.returncode, "child: 0 wrong" in alone.stdout) == (5, True), alone
+    result = spilled(budget, command)
+    assert (result.returncode, result.stdout) == (5, alone.stdout), result.stderr
+
+
 # Where the kernel tells nobody of forks, a child does not get the space at all.
 @BUDGETS
 def test_a_child_has_its_own_memory_without_fork_events(budget, stranger):

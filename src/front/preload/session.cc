@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "front/preload/ending.h"
 #include "front/preload/next.h"
 #include "platform/common/own_descriptors.h"
 #include "platform/common/say.h"
@@ -111,6 +112,23 @@ __attribute__((constructor)) void set_up() {
 // Of the program's table; -1: none.
 std::atomic<int> kept_descriptor{-1};
 
+// Of the process as it is now; a later one takes its place.
+void write_record(Everything& everything) {
+  const std::string records = folder();
+  if (records.empty()) {
+    return;
+  }
+  const std::string text = to_json(everything.recorder->finish(own_command()));
+  const std::string path = record_file(records, ::getpid());
+  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));
+  }
+  if (fd >= 0) {
+    ::close(fd);
+  }
+}
+
 std::unique_ptr<Everything> make_here() {
   const Result<SpaceOptions> options = space_options_from_environment();
   Result<std::unique_ptr<ProgramSpace>> space =
@@ -126,6 +144,8 @@ std::unique_ptr<Everything> make_here() {
   everything->recorder = std::make_unique<RunRecorder>(
       *everything->space, records.empty() ? "" : live_file(records, ::getpid()));
   everything->session = {.space = everything->space.get(), .heap = everything->heap.get()};
+  prepare_ending([made_here = everything.get()] { made_here->space->platform().before_end(); },
+                 [made_here = everything.get()] { write_record(*made_here); });
   return everything;
 }
 
@@ -143,24 +163,7 @@ Everything* make() {
   return everything.release();
 }
 
-// At the program's end, whichever way it ends in an orderly manner.
-__attribute__((destructor)) void write_record() {
-  Everything* const everything = own();
-  const std::string records = folder();
-  if (everything == nullptr || records.empty()) {
-    return;
-  }
-  const InService inside;
-  const std::string text = to_json(everything->recorder->finish(own_command()));
-  const std::string path = record_file(records, ::getpid());
-  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-  if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));
-  }
-  if (fd >= 0) {
-    ::close(fd);
-  }
-}
+__attribute__((destructor)) void at_exit() { before_end(); }
 
 }  // namespace
 

@@ -12,10 +12,7 @@
 namespace spillway {
 namespace {
 
-void end_process(const Error& error) {
-  say(error.message);
-  std::_Exit(kOwnFailureStatus);
-}
+void end_process(const Error& error) { end_run(error.message); }
 
 }  // namespace
 

@@ -115,6 +115,9 @@ class ProgramPlatform {
   // In the child, before anything else is asked of it there: `contains` tells from now on what the
   // child has inherited; all other addresses are its own. Nothing but that may be asked.
   virtual void in_child() {}
+  // This process is about to end, or to become another program: children get what they may still
+  // ask for. Not by one of the program's threads.
+  virtual void before_end() {}
 
   // What the program's own threads use in calls to this, and must not lose.
   [[nodiscard]] virtual std::vector<int> descriptors() const { return {}; }

@@ -12,5 +12,7 @@ inline constexpr int kOwnFailureStatus = 125;
 // "spillway: ..." on standard error, without the C library's streams, of which the program may hold
 // any lock.
 void say(std::string_view text);
+// The same, and the process ends, with kOwnFailureStatus and without its exit handlers.
+[[noreturn]] void end_run(std::string_view text);
 
 }  // namespace spillway

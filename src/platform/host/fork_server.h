@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <list>
 #include <mutex>
@@ -54,6 +55,10 @@ class ForkServer {
   // What of the addresses a child inherits; without fork events it inherits them as a hole.
   [[nodiscard]] Bytes inherited_bytes() const { return used_bytes_; }
 
+  // Children get all that they have not asked for yet, and need nobody any more: returns when they
+  // have it. Not by the thread that reads events.
+  void give_all();
+
   // The parent's events, as Userfault::read; children that they tell of are served from then on.
   // One thread's at a time, which needs no lock.
   std::size_t read(const Userfault& userfault, std::span<uffd_msg> events);
@@ -76,6 +81,8 @@ class ForkServer {
   static int fill(const Child& child, char* start, const char* from, Bytes bytes);
   int fill_from_below(const Child& child, char* start, const KeptPlace& kept);
   void end_stranger(pid_t process);
+  bool give_rest(Child& child);
+  bool give_rest_to_all();
   void forget_ended_children();
 
   Parent parent_;
@@ -85,6 +92,9 @@ class ForkServer {
   std::list<Child> new_children_;
   std::list<Child> children_;  // the serving thread's
   std::atomic<bool> stop_{false};
+  std::mutex giving_mutex_;
+  std::condition_variable given_;
+  bool give_all_ = false;
   Descriptor wake_event_;
   std::thread thread_;
 };

@@ -64,6 +64,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void before_fork() override;
   void after_fork() override;
   void in_child() override;
+  void before_end() override { forks_->give_all(); }
   [[nodiscard]] std::vector<int> descriptors() const override { return {userfault_.fd()}; }
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;

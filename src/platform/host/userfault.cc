@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -65,7 +64,6 @@ int call(int fd, unsigned long request, void* argument) {
                     "system call; its memory cannot be moved any more, ending it before data is "
                     "lost",
                     fd));
-    std::_Exit(kOwnFailureStatus);
   }
   return result;
 }
