@@ -133,6 +133,27 @@ def test_a_child_outlives_its_parent(how, budget, stranger):
     assert (result.returncode, result.stdout) == (5, alone.stdout), result.stderr
 
 
+@BUDGETS
+@pytest.mark.parametrize("what", ["protect", "dontneed", "parts", "remap", "fixed", "lock",
+                                  "sparse", "doors"])
+def test_pages_of_a_mapping(what, budget, stranger):
+    same(budget, [stranger("mappings"), what], words=f"{what}: as it should be")
+
+
+# Where nothing moves, not even what no library sees can go wrong.
+def test_pages_that_a_bare_system_call_gives_back(stranger):
+    same(ROOMY, [stranger("mappings"), "bare"], words="bare: as it should be")
+
+
+def test_locking_everything_is_refused_or_keeps_spillway_out(stranger):
+    late = spilled(TIGHT, [stranger("lock_all"), "late"])
+    assert (late.returncode, late.stdout) == (0, "refused\nall there\n"), late.stderr
+    assert "mlockall" in late.stderr
+    early = spilled(TIGHT, [stranger("lock_all"), "early"])
+    assert (early.returncode, early.stdout) == (0, "locked\nall there\n"), early.stderr
+    assert "none of it is Spillway's" in early.stderr
+
+
 # Where the kernel tells nobody of forks, a child does not get the space at all.
 @BUDGETS
 def test_a_child_has_its_own_memory_without_fork_events(budget, stranger):

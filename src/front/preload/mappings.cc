@@ -1,5 +1,9 @@
 // Anonymous mappings, in front of the C library's calls: what is large and plain goes into the
 // space, and what programs do to mappings is done to what lies there. Layer: front, preload.
+// docs/host.md has the table of what is carried out, what is refused, and why.
+#include <fmt/format.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -7,17 +11,95 @@
 #include <cstring>
 
 #include "front/preload/next.h"
+#include "front/preload/pages.h"
 #include "front/preload/session.h"
 #include "front/preload/take.h"
+#include "platform/common/say.h"
 #include "platform/common/service_thread.h"
 
 namespace spillway::preload {
 namespace {
 
-// Whether `bytes` from there on are all of an allocation.
-bool fills(void* start, std::size_t bytes) {
-  const std::size_t all = usable_bytes(start);
-  return all > 0 && LargeHeap::size_of(bytes) == all;
+constexpr int kReadWrite = PROT_READ | PROT_WRITE;
+constexpr int kPlain = MAP_PRIVATE | MAP_ANONYMOUS;
+
+void* map(void* start, std::size_t bytes, int protection, int flags, int fd, off_t offset,
+          const void* caller) {
+  // Arenas of interpreters (Python's are 1 MiB) are full of small objects in constant use.
+  const bool plain = start == nullptr && bytes >= kBlockBytes &&
+                     (flags & ~(MAP_NORESERVE | MAP_POPULATE)) == kPlain &&
+                     protection == kReadWrite && !in_allocator(caller);
+  if (plain && ((flags & MAP_NORESERVE) == 0 || may_promise(bytes))) {
+    bool refused = false;
+    void* const memory = take(bytes, kPageBytes, true, refused);
+    if (memory != nullptr || refused) {
+      return memory == nullptr ? MAP_FAILED : memory;
+    }
+  }
+  const bool fixed = (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0;
+  if (!fixed || !meets_space(start, bytes) || (session(false) == nullptr && in_space(start))) {
+    return real_mmap(start, bytes, protection, flags, fd, offset);
+  }
+  if ((flags & MAP_FIXED_NOREPLACE) == MAP_FIXED_NOREPLACE) {
+    errno = EEXIST;
+    return MAP_FAILED;
+  }
+  constexpr int kMayBe = kPlain | MAP_NORESERVE | MAP_POPULATE | MAP_FIXED | MAP_STACK;
+  if ((flags & ~kMayBe) != 0 || (flags & kPlain) != kPlain) {
+    end_run(
+        fmt::format("the program maps {} of a file, or of shared memory, over a large "
+                    "allocation of its own (MAP_FIXED); that cannot be moved: keep that memory "
+                    "out with --threshold",
+                    format_bytes(bytes)));
+  }
+  return renew_pages(start, bytes, protection) == 0 ? start : MAP_FAILED;
+}
+
+// Where the old bytes are given up, after they have been copied.
+void* move(void* start, std::size_t old_bytes, std::size_t bytes, void* to) {
+  std::memcpy(to, start, old_bytes < bytes ? old_bytes : bytes);
+  unmap_pages(start, old_bytes);
+  return to;
+}
+
+void* remap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, void* to) {
+  old_bytes = round_up(old_bytes, kPageBytes);
+  bytes = round_up(bytes, kPageBytes);
+  if (old_bytes == 0 || bytes == 0) {
+    errno = EINVAL;
+    return MAP_FAILED;
+  }
+  if ((flags & MREMAP_FIXED) != 0) {
+    void* const made = ::mmap(to, bytes, kReadWrite, kPlain | MAP_FIXED, -1, 0);
+    return made == MAP_FAILED ? made : move(start, old_bytes, bytes, made);
+  }
+  constexpr int kDontUnmap = 4;
+  const bool keeps = (flags & kDontUnmap) != 0;
+  if (bytes <= old_bytes && !keeps) {
+    if (bytes < old_bytes) {
+      unmap_pages(static_cast<char*>(start) + bytes, old_bytes - bytes);
+    }
+    return start;
+  }
+  if ((flags & MREMAP_MAYMOVE) == 0) {
+    errno = ENOMEM;
+    return MAP_FAILED;
+  }
+  void* const made = ::mmap(nullptr, bytes, kReadWrite, kPlain, -1, 0);
+  if (made == MAP_FAILED) {
+    return made;
+  }
+  if (!keeps) {
+    return move(start, old_bytes, bytes, made);
+  }
+  std::memcpy(made, start, old_bytes);
+  advise_pages(start, old_bytes, MADV_DONTNEED);
+  return made;
+}
+
+template <typename Function>
+Function next(const char* name) {
+  return reinterpret_cast<Function>(next_function(name));  // NOLINT: as dlsym has it
 }
 
 }  // namespace
@@ -27,69 +109,118 @@ namespace pre = spillway::preload;
 
 extern "C" {
 
-void* mmap(void* start, std::size_t bytes, int protection, int flags, int fd, off_t offset) {
-  constexpr int kPlain = MAP_PRIVATE | MAP_ANONYMOUS;
-  // Arenas of interpreters (Python's are 1 MiB) are full of small objects in constant use.
-  const bool plain = start == nullptr && bytes >= spillway::kBlockBytes &&
-                     (flags & ~(MAP_NORESERVE | MAP_POPULATE)) == kPlain &&
-                     protection == (PROT_READ | PROT_WRITE) &&
-                     !pre::in_allocator(__builtin_return_address(0));
-  if (plain) {
-    bool refused = false;
-    void* const memory = pre::take(bytes, spillway::kPageBytes, true, refused);
-    if (memory != nullptr || refused) {
-      return memory == nullptr ? MAP_FAILED : memory;
-    }
-  }
-  return pre::real_mmap(start, bytes, protection, flags, fd, offset);
+void* mmap(void* start, std::size_t bytes, int protection, int flags, int fd,
+           off_t offset) noexcept {
+  return pre::map(start, bytes, protection, flags, fd, offset, __builtin_return_address(0));
 }
 
-void* mmap64(void*, std::size_t, int, int, int, off_t) __attribute__((alias("mmap")));
-
-int munmap(void* start, std::size_t bytes) {
-  if (!pre::in_space(start)) {
-    return pre::real_munmap(start, bytes);
-  }
-  // A part of a mapping stays: nobody can tell, but by a fault that it must not rely on.
-  if (start != nullptr && bytes > 0 && pre::fills(start, bytes)) {
-    pre::give_back(start);
-  }
-  return 0;
+void* mmap64(void* start, std::size_t bytes, int protection, int flags, int fd,
+             off_t offset) noexcept {
+  return pre::map(start, bytes, protection, flags, fd, offset, __builtin_return_address(0));
 }
 
-void* mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, ...) {
+int munmap(void* start, std::size_t bytes) noexcept {
+  return pre::meets_space(start, bytes) ? pre::unmap_pages(start, bytes)
+                                        : pre::real_munmap(start, bytes);
+}
+
+void* mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, ...) noexcept {
   va_list more;
   va_start(more, flags);
   void* const to = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void*) : nullptr;
   va_end(more);
-  if (!pre::in_space(start)) {
-    return pre::real_mremap(start, old_bytes, bytes, flags, to);
+  if (pre::meets_space(start, old_bytes)) {
+    return pre::remap(start, old_bytes, bytes, flags, to);
   }
-  if (bytes <= old_bytes) {
-    return start;
+  if (to != nullptr && pre::meets_space(to, bytes)) {
+    spillway::end_run(
+        "the program moves a mapping onto a large allocation of its own (MREMAP_FIXED); that "
+        "cannot "
+        "be carried out: keep that memory out with --threshold");
   }
-  if ((flags & MREMAP_MAYMOVE) == 0 || to != nullptr) {
-    errno = ENOMEM;
-    return MAP_FAILED;
-  }
-  void* const moved =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (moved != MAP_FAILED) {
-    std::memcpy(moved, start, old_bytes);
-    munmap(start, old_bytes);
-  }
-  return moved;
+  return pre::real_mremap(start, old_bytes, bytes, flags, to);
 }
 
-// Advice about the space is the space's affair, but "these pages are zeros from now on" is a
-// promise to the program.
-int madvise(void* start, std::size_t bytes, int advice) {
-  if (!pre::in_space(start) || spillway::in_service()) {
-    return pre::real_madvise(start, bytes, advice);
+int madvise(void* start, std::size_t bytes, int advice) noexcept {
+  return pre::meets_space(start, bytes) ? pre::advise_pages(start, bytes, advice)
+                                        : pre::real_madvise(start, bytes, advice);
+}
+
+int posix_madvise(void* start, std::size_t bytes, int advice) noexcept {
+  static const auto next = pre::next<int (*)(void*, std::size_t, int)>("posix_madvise");
+  return pre::meets_space(start, bytes) ? 0 : next(start, bytes, advice);
+}
+
+int mprotect(void* start, std::size_t bytes, int protection) noexcept {
+  return pre::meets_space(start, bytes)
+             ? pre::protect_pages(start, bytes, protection)
+             : static_cast<int>(syscall(SYS_mprotect, start, bytes, protection));
+}
+
+int pkey_mprotect(void* start, std::size_t bytes, int protection, int key) noexcept {
+  if (key != -1 && pre::meets_space(start, bytes)) {
+    errno = EINVAL;  // as where there are no such keys
+    return -1;
   }
-  if (advice == MADV_DONTNEED) {
-    std::memset(start, 0, bytes);
+  return key == -1 ? mprotect(start, bytes, protection)
+                   : static_cast<int>(syscall(SYS_pkey_mprotect, start, bytes, protection, key));
+}
+
+int mlock(const void* start, std::size_t bytes) noexcept {
+  return pre::meets_space(start, bytes)
+             ? pre::lock_pages(const_cast<void*>(start), bytes)  // NOLINT(*-const-cast)
+             : static_cast<int>(syscall(SYS_mlock, start, bytes));
+}
+
+int mlock2(const void* start, std::size_t bytes, unsigned flags) noexcept {
+  return pre::meets_space(start, bytes)
+             ? pre::lock_pages(const_cast<void*>(start), bytes)  // NOLINT(*-const-cast)
+             : static_cast<int>(syscall(SYS_mlock2, start, bytes, flags));
+}
+
+int munlock(const void* start, std::size_t bytes) noexcept {
+  return pre::meets_space(start, bytes)
+             ? pre::unlock_pages(const_cast<void*>(start), bytes)  // NOLINT(*-const-cast)
+             : static_cast<int>(syscall(SYS_munlock, start, bytes));
+}
+
+// All memory of the process is also that of the space, which has to move.
+int mlockall(int flags) noexcept {
+  if (pre::session(false) != nullptr) {
+    spillway::say(
+        "the program wants all its memory locked (mlockall), which is refused: its large "
+        "allocations are Spillway's, and move");
+    errno = ENOMEM;
+    return -1;
   }
-  return 0;
+  const int answer = static_cast<int>(syscall(SYS_mlockall, flags));
+  if (answer == 0 && (flags & MCL_FUTURE) != 0) {
+    spillway::say("the program locks all its future memory (mlockall): none of it is Spillway's");
+    pre::make_no_space();
+  }
+  return answer;
+}
+
+int munlockall() noexcept {
+  pre::unlock_all_pages();
+  return static_cast<int>(syscall(SYS_munlockall));
+}
+
+// A userfaultfd of the program's own cannot watch what ours watches.
+int ioctl(int fd, unsigned long request, ...) noexcept {
+  va_list more;
+  va_start(more, request);
+  void* const argument = va_arg(more, void*);
+  va_end(more);
+  if (request == UFFDIO_REGISTER && argument != nullptr) {
+    const auto& range = static_cast<const uffdio_register*>(argument)->range;
+    if (pre::meets_space(reinterpret_cast<void*>(range.start), range.len)) {  // NOLINT
+      spillway::end_run(
+          "the program watches a large allocation with a userfaultfd of its own, where Spillway's "
+          "is; that cannot be carried out: keep that memory out with --threshold");
+    }
+  }
+  static const auto next = pre::next<int (*)(int, unsigned long, void*)>("ioctl");
+  return next(fd, request, argument);
 }
 }

@@ -184,6 +184,25 @@ Session* session(bool wanted) {
   return &everything->session;
 }
 
+void make_no_space() { threshold = ~std::size_t{0}; }
+
+bool may_promise(std::size_t bytes) {
+  if (bytes < threshold_bytes() || in_service()) {
+    return true;
+  }
+  Session* const here = session(true);
+  if (here == nullptr) {
+    return true;
+  }
+  const InService inside;
+  ProgramPlatform& platform = here->space->platform();
+  Bytes room_bytes = 0;
+  for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
+    room_bytes += platform.capacity_bytes(tier);
+  }
+  return bytes <= room_bytes / 2;
+}
+
 int kept_from_program() {
   const int fd = kept_descriptor.load(std::memory_order_relaxed);
   return fd < 0 || own() == nullptr ? -1 : fd;

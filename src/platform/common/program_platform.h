@@ -77,6 +77,12 @@ class ProgramPlatform {
   // is discarded are blocks all of whose bytes they are. A whole allocation that is discarded is a
   // tensor that is dead (UVM Discard section 4), which planning policies want to know.
   virtual void discard(void* start, Bytes bytes, DiscardMode mode) = 0;
+  // Of these bytes of one allocation, the blocks that have no others: they hold zeros from now on,
+  // and take no memory until they are used again.
+  virtual void clear(void* /*start*/, Bytes /*bytes*/) {}
+  // The same blocks are not the program's any more, and cannot be used, until all of the allocation
+  // is freed: they need no room in any tier. No launch may name them.
+  virtual void give_up(void* /*start*/, Bytes /*bytes*/) {}
   virtual void prefetch(void* start, Bytes bytes) = 0;
   virtual void pre_evict(void* start, Bytes bytes, Tier to) = 0;
   // 0 if it is no allocation's start.

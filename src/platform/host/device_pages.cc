@@ -85,6 +85,30 @@ void DevicePages::zero(BlockId block, Bytes bytes) {
   }
 }
 
+void DevicePages::clear(BlockId block, Bytes bytes) {
+  Pages& at = pages(block);
+  if (at.populated_bytes > 0) {
+    drop(block, bytes);
+  }
+  at.wants_zeros = true;
+  at.zeroed = true;
+}
+
+bool DevicePages::fill_gone(BlockId block, std::uint32_t page) {
+  Pages& at = pages(block);
+  const Bytes offset = page * kPageBytes;
+  const int error = userfault_->copy(addresses_->address_of(block) + offset, zeros.data(),
+                                     kPageBytes, at.writable);
+  if (error == EEXIST) {
+    return false;
+  }
+  failures_->must(error, "fill");
+  if (offset >= at.populated_bytes) {
+    set_populated(at, kBlockBytes);
+  }
+  return true;
+}
+
 void DevicePages::populate(BlockId block, Bytes bytes, bool writable) {
   Pages& at = pages(block);
   char* const start = addresses_->address_of(block);

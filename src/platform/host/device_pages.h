@@ -32,6 +32,12 @@ class DevicePages {
   void map(BlockId block, Bytes bytes, bool writable);
   void unmap(BlockId block, Bytes bytes);
   void drop(BlockId block, Bytes bytes);
+  // Zeros, and no pages until it is mapped again. The block is not on its way.
+  void clear(BlockId block, Bytes bytes);
+  // A page of a block that is there, or behind it, has been missed: if it is, because the program
+  // has told the kernel that it needs it no more, it holds zeros now. False if it is there after
+  // all.
+  bool fill_gone(BlockId block, std::uint32_t page);
   // Zeros where nothing lives, so that whoever looks there goes on.
   void fill_dead(BlockId block);
 

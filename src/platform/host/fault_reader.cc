@@ -69,6 +69,8 @@ void FaultReader::read_once() {
     const FaultRecord record{
         .block = static_cast<BlockId>(offset / kBlockBytes),
         .write = (fault.flags & (UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP)) != 0,
+        .missing = (fault.flags & UFFD_PAGEFAULT_FLAG_WP) == 0,
+        .page = static_cast<std::uint32_t>(offset % kBlockBytes / kPageBytes),
         .at_ns = at_ns};
     while (!queue_.push(record)) {
       wake_.call();

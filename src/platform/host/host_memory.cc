@@ -2,8 +2,10 @@
 #include "platform/host/host_memory.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace spillway::host {
 
@@ -54,7 +56,11 @@ void HostMemory::free(void* start) {
   }
   const Allocation allocation = engine_.space().allocation(*id);
   if (!retired_[*id]) {
-    commitment_.take_back(addresses_.footprint_bytes(*id));
+    commitment_.take_back(promised_bytes(*id));
+  }
+  if (given_up_bytes_.erase(*id) > 0) {
+    // For whoever comes next.
+    ::mprotect(start, allocation.block_count * kBlockBytes, PROT_READ | PROT_WRITE);
   }
   launches_.record_death(*id);
   engine_.free(*id);
@@ -106,6 +112,49 @@ void HostMemory::provide(void* start) {
   if (const std::optional<AllocationId> id = addresses_.allocation_at(start)) {
     engine_.provide(*id);
   }
+}
+
+Bytes HostMemory::promised_bytes(AllocationId id) const {
+  const auto given_up = given_up_bytes_.find(id);
+  return addresses_.footprint_bytes(id) -
+         (given_up == given_up_bytes_.end() ? 0 : given_up->second);
+}
+
+void HostMemory::clear(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
+                       std::condition_variable& moved) {
+  if (const std::optional<BlockRange> range = addresses_.blocks_within(start, bytes)) {
+    clear(*range, lock, moved);
+  }
+}
+
+// What moves has to arrive first: its source must stay until then. What is there would still show
+// what it held.
+void HostMemory::clear(const BlockRange& range, std::unique_lock<std::mutex>& lock,
+                       std::condition_variable& moved) {
+  constexpr std::chrono::milliseconds kLookAgain{1};
+  engine_.discard_blocks(range.first, range.count, DiscardMode::kEager);
+  for (BlockId id = range.first; id < range.first + range.count; ++id) {
+    while (engine_.space().block(id).transfer != kNoIndex) {
+      moved.wait_for(lock, kLookAgain);
+    }
+    pages_.clear(id, engine_.space().block(id).bytes);
+  }
+}
+
+void HostMemory::give_up(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
+                         std::condition_variable& moved) {
+  const std::optional<BlockRange> range = addresses_.blocks_within(start, bytes);
+  if (!range || range->count == 0) {
+    return;
+  }
+  clear(*range, lock, moved);
+  Bytes given_up_bytes = 0;
+  for (BlockId id = range->first; id < range->first + range->count; ++id) {
+    given_up_bytes += engine_.space().block(id).bytes;
+  }
+  ::mprotect(addresses_.address_of(range->first), range->count * kBlockBytes, PROT_NONE);
+  given_up_bytes_[range->allocation] += given_up_bytes;
+  commitment_.take_back(given_up_bytes);
 }
 
 void HostMemory::prefetch(void* start, Bytes bytes) {

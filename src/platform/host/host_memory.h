@@ -3,6 +3,9 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
+#include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -33,6 +36,12 @@ class HostMemory {
   Status reuse(void* start);
   void provide(void* start);
   void discard(void* start, Bytes bytes, DiscardMode mode);
+  // `lock` is the platform's, and is given up while something of it moves; `moved` may be called
+  // when something has.
+  void clear(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
+             std::condition_variable& moved);
+  void give_up(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
+               std::condition_variable& moved);
   void prefetch(void* start, Bytes bytes);
   void pre_evict(void* start, Bytes bytes, Tier to);
   [[nodiscard]] Bytes size_of(const void* start) const;
@@ -40,6 +49,9 @@ class HostMemory {
 
  private:
   [[nodiscard]] std::array<Bytes, kTierCount> capacity_bytes() const;
+  [[nodiscard]] Bytes promised_bytes(AllocationId id) const;
+  void clear(const BlockRange& range, std::unique_lock<std::mutex>& lock,
+             std::condition_variable& moved);
 
   Engine& engine_;
   const AddressSpace& addresses_;
@@ -47,7 +59,8 @@ class HostMemory {
   HostLaunches& launches_;
   WaitingThreads& threads_;
   Commitment commitment_;
-  std::vector<bool> retired_;  // by allocation
+  std::vector<bool> retired_;                               // by allocation
+  std::unordered_map<AllocationId, Bytes> given_up_bytes_;  // of blocks that nobody may use
 };
 
 }  // namespace spillway::host

@@ -167,6 +167,16 @@ void HostPlatform::discard(void* start, Bytes bytes, DiscardMode mode) {
   memory_.discard(start, bytes, mode);
 }
 
+void HostPlatform::clear(void* start, Bytes bytes) {
+  std::unique_lock lock(mutex_);
+  memory_.clear(start, bytes, lock, idle_);
+}
+
+void HostPlatform::give_up(void* start, Bytes bytes) {
+  std::unique_lock lock(mutex_);
+  memory_.give_up(start, bytes, lock, idle_);
+}
+
 void HostPlatform::prefetch(void* start, Bytes bytes) {
   const std::scoped_lock lock(mutex_);
   memory_.prefetch(start, bytes);

@@ -43,6 +43,8 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   Status reuse(void* start) override;
   void provide(void* start) override;
   void discard(void* start, Bytes bytes, DiscardMode mode) override;
+  void clear(void* start, Bytes bytes) override;
+  void give_up(void* start, Bytes bytes) override;
   void prefetch(void* start, Bytes bytes) override;
   void pre_evict(void* start, Bytes bytes, Tier to) override;
   [[nodiscard]] Bytes size_of(const void* start) const override;
@@ -119,8 +121,9 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   std::condition_variable idle_;
   bool forking_ = false;
   bool warned_ = false;
-  std::deque<FaultRecord> faults_;         // that have been read and are not due yet
-  std::vector<ThreadFault> faults_taken_;  // its memory
+  std::deque<FaultRecord> faults_;             // that have been read and are not due yet
+  std::vector<FaultRecord> faults_postponed_;  // and whose block has yet to arrive
+  std::vector<ThreadFault> faults_taken_;      // its memory
 
   // The threads, which end in the opposite order.
   WakeUp wake_;

@@ -85,6 +85,15 @@ int enable(int fd, std::uint64_t features) {
   return ioctl(fd, UFFDIO_API, &api) == 0 ? 0 : errno;
 }
 
+// The kernel takes ranges within one mapping only, and the program may have divided ours: each half
+// by itself then. The first error that `carry_out` returns.
+template <typename CarryOut>
+int by_halves(Bytes bytes, const CarryOut& carry_out) {
+  const Bytes half = round_up(bytes / 2, kPageBytes);
+  const int error = carry_out(Bytes{0}, half);
+  return error != 0 ? error : carry_out(half, bytes - half);
+}
+
 }  // namespace
 
 UserfaultSupport userfault_support() {
@@ -153,6 +162,11 @@ int Userfault::copy(void* to, const void* from, Bytes bytes, bool writable) cons
     const int error = errno;
     if (copy.copy > 0) {  // a part is there
       done += static_cast<Bytes>(copy.copy);
+    } else if (error == ENOENT && bytes - done > kPageBytes) {
+      return by_halves(bytes - done, [&](Bytes at, Bytes part) {
+        return this->copy(static_cast<char*>(to) + done + at,
+                          static_cast<const char*>(from) + done + at, part, writable);
+      });
     } else if (!again(error)) {
       return error;
     }
@@ -211,6 +225,11 @@ int Userfault::write_protect(void* start, Bytes bytes, std::uint64_t mode) const
   uffdio_writeprotect range{.range = {.start = address_of(start), .len = bytes}, .mode = mode};
   while (call(fd_.get(), UFFDIO_WRITEPROTECT, &range) != 0) {
     const int error = errno;
+    if (error == ENOENT && bytes > kPageBytes) {
+      return by_halves(bytes, [&](Bytes at, Bytes part) {
+        return write_protect(static_cast<char*>(start) + at, part, mode);
+      });
+    }
     if (error != EINTR && !again(error)) {
       return error;
     }
