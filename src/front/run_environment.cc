@@ -37,7 +37,12 @@ void set(const char* name, const std::string& value) {
 // Before anything that is there: a person may preload something else as well.
 std::pair<std::string, std::string> put_first(const char* name, const std::string& value) {
   const char* const before = std::getenv(name);
-  return {name, before == nullptr || *before == '\0' ? value : value + ":" + before};
+  const bool there =
+      before != nullptr && (std::string(":") + before + ":").find(":" + value + ":") !=
+                               std::string::npos;  // a run inside a run
+  return {name, before == nullptr || *before == '\0' ? value
+                : there                              ? before
+                                                     : value + ":" + before};
 }
 
 Status set_all(const RunOptions& options) {

@@ -154,6 +154,31 @@ def test_locking_everything_is_refused_or_keeps_spillway_out(stranger):
     assert "none of it is Spillway's" in early.stderr
 
 
+def test_a_run_inside_a_run(stranger):
+    inner = [SPILLWAY, "run", "--device-memory", "20MiB", "--host-memory", "1GiB", "--",
+             stranger("child_memory")]
+    alone = ends([stranger("child_memory")])
+    result = spilled(TIGHT, inner)
+    assert (result.returncode, result.stdout) == (0, alone.stdout), result.stderr
+    assert "with 20 MiB of device memory" in result.stderr
+
+
+def test_a_limit_of_file_sizes(stranger, tmp_path):
+    script = f"""
+        import os, resource, sys
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+        os.execv(sys.argv[2], sys.argv[2:])
+    """
+    def limited(most, storage):
+        return ends([sys.executable, "-c", textwrap.dedent(script), most, SPILLWAY, "run",
+                     "--device-memory", "48MiB", "--host-memory", "32MiB", "--storage",
+                     f"{tmp_path}{storage}", "--", stranger("child_memory")])
+    small = limited(0, ":512MiB")
+    assert small.returncode == 2 and "ulimit -f" in small.stderr, small.stderr
+    enough = limited(512 << 20, "")
+    assert enough.returncode == 0, enough.stderr
+
+
 # Where the kernel tells nobody of forks, a child does not get the space at all.
 @BUDGETS
 def test_a_child_has_its_own_memory_without_fork_events(budget, stranger):
