@@ -154,6 +154,42 @@ def test_locking_everything_is_refused_or_keeps_spillway_out(stranger):
     assert "none of it is Spillway's" in early.stderr
 
 
+# Pages that the kernel or a device holds for I/O must not move while they are held.
+@pytest.mark.parametrize("budget", [TIGHT, ROOMY], ids=["tight", "roomy"])
+@pytest.mark.parametrize("how", ["call", "ring", "splice"])
+def test_direct_io_loses_nothing(how, budget, stranger, tmp_path):
+    same(budget, [stranger("direct_io"), how, tmp_path], words="0 words are wrong")
+    if budget is TIGHT:
+        same(["--device-memory", "48MiB", "--host-memory", "16MiB", "--storage",
+              f"{tmp_path}:512MiB"], [stranger("direct_io"), how, tmp_path],
+             words="0 words are wrong")
+
+
+# All buffers are held for good: there must be room for them.
+def test_registered_buffers_need_room(stranger, tmp_path):
+    command = [stranger("direct_io"), "ring-registered", tmp_path]
+    same(["--device-memory", "128MiB", "--host-memory", "1GiB"], command, "0 words are wrong")
+    result = spilled(TIGHT, command)
+    assert (result.returncode, result.stdout) == (OURS, ""), result.stderr
+    assert "holds what is there for I/O of its own" in result.stderr
+
+
+@pytest.mark.parametrize("engine", ["libaio", "io_uring", "psync"])
+def test_fio_verifies_what_it_has_written(engine, tmp_path):
+    if shutil.which("fio") is None:
+        pytest.skip("no fio (tools/install-deps.sh python)")
+    fio = ["fio", "--name=verify", f"--directory={tmp_path}", f"--ioengine={engine}", "--direct=1",
+           "--rw=randrw", "--bs=1m", "--size=96m", "--iodepth=32", "--verify=crc32c",
+           "--verify_fatal=1", "--iomem=mmap", "--thread", "--numjobs=3", "--group_reporting",
+           "--output-format=terse", "--terse-version=3"]
+    alone = ends(fio, cwd=tmp_path)
+    if alone.returncode != 0:
+        pytest.skip(f"fio does not work here: {alone.stderr}")
+    result = spilled(["--device-memory", "48MiB", "--host-memory", "1GiB"], fio, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "verify: bad" not in result.stderr
+
+
 def test_a_run_inside_a_run(stranger):
     inner = [SPILLWAY, "run", "--device-memory", "20MiB", "--host-memory", "1GiB", "--",
              stranger("child_memory")]

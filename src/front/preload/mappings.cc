@@ -5,6 +5,8 @@
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <cerrno>
 #include <cstdarg>
@@ -222,5 +224,22 @@ int ioctl(int fd, unsigned long request, ...) noexcept {
   }
   static const auto next = pre::next<int (*)(int, unsigned long, void*)>("ioctl");
   return next(fd, request, argument);
+}
+
+// The kernel reads these pages when whoever takes them out of the pipe does, or when they have been
+// sent: later than this.
+ssize_t vmsplice(int fd, const iovec* parts, std::size_t count, unsigned flags) {
+  static const auto next =
+      pre::next<ssize_t (*)(int, const iovec*, std::size_t, unsigned)>("vmsplice");
+  pre::keep_no_frames();
+  return next(fd, parts, count, flags);
+}
+
+int setsockopt(int socket, int level, int name, const void* value, socklen_t bytes) noexcept {
+  static const auto next = pre::next<int (*)(int, int, int, const void*, socklen_t)>("setsockopt");
+  if (level == SOL_SOCKET && name == SO_ZEROCOPY) {
+    pre::keep_no_frames();
+  }
+  return next(socket, level, name, value, bytes);
 }
 }

@@ -40,6 +40,7 @@ std::mutex making;
 std::atomic<Everything*> made{nullptr};
 std::atomic<bool> forked_child{false};
 pid_t owner = 0;
+std::atomic<bool> frames_are_kept{true};
 
 std::string folder() {
   const char* const path = std::getenv("SPILLWAY_RECORD");
@@ -144,6 +145,9 @@ std::unique_ptr<Everything> make_here() {
   everything->recorder = std::make_unique<RunRecorder>(
       *everything->space, records.empty() ? "" : live_file(records, ::getpid()));
   everything->session = {.space = everything->space.get(), .heap = everything->heap.get()};
+  if (!frames_are_kept) {
+    everything->space->platform().keep_no_frames();
+  }
   prepare_ending([made_here = everything.get()] { made_here->space->platform().before_end(); },
                  [made_here = everything.get()] { write_record(*made_here); });
   return everything;
@@ -185,6 +189,13 @@ Session* session(bool wanted) {
 }
 
 void make_no_space() { threshold = ~std::size_t{0}; }
+
+void keep_no_frames() {
+  frames_are_kept = false;
+  if (Session* const here = session(false)) {
+    here->space->platform().keep_no_frames();
+  }
+}
 
 bool may_promise(std::size_t bytes) {
   if (bytes < threshold_bytes() || in_service()) {

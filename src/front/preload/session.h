@@ -23,6 +23,8 @@ struct Session {
 [[nodiscard]] Session* session(bool make);
 // From now on there will be none, if there is none yet.
 void make_no_space();
+// See ProgramPlatform: of the space that there is or will be.
+void keep_no_frames();
 // Whether an allocation of so many bytes could find room.
 [[nodiscard]] bool may_promise(std::size_t bytes);
 // The descriptor in the program's table that is ours, and that it must not close; -1: there is

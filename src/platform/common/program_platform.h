@@ -125,6 +125,9 @@ class ProgramPlatform {
   // ask for. Not by one of the program's threads.
   virtual void before_end() {}
 
+  // The program has told the kernel to go on reading memory after its calls: what has left must stay
+  // as it was for whoever reads it.
+  virtual void keep_no_frames() {}
   // What the program's own threads use in calls to this, and must not lose.
   [[nodiscard]] virtual std::vector<int> descriptors() const { return {}; }
   virtual Status set_device_capacity(Bytes bytes) = 0;

@@ -53,7 +53,7 @@ void ForkServer::before_fork(const Space& space) {
   for (BlockId id = 0; id < space.block_slots(); ++id) {
     const Block& block = space.block(id);
     if (block.tenants > 0 && block.contents == Contents::kLive &&
-        !block.copies.has(Tier::kDevice)) {
+        (!block.copies.has(Tier::kDevice) || parent_.pages.aside(id))) {
       const Tier tier = block.copies.has(Tier::kHost) ? Tier::kHost : Tier::kStorage;
       snapshot.emplace(id, parent_.places.keep(id, tier, block.bytes));
     }

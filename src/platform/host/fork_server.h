@@ -26,6 +26,7 @@
 #include "platform/common/staging_pool.h"
 #include "platform/common/storage_io.h"
 #include "platform/host/address_space.h"
+#include "platform/host/device_pages.h"
 #include "platform/host/userfault.h"
 
 namespace spillway::host {
@@ -37,6 +38,7 @@ class ForkServer {
     std::mutex& mutex;  // the platform's
     const Userfault& userfault;
     const AddressSpace& addresses;
+    const DevicePages& pages;
     LowerPlaces& places;
     const char* host_memory;
     StorageIo* storage;  // nullptr: none

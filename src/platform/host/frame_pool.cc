@@ -78,6 +78,15 @@ void FramePool::trim(std::size_t most) {
   }
 }
 
+void* FramePool::take_place() {
+  if (empty_.empty()) {
+    return nullptr;
+  }
+  void* const place = empty_.back();
+  empty_.pop_back();
+  return place;
+}
+
 bool FramePool::recover(void* block) {
   if (empty_.empty()) {
     return false;

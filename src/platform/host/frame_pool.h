@@ -39,6 +39,9 @@ class FramePool {
   // The block's pages become a frame that can be taken. False if the system refuses: the pages are
   // where they were.
   [[nodiscard]] bool recover(void* block);
+  // An empty place, to which pages may be moved; nullptr if there is none. It comes back as a frame
+  // that was taken does: with give_back if it is one, or with placed.
+  void* take_place();
   // Gives frames back to the system until at most `most` wait to be taken.
   void trim(std::size_t most);
 

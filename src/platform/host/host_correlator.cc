@@ -57,7 +57,9 @@ void HostPlatform::take_faults() {
     }
     // Of a block that is there a page is missing if the program has given it up by a bare madvise,
     // which counts as a write, or has never had it, behind the allocation's end.
-    if (fault.missing && pages_.there(fault.block) && pages_.fill_gone(fault.block, fault.page)) {
+    if (fault.missing && pages_.there(fault.block) && !pages_.aside(fault.block) &&
+        space.block(fault.block).transfer == kNoIndex &&
+        pages_.fill_gone(fault.block, fault.page)) {
       fault.write = true;
     }
     if (threads_.begin(fault, launches_.current()) &&

@@ -117,6 +117,7 @@ HostPlatform::HostPlatform(const HostOptions& options, std::optional<SwapFile> s
   forks_ = std::make_unique<ForkServer>(ForkServer::Parent{.mutex = mutex_,
                                                            .userfault = userfault_,
                                                            .addresses = addresses_,
+                                                           .pages = pages_,
                                                            .places = places_,
                                                            .host_memory = host_memory_.start(),
                                                            .storage = io,

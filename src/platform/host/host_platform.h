@@ -67,6 +67,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void after_fork() override;
   void in_child() override;
   void before_end() override { forks_->give_all(); }
+  void keep_no_frames() override { pages_.keep_no_frames(); }
   [[nodiscard]] std::vector<int> descriptors() const override { return {userfault_.fd()}; }
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;
@@ -87,9 +88,11 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void drop(std::span<const BlockId> blocks, Tier tier) override;
   void faults_served(std::uint64_t launch) override;
   void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
-  void* source_of(const TransferJob& job, std::size_t part) override;
+  void* source_of(TransferJob& job, std::size_t index) override;
   void copy(TransferJob& job) override;
   void ended(TransferJob& job, int error) override;
+  void copy_to_host(const Transfer& transfer, std::size_t index, TransferJob::Part& part);
+  void depart(const TransferJob& job);
   void arrive(const TransferJob& job);
   void protect_unmapped(const Transfer& transfer);
 
@@ -121,6 +124,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   std::condition_variable idle_;
   bool forking_ = false;
   bool warned_ = false;
+  TimeNs held_since_ns_ = 0;                   // 0: the last that was to leave has left
   std::deque<FaultRecord> faults_;             // that have been read and are not due yet
   std::vector<FaultRecord> faults_postponed_;  // and whose block has yet to arrive
   std::vector<ThreadFault> faults_taken_;      // its memory
