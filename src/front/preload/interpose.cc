@@ -23,7 +23,7 @@ bool power_of_two(std::size_t number) { return number != 0 && (number & (number 
 // It grows into the space, or stays where it is if there is no space.
 void* grow_into_space(void* start, std::size_t bytes) {
   bool refused = false;
-  void* const moved = take(bytes, 1, false, refused);
+  void* const moved = take_with_room(bytes, refused);
   if (moved == nullptr) {
     return refused ? nullptr : next_allocator().realloc(start, bytes);
   }
@@ -80,10 +80,15 @@ void* realloc(void* start, std::size_t bytes) {
     return nullptr;
   }
   const std::size_t old_bytes = pre::usable_bytes(start);
-  if (bytes <= old_bytes && bytes >= old_bytes / 2) {
+  if ((bytes <= old_bytes && bytes >= old_bytes / 2) ||
+      (bytes > old_bytes && pre::grow(start, bytes))) {
     return start;
   }
-  void* const moved = malloc(bytes);
+  bool refused = false;
+  void* moved = bytes > old_bytes ? pre::take_with_room(bytes, refused) : nullptr;
+  if (moved == nullptr && !refused) {
+    moved = malloc(bytes);
+  }
   if (moved != nullptr) {
     std::memcpy(moved, start, old_bytes < bytes ? old_bytes : bytes);
     free(start);

@@ -83,12 +83,19 @@ void* remap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, vo
     }
     return start;
   }
+  if (!keeps && grow(start, bytes)) {
+    advise_pages(static_cast<char*>(start) + old_bytes, bytes - old_bytes, MADV_DONTNEED);
+    return start;
+  }
   if ((flags & MREMAP_MAYMOVE) == 0) {
     errno = ENOMEM;
     return MAP_FAILED;
   }
-  void* const made = ::mmap(nullptr, bytes, kReadWrite, kPlain, -1, 0);
-  if (made == MAP_FAILED) {
+  bool refused = false;
+  void* made = take_with_room(bytes, refused);
+  if (made != nullptr) {
+    advise_pages(static_cast<char*>(made) + old_bytes, bytes - old_bytes, MADV_DONTNEED);
+  } else if (made = ::mmap(nullptr, bytes, kReadWrite, kPlain, -1, 0); made == MAP_FAILED) {
     return made;
   }
   if (!keeps) {

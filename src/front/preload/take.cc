@@ -43,6 +43,29 @@ void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused)
   return start;
 }
 
+void* take_with_room(std::size_t bytes, bool& refused) {
+  refused = false;
+  Session* const here = bytes < threshold_bytes() || in_service() ? nullptr : session(true);
+  if (here == nullptr) {
+    return nullptr;
+  }
+  const InService inside;
+  Error error;
+  void* const start = here->heap->allocate_with_room(bytes, error);
+  if (start == nullptr) {
+    say(error.message);
+    refused = true;
+    errno = ENOMEM;
+  }
+  return start;
+}
+
+bool grow(void* start, std::size_t bytes) {
+  Session* const here = session(false);
+  const InService inside;
+  return here != nullptr && here->heap->grow(start, bytes);
+}
+
 void give_back(void* start) {
   if (Session* const here = session(false)) {
     const InService inside;

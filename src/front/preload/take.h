@@ -11,6 +11,10 @@ namespace spillway::preload {
 // Memory from the space, or nullptr: `refused` tells whether that means "out of memory" (errno says
 // so) or "not ours".
 [[nodiscard]] void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused);
+// For something that grows to so many bytes and cannot stay where it is: with room to grow further.
+[[nodiscard]] void* take_with_room(std::size_t bytes, bool& refused);
+// Whether an allocation of the space has grown, or shrunk, to so many bytes where it is.
+[[nodiscard]] bool grow(void* start, std::size_t bytes);
 // `start` is in the space. In the child of a fork the space is the parent's: what the child has of
 // it goes with the child.
 void give_back(void* start);

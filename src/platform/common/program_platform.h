@@ -62,6 +62,15 @@ class ProgramPlatform {
   // not hold it. kAnything may show what the process itself had in memory before, and costs less.
   virtual Result<void*> allocate(Bytes bytes, Fresh fresh) = 0;
   Result<void*> allocate(Bytes bytes) { return allocate(bytes, Fresh::kZeros); }
+  // The same, where the addresses behind it stay free, up to so many bytes in all: room to grow,
+  // which costs nothing until then. `grow` says how many it holds from now on; it fails like
+  // allocate, and where there is no such room.
+  virtual Result<void*> allocate_with_room(Bytes bytes, Bytes /*most_bytes*/, Fresh fresh) {
+    return allocate(bytes, fresh);
+  }
+  virtual Status grow(void* /*start*/, Bytes /*bytes*/) {
+    return make_error(ErrorCode::kUnsupported, "there is no room to grow");
+  }
   // `start` is what allocate gave.
   virtual void free(void* start) = 0;
   // The contents are dead, and the program promises not to touch the memory before `reuse`, which
@@ -125,8 +134,8 @@ class ProgramPlatform {
   // ask for. Not by one of the program's threads.
   virtual void before_end() {}
 
-  // The program has told the kernel to go on reading memory after its calls: what has left must stay
-  // as it was for whoever reads it.
+  // The program has told the kernel to go on reading memory after its calls: what has left must
+  // stay as it was for whoever reads it.
   virtual void keep_no_frames() {}
   // What the program's own threads use in calls to this, and must not lose.
   [[nodiscard]] virtual std::vector<int> descriptors() const { return {}; }

@@ -30,7 +30,8 @@ class HostMemory {
         launches_(launches),
         threads_(threads) {}
 
-  Result<void*> allocate(Bytes bytes, ProgramPlatform::Fresh fresh);
+  Result<void*> allocate(Bytes bytes, Bytes most_bytes, ProgramPlatform::Fresh fresh);
+  Status grow(void* start, Bytes bytes);
   void free(void* start);
   void retire(void* start);
   Status reuse(void* start);
@@ -50,6 +51,7 @@ class HostMemory {
  private:
   [[nodiscard]] std::array<Bytes, kTierCount> capacity_bytes() const;
   [[nodiscard]] Bytes promised_bytes(AllocationId id) const;
+  [[nodiscard]] std::uint32_t blocks_in_use(AllocationId id) const;
   void clear(const BlockRange& range, std::unique_lock<std::mutex>& lock,
              std::condition_variable& moved);
 
@@ -60,6 +62,7 @@ class HostMemory {
   WaitingThreads& threads_;
   Commitment commitment_;
   std::vector<bool> retired_;                               // by allocation
+  std::unordered_map<AllocationId, Bytes> room_bytes_;      // to grow into
   std::unordered_map<AllocationId, Bytes> given_up_bytes_;  // of blocks that nobody may use
 };
 

@@ -140,7 +140,17 @@ HostPlatform::~HostPlatform() {
 
 Result<void*> HostPlatform::allocate(Bytes bytes, Fresh fresh) {
   const std::scoped_lock lock(mutex_);
-  return memory_.allocate(bytes, fresh);
+  return memory_.allocate(bytes, bytes, fresh);
+}
+
+Result<void*> HostPlatform::allocate_with_room(Bytes bytes, Bytes most_bytes, Fresh fresh) {
+  const std::scoped_lock lock(mutex_);
+  return memory_.allocate(bytes, most_bytes, fresh);
+}
+
+Status HostPlatform::grow(void* start, Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  return memory_.grow(start, bytes);
 }
 
 void HostPlatform::free(void* start) {

@@ -38,6 +38,8 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
 
   using ProgramPlatform::allocate;
   Result<void*> allocate(Bytes bytes, Fresh fresh) override;
+  Result<void*> allocate_with_room(Bytes bytes, Bytes most_bytes, Fresh fresh) override;
+  Status grow(void* start, Bytes bytes) override;
   void free(void* start) override;
   void retire(void* start) override;
   Status reuse(void* start) override;

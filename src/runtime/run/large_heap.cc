@@ -80,6 +80,51 @@ void* LargeHeap::allocate(std::size_t bytes, const Asker& asker, bool& zeros, Er
   return start;
 }
 
+// Four times what it needs now, as long as that is no great part of the addresses that there are.
+void* LargeHeap::allocate_with_room(std::size_t bytes, Error& error) {
+  constexpr Bytes kTimes = 4;
+  constexpr Bytes kRoomMax = 4 * kGiB;
+  const Bytes size = size_of(bytes);
+  const Bytes most_bytes = round_up(size + std::min((kTimes - 1) * size, kRoomMax), kBlockBytes);
+  const std::scoped_lock lock(mutex_);
+  while (true) {
+    const Result<void*> made =
+        platform_.allocate_with_room(size, most_bytes, ProgramPlatform::Fresh::kAnything);
+    if (made) {
+      used_[static_cast<char*>(*made)] = {
+          .size = size, .asked_bytes = round_up(bytes, kPageBytes), .most_bytes = most_bytes};
+      used_bytes_ += size;
+      most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
+      return *made;
+    }
+    if (by_age_.empty()) {
+      error = made.error();
+      return nullptr;
+    }
+    give_up_oldest();
+  }
+}
+
+bool LargeHeap::grow(void* start, std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = used_.find(static_cast<char*>(start));
+  if (found == used_.end()) {
+    return false;
+  }
+  Used& used = found->second;
+  const Bytes size = size_of(bytes);
+  if (size > used.size) {
+    if (size > used.most_bytes || used.marks || !platform_.grow(start, size)) {
+      return false;
+    }
+    used_bytes_ += size - used.size;
+    most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
+    used.size = size;
+  }
+  used.asked_bytes = round_up(bytes, kPageBytes);
+  return true;
+}
+
 bool LargeHeap::free(void* start) {
   const std::scoped_lock lock(mutex_);
   const auto found = used_.find(static_cast<char*>(start));
@@ -99,10 +144,12 @@ void LargeHeap::end(UsedAt::iterator used) {
     used->second.marks.reset();
     release_unmarked(used->second);
   }
-  const bool in_parts = used->second.in_parts;
+  // So is what had room to grow: whoever has these addresses next needs none, and the addresses are
+  // many.
+  const bool whole = !used->second.in_parts && used->second.most_bytes == 0;
   used_.erase(used);
   used_bytes_ -= size;
-  if (in_parts) {
+  if (!whole) {
     platform_.free(start);
     return;
   }

@@ -40,6 +40,11 @@ class LargeHeap {
   [[nodiscard]] static Bytes size_of(std::size_t bytes) {
     return round_up(std::max<Bytes>(bytes, 1), kSizeStep);
   }
+  // An allocation that grows to so many bytes, in its place: false if it cannot. Its contents stay.
+  bool grow(void* start, std::size_t bytes);
+  // The same as allocate, for something that has outgrown its place, and may do so again: with room
+  // behind it.
+  void* allocate_with_room(std::size_t bytes, Error& error);
   // False if no allocation starts there.
   bool free(void* start);
   // Around a fork() by this thread; the child may then only ask for sizes.
@@ -85,6 +90,7 @@ class LargeHeap {
     std::optional<PageMarks> marks{};
     std::map<Bytes, LaunchId> held{};  // blocks, by where they begin in it: launches without an end
     bool in_parts = false;             // blocks have been given up
+    Bytes most_bytes = 0;              // to which it may grow where it is
   };
   using UsedAt = std::map<char*, Used>;
 
