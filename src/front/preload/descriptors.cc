@@ -1,5 +1,6 @@
 // What programs do to descriptors by their numbers, in front of the C library's calls: the one of
 // ours that is in the program's table stays. Layer: front, preload.
+// Threads of ours look nothing up: the program may be loading a library, and wait for them.
 // To the program it is closed, which is what it had to be; only where the program wants that very
 // number there is no way on.
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include "front/preload/next.h"
 #include "front/preload/session.h"
 #include "platform/common/say.h"
+#include "platform/common/service_thread.h"
 
 namespace spillway::preload {
 namespace {
@@ -31,7 +33,9 @@ void must_not_be(int number) {
 
 // From first to last, and not that one.
 int close_all_but(unsigned kept, unsigned first, unsigned last, int flags) {
-  static const auto close_range = next<int (*)(unsigned, unsigned, int)>("close_range");
+  const auto close_range = [&](unsigned from, unsigned to, int how) {
+    return static_cast<int>(::syscall(SYS_close_range, from, to, how));
+  };
   if (kept < first || kept > last) {
     return close_range(first, last, flags);
   }
@@ -48,6 +52,9 @@ namespace pre = spillway::preload;
 extern "C" {
 
 int close(int fd) {
+  if (spillway::in_service()) {
+    return static_cast<int>(syscall(SYS_close, fd));
+  }
   static const auto next = pre::next<int (*)(int)>("close");
   if (fd >= 0 && fd == pre::kept_from_program()) {
     errno = EBADF;
@@ -57,12 +64,18 @@ int close(int fd) {
 }
 
 int dup2(int from, int to) {
+  if (spillway::in_service()) {
+    return static_cast<int>(syscall(SYS_dup2, from, to));
+  }
   static const auto next = pre::next<int (*)(int, int)>("dup2");
   pre::must_not_be(to);
   return next(from, to);
 }
 
 int dup3(int from, int to, int flags) {
+  if (spillway::in_service()) {
+    return static_cast<int>(syscall(SYS_dup3, from, to, flags));
+  }
   static const auto next = pre::next<int (*)(int, int, int)>("dup3");
   pre::must_not_be(to);
   return next(from, to, flags);
