@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -255,3 +256,88 @@ def test_workers_of_a_pool_receive_large_arguments(budget):
             print("all there")
     """
     same(budget, [sys.executable, "-c", textwrap.dedent(script)])
+
+
+# --- Programs of the distribution -------------------------------------------------------------------
+
+
+def needs(*programs):
+    for program in programs:
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program}")
+
+
+def test_sort_xz_and_zstd_give_the_same_bytes(tmp_path):
+    needs("sort", "xz", "zstd", "sha256sum")
+    lines = tmp_path / "lines"
+    lines.write_text("".join(f"{i * 2654435761 % 2**32:010d} {i}\n" for i in range(900_000)))
+    for command in (["sort", "--parallel=2", "-S", "96M", lines], ["xz", "-3", "-T1", "-c", lines],
+                    ["zstd", "-10", "--long=25", "-q", "-c", lines]):
+        digests = []
+        for run_ in (lambda words: words, lambda words: [SPILLWAY, "run", *TIGHT, "--", *words]):
+            words = " ".join(f"'{word}'" for word in run_(command))
+            digests.append(ends(["bash", "-c", f"set -o pipefail; {words} | sha256sum"]))
+        assert digests[0].returncode == digests[1].returncode == 0, digests[1].stderr
+        assert digests[0].stdout == digests[1].stdout, command
+
+
+def test_sqlite_in_memory():
+    needs("sqlite3")
+    script = """
+        create table numbers(a integer, b text);
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < 300000)
+            insert into numbers select i * 7919 % 1000003, hex(i) || '-' || i from n;
+        create index by_b on numbers(b);
+        select count(*), sum(a), min(b), max(b) from numbers;
+        pragma integrity_check;
+    """
+    same(TIGHT, ["sqlite3", "-cmd", "pragma cache_size = -100000; pragma temp_store = 2;",
+                 ":memory:", textwrap.dedent(script)], words="ok")
+
+
+@pytest.mark.parametrize("budget", [TIGHT, ROOMY], ids=["tight", "roomy"])
+def test_redis_saves_in_the_background(budget, tmp_path):
+    needs("redis-server", "redis-cli", "redis-check-rdb")
+    socket = tmp_path / "socket"
+    server = [SPILLWAY, "run", *budget, "--", "redis-server", "--port", "0", "--unixsocket", socket,
+              "--dir", tmp_path, "--save", "", "--daemonize", "no"]
+    ask = ["redis-cli", "-s", socket]
+    with subprocess.Popen([str(word) for word in server], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            for _ in range(600):
+                if ends([*ask, "ping"]).stdout == "PONG\n":
+                    break
+                assert process.poll() is None, process.stderr.read()
+                time.sleep(0.1)
+            big = "for i = 1, 40 do redis.call('set', 'k' .. i, string.rep(tostring(i % 10), 3000000)) end"
+            assert ends([*ask, "eval", big, "0"]).returncode == 0
+            assert "started" in ends([*ask, "bgsave"]).stdout
+            small = "for i = 1, 40 do redis.call('append', 'k' .. i, 'x') end return redis.call('dbsize')"
+            assert ends([*ask, "eval", small, "0"]).stdout == "40\n"
+            for _ in range(600):
+                if "rdb_bgsave_in_progress:0" in ends([*ask, "info", "persistence"]).stdout:
+                    break
+                time.sleep(0.1)
+            assert "rdb_last_bgsave_status:ok" in ends([*ask, "info", "persistence"]).stdout
+            check = ("for i = 1, 40 do if redis.call('get', 'k' .. i) ~= "
+                     "string.rep(tostring(i % 10), 3000000) .. 'x' then return i end end return 0")
+            assert ends([*ask, "eval", check, "0"]).stdout == "0\n"
+            ends([*ask, "shutdown", "nosave"])
+            process.communicate(timeout=60)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0
+    checked = ends(["redis-check-rdb", tmp_path / "dump.rdb"])
+    assert checked.returncode == 0 and "40 keys read" in checked.stdout, checked.stdout
+
+
+def test_memory_testers_find_nothing():
+    needs("memtester", "stress-ng")
+    tester = spilled(TIGHT, ["memtester", "20M", "1"])
+    assert tester.returncode == 0 and "FAILURE" not in tester.stdout, tester.stdout + tester.stderr
+    stress = ["stress-ng", "--vm", "1", "--vm-bytes", "96M", "--vm-ops", "2000", "--verify",
+              "--vm-method", "flip", "--timeout", "60"]
+    result = spilled(TIGHT, stress)
+    assert result.returncode == 0, result.stdout + result.stderr

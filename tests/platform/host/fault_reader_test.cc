@@ -52,7 +52,7 @@ struct FaultWorld {
   LowerPlaces places{kBlockBytes, 0};
   StagingPool staging;
   Failures failures{[](const Error&) {}};
-  DevicePages pages{userfault, addresses, failures, kBlocks * kBlockBytes, false};
+  DevicePages pages{userfault, addresses, failures, kBlocks* kBlockBytes, false};
   WakeUp wake;
   ForkServer forks{{.mutex = mutex,
                     .userfault = userfault,
