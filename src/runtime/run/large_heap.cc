@@ -108,13 +108,13 @@ void* LargeHeap::allocate_with_room(std::size_t bytes, Error& error) {
 bool LargeHeap::grow(void* start, std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   const auto found = used_.find(static_cast<char*>(start));
-  if (found == used_.end()) {
+  if (found == used_.end() || found->second.marks) {  // pages behind it may be gone
     return false;
   }
   Used& used = found->second;
   const Bytes size = size_of(bytes);
   if (size > used.size) {
-    if (size > used.most_bytes || used.marks || !platform_.grow(start, size)) {
+    if (size > used.most_bytes || !platform_.grow(start, size)) {
       return false;
     }
     used_bytes_ += size - used.size;
