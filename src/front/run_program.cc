@@ -21,7 +21,7 @@ std::string found_in_path(const std::string& name) {
   }
   std::istringstream folders(path);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string file = (folder.empty() ? "." : folder) + "/" + name;
+    std::string file = (folder.empty() ? "." : folder) + "/" + name;
     if (::access(file.c_str(), X_OK) == 0) {
       return file;
     }

@@ -60,10 +60,10 @@ std::uint32_t HostMemory::blocks_in_use(AllocationId id) const {
 
 Status HostMemory::grow(void* start, Bytes bytes) {
   const std::optional<AllocationId> id = addresses_.allocation_at(start);
-  const auto room = id ? room_bytes_.find(*id) : room_bytes_.end();
-  if (room == room_bytes_.end()) {
+  if (!id || !room_bytes_.contains(*id)) {
     return make_error(ErrorCode::kUnsupported, "there is no room to grow");
   }
+  const auto room = room_bytes_.find(*id);
   const Bytes used_bytes = addresses_.footprint_bytes(*id) - room->second;
   const Bytes wanted_bytes = round_up(bytes, kPageBytes);
   if (wanted_bytes <= used_bytes) {
