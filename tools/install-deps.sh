@@ -16,11 +16,13 @@ test_libraries='libclang-rt-16-dev libopenblas-dev'
 # Python itself, and what its virtual environments need.
 python_tools='python3:python3'
 python_libraries='python3-venv'
+stranger_tools='fio:fio'
+stranger_libraries='libjemalloc2 libtcmalloc-minimal4'
 
 case "${1:-build}" in
   build) tools=$build_tools libraries=$build_libraries ;;
   test) tools="$build_tools $test_tools" libraries="$build_libraries $test_libraries" ;;
-  python) tools=$python_tools libraries=$python_libraries ;;
+  python) tools="$python_tools $stranger_tools" libraries="$python_libraries $stranger_libraries" ;;
   *) echo "install-deps: '$1' is none of 'build', 'test' and 'python'" >&2; exit 2 ;;
 esac
 
@@ -30,7 +32,9 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 fi
 
 # A Python that makes environments by itself needs no package for that.
-if [ "${1:-build}" = python ] && python3 -c 'import venv, ensurepip' 2>/dev/null; then exit 0; fi
+if [ "${1:-build}" = python ] && python3 -c 'import venv, ensurepip' 2>/dev/null; then
+  tools=$stranger_tools libraries=$stranger_libraries
+fi
 
 missing=
 for tool in $tools; do

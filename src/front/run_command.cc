@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +23,8 @@
 #include "front/policy_list.h"
 #include "front/run_environment.h"
 #include "front/run_live.h"
+#include "front/run_program.h"
+#include "platform/common/say.h"
 #include "plot/gnuplot_process.h"
 #include "runtime/run/run_records.h"
 #include "runtime/run/run_report.h"
@@ -55,6 +59,39 @@ class RecordFolder {
   std::string path_;
 };
 
+// What ends this process ends the program, and then we say what happened and leave nothing behind.
+volatile std::sig_atomic_t ended_by = 0;
+std::atomic<pid_t> running{0};
+
+void pass_on(int signal) {
+  ended_by = signal;
+  if (const pid_t child = running; child > 0) {
+    ::kill(child, signal);
+  }
+}
+
+void pass_on_signals() {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) {
+      continue;  // nohup
+    }
+    struct sigaction action {};
+    action.sa_handler = pass_on;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+void runs(pid_t child) {
+  running = child;
+  if (ended_by != 0) {  // before there was anybody to pass it on to
+    ::kill(child, ended_by);
+  }
+  // Whoever reads what we say may leave first.
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
 Result<ChildEnd> wait_for(pid_t child, RunLive live) {
   if (!live.shown()) {
     return wait_for_child(child);
@@ -69,8 +106,6 @@ Result<ChildEnd> wait_for(pid_t child, RunLive live) {
     ::usleep(100'000);
   }
 }
-
-void say(const std::string& line) { std::fputs(("spillway: " + line + "\n").c_str(), stderr); }
 
 // A record a line.
 std::string lines_of(const std::vector<RunRecord>& records) {
@@ -88,8 +123,14 @@ Status tell(const RunRecords& records, const RunOptions& options) {
     say(fmt::format("the record {} cannot be read: was its process ended while it wrote?", name));
   }
   if (records.all.empty() && records.unreadable.empty()) {
-    say("no large allocation was made, or the program ended without its exit handlers: there is "
-        "nothing to report");
+    const std::string why = why_not_preloaded(options.command.front());
+    say(why.empty() ? "no large allocation was made, or the program was killed, or it allocates by "
+                      "means that Spillway does not see: there is nothing to report"
+                    : why + ": there is nothing to report");
+  }
+  if (records.all.size() > 1 && options.json.empty()) {
+    say(fmt::format("{} processes have used it, each with a budget of its own",
+                    records.all.size()));
   }
   Status json;
   if (!options.json.empty()) {
@@ -117,6 +158,7 @@ Result<int> run(const RunOptions& options) {
       return tl::unexpected<Error>(possible.error());
     }
   }
+  pass_on_signals();
   const RecordFolder records;
   if (records.path().empty()) {
     return make_error(ErrorCode::kIo,
@@ -139,9 +181,11 @@ Result<int> run(const RunOptions& options) {
       start_child({.words = options.command, .environment = std::move(*environment)});
   if (!child) {
     constexpr int kNotFound = 127;  // as a shell says it
+    constexpr int kCannotRun = 126;
     say(child.error().message);
-    return kNotFound;
+    return child.error().code == ErrorCode::kUnsupported ? kNotFound : kCannotRun;
   }
+  runs(*child);
   const Result<ChildEnd> end = wait_for(*child, RunLive(records.path()));
   if (!end) {
     return tl::unexpected<Error>(end.error());
@@ -155,6 +199,19 @@ Result<int> run(const RunOptions& options) {
     return tl::unexpected<Error>(told.error());
   }
   return end->status;
+}
+
+}  // namespace
+
+namespace {
+
+Status has_values(const CLI::App& command) {
+  for (const CLI::Option* const option : command.get_options()) {
+    if (option->count() > 0 && !option->get_positional() && option->results().front().empty()) {
+      return make_error(ErrorCode::kInvalidInput, "{}: its value is empty", option->get_name());
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -173,8 +230,10 @@ void add_run_command(CLI::App& app, int& exit_code) {
                    "Whose memory: cuda, an NVIDIA GPU's; host, this machine's own; auto, a GPU's\n"
                    "if there is one")
       ->capture_default_str();
-  command->add_option("--device-memory", options->device_memory,
-                      "Fast memory that the program may use (three quarters of what is available)");
+  command->add_option(
+      "--device-memory", options->device_memory,
+      "Fast memory that the program, and each process that it starts, may use (three\n"
+      "quarters of what is available)");
   command->add_option("--host-memory", options->host_memory,
                       "Memory for what is moved out of it (half of what is available)");
   command->add_option("--storage", options->storage,
@@ -202,9 +261,11 @@ void add_run_command(CLI::App& app, int& exit_code) {
       "Those that plan (flashneuron, g10...) watch the second training step, and follow "
       "their\nplan from the third on.");
   command->positionals_at_end();
-  command->callback([options, &exit_code] {
-    const Result<int> status = run(*options);
-    exit_code = status ? *status : complain(status.error());
+  command->callback([options, command, &exit_code] {
+    const Status valid = has_values(*command);
+    const Result<int> status = valid ? run(*options) : tl::unexpected<Error>(valid.error());
+    const int complained = status ? 0 : complain(status.error());
+    exit_code = status ? *status : complained == 1 ? kOwnFailureStatus : complained;
   });
 }
 

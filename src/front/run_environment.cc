@@ -1,12 +1,16 @@
 // See run_environment.h.
 #include "front/run_environment.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
 #include "front/run_device.h"
 #include "machine/quantity.h"
+#include "platform/common/say.h"
 #include "runtime/run/program_space.h"
 
 namespace spillway {
@@ -38,10 +42,63 @@ void set(const char* name, const std::string& value) {
 // Before anything that is there: a person may preload something else as well.
 std::pair<std::string, std::string> put_first(const char* name, const std::string& value) {
   const char* const before = std::getenv(name);
-  return {name, before == nullptr || *before == '\0' ? value : value + ":" + before};
+  const bool there =
+      before != nullptr && (std::string(":") + before + ":").find(":" + value + ":") !=
+                               std::string::npos;  // a run inside a run
+  return {name, before == nullptr || *before == '\0' ? value
+                : there                              ? before
+                                                     : value + ":" + before};
+}
+
+Status check_size(const char* option, const std::string& text, Bytes least_bytes) {
+  if (text.empty()) {
+    return {};
+  }
+  const Result<Bytes> bytes = parse_bytes(text);
+  if (!bytes) {
+    return make_error(ErrorCode::kInvalidInput, "{}: {}", option, bytes.error().message);
+  }
+  if (*bytes < least_bytes) {
+    return make_error(ErrorCode::kInvalidInput, "{}: {} is too little; at least {}", option, text,
+                      format_bytes(least_bytes));
+  }
+  return {};
+}
+
+// PATH or PATH:SIZE.
+Status check_storage(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == 0) {
+    return make_error(ErrorCode::kInvalidInput, "--storage: '{}' lacks its place before the colon",
+                      text);
+  }
+  return colon == std::string::npos ? Status()
+                                    : check_size("--storage", text.substr(colon + 1), kBlockBytes);
+}
+
+void warn_of_too_much(const RunOptions& options) {
+  const Result<Bytes> bytes = parse_bytes(options.device_memory);
+  const Bytes there_bytes =
+      static_cast<Bytes>(::sysconf(_SC_PHYS_PAGES)) * static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
+  if (bytes && *bytes > there_bytes) {
+    say(
+        fmt::format("--device-memory: {} is more than this machine has, {}: nothing will have to "
+                    "move before memory is short",
+                    options.device_memory, format_bytes(there_bytes)));
+  }
 }
 
 Status set_all(const RunOptions& options) {
+  // Slower than any link, and a page would take seconds.
+  constexpr Bytes kSlowest = kMiB;
+  Status sizes = check_size("--device-memory", options.device_memory, 0);
+  if (sizes) sizes = check_size("--host-memory", options.host_memory, 0);
+  if (sizes) sizes = check_size("--link-bandwidth", options.link_bandwidth, kSlowest);
+  if (sizes) sizes = check_storage(options.storage);
+  if (!sizes) {
+    return sizes;
+  }
+  warn_of_too_much(options);
   set("SPILLWAY_DEVICE_MEMORY", options.device_memory);
   set("SPILLWAY_HOST_MEMORY", options.host_memory);
   set("SPILLWAY_STORAGE", options.storage);

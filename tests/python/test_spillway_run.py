@@ -181,7 +181,7 @@ def test_without_permission_the_sysctl_and_the_alternatives_are_named():
             text=True, capture_output=True, timeout=60)
     if result.returncode == 0:
         pytest.skip("everybody may use userfaultfd here")
-    assert result.returncode == 1
+    assert result.returncode == 125
     for words in ("vm.unprivileged_userfaultfd=1", "/dev/userfaultfd", "CAP_SYS_PTRACE"):
         assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -206,7 +206,12 @@ def test_a_budget_that_is_too_small_fails_like_malloc():
     (["--storage", "/nonexistent/folder/x"], "/nonexistent/folder/x"),
     (["--storage", "/proc"], "/proc"),
     (["--storage", "/tmp:12parsecs"], "12parsecs"),
-    (["--device-memory", "lots"], "SPILLWAY_DEVICE_MEMORY"),
+    (["--device-memory", "lots"], "--device-memory: 'lots' is not a size"),
+    (["--device-memory", ""], "--device-memory: its value is empty"),
+    (["--host-memory", "none"], "--host-memory: 'none' is not a size"),
+    (["--storage", ":1GiB"], "--storage: ':1GiB' lacks its place"),
+    (["--storage", "/tmp:0"], "--storage: 0 is too little"),
+    (["--link-bandwidth", "1"], "--link-bandwidth: 1 is too little"),
     (["--device-memory", "1MiB"], "at least 16 MiB"),
     (["--policy", "magic"], "unknown policy 'magic'"),
     (["--policy", "flashneuron"], "name a place with --storage"),
@@ -231,6 +236,46 @@ def test_statuses_and_signals_pass_through():
     missing = run([], ["/no/such/program"])
     assert missing.returncode == 127
     assert "/no/such/program" in missing.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_the_run_ends_the_program(number, tmp_path):
+    script = """
+        import os, time
+        data = bytearray(b"x" * (8 << 20))
+        print(os.getpid(), flush=True)
+        time.sleep(600)
+    """
+    with subprocess.Popen([SPILLWAY, "run", "--device-memory", "32MiB", "--", *python(script)],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, "TMPDIR": str(tmp_path)}) as process:
+        program = int(process.stdout.readline())
+        assert len(list(tmp_path.iterdir())) == 1
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    with pytest.raises(ProcessLookupError):
+        os.kill(program, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_without_libraries_is_told_of(tmp_path):
+    source = tmp_path / "static.c"
+    source.write_text("int main(void) { return 3; }")
+    if shutil.which("cc") is None or subprocess.run(
+            ["cc", "-static", "-o", tmp_path / "static", source], capture_output=True).returncode:
+        pytest.skip("no static programs can be built")
+    result = run([], [tmp_path / "static"])
+    assert result.returncode == 3 and "is linked statically" in result.stderr
+
+
+def test_a_program_that_leaves_at_once_has_its_record():
+    result = run(SMALL, python("""
+        import os
+        data = bytearray(b"x" * (8 << 20))
+        os._exit(4)
+    """))
+    assert result.returncode == 4 and result.stderr.startswith("spillway: deepum for ")
 
 
 def test_a_killed_run_leaves_no_file_behind(tmp_path):
@@ -364,7 +409,7 @@ def test_a_file_that_cannot_be_written_is_told_before_the_program_starts(option,
         assert f"{file}: " in result.stderr and reason in result.stderr
         assert result.stderr.count("\n") == 1
     full = run([*SMALL, option, "/dev/full"], TOUCH)
-    assert full.returncode == 1
+    assert full.returncode == 125
     assert "/dev/full: cannot be written: No space left on device" in full.stderr
 
 

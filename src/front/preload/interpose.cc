@@ -1,89 +1,35 @@
-// malloc and its family, and anonymous mmap, in front of the C library's: what is large goes into
-// the space, everything else where it always went. Layer: front, preload.
-// Nothing here may be called by the thread that is making the space, nor by the space's own
-// threads: those are "in service" and always get the C library's memory.
-#include <dlfcn.h>
-#include <malloc.h>
-
+// malloc and its family in front of the allocator that the program would have without us: what is
+// large goes into the space, everything else where it always went. Layer: front, preload.
+#include <algorithm>
 #include <cerrno>
-#include <cstdarg>
 #include <cstdint>
 #include <cstring>
 
-#include "front/preload/real.h"
+#include "front/preload/next.h"
 #include "front/preload/session.h"
-#include "platform/common/say.h"
+#include "front/preload/take.h"
 #include "platform/common/service_thread.h"
 
 namespace spillway::preload {
 namespace {
 
-constexpr std::size_t kLargestAlignment = kBlockBytes;
-
-// Memory from the space, or nullptr: `refused` tells whether that means "out of memory" or "not
-// ours".
-void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused) {
-  refused = false;
-  if (bytes < threshold_bytes() || alignment > kLargestAlignment || in_service()) {
-    return nullptr;
-  }
-  Session* const here = session(true);
-  if (here == nullptr) {
-    return nullptr;
-  }
-  void* start = nullptr;
-  bool zeros = zeroed;
-  {
-    const InService inside;
-    Error error;
-    start = here->heap->allocate(bytes, asker(), zeros, error);
-    if (start == nullptr) {
-      say(error.message);
-      refused = true;
-      errno = ENOMEM;
-      return nullptr;
-    }
-  }
-  if (zeroed && !zeros) {
-    std::memset(start, 0, bytes);  // by the program's thread, which may fault
-  }
-  return start;
-}
-
-void* allocate(std::size_t bytes, std::size_t alignment, bool zeroed) {
-  bool refused = false;
-  void* const start = take(bytes, alignment, zeroed, refused);
-  if (start != nullptr || refused) {
-    return start;
-  }
-  if (zeroed) {
-    return __libc_calloc(1, bytes);
-  }
-  return alignment <= alignof(std::max_align_t) ? __libc_malloc(bytes)
-                                                : __libc_memalign(alignment, bytes);
-}
-
-void give_back(void* start) {
-  if (!in_space(start)) {
-    __libc_free(start);
-    return;
-  }
-  // In the child of a fork the space is the parent's: what the child has of it goes with the child.
-  if (Session* const here = session(false)) {
-    const InService inside;
-    here->heap->free(start);
-  }
-}
-
-// Whether `bytes` from there on are all of an allocation.
-bool fills(void* start, std::size_t bytes) {
-  const std::size_t all = usable_bytes(start);
-  return all > 0 && LargeHeap::size_of(bytes) == all;
-}
-
 bool overflows(std::size_t count, std::size_t bytes) {
   std::size_t product = 0;
   return __builtin_mul_overflow(count, bytes, &product);
+}
+
+bool power_of_two(std::size_t number) { return number != 0 && (number & (number - 1)) == 0; }
+
+// It grows into the space, or stays where it is if there is no space.
+void* grow_into_space(void* start, std::size_t bytes) {
+  bool refused = false;
+  void* const moved = take_with_room(bytes, refused);
+  if (moved == nullptr) {
+    return refused ? nullptr : next_allocator().realloc(start, bytes);
+  }
+  std::memcpy(moved, start, std::min(bytes, next_allocator().malloc_usable_size(start)));
+  next_allocator().free(start);
+  return moved;
 }
 
 }  // namespace
@@ -93,13 +39,20 @@ namespace pre = spillway::preload;
 
 extern "C" {
 
-using UsableSize = std::size_t (*)(void*);
-
-void* malloc(std::size_t bytes) { return pre::allocate(bytes, 1, false); }
+void* malloc(std::size_t bytes) {
+  bool refused = false;
+  void* const start = pre::take(bytes, 1, false, refused);
+  return start != nullptr || refused ? start : pre::next_allocator().malloc(bytes);
+}
 
 void free(void* start) {
-  if (start != nullptr) {
+  if (start == nullptr) {
+    return;
+  }
+  if (pre::in_space(start)) {
     pre::give_back(start);
+  } else {
+    pre::next_allocator().free(start);
   }
 }
 
@@ -108,9 +61,9 @@ void* calloc(std::size_t count, std::size_t bytes) {
     errno = ENOMEM;
     return nullptr;
   }
-  const std::size_t total = count * bytes;
-  return total < pre::threshold_bytes() ? __libc_calloc(count, bytes)
-                                        : pre::allocate(total, 1, true);
+  bool refused = false;
+  void* const start = pre::take(count * bytes, 1, true, refused);
+  return start != nullptr || refused ? start : pre::next_allocator().calloc(count, bytes);
 }
 
 void* realloc(void* start, std::size_t bytes) {
@@ -118,29 +71,24 @@ void* realloc(void* start, std::size_t bytes) {
     return malloc(bytes);
   }
   if (!pre::in_space(start)) {
-    if (bytes < pre::threshold_bytes() || spillway::in_service()) {
-      return __libc_realloc(start, bytes);
-    }
-    // It grows into the space, or stays where it is if there is no space.
-    const std::size_t old_bytes = malloc_usable_size(start);
-    bool refused = false;
-    void* const moved = pre::take(bytes, 1, false, refused);
-    if (moved == nullptr) {
-      return refused ? nullptr : __libc_realloc(start, bytes);
-    }
-    std::memcpy(moved, start, old_bytes < bytes ? old_bytes : bytes);
-    __libc_free(start);
-    return moved;
+    return bytes < pre::threshold_bytes() || spillway::in_service()
+               ? pre::next_allocator().realloc(start, bytes)
+               : pre::grow_into_space(start, bytes);
   }
   if (bytes == 0) {
     free(start);
     return nullptr;
   }
   const std::size_t old_bytes = pre::usable_bytes(start);
-  if (bytes <= old_bytes && bytes >= old_bytes / 2) {
+  if ((bytes <= old_bytes && bytes >= old_bytes / 2) ||
+      (bytes > old_bytes && pre::grow(start, bytes))) {
     return start;
   }
-  void* const moved = malloc(bytes);
+  bool refused = false;
+  void* moved = bytes > old_bytes ? pre::take_with_room(bytes, refused) : nullptr;
+  if (moved == nullptr && !refused) {
+    moved = malloc(bytes);
+  }
   if (moved != nullptr) {
     std::memcpy(moved, start, old_bytes < bytes ? old_bytes : bytes);
     free(start);
@@ -157,107 +105,44 @@ void* reallocarray(void* start, std::size_t count, std::size_t bytes) {
 }
 
 void* memalign(std::size_t alignment, std::size_t bytes) {
-  return pre::allocate(bytes, alignment, false);
+  bool refused = false;
+  void* const start = pre::take(bytes, alignment, false, refused);
+  return start != nullptr || refused ? start : pre::next_allocator().memalign(alignment, bytes);
 }
 
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  return pre::allocate(bytes, alignment, false);
+  bool refused = false;
+  void* const start = pre::take(bytes, alignment, false, refused);
+  return start != nullptr || refused ? start
+                                     : pre::next_allocator().aligned_alloc(alignment, bytes);
 }
 
 int posix_memalign(void** start, std::size_t alignment, std::size_t bytes) {
-  if (alignment < sizeof(void*) || (alignment & (alignment - 1)) != 0) {
+  if (alignment < sizeof(void*) || !pre::power_of_two(alignment)) {
     return EINVAL;
   }
   const int before = errno;
-  void* const memory = pre::allocate(bytes, alignment, false);
+  bool refused = false;
+  void* const memory = pre::take(bytes, alignment, false, refused);
   errno = before;
   if (memory == nullptr) {
-    return ENOMEM;
+    return refused ? ENOMEM : pre::next_allocator().posix_memalign(start, alignment, bytes);
   }
   *start = memory;
   return 0;
 }
 
-void* valloc(std::size_t bytes) { return pre::allocate(bytes, spillway::kPageBytes, false); }
+void* valloc(std::size_t bytes) { return memalign(spillway::kPageBytes, bytes); }
 
 void* pvalloc(std::size_t bytes) {
-  return pre::allocate(spillway::round_up(bytes, spillway::kPageBytes), spillway::kPageBytes,
-                       false);
+  return memalign(spillway::kPageBytes, spillway::round_up(bytes, spillway::kPageBytes));
 }
 
 std::size_t malloc_usable_size(void* start) {
-  if (start != nullptr && pre::in_space(start)) {
-    return pre::usable_bytes(start);
+  if (start == nullptr) {
+    return 0;
   }
-  static const auto real = reinterpret_cast<UsableSize>(  // NOLINT
-      dlsym(RTLD_NEXT, "malloc_usable_size"));
-  return real == nullptr ? 0 : real(start);
-}
-
-void* mmap(void* start, std::size_t bytes, int protection, int flags, int fd, off_t offset) {
-  constexpr int kPlain = MAP_PRIVATE | MAP_ANONYMOUS;
-  // Arenas of interpreters (Python's are 1 MiB) are full of small objects in constant use.
-  const bool plain = start == nullptr && bytes >= spillway::kBlockBytes &&
-                     (flags & ~(MAP_NORESERVE | MAP_POPULATE)) == kPlain &&
-                     protection == (PROT_READ | PROT_WRITE);
-  if (plain) {
-    bool refused = false;
-    void* const memory = pre::take(bytes, spillway::kPageBytes, true, refused);
-    if (memory != nullptr || refused) {
-      return memory == nullptr ? MAP_FAILED : memory;
-    }
-  }
-  return pre::real_mmap(start, bytes, protection, flags, fd, offset);
-}
-
-void* mmap64(void* start, std::size_t bytes, int protection, int flags, int fd, off_t offset) {
-  return mmap(start, bytes, protection, flags, fd, offset);
-}
-
-int munmap(void* start, std::size_t bytes) {
-  if (!pre::in_space(start)) {
-    return pre::real_munmap(start, bytes);
-  }
-  // A part of a mapping stays: nobody can tell, but by a fault that it must not rely on.
-  if (start != nullptr && bytes > 0 && pre::fills(start, bytes)) {
-    pre::give_back(start);
-  }
-  return 0;
-}
-
-void* mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, ...) {
-  va_list more;
-  va_start(more, flags);
-  void* const to = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void*) : nullptr;
-  va_end(more);
-  if (!pre::in_space(start)) {
-    return pre::real_mremap(start, old_bytes, bytes, flags, to);
-  }
-  if (bytes <= old_bytes) {
-    return start;
-  }
-  if ((flags & MREMAP_MAYMOVE) == 0 || to != nullptr) {
-    errno = ENOMEM;
-    return MAP_FAILED;
-  }
-  void* const moved =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (moved != MAP_FAILED) {
-    std::memcpy(moved, start, old_bytes);
-    munmap(start, old_bytes);
-  }
-  return moved;
-}
-
-// Advice about the space is the space's affair, but "these pages are zeros from now on" is a
-// promise to the program.
-int madvise(void* start, std::size_t bytes, int advice) {
-  if (!pre::in_space(start) || spillway::in_service()) {
-    return pre::real_madvise(start, bytes, advice);
-  }
-  if (advice == MADV_DONTNEED) {
-    std::memset(start, 0, bytes);
-  }
-  return 0;
+  return pre::in_space(start) ? pre::usable_bytes(start)
+                              : pre::next_allocator().malloc_usable_size(start);
 }
 }

@@ -13,7 +13,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "front/preload/ending.h"
+#include "front/preload/next.h"
+#include "platform/common/own_descriptors.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
 #include "runtime/run/run_recorder.h"
@@ -36,6 +40,7 @@ std::mutex making;
 std::atomic<Everything*> made{nullptr};
 std::atomic<bool> forked_child{false};
 pid_t owner = 0;
+std::atomic<bool> frames_are_kept{true};
 
 std::string folder() {
   const char* const path = std::getenv("SPILLWAY_RECORD");
@@ -51,10 +56,20 @@ std::string own_command() {
   return text;
 }
 
+// The space that this process has; nullptr in the child of a fork, which sees its parent's.
+Everything* own() {
+  Everything* const everything = made.load(std::memory_order_acquire);
+  // A child that a bare system call has made, or vfork, has been told nothing.
+  return everything == nullptr || forked_child.load(std::memory_order_relaxed) ||
+                 owner != ::getpid()
+             ? nullptr
+             : everything;
+}
+
 void before_fork() {
   const InService inside;
-  Everything* const everything = made.load();
-  if (everything != nullptr && !forked_child) {
+  making.lock();
+  if (Everything* const everything = own()) {
     everything->heap->before_fork();
     everything->space->platform().before_fork();
   }
@@ -62,21 +77,25 @@ void before_fork() {
 
 void after_fork() {
   const InService inside;
-  Everything* const everything = made.load();
-  if (everything != nullptr && !forked_child) {
+  if (Everything* const everything = own()) {
     everything->space->platform().after_fork();
     everything->heap->after_fork();
   }
+  making.unlock();
 }
 
 // The child sees the space's memory, and its parent answers its faults; nothing else of the space
-// is there: neither its threads nor its frames. New memory is the C library's.
+// is there: neither its threads nor its frames. New memory is the C library's. If there was no
+// space yet, the child makes one as any program does.
 void in_child() {
+  const InService inside;
   Everything* const everything = made.load();
   if (everything != nullptr && !forked_child) {
+    forked_child = true;
+    everything->space->platform().in_child();
     everything->heap->after_fork();
   }
-  forked_child = true;
+  making.unlock();
 }
 
 // Until this library has been set up, the C library's memory is good enough for everything.
@@ -85,40 +104,22 @@ std::atomic<std::size_t> threshold{~std::size_t{0}};
 __attribute__((constructor)) void set_up() {
   const InService inside;
   pthread_atfork(before_fork, after_fork, in_child);
+  look_for_allocators();
   const char* const text = std::getenv("SPILLWAY_THRESHOLD");
   const Result<Bytes> bytes = parse_bytes(text == nullptr ? "" : text);
   threshold = bytes ? std::max<std::size_t>(*bytes, kPageBytes) : kDefaultThreshold;
 }
 
-Everything* make() {
-  const InService inside;
-  const Result<SpaceOptions> options = space_options_from_environment();
-  Result<std::unique_ptr<ProgramSpace>> space =
-      options ? ProgramSpace::open(*options) : tl::unexpected<Error>(options.error());
-  if (!space) {
-    say(space.error().message);
-    _exit(space.error().code == ErrorCode::kInvalidInput ? 2 : 1);
-  }
-  auto everything = std::make_unique<Everything>();
-  everything->space = std::move(*space);
-  everything->heap = std::make_unique<LargeHeap>(everything->space->platform());
-  const std::string records = folder();
-  everything->recorder = std::make_unique<RunRecorder>(
-      *everything->space, records.empty() ? "" : live_file(records, ::getpid()));
-  everything->session = {.space = everything->space.get(), .heap = everything->heap.get()};
-  owner = ::getpid();
-  return everything.release();
-}
+// Of the program's table; -1: none.
+std::atomic<int> kept_descriptor{-1};
 
-// At the program's end, whichever way it ends in an orderly manner.
-__attribute__((destructor)) void write_record() {
-  Everything* const everything = made.load();
+// Of the process as it is now; a later one takes its place.
+void write_record(Everything& everything) {
   const std::string records = folder();
-  if (everything == nullptr || forked_child || owner != ::getpid() || records.empty()) {
+  if (records.empty()) {
     return;
   }
-  const InService inside;
-  const std::string text = to_json(everything->recorder->finish(own_command()));
+  const std::string text = to_json(everything.recorder->finish(own_command()));
   const std::string path = record_file(records, ::getpid());
   const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
   if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
@@ -129,26 +130,93 @@ __attribute__((destructor)) void write_record() {
   }
 }
 
+std::unique_ptr<Everything> make_here() {
+  const Result<SpaceOptions> options = space_options_from_environment();
+  Result<std::unique_ptr<ProgramSpace>> space =
+      options ? ProgramSpace::open(*options) : tl::unexpected<Error>(options.error());
+  if (!space) {
+    say(space.error().message);
+    ::_exit(kOwnFailureStatus);
+  }
+  auto everything = std::make_unique<Everything>();
+  everything->space = std::move(*space);
+  everything->heap = std::make_unique<LargeHeap>(everything->space->platform());
+  const std::string records = folder();
+  everything->recorder = std::make_unique<RunRecorder>(
+      *everything->space, records.empty() ? "" : live_file(records, ::getpid()));
+  everything->session = {.space = everything->space.get(), .heap = everything->heap.get()};
+  if (!frames_are_kept) {
+    everything->space->platform().keep_no_frames();
+  }
+  prepare_ending([made_here = everything.get()] { made_here->space->platform().before_end(); },
+                 [made_here = everything.get()] { write_record(*made_here); });
+  return everything;
+}
+
+Everything* make() {
+  const InService inside;
+  std::unique_ptr<Everything> everything;
+  std::vector<int> shared;
+  with_own_descriptors([&] {
+    everything = make_here();
+    shared = everything->space->platform().descriptors();
+    return shared;
+  });
+  kept_descriptor = shared.empty() ? -1 : shared.front();
+  owner = ::getpid();
+  return everything.release();
+}
+
+__attribute__((destructor)) void at_exit() { before_end(); }
+
 }  // namespace
 
 std::size_t threshold_bytes() { return threshold.load(std::memory_order_relaxed); }
 
 Session* session(bool wanted) {
-  Everything* everything = made.load(std::memory_order_acquire);
-  if (forked_child.load(std::memory_order_relaxed)) {
-    return nullptr;
-  }
-  if (everything != nullptr || !wanted) {
+  if (made.load(std::memory_order_acquire) != nullptr || !wanted) {
+    Everything* const everything = own();
     return everything == nullptr ? nullptr : &everything->session;
   }
   const InService inside;
   const std::scoped_lock lock(making);
-  everything = made.load(std::memory_order_acquire);
+  Everything* everything = made.load(std::memory_order_acquire);
   if (everything == nullptr) {
     everything = make();
     made.store(everything, std::memory_order_release);
   }
   return &everything->session;
+}
+
+void make_no_space() { threshold = ~std::size_t{0}; }
+
+void keep_no_frames() {
+  frames_are_kept = false;
+  if (Session* const here = session(false)) {
+    here->space->platform().keep_no_frames();
+  }
+}
+
+bool may_promise(std::size_t bytes) {
+  if (bytes < threshold_bytes() || in_service()) {
+    return true;
+  }
+  Session* const here = session(true);
+  if (here == nullptr) {
+    return true;
+  }
+  const InService inside;
+  ProgramPlatform& platform = here->space->platform();
+  Bytes room_bytes = 0;
+  for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
+    room_bytes += platform.capacity_bytes(tier);
+  }
+  return bytes <= room_bytes / 2;
+}
+
+int kept_from_program() {
+  const int fd = kept_descriptor.load(std::memory_order_relaxed);
+  return fd < 0 || own() == nullptr ? -1 : fd;
 }
 
 std::size_t usable_bytes(void* start) {

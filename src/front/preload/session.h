@@ -21,6 +21,15 @@ struct Session {
 // not made yet, or this is the child of a fork. Ends the process with one line on standard error if
 // what was asked for cannot be had.
 [[nodiscard]] Session* session(bool make);
+// From now on there will be none, if there is none yet.
+void make_no_space();
+// See ProgramPlatform: of the space that there is or will be.
+void keep_no_frames();
+// Whether an allocation of so many bytes could find room.
+[[nodiscard]] bool may_promise(std::size_t bytes);
+// The descriptor in the program's table that is ours, and that it must not close; -1: there is
+// none.
+[[nodiscard]] int kept_from_program();
 // What may be used of an allocation of the space, also in the child of a fork.
 [[nodiscard]] std::size_t usable_bytes(void* start);
 // Whether the address belongs to the space, also in the child of a fork, where it must be left

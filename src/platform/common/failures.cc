@@ -12,10 +12,7 @@
 namespace spillway {
 namespace {
 
-void end_process(const Error& error) {
-  say(error.message);
-  std::_Exit(EXIT_FAILURE);
-}
+void end_process(const Error& error) { end_run(error.message); }
 
 }  // namespace
 

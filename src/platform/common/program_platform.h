@@ -38,6 +38,15 @@ class ProgramPlatform : public ObservedPlatform {
   // not hold it. kAnything may show what the process itself had in memory before, and costs less.
   virtual Result<void*> allocate(Bytes bytes, Fresh fresh) = 0;
   Result<void*> allocate(Bytes bytes) { return allocate(bytes, Fresh::kZeros); }
+  // The same, where the addresses behind it stay free, up to so many bytes in all: room to grow,
+  // which costs nothing until then. `grow` says how many it holds from now on; it fails like
+  // allocate, and where there is no such room.
+  virtual Result<void*> allocate_with_room(Bytes bytes, Bytes /*most_bytes*/, Fresh fresh) {
+    return allocate(bytes, fresh);
+  }
+  virtual Status grow(void* /*start*/, Bytes /*bytes*/) {
+    return make_error(ErrorCode::kUnsupported, "there is no room to grow");
+  }
   // `start` is what allocate gave.
   virtual void free(void* start) = 0;
   // The contents are dead, and the program promises not to touch the memory before `reuse`, which
@@ -53,6 +62,12 @@ class ProgramPlatform : public ObservedPlatform {
   // is discarded are blocks all of whose bytes they are. A whole allocation that is discarded is a
   // tensor that is dead (UVM Discard section 4), which planning policies want to know.
   virtual void discard(void* start, Bytes bytes, DiscardMode mode) = 0;
+  // Of these bytes of one allocation, the blocks that have no others: they hold zeros from now on,
+  // and take no memory until they are used again.
+  virtual void clear(void* /*start*/, Bytes /*bytes*/) {}
+  // The same blocks are not the program's any more, and cannot be used, until all of the allocation
+  // is freed: they need no room in any tier. No launch may name them.
+  virtual void give_up(void* /*start*/, Bytes /*bytes*/) {}
   virtual void prefetch(void* start, Bytes bytes) = 0;
   virtual void pre_evict(void* start, Bytes bytes, Tier to) = 0;
   // 0 if it is no allocation's start.
@@ -88,6 +103,18 @@ class ProgramPlatform : public ObservedPlatform {
   // finds all memory as it was.
   virtual void before_fork() = 0;
   virtual void after_fork() = 0;
+  // In the child, before anything else is asked of it there: `contains` tells from now on what the
+  // child has inherited; all other addresses are its own. Nothing but that may be asked.
+  virtual void in_child() {}
+  // This process is about to end, or to become another program: children get what they may still
+  // ask for. Not by one of the program's threads.
+  virtual void before_end() {}
+
+  // The program has told the kernel to go on reading memory after its calls: what has left must
+  // stay as it was for whoever reads it.
+  virtual void keep_no_frames() {}
+  // What the program's own threads use in calls to this, and must not lose.
+  [[nodiscard]] virtual std::vector<int> descriptors() const { return {}; }
 };
 
 }  // namespace spillway

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <string>
 
 namespace spillway {
@@ -11,6 +12,11 @@ namespace spillway {
 void say(std::string_view text) {
   const std::string line = fmt::format("spillway: {}\n", text);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+void end_run(std::string_view text) {
+  say(text);
+  std::_Exit(kOwnFailureStatus);
 }
 
 }  // namespace spillway

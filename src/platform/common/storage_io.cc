@@ -24,7 +24,8 @@ void StorageIo::submit(IoRequest request) {
   begins(write);
   request.done = [this, write, bytes = request.bytes, done = std::move(request.done)](int error) {
     ended(write, error == 0 ? bytes : 0);
-    done(error);
+    // A limit that the program has set for itself meanwhile (ulimit -f) is a full disk to us.
+    done(write && error == EFBIG ? ENOSPC : error);
   };
   io_->submit(std::move(request));
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -86,6 +87,13 @@ Status try_direct_io(int fd, const std::string& path) {
                     path, read ? "it came back changed" : std::strerror(error));
 }
 
+// What this process may write to one file: writing beyond it ends the process (SIGXFSZ).
+Bytes largest_file_bytes() {
+  rlimit most{};
+  const bool limited = ::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY;
+  return limited ? most.rlim_cur / kBlockBytes * kBlockBytes : ~Bytes{0};
+}
+
 Bytes free_bytes_of(int fd) {
   struct statvfs about {};
   if (::fstatvfs(fd, &about) != 0) {
@@ -132,6 +140,15 @@ Result<SwapFile> SwapFile::open(const std::string& path, Bytes bytes) {
     }
   } else {
     most_bytes = free_bytes_of(file.fd());
+    const Bytes limit_bytes = largest_file_bytes();
+    if (limit_bytes < std::max(bytes, kBlockBytes)) {
+      return make_error(ErrorCode::kInvalidInput,
+                        "{}: files may have {} (ulimit -f), which is too little for storage of {}; "
+                        "raise the limit or name a block device with --storage",
+                        path, format_bytes(limit_bytes),
+                        format_bytes(bytes > 0 ? bytes : most_bytes));
+    }
+    most_bytes = std::min(most_bytes, limit_bytes);
   }
   if (bytes == 0) {
     file.bytes_ = most_bytes;

@@ -21,6 +21,10 @@ struct TransferJob {
     bool writable = false;                    // on arrival on the device
     bool touched = false;     // written by somebody while it arrived there to be read only
     char* staging = nullptr;  // for what comes from storage: where it has been read to
+    // Of what leaves the device: its pages have been moved there, out of everybody's reach; or
+    // somebody holds them where they are, and may yet write them.
+    char* aside = nullptr;
+    bool held = false;
   };
 
   Transfer transfer;
@@ -43,7 +47,7 @@ class TransferCarrier {
   virtual ~TransferCarrier() = default;
 
   // Where the bytes lie that go to storage.
-  [[nodiscard]] virtual void* source_of(const TransferJob& job, std::size_t part) = 0;
+  [[nodiscard]] virtual void* source_of(TransferJob& job, std::size_t part) = 0;
   // From or to the device: host memory, or staging, is the other end.
   virtual void copy(TransferJob& job) = 0;
   // The transfer is over, with 0 or an error number.

@@ -25,10 +25,12 @@ class AddressSpace {
  public:
   // The space must outlive it.
   AddressSpace(Reservation reservation, const Space& space)
-      : reservation_(std::move(reservation)), space_(&space) {}
+      : reservation_(std::move(reservation)), bytes_(reservation_.bytes()), space_(&space) {}
 
   [[nodiscard]] char* base() const { return reservation_.start(); }
-  [[nodiscard]] Bytes bytes() const { return reservation_.bytes(); }
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+  // In the child of a fork: what lies behind has not been inherited, and may be anybody's.
+  void shrink(Bytes bytes) { bytes_ = bytes; }
   [[nodiscard]] bool contains(const void* address) const {
     return address >= base() && address < base() + bytes();
   }
@@ -51,6 +53,7 @@ class AddressSpace {
   [[nodiscard]] std::optional<AllocationId> owner_of(const void* address) const;
 
   Reservation reservation_;
+  Bytes bytes_;
   const Space* space_;
 };
 

@@ -85,6 +85,30 @@ void DevicePages::zero(BlockId block, Bytes bytes) {
   }
 }
 
+void DevicePages::clear(BlockId block, Bytes bytes) {
+  Pages& at = pages(block);
+  if (at.populated_bytes > 0) {
+    drop(block, bytes);
+  }
+  at.wants_zeros = true;
+  at.zeroed = true;
+}
+
+bool DevicePages::fill_gone(BlockId block, std::uint32_t page) {
+  Pages& at = pages(block);
+  const Bytes offset = page * kPageBytes;
+  const int error = userfault_->copy(addresses_->address_of(block) + offset, zeros.data(),
+                                     kPageBytes, at.writable);
+  if (error == EEXIST) {
+    return false;
+  }
+  failures_->must(error, "fill");
+  if (offset >= at.populated_bytes) {
+    set_populated(at, kBlockBytes);
+  }
+  return true;
+}
+
 void DevicePages::populate(BlockId block, Bytes bytes, bool writable) {
   Pages& at = pages(block);
   char* const start = addresses_->address_of(block);
@@ -107,7 +131,9 @@ void DevicePages::map(BlockId block, Bytes bytes, bool writable) {
     populate(block, bytes, writable);  // zeroed, or to be overwritten as a whole
   }
   char* const start = addresses_->address_of(block);
-  if (writable && !at.writable) {
+  if (at.aside != nullptr) {
+    bring_back(block, bytes, writable);
+  } else if (writable && !at.writable) {
     failures_->must(userfault_->unprotect(start, bytes), "unprotect");
   } else if (!writable && at.writable) {
     failures_->must(userfault_->protect(start, bytes), "protect");
@@ -117,7 +143,7 @@ void DevicePages::map(BlockId block, Bytes bytes, bool writable) {
 
 void DevicePages::unmap(BlockId block, Bytes bytes) {
   Pages& at = pages(block);
-  if (at.populated_bytes > 0 && at.writable) {
+  if (at.populated_bytes > 0 && at.writable && at.aside == nullptr) {
     failures_->must(userfault_->protect(addresses_->address_of(block), bytes), "protect");
     at.writable = false;
   }
@@ -127,7 +153,10 @@ void DevicePages::drop(BlockId block, Bytes bytes) {
   Pages& at = pages(block);
   char* const start = addresses_->address_of(block);
   bool recovered = false;
-  if (frames_ && at.populated_bytes == kBlockBytes) {
+  if (at.aside != nullptr) {
+    give_back_aside(std::exchange(at.aside, nullptr), bytes);
+    recovered = at.populated_bytes <= bytes;
+  } else if (frames_ && at.populated_bytes == kBlockBytes && reuses_frames_) {
     const std::scoped_lock lock(frames_mutex_);
     recovered = frames_->recover(start);
   }
@@ -139,6 +168,97 @@ void DevicePages::drop(BlockId block, Bytes bytes) {
   set_populated(at, 0);
   at.writable = false;
   trim_frames();
+}
+
+// --- On the way out ------------------------------------------------------------------------------
+
+// Only who has pinned a page, which the kernel does for I/O that goes past the processor, still
+// reaches it once it cannot be written at its address. The kernel does not move such pages: that is
+// how it tells. Nor pages that a child of a fork shares, or has shared; nobody has pinned those,
+// and they can be moved once they are written.
+void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
+  if (!frames_) {
+    return;
+  }
+  char* place = nullptr;
+  {
+    const std::scoped_lock lock(frames_mutex_);
+    place = static_cast<char*>(frames_->take_place());
+  }
+  char* const start = addresses_->address_of(block);
+  part.held = place == nullptr;
+  if (part.held) {
+    return;
+  }
+  int error = userfault_->move(place, start, part.bytes);
+  if (error == EBUSY || error == ENOENT) {
+    error = make_exclusive(start, part.bytes);
+    error = error == 0 ? userfault_->move(place, start, part.bytes) : error;
+  }
+  if (error == 0) {
+    part.aside = place;
+    return;
+  }
+  part.held = true;
+  const std::scoped_lock lock(frames_mutex_);
+  frames_->placed(place);
+}
+
+// Nobody's copy of these pages is theirs as well. The block cannot be written before and after
+// this.
+int DevicePages::make_exclusive(char* start, Bytes bytes) {
+  constexpr int kPopulateWrite = 23;  // newer than some systems' headers
+  for (Bytes at = 0; at < bytes; at += kPageBytes) {
+    // What a bare madvise has taken away holds zeros.
+    const int error = userfault_->copy(start + at, zeros.data(), kPageBytes, false);
+    if (error != 0 && error != EEXIST) {
+      return error;
+    }
+  }
+  int error = userfault_->unprotect(start, bytes);
+  if (error == 0 && ::madvise(start, bytes, kPopulateWrite) != 0) {
+    error = errno;
+  }
+  failures_->must(userfault_->protect(start, bytes), "protect");
+  return error;
+}
+
+void DevicePages::put_back(BlockId block, const void* copied, TransferJob::Part& part) {
+  char* const start = addresses_->address_of(block);
+  if (part.aside == nullptr || userfault_->move(start, part.aside, part.bytes) != 0) {
+    return;
+  }
+  failures_->must(userfault_->protect(start, part.bytes), "protect");
+  part.held = std::memcmp(start, copied, part.bytes) != 0;
+  userfault_->wake(start, kBlockBytes);
+  const std::scoped_lock lock(frames_mutex_);
+  frames_->placed(std::exchange(part.aside, nullptr));
+}
+
+// Moved pages are writable at once, and who writes them then is not seen; what is to be read only
+// is copied.
+void DevicePages::bring_back(BlockId block, Bytes bytes, bool writable) {
+  Pages& at = pages(block);
+  char* const start = addresses_->address_of(block);
+  char* const place = std::exchange(at.aside, nullptr);
+  if (writable && userfault_->move(start, place, bytes) == 0) {
+    const std::scoped_lock lock(frames_mutex_);
+    frames_->placed(place);
+  } else {
+    fill_pages(start, place, bytes, writable);
+    give_back_aside(place, bytes);
+  }
+  at.writable = writable;
+}
+
+void DevicePages::give_back_aside(char* place, Bytes bytes) {
+  const std::scoped_lock lock(frames_mutex_);
+  if (bytes == kBlockBytes && reuses_frames_) {
+    frames_->give_back(place);
+    return;
+  }
+  ::madvise(place, bytes, MADV_DONTNEED);
+  frames_->placed(place);
 }
 
 // Page by page, as some may be there: of what lived there and has not gone yet.

@@ -32,6 +32,12 @@ class DevicePages {
   void map(BlockId block, Bytes bytes, bool writable);
   void unmap(BlockId block, Bytes bytes);
   void drop(BlockId block, Bytes bytes);
+  // Zeros, and no pages until it is mapped again. The block is not on its way.
+  void clear(BlockId block, Bytes bytes);
+  // A page of a block that is there, or behind it, has been missed: if it is, because the program
+  // has told the kernel that it needs it no more, it holds zeros now. False if it is there after
+  // all.
+  bool fill_gone(BlockId block, std::uint32_t page);
   // Zeros where nothing lives, so that whoever looks there goes on.
   void fill_dead(BlockId block);
 
@@ -47,6 +53,22 @@ class DevicePages {
   // Bytes from below become the block's pages. Without the lock: the block is on its way. Says in
   // `part` whether they are writable, and whether somebody has written them already.
   void fill(BlockId block, const void* from, TransferJob::Part& part);
+  // Before a block's bytes are copied from the device: its pages are moved where nobody can reach
+  // them, with what they hold then and for good. Not if anybody holds them for I/O of his own,
+  // which may write them at any time: `held` then says so. The block has been unmapped, and is on
+  // its way; without the lock. Where the kernel cannot move pages nothing happens.
+  void take_aside(BlockId block, TransferJob::Part& part);
+  // Back where they were, to be read only, with the same bytes as `copied`; without the lock. If
+  // somebody has written them meanwhile they are held.
+  void put_back(BlockId block, const void* copied, TransferJob::Part& part);
+  // It has left, or has not: where its pages are is known from now on.
+  void departed(BlockId block, const TransferJob::Part& part) { pages(block).aside = part.aside; }
+  // Whether nobody can reach the block's pages, which are there.
+  [[nodiscard]] bool aside(BlockId block) const {
+    return block < pages_.size() && pages_[block].aside != nullptr;
+  }
+  // The kernel may go on reading pages after they have left: they must not hold anything else.
+  void keep_no_frames() { reuses_frames_ = false; }
   // That has been done, and is known from now on.
   void landed(BlockId block, const TransferJob::Part& part);
   // Frames that wait for a block take no more than what the blocks that are there leave of the
@@ -60,11 +82,15 @@ class DevicePages {
     bool wants_zeros = true;    // where it has no contents; else anything will do
     bool zeroed = false;        // ... and not all of it is about to be overwritten
     Source from = Source::kZeros;
+    char* aside = nullptr;  // where they are instead
   };
   Pages& pages(BlockId block);
   void set_populated(Pages& at, Bytes bytes);
   void populate(BlockId block, Bytes bytes, bool writable);
   bool place_frame(char* block, bool zeroed);
+  void bring_back(BlockId block, Bytes bytes, bool writable);
+  void give_back_aside(char* place, Bytes bytes);
+  int make_exclusive(char* start, Bytes bytes);
   void fill_pages(char* block, const void* from, Bytes bytes, bool writable);
   bool fill_by_frame(char* block, const void* from, TransferJob::Part& part);
 
@@ -76,6 +102,7 @@ class DevicePages {
   Bytes populated_bytes_ = 0;            // of all
   std::atomic<Bytes> landing_bytes_{0};  // pages that have appeared, of transfers under way
   std::mutex frames_mutex_;
+  std::atomic<bool> reuses_frames_{true};
   std::unique_ptr<FramePool> frames_;  // nullptr: pages come from the system and go there
 };
 

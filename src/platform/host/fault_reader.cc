@@ -1,6 +1,7 @@
 // See fault_reader.h.
 #include "platform/host/fault_reader.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -8,8 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 
 #include "platform/common/clock.h"
+#include "platform/common/say.h"
 #include "platform/common/service_thread.h"
 
 namespace spillway::host {
@@ -40,8 +43,12 @@ void FaultReader::read_until_stopped() {
   while (!stop_) {
     std::array waits{pollfd{.fd = userfault_.fd(), .events = POLLIN, .revents = 0},
                      pollfd{.fd = stop_event_.get(), .events = POLLIN, .revents = 0}};
-    if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) {
-      return;
+    const int ready = ::poll(waits.data(), waits.size(), -1);
+    if ((ready < 0 && errno != EINTR) || (ready > 0 && (waits[0].revents & POLLNVAL) != 0)) {
+      end_run(
+          fmt::format("page faults can be read no more: {}; ending the program before data is "
+                      "lost",
+                      ready < 0 ? std::strerror(errno) : "the file descriptor has been closed"));
     }
     read_once();
   }
@@ -62,6 +69,8 @@ void FaultReader::read_once() {
     const FaultRecord record{
         .block = static_cast<BlockId>(offset / kBlockBytes),
         .write = (fault.flags & (UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP)) != 0,
+        .missing = (fault.flags & UFFD_PAGEFAULT_FLAG_WP) == 0,
+        .page = static_cast<std::uint32_t>(offset % kBlockBytes / kPageBytes),
         .at_ns = at_ns};
     while (!queue_.push(record)) {
       wake_.call();

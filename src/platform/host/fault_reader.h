@@ -20,7 +20,9 @@ namespace spillway::host {
 struct FaultRecord {
   BlockId block = 0;
   bool write = false;
-  TimeNs at_ns = 0;  // it was read
+  bool missing = false;    // the page was not there; else it was, and may not be written
+  std::uint32_t page = 0;  // of the block
+  TimeNs at_ns = 0;        // it was read
 };
 
 class FaultReader {

@@ -9,11 +9,13 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "platform/common/say.h"
 #include "platform/common/service_thread.h"
 
 namespace spillway::host {
@@ -51,7 +53,7 @@ void ForkServer::before_fork(const Space& space) {
   for (BlockId id = 0; id < space.block_slots(); ++id) {
     const Block& block = space.block(id);
     if (block.tenants > 0 && block.contents == Contents::kLive &&
-        !block.copies.has(Tier::kDevice)) {
+        (!block.copies.has(Tier::kDevice) || parent_.pages.aside(id))) {
       const Tier tier = block.copies.has(Tier::kHost) ? Tier::kHost : Tier::kStorage;
       snapshot.emplace(id, parent_.places.keep(id, tier, block.bytes));
     }
@@ -109,13 +111,19 @@ void ForkServer::serve_until_stopped() {
   while (!stop_) {
     take_new_children();
     int most_ms = children_.empty() ? -1 : kLookAtChildrenEveryMs;
+    if (const std::scoped_lock giving(giving_mutex_); give_all_) {
+      most_ms = kTryAgainMs;
+    }
     waits = {pollfd{.fd = wake_event_.get(), .events = POLLIN, .revents = 0}};
     for (const Child& child : children_) {
       waits.push_back({.fd = child.userfault.fd(), .events = POLLIN, .revents = 0});
       most_ms = child.unanswered.empty() ? most_ms : kTryAgainMs;
     }
     if (::poll(waits.data(), waits.size(), most_ms) < 0 && errno != EINTR) {
-      return;
+      end_run(
+          fmt::format("page faults of the program's children can be read no more: {}; ending it "
+                      "before data is lost",
+                      std::strerror(errno)));
     }
     if ((waits[0].revents & POLLIN) != 0) {
       std::uint64_t calls = 0;
@@ -128,7 +136,49 @@ void ForkServer::serve_until_stopped() {
       }
     }
     forget_ended_children();
+    const std::scoped_lock giving(giving_mutex_);
+    if (give_all_ && give_rest_to_all()) {
+      give_all_ = false;
+      given_.notify_all();
+    }
   }
+}
+
+void ForkServer::give_all() {
+  if (!thread_.joinable()) {
+    return;
+  }
+  std::unique_lock lock(giving_mutex_);
+  give_all_ = true;
+  wake(wake_event_);
+  given_.wait(lock, [&] { return !give_all_; });
+}
+
+// False if one of them cannot take it for the moment, or has had children meanwhile.
+bool ForkServer::give_rest_to_all() {
+  take_new_children();
+  bool all = true;
+  for (Child& child : children_) {
+    all &= give_rest(child);
+  }
+  const std::scoped_lock lock(events_mutex_);
+  return all && new_children_.empty();
+}
+
+bool ForkServer::give_rest(Child& child) {
+  if (!child.snapshot) {
+    return true;
+  }
+  for (const auto& [id, kept] : *child.snapshot) {
+    char* const start = parent_.addresses.address_of(id);
+    const int error = fill_from_below(child, start, kept);
+    if (error == EAGAIN || error == ENOMEM) {
+      return false;
+    }
+    child.userfault.wake(start, kBlockBytes);
+  }
+  serve(child);  // it may have had children before
+  return true;
 }
 
 void ForkServer::take_new_children() {
@@ -202,7 +252,13 @@ int ForkServer::fill_from_below(const Child& child, char* start, const KeptPlace
   if (staging == nullptr) {
     return ENOMEM;
   }
+  // As for the parent's own blocks: a read that fails may succeed the next time.
+  constexpr int kTries = 16;
   int error = parent_.storage->read_now(staging, kept.bytes, kept.storage);
+  for (int tries = 1; error != 0 && tries < kTries; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    error = parent_.storage->read_now(staging, kept.bytes, kept.storage);
+  }
   if (error != 0) {
     parent_.failures.fatal(
         {ErrorCode::kIo, "a child of the program cannot read its memory: " +

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <list>
 #include <mutex>
@@ -25,6 +26,7 @@
 #include "platform/common/staging_pool.h"
 #include "platform/common/storage_io.h"
 #include "platform/host/address_space.h"
+#include "platform/host/device_pages.h"
 #include "platform/host/userfault.h"
 
 namespace spillway::host {
@@ -36,6 +38,7 @@ class ForkServer {
     std::mutex& mutex;  // the platform's
     const Userfault& userfault;
     const AddressSpace& addresses;
+    const DevicePages& pages;
     LowerPlaces& places;
     const char* host_memory;
     StorageIo* storage;  // nullptr: none
@@ -51,6 +54,12 @@ class ForkServer {
   // Around a fork, with the platform's lock held, while nothing moves.
   void before_fork(const Space& space);
   void after_fork();
+  // What of the addresses a child inherits; without fork events it inherits them as a hole.
+  [[nodiscard]] Bytes inherited_bytes() const { return used_bytes_; }
+
+  // Children get all that they have not asked for yet, and need nobody any more: returns when they
+  // have it. Not by the thread that reads events.
+  void give_all();
 
   // The parent's events, as Userfault::read; children that they tell of are served from then on.
   // One thread's at a time, which needs no lock.
@@ -74,6 +83,8 @@ class ForkServer {
   static int fill(const Child& child, char* start, const char* from, Bytes bytes);
   int fill_from_below(const Child& child, char* start, const KeptPlace& kept);
   void end_stranger(pid_t process);
+  bool give_rest(Child& child);
+  bool give_rest_to_all();
   void forget_ended_children();
 
   Parent parent_;
@@ -83,6 +94,9 @@ class ForkServer {
   std::list<Child> new_children_;
   std::list<Child> children_;  // the serving thread's
   std::atomic<bool> stop_{false};
+  std::mutex giving_mutex_;
+  std::condition_variable given_;
+  bool give_all_ = false;
   Descriptor wake_event_;
   std::thread thread_;
 };

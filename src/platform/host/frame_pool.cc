@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
+#include <utility>
 
 namespace spillway::host {
 namespace {
@@ -17,18 +17,13 @@ std::unique_ptr<FramePool> FramePool::create(const Userfault& userfault, std::si
   if (!userfault.moves()) {
     return nullptr;
   }
-  std::unique_ptr<FramePool> pool(new FramePool(userfault));
   const std::size_t places = frames + kNurseryFrames;
-  pool->mapping_bytes_ = (places + 1) * kBlockBytes;  // one more, to align them
-  void* start = ::mmap(nullptr, pool->mapping_bytes_, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (start == MAP_FAILED) {
+  Result<Reservation> addresses = Reservation::make(places * kBlockBytes);
+  if (!addresses) {
     return nullptr;
   }
-  pool->mapping_ = static_cast<char*>(start);
-  std::size_t space = pool->mapping_bytes_;
-  auto* const first =
-      static_cast<char*>(std::align(kBlockBytes, places * kBlockBytes, start, space));
+  char* const first = addresses->start();
+  std::unique_ptr<FramePool> pool(new FramePool(userfault, std::move(*addresses)));
   ::madvise(first, places * kBlockBytes, MADV_HUGEPAGE);
   // A child has no use for what is on its way.
   ::madvise(first, places * kBlockBytes, MADV_DONTFORK);
@@ -43,12 +38,6 @@ std::unique_ptr<FramePool> FramePool::create(const Userfault& userfault, std::si
     (place < rest ? pool->unborn_ : pool->empty_).push_back(place);
   }
   return pool;
-}
-
-FramePool::~FramePool() {
-  if (mapping_ != nullptr) {
-    ::munmap(mapping_, mapping_bytes_);
-  }
 }
 
 void* FramePool::take() {
@@ -87,6 +76,15 @@ void FramePool::trim(std::size_t most) {
     ::madvise(frame, kBlockBytes, MADV_DONTNEED);
     placed(frame);
   }
+}
+
+void* FramePool::take_place() {
+  if (empty_.empty()) {
+    return nullptr;
+  }
+  void* const place = empty_.back();
+  empty_.pop_back();
+  return place;
 }
 
 bool FramePool::recover(void* block) {

@@ -9,10 +9,12 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "platform/common/reservation.h"
 #include "platform/host/userfault.h"
 
 namespace spillway::host {
@@ -24,7 +26,7 @@ class FramePool {
   static std::unique_ptr<FramePool> create(const Userfault& userfault, std::size_t frames);
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
-  ~FramePool();
+  ~FramePool() = default;
 
   // A resident frame that holds anything; nullptr if there is none left.
   void* take();
@@ -37,15 +39,18 @@ class FramePool {
   // The block's pages become a frame that can be taken. False if the system refuses: the pages are
   // where they were.
   [[nodiscard]] bool recover(void* block);
+  // An empty place, to which pages may be moved; nullptr if there is none. It comes back as a frame
+  // that was taken does: with give_back if it is one, or with placed.
+  void* take_place();
   // Gives frames back to the system until at most `most` wait to be taken.
   void trim(std::size_t most);
 
  private:
-  explicit FramePool(const Userfault& userfault) : userfault_(&userfault) {}
+  FramePool(const Userfault& userfault, Reservation addresses)
+      : userfault_(&userfault), addresses_(std::move(addresses)) {}
 
   const Userfault* userfault_;
-  char* mapping_ = nullptr;
-  Bytes mapping_bytes_ = 0;
+  Reservation addresses_;
   // Frames are born in places that the system fills at a touch, and come back to places that only
   // moves may fill.
   char* nursery_ = nullptr;

@@ -17,10 +17,11 @@ constexpr TimeNs kIdleWaitNs = 100'000'000;
 
 void HostPlatform::correlate() {
   const TimeNs latency_ns = options_.link.fault_latency_ns;
+  constexpr TimeNs kLeastWaitNs = 20'000;  // where the first one has been postponed
   while (!stop_) {
     const TimeNs due_ns =
         faults_.empty() ? kIdleWaitNs : faults_.front().at_ns + latency_ns - now_ns();
-    wake_.wait_for(std::clamp<TimeNs>(due_ns, 0, kIdleWaitNs));
+    wake_.wait_for(std::clamp<TimeNs>(due_ns, faults_.empty() ? 0 : kLeastWaitNs, kIdleWaitNs));
     FaultRecord record;
     while (reader_->next(record)) {
       faults_.push_back(record);
@@ -40,15 +41,26 @@ void HostPlatform::take_faults() {
   const TimeNs until_ns = now_ns() - options_.link.fault_latency_ns;
   faults_taken_.clear();
   while (!faults_.empty() && faults_.front().at_ns <= until_ns) {
-    const FaultRecord fault = faults_.front();
+    FaultRecord fault = faults_.front();
     faults_.pop_front();
     const Space& space = engine_.space();
     if (fault.block >= space.block_slots() || space.block(fault.block).tenants == 0) {
       // The program uses memory that it has freed, or never had. What it reads is undefined; it
-      // must not stop for ever.
+      // must not stop for ever. What still moves has to arrive first.
+      if (fault.block < space.block_slots() && space.block(fault.block).transfer != kNoIndex) {
+        faults_postponed_.push_back(fault);
+        continue;
+      }
       pages_.fill_dead(fault.block);
       userfault_.wake(addresses_.address_of(fault.block), kBlockBytes);
       continue;
+    }
+    // Of a block that is there a page is missing if the program has given it up by a bare madvise,
+    // which counts as a write, or has never had it, behind the allocation's end.
+    if (fault.missing && pages_.there(fault.block) && !pages_.aside(fault.block) &&
+        space.block(fault.block).transfer == kNoIndex &&
+        pages_.fill_gone(fault.block, fault.page)) {
+      fault.write = true;
     }
     if (threads_.begin(fault, launches_.current()) &&
         space.block(fault.block).transfer != kNoIndex) {
@@ -56,6 +68,8 @@ void HostPlatform::take_faults() {
     }
     faults_taken_.push_back({.block = fault.block, .write = fault.write});
   }
+  faults_.insert(faults_.end(), faults_postponed_.begin(), faults_postponed_.end());
+  faults_postponed_.clear();
   if (!faults_taken_.empty()) {
     engine_.thread_faults(launches_.latest(), faults_taken_);
   }

@@ -1,7 +1,11 @@
 // What the engine asks of this machine, handed to whose it is. See host_platform.h.
+#include <fmt/format.h>
+
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "platform/common/clock.h"
@@ -78,9 +82,14 @@ void HostPlatform::release_launch(std::uint64_t launch, std::span<const Transfer
   launches_.released(launch);
 }
 
-void* HostPlatform::source_of(const TransferJob& job, std::size_t part) {
-  return job.transfer.from == Tier::kDevice ? addresses_.address_of(job.transfer.blocks[part])
-                                            : host_memory_.start() + job.parts[part].host_offset;
+// What is written although it is held is not what counts: the block stays.
+void* HostPlatform::source_of(TransferJob& job, std::size_t index) {
+  TransferJob::Part& part = job.parts[index];
+  if (job.transfer.from != Tier::kDevice) {
+    return host_memory_.start() + part.host_offset;
+  }
+  pages_.take_aside(job.transfer.blocks[index], part);
+  return part.aside != nullptr ? part.aside : addresses_.address_of(job.transfer.blocks[index]);
 }
 
 void HostPlatform::copy(TransferJob& job) {
@@ -88,8 +97,7 @@ void HostPlatform::copy(TransferJob& job) {
   for (std::size_t i = 0; i < transfer.blocks.size(); ++i) {
     TransferJob::Part& part = job.parts[i];
     if (transfer.to == Tier::kHost) {
-      std::memcpy(host_memory_.start() + part.host_offset,
-                  addresses_.address_of(transfer.blocks[i]), part.bytes);
+      copy_to_host(transfer, i, part);
     } else {
       pages_.fill(
           transfer.blocks[i],
@@ -99,9 +107,52 @@ void HostPlatform::copy(TransferJob& job) {
   }
 }
 
+void HostPlatform::copy_to_host(const Transfer& transfer, std::size_t index,
+                                TransferJob::Part& part) {
+  constexpr std::chrono::microseconds kBeforeAnother{200};
+  const BlockId block = transfer.blocks[index];
+  char* const to = host_memory_.start() + part.host_offset;
+  pages_.take_aside(block, part);
+  if (part.held) {
+    std::this_thread::sleep_for(kBeforeAnother);  // whoever holds it needs the processor more
+    return;
+  }
+  std::memcpy(to, part.aside != nullptr ? part.aside : addresses_.address_of(block), part.bytes);
+  if (transfer.cause == Cause::kPreEvict) {
+    pages_.put_back(block, to, part);  // it is copied ahead of need, and may yet be read
+  }
+}
+
+// What is held stays, as if a thread had just written it: its copy is none.
+void HostPlatform::depart(const TransferJob& job) {
+  constexpr TimeNs kPatienceNs = 10 * kNsPerS;
+  if (job.transfer.from != Tier::kDevice) {
+    return;
+  }
+  bool held = false;
+  for (std::size_t i = 0; i < job.parts.size(); ++i) {
+    pages_.departed(job.transfer.blocks[i], job.parts[i]);
+    if (job.parts[i].held && engine_.space().block(job.transfer.blocks[i]).tenants > 0) {
+      const ThreadFault write{.block = job.transfer.blocks[i], .write = true};
+      engine_.thread_faults(launches_.latest(), {&write, 1});
+      held = true;
+    }
+  }
+  held_since_ns_ = !held ? 0 : held_since_ns_ == 0 ? now_ns() : held_since_ns_;
+  if (held && now_ns() - held_since_ns_ > kPatienceNs) {
+    failures_.fatal(
+        {ErrorCode::kUnsupported,
+         fmt::format("nothing can leave the device memory of {}: the program holds what "
+                     "is there for I/O of its own (direct I/O, registered buffers); "
+                     "raise --device-memory, or keep its buffers out with --threshold",
+                     format_bytes(engine_.capacity_bytes(Tier::kDevice)))});
+  }
+}
+
 void HostPlatform::ended(TransferJob& job, int error) {
   const Transfer& transfer = job.transfer;
   const std::scoped_lock lock(mutex_);
+  depart(job);
   if (error == 0) {
     arrive(job);
     engine_.transfer_finished(transfer.id);

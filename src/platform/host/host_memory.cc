@@ -2,8 +2,10 @@
 #include "platform/host/host_memory.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace spillway::host {
 
@@ -12,22 +14,25 @@ std::array<Bytes, kTierCount> HostMemory::capacity_bytes() const {
           engine_.capacity_bytes(Tier::kStorage)};
 }
 
-Result<void*> HostMemory::allocate(Bytes bytes, ProgramPlatform::Fresh fresh) {
-  const Bytes asked_bytes = std::max(bytes, kPageBytes);
-  const Bytes promised_bytes =
-      asked_bytes > kTiB * kKiB ? asked_bytes : round_up(asked_bytes, kPageBytes);
-  if (const Status room = commitment_.promise(promised_bytes, capacity_bytes()); !room) {
+Result<void*> HostMemory::allocate(Bytes bytes, Bytes most_bytes, ProgramPlatform::Fresh fresh) {
+  const auto whole_pages = [](Bytes some) {
+    return some > kTiB * kKiB ? some : round_up(some, kPageBytes);
+  };
+  const Bytes promised = whole_pages(std::max(bytes, kPageBytes));
+  if (const Status room = commitment_.promise(promised, capacity_bytes()); !room) {
     return tl::unexpected<Error>(room.error());
   }
-  const Result<AllocationId> id = engine_.allocate(asked_bytes, 0);
+  const Bytes taken_bytes =
+      most_bytes > bytes ? whole_pages(most_bytes) : std::max(bytes, kPageBytes);
+  const Result<AllocationId> id = engine_.allocate(taken_bytes, 0);
   if (!id) {
-    commitment_.take_back(promised_bytes);
+    commitment_.take_back(promised);
     return tl::unexpected<Error>(id.error());
   }
   const Allocation& allocation = engine_.space().allocation(*id);
   const BlockId end = allocation.first_block + allocation.block_count;
   if (AddressSpace::offset_of(end) > addresses_.bytes()) {
-    commitment_.take_back(promised_bytes);
+    commitment_.take_back(promised);
     engine_.free(*id);
     return make_error(ErrorCode::kUnsupported, "out of address space: {} are reserved",
                       format_bytes(addresses_.bytes()));
@@ -38,8 +43,41 @@ Result<void*> HostMemory::allocate(Bytes bytes, ProgramPlatform::Fresh fresh) {
     pages_.renew(block, engine_.space().block(block).bytes,
                  fresh == ProgramPlatform::Fresh::kZeros);
   }
-  launches_.about_to_use(allocation.first_block, allocation.block_count);
+  if (most_bytes > bytes) {
+    room_bytes_[*id] = addresses_.footprint_bytes(*id) - promised;
+  }
+  launches_.about_to_use(allocation.first_block, blocks_in_use(*id));
   return addresses_.address_of(allocation.first_block);
+}
+
+// Without those that it may yet grow into.
+std::uint32_t HostMemory::blocks_in_use(AllocationId id) const {
+  const auto room = room_bytes_.find(id);
+  const Bytes used_bytes =
+      addresses_.footprint_bytes(id) - (room == room_bytes_.end() ? 0 : room->second);
+  return static_cast<std::uint32_t>(round_up(used_bytes, kBlockBytes) / kBlockBytes);
+}
+
+Status HostMemory::grow(void* start, Bytes bytes) {
+  const std::optional<AllocationId> id = addresses_.allocation_at(start);
+  if (!id || !room_bytes_.contains(*id)) {
+    return make_error(ErrorCode::kUnsupported, "there is no room to grow");
+  }
+  const auto room = room_bytes_.find(*id);
+  const Bytes used_bytes = addresses_.footprint_bytes(*id) - room->second;
+  const Bytes wanted_bytes = round_up(bytes, kPageBytes);
+  if (wanted_bytes <= used_bytes) {
+    return {};
+  }
+  const Bytes more_bytes = wanted_bytes - used_bytes;
+  if (more_bytes > room->second) {
+    return make_error(ErrorCode::kUnsupported, "there is no room to grow");
+  }
+  Status promised = commitment_.promise(more_bytes, capacity_bytes());
+  if (promised) {
+    room->second -= more_bytes;
+  }
+  return promised;
 }
 
 Bytes HostMemory::size_of(const void* start) const {
@@ -54,8 +92,13 @@ void HostMemory::free(void* start) {
   }
   const Allocation allocation = engine_.space().allocation(*id);
   if (!retired_[*id]) {
-    commitment_.take_back(addresses_.footprint_bytes(*id));
+    commitment_.take_back(promised_bytes(*id));
   }
+  if (given_up_bytes_.erase(*id) > 0) {
+    // For whoever comes next.
+    ::mprotect(start, allocation.block_count * kBlockBytes, PROT_READ | PROT_WRITE);
+  }
+  room_bytes_.erase(*id);
   launches_.record_death(*id);
   engine_.free(*id);
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
@@ -83,7 +126,7 @@ void HostMemory::retire(void* start) {
   }
   retired_[*id] = true;
   launches_.record_death(*id);
-  commitment_.take_back(addresses_.footprint_bytes(*id));
+  commitment_.take_back(promised_bytes(*id));
   engine_.discard(*id, DiscardMode::kLazy);
 }
 
@@ -92,13 +135,13 @@ Status HostMemory::reuse(void* start) {
   if (!id) {
     return make_error(ErrorCode::kInvalidInput, "no allocation starts at {}", fmt::ptr(start));
   }
-  if (Status room = commitment_.promise(addresses_.footprint_bytes(*id), capacity_bytes()); !room) {
+  if (Status room = commitment_.promise(promised_bytes(*id), capacity_bytes()); !room) {
     return room;
   }
   retired_[*id] = false;
   engine_.reuse(*id);
   const Allocation& allocation = engine_.space().allocation(*id);
-  launches_.about_to_use(allocation.first_block, allocation.block_count);
+  launches_.about_to_use(allocation.first_block, blocks_in_use(*id));
   return {};
 }
 
@@ -106,6 +149,50 @@ void HostMemory::provide(void* start) {
   if (const std::optional<AllocationId> id = addresses_.allocation_at(start)) {
     engine_.provide(*id);
   }
+}
+
+Bytes HostMemory::promised_bytes(AllocationId id) const {
+  const auto given_up = given_up_bytes_.find(id);
+  const auto room = room_bytes_.find(id);
+  return addresses_.footprint_bytes(id) - (room == room_bytes_.end() ? 0 : room->second) -
+         (given_up == given_up_bytes_.end() ? 0 : given_up->second);
+}
+
+void HostMemory::clear(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
+                       std::condition_variable& moved) {
+  if (const std::optional<BlockRange> range = addresses_.blocks_within(start, bytes)) {
+    clear(*range, lock, moved);
+  }
+}
+
+// What moves has to arrive first: its source must stay until then. What is there would still show
+// what it held.
+void HostMemory::clear(const BlockRange& range, std::unique_lock<std::mutex>& lock,
+                       std::condition_variable& moved) {
+  constexpr std::chrono::milliseconds kLookAgain{1};
+  engine_.discard_blocks(range.first, range.count, DiscardMode::kEager);
+  for (BlockId id = range.first; id < range.first + range.count; ++id) {
+    while (engine_.space().block(id).transfer != kNoIndex) {
+      moved.wait_for(lock, kLookAgain);
+    }
+    pages_.clear(id, engine_.space().block(id).bytes);
+  }
+}
+
+void HostMemory::give_up(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
+                         std::condition_variable& moved) {
+  const std::optional<BlockRange> range = addresses_.blocks_within(start, bytes);
+  if (!range || range->count == 0) {
+    return;
+  }
+  clear(*range, lock, moved);
+  Bytes given_up_bytes = 0;
+  for (BlockId id = range->first; id < range->first + range->count; ++id) {
+    given_up_bytes += engine_.space().block(id).bytes;
+  }
+  ::mprotect(addresses_.address_of(range->first), range->count * kBlockBytes, PROT_NONE);
+  given_up_bytes_[range->allocation] += given_up_bytes;
+  commitment_.take_back(given_up_bytes);
 }
 
 void HostMemory::prefetch(void* start, Bytes bytes) {

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
+#include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -27,12 +30,19 @@ class HostMemory {
         launches_(launches),
         threads_(threads) {}
 
-  Result<void*> allocate(Bytes bytes, ProgramPlatform::Fresh fresh);
+  Result<void*> allocate(Bytes bytes, Bytes most_bytes, ProgramPlatform::Fresh fresh);
+  Status grow(void* start, Bytes bytes);
   void free(void* start);
   void retire(void* start);
   Status reuse(void* start);
   void provide(void* start);
   void discard(void* start, Bytes bytes, DiscardMode mode);
+  // `lock` is the platform's, and is given up while something of it moves; `moved` may be called
+  // when something has.
+  void clear(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
+             std::condition_variable& moved);
+  void give_up(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
+               std::condition_variable& moved);
   void prefetch(void* start, Bytes bytes);
   void pre_evict(void* start, Bytes bytes, Tier to);
   [[nodiscard]] Bytes size_of(const void* start) const;
@@ -40,6 +50,10 @@ class HostMemory {
 
  private:
   [[nodiscard]] std::array<Bytes, kTierCount> capacity_bytes() const;
+  [[nodiscard]] Bytes promised_bytes(AllocationId id) const;
+  [[nodiscard]] std::uint32_t blocks_in_use(AllocationId id) const;
+  void clear(const BlockRange& range, std::unique_lock<std::mutex>& lock,
+             std::condition_variable& moved);
 
   Engine& engine_;
   const AddressSpace& addresses_;
@@ -47,7 +61,9 @@ class HostMemory {
   HostLaunches& launches_;
   WaitingThreads& threads_;
   Commitment commitment_;
-  std::vector<bool> retired_;  // by allocation
+  std::vector<bool> retired_;                               // by allocation
+  std::unordered_map<AllocationId, Bytes> room_bytes_;      // to grow into
+  std::unordered_map<AllocationId, Bytes> given_up_bytes_;  // of blocks that nobody may use
 };
 
 }  // namespace spillway::host

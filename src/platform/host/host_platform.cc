@@ -117,6 +117,7 @@ HostPlatform::HostPlatform(const HostOptions& options, std::optional<SwapFile> s
   forks_ = std::make_unique<ForkServer>(ForkServer::Parent{.mutex = mutex_,
                                                            .userfault = userfault_,
                                                            .addresses = addresses_,
+                                                           .pages = pages_,
                                                            .places = places_,
                                                            .host_memory = host_memory_.start(),
                                                            .storage = io,
@@ -139,7 +140,17 @@ HostPlatform::~HostPlatform() {
 
 Result<void*> HostPlatform::allocate(Bytes bytes, Fresh fresh) {
   const std::scoped_lock lock(mutex_);
-  return memory_.allocate(bytes, fresh);
+  return memory_.allocate(bytes, bytes, fresh);
+}
+
+Result<void*> HostPlatform::allocate_with_room(Bytes bytes, Bytes most_bytes, Fresh fresh) {
+  const std::scoped_lock lock(mutex_);
+  return memory_.allocate(bytes, most_bytes, fresh);
+}
+
+Status HostPlatform::grow(void* start, Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  return memory_.grow(start, bytes);
 }
 
 void HostPlatform::free(void* start) {
@@ -165,6 +176,16 @@ void HostPlatform::provide(void* start) {
 void HostPlatform::discard(void* start, Bytes bytes, DiscardMode mode) {
   const std::scoped_lock lock(mutex_);
   memory_.discard(start, bytes, mode);
+}
+
+void HostPlatform::clear(void* start, Bytes bytes) {
+  std::unique_lock lock(mutex_);
+  memory_.clear(start, bytes, lock, idle_);
+}
+
+void HostPlatform::give_up(void* start, Bytes bytes) {
+  std::unique_lock lock(mutex_);
+  memory_.give_up(start, bytes, lock, idle_);
 }
 
 void HostPlatform::prefetch(void* start, Bytes bytes) {
@@ -239,6 +260,23 @@ void HostPlatform::after_fork() {
   forking_ = false;
   forks_->after_fork();
   wake_.call();
+}
+
+// What the child has not inherited the kernel gives to the child's own mappings. Where it inherits
+// nothing, the addresses that the parent uses stay taken: nothing else may ever lie there.
+void HostPlatform::in_child() {
+  addresses_.shrink(forks_->inherited_bytes());
+  if (userfault_.reports_forks() || addresses_.bytes() == 0) {
+    return;
+  }
+  const void* const hole =
+      ::mmap(addresses_.base(), addresses_.bytes(), PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (hole != addresses_.base()) {
+    failures_.fatal({ErrorCode::kUnsupported,
+                     "a child of the program cannot keep its parent's addresses free, and would "
+                     "take its own memory for its parent's"});
+  }
 }
 
 Status HostPlatform::set_device_capacity(Bytes bytes) {

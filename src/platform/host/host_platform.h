@@ -38,11 +38,15 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
 
   using ProgramPlatform::allocate;
   Result<void*> allocate(Bytes bytes, Fresh fresh) override;
+  Result<void*> allocate_with_room(Bytes bytes, Bytes most_bytes, Fresh fresh) override;
+  Status grow(void* start, Bytes bytes) override;
   void free(void* start) override;
   void retire(void* start) override;
   Status reuse(void* start) override;
   void provide(void* start) override;
   void discard(void* start, Bytes bytes, DiscardMode mode) override;
+  void clear(void* start, Bytes bytes) override;
+  void give_up(void* start, Bytes bytes) override;
   void prefetch(void* start, Bytes bytes) override;
   void pre_evict(void* start, Bytes bytes, Tier to) override;
   [[nodiscard]] Bytes size_of(const void* start) const override;
@@ -63,6 +67,10 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   // system.
   void before_fork() override;
   void after_fork() override;
+  void in_child() override;
+  void before_end() override { forks_->give_all(); }
+  void keep_no_frames() override { pages_.keep_no_frames(); }
+  [[nodiscard]] std::vector<int> descriptors() const override { return {userfault_.fd()}; }
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;
   [[nodiscard]] std::vector<LaunchWaits> waits() const override;
@@ -82,9 +90,11 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void drop(std::span<const BlockId> blocks, Tier tier) override;
   void faults_served(std::uint64_t launch) override;
   void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
-  void* source_of(const TransferJob& job, std::size_t part) override;
+  void* source_of(TransferJob& job, std::size_t index) override;
   void copy(TransferJob& job) override;
   void ended(TransferJob& job, int error) override;
+  void copy_to_host(const Transfer& transfer, std::size_t index, TransferJob::Part& part);
+  void depart(const TransferJob& job);
   void arrive(const TransferJob& job);
   void protect_unmapped(const Transfer& transfer);
 
@@ -116,8 +126,10 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   std::condition_variable idle_;
   bool forking_ = false;
   bool warned_ = false;
-  std::deque<FaultRecord> faults_;         // that have been read and are not due yet
-  std::vector<ThreadFault> faults_taken_;  // its memory
+  TimeNs held_since_ns_ = 0;                   // 0: the last that was to leave has left
+  std::deque<FaultRecord> faults_;             // that have been read and are not due yet
+  std::vector<FaultRecord> faults_postponed_;  // and whose block has yet to arrive
+  std::vector<ThreadFault> faults_taken_;      // its memory
 
   // The threads, which end in the opposite order.
   WakeUp wake_;

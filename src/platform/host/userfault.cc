@@ -12,6 +12,9 @@
 #include <cstring>
 #include <utility>
 
+#include "platform/common/own_descriptors.h"
+#include "platform/common/say.h"
+
 namespace spillway::host {
 namespace {
 
@@ -38,7 +41,7 @@ std::uint64_t address_of(const void* pointer) {
 int open_descriptor() {
   const long fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
   if (fd >= 0 || errno != EPERM) {
-    return static_cast<int>(fd);
+    return at_high_number(static_cast<int>(fd));
   }
   const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
   if (device < 0) {
@@ -46,8 +49,23 @@ int open_descriptor() {
     return -1;
   }
   const int from_device = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+  const int error = errno;
   ::close(device);
-  return from_device;
+  errno = error;
+  return at_high_number(from_device);
+}
+
+// An ioctl on a descriptor that the program may have closed: nobody can be served any more.
+int call(int fd, unsigned long request, void* argument) {
+  const int result = ioctl(fd, request, argument);
+  if (result != 0 && (errno == EBADF || errno == ENOTTY)) {
+    say(
+        fmt::format("the program has closed file descriptor {}, which was Spillway's, by a bare "
+                    "system call; its memory cannot be moved any more, ending it before data is "
+                    "lost",
+                    fd));
+  }
+  return result;
 }
 
 std::string why_not(int error) {
@@ -65,6 +83,15 @@ std::string why_not(int error) {
 int enable(int fd, std::uint64_t features) {
   uffdio_api api{.api = UFFD_API, .features = features, .ioctls = 0};
   return ioctl(fd, UFFDIO_API, &api) == 0 ? 0 : errno;
+}
+
+// The kernel takes ranges within one mapping only, and the program may have divided ours: each half
+// by itself then. The first error that `carry_out` returns.
+template <typename CarryOut>
+int by_halves(Bytes bytes, const CarryOut& carry_out) {
+  const Bytes half = round_up(bytes / 2, kPageBytes);
+  const int error = carry_out(Bytes{0}, half);
+  return error != 0 ? error : carry_out(half, bytes - half);
 }
 
 }  // namespace
@@ -113,7 +140,7 @@ Status Userfault::watch(void* start, Bytes bytes) const {
   uffdio_register range{.range = {.start = address_of(start), .len = bytes},
                         .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
                         .ioctls = 0};
-  if (ioctl(fd_.get(), UFFDIO_REGISTER, &range) != 0) {
+  if (call(fd_.get(), UFFDIO_REGISTER, &range) != 0) {
     return make_error(ErrorCode::kUnsupported, "userfaultfd refuses {} of address space: {}",
                       format_bytes(bytes), std::strerror(errno));
   }
@@ -129,12 +156,17 @@ int Userfault::copy(void* to, const void* from, Bytes bytes, bool writable) cons
                      .mode = UFFDIO_COPY_MODE_DONTWAKE |
                              (writable ? std::uint64_t{0} : std::uint64_t{UFFDIO_COPY_MODE_WP}),
                      .copy = 0};
-    if (ioctl(fd_.get(), UFFDIO_COPY, &copy) == 0) {
+    if (call(fd_.get(), UFFDIO_COPY, &copy) == 0) {
       return 0;
     }
     const int error = errno;
     if (copy.copy > 0) {  // a part is there
       done += static_cast<Bytes>(copy.copy);
+    } else if (error == ENOENT && bytes - done > kPageBytes) {
+      return by_halves(bytes - done, [&](Bytes at, Bytes part) {
+        return this->copy(static_cast<char*>(to) + done + at,
+                          static_cast<const char*>(from) + done + at, part, writable);
+      });
     } else if (!again(error)) {
       return error;
     }
@@ -148,7 +180,7 @@ int Userfault::zero(void* start, Bytes bytes) const {
     uffdio_zeropage zero{.range = {.start = address_of(start) + done, .len = bytes - done},
                          .mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE,
                          .zeropage = 0};
-    if (ioctl(fd_.get(), UFFDIO_ZEROPAGE, &zero) == 0) {
+    if (call(fd_.get(), UFFDIO_ZEROPAGE, &zero) == 0) {
       return 0;
     }
     const int error = errno;
@@ -169,7 +201,7 @@ int Userfault::move(void* to, void* from, Bytes bytes) const {
                           .bytes = bytes - done,
                           .mode = kMoveWakesNobody,
                           .moved = 0};
-    if (ioctl(fd_.get(), kMove, &argument) == 0) {
+    if (call(fd_.get(), kMove, &argument) == 0) {
       return 0;
     }
     const int error = errno;
@@ -191,8 +223,13 @@ int Userfault::unprotect(void* start, Bytes bytes) const { return write_protect(
 
 int Userfault::write_protect(void* start, Bytes bytes, std::uint64_t mode) const {
   uffdio_writeprotect range{.range = {.start = address_of(start), .len = bytes}, .mode = mode};
-  while (ioctl(fd_.get(), UFFDIO_WRITEPROTECT, &range) != 0) {
+  while (call(fd_.get(), UFFDIO_WRITEPROTECT, &range) != 0) {
     const int error = errno;
+    if (error == ENOENT && bytes > kPageBytes) {
+      return by_halves(bytes, [&](Bytes at, Bytes part) {
+        return write_protect(static_cast<char*>(start) + at, part, mode);
+      });
+    }
     if (error != EINTR && !again(error)) {
       return error;
     }
@@ -211,7 +248,7 @@ bool Userfault::again(int error) const {
 
 void Userfault::wake(void* start, Bytes bytes) const {
   uffdio_range range{.start = address_of(start), .len = bytes};
-  ioctl(fd_.get(), UFFDIO_WAKE, &range);
+  call(fd_.get(), UFFDIO_WAKE, &range);
 }
 
 std::size_t Userfault::read(std::span<uffd_msg> events) const {

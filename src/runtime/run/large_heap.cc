@@ -1,7 +1,10 @@
 // See large_heap.h.
 #include "runtime/run/large_heap.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <iterator>
 
 namespace spillway {
 
@@ -62,7 +65,7 @@ void* LargeHeap::allocate(std::size_t bytes, const Asker& asker, bool& zeros, Er
   } else {
     zeros = false;
   }
-  sizes_[start] = size;
+  used_[static_cast<char*>(start)] = {.size = size, .asked_bytes = round_up(bytes, kPageBytes)};
   used_bytes_ += size;
   most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
   if (place != kAnyPlace) {
@@ -77,25 +80,249 @@ void* LargeHeap::allocate(std::size_t bytes, const Asker& asker, bool& zeros, Er
   return start;
 }
 
-bool LargeHeap::free(void* start) {
+// Four times what it needs now, as long as that is no great part of the addresses that there are.
+void* LargeHeap::allocate_with_room(std::size_t bytes, Error& error) {
+  constexpr Bytes kTimes = 4;
+  constexpr Bytes kRoomMax = 4 * kGiB;
+  const Bytes size = size_of(bytes);
+  const Bytes most_bytes = round_up(size + std::min((kTimes - 1) * size, kRoomMax), kBlockBytes);
   const std::scoped_lock lock(mutex_);
-  const auto found = sizes_.find(start);
-  if (found == sizes_.end()) {
+  while (true) {
+    const Result<void*> made =
+        platform_.allocate_with_room(size, most_bytes, ProgramPlatform::Fresh::kAnything);
+    if (made) {
+      used_[static_cast<char*>(*made)] = {
+          .size = size, .asked_bytes = round_up(bytes, kPageBytes), .most_bytes = most_bytes};
+      used_bytes_ += size;
+      most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
+      return *made;
+    }
+    if (by_age_.empty()) {
+      error = made.error();
+      return nullptr;
+    }
+    give_up_oldest();
+  }
+}
+
+bool LargeHeap::grow(void* start, std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = used_.find(static_cast<char*>(start));
+  if (found == used_.end() || found->second.marks) {  // pages behind it may be gone
     return false;
   }
-  const Bytes size = found->second;
-  sizes_.erase(found);
+  Used& used = found->second;
+  const Bytes size = size_of(bytes);
+  if (size > used.size) {
+    if (size > used.most_bytes || !platform_.grow(start, size)) {
+      return false;
+    }
+    used_bytes_ += size - used.size;
+    most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
+    used.size = size;
+  }
+  used.asked_bytes = round_up(bytes, kPageBytes);
+  return true;
+}
+
+bool LargeHeap::free(void* start) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = used_.find(static_cast<char*>(start));
+  if (found == used_.end()) {
+    return false;
+  }
+  end(found);
+  return true;
+}
+
+// What has lost parts is given up as a whole: its addresses are good for nobody as they are.
+void LargeHeap::end(UsedAt::iterator used) {
+  char* const start = used->first;
+  const Bytes size = used->second.size;
+  if (used->second.marks) {
+    ::mprotect(start, used->second.asked_bytes, PROT_READ | PROT_WRITE);
+    used->second.marks.reset();
+    release_unmarked(used->second);
+  }
+  // So is what had room to grow: whoever has these addresses next needs none, and the addresses are
+  // many.
+  const bool whole = !used->second.in_parts && used->second.most_bytes == 0;
+  used_.erase(used);
   used_bytes_ -= size;
+  if (!whole) {
+    platform_.free(start);
+    return;
+  }
   platform_.retire(start);
   keep_retired(start, size);
   trim();
-  return true;
 }
 
 std::size_t LargeHeap::usable_bytes(void* start) {
   const std::scoped_lock lock(mutex_);
-  const auto found = sizes_.find(start);
-  return found == sizes_.end() ? 0 : found->second;
+  const auto found = used_.find(static_cast<char*>(start));
+  return found == used_.end() ? 0 : found->second.size;
+}
+
+// --- Pages ---------------------------------------------------------------------------------------
+
+// The allocation in which this address lies.
+LargeHeap::UsedAt::iterator LargeHeap::at(const void* address) {
+  const auto* const place = static_cast<const char*>(address);
+  auto after = used_.upper_bound(const_cast<char*>(place));  // NOLINT(*-const-cast): only compared
+  if (after == used_.begin()) {
+    return used_.end();
+  }
+  const auto found = std::prev(after);
+  return place < found->first + found->second.size ? found : used_.end();
+}
+
+PageMarks& LargeHeap::marks_of(Used& used) {
+  if (!used.marks) {
+    used.marks.emplace(used.size);
+  }
+  return *used.marks;
+}
+
+std::optional<LargeHeap::Part> LargeHeap::first_part(void* start, Bytes bytes) {
+  char* const begin = static_cast<char*>(start);
+  const std::scoped_lock lock(mutex_);
+  auto found = at(start);
+  if (found == used_.end()) {
+    found = used_.lower_bound(begin);
+  }
+  if (found == used_.end() || found->first >= begin + bytes) {
+    return std::nullopt;
+  }
+  char* const from = std::max(begin, found->first);
+  char* const to = std::min(begin + bytes, found->first + found->second.size);
+  return Part{.start = from, .bytes = static_cast<Bytes>(to - from)};
+}
+
+LargeHeap::Uncleared LargeHeap::clear(const Part& pages) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = at(pages.start);
+  const auto from = static_cast<Bytes>(pages.start - found->first);
+  const Bytes to = from + pages.bytes;
+  // Blocks that are held belong to launches, which nothing may change.
+  const Bytes begin = std::min(round_up(from, kBlockBytes), to);
+  const Bytes last = to == round_up(found->second.asked_bytes, kPageBytes)
+                         ? found->second.size
+                         : std::max(begin, to / kBlockBytes * kBlockBytes);
+  const auto held = found->second.held.lower_bound(begin);
+  if (begin >= last || (held != found->second.held.end() && held->first < last)) {
+    return {.parts = {pages}, .held = true};
+  }
+  platform_.clear(found->first + begin, last - begin);
+  const Bytes rest = std::min(last, to);
+  return {.parts = {Part{.start = pages.start, .bytes = begin - from},
+                    Part{.start = found->first + rest, .bytes = to - rest}}};
+}
+
+bool LargeHeap::has_all(const Part& pages) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = at(pages.start);
+  const auto from = static_cast<Bytes>(pages.start - found->first);
+  return !found->second.marks ||
+         !found->second.marks->any(from, from + pages.bytes, PageMarks::kGone);
+}
+
+void LargeHeap::give_up(const Part& pages) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = at(pages.start);
+  Used& used = found->second;
+  const auto from = static_cast<Bytes>(pages.start - found->first);
+  const Bytes to = from + pages.bytes;
+  if (from == 0 && to >= used.asked_bytes) {
+    end(found);
+    return;
+  }
+  PageMarks& marks = marks_of(used);
+  if (!used.held.empty()) {
+    ::mprotect(pages.start, pages.bytes, PROT_READ | PROT_WRITE);
+    marks.remove(from, to, PageMarks::kProtected | PageMarks::kLocked);
+    release_unmarked(used);
+  }
+  // What lies behind what was asked for is nobody's.
+  const auto gone = [&](Bytes begin, Bytes end) {
+    return marks.all(begin, std::min(end, used.asked_bytes), PageMarks::kGone);
+  };
+  for (Bytes block = from / kBlockBytes * kBlockBytes; block < to; block += kBlockBytes) {
+    const Bytes end = std::min(block + kBlockBytes, used.size);
+    const bool before = gone(block, end);
+    marks.add(std::max(from, block), std::min(to, end), PageMarks::kGone);
+    if (!before && gone(block, end)) {
+      platform_.give_up(found->first + block, end - block);
+      used.in_parts = true;
+    }
+  }
+  if (gone(0, used.asked_bytes)) {
+    end(found);
+  }
+}
+
+bool LargeHeap::hold(const Part& pages, PageMarks::Mark mark) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = at(pages.start);
+  Used& used = found->second;
+  const auto from = static_cast<Bytes>(pages.start - found->first);
+  for (Bytes block = from / kBlockBytes * kBlockBytes; block < from + pages.bytes;
+       block += kBlockBytes) {
+    if (!hold_block(found->first, used, block)) {
+      release_unmarked(used);
+      return false;
+    }
+  }
+  marks_of(used).add(from, from + pages.bytes, mark);
+  return true;
+}
+
+// A launch that uses the block and does not end keeps it where it is.
+bool LargeHeap::hold_block(char* start, Used& used, Bytes block) {
+  if (used.held.contains(block)) {
+    return true;
+  }
+  const ProgramOperand operand{.start = start + block,
+                               .bytes = std::min(kBlockBytes, used.size - block),
+                               .mode = AccessMode::kWrite};
+  if (platform_.fit({&operand, 1}).state != LaunchState::kReady) {
+    return false;
+  }
+  used.held.emplace(block, platform_.begin_launch("held", {&operand, 1}));
+  return true;
+}
+
+void LargeHeap::release_unmarked(Used& used) {
+  for (auto held = used.held.begin(); held != used.held.end();) {
+    const Bytes block = held->first;
+    if (used.marks && used.marks->any(block, std::min(block + kBlockBytes, used.size),
+                                      PageMarks::kProtected | PageMarks::kLocked)) {
+      ++held;
+    } else {
+      platform_.end_launch(held->second);
+      held = used.held.erase(held);
+    }
+  }
+}
+
+void LargeHeap::release(const Part& pages, PageMarks::Mark mark) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = at(pages.start);
+  if (found->second.marks) {
+    const auto from = static_cast<Bytes>(pages.start - found->first);
+    found->second.marks->remove(from, from + pages.bytes, mark);
+    release_unmarked(found->second);
+  }
+}
+
+void LargeHeap::release_all(PageMarks::Mark mark) {
+  const std::scoped_lock lock(mutex_);
+  for (auto& [start, used] : used_) {
+    if (used.marks) {
+      used.marks->remove(0, used.size, mark);
+      release_unmarked(used);
+    }
+  }
 }
 
 // Retired memory costs address space, page tables and bookkeeping, so a program that never asks for

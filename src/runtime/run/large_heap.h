@@ -1,18 +1,22 @@
 // malloc over a space: what is freed is kept for the next allocation of its size, dead but in
 // place, as UVM Discard proposes for frameworks' allocators (section 7). What is kept are
 // addresses: the frames behind them are the engine's to give to other memory, which it does before
-// it takes new ones. Layer: runtime. Thread-safe.
+// it takes new ones. And what the kernel lets programs do with pages of a mapping.
+// Layer: runtime. Thread-safe.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "platform/common/program_platform.h"
+#include "runtime/run/page_marks.h"
 
 namespace spillway {
 
@@ -36,6 +40,11 @@ class LargeHeap {
   [[nodiscard]] static Bytes size_of(std::size_t bytes) {
     return round_up(std::max<Bytes>(bytes, 1), kSizeStep);
   }
+  // An allocation that grows to so many bytes, in its place: false if it cannot. Its contents stay.
+  bool grow(void* start, std::size_t bytes);
+  // The same as allocate, for something that has outgrown its place, and may do so again: with room
+  // behind it.
+  void* allocate_with_room(std::size_t bytes, Error& error);
   // False if no allocation starts there.
   bool free(void* start);
   // Around a fork() by this thread; the child may then only ask for sizes.
@@ -44,19 +53,62 @@ class LargeHeap {
   // What may be used; 0 if no allocation starts there.
   [[nodiscard]] std::size_t usable_bytes(void* start);
 
+  // The following name whole pages.
+  // The part of them that lies in the first allocation that has any of them: where it starts and
+  // ends. nullopt if none has.
+  struct Part {
+    char* start = nullptr;
+    Bytes bytes = 0;
+  };
+  [[nodiscard]] std::optional<Part> first_part(void* start, Bytes bytes);
+  // The following name pages of one allocation.
+  // They hold zeros from now on, but for what is returned, which may be empty: that is the caller's
+  // to overwrite, or if it is held, to give back to the kernel.
+  struct Uncleared {
+    std::array<Part, 2> parts;
+    bool held = false;
+  };
+  Uncleared clear(const Part& pages);
+  // They are not the program's any more. When none is left the allocation is freed.
+  void give_up(const Part& pages);
+  // Whether all of them are still the program's.
+  [[nodiscard]] bool has_all(const Part& pages);
+  // They stay where they are, resident, for as long as they are so marked: so their protection may
+  // be changed. False if there is no room for that in the budget: nothing has changed.
+  [[nodiscard]] bool hold(const Part& pages, PageMarks::Mark mark);
+  void release(const Part& pages, PageMarks::Mark mark);
+  // All pages of that mark, of all allocations.
+  void release_all(PageMarks::Mark mark);
+
  private:
   // Sizes are rounded up to this, so that nearly equal ones share what they leave behind.
   static constexpr Bytes kSizeStep = 64 * kKiB;
+  // An allocation in use.
+  struct Used {
+    Bytes size = 0;         // what it takes
+    Bytes asked_bytes = 0;  // of which so much is the program's, in whole pages
+    std::optional<PageMarks> marks{};
+    std::map<Bytes, LaunchId> held{};  // blocks, by where they begin in it: launches without an end
+    bool in_parts = false;             // blocks have been given up
+    Bytes most_bytes = 0;              // to which it may grow where it is
+  };
+  using UsedAt = std::map<char*, Used>;
+
   Result<void*> make(Bytes size, bool zeros);
   void trim();
   void give_up_oldest();
   void* take_retired(Bytes size, std::uint64_t place);
   void keep_retired(void* start, Bytes size);
+  void end(UsedAt::iterator used);
+  [[nodiscard]] UsedAt::iterator at(const void* address);
+  [[nodiscard]] static PageMarks& marks_of(Used& used);
+  bool hold_block(char* start, Used& used, Bytes block);
+  void release_unmarked(Used& used);
 
   ProgramPlatform& platform_;
   std::mutex mutex_;
-  std::unordered_map<void*, Bytes> sizes_;  // of allocations in use
-  Bytes used_bytes_ = 0;                    // their sum
+  UsedAt used_;
+  Bytes used_bytes_ = 0;  // their sum
   Bytes most_used_bytes_ = 0;
   // By size and address, when it was freed; and in that order.
   std::map<std::pair<Bytes, void*>, std::uint64_t> retired_;

@@ -31,6 +31,14 @@ std::string plan_text(const PlanReport& plan) {
       to_seconds(plan.computation_ns), anew);
 }
 
+// So many times what is alive has come back: it is used faster than it can be brought.
+constexpr double kThrashes = 20;
+
+double times_moved(Bytes moved_bytes, Bytes alive_bytes) {
+  return static_cast<double>(moved_bytes) /
+         static_cast<double>(std::max<Bytes>(alive_bytes, kBlockBytes));
+}
+
 }  // namespace
 
 std::string summary_text(const RunRecord& record) {
@@ -52,6 +60,17 @@ std::string summary_text(const RunRecord& record) {
                       moved(Tier::kStorage, Tier::kDevice), moved(Tier::kDevice, Tier::kStorage));
   text +=
       fmt::format("  not moved  {} that were dead\n", format_bytes(record.saved_by_discard_bytes));
+  const double times = times_moved(
+      record.moved(Tier::kHost, Tier::kDevice) + record.moved(Tier::kStorage, Tier::kDevice),
+      record.peak_bytes);
+  if (times > kThrashes) {
+    const Bytes budget_bytes = record.budget(Tier::kDevice);
+    text += fmt::format(
+        "  too little all that was alive came back {:.0f} times: this needs at least {} of device "
+        "memory, and runs without moving anything with {}\n",
+        times, format_bytes(std::min(record.peak_bytes, budget_bytes + budget_bytes / 2)),
+        format_bytes(record.peak_bytes));
+  }
   return record.plan ? text + plan_text(*record.plan) : text;
 }
 
@@ -65,6 +84,12 @@ std::string live_line(const LiveRecord& live, std::size_t columns) {
                           bar(static_cast<double>(used_bytes) / static_cast<double>(budget_bytes)),
                           format_bytes(used_bytes));
     }
+  }
+  const auto& moved = live.now.moved_bytes;
+  if (times_moved(moved[index_of(Tier::kHost)][index_of(Tier::kDevice)] +
+                      moved[index_of(Tier::kStorage)][index_of(Tier::kDevice)],
+                  live.now.live_bytes) > kThrashes) {
+    line += fmt::format("too little: {} are in use  ", format_bytes(live.now.live_bytes));
   }
   line += fmt::format("faults {}  stalled {:.1f} s", live.now.page_faults, live.now.stalled_s);
   return line.substr(0, columns > 1 ? columns - 1 : 0);

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "platform/common/say.h"
+
 namespace spillway {
 namespace {
 
@@ -60,7 +62,7 @@ TEST(Failures, TellsOnceHoweverManyThreadsFail) {
 TEST(FailuresDeathTest, WithoutAnybodyToTellTheProcessEndsWithOneLine) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(Failures(nullptr).fatal({ErrorCode::kIo, "no way on"}),
-              testing::ExitedWithCode(EXIT_FAILURE), "^spillway: no way on\n$");
+              testing::ExitedWithCode(kOwnFailureStatus), "^spillway: no way on\n$");
 }
 
 }  // namespace

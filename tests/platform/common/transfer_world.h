@@ -28,7 +28,7 @@ class FakeCarrier final : public TransferCarrier {
     bool operator==(const Ended&) const = default;
   };
 
-  void* source_of(const TransferJob& job, std::size_t part) override {
+  void* source_of(TransferJob& job, std::size_t part) override {
     return memory_.data() + job.transfer.blocks[part] * kPageBytes;
   }
   void copy(TransferJob& job) override {

@@ -52,10 +52,12 @@ struct FaultWorld {
   LowerPlaces places{kBlockBytes, 0};
   StagingPool staging;
   Failures failures{[](const Error&) {}};
+  DevicePages pages{userfault, addresses, failures, kBlocks* kBlockBytes, false};
   WakeUp wake;
   ForkServer forks{{.mutex = mutex,
                     .userfault = userfault,
                     .addresses = addresses,
+                    .pages = pages,
                     .places = places,
                     .host_memory = nullptr,
                     .storage = nullptr,

@@ -111,6 +111,7 @@ class ForkWorld {
     return {.mutex = mutex,
             .userfault = userfault_,
             .addresses = addresses_,
+            .pages = pages_,
             .places = places,
             .host_memory = host_memory_.start(),
             .storage = &storage_,
@@ -133,6 +134,7 @@ class ForkWorld {
   Space space_;
   Userfault userfault_{std::move(Userfault::open().value())};
   AddressSpace addresses_{std::move(Reservation::make(256 * kMiB).value()), space_};
+  DevicePages pages_{userfault_, addresses_, failures_, 256 * kMiB, false};
   Reservation host_memory_{std::move(Reservation::make(kBelowBytes).value())};
   StorageIo storage_{std::move(SwapFile::open(SPILLWAY_SOURCE_DIR, kBelowBytes).value()), 4, {}};
   StagingPool staging_;

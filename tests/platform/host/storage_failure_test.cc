@@ -11,6 +11,7 @@
 #include <span>
 #include <thread>
 
+#include "platform/common/say.h"
 #include "platform/host/host_platform.h"
 #include "policy/base_uvm.h"
 
@@ -111,7 +112,7 @@ TEST_F(StorageFailureTest, AReadErrorEndsTheRunWithTheFileTheOffsetAndTheError) 
         disk_.reads = false;
         std::exit(wrong(words, 1) == 0 ? 0 : 3);
       },
-      testing::ExitedWithCode(EXIT_FAILURE),
+      testing::ExitedWithCode(kOwnFailureStatus),
       "spillway: .*cannot read [0-9]+ bytes at offset [0-9]+: Input/output error; stopping before "
       "data is lost");
 }
@@ -125,7 +126,7 @@ TEST_F(StorageFailureTest, NoPlaceLeftEndsTheRunBeforeAnythingIsLost) {
         fill(words, 1);
         std::exit(0);
       },
-      testing::ExitedWithCode(EXIT_FAILURE), "spillway: .*(No space left|out of memory)");
+      testing::ExitedWithCode(kOwnFailureStatus), "spillway: .*(No space left|out of memory)");
 }
 
 }  // namespace

@@ -1,0 +1,343 @@
+"""Programs that nobody wrote for Spillway, with and without it: the same output, the same status.
+
+The C programs lie in tests/strangers. Needs the built program (build/, or the folder that
+SPILLWAY_BUILD names), userfaultfd, and a C compiler.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SPILLWAY = pathlib.Path(os.environ.get("SPILLWAY_BUILD", ROOT / "build")) / "spillway"
+SOURCES = ROOT / "tests" / "strangers"
+
+pytestmark = pytest.mark.skipif(not SPILLWAY.exists(), reason=f"{SPILLWAY} is not built")
+
+OURS = 125  # the status of what Spillway has ended
+
+TIGHT = ["--device-memory", "48MiB", "--host-memory", "2GiB"]
+ROOMY = ["--device-memory", "2GiB", "--host-memory", "1GiB"]
+BUDGETS = pytest.mark.parametrize("budget", [TIGHT, ROOMY], ids=["tight", "roomy"])
+
+
+def ends(command, timeout=240, environment=(), **more):
+    """Runs a command to its end, or to that of all that it has started."""
+    clean = {key: value for key, value in os.environ.items()
+             if not key.startswith(("SPILLWAY_", "LD_PRELOAD"))}
+    with subprocess.Popen([str(word) for word in command], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, start_new_session=True,
+                          env={**clean, **dict(environment)}, **more) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            pytest.fail(f"{command} hangs; it said {out!r} and {err!r}")
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def spilled(budget, command, **more):
+    return ends([SPILLWAY, "run", *budget, "--", *command], **more)
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory):
+    """The program that tests/strangers/NAME.c is."""
+    if shutil.which("cc") is None or shutil.which("c++") is None:
+        pytest.skip("no compiler")
+    folder = tmp_path_factory.mktemp("strangers")
+
+    def built(name, *flags):
+        program = folder / "-".join([name, *(pathlib.Path(flag).name for flag in flags)])
+        source, = SOURCES.glob(f"{name}.c*")
+        compiler = ["c++", "-std=c++17"] if source.suffix == ".cc" else ["cc", "-D_GNU_SOURCE"]
+        if not program.exists():
+            subprocess.run([*compiler, "-O1", "-Wall", "-Werror", "-pthread", "-o", program, source,
+                            *flags], check=True)
+        return program
+
+    return built
+
+
+def same(budget, command, words="all there", **more):
+    """As alone, and it says so."""
+    alone = ends(command, **more)
+    assert alone.returncode == 0 and words in alone.stdout, alone.stderr
+    result = spilled(budget, command, **more)
+    assert (result.returncode, result.stdout) == (0, alone.stdout), result.stderr
+    return result
+
+
+@BUDGETS
+@pytest.mark.parametrize("name", ["child_memory", "forks_in_forks", "grow"])
+def test_a_program_does_the_same(name, budget, stranger):
+    same(budget, [stranger(name)])
+
+
+def library(name):
+    """A library of the system, by the start of its name; skips the test where there is none."""
+    found = sorted(pathlib.Path("/usr/lib").glob(f"*/{name}.so.*"))
+    if not found:
+        pytest.skip(f"no {name} (tools/install-deps.sh python)")
+    return found[0]
+
+
+@BUDGETS
+@pytest.mark.parametrize("how", ["linked", "preloaded"])
+@pytest.mark.parametrize("name", ["libc", "libjemalloc", "libtcmalloc_minimal"])
+def test_whatever_owns_a_pointer_gets_it_back(name, how, budget, stranger):
+    if name == "libc":
+        same(budget, [stranger("other_allocator")])
+    elif how == "linked":
+        result = same(budget, [stranger("other_allocator", "-Wl,--no-as-needed", library(name))])
+        assert budget is not TIGHT or "0 B in from host" not in result.stderr, result.stderr
+    else:
+        result = same(budget, [stranger("other_allocator")],
+                      environment={"LD_PRELOAD": str(library(name))})
+        assert budget is not TIGHT or "0 B in from host" not in result.stderr, result.stderr
+
+
+@BUDGETS
+@pytest.mark.parametrize("how", ["", "close", "close_range", "closefrom", "dup2"])
+def test_descriptors_are_the_programs(how, budget, stranger, tmp_path):
+    same(budget, [stranger("descriptors"), how])
+    if budget is TIGHT:
+        same(["--device-memory", "48MiB", "--host-memory", "32MiB", "--storage",
+              f"{tmp_path}:512MiB"], [stranger("descriptors"), how])
+
+
+# What no library can see: it ends with a line, or nothing of ours was needed.
+@BUDGETS
+def test_descriptors_that_a_bare_system_call_closes(budget, stranger):
+    alone = ends([stranger("descriptors"), "bare"])
+    result = spilled(budget, [stranger("descriptors"), "bare"])
+    if (result.returncode, result.stdout) != (0, alone.stdout):
+        assert result.returncode == OURS, result.stderr
+        assert "the program has closed file descriptor" in result.stderr
+
+
+@BUDGETS
+@pytest.mark.parametrize("how", ["_exit", "_Exit", "exit", "quick_exit", "exec", "grandchild"])
+def test_a_child_outlives_its_parent(how, budget, stranger):
+    command = [stranger("daemon"), how]
+    alone = ends(command)
+    assert (alone.returncode, "child: 0 wrong" in alone.stdout) == (5, True), alone
+    result = spilled(budget, command)
+    assert (result.returncode, result.stdout) == (5, alone.stdout), result.stderr
+
+
+@BUDGETS
+@pytest.mark.parametrize("what", ["protect", "dontneed", "parts", "remap", "fixed", "lock",
+                                  "sparse", "doors"])
+def test_pages_of_a_mapping(what, budget, stranger):
+    same(budget, [stranger("mappings"), what], words=f"{what}: as it should be")
+
+
+# Where nothing moves, not even what no library sees can go wrong.
+def test_pages_that_a_bare_system_call_gives_back(stranger):
+    same(ROOMY, [stranger("mappings"), "bare"], words="bare: as it should be")
+
+
+def test_locking_everything_is_refused_or_keeps_spillway_out(stranger):
+    late = spilled(TIGHT, [stranger("lock_all"), "late"])
+    assert (late.returncode, late.stdout) == (0, "refused\nall there\n"), late.stderr
+    assert "mlockall" in late.stderr
+    early = spilled(TIGHT, [stranger("lock_all"), "early"])
+    assert (early.returncode, early.stdout) == (0, "locked\nall there\n"), early.stderr
+    assert "none of it is Spillway's" in early.stderr
+
+
+# Pages that the kernel or a device holds for I/O must not move while they are held.
+@pytest.mark.parametrize("budget", [TIGHT, ROOMY], ids=["tight", "roomy"])
+@pytest.mark.parametrize("how", ["call", "ring", "splice"])
+def test_direct_io_loses_nothing(how, budget, stranger, tmp_path):
+    same(budget, [stranger("direct_io"), how, tmp_path], words="0 words are wrong")
+    if budget is TIGHT:
+        same(["--device-memory", "48MiB", "--host-memory", "16MiB", "--storage",
+              f"{tmp_path}:512MiB"], [stranger("direct_io"), how, tmp_path],
+             words="0 words are wrong")
+
+
+# All buffers are held for good: there must be room for them.
+def test_registered_buffers_need_room(stranger, tmp_path):
+    command = [stranger("direct_io"), "ring-registered", tmp_path]
+    same(["--device-memory", "128MiB", "--host-memory", "1GiB"], command, "0 words are wrong")
+    result = spilled(TIGHT, command)
+    assert (result.returncode, result.stdout) == (OURS, ""), result.stderr
+    assert "holds what is there for I/O of its own" in result.stderr
+
+
+@pytest.mark.parametrize("engine", ["libaio", "io_uring", "psync"])
+def test_fio_verifies_what_it_has_written(engine, tmp_path):
+    if shutil.which("fio") is None:
+        pytest.skip("no fio (tools/install-deps.sh python)")
+    fio = ["fio", "--name=verify", f"--directory={tmp_path}", f"--ioengine={engine}", "--direct=1",
+           "--rw=randrw", "--bs=1m", "--size=96m", "--iodepth=32", "--verify=crc32c",
+           "--verify_fatal=1", "--iomem=mmap", "--thread", "--numjobs=3", "--group_reporting",
+           "--output-format=terse", "--terse-version=3"]
+    alone = ends(fio, cwd=tmp_path)
+    if alone.returncode != 0:
+        pytest.skip(f"fio does not work here: {alone.stderr}")
+    result = spilled(["--device-memory", "48MiB", "--host-memory", "1GiB"], fio, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "verify: bad" not in result.stderr
+
+
+def test_a_run_inside_a_run(stranger):
+    inner = [SPILLWAY, "run", "--device-memory", "20MiB", "--host-memory", "1GiB", "--",
+             stranger("child_memory")]
+    alone = ends([stranger("child_memory")])
+    result = spilled(TIGHT, inner)
+    assert (result.returncode, result.stdout) == (0, alone.stdout), result.stderr
+    assert "with 20 MiB of device memory" in result.stderr
+
+
+def test_a_limit_of_file_sizes(stranger, tmp_path):
+    script = f"""
+        import os, resource, sys
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+        os.execv(sys.argv[2], sys.argv[2:])
+    """
+    def limited(most, storage):
+        return ends([sys.executable, "-c", textwrap.dedent(script), most, SPILLWAY, "run",
+                     "--device-memory", "48MiB", "--host-memory", "32MiB", "--storage",
+                     f"{tmp_path}{storage}", "--", stranger("child_memory")])
+    small = limited(0, ":512MiB")
+    assert small.returncode == 2 and "ulimit -f" in small.stderr, small.stderr
+    enough = limited(512 << 20, "")
+    assert enough.returncode == 0, enough.stderr
+
+
+# Where the kernel tells nobody of forks, a child does not get the space at all.
+@BUDGETS
+def test_a_child_has_its_own_memory_without_fork_events(budget, stranger):
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root can give up privileges, with setpriv (util-linux)")
+    program = [stranger("child_memory"), "own"]
+    alone = ends(program)
+    result = ends(["setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace",
+                   SPILLWAY, "run", *budget, "--", *program])
+    if "userfaultfd is not permitted" in result.stderr:
+        pytest.skip("no /dev/userfaultfd: without the capability there is nothing to run on")
+    assert (result.returncode, result.stdout) == (0, alone.stdout), result.stderr
+
+
+# The argument is as large as one that a pool hands to its workers in scikit-learn.
+@BUDGETS
+def test_workers_of_a_pool_receive_large_arguments(budget):
+    script = """
+        import multiprocessing, os, sys
+        inherited = bytes(range(256)) * (64 << 12)  # 64 MiB
+        def work(task):
+            number, argument = task
+            assert len(argument) == 38_000_000 and argument.count(number) == len(argument)
+            mine = bytearray(argument) * 2
+            if number % 2 == 0:  # a worker that forks
+                child = os.fork()
+                if child == 0:
+                    os._exit(0 if inherited[1::256] == bytes([1]) * (64 << 12)
+                             and mine.count(number) == len(mine) else 1)
+                assert os.waitpid(child, 0)[1] == 0
+            return number, inherited[number::256].count(number), bytes(mine[:20_000_000])
+        if __name__ == "__main__":
+            multiprocessing.set_start_method("fork")
+            with multiprocessing.Pool(2) as pool:
+                tasks = [(i, bytes([i]) * 38_000_000) for i in range(1, 7)]
+                for number, count, back in pool.imap(work, tasks, chunksize=1):
+                    assert count == 64 << 12 and back.count(number) == 20_000_000
+            print("all there")
+    """
+    same(budget, [sys.executable, "-c", textwrap.dedent(script)])
+
+
+# --- Programs of the distribution -------------------------------------------------------------------
+
+
+def needs(*programs):
+    for program in programs:
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program}")
+
+
+def test_sort_xz_and_zstd_give_the_same_bytes(tmp_path):
+    needs("sort", "xz", "zstd", "sha256sum")
+    lines = tmp_path / "lines"
+    lines.write_text("".join(f"{i * 2654435761 % 2**32:010d} {i}\n" for i in range(900_000)))
+    for command in (["sort", "--parallel=2", "-S", "96M", lines], ["xz", "-3", "-T1", "-c", lines],
+                    ["zstd", "-10", "--long=25", "-q", "-c", lines]):
+        digests = []
+        for run_ in (lambda words: words, lambda words: [SPILLWAY, "run", *TIGHT, "--", *words]):
+            words = " ".join(f"'{word}'" for word in run_(command))
+            digests.append(ends(["bash", "-c", f"set -o pipefail; {words} | sha256sum"]))
+        assert digests[0].returncode == digests[1].returncode == 0, digests[1].stderr
+        assert digests[0].stdout == digests[1].stdout, command
+
+
+def test_sqlite_in_memory():
+    needs("sqlite3")
+    script = """
+        create table numbers(a integer, b text);
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < 300000)
+            insert into numbers select i * 7919 % 1000003, hex(i) || '-' || i from n;
+        create index by_b on numbers(b);
+        select count(*), sum(a), min(b), max(b) from numbers;
+        pragma integrity_check;
+    """
+    same(TIGHT, ["sqlite3", "-cmd", "pragma cache_size = -100000; pragma temp_store = 2;",
+                 ":memory:", textwrap.dedent(script)], words="ok")
+
+
+@pytest.mark.parametrize("budget", [TIGHT, ROOMY], ids=["tight", "roomy"])
+def test_redis_saves_in_the_background(budget, tmp_path):
+    needs("redis-server", "redis-cli", "redis-check-rdb")
+    socket = tmp_path / "socket"
+    server = [SPILLWAY, "run", *budget, "--", "redis-server", "--port", "0", "--unixsocket", socket,
+              "--dir", tmp_path, "--save", "", "--daemonize", "no"]
+    ask = ["redis-cli", "-s", socket]
+    with subprocess.Popen([str(word) for word in server], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            for _ in range(600):
+                if ends([*ask, "ping"]).stdout == "PONG\n":
+                    break
+                assert process.poll() is None, process.stderr.read()
+                time.sleep(0.1)
+            big = "for i = 1, 40 do redis.call('set', 'k' .. i, string.rep(tostring(i % 10), 3000000)) end"
+            assert ends([*ask, "eval", big, "0"]).returncode == 0
+            assert "started" in ends([*ask, "bgsave"]).stdout
+            small = "for i = 1, 40 do redis.call('append', 'k' .. i, 'x') end return redis.call('dbsize')"
+            assert ends([*ask, "eval", small, "0"]).stdout == "40\n"
+            for _ in range(600):
+                if "rdb_bgsave_in_progress:0" in ends([*ask, "info", "persistence"]).stdout:
+                    break
+                time.sleep(0.1)
+            assert "rdb_last_bgsave_status:ok" in ends([*ask, "info", "persistence"]).stdout
+            check = ("for i = 1, 40 do if redis.call('get', 'k' .. i) ~= "
+                     "string.rep(tostring(i % 10), 3000000) .. 'x' then return i end end return 0")
+            assert ends([*ask, "eval", check, "0"]).stdout == "0\n"
+            ends([*ask, "shutdown", "nosave"])
+            process.communicate(timeout=60)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0
+    checked = ends(["redis-check-rdb", tmp_path / "dump.rdb"])
+    assert checked.returncode == 0 and "40 keys read" in checked.stdout, checked.stdout
+
+
+def test_memory_testers_find_nothing():
+    needs("memtester", "stress-ng")
+    tester = spilled(TIGHT, ["memtester", "20M", "1"])
+    assert tester.returncode == 0 and "FAILURE" not in tester.stdout, tester.stdout + tester.stderr
+    stress = ["stress-ng", "--vm", "1", "--vm-bytes", "96M", "--vm-ops", "2000", "--verify",
+              "--vm-method", "flip", "--timeout", "60"]
+    result = spilled(TIGHT, stress)
+    assert result.returncode == 0, result.stdout + result.stderr
