@@ -88,7 +88,7 @@ class Texts:
 
     def __init__(self, model, batch, lengths, causal=True):
         self.model, self.batch, self.lengths, self.causal = model, batch, lengths, causal
-        self.numbers = torch.Generator().manual_seed(2)
+        self.numbers = torch.Generator("cpu").manual_seed(2)
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def loss(self, step):
