@@ -53,6 +53,7 @@ class TrainingStep : public CudaWorld, public ::testing::WithParamInterface<cons
   // A kernel on all of these. It writes a little of the first.
   void kernel(std::string_view name, const std::vector<Held>& tensors) {
     std::vector<CudaOperand> operands;
+    operands.reserve(tensors.size());
     for (const Held& it : tensors) {
       operands.push_back({.address = it->address, .bytes = it->bytes});
     }
@@ -263,7 +264,7 @@ TEST_P(TrainingStep, LittleMovesWhenNearlyAllFits) {
   const auto policy = made(GetParam());
   run(*policy, 810 * kMiB, 4);
   // Each step lacks less than 40 MiB for a moment.
-  EXPECT_LE(moved(Tier::kHost, Tier::kDevice), 4 * 80 * kMiB);
+  EXPECT_LE(moved(Tier::kHost, Tier::kDevice), Bytes{4} * 80 * kMiB);
   whole();
   heap.reset();
 }
