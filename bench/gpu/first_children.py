@@ -126,7 +126,7 @@ def memory(budget_bytes):
     budget = int(budget_bytes)
     cuda = torch.cuda
     free, total = cuda.mem_get_info()
-    assert total == budget, ("total", total, budget)
+    assert budget - 64 * MIB <= free <= budget <= total, ("free", free, total, budget)
     before = cuda.memory_allocated()
     x = torch.empty(100 * MIB, dtype=torch.uint8, device="cuda")
     assert cuda.memory_allocated() - before == 100 * MIB, cuda.memory_allocated()
@@ -150,9 +150,9 @@ def memory(budget_bytes):
         text = str(error).splitlines()[0]
     gigabytes = len(kept)
     kept.clear()
-    cuda.set_per_process_memory_fraction(0.5)
+    cuda.set_per_process_memory_fraction(budget / 2 / total)  # of the card
     try:
-        torch.empty(int(total * 0.6), dtype=torch.uint8, device="cuda")
+        torch.empty(int(budget * 0.6), dtype=torch.uint8, device="cuda")
         raise AssertionError("a fraction that is not kept")
     except torch.OutOfMemoryError:
         pass

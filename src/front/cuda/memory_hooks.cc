@@ -154,8 +154,9 @@ CuResult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
   if (const cuda::Session* const session = cuda::session_for_allocation()) {
     const std::size_t budget = session->platform->capacity_bytes(spillway::Tier::kDevice);
     const std::size_t used = session->heap->usage().used_bytes;
-    *total_bytes = budget;
+    // PyTorch insists that what it uses and what is free do not exceed the total.
     *free_bytes = budget - std::min(used, budget);
+    *total_bytes = std::max(*total_bytes, used + *free_bytes);
   }
   return result;
 }

@@ -72,6 +72,8 @@ class CudaPlatform : public ObservedPlatform {
   virtual Result<std::uint64_t> allocate(Bytes bytes) = 0;
   // Takes effect when every launch that was issued before and uses it has ended.
   virtual void free(std::uint64_t address) = 0;
+  // What it holds is dead once those launches have ended, but the address stays: `reuse` before a
+  // launch names it again. Until one does, its memory may serve others.
   virtual void retire(std::uint64_t address) = 0;
   virtual Status reuse(std::uint64_t address) = 0;
   // The allocation in which an address lies: its start and size; nullopt if it is none of ours, or

@@ -77,7 +77,9 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
     : driver_(driver),
       options_(options),
       failures_(options.on_fatal),
-      engine_(engine_options(options, storage ? whole_blocks(storage->bytes()) : 0), *this, policy),
+      patience_(policy),
+      engine_(engine_options(options, storage ? whole_blocks(storage->bytes()) : 0), *this,
+              patience_),
       gates_(driver_),
       launches_(engine_, gates_, log_, stalls_) {
   options_.host_bytes = whole_blocks(options.host_bytes);
@@ -177,6 +179,7 @@ Status DrivenPlatform::reuse(std::uint64_t address) {
 void DrivenPlatform::want_host() {
   const Bytes live_bytes = memory_->commitment().bytes() + options_.pinned_piece_bytes;
   const Bytes device_bytes = engine_.capacity_bytes(Tier::kDevice);
+  patience_.alive_at_most(memory_->commitment().peak_bytes(), budget_bytes_);
   if (live_bytes > device_bytes) {
     host_->want(live_bytes - device_bytes + options_.pinned_piece_bytes);
   }

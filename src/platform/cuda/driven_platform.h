@@ -24,6 +24,7 @@
 #include "platform/cuda/gates.h"
 #include "platform/cuda/host_memory.h"
 #include "platform/cuda/order_queue.h"
+#include "platform/cuda/patience.h"
 #include "platform/cuda/places.h"
 #include "platform/cuda/program_memory.h"
 
@@ -119,6 +120,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // orders with each other by itself: the engine must hear of them in the device's order.
   std::mutex legacy_order_;
   mutable std::mutex mutex_;  // the engine's and that of all that follows
+  Patience patience_;
   Engine engine_;
   Gates gates_;
   LaunchLog log_;

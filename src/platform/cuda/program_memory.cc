@@ -122,8 +122,9 @@ Status ProgramMemory::reuse(std::uint64_t address) {
   if (Status room = promise(footprint_bytes(named->number)); !room) {
     return room;
   }
+  // The engine hears of it from the launch that names it. Programs ask for memory long before the
+  // device comes to its first use, and until then its frames may serve others.
   set_dead(address, false);
-  engine_.reuse(named->number);
   return {};
 }
 

@@ -36,7 +36,6 @@ cuda::CudaOptions cuda_options(const SpaceOptions& options, const PolicyTraits& 
       std::clamp(whole_blocks(made.host_bytes / kBlocksAtLeast), made.block_bytes,
                  std::max(made.pinned_piece_bytes, made.block_bytes));
   made.gated_streams = gated_streams();
-  made.reclaim_discarded_first = traits.reclaims_dead_first;
   return made;
 }
 

@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, Interposer,
 std::vector<What> scenarios() {
   std::vector<What> all;
   for (const char* const scenario : {"copies", "events", "threads", "temporaries", "lists",
-                                     "questions", "too-much", "graphs", "fork"}) {
+                                     "questions", "too-much", "graphs", "fork", "free"}) {
     all.push_back({.scenario = scenario});
   }
   for (const char* const policy : {"deepum", "lookahead"}) {

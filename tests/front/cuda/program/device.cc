@@ -73,9 +73,10 @@ std::size_t list_range(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std:
 
 }  // namespace
 
-Device::Device(const Calls& all) : calls(all) {
+Device::Device(const Calls& all, std::uint64_t device_mib) : calls(all) {
   FakeCudaConfig config;
   calls.default_config(&config);
+  config.device_bytes = device_mib << 20U;
   calls.reset(&config);
   const auto kernel =
       [this](const char* name, std::size_t count, void (*run)(const FakeCudaLaunch*),

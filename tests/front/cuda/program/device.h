@@ -24,7 +24,7 @@ struct Buffer {
 
 class Device {
  public:
-  explicit Device(const Calls& calls);
+  Device(const Calls& calls, std::uint64_t device_mib);
 
   // What a call gave must be this, or the program ends with a line.
   void expect(CuResult result, const char* what, CuResult expected = CuResult::kSuccess) const {

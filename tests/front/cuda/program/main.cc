@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -214,7 +215,7 @@ void questions(const Device& device) {
   std::size_t free_bytes = 1;
   std::size_t total_bytes = 0;
   device.expect(device.calls.cuMemGetInfo_v2(&free_bytes, &total_bytes), "cuMemGetInfo");
-  device.require(total_bytes == 16 * kMiB && free_bytes == 0, "the budget");
+  device.require(total_bytes == 1024 * kMiB && free_bytes == 0, "the budget");
   CuMemPool pool = nullptr;
   device.expect(device.calls.cuDeviceGetDefaultMemPool(&pool, 0), "cuDeviceGetDefaultMemPool");
   std::uint64_t used = 0;
@@ -237,6 +238,34 @@ void questions(const Device& device) {
       device.calls.cuMemPoolGetAttribute(pool, CuPoolAttribute::kReservedCurrent, &reserved),
       "cuMemPoolGetAttribute");
   device.require(reserved == 0, "what is reserved after a trim");
+}
+
+// As cudnn.benchmark does in PyTorch: all that is free in one allocation, freed at once. More may
+// be in use than the card has.
+void all_that_is_free(const Device& device) {
+  const CuStream stream = device.stream();
+  std::vector<Buffer> buffers;
+  std::uint64_t used = 0;
+  const auto ask = [&] {
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    device.expect(device.calls.cuMemGetInfo_v2(&free_bytes, &total_bytes), "cuMemGetInfo");
+    device.require(free_bytes == 16 * kMiB - std::min(used, 16 * kMiB), "what is free");
+    device.require(total_bytes == std::max(24 * kMiB, used + free_bytes), "the total");
+    if (free_bytes > 0) {
+      device.free(device.allocate(free_bytes, stream), stream);
+    }
+  };
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    ask();
+    buffers.push_back(device.allocate(4 * kMiB, stream));
+    used += 4 * kMiB;
+    device.fill(buffers.back(), i, stream);
+  }
+  ask();
+  for (Buffer& buffer : buffers) {
+    device.check(buffer, stream);
+  }
 }
 
 // More than all tiers together: refused, and the program goes on.
@@ -323,9 +352,10 @@ int main(int count, char** words) {
       {"patterns", test::patterns},   {"copies", test::copies},           {"events", test::events},
       {"threads", test::threads},     {"temporaries", test::temporaries}, {"lists", test::lists},
       {"questions", test::questions}, {"too-much", test::too_much},       {"graphs", test::graphs},
-      {"fork", test::forks}};
+      {"fork", test::forks},          {"free", test::all_that_is_free}};
   const test::Calls calls = test::find_calls(words[1]);
-  const test::Device device(calls);
+  // A small card where more is to be used than the card has.
+  const test::Device device(calls, words[2] == std::string("free") ? 24 : 1024);
   scenarios.at(words[2])(device);
   return device.finish();
 }

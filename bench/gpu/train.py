@@ -1,0 +1,373 @@
+#!/usr/bin/env python3
+"""Training on a GPU beyond a memory budget: plain PyTorch, Spillway under budgets and policies, and
+PyTorch's own save_on_cpu, side by side. docs/benchmarks.md says what the columns mean.
+
+Each run is a process of its own with a time limit; one that fails or is stuck costs its limit and no
+more. A line is printed, and the JSON file written, as soon as a run has ended. What matters most
+comes first."""
+
+import argparse
+import json
+import os
+import pathlib
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+CHILD = FOLDER / "train_models.py"
+GIB = 1 << 30
+MIB = 1 << 20
+MODELS = ["gpt2-xl", "gpt2", "bert-large", "lengths", "dlrm", "resnet152", "vgg19"]
+WARM_UP = 2  # steps that do not count
+
+
+class DeviceUse:
+    """The most that the driver reports as used on the device while it lasts."""
+
+    def __enter__(self):
+        self.before_mib = self.most_mib = 0
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or "0"
+        command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits",
+                   "-i", visible]
+        try:
+            self.before_mib = int(subprocess.run(command, capture_output=True, text=True,
+                                                 timeout=20, check=True).stdout.split()[0])
+            self.process = subprocess.Popen([*command, "-lms", "100"], stdout=subprocess.PIPE,
+                                            stderr=subprocess.DEVNULL, text=True)
+        except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+            self.process = None
+            return self
+        self.thread = threading.Thread(target=self.read, daemon=True)
+        self.thread.start()
+        return self
+
+    def read(self):
+        for line in self.process.stdout:
+            if line.strip().isdigit():
+                self.most_mib = max(self.most_mib, int(line))
+
+    def __exit__(self, *_):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.thread.join(5)
+
+    def gib(self):
+        """Beyond what others used before; None where nothing was read."""
+        return (self.most_mib - self.before_mib) * MIB / GIB if self.most_mib else None
+
+
+def host_limit_bytes():
+    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024 * 6 // 10
+    return 16 * GIB
+
+
+class SetUp:
+    """One way to run a model."""
+
+    def __init__(self, name, percent=None, policy=None, save_on_cpu=False):
+        self.name, self.percent, self.policy, self.save_on_cpu = name, percent, policy, save_on_cpu
+
+    def budget_bytes(self, peak_bytes):
+        return peak_bytes * self.percent // 100 // (2 * MIB) * 2 * MIB if self.policy else None
+
+    def spillway(self, options, peak_bytes, record):
+        if self.policy is None:
+            return []
+        budget = self.budget_bytes(peak_bytes)
+        # What does not fit, a quarter more for what is rounded up, and room for blocks to change.
+        host = min(host_limit_bytes(), max(peak_bytes - budget, 0) * 5 // 4 + 4 * GIB)
+        return [options.spillway, "run", "--device", "cuda", "--device-memory", f"{budget // MIB}MiB",
+                "--host-memory", f"{host // MIB}MiB", "--policy", self.policy,
+                "--json", record, "--"]
+
+
+def plain():
+    return SetUp("plain")
+
+
+def spillway(percent, policy):
+    return SetUp(f"{percent} % {policy}", percent, policy)
+
+
+def end(process):
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def child(options, model, *more):
+    words = [sys.executable, str(CHILD), model, *map(str, more)]
+    return words + (["--deterministic"] if options.deterministic else [])
+
+
+def read_record(path):
+    lines = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines() if line]
+    return max(lines, key=lambda record: record.get("launches", 0), default={})
+
+
+def run(options, model, set_up, peak_bytes):
+    """What is known of the run, however it ended."""
+    limit = min(options.limit, options.left())
+    result = {"model": model, "set_up": set_up.name, "policy": set_up.policy,
+              "budget_bytes": set_up.budget_bytes(peak_bytes), "ms": [], "losses": []}
+    with tempfile.TemporaryDirectory() as folder, DeviceUse() as use:
+        record = f"{folder}/record"
+        command = set_up.spillway(options, peak_bytes, record) + child(
+            options, model, "--steps", options.steps, "--seconds", limit * 0.5,
+            "--stacks-after", limit * 0.9, *(["--save-on-cpu"] if set_up.save_on_cpu else []))
+        begin = time.monotonic()
+        with open(f"{folder}/out", "w+") as out, open(f"{folder}/err", "w+") as err:
+            process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True)
+            try:
+                process.wait(limit)
+            except subprocess.TimeoutExpired:
+                result["failed"] = f"not ended after {limit:.0f} s"
+            end(process)
+            out.seek(0)
+            err.seek(0)
+            printed, said = out.read(), err.read()
+        result["whole_s"] = time.monotonic() - begin
+        if os.path.exists(record):
+            result["record"] = read_record(record)
+    for line in printed.splitlines():
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if "ms" in told:
+            result["ms"].append(told["ms"])
+            result["losses"].append(told["loss"])
+        else:
+            result.update(told)
+    if process.returncode != 0:
+        result.setdefault("failed", f"exit status {process.returncode}")
+    if "failed" in result:
+        result["said"] = said.splitlines()[-25:]
+    result["spillway_said"] = [line for line in said.splitlines() if line.startswith("spillway:")]
+    result["device_use_gib"] = use.gib()
+    return result
+
+
+def losses_compared(result, reference):
+    if reference is None or not result["losses"]:
+        return "-"
+    pairs = list(zip(reference["losses"], result["losses"]))
+    for step, (a, b) in enumerate(pairs):
+        if a != b:
+            return f"differ at {step}"
+    return f"same {len(pairs)}"
+
+
+HEADER = (f"{'model':<11}{'set-up':<17}{'budget':>7}{'peak':>7}{'step ms':>9}{'speed':>7}{'in':>7}"
+          f"{'out':>7}{'stall %':>8}{'GB/s':>6}{'busy':>6}{'device':>8}{'beside':>8}  losses")
+
+
+def columns(result, reference):
+    """The numbers of a line; None where there is none."""
+    steps = result["ms"][WARM_UP:] or result["ms"][-1:]
+    record = result.get("record", {})
+    found = {"step_ms": statistics.median(steps) if steps else None}
+    plain_steps = reference["ms"][WARM_UP:] if reference else []
+    if steps and plain_steps:
+        found["speed"] = statistics.median(plain_steps) / found["step_ms"]
+    if record and result["ms"]:
+        routes, count = record.get("moved_bytes", {}), len(result["ms"])
+        inward, out = routes.get("host_to_device", 0), routes.get("device_to_host", 0)
+        stalled_s, steps_s = record.get("stalled_s", 0), sum(result["ms"]) / 1e3
+        found.update(in_gib=inward / GIB / count, out_gib=out / GIB / count,
+                     stalled=stalled_s / steps_s,
+                     stalled_gb_s=max(inward, out) / stalled_s / 1e9 if stalled_s > 0 else None,
+                     step_gb_s=max(inward, out) / steps_s / 1e9)
+    return found
+
+
+def number(value, width, digits=2, scale=1.0):
+    return f"{'-' if value is None else f'{value * scale:.{digits}f}':>{width}}"
+
+
+def line_of(result, reference):
+    found = columns(result, reference)
+    budget, peak, use = (result["budget_bytes"], result.get("peak_bytes"), result["device_use_gib"])
+    beside = None if budget is None or use is None else use - budget / GIB
+    return (f"{result['model']:<11}{result['set_up']:<17}"
+            f"{number(budget, 7, 2, 1 / GIB)}{number(peak, 7, 2, 1 / GIB)}"
+            f"{number(found['step_ms'], 9, 1)}{number(found.get('speed'), 7, 3)}"
+            f"{number(found.get('in_gib'), 7)}{number(found.get('out_gib'), 7)}"
+            f"{number(found.get('stalled'), 8, 1, 100)}"
+            f"{number(found.get('stalled_gb_s'), 6, 1)}{number(found.get('step_gb_s'), 6, 1)}"
+            f"{number(use, 8)}{number(beside, 8)}  {losses_compared(result, reference)}")
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.begin = time.monotonic()
+        options.left = self.left
+        self.results = []
+        self.plain = {}  # by model
+        self.failed = 0
+
+    def left(self):
+        return self.options.for_s - (time.monotonic() - self.begin)
+
+    def keep(self, result):
+        self.results.append(result)
+        if self.options.json:
+            new = pathlib.Path(self.options.json + ".new")
+            new.write_text(json.dumps({"steps": self.options.steps,
+                                       "deterministic": self.options.deterministic,
+                                       "results": self.results}, indent=1))
+            new.replace(self.options.json)
+
+    def one(self, model, set_up):
+        reference = self.plain.get(model)
+        if set_up.name != "plain":
+            if reference is None or "skipped" in reference:
+                return
+            if "peak_bytes" not in reference:
+                print(f"{model:<11}{set_up.name:<17} not run: its peak is not known", flush=True)
+                return
+        if self.left() < 15:
+            print(f"{model:<11}{set_up.name:<17} not run: no time left", flush=True)
+            return
+        result = run(self.options, model, set_up, reference["peak_bytes"] if reference else 0)
+        if set_up.name == "plain":
+            self.plain[model] = result
+        result.update(columns(result, self.plain[model]))
+        self.keep(result)
+        if "skipped" in result:
+            print(f"{model:<11} skipped: {result['skipped']}", flush=True)
+            return
+        print(line_of(result, self.plain[model]) + f"  [{result['whole_s']:.0f} s]", flush=True)
+        for line in result["spillway_said"]:
+            print("    " + line, flush=True)
+        if "failed" in result:
+            self.failed += 1
+            print(f"    FAILED: {result['failed']}", *result["said"], sep="\n    | ", flush=True)
+
+    def in_turn(self, model):
+        """Step times when everything fits: processes that all live, one running at a time."""
+        reference = self.plain.get(model, {})
+        if "peak_bytes" not in reference or self.left() < 40:
+            print(f"{model:<11}in turn: not run", flush=True)
+            return
+        fits = SetUp("fits", self.options.fits, self.options.policies[0])
+        with tempfile.TemporaryDirectory() as folder:
+            set_ups = {"plain": [], "plain again": [],
+                       "spillway": fits.spillway(self.options, reference["peak_bytes"],
+                                                 f"{folder}/record")}
+            processes, times = {}, {name: [] for name in set_ups}
+            until = time.monotonic() + min(self.options.limit, self.left())
+            try:
+                for name, before in set_ups.items():
+                    processes[name] = subprocess.Popen(
+                        before + child(self.options, model, "--serve", "--steps", 10),
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+                for process in processes.values():
+                    answer(process, until)
+                for turn in range(self.options.rounds):
+                    order = list(set_ups) if turn % 2 == 0 else list(reversed(set_ups))
+                    for name in order:
+                        processes[name].stdin.write(b"\n")
+                        processes[name].stdin.flush()
+                        times[name].append(float(answer(processes[name], until)))
+                for process in processes.values():
+                    process.stdin.close()
+                    process.wait(max(1, until - time.monotonic()))
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                self.failed += 1
+                print(f"    FAILED: {model} in turn: {error}", flush=True)
+            finally:
+                for process in processes.values():
+                    end(process)
+            record = (read_record(f"{folder}/record")
+                      if os.path.exists(f"{folder}/record") else {})
+        rounds = min(len(some) for some in times.values())
+        if rounds == 0:
+            return
+        ratios = {name: statistics.median(a / b for a, b in zip(some, times["plain"]))
+                  for name, some in times.items()}
+        self.keep({"model": model, "set_up": "in turn", "times_ms": times, "ratios": ratios,
+                   "record": record})
+        said = ", ".join(f"{name} {statistics.median(some):.2f} ms ({ratios[name]:.3f})"
+                         for name, some in times.items())
+        moved = sum(record.get("moved_bytes", {}).values()) / GIB
+        print(f"{model:<11}in turn, {rounds} rounds, {self.options.fits} %: {said}; moved "
+              f"{moved:.2f} GiB", flush=True)
+
+
+def answer(process, until):
+    """A line from a process, whose output nobody else has read."""
+    ready, _, _ = select.select([process.stdout], [], [], max(0, until - time.monotonic()))
+    line = process.stdout.readline() if ready else b""
+    if not line:
+        raise OSError("no answer")
+    return line.decode().strip()
+
+
+def go(options):
+    bench = Bench(options)
+    print(HEADER, flush=True)
+    middle = 50 if 50 in options.budgets else options.budgets[0]
+    done = set()
+
+    def once(model, set_up):
+        if (model, set_up.name) not in done:
+            done.add((model, set_up.name))
+            bench.one(model, set_up)
+
+    # The first model's main numbers, then the small one's beside plain PyTorch, then all others.
+    first = options.models[0]
+    once(first, plain())
+    for policy in options.policies[:2]:
+        once(first, spillway(middle, policy))
+    once(first, SetUp("save_on_cpu", save_on_cpu=True))
+    once(first, spillway(options.fits, options.policies[0]))
+    if "gpt2" in options.models:
+        once("gpt2", plain())
+        bench.in_turn("gpt2")
+    for model in options.models:
+        once(model, plain())
+        for percent in sorted(options.budgets, key=lambda percent: abs(percent - middle)):
+            for policy in options.policies:
+                once(model, spillway(percent, policy))
+        once(model, SetUp("save_on_cpu", save_on_cpu=True))
+        once(model, spillway(options.fits, options.policies[0]))
+    return 1 if bench.failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    split = (lambda kind: lambda text: [kind(word) for word in text.split(",")])
+    parser.add_argument("--models", type=split(str), default=MODELS,
+                        help="of " + ",".join(MODELS) + "; the most important one first")
+    parser.add_argument("--budgets", type=split(int), default=[80, 50, 35],
+                        help="percent of plain PyTorch's peak")
+    parser.add_argument("--fits", type=int, default=115, help="percent at which all fits")
+    parser.add_argument("--policies", type=split(str), default=["lookahead", "base_uvm", "deepum"],
+                        help="the most important one first")
+    parser.add_argument("--steps", type=int, default=8, help="of each run; the first two are left "
+                        "out of the medians")
+    parser.add_argument("--rounds", type=int, default=6, help="of taking turns")
+    parser.add_argument("--limit", type=float, default=120, help="seconds for each process")
+    parser.add_argument("--for", dest="for_s", type=float, default=3600,
+                        help="seconds for everything: what has not begun by then is left out")
+    parser.add_argument("--deterministic", action="store_true",
+                        help="PyTorch's deterministic algorithms: losses must be the same bits")
+    parser.add_argument("--json", help="a file for all that is known of each run")
+    parser.add_argument("--spillway", default=str(FOLDER.parent.parent / "build" / "spillway"))
+    return go(parser.parse_args())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

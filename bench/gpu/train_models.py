@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""One training run for train.py, in plain PyTorch that knows nothing of Spillway.
+
+`train_models.py MODEL [OPTIONS]` prints a JSON object for each step (its time, its loss) and one at
+the end (the peak). With --serve it runs steps on demand: a line in, milliseconds out."""
+
+import argparse
+import contextlib
+import faulthandler
+import json
+import os
+import statistics
+import sys
+import time
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+
+class Skipped(Exception):
+    """The model needs what is not installed here."""
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, causal):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        shape = (batch, length, self.heads, width // self.heads)
+        q, k, v = (part.reshape(shape).transpose(1, 2)
+                   for part in self.qkv(self.first(x)).split(width, dim=2))
+        attention = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        x = x + self.out(attention.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(functional.gelu(self.up(self.second(x)), approximate="tanh"))
+
+
+class Transformer(nn.Module):
+    """GPT-2's shape, or with causal=False BERT's; the head is the embedding."""
+
+    def __init__(self, layers, width, heads, context, vocabulary, causal=True):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+        self.blocks = nn.ModuleList(Block(width, heads, causal) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.vocabulary = vocabulary
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, tokens):
+        x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+        for block in self.blocks:
+            x = block(x)
+        return functional.linear(self.norm(x), self.tokens.weight)
+
+
+class Dlrm(nn.Module):
+    """Embedding tables of 512 MiB each, and small dense layers."""
+
+    def __init__(self, tables=26, rows=1 << 20, width=128, dense=13):
+        super().__init__()
+        self.rows, self.dense = rows, dense
+        self.tables = nn.ModuleList(nn.EmbeddingBag(rows, width, mode="sum", sparse=True)
+                                    for _ in range(tables))
+        self.bottom = nn.Sequential(nn.Linear(dense, 512), nn.ReLU(), nn.Linear(512, 256),
+                                    nn.ReLU(), nn.Linear(256, width), nn.ReLU())
+        pairs = (tables + 1) * tables // 2
+        self.top = nn.Sequential(nn.Linear(pairs + width, 1024), nn.ReLU(), nn.Linear(1024, 512),
+                                 nn.ReLU(), nn.Linear(512, 1))
+        self.register_buffer("pairs", torch.tril_indices(tables + 1, tables + 1, -1))
+
+    def forward(self, dense, indices):
+        x = self.bottom(dense)
+        all_ = torch.stack([x, *(table(index) for table, index in zip(self.tables, indices))], 1)
+        products = torch.bmm(all_, all_.transpose(1, 2))[:, self.pairs[0], self.pairs[1]]
+        return self.top(torch.cat([x, products], 1)).squeeze(1)
+
+
+class Texts:
+    """Random tokens, each step others; `lengths` gives that of a step."""
+
+    def __init__(self, model, batch, lengths, causal=True):
+        self.model, self.batch, self.lengths, self.causal = model, batch, lengths, causal
+        self.numbers = torch.Generator("cpu").manual_seed(2)
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def loss(self, step):
+        tokens = torch.randint(self.model.vocabulary, (self.batch, self.lengths(step) + 1),
+                               generator=self.numbers).cuda()
+        wanted = tokens[:, 1:] if self.causal else tokens[:, :-1]
+        with torch.autocast("cuda", torch.bfloat16):
+            logits = self.model(tokens[:, :-1])
+            return functional.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+
+
+class Images:
+    def __init__(self, model, batch):
+        self.model, self.batch = model.to(memory_format=torch.channels_last), batch
+        self.numbers = torch.Generator(device="cuda").manual_seed(2)
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+    def loss(self, _):
+        images = torch.randn(self.batch, 3, 224, 224, device="cuda", generator=self.numbers)
+        labels = torch.randint(1000, (self.batch,), device="cuda", generator=self.numbers)
+        with torch.autocast("cuda", torch.bfloat16):
+            return functional.cross_entropy(
+                self.model(images.contiguous(memory_format=torch.channels_last)), labels)
+
+
+class Clicks:
+    def __init__(self, model, batch, per_bag=8):
+        self.model, self.batch, self.per_bag = model, batch, per_bag
+        self.numbers = torch.Generator(device="cuda").manual_seed(2)
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def loss(self, _):
+        dense = torch.randn(self.batch, self.model.dense, device="cuda", generator=self.numbers)
+        indices = [torch.randint(self.model.rows, (self.batch, self.per_bag), device="cuda",
+                                 generator=self.numbers) for _ in self.model.tables]
+        clicked = torch.randint(2, (self.batch,), device="cuda", generator=self.numbers).float()
+        return functional.binary_cross_entropy_with_logits(self.model(dense, indices), clicked)
+
+
+def image_model(name):
+    try:
+        import torchvision
+    except ImportError as error:
+        raise Skipped("torchvision is not installed") from error
+    return Images(getattr(torchvision.models, name)(), 256)
+
+
+def changing_lengths(step):
+    return (1024, 384, 768, 128, 896, 512, 256, 640)[step % 8]
+
+
+MODELS = {
+    "gpt2-xl": lambda: Texts(Transformer(48, 1600, 25, 1024, 50257), 6, lambda _: 1024),
+    "gpt2": lambda: Texts(Transformer(12, 768, 12, 1024, 50257), 8, lambda _: 512),
+    "bert-large": lambda: Texts(Transformer(24, 1024, 16, 512, 30522, causal=False), 32,
+                                lambda _: 512, causal=False),
+    "resnet152": lambda: image_model("resnet152"),
+    "vgg19": lambda: image_model("vgg19"),
+    "dlrm": lambda: Clicks(Dlrm(), 8192),
+    "lengths": lambda: Texts(Transformer(24, 1024, 16, 1024, 50257), 8, changing_lengths),
+}
+
+
+class Training:
+    def __init__(self, options):
+        torch.manual_seed(1)
+        with torch.device("cuda"):
+            self.task = MODELS[options.model]()
+        self.saved = ((lambda: torch.autograd.graph.save_on_cpu(pin_memory=True))
+                      if options.save_on_cpu else contextlib.nullcontext)
+        self.steps = 0
+
+    def step(self):
+        with self.saved():
+            loss = self.task.loss(self.steps)
+        loss.backward()
+        self.task.optimizer.step()
+        self.task.optimizer.zero_grad(set_to_none=True)
+        self.steps += 1
+        return loss.detach()
+
+
+def say(**what):
+    print(json.dumps(what), flush=True)
+
+
+def train(options):
+    training = Training(options)
+    torch.cuda.synchronize()
+    begin = time.monotonic()
+    while training.steps < options.steps and (
+            training.steps < 3 or time.monotonic() - begin < options.seconds):
+        start = time.monotonic()
+        loss = training.step()
+        torch.cuda.synchronize()
+        say(step=training.steps - 1, ms=1e3 * (time.monotonic() - start), loss=loss.item().hex())
+    say(peak_bytes=torch.cuda.max_memory_allocated(), torch=torch.__version__,
+        device=torch.cuda.get_device_name())
+
+
+def serve(options):
+    training = Training(options)
+    for _ in range(5):
+        training.step()
+    torch.cuda.synchronize()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        times = []
+        for _ in range(options.steps):
+            start = time.monotonic()
+            training.step()
+            torch.cuda.synchronize()
+            times.append(1e3 * (time.monotonic() - start))
+        print(statistics.median(times), flush=True)
+
+
+def main():
+    faulthandler.enable()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("--steps", type=int, default=8, help="in all, or for each line")
+    parser.add_argument("--seconds", type=float, default=60, help="no step begins after that")
+    parser.add_argument("--stacks-after", type=float, help="seconds: say where everybody stands")
+    parser.add_argument("--save-on-cpu", action="store_true")
+    parser.add_argument("--deterministic", action="store_true")
+    parser.add_argument("--serve", action="store_true")
+    options = parser.parse_args()
+    if options.stacks_after:
+        faulthandler.dump_traceback_later(options.stacks_after)
+    if options.deterministic:
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = False
+    try:
+        serve(options) if options.serve else train(options)
+    except Skipped as reason:
+        say(skipped=str(reason))
+    except torch.OutOfMemoryError as error:
+        say(failed="out of memory: " + str(error).splitlines()[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+// A policy under which launches wait for deaths rather than send something away. Layer: platform,
+// cuda. Programs issue far ahead of the device: what they have freed can be taken only when the
+// device has come to its last use. A launch that is admitted before that takes its room from
+// something alive that need not have left. So as long as what was ever alive at once fits, or
+// nearly does, one that finds too little room is admitted when those before it have ended, and
+// nothing leaves for a prefetch. Everything else is the policy's own.
+#pragma once
+
+#include "engine/policy.h"
+
+namespace spillway::cuda {
+
+class Patience final : public Policy {
+ public:
+  // The policy must outlive it.
+  explicit Patience(Policy& policy) : policy_(policy) {}
+
+  // So much is or was alive at once, of a device with this budget. If it is much too much, there is
+  // nothing to wait for from now on: something must leave in any case.
+  void alive_at_most(Bytes bytes, Bytes budget_bytes) {
+    constexpr Bytes kNearlyPart = 8;
+    ended_ = ended_ || bytes > budget_bytes + budget_bytes / kNearlyPart;
+  }
+
+  [[nodiscard]] std::string_view name() const override { return policy_.name(); }
+  [[nodiscard]] LaunchWindow window() const override;
+  void on_issue(const Launch& launch, Control& control) override;
+  void on_launch(const Launch& launch, Control& control) override {
+    issuing_ = launch.id == issuing_id_ ? nullptr : issuing_;
+    policy_.on_launch(launch, control);
+  }
+  void on_fault(const Launch& launch, BlockId block, Control& control) override {
+    policy_.on_fault(launch, block, control);
+  }
+  void on_access(const Launch& launch, BlockId block, Control& control) override {
+    policy_.on_access(launch, block, control);
+  }
+  void on_faults(const Launch& launch, Control& control) override {
+    policy_.on_faults(launch, control);
+  }
+  void on_launch_end(const Launch& launch, Control& control) override {
+    policy_.on_launch_end(launch, control);
+  }
+  void on_allocate(AllocationId id, Control& control) override { policy_.on_allocate(id, control); }
+  std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
+                                       const Control& control) override {
+    return cause == Cause::kPrefetch && !ended_ ? std::nullopt
+                                                : policy_.select_victim(cause, incoming, control);
+  }
+  [[nodiscard]] Tier eviction_tier(BlockId block, const Control& control) override {
+    return policy_.eviction_tier(block, control);
+  }
+
+ private:
+  Policy& policy_;
+  bool ended_ = false;
+  const Control* control_ = nullptr;  // the engine, once it has said something
+  const Launch* issuing_ = nullptr;   // being issued, and not yet one that waits
+  LaunchId issuing_id_ = kNoLaunch;
+};
+
+}  // namespace spillway::cuda
