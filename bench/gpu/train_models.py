@@ -221,6 +221,8 @@ def main():
     if options.deterministic:
         torch.use_deterministic_algorithms(True, warn_only=True)
         torch.utils.deterministic.fill_uninitialized_memory = False
+        # Its backward pass is not deterministic, and says so only by a warning.
+        torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         serve(options) if options.serve else train(options)
     except Skipped as reason:
