@@ -99,11 +99,14 @@ void DeepUm::follow_chain(Control& control) {
       return;
     }
     // A block that is there is left where it is in the queue: the order of victims is that of
-    // migrations, not of prefetch commands (section 5.1). A dead one has nothing that could move,
-    // and its frame would be taken from the living long before somebody writes to it.
+    // migrations, not of prefetch commands (section 5.1).
+    if (control.usable(command->block)) {
+      continue;
+    }
+    // A dead one has nothing that could move, and its frame would be taken from the living long
+    // before somebody writes to it.
     const Block& block = control.space().block(command->block);
-    const bool dead = block.contents == Contents::kDiscarded;
-    if (control.usable(command->block) || (dead && command->distance > 0)) {
+    if (brake_ && block.contents == Contents::kDiscarded && command->distance > 0) {
       continue;
     }
     if (brake_ && block.contents == Contents::kLive && !control.on_its_way(command->block)) {

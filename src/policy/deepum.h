@@ -20,7 +20,9 @@ struct PolicyOptions;
 struct DeepUmOptions {
   std::uint32_t degree = 32;  // N: how many kernels ahead (section 6.2, "a sweet spot")
   BlockTableShape table;
-  bool brake = false;  // prefetch less far where more comes in than without (not in the paper)
+  // Not in the paper: prefetch less far where more comes in than without, and nothing that is dead
+  // for kernels to come.
+  bool brake = false;
 };
 // The paper's parameters.
 [[nodiscard]] DeepUmOptions deepum_options(const PolicyOptions& options);

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "engine/page_queues.h"
@@ -67,18 +68,18 @@ class DeepUmVictims : public testing::Test {
  protected:
   void launch(ExecutionId execution, const std::vector<BlockId>& faults) {
     const Launch launch{.tag = ++launches_seen_, .execution = execution, .accesses = {}};
-    policy_.on_launch(launch, control_);
-    for (const BlockId block : faults) policy_.on_fault(launch, block, control_);
-    if (!faults.empty()) policy_.on_faults(launch, control_);
+    policy_->on_launch(launch, control_);
+    for (const BlockId block : faults) policy_->on_fault(launch, block, control_);
+    if (!faults.empty()) policy_->on_faults(launch, control_);
   }
   void learn() {
     for (const ExecutionId k : {0U, 1U, 2U, 3U, 0U}) launch(k, {2 * k, 2 * k + 1});
     control_.prefetched.clear();
   }
-  std::optional<BlockId> victim(Cause cause) { return policy_.select_victim(cause, 6, control_); }
+  std::optional<BlockId> victim(Cause cause) { return policy_->select_victim(cause, 6, control_); }
 
   FakeControl control_{8};
-  DeepUm policy_{"deepum", {.degree = 1, .table = {}}};
+  std::optional<DeepUm> policy_{std::in_place, "deepum", DeepUmOptions{.degree = 1, .table = {}}};
   std::uint64_t launches_seen_ = 0;
 };
 
@@ -132,7 +133,8 @@ TEST_F(DeepUmVictims, PrefetchesTheNextKernelsBlocksThatAreNotThere) {
 }
 
 // A frame for what is dead would be taken from the living.
-TEST_F(DeepUmVictims, DeadBlocksOfKernelsToComeAreNotFetched) {
+TEST_F(DeepUmVictims, WithTheBrakeDeadBlocksOfKernelsToComeAreNotFetched) {
+  policy_.emplace("deepum", DeepUmOptions{.degree = 1, .table = {}, .brake = true});
   learn();
   control_.dies(4);
   launch(1, {});
