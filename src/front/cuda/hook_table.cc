@@ -93,7 +93,7 @@ void* open_library() {
   if (library == nullptr) {
     const char* const reason = ::dlerror();
     say(fmt::format("no NVIDIA driver: {}", reason != nullptr ? reason : file));
-    ::_exit(EXIT_FAILURE);
+    ::_exit(kOwnFailureStatus);
   }
   return library;
 }

@@ -127,7 +127,7 @@ Call found_in_libc(const char* name) {
   if (search.found == nullptr) {
     say("cannot find the C library's dlsym, without which this program cannot be run: another C "
         "library than glibc?");
-    ::_exit(EXIT_FAILURE);
+    ::_exit(kOwnFailureStatus);
   }
   return std::bit_cast<Call>(search.found);
 }

@@ -92,7 +92,7 @@ void fatal(const Error& error) {
     return;
   }
   say(error.message);
-  ::_exit(EXIT_FAILURE);
+  ::_exit(kOwnFailureStatus);
 }
 
 Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
@@ -142,7 +142,7 @@ Session* open_session(CuDevice device, CuContext context) {
   Result<std::unique_ptr<Everything>> everything = make(device, context);
   if (!everything) {
     say(everything.error().message);
-    ::_exit(everything.error().code == ErrorCode::kInvalidInput ? 2 : 1);
+    ::_exit(everything.error().code == ErrorCode::kInvalidInput ? 2 : kOwnFailureStatus);
   }
   owner = ::getpid();
   ::pthread_atfork(nullptr, nullptr, in_child);

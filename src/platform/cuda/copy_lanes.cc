@@ -51,6 +51,13 @@ bool CopyLanes::idle() const {
 }
 
 CuResult CopyLanes::poll(std::vector<Ended>& ended) {
+  if (lost_ == CuResult::kSuccess) {
+    lost_ = look(ended);
+  }
+  return lost_;
+}
+
+CuResult CopyLanes::look(std::vector<Ended>& ended) {
   for (const Direction direction : {Direction::kIn, Direction::kOut}) {
     Lane& lane = lanes_[static_cast<std::size_t>(direction)];
     while (!lane.under_way.empty()) {

@@ -40,7 +40,8 @@ class CopyLanes {
 
   // Behind what was added before in this direction.
   void add(Direction direction, std::uint64_t tag, std::vector<BlockCopy> copies);
-  // Submits what may be, and adds what has ended. An error means that the context is lost.
+  // Submits what may be, and adds what has ended. An error means that the context is lost, and
+  // stays.
   [[nodiscard]] CuResult poll(std::vector<Ended>& ended);
   [[nodiscard]] bool idle() const;
 
@@ -62,6 +63,7 @@ class CopyLanes {
     std::deque<Batch> under_way;
     std::deque<Batch> waiting;
   };
+  CuResult look(std::vector<Ended>& ended);
   CuResult submit(Lane& lane, Direction direction, Batch batch);
   CuResult take_event(CuEvent& event);
 
@@ -70,6 +72,7 @@ class CopyLanes {
   std::vector<CuEvent> events_;  // free
   Bytes copied_bytes_ = 0;
   bool out_short_ = false;
+  CuResult lost_ = CuResult::kSuccess;  // why it is
 };
 
 }  // namespace spillway::cuda

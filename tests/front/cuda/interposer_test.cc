@@ -97,12 +97,12 @@ TEST_F(InterposerTest, WhatIsOutOfMemoryIsSaidInOneLine) {
 
 TEST_F(InterposerTest, PoliciesThatPlanAreRefused) {
   const Outcome outcome = run_on_gpu({.policy = "g10"});
-  expect_refusal(outcome, 1, "plans from a recorded iteration");
+  expect_refusal(outcome, 125, "plans from a recorded iteration");
 }
 
 TEST_F(InterposerTest, WithoutADriverThereIsNoGpu) {
   const std::string environment = "SPILLWAY_CUDA_DRIVER=/no/such/libcuda.so.1";
-  expect_refusal(run("run --device cuda -- true", environment), 1, "no NVIDIA driver");
+  expect_refusal(run("run --device cuda -- true", environment), 125, "no NVIDIA driver");
   EXPECT_EQ(run("run --device auto -- true", environment).status, 0);
   expect_refusal(run("run --device tpu -- true"), 2, "none of auto, cuda and host");
 }
