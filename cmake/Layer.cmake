@@ -18,6 +18,9 @@ function(spillway_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
   if(sources)
     add_library(spillway_${name} STATIC ${sources})
+    # Several files in one: what most of them take to compile is what they include.
+    set_target_properties(spillway_${name} PROPERTIES
+      UNITY_BUILD "${SPILLWAY_UNITY}" UNITY_BUILD_BATCH_SIZE 12)
     target_include_directories(spillway_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
     target_link_libraries(spillway_${name} PUBLIC ${arg_DEPENDS})
     spillway_target_defaults(spillway_${name})

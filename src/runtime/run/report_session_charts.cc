@@ -19,7 +19,6 @@ namespace spillway {
 namespace {
 
 constexpr std::size_t kSpansMax = 240;
-constexpr std::array kTiers{Tier::kDevice, Tier::kHost, Tier::kStorage};
 
 // By tier; and for what is no tier's.
 constexpr std::array kTierColors{0, 1, 2};
@@ -121,14 +120,14 @@ plot::XyChart tiers_chart(const RunRecord& session, const std::vector<TimelineSp
   TimeChart chart(spans, "Tiers");
   chart.add("alive, wherever it is", kLiveColor, plot::Mark::kLine,
             [](const auto& span) { return span.live_bytes; });
-  for (const Tier tier : kTiers) {
+  for (const Tier tier : kRecordTiers) {
     if (session.budget(tier) > 0) {
       chart.add(memory_name(tier), kTierColors[index_of(tier)], plot::Mark::kLine,
                 [&](const auto& span) { return span.used_bytes[index_of(tier)]; });
     }
   }
   const double in_sight = kWithinSight * chart.highest();
-  for (const Tier tier : kTiers) {
+  for (const Tier tier : kRecordTiers) {
     const Bytes budget_bytes = session.budget(tier);
     const auto budget = static_cast<double>(budget_bytes);
     if (budget_bytes > 0 && budget <= in_sight) {

@@ -10,8 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array kTiers{Tier::kDevice, Tier::kHost, Tier::kStorage};
-
 // --- Writing -------------------------------------------------------------------------------------
 
 json written(std::uint64_t count) { return count; }
@@ -21,7 +19,7 @@ json written(const std::string& text) { return text; }
 
 json written(const TierBytes& bytes) {
   json tiers = json::object();
-  for (const Tier tier : kTiers) {
+  for (const Tier tier : kRecordTiers) {
     tiers[std::string(name_of(tier))] = bytes[index_of(tier)];
   }
   return tiers;
@@ -94,7 +92,7 @@ void read(const json& value, std::string& text) {
 }
 
 void read(const json& value, TierBytes& bytes) {
-  for (const Tier tier : kTiers) {
+  for (const Tier tier : kRecordTiers) {
     read(child(value, std::string(name_of(tier))), bytes[index_of(tier)]);
   }
 }

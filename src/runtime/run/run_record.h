@@ -19,6 +19,7 @@ namespace spillway {
 // By tier, and from one tier to another.
 using TierBytes = std::array<Bytes, kTierCount>;
 using MovedBytes = std::array<TierBytes, kTierCount>;
+inline constexpr std::array kRecordTiers{Tier::kDevice, Tier::kHost, Tier::kStorage};
 
 // --- What is recorded ----------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@
 namespace spillway {
 namespace {
 
-constexpr KernelIndex kUnused = std::numeric_limits<KernelIndex>::max();
+constexpr KernelIndex kNotBorn = std::numeric_limits<KernelIndex>::max();
 
 // By TensorId: does a kernel that writes no persistent tensor read it?
 std::vector<bool> read_outside_updates(const Trace& trace) {
@@ -27,12 +27,12 @@ std::vector<bool> read_outside_updates(const Trace& trace) {
 }  // namespace
 
 KernelIndex forward_kernels(const Trace& trace) {
-  std::vector<KernelIndex> births(trace.tensors.size(), kUnused);
+  std::vector<KernelIndex> births(trace.tensors.size(), kNotBorn);
   std::vector<KernelIndex> deaths(trace.tensors.size(), 0);
   for (KernelIndex k = 0; k < trace.kernels.size(); ++k) {
     for (const auto* list : {&trace.kernels[k].reads, &trace.kernels[k].writes}) {
       for (const TensorId id : *list) {
-        births[id] = births[id] == kUnused ? k : births[id];
+        births[id] = births[id] == kNotBorn ? k : births[id];
         deaths[id] = k;
       }
     }
@@ -41,7 +41,7 @@ KernelIndex forward_kernels(const Trace& trace) {
   std::vector<Bytes> born(trace.kernels.size(), 0);
   std::vector<Bytes> dead(trace.kernels.size(), 0);
   for (TensorId id = 0; id < trace.tensors.size(); ++id) {
-    if (!trace.tensors[id].persistent && counts[id] && births[id] != kUnused) {
+    if (!trace.tensors[id].persistent && counts[id] && births[id] != kNotBorn) {
       born[births[id]] += trace.tensors[id].bytes;
       dead[deaths[id]] += trace.tensors[id].bytes;
     }
