@@ -36,7 +36,11 @@ CuResult DeviceBlocks::map(BlockId block, const Backed& backed) {
   blocks_[block] = backed;
   const CuAccessDescription all{.location = {.type = CuLocationType::kDevice, .id = device_},
                                 .access = CuAccess::kReadWrite};
-  return driver_->memory_set_access(backed.address, backed.bytes, &all, 1);
+  const CuResult access = driver_->memory_set_access(backed.address, backed.bytes, &all, 1);
+  if (access != CuResult::kSuccess) {
+    (void)drop(block);  // nobody may take it for memory that can be used
+  }
+  return access;
 }
 
 void DeviceBlocks::give_back(const Backed& backed) {

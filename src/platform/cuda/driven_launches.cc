@@ -18,11 +18,21 @@ CuStream canonical(CuStream stream) {
   return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamLegacy ? nullptr : stream;
 }
 
-// Errors that are about the call, not about a context that is dead.
-bool about_call(CuResult result) {
-  return result == CuResult::kInvalidValue || result == CuResult::kInvalidHandle ||
-         result == CuResult::kNotPermitted || result == CuResult::kNotSupported ||
-         result == CuResult::kIllegalState;
+// Errors after which a context runs nothing any more: of a device that has failed, a kernel that
+// has (700 to 719), a context or driver that is gone. All others are about the call.
+bool context_is_lost(CuResult result) {
+  switch (result) {
+    case CuResult::kDeinitialized:
+    case CuResult::kInvalidContext:
+    case CuResult::kEccUncorrectable:
+    case CuResult::kUnknown:
+      return true;
+    case CuResult::kHostMemoryAlreadyRegistered:
+    case CuResult::kHostMemoryNotRegistered:
+      return false;
+    default:
+      return result >= CuResult::kIllegalAddress && result <= CuResult::kLaunchFailed;
+  }
 }
 
 }  // namespace
@@ -221,7 +231,7 @@ void DrivenPlatform::put_ticket(StreamId id, Lock& lock) {
 
 // On a context that is dead nothing runs any more, and the program hears of it from the driver.
 void DrivenPlatform::stream_failed(StreamId id, std::string_view symbol, CuResult result) {
-  if (!about_call(result)) {
+  if (context_is_lost(result)) {
     launches_.lose(id);
     return;
   }

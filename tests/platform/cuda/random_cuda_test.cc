@@ -80,6 +80,7 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
     config.device_bytes = 2 * config.context_bytes + 256 * kMiB;
     if (rng.chance(0.7)) {
       config.create_fails = config.copy_refused = config.copy_slow = config.stream_stands = 0.03;
+      config.access_fails = 0.02;
       host_memory_fails = 0.1;
       config.slow_ns = 300'000;
       config.launch_ns = static_cast<std::int64_t>(rng.below(100'000));

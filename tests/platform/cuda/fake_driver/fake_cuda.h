@@ -33,6 +33,7 @@ typedef struct FakeCudaConfig {
   /* What goes wrong, decided by the seed, the kind and how many of its kind there were before. */
   uint64_t seed;
   double create_fails;      /* cuMemCreate says out of memory */
+  double access_fails;      /* cuMemSetAccess does */
   double host_memory_fails; /* cuMemHostRegister and cuMemHostAlloc say out of memory */
   double copy_refused;      /* a copy is refused when it is issued (unknown error), and not done */
   double copy_breaks;       /* a copy that was accepted does half, and its context is lost (ECC) */

@@ -126,24 +126,28 @@ CuResult cuMemUnmap(CuAddress address, std::size_t bytes) {
 
 CuResult cuMemSetAccess(CuAddress address, std::size_t bytes,
                         const CuAccessDescription* descriptions, std::size_t count) {
-  return call("cuMemSetAccess", Needs::kContext,
-              text("{:#x}, {} B, {}", address, bytes,
-                   count > 0 ? static_cast<unsigned>(descriptions->access) : 0),
-              [&](World& w, Caller& caller) {
-                if (count != 1 || descriptions->location.type != CuLocationType::kDevice ||
-                    descriptions->location.id != 0) {
-                  return CuResult::kInvalidValue;
-                }
-                const Range range{address, bytes, true};
-                if (descriptions->access != CuAccess::kReadWrite) {
-                  w.wait_until_unused(caller, range);
-                }
-                const CuResult result = w.memory->whole_mappings("cuMemSetAccess", range);
-                if (result == CuResult::kSuccess) {
-                  take_access_time(w, caller, w.memory->set_access(range, descriptions->access));
-                }
-                return result;
-              });
+  return call(
+      "cuMemSetAccess", Needs::kContext,
+      text("{:#x}, {} B, {}", address, bytes,
+           count > 0 ? static_cast<unsigned>(descriptions->access) : 0),
+      [&](World& w, Caller& caller) {
+        if (count != 1 || descriptions->location.type != CuLocationType::kDevice ||
+            descriptions->location.id != 0) {
+          return CuResult::kInvalidValue;
+        }
+        const Range range{address, bytes, true};
+        if (descriptions->access != CuAccess::kReadWrite) {
+          w.wait_until_unused(caller, range);
+        }
+        const CuResult result = w.memory->whole_mappings("cuMemSetAccess", range);
+        if (result == CuResult::kSuccess && w.happens(Chance::kAccess, w.config.access_fails)) {
+          return CuResult::kOutOfMemory;
+        }
+        if (result == CuResult::kSuccess) {
+          take_access_time(w, caller, w.memory->set_access(range, descriptions->access));
+        }
+        return result;
+      });
 }
 
 CuResult cuMemAlloc_v2(CuAddress* address, std::size_t bytes) {

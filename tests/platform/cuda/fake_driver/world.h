@@ -34,8 +34,16 @@ FAKE_PROGRAM_CALLS(FAKE_CUDA_DECLARE_MORE)
 
 namespace fake_cuda {
 
-enum class Chance { kCreate, kHostMemory, kCopyRefused, kCopyBreaks, kCopySlow, kStreamStands };
-inline constexpr std::size_t kChances = 6;
+enum class Chance {
+  kCreate,
+  kHostMemory,
+  kCopyRefused,
+  kCopyBreaks,
+  kCopySlow,
+  kStreamStands,
+  kAccess
+};
+inline constexpr std::size_t kChances = 7;
 
 enum class Needs { kNothing, kInit, kContext };
 
