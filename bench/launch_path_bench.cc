@@ -1,9 +1,9 @@
 // What a launch, an allocation and a free cost the program's thread under the interposer, without a
-// GPU: the look-up of operands, the heap, the CUDA platform and its driver thread, on a driver whose
-// calls do nothing. As PyTorch does it: 1,500 to 5,000 allocations of mixed sizes are alive, each
-// launch comes with an allocation and a free on the null stream, memory lives for four launches, and
-// the device is 300 launches behind. Everything fits. Now and then a launch of an optimizer, with
-// 65 operands among 430 words, most of the others addresses that are nobody's.
+// GPU: the look-up of operands, the heap, the CUDA platform and its driver thread, on a driver
+// whose calls do nothing. As PyTorch does it: 1,500 to 5,000 allocations of mixed sizes are alive,
+// each launch comes with an allocation and a free on the null stream, memory lives for four
+// launches, and the device is 300 launches behind. Everything fits. Now and then a launch of an
+// optimizer, with 65 operands among 430 words, most of the others addresses that are nobody's.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -232,7 +232,7 @@ class Program {
   }
   // Half of them small; of the others most a few MiB.
   Bytes size() {
-    return rng_.below(2) == 0 ? 512 + rng_.below(1 * kMiB)
+    return rng_.below(2) == 0   ? 512 + rng_.below(1 * kMiB)
            : rng_.below(8) == 0 ? 32 * kMiB + rng_.below(32) * kMiB
                                 : 2 * kMiB + rng_.below(8) * kMiB;
   }
@@ -288,7 +288,8 @@ void step(benchmark::State& state, const char* policy) {
   }
   const double clock = clock_ns();
   const auto tell = [&](const std::string& what, const Times& times) {
-    for (const auto& [name, part] : {std::pair("50", 0.5), std::pair("90", 0.9), std::pair("99", 0.99)}) {
+    for (const auto& [name, part] :
+         {std::pair("50", 0.5), std::pair("90", 0.9), std::pair("99", 0.99)}) {
       state.counters[what + name] = bench::quantile_of(times.ns, part) - clock;
     }
   };

@@ -11,10 +11,6 @@
 namespace spillway::cuda {
 namespace {
 
-// So much of the device is left to the policy: near its end it is better to wait for deaths than to
-// take new frames.
-constexpr Bytes kSparePart = 32;
-
 // At least what the launch's blocks have.
 Bytes bound_bytes(const Launch& launch, const Control& control) {
   Bytes bytes = 0;
@@ -57,10 +53,11 @@ LaunchWindow Patience::window() const {
   if (ended_ || control_ == nullptr) {
     return window;
   }
-  const Bytes room = room_bytes(*control_);
-  if (room >= largest_bytes_) {
-    const Bytes spare = control_->capacity_bytes(Tier::kDevice) / kSparePart;
-    return all_fits_ && room >= largest_bytes_ + spare ? LaunchWindow() : window;
+  if (all_fits_) {
+    window = {};
+  }
+  if (room_bytes(*control_) >= largest_bytes_) {
+    return window;
   }
   const Launch* next = control_->claims().next_issued(kNoLaunch);
   next = next == nullptr ? issuing_ : next;

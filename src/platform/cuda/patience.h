@@ -3,9 +3,9 @@
 // device has come to its last use. A launch that is admitted before that takes its room from
 // something alive that need not have left. So as long as what was ever alive at once fits, or
 // nearly does, one that finds too little room is admitted when those before it have ended, and
-// nothing leaves for a prefetch. And where all of it fits, and more room is free or dead than
-// launches need, they are admitted however few at once the policy wants: it could only choose who
-// makes way, and each that waits costs a gate. Everything else is the policy's own.
+// nothing leaves for a prefetch. And where all of it fits, they are admitted however few at once
+// the policy wants: it could only choose who makes way, nobody has to, and each launch that waits
+// costs a gate. Everything else is the policy's own.
 #pragma once
 
 #include "engine/policy.h"
@@ -24,6 +24,8 @@ class Patience final : public Policy {
     ended_ = ended_ || bytes > budget_bytes + budget_bytes / kNearlyPart;
     all_fits_ = bytes <= budget_bytes;
   }
+  // Whether what was ever alive at once does.
+  [[nodiscard]] bool all_fits() const { return all_fits_ && !ended_; }
 
   [[nodiscard]] std::string_view name() const override { return policy_.name(); }
   [[nodiscard]] LaunchWindow window() const override;

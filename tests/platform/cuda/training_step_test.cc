@@ -289,7 +289,7 @@ TEST_P(TrainingStep, LittleMovesWhenNearlyAllFits) {
 TEST_P(TrainingStep, NothingIsGatedWhereMoreThanEnoughFits) {
   const auto policy = made(GetParam());
   config.log_calls = 1;
-  run(*policy, 833 * kMiB * 3 / 2, 3);
+  run(*policy, 833 * kMiB * 4 / 3, 3);
   EXPECT_EQ(gates_of_last_step, 0U);
   whole();
   heap.reset();
