@@ -78,6 +78,9 @@ function(spillway_benchmarks)
       set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/gpu)
     endif()
   endforeach()
+  # The interposer's look-up of operands is a part of what a launch costs.
+  target_sources(launch_path_bench PRIVATE ${CMAKE_SOURCE_DIR}/src/front/cuda/operands.cc
+    ${CMAKE_SOURCE_DIR}/src/front/cuda/carried_addresses.cc)
 endfunction()
 
 # What they read is traces. Every layer that they link is built once more, with the fuzzer's

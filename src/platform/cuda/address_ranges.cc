@@ -1,7 +1,16 @@
 // See address_ranges.h.
 #include "platform/cuda/address_ranges.h"
 
+#include <algorithm>
+
 namespace spillway::cuda {
+namespace {
+
+constexpr auto kBefore = [](std::uint64_t address, const AddressRanges::Named& named) {
+  return address < named.start;
+};
+
+}  // namespace
 
 std::optional<std::uint64_t> AddressRanges::take(Bytes bytes, Bytes alignment) {
   const std::uint64_t aligned = round_up(fresh_, alignment);
@@ -48,22 +57,63 @@ void AddressRanges::give_back(std::uint64_t address, Bytes bytes) {
   resting_bytes_ += bytes;
 }
 
-void AddressRanges::name(std::uint64_t address, Bytes bytes, std::uint32_t number) {
-  named_[address] = {.start = address, .bytes = bytes, .number = number, .dead = false};
+AddressRanges::Page& AddressRanges::page_made(std::uint64_t number) {
+  std::unique_ptr<Page[]>& together = pages_[number / kPagesTogether];
+  if (together == nullptr) {
+    together = std::make_unique<Page[]>(kPagesTogether);
+  }
+  return together[number % kPagesTogether];
 }
 
-void AddressRanges::forget(std::uint64_t address) { named_.erase(address); }
+void AddressRanges::reach(const Named& named, std::uint64_t from) {
+  const std::uint64_t last = page_of(named.start + named.bytes - 1);
+  for (std::uint64_t i = page_of(named.start) + 1; i <= last; ++i) {
+    page_made(i).reached_from = from;
+  }
+}
+
+void AddressRanges::name(std::uint64_t address, Bytes bytes, std::uint32_t number) {
+  const Named named{.start = address, .bytes = bytes, .number = number, .dead = false};
+  std::vector<Named>& names = page_made(page_of(address)).names;
+  names.insert(std::upper_bound(names.begin(), names.end(), address, kBefore), named);
+  reach(named, page_of(address));
+}
+
+AddressRanges::Named* AddressRanges::named_at(std::uint64_t address) {
+  Page& page = page_made(page_of(address));
+  const auto after = std::upper_bound(page.names.begin(), page.names.end(), address, kBefore);
+  return after == page.names.begin() || std::prev(after)->start != address ? nullptr
+                                                                           : &*std::prev(after);
+}
+
+void AddressRanges::forget(std::uint64_t address) {
+  if (const Named* const named = named_at(address)) {
+    reach(*named, kNoPage);
+    std::vector<Named>& names = page_made(page_of(address)).names;
+    names.erase(names.begin() + (named - names.data()));
+  }
+}
+
+void AddressRanges::set_dead(std::uint64_t address, bool dead) {
+  if (Named* const named = named_at(address)) {
+    named->dead = dead;
+  }
+}
 
 std::optional<AddressRanges::Named> AddressRanges::at(std::uint64_t address) const {
-  const auto after = named_.upper_bound(address);
-  if (after == named_.begin()) {
+  const Page* there = contains(address) ? page(page_of(address)) : nullptr;
+  if (there == nullptr) {
     return std::nullopt;
   }
-  const Named& named = std::prev(after)->second;
-  if (address - named.start >= named.bytes) {
-    return std::nullopt;
+  auto after = std::upper_bound(there->names.begin(), there->names.end(), address, kBefore);
+  if (after == there->names.begin()) {
+    if (there->reached_from == kNoPage) {
+      return std::nullopt;
+    }
+    after = page(there->reached_from)->names.end();
   }
-  return named;
+  const Named& named = *std::prev(after);
+  return address - named.start < named.bytes ? std::optional(named) : std::nullopt;
 }
 
 }  // namespace spillway::cuda

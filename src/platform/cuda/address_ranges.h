@@ -8,8 +8,9 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/free_ranges.h"
 #include "base/units.h"
@@ -20,7 +21,10 @@ class AddressRanges {
  public:
   // Of a reservation that begins at a multiple of kBlockBytes; both numbers are multiples of it.
   AddressRanges(std::uint64_t start, Bytes bytes)
-      : start_(start), end_(start + bytes), fresh_(start) {}
+      : start_(start),
+        end_(start + bytes),
+        fresh_(start),
+        pages_(bytes / kBlockBytes / kPagesTogether + 1) {}
 
   // A run of addresses at a multiple of `alignment`; both are multiples of kBlockBytes. nullopt if
   // there is none.
@@ -28,7 +32,8 @@ class AddressRanges {
   // Nothing is mapped there any more. A run that `take` gave.
   void give_back(std::uint64_t address, Bytes bytes);
 
-  // An allocation begins here, or is gone. The number is the caller's; the bytes are the program's.
+  // An allocation begins here, or is gone. The number is the caller's; the bytes are the program's,
+  // at least one. None lies in another.
   void name(std::uint64_t address, Bytes bytes, std::uint32_t number);
   void forget(std::uint64_t address);
   struct Named {
@@ -38,7 +43,7 @@ class AddressRanges {
     bool dead = false;
   };
   // The allocation that begins there is kept, and names nothing meanwhile; or lives again.
-  void set_dead(std::uint64_t address, bool dead) { named_[address].dead = dead; }
+  void set_dead(std::uint64_t address, bool dead);
   // The allocation in which the address lies.
   [[nodiscard]] std::optional<Named> at(std::uint64_t address) const;
 
@@ -51,7 +56,27 @@ class AddressRanges {
     std::uint64_t address = 0;
     Bytes bytes = 0;
   };
+  // What begins in a page of kBlockBytes, lowest first, and the page in which what reaches into it
+  // from before begins.
+  static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
+  struct Page {
+    std::vector<Named> names;
+    std::uint64_t reached_from = kNoPage;
+  };
+  static constexpr std::size_t kPagesTogether = 4096;
   [[nodiscard]] std::optional<std::uint64_t> take_freed(Bytes bytes, Bytes alignment);
+  [[nodiscard]] std::uint64_t page_of(std::uint64_t address) const {
+    return (address - start_) / kBlockBytes;
+  }
+  // nullptr: nothing was ever near there.
+  [[nodiscard]] const Page* page(std::uint64_t number) const {
+    const std::unique_ptr<Page[]>& together = pages_[number / kPagesTogether];
+    return together == nullptr ? nullptr : &together[number % kPagesTogether];
+  }
+  [[nodiscard]] Page& page_made(std::uint64_t number);
+  [[nodiscard]] Named* named_at(std::uint64_t address);  // that begins there
+  // The pages behind the first that the allocation reaches into.
+  void reach(const Named& named, std::uint64_t from);
 
   std::uint64_t start_;
   std::uint64_t end_;
@@ -59,7 +84,8 @@ class AddressRanges {
   std::deque<Run> resting_;  // freed, oldest first
   Bytes resting_bytes_ = 0;
   FreeRanges free_;  // to be given out again
-  std::map<std::uint64_t, Named> named_;
+  // Looked at for every word of every launch.
+  std::vector<std::unique_ptr<Page[]>> pages_;
 };
 
 }  // namespace spillway::cuda

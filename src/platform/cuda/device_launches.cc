@@ -53,7 +53,7 @@ void DeviceLaunches::lose(StreamId id) { streams_[id].lost = true; }
 // --- A launch -----------------------------------------------------------------------------------
 
 std::uint32_t DeviceLaunches::begin(StreamId stream, ExecutionId execution,
-                                    std::vector<Access> accesses) {
+                                    std::span<const Access> accesses) {
   if (free_tags_.empty()) {
     free_tags_.push_back(static_cast<std::uint32_t>(launches_.size()));
     launches_.emplace_back();
@@ -61,11 +61,17 @@ std::uint32_t DeviceLaunches::begin(StreamId stream, ExecutionId execution,
   const std::uint32_t tag = free_tags_.back();
   free_tags_.pop_back();
   Launch& launch = launches_[tag];
+  // Its lists keep their memory.
+  std::vector<Access> kept_accesses = std::move(launch.accesses);
+  std::vector<BlockId> kept_missing = std::move(launch.missing);
   launch = {};
+  launch.accesses = std::move(kept_accesses);
+  launch.missing = std::move(kept_missing);
+  launch.accesses.assign(accesses.begin(), accesses.end());
+  launch.missing.clear();
   launch.stream = stream;
   launch.number = ++streams_[stream].issued;
   launch.execution = execution;
-  launch.accesses = std::move(accesses);
   for (const Access& access : launch.accesses) {
     for (BlockId block = access.first_block; block < access.first_block + access.block_count;
          ++block) {

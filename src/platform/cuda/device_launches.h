@@ -11,6 +11,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -77,7 +78,7 @@ class DeviceLaunches {
 
   // --- A launch
 
-  std::uint32_t begin(StreamId stream, ExecutionId execution, std::vector<Access> accesses);
+  std::uint32_t begin(StreamId stream, ExecutionId execution, std::span<const Access> accesses);
   [[nodiscard]] Launch& at(std::uint32_t tag) { return launches_[tag]; }
   // The engine has taken it.
   void issued(std::uint32_t tag, LaunchId id);

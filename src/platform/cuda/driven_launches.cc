@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "engine/for_each_block.h"
+#include "platform/common/clock.h"
 #include "platform/cuda/driven_platform.h"
 
 namespace spillway::cuda {
@@ -91,6 +92,7 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
     if (launch.needs_mapping) {
       wait_for_release(tag, lock);
     } else {
+      let_room_come(tag, lock);
       put_gate(tag, lock);
     }
   }
@@ -151,9 +153,29 @@ void DrivenPlatform::follow_budget() {
   }
 }
 
-// The driver would make the program wait in a call of its own, with its locks held.
+// The driver would make the program wait in a call of its own, with its locks held. Who was held
+// goes on when some have ended, not only one: to be woken costs more than a launch.
 void DrivenPlatform::hold_back(Lock& lock) {
-  wait_until(lock, [&] { return launches_.in_flight() < options_.launches_ahead; });
+  constexpr std::uint32_t kGoOnPart = 8;
+  const std::uint32_t most = options_.launches_ahead;
+  if (launches_.in_flight() >= most) {
+    wait_until(lock, [&] { return launches_.in_flight() < most - most / kGoOnPart; });
+  }
+}
+
+// Where all fits, a launch that is not open waits for those before it to leave it their room. While
+// the device has enough to do the program may wait as well, which costs less than a gate and a
+// ticket for each launch. Not for long: others may be between their issue and their making.
+void DrivenPlatform::let_room_come(std::uint32_t tag, Lock& lock) {
+  constexpr std::uint32_t kFarAhead = 128;
+  constexpr TimeNs kLongestNs = 20'000'000;
+  if (!patience_.all_fits() || launches_.in_flight() < kFarAhead) {
+    return;
+  }
+  const TimeNs until_ns = now_ns() + kLongestNs;
+  wait_until(lock, [&] {
+    return launches_.at(tag).open || launches_.in_flight() <= kFarAhead / 2 || now_ns() >= until_ns;
+  });
 }
 
 void DrivenPlatform::wait_until(Lock& lock, const std::function<bool()>& done) {

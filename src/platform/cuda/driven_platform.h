@@ -97,6 +97,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void make_up_room(const Launch& launch, std::string_view name);
   void follow_budget();
   void hold_back(Lock& lock);
+  void let_room_come(std::uint32_t tag, Lock& lock);
   // For what becomes true as launches end, which tickets tell.
   void wait_until(Lock& lock, const std::function<bool()>& done);
   void wait_for_release(std::uint32_t tag, Lock& lock);

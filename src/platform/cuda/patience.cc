@@ -11,7 +11,22 @@
 namespace spillway::cuda {
 namespace {
 
-// Whether the launch's blocks have frames, or find some whose loss costs nothing.
+// At least what the launch's blocks have.
+Bytes bound_bytes(const Launch& launch, const Control& control) {
+  Bytes bytes = 0;
+  for (const Access& access : launch.accesses) {
+    bytes += access.block_count * control.space().allocation(access.allocation).block_bytes;
+  }
+  return bytes;
+}
+
+// Frames whose loss costs nothing.
+Bytes room_bytes(const Control& control) {
+  return control.free_bytes(Tier::kDevice) + control.queues().bytes(PageQueue::kUnused) +
+         control.queues().bytes(PageQueue::kDiscarded);
+}
+
+// Whether the launch's blocks have frames, or find some of those.
 bool finds_room(const Launch& launch, const Control& control) {
   Bytes needed_bytes = 0;
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
@@ -20,9 +35,7 @@ bool finds_room(const Launch& launch, const Control& control) {
         block.queue == PageQueue::kUnused || block.queue == PageQueue::kDiscarded;
     needed_bytes += !block.frames.has(Tier::kDevice) || taken_back ? block.bytes : 0;
   });
-  return needed_bytes == 0 || needed_bytes <= control.free_bytes(Tier::kDevice) +
-                                                  control.queues().bytes(PageQueue::kUnused) +
-                                                  control.queues().bytes(PageQueue::kDiscarded);
+  return needed_bytes == 0 || needed_bytes <= room_bytes(control);
 }
 
 }  // namespace
@@ -31,12 +44,19 @@ void Patience::on_issue(const Launch& launch, Control& control) {
   control_ = &control;
   issuing_ = &launch;
   issuing_id_ = launch.id;
+  largest_bytes_ = std::max(largest_bytes_, bound_bytes(launch, control));
   policy_.on_issue(launch, control);
 }
 
 LaunchWindow Patience::window() const {
   LaunchWindow window = policy_.window();
   if (ended_ || control_ == nullptr) {
+    return window;
+  }
+  if (all_fits_) {
+    window = {};
+  }
+  if (room_bytes(*control_) >= largest_bytes_) {
     return window;
   }
   const Launch* next = control_->claims().next_issued(kNoLaunch);

@@ -3,7 +3,9 @@
 // device has come to its last use. A launch that is admitted before that takes its room from
 // something alive that need not have left. So as long as what was ever alive at once fits, or
 // nearly does, one that finds too little room is admitted when those before it have ended, and
-// nothing leaves for a prefetch. Everything else is the policy's own.
+// nothing leaves for a prefetch. And where all of it fits, they are admitted however few at once
+// the policy wants: it could only choose who makes way, nobody has to, and each launch that waits
+// costs a gate. Everything else is the policy's own.
 #pragma once
 
 #include "engine/policy.h"
@@ -20,7 +22,10 @@ class Patience final : public Policy {
   void alive_at_most(Bytes bytes, Bytes budget_bytes) {
     constexpr Bytes kNearlyPart = 8;
     ended_ = ended_ || bytes > budget_bytes + budget_bytes / kNearlyPart;
+    all_fits_ = bytes <= budget_bytes;
   }
+  // Whether what was ever alive at once does.
+  [[nodiscard]] bool all_fits() const { return all_fits_ && !ended_; }
 
   [[nodiscard]] std::string_view name() const override { return policy_.name(); }
   [[nodiscard]] LaunchWindow window() const override;
@@ -54,6 +59,8 @@ class Patience final : public Policy {
  private:
   Policy& policy_;
   bool ended_ = false;
+  bool all_fits_ = false;
+  Bytes largest_bytes_ = 0;           // no launch so far has used more
   const Control* control_ = nullptr;  // the engine, once it has said something
   const Launch* issuing_ = nullptr;   // being issued, and not yet one that waits
   LaunchId issuing_id_ = kNoLaunch;

@@ -142,6 +142,7 @@ std::optional<CudaPlatform::Range> ProgramMemory::allocation_of(std::uint64_t ad
 // Blocks at the ends of what a launch overwrites may have bytes that it does not.
 std::vector<Access> ProgramMemory::accesses_of(std::span<const CudaOperand> operands) const {
   std::vector<Access> accesses;
+  accesses.reserve(operands.size());
   for (const CudaOperand& operand : operands) {
     const std::optional<AddressRanges::Named> named = addresses_.at(operand.address);
     if (!named || named->dead || operand.bytes == 0) {

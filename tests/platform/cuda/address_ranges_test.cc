@@ -73,6 +73,54 @@ TEST(AddressRanges, NamesTheAllocationInWhichAnAddressLies) {
   EXPECT_FALSE(ranges.contains(kStart + 16 * kMiB));
 }
 
+// Small ones share pages, large ones reach over many; some are dead. Beside a plain list.
+TEST(AddressRanges, ARandomProgramFindsItsNames) {
+  struct Named {
+    std::uint64_t at;
+    Bytes bytes;
+    std::uint32_t number;
+    bool dead;
+  };
+  constexpr Bytes kStep = 64 * 1024;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Rng rng(seed);
+    AddressRanges ranges(kStart, 64 * kMiB);
+    std::vector<Named> names;
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+      const std::uint64_t at = kStart + kStep * rng.below(64 * kMiB / kStep);
+      const Bytes bytes = std::min<Bytes>(1 + rng.below(rng.chance(0.5) ? kStep : 8 * kMiB),
+                                          kStart + 64 * kMiB - at);
+      const bool free = std::none_of(names.begin(), names.end(), [&](const Named& it) {
+        return at < it.at + it.bytes && it.at < at + bytes;
+      });
+      if (free) {
+        ranges.name(at, bytes, i);
+        names.push_back({at, bytes, i, false});
+      } else if (const std::size_t which = rng.below(names.size()); rng.chance(0.5)) {
+        ranges.forget(names[which].at);
+        names.erase(names.begin() + static_cast<std::ptrdiff_t>(which));
+      } else {
+        names[which].dead = !names[which].dead;
+        ranges.set_dead(names[which].at, names[which].dead);
+      }
+      for (int k = 0; k < 20; ++k) {
+        const std::uint64_t asked = kStart + rng.below(64 * kMiB);
+        const auto expected = std::find_if(names.begin(), names.end(), [&](const Named& it) {
+          return asked >= it.at && asked < it.at + it.bytes;
+        });
+        const auto found = ranges.at(asked);
+        ASSERT_EQ(found.has_value(), expected != names.end()) << "seed " << seed;
+        if (found) {
+          EXPECT_EQ(found->number, expected->number);
+          EXPECT_EQ(found->start, expected->at);
+          EXPECT_EQ(found->bytes, expected->bytes);
+          EXPECT_EQ(found->dead, expected->dead);
+        }
+      }
+    }
+  }
+}
+
 // Whatever is taken and given back: no two runs overlap, and in the end all of it is there again.
 TEST(AddressRanges, ARandomProgramGetsRunsOfItsOwn) {
   struct Taken {

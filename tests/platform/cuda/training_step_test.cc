@@ -2,6 +2,8 @@
 // optimizer as PyTorch issues them, sizes mixed, on the heap that PyTorch's allocations come from.
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "platform/cuda/cuda_world.h"
@@ -223,6 +225,17 @@ class TrainingStep : public CudaWorld, public ::testing::WithParamInterface<cons
     }
   }
 
+  // Launches behind a gate, from this line of the driver's log on.
+  static std::size_t gates(std::size_t from) {
+    std::size_t count = 0;
+    std::string line(200, ' ');
+    for (std::size_t i = from; i < fake_cuda_log_lines(); ++i) {
+      const std::size_t bytes = fake_cuda_log(i, line.data(), line.size());
+      count += std::string_view(line).substr(0, bytes).starts_with("cuStreamWaitValue64") ? 1U : 0U;
+    }
+    return count;
+  }
+
   void run(Policy& policy, Bytes budget_bytes, int steps) {
     options.device_bytes = budget_bytes / kBlockBytes * kBlockBytes;
     open(policy);
@@ -230,14 +243,17 @@ class TrainingStep : public CudaWorld, public ::testing::WithParamInterface<cons
     heap = std::make_unique<DeviceHeap>(*platform);
     build();
     for (int i = 0; i < steps; ++i) {
+      const std::size_t before = fake_cuda_log_lines();
       step();
       synchronize(on);
+      gates_of_last_step = gates(before);
     }
     parameters.clear();
     synchronize(on);
   }
 
   CuStream on = nullptr;
+  std::size_t gates_of_last_step = 0;
   std::unique_ptr<DeviceHeap> heap;
   std::vector<Parameter> parameters;
 };
@@ -265,6 +281,16 @@ TEST_P(TrainingStep, LittleMovesWhenNearlyAllFits) {
   run(*policy, 810 * kMiB, 4);
   // Each step lacks less than 40 MiB for a moment.
   EXPECT_LE(moved(Tier::kHost, Tier::kDevice), Bytes{4} * 80 * kMiB);
+  whole();
+  heap.reset();
+}
+
+// A gate costs the program's thread two calls, and the device a wait for ours.
+TEST_P(TrainingStep, NothingIsGatedWhereMoreThanEnoughFits) {
+  const auto policy = made(GetParam());
+  config.log_calls = 1;
+  run(*policy, 833 * kMiB * 4 / 3, 3);
+  EXPECT_EQ(gates_of_last_step, 0U);
   whole();
   heap.reset();
 }
