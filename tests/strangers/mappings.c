@@ -88,6 +88,20 @@ static void dontneed(void) {
     expect(madvise(start, kBytes, MADV_DONTNEED) == 0 && not_zero(start, kBytes) == 0);
   }
   expect(madvise(start, kBytes, 12345) == -1 && errno == EINVAL);
+  // Less than a block that is elsewhere, and all of it with a guard page within.
+  fill(start, kBytes, 7);
+  stir();
+  expect(madvise(start + 4 * MIB + PAGE, MIB, MADV_DONTNEED) == 0);
+  stir();
+  expect(not_zero(start + 4 * MIB + PAGE, MIB) == 0 && wrong(start, 4 * MIB + PAGE, 7) == 0);
+  fill(start, kBytes, 8);
+  expect(mprotect(start + 3 * MIB, PAGE, PROT_NONE) == 0);
+  stir();
+  expect(madvise(start, kBytes, MADV_DONTNEED) == 0);
+  stir();
+  expect(not_zero(start, 3 * MIB) == 0 && not_zero(start + 4 * MIB, 4 * MIB) == 0);
+  expect(mprotect(start, kBytes, PROT_READ | PROT_WRITE) == 0);
+  fill(start, kBytes, 9);
   expect(mprotect(start + 2 * MIB, 2 * MIB, PROT_NONE) == 0);
   expect(madvise(start, kBytes, MADV_DONTNEED) == 0);
   expect(mprotect(start, kBytes, PROT_READ | PROT_WRITE) == 0 && not_zero(start, kBytes) == 0);

@@ -24,7 +24,7 @@ Function next(const char* name) {
 
 void must_not_be(int number) {
   if (number >= 0 && number == kept_from_program()) {
-    say(
+    end_run(
         fmt::format("the program copies a file descriptor to number {}, where Spillway's is; "
                     "ending it before data is lost; a smaller limit (ulimit -n) moves it",
                     number));

@@ -56,12 +56,11 @@ void zero_pages(LargeHeap& heap, const Part& pages) {
     const InService inside;
     left = heap.clear(pages);
   }
+  for (const Part& part : left.held) {
+    real_madvise(part.start, part.bytes, MADV_DONTNEED);
+  }
   for (const Part& part : left.parts) {
-    if (part.bytes > 0 && left.held) {
-      real_madvise(part.start, part.bytes, MADV_DONTNEED);
-    } else if (part.bytes > 0) {
-      std::memset(part.start, 0, part.bytes);  // by the program's thread, which may fault
-    }
+    std::memset(part.start, 0, part.bytes);  // by the program's thread, which may fault
   }
 }
 

@@ -59,7 +59,7 @@ int open_descriptor() {
 int call(int fd, unsigned long request, void* argument) {
   const int result = ioctl(fd, request, argument);
   if (result != 0 && (errno == EBADF || errno == ENOTTY)) {
-    say(
+    end_run(
         fmt::format("the program has closed file descriptor {}, which was Spillway's, by a bare "
                     "system call; its memory cannot be moved any more, ending it before data is "
                     "lost",

@@ -202,21 +202,26 @@ std::optional<LargeHeap::Part> LargeHeap::first_part(void* start, Bytes bytes) {
 LargeHeap::Uncleared LargeHeap::clear(const Part& pages) {
   const std::scoped_lock lock(mutex_);
   const auto found = at(pages.start);
+  const Used& used = found->second;
   const auto from = static_cast<Bytes>(pages.start - found->first);
   const Bytes to = from + pages.bytes;
-  // Blocks that are held belong to launches, which nothing may change.
-  const Bytes begin = std::min(round_up(from, kBlockBytes), to);
-  const Bytes last = to == round_up(found->second.asked_bytes, kPageBytes)
-                         ? found->second.size
-                         : std::max(begin, to / kBlockBytes * kBlockBytes);
-  const auto held = found->second.held.lower_bound(begin);
-  if (begin >= last || (held != found->second.held.end() && held->first < last)) {
-    return {.parts = {pages}, .held = true};
+  // The last block may be shorter, and ends with the memory, unless that may grow.
+  const bool to_the_end = used.most_bytes == 0 && to == round_up(used.asked_bytes, kPageBytes);
+  Uncleared left;
+  for (Bytes block = from / kBlockBytes * kBlockBytes; block < to; block += kBlockBytes) {
+    const Bytes end = std::min(block + kBlockBytes, used.size);
+    const Bytes first = std::max(from, block);
+    const Part part{.start = found->first + first, .bytes = std::min(to, end) - first};
+    // Blocks that are held belong to launches, which nothing may change.
+    if (used.held.contains(block)) {
+      left.held.push_back(part);
+    } else if (from <= block && (to >= block + kBlockBytes || to_the_end)) {
+      platform_.clear(found->first + block, end - block);
+    } else {
+      left.parts.push_back(part);
+    }
   }
-  platform_.clear(found->first + begin, last - begin);
-  const Bytes rest = std::min(last, to);
-  return {.parts = {Part{.start = pages.start, .bytes = begin - from},
-                    Part{.start = found->first + rest, .bytes = to - rest}}};
+  return left;
 }
 
 bool LargeHeap::has_all(const Part& pages) {

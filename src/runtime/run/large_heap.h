@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,6 +13,7 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "platform/common/program_platform.h"
 #include "runtime/run/page_marks.h"
@@ -62,11 +62,11 @@ class LargeHeap {
   };
   [[nodiscard]] std::optional<Part> first_part(void* start, Bytes bytes);
   // The following name pages of one allocation.
-  // They hold zeros from now on, but for what is returned, which may be empty: that is the caller's
-  // to overwrite, or if it is held, to give back to the kernel.
+  // They hold zeros from now on, but for what is returned, which is the caller's to clear: parts of
+  // blocks by writing to them, which may fault; what is held by giving it back to the kernel.
   struct Uncleared {
-    std::array<Part, 2> parts;
-    bool held = false;
+    std::vector<Part> parts;
+    std::vector<Part> held;
   };
   Uncleared clear(const Part& pages);
   // They are not the program's any more. When none is left the allocation is freed.
