@@ -77,7 +77,8 @@ def same(budget, command, words="all there", **more):
 
 
 @BUDGETS
-@pytest.mark.parametrize("name", ["child_memory", "forks_in_forks", "grow"])
+@pytest.mark.parametrize("name", ["child_memory", "child_gives_back", "forks_in_forks",
+                                  "grow"])
 def test_a_program_does_the_same(name, budget, stranger):
     same(budget, [stranger(name)])
 

@@ -234,12 +234,18 @@ bool ForkServer::answer(const Child& child, const PageFault& fault) {
   return true;
 }
 
-// Pages that are there already, of an attempt before this one, stay.
+// Pages that are there already, of an attempt before this one, stay; those that the child has given
+// back are its own.
 int ForkServer::fill(const Child& child, char* start, const char* from, Bytes bytes) {
-  int error = child.userfault.copy(start, from, bytes, true);
-  for (Bytes at = 0; error == EEXIST && at < bytes; at += kPageBytes) {
+  const int error = child.userfault.copy(start, from, bytes, true);
+  if (error != EEXIST && error != ENOENT) {
+    return error;
+  }
+  for (Bytes at = 0; at < bytes; at += kPageBytes) {
     const int here = child.userfault.copy(start + at, from + at, kPageBytes, true);
-    error = here == 0 ? EEXIST : here;
+    if (here != 0 && here != EEXIST && here != ENOENT) {
+      return here;
+    }
   }
   return error;
 }

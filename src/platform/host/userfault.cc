@@ -86,12 +86,14 @@ int enable(int fd, std::uint64_t features) {
 }
 
 // The kernel takes ranges within one mapping only, and the program may have divided ours: each half
-// by itself then. The first error that `carry_out` returns.
+// by itself then. Both are carried out: what a child has given back of a block must not keep the
+// rest from it. The first error that `carry_out` returns.
 template <typename CarryOut>
 int by_halves(Bytes bytes, const CarryOut& carry_out) {
   const Bytes half = round_up(bytes / 2, kPageBytes);
   const int error = carry_out(Bytes{0}, half);
-  return error != 0 ? error : carry_out(half, bytes - half);
+  const int other = carry_out(half, bytes - half);
+  return error != 0 && (error != ENOENT || other == 0) ? error : other;
 }
 
 }  // namespace
