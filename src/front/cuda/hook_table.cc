@@ -37,6 +37,7 @@ struct Hook {
   void** real;
 };
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a name, and a sum
 #define SPILLWAY_HOOK(symbol, parameters)         \
   Hook{#symbol, reinterpret_cast<void*>(&symbol), \
        reinterpret_cast<void**>(&detail::real_calls.symbol)},
@@ -52,6 +53,7 @@ constexpr std::size_t kHooks = 0
     SPILLWAY_HOOKED_CALLS(SPILLWAY_COUNT)
 #undef SPILLWAY_COUNT
     ;
+// NOLINTEND(bugprone-macro-parentheses)
 
 // Without what tells the version and the meaning of stream 0, as cuGetProcAddress wants it.
 constexpr std::string_view base_name(std::string_view symbol) {

@@ -25,7 +25,7 @@ std::optional<Place> place_of(const ProgramCall& here, CuAddress address) {
 
 template <typename T>
 CuResult put(void* data, T value) {
-  std::memcpy(data, &value, sizeof value);
+  std::memcpy(data, &value, sizeof(T));  // NOLINT(bugprone-sizeof-expression): a pointer is meant
   return CuResult::kSuccess;
 }
 

@@ -17,7 +17,7 @@ Result<Reservation> Reservation::make(Bytes bytes) {
   // By a bare system call: a library that is preloaded, such as ours in a `spillway run` inside
   // another, might take it into its own hands.
   void* const mapping =
-      reinterpret_cast<void*>(  // NOLINT(*-reinterpret-cast): as the kernel has it
+      reinterpret_cast<void*>(  // NOLINT(performance-no-int-to-ptr): as the kernel has it
           ::syscall(SYS_mmap, nullptr, mapping_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (mapping == MAP_FAILED) {
