@@ -33,25 +33,28 @@ unset(fake_cuda_exports)
 unset(cuda_test_sources)
 
 # Programs that know nothing of Spillway, for tests/front/cuda: one that is linked against the
-# driver, one that finds it, and a plugin.
-set(cuda_program ${CMAKE_SOURCE_DIR}/tests/front/cuda/program)
-add_library(cuda_program_plugin MODULE ${cuda_program}/plugin.cc)
-spillway_test_defaults(cuda_program_plugin)
-target_link_libraries(cuda_program_plugin PRIVATE ${CMAKE_DL_LIBS})
-foreach(program cuda_program cuda_program_linked)
-  add_executable(${program} ${cuda_program}/main.cc ${cuda_program}/device.cc
-    ${cuda_program}/driver_ways.cc)
-  target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR}/src
-    ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver)
-  target_compile_definitions(${program} PRIVATE
-    SPILLWAY_PLUGIN="$<TARGET_FILE:cuda_program_plugin>")
-  target_link_libraries(${program} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
-  spillway_test_defaults(${program})
-  add_dependencies(${program} cuda_program_plugin fake_cuda)
-endforeach()
-target_compile_definitions(cuda_program_linked PRIVATE SPILLWAY_LINKED)
-target_link_libraries(cuda_program_linked PRIVATE fake_cuda)
-unset(cuda_program)
-target_compile_definitions(front_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
-  CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
-add_dependencies(front_test spillway_cuda cuda_program cuda_program_linked)
+# driver, one that finds it, and a plugin. Not with a sanitizer: its own look-ups at a program's
+# start would reach the interposer's dlsym before its shadow memory is there.
+if(NOT SPILLWAY_SANITIZE)
+  set(cuda_program ${CMAKE_SOURCE_DIR}/tests/front/cuda/program)
+  add_library(cuda_program_plugin MODULE ${cuda_program}/plugin.cc)
+  spillway_test_defaults(cuda_program_plugin)
+  target_link_libraries(cuda_program_plugin PRIVATE ${CMAKE_DL_LIBS})
+  foreach(program cuda_program cuda_program_linked)
+    add_executable(${program} ${cuda_program}/main.cc ${cuda_program}/device.cc
+      ${cuda_program}/driver_ways.cc)
+    target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR}/src
+      ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver)
+    target_compile_definitions(${program} PRIVATE
+      SPILLWAY_PLUGIN="$<TARGET_FILE:cuda_program_plugin>")
+    target_link_libraries(${program} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+    spillway_test_defaults(${program})
+    add_dependencies(${program} cuda_program_plugin fake_cuda)
+  endforeach()
+  target_compile_definitions(cuda_program_linked PRIVATE SPILLWAY_LINKED)
+  target_link_libraries(cuda_program_linked PRIVATE fake_cuda)
+  unset(cuda_program)
+  target_compile_definitions(front_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
+    CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
+  add_dependencies(front_test spillway_cuda cuda_program cuda_program_linked)
+endif()

@@ -44,6 +44,9 @@ endfunction()
 function(spillway_layer_tests name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*_test.cc)
   list(FILTER sources EXCLUDE REGEX "/tests/platform/cuda/")  # cmake/FakeCuda.cmake
+  if(SPILLWAY_SANITIZE)
+    list(FILTER sources EXCLUDE REGEX "/tests/front/cuda/")  # likewise
+  endif()
   if(NOT sources)
     return()
   endif()

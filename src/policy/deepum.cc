@@ -6,21 +6,24 @@
 
 namespace spillway {
 
-DeepUmOptions deepum_options(const PolicyOptions& options) {
+namespace {
+
+// `degree`: where the options say nothing of it.
+DeepUmOptions made_of(const PolicyOptions& options, std::uint32_t degree) {
   DeepUmOptions result;
-  result.degree = options.prefetch_degree.value_or(result.degree);
+  result.degree = options.prefetch_degree.value_or(degree);
   result.table.num_rows = options.table_rows.value_or(result.table.num_rows);
   result.brake = options.prefetch_brake;
   return result;
 }
 
-DeepUmOptions deepum_plus_options(const PolicyOptions& options) {
-  DeepUmOptions result;
-  result.degree = options.prefetch_degree.value_or(8);
-  result.table.num_rows = options.table_rows.value_or(result.table.num_rows);
-  result.brake = options.prefetch_brake;
-  return result;
+}  // namespace
+
+DeepUmOptions deepum_options(const PolicyOptions& options) {
+  return made_of(options, DeepUmOptions().degree);
 }
+
+DeepUmOptions deepum_plus_options(const PolicyOptions& options) { return made_of(options, 8); }
 
 DeepUm::DeepUm(std::string_view name, const DeepUmOptions& options)
     : name_(name),

@@ -94,8 +94,7 @@ void* open_library() {
   void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const reason = ::dlerror();
-    say(fmt::format("no NVIDIA driver: {}", reason != nullptr ? reason : file));
-    ::_exit(kOwnFailureStatus);
+    end_run(fmt::format("no NVIDIA driver: {}", reason != nullptr ? reason : file));
   }
   return library;
 }

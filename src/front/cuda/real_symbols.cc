@@ -125,9 +125,9 @@ Call found_in_libc(const char* name) {
   Search search{.name = name};
   ::dl_iterate_phdr(look_into, &search);
   if (search.found == nullptr) {
-    say("cannot find the C library's dlsym, without which this program cannot be run: another C "
+    end_run(
+        "cannot find the C library's dlsym, without which this program cannot be run: another C "
         "library than glibc?");
-    ::_exit(kOwnFailureStatus);
   }
   return std::bit_cast<Call>(search.found);
 }

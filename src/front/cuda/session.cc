@@ -1,26 +1,19 @@
 // See session.h.
 #include "front/cuda/session.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <mutex>
-#include <string>
 
 #include "front/cuda/hook_table.h"
 #include "front/cuda/real_symbols.h"
 #include "platform/common/say.h"
 #include "runtime/cuda/cuda_space.h"
-#include "runtime/run/run_recorder.h"
-#include "runtime/run/run_records.h"
+#include "runtime/run/own_record.h"
 
 namespace spillway::cuda {
 namespace detail {
@@ -45,20 +38,6 @@ std::atomic<bool> forked{false};
 std::atomic<bool> ending{false};
 pid_t owner = 0;
 
-std::string records_folder() {
-  const char* const path = std::getenv("SPILLWAY_RECORD");
-  return path == nullptr ? "" : path;
-}
-
-std::string own_command() {
-  std::ifstream file("/proc/self/cmdline");
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  for (char& c : text) {
-    c = c == '\0' ? ' ' : c;
-  }
-  return text;
-}
-
 // At the program's end, before the driver's own end: it has registered before.
 void write_record() {
   Everything* const everything = made.load();
@@ -66,19 +45,7 @@ void write_record() {
     return;
   }
   ending = true;
-  const std::string records = records_folder();
-  if (records.empty()) {
-    return;
-  }
-  const std::string text = to_json(everything->recorder->finish(own_command()));
-  const std::string path = record_file(records, ::getpid());
-  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-  if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));
-  }
-  if (fd >= 0) {
-    ::close(fd);
-  }
+  write_own_record(*everything->recorder);
 }
 
 // The driver serves no child of a process that has used it, and the space's threads are not there.
@@ -91,8 +58,7 @@ void fatal(const Error& error) {
   if (ending) {
     return;
   }
-  say(error.message);
-  ::_exit(kOwnFailureStatus);
+  end_run(error.message);
 }
 
 Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
@@ -125,10 +91,9 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
   everything->space = std::move(*space);
   CudaPlatform& platform = everything->space->platform();
   everything->heap = std::make_unique<DeviceHeap>(platform);
-  const std::string records = records_folder();
   everything->recorder = std::make_unique<RunRecorder>(
       RunSubject{.platform = platform, .policy = options->policy, .plan_report = nullptr},
-      records.empty() ? "" : live_file(records, ::getpid()));
+      own_live_file());
   everything->session = {
       .platform = &platform, .heap = everything->heap.get(), .device = device, .context = context};
   return everything;

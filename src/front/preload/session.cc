@@ -1,18 +1,13 @@
 // See session.h.
 #include "front/preload/session.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include "front/preload/ending.h"
@@ -20,8 +15,7 @@
 #include "platform/common/own_descriptors.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
-#include "runtime/run/run_recorder.h"
-#include "runtime/run/run_records.h"
+#include "runtime/run/own_record.h"
 
 namespace spillway::preload {
 namespace {
@@ -41,20 +35,6 @@ std::atomic<Everything*> made{nullptr};
 std::atomic<bool> forked_child{false};
 pid_t owner = 0;
 std::atomic<bool> frames_are_kept{true};
-
-std::string folder() {
-  const char* const path = std::getenv("SPILLWAY_RECORD");
-  return path == nullptr ? "" : path;
-}
-
-std::string own_command() {
-  std::ifstream file("/proc/self/cmdline");
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  for (char& c : text) {
-    c = c == '\0' ? ' ' : c;
-  }
-  return text;
-}
 
 // The space that this process has; nullptr in the child of a fork, which sees its parent's.
 Everything* own() {
@@ -113,43 +93,23 @@ __attribute__((constructor)) void set_up() {
 // Of the program's table; -1: none.
 std::atomic<int> kept_descriptor{-1};
 
-// Of the process as it is now; a later one takes its place.
-void write_record(Everything& everything) {
-  const std::string records = folder();
-  if (records.empty()) {
-    return;
-  }
-  const std::string text = to_json(everything.recorder->finish(own_command()));
-  const std::string path = record_file(records, ::getpid());
-  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-  if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));
-  }
-  if (fd >= 0) {
-    ::close(fd);
-  }
-}
-
 std::unique_ptr<Everything> make_here() {
   const Result<SpaceOptions> options = space_options_from_environment();
   Result<std::unique_ptr<ProgramSpace>> space =
       options ? ProgramSpace::open(*options) : tl::unexpected<Error>(options.error());
   if (!space) {
-    say(space.error().message);
-    ::_exit(kOwnFailureStatus);
+    end_run(space.error().message);
   }
   auto everything = std::make_unique<Everything>();
   everything->space = std::move(*space);
   everything->heap = std::make_unique<LargeHeap>(everything->space->platform());
-  const std::string records = folder();
-  everything->recorder = std::make_unique<RunRecorder>(
-      *everything->space, records.empty() ? "" : live_file(records, ::getpid()));
+  everything->recorder = std::make_unique<RunRecorder>(*everything->space, own_live_file());
   everything->session = {.space = everything->space.get(), .heap = everything->heap.get()};
   if (!frames_are_kept) {
     everything->space->platform().keep_no_frames();
   }
   prepare_ending([made_here = everything.get()] { made_here->space->platform().before_end(); },
-                 [made_here = everything.get()] { write_record(*made_here); });
+                 [made_here = everything.get()] { write_own_record(*made_here->recorder); });
   return everything;
 }
 

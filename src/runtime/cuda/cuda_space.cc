@@ -8,6 +8,7 @@
 
 #include "machine/machine.h"
 #include "policy/registry.h"
+#include "runtime/run/open_storage.h"
 #include "trace/trace.h"
 
 namespace spillway {
@@ -56,19 +57,15 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
     return tl::unexpected<Error>(policy.error());
   }
   space->policy_ = std::move(*policy);
-  std::optional<SwapFile> storage;
-  if (!options.storage_path.empty()) {
-    Result<SwapFile> opened = SwapFile::open(options.storage_path, options.storage_bytes);
-    if (!opened) {
-      return tl::unexpected<Error>(opened.error());
-    }
-    storage.emplace(std::move(*opened));
+  Result<std::optional<SwapFile>> storage = open_storage(options);
+  if (!storage) {
+    return tl::unexpected<Error>(storage.error());
   }
   cuda::CudaOptions made = cuda_options(options, info.traits);
   made.device = device;
   made.on_fatal = std::move(on_fatal);
   Result<std::unique_ptr<cuda::CudaPlatform>> platform =
-      cuda::CudaPlatform::create(driver, made, std::move(storage), *space->policy_);
+      cuda::CudaPlatform::create(driver, made, std::move(*storage), *space->policy_);
   if (!platform) {
     return tl::unexpected<Error>(platform.error());
   }

@@ -56,14 +56,18 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   // What could not be rounded up is more than any tier has.
   const Bytes size = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
   const std::scoped_lock lock(mutex_);
-  std::optional<std::uint64_t> address = order ? take_kept(size, *order) : std::nullopt;
-  if (address) {
-    if (const Status reused = platform_.reuse(*address); !reused) {
-      keep({*order, size, *address});
-      return tl::unexpected<Error>(reused.error());
+  std::optional<std::uint64_t> address;
+  if (order) {
+    address = take_kept(size, *order);
+    if (address) {
+      if (const Status reused = platform_.reuse(*address); !reused) {
+        keep({*order, size, *address});
+        return tl::unexpected<Error>(reused.error());
+      }
     }
-  } else {
-    const Result<std::uint64_t> made = make(size);
+  }
+  if (!address) {
+    Result<std::uint64_t> made = make(size);
     if (!made) {
       return made;
     }
@@ -108,7 +112,8 @@ void DeviceHeap::forget(Order order) {
     give_up(kept++);
   }
   // Another stream may be given the same handle.
-  for (auto& [address, used] : used_) {
+  for (auto& entry : used_) {
+    Used& used = entry.second;
     if (used.order == order) {
       used.order.reset();
     }

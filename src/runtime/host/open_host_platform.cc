@@ -6,19 +6,16 @@
 #include <utility>
 
 #include "platform/host/host_platform.h"
+#include "runtime/run/open_storage.h"
 
 namespace spillway {
 
 Result<std::unique_ptr<ProgramPlatform>> open_host_platform(const SpaceOptions& options,
                                                             const PolicyTraits& traits,
                                                             Policy& policy) {
-  std::optional<SwapFile> storage;
-  if (!options.storage_path.empty()) {
-    Result<SwapFile> opened = SwapFile::open(options.storage_path, options.storage_bytes);
-    if (!opened) {
-      return tl::unexpected<Error>(opened.error());
-    }
-    storage.emplace(std::move(*opened));
+  Result<std::optional<SwapFile>> storage = open_storage(options);
+  if (!storage) {
+    return tl::unexpected<Error>(storage.error());
   }
   host::HostOptions made;
   made.device_bytes = traits.unlimited_device
@@ -27,7 +24,7 @@ Result<std::unique_ptr<ProgramPlatform>> open_host_platform(const SpaceOptions& 
   made.host_bytes = traits.uses_host ? options.host_bytes : 0;
   made.link = options.link;
   Result<std::unique_ptr<host::HostPlatform>> platform =
-      host::HostPlatform::create(made, std::move(storage), policy);
+      host::HostPlatform::create(made, std::move(*storage), policy);
   if (!platform) {
     return tl::unexpected<Error>(platform.error());
   }

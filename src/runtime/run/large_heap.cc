@@ -227,9 +227,9 @@ LargeHeap::Uncleared LargeHeap::clear(const Part& pages) {
 bool LargeHeap::has_all(const Part& pages) {
   const std::scoped_lock lock(mutex_);
   const auto found = at(pages.start);
+  const Used& used = found->second;
   const auto from = static_cast<Bytes>(pages.start - found->first);
-  return !found->second.marks ||
-         !found->second.marks->any(from, from + pages.bytes, PageMarks::kGone);
+  return !used.marks || !used.marks->any(from, from + pages.bytes, PageMarks::kGone);
 }
 
 void LargeHeap::give_up(const Part& pages) {
@@ -313,16 +313,18 @@ void LargeHeap::release_unmarked(Used& used) {
 void LargeHeap::release(const Part& pages, PageMarks::Mark mark) {
   const std::scoped_lock lock(mutex_);
   const auto found = at(pages.start);
-  if (found->second.marks) {
+  Used& used = found->second;
+  if (used.marks) {
     const auto from = static_cast<Bytes>(pages.start - found->first);
-    found->second.marks->remove(from, from + pages.bytes, mark);
-    release_unmarked(found->second);
+    used.marks->remove(from, from + pages.bytes, mark);
+    release_unmarked(used);
   }
 }
 
 void LargeHeap::release_all(PageMarks::Mark mark) {
   const std::scoped_lock lock(mutex_);
-  for (auto& [start, used] : used_) {
+  for (auto& entry : used_) {
+    Used& used = entry.second;
     if (used.marks) {
       used.marks->remove(0, used.size, mark);
       release_unmarked(used);
