@@ -31,10 +31,13 @@ function(spillway_layer name)
   endif()
 endfunction()
 
-# What is tested is src. The undefined-behaviour checks in the tests' own code, most of it googletest's
-# templates, are half of what compiling them takes.
+# What is tested is src. With a sanitizer, the undefined-behaviour checks in the tests' own code, most of
+# it googletest's templates, are half of what compiling them takes, and optimising the rest half again.
 function(spillway_test_defaults target)
   spillway_target_defaults(${target})
+  if(SPILLWAY_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
   if(SPILLWAY_SANITIZE MATCHES undefined)
     target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
   endif()
