@@ -115,6 +115,20 @@ def test_descriptors_are_the_programs(how, budget, stranger, tmp_path):
               f"{tmp_path}:512MiB"], [stranger("descriptors"), how])
 
 
+# The numbers below three are then free for whoever opens something first.
+@BUDGETS
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_a_program_that_starts_without_standard_descriptors(closed, budget, stranger, tmp_path):
+    for program in (f"{stranger('mappings')} parts", f"{stranger('daemon')} exit"):
+        statuses = []
+        for run_ in ("", " ".join([str(SPILLWAY), "run", *budget, "--"])):
+            # The shell that closes them is part of what runs: the command itself needs its own.
+            result = ends(["sh", "-c", f"exec {run_} sh -c 'exec {program} {closed}'"], cwd=tmp_path)
+            assert "file descriptor" not in result.stderr, result.stderr
+            statuses.append((result.returncode, result.stdout))
+        assert statuses[0] == statuses[1], program
+
+
 # What no library can see: it ends with a line, or nothing of ours was needed.
 @BUDGETS
 def test_descriptors_that_a_bare_system_call_closes(budget, stranger):
