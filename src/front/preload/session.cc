@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "front/preload/ending.h"
+#include "front/preload/last_thread.h"
 #include "front/preload/next.h"
 #include "platform/common/own_descriptors.h"
 #include "platform/common/say.h"
@@ -69,6 +70,7 @@ void after_fork() {
 // space yet, the child makes one as any program does.
 void in_child() {
   const InService inside;
+  watch_main_thread_of_child();
   Everything* const everything = made.load();
   if (everything != nullptr && !forked_child) {
     forked_child = true;
@@ -83,6 +85,7 @@ std::atomic<std::size_t> threshold{~std::size_t{0}};
 
 __attribute__((constructor)) void set_up() {
   const InService inside;
+  watch_main_thread();
   pthread_atfork(before_fork, after_fork, in_child);
   look_for_allocators();
   const char* const text = std::getenv("SPILLWAY_THRESHOLD");
