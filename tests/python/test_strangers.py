@@ -149,6 +149,18 @@ def test_a_child_outlives_its_parent(how, budget, stranger):
     assert (result.returncode, result.stdout) == (5, alone.stdout), result.stderr
 
 
+# A handler that leaves while its thread leaves; threads that outlive the main one; a cancelled thread
+# that allocates; an exec from the smallest stack.
+@BUDGETS
+@pytest.mark.parametrize("how", ["twice", "threads", "cancel", "exec"])
+def test_a_process_is_left_in_any_way(how, budget, stranger):
+    command = [stranger("leaving"), how]
+    alone = ends(command, timeout=30)
+    result = spilled(budget, command, timeout=60)
+    assert (result.returncode, result.stdout) == (alone.returncode, alone.stdout), result.stderr
+    assert "wrong" not in alone.stdout.replace(": 0 wrong", ""), alone.stdout
+
+
 @BUDGETS
 @pytest.mark.parametrize("what", ["protect", "dontneed", "parts", "remap", "fixed", "lock",
                                   "sparse", "doors"])
