@@ -119,11 +119,12 @@ void ForkServer::serve_until_stopped() {
       waits.push_back({.fd = child.userfault.fd(), .events = POLLIN, .revents = 0});
       most_ms = child.unanswered.empty() ? most_ms : kTryAgainMs;
     }
-    if (::poll(waits.data(), waits.size(), most_ms) < 0 && errno != EINTR) {
+    const bool polled = ::poll(waits.data(), waits.size(), most_ms) >= 0 || errno == EINTR;
+    if (!polled || (waits[0].revents & POLLNVAL) != 0) {
       end_run(
           fmt::format("page faults of the program's children can be read no more: {}; ending it "
                       "before data is lost",
-                      std::strerror(errno)));
+                      polled ? "a file descriptor has been closed" : std::strerror(errno)));
     }
     if ((waits[0].revents & POLLIN) != 0) {
       std::uint64_t calls = 0;
