@@ -83,6 +83,15 @@ def test_a_program_does_the_same(name, budget, stranger):
     same(budget, [stranger(name)])
 
 
+@BUDGETS
+def test_fork_handlers_of_a_library(budget, stranger):
+    library_of_it = stranger("fork_handlers_library", "-shared", "-fPIC")
+    program = stranger("fork_handlers", library_of_it)
+    same(budget, [program])
+    if budget is TIGHT:  # whose locks are taken before a fork
+        same(budget, [program], environment={"LD_PRELOAD": str(library("libjemalloc"))})
+
+
 def library(name):
     """A library of the system, by the start of its name; skips the test where there is none."""
     found = sorted(pathlib.Path("/usr/lib").glob(f"*/{name}.so.*"))
