@@ -202,6 +202,12 @@ def test_direct_io_loses_nothing(how, budget, stranger, tmp_path):
              words="0 words are wrong")
 
 
+@BUDGETS
+@pytest.mark.parametrize("how", ["mem", "vm"])
+def test_what_the_kernel_writes_is_kept(how, budget, stranger):
+    same(budget, [stranger("kernel_writes"), how], words="0 pages are wrong")
+
+
 # All buffers are held for good: there must be room for them.
 def test_registered_buffers_need_room(stranger, tmp_path):
     command = [stranger("direct_io"), "ring-registered", tmp_path]
