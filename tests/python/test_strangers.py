@@ -83,6 +83,18 @@ def test_a_program_does_the_same(name, budget, stranger):
     same(budget, [stranger(name)])
 
 
+# What a killed parent has not given cannot be had any more: the right bytes, or the end and a line.
+@BUDGETS
+@pytest.mark.parametrize("how", ["killed", "killed-grandchild", "killed-by-itself"])
+def test_a_killed_parent_leaves_no_zeros(how, budget, stranger):
+    result = spilled(budget, [stranger("daemon"), how], timeout=60)
+    if budget is TIGHT:
+        assert result.stdout == "" and "ended without giving it" in result.stderr, result
+    else:
+        lines = set(result.stdout.splitlines())
+        assert "child: 0 wrong" in lines and lines <= {"child: 0 wrong", "grandchild: 0 wrong"}
+
+
 @BUDGETS
 def test_fork_handlers_of_a_library(budget, stranger):
     library_of_it = stranger("fork_handlers_library", "-shared", "-fPIC")

@@ -126,10 +126,12 @@ void in_child() {
   const InService inside;
   watch_main_thread_of_child();
   Everything* const everything = made.load();
-  if (everything != nullptr && !forked_child) {
-    forked_child = true;
+  if (everything != nullptr) {
+    const bool of_a_child = forked_child.exchange(true);
     everything->space->platform().in_child();
-    everything->heap->after_fork();
+    if (!of_a_child) {
+      everything->heap->after_fork();
+    }
   }
   making.unlock();
 }
