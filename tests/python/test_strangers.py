@@ -150,6 +150,19 @@ def test_a_program_that_starts_without_standard_descriptors(closed, budget, stra
         assert statuses[0] == statuses[1], program
 
 
+def test_a_copy_onto_the_number_of_ours_ends_the_run():
+    script = """
+        import os
+        kept = bytearray(8 << 20)
+        for number in range(3, os.sysconf("SC_OPEN_MAX")):
+            os.dup2(0, number)
+        print("no number was taken")
+    """
+    result = spilled(ROOMY, [sys.executable, "-c", textwrap.dedent(script)], timeout=60)
+    assert (result.returncode, result.stdout) == (OURS, ""), result.stderr
+    assert "copies a file descriptor to number" in result.stderr
+
+
 # What no library can see: it ends with a line, or nothing of ours was needed.
 @BUDGETS
 def test_descriptors_that_a_bare_system_call_closes(budget, stranger):

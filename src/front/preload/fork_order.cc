@@ -35,8 +35,9 @@ void register_fork_handlers() {
 }  // namespace spillway::preload
 
 // What pthread_atfork is, in every library.
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
 extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
-                                 void* object) noexcept {  // NOLINT(bugprone-reserved-identifier)
+                                 void* object) noexcept {
   namespace pre = spillway::preload;
   pre::look_for_allocators();
   if (!pre::in_allocator(__builtin_return_address(0))) {
