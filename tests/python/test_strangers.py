@@ -83,6 +83,27 @@ def test_a_program_does_the_same(name, budget, stranger):
     same(budget, [stranger(name)])
 
 
+# What a killed parent has not given cannot be had any more: the right bytes, or the end and a line.
+@BUDGETS
+@pytest.mark.parametrize("how", ["killed", "killed-grandchild", "killed-by-itself"])
+def test_a_killed_parent_leaves_no_zeros(how, budget, stranger):
+    result = spilled(budget, [stranger("daemon"), how], timeout=60)
+    if budget is TIGHT:
+        assert result.stdout == "" and "ended without giving it" in result.stderr, result
+    else:
+        lines = set(result.stdout.splitlines())
+        assert "child: 0 wrong" in lines and lines <= {"child: 0 wrong", "grandchild: 0 wrong"}
+
+
+@BUDGETS
+def test_fork_handlers_of_a_library(budget, stranger):
+    library_of_it = stranger("fork_handlers_library", "-shared", "-fPIC")
+    program = stranger("fork_handlers", library_of_it)
+    same(budget, [program])
+    if budget is TIGHT:  # whose locks are taken before a fork
+        same(budget, [program], environment={"LD_PRELOAD": str(library("libjemalloc"))})
+
+
 def library(name):
     """A library of the system, by the start of its name; skips the test where there is none."""
     found = sorted(pathlib.Path("/usr/lib").glob(f"*/{name}.so.*"))
@@ -115,6 +136,33 @@ def test_descriptors_are_the_programs(how, budget, stranger, tmp_path):
               f"{tmp_path}:512MiB"], [stranger("descriptors"), how])
 
 
+# The numbers below three are then free for whoever opens something first.
+@BUDGETS
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_a_program_that_starts_without_standard_descriptors(closed, budget, stranger, tmp_path):
+    for program in (f"{stranger('mappings')} parts", f"{stranger('daemon')} exit"):
+        statuses = []
+        for run_ in ("", " ".join([str(SPILLWAY), "run", *budget, "--"])):
+            # The shell that closes them is part of what runs: the command itself needs its own.
+            result = ends(["sh", "-c", f"exec {run_} sh -c 'exec {program} {closed}'"], cwd=tmp_path)
+            assert "file descriptor" not in result.stderr, result.stderr
+            statuses.append((result.returncode, result.stdout))
+        assert statuses[0] == statuses[1], program
+
+
+def test_a_copy_onto_the_number_of_ours_ends_the_run():
+    script = """
+        import os
+        kept = bytearray(8 << 20)
+        for number in range(3, os.sysconf("SC_OPEN_MAX")):
+            os.dup2(0, number)
+        print("no number was taken")
+    """
+    result = spilled(ROOMY, [sys.executable, "-c", textwrap.dedent(script)], timeout=60)
+    assert (result.returncode, result.stdout) == (OURS, ""), result.stderr
+    assert "copies a file descriptor to number" in result.stderr
+
+
 # What no library can see: it ends with a line, or nothing of ours was needed.
 @BUDGETS
 def test_descriptors_that_a_bare_system_call_closes(budget, stranger):
@@ -133,6 +181,18 @@ def test_a_child_outlives_its_parent(how, budget, stranger):
     assert (alone.returncode, "child: 0 wrong" in alone.stdout) == (5, True), alone
     result = spilled(budget, command)
     assert (result.returncode, result.stdout) == (5, alone.stdout), result.stderr
+
+
+# A handler that leaves while its thread leaves; threads that outlive the main one; a cancelled thread
+# that allocates; an exec from the smallest stack.
+@BUDGETS
+@pytest.mark.parametrize("how", ["twice", "threads", "cancel", "exec"])
+def test_a_process_is_left_in_any_way(how, budget, stranger):
+    command = [stranger("leaving"), how]
+    alone = ends(command, timeout=30)
+    result = spilled(budget, command, timeout=60)
+    assert (result.returncode, result.stdout) == (alone.returncode, alone.stdout), result.stderr
+    assert "wrong" not in alone.stdout.replace(": 0 wrong", ""), alone.stdout
 
 
 @BUDGETS
@@ -165,6 +225,12 @@ def test_direct_io_loses_nothing(how, budget, stranger, tmp_path):
         same(["--device-memory", "48MiB", "--host-memory", "16MiB", "--storage",
               f"{tmp_path}:512MiB"], [stranger("direct_io"), how, tmp_path],
              words="0 words are wrong")
+
+
+@BUDGETS
+@pytest.mark.parametrize("how", ["mem", "vm"])
+def test_what_the_kernel_writes_is_kept(how, budget, stranger):
+    same(budget, [stranger("kernel_writes"), how], words="0 pages are wrong")
 
 
 # All buffers are held for good: there must be room for them.

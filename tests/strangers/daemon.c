@@ -1,6 +1,7 @@
 // A parent that leaves while its child lives on, in the way that its argument names. The child
 // waits until it has gone and then looks at all that it has inherited; what it sees is on standard
 // output, whose other end is closed when both have ended.
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "stranger.h"
@@ -33,7 +34,7 @@ int main(int argc, char** argv) {
     close(gone[1]);
     char byte;
     expect(read(gone[0], &byte, 1) == 0);  // the parent's end is closed
-    if (strcmp(how, "grandchild") == 0) {
+    if (strcmp(how, "grandchild") == 0 || strcmp(how, "killed-grandchild") == 0) {
       const pid_t grandchild = fork();
       expect(grandchild >= 0);
       if (grandchild == 0) {
@@ -44,6 +45,10 @@ int main(int argc, char** argv) {
     }
     look("child");
     _exit(0);
+  }
+  if (strncmp(how, "killed", 6) == 0) {
+    usleep(20000);  // the child waits, and has not asked for anything
+    kill(getpid(), strcmp(how, "killed") == 0 ? SIGKILL : SIGSEGV);
   }
   if (strcmp(how, "exit") == 0) return 5;
   if (strcmp(how, "quick_exit") == 0) quick_exit(5);

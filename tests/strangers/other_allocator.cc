@@ -1,5 +1,6 @@
 // Pointers of every allocation function, small and large, asked for their size, resized and given
 // back through every function that may do so. Built for any allocator, preloaded or linked.
+#include <dlfcn.h>
 #include <malloc.h>
 
 #include <cstring>
@@ -56,12 +57,77 @@ void through_new(std::size_t bytes) {
   }
 }
 
+template <typename Function>
+Function* named(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+void* filled(std::size_t bytes) {
+  void* const memory = malloc(bytes);
+  expect(memory != nullptr);
+  fill(memory, bytes, bytes);
+  return memory;
+}
+
+// What jemalloc documents for pointers of malloc.
+void through_jemalloc(std::size_t bytes) {
+  if (named<void*(std::size_t, int)>("mallocx") == nullptr) return;
+  const auto resize = named<void*(void*, std::size_t, int)>("rallocx");
+  const auto size = named<std::size_t(const void*, int)>("sallocx");
+  constexpr int kAlign = 12;  // 4096
+  constexpr int kZero = 0x40;
+  void* memory = filled(bytes);
+  expect(size(memory, 0) >= bytes);
+  const std::size_t in_place = named<std::size_t(void*, std::size_t, std::size_t, int)>("xallocx")(
+      memory, bytes + 4096, 4096, 0);
+  expect(in_place >= bytes && size(memory, 0) == in_place);
+  const std::size_t before = size(memory, 0);
+  memory = resize(memory, 4 * bytes, kZero | kAlign);
+  expect(memory != nullptr && reinterpret_cast<std::uintptr_t>(memory) % 4096 == 0);
+  expect(wrong(memory, bytes, bytes) == 0 && size(memory, 0) >= 4 * bytes);
+  const std::size_t from = (before + 7) / 8 * 8;
+  expect(from >= 4 * bytes / 8 * 8 || not_zero(static_cast<char*>(memory) + from, 4 * bytes - from) == 0);
+  memory = resize(memory, bytes / 5, 0);
+  expect(memory != nullptr && wrong(memory, bytes / 5, bytes) == 0);
+  named<void(void*, std::size_t, int)>("sdallocx")(memory, bytes / 5, 0);
+  named<void(void*, int)>("dallocx")(filled(bytes), 0);
+  named<void(void*, std::size_t, int)>("sdallocx")(operator new(bytes), bytes, 0);
+}
+
+// Likewise tcmalloc.
+void through_tcmalloc(std::size_t bytes) {
+  if (named<void*(std::size_t)>("tc_malloc") == nullptr) return;
+  const auto give_back = named<void(void*)>("tc_free");
+  void* memory = filled(bytes);
+  expect(named<std::size_t(void*)>("tc_malloc_size")(memory) >= bytes);
+  memory = named<void*(void*, std::size_t)>("tc_realloc")(memory, 2 * bytes);
+  expect(memory != nullptr && wrong(memory, bytes, bytes) == 0);
+  give_back(memory);
+  give_back(named<void*(std::size_t)>("tc_malloc")(bytes));
+  free(named<void*(std::size_t)>("tc_malloc")(bytes));
+  named<void(void*, std::size_t)>("tc_free_sized")(filled(bytes), bytes);
+  named<void(void*)>("tc_delete")(operator new(bytes));
+  named<void(void*)>("tc_deletearray")(operator new[](bytes));
+  named<void(void*, std::size_t)>("tc_delete_sized")(operator new(bytes), bytes);
+}
+
+// C23's, where somebody has them.
+void through_sizes(std::size_t bytes) {
+  const auto sized = named<void(void*, std::size_t)>("free_sized");
+  const auto aligned = named<void(void*, std::size_t, std::size_t)>("free_aligned_sized");
+  if (sized != nullptr) sized(filled(bytes), bytes);
+  if (aligned != nullptr) aligned(aligned_alloc(4096, bytes / 4096 * 4096), 4096, bytes / 4096 * 4096);
+}
+
 }  // namespace
 
 int main() {
   for (const std::size_t bytes : kSizes) {
     through_malloc(bytes);
     through_new(bytes);
+    through_jemalloc(bytes);
+    through_tcmalloc(bytes);
+    through_sizes(bytes);
   }
   try {
     operator delete(operator new(std::size_t{1} << 60U));

@@ -187,6 +187,10 @@ const NextAllocator& next_allocator() {
 void* next_function(const char* name) { return ::dlsym(RTLD_NEXT, name); }
 
 void look_for_allocators() {
+  static std::atomic<bool> begun{false};
+  if (begun.exchange(true)) {
+    return;
+  }
   // NOLINTBEGIN(*-reinterpret-cast): functions as the dynamic linker has them
   const void* const ours = object_of(reinterpret_cast<const void*>(&in_allocator));
   const void* const library = object_of(reinterpret_cast<const void*>(&gnu_get_libc_version));

@@ -28,7 +28,8 @@ struct NextAllocator {
 // Where another library, or the program, has a function of this name; nullptr: nowhere.
 [[nodiscard]] void* next_function(const char* name);
 
-// Finds out who allocates for the program; before that nobody is an allocator. Once, at the start.
+// Finds out who allocates for the program; before that nobody is an allocator. Only the first call
+// does anything, before the program begins.
 void look_for_allocators();
 // Whether code at this address is part of an allocator that is not the C library's. What it maps
 // is its heap, and it may hold any lock of its own meanwhile.

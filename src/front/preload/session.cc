@@ -1,7 +1,6 @@
 // See session.h.
 #include "front/preload/session.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +10,8 @@
 #include <vector>
 
 #include "front/preload/ending.h"
+#include "front/preload/fork_order.h"
+#include "front/preload/last_thread.h"
 #include "front/preload/next.h"
 #include "platform/common/own_descriptors.h"
 #include "platform/common/say.h"
@@ -46,45 +47,14 @@ Everything* own() {
              : everything;
 }
 
-void before_fork() {
-  const InService inside;
-  making.lock();
-  if (Everything* const everything = own()) {
-    everything->heap->before_fork();
-    everything->space->platform().before_fork();
-  }
-}
-
-void after_fork() {
-  const InService inside;
-  if (Everything* const everything = own()) {
-    everything->space->platform().after_fork();
-    everything->heap->after_fork();
-  }
-  making.unlock();
-}
-
-// The child sees the space's memory, and its parent answers its faults; nothing else of the space
-// is there: neither its threads nor its frames. New memory is the C library's. If there was no
-// space yet, the child makes one as any program does.
-void in_child() {
-  const InService inside;
-  Everything* const everything = made.load();
-  if (everything != nullptr && !forked_child) {
-    forked_child = true;
-    everything->space->platform().in_child();
-    everything->heap->after_fork();
-  }
-  making.unlock();
-}
-
 // Until this library has been set up, the C library's memory is good enough for everything.
 std::atomic<std::size_t> threshold{~std::size_t{0}};
 
 __attribute__((constructor)) void set_up() {
   const InService inside;
-  pthread_atfork(before_fork, after_fork, in_child);
+  watch_main_thread();
   look_for_allocators();
+  register_fork_handlers();
   const char* const text = std::getenv("SPILLWAY_THRESHOLD");
   const Result<Bytes> bytes = parse_bytes(text == nullptr ? "" : text);
   threshold = bytes ? std::max<std::size_t>(*bytes, kPageBytes) : kDefaultThreshold;
@@ -130,6 +100,41 @@ Everything* make() {
 __attribute__((destructor)) void at_exit() { before_end(); }
 
 }  // namespace
+
+void before_fork() {
+  const InService inside;
+  making.lock();
+  if (Everything* const everything = own()) {
+    everything->heap->before_fork();
+    everything->space->platform().before_fork();
+  }
+}
+
+void after_fork() {
+  const InService inside;
+  if (Everything* const everything = own()) {
+    everything->space->platform().after_fork();
+    everything->heap->after_fork();
+  }
+  making.unlock();
+}
+
+// The child sees the space's memory, and its parent answers its faults; nothing else of the space
+// is there: neither its threads nor its frames. New memory is the C library's. If there was no
+// space yet, the child makes one as any program does.
+void in_child() {
+  const InService inside;
+  watch_main_thread_of_child();
+  Everything* const everything = made.load();
+  if (everything != nullptr) {
+    const bool of_a_child = forked_child.exchange(true);
+    everything->space->platform().in_child();
+    if (!of_a_child) {
+      everything->heap->after_fork();
+    }
+  }
+  making.unlock();
+}
 
 std::size_t threshold_bytes() { return threshold.load(std::memory_order_relaxed); }
 

@@ -36,6 +36,12 @@ void keep_no_frames();
 // alone.
 [[nodiscard]] bool in_space(const void* address);
 
+// Around a fork() by this thread, in the parent and in the child; in between the space gives
+// nothing and takes nothing back.
+void before_fork();
+void after_fork();
+void in_child();
+
 // Who the calling thread asks for, with its next large allocation, in terms that are the same in
 // every iteration: "the second one of the fifth addmm".
 [[nodiscard]] LargeHeap::Asker asker();

@@ -2,6 +2,7 @@
 #include "platform/common/own_descriptors.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -10,9 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 
 #include "platform/common/descriptor.h"
+#include "platform/common/say.h"
 #include "platform/common/service_thread.h"
 
 namespace spillway {
@@ -40,13 +43,24 @@ void close_between(unsigned first, unsigned last) {
   }
 }
 
-// All but standard error and that one.
+// All but standard error and that one, which has a high number. Where there is no standard error
+// nothing else may get its number, to which lines for people are written.
 void close_all_but(int kept) {
   constexpr unsigned kAll = ~0U;
   ::close(STDIN_FILENO);
   ::close(STDOUT_FILENO);
   close_between(STDERR_FILENO + 1, static_cast<unsigned>(kept) - 1);
   close_between(static_cast<unsigned>(kept) + 1, kAll);
+  if (::fcntl(STDERR_FILENO, F_GETFD) < 0) {
+    const Descriptor nowhere(::open("/", O_PATH | O_CLOEXEC));  // which nobody can write to
+    ::dup3(nowhere.get(), STDERR_FILENO, O_CLOEXEC);
+  }
+}
+
+// What has been opened for the program's own threads does not reach them.
+[[noreturn]] void end_without(const char* step) {
+  end_run(fmt::format("cannot {} file descriptors of Spillway's own: {}; see ulimit -n", step,
+                      std::strerror(errno)));
 }
 
 // A message of one byte, with room for descriptors beside it.
@@ -106,21 +120,25 @@ void with_own_descriptors(const std::function<std::vector<int>()>& open_all) {
     (void)open_all();
     return;
   }
-  const Descriptor ours(sockets[0]);
-  const Descriptor theirs(sockets[1]);
+  // A program may have been started without standard input and output: the numbers of those are not
+  // kept below.
+  const Descriptor ours(at_high_number(sockets[0]));
+  const Descriptor theirs(at_high_number(sockets[1]));
   // What is free here is free in a table without the program's descriptors as well.
   Descriptor place(::fcntl(ours.get(), F_DUPFD_CLOEXEC, high_number()));
   first_number = place.get();
   std::vector<int> shared;
   bool own = false;
   service_thread("spw-open", [&] {
-    own = place.get() > 0 && ::unshare(CLONE_FILES) == 0;
+    own = place.get() > 0 && theirs.get() > STDERR_FILENO && ::unshare(CLONE_FILES) == 0;
     if (own) {
       close_all_but(theirs.get());
     }
     shared = open_all();
     if (own) {
-      own = shared.empty() || send(theirs.get(), shared);
+      if (!shared.empty() && !send(theirs.get(), shared)) {
+        end_without("send");
+      }
       ::close(theirs.get());
     }
   }).join();
@@ -129,11 +147,16 @@ void with_own_descriptors(const std::function<std::vector<int>()>& open_all) {
     return;
   }
   const std::vector<int> fds = receive(ours.get(), shared.size());
+  if (fds.size() != shared.size()) {
+    end_without("receive");
+  }
   for (std::size_t i = 0; i < fds.size(); ++i) {
     if (shared[i] == place.get()) {
       place.release();
     }
-    ::dup3(fds[i], shared[i], O_CLOEXEC);
+    if (::dup3(fds[i], shared[i], O_CLOEXEC) < 0) {
+      end_without("place");
+    }
     ::close(fds[i]);
   }
 }

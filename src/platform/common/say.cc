@@ -1,6 +1,7 @@
 // See say.h.
 #include "platform/common/say.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,8 +9,17 @@
 #include <string>
 
 namespace spillway {
+namespace {
+
+// A program that was started without it may have a file of its own under that number.
+const bool has_standard_error = ::fcntl(STDERR_FILENO, F_GETFD) >= 0;
+
+}  // namespace
 
 void say(std::string_view text) {
+  if (!has_standard_error) {
+    return;
+  }
   const std::string line = fmt::format("spillway: {}\n", text);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }

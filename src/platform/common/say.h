@@ -10,7 +10,7 @@ namespace spillway {
 inline constexpr int kOwnFailureStatus = 125;
 
 // "spillway: ..." on standard error, without the C library's streams, of which the program may hold
-// any lock.
+// any lock. Nowhere if there was none when this program, or library, was loaded.
 void say(std::string_view text);
 // The same, and the process ends, with kOwnFailureStatus and without its exit handlers.
 [[noreturn]] void end_run(std::string_view text);

@@ -17,8 +17,17 @@ __attribute__((tls_model("initial-exec"))) thread_local int depth = 0;
 
 bool in_service() { return depth > 0; }
 
-InService::InService() { ++depth; }
-InService::~InService() { --depth; }
+InService::InService() {
+  if (depth++ == 0) {
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
+  }
+}
+
+InService::~InService() {
+  if (--depth == 0) {
+    pthread_setcancelstate(cancel_state_, nullptr);
+  }
+}
 
 std::thread service_thread(const char* name, std::function<void()> body) {
   const InService making;

@@ -17,13 +17,17 @@ namespace spillway {
 // Whether the calling thread is one of ours, or a program's thread that is inside our code.
 [[nodiscard]] bool in_service();
 
-// The calling thread is inside our code while this lives.
+// The calling thread is inside our code while this lives, and is not cancelled there, where it may
+// hold any lock.
 class InService {
  public:
   InService();
   InService(const InService&) = delete;
   InService& operator=(const InService&) = delete;
   ~InService();
+
+ private:
+  int cancel_state_ = 0;  // before, where this is the outermost
 };
 
 }  // namespace spillway

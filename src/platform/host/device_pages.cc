@@ -2,6 +2,8 @@
 #include "platform/host/device_pages.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -23,6 +25,11 @@ constexpr std::size_t kOnTheirWay = 32;
 
 // Nobody writes it; not const, so that it takes no room in the library's file.
 alignas(kPageBytes) std::array<char, kBlockBytes> zeros;
+
+// Who writes through /proc/PID/mem, or as a debugger, does not pin: the kernel has looked the page
+// up and writes it wherever it has moved meanwhile. It keeps the address space from changing until
+// then, for which this call waits: it wants to change the program's break, and then does not.
+void wait_for_writes_by_the_kernel() { ::syscall(SYS_brk, 0); }
 
 }  // namespace
 
@@ -178,6 +185,7 @@ void DevicePages::drop(BlockId block, Bytes bytes) {
 // and they can be moved once they are written.
 void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
   if (!frames_) {
+    wait_for_writes_by_the_kernel();
     return;
   }
   char* place = nullptr;
@@ -197,6 +205,7 @@ void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
   }
   if (error == 0) {
     part.aside = place;
+    wait_for_writes_by_the_kernel();
     return;
   }
   part.held = true;

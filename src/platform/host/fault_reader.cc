@@ -44,11 +44,12 @@ void FaultReader::read_until_stopped() {
     std::array waits{pollfd{.fd = userfault_.fd(), .events = POLLIN, .revents = 0},
                      pollfd{.fd = stop_event_.get(), .events = POLLIN, .revents = 0}};
     const int ready = ::poll(waits.data(), waits.size(), -1);
-    if ((ready < 0 && errno != EINTR) || (ready > 0 && (waits[0].revents & POLLNVAL) != 0)) {
+    const bool closed = ready > 0 && ((waits[0].revents | waits[1].revents) & POLLNVAL) != 0;
+    if ((ready < 0 && errno != EINTR) || closed) {
       end_run(
           fmt::format("page faults can be read no more: {}; ending the program before data is "
                       "lost",
-                      ready < 0 ? std::strerror(errno) : "the file descriptor has been closed"));
+                      ready < 0 ? std::strerror(errno) : "a file descriptor has been closed"));
     }
     read_once();
   }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "platform/common/clock.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
 
@@ -46,6 +47,7 @@ ForkServer::~ForkServer() {
 void ForkServer::before_fork(const Space& space) {
   used_bytes_ = AddressSpace::offset_of(static_cast<BlockId>(space.block_slots()));
   inherit_addresses_behind(used_bytes_, false);
+  parent_is_needed_ = false;
   if (!parent_.userfault.reports_forks()) {
     return;
   }
@@ -58,8 +60,15 @@ void ForkServer::before_fork(const Space& space) {
       snapshot.emplace(id, parent_.places.keep(id, tier, block.bytes));
     }
   }
+  parent_is_needed_ = !snapshot.empty() && used_bytes_ < parent_.addresses.bytes();
   const std::scoped_lock events(events_mutex_);
   next_snapshot_ = std::move(snapshot);
+}
+
+void ForkServer::in_child() {
+  if (parent_is_needed_ && !__atomic_load_n(&has_all_, __ATOMIC_RELAXED)) {
+    link_to_parent(links_.address(), probe(), &has_all_);
+  }
 }
 
 void ForkServer::after_fork() {
@@ -76,9 +85,10 @@ void ForkServer::after_fork() {
 }
 
 // A child that limits its address space (RLIMIT_AS) should not find it spent on what it will never
-// use.
+// use, but for the block that holds its probe.
 void ForkServer::inherit_addresses_behind(Bytes used_bytes, bool inherit) {
   const AddressSpace& addresses = parent_.addresses;
+  used_bytes += kBlockBytes;
   if (parent_.userfault.reports_forks() && used_bytes < addresses.bytes()) {
     ::madvise(addresses.base() + used_bytes, addresses.bytes() - used_bytes,
               inherit ? MADV_DOFORK : MADV_DONTFORK);
@@ -94,7 +104,8 @@ std::size_t ForkServer::read(const Userfault& userfault, std::span<uffd_msg> eve
       // With the lock held: a snapshot that is there is the one of this fork.
       new_children_.push_back(
           {.userfault = Userfault::of_child(static_cast<int>(event.arg.fork.ufd)),
-           .snapshot = std::exchange(next_snapshot_, std::nullopt)});
+           .snapshot = std::exchange(next_snapshot_, std::nullopt),
+           .probe = probe()});
       forks = true;
     }
   }
@@ -119,11 +130,13 @@ void ForkServer::serve_until_stopped() {
       waits.push_back({.fd = child.userfault.fd(), .events = POLLIN, .revents = 0});
       most_ms = child.unanswered.empty() ? most_ms : kTryAgainMs;
     }
-    if (::poll(waits.data(), waits.size(), most_ms) < 0 && errno != EINTR) {
+    links_.add_to(waits);
+    const bool polled = ::poll(waits.data(), waits.size(), most_ms) >= 0 || errno == EINTR;
+    if (!polled || (waits[0].revents & POLLNVAL) != 0) {
       end_run(
           fmt::format("page faults of the program's children can be read no more: {}; ending it "
                       "before data is lost",
-                      std::strerror(errno)));
+                      polled ? "a file descriptor has been closed" : std::strerror(errno)));
     }
     if ((waits[0].revents & POLLIN) != 0) {
       std::uint64_t calls = 0;
@@ -135,9 +148,14 @@ void ForkServer::serve_until_stopped() {
         serve(child);
       }
     }
+    links_.serve();
+    for (Child& child : children_) {
+      link(child);
+    }
     forget_ended_children();
     const std::scoped_lock giving(giving_mutex_);
     if (give_all_ && give_rest_to_all()) {
+      links_.tell_all_is_given();
       give_all_ = false;
       given_.notify_all();
     }
@@ -148,8 +166,10 @@ void ForkServer::give_all() {
   if (!thread_.joinable()) {
     return;
   }
+  constexpr TimeNs kForLinksNs = 2 * kNsPerS;
   std::unique_lock lock(giving_mutex_);
   give_all_ = true;
+  link_until_ns_ = now_ns() + kForLinksNs;
   wake(wake_event_);
   given_.wait(lock, [&] { return !give_all_; });
 }
@@ -165,9 +185,24 @@ bool ForkServer::give_rest_to_all() {
   return all && new_children_.empty();
 }
 
+void ForkServer::link(Child& child) {
+  child.linked =
+      child.linked || (child.process != 0 && links_.give(child.process, child.userfault.fd()));
+}
+
+// It is about to ask, and would take us for killed if we ended before. One that a bare system call
+// has made never asks.
+bool ForkServer::still_links(const Child& child) const {
+  return !child.linked && !child.snapshot->empty() && links_.address().bytes > 0 &&
+         now_ns() < link_until_ns_ && !is_gone(child);
+}
+
 bool ForkServer::give_rest(Child& child) {
   if (!child.snapshot) {
     return true;
+  }
+  if (still_links(child)) {
+    return false;
   }
   for (const auto& [id, kept] : *child.snapshot) {
     char* const start = parent_.addresses.address_of(id);
@@ -205,15 +240,20 @@ void ForkServer::adopt_grandchild(const Child& child, int fd) {
     parent_.places.keep_again(*child.snapshot);
   }
   const std::scoped_lock lock(events_mutex_);
-  new_children_.push_back({.userfault = Userfault::of_child(fd), .snapshot = child.snapshot});
+  new_children_.push_back(
+      {.userfault = Userfault::of_child(fd), .snapshot = child.snapshot, .probe = child.probe});
 }
 
 // False if it cannot be for the moment: the child forks, or the system is short of memory.
-bool ForkServer::answer(const Child& child, const PageFault& fault) {
+bool ForkServer::answer(Child& child, const PageFault& fault) {
   const std::uint64_t offset =
       fault.address - reinterpret_cast<std::uint64_t>(parent_.addresses.base());  // NOLINT
   const auto id = static_cast<BlockId>(offset / kBlockBytes);
   char* const start = parent_.addresses.address_of(id);
+  // Nobody else touches what lies behind all memory.
+  if (parent_.addresses.base() + offset / kPageBytes * kPageBytes == child.probe) {
+    child.process = static_cast<pid_t>(fault.feat.ptid);
+  }
   int error = 0;
   if ((fault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0) {
     error = child.userfault.unprotect(start, kBlockBytes);
@@ -293,9 +333,8 @@ void ForkServer::forget_ended_children() {
   if (!lock) {
     return;
   }
-  char* const last_page = parent_.addresses.base() + parent_.addresses.bytes() - kPageBytes;
   std::erase_if(children_, [&](const Child& child) {
-    if (child.userfault.unprotect(last_page, kPageBytes) != ESRCH) {
+    if (!is_gone(child)) {
       return false;
     }
     if (child.snapshot) {
@@ -303,6 +342,11 @@ void ForkServer::forget_ended_children() {
     }
     return true;
   });
+}
+
+bool ForkServer::is_gone(const Child& child) const {
+  char* const last_page = parent_.addresses.base() + parent_.addresses.bytes() - kPageBytes;
+  return child.userfault.unprotect(last_page, kPageBytes) == ESRCH;
 }
 
 }  // namespace spillway::host

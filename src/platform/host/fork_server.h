@@ -26,6 +26,7 @@
 #include "platform/common/staging_pool.h"
 #include "platform/common/storage_io.h"
 #include "platform/host/address_space.h"
+#include "platform/host/child_links.h"
 #include "platform/host/device_pages.h"
 #include "platform/host/userfault.h"
 
@@ -54,6 +55,8 @@ class ForkServer {
   // Around a fork, with the platform's lock held, while nothing moves.
   void before_fork(const Space& space);
   void after_fork();
+  // In the child, and in its own children: sees to it that a parent that is killed leaves no zeros.
+  void in_child();
   // What of the addresses a child inherits; without fork events it inherits them as a hole.
   [[nodiscard]] Bytes inherited_bytes() const { return used_bytes_; }
 
@@ -72,24 +75,34 @@ class ForkServer {
   struct Child {
     Userfault userfault;
     std::optional<Snapshot> snapshot;        // nullopt: it was made behind our back
+    const char* probe = nullptr;             // the page that tells which process it is
     std::vector<PageFault> unanswered = {};  // that could not be for the moment
+    pid_t process = 0;                       // as it knows itself; 0: not known
+    bool linked = false;                     // it has its descriptor as well
   };
   void inherit_addresses_behind(Bytes used_bytes, bool inherit);
   void serve_until_stopped();
   void take_new_children();
   void serve(Child& child);
   void adopt_grandchild(const Child& child, int fd);
-  [[nodiscard]] bool answer(const Child& child, const PageFault& fault);
+  [[nodiscard]] bool answer(Child& child, const PageFault& fault);
   static int fill(const Child& child, char* start, const char* from, Bytes bytes);
   int fill_from_below(const Child& child, char* start, const KeptPlace& kept);
   void end_stranger(pid_t process);
+  void link(Child& child);
+  [[nodiscard]] bool still_links(const Child& child) const;
+  [[nodiscard]] bool is_gone(const Child& child) const;
+  [[nodiscard]] char* probe() const { return parent_.addresses.base() + used_bytes_; }
   bool give_rest(Child& child);
   bool give_rest_to_all();
   void forget_ended_children();
 
   Parent parent_;
-  Bytes used_bytes_ = 0;     // of addresses, at the last fork
-  std::mutex events_mutex_;  // from reading the kernel's events to having noted new children
+  Bytes used_bytes_ = 0;           // of addresses, at the last fork
+  bool parent_is_needed_ = false;  // the child of that fork has memory elsewhere
+  bool has_all_ = false;           // and has got it; the child's
+  ChildLinks links_;               // the serving thread's
+  std::mutex events_mutex_;        // from reading the kernel's events to having noted new children
   std::optional<Snapshot> next_snapshot_;  // for the child that is being made
   std::list<Child> new_children_;
   std::list<Child> children_;  // the serving thread's
@@ -97,6 +110,7 @@ class ForkServer {
   std::mutex giving_mutex_;
   std::condition_variable given_;
   bool give_all_ = false;
+  TimeNs link_until_ns_ = 0;  // how long who gives all waits for children to ask
   Descriptor wake_event_;
   std::thread thread_;
 };

@@ -265,6 +265,10 @@ void HostPlatform::after_fork() {
 // What the child has not inherited the kernel gives to the child's own mappings. Where it inherits
 // nothing, the addresses that the parent uses stay taken: nothing else may ever lie there.
 void HostPlatform::in_child() {
+  forks_->in_child();
+  if (std::exchange(is_child_, true)) {
+    return;  // the child of a child
+  }
   addresses_.shrink(forks_->inherited_bytes());
   if (userfault_.reports_forks() || addresses_.bytes() == 0) {
     return;

@@ -125,6 +125,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   HostMemory memory_;
   std::condition_variable idle_;
   bool forking_ = false;
+  bool is_child_ = false;
   bool warned_ = false;
   TimeNs held_since_ns_ = 0;                   // 0: the last that was to leave has left
   std::deque<FaultRecord> faults_;             // that have been read and are not due yet

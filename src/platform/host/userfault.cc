@@ -211,7 +211,13 @@ int Userfault::move(void* to, void* from, Bytes bytes) const {
       done += static_cast<Bytes>(argument.moved);
     } else if (!again(error)) {
       // What has moved goes back, so that the caller knows where everything is.
-      return done > 0 && move(from, to, done) != 0 ? EIO : error;
+      if (const int back = done > 0 ? move(from, to, done) : 0; back != 0) {
+        end_run(fmt::format(
+            "half of {} of the program's memory can be moved neither on nor back: {}; ending it "
+            "before data is lost",
+            format_bytes(bytes), std::strerror(back)));
+      }
+      return error;
     }
   }
   return 0;

@@ -1,0 +1,134 @@
+// The ways out of a process that run nothing of what the program or a library has put before them:
+// what is left to do is done first (ending.h). Layer: front, preload.
+#include <alloca.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstddef>
+
+#include "front/preload/ending.h"
+#include "front/preload/next.h"
+#include "platform/common/service_thread.h"
+
+namespace spillway::preload {
+namespace {
+
+template <typename Function>
+Function next(const char* name) {
+  return reinterpret_cast<Function>(next_function(name));  // NOLINT: as dlsym has it
+}
+
+// How many words an execl names, with the null pointer that ends them.
+std::size_t count_words(const char* first, va_list* words) {
+  std::size_t count = 1;
+  for (const char* word = first; word != nullptr; word = va_arg(*words, const char*)) {
+    ++count;
+  }
+  return count;
+}
+
+// All of them; `more` then stands behind the null pointer.
+void gather(char* first, va_list* more, char** words) {
+  for (char* word = first; (*words++ = word) != nullptr;) {
+    word = va_arg(*more, char*);
+  }
+}
+
+}  // namespace
+}  // namespace spillway::preload
+
+namespace pre = spillway::preload;
+
+extern "C" {
+
+void _exit(int status) {         // NOLINT(bugprone-reserved-identifier)
+  if (spillway::in_service()) {  // which must not look anything up (descriptors.cc)
+    syscall(SYS_exit_group, status);
+    __builtin_unreachable();
+  }
+  static const auto next = pre::next<void (*)(int)>("_exit");
+  pre::before_end();
+  next(status);
+  __builtin_unreachable();
+}
+
+void _Exit(int status) noexcept { _exit(status); }  // NOLINT(bugprone-reserved-identifier)
+
+void quick_exit(int status) noexcept {
+  static const auto next = pre::next<void (*)(int)>("quick_exit");
+  pre::before_end();
+  next(status);
+  __builtin_unreachable();
+}
+
+int execve(const char* path, char* const* words, char* const* environment) noexcept {
+  static const auto next = pre::next<int (*)(const char*, char* const*, char* const*)>("execve");
+  pre::before_end();
+  return next(path, words, environment);
+}
+
+int fexecve(int fd, char* const* words, char* const* environment) noexcept {
+  static const auto next = pre::next<int (*)(int, char* const*, char* const*)>("fexecve");
+  pre::before_end();
+  return next(fd, words, environment);
+}
+
+int execv(const char* path, char* const* words) noexcept {
+  static const auto next = pre::next<int (*)(const char*, char* const*)>("execv");
+  pre::before_end();
+  return next(path, words);
+}
+
+int execvp(const char* file, char* const* words) noexcept {
+  static const auto next = pre::next<int (*)(const char*, char* const*)>("execvp");
+  pre::before_end();
+  return next(file, words);
+}
+
+int execvpe(const char* file, char* const* words, char* const* environment) noexcept {
+  static const auto next = pre::next<int (*)(const char*, char* const*, char* const*)>("execvpe");
+  pre::before_end();
+  return next(file, words, environment);
+}
+
+int execl(const char* path, const char* word, ...) noexcept {
+  va_list more;
+  va_start(more, word);
+  const std::size_t count = pre::count_words(word, &more);
+  va_end(more);
+  // On the stack, as exec is also called where nothing may allocate.
+  auto** const words = static_cast<char**>(alloca(count * sizeof(char*)));
+  va_start(more, word);
+  pre::gather(const_cast<char*>(word), &more, words);  // NOLINT(*-const-cast)
+  va_end(more);
+  return execv(path, words);
+}
+
+int execlp(const char* file, const char* word, ...) noexcept {
+  va_list more;
+  va_start(more, word);
+  const std::size_t count = pre::count_words(word, &more);
+  va_end(more);
+  // On the stack, as exec is also called where nothing may allocate.
+  auto** const words = static_cast<char**>(alloca(count * sizeof(char*)));
+  va_start(more, word);
+  pre::gather(const_cast<char*>(word), &more, words);  // NOLINT(*-const-cast)
+  va_end(more);
+  return execvp(file, words);
+}
+
+int execle(const char* path, const char* word, ...) noexcept {
+  va_list more;
+  va_start(more, word);
+  const std::size_t count = pre::count_words(word, &more);
+  va_end(more);
+  // On the stack, as exec is also called where nothing may allocate.
+  auto** const words = static_cast<char**>(alloca(count * sizeof(char*)));
+  va_start(more, word);
+  pre::gather(const_cast<char*>(word), &more, words);  // NOLINT(*-const-cast)
+  char* const* const environment = va_arg(more, char* const*);
+  va_end(more);
+  return execve(path, words, environment);
+}
+}

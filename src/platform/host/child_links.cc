@@ -1,0 +1,214 @@
+// See child_links.h.
+#include "platform/host/child_links.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+#include <utility>
+
+#include "base/units.h"
+#include "platform/common/own_descriptors.h"
+#include "platform/common/say.h"
+#include "platform/common/service_thread.h"
+
+namespace spillway::host {
+namespace {
+
+constexpr int kWaitingMax = 64;
+constexpr int kSecondsForTheParent = 5;
+// The parent's messages.
+constexpr char kDescriptor = 'd';  // and a descriptor beside it
+constexpr char kAllIsGiven = 'a';
+
+Descriptor make_socket(int flags) {
+  return Descriptor(at_high_number(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0)));
+}
+
+// Only processes that may do to us what they like anyway.
+bool is_trusted(int socket) {
+  ucred who{};
+  socklen_t bytes = sizeof(who);
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
+         (who.uid == ::geteuid() || who.uid == 0);
+}
+
+// One byte, and one descriptor or none.
+struct Message {
+  char what = 0;
+  iovec bytes{.iov_base = &what, .iov_len = 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
+  msghdr header{.msg_name = nullptr,
+                .msg_namelen = 0,
+                .msg_iov = &bytes,
+                .msg_iovlen = 1,
+                .msg_control = room.data(),
+                .msg_controllen = room.size(),
+                .msg_flags = 0};
+};
+
+bool send(int socket, char what, int fd) {
+  Message message;
+  message.what = what;
+  if (fd < 0) {
+    message.header.msg_controllen = 0;
+  } else {
+    cmsghdr* const beside = CMSG_FIRSTHDR(&message.header);
+    beside->cmsg_level = SOL_SOCKET;
+    beside->cmsg_type = SCM_RIGHTS;
+    beside->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(beside), &fd, sizeof(fd));
+  }
+  return ::sendmsg(socket, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+}
+
+// 0: the other end is gone. `fd` is what came beside it, if anything.
+char receive(int socket, Descriptor& fd) {
+  Message message;
+  ssize_t bytes = 0;
+  do {
+    bytes = ::recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC);
+  } while (bytes < 0 && errno == EINTR);
+  const cmsghdr* const beside = bytes == 1 ? CMSG_FIRSTHDR(&message.header) : nullptr;
+  if (beside != nullptr && beside->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int number = -1;
+    std::memcpy(&number, CMSG_DATA(beside), sizeof(number));
+    fd = Descriptor(number);
+  }
+  return bytes == 1 ? message.what : '\0';
+}
+
+// Its descriptors are its own, so that the child's program sees none of them and keeps nothing open
+// through it.
+Descriptor connect_to(const LinkAddress& address) {
+  constexpr unsigned kAll = ~0U;
+  if (::unshare(CLONE_FILES) == 0) {
+    ::close(STDIN_FILENO);
+    ::close(STDOUT_FILENO);
+    ::close_range(STDERR_FILENO + 1, kAll, 0);
+  }
+  Descriptor socket = make_socket(0);
+  const auto* const name = reinterpret_cast<const sockaddr*>(&address.name);  // NOLINT
+  const pid_t own = ::getpid();
+  if (socket.get() < 0 || ::connect(socket.get(), name, address.bytes) != 0 ||
+      ::send(socket.get(), &own, sizeof(own), MSG_NOSIGNAL) != sizeof(own)) {
+    return {};
+  }
+  return socket;
+}
+
+void keep(const LinkAddress& address, sem_t* ready, bool* has_all) {
+  const Descriptor socket = connect_to(address);
+  if (socket.get() < 0) {
+    ::sem_post(ready);
+    return;
+  }
+  const std::string line = fmt::format(
+      "spillway: process {} has inherited memory that was to come from the process that made it, "
+      "which has ended without giving it (was it killed?); ending this one, as it would see wrong "
+      "bytes\n",
+      ::getpid());
+  Descriptor userfault;
+  for (char what = receive(socket.get(), userfault);; what = receive(socket.get(), userfault)) {
+    if (what == kAllIsGiven) {
+      __atomic_store_n(has_all, true, __ATOMIC_RELAXED);
+      ::sem_post(ready);
+      return;
+    }
+    if (what == '\0') {
+      // Without the allocator, whose locks a thread may hold that forks, and waits for the parent.
+      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+      std::_Exit(kOwnFailureStatus);
+    }
+    ::sem_post(ready);
+  }
+}
+
+}  // namespace
+
+ChildLinks::ChildLinks() : listening_(make_socket(SOCK_NONBLOCK)) {
+  // A name of the kernel's choice, in no folder.
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  socklen_t bytes = sizeof(address_.name);
+  auto* const any = reinterpret_cast<sockaddr*>(&name);              // NOLINT(*-reinterpret-cast)
+  auto* const chosen = reinterpret_cast<sockaddr*>(&address_.name);  // NOLINT(*-reinterpret-cast)
+  if (listening_.get() >= 0 &&
+      ::bind(listening_.get(), any, offsetof(sockaddr_un, sun_path)) == 0 &&
+      ::listen(listening_.get(), kWaitingMax) == 0 &&
+      ::getsockname(listening_.get(), chosen, &bytes) == 0) {
+    address_.bytes = bytes;
+  }
+}
+
+void ChildLinks::add_to(std::vector<pollfd>& waits) const {
+  if (address_.bytes > 0) {
+    waits.push_back({.fd = listening_.get(), .events = POLLIN, .revents = 0});
+  }
+  for (const Link& link : links_) {
+    waits.push_back({.fd = link.socket.get(), .events = POLLIN, .revents = 0});
+  }
+}
+
+void ChildLinks::serve() {
+  while (address_.bytes > 0) {
+    Descriptor socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.get() < 0) {
+      break;
+    }
+    if (is_trusted(socket.get())) {
+      links_.push_back({.socket = std::move(socket)});
+    }
+  }
+  links_.remove_if([](Link& link) {
+    pid_t process = 0;
+    const ssize_t bytes = ::recv(link.socket.get(), &process, sizeof(process), MSG_DONTWAIT);
+    if (bytes == sizeof(process)) {
+      link.process = process;
+      return false;
+    }
+    return bytes >= 0 || (errno != EAGAIN && errno != EINTR);
+  });
+}
+
+bool ChildLinks::give(pid_t process, int userfault) {
+  const auto link = std::find_if(links_.begin(), links_.end(),
+                                 [&](const Link& one) { return one.process == process; });
+  return link != links_.end() && send(link->socket.get(), kDescriptor, userfault);
+}
+
+void ChildLinks::tell_all_is_given() {
+  for (const Link& link : links_) {
+    send(link.socket.get(), kAllIsGiven, -1);
+  }
+}
+
+void link_to_parent(const LinkAddress& address, char* probe, bool* has_all) {
+  if (address.bytes == 0) {
+    return;
+  }
+  auto* const ready = new sem_t;  // the thread's, for as long as it lives
+  ::sem_init(ready, 0, 0);
+  service_thread("spw-parent", [address, ready, has_all] {
+    keep(address, ready, has_all);
+  }).detach();
+  (void)*static_cast<const volatile char*>(probe);
+  ::madvise(probe, kPageBytes, MADV_DONTNEED);  // for children of its own
+  timespec until{};
+  ::clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += kSecondsForTheParent;
+  while (::sem_timedwait(ready, &until) != 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace spillway::host
