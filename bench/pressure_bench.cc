@@ -38,7 +38,9 @@ constexpr double kFlopsPerS = 500e12;
 constexpr TimeNs kShortestKernelNs = 3'000;
 constexpr std::size_t kWords = 48;  // of a kernel's parameters: its time, then addresses
 
-FakeCudaConfig device_like_an_h200() {
+// All times so many times as long: on a machine that others use as well, what waiting for a
+// processor takes then counts less.
+FakeCudaConfig device_like_an_h200(int slower) {
   FakeCudaConfig config;
   fake_cuda_default_config(&config);
   config.device_bytes = 140 * kGiB;
@@ -46,13 +48,18 @@ FakeCudaConfig device_like_an_h200() {
   config.copies_move_nothing = 1;
   config.stuck_after_ns = 60'000'000'000;
   config.copy_ns = 8'000;
-  config.copy_bytes_per_s = kLinkBytesPerS;
+  config.copy_bytes_per_s = kLinkBytesPerS / slower;
   config.create_ns = 10'000;
   config.release_ns = 20'000;
   config.access_ns = 35'000;
   config.access_beside_copy_out_ns = 100'000;
   config.access_beside_copies_out_ns = 560'000;
   config.unmap_ns = 22'000;
+  for (std::int64_t* const time_ns :
+       {&config.copy_ns, &config.create_ns, &config.release_ns, &config.access_ns,
+        &config.access_beside_copy_out_ns, &config.access_beside_copies_out_ns, &config.unmap_ns}) {
+    *time_ns *= slower;
+  }
   return config;
 }
 
@@ -89,6 +96,7 @@ struct Options {
   int percent = 50;  // of what is alive at its highest
   int steps = 3;
   int layers = 48;
+  int slower = 1;
   bool reads_known = false;
 };
 
@@ -187,6 +195,7 @@ class Program {
       bytes += it->bytes;
     }
     words[0] = static_cast<std::uint64_t>(
+        options_.slower *
         std::max(static_cast<double>(kShortestKernelNs),
                  1e9 * (flops / kFlopsPerS + static_cast<double>(bytes) / kMemoryBytesPerS)));
     for (std::size_t i = 0; i < kWords; ++i) {
@@ -207,7 +216,7 @@ class Program {
     constexpr TimeNs kEachNs = 80'000;
     constexpr int kTogether = 16;
     if (++issued_ % kTogether == 0) {
-      const TimeNs left_ns = issuing_since_ns_ + issued_ * kEachNs - now_ns();
+      const TimeNs left_ns = issuing_since_ns_ + issued_ * options_.slower * kEachNs - now_ns();
       if (left_ns > 0) {
         std::this_thread::sleep_for(std::chrono::nanoseconds(left_ns));
       }
@@ -388,7 +397,7 @@ Status run(const Options& options) {
   if (const Result<const PolicyInfo*> known = find_policy(options.policy); !known) {
     return tl::unexpected<Error>(known.error());
   }
-  const FakeCudaConfig config = device_like_an_h200();
+  const FakeCudaConfig config = device_like_an_h200(options.slower);
   fake_cuda_reset(&config);
   const Result<Driver> driver = open_driver(FAKE_CUDA_LIBRARY);
   if (!driver) {
@@ -409,16 +418,17 @@ Status run(const Options& options) {
     for (int i = 0; i < options.steps; ++i) {
       const ProgramStats before = program.platform().stats();
       const FakeCudaCounters seen = counters();
+      const std::vector<CudaPlatform::Work> worked = program.platform().work();
       const TimeNs begin_ns = now_ns();
       program.step();
-      const TimeNs took_ns = now_ns() - begin_ns;
+      const TimeNs took_ns = (now_ns() - begin_ns) / options.slower;
       const ProgramStats after = program.platform().stats();
       const FakeCudaCounters now = counters();
       const auto in = static_cast<double>(after.engine.moved(Tier::kHost, Tier::kDevice) -
                                           before.engine.moved(Tier::kHost, Tier::kDevice));
       const auto out = static_cast<double>(after.engine.moved(Tier::kDevice, Tier::kHost) -
                                            before.engine.moved(Tier::kDevice, Tier::kHost));
-      const TimeNs stalled_ns = after.stalled_ns - before.stalled_ns;
+      const TimeNs stalled_ns = (after.stalled_ns - before.stalled_ns) / options.slower;
       fmt::print(
           "{} {} %: {:.0f} ms; {:.2f} GB in, {:.2f} out, {:.1f} and {:.1f} GB/s; stalled {:.0f} "
           "ms; "
@@ -431,6 +441,13 @@ Status run(const Options& options) {
           now.gates_waited - seen.gates_waited,
           to_seconds(after.processor_ns - before.processor_ns) * 1e3,
           format_bytes(program.high_bytes()));
+      for (std::size_t j = 0; j < worked.size(); ++j) {
+        const CudaPlatform::Work work = program.platform().work()[j];
+        fmt::print("{}{} {} {:.0f} ms", j == 0 ? "    " : ", ", work.name,
+                   work.count - worked[j].count,
+                   to_seconds((work.time_ns - worked[j].time_ns) / options.slower) * 1e3);
+      }
+      fmt::print("\n");
       std::fflush(stdout);
     }
   }
@@ -451,6 +468,10 @@ int main_of(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--steps", options.steps, "Besides the first")->capture_default_str();
   app.add_option("--layers", options.layers)->capture_default_str();
+  app.add_option(
+         "--slower", options.slower,
+         "Everything on the device takes so many times as long, and is told divided by that")
+      ->capture_default_str();
   app.add_flag("--reads-known", options.reads_known, "As if what is only read were known");
   return bench::main_of(app, argc, argv, [&] { return run(options); });
 }

@@ -38,6 +38,25 @@ bool context_is_lost(CuResult result) {
 
 }  // namespace
 
+class DrivenPlatform::Held {
+ public:
+  Held(DrivenPlatform& platform, WorkTimes::What why)
+      : platform_(platform), why_(why), since_ns_(now_ns()) {
+    ++platform_.held_;
+  }
+  ~Held() {
+    --platform_.held_;
+    platform_.queue_->times().add(why_, now_ns() - since_ns_);
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+ private:
+  DrivenPlatform& platform_;
+  WorkTimes::What why_;
+  TimeNs since_ns_;
+};
+
 template <typename Call>
 CuResult DrivenPlatform::in_context(CuContext context, const Call& call) const {
   CuContext current = nullptr;
@@ -159,6 +178,7 @@ void DrivenPlatform::hold_back(Lock& lock) {
   constexpr std::uint32_t kGoOnPart = 8;
   const std::uint32_t most = options_.launches_ahead;
   if (launches_.in_flight() >= most) {
+    const Held held(*this, WorkTimes::What::kHeldAhead);
     wait_until(lock, [&] { return launches_.in_flight() < most - most / kGoOnPart; });
   }
 }
@@ -172,6 +192,7 @@ void DrivenPlatform::let_room_come(std::uint32_t tag, Lock& lock) {
   if (!patience_.all_fits() || launches_.in_flight() < kFarAhead) {
     return;
   }
+  const Held held(*this, WorkTimes::What::kHeldForRoom);
   const TimeNs until_ns = now_ns() + kLongestNs;
   wait_until(lock, [&] {
     return launches_.at(tag).open || launches_.in_flight() <= kFarAhead / 2 || now_ns() >= until_ns;
@@ -190,23 +211,25 @@ void DrivenPlatform::wait_until(Lock& lock, const std::function<bool()>& done) {
 }
 
 void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
-  ++held_;
+  const Held held(*this, WorkTimes::What::kHeldForCopy);
   while (!launches_.at(tag).open && !broken_) {
     changed_.wait_for(lock, kLookAgain);
   }
-  --held_;
 }
 
 void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
-  ++held_;
-  while (!launches_.at(tag).open && !launches_.may_gate(tag, options_.gated_streams) && !broken_) {
-    changed_.wait_for(lock, kLookAgain);
+  if (!launches_.may_gate(tag, options_.gated_streams)) {
+    const Held held(*this, WorkTimes::What::kHeldForGate);
+    while (!launches_.at(tag).open && !launches_.may_gate(tag, options_.gated_streams) &&
+           !broken_) {
+      changed_.wait_for(lock, kLookAgain);
+    }
   }
-  --held_;
   if (launches_.at(tag).open || broken_) {
     return;
   }
   launches_.gate(tag);
+  queue_->times().add(WorkTimes::What::kGated, 0);
   const DeviceLaunches::Launch& launch = launches_.at(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   lock.unlock();

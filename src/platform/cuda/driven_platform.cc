@@ -231,6 +231,22 @@ std::vector<LaunchWaits> DrivenPlatform::waits() const {
   return log_.longest_waits();
 }
 
+std::vector<CudaPlatform::Work> DrivenPlatform::work() const {
+  const Lock lock(mutex_);
+  std::vector<Work> all;
+  for (std::size_t i = 0; i < WorkTimes::kCount; ++i) {
+    const auto what = static_cast<WorkTimes::What>(i);
+    all.push_back({.name = WorkTimes::kNames[i],
+                   .count = queue_->times().count(what),
+                   .time_ns = queue_->times().time_ns(what)});
+  }
+  const DeviceLaunches::Waited& waited = launches_.waited();
+  all.push_back(
+      {.name = "stalled_unreleased", .count = waited.count, .time_ns = waited.unreleased_ns});
+  all.push_back({.name = "stalled_unmapped", .count = waited.count, .time_ns = waited.unmapped_ns});
+  return all;
+}
+
 Bytes DrivenPlatform::capacity_bytes(Tier tier) const {
   const Lock lock(mutex_);
   if (tier == Tier::kDevice) {

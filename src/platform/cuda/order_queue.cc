@@ -95,9 +95,11 @@ void OrderQueue::run() {
       moves_.lanes().keep_out_short(false);
     }
     copied_bytes_ = moves_.lanes().copied_bytes();
+    note_link();
     const OrderListener::Done done = std::exchange(done_, {});
     unanswered_ -= done.backed.size() + done.moved.size() + done.forgotten.size();
-    const bool somebody_waits = listener_->look(done);
+    const bool somebody_waits =
+        pool_.times().of(WorkTimes::What::kEngine, [&] { return listener_->look(done); });
     if (stop_ && moves_.idle() && without_memory_.empty() && empty()) {
       break;
     }
@@ -106,7 +108,9 @@ void OrderQueue::run() {
       continue;
     }
     const bool soon = somebody_waits || moves_.copies() || !without_memory_.empty();
+    const TimeNs asleep_ns = now_ns();
     wake_.wait_for(soon ? sleep_ns : kForLongNs);
+    pool_.times().add(WorkTimes::What::kAsleep, now_ns() - asleep_ns);
     sleep_ns = std::min(2 * sleep_ns, kLongestSleepNs);
   }
   if (broken_) {
@@ -116,6 +120,20 @@ void OrderQueue::run() {
     wake_.wait_for(kForLongNs);
   }
   give_back_all();
+}
+
+// From one round to the next nobody looks: what was under way at its end counts for all of it.
+void OrderQueue::note_link() {
+  using Direction = CopyLanes::Direction;
+  const TimeNs at_ns = now_ns();
+  done_.since_ns = round_ns_ == 0 ? 0 : at_ns - round_ns_;
+  round_ns_ = at_ns;
+  done_.copies_in = moves_.lanes().under_way(Direction::kIn);
+  done_.copies_out = moves_.lanes().under_way(Direction::kOut);
+  WorkTimes& times = pool_.times();
+  times.add(WorkTimes::What::kRound, done_.since_ns);
+  times.add(WorkTimes::What::kLinkIn, done_.copies_in ? done_.since_ns : 0);
+  times.add(WorkTimes::What::kLinkOut, done_.copies_out ? done_.since_ns : 0);
 }
 
 void OrderQueue::take_orders() {

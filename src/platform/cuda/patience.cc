@@ -50,7 +50,19 @@ void Patience::on_issue(const Launch& launch, Control& control) {
 
 LaunchWindow Patience::window() const {
   LaunchWindow window = policy_.window();
-  if (ended_ || control_ == nullptr) {
+  if (control_ == nullptr) {
+    return window;
+  }
+  if (ended_) {
+    // Between the end of a launch and the opening of the next gate lies our own thread, which maps
+    // and copies: a few kernels are over before it looks.
+    constexpr std::uint32_t kLaunches = 64;
+    constexpr Bytes kCapacityPart = 4;
+    if (window.launches_per_stream < kLaunches) {
+      window.launches_per_stream = kLaunches;
+      window.bytes =
+          std::min(window.bytes, control_->capacity_bytes(Tier::kDevice) / kCapacityPart);
+    }
     return window;
   }
   if (all_fits_) {
