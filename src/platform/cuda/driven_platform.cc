@@ -23,6 +23,7 @@ EngineOptions engine_options(const CudaOptions& options, Bytes storage_bytes) {
           .host_batch_bytes = options.block_bytes,
           .storage_batch_bytes = 1,
           .eviction_batch_bytes = 1,
+          .fault_batches_in_flight = 4,
           .room_ahead_bytes = std::min(64 * kMiB, options.device_bytes / 8),
           .reclaim_discarded_first = options.reclaim_discarded_first,
           .clean_copies = CleanCopies::kAll};
