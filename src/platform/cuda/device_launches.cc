@@ -118,7 +118,7 @@ void DeviceLaunches::open_those_ready(StreamId id) {
   std::uint64_t open_up_to = was_open;
   for (std::size_t i = was_open - stream.ended; i < stream.launches.size(); ++i) {
     Launch& launch = launches_[stream.launches[i]];
-    if (!launch.released || launch.unbacked > 0) {
+    if (!launch.has_memory()) {
       break;
     }
     launch.open = true;

@@ -41,6 +41,7 @@ class DeviceLaunches {
     bool in_legacy_order = false;  // on the null stream, or one that waits for it
     // Since when it is the first of its stream and waits; 0: it is or does not.
     TimeNs first_ns = 0;
+    [[nodiscard]] bool has_memory() const { return released && unbacked == 0; }
     TimeNs released_ns = 0;  // when the engine did that, if it waited then
   };
   struct Stream {

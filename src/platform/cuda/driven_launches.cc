@@ -108,6 +108,7 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   if (!launches_.at(tag).open) {
     queue_->wake();
     put_tickets(lock);
+    take_ends();  // which may have left it the room
     if (launch.needs_mapping) {
       wait_for_release(tag, lock);
     } else {
@@ -212,7 +213,8 @@ void DrivenPlatform::wait_until(Lock& lock, const std::function<bool()>& done) {
 
 void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
   const Held held(*this, WorkTimes::What::kHeldForCopy);
-  while (!launches_.at(tag).open && !broken_) {
+  // Those before it on its stream have their gates there: it comes behind them in any case.
+  while (!launches_.at(tag).has_memory() && !broken_) {
     changed_.wait_for(lock, kLookAgain);
   }
 }
