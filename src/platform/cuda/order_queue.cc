@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "platform/common/clock.h"
@@ -16,6 +17,10 @@ namespace {
 // has come of looking.
 constexpr TimeNs kShortestSleepNs = 10'000;
 constexpr TimeNs kLongestSleepNs = 200'000;
+// The same while copies are under way: the link must not stand still for long behind one.
+constexpr TimeNs kLongestBesideCopiesNs = 30'000;
+// After so long the engine hears of what has been done, whatever else has been ordered.
+constexpr TimeNs kLongestRoundNs = 200'000;
 constexpr TimeNs kForLongNs = 3'600'000'000'000;
 // A device without memory: after how long the budget is lowered, host memory taken instead, and the
 // run ended.
@@ -25,6 +30,8 @@ constexpr TimeNs kHostMemoryAfterNs = 100'000'000;
 constexpr TimeNs kGiveUpNs = 10'000'000'000;
 // Beside smaller handles than this copies out go one by one (docs/gpu.md section 5).
 constexpr Bytes kLargeHandleBytes = 32 * kMiB;
+// For so long after the last of them.
+constexpr TimeNs kOutShortNs = 1'000'000;
 
 }  // namespace
 
@@ -84,14 +91,11 @@ void OrderQueue::run() {
   TimeNs sleep_ns = kShortestSleepNs;
   while (whole && !broken_) {
     take_orders();
-    for (; !taken_.empty(); taken_.pop_front()) {
-      if (!carry_out(taken_.front())) {
-        without_memory_.push_back(std::move(taken_.front()));
-      }
-    }
+    carry_out_some();
     must(moves_.poll(done_.moved), "cuEventQuery");
     retry();
-    if (moves_.lanes().idle()) {
+    if (small_mapped_ns_ != 0 && now_ns() - small_mapped_ns_ >= kOutShortNs) {
+      small_mapped_ns_ = 0;
       moves_.lanes().keep_out_short(false);
     }
     copied_bytes_ = moves_.lanes().copied_bytes();
@@ -103,7 +107,7 @@ void OrderQueue::run() {
     if (stop_ && moves_.idle() && without_memory_.empty() && empty()) {
       break;
     }
-    if (!done.empty()) {
+    if (!done.empty() || !taken_.empty()) {
       sleep_ns = kShortestSleepNs;
       continue;
     }
@@ -111,7 +115,7 @@ void OrderQueue::run() {
     const TimeNs asleep_ns = now_ns();
     wake_.wait_for(soon ? sleep_ns : kForLongNs);
     pool_.times().add(WorkTimes::What::kAsleep, now_ns() - asleep_ns);
-    sleep_ns = std::min(2 * sleep_ns, kLongestSleepNs);
+    sleep_ns = std::min(2 * sleep_ns, moves_.copies() ? kLongestBesideCopiesNs : kLongestSleepNs);
   }
   if (broken_) {
     listener_->broken();
@@ -138,7 +142,24 @@ void OrderQueue::note_link() {
 
 void OrderQueue::take_orders() {
   const std::scoped_lock lock(mutex_);
-  taken_.swap(orders_);
+  std::move(orders_.begin(), orders_.end(), std::back_inserter(taken_));
+  orders_.clear();
+}
+
+// An order takes as long as a copy of a few MiB: between two of them copies are looked after, and
+// what has been done is not kept back for long.
+void OrderQueue::carry_out_some() {
+  const TimeNs until_ns = now_ns() + kLongestRoundNs;
+  while (!taken_.empty() && !broken_) {
+    if (!carry_out(taken_.front())) {
+      without_memory_.push_back(std::move(taken_.front()));
+    }
+    taken_.pop_front();
+    must(moves_.poll(done_.moved), "cuEventQuery");
+    if (!done_.empty() && now_ns() >= until_ns) {
+      return;
+    }
+  }
 }
 
 bool OrderQueue::carry_out(Order& order) {
@@ -177,6 +198,7 @@ bool OrderQueue::carry_out(Order& order) {
 
 bool OrderQueue::back(BlockId block, CuAddress address, Bytes bytes) {
   if (bytes < kLargeHandleBytes && !blocks_.has(block)) {
+    small_mapped_ns_ = now_ns();
     moves_.lanes().keep_out_short(true);
   }
   const CuResult result = blocks_.back(block, address, bytes);

@@ -113,6 +113,7 @@ class OrderQueue {
   void run();
   Status make();
   void take_orders();
+  void carry_out_some();
   void note_link();
   // False if there is no memory for it now.
   [[nodiscard]] bool carry_out(Order& order);
@@ -144,7 +145,8 @@ class OrderQueue {
   std::deque<Order> taken_;
   std::deque<Order> without_memory_;
   OrderListener::Done done_;
-  TimeNs round_ns_ = 0;  // when the last round began
+  TimeNs round_ns_ = 0;         // when the last round began
+  TimeNs small_mapped_ns_ = 0;  // when a small handle was mapped last; 0: not for long
   TimeNs without_memory_since_ns_ = 0;
   bool broken_ = false;
   TimeNs told_ns_ = 0;
