@@ -52,12 +52,11 @@ FakeCudaConfig device_like_an_h200(int slower) {
   config.create_ns = 10'000;
   config.release_ns = 20'000;
   config.access_ns = 35'000;
-  config.access_beside_copy_out_ns = 100'000;
-  config.access_beside_copies_out_ns = 560'000;
+  config.access_waits_ns = 560'000;
   config.unmap_ns = 22'000;
   for (std::int64_t* const time_ns :
        {&config.copy_ns, &config.create_ns, &config.release_ns, &config.access_ns,
-        &config.access_beside_copy_out_ns, &config.access_beside_copies_out_ns, &config.unmap_ns}) {
+        &config.access_waits_ns, &config.unmap_ns}) {
     *time_ns *= slower;
   }
   return config;
@@ -441,6 +440,12 @@ Status run(const Options& options) {
           now.gates_waited - seen.gates_waited,
           to_seconds(after.processor_ns - before.processor_ns) * 1e3,
           format_bytes(program.high_bytes()));
+      const EngineStats did = difference(after.engine, before.engine);
+      fmt::print(
+          "    {} faults, {} prefetched, {} used, {} late, {} wasted; {} evictions, {} ahead, {} "
+          "cancelled\n",
+          did.faults, did.prefetched, did.prefetches_used, did.late_prefetches,
+          did.prefetches_wasted, did.evictions, did.pre_evictions, did.cancelled_evictions);
       for (std::size_t j = 0; j < worked.size(); ++j) {
         const CudaPlatform::Work work = program.platform().work()[j];
         fmt::print("{}{} {} {:.0f} ms", j == 0 ? "    " : ", ", work.name,

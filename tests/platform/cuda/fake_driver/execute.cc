@@ -184,9 +184,10 @@ void World::execute(std::unique_lock<std::mutex>& lock, Stream& stream, Op& op) 
   }
   const std::int64_t took_ns = duration_ns(op, config);
   const bool moves_bytes = config.copies_move_nothing == 0;
+  const std::int64_t start = now_ns();
+  here.until_ns = start + took_ns;
   const auto mine = running.insert(running.end(), std::move(here));
   lock.unlock();
-  const std::int64_t start = now_ns();
   work(op, moves_bytes);
   const std::int64_t left_ns = start + took_ns - now_ns();
   if (left_ns > 0) {

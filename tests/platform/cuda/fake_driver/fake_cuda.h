@@ -25,12 +25,13 @@ typedef struct FakeCudaConfig {
   int64_t stuck_after_ns;  /* a call that has waited so long at a closed gate is a violation */
 
   /* How long things take; 0 is as fast as possible. */
-  int64_t launch_ns;                   /* of every kernel, besides what it does */
-  int64_t copy_ns;                     /* of every copy, besides its bytes */
-  double copy_bytes_per_s;             /* 0: no limit; each copy has it to itself */
-  int64_t access_ns;                   /* of cuMemSetAccess, for each handle */
-  int64_t access_beside_copy_out_ns;   /* the same while a copy out of the device runs */
-  int64_t access_beside_copies_out_ns; /* and while another waits behind that; 0: as beside one */
+  int64_t launch_ns;                 /* of every kernel, besides what it does */
+  int64_t copy_ns;                   /* of every copy, besides its bytes */
+  double copy_bytes_per_s;           /* 0: no limit; each copy has it to itself */
+  int64_t access_ns;                 /* of cuMemSetAccess, for each handle */
+  int64_t access_beside_copy_out_ns; /* the same while a copy out of the device runs */
+  int64_t access_waits_ns; /* or it waits for the copy out that runs, at most so long, and then
+                              takes its time */
   int64_t create_ns, release_ns, unmap_ns; /* of cuMemCreate, cuMemRelease, cuMemUnmap */
 
   /* What goes wrong, decided by the seed, the kind and how many of its kind there were before. */

@@ -30,20 +30,20 @@ void take_time(Caller& caller, std::int64_t time_ns) {
   }
 }
 
-// Giving access waits for copies out of the device, handle by handle, and longer where they queue
-// (docs/gpu.md section 5).
+// Giving access waits for copies out of the device, handle by handle (docs/gpu.md section 5).
 void take_access_time(World& w, Caller& caller, std::uint64_t handles) {
-  const auto out = [](const Op& op) { return op.kind == OpKind::kCopyOut; };
-  const bool copy_out = std::any_of(w.running.begin(), w.running.end(),
-                                    [&](const Running& it) { return out(*it.op); });
-  const bool queued = copy_out && w.config.access_beside_copies_out_ns > 0 &&
-                      std::any_of(w.alive.begin(), w.alive.end(), [&](const auto& stream) {
-                        return std::count_if(stream->queue.begin(), stream->queue.end(), out) > 1;
-                      });
-  const std::int64_t each_ns = queued     ? w.config.access_beside_copies_out_ns
-                               : copy_out ? w.config.access_beside_copy_out_ns
-                                          : w.config.access_ns;
-  take_time(caller, each_ns * static_cast<std::int64_t>(handles));
+  for (std::uint64_t i = 0; i < handles; ++i) {
+    const auto out = std::find_if(w.running.begin(), w.running.end(), [](const Running& it) {
+      return it.op->kind == OpKind::kCopyOut;
+    });
+    std::int64_t time_ns = w.config.access_ns;
+    if (out != w.running.end() && w.config.access_waits_ns > 0) {
+      time_ns += std::clamp<std::int64_t>(out->until_ns - now_ns(), 0, w.config.access_waits_ns);
+    } else if (out != w.running.end()) {
+      time_ns = w.config.access_beside_copy_out_ns;
+    }
+    take_time(caller, time_ns);
+  }
 }
 
 CuResult give_back_host(World& w, Caller& caller, void* pointer, bool allocated) {
