@@ -92,7 +92,7 @@ void OrderQueue::run() {
   while (whole && !broken_) {
     take_orders();
     carry_out_some();
-    must(moves_.poll(done_.moved), "cuEventQuery");
+    look_after_copies();
     retry();
     if (small_mapped_ns_ != 0 && now_ns() - small_mapped_ns_ >= kOutShortNs) {
       small_mapped_ns_ = 0;
@@ -126,6 +126,11 @@ void OrderQueue::run() {
   give_back_all();
 }
 
+void OrderQueue::look_after_copies() {
+  must(pool_.times().of(WorkTimes::What::kCopies, [&] { return moves_.poll(done_.moved); }),
+       "cuEventQuery");
+}
+
 // From one round to the next nobody looks: what was under way at its end counts for all of it.
 void OrderQueue::note_link() {
   using Direction = CopyLanes::Direction;
@@ -155,7 +160,7 @@ void OrderQueue::carry_out_some() {
       without_memory_.push_back(std::move(taken_.front()));
     }
     taken_.pop_front();
-    must(moves_.poll(done_.moved), "cuEventQuery");
+    look_after_copies();
     if (!done_.empty() && now_ns() >= until_ns) {
       return;
     }

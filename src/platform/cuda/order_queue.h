@@ -114,6 +114,7 @@ class OrderQueue {
   Status make();
   void take_orders();
   void carry_out_some();
+  void look_after_copies();
   void note_link();
   // False if there is no memory for it now.
   [[nodiscard]] bool carry_out(Order& order);

@@ -22,9 +22,10 @@ class WorkTimes {
     kMap,
     kAccess,
     kUnmap,
-    kCopy,  // the giving of one to the driver
-    // The driver thread: rounds, and how long they take; in the engine, asleep.
+    // The driver thread: rounds, and how long they take; of that, looking after copies, in the
+    // engine, asleep.
     kRound,
+    kCopies,
     kEngine,
     kAsleep,
     // The link, and while a launch was the first of its stream and waited: how long copies were
@@ -47,7 +48,7 @@ class WorkTimes {
   // In that order; for people and JSON.
   static constexpr std::array<std::string_view, kCount> kNames{
       "create",     "release",       "map",           "access",        "unmap",
-      "copy_call",  "round",         "engine",        "asleep",        "link_in",
+      "round",      "copies",        "engine",        "asleep",        "link_in",
       "link_out",   "stalled_idle",  "stalled_in",    "stalled_out",   "stalled_both",
       "held_ahead", "held_for_room", "held_for_copy", "held_for_gate", "gated"};
 
