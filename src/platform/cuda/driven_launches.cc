@@ -104,6 +104,9 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
     launches_.oversized(tag);
     admission = engine_.issue_launch(issued);
   }
+  if (admission.state == LaunchState::kTooLarge && !std::exchange(broken_, true)) {
+    failures_.fatal({ErrorCode::kDefect, "a launch does not fit what was made up for it"});
+  }
   launches_.issued(tag, admission.id);
   if (!launches_.at(tag).open) {
     queue_->wake();
