@@ -75,6 +75,9 @@ function(spillway_benchmarks)
     ${CMAKE_SOURCE_DIR}/bench/gpu/*_bench.cc)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
+    if(name STREQUAL pressure_bench AND NOT TARGET fake_cuda)
+      continue()  # it is built with the tests
+    endif()
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE spillway_runtime CLI11::CLI11
       benchmark::benchmark_main)
@@ -87,6 +90,10 @@ function(spillway_benchmarks)
   # The interposer's look-up of operands is a part of what a launch costs.
   target_sources(launch_path_bench PRIVATE ${CMAKE_SOURCE_DIR}/src/front/cuda/operands.cc
     ${CMAKE_SOURCE_DIR}/src/front/cuda/carried_addresses.cc)
+  if(TARGET fake_cuda)
+    target_link_libraries(pressure_bench PRIVATE fake_cuda)
+    target_compile_definitions(pressure_bench PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>")
+  endif()
 endfunction()
 
 # What they read is traces. Every layer that they link is built once more, with the fuzzer's

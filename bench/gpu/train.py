@@ -3,8 +3,10 @@
 PyTorch's own save_on_cpu, side by side. docs/benchmarks.md says what the columns mean.
 
 Each run is a process of its own with a time limit; one that fails or is stuck costs its limit and no
-more. A line is printed, and the JSON file written, as soon as a run has ended. What matters most
-comes first."""
+more. A line says that a run begins; its numbers are printed, with where the time went (docs/cuda.md),
+and the JSON file is written, as soon as it has ended. What matters most comes first: plain PyTorch,
+then the policies in the order asked for. It can be stopped at any time (Ctrl-C, or TERM): what is
+known then is kept, that of the run under way as well."""
 
 import argparse
 import json
@@ -114,23 +116,34 @@ def read_record(path):
     return max(lines, key=lambda record: record.get("launches", 0), default={})
 
 
+class Stopped(Exception):
+    """Somebody wants no more runs."""
+
+
+def stop(*_):
+    raise Stopped
+
+
 def run(options, model, set_up, peak_bytes):
     """What is known of the run, however it ended."""
     limit = min(options.limit, options.left())
     result = {"model": model, "set_up": set_up.name, "policy": set_up.policy,
               "budget_bytes": set_up.budget_bytes(peak_bytes), "ms": [], "losses": []}
     with tempfile.TemporaryDirectory() as folder, DeviceUse() as use:
-        record = f"{folder}/record"
+        record, work = f"{folder}/record", f"{folder}/work"
         command = set_up.spillway(options, peak_bytes, record) + child(
             options, model, "--steps", options.steps, "--seconds", limit * 0.5,
             "--stacks-after", limit * 0.9, *(["--save-on-cpu"] if set_up.save_on_cpu else []))
         begin = time.monotonic()
         with open(f"{folder}/out", "w+") as out, open(f"{folder}/err", "w+") as err:
-            process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True)
+            process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True,
+                                       env={**os.environ, "SPILLWAY_WORK_TIMES": work})
             try:
                 process.wait(limit)
             except subprocess.TimeoutExpired:
                 result["failed"] = f"not ended after {limit:.0f} s"
+            except Stopped:
+                result["failed"] = "stopped"
             end(process)
             out.seek(0)
             err.seek(0)
@@ -138,6 +151,8 @@ def run(options, model, set_up, peak_bytes):
         result["whole_s"] = time.monotonic() - begin
         if os.path.exists(record):
             result["record"] = read_record(record)
+        if os.path.exists(work):
+            result["work"] = json.loads(pathlib.Path(work).read_text())
     for line in printed.splitlines():
         try:
             told = json.loads(line)
@@ -207,6 +222,34 @@ def line_of(result, reference):
             f"{number(use, 8)}{number(beside, 8)}  {losses_compared(result, reference)}")
 
 
+def work_lines(result):
+    """Where the time of all steps went, as the run itself has counted it."""
+    work = result.get("work")
+    if not work:
+        return []
+    seconds = (lambda name: f"{work[name]['s']:.2f} s")
+    counted = (lambda name: f"{work[name]['count']} in {work[name]['s']:.2f} s")
+    link = {way: work[f"link_{way}"]["s"] for way in ("in", "out")}
+    routes = result.get("record", {}).get("moved_bytes", {})
+    carried = {"in": routes.get("host_to_device", 0), "out": routes.get("device_to_host", 0)}
+    return [
+        "stalled " + ", ".join(f"{name} {seconds('stalled_' + name)}"
+                               for name in ("idle", "in", "out", "both"))
+        + f" (link); before release {seconds('stalled_unreleased')}, before memory "
+          f"{seconds('stalled_unmapped')}, {work['stalled_unmapped']['count']} times",
+        "link " + ", ".join(
+            f"{way} {carried[way] / GIB:.1f} GiB in {busy:.2f} s"
+            + (f" ({carried[way] / busy / 1e9:.1f} GB/s)" if busy > 0 else "")
+            for way, busy in link.items()),
+        "handles made " + counted("create") + ", released " + counted("release") + ", mapped "
+        + counted("map") + ", access " + counted("access") + ", unmapped " + counted("unmap"),
+        f"driver thread: {work['round']['count']} rounds in {seconds('round')}, asleep "
+        f"{seconds('asleep')}, in the engine {seconds('engine')}",
+        f"gated {work['gated']['count']}; program held ahead {counted('held_ahead')}, for room "
+        f"{counted('held_for_room')}, for copies {counted('held_for_copy')}, for gates "
+        f"{counted('held_for_gate')}"]
+
+
 class Bench:
     def __init__(self, options):
         self.options = options
@@ -239,6 +282,8 @@ class Bench:
         if self.left() < 15:
             print(f"{model:<11}{set_up.name:<17} not run: no time left", flush=True)
             return
+        print(f"[{time.monotonic() - self.begin:.0f} s] {model}, {set_up.name} begins",
+              file=sys.stderr, flush=True)
         result = run(self.options, model, set_up, reference["peak_bytes"] if reference else 0)
         if set_up.name == "plain":
             self.plain[model] = result
@@ -248,11 +293,15 @@ class Bench:
             print(f"{model:<11} skipped: {result['skipped']}", flush=True)
             return
         print(line_of(result, self.plain[model]) + f"  [{result['whole_s']:.0f} s]", flush=True)
+        for line in work_lines(result):
+            print("    " + line, flush=True)
         for line in result["spillway_said"]:
             print("    " + line, flush=True)
         if "failed" in result:
             self.failed += 1
             print(f"    FAILED: {result['failed']}", *result["said"], sep="\n    | ", flush=True)
+        if result.get("failed") == "stopped":
+            raise Stopped
 
     def in_turn(self, model):
         """Step times when everything fits: processes that all live, one running at a time."""
@@ -325,16 +374,29 @@ def go(options):
             done.add((model, set_up.name))
             bench.one(model, set_up)
 
-    # The first model's main numbers, then the small one's beside plain PyTorch, then all others.
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        everything(options, bench, once, middle)
+    except Stopped:
+        print(f"stopped: {len(bench.results)} runs are kept", flush=True)
+        return 1
+    return 1 if bench.failed else 0
+
+
+def everything(options, bench, once, middle):
+    """The first model's main numbers, then the small one's beside plain PyTorch, then all others."""
     first = options.models[0]
     once(first, plain())
     if options.deterministic:
         once(first, SetUp("plain again"))  # is it?
     for policy in options.policies[:2]:
         once(first, spillway(middle, policy))
-    once(first, SetUp("save_on_cpu", save_on_cpu=True))
-    once(first, spillway(options.fits, options.policies[0]))
-    if "gpt2" in options.models:
+    if "save_on_cpu" not in options.without:
+        once(first, SetUp("save_on_cpu", save_on_cpu=True))
+    if "fits" not in options.without:
+        once(first, spillway(options.fits, options.policies[0]))
+    if "gpt2" in options.models and "fits" not in options.without:
         once("gpt2", plain())
         bench.in_turn("gpt2")
     for model in options.models:
@@ -342,9 +404,10 @@ def go(options):
         for percent in sorted(options.budgets, key=lambda percent: abs(percent - middle)):
             for policy in options.policies:
                 once(model, spillway(percent, policy))
-        once(model, SetUp("save_on_cpu", save_on_cpu=True))
-        once(model, spillway(options.fits, options.policies[0]))
-    return 1 if bench.failed else 0
+        if "save_on_cpu" not in options.without:
+            once(model, SetUp("save_on_cpu", save_on_cpu=True))
+        if "fits" not in options.without:
+            once(model, spillway(options.fits, options.policies[0]))
 
 
 def main():
@@ -358,6 +421,8 @@ def main():
     parser.add_argument("--fits", type=int, default=115, help="percent at which all fits")
     parser.add_argument("--policies", type=split(str), default=["lookahead", "base_uvm", "deepum"],
                         help="the most important one first")
+    parser.add_argument("--without", type=split(str), default=[],
+                        help="leave out save_on_cpu, or fits (where all fits), or both")
     parser.add_argument("--steps", type=int, default=8, help="of each run; the first two are left "
                         "out of the medians")
     parser.add_argument("--rounds", type=int, default=6, help="of taking turns")

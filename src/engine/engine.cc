@@ -25,7 +25,7 @@ Engine::Engine(const EngineOptions& options, Mechanism& mechanism, Policy& polic
     options_.clean_copies = CleanCopies::kAll;
   }
   for (Lane& lane : fetch_lanes_[0]) {
-    lane.in_flight_max = 1;
+    lane.in_flight_max = options.fault_batches_in_flight;
   }
   for (Lane& lane : fetch_lanes_[1]) {
     lane.in_flight_max = options.batches_in_flight;

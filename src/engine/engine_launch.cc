@@ -132,9 +132,12 @@ LaunchFit Engine::fit(const Launch& launch) const {
 // In the order of issue as far as streams allow: one that does not fit holds back those behind it,
 // so that it does not starve.
 void Engine::admit_those_that_fit() {
-  order_.set_window(window().launches_per_stream);
-  for (std::uint32_t slot = order_.next(); slot != LaunchOrder::kNoSlot && fits(slot);
-       slot = order_.next()) {
+  while (true) {
+    order_.set_window(window().launches_per_stream);  // which an admission may change
+    const std::uint32_t slot = order_.next();
+    if (slot == LaunchOrder::kNoSlot || !fits(slot)) {
+      return;
+    }
     order_.admit_next(launches_.at(slot).launch.stream);
     admit(slot);
   }

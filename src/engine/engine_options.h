@@ -20,13 +20,15 @@ struct EngineOptions {
   Bytes host_capacity_bytes = 0;
   Bytes storage_capacity_bytes = 0;
   Bytes device_frame_bytes = kPageBytes;
-  // Size of one transfer batch, and how many may be on their way in one lane at once. Faults go one
-  // batch at a time, as the driver's fault loop does (DeepUM figure 3).
+  // Size of one transfer batch, and how many may be on their way in one lane at once.
   // Evictions go in smaller batches, so that the first frames are free soon.
   Bytes host_batch_bytes = 16 * kMiB;
   Bytes storage_batch_bytes = 8 * kMiB;
   Bytes eviction_batch_bytes = 4 * kMiB;
   std::uint32_t batches_in_flight = 2;
+  // Faults go one batch at a time, as the driver's fault loop does (DeepUM figure 3). Room for the
+  // next one is made no earlier, so that copies in and copies out then take turns.
+  std::uint32_t fault_batches_in_flight = 1;
   // How far ahead of the fetches that wait room is made.
   Bytes room_ahead_bytes = 64 * kMiB;
   // Dead frames go to a queue of their own and are reclaimed before any used one (UVM Discard

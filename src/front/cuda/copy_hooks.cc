@@ -52,6 +52,48 @@ CuResult copy(const char* name, CuStream stream, std::uint64_t to, std::uint64_t
       call);
 }
 
+// Where a call does not say on which side an address lies. What the driver does not know is the
+// host's.
+bool on_device(std::uint64_t address) {
+  CuMemoryType type{};
+  return real().cuPointerGetAttribute(&type, CuPointerAttribute::kMemoryType, address) ==
+             CuResult::kSuccess &&
+         type == CuMemoryType::kDevice;
+}
+
+// What rows of this kind carry, however the call says where they come from; one row for what is no
+// rectangle. More than may be addresses is not looked at.
+void note_copied(std::uint64_t to, Bytes to_pitch_bytes, std::uint64_t from, Bytes from_pitch_bytes,
+                 Bytes row_bytes, std::size_t rows) {
+  const Session& here = *session();
+  if (row_bytes < sizeof(std::uint64_t) || rows == 0 || row_bytes > kMostScannedBytes / rows) {
+    return;
+  }
+  if (here.platform->contains(from)) {
+    note_copied_within(here, to, from);
+  } else if ((here.platform->contains(to) || on_device(to)) && !on_device(from)) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, as the program has said
+      const auto* const at = reinterpret_cast<const void*>(from + row * from_pitch_bytes);
+      note_copied_in(here, to + row * to_pitch_bytes, at, row_bytes);
+    }
+  }
+}
+
+// As `copy`, where either side may be the host's.
+template <typename Call>
+CuResult copy_any(const char* name, CuStream stream, std::uint64_t to, std::uint64_t from,
+                  Bytes bytes, const Call& call) {
+  return put(
+      name, stream,
+      [&](Operands& operands) {
+        operands.add(to, bytes, AccessMode::kOverwrite);
+        operands.add(from, bytes, AccessMode::kRead);
+        note_copied(to, 0, from, 0, bytes, 1);
+      },
+      call);
+}
+
 // From memory of the host that the program can read.
 template <typename Call>
 CuResult copy_in(const char* name, CuStream stream, std::uint64_t to, const void* from, Bytes bytes,
@@ -80,6 +122,18 @@ CuResult set(const char* name, CuStream stream, std::uint64_t to, Bytes pitch_by
       call);
 }
 
+void note_rows(const CuCopy2d& copy) {
+  const auto start = [](const CuCopy2d::Side& side) {
+    return (side.type == CuMemoryType::kHost ? address(side.host) : side.device) +
+           side.y * side.pitch_bytes + side.x_bytes;
+  };
+  if (copy.from.type != CuMemoryType::kArray && copy.to.type != CuMemoryType::kArray) {
+    note_copied(start(copy.to), copy.to.pitch_bytes, start(copy.from), copy.from.pitch_bytes,
+                copy.width_bytes, copy.height);
+  }
+}
+void note_rows(const CuCopy3d& /*copy*/) {}  // docs/interposer.md
+
 template <typename Copy, typename Call>
 CuResult copy_rows(const char* name, CuStream stream, const Copy* copy, const Call& call) {
   return put(
@@ -87,6 +141,7 @@ CuResult copy_rows(const char* name, CuStream stream, const Copy* copy, const Ca
       [&](Operands& operands) {
         if (copy != nullptr) {
           add_copy(operands, *copy);
+          note_rows(*copy);
         }
       },
       call);
@@ -109,6 +164,7 @@ CuResult copy_batch(const char* name, CuStream stream, const CuAddress* to, cons
         for (std::size_t i = 0; i < count; ++i) {
           operands.add(to[i], bytes[i], AccessMode::kWrite);
           operands.add(from[i], bytes[i], AccessMode::kRead);
+          note_copied(to[i], 0, from[i], 0, bytes[i], 1);
         }
       },
       call);
@@ -132,13 +188,13 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
 
 #define SPILLWAY_COPIES(suffix_s, suffix_z, per_thread)                                            \
   CuResult cuMemcpy##suffix_s(CuAddress to, CuAddress from, std::size_t bytes) {                   \
-    return copy("copy", no_stream(per_thread), to, from, bytes,                                    \
-                SPILLWAY_CALL(cuMemcpy##suffix_s, to, from, bytes));                               \
+    return copy_any("copy", no_stream(per_thread), to, from, bytes,                                \
+                    SPILLWAY_CALL(cuMemcpy##suffix_s, to, from, bytes));                           \
   }                                                                                                \
   CuResult cuMemcpyAsync##suffix_z(CuAddress to, CuAddress from, std::size_t bytes,                \
                                    CuStream stream) {                                              \
-    return copy("copy", meant(stream, per_thread), to, from, bytes,                                \
-                SPILLWAY_CALL(cuMemcpyAsync##suffix_z, to, from, bytes, stream));                  \
+    return copy_any("copy", meant(stream, per_thread), to, from, bytes,                            \
+                    SPILLWAY_CALL(cuMemcpyAsync##suffix_z, to, from, bytes, stream));              \
   }                                                                                                \
   CuResult cuMemcpyHtoD_v2##suffix_s(CuAddress to, const void* from, std::size_t bytes) {          \
     return copy_in("copy in", no_stream(per_thread), to, from, bytes,                              \

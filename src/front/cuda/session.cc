@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "front/cuda/hook_table.h"
 #include "front/cuda/real_symbols.h"
@@ -38,6 +40,23 @@ std::atomic<bool> forked{false};
 std::atomic<bool> ending{false};
 pid_t owner = 0;
 
+// Where SPILLWAY_WORK_TIMES says: for measurements (bench/gpu/train.py).
+void write_work_times(const CudaPlatform& platform) {
+  const char* const path = std::getenv("SPILLWAY_WORK_TIMES");
+  if (path == nullptr) {
+    return;
+  }
+  std::string text = "{";
+  for (const CudaPlatform::Work& work : platform.work()) {
+    text += fmt::format(R"({}"{}": {{"count": {}, "s": {:.6f}}})", text.size() > 1 ? ", " : "",
+                        work.name, work.count, to_seconds(work.time_ns));
+  }
+  std::ofstream file(path);
+  if (!(file << text << "}\n").flush()) {
+    say(fmt::format("{}: cannot write what took how long", path));
+  }
+}
+
 // At the program's end, before the driver's own end: it has registered before.
 void write_record() {
   Everything* const everything = made.load();
@@ -46,6 +65,7 @@ void write_record() {
   }
   ending = true;
   write_own_record(*everything->recorder);
+  write_work_times(everything->space->platform());
 }
 
 // The driver serves no child of a process that has used it, and the space's threads are not there.

@@ -22,16 +22,17 @@ CuResult wait(std::optional<CuStream> stream, const Call& call) {
   return result;
 }
 
-// What stands on a stream that is captured happens when its graph runs, or never.
+// What stands on a stream that is captured happens when its graph runs, or never. The platform
+// hears of it first: another thread may wait for the event as soon as the driver knows it, and to
+// have waited for a recording that was refused does no harm.
 template <typename Call>
 CuResult record(CuEvent event, CuStream stream, const Call& call) {
   const ProgramCall here;
-  const CuResult result = call();
   const Session* const session = here.seen_by();
-  if (session != nullptr && result == CuResult::kSuccess && !captured(stream)) {
+  if (session != nullptr && !captured(stream)) {
     session->platform->recorded(event, stream);
   }
-  return result;
+  return call();
 }
 
 template <typename Call>

@@ -50,6 +50,10 @@ class CopyLanes {
   void keep_out_short(bool yes) { out_short_ = yes; }
 
   [[nodiscard]] Bytes copied_bytes() const { return copied_bytes_; }
+  // Whether copies were under way when it was last polled.
+  [[nodiscard]] bool under_way(Direction direction) const {
+    return !lanes_[static_cast<std::size_t>(direction)].under_way.empty();
+  }
 
  private:
   struct Batch {

@@ -99,6 +99,14 @@ class CudaPlatform : public ObservedPlatform {
   // The program has recorded an event, or a stream waits for one.
   virtual void recorded(CuEvent event, CuStream stream) = 0;
   virtual void waits_for(CuEvent event, CuStream stream) = 0;
+  // Where time has gone so far, by name: how often and how long (work_times.h).
+  struct Work {
+    std::string_view name;
+    std::uint64_t count = 0;
+    TimeNs time_ns = 0;
+  };
+  [[nodiscard]] virtual std::vector<Work> work() const = 0;
+
   // The program is about to destroy a stream.
   virtual void destroyed(CuStream stream) = 0;
 };

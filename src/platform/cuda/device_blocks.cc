@@ -25,7 +25,10 @@ CuResult DeviceBlocks::back_on_host(BlockId block, CuAddress address, Bytes byte
 }
 
 CuResult DeviceBlocks::map(BlockId block, const Backed& backed) {
-  const CuResult result = driver_->memory_map(backed.address, backed.bytes, 0, backed.handle, 0);
+  using What = WorkTimes::What;
+  const CuResult result = pool_->times().of(What::kMap, [&] {
+    return driver_->memory_map(backed.address, backed.bytes, 0, backed.handle, 0);
+  });
   if (result != CuResult::kSuccess) {
     give_back(backed);
     return result;
@@ -36,7 +39,9 @@ CuResult DeviceBlocks::map(BlockId block, const Backed& backed) {
   blocks_[block] = backed;
   const CuAccessDescription all{.location = {.type = CuLocationType::kDevice, .id = device_},
                                 .access = CuAccess::kReadWrite};
-  const CuResult access = driver_->memory_set_access(backed.address, backed.bytes, &all, 1);
+  const CuResult access = pool_->times().of(What::kAccess, [&] {
+    return driver_->memory_set_access(backed.address, backed.bytes, &all, 1);
+  });
   if (access != CuResult::kSuccess) {
     (void)drop(block);  // nobody may take it for memory that can be used
   }
@@ -56,7 +61,8 @@ CuResult DeviceBlocks::drop(BlockId block) {
     return CuResult::kSuccess;
   }
   const Backed was = std::exchange(blocks_[block], {});
-  const CuResult result = driver_->memory_unmap(was.address, was.bytes);
+  const CuResult result = pool_->times().of(
+      WorkTimes::What::kUnmap, [&] { return driver_->memory_unmap(was.address, was.bytes); });
   if (result == CuResult::kSuccess) {
     give_back(was);
   }

@@ -98,6 +98,7 @@ void DeviceLaunches::oversized(std::uint32_t tag) {
 
 void DeviceLaunches::released(std::uint32_t tag, std::uint32_t unbacked) {
   launches_[tag].released = true;
+  launches_[tag].released_ns = launches_[tag].first_ns != 0 ? now_ns() : 0;
   launches_[tag].unbacked = unbacked;
   if (unbacked == 0) {
     open_those_ready(launches_[tag].stream);
@@ -117,14 +118,19 @@ void DeviceLaunches::open_those_ready(StreamId id) {
   std::uint64_t open_up_to = was_open;
   for (std::size_t i = was_open - stream.ended; i < stream.launches.size(); ++i) {
     Launch& launch = launches_[stream.launches[i]];
-    if (!launch.released || launch.unbacked > 0) {
+    if (!launch.has_memory()) {
       break;
     }
     launch.open = true;
     --waiting_;
     open_up_to = launch.number;
     if (launch.first_ns != 0) {
-      const TimeNs waited_ns = now_ns() - launch.first_ns;
+      const TimeNs at_ns = now_ns();
+      const TimeNs waited_ns = at_ns - launch.first_ns;
+      const TimeNs unmapped_ns = at_ns - std::max(launch.first_ns, launch.released_ns);
+      ++waited_.count;
+      waited_.unmapped_ns += unmapped_ns;
+      waited_.unreleased_ns += waited_ns - unmapped_ns;
       stalls_.end();
       if (const Source source = waited_for(launch); source != Source::kZeros) {
         log_.waited(launch.execution, source, waited_ns);

@@ -39,8 +39,10 @@ class DeviceLaunches {
     bool gated = false;
     bool oversized = false;
     bool in_legacy_order = false;  // on the null stream, or one that waits for it
-    TimeNs first_ns =
-        0;  // since when it is the first of its stream and waits; 0: it is or does not
+    // Since when it is the first of its stream and waits; 0: it is or does not.
+    TimeNs first_ns = 0;
+    [[nodiscard]] bool has_memory() const { return released && unbacked == 0; }
+    TimeNs released_ns = 0;  // when the engine did that, if it waited then
   };
   struct Stream {
     CuStream handle = nullptr;
@@ -63,6 +65,13 @@ class DeviceLaunches {
 
   DeviceLaunches(Engine& engine, Gates& gates, LaunchLog& log, StallClock& stalls)
       : engine_(engine), gates_(gates), log_(log), stalls_(stalls) {}
+  // For how long the first of a stream has waited to be released, and from there for its memory.
+  struct Waited {
+    std::uint64_t count = 0;
+    TimeNs unreleased_ns = 0;
+    TimeNs unmapped_ns = 0;
+  };
+  [[nodiscard]] const Waited& waited() const { return waited_; }
 
   // --- Streams
 
@@ -135,6 +144,7 @@ class DeviceLaunches {
   std::uint32_t waiting_ = 0;
   std::uint32_t oversized_ = 0;
   unsigned gated_streams_ = 0;
+  Waited waited_;
 };
 
 }  // namespace spillway::cuda

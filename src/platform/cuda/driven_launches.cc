@@ -38,6 +38,25 @@ bool context_is_lost(CuResult result) {
 
 }  // namespace
 
+class DrivenPlatform::Held {
+ public:
+  Held(DrivenPlatform& platform, WorkTimes::What why)
+      : platform_(platform), why_(why), since_ns_(now_ns()) {
+    ++platform_.held_;
+  }
+  ~Held() {
+    --platform_.held_;
+    platform_.queue_->times().add(why_, now_ns() - since_ns_);
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+ private:
+  DrivenPlatform& platform_;
+  WorkTimes::What why_;
+  TimeNs since_ns_;
+};
+
 template <typename Call>
 CuResult DrivenPlatform::in_context(CuContext context, const Call& call) const {
   CuContext current = nullptr;
@@ -85,10 +104,14 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
     launches_.oversized(tag);
     admission = engine_.issue_launch(issued);
   }
+  if (admission.state == LaunchState::kTooLarge && !std::exchange(broken_, true)) {
+    failures_.fatal({ErrorCode::kDefect, "a launch does not fit what was made up for it"});
+  }
   launches_.issued(tag, admission.id);
   if (!launches_.at(tag).open) {
     queue_->wake();
     put_tickets(lock);
+    take_ends();  // which may have left it the room
     if (launch.needs_mapping) {
       wait_for_release(tag, lock);
     } else {
@@ -159,6 +182,7 @@ void DrivenPlatform::hold_back(Lock& lock) {
   constexpr std::uint32_t kGoOnPart = 8;
   const std::uint32_t most = options_.launches_ahead;
   if (launches_.in_flight() >= most) {
+    const Held held(*this, WorkTimes::What::kHeldAhead);
     wait_until(lock, [&] { return launches_.in_flight() < most - most / kGoOnPart; });
   }
 }
@@ -172,6 +196,7 @@ void DrivenPlatform::let_room_come(std::uint32_t tag, Lock& lock) {
   if (!patience_.all_fits() || launches_.in_flight() < kFarAhead) {
     return;
   }
+  const Held held(*this, WorkTimes::What::kHeldForRoom);
   const TimeNs until_ns = now_ns() + kLongestNs;
   wait_until(lock, [&] {
     return launches_.at(tag).open || launches_.in_flight() <= kFarAhead / 2 || now_ns() >= until_ns;
@@ -190,23 +215,26 @@ void DrivenPlatform::wait_until(Lock& lock, const std::function<bool()>& done) {
 }
 
 void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
-  ++held_;
-  while (!launches_.at(tag).open && !broken_) {
+  const Held held(*this, WorkTimes::What::kHeldForCopy);
+  // Those before it on its stream have their gates there: it comes behind them in any case.
+  while (!launches_.at(tag).has_memory() && !broken_) {
     changed_.wait_for(lock, kLookAgain);
   }
-  --held_;
 }
 
 void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
-  ++held_;
-  while (!launches_.at(tag).open && !launches_.may_gate(tag, options_.gated_streams) && !broken_) {
-    changed_.wait_for(lock, kLookAgain);
+  if (!launches_.may_gate(tag, options_.gated_streams)) {
+    const Held held(*this, WorkTimes::What::kHeldForGate);
+    while (!launches_.at(tag).open && !launches_.may_gate(tag, options_.gated_streams) &&
+           !broken_) {
+      changed_.wait_for(lock, kLookAgain);
+    }
   }
-  --held_;
   if (launches_.at(tag).open || broken_) {
     return;
   }
   launches_.gate(tag);
+  queue_->times().add(WorkTimes::What::kGated, 0);
   const DeviceLaunches::Launch& launch = launches_.at(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   lock.unlock();

@@ -165,6 +165,13 @@ void DrivenPlatform::backed(BlockId id) {
 
 bool DrivenPlatform::look(const Done& done) {
   const std::scoped_lock lock(mutex_);
+  if (stalls_.current_ns() > 0) {
+    using What = WorkTimes::What;
+    queue_->times().add(done.copies_in ? (done.copies_out ? What::kStalledBoth : What::kStalledIn)
+                        : done.copies_out ? What::kStalledOut
+                                          : What::kStalledIdle,
+                        done.since_ns);
+  }
   for (const Order& order : done.forgotten) {
     memory_->give_back(order.address, order.bytes);
   }

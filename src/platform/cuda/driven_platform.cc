@@ -23,6 +23,7 @@ EngineOptions engine_options(const CudaOptions& options, Bytes storage_bytes) {
           .host_batch_bytes = options.block_bytes,
           .storage_batch_bytes = 1,
           .eviction_batch_bytes = 1,
+          .fault_batches_in_flight = 4,
           .room_ahead_bytes = std::min(64 * kMiB, options.device_bytes / 8),
           .reclaim_discarded_first = options.reclaim_discarded_first,
           .clean_copies = CleanCopies::kAll};
@@ -229,6 +230,22 @@ ProgramStats DrivenPlatform::stats() const {
 std::vector<LaunchWaits> DrivenPlatform::waits() const {
   const Lock lock(mutex_);
   return log_.longest_waits();
+}
+
+std::vector<CudaPlatform::Work> DrivenPlatform::work() const {
+  const Lock lock(mutex_);
+  std::vector<Work> all;
+  for (std::size_t i = 0; i < WorkTimes::kCount; ++i) {
+    const auto what = static_cast<WorkTimes::What>(i);
+    all.push_back({.name = WorkTimes::kNames[i],
+                   .count = queue_->times().count(what),
+                   .time_ns = queue_->times().time_ns(what)});
+  }
+  const DeviceLaunches::Waited& waited = launches_.waited();
+  all.push_back(
+      {.name = "stalled_unreleased", .count = waited.count, .time_ns = waited.unreleased_ns});
+  all.push_back({.name = "stalled_unmapped", .count = waited.count, .time_ns = waited.unmapped_ns});
+  return all;
 }
 
 Bytes DrivenPlatform::capacity_bytes(Tier tier) const {

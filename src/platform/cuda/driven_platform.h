@@ -61,6 +61,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;
   [[nodiscard]] std::vector<LaunchWaits> waits() const override;
+  [[nodiscard]] std::vector<Work> work() const override;
   [[nodiscard]] Bytes capacity_bytes(Tier tier) const override;
   void wait_until_idle() override;
   [[nodiscard]] Status check_invariants() const override;
@@ -102,6 +103,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void wait_until(Lock& lock, const std::function<bool()>& done);
   void wait_for_release(std::uint32_t tag, Lock& lock);
   void put_gate(std::uint32_t tag, Lock& lock);
+  // While it lives a thread of the program waits.
+  class Held;
   void put_tickets(Lock& lock);
   void put_ticket(StreamId id, Lock& lock);
   void stream_failed(StreamId id, std::string_view symbol, CuResult result);

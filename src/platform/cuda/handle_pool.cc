@@ -23,10 +23,10 @@ CuResult HandlePool::take(Bytes bytes, CuMemHandle& handle) {
   CuAllocationProperties properties{};
   properties.type = CuAllocationType::kPinned;
   properties.location = {.type = CuLocationType::kDevice, .id = device_};
-  CuResult made = driver_->memory_create(&handle, bytes, &properties, 0);
+  CuResult made = create(bytes, properties, handle);
   while (made == CuResult::kOutOfMemory && free_bytes_ > 0) {
     (void)release_oldest();
-    made = driver_->memory_create(&handle, bytes, &properties, 0);
+    made = create(bytes, properties, handle);
   }
   if (made == CuResult::kSuccess) {
     bytes_ += bytes;
@@ -35,7 +35,13 @@ CuResult HandlePool::take(Bytes bytes, CuMemHandle& handle) {
   return made;
 }
 
-CuResult HandlePool::make_on_host(Bytes bytes, CuMemHandle& handle) const {
+CuResult HandlePool::create(Bytes bytes, const CuAllocationProperties& properties,
+                            CuMemHandle& handle) {
+  return times_.of(WorkTimes::What::kCreate,
+                   [&] { return driver_->memory_create(&handle, bytes, &properties, 0); });
+}
+
+CuResult HandlePool::make_on_host(Bytes bytes, CuMemHandle& handle) {
   int possible = 0;
   int node = -1;
   (void)driver_->device_attribute(&possible, CuAttribute::kHostNumaVirtualMemory, device_);
@@ -46,7 +52,7 @@ CuResult HandlePool::make_on_host(Bytes bytes, CuMemHandle& handle) const {
   CuAllocationProperties properties{};
   properties.type = CuAllocationType::kPinned;
   properties.location = {.type = CuLocationType::kHostNuma, .id = node};
-  return driver_->memory_create(&handle, bytes, &properties, 0);
+  return create(bytes, properties, handle);
 }
 
 void HandlePool::give_back(CuMemHandle handle, Bytes bytes) {
@@ -71,7 +77,9 @@ CuResult HandlePool::release_oldest() {
       free_.begin(), free_.end(),
       [](const auto& a, const auto& b) { return a.second.front().since < b.second.front().since; });
   const Bytes bytes = oldest->first;
-  const CuResult result = driver_->memory_release(oldest->second.front().handle);
+  const CuResult result = times_.of(WorkTimes::What::kRelease, [&] {
+    return driver_->memory_release(oldest->second.front().handle);
+  });
   oldest->second.pop_front();
   if (oldest->second.empty()) {
     free_.erase(oldest);

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "platform/cuda/driver.h"
+#include "platform/cuda/work_times.h"
 
 namespace spillway::cuda {
 
@@ -29,7 +30,7 @@ class HandlePool {
   }
   // A handle of host memory, which no budget limits, and which is not kept: whoever has it releases
   // it. kNotSupported where there are none.
-  [[nodiscard]] CuResult make_on_host(Bytes bytes, CuMemHandle& handle) const;
+  [[nodiscard]] CuResult make_on_host(Bytes bytes, CuMemHandle& handle);
   // Mapped nowhere. Kept for the next block of its size, or released if the budget has shrunk.
   void give_back(CuMemHandle handle, Bytes bytes);
   // A smaller one is reached as handles are given back.
@@ -38,6 +39,8 @@ class HandlePool {
   CuResult release_free();
 
   // Any thread's.
+  [[nodiscard]] WorkTimes& times() { return times_; }
+  [[nodiscard]] const WorkTimes& times() const { return times_; }
   [[nodiscard]] Bytes bytes() const { return bytes_; }  // free ones as well
   [[nodiscard]] Bytes peak_bytes() const { return peak_bytes_; }
 
@@ -46,6 +49,7 @@ class HandlePool {
     CuMemHandle handle = 0;
     std::uint64_t since = 0;  // counts what has been given back
   };
+  CuResult create(Bytes bytes, const CuAllocationProperties& properties, CuMemHandle& handle);
   CuResult release_oldest();
   void release_down_to(Bytes bytes);
 
@@ -56,6 +60,7 @@ class HandlePool {
   std::uint64_t given_back_ = 0;
   Bytes free_bytes_ = 0;
   CuResult first_error_ = CuResult::kSuccess;  // of a release
+  WorkTimes times_;                            // of everything that the pool's thread does
   std::atomic<Bytes> bytes_{0};
   std::atomic<Bytes> peak_bytes_{0};
 };

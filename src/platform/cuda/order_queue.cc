@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "platform/common/clock.h"
@@ -16,6 +17,10 @@ namespace {
 // has come of looking.
 constexpr TimeNs kShortestSleepNs = 10'000;
 constexpr TimeNs kLongestSleepNs = 200'000;
+// The same while copies are under way: the link must not stand still for long behind one.
+constexpr TimeNs kLongestBesideCopiesNs = 30'000;
+// After so long the engine hears of what has been done, whatever else has been ordered.
+constexpr TimeNs kLongestRoundNs = 200'000;
 constexpr TimeNs kForLongNs = 3'600'000'000'000;
 // A device without memory: after how long the budget is lowered, host memory taken instead, and the
 // run ended.
@@ -25,6 +30,8 @@ constexpr TimeNs kHostMemoryAfterNs = 100'000'000;
 constexpr TimeNs kGiveUpNs = 10'000'000'000;
 // Beside smaller handles than this copies out go one by one (docs/gpu.md section 5).
 constexpr Bytes kLargeHandleBytes = 32 * kMiB;
+// For so long after the last of them.
+constexpr TimeNs kOutShortNs = 1'000'000;
 
 }  // namespace
 
@@ -84,30 +91,31 @@ void OrderQueue::run() {
   TimeNs sleep_ns = kShortestSleepNs;
   while (whole && !broken_) {
     take_orders();
-    for (; !taken_.empty(); taken_.pop_front()) {
-      if (!carry_out(taken_.front())) {
-        without_memory_.push_back(std::move(taken_.front()));
-      }
-    }
-    must(moves_.poll(done_.moved), "cuEventQuery");
+    carry_out_some();
+    look_after_copies();
     retry();
-    if (moves_.lanes().idle()) {
+    if (small_mapped_ns_ != 0 && now_ns() - small_mapped_ns_ >= kOutShortNs) {
+      small_mapped_ns_ = 0;
       moves_.lanes().keep_out_short(false);
     }
     copied_bytes_ = moves_.lanes().copied_bytes();
+    note_link();
     const OrderListener::Done done = std::exchange(done_, {});
     unanswered_ -= done.backed.size() + done.moved.size() + done.forgotten.size();
-    const bool somebody_waits = listener_->look(done);
+    const bool somebody_waits =
+        pool_.times().of(WorkTimes::What::kEngine, [&] { return listener_->look(done); });
     if (stop_ && moves_.idle() && without_memory_.empty() && empty()) {
       break;
     }
-    if (!done.empty()) {
+    if (!done.empty() || !taken_.empty()) {
       sleep_ns = kShortestSleepNs;
       continue;
     }
     const bool soon = somebody_waits || moves_.copies() || !without_memory_.empty();
+    const TimeNs asleep_ns = now_ns();
     wake_.wait_for(soon ? sleep_ns : kForLongNs);
-    sleep_ns = std::min(2 * sleep_ns, kLongestSleepNs);
+    pool_.times().add(WorkTimes::What::kAsleep, now_ns() - asleep_ns);
+    sleep_ns = std::min(2 * sleep_ns, moves_.copies() ? kLongestBesideCopiesNs : kLongestSleepNs);
   }
   if (broken_) {
     listener_->broken();
@@ -118,9 +126,45 @@ void OrderQueue::run() {
   give_back_all();
 }
 
+void OrderQueue::look_after_copies() {
+  must(pool_.times().of(WorkTimes::What::kCopies, [&] { return moves_.poll(done_.moved); }),
+       "cuEventQuery");
+}
+
+// From one round to the next nobody looks: what was under way at its end counts for all of it.
+void OrderQueue::note_link() {
+  using Direction = CopyLanes::Direction;
+  const TimeNs at_ns = now_ns();
+  done_.since_ns = round_ns_ == 0 ? 0 : at_ns - round_ns_;
+  round_ns_ = at_ns;
+  done_.copies_in = moves_.lanes().under_way(Direction::kIn);
+  done_.copies_out = moves_.lanes().under_way(Direction::kOut);
+  WorkTimes& times = pool_.times();
+  times.add(WorkTimes::What::kRound, done_.since_ns);
+  times.add(WorkTimes::What::kLinkIn, done_.copies_in ? done_.since_ns : 0);
+  times.add(WorkTimes::What::kLinkOut, done_.copies_out ? done_.since_ns : 0);
+}
+
 void OrderQueue::take_orders() {
   const std::scoped_lock lock(mutex_);
-  taken_.swap(orders_);
+  std::move(orders_.begin(), orders_.end(), std::back_inserter(taken_));
+  orders_.clear();
+}
+
+// An order takes as long as a copy of a few MiB: between two of them copies are looked after, and
+// what has been done is not kept back for long.
+void OrderQueue::carry_out_some() {
+  const TimeNs until_ns = now_ns() + kLongestRoundNs;
+  while (!taken_.empty() && !broken_) {
+    if (!carry_out(taken_.front())) {
+      without_memory_.push_back(std::move(taken_.front()));
+    }
+    taken_.pop_front();
+    look_after_copies();
+    if (!done_.empty() && now_ns() >= until_ns) {
+      return;
+    }
+  }
 }
 
 bool OrderQueue::carry_out(Order& order) {
@@ -159,6 +203,7 @@ bool OrderQueue::carry_out(Order& order) {
 
 bool OrderQueue::back(BlockId block, CuAddress address, Bytes bytes) {
   if (bytes < kLargeHandleBytes && !blocks_.has(block)) {
+    small_mapped_ns_ = now_ns();
     moves_.lanes().keep_out_short(true);
   }
   const CuResult result = blocks_.back(block, address, bytes);

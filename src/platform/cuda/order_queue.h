@@ -56,6 +56,10 @@ class OrderListener {
     std::vector<Backed> backed;
     std::vector<MoveEnded> moved;
     std::vector<Order> forgotten;
+    // Since the last round: how long it has been, and whether copies were under way.
+    TimeNs since_ns = 0;
+    bool copies_in = false;
+    bool copies_out = false;
     [[nodiscard]] bool empty() const {
       return backed.empty() && moved.empty() && forgotten.empty();
     }
@@ -102,11 +106,16 @@ class OrderQueue {
   [[nodiscard]] bool empty() const { return unanswered_ == 0; }
   [[nodiscard]] Bytes copied_bytes() const { return copied_bytes_; }
   [[nodiscard]] TimeNs processor_ns() const;  // that the thread has run on a processor
+  [[nodiscard]] const WorkTimes& times() const { return pool_.times(); }
+  [[nodiscard]] WorkTimes& times() { return pool_.times(); }
 
  private:
   void run();
   Status make();
   void take_orders();
+  void carry_out_some();
+  void look_after_copies();
+  void note_link();
   // False if there is no memory for it now.
   [[nodiscard]] bool carry_out(Order& order);
   [[nodiscard]] bool back(BlockId block, CuAddress address, Bytes bytes);
@@ -137,6 +146,8 @@ class OrderQueue {
   std::deque<Order> taken_;
   std::deque<Order> without_memory_;
   OrderListener::Done done_;
+  TimeNs round_ns_ = 0;         // when the last round began
+  TimeNs small_mapped_ns_ = 0;  // when a small handle was mapped last; 0: not for long
   TimeNs without_memory_since_ns_ = 0;
   bool broken_ = false;
   TimeNs told_ns_ = 0;

@@ -40,6 +40,17 @@ bool finds_room(const Launch& launch, const Control& control) {
 
 }  // namespace
 
+void Patience::on_launch(const Launch& launch, Control& control) {
+  issuing_ = launch.id == issuing_id_ ? nullptr : issuing_;
+  admitted_bytes_ += bound_bytes(launch, control);
+  policy_.on_launch(launch, control);
+}
+
+void Patience::on_launch_end(const Launch& launch, Control& control) {
+  admitted_bytes_ -= bound_bytes(launch, control);
+  policy_.on_launch_end(launch, control);
+}
+
 void Patience::on_issue(const Launch& launch, Control& control) {
   control_ = &control;
   issuing_ = &launch;
@@ -50,7 +61,18 @@ void Patience::on_issue(const Launch& launch, Control& control) {
 
 LaunchWindow Patience::window() const {
   LaunchWindow window = policy_.window();
-  if (ended_ || control_ == nullptr) {
+  if (control_ == nullptr) {
+    return window;
+  }
+  if (ended_) {
+    // Between the end of a launch and the opening of the next gate lies our own thread, which maps
+    // and copies: a few kernels are over before it looks. What is admitted cannot make way, so
+    // launches of much memory go few at once, as the policy wants it.
+    constexpr std::uint32_t kLaunches = 64;
+    constexpr Bytes kCapacityPart = 4;
+    if (admitted_bytes_ < control_->capacity_bytes(Tier::kDevice) / kCapacityPart) {
+      window.launches_per_stream = std::max(window.launches_per_stream, kLaunches);
+    }
     return window;
   }
   if (all_fits_) {

@@ -5,7 +5,8 @@
 // nearly does, one that finds too little room is admitted when those before it have ended, and
 // nothing leaves for a prefetch. And where all of it fits, they are admitted however few at once
 // the policy wants: it could only choose who makes way, nobody has to, and each launch that waits
-// costs a gate. Everything else is the policy's own.
+// costs a gate. Where something must leave, many launches of little memory are admitted at once,
+// for the same reason. Everything else is the policy's own.
 #pragma once
 
 #include "engine/policy.h"
@@ -30,10 +31,7 @@ class Patience final : public Policy {
   [[nodiscard]] std::string_view name() const override { return policy_.name(); }
   [[nodiscard]] LaunchWindow window() const override;
   void on_issue(const Launch& launch, Control& control) override;
-  void on_launch(const Launch& launch, Control& control) override {
-    issuing_ = launch.id == issuing_id_ ? nullptr : issuing_;
-    policy_.on_launch(launch, control);
-  }
+  void on_launch(const Launch& launch, Control& control) override;
   void on_fault(const Launch& launch, BlockId block, Control& control) override {
     policy_.on_fault(launch, block, control);
   }
@@ -43,9 +41,7 @@ class Patience final : public Policy {
   void on_faults(const Launch& launch, Control& control) override {
     policy_.on_faults(launch, control);
   }
-  void on_launch_end(const Launch& launch, Control& control) override {
-    policy_.on_launch_end(launch, control);
-  }
+  void on_launch_end(const Launch& launch, Control& control) override;
   void on_allocate(AllocationId id, Control& control) override { policy_.on_allocate(id, control); }
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override {
@@ -61,6 +57,7 @@ class Patience final : public Policy {
   bool ended_ = false;
   bool all_fits_ = false;
   Bytes largest_bytes_ = 0;           // no launch so far has used more
+  Bytes admitted_bytes_ = 0;          // of launches that have not ended; blocks count for each
   const Control* control_ = nullptr;  // the engine, once it has said something
   const Launch* issuing_ = nullptr;   // being issued, and not yet one that waits
   LaunchId issuing_id_ = kNoLaunch;

@@ -23,14 +23,15 @@ void PrintTo(const What& what, std::ostream* out) {
 
 class Interposer : public ProgramTest, public ::testing::WithParamInterface<What> {
  protected:
-  [[nodiscard]] Outcome run_on_gpu(const What& what, const std::string& options = "") const {
+  [[nodiscard]] Outcome run_on_gpu(const What& what, const std::string& options = "",
+                                   const std::string& environment = "") const {
     const std::string program =
         what.way == "linked" ? CUDA_PROGRAM_LINKED : CUDA_PROGRAM;  // by the build
     return run(fmt::format("run --device cuda --device-memory 16MiB --host-memory 256MiB --policy "
                            "{} {} -- {} {} {}",
                            what.policy, options, program, what.way, what.scenario),
-               fmt::format("SPILLWAY_CUDA_DRIVER='{0}' LD_LIBRARY_PATH=$(dirname '{0}')",
-                           FAKE_CUDA_LIBRARY));
+               fmt::format("{1} SPILLWAY_CUDA_DRIVER='{0}' LD_LIBRARY_PATH=$(dirname '{0}')",
+                           FAKE_CUDA_LIBRARY, environment));
   }
   // "wrong 0 violations 0 peak 16777216 ..."
   static std::map<std::string, std::uint64_t> numbers(const std::string& line) {
@@ -93,6 +94,14 @@ TEST_F(InterposerTest, WhatIsOutOfMemoryIsSaidInOneLine) {
   EXPECT_THAT(outcome.err, ::testing::HasSubstr("raise --host-memory or --storage"));
   EXPECT_THAT(lines_of(outcome.err), ::testing::SizeIs(1)) << outcome.err;
   EXPECT_THAT(read_file(folder_ / "record"), ::testing::HasSubstr("\"launches\""));
+}
+
+TEST_F(InterposerTest, WhatTookHowLongIsToldWhereAFileIsNamed) {
+  const Outcome outcome = run_on_gpu({.scenario = "copies"}, "", "SPILLWAY_WORK_TIMES=work");
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const std::string work = read_file(folder_ / "work");
+  EXPECT_THAT(work, ::testing::StartsWith(R"({"create": {"count": )"));
+  EXPECT_THAT(work, ::testing::HasSubstr(R"("stalled_unmapped": {"count": )"));
 }
 
 TEST_F(InterposerTest, PoliciesThatPlanAreRefused) {

@@ -152,8 +152,9 @@ void temporaries(const Device& device) {
   }
 }
 
-// A kernel that is given an array of addresses, which lies on the device.
-void lists(const Device& device) {
+// A kernel that is given an array of addresses, which lies on the device, and has come there by a
+// call that names the host, or one that does not say where it comes from.
+void list_of(const Device& device, bool named) {
   const CuStream stream = device.stream();
   std::vector<Buffer> buffers;
   std::vector<std::uint64_t> addresses;
@@ -163,9 +164,15 @@ void lists(const Device& device) {
     addresses.push_back(buffers.back().address);
   }
   const Buffer list = device.allocate(8 * addresses.size(), stream);
-  device.expect(device.calls.cuMemcpyHtoDAsync_v2(list.address, addresses.data(),
-                                                  8 * addresses.size(), stream),
-                "cuMemcpyHtoDAsync");
+  const std::size_t bytes = 8 * addresses.size();
+  if (named) {
+    device.expect(device.calls.cuMemcpyHtoDAsync_v2(list.address, addresses.data(), bytes, stream),
+                  "cuMemcpyHtoDAsync");
+  } else {
+    device.expect(device.calls.cuMemcpyAsync(
+                      list.address, reinterpret_cast<CuAddress>(addresses.data()), bytes, stream),
+                  "cuMemcpyAsync");
+  }
   std::vector<Buffer> others;
   for (std::uint64_t i = 0; i < 10; ++i) {
     others.push_back(device.allocate(4 * kMiB, stream));
@@ -179,6 +186,10 @@ void lists(const Device& device) {
   for (std::uint64_t i = 0; i < buffers.size(); ++i) {
     device.require(device.words_of(buffers[i])[5] == pattern(i, 5) + 1, "a word by a list");
   }
+}
+void lists(const Device& device) {
+  list_of(device, true);
+  list_of(device, false);
 }
 
 // What is asked about addresses whose memory is elsewhere, and about memory as a whole.

@@ -12,7 +12,7 @@ void* pointer(std::uint64_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
-void work(const Op& op) {
+void work(const Op& op, bool moves_bytes) {
   // What breaks has done a part.
   const std::uint64_t bytes = op.breaks ? op.bytes / 2 : op.bytes;
   switch (op.kind) {
@@ -26,10 +26,15 @@ void work(const Op& op) {
     case OpKind::kCopyIn:
     case OpKind::kCopyOut:
     case OpKind::kCopyWithin:
-      std::memmove(pointer(op.to), op.staged.empty() ? pointer(op.from) : op.staged.data(), bytes);
+      if (moves_bytes) {
+        std::memmove(pointer(op.to), op.staged.empty() ? pointer(op.from) : op.staged.data(),
+                     bytes);
+      }
       break;
     case OpKind::kSet:
-      std::memset(pointer(op.to), op.byte, op.bytes);
+      if (moves_bytes) {
+        std::memset(pointer(op.to), op.byte, op.bytes);
+      }
       break;
     case OpKind::kWriteValue:
       __atomic_store_n(static_cast<std::uint64_t*>(pointer(op.to)), op.value, __ATOMIC_RELEASE);
@@ -178,10 +183,12 @@ void World::execute(std::unique_lock<std::mutex>& lock, Stream& stream, Op& op) 
     }
   }
   const std::int64_t took_ns = duration_ns(op, config);
+  const bool moves_bytes = config.copies_move_nothing == 0;
+  const std::int64_t start = now_ns();
+  here.until_ns = start + took_ns;
   const auto mine = running.insert(running.end(), std::move(here));
   lock.unlock();
-  const std::int64_t start = now_ns();
-  work(op);
+  work(op, moves_bytes);
   const std::int64_t left_ns = start + took_ns - now_ns();
   if (left_ns > 0) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(left_ns));

@@ -21,6 +21,7 @@ typedef struct FakeCudaConfig {
   unsigned launches_ahead; /* launches of a stream that have not ended, before one more waits */
   int poison_handles;      /* new handles hold 0xA5, not zeros */
   int log_calls;           /* keep the calls for fake_cuda_log */
+  int copies_move_nothing; /* copies and memsets only take their time */
   int64_t stuck_after_ns;  /* a call that has waited so long at a closed gate is a violation */
 
   /* How long things take; 0 is as fast as possible. */
@@ -29,6 +30,9 @@ typedef struct FakeCudaConfig {
   double copy_bytes_per_s;           /* 0: no limit; each copy has it to itself */
   int64_t access_ns;                 /* of cuMemSetAccess, for each handle */
   int64_t access_beside_copy_out_ns; /* the same while a copy out of the device runs */
+  int64_t access_waits_ns; /* or it waits for the copy out that runs, at most so long, and then
+                              takes its time */
+  int64_t create_ns, release_ns, unmap_ns; /* of cuMemCreate, cuMemRelease, cuMemUnmap */
 
   /* What goes wrong, decided by the seed, the kind and how many of its kind there were before. */
   uint64_t seed;

@@ -22,16 +22,27 @@ CuResult create(World& w, std::uint64_t bytes, bool on_host, std::uint64_t* hand
   return result;
 }
 
+void take_time(Caller& caller, std::int64_t time_ns) {
+  if (time_ns > 0) {
+    caller.lock.unlock();
+    std::this_thread::sleep_for(std::chrono::nanoseconds(time_ns));
+    caller.lock.lock();
+  }
+}
+
 // Giving access waits for copies out of the device, handle by handle (docs/gpu.md section 5).
 void take_access_time(World& w, Caller& caller, std::uint64_t handles) {
-  const bool copy_out = std::any_of(w.running.begin(), w.running.end(), [](const Running& it) {
-    return it.op->kind == OpKind::kCopyOut;
-  });
-  const std::int64_t each_ns = copy_out ? w.config.access_beside_copy_out_ns : w.config.access_ns;
-  if (each_ns > 0) {
-    caller.lock.unlock();
-    std::this_thread::sleep_for(std::chrono::nanoseconds(each_ns) * handles);
-    caller.lock.lock();
+  for (std::uint64_t i = 0; i < handles; ++i) {
+    const auto out = std::find_if(w.running.begin(), w.running.end(), [](const Running& it) {
+      return it.op->kind == OpKind::kCopyOut;
+    });
+    std::int64_t time_ns = w.config.access_ns;
+    if (out != w.running.end() && w.config.access_waits_ns > 0) {
+      time_ns += std::clamp<std::int64_t>(out->until_ns - now_ns(), 0, w.config.access_waits_ns);
+    } else if (out != w.running.end()) {
+      time_ns = w.config.access_beside_copy_out_ns;
+    }
+    take_time(caller, time_ns);
   }
 }
 
@@ -87,7 +98,8 @@ CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
   const CuLocation at = properties->location;
   return call("cuMemCreate", Needs::kContext,
               text("{} B, location {} {}", bytes, static_cast<unsigned>(at.type), at.id),
-              [&](World& w, Caller&) {
+              [&](World& w, Caller& caller) {
+                take_time(caller, w.config.create_ns);
                 const bool on_host = at.type == CuLocationType::kHostNuma;
                 if (properties->type != CuAllocationType::kPinned || flags != 0 || at.id != 0 ||
                     (!on_host && at.type != CuLocationType::kDevice)) {
@@ -98,8 +110,10 @@ CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
 }
 
 CuResult cuMemRelease(CuMemHandle handle) {
-  return call("cuMemRelease", Needs::kContext, text("{}", handle),
-              [&](World& w, Caller&) { return w.memory->release(handle); });
+  return call("cuMemRelease", Needs::kContext, text("{}", handle), [&](World& w, Caller& caller) {
+    take_time(caller, w.config.release_ns);
+    return w.memory->release(handle);
+  });
 }
 
 CuResult cuMemMap(CuAddress address, std::size_t bytes, std::size_t offset, CuMemHandle handle,
@@ -115,6 +129,7 @@ CuResult cuMemUnmap(CuAddress address, std::size_t bytes) {
   return call("cuMemUnmap", Needs::kContext, text("{:#x}, {} B", address, bytes),
               [&](World& w, Caller& caller) {
                 const Range range{address, bytes, true};
+                take_time(caller, w.config.unmap_ns);
                 w.wait_until_unused(caller, range);
                 const CuResult result = w.memory->whole_mappings("cuMemUnmap", range);
                 if (result == CuResult::kSuccess) {

@@ -59,6 +59,7 @@ struct Caller {
 struct Running {
   const Op* op;
   std::vector<Range> ranges;
+  std::int64_t until_ns = 0;  // when it is to end
 };
 
 std::int64_t now_ns();

@@ -1,0 +1,114 @@
+// Where data must move: what waits for what, and what need not.
+#include <chrono>
+#include <string_view>
+
+#include "platform/cuda/cuda_world.h"
+#include "policy/lookahead.h"
+
+namespace spillway::cuda {
+namespace {
+
+constexpr std::int64_t kSlowNs = 300'000'000;
+
+class Pressure : public CudaWorld {
+ protected:
+  Pressure() { config.log_calls = 1; }
+
+  // Lines of the driver's log from this one on that begin with this call.
+  static std::size_t calls(std::string_view name, std::size_t from) {
+    std::size_t count = 0;
+    std::string line(200, ' ');
+    for (std::size_t i = from; i < fake_cuda_log_lines(); ++i) {
+      const std::size_t bytes = fake_cuda_log(i, line.data(), line.size());
+      count += std::string_view(line).substr(0, bytes).starts_with(name) ? 1U : 0U;
+    }
+    return count;
+  }
+  void slow_copies() {
+    config.copy_ns = kSlowNs;
+    fake_cuda_change(&config);
+  }
+  // So many buffers, the first of which have had to leave.
+  std::vector<Buffer> written(CuStream on, std::size_t count, Bytes bytes) {
+    std::vector<Buffer> buffers;
+    for (std::size_t i = 0; i < count; ++i) {
+      buffers.push_back(allocate(bytes));
+      fill(on, buffers.back(), i + 1);
+    }
+    synchronize(on);
+    platform->wait_until_idle();
+    return buffers;
+  }
+};
+
+// Only the memset's own memory must be there; that the stream comes to it late is no matter.
+TEST_F(Pressure, AMemsetIsIssuedBehindALaunchThatWaits) {
+  open();
+  const CuStream on = stream();
+  const std::vector<Buffer> buffers = written(on, 3, 8 * kMiB);
+  const Buffer& there = buffers[2];
+  check(on, buffers[2]);
+  synchronize(on);
+  platform->wait_until_idle();
+  slow_copies();
+  const std::size_t before = fake_cuda_log_lines();
+  check(on, buffers[0]);
+  EXPECT_EQ(calls("cuStreamWaitValue64", before), 1U);
+  const auto since = std::chrono::steady_clock::now();
+  const CudaOperand it = operand(there, AccessMode::kOverwrite);
+  EXPECT_EQ(issue(on, {&it, 1}, "memset", true,
+                  [&] { return driver.set_bytes(there.address, 0, there.bytes(), on); }),
+            CuResult::kSuccess);
+  const auto took = std::chrono::steady_clock::now() - since;
+  EXPECT_LT(std::chrono::nanoseconds(took).count(), kSlowNs / 2);
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+// The next one is set up while one moves, and what makes room for it leaves meanwhile.
+TEST_F(Pressure, SeveralBlocksThatALaunchLacksAreOnTheirWayAtOnce) {
+  options.block_bytes = 2 * kMiB;
+  open();
+  const CuStream on = stream();
+  const std::vector<Buffer> buffers = written(on, 3, 8 * kMiB);
+  platform->free(buffers[1].address);
+  platform->free(buffers[2].address);
+  platform->wait_until_idle();
+  slow_copies();
+  const std::size_t before = fake_cuda_log_lines();
+  check(on, buffers[0]);
+  EXPECT_TRUE(soon([&] { return calls("cuMemcpyHtoDAsync", before) >= 3; }));
+  EXPECT_EQ(counters().copies_in, 0U);  // none has ended
+  config.copy_ns = 0;
+  fake_cuda_change(&config);
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+// Lookahead wants four a stream, which a device has run before our thread looks.
+TEST_F(Pressure, ManyLaunchesOfLittleMemoryAreAdmittedWhereOtherMemoryMustLeave) {
+  Lookahead lookahead;
+  options.device_bytes = 128 * kMiB;
+  options.host_bytes = 256 * kMiB;
+  open(lookahead);
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = written(on, 24, 8 * kMiB);
+  Buffer small = allocate(2 * kMiB);
+  fill(on, small, 1);
+  synchronize(on);
+  fake_cuda_hold_stream(on, 1);
+  const std::size_t before = fake_cuda_log_lines();
+  for (std::uint64_t i = 2; i < 14; ++i) {
+    rewrite(on, small, i);
+  }
+  EXPECT_EQ(calls("cuStreamWaitValue64", before), 0U);
+  fake_cuda_hold_stream(on, 0);
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+}  // namespace
+}  // namespace spillway::cuda
