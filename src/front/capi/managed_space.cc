@@ -232,7 +232,7 @@ Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
   }
   lock.unlock();  // it may have to wait for launches that others end
   if (IterationCapture* const capture = space_->capture()) {
-    capture->operands_told();
+    capture->operands_told(false);
     capture->launched(name, false);
   }
   const LaunchId running = space_->platform().begin_launch(name, operands);

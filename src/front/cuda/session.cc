@@ -11,6 +11,7 @@
 
 #include "front/cuda/hook_table.h"
 #include "front/cuda/real_symbols.h"
+#include "front/cuda/recording.h"
 #include "platform/common/say.h"
 #include "runtime/cuda/cuda_space.h"
 #include "runtime/run/own_record.h"
@@ -45,6 +46,9 @@ void write_record() {
     return;
   }
   ending = true;
+  if (Recording* const recorded = recording()) {
+    recorded->finish();
+  }
   write_own_record(*everything->recorder);
 }
 
@@ -96,6 +100,7 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
       own_live_file());
   everything->session = {
       .platform = &platform, .heap = everything->heap.get(), .device = device, .context = context};
+  set_recording(Recording::make(*driver, everything->session));
   return everything;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "front/preload/session.h"
@@ -272,8 +273,14 @@ int spillway_operator(const char* /*name*/, const spillway_operand* operands, st
     pre::Stream::mark(*here, told);
     return 0;
   }
-  capture->operands_told();
-  stream->tell(*here, {told.begin(), told.end()});
+  capture->operands_told(true);
+  pre::ToldOperators::Operands uses(told.begin(), told.end());
+  for (const spillway_operand& operand : told) {
+    if (operand.writes != 0) {  // what it changes it may change in part
+      uses.push_back({.address = operand.address, .bytes = operand.bytes, .writes = 0});
+    }
+  }
+  stream->tell(*here, std::move(uses));
   return 0;
 }
 

@@ -127,6 +127,20 @@ void put_together(Trace& trace, const std::vector<bool>& parts) {
   trace.kernels = std::move(whole);
 }
 
+// A result that outlives the iteration, as the last one's did, comes anew with each.
+void end_results(Trace& trace) {
+  std::vector<bool> used(trace.tensors.size());
+  for (const Kernel& kernel : trace.kernels) {
+    for (const TensorId id : kernel.reads) {
+      used[id] = true;
+    }
+    for (const TensorId id : kernel.writes) {
+      trace.tensors[id].persistent = trace.tensors[id].persistent && used[id];
+      used[id] = true;
+    }
+  }
+}
+
 // Who writes what is there already may leave a part of it as it was.
 void read_what_is_there(Trace& trace) {
   std::vector<bool> there(trace.tensors.size());
@@ -164,6 +178,7 @@ std::string to_json(const CapturedIteration& captured) {
     }
     object["tensors"] = std::move(tensors);
     object["kernels"] = kernels_of(captured.used->kernels, names);
+    object["tells_changes"] = captured.tells_changes;
     object["parts"] = captured.parts;
     object["times"] = kernels_of(captured.times, names);
     object["names"] = names.all();
@@ -191,6 +206,7 @@ std::optional<CapturedIteration> parse_captured_iteration(const std::string& tex
             {.bytes = tensor.at(0), .persistent = tensor.at(1), .scratch = false});
       }
       used.kernels = kernels_in(object.at("kernels"), names);
+      captured.tells_changes = object.at("tells_changes");
       captured.parts = object.at("parts").get<std::vector<bool>>();
       captured.times = kernels_in(object.at("times"), names);
       captured.used = std::move(used);
@@ -208,6 +224,9 @@ Trace trace_of(const CapturedIteration& captured) {
   trace.device = captured.device;
   take_times(trace, captured.times);
   put_together(trace, captured.parts);
+  if (captured.tells_changes) {
+    end_results(trace);
+  }
   read_what_is_there(trace);
   mark_scratch(trace);
   return trace;

@@ -21,6 +21,9 @@ struct CapturedIteration {
   // What the launches used, in order; nullopt if it never came to that. Durations are those of an
   // iteration in which the operands were told.
   std::optional<Trace> used;
+  // Whoever changes what was there says that it reads it: who only writes something first has made
+  // it.
+  bool tells_changes = false;
   // By kernel of it: it is part of the one before it. None behind the end of this.
   std::vector<bool> parts;
   // The iteration before: names and durations alone.

@@ -128,7 +128,9 @@ void IterationCapture::start_over() {
   phase_ = Phase::kWarmingUp;
   wants_ = false;
   longer_ = 0;
-  captured_ = {.launches = captured_.launches, .device = {}, .used = {}, .parts = {}, .times = {}};
+  const std::uint64_t launches = captured_.launches;
+  captured_ = {};
+  captured_.launches = launches;
 }
 
 void IterationCapture::give_up() {
@@ -178,6 +180,7 @@ bool IterationCapture::boundary() {
       if (std::optional<RecordedIteration> used = source_.end()) {
         captured_.used = std::move(used->trace);
         captured_.parts = parts_;
+        captured_.tells_changes = tells_changes_;
       }
       taken_launches_ = launches;
       phase_ = Phase::kDone;

@@ -50,8 +50,12 @@ class IterationCapture {
   // A launch is about to be recorded. Equal names are the same code. `part`: it is part of the one
   // before it, which says what both use.
   void launched(std::string_view name, bool part);
-  // The program has said what a launch uses.
-  void operands_told() { told_.store(true, std::memory_order_relaxed); }
+  // The program has said what a launch uses. `changes`: it says of what it changes that it reads
+  // it.
+  void operands_told(bool changes) {
+    told_.store(true, std::memory_order_relaxed);
+    tells_changes_.store(changes, std::memory_order_relaxed);
+  }
   [[nodiscard]] bool wants_operands() const { return wants_.load(std::memory_order_relaxed); }
   // There is one, and nothing more is to be said.
   [[nodiscard]] bool done() const { return done_.load(std::memory_order_relaxed); }
@@ -79,6 +83,7 @@ class IterationCapture {
   std::vector<bool> parts_;           // of the launches since an iteration began
   CapturedIteration captured_;
   std::atomic<bool> told_{false};
+  std::atomic<bool> tells_changes_{false};
   std::atomic<bool> wants_{false};
   std::atomic<bool> done_{false};
 };
