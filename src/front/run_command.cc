@@ -19,6 +19,7 @@
 #include "runtime/run/run_records.h"
 #include "runtime/run/run_report.h"
 #include "runtime/run/run_text.h"
+#include "runtime/run/trace_events.h"
 
 namespace spillway {
 namespace {
@@ -32,9 +33,23 @@ std::string lines_of(const std::vector<RunRecord>& records) {
   return lines;
 }
 
+Status write_timeline(const std::string& path, const std::string& folder) {
+  const std::vector<ProcessEvents> processes = read_process_events(folder);
+  std::uint64_t dropped = 0;
+  for (const ProcessEvents& process : processes) {
+    dropped += process.events.dropped_launches + process.events.dropped_transfers +
+               process.events.dropped_waits;
+  }
+  if (dropped > 0) {
+    say(fmt::format("{}: {} events came after {} of their kind and are left out", path, dropped,
+                    EventLog::kMost));
+  }
+  return write_output(path, timeline_json(processes));
+}
+
 // What happened: to the files that options name, or else to a person. What is wrong with one of
 // them does not keep the other back.
-Status tell(const RunRecords& records, const RunOptions& options) {
+Status tell(const RunRecords& records, const std::string& folder, const RunOptions& options) {
   for (const std::string& name : records.unreadable) {
     say(fmt::format("the record {} cannot be read: was its process ended while it wrote?", name));
   }
@@ -65,11 +80,15 @@ Status tell(const RunRecords& records, const RunOptions& options) {
             })
             .and_then([&](const std::string& page) { return write_output(options.report, page); });
   }
-  return json ? report : json;
+  Status timeline;
+  if (!options.trace_events.empty()) {
+    timeline = write_timeline(options.trace_events, folder);
+  }
+  return !json ? json : !report ? report : timeline;
 }
 
 Result<int> run(const RunOptions& options) {
-  for (const std::string& file : {options.json, options.report}) {
+  for (const std::string& file : {options.json, options.report, options.trace_events}) {
     if (const Status possible = file.empty() ? Status() : check_output(file); !possible) {
       return tl::unexpected<Error>(possible.error());
     }
@@ -88,6 +107,9 @@ Result<int> run(const RunOptions& options) {
   if (!environment) {
     return tl::unexpected<Error>(environment.error());
   }
+  if (!options.trace_events.empty()) {
+    environment->emplace_back("SPILLWAY_TRACE_EVENTS", "1");
+  }
   Result<ProgramEnd> end = run_program({.command = options.command,
                                         .environment = std::move(*environment),
                                         .records = records.path()});
@@ -97,7 +119,7 @@ Result<int> run(const RunOptions& options) {
   if (!end->started) {
     return end->status;
   }
-  const Status told = tell(read_run_records(records.path()), options);
+  const Status told = tell(read_run_records(records.path()), records.path(), options);
   if (!told) {
     return tl::unexpected<Error>(told.error());
   }
@@ -118,6 +140,9 @@ void add_run_command(CLI::App& app, int& exit_code) {
   add_space_options(*command, *options);
   command->add_option("--report", options->report,
                       "Write a report of the run to this file, one HTML page");
+  command->add_option("--trace-events", options->trace_events,
+                      "Write a timeline to this file, which https://ui.perfetto.dev and\n"
+                      "chrome://tracing open: launches, transfers, and who waited for what");
   command->add_option("--json", options->json,
                       "Write the record of the run to this file instead of a summary to standard\n"
                       "error: a JSON object a process, each on a line; - for standard output");

@@ -231,6 +231,11 @@ std::vector<LaunchWaits> DrivenPlatform::waits() const {
   return log_.longest_waits();
 }
 
+void DrivenPlatform::log_events(EventLog* events) {
+  const Lock lock(mutex_);
+  log_.set_events(events);
+}
+
 Bytes DrivenPlatform::capacity_bytes(Tier tier) const {
   const Lock lock(mutex_);
   if (tier == Tier::kDevice) {
