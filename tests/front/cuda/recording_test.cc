@@ -43,7 +43,7 @@ TEST_F(CudaRecording, AnIterationIsWhatTheProgramPutOnItsStream) {
     std::size_t synchronizations = 0;
     for (const json& kernel : kernels) {
       EXPECT_GT(kernel["ms"].get<double>(), 0);
-      synchronizations += kernel.contains("sync") ? 1 : 0;
+      synchronizations += kernel.contains("sync") ? 1U : 0U;
     }
     EXPECT_EQ(synchronizations, 1U);
   }
