@@ -96,8 +96,7 @@ Fact pinned_memory(const Device& device) {
           .text = !there ? "host memory cannot be pinned: `spillway run --device cuda` needs it"
                   : unlimited
                       ? "host memory can be pinned; no limit on locked memory"
-                      : fmt::format("host memory can be pinned; locked memory is limited to {}, "
-                                    "which today's drivers do not count against it",
+                      : fmt::format("host memory can be pinned; locked memory is limited to {}",
                                     format_bytes(limit.rlim_cur)),
           .advice = "",
           .value = {{"supported", there},
