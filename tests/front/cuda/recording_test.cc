@@ -52,8 +52,8 @@ TEST_F(CudaRecording, AnIterationIsWhatTheProgramPutOnItsStream) {
 TEST_F(CudaRecording, AProgramThatRepeatsNothingHasNoIteration) {
   const Outcome outcome = record("questions", "16MiB");
   EXPECT_EQ(outcome.status, 125);
-  EXPECT_THAT(outcome.err, ::testing::HasSubstr("nothing is recorded: in "));
-  EXPECT_THAT(lines_of(outcome.err), ::testing::SizeIs(1)) << outcome.err;
+  // Before it, what that program asks for and is refused.
+  EXPECT_THAT(lines_of(outcome.err).back(), ::testing::HasSubstr("nothing is recorded: in 10 "));
 }
 
 }  // namespace
