@@ -6,6 +6,11 @@ the iteration that begins there:
 
     int spillway_wants_operands(void);
 
+`spillway record` wants them as well, of scripts without optimizers, too; so under it every module's
+forward asks again:
+
+    int spillway_capture_wants_operands(void);
+
 While it does, each operator that reaches the dispatcher below autograd is announced before it runs,
 with the storages that it is given, and again when it is done, with those that it returns:
 
@@ -24,9 +29,11 @@ tensors for the backward pass through an additional aten::detach.
 
 import atexit
 import ctypes
+import os
 from _thread import get_ident
 
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
@@ -145,7 +152,14 @@ class _Follower:
     def after_step(self, *_):
         if get_ident() != self.thread:
             return
-        wanted = bool(self.library.spillway_wants_operands())
+        self.follow(self.library.spillway_wants_operands())
+
+    def before_forward(self, *_):
+        """For `spillway record`, of a script that takes no steps (docs/recording.md)."""
+        if get_ident() == self.thread:
+            self.follow(self.library.spillway_capture_wants_operands())
+
+    def follow(self, wanted):
         if wanted and not self.entered:
             # Modes leave in the reverse order. One of the script's that is entered now would, when
             # it leaves, take the reporter off in its place; so that iteration goes unreported.
@@ -168,4 +182,6 @@ def follow(library):
         return
     follower = _Follower(library)
     register_optimizer_step_post_hook(follower.after_step)
+    if os.environ.get("SPILLWAY_CAPTURE"):
+        register_module_forward_pre_hook(follower.before_forward)
     atexit.register(follower.leave)

@@ -15,6 +15,8 @@ namespace spillway {
 [[nodiscard]] FactGroup check_page_faults();
 [[nodiscard]] FactGroup check_machine();
 [[nodiscard]] FactGroup check_gpu();
+// Of the first GPU and its driver, as the driver tells it; one fact, why not, where there is none.
+void add_driver_facts(FactGroup& group);
 [[nodiscard]] FactGroup check_python();
 
 // Writes to an unnamed file in the folder and reads it, about a second each.

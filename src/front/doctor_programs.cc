@@ -126,20 +126,20 @@ FactGroup check_trial() {
 }
 
 FactGroup check_gpu() {
-  FactGroup group{.key = "gpu", .title = "GPU (this version does not drive GPUs yet)", .facts = {}};
+  FactGroup group{.key = "gpu", .title = "GPU", .facts = {}};
   const std::vector<std::string> nodes = gpu_nodes();
   group.facts.push_back({.key = "devices",
                          .mark = nodes.empty() ? Mark::kMissing : Mark::kOk,
                          .text = nodes.empty()
                                      ? "no NVIDIA GPU: no /dev/nvidia0; `spillway run` needs none"
-                                     : fmt::format("{}, which `spillway run` does not use yet",
-                                                   fmt::join(nodes, ", ")),
+                                     : fmt::format("{}", fmt::join(nodes, ", ")),
                          .advice = "",
                          .value = nodes});
   if (!nodes.empty()) {
     group.facts.push_back(driver());
     group.facts.push_back(nvidia_smi());
   }
+  add_driver_facts(group);
   return group;
 }
 

@@ -7,6 +7,7 @@
 #include "front/doctor_command.h"
 #include "front/machine_command.h"
 #include "front/plan_command.h"
+#include "front/record_command.h"
 #include "front/reproduce_command.h"
 #include "front/run_command.h"
 #include "front/simulate_command.h"
@@ -22,6 +23,7 @@ int run(int argc, char** argv) {
   });
   int exit_code = 0;
   spillway::add_run_command(app, exit_code);
+  spillway::add_record_command(app, exit_code);
   spillway::add_doctor_command(app, exit_code);
   spillway::add_trace_command(app, exit_code);
   spillway::add_analyze_command(app, exit_code);

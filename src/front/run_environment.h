@@ -17,8 +17,9 @@ struct RunOptions {
   std::string host_memory;
   std::string storage;
   std::string policy = "deepum";
-  std::string report;  // the name of a file
-  std::string json;    // likewise, or "-"
+  std::string report;        // the name of a file
+  std::string json;          // likewise, or "-"
+  std::string trace_events;  // the name of a file
   std::string link_bandwidth;
   std::string fault_latency;
   std::string threshold;

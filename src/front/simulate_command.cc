@@ -172,6 +172,9 @@ void add_how(CLI::App& simulate, SimulateOptions& options) {
       ->type_name("N")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
+  simulate.add_flag("--as-run", options.simulation.as_run,
+                    "Policies as `spillway run` has them: told of deaths, dead memory makes room\n"
+                    "first, what was not written leaves without a copy; papers differ in these");
   simulate
       .add_option("--perturb", options.perturbation,
                   "How iterations differ from the trace: none, shapes, evaluation, alternating")

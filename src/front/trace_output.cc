@@ -7,16 +7,20 @@
 
 namespace spillway {
 
-Status write_by_name(const Trace& trace, const std::filesystem::path& path) {
-  const std::string name = path.string();
-  if (name.ends_with(".swt")) {
-    return write_trace(trace, path);
-  }
-  if (name.ends_with(".json") || name.ends_with(".json.gz")) {
-    return write_kernel_trace(trace, path);
+Status check_trace_name(const std::string& name) {
+  if (name.ends_with(".swt") || name.ends_with(".json") || name.ends_with(".json.gz")) {
+    return {};
   }
   return make_error(ErrorCode::kInvalidInput,
                     "{}: the name says no format; end it in .swt, .json or .json.gz", name);
+}
+
+Status write_by_name(const Trace& trace, const std::filesystem::path& path) {
+  const std::string name = path.string();
+  if (Status named = check_trace_name(name); !named) {
+    return named;
+  }
+  return name.ends_with(".swt") ? write_trace(trace, path) : write_kernel_trace(trace, path);
 }
 
 }  // namespace spillway

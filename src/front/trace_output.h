@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "base/error.h"
 #include "trace/trace.h"
@@ -11,5 +12,7 @@ namespace spillway {
 // .swt: native. .json and .json.gz: kernel-trace/1. Anything else is kInvalidInput; so is a trace
 // that is not valid.
 [[nodiscard]] Status write_by_name(const Trace& trace, const std::filesystem::path& path);
+// The same of the name alone, before there is a trace.
+[[nodiscard]] Status check_trace_name(const std::string& name);
 
 }  // namespace spillway

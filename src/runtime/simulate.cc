@@ -38,6 +38,16 @@ tl::unexpected<Error> cannot_run(const PolicyInfo& policy, const Error& error) {
   return tl::unexpected<Error>(Error{code, fmt::format("{}: {}", policy.name, error.message)});
 }
 
+PolicyTraits traits_of(const PolicyInfo& policy, bool as_run) {
+  PolicyTraits traits = policy.traits;
+  if (as_run) {
+    traits.told_of_deaths = true;
+    traits.reclaims_dead_first = true;
+    traits.clean_copies = CleanCopies::kAll;
+  }
+  return traits;
+}
+
 }  // namespace
 
 Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
@@ -59,10 +69,11 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   SimulationResult result;
   result.ideal_ns = ideal_ns(*program, measured) / options.iterations;
 
-  sim::Simulator simulator(machine, sim::simulator_options(machine, policy.traits), **made);
+  const PolicyTraits traits = traits_of(policy, options.as_run);
+  sim::Simulator simulator(machine, sim::simulator_options(machine, traits), **made);
   sim::Replay replay(std::move(*program),
-                     {.tells_deaths = policy.traits.told_of_deaths,
-                      .pages = policy.traits.pages,
+                     {.tells_deaths = traits.told_of_deaths,
+                      .pages = traits.pages,
                       .queue_depth = options.queue_depth,
                       .launch_ns = machine.host.launch_ns},
                      simulator);

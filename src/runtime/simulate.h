@@ -28,6 +28,9 @@ struct SimulationOptions {
   // How iterations differ from each other (trace/perturb.h).
   Perturbation perturbation = Perturbation::kNone;
   std::uint64_t perturbation_seed = 1;
+  // As `spillway run` has it, whatever a policy's paper says: it is told of deaths, dead memory
+  // makes room first, and a block that has not been written since it came leaves without a copy.
+  bool as_run = false;
 };
 
 // Of the measured iterations, unless a name says otherwise: times are their mean, counts their sum.

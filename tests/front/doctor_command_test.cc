@@ -168,5 +168,32 @@ TEST_F(DoctorCommand, RefusesToMeasureWhatIsNoFolder) {
   EXPECT_EQ(test::read_file(folder_ / "file"), "contents");
 }
 
+#ifdef FAKE_CUDA_LIBRARY
+TEST_F(DoctorCommand, TellsWhatTheGpuAndItsDriverOffer) {
+  const Outcome outcome =
+      run("doctor --json", fmt::format("SPILLWAY_CUDA_DRIVER='{}'", FAKE_CUDA_LIBRARY));
+  const json gpu = parsed(outcome)["gpu"];
+  EXPECT_EQ(gpu["name"]["value"], "Fake device");
+  EXPECT_GT(gpu["memory_bytes"]["value"].get<std::uint64_t>(), 0U);
+  EXPECT_EQ(gpu["cuda"]["value"]["devices"], 1);
+  EXPECT_GE(gpu["cuda"]["value"]["version"].get<int>(), 12'000);
+  EXPECT_EQ(gpu["copy_engines"]["value"], 3);
+  for (const char* const key : {"virtual_memory", "stream_values", "unified_addressing"}) {
+    EXPECT_EQ(gpu[key]["mark"], "ok") << key;
+  }
+  EXPECT_EQ(gpu["pinned_memory"]["value"]["supported"], true);
+  EXPECT_THAT(gpu["handle_types"]["value"], IsEmpty());
+  EXPECT_TRUE(gpu.contains("gpudirect_storage"));
+}
+#endif
+
+TEST_F(DoctorCommand, SaysWhyThereIsNoDriver) {
+  const json gpu =
+      parsed(run("doctor --json", "SPILLWAY_CUDA_DRIVER=/no/such/libcuda.so.1"))["gpu"];
+  EXPECT_EQ(gpu["cuda"]["mark"], "missing");
+  EXPECT_THAT(gpu["cuda"]["text"].get<std::string>(), HasSubstr("no NVIDIA driver"));
+  EXPECT_FALSE(gpu.contains("name"));
+}
+
 }  // namespace
 }  // namespace spillway

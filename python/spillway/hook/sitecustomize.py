@@ -1,7 +1,7 @@
 """Runs at the start of every Python program under `spillway run`, before the program itself.
 
 `spillway run` puts this folder, and nothing else of Spillway, first in PYTHONPATH; Python then
-imports this file by its name. It does four things:
+imports this file by its name. It does five things:
 
 - leaves sys.path as it would be without Spillway. The variable PYTHONPATH stays as it is, so
   Python programs that this one starts are watched, too;
@@ -9,6 +9,7 @@ imports this file by its name. It does four things:
   It never imports torch itself, so a program without torch pays for one file;
 - if SPILLWAY_DEVICE is cuda, waits for the program to import torch._inductor.config, and turns
   its graph trees off, which want PyTorch's own allocator (docs/gpu.md section 1);
+- if SPILLWAY_CAPTURE is set as well, starts operands.py then (docs/recording.md);
 - runs the sitecustomize of the user or the distribution, which this one stands in front of.
 
 Python does not come here if it is told to ignore its environment or its site packages (-E, -I,
@@ -25,6 +26,28 @@ def _start():
     """Report operators from now on; torch is there."""
     # A script that works without Spillway works with it, whatever is wrong here.
     try:
+        _package()
+        from _spillway import operators
+
+        operators.start()
+    except Exception as error:
+        _not_reported(error)
+
+
+def _tell_operands():
+    """The same on a GPU, where the driver is told of launches, under `spillway record`."""
+    try:
+        _package()
+        from _spillway import operands
+
+        operands.follow(operands.preloaded_library())
+    except Exception as error:
+        _not_reported(error)
+
+
+def _package():
+    """The package around this folder, under a name that no other can have."""
+    if "_spillway" not in sys.modules:
         import importlib.util
 
         package = os.path.dirname(_FOLDER)
@@ -36,14 +59,13 @@ def _start():
         module = importlib.util.module_from_spec(spec)
         sys.modules["_spillway"] = module
         spec.loader.exec_module(module)
-        from _spillway import operators
 
-        operators.start()
-    except Exception as error:
-        if os.environ.get("SPILLWAY_VERBOSE"):
-            reason = " ".join(str(error).split())
-            print(f"spillway: operators are not reported: {type(error).__name__}: {reason}",
-                  file=sys.stderr)
+
+def _not_reported(error):
+    if os.environ.get("SPILLWAY_VERBOSE"):
+        reason = " ".join(str(error).split())
+        print(f"spillway: operators are not reported: {type(error).__name__}: {reason}",
+              file=sys.stderr)
 
 
 def _no_graph_trees(config):
@@ -113,4 +135,6 @@ if os.environ.get("SPILLWAY_OPERATORS") == "1":
     _after_import("torch", lambda torch: _start())
 if os.environ.get("SPILLWAY_DEVICE") == "cuda":
     _after_import("torch._inductor.config", _no_graph_trees)
+    if os.environ.get("SPILLWAY_CAPTURE"):
+        _after_import("torch", lambda torch: _tell_operands())
 _chain()

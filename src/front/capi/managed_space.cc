@@ -231,6 +231,10 @@ Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
     }
   }
   lock.unlock();  // it may have to wait for launches that others end
+  if (IterationCapture* const capture = space_->capture()) {
+    capture->operands_told(false);
+    capture->launched(name, false);
+  }
   const LaunchId running = space_->platform().begin_launch(name, operands);
   lock.lock();
   launches_.at(id).id = running;

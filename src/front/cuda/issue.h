@@ -6,6 +6,7 @@
 #include <span>
 
 #include "front/cuda/hook_table.h"
+#include "front/cuda/recording.h"
 #include "front/cuda/session.h"
 
 namespace spillway::cuda {
@@ -25,8 +26,16 @@ template <typename Call>
 CuResult issue(const Session& session, CudaLaunch what, const Call& call) {
   const bool on_thread_stream = what.stream == meant(nullptr, true);
   what.needs_mapping |= on_thread_stream;
+  Recording* const recorded = recording();
+  if (recorded != nullptr) {
+    recorded->announce(what.name);
+  }
   const std::uint64_t launch = session.platform->before_launch(what);
+  const std::uint32_t record = recorded == nullptr ? 0 : recorded->begin(what);
   const CuResult result = call();
+  if (recorded != nullptr) {
+    recorded->end(record, what.stream, result == CuResult::kSuccess);
+  }
   if (on_thread_stream && launch != 0) {
     end_on_thread_stream(what.stream);
   }

@@ -6,6 +6,7 @@
 #include "front/cuda/carried_addresses.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/issue.h"
+#include "front/cuda/recording.h"
 #include "platform/common/clock.h"
 #include "platform/common/say.h"
 
@@ -29,7 +30,16 @@ CuResult answer(Result<std::uint64_t> made, CuAddress* address) {
     return CuResult::kOutOfMemory;
   }
   *address = *made;
+  if (Recording* const recorded = recording()) {
+    recorded->allocated(*made);
+  }
   return CuResult::kSuccess;
+}
+
+void tell_recording_of_free(CuAddress address) {
+  if (Recording* const recorded = recording()) {
+    recorded->freed(address);
+  }
 }
 
 // Usable by any stream at once, and therefore kept for none.
@@ -76,6 +86,7 @@ CuResult free_on(CuStream stream, CuAddress address, const Call& call) {
   if (free_captured(*session, address, stays ? std::optional(stream) : std::nullopt)) {
     return CuResult::kSuccess;
   }
+  tell_recording_of_free(address);
   const bool on_thread_stream = stream == meant(nullptr, true);
   return session->heap->free(address,
                              on_thread_stream ? std::nullopt : std::optional(canonical(stream)))
@@ -141,6 +152,7 @@ CuResult cuMemFree_v2(CuAddress address) {
   if (cuda::free_captured(*session, address, std::nullopt)) {
     return CuResult::kSuccess;
   }
+  cuda::tell_recording_of_free(address);
   // It takes effect when what uses it has ended: the program need not wait.
   return session->heap->free(address, std::nullopt) ? CuResult::kSuccess : CuResult::kInvalidValue;
 }

@@ -13,6 +13,7 @@
 
 #include "front/cuda/hook_table.h"
 #include "front/cuda/real_symbols.h"
+#include "front/cuda/recording.h"
 #include "platform/common/say.h"
 #include "runtime/cuda/cuda_space.h"
 #include "runtime/run/own_record.h"
@@ -64,6 +65,9 @@ void write_record() {
     return;
   }
   ending = true;
+  if (Recording* const recorded = recording()) {
+    recorded->finish();
+  }
   write_own_record(*everything->recorder);
   write_work_times(everything->space->platform());
 }
@@ -116,6 +120,7 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
       own_live_file());
   everything->session = {
       .platform = &platform, .heap = everything->heap.get(), .device = device, .context = context};
+  set_recording(Recording::make(*driver, everything->session));
   return everything;
 }
 

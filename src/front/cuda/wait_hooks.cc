@@ -19,6 +19,9 @@ CuResult wait(std::optional<CuStream> stream, const Call& call) {
   session->platform->before_wait(stream);
   const CuResult result = call();
   session->platform->after_wait(stream);
+  if (Recording* const recorded = recording()) {
+    recorded->synchronized();
+  }
   return result;
 }
 

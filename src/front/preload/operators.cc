@@ -6,12 +6,15 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "front/preload/session.h"
+#include "front/preload/told_operators.h"
 #include "platform/common/service_thread.h"
 #include "policy/launch_positions.h"
 
@@ -108,12 +111,33 @@ class Stream {
     current_ = hash.first;
     allocations_ = 0;
     if (Session* const here = session(false)) {
+      IterationCapture* const capture = here->space->capture();
+      if (capture != nullptr) {
+        capture->launched(name, told_.launch_begins());
+      }
       here->space->platform().mark_launch(hash, name, here->space->watches());
+      if (capture != nullptr) {
+        mark(*here, told_.take());
+      }
     }
   }
   void end() {
     if (depth_ > 0) {
       open_launches_ -= open_[--depth_].launches ? 1U : 0U;
+    }
+  }
+  // While an iteration is captured, operands go to the launches that use them.
+  void tell(Session& session, ToldOperators::Operands operands) {
+    constexpr std::size_t kItself = 2;  // in which PythonDispatchMode is open
+    const bool launched = depth_ >= kItself && open_[depth_ - kItself].launches;
+    mark(session, told_.begin(launched, std::move(operands)));
+  }
+  void tell_results(Session& session, ToldOperators::Operands operands) {
+    mark(session, told_.end(std::move(operands)));
+  }
+  static void mark(Session& session, std::span<const spillway_operand> operands) {
+    for (const spillway_operand& operand : operands) {
+      session.space->platform().mark_access(operand.address, operand.bytes, operand.writes != 0);
     }
   }
   // Outside of all operators nobody knows who asks, nor what will be written.
@@ -127,6 +151,7 @@ class Stream {
 
  private:
   LaunchPositions positions_;
+  ToldOperators told_;
   struct Task {
     std::string name;
     bool launches = false;
@@ -220,30 +245,60 @@ void __itt_task_end(const IttDomain* /*domain*/) {
 // NOLINTEND(bugprone-reserved-identifier)
 
 // What python/spillway/operands.py calls.
-struct spillway_operand {  // NOLINT(readability-identifier-naming): as Python declares it
-  void* address;
-  std::size_t bytes;
-  int writes;
-};
-
 int spillway_wants_operands() {
   const spillway::InService inside;
   const pre::Session* const here = pre::session(false);
   return pre::stream() != nullptr && here != nullptr && here->space->iteration_ended() ? 1 : 0;
 }
 
+int spillway_capture_wants_operands() {
+  const spillway::InService inside;
+  const pre::Session* const here = pre::session(false);
+  return here != nullptr && here->space->capture() != nullptr &&
+                 here->space->capture()->wants_operands()
+             ? 1
+             : 0;
+}
+
 int spillway_operator(const char* /*name*/, const spillway_operand* operands, std::size_t count) {
   const spillway::InService inside;
-  if (const pre::Session* const here = pre::session(false); here != nullptr && pre::stream()) {
-    for (std::size_t i = 0; i < count; ++i) {
-      here->space->platform().mark_access(operands[i].address, operands[i].bytes,
-                                          operands[i].writes != 0);
+  pre::Session* const here = pre::session(false);
+  pre::Stream* const stream = pre::stream();
+  if (here == nullptr || stream == nullptr) {
+    return 0;
+  }
+  const std::span told(operands, count);
+  spillway::IterationCapture* const capture = here->space->capture();
+  if (capture == nullptr || !capture->wants_operands()) {
+    pre::Stream::mark(*here, told);
+    return 0;
+  }
+  capture->operands_told(true);
+  pre::ToldOperators::Operands uses(told.begin(), told.end());
+  for (const spillway_operand& operand : told) {
+    if (operand.writes != 0) {  // what it changes it may change in part
+      uses.push_back({.address = operand.address, .bytes = operand.bytes, .writes = 0});
     }
   }
+  stream->tell(*here, std::move(uses));
   return 0;
 }
 
-int spillway_operator_done(const char* name, const spillway_operand* operands, std::size_t count) {
-  return spillway_operator(name, operands, count);
+int spillway_operator_done(const char* /*name*/, const spillway_operand* operands,
+                           std::size_t count) {
+  const spillway::InService inside;
+  pre::Session* const here = pre::session(false);
+  pre::Stream* const stream = pre::stream();
+  if (here == nullptr || stream == nullptr) {
+    return 0;
+  }
+  const std::span told(operands, count);
+  const spillway::IterationCapture* const capture = here->space->capture();
+  if (capture == nullptr || !capture->wants_operands()) {
+    pre::Stream::mark(*here, told);
+    return 0;
+  }
+  stream->tell_results(*here, {told.begin(), told.end()});
+  return 0;
 }
 }

@@ -79,7 +79,12 @@ std::unique_ptr<Everything> make_here() {
     everything->space->platform().keep_no_frames();
   }
   prepare_ending([made_here = everything.get()] { made_here->space->platform().before_end(); },
-                 [made_here = everything.get()] { write_own_record(*made_here->recorder); });
+                 [made_here = everything.get()] {
+                   if (IterationCapture* const capture = made_here->space->capture()) {
+                     capture->finish();
+                   }
+                   write_own_record(*made_here->recorder);
+                 });
   return everything;
 }
 

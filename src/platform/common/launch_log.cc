@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "platform/common/clock.h"
+
 namespace spillway {
 
 ExecutionId LaunchLog::launched(const LaunchHash& hash, std::string_view name) {
@@ -17,6 +19,13 @@ ExecutionId LaunchLog::launched(const LaunchHash& hash, std::string_view name) {
 }
 
 void LaunchLog::waited(ExecutionId execution, Source from, TimeNs waited_ns) {
+  if (events_ != nullptr) {
+    const auto what = from == Source::kHostCopy      ? LoggedWait::For::kHost
+                      : from == Source::kStorageCopy ? LoggedWait::For::kStorage
+                                                     : LoggedWait::For::kNewMemory;
+    const TimeNs at_ns = now_ns();
+    events_->waited(execution, what, at_ns - waited_ns, at_ns);
+  }
   if (execution == kNoExecution) {
     return;
   }
@@ -29,6 +38,10 @@ void LaunchLog::waited(ExecutionId execution, Source from, TimeNs waited_ns) {
 }
 
 void LaunchLog::waited_for_room(ExecutionId execution, TimeNs waited_ns) {
+  if (events_ != nullptr) {
+    const TimeNs at_ns = now_ns();
+    events_->waited(execution, LoggedWait::For::kRoom, at_ns - waited_ns, at_ns);
+  }
   waits_[execution].wait_ns += waited_ns;
 }
 

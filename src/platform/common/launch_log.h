@@ -11,6 +11,7 @@
 
 #include "base/units.h"
 #include "engine/types.h"
+#include "platform/common/event_log.h"
 #include "policy/launch_hash.h"
 #include "policy/recorded_iteration.h"
 
@@ -39,6 +40,10 @@ class LaunchLog {
   // Longest wait first.
   [[nodiscard]] std::vector<LaunchWaits> longest_waits() const;
 
+  // When it happens is noted there, too; nullptr for nowhere. It must outlive this.
+  void set_events(EventLog* events) { events_ = events; }
+  [[nodiscard]] EventLog* events() const { return events_; }
+
   // What happens from here on goes into the recording, if one runs; see IterationRecorder.
   void begin_recording() { recorder_.emplace(); }
   [[nodiscard]] std::optional<RecordedIteration> end_recording(TimeNs at_ns, TimeNs stalled_ns);
@@ -48,6 +53,7 @@ class LaunchLog {
   ExecutionIds executions_;
   std::vector<LaunchWaits> waits_;  // by execution
   std::optional<IterationRecorder> recorder_;
+  EventLog* events_ = nullptr;
 };
 
 }  // namespace spillway

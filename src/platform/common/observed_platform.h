@@ -43,6 +43,8 @@ class ObservedPlatform {
   [[nodiscard]] virtual ProgramStats stats() const = 0;
   // Longest wait first.
   [[nodiscard]] virtual std::vector<LaunchWaits> waits() const = 0;
+  // From now on notes there when what happens; nullptr: nowhere any more.
+  virtual void log_events(EventLog* /*events*/) {}
   [[nodiscard]] virtual Bytes capacity_bytes(Tier tier) const = 0;
   // Waits until nothing moves.
   virtual void wait_until_idle() = 0;

@@ -233,6 +233,9 @@ bool DeviceLaunches::end_up_to(StreamId id, std::uint64_t number) {
     if (launch.number > number || !launch.open) {
       break;
     }
+    if (EventLog* const events = log_.events()) {
+      events->launch_ended(id, now_ns());
+    }
     stream.launches.pop_front();
     stream.ended = launch.number;
     --in_flight_;

@@ -92,6 +92,9 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   }
   order_with_null_stream(stream);
   const ExecutionId execution = log_.launched(launch.hash, launch.name);
+  if (EventLog* const events = log_.events()) {
+    events->launch_began(stream, execution, launch.name, now_ns());
+  }
   const std::uint32_t tag = launches_.begin(stream, execution, accesses);
   Launch issued;
   issued.tag = tag;

@@ -55,6 +55,9 @@ void DrivenPlatform::start_transfer(const Transfer& transfer) {
     }
     order.move.parts.push_back(std::move(part));
   }
+  if (EventLog* const events = log_.events()) {
+    events->transfer_began(transfer.id, now_ns());
+  }
   queue_->push(std::move(order));
 }
 
@@ -195,6 +198,14 @@ bool DrivenPlatform::look(const Done& done) {
 
 void DrivenPlatform::moved(const MoveEnded& ended) {
   const Move& move = ended.move;
+  if (EventLog* const events = log_.events()) {
+    Bytes bytes = 0;
+    for (const Move::Part& part : move.parts) {
+      bytes += part.bytes;
+    }
+    ended.error == 0 ? events->transfer_ended(move.id, move.from, move.to, bytes, now_ns())
+                     : events->transfer_failed(move.id);
+  }
   if (ended.error != 0) {
     if (report_failed(engine_, move.id, move.to, ended.error)) {
       set_limits();

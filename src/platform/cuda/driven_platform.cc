@@ -248,6 +248,11 @@ std::vector<CudaPlatform::Work> DrivenPlatform::work() const {
   return all;
 }
 
+void DrivenPlatform::log_events(EventLog* events) {
+  const Lock lock(mutex_);
+  log_.set_events(events);
+}
+
 Bytes DrivenPlatform::capacity_bytes(Tier tier) const {
   const Lock lock(mutex_);
   if (tier == Tier::kDevice) {

@@ -62,6 +62,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] ProgramStats stats() const override;
   [[nodiscard]] std::vector<LaunchWaits> waits() const override;
   [[nodiscard]] std::vector<Work> work() const override;
+  void log_events(EventLog* events) override;
   [[nodiscard]] Bytes capacity_bytes(Tier tier) const override;
   void wait_until_idle() override;
   [[nodiscard]] Status check_invariants() const override;

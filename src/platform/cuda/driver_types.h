@@ -70,7 +70,9 @@ enum class CuAttribute : std::uint32_t {
   kHostPointerForRegisteredMemory = 91,  // the device sees it at the address that the host uses
   kHostRegisterSupported = 99,
   kVirtualMemoryManagement = 102,
+  kHandleTypeFileDescriptor = 103,  // handles that other processes may open
   kStreamMemoryOperations64 = 122,  // cuStreamWaitValue64 and cuStreamWriteValue64
+  kHandleTypeFabric = 128,          // ... on other machines
   kHostNumaId = 134,                // of the node next to the device; -1 if there are none
   kHostNumaVirtualMemory = 141,     // handles of host memory behind device addresses
 };

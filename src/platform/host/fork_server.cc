@@ -193,8 +193,8 @@ void ForkServer::link(Child& child) {
 // It is about to ask, and would take us for killed if we ended before. One that a bare system call
 // has made never asks.
 bool ForkServer::still_links(const Child& child) const {
-  return !child.linked && !child.snapshot->empty() && links_.address().bytes > 0 &&
-         now_ns() < link_until_ns_ && !is_gone(child);
+  return !child.linked && child.snapshot && !child.snapshot->empty() &&
+         links_.address().bytes > 0 && now_ns() < link_until_ns_ && !is_gone(child);
 }
 
 bool ForkServer::give_rest(Child& child) {

@@ -152,6 +152,10 @@ void HostLaunches::begin_marked(const LaunchMark& mark) {
   if (IterationRecorder* const recorder = log_.recorder()) {
     recorder->launch(launch.execution, mark.name, mark.at_ns, mark.stalled_ns, false);
   }
+  if (EventLog* const events = log_.events()) {
+    events->launch_ended(0, mark.at_ns);
+    events->launch_began(0, launch.execution, mark.name, mark.at_ns);
+  }
   marked_ = issue(launch).id;
   std::erase(ready_, launch.tag);
   marked_tells_all_ = mark.tells_all;

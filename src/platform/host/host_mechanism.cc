@@ -40,6 +40,9 @@ void HostPlatform::start_transfer(const Transfer& transfer) {
   if (transfer.from == Tier::kDevice) {
     launches_.pressed();
   }
+  if (EventLog* const events = log_.events()) {
+    events->transfer_began(transfer.id, job->ready_ns);
+  }
   workers_->add(std::move(job));
 }
 
@@ -153,6 +156,11 @@ void HostPlatform::ended(TransferJob& job, int error) {
   const Transfer& transfer = job.transfer;
   const std::scoped_lock lock(mutex_);
   depart(job);
+  if (EventLog* const events = log_.events()) {
+    error == 0
+        ? events->transfer_ended(transfer.id, transfer.from, transfer.to, transfer.bytes, now_ns())
+        : events->transfer_failed(transfer.id);
+  }
   if (error == 0) {
     arrive(job);
     engine_.transfer_finished(transfer.id);

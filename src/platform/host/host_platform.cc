@@ -241,6 +241,11 @@ std::optional<RecordedIteration> HostPlatform::end_recording() {
   return log_.end_recording(now_ns(), stalls_.ended_stalls_ns());
 }
 
+void HostPlatform::log_events(EventLog* events) {
+  const std::scoped_lock lock(mutex_);
+  log_.set_events(events);
+}
+
 void HostPlatform::change_policy(const std::function<void()>& change) {
   const std::scoped_lock lock(mutex_);
   change();

@@ -74,6 +74,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;
   [[nodiscard]] std::vector<LaunchWaits> waits() const override;
+  void log_events(EventLog* events) override;
   [[nodiscard]] Bytes capacity_bytes(Tier tier) const override;
   void wait_until_idle() override;
   [[nodiscard]] Status check_invariants() const override;

@@ -10,9 +10,11 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 
 #include "platform/common/say.h"
 #include "runtime/run/run_records.h"
+#include "runtime/run/trace_events.h"
 
 namespace spillway {
 namespace {
@@ -31,6 +33,27 @@ std::string own_command() {
   return text;
 }
 
+void write(const std::string& path, const std::string& text) {
+  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+  std::string_view left = text;
+  while (fd >= 0 && !left.empty()) {
+    const ssize_t written = ::write(fd, left.data(), left.size());
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written <= 0) {
+      break;
+    }
+    left.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (!left.empty()) {
+    say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));
+  }
+  if (fd >= 0) {
+    ::close(fd);
+  }
+}
+
 }  // namespace
 
 std::string own_live_file() {
@@ -43,14 +66,13 @@ void write_own_record(RunRecorder& recorder) {
   if (records.empty()) {
     return;
   }
-  const std::string text = to_json(recorder.finish(own_command()));
-  const std::string path = record_file(records, ::getpid());
-  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-  if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));
-  }
-  if (fd >= 0) {
-    ::close(fd);
+  const std::string command = own_command();
+  write(record_file(records, ::getpid()), to_json(recorder.finish(command)));
+  if (const EventLog* const events = recorder.events()) {
+    write(events_file(records, ::getpid()), to_json(ProcessEvents{.pid = ::getpid(),
+                                                                  .command = command,
+                                                                  .began_ns = recorder.start_ns(),
+                                                                  .events = events->events()}));
   }
 }
 

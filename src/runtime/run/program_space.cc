@@ -48,11 +48,24 @@ Result<std::unique_ptr<ProgramSpace>> ProgramSpace::open(const SpaceOptions& opt
     return tl::unexpected<Error>(platform.error());
   }
   space->platform_ = std::move(*platform);
+  ProgramPlatform& running = *space->platform_;
+  space->capture_ =
+      capture_if_wanted("host", {.begin = [&running] { running.begin_recording(); },
+                                 .end = [&running] { return running.end_recording(); }});
   return space;
+}
+
+ProgramSpace::~ProgramSpace() {
+  if (capture_ != nullptr) {
+    capture_->finish();
+  }
 }
 
 // The first iteration is the program's setting up: memory is where it will stay from the second on.
 bool ProgramSpace::iteration_ended() {
+  if (capture_ != nullptr && !capture_->done()) {
+    return capture_->iteration_ended();
+  }
   ++iterations_;
   if (iterations_ == 1 && info_.traits.learns) {
     return watch();

@@ -13,6 +13,7 @@
 #include "policy/profiled.h"
 #include "policy/recorded_iteration.h"
 #include "policy/registry.h"
+#include "runtime/run/iteration_capture.h"
 #include "runtime/run/plan_watch.h"
 #include "runtime/run/program_plan.h"
 #include "runtime/run/space_options.h"
@@ -23,6 +24,9 @@ class ProgramSpace {
  public:
   // Fails with kInvalidInput, kUnsupported or kCannotRun.
   static Result<std::unique_ptr<ProgramSpace>> open(const SpaceOptions& options);
+  ~ProgramSpace();
+  ProgramSpace(const ProgramSpace&) = delete;
+  ProgramSpace& operator=(const ProgramSpace&) = delete;
 
   [[nodiscard]] ProgramPlatform& platform() { return *platform_; }
   [[nodiscard]] const SpaceOptions& options() const { return options_; }
@@ -33,7 +37,12 @@ class ProgramSpace {
   // with tables are told again ever more seldom, as long as data moves.
   [[nodiscard]] bool iteration_ended();
   // Whether the iteration that runs is the one of which that was asked.
-  [[nodiscard]] bool watches() const { return watching_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool watches() const {
+    return watching_.load(std::memory_order_relaxed) ||
+           (capture_ != nullptr && capture_->wants_operands());
+  }
+  // Under `spillway record`, which wants one iteration before any policy does; otherwise nullptr.
+  [[nodiscard]] IterationCapture* capture() { return capture_.get(); }
   // What came of planning; nullopt before, and for policies that do not plan.
   [[nodiscard]] std::optional<PlanReport> plan_report() const;
 
@@ -49,6 +58,7 @@ class ProgramSpace {
   std::unique_ptr<Policy> policy_;  // outlives the platform
   Profiled* profiled_ = nullptr;    // policy_, where it plans
   std::unique_ptr<ProgramPlatform> platform_;
+  std::unique_ptr<IterationCapture> capture_;
   std::uint64_t iterations_ = 0;
   std::uint64_t next_watch_ = 0;
   Bytes moved_bytes_ = 0;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 
 #include "platform/common/clock.h"
 #include "platform/common/service_thread.h"
@@ -37,10 +38,17 @@ RunRecorder::RunRecorder(ProgramSpace& space, std::string live_file)
 
 RunRecorder::RunRecorder(RunSubject subject, std::string live_file)
     : subject_(std::move(subject)), live_file_(std::move(live_file)), start_ns_(now_ns()) {
+  if (std::getenv("SPILLWAY_TRACE_EVENTS") != nullptr) {
+    events_ = std::make_unique<EventLog>();
+    subject_.platform.log_events(events_.get());
+  }
   thread_ = service_thread("spw-record", [this] { sample_until_stopped(); });
 }
 
 RunRecorder::~RunRecorder() {
+  if (events_ != nullptr) {
+    subject_.platform.log_events(nullptr);
+  }
   {
     const std::scoped_lock lock(mutex_);
     stop_ = true;

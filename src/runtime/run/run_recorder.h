@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -33,6 +34,9 @@ class RunRecorder {
   RunRecorder(const RunRecorder&) = delete;
   RunRecorder& operator=(const RunRecorder&) = delete;
 
+  // What happened when, as far as that was wanted (SPILLWAY_TRACE_EVENTS); nullptr where not.
+  [[nodiscard]] const EventLog* events() const { return events_.get(); }
+  [[nodiscard]] TimeNs start_ns() const { return start_ns_; }
   // Up to now. command: what was run, for people.
   [[nodiscard]] RunRecord finish(const std::string& command);
 
@@ -45,6 +49,7 @@ class RunRecorder {
   RunSubject subject_;
   std::string live_file_;
   TimeNs start_ns_ = 0;
+  std::unique_ptr<EventLog> events_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;

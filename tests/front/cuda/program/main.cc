@@ -279,6 +279,26 @@ void all_that_is_free(const Device& device) {
   }
 }
 
+// A training loop: two weights, of which a kernel reads one and changes the other, by way of what
+// lives for two launches. Sixty iterations.
+void training(const Device& device) {
+  const CuStream stream = device.stream();
+  Buffer weight = device.allocate(4 * kMiB, stream);
+  Buffer moments = device.allocate(2 * kMiB, stream);
+  device.fill(weight, 1, stream);
+  device.fill(moments, 2, stream);
+  for (std::uint64_t step = 0; step < 60; ++step) {
+    Buffer made = device.allocate(2 * kMiB, stream);
+    device.fill(made, step, stream);
+    device.rewrite(made, step + 1, stream);
+    device.free(made, stream);
+    device.rewrite(weight, weight.seed + 1, stream);
+    device.expect(device.calls.cuMemsetD8Async(moments.address, 0, 8 * moments.words, stream),
+                  "cuMemsetD8Async");
+    device.synchronize(stream);
+  }
+}
+
 // More than all tiers together: refused, and the program goes on.
 void too_much(const Device& device) {
   const CuStream stream = device.stream();
@@ -360,10 +380,12 @@ int main(int count, char** words) {
     return 2;
   }
   const std::map<std::string, std::function<void(const test::Device&)>> scenarios{
-      {"patterns", test::patterns},   {"copies", test::copies},           {"events", test::events},
-      {"threads", test::threads},     {"temporaries", test::temporaries}, {"lists", test::lists},
-      {"questions", test::questions}, {"too-much", test::too_much},       {"graphs", test::graphs},
-      {"fork", test::forks},          {"free", test::all_that_is_free}};
+      {"patterns", test::patterns},       {"copies", test::copies},
+      {"events", test::events},           {"threads", test::threads},
+      {"temporaries", test::temporaries}, {"lists", test::lists},
+      {"questions", test::questions},     {"too-much", test::too_much},
+      {"graphs", test::graphs},           {"fork", test::forks},
+      {"free", test::all_that_is_free},   {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);
   // A small card where more is to be used than the card has.
   const test::Device device(calls, words[2] == std::string("free") ? 24 : 1024);

@@ -1,0 +1,101 @@
+// Under `spillway record`: one iteration of a program on a GPU. Layer: front, cuda.
+// docs/recording.md. Sees what is put on streams, with what it uses, and what is allocated and
+// freed; times launches by events around them. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "front/cuda/session.h"
+#include "platform/cuda/driver.h"
+#include "policy/recorded_iteration.h"
+#include "runtime/run/iteration_capture.h"
+
+namespace spillway::cuda {
+
+// Of one operator of PyTorch, what it is given.
+struct ToldOperand {
+  std::uint64_t address = 0;
+  bool writes = false;
+};
+
+class Recording {
+ public:
+  // Both must outlive it. nullptr unless the process is recorded.
+  static std::unique_ptr<Recording> make(const Driver& driver, const Session& session);
+
+  // A launch is about to be told to the platform: an iteration may end here, and then the program's
+  // thread waits for its device.
+  void announce(std::string_view name) {
+    capture_->operands_told(false);  // by every launch
+    capture_->launched(name, false);
+  }
+  // Around the making of a launch: right before it, behind its gate, and right after it. What
+  // `begin` gives is for `end`.
+  std::uint32_t begin(const CudaLaunch& launch);
+  void end(std::uint32_t launch, CuStream stream, bool made);
+  // The program's thread has waited for its device.
+  void synchronized();
+  void allocated(std::uint64_t address);
+  void freed(std::uint64_t address);
+
+  // Operators of PyTorch begin and end on the calling thread; launches in between are theirs.
+  void operator_begins(std::span<const ToldOperand> operands);
+  void operator_ends();
+  // See IterationCapture.
+  bool iteration_ended() { return capture_->iteration_ended(); }
+  [[nodiscard]] bool wants_operands() const { return capture_->wants_operands(); }
+  void finish() { capture_->finish(); }
+
+ private:
+  Recording(const Driver& driver, const Session& session) : driver_(driver), session_(session) {}
+  void begin_recording();
+  std::optional<RecordedIteration> end_recording();
+  void note_operand(const CudaOperand& operand);
+  void note_access(std::uint64_t start, Bytes bytes, bool reads, bool writes);
+  CuEvent event();
+  [[nodiscard]] TimeNs duration_ns(CuEvent from, CuEvent to) const;
+
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  // A launch between its two events; nullptr where there is none.
+  struct Timed {
+    CuEvent from = nullptr;
+    CuEvent to = nullptr;
+  };
+  const Driver driver_;
+  const Session& session_;
+  std::unique_ptr<IterationCapture> capture_;
+
+  std::mutex mutex_;
+  std::optional<IterationRecorder> recorder_;
+  std::vector<Timed> timed_;         // by launch of the recording
+  std::vector<bool> synchronizes_;   // likewise
+  std::uint32_t recording_ = 0;      // how many there have been
+  std::vector<CuEvent> all_events_;  // used again in the next recording
+  std::size_t events_used_ = 0;
+  struct Memory {
+    AllocationId id = 0;
+    bool fresh = false;  // allocated since the recording began, and not used yet
+  };
+  std::unordered_map<std::uint64_t, Memory> memories_;  // by address
+};
+
+namespace detail {
+extern std::atomic<Recording*> the_recording;
+}
+// nullptr in nearly all processes.
+[[nodiscard]] inline Recording* recording() {
+  return detail::the_recording.load(std::memory_order_acquire);
+}
+// From now on the process's; it is never destroyed.
+void set_recording(std::unique_ptr<Recording> recording);
+
+}  // namespace spillway::cuda

@@ -1,0 +1,205 @@
+// Runs a program as `spillway run` does, and makes a trace of what it leaves. See record_command.h.
+#include "front/record_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/memory_curve.h"
+#include "analysis/vitality.h"
+#include "front/output_file.h"
+#include "front/run_child.h"
+#include "front/run_options.h"
+#include "front/run_program.h"
+#include "front/trace_info.h"
+#include "front/trace_output.h"
+#include "platform/common/say.h"
+#include "runtime/run/iteration_capture.h"
+
+namespace spillway {
+namespace {
+
+struct RecordOptions {
+  RunOptions run;
+  std::string output;
+  std::string model;
+  unsigned warm_up = 2;
+};
+
+Status check(const RecordOptions& options) {
+  if (Status possible = check_trace_name(options.output); !possible) {
+    return possible;
+  }
+  for (const std::string& file : {options.output, options.run.json}) {
+    if (Status possible = file.empty() ? Status() : check_output(file); !possible) {
+      return possible;
+    }
+  }
+  return {};
+}
+
+// What the launches use, each time: where several processes have left something, the one that works
+// most.
+Bytes used_bytes(const CapturedIteration& captured) {
+  Bytes bytes = 0;
+  if (captured.used) {
+    for (const Kernel& kernel : captured.used->kernels) {
+      for (const auto* const ids : {&kernel.reads, &kernel.writes}) {
+        for (const TensorId id : *ids) {
+          bytes += captured.used->tensors[id].bytes;
+        }
+      }
+    }
+  }
+  return bytes;
+}
+
+// Why there is no trace, of the process that came furthest.
+Error why_none(const std::vector<CapturedIteration>& all, const RecordOptions& options) {
+  const auto error = [](std::string text) {
+    return Error{ErrorCode::kCannotRun, "nothing is recorded: " + std::move(text)};
+  };
+  const auto furthest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.iterations, a.launches) < std::pair(b.iterations, b.launches);
+  });
+  if (furthest == all.end()) {
+    const std::string why = why_not_preloaded(options.run.command.front());
+    return error(why.empty() ? "the program made no large allocation, or was killed" : why);
+  }
+  if (furthest->launches == 0) {
+    return error(
+        "the program launched nothing that Spillway sees: operators of PyTorch, launches of the C "
+        "API, or on a GPU kernels");
+  }
+  if (furthest->timed && furthest->iterations > options.warm_up + 2) {
+    return error(fmt::format(
+        "after {} iterations the program ended before one in which it says what its launches use; "
+        "let it run longer, and where it uses PyTorch, through modules",
+        furthest->iterations));
+  }
+  return error(fmt::format(
+      "in {} launches {} iterations ended, and {} are needed with --warm-up {}; let the program "
+      "run longer",
+      furthest->launches, furthest->iterations, options.warm_up + 2, options.warm_up));
+}
+
+// A name for the model, if nobody gave one: the script's, or the program's.
+std::string name_of(const std::vector<std::string>& command) {
+  const auto script = std::find_if(command.begin(), command.end(),
+                                   [](const std::string& word) { return word.ends_with(".py"); });
+  return std::filesystem::path(script == command.end() ? command.front() : *script).stem().string();
+}
+
+Result<Trace> recorded(const std::string& folder, const RecordOptions& options) {
+  const std::vector<CapturedIteration> all = read_captured_iterations(folder);
+  const auto largest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return used_bytes(a) < used_bytes(b);
+  });
+  if (largest == all.end() || used_bytes(*largest) == 0) {
+    return tl::unexpected<Error>(why_none(all, options));
+  }
+  Trace trace = trace_of(*largest);
+  trace.model = options.model.empty() ? name_of(options.run.command) : options.model;
+  return trace;
+}
+
+Status tell(const Trace& trace, const RecordOptions& options) {
+  if (!options.run.json.empty()) {
+    return write_output(options.run.json, trace_info_json(trace, options.output) + "\n");
+  }
+  const Bytes peak_bytes = memory_curve(trace, analyze_vitality(trace)).peak_live_bytes;
+  fmt::print(stderr, "{}", trace_info_text(trace, options.output));
+  fmt::print(stderr,
+             "at most       {} alive at once\n"
+             "Try it with half of that:\n"
+             "  spillway simulate --policy all --set device.capacity={}MiB {}\n",
+             format_bytes(peak_bytes), std::max<Bytes>(peak_bytes / 2 / kMiB, 1), options.output);
+  return {};
+}
+
+Result<int> record(const RecordOptions& options) {
+  if (const Status possible = check(options); !possible) {
+    return tl::unexpected<Error>(possible.error());
+  }
+  pass_on_signals();
+  const RecordFolder records;
+  if (const Status made = records.made(); !made) {
+    return tl::unexpected<Error>(made.error());
+  }
+  Result<Environment> environment = run_environment(options.run, records.path());
+  if (!environment) {
+    return tl::unexpected<Error>(environment.error());
+  }
+  environment->emplace_back("SPILLWAY_CAPTURE", records.path());
+  environment->emplace_back("SPILLWAY_CAPTURE_WARM_UP", std::to_string(options.warm_up));
+  const Result<ProgramEnd> end = run_program({.command = options.run.command,
+                                              .environment = std::move(*environment),
+                                              .records = records.path()});
+  if (!end) {
+    return tl::unexpected<Error>(end.error());
+  }
+  if (!end->started) {
+    return end->status;
+  }
+  const Result<Trace> trace = recorded(records.path(), options);
+  if (!trace && end->status != 0) {
+    say(trace.error().message);
+    return end->status;
+  }
+  if (!trace) {
+    return tl::unexpected<Error>(trace.error());
+  }
+  if (const Status written = write_by_name(*trace, options.output); !written) {
+    return tl::unexpected<Error>(written.error());
+  }
+  if (const Status told = tell(*trace, options); !told) {
+    return tl::unexpected<Error>(told.error());
+  }
+  return end->status;
+}
+
+}  // namespace
+
+void add_record_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<RecordOptions>();
+  CLI::App* const command = app.add_subcommand(
+      "record",
+      "Run a program and write one iteration of it as a trace: its launches, how long they took,\n"
+      "what they read and wrote, what lived how long. Then any policy and machine can be tried\n"
+      "on it. The program needs no change, and computes the same.\n\n"
+      "  spillway record -o step.swt -- python train.py --steps 5\n"
+      "  spillway simulate --policy all --machine h200 --set device.capacity=20GiB step.swt\n\n"
+      "The first two iterations pass, the next is timed, and in the one behind it the operands "
+      "are\n"
+      "noted; so a script has to take at least four steps. An iteration ends behind an "
+      "optimizer's\n"
+      "step; where there is none it is found. The file is written when the program has ended; "
+      "what\n"
+      "it does after those steps changes nothing, so Ctrl-C is fine.\n");
+  command
+      ->add_option("-o,--output", options->output,
+                   "The file to write: .swt, .json or .json.gz (kernel-trace/1)")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--warm-up", options->warm_up, "Iterations that pass first")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 1'000'000U));
+  command->add_option("--model", options->model,
+                      "The name that the trace gives itself (the script's, or the program's)");
+  add_space_options(*command, options->run);
+  command->add_option("--json", options->run.json,
+                      "Write what the trace holds to this file, as `spillway trace info --json`\n"
+                      "does, instead of text to standard error; - for standard output");
+  add_program(*command, options->run);
+  command->footer(policy_footer());
+  command->callback([options, command, &exit_code] {
+    const Status valid = has_values(*command);
+    exit_code = exit_status(valid ? record(*options) : tl::unexpected<Error>(valid.error()));
+  });
+}
+
+}  // namespace spillway

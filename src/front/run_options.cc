@@ -1,0 +1,66 @@
+// See run_options.h.
+#include "front/run_options.h"
+
+#include "front/complain.h"
+#include "front/policy_list.h"
+#include "platform/common/say.h"
+
+namespace spillway {
+
+void add_space_options(CLI::App& command, RunOptions& options) {
+  command
+      .add_option("--device", options.device,
+                  "Whose memory: cuda, an NVIDIA GPU's; host, this machine's own; auto, a GPU's\n"
+                  "if there is one")
+      ->capture_default_str();
+  command.add_option(
+      "--device-memory", options.device_memory,
+      "Fast memory that the program, and each process that it starts, may use (three\n"
+      "quarters of what is available)");
+  command.add_option("--host-memory", options.host_memory,
+                     "Memory for what is moved out of it (half of what is available)");
+  command.add_option("--storage", options.storage,
+                     "PATH[:SIZE] of a folder, a new file or a block device to swap to (none)");
+  command.add_option("--policy", options.policy, "Who decides what moves when; see below")
+      ->capture_default_str();
+  command.add_option("--link-bandwidth", options.link_bandwidth,
+                     "Bytes a second between fast and host memory, each way: lets this machine\n"
+                     "stand in for one with a device behind a link (as fast as it is)");
+  command.add_option("--fault-latency", options.fault_latency,
+                     "Time before a faulted block begins to move, e.g. 50us (none)");
+  command.add_option("--threshold", options.threshold,
+                     "Allocations from this size on are Spillway's (1MiB)");
+  command.add_option("--prefetch-degree", options.prefetch_degree,
+                     "DeepUM's N: for how many launches ahead to prefetch, at most (64)");
+}
+
+void add_program(CLI::App& command, RunOptions& options) {
+  command.add_option("command", options.command, "The program and its arguments, after --")
+      ->required();
+  command.positionals_at_end();
+}
+
+std::string policy_footer() {
+  return policy_list() +
+         "Those that plan (flashneuron, g10...) watch the second training step, and follow "
+         "their\nplan from the third on.";
+}
+
+Status has_values(const CLI::App& command) {
+  for (const CLI::Option* const option : command.get_options()) {
+    if (option->count() > 0 && !option->get_positional() && option->results().front().empty()) {
+      return make_error(ErrorCode::kInvalidInput, "{}: its value is empty", option->get_name());
+    }
+  }
+  return {};
+}
+
+int exit_status(const Result<int>& ended) {
+  if (ended) {
+    return *ended;
+  }
+  const int complained = complain(ended.error());
+  return complained == 1 ? kOwnFailureStatus : complained;
+}
+
+}  // namespace spillway

@@ -1,0 +1,79 @@
+// See event_log.h.
+#include "platform/common/event_log.h"
+
+#include <algorithm>
+
+namespace spillway {
+
+void EventLog::launch_began(std::uint32_t stream, ExecutionId execution, std::string_view name,
+                            TimeNs at_ns) {
+  const std::scoped_lock lock(mutex_);
+  if (execution >= events_.names.size()) {
+    events_.names.resize(execution + std::size_t{1});
+  }
+  if (events_.names[execution].empty()) {
+    events_.names[execution] = name;
+  }
+  streams_[stream].running.push_back(
+      {.stream = stream, .execution = execution, .begin_ns = at_ns, .end_ns = 0});
+}
+
+void EventLog::launch_ended(std::uint32_t stream, TimeNs at_ns) {
+  const std::scoped_lock lock(mutex_);
+  Stream& on = streams_[stream];
+  if (on.running.empty()) {
+    return;
+  }
+  LoggedLaunch launch = on.running.front();
+  on.running.pop_front();
+  launch.begin_ns = std::max(launch.begin_ns, on.last_end_ns);
+  launch.end_ns = std::max(at_ns, launch.begin_ns);
+  on.last_end_ns = launch.end_ns;
+  if (events_.launches.size() < most_) {
+    events_.launches.push_back(launch);
+  } else {
+    ++events_.dropped_launches;
+  }
+}
+
+void EventLog::transfer_began(TransferId id, TimeNs at_ns) {
+  const std::scoped_lock lock(mutex_);
+  transfers_[id] = at_ns;
+}
+
+void EventLog::transfer_ended(TransferId id, Tier from, Tier to, Bytes bytes, TimeNs at_ns) {
+  const std::scoped_lock lock(mutex_);
+  const auto begun = transfers_.find(id);
+  const TimeNs begin_ns = begun == transfers_.end() ? at_ns : begun->second;
+  if (begun != transfers_.end()) {
+    transfers_.erase(begun);
+  }
+  if (events_.transfers.size() < most_) {
+    events_.transfers.push_back(
+        {.from = from, .to = to, .bytes = bytes, .begin_ns = begin_ns, .end_ns = at_ns});
+  } else {
+    ++events_.dropped_transfers;
+  }
+}
+
+void EventLog::transfer_failed(TransferId id) {
+  const std::scoped_lock lock(mutex_);
+  transfers_.erase(id);
+}
+
+void EventLog::waited(ExecutionId execution, LoggedWait::For what, TimeNs begin_ns, TimeNs end_ns) {
+  const std::scoped_lock lock(mutex_);
+  if (events_.waits.size() < most_) {
+    events_.waits.push_back(
+        {.execution = execution, .what = what, .begin_ns = begin_ns, .end_ns = end_ns});
+  } else {
+    ++events_.dropped_waits;
+  }
+}
+
+LoggedEvents EventLog::events() const {
+  const std::scoped_lock lock(mutex_);
+  return events_;
+}
+
+}  // namespace spillway

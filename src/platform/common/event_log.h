@@ -1,0 +1,83 @@
+// When what happened: launches on their streams, transfers, waits, for a timeline of a run. Layer:
+// platform, common. docs/recording.md, "Timelines". Thread-safe. Bounded: what comes when a kind is
+// full is only counted.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/units.h"
+#include "engine/types.h"
+
+namespace spillway {
+
+struct LoggedLaunch {
+  std::uint32_t stream = 0;
+  ExecutionId execution = kNoExecution;
+  TimeNs begin_ns = 0;
+  TimeNs end_ns = 0;
+};
+struct LoggedTransfer {
+  Tier from = Tier::kHost;
+  Tier to = Tier::kHost;
+  Bytes bytes = 0;
+  TimeNs begin_ns = 0;  // asked for
+  TimeNs end_ns = 0;
+};
+struct LoggedWait {
+  enum class For : std::uint8_t { kHost, kStorage, kNewMemory, kRoom };
+  ExecutionId execution = kNoExecution;
+  For what = For::kRoom;
+  TimeNs begin_ns = 0;
+  TimeNs end_ns = 0;
+};
+struct LoggedEvents {
+  std::vector<LoggedLaunch> launches;
+  std::vector<LoggedTransfer> transfers;
+  std::vector<LoggedWait> waits;
+  std::vector<std::string> names;  // by execution
+  // What found no room.
+  std::uint64_t dropped_launches = 0;
+  std::uint64_t dropped_transfers = 0;
+  std::uint64_t dropped_waits = 0;
+};
+
+class EventLog {
+ public:
+  static constexpr std::size_t kMost = std::size_t{1} << 18U;  // of each kind
+  explicit EventLog(std::size_t most = kMost) : most_(most) {}
+
+  // Launches of a stream end in their order. One begins when it is issued, but not before the one
+  // in front of it has ended.
+  void launch_began(std::uint32_t stream, ExecutionId execution, std::string_view name,
+                    TimeNs at_ns);
+  void launch_ended(std::uint32_t stream, TimeNs at_ns);
+  void transfer_began(TransferId id, TimeNs at_ns);
+  // Bytes that have arrived; one that has failed is forgotten.
+  void transfer_ended(TransferId id, Tier from, Tier to, Bytes bytes, TimeNs at_ns);
+  void transfer_failed(TransferId id);
+  void waited(ExecutionId execution, LoggedWait::For what, TimeNs begin_ns, TimeNs end_ns);
+
+  // Up to now.
+  [[nodiscard]] LoggedEvents events() const;
+
+ private:
+  struct Stream {
+    std::deque<LoggedLaunch> running;
+    TimeNs last_end_ns = 0;
+  };
+  const std::size_t most_;
+  mutable std::mutex mutex_;
+  std::unordered_map<std::uint32_t, Stream> streams_;
+  std::unordered_map<TransferId, TimeNs> transfers_;  // under way
+  LoggedEvents events_;
+};
+
+}  // namespace spillway

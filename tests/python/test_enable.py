@@ -1,0 +1,70 @@
+"""`spillway.enable()`: a script that asks for its budget itself.
+
+Needs the built program (build/, or the folder that SPILLWAY_BUILD names) and userfaultfd.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("SPILLWAY_BUILD", ROOT / "build"))
+DRIVER = BUILD / "fake_driver" / "libcuda.so.1"
+
+pytestmark = pytest.mark.skipif(not (BUILD / "spillway").exists(), reason="spillway is not built")
+
+
+def run(folder, script, *words, **more):
+    file = folder / "script.py"
+    file.write_text(textwrap.dedent(script))
+    clean = {key: value for key, value in os.environ.items()
+             if not key.startswith(("SPILLWAY", "LD_PRELOAD", "PYTHONPATH"))}
+    environment = {**clean, "PYTHONPATH": str(ROOT / "python"),
+                   "PATH": f"{BUILD}:{os.environ['PATH']}", **more}
+    return subprocess.run([sys.executable, file, *words], text=True, capture_output=True,
+                          timeout=60, env=environment)
+
+
+def test_on_the_host_the_script_begins_anew_once(tmp_path):
+    result = run(tmp_path, """
+        import sys
+        print("begins", flush=True)
+        import spillway
+        spillway.enable("32MiB", device="host", host_memory=256 << 20, policy="base_uvm")
+        data = bytearray(64 << 20)
+        data[::4096] = b"x" * (16 << 10)
+        print(sys.argv[1:], data.count(b"x"))
+        sys.exit(7)
+    """, "one", "two words")
+    assert result.stdout.splitlines() == ["begins", "begins", "['one', 'two words'] 16384"]
+    assert result.returncode == 7, result.stderr
+    assert "32 MiB of device memory" in result.stderr
+
+
+@pytest.mark.skipif(not DRIVER.exists(), reason="the fake driver is not built")
+def test_on_a_gpu(tmp_path):
+    result = run(tmp_path, """
+        import os, spillway
+        spillway.enable(device_memory="64MiB")
+        print(os.environ["SPILLWAY_DEVICE"], os.environ["SPILLWAY_DEVICE_MEMORY"])
+        print("libspillway_cuda" in os.environ["LD_PRELOAD"])
+    """, SPILLWAY_CUDA_DRIVER=str(DRIVER))
+    assert result.stdout.splitlines() == ["cuda 64MiB", "True"], result.stderr
+
+
+def test_what_is_wrong_is_said(tmp_path):
+    late = run(tmp_path, """
+        import sys, types
+        torch = sys.modules["torch"] = types.ModuleType("torch")
+        torch.cuda = types.SimpleNamespace(is_initialized=lambda: True)
+        import spillway
+        spillway.enable("64MiB")
+    """)
+    assert late.returncode == 1
+    assert "RuntimeError: spillway.enable(): too late: CUDA is initialized" in late.stderr
+    wrong = run(tmp_path, "import spillway; spillway.enable('much', device='host')")
+    assert wrong.returncode == 2 and "--device-memory" in wrong.stderr
