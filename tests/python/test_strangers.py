@@ -128,7 +128,8 @@ def test_whatever_owns_a_pointer_gets_it_back(name, how, budget, stranger):
 
 
 @BUDGETS
-@pytest.mark.parametrize("how", ["", "close", "close_range", "closefrom", "dup2"])
+@pytest.mark.parametrize("how", ["", "close", "close_range", "closefrom", "dup2", "number",
+                                 "range-number"])
 def test_descriptors_are_the_programs(how, budget, stranger, tmp_path):
     same(budget, [stranger("descriptors"), how])
     if budget is TIGHT:
@@ -197,7 +198,7 @@ def test_a_process_is_left_in_any_way(how, budget, stranger):
 
 @BUDGETS
 @pytest.mark.parametrize("what", ["protect", "dontneed", "parts", "remap", "fixed", "lock",
-                                  "sparse", "doors"])
+                                  "sparse", "doors", "number"])
 def test_pages_of_a_mapping(what, budget, stranger):
     same(budget, [stranger("mappings"), what], words=f"{what}: as it should be")
 
@@ -231,6 +232,16 @@ def test_direct_io_loses_nothing(how, budget, stranger, tmp_path):
 @pytest.mark.parametrize("how", ["mem", "vm"])
 def test_what_the_kernel_writes_is_kept(how, budget, stranger):
     same(budget, [stranger("kernel_writes"), how], words="0 pages are wrong")
+
+
+# A ring may send without copying, and nobody sees what is put into it.
+@BUDGETS
+@pytest.mark.parametrize("how", ["library", "number"])
+def test_what_is_sent_later_is_what_was_sent(how, budget, stranger):
+    if not pathlib.Path("/usr/include/liburing.h").exists():
+        pytest.skip("no liburing (tools/install-deps.sh)")
+    program = stranger("send_later", "-luring")
+    same(budget, [program, how], words="0 of what was sent are wrong")
 
 
 # All buffers are held for good: there must be room for them.
