@@ -294,6 +294,48 @@ def test_a_limit_of_file_sizes(stranger, tmp_path):
     assert enough.returncode == 0, enough.stderr
 
 
+# Containers refuse system calls, or single requests. Before the program starts, or when it wants memory:
+# one line that says so, and a status of our own.
+@pytest.mark.parametrize("what, words", [
+    ("call", "userfaultfd is not permitted"), ("api", "userfaultfd can be opened, but not used"),
+    ("register", "userfaultfd refuses 64 GiB of address space: Operation not permitted")])
+def test_a_sandbox_that_refuses_userfaultfd(what, words, stranger):
+    refuse, program = stranger("refuse"), stranger("grow")
+    assert ends([refuse, what, program]).returncode == 0
+    run_ = [SPILLWAY, "run", *TIGHT, "--"]
+    outside = ends([refuse, what, *run_, program])
+    assert (outside.returncode, outside.stdout) == (OURS, ""), outside.stderr
+    assert outside.stderr.count("\n") == 1 and words in outside.stderr, outside.stderr
+    inside = ends([*run_, refuse, what, program])
+    assert (inside.returncode, inside.stdout) == (OURS, ""), inside.stderr
+    assert inside.stderr.count(words) == 1, inside.stderr
+
+
+# Without the request that copies, pages are moved; without that too there is no way.
+def test_a_sandbox_that_refuses_to_copy_pages(stranger):
+    result = ends([stranger("refuse"), "copy", SPILLWAY, "run", *TIGHT, "--", stranger("grow")])
+    ended = result.returncode == OURS and result.stdout == "" and "Operation not" in result.stderr
+    assert result.stdout == "all there\n" or ended, result.stderr
+
+
+# What is alive is looked at over and over.
+@pytest.mark.parametrize("budget, enough", [("48MiB", False), ("256MiB", True)])
+def test_the_summary_says_how_much_is_needed(budget, enough):
+    script = """
+        blocks = [bytearray(8 << 20) for _ in range(12)]
+        print(sum(block[at] for _ in range(30) for block in blocks for at in range(0, 8 << 20, 1 << 20)))
+    """
+    result = spilled(["--device-memory", budget, "--host-memory", "1GiB"],
+                     [sys.executable, "-c", textwrap.dedent(script)])
+    assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
+    lines = [line for line in result.stderr.splitlines() if "this needs at least" in line]
+    if enough:
+        assert lines == [], lines
+    else:
+        line, = lines
+        assert "at least 72 MiB of device memory" in line and "without moving anything with 9" in line
+
+
 # Where the kernel tells nobody of forks, a child does not get the space at all.
 @BUDGETS
 def test_a_child_has_its_own_memory_without_fork_events(budget, stranger):
