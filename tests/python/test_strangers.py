@@ -104,6 +104,11 @@ def test_fork_handlers_of_a_library(budget, stranger):
         same(budget, [program], environment={"LD_PRELOAD": str(library("libjemalloc"))})
 
 
+@BUDGETS
+def test_a_library_that_allocates_while_it_is_loaded(budget, stranger):
+    same(budget, [stranger("loading"), stranger("loading_library", "-shared", "-fPIC")], timeout=60)
+
+
 def library(name):
     """A library of the system, by the start of its name; skips the test where there is none."""
     found = sorted(pathlib.Path("/usr/lib").glob(f"*/{name}.so.*"))
