@@ -4,6 +4,7 @@ The C programs lie in tests/strangers. Needs the built program (build/, or the f
 SPILLWAY_BUILD names), userfaultfd, and a C compiler.
 """
 
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -404,6 +405,76 @@ def test_sort_xz_and_zstd_give_the_same_bytes(tmp_path):
             digests.append(ends(["bash", "-c", f"set -o pipefail; {words} | sha256sum"]))
         assert digests[0].returncode == digests[1].returncode == 0, digests[1].stderr
         assert digests[0].stdout == digests[1].stdout, command
+
+
+def test_bzip2_openssl_and_imagemagick_give_the_same_bytes(tmp_path):
+    needs("bzip2", "openssl", "convert", "sha256sum")
+    plain = tmp_path / "plain"
+    plain.write_bytes(bytes(i * i % 251 for i in range(5021)) * 1200)
+    for command in (["bzip2", "-9", "-c", plain],
+                    ["openssl", "enc", "-aes-256-ctr", "-K", "00" * 32, "-iv", "00" * 16,
+                     "-bufsize", "33554432", "-in", plain],
+                    ["convert", "-size", "1500x1000", "gradient:red-blue", "-resize", "120%",
+                     "-blur", "0x2", "-depth", "8", "rgb:-"]):
+        digests = []
+        for run_ in ([], [SPILLWAY, "run", *TIGHT, "--"]):
+            words = " ".join(f"'{word}'" for word in [*run_, *command])
+            digests.append(ends(["bash", "-c", f"set -o pipefail; {words} | sha256sum"]))
+        assert digests[0].returncode == digests[1].returncode == 0, digests[1].stderr
+        assert digests[0].stdout == digests[1].stdout, command
+
+
+def test_git_keeps_a_large_file(tmp_path):
+    needs("git", "sha256sum")
+    (tmp_path / "big").write_bytes(bytes(i * i % 251 for i in range(5021)) * 3000)
+    script = """
+        rm -rf .git && git init -q . && git add big &&
+        git -c user.name=a -c user.email=b@c commit -q -m x && git gc -q && git fsck --full &&
+        git cat-file blob HEAD:big | sha256sum
+    """
+    same(TIGHT, ["sh", "-c", textwrap.dedent(script)], words="  -", cwd=tmp_path)
+
+
+LIBRARIES = {
+    "duckdb": """
+        import duckdb
+        db = duckdb.connect()
+        db.execute("set threads = 2")
+        db.execute("create table t as select i, i * 7919 % 1000003 as k, 'n' || (i * 31 % 5003) as s "
+                   "from range(1000000) r(i)")
+        print(db.execute("select s, count(*), sum(k) from t group by s order by s limit 5").fetchall())
+        print(db.execute("select sum(a.k), count(*) from t a join t b on a.k = b.i").fetchall())
+    """,
+    "polars": """
+        import polars as pl
+        i = pl.int_range(1000000, eager=True)
+        f = pl.DataFrame({"i": i, "k": i * 7919 % 1000003, "s": i * 31 % 5003})
+        print(f.group_by("s").agg(pl.len(), pl.col("k").sum()).sort("s").head(5).rows())
+        print(f.join(f, left_on="k", right_on="i")["k_right"].sum(), f.sort("k", "i").tail(3).rows())
+    """,
+    "sklearn": """
+        import numpy as np
+        from joblib import Parallel, delayed
+        from sklearn.ensemble import RandomForestClassifier
+        def work(a, k):
+            return float((a * k).sum())
+        x = np.random.RandomState(1).rand(20000, 200)
+        y = (x[:, 0] + x[:, 3] > 1).astype(int)
+        print(RandomForestClassifier(4, max_depth=5, random_state=1, n_jobs=2).fit(x, y).score(x, y))
+        print(Parallel(n_jobs=2, backend="multiprocessing", max_nbytes=None)(
+            delayed(work)(x, k) for k in range(4)))
+    """,
+}
+
+
+@BUDGETS
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_libraries_for_data(name, budget):
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"no {name} (tools/python-env.sh)")
+    if name == "polars" and budget is TIGHT:
+        pytest.skip("its hash join looks everywhere: minutes in so little memory (docs/host.md)")
+    same(budget, [sys.executable, "-c", textwrap.dedent(LIBRARIES[name])], words="")
 
 
 def test_sqlite_in_memory():
