@@ -17,7 +17,7 @@ test_libraries='libclang-rt-16-dev libopenblas-dev'
 python_tools='python3:python3'
 python_libraries='python3-venv'
 stranger_tools='fio:fio xz:xz-utils zstd:zstd sqlite3:sqlite3 redis-server:redis-server
-  memtester:memtester stress-ng:stress-ng'
+  memtester:memtester stress-ng:stress-ng identify:imagemagick bzip2:bzip2 openssl:openssl'
 stranger_libraries='libjemalloc2 libtcmalloc-minimal4'
 
 case "${1:-build}" in

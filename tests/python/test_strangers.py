@@ -4,6 +4,7 @@ The C programs lie in tests/strangers. Needs the built program (build/, or the f
 SPILLWAY_BUILD names), userfaultfd, and a C compiler.
 """
 
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -104,6 +105,11 @@ def test_fork_handlers_of_a_library(budget, stranger):
         same(budget, [program], environment={"LD_PRELOAD": str(library("libjemalloc"))})
 
 
+@BUDGETS
+def test_a_library_that_allocates_while_it_is_loaded(budget, stranger):
+    same(budget, [stranger("loading"), stranger("loading_library", "-shared", "-fPIC")], timeout=60)
+
+
 def library(name):
     """A library of the system, by the start of its name; skips the test where there is none."""
     found = sorted(pathlib.Path("/usr/lib").glob(f"*/{name}.so.*"))
@@ -128,7 +134,8 @@ def test_whatever_owns_a_pointer_gets_it_back(name, how, budget, stranger):
 
 
 @BUDGETS
-@pytest.mark.parametrize("how", ["", "close", "close_range", "closefrom", "dup2"])
+@pytest.mark.parametrize("how", ["", "close", "close_range", "closefrom", "dup2", "number",
+                                 "range-number"])
 def test_descriptors_are_the_programs(how, budget, stranger, tmp_path):
     same(budget, [stranger("descriptors"), how])
     if budget is TIGHT:
@@ -197,7 +204,7 @@ def test_a_process_is_left_in_any_way(how, budget, stranger):
 
 @BUDGETS
 @pytest.mark.parametrize("what", ["protect", "dontneed", "parts", "remap", "fixed", "lock",
-                                  "sparse", "doors"])
+                                  "sparse", "doors", "number"])
 def test_pages_of_a_mapping(what, budget, stranger):
     same(budget, [stranger("mappings"), what], words=f"{what}: as it should be")
 
@@ -231,6 +238,16 @@ def test_direct_io_loses_nothing(how, budget, stranger, tmp_path):
 @pytest.mark.parametrize("how", ["mem", "vm"])
 def test_what_the_kernel_writes_is_kept(how, budget, stranger):
     same(budget, [stranger("kernel_writes"), how], words="0 pages are wrong")
+
+
+# A ring may send without copying, and nobody sees what is put into it.
+@BUDGETS
+@pytest.mark.parametrize("how", ["library", "number"])
+def test_what_is_sent_later_is_what_was_sent(how, budget, stranger):
+    if not pathlib.Path("/usr/include/liburing.h").exists():
+        pytest.skip("no liburing (tools/install-deps.sh)")
+    program = stranger("send_later", "-luring")
+    same(budget, [program, how], words="0 of what was sent are wrong")
 
 
 # All buffers are held for good: there must be room for them.
@@ -281,6 +298,48 @@ def test_a_limit_of_file_sizes(stranger, tmp_path):
     assert small.returncode == 2 and "ulimit -f" in small.stderr, small.stderr
     enough = limited(512 << 20, "")
     assert enough.returncode == 0, enough.stderr
+
+
+# Containers refuse system calls, or single requests. Before the program starts, or when it wants memory:
+# one line that says so, and a status of our own.
+@pytest.mark.parametrize("what, words", [
+    ("call", "userfaultfd is not permitted"), ("api", "userfaultfd can be opened, but not used"),
+    ("register", "userfaultfd refuses 64 GiB of address space: Operation not permitted")])
+def test_a_sandbox_that_refuses_userfaultfd(what, words, stranger):
+    refuse, program = stranger("refuse"), stranger("grow")
+    assert ends([refuse, what, program]).returncode == 0
+    run_ = [SPILLWAY, "run", *TIGHT, "--"]
+    outside = ends([refuse, what, *run_, program])
+    assert (outside.returncode, outside.stdout) == (OURS, ""), outside.stderr
+    assert outside.stderr.count("\n") == 1 and words in outside.stderr, outside.stderr
+    inside = ends([*run_, refuse, what, program])
+    assert (inside.returncode, inside.stdout) == (OURS, ""), inside.stderr
+    assert inside.stderr.count(words) == 1, inside.stderr
+
+
+# Without the request that copies, pages are moved; without that too there is no way.
+def test_a_sandbox_that_refuses_to_copy_pages(stranger):
+    result = ends([stranger("refuse"), "copy", SPILLWAY, "run", *TIGHT, "--", stranger("grow")])
+    ended = result.returncode == OURS and result.stdout == "" and "Operation not" in result.stderr
+    assert result.stdout == "all there\n" or ended, result.stderr
+
+
+# What is alive is looked at over and over.
+@pytest.mark.parametrize("budget, enough", [("48MiB", False), ("256MiB", True)])
+def test_the_summary_says_how_much_is_needed(budget, enough):
+    script = """
+        blocks = [bytearray(8 << 20) for _ in range(12)]
+        print(sum(block[at] for _ in range(30) for block in blocks for at in range(0, 8 << 20, 1 << 20)))
+    """
+    result = spilled(["--device-memory", budget, "--host-memory", "1GiB"],
+                     [sys.executable, "-c", textwrap.dedent(script)])
+    assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
+    lines = [line for line in result.stderr.splitlines() if "this needs at least" in line]
+    if enough:
+        assert lines == [], lines
+    else:
+        line, = lines
+        assert "at least 72 MiB of device memory" in line and "without moving anything with 9" in line
 
 
 # Where the kernel tells nobody of forks, a child does not get the space at all.
@@ -346,6 +405,76 @@ def test_sort_xz_and_zstd_give_the_same_bytes(tmp_path):
             digests.append(ends(["bash", "-c", f"set -o pipefail; {words} | sha256sum"]))
         assert digests[0].returncode == digests[1].returncode == 0, digests[1].stderr
         assert digests[0].stdout == digests[1].stdout, command
+
+
+def test_bzip2_openssl_and_imagemagick_give_the_same_bytes(tmp_path):
+    needs("bzip2", "openssl", "convert", "sha256sum")
+    plain = tmp_path / "plain"
+    plain.write_bytes(bytes(i * i % 251 for i in range(5021)) * 1200)
+    for command in (["bzip2", "-9", "-c", plain],
+                    ["openssl", "enc", "-aes-256-ctr", "-K", "00" * 32, "-iv", "00" * 16,
+                     "-bufsize", "33554432", "-in", plain],
+                    ["convert", "-size", "1500x1000", "gradient:red-blue", "-resize", "120%",
+                     "-blur", "0x2", "-depth", "8", "rgb:-"]):
+        digests = []
+        for run_ in ([], [SPILLWAY, "run", *TIGHT, "--"]):
+            words = " ".join(f"'{word}'" for word in [*run_, *command])
+            digests.append(ends(["bash", "-c", f"set -o pipefail; {words} | sha256sum"]))
+        assert digests[0].returncode == digests[1].returncode == 0, digests[1].stderr
+        assert digests[0].stdout == digests[1].stdout, command
+
+
+def test_git_keeps_a_large_file(tmp_path):
+    needs("git", "sha256sum")
+    (tmp_path / "big").write_bytes(bytes(i * i % 251 for i in range(5021)) * 3000)
+    script = """
+        rm -rf .git && git init -q . && git add big &&
+        git -c user.name=a -c user.email=b@c commit -q -m x && git gc -q && git fsck --full &&
+        git cat-file blob HEAD:big | sha256sum
+    """
+    same(TIGHT, ["sh", "-c", textwrap.dedent(script)], words="  -", cwd=tmp_path)
+
+
+LIBRARIES = {
+    "duckdb": """
+        import duckdb
+        db = duckdb.connect()
+        db.execute("set threads = 2")
+        db.execute("create table t as select i, i * 7919 % 1000003 as k, 'n' || (i * 31 % 5003) as s "
+                   "from range(1000000) r(i)")
+        print(db.execute("select s, count(*), sum(k) from t group by s order by s limit 5").fetchall())
+        print(db.execute("select sum(a.k), count(*) from t a join t b on a.k = b.i").fetchall())
+    """,
+    "polars": """
+        import polars as pl
+        i = pl.int_range(1000000, eager=True)
+        f = pl.DataFrame({"i": i, "k": i * 7919 % 1000003, "s": i * 31 % 5003})
+        print(f.group_by("s").agg(pl.len(), pl.col("k").sum()).sort("s").head(5).rows())
+        print(f.join(f, left_on="k", right_on="i")["k_right"].sum(), f.sort("k", "i").tail(3).rows())
+    """,
+    "sklearn": """
+        import numpy as np
+        from joblib import Parallel, delayed
+        from sklearn.ensemble import RandomForestClassifier
+        def work(a, k):
+            return float((a * k).sum())
+        x = np.random.RandomState(1).rand(20000, 200)
+        y = (x[:, 0] + x[:, 3] > 1).astype(int)
+        print(RandomForestClassifier(4, max_depth=5, random_state=1, n_jobs=2).fit(x, y).score(x, y))
+        print(Parallel(n_jobs=2, backend="multiprocessing", max_nbytes=None)(
+            delayed(work)(x, k) for k in range(4)))
+    """,
+}
+
+
+@BUDGETS
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_libraries_for_data(name, budget):
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"no {name} (tools/python-env.sh)")
+    if name == "polars" and budget is TIGHT:
+        pytest.skip("its hash join looks everywhere: minutes in so little memory (docs/host.md)")
+    same(budget, [sys.executable, "-c", textwrap.dedent(LIBRARIES[name])], words="")
 
 
 def test_sqlite_in_memory():

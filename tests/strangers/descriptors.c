@@ -26,8 +26,12 @@ static void close_all(const char* how) {
   } else if (strcmp(how, "dup2") == 0) {
     for (int fd = kFirst; fd < 200; ++fd) expect(dup2(0, fd) == fd);
     for (int fd = kFirst; fd < 200; ++fd) expect(close(fd) == 0);
-  } else if (strcmp(how, "bare") == 0) {
+  } else if (strcmp(how, "number") == 0) {
     for (int fd = kFirst; fd < limit(); ++fd) syscall(SYS_close, fd);
+  } else if (strcmp(how, "range-number") == 0) {
+    expect(syscall(SYS_close_range, kFirst, ~0U, 0) == 0);
+  } else if (strcmp(how, "bare") == 0) {
+    for (int fd = kFirst; fd < limit(); ++fd) bare_call(SYS_close, fd, 0, 0);
   }
 }
 

@@ -113,12 +113,41 @@ static void dontneed(void) {
   expect(munmap(start, kBytes) == 0);
 }
 
-// By a bare system call, which no library sees.
+// By the numbers of the system calls, as programs do for which a library is not good enough.
+static void number(void) {
+  for (int round = 0; round < 3; ++round) {
+    char* start = map(kBytes);
+    fill(start, kBytes, 8);
+    expect(syscall(SYS_madvise, start + 2 * MIB, 3 * MIB, MADV_DONTNEED) == 0);
+    stir();
+    expect(not_zero(start + 2 * MIB, 3 * MIB) == 0);
+    expect(syscall(SYS_madvise, start + 1, PAGE, MADV_DONTNEED) == -1 && errno == EINVAL);
+    expect(syscall(SYS_mprotect, start, PAGE, PROT_NONE) == 0);
+    stir();
+    expect(hits(start, 0) && !hits(start + PAGE, 1));
+    expect(syscall(SYS_mprotect, start, PAGE, PROT_READ | PROT_WRITE) == 0);
+    fill(start, kBytes, 9);
+    start = (char*)syscall(SYS_mremap, start, kBytes, 2 * kBytes, MREMAP_MAYMOVE);
+    expect(start != MAP_FAILED && not_zero(start + kBytes, kBytes) == 0);
+    stir();
+    expect(wrong(start, kBytes, 9) == 0);
+    expect(syscall(SYS_munmap, start + kBytes, kBytes) == 0);
+    char* const other =
+        (char*)syscall(SYS_mmap, NULL, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+    expect(other != MAP_FAILED && not_zero(other, kBytes) == 0);
+    expect(syscall(SYS_munmap, other, kBytes) == 0);
+    const int before = errno;
+    expect(syscall(SYS_getppid) == getppid() && errno == before);
+    expect(syscall(SYS_munmap, start, kBytes) == 0 && syscall(-1L) == -1 && errno == ENOSYS);
+  }
+}
+
+// What no library sees.
 static void bare(void) {
   char* const start = map(kBytes);
   for (int round = 0; round < 4; ++round) {
     fill(start, kBytes, 7);
-    expect(syscall(SYS_madvise, start + 2 * MIB, 3 * PAGE, MADV_DONTNEED) == 0);
+    expect(bare_call(SYS_madvise, (long)(start + 2 * MIB), 3 * PAGE, MADV_DONTNEED) == 0);
     start[2 * MIB + PAGE] = 0;
     expect(not_zero(start + 2 * MIB, 3 * PAGE) == 0);
     stir();
@@ -245,7 +274,8 @@ static const struct {
   const char* name;
   void (*run)(void);
 } all[] = {{"protect", protect}, {"dontneed", dontneed}, {"parts", parts}, {"remap", remap},
-           {"fixed", fixed},     {"lock", lock},         {"sparse", sparse}, {"doors", doors}, {"bare", bare}};
+           {"fixed", fixed},     {"lock", lock},         {"sparse", sparse}, {"doors", doors}, {"number", number},
+           {"bare", bare}};
 
 int main(int argc, char** argv) {
   for (int i = 0; i < kBallast; ++i) expect((ballast[i] = malloc(kBytes)) != NULL);

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 
+#include "front/preload/bare_call.h"
 #include "front/preload/next.h"
 #include "front/preload/session.h"
 #include "platform/common/say.h"
@@ -34,7 +35,7 @@ void must_not_be(int number) {
 // From first to last, and not that one.
 int close_all_but(unsigned kept, unsigned first, unsigned last, int flags) {
   const auto close_range = [&](unsigned from, unsigned to, int how) {
-    return static_cast<int>(::syscall(SYS_close_range, from, to, how));
+    return static_cast<int>(bare_call(SYS_close_range, from, to, how));
   };
   if (kept < first || kept > last) {
     return close_range(first, last, flags);
@@ -53,7 +54,7 @@ extern "C" {
 
 int close(int fd) {
   if (spillway::in_service()) {
-    return static_cast<int>(syscall(SYS_close, fd));
+    return static_cast<int>(pre::bare_call(SYS_close, fd));
   }
   static const auto next = pre::next<int (*)(int)>("close");
   if (fd >= 0 && fd == pre::kept_from_program()) {
@@ -65,7 +66,7 @@ int close(int fd) {
 
 int dup2(int from, int to) {
   if (spillway::in_service()) {
-    return static_cast<int>(syscall(SYS_dup2, from, to));
+    return static_cast<int>(pre::bare_call(SYS_dup2, from, to));
   }
   static const auto next = pre::next<int (*)(int, int)>("dup2");
   pre::must_not_be(to);
@@ -74,7 +75,7 @@ int dup2(int from, int to) {
 
 int dup3(int from, int to, int flags) {
   if (spillway::in_service()) {
-    return static_cast<int>(syscall(SYS_dup3, from, to, flags));
+    return static_cast<int>(pre::bare_call(SYS_dup3, from, to, flags));
   }
   static const auto next = pre::next<int (*)(int, int, int)>("dup3");
   pre::must_not_be(to);

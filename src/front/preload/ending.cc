@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "front/preload/bare_call.h"
 #include "front/preload/session.h"
 #include "platform/common/service_thread.h"
 
@@ -39,7 +40,7 @@ bool reached(std::uint32_t rounds, std::uint32_t wanted) {
 // `until`: on the monotonic clock; nullptr: however long it takes.
 void wait_for(Rounds& rounds, std::uint32_t wanted, const timespec* until) {
   for (std::uint32_t now = rounds; !reached(now, wanted); now = rounds) {
-    const long woken = ::syscall(SYS_futex, word_of(rounds), FUTEX_WAIT_BITSET_PRIVATE, now, until,
+    const long woken = bare_call(SYS_futex, word_of(rounds), FUTEX_WAIT_BITSET_PRIVATE, now, until,
                                  nullptr, FUTEX_BITSET_MATCH_ANY);
     if (woken != 0 && errno == ETIMEDOUT) {
       return;
@@ -49,7 +50,7 @@ void wait_for(Rounds& rounds, std::uint32_t wanted, const timespec* until) {
 
 void set(Rounds& rounds, std::uint32_t round) {
   rounds = round;
-  ::syscall(SYS_futex, word_of(rounds), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  bare_call(SYS_futex, word_of(rounds), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
 // Never destroyed: it serves those that leave while all else has been taken down.

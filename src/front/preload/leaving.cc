@@ -7,6 +7,7 @@
 #include <cstdarg>
 #include <cstddef>
 
+#include "front/preload/bare_call.h"
 #include "front/preload/ending.h"
 #include "front/preload/next.h"
 #include "platform/common/service_thread.h"
@@ -44,7 +45,7 @@ extern "C" {
 
 void _exit(int status) {         // NOLINT(bugprone-reserved-identifier)
   if (spillway::in_service()) {  // which must not look anything up (descriptors.cc)
-    syscall(SYS_exit_group, status);
+    pre::bare_call(SYS_exit_group, status);
     __builtin_unreachable();
   }
   static const auto next = pre::next<void (*)(int)>("_exit");

@@ -12,6 +12,7 @@
 #include <cstdarg>
 #include <cstring>
 
+#include "front/preload/bare_call.h"
 #include "front/preload/next.h"
 #include "front/preload/pages.h"
 #include "front/preload/session.h"
@@ -163,7 +164,7 @@ int posix_madvise(void* start, std::size_t bytes, int advice) noexcept {
 int mprotect(void* start, std::size_t bytes, int protection) noexcept {
   return pre::meets_space(start, bytes)
              ? pre::protect_pages(start, bytes, protection)
-             : static_cast<int>(syscall(SYS_mprotect, start, bytes, protection));
+             : static_cast<int>(pre::bare_call(SYS_mprotect, start, bytes, protection));
 }
 
 int pkey_mprotect(void* start, std::size_t bytes, int protection, int key) noexcept {
@@ -171,26 +172,27 @@ int pkey_mprotect(void* start, std::size_t bytes, int protection, int key) noexc
     errno = EINVAL;  // as where there are no such keys
     return -1;
   }
-  return key == -1 ? mprotect(start, bytes, protection)
-                   : static_cast<int>(syscall(SYS_pkey_mprotect, start, bytes, protection, key));
+  return key == -1
+             ? mprotect(start, bytes, protection)
+             : static_cast<int>(pre::bare_call(SYS_pkey_mprotect, start, bytes, protection, key));
 }
 
 int mlock(const void* start, std::size_t bytes) noexcept {
   return pre::meets_space(start, bytes)
              ? pre::lock_pages(const_cast<void*>(start), bytes)  // NOLINT(*-const-cast)
-             : static_cast<int>(syscall(SYS_mlock, start, bytes));
+             : static_cast<int>(pre::bare_call(SYS_mlock, start, bytes));
 }
 
 int mlock2(const void* start, std::size_t bytes, unsigned flags) noexcept {
   return pre::meets_space(start, bytes)
              ? pre::lock_pages(const_cast<void*>(start), bytes)  // NOLINT(*-const-cast)
-             : static_cast<int>(syscall(SYS_mlock2, start, bytes, flags));
+             : static_cast<int>(pre::bare_call(SYS_mlock2, start, bytes, flags));
 }
 
 int munlock(const void* start, std::size_t bytes) noexcept {
   return pre::meets_space(start, bytes)
              ? pre::unlock_pages(const_cast<void*>(start), bytes)  // NOLINT(*-const-cast)
-             : static_cast<int>(syscall(SYS_munlock, start, bytes));
+             : static_cast<int>(pre::bare_call(SYS_munlock, start, bytes));
 }
 
 // All memory of the process is also that of the space, which has to move.
@@ -202,7 +204,7 @@ int mlockall(int flags) noexcept {
     errno = ENOMEM;
     return -1;
   }
-  const int answer = static_cast<int>(syscall(SYS_mlockall, flags));
+  const int answer = static_cast<int>(pre::bare_call(SYS_mlockall, flags));
   if (answer == 0 && (flags & MCL_FUTURE) != 0) {
     spillway::say("the program locks all its future memory (mlockall): none of it is Spillway's");
     pre::make_no_space();
@@ -212,7 +214,7 @@ int mlockall(int flags) noexcept {
 
 int munlockall() noexcept {
   pre::unlock_all_pages();
-  return static_cast<int>(syscall(SYS_munlockall));
+  return static_cast<int>(pre::bare_call(SYS_munlockall));
 }
 
 // A userfaultfd of the program's own cannot watch what ours watches.
@@ -222,7 +224,7 @@ int ioctl(int fd, unsigned long request, ...) noexcept {
   void* const argument = va_arg(more, void*);
   va_end(more);
   if (spillway::in_service()) {  // which must not look anything up (descriptors.cc)
-    return static_cast<int>(syscall(SYS_ioctl, fd, request, argument));
+    return static_cast<int>(pre::bare_call(SYS_ioctl, fd, request, argument));
   }
   if (request == UFFDIO_REGISTER && argument != nullptr) {
     const auto& range = static_cast<const uffdio_register*>(argument)->range;

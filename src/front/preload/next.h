@@ -9,6 +9,8 @@
 
 #include <cstddef>
 
+#include "front/preload/bare_call.h"
+
 namespace spillway::preload {
 
 struct NextAllocator {
@@ -38,18 +40,18 @@ void look_for_allocators();
 inline void* real_mmap(void* start, std::size_t bytes, int protection, int flags, int fd,
                        off_t offset) {
   return reinterpret_cast<void*>(  // NOLINT
-      syscall(SYS_mmap, start, bytes, protection, flags, fd, offset));
+      bare_call(SYS_mmap, start, bytes, protection, flags, fd, offset));
 }
 inline int real_munmap(void* start, std::size_t bytes) {
-  return static_cast<int>(syscall(SYS_munmap, start, bytes));
+  return static_cast<int>(bare_call(SYS_munmap, start, bytes));
 }
 inline void* real_mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags,
                          void* to) {
   return reinterpret_cast<void*>(  // NOLINT
-      syscall(SYS_mremap, start, old_bytes, bytes, flags, to));
+      bare_call(SYS_mremap, start, old_bytes, bytes, flags, to));
 }
 inline int real_madvise(void* start, std::size_t bytes, int advice) {
-  return static_cast<int>(syscall(SYS_madvise, start, bytes, advice));
+  return static_cast<int>(bare_call(SYS_madvise, start, bytes, advice));
 }
 
 }  // namespace spillway::preload

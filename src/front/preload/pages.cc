@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "front/preload/bare_call.h"
 #include "front/preload/next.h"
 #include "front/preload/session.h"
 #include "platform/common/say.h"
@@ -143,7 +144,7 @@ int protect_pages(void* start, std::size_t bytes, int protection) {
   bytes = round_up(bytes, kPageBytes);
   Session* const here = session(false);
   if (here == nullptr || bytes == 0) {
-    return static_cast<int>(syscall(SYS_mprotect, start, bytes, protection));
+    return static_cast<int>(bare_call(SYS_mprotect, start, bytes, protection));
   }
   Part pages;
   if (!all_there(*here->heap, start, bytes, pages)) {
@@ -151,7 +152,7 @@ int protect_pages(void* start, std::size_t bytes, int protection) {
   }
   const InService inside;
   if (protection == kReadWrite) {
-    const int answer = static_cast<int>(syscall(SYS_mprotect, start, bytes, protection));
+    const int answer = static_cast<int>(bare_call(SYS_mprotect, start, bytes, protection));
     here->heap->release(pages, PageMarks::kProtected);
     return answer;
   }
@@ -162,7 +163,7 @@ int protect_pages(void* start, std::size_t bytes, int protection) {
         "above the size of that allocation",
         format_bytes(bytes)));
   }
-  return static_cast<int>(syscall(SYS_mprotect, start, bytes, protection));
+  return static_cast<int>(bare_call(SYS_mprotect, start, bytes, protection));
 }
 
 int advise_pages(void* start, std::size_t bytes, int advice) {
@@ -206,7 +207,7 @@ int lock_pages(void* start, std::size_t bytes) {
   bytes = round_up(bytes + static_cast<std::size_t>(static_cast<char*>(start) - from), kPageBytes);
   Session* const here = session(false);
   if (here == nullptr || bytes == 0) {
-    return static_cast<int>(syscall(SYS_mlock, from, bytes));
+    return static_cast<int>(bare_call(SYS_mlock, from, bytes));
   }
   Part pages;
   if (!all_there(*here->heap, from, bytes, pages)) {
@@ -219,7 +220,7 @@ int lock_pages(void* start, std::size_t bytes) {
 int unlock_pages(void* start, std::size_t bytes) {
   Session* const here = session(false);
   if (here == nullptr) {
-    return static_cast<int>(syscall(SYS_munlock, start, bytes));
+    return static_cast<int>(bare_call(SYS_munlock, start, bytes));
   }
   const InService inside;
   const auto part = here->heap->first_part(start, std::max<std::size_t>(bytes, 1));

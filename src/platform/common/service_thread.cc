@@ -35,8 +35,10 @@ std::thread service_thread(const char* name, std::function<void()> body) {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
+  // For good: the thread also frees what it was made with, after all that stands here.
   std::thread thread([body = std::move(body)] {
-    const InService inside;
+    ++depth;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
     body();
   });
   pthread_setname_np(thread.native_handle(), name);

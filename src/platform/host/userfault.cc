@@ -71,12 +71,22 @@ int call(int fd, unsigned long request, void* argument) {
 std::string why_not(int error) {
   if (error == EPERM) {
     return "userfaultfd is not permitted: run `sysctl vm.unprivileged_userfaultfd=1` as root, or "
-           "give this user access to /dev/userfaultfd, or run with the capability CAP_SYS_PTRACE";
+           "give this user access to /dev/userfaultfd, or run with the capability CAP_SYS_PTRACE; "
+           "a container's filter of system calls (seccomp) has to allow it as well";
   }
   if (error == ENOSYS) {
     return "this kernel has no userfaultfd (CONFIG_USERFAULTFD)";
   }
   return fmt::format("userfaultfd: {}", std::strerror(error));
+}
+
+// A descriptor is to be had, but not with what has to be.
+std::string why_not_enabled(int error) {
+  if (error == EPERM || error == EACCES) {
+    return "userfaultfd can be opened, but not used: a filter of system calls (seccomp), such as a "
+           "container's, refuses its ioctl (UFFDIO_API); let it allow that";
+  }
+  return "this kernel's userfaultfd has no write protection; Linux 5.7 or newer has";
 }
 
 // 0, or an error number. A descriptor that has refused features must be opened anew.
@@ -112,9 +122,10 @@ UserfaultSupport userfault_support() {
   }
   support.opens = true;
   support.kernel_faults = true;
-  support.write_protection = enable(plain.get(), kWantedFeatures) == 0;
+  const int error = enable(plain.get(), kWantedFeatures);
+  support.write_protection = error == 0;
   if (!support.write_protection) {
-    support.reason = "this kernel's userfaultfd has no write protection; Linux 5.7 or newer has";
+    support.reason = why_not_enabled(error);
   }
   const Descriptor moves(open_descriptor());
   support.moves = enable(moves.get(), kWantedFeatures | kFeatureMove) == 0;
@@ -125,17 +136,18 @@ UserfaultSupport userfault_support() {
 
 Result<Userfault> Userfault::open() {
   const std::uint64_t forks = UFFD_FEATURE_EVENT_FORK;
+  int error = 0;
   for (const std::uint64_t more : {forks | kFeatureMove, kFeatureMove, forks, std::uint64_t{0}}) {
     Descriptor fd(open_descriptor());
     if (fd.get() < 0) {
       return make_error(ErrorCode::kUnsupported, "{}", why_not(errno));
     }
-    if (enable(fd.get(), kWantedFeatures | more) == 0) {
+    error = enable(fd.get(), kWantedFeatures | more);
+    if (error == 0) {
       return Userfault(std::move(fd), (more & forks) != 0, (more & kFeatureMove) != 0, true);
     }
   }
-  return make_error(ErrorCode::kUnsupported,
-                    "this kernel's userfaultfd has no write protection; Linux 5.7 or newer has");
+  return make_error(ErrorCode::kUnsupported, "{}", why_not_enabled(error));
 }
 
 Status Userfault::watch(void* start, Bytes bytes) const {
