@@ -62,16 +62,17 @@ bool on_device(std::uint64_t address) {
 }
 
 // What rows of this kind carry, however the call says where they come from; one row for what is no
-// rectangle. More than may be addresses is not looked at.
+// rectangle. Of the host's memory, more than may be addresses is not looked at.
 void note_copied(std::uint64_t to, Bytes to_pitch_bytes, std::uint64_t from, Bytes from_pitch_bytes,
                  Bytes row_bytes, std::size_t rows) {
   const Session& here = *session();
-  if (row_bytes < sizeof(std::uint64_t) || rows == 0 || row_bytes > kMostScannedBytes / rows) {
+  if (row_bytes < sizeof(std::uint64_t) || rows == 0) {
     return;
   }
   if (here.platform->contains(from)) {
     note_copied_within(here, to, from);
-  } else if ((here.platform->contains(to) || on_device(to)) && !on_device(from)) {
+  } else if (row_bytes <= kMostScannedBytes / rows &&
+             (here.platform->contains(to) || on_device(to)) && !on_device(from)) {
     for (std::size_t row = 0; row < rows; ++row) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, as the program has said
       const auto* const at = reinterpret_cast<const void*>(from + row * from_pitch_bytes);

@@ -153,8 +153,10 @@ void temporaries(const Device& device) {
 }
 
 // A kernel that is given an array of addresses, which lies on the device, and has come there by a
-// call that names the host, or one that does not say where it comes from.
-void list_of(const Device& device, bool named) {
+// call that names the host, one that does not say where it comes from, or, in the midst of much
+// else, from another allocation.
+enum class Listed : std::uint8_t { kNamed, kUnnamed, kCloned };
+void list_of(const Device& device, Listed how) {
   const CuStream stream = device.stream();
   std::vector<Buffer> buffers;
   std::vector<std::uint64_t> addresses;
@@ -163,15 +165,22 @@ void list_of(const Device& device, bool named) {
     device.fill(buffers.back(), i, stream);
     addresses.push_back(buffers.back().address);
   }
-  const Buffer list = device.allocate(8 * addresses.size(), stream);
+  constexpr std::size_t kMuch = std::size_t{512} << 10U;
   const std::size_t bytes = 8 * addresses.size();
-  if (named) {
+  Buffer list = device.allocate(how == Listed::kCloned ? kMuch : bytes, stream);
+  if (how == Listed::kNamed) {
     device.expect(device.calls.cuMemcpyHtoDAsync_v2(list.address, addresses.data(), bytes, stream),
                   "cuMemcpyHtoDAsync");
   } else {
     device.expect(device.calls.cuMemcpyAsync(
                       list.address, reinterpret_cast<CuAddress>(addresses.data()), bytes, stream),
                   "cuMemcpyAsync");
+  }
+  if (how == Listed::kCloned) {
+    const Buffer clone = device.allocate(kMuch, stream);
+    device.expect(device.calls.cuMemcpyAsync(clone.address, list.address, kMuch, stream),
+                  "cuMemcpyAsync");
+    list = clone;
   }
   std::vector<Buffer> others;
   for (std::uint64_t i = 0; i < 10; ++i) {
@@ -188,8 +197,9 @@ void list_of(const Device& device, bool named) {
   }
 }
 void lists(const Device& device) {
-  list_of(device, true);
-  list_of(device, false);
+  for (const Listed how : {Listed::kNamed, Listed::kUnnamed, Listed::kCloned}) {
+    list_of(device, how);
+  }
 }
 
 // What is asked about addresses whose memory is elsewhere, and about memory as a whole.
