@@ -86,7 +86,8 @@ void through_jemalloc(std::size_t bytes) {
   expect(memory != nullptr && reinterpret_cast<std::uintptr_t>(memory) % 4096 == 0);
   expect(wrong(memory, bytes, bytes) == 0 && size(memory, 0) >= 4 * bytes);
   const std::size_t from = (before + 7) / 8 * 8;
-  expect(from >= 4 * bytes / 8 * 8 || not_zero(static_cast<char*>(memory) + from, 4 * bytes - from) == 0);
+  expect(from >= 4 * bytes / 8 * 8 ||
+         not_zero(static_cast<char*>(memory) + from, 4 * bytes - from) == 0);
   memory = resize(memory, bytes / 5, 0);
   expect(memory != nullptr && wrong(memory, bytes / 5, bytes) == 0);
   named<void(void*, std::size_t, int)>("sdallocx")(memory, bytes / 5, 0);
@@ -116,7 +117,8 @@ void through_sizes(std::size_t bytes) {
   const auto sized = named<void(void*, std::size_t)>("free_sized");
   const auto aligned = named<void(void*, std::size_t, std::size_t)>("free_aligned_sized");
   if (sized != nullptr) sized(filled(bytes), bytes);
-  if (aligned != nullptr) aligned(aligned_alloc(4096, bytes / 4096 * 4096), 4096, bytes / 4096 * 4096);
+  if (aligned != nullptr)
+    aligned(aligned_alloc(4096, bytes / 4096 * 4096), 4096, bytes / 4096 * 4096);
 }
 
 }  // namespace
