@@ -12,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,9 @@ void wake(const Descriptor& event) {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(event.get(), &one, sizeof(one));
 }
+
+// The page behind the probe (child_links.h).
+char* mark_of(char* probe) { return probe + kPageBytes; }
 
 }  // namespace
 
@@ -67,7 +71,7 @@ void ForkServer::before_fork(const Space& space) {
 
 void ForkServer::in_child() {
   if (parent_is_needed_ && !__atomic_load_n(&has_all_, __ATOMIC_RELAXED)) {
-    link_to_parent(links_.address(), probe(), &has_all_);
+    link_to_parent(links_.address(), probe(), mark_of(probe()), &has_all_);
   }
 }
 
@@ -211,6 +215,12 @@ bool ForkServer::give_rest(Child& child) {
       return false;
     }
     child.userfault.wake(start, kBlockBytes);
+  }
+  // Last, for those who cannot be told, or make children before they read it.
+  const std::string mark(kPageBytes, 'a');
+  const int error = child.userfault.copy(mark_of(child.probe), mark.data(), kPageBytes, true);
+  if (error == EAGAIN || error == ENOMEM) {
+    return false;
   }
   serve(child);  // it may have had children before
   return true;

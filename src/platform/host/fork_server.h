@@ -75,7 +75,7 @@ class ForkServer {
   struct Child {
     Userfault userfault;
     std::optional<Snapshot> snapshot;        // nullopt: it was made behind our back
-    const char* probe = nullptr;             // the page that tells which process it is
+    char* probe = nullptr;                   // the page that tells which process it is
     std::vector<PageFault> unanswered = {};  // that could not be for the moment
     pid_t process = 0;                       // as it knows itself; 0: not known
     bool linked = false;                     // it has its descriptor as well
