@@ -12,6 +12,9 @@ namespace spillway {
 
 // Not joined before it is told to end by other means. `name`: at most 15 characters.
 [[nodiscard]] std::thread service_thread(const char* name, std::function<void()> body);
+// One that nobody waits for. Allocates nothing of its own and throws nothing: for the child of a
+// fork. 0, or the error.
+[[nodiscard]] int start_service_thread(const char* name, void (*body)());
 // What it has run on a processor; 0 for none. It has not been joined.
 [[nodiscard]] TimeNs processor_ns(const std::thread& thread);
 // Whether the calling thread is one of ours, or a program's thread that is inside our code.

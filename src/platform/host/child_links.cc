@@ -150,34 +150,45 @@ bool connect_to(const LinkAddress& address, const Descriptor& socket) {
 // descriptor open.
 bool has_been_given_all(const char* mark) { return *static_cast<const volatile char*>(mark) != 0; }
 
-void keep(const LinkAddress& address, const char* mark, sem_t* ready, bool* has_all) {
+// What the thread of this process has been asked to do. Not on the heap: it is needed as soon as a
+// child begins.
+struct Asking {
+  LinkAddress address;
+  const char* mark = nullptr;
+  bool* has_all = nullptr;
+  sem_t ready{};
+};
+Asking asking;
+
+void keep() {
   static bool said = false;  // children of this one know it as well
   take_own_descriptors();
   const Descriptor socket = make_socket(0);
   if (socket.get() < 0) {
     end_child_without("open a socket to it");
   }
-  const bool connected = connect_to(address, socket);
-  if (!connected && network_of(socket.get()) != address.network) {
+  const bool connected = connect_to(asking.address, socket);
+  if (!connected && network_of(socket.get()) != asking.address.network) {
     if (!std::exchange(said, true)) {
       say("a child of the program is in another network namespace than its parent, from which part "
           "of its memory comes: it must not use that after its parent has been killed");
     }
-    ::sem_post(ready);
+    ::sem_post(&asking.ready);
     return;
   }
   Descriptor userfault;
   while (true) {
     const char what = connected ? receive(socket.get(), userfault) : '\0';
-    if (what == kAllIsGiven || (what == '\0' && userfault.get() < 0 && has_been_given_all(mark))) {
-      __atomic_store_n(has_all, true, __ATOMIC_RELAXED);
-      ::sem_post(ready);
+    if (what == kAllIsGiven ||
+        (what == '\0' && userfault.get() < 0 && has_been_given_all(asking.mark))) {
+      __atomic_store_n(asking.has_all, true, __ATOMIC_RELAXED);
+      ::sem_post(&asking.ready);
       return;
     }
     if (what == '\0') {
       end_child(kNotGiven);
     }
-    ::sem_post(ready);
+    ::sem_post(&asking.ready);
   }
 }
 
@@ -245,17 +256,20 @@ void link_to_parent(const LinkAddress& address, char* probe, const char* mark, b
   if (address.bytes == 0) {
     return;
   }
-  auto* const ready = new sem_t;  // the thread's, for as long as it lives
-  ::sem_init(ready, 0, 0);
-  service_thread("spw-parent", [address, mark, ready, has_all] {
-    keep(address, mark, ready, has_all);
-  }).detach();
+  asking.address = address;
+  asking.mark = mark;
+  asking.has_all = has_all;
+  ::sem_init(&asking.ready, 0, 0);
+  errno = start_service_thread("spw-parent", keep);
+  if (errno != 0) {
+    end_child_without("start the thread that asks for it");
+  }
   (void)*static_cast<const volatile char*>(probe);
   ::madvise(probe, kPageBytes, MADV_DONTNEED);  // for children of its own
   timespec until{};
   ::clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += kSecondsForTheParent;
-  while (::sem_timedwait(ready, &until) != 0 && errno == EINTR) {
+  while (::sem_timedwait(&asking.ready, &until) != 0 && errno == EINTR) {
   }
 }
 
