@@ -128,7 +128,7 @@ void take_own_descriptors() {
   if (::unshare(CLONE_FILES) == 0) {
     ::close(STDIN_FILENO);
     ::close(STDOUT_FILENO);
-    ::close_range(STDERR_FILENO + 1, kAll, 0);
+    close_between(STDERR_FILENO + 1, kAll);
   }
 }
 
@@ -241,9 +241,14 @@ void ChildLinks::serve() {
 }
 
 bool ChildLinks::give(pid_t process, int userfault) {
-  const auto link = std::find_if(links_.begin(), links_.end(),
-                                 [&](const Link& one) { return one.process == process; });
-  return link != links_.end() && send(link->socket.get(), kDescriptor, userfault);
+  const auto link = std::find_if(links_.begin(), links_.end(), [&](const Link& one) {
+    return one.process == process && !one.given;
+  });
+  if (link == links_.end()) {
+    return false;
+  }
+  link->given = send(link->socket.get(), kDescriptor, userfault);
+  return link->given;
 }
 
 void ChildLinks::tell_all_is_given() {

@@ -45,7 +45,8 @@ class ChildLinks {
  private:
   struct Link {
     Descriptor socket;
-    pid_t process = 0;  // 0: it has not said yet
+    pid_t process = 0;   // 0: it has not said yet
+    bool given = false;  // two have the same number in namespaces of their own
   };
   Descriptor listening_;
   LinkAddress address_;
