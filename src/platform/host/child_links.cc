@@ -242,18 +242,20 @@ void ChildLinks::serve() {
 
 bool ChildLinks::give(pid_t process, int userfault) {
   const auto link = std::find_if(links_.begin(), links_.end(), [&](const Link& one) {
-    return one.process == process && !one.given;
+    return one.process == process && one.userfault < 0;
   });
-  if (link == links_.end()) {
+  if (link == links_.end() || !send(link->socket.get(), kDescriptor, userfault)) {
     return false;
   }
-  link->given = send(link->socket.get(), kDescriptor, userfault);
-  return link->given;
+  link->userfault = userfault;
+  return true;
 }
 
-void ChildLinks::tell_all_is_given() {
+void ChildLinks::tell_all_is_given(int userfault) {
   for (const Link& link : links_) {
-    send(link.socket.get(), kAllIsGiven, -1);
+    if (link.userfault == userfault) {
+      send(link.socket.get(), kAllIsGiven, -1);
+    }
   }
 }
 

@@ -39,14 +39,14 @@ class ChildLinks {
   // The descriptor for the child that says of itself that it is this process. False if it has not
   // asked yet.
   bool give(pid_t process, int userfault);
-  // Nobody needs this process any more.
-  void tell_all_is_given();
+  // The child with that descriptor needs this process no more.
+  void tell_all_is_given(int userfault);
 
  private:
   struct Link {
     Descriptor socket;
     pid_t process = 0;   // 0: it has not said yet
-    bool given = false;  // two have the same number in namespaces of their own
+    int userfault = -1;  // that it has been given; two have one number in namespaces of their own
   };
   Descriptor listening_;
   LinkAddress address_;
