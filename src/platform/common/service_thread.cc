@@ -2,8 +2,13 @@
 #include "platform/common/service_thread.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <csignal>
+#include <cstddef>
 #include <ctime>
 #include <utility>
 
@@ -13,14 +18,35 @@ namespace {
 // Read inside malloc: it must not itself allocate when a thread first touches it.
 __attribute__((tls_model("initial-exec"))) thread_local int depth = 0;
 
-// For good: the thread also frees what it was made with, after all that it runs.
-void become_ours() {
-  ++depth;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+// Which threads are ours; 0: nobody's place. Without a lock, which a fork would leave held.
+constexpr std::size_t kThreadsMax = 256;
+std::array<std::atomic<pid_t>, kThreadsMax> threads{};
+
+void replace(pid_t before, pid_t after) {
+  for (std::atomic<pid_t>& place : threads) {
+    pid_t there = before;
+    if (place.compare_exchange_strong(there, after)) {
+      return;
+    }
+  }
 }
 
+// The calling thread. It stays in service for good: it also frees what it was made with, after all
+// that it runs.
+class Ours {
+ public:
+  Ours() {
+    ++depth;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+    replace(0, ::gettid());
+  }
+  Ours(const Ours&) = delete;
+  Ours& operator=(const Ours&) = delete;
+  ~Ours() { replace(::gettid(), 0); }
+};
+
 void* run_body(void* body) {
-  become_ours();
+  const Ours ours;
   reinterpret_cast<void (*)()>(body)();  // NOLINT(*-reinterpret-cast)
   return nullptr;
 }
@@ -61,7 +87,7 @@ std::thread service_thread(const char* name, std::function<void()> body) {
   const InService making;
   const WithoutSignals quiet;
   std::thread thread([body = std::move(body)] {
-    become_ours();
+    const Ours ours;
     body();
   });
   pthread_setname_np(thread.native_handle(), name);
@@ -79,6 +105,17 @@ int start_service_thread(const char* name, void (*body)()) {
     ::pthread_detach(thread);
   }
   return error;
+}
+
+bool is_service_thread(pid_t thread) {
+  return std::any_of(threads.begin(), threads.end(),
+                     [&](const std::atomic<pid_t>& place) { return place == thread; });
+}
+
+void forget_service_threads() {
+  for (std::atomic<pid_t>& place : threads) {
+    place = 0;
+  }
 }
 
 TimeNs processor_ns(const std::thread& thread) {
