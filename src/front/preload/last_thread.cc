@@ -8,13 +8,20 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
+
+#include "platform/common/descriptor.h"
+#include "platform/common/say.h"
+#include "platform/common/service_thread.h"
 
 namespace spillway::preload {
 namespace {
@@ -22,37 +29,40 @@ namespace {
 pthread_key_t key{};
 bool key_is_made = false;
 
-// Of the kernel's line about a thread: "12 (its name) S ...". Threads of ours have a name that says
-// so (service_thread.h), and so have the kernel's own, which carry out io_uring's requests.
-bool is_the_programs(std::string_view line) {
-  const auto name = line.find('(');
-  const auto state = line.rfind(')');
-  if (name == std::string_view::npos || state == std::string_view::npos ||
-      state + 2 >= line.size()) {
+// Of the kernel's line about a thread: "12 (its name) S ...", and six numbers further its flags.
+// Not the program's are those that are gone, and the kernel's own, which carry out io_uring's
+// requests.
+bool is_the_programs(const std::string& line) {
+  constexpr unsigned kIoWorker = 0x10;  // PF_IO_WORKER
+  const auto name_end = line.rfind(')');
+  char state = 'X';
+  unsigned flags = 0;
+  if (name_end == std::string::npos ||
+      // NOLINTNEXTLINE(cert-err34-c): the kernel's numbers
+      std::sscanf(line.c_str() + name_end + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2) {
     return false;
   }
-  const bool gone = line[state + 2] == 'Z' || line[state + 2] == 'X';
-  const std::string_view rest = line.substr(name + 1);
-  return !gone && !rest.starts_with("spw-") && !rest.starts_with("iou-");
+  return state != 'Z' && state != 'X' && (flags & kIoWorker) == 0;
 }
 
-bool another_is_left() {
+// nullopt: it cannot be told for the moment.
+std::optional<bool> another_is_left() {
   const std::unique_ptr<DIR, int (*)(DIR*)> threads(::opendir("/proc/self/task"), ::closedir);
   if (!threads) {
-    return true;
+    return std::nullopt;
   }
-  const std::string own = std::to_string(::gettid());
   while (const dirent* const entry = ::readdir(threads.get())) {
-    if (entry->d_name[0] == '.' || own == entry->d_name) {
+    const pid_t thread = std::atoi(entry->d_name);  // NOLINT(cert-err34-c): 0 for "." and ".."
+    if (thread == 0 || thread == ::gettid() || is_service_thread(thread)) {
       continue;
     }
-    const int fd =
-        ::open(fmt::format("/proc/self/task/{}/stat", entry->d_name).c_str(), O_RDONLY | O_CLOEXEC);
-    std::array<char, 128> line{};
-    const ssize_t bytes = fd < 0 ? 0 : ::read(fd, line.data(), line.size());
-    if (fd >= 0) {
-      ::close(fd);
+    const Descriptor file(
+        ::open(fmt::format("/proc/self/task/{}/stat", thread).c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0 && errno != ENOENT && errno != ESRCH) {
+      return std::nullopt;
     }
+    std::array<char, 192> line{};
+    const ssize_t bytes = file.get() < 0 ? 0 : ::read(file.get(), line.data(), line.size());
     if (bytes > 0 && is_the_programs({line.data(), static_cast<std::size_t>(bytes)})) {
       return true;
     }
@@ -60,13 +70,26 @@ bool another_is_left() {
   return false;
 }
 
-// Twice, as threads come and go while they are listed. It ends the process as the C library does it
-// for the last thread.
+// Twice in a row, as threads come and go while they are listed. It ends the process as the C
+// library does it for the last thread.
 void* outlive_the_others(void* /*unused*/) {
   constexpr std::chrono::milliseconds kLookAgain{20};
-  do {
-    std::this_thread::sleep_for(kLookAgain);
-  } while (another_is_left() || another_is_left());
+  constexpr int kBlindMax = 3000;  // a minute
+  int blind = 0;
+  for (int nobody = 0; nobody < 2;) {
+    if (nobody == 0) {
+      std::this_thread::sleep_for(kLookAgain);
+    }
+    const std::optional<bool> left = another_is_left();
+    blind = left ? 0 : blind + 1;
+    nobody = left == false ? nobody + 1 : 0;
+    if (blind > kBlindMax) {
+      end_run(
+          fmt::format("the main thread has left, and which other threads are left cannot be "
+                      "told: /proc/self/task: {}; ending the program",
+                      std::strerror(errno)));
+    }
+  }
   std::exit(EXIT_SUCCESS);
 }
 

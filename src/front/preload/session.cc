@@ -129,6 +129,7 @@ void after_fork() {
 // space yet, the child makes one as any program does.
 void in_child() {
   const InService inside;
+  forget_service_threads();
   watch_main_thread_of_child();
   Everything* const everything = made.load();
   if (everything != nullptr) {

@@ -37,12 +37,6 @@ int high_number() {
 // Where high numbers begin; 0: nobody has said.
 std::atomic<int> first_number{0};
 
-void close_between(unsigned first, unsigned last) {
-  if (first <= last) {
-    ::close_range(first, last, 0);
-  }
-}
-
 // All but standard error and that one, which has a high number. Where there is no standard error
 // nothing else may get its number, to which lines for people are written.
 void close_all_but(int kept) {
@@ -103,6 +97,12 @@ std::vector<int> receive(int socket, std::size_t count) {
 }
 
 }  // namespace
+
+void close_between(unsigned first, unsigned last) {
+  if (first <= last) {
+    ::close_range(first, last, 0);
+  }
+}
 
 int at_high_number(int fd) {
   const int first = first_number.load() > 0 ? first_number.load() : high_number();

@@ -20,4 +20,7 @@ void with_own_descriptors(const std::function<std::vector<int>()>& open_all);
 // is no such number.
 [[nodiscard]] int at_high_number(int fd);
 
+// Closes those numbers, both included, in the caller's table.
+void close_between(unsigned first, unsigned last);
+
 }  // namespace spillway

@@ -103,8 +103,9 @@ class ProgramPlatform : public ObservedPlatform {
   // finds all memory as it was.
   virtual void before_fork() = 0;
   virtual void after_fork() = 0;
-  // In the child, and in its own children, before anything else is asked of it there: `contains` tells from now on what the
-  // child has inherited; all other addresses are its own. Nothing but that may be asked.
+  // In the child, and in its own children, before anything else is asked of it there: `contains`
+  // tells from now on what the child has inherited; all other addresses are its own. Nothing but
+  // that may be asked.
   virtual void in_child() {}
   // This process is about to end, or to become another program: children get what they may still
   // ask for. Not by one of the program's threads.

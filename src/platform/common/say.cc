@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <string>
+#include <iterator>
 
 namespace spillway {
 namespace {
@@ -20,7 +20,10 @@ void say(std::string_view text) {
   if (!has_standard_error) {
     return;
   }
-  const std::string line = fmt::format("spillway: {}\n", text);
+  // On the stack, unless it is very long: a thread may say something while the program's only other
+  // one is in the middle of a fork, with the allocator's locks.
+  fmt::memory_buffer line;
+  fmt::format_to(std::back_inserter(line), "spillway: {}\n", text);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

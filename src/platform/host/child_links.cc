@@ -11,10 +11,10 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <string>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "base/units.h"
@@ -31,8 +31,19 @@ constexpr int kSecondsForTheParent = 5;
 constexpr char kDescriptor = 'd';  // and a descriptor beside it
 constexpr char kAllIsGiven = 'a';
 
+constexpr std::string_view kNotGiven =
+    "which has ended without giving it (was it killed?); ending this one, as it would see wrong "
+    "bytes";
+
 Descriptor make_socket(int flags) {
   return Descriptor(at_high_number(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0)));
+}
+
+// Names without a file belong to a network namespace. 0: the kernel does not say which it is.
+std::uint64_t network_of(int socket) {
+  std::uint64_t network = 0;
+  socklen_t bytes = sizeof(network);
+  return ::getsockopt(socket, SOL_SOCKET, SO_NETNS_COOKIE, &network, &bytes) == 0 ? network : 0;
 }
 
 // Only processes that may do to us what they like anyway.
@@ -72,6 +83,24 @@ bool send(int socket, char what, int fd) {
   return ::sendmsg(socket, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
+// Without the allocator, whose locks a thread may hold that forks, and waits for the parent.
+[[noreturn]] void end_child(std::string_view why) {
+  fmt::memory_buffer line;
+  fmt::format_to(std::back_inserter(line),
+                 "process {} has inherited memory that was to come from the process that made it, "
+                 "{}",
+                 ::getpid(), why);
+  end_run({line.data(), line.size()});
+}
+
+[[noreturn]] void end_child_without(const char* what) {
+  fmt::memory_buffer why;
+  fmt::format_to(std::back_inserter(why),
+                 "and cannot {}: {}; ending this one, as it might see wrong bytes", what,
+                 std::strerror(errno));
+  end_child({why.data(), why.size()});
+}
+
 // 0: the other end is gone. `fd` is what came beside it, if anything.
 char receive(int socket, Descriptor& fd) {
   Message message;
@@ -85,52 +114,81 @@ char receive(int socket, Descriptor& fd) {
     std::memcpy(&number, CMSG_DATA(beside), sizeof(number));
     fd = Descriptor(number);
   }
+  if (bytes == 1 && (message.header.msg_flags & MSG_CTRUNC) != 0) {
+    errno = EMFILE;
+    end_child_without("take a file descriptor from it");
+  }
   return bytes == 1 ? message.what : '\0';
 }
 
 // Its descriptors are its own, so that the child's program sees none of them and keeps nothing open
 // through it.
-Descriptor connect_to(const LinkAddress& address) {
+void take_own_descriptors() {
   constexpr unsigned kAll = ~0U;
   if (::unshare(CLONE_FILES) == 0) {
     ::close(STDIN_FILENO);
     ::close(STDOUT_FILENO);
-    ::close_range(STDERR_FILENO + 1, kAll, 0);
+    close_between(STDERR_FILENO + 1, kAll);
   }
-  Descriptor socket = make_socket(0);
-  const auto* const name = reinterpret_cast<const sockaddr*>(&address.name);  // NOLINT
-  const pid_t own = ::getpid();
-  if (socket.get() < 0 || ::connect(socket.get(), name, address.bytes) != 0 ||
-      ::send(socket.get(), &own, sizeof(own), MSG_NOSIGNAL) != sizeof(own)) {
-    return {};
-  }
-  return socket;
 }
 
-void keep(const LinkAddress& address, sem_t* ready, bool* has_all) {
-  const Descriptor socket = connect_to(address);
+// False: nobody listens any more.
+bool connect_to(const LinkAddress& address, const Descriptor& socket) {
+  const auto* const name = reinterpret_cast<const sockaddr*>(&address.name);  // NOLINT
+  const pid_t own = ::getpid();
+  if (::connect(socket.get(), name, address.bytes) == 0 &&
+      ::send(socket.get(), &own, sizeof(own), MSG_NOSIGNAL) == sizeof(own)) {
+    return true;
+  }
+  if (errno != ECONNREFUSED && errno != ECONNRESET && errno != EPIPE) {
+    end_child_without("reach it");
+  }
+  return false;
+}
+
+// A parent that is gone has either given all, or the page is zeros. Nobody else may have the
+// descriptor open.
+bool has_been_given_all(const char* mark) { return *static_cast<const volatile char*>(mark) != 0; }
+
+// What the thread of this process has been asked to do. Not on the heap: it is needed as soon as a
+// child begins.
+struct Asking {
+  LinkAddress address;
+  const char* mark = nullptr;
+  bool* has_all = nullptr;
+  sem_t ready{};
+};
+Asking asking;
+
+void keep() {
+  static bool said = false;  // children of this one know it as well
+  take_own_descriptors();
+  const Descriptor socket = make_socket(0);
   if (socket.get() < 0) {
-    ::sem_post(ready);
+    end_child_without("open a socket to it");
+  }
+  const bool connected = connect_to(asking.address, socket);
+  if (!connected && network_of(socket.get()) != asking.address.network) {
+    if (!std::exchange(said, true)) {
+      say("a child of the program is in another network namespace than its parent, from which part "
+          "of its memory comes: it must not use that after its parent has been killed");
+    }
+    ::sem_post(&asking.ready);
     return;
   }
-  const std::string line = fmt::format(
-      "spillway: process {} has inherited memory that was to come from the process that made it, "
-      "which has ended without giving it (was it killed?); ending this one, as it would see wrong "
-      "bytes\n",
-      ::getpid());
   Descriptor userfault;
-  for (char what = receive(socket.get(), userfault);; what = receive(socket.get(), userfault)) {
-    if (what == kAllIsGiven) {
-      __atomic_store_n(has_all, true, __ATOMIC_RELAXED);
-      ::sem_post(ready);
+  while (true) {
+    const char what = connected ? receive(socket.get(), userfault) : '\0';
+    if (what == kAllIsGiven ||
+        (what == '\0' && userfault.get() < 0 && has_been_given_all(asking.mark))) {
+      __atomic_store_n(asking.has_all, true, __ATOMIC_RELAXED);
+      ::sem_post(&asking.ready);
       return;
     }
     if (what == '\0') {
-      // Without the allocator, whose locks a thread may hold that forks, and waits for the parent.
-      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-      std::_Exit(kOwnFailureStatus);
+      end_child(kNotGiven);
     }
-    ::sem_post(ready);
+    ::sem_post(&asking.ready);
   }
 }
 
@@ -148,6 +206,7 @@ ChildLinks::ChildLinks() : listening_(make_socket(SOCK_NONBLOCK)) {
       ::listen(listening_.get(), kWaitingMax) == 0 &&
       ::getsockname(listening_.get(), chosen, &bytes) == 0) {
     address_.bytes = bytes;
+    address_.network = network_of(listening_.get());
   }
 }
 
@@ -182,32 +241,42 @@ void ChildLinks::serve() {
 }
 
 bool ChildLinks::give(pid_t process, int userfault) {
-  const auto link = std::find_if(links_.begin(), links_.end(),
-                                 [&](const Link& one) { return one.process == process; });
-  return link != links_.end() && send(link->socket.get(), kDescriptor, userfault);
+  const auto link = std::find_if(links_.begin(), links_.end(), [&](const Link& one) {
+    return one.process == process && one.userfault < 0;
+  });
+  if (link == links_.end() || !send(link->socket.get(), kDescriptor, userfault)) {
+    return false;
+  }
+  link->userfault = userfault;
+  return true;
 }
 
-void ChildLinks::tell_all_is_given() {
+void ChildLinks::tell_all_is_given(int userfault) {
   for (const Link& link : links_) {
-    send(link.socket.get(), kAllIsGiven, -1);
+    if (link.userfault == userfault) {
+      send(link.socket.get(), kAllIsGiven, -1);
+    }
   }
 }
 
-void link_to_parent(const LinkAddress& address, char* probe, bool* has_all) {
+void link_to_parent(const LinkAddress& address, char* probe, const char* mark, bool* has_all) {
   if (address.bytes == 0) {
     return;
   }
-  auto* const ready = new sem_t;  // the thread's, for as long as it lives
-  ::sem_init(ready, 0, 0);
-  service_thread("spw-parent", [address, ready, has_all] {
-    keep(address, ready, has_all);
-  }).detach();
+  asking.address = address;
+  asking.mark = mark;
+  asking.has_all = has_all;
+  ::sem_init(&asking.ready, 0, 0);
+  errno = start_service_thread("spw-parent", keep);
+  if (errno != 0) {
+    end_child_without("start the thread that asks for it");
+  }
   (void)*static_cast<const volatile char*>(probe);
   ::madvise(probe, kPageBytes, MADV_DONTNEED);  // for children of its own
   timespec until{};
   ::clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += kSecondsForTheParent;
-  while (::sem_timedwait(ready, &until) != 0 && errno == EINTR) {
+  while (::sem_timedwait(&asking.ready, &until) != 0 && errno == EINTR) {
   }
 }
 

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
+#include <cstdint>
 #include <list>
 #include <vector>
 
@@ -21,7 +22,8 @@ namespace spillway::host {
 // Where children ask.
 struct LinkAddress {
   sockaddr_un name{};
-  socklen_t bytes = 0;  // 0: nowhere
+  socklen_t bytes = 0;        // 0: nowhere
+  std::uint64_t network = 0;  // the namespace where this address means something
 };
 
 // The parent's ends. By one thread at a time.
@@ -37,13 +39,14 @@ class ChildLinks {
   // The descriptor for the child that says of itself that it is this process. False if it has not
   // asked yet.
   bool give(pid_t process, int userfault);
-  // Nobody needs this process any more.
-  void tell_all_is_given();
+  // The child with that descriptor needs this process no more.
+  void tell_all_is_given(int userfault);
 
  private:
   struct Link {
     Descriptor socket;
-    pid_t process = 0;  // 0: it has not said yet
+    pid_t process = 0;   // 0: it has not said yet
+    int userfault = -1;  // that it has been given; two have one number in namespaces of their own
   };
   Descriptor listening_;
   LinkAddress address_;
@@ -51,9 +54,11 @@ class ChildLinks {
 };
 
 // In the child of a fork, by its only thread: starts the thread that asks there. `probe` is a page
-// of the child's that is not there, nor will be: who serves it learns which process asks. Returns
-// when the descriptor is there, or cannot be had. `has_all` is set when the parent is needed no
-// more.
-void link_to_parent(const LinkAddress& address, char* probe, bool* has_all);
+// of the child's that is not there, nor will be: who serves it learns which process asks. `mark` is
+// a page that the parent fills, with anything but zeros, once the child has all: a parent that
+// cannot be reached may have ended in good order. Returns when the descriptor is there, or cannot
+// be had as the child is in another network namespace; ends the child, with a line, where it cannot
+// be had otherwise. `has_all` is set when the parent is needed no more.
+void link_to_parent(const LinkAddress& address, char* probe, const char* mark, bool* has_all);
 
 }  // namespace spillway::host

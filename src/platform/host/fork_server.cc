@@ -12,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,9 @@ void wake(const Descriptor& event) {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(event.get(), &one, sizeof(one));
 }
+
+// The page behind the probe (child_links.h).
+char* mark_of(char* probe) { return probe + kPageBytes; }
 
 }  // namespace
 
@@ -67,7 +71,7 @@ void ForkServer::before_fork(const Space& space) {
 
 void ForkServer::in_child() {
   if (parent_is_needed_ && !__atomic_load_n(&has_all_, __ATOMIC_RELAXED)) {
-    link_to_parent(links_.address(), probe(), &has_all_);
+    link_to_parent(links_.address(), probe(), mark_of(probe()), &has_all_);
   }
 }
 
@@ -155,7 +159,11 @@ void ForkServer::serve_until_stopped() {
     forget_ended_children();
     const std::scoped_lock giving(giving_mutex_);
     if (give_all_ && give_rest_to_all()) {
-      links_.tell_all_is_given();
+      for (const Child& child : children_) {
+        if (child.linked && !child.given_up) {
+          links_.tell_all_is_given(child.userfault.fd());
+        }
+      }
       give_all_ = false;
       given_.notify_all();
     }
@@ -167,9 +175,11 @@ void ForkServer::give_all() {
     return;
   }
   constexpr TimeNs kForLinksNs = 2 * kNsPerS;
+  constexpr TimeNs kForTheRestNs = 10 * kNsPerS;
   std::unique_lock lock(giving_mutex_);
   give_all_ = true;
   link_until_ns_ = now_ns() + kForLinksNs;
+  give_until_ns_ = now_ns() + kForTheRestNs;
   wake(wake_event_);
   given_.wait(lock, [&] { return !give_all_; });
 }
@@ -178,11 +188,26 @@ void ForkServer::give_all() {
 bool ForkServer::give_rest_to_all() {
   take_new_children();
   bool all = true;
+  const bool late = now_ns() > give_until_ns_;
   for (Child& child : children_) {
-    all &= give_rest(child);
+    const bool has_all = give_rest(child);
+    if (!has_all && late && !child.given_up) {
+      say_given_up(child);
+    }
+    child.given_up = !has_all && late;
+    all &= has_all || late;
   }
   const std::scoped_lock lock(events_mutex_);
   return all && new_children_.empty();
+}
+
+// Its own thread ends it, as it is told nothing before we go. One without that thread is another's
+// to judge: the number under which it knows itself may be someone else's here.
+void ForkServer::say_given_up(const Child& child) const {
+  parent_.warn(fmt::format(
+      "process {} cannot take the memory that it has from the program that made it, which is about "
+      "to end: the system has none for it (is it at its memory limit?); it {}",
+      child.process, child.linked ? "will be ended" : "must not use that memory any more"));
 }
 
 void ForkServer::link(Child& child) {
@@ -211,6 +236,12 @@ bool ForkServer::give_rest(Child& child) {
       return false;
     }
     child.userfault.wake(start, kBlockBytes);
+  }
+  // Last, for those who cannot be told, or make children before they read it.
+  const std::string mark(kPageBytes, 'a');
+  const int error = child.userfault.copy(mark_of(child.probe), mark.data(), kPageBytes, true);
+  if (error == EAGAIN || error == ENOMEM) {
+    return false;
   }
   serve(child);  // it may have had children before
   return true;

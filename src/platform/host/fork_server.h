@@ -61,7 +61,9 @@ class ForkServer {
   [[nodiscard]] Bytes inherited_bytes() const { return used_bytes_; }
 
   // Children get all that they have not asked for yet, and need nobody any more: returns when they
-  // have it. Not by the thread that reads events.
+  // have it. One that cannot take it for ten seconds, as at its memory limit, is given up with a
+  // line, and is ended by its own thread as soon as this process has. Not by the thread that reads
+  // events.
   void give_all();
 
   // The parent's events, as Userfault::read; children that they tell of are served from then on.
@@ -75,10 +77,11 @@ class ForkServer {
   struct Child {
     Userfault userfault;
     std::optional<Snapshot> snapshot;        // nullopt: it was made behind our back
-    const char* probe = nullptr;             // the page that tells which process it is
+    char* probe = nullptr;                   // the page that tells which process it is
     std::vector<PageFault> unanswered = {};  // that could not be for the moment
     pid_t process = 0;                       // as it knows itself; 0: not known
     bool linked = false;                     // it has its descriptor as well
+    bool given_up = false;                   // for want of its memory
   };
   void inherit_addresses_behind(Bytes used_bytes, bool inherit);
   void serve_until_stopped();
@@ -95,6 +98,7 @@ class ForkServer {
   [[nodiscard]] char* probe() const { return parent_.addresses.base() + used_bytes_; }
   bool give_rest(Child& child);
   bool give_rest_to_all();
+  void say_given_up(const Child& child) const;
   void forget_ended_children();
 
   Parent parent_;
@@ -111,6 +115,7 @@ class ForkServer {
   std::condition_variable given_;
   bool give_all_ = false;
   TimeNs link_until_ns_ = 0;  // how long who gives all waits for children to ask
+  TimeNs give_until_ns_ = 0;  // and for them to take it
   Descriptor wake_event_;
   std::thread thread_;
 };

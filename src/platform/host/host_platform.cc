@@ -270,14 +270,16 @@ void HostPlatform::after_fork() {
 // What the child has not inherited the kernel gives to the child's own mappings. Where it inherits
 // nothing, the addresses that the parent uses stay taken: nothing else may ever lie there.
 void HostPlatform::in_child() {
-  forks_->in_child();
-  if (std::exchange(is_child_, true)) {
-    return;  // the child of a child
+  if (!std::exchange(is_child_, true)) {  // else the child of a child
+    addresses_.shrink(forks_->inherited_bytes());
+    if (!userfault_.reports_forks() && addresses_.bytes() > 0) {
+      keep_addresses_taken();
+    }
   }
-  addresses_.shrink(forks_->inherited_bytes());
-  if (userfault_.reports_forks() || addresses_.bytes() == 0) {
-    return;
-  }
+  forks_->in_child();  // last: it starts a thread
+}
+
+void HostPlatform::keep_addresses_taken() {
   const void* const hole =
       ::mmap(addresses_.base(), addresses_.bytes(), PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

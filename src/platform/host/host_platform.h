@@ -100,6 +100,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void protect_unmapped(const Transfer& transfer);
 
   // host_correlator.cc: faults and marks into the engine
+  void keep_addresses_taken();
   void correlate();
   void take_faults();
   void check_progress();
