@@ -1,6 +1,8 @@
 // See recording.h.
 #include "front/cuda/recording.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -67,18 +69,17 @@ void Recording::begin_recording() {
 }
 
 // Times are known when the device has come so far; the program's thread waits for it here, as in a
-// call of its own.
+// call of its own. While a stream is captured nobody may wait for the device: that would end the
+// program's capture. The iteration is dropped then, and the capture takes a later one.
 std::optional<RecordedIteration> Recording::end_recording() {
-  session_.platform->before_wait(std::nullopt);
-  (void)real().cuCtxSynchronize();
-  session_.platform->after_wait(std::nullopt);
+  const bool ended = !captures_under_way() && wait_for_device();
   const std::scoped_lock lock(mutex_);
   if (!recorder_) {
     return std::nullopt;
   }
   std::optional<RecordedIteration> iteration = recorder_->finish(0, 0);
   recorder_.reset();
-  if (!iteration) {
+  if (!iteration || !ended) {
     return std::nullopt;
   }
   for (std::size_t i = 0; i < iteration->trace.kernels.size(); ++i) {
@@ -87,6 +88,19 @@ std::optional<RecordedIteration> Recording::end_recording() {
     kernel.synchronizes = synchronizes_[i];
   }
   return iteration;
+}
+
+bool Recording::wait_for_device() {
+  session_.platform->before_wait(std::nullopt);
+  const CuResult waited = real().cuCtxSynchronize();
+  session_.platform->after_wait(std::nullopt);
+  if (waited != CuResult::kSuccess) {
+    static std::atomic<bool> told{false};
+    say_once(told, fmt::format("an iteration is not recorded: to wait for the device failed with "
+                               "CUDA error {}",
+                               static_cast<int>(waited)));
+  }
+  return waited == CuResult::kSuccess;
 }
 
 TimeNs Recording::duration_ns(CuEvent from, CuEvent to) const {

@@ -59,6 +59,7 @@ class Recording {
   Recording(const Driver& driver, const Session& session) : driver_(driver), session_(session) {}
   void begin_recording();
   std::optional<RecordedIteration> end_recording();
+  bool wait_for_device();
   void note_operand(const CudaOperand& operand);
   void note_access(std::uint64_t start, Bytes bytes, bool reads, bool writes);
   CuEvent event();
