@@ -130,13 +130,14 @@ class Reporter(TorchDispatchMode):
             _add_storages(storages, value, signature.named.get(name, False))
         self.library.spillway_operator(signature.name, *_operands(storages))
 
-        results = func(*args, **kwargs)
-
         storages = {}
-        values = results if len(signature.results) > 1 else (results,)
-        for value, writes in zip(values, signature.results):
-            _add_storages(storages, value, writes)
-        self.library.spillway_operator_done(signature.name, *_operands(storages))
+        try:
+            results = func(*args, **kwargs)
+            values = results if len(signature.results) > 1 else (results,)
+            for value, writes in zip(values, signature.results):
+                _add_storages(storages, value, writes)
+        finally:  # one that raises an error is done as well, and returns nothing
+            self.library.spillway_operator_done(signature.name, *_operands(storages))
         return results
 
 

@@ -117,6 +117,18 @@ def test_backward_is_reported(reported):
     assert [name for when, name, _ in calls if when == "before"].count("aten::mul") == 3
 
 
+def test_an_operator_that_raises_an_error_is_done_and_returns_nothing(reported):
+    a, b = torch.ones(2, 3), torch.ones(2, 3)
+
+    def mismatched():
+        with pytest.raises(RuntimeError):
+            torch.mm(a, b)
+
+    _, calls = reported(mismatched)
+    assert calls == [("before", "aten::mm", [storage(a, 0), storage(b, 0)]),
+                     ("after", "aten::mm", [])]
+
+
 def test_named_ranges_are_not_operators(reported):
     def ranged():
         with torch.autograd.profiler.record_function("mine"):
