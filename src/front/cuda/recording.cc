@@ -41,8 +41,8 @@ std::string device_name(const Driver& driver, CuDevice device) {
 
 }  // namespace
 
-void set_recording(std::unique_ptr<Recording> recording) {
-  detail::the_recording.store(recording.release(), std::memory_order_release);
+void set_recording(Recording* recording) {
+  detail::the_recording.store(recording, std::memory_order_release);
 }
 
 std::unique_ptr<Recording> Recording::make(const Driver& driver, const Session& session) {

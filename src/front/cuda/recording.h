@@ -96,7 +96,8 @@ extern std::atomic<Recording*> the_recording;
 [[nodiscard]] inline Recording* recording() {
   return detail::the_recording.load(std::memory_order_acquire);
 }
-// From now on the process's; it is never destroyed.
-void set_recording(std::unique_ptr<Recording> recording);
+// From now on the process's, or no longer: nullptr. Threads may still be inside the one before, so
+// it must stay.
+void set_recording(Recording* recording);
 
 }  // namespace spillway::cuda
