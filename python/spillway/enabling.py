@@ -53,11 +53,21 @@ def _why_not():
 
         if multiprocessing.parent_process() is not None:
             return "call it in the program's first process, not in one of its workers"
-    words = sys.orig_argv[1:]
-    if sys.flags.interactive or hasattr(sys, "ps1") or not words or words[-1] == "-":
+    if sys.flags.interactive or hasattr(sys, "ps1") or not _can_begin_anew():
         return ("there is no script that could be run again (it came from a terminal, a notebook or "
                 "a pipe): start it with `spillway run`")
     return None
+
+
+def _can_begin_anew():
+    """Whether the interpreter's words lead to the script a second time: a pipe is read once."""
+    main = sys.modules["__main__"]
+    if getattr(main, "__spec__", None) is not None:  # -m, a folder or an archive
+        return True
+    file = getattr(main, "__file__", None)
+    if file is None:
+        return sys.argv[:1] == ["-c"]
+    return os.path.isfile(file)
 
 
 def _program():

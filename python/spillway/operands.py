@@ -130,13 +130,14 @@ class Reporter(TorchDispatchMode):
             _add_storages(storages, value, signature.named.get(name, False))
         self.library.spillway_operator(signature.name, *_operands(storages))
 
-        results = func(*args, **kwargs)
-
         storages = {}
-        values = results if len(signature.results) > 1 else (results,)
-        for value, writes in zip(values, signature.results):
-            _add_storages(storages, value, writes)
-        self.library.spillway_operator_done(signature.name, *_operands(storages))
+        try:
+            results = func(*args, **kwargs)
+            values = results if len(signature.results) > 1 else (results,)
+            for value, writes in zip(values, signature.results):
+                _add_storages(storages, value, writes)
+        finally:  # one that raises an error is done as well, and returns nothing
+            self.library.spillway_operator_done(signature.name, *_operands(storages))
         return results
 
 
@@ -147,17 +148,24 @@ class _Follower:
         self.library = library
         self.reporter = Reporter(library)
         self.entered = False
+        self.for_capture = False  # entered, and nobody but `spillway record` has asked
         self.thread = get_ident()  # modes, as ranges, belong to a thread
 
     def after_step(self, *_):
         if get_ident() != self.thread:
             return
+        self.for_capture = False
         self.follow(self.library.spillway_wants_operands())
 
     def before_forward(self, *_):
-        """For `spillway record`, of a script that takes no steps (docs/recording.md)."""
-        if get_ident() == self.thread:
-            self.follow(self.library.spillway_capture_wants_operands())
+        """For `spillway record`, of a script that takes no steps (docs/recording.md).
+
+        What a step has asked for only a step ends: it may be a policy that wants it.
+        """
+        if get_ident() != self.thread or self.entered != self.for_capture:
+            return
+        self.follow(self.library.spillway_capture_wants_operands())
+        self.for_capture = self.entered
 
     def follow(self, wanted):
         if wanted and not self.entered:

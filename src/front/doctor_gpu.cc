@@ -174,12 +174,13 @@ void add_driver_facts(FactGroup& group) {
   }
   constexpr int kMajor = 1000;
   constexpr int kMinor = 10;
-  group.facts.push_back({.key = "cuda",
-                         .mark = Mark::kOk,
-                         .text = fmt::format("the driver offers CUDA {}.{}; {} devices",
-                                             version / kMajor, version % kMajor / kMinor, count),
-                         .advice = "",
-                         .value = {{"version", version}, {"devices", count}}});
+  group.facts.push_back(
+      {.key = "cuda",
+       .mark = Mark::kOk,
+       .text = fmt::format("the driver offers CUDA {}.{}; {} device{}", version / kMajor,
+                           version % kMajor / kMinor, count, count == 1 ? "" : "s"),
+       .advice = "",
+       .value = {{"version", version}, {"devices", count}}});
   cuda::CuDevice first = 0;
   if (count > 0 && driver->device_get(&first, 0) == cuda::CuResult::kSuccess) {
     add_device(*driver, first, group);

@@ -102,6 +102,12 @@ Result<Trace> recorded(const std::string& folder, const RecordOptions& options) 
   if (largest == all.end() || used_bytes(*largest) == 0) {
     return tl::unexpected<Error>(why_none(all, options));
   }
+  if (const std::size_t launches = whole_launches(*largest); launches != largest->times.size()) {
+    say(
+        fmt::format("the program's iterations differ: the one that was timed has {} launches, that "
+                    "in which operands were noted {}; times of some launches may be another's",
+                    largest->times.size(), launches));
+  }
   Trace trace = trace_of(*largest);
   trace.model = options.model.empty() ? name_of(options.run.command) : options.model;
   return trace;

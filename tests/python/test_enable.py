@@ -29,6 +29,15 @@ def run(folder, script, *words, **more):
                           timeout=60, env=environment)
 
 
+def interpret(words, text, folder=None):
+    clean = {key: value for key, value in os.environ.items()
+             if not key.startswith(("SPILLWAY", "LD_PRELOAD", "PYTHONPATH"))}
+    return subprocess.run([sys.executable, *words], input=text, text=True, capture_output=True,
+                          timeout=60, cwd=folder,
+                          env={**clean, "PYTHONPATH": str(ROOT / "python"),
+                               "PATH": f"{BUILD}:{os.environ['PATH']}"})
+
+
 def test_on_the_host_the_script_begins_anew_once(tmp_path):
     result = run(tmp_path, """
         import sys
@@ -68,3 +77,24 @@ def test_what_is_wrong_is_said(tmp_path):
     assert "RuntimeError: spillway.enable(): too late: CUDA is initialized" in late.stderr
     wrong = run(tmp_path, "import spillway; spillway.enable('much', device='host')")
     assert wrong.returncode == 2 and "--device-memory" in wrong.stderr
+
+
+@pytest.mark.parametrize("words", [["-"], ["-", "one"], []])
+def test_a_script_from_a_pipe_cannot_begin_anew(words):
+    result = interpret(words, "import spillway; spillway.enable('32MiB', device='host')")
+    assert result.returncode == 1
+    assert "there is no script that could be run again" in result.stderr
+
+
+def test_a_script_from_a_named_pipe_cannot_begin_anew():
+    script = "import spillway; spillway.enable('32MiB', device='host')"
+    result = interpret(["/dev/stdin", "one"], script)
+    assert "there is no script that could be run again" in result.stderr
+
+
+def test_a_command_and_a_module_begin_anew(tmp_path):
+    script = "import spillway; spillway.enable('32MiB', device='host'); print('watched')"
+    (tmp_path / "a_module.py").write_text(script)
+    for words in (["-c", script], ["-m", "a_module"]):
+        result = interpret(words, "", tmp_path)
+        assert result.stdout == "watched\n", result.stderr

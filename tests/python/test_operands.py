@@ -13,10 +13,14 @@ class Library:
 
     def __init__(self, wants=()):
         self.wants = list(wants)
+        self.capture_wants = 0
         self.calls = []
 
     def spillway_wants_operands(self):
         return self.wants.pop(0) if self.wants else 0
+
+    def spillway_capture_wants_operands(self):
+        return self.capture_wants
 
     def spillway_operator(self, name, array, count):
         self.keep("before", name, array, count)
@@ -117,6 +121,18 @@ def test_backward_is_reported(reported):
     assert [name for when, name, _ in calls if when == "before"].count("aten::mul") == 3
 
 
+def test_an_operator_that_raises_an_error_is_done_and_returns_nothing(reported):
+    a, b = torch.ones(2, 3), torch.ones(2, 3)
+
+    def mismatched():
+        with pytest.raises(RuntimeError):
+            torch.mm(a, b)
+
+    _, calls = reported(mismatched)
+    assert calls == [("before", "aten::mm", [storage(a, 0), storage(b, 0)]),
+                     ("after", "aten::mm", [])]
+
+
 def test_named_ranges_are_not_operators(reported):
     def ranged():
         with torch.autograd.profiler.record_function("mine"):
@@ -138,6 +154,22 @@ def test_the_reporter_is_on_exactly_while_it_is_wanted():
         function(torch.ones(1))
     assert [name for when, name, _ in library.calls if when == "before"] == [
         "aten::ones", "aten::sin", "aten::ones", "aten::cos"]
+
+
+def test_a_forward_ends_only_what_a_forward_began():
+    library = Library(wants=[1, 0])
+    follower = operands._Follower(library)
+    step_of(follower)  # a policy wants them
+    follower.before_forward()
+    assert follower.entered
+    step_of(follower)
+    assert not follower.entered
+    library.capture_wants = 1
+    follower.before_forward()
+    assert follower.entered
+    library.capture_wants = 0
+    follower.before_forward()
+    assert not follower.entered
 
 
 def test_modes_of_the_script_keep_their_order():

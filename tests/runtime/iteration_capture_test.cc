@@ -143,6 +143,40 @@ TEST_F(IterationCaptureTest, WhatWasFoundBeforeTheProgramSaysIsDropped) {
   EXPECT_THAT(names_of(*left().used), ElementsAre("mm", "add"));
 }
 
+// Two optimizers: behind each of their steps an iteration ends, of one or the other.
+TEST_F(IterationCaptureTest, TimesAndOperandsAreOfIterationsThatAreAlike) {
+  for (int i = 0; i < 3; ++i) {
+    iterate(1, {"discriminator", "step"}, true);
+    iterate(1, {"generator", "discriminator", "step"}, true);
+  }
+  EXPECT_TRUE(capture_->done());
+  const CapturedIteration captured = left();
+  ASSERT_TRUE(captured.used);
+  EXPECT_THAT(names_of(*captured.used), ElementsAre("discriminator", "step"));
+  EXPECT_THAT(captured.times, SizeIs(2));
+}
+
+TEST_F(IterationCaptureTest, WhatIsNeverAlikeIsLeftAllTheSame) {
+  Names names = {"a"};
+  for (int i = 0; i < 12; ++i) {
+    iterate(1, names, true);
+    names.emplace_back("one more");
+  }
+  EXPECT_TRUE(capture_->done());
+  const CapturedIteration captured = left();
+  EXPECT_EQ(whole_launches(captured), captured.times.size() + 1);
+}
+
+TEST_F(IterationCaptureTest, AnIterationThatCannotBeTakenIsTakenLater) {
+  iterate(3, {"mm"}, true);
+  (void)capture_->iteration_ended();  // nothing was launched
+  EXPECT_FALSE(capture_->done());
+  iterate(1, {"mm"}, true);
+  EXPECT_TRUE(capture_->done());
+  ASSERT_TRUE(left().used);
+  EXPECT_THAT(names_of(*left().used), ElementsAre("mm"));
+}
+
 TEST_F(IterationCaptureTest, SaysHowFarAProgramCameThatEndsTooSoon) {
   iterate(3, {"mm"}, true);
   capture_->finish();

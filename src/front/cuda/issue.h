@@ -31,10 +31,10 @@ CuResult issue(const Session& session, CudaLaunch what, const Call& call) {
     recorded->announce(what.name);
   }
   const std::uint64_t launch = session.platform->before_launch(what);
-  const std::uint32_t record = recorded == nullptr ? 0 : recorded->begin(what);
+  const RecordedLaunch record = recorded == nullptr ? RecordedLaunch() : recorded->begin(what);
   const CuResult result = call();
   if (recorded != nullptr) {
-    recorded->end(record, what.stream, result == CuResult::kSuccess);
+    recorded->end(record, what, result == CuResult::kSuccess);
   }
   if (on_thread_stream && launch != 0) {
     end_on_thread_stream(what.stream);

@@ -1,6 +1,8 @@
 // See recording.h.
 #include "front/cuda/recording.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -39,8 +41,8 @@ std::string device_name(const Driver& driver, CuDevice device) {
 
 }  // namespace
 
-void set_recording(std::unique_ptr<Recording> recording) {
-  detail::the_recording.store(recording.release(), std::memory_order_release);
+void set_recording(Recording* recording) {
+  detail::the_recording.store(recording, std::memory_order_release);
 }
 
 std::unique_ptr<Recording> Recording::make(const Driver& driver, const Session& session) {
@@ -57,36 +59,52 @@ std::unique_ptr<Recording> Recording::make(const Driver& driver, const Session& 
 void Recording::begin_recording() {
   const std::scoped_lock lock(mutex_);
   recorder_.emplace();
-  timed_.clear();
-  synchronizes_.clear();
-  events_used_ = 0;
   ++recording_;
-  for (auto& [address, memory] : memories_) {
-    memory.fresh = false;
-  }
 }
 
 // Times are known when the device has come so far; the program's thread waits for it here, as in a
-// call of its own.
+// call of its own. While a stream is captured nobody may wait for the device: that would end the
+// program's capture. The iteration is dropped then, and the capture takes a later one.
 std::optional<RecordedIteration> Recording::end_recording() {
-  session_.platform->before_wait(std::nullopt);
-  (void)real().cuCtxSynchronize();
-  session_.platform->after_wait(std::nullopt);
+  const bool ended = !captures_under_way() && wait_for_device();
   const std::scoped_lock lock(mutex_);
   if (!recorder_) {
     return std::nullopt;
   }
   std::optional<RecordedIteration> iteration = recorder_->finish(0, 0);
-  recorder_.reset();
-  if (!iteration) {
-    return std::nullopt;
+  if (!ended) {
+    iteration.reset();
   }
-  for (std::size_t i = 0; i < iteration->trace.kernels.size(); ++i) {
+  for (std::size_t i = 0; iteration && i < iteration->trace.kernels.size(); ++i) {
     Kernel& kernel = iteration->trace.kernels[i];
     kernel.duration_ns = duration_ns(timed_[i].from, timed_[i].to);
     kernel.synchronizes = synchronizes_[i];
   }
+  forget_recording();
   return iteration;
+}
+
+void Recording::forget_recording() {
+  recorder_.reset();
+  for (const Timed& timed : timed_) {
+    destroy(timed);
+  }
+  timed_ = {};
+  synchronizes_ = {};
+  memories_ = {};
+}
+
+bool Recording::wait_for_device() {
+  session_.platform->before_wait(std::nullopt);
+  const CuResult waited = real().cuCtxSynchronize();
+  session_.platform->after_wait(std::nullopt);
+  if (waited != CuResult::kSuccess) {
+    static std::atomic<bool> told{false};
+    say_once(told, fmt::format("an iteration is not recorded: to wait for the device failed with "
+                               "CUDA error {}",
+                               static_cast<int>(waited)));
+  }
+  return waited == CuResult::kSuccess;
 }
 
 TimeNs Recording::duration_ns(CuEvent from, CuEvent to) const {
@@ -99,60 +117,70 @@ TimeNs Recording::duration_ns(CuEvent from, CuEvent to) const {
   return std::max<TimeNs>(std::llround(static_cast<double>(milliseconds) * kNsPerMs), 1);
 }
 
-CuEvent Recording::event() {
-  if (events_used_ == all_events_.size()) {
-    CuEvent made = nullptr;
-    if (driver_.event_create(&made, 0) != CuResult::kSuccess) {
-      return nullptr;
-    }
-    all_events_.push_back(made);
+CuEvent Recording::recorded_event(CuStream stream) const {
+  CuEvent event = nullptr;
+  if (driver_.event_create(&event, 0) != CuResult::kSuccess) {
+    return nullptr;
   }
-  return all_events_[events_used_++];
+  if (driver_.event_record(event, stream) != CuResult::kSuccess) {
+    (void)driver_.event_destroy(event);
+    return nullptr;
+  }
+  return event;
+}
+
+void Recording::destroy(const Timed& timed) const {
+  for (const CuEvent event : {timed.from, timed.to}) {
+    if (event != nullptr) {
+      (void)driver_.event_destroy(event);
+    }
+  }
 }
 
 // --- Launches -----------------------------------------------------------------------------------
 
-std::uint32_t Recording::begin(const CudaLaunch& launch) {
-  CuEvent from = nullptr;
-  std::uint32_t index = kNone;
+// When there is an iteration, launches cost the program what they cost without a recording.
+void Recording::announce(std::string_view name) {
+  if (capture_->done()) {
+    set_recording(nullptr);
+    return;
+  }
+  capture_->operands_told(false);  // by every launch
+  capture_->launched(name, false);
+}
+
+RecordedLaunch Recording::begin(const CudaLaunch& launch) {
+  RecordedLaunch begun;
   {
     const std::scoped_lock lock(mutex_);
     if (!recorder_) {
-      return kNone;
+      return begun;
     }
-    index = static_cast<std::uint32_t>(timed_.size());
-    recorder_->launch(0, launch.name, 0, 0, true);
-    for (const CudaOperand& operand : launch.operands) {
-      note_operand(operand);
-    }
-    timed_.emplace_back();
-    synchronizes_.push_back(false);
-    from = captures_under_way() ? nullptr : event();
+    begun.recording = recording_;
   }
-  if (from != nullptr && driver_.event_record(from, launch.stream) == CuResult::kSuccess) {
-    const std::scoped_lock lock(mutex_);
-    if (index < timed_.size()) {
-      timed_[index].from = from;
-    }
-  }
-  return index;
+  begun.from = captures_under_way() ? nullptr : recorded_event(launch.stream);
+  return begun;
 }
 
-void Recording::end(std::uint32_t launch, CuStream stream, bool made) {
-  if (launch == kNone || !made) {
+// Only now it is known that there is a launch. Another thread may have ended the recording since,
+// and begun another: this launch is in neither.
+void Recording::end(const RecordedLaunch& begun, const CudaLaunch& launch, bool made) {
+  if (begun.recording == 0) {
     return;
   }
-  CuEvent to = nullptr;
-  {
-    const std::scoped_lock lock(mutex_);
-    to = recorder_ && launch < timed_.size() ? event() : nullptr;
+  const Timed timed{.from = begun.from,
+                    .to = begun.from == nullptr || !made ? nullptr : recorded_event(launch.stream)};
+  const std::scoped_lock lock(mutex_);
+  if (!made || !recorder_ || begun.recording != recording_) {
+    destroy(timed);
+    return;
   }
-  if (to != nullptr && driver_.event_record(to, stream) == CuResult::kSuccess) {
-    const std::scoped_lock lock(mutex_);
-    if (launch < timed_.size()) {
-      timed_[launch].to = to;
-    }
+  recorder_->launch(0, launch.name, 0, 0, true);
+  for (const CudaOperand& operand : launch.operands) {
+    note_operand(operand);
   }
+  timed_.push_back(timed);
+  synchronizes_.push_back(false);
 }
 
 void Recording::synchronized() {
@@ -185,10 +213,13 @@ void Recording::note_operand(const CudaOperand& operand) {
   note_access(range->start, bytes, reads, writes);
 }
 
+Recording::Memory& Recording::memory_at(std::uint64_t address) {
+  const auto id = static_cast<AllocationId>(memories_.size());
+  return memories_.try_emplace(address, Memory{.id = id}).first->second;
+}
+
 void Recording::note_access(std::uint64_t start, Bytes bytes, bool reads, bool writes) {
-  const auto [at, added] =
-      memories_.try_emplace(start, Memory{.id = static_cast<AllocationId>(memories_.size())});
-  Memory& memory = at->second;
+  Memory& memory = memory_at(start);
   if (!std::exchange(memory.fresh, false) && reads) {
     recorder_->access(memory.id, bytes, false);
   } else {
@@ -202,12 +233,12 @@ void Recording::note_access(std::uint64_t start, Bytes bytes, bool reads, bool w
 // Its address may have been another's in this iteration, or before.
 void Recording::allocated(std::uint64_t address) {
   const std::scoped_lock lock(mutex_);
-  const auto [at, added] =
-      memories_.try_emplace(address, Memory{.id = static_cast<AllocationId>(memories_.size())});
-  at->second.fresh = recorder_.has_value();
-  if (recorder_) {
-    recorder_->died(at->second.id);
+  if (!recorder_) {
+    return;
   }
+  Memory& memory = memory_at(address);
+  memory.fresh = true;
+  recorder_->died(memory.id);
 }
 
 void Recording::freed(std::uint64_t address) {

@@ -27,6 +27,13 @@ struct ToldOperand {
   bool writes = false;
 };
 
+// A launch that is being made, between Recording::begin and end: of which recording it is (0: of
+// none), and the event before it, if there is one.
+struct RecordedLaunch {
+  std::uint64_t recording = 0;
+  CuEvent from = nullptr;
+};
+
 class Recording {
  public:
   // Both must outlive it. nullptr unless the process is recorded.
@@ -34,14 +41,11 @@ class Recording {
 
   // A launch is about to be told to the platform: an iteration may end here, and then the program's
   // thread waits for its device.
-  void announce(std::string_view name) {
-    capture_->operands_told(false);  // by every launch
-    capture_->launched(name, false);
-  }
+  void announce(std::string_view name);
   // Around the making of a launch: right before it, behind its gate, and right after it. What
-  // `begin` gives is for `end`.
-  std::uint32_t begin(const CudaLaunch& launch);
-  void end(std::uint32_t launch, CuStream stream, bool made);
+  // `begin` gives is for `end`, once. One that the driver has refused (not `made`) is none.
+  RecordedLaunch begin(const CudaLaunch& launch);
+  void end(const RecordedLaunch& begun, const CudaLaunch& launch, bool made);
   // The program's thread has waited for its device.
   void synchronized();
   void allocated(std::uint64_t address);
@@ -59,32 +63,36 @@ class Recording {
   Recording(const Driver& driver, const Session& session) : driver_(driver), session_(session) {}
   void begin_recording();
   std::optional<RecordedIteration> end_recording();
+  bool wait_for_device();
   void note_operand(const CudaOperand& operand);
   void note_access(std::uint64_t start, Bytes bytes, bool reads, bool writes);
-  CuEvent event();
+  void forget_recording();
+  // A new one on the stream; nullptr if there can be none.
+  CuEvent recorded_event(CuStream stream) const;
   [[nodiscard]] TimeNs duration_ns(CuEvent from, CuEvent to) const;
 
-  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  // A launch between its two events; nullptr where there is none.
+  // A launch between its two events, which are its own; nullptr where there is none.
   struct Timed {
     CuEvent from = nullptr;
     CuEvent to = nullptr;
   };
+  void destroy(const Timed& timed) const;
+  struct Memory {
+    AllocationId id = 0;
+    bool fresh = false;  // allocated since the recording began, and not used yet
+  };
+  Memory& memory_at(std::uint64_t address);
+
   const Driver driver_;
   const Session& session_;
   std::unique_ptr<IterationCapture> capture_;
 
   std::mutex mutex_;
+  std::uint64_t recording_ = 0;  // how many there have been
+  // Of the recording that is under way:
   std::optional<IterationRecorder> recorder_;
-  std::vector<Timed> timed_;         // by launch of the recording
-  std::vector<bool> synchronizes_;   // likewise
-  std::uint32_t recording_ = 0;      // how many there have been
-  std::vector<CuEvent> all_events_;  // used again in the next recording
-  std::size_t events_used_ = 0;
-  struct Memory {
-    AllocationId id = 0;
-    bool fresh = false;  // allocated since the recording began, and not used yet
-  };
+  std::vector<Timed> timed_;                            // by launch
+  std::vector<bool> synchronizes_;                      // likewise
   std::unordered_map<std::uint64_t, Memory> memories_;  // by address
 };
 
@@ -95,7 +103,8 @@ extern std::atomic<Recording*> the_recording;
 [[nodiscard]] inline Recording* recording() {
   return detail::the_recording.load(std::memory_order_acquire);
 }
-// From now on the process's; it is never destroyed.
-void set_recording(std::unique_ptr<Recording> recording);
+// From now on the process's, or no longer: nullptr. Threads may still be inside the one before, so
+// it must stay.
+void set_recording(Recording* recording);
 
 }  // namespace spillway::cuda

@@ -31,6 +31,7 @@ struct Everything {
   std::unique_ptr<CudaSpace> space;
   std::unique_ptr<DeviceHeap> heap;
   std::unique_ptr<RunRecorder> recorder;
+  std::unique_ptr<Recording> recording;
   Session session;
 };
 
@@ -76,6 +77,7 @@ void write_record() {
 void in_child() {
   forked = true;
   detail::the_session = nullptr;
+  set_recording(nullptr);  // another thread may have had its lock
 }
 
 void fatal(const Error& error) {
@@ -120,7 +122,8 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
       own_live_file());
   everything->session = {
       .platform = &platform, .heap = everything->heap.get(), .device = device, .context = context};
-  set_recording(Recording::make(*driver, everything->session));
+  everything->recording = Recording::make(*driver, everything->session);
+  set_recording(everything->recording.get());
   return everything;
 }
 

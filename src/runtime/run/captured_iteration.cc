@@ -164,6 +164,17 @@ void read_what_is_there(Trace& trace) {
 
 }  // namespace
 
+std::size_t whole_launches(const CapturedIteration& captured) {
+  if (!captured.used) {
+    return 0;
+  }
+  const std::size_t kernels = captured.used->kernels.size();
+  const std::size_t told = std::min(kernels, captured.parts.size());
+  const auto begin = captured.parts.begin();
+  return kernels - static_cast<std::size_t>(
+                       std::count(begin, begin + static_cast<std::ptrdiff_t>(told), true));
+}
+
 std::string to_json(const CapturedIteration& captured) {
   json object{{"version", kVersion},
               {"launches", captured.launches},

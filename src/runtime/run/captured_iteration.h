@@ -3,6 +3,7 @@
 // JSON and not a trace file: what is loaded into other people's programs brings no zstd with it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,10 @@ struct CapturedIteration {
   // The iteration before: names and durations alone.
   std::vector<Kernel> times;
 };
+
+// How many launches the iteration has of which operands were told, without parts of others; 0
+// without one. More or fewer than `times` has: the two were not the same iteration.
+[[nodiscard]] std::size_t whole_launches(const CapturedIteration& captured);
 
 // Text that is not UTF-8, which names of kernels may hold, is mended.
 [[nodiscard]] std::string to_json(const CapturedIteration& captured);

@@ -88,11 +88,11 @@ bool IterationCapture::iteration_ended() {
 }
 
 void IterationCapture::launched(std::string_view name, bool part) {
-  const std::scoped_lock lock(mutex_);
-  ++captured_.launches;
-  if (done_) {
+  if (done()) {
     return;
   }
+  const std::scoped_lock lock(mutex_);
+  ++captured_.launches;
   // In place or not is one operator, as for LaunchPositions.
   if (name.starts_with("aten::") && name.ends_with('_')) {
     name.remove_suffix(1);
@@ -129,6 +129,8 @@ void IterationCapture::start_over() {
   wants_ = false;
   longer_ = 0;
   const std::uint64_t launches = captured_.launches;
+  times_ = {};
+  timings_ = 0;
   captured_ = {};
   captured_.launches = launches;
 }
@@ -157,7 +159,8 @@ bool IterationCapture::boundary() {
       break;
     case Phase::kTiming:
       if (std::optional<RecordedIteration> timed = source_.end()) {
-        captured_.times = std::move(timed->trace.kernels);
+        times_ = std::move(timed->trace.kernels);
+        tries_ = 0;
         captured_.timed = true;
         wants_ = true;
         // Where it is only found that one has begun, nobody tells operands yet.
@@ -177,20 +180,53 @@ bool IterationCapture::boundary() {
       }
       break;
     case Phase::kUsing:
-      if (std::optional<RecordedIteration> used = source_.end()) {
-        captured_.used = std::move(used->trace);
-        captured_.parts = parts_;
-        captured_.tells_changes = tells_changes_;
+      if (std::optional<RecordedIteration> taken = source_.end()) {
+        used(std::move(*taken), launches);
+      } else {
+        begin(Phase::kUsing);
       }
-      taken_launches_ = launches;
-      phase_ = Phase::kDone;
-      wants_ = false;
-      leave();
       break;
     case Phase::kDone:
       break;
   }
   return wants_;
+}
+
+// An iteration of another length than the timed one is another: two optimizers take turns, or one
+// of the two held an evaluation. So later ones are tried, and after some of them another timing.
+// The closest is left at once, since the program may end.
+void IterationCapture::used(RecordedIteration iteration, std::uint64_t launches) {
+  constexpr unsigned kTries = 3;
+  constexpr unsigned kTimings = 2;
+  const auto apart = [](const CapturedIteration& one) {
+    const std::size_t used = whole_launches(one);
+    return std::max(used, one.times.size()) - std::min(used, one.times.size());
+  };
+  CapturedIteration taken;
+  taken.used = std::move(iteration.trace);
+  taken.parts = parts_;
+  taken.times = times_;
+  const bool same = apart(taken) == 0;
+  if (!captured_.used || apart(taken) < apart(captured_)) {
+    captured_.used = std::move(taken.used);
+    captured_.parts = std::move(taken.parts);
+    captured_.times = std::move(taken.times);
+    captured_.tells_changes = tells_changes_;
+    taken_launches_ = launches;
+    if (!same) {
+      leave();
+    }
+  }
+  if (!same && ++tries_ < kTries) {
+    begin(Phase::kUsing);
+  } else if (!same && ++timings_ < kTimings) {
+    wants_ = false;
+    begin(Phase::kTiming);
+  } else {
+    phase_ = Phase::kDone;
+    wants_ = false;
+    leave();
+  }
 }
 
 void IterationCapture::finish() {
@@ -205,6 +241,12 @@ void IterationCapture::leave() {
   const std::string path = captured_file(options_.folder, ::getpid());
   if (!write_all(path, to_json(captured_))) {
     say(fmt::format("{}: cannot write the recorded iteration: {}", path, std::strerror(errno)));
+  }
+  if (phase_ == Phase::kDone) {  // it is in the file, and may be large
+    captured_.used.reset();
+    captured_.times = {};
+    captured_.parts = {};
+    times_ = {};
   }
   done_ = phase_ == Phase::kDone && said_;
 }

@@ -66,6 +66,7 @@ class IterationCapture {
   enum class Phase : std::uint8_t { kWarmingUp, kTiming, kAwaitingOperands, kUsing, kDone };
   bool boundary();
   void begin(Phase phase);
+  void used(RecordedIteration iteration, std::uint64_t launches);
   void start_over();
   void found();
   void give_up();
@@ -81,6 +82,9 @@ class IterationCapture {
   std::uint64_t taken_launches_ = 0;  // of the iteration that was taken
   unsigned longer_ = 0;               // found ones that were much longer, in a row
   std::vector<bool> parts_;           // of the launches since an iteration began
+  std::vector<Kernel> times_;         // of the iteration that was timed
+  unsigned tries_ = 0;                // since it was: how many were of another length
+  unsigned timings_ = 0;              // how many have been timed in vain
   CapturedIteration captured_;
   std::atomic<bool> told_{false};
   std::atomic<bool> tells_changes_{false};

@@ -86,9 +86,10 @@ std::vector<Event> by_beginning(std::vector<Event> events) {
   return events;
 }
 
-// Tracks of a process: streams first, then those of each route, then waits.
-constexpr std::size_t kTracksOfRoute = 1000;
-constexpr std::size_t kTracksOfWaits = 100'000;
+// Tracks of a process: streams first, of which there are some thousands at most, then those of each
+// route, then waits.
+constexpr std::size_t kTracksOfRoute = 10'000;
+constexpr std::size_t kTracksOfWaits = kTracksOfRoute * (1 + kTierCount * kTierCount);
 
 class ProcessTimeline {
  public:
