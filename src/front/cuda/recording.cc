@@ -177,7 +177,7 @@ void Recording::end(const RecordedLaunch& begun, const CudaLaunch& launch, bool 
   }
   recorder_->launch(0, launch.name, 0, 0, true);
   for (const CudaOperand& operand : launch.operands) {
-    note_operand(operand);
+    note_operand(*recorder_, operand);
   }
   timed_.push_back(timed);
   synchronizes_.push_back(false);
@@ -194,7 +194,7 @@ void Recording::synchronized() {
 
 // Parameters do not tell reads from writes. What an operator is given and does not change is only
 // read; all else may be both, but nobody reads what has only just been allocated.
-void Recording::note_operand(const CudaOperand& operand) {
+void Recording::note_operand(IterationRecorder& recorder, const CudaOperand& operand) {
   const auto range = session_.platform->allocation_of(operand.address);
   if (!range) {
     return;
@@ -210,7 +210,7 @@ void Recording::note_operand(const CudaOperand& operand) {
     writes = !current.runs || told == current.operands.end() || told->writes;
   }
   const Bytes bytes = session_.heap->bytes_of(range->start).value_or(range->bytes);
-  note_access(range->start, bytes, reads, writes);
+  note_access(recorder, range->start, bytes, reads, writes);
 }
 
 Recording::Memory& Recording::memory_at(std::uint64_t address) {
@@ -218,15 +218,16 @@ Recording::Memory& Recording::memory_at(std::uint64_t address) {
   return memories_.try_emplace(address, Memory{.id = id}).first->second;
 }
 
-void Recording::note_access(std::uint64_t start, Bytes bytes, bool reads, bool writes) {
+void Recording::note_access(IterationRecorder& recorder, std::uint64_t start, Bytes bytes,
+                            bool reads, bool writes) {
   Memory& memory = memory_at(start);
   if (!std::exchange(memory.fresh, false) && reads) {
-    recorder_->access(memory.id, bytes, false);
+    recorder.access(memory.id, bytes, false);
   } else {
     writes = true;
   }
   if (writes) {
-    recorder_->access(memory.id, bytes, true);
+    recorder.access(memory.id, bytes, true);
   }
 }
 

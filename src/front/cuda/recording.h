@@ -64,8 +64,9 @@ class Recording {
   void begin_recording();
   std::optional<RecordedIteration> end_recording();
   bool wait_for_device();
-  void note_operand(const CudaOperand& operand);
-  void note_access(std::uint64_t start, Bytes bytes, bool reads, bool writes);
+  void note_operand(IterationRecorder& recorder, const CudaOperand& operand);
+  void note_access(IterationRecorder& recorder, std::uint64_t start, Bytes bytes, bool reads,
+                   bool writes);
   void forget_recording();
   // A new one on the stream; nullptr if there can be none.
   CuEvent recorded_event(CuStream stream) const;
