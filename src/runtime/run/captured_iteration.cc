@@ -231,7 +231,7 @@ std::optional<CapturedIteration> parse_captured_iteration(const std::string& tex
 }
 
 Trace trace_of(const CapturedIteration& captured) {
-  Trace trace = *captured.used;
+  Trace trace = captured.used.value_or(Trace{});
   trace.device = captured.device;
   take_times(trace, captured.times);
   put_together(trace, captured.parts);
