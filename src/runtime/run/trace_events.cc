@@ -26,7 +26,7 @@ constexpr std::string_view kExtension = ".events";
 constexpr std::array kWaits{"waits for host memory", "waits for storage", "waits for new memory",
                             "waits for room"};
 
-std::string text_of(const json& value) {
+std::string as_text(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -58,7 +58,7 @@ class Timeline {
 
   void name(std::string_view what, std::int64_t pid, std::size_t tid, const std::string& text) {
     put(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":{}}}}})", what, pid,
-                    tid, text_of(text)));
+                    tid, as_text(text)));
   }
   void interval(std::string_view category, const std::string& quoted_name, std::int64_t pid,
                 std::size_t tid, TimeNs begin_ns, TimeNs end_ns, const std::string& more) {
@@ -96,7 +96,7 @@ class ProcessTimeline {
   ProcessTimeline(const ProcessEvents& process, Timeline& timeline)
       : process_(process), timeline_(timeline) {
     for (const std::string& name : process.events.names) {
-      quoted_.push_back(text_of(name));
+      quoted_.push_back(as_text(name));
     }
   }
 
@@ -141,7 +141,7 @@ class ProcessTimeline {
       if (route.size() > before) {
         timeline_.name("thread_name", process_.pid, tid, fmt::format("{} {}", name, lane + 1));
       }
-      timeline_.interval("transfer", text_of(name), process_.pid, tid, transfer.begin_ns,
+      timeline_.interval("transfer", as_text(name), process_.pid, tid, transfer.begin_ns,
                          transfer.end_ns, fmt::format(R"(,"args":{{"bytes":{}}})", transfer.bytes));
     }
   }
@@ -154,7 +154,7 @@ class ProcessTimeline {
         timeline_.name("thread_name", process_.pid, kTracksOfWaits + lane,
                        fmt::format("waits {}", lane + 1));
       }
-      timeline_.interval("wait", text_of(kWaits.at(static_cast<std::size_t>(wait.what))),
+      timeline_.interval("wait", as_text(kWaits.at(static_cast<std::size_t>(wait.what))),
                          process_.pid, kTracksOfWaits + lane, wait.begin_ns, wait.end_ns,
                          fmt::format(R"(,"args":{{"launch":{}}})", name_of(wait.execution)));
     }
@@ -202,7 +202,7 @@ std::string to_json(const ProcessEvents& process) {
   const LoggedEvents& events = process.events;
   std::string text =
       fmt::format(R"({{"version":{},"pid":{},"command":{},"began_ns":{},"names":{})", kVersion,
-                  process.pid, text_of(process.command), process.began_ns, text_of(events.names));
+                  process.pid, as_text(process.command), process.began_ns, as_text(events.names));
   const auto list = [&text](const char* key, const auto& all, const auto& one) {
     text += fmt::format(",\"{}\":[", key);
     for (std::size_t i = 0; i < all.size(); ++i) {
