@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <array>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -29,11 +28,8 @@ class Device {
     return driver_.device_attribute(&value, which, device_) == cuda::CuResult::kSuccess ? value : 0;
   }
   [[nodiscard]] std::string name() const {
-    constexpr int kLongest = 256;
-    std::array<char, kLongest> text{};
-    return driver_.device_name(text.data(), kLongest - 1, device_) == cuda::CuResult::kSuccess
-               ? std::string(text.data())
-               : std::string("unknown");
+    const std::string name = cuda::device_name(driver_, device_);
+    return name.empty() ? "unknown" : name;
   }
   [[nodiscard]] Bytes memory_bytes() const {
     std::size_t bytes = 0;

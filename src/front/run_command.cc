@@ -37,8 +37,7 @@ Status write_timeline(const std::string& path, const std::string& folder) {
   const std::vector<ProcessEvents> processes = read_process_events(folder);
   std::uint64_t dropped = 0;
   for (const ProcessEvents& process : processes) {
-    dropped += process.events.dropped_launches + process.events.dropped_transfers +
-               process.events.dropped_waits;
+    dropped += process.events.dropped();
   }
   if (dropped > 0) {
     say(fmt::format("{}: {} events came after {} of their kind and are left out", path, dropped,

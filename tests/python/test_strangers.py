@@ -106,8 +106,11 @@ def test_fork_handlers_of_a_library(budget, stranger):
 
 
 @BUDGETS
-def test_a_library_that_allocates_while_it_is_loaded(budget, stranger):
-    same(budget, [stranger("loading"), stranger("loading_library", "-shared", "-fPIC")], timeout=60)
+@pytest.mark.parametrize("storage", [False, True])
+def test_a_library_that_allocates_while_it_is_loaded(budget, storage, stranger, tmp_path):
+    more = ["--storage", f"{tmp_path}:256MiB"] if storage else []
+    same([*budget, *more], [stranger("loading"), stranger("loading_library", "-shared", "-fPIC")],
+         timeout=60)
 
 
 def library(name):

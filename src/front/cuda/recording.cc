@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 
@@ -31,14 +30,6 @@ CurrentOperator& current_operator() {
   return current;
 }
 
-std::string device_name(const Driver& driver, CuDevice device) {
-  constexpr int kLongest = 256;
-  std::array<char, kLongest> name{};
-  return driver.device_name(name.data(), kLongest - 1, device) == CuResult::kSuccess
-             ? std::string(name.data())
-             : std::string("a GPU");
-}
-
 }  // namespace
 
 void set_recording(Recording* recording) {
@@ -48,7 +39,8 @@ void set_recording(Recording* recording) {
 std::unique_ptr<Recording> Recording::make(const Driver& driver, const Session& session) {
   std::unique_ptr<Recording> made(new Recording(driver, session));
   Recording& here = *made;
-  made->capture_ = capture_if_wanted(device_name(driver, session.device),
+  const std::string name = device_name(driver, session.device);
+  made->capture_ = capture_if_wanted(name.empty() ? "a GPU" : name,
                                      {.begin = [&here] { here.begin_recording(); },
                                       .end = [&here] { return here.end_recording(); }});
   return made->capture_ == nullptr ? nullptr : std::move(made);

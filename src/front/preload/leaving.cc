@@ -36,6 +36,20 @@ void gather(char* first, va_list* more, char** words) {
   }
 }
 
+// `call` with the words as a list, which is gone with it. `more` then stands behind the null
+// pointer.
+template <typename Call>
+int with_list(const char* first, va_list* more, const Call& call) {
+  va_list counted;
+  va_copy(counted, *more);
+  const std::size_t count = count_words(first, &counted);
+  va_end(counted);
+  // On the stack, as exec is also called where nothing may allocate.
+  auto** const words = static_cast<char**>(alloca(count * sizeof(char*)));
+  gather(const_cast<char*>(first), more, words);  // NOLINT(*-const-cast)
+  return call(words);
+}
+
 }  // namespace
 }  // namespace spillway::preload
 
@@ -96,40 +110,28 @@ int execvpe(const char* file, char* const* words, char* const* environment) noex
 int execl(const char* path, const char* word, ...) noexcept {
   va_list more;
   va_start(more, word);
-  const std::size_t count = pre::count_words(word, &more);
+  const int failed =
+      pre::with_list(word, &more, [&](char* const* words) { return execv(path, words); });
   va_end(more);
-  // On the stack, as exec is also called where nothing may allocate.
-  auto** const words = static_cast<char**>(alloca(count * sizeof(char*)));
-  va_start(more, word);
-  pre::gather(const_cast<char*>(word), &more, words);  // NOLINT(*-const-cast)
-  va_end(more);
-  return execv(path, words);
+  return failed;
 }
 
 int execlp(const char* file, const char* word, ...) noexcept {
   va_list more;
   va_start(more, word);
-  const std::size_t count = pre::count_words(word, &more);
+  const int failed =
+      pre::with_list(word, &more, [&](char* const* words) { return execvp(file, words); });
   va_end(more);
-  // On the stack, as exec is also called where nothing may allocate.
-  auto** const words = static_cast<char**>(alloca(count * sizeof(char*)));
-  va_start(more, word);
-  pre::gather(const_cast<char*>(word), &more, words);  // NOLINT(*-const-cast)
-  va_end(more);
-  return execvp(file, words);
+  return failed;
 }
 
 int execle(const char* path, const char* word, ...) noexcept {
   va_list more;
   va_start(more, word);
-  const std::size_t count = pre::count_words(word, &more);
+  const int failed = pre::with_list(word, &more, [&](char* const* words) {
+    return execve(path, words, va_arg(more, char* const*));
+  });
   va_end(more);
-  // On the stack, as exec is also called where nothing may allocate.
-  auto** const words = static_cast<char**>(alloca(count * sizeof(char*)));
-  va_start(more, word);
-  pre::gather(const_cast<char*>(word), &more, words);  // NOLINT(*-const-cast)
-  char* const* const environment = va_arg(more, char* const*);
-  va_end(more);
-  return execve(path, words, environment);
+  return failed;
 }
 }

@@ -122,6 +122,32 @@ void find(Function& function, const char* name) {
   function = reinterpret_cast<Function>(next_function(name));  // NOLINT: as dlsym has it
 }
 
+// --- What is found early
+// ----------------------------------------------------------------------------
+
+struct Early {
+  const char* name = nullptr;
+  std::atomic<void*> function{nullptr};
+};
+// Of the libraries that the program begins with; what may come later is not among them.
+std::array<Early, 17> early{{{"posix_madvise"},
+                             {"ioctl"},
+                             {"vmsplice"},
+                             {"setsockopt"},
+                             {"io_uring_queue_init"},
+                             {"io_uring_queue_init_params"},
+                             {"io_uring_setup"},
+                             {"_exit"},
+                             {"quick_exit"},
+                             {"execve"},
+                             {"fexecve"},
+                             {"execv"},
+                             {"execvp"},
+                             {"execvpe"},
+                             {"close"},
+                             {"dup2"},
+                             {"dup3"}}};
+
 // --- Who is an allocator
 // --------------------------------------------------------------------------
 
@@ -184,7 +210,25 @@ const NextAllocator& next_allocator() {
   return now == Stage::kFound ? kNext : kFromStore;
 }
 
-void* next_function(const char* name) { return ::dlsym(RTLD_NEXT, name); }
+void* next_function(const char* name) {
+  for (const Early& one : early) {
+    if (std::strcmp(one.name, name) == 0) {
+      if (void* const function = one.function.load(std::memory_order_acquire)) {
+        return function;
+      }
+    }
+  }
+  return ::dlsym(RTLD_NEXT, name);
+}
+
+void find_next_functions() {
+  static std::atomic<bool> begun{false};
+  if (!begun.exchange(true)) {
+    for (Early& one : early) {
+      one.function.store(::dlsym(RTLD_NEXT, one.name), std::memory_order_release);
+    }
+  }
+}
 
 void look_for_allocators() {
   static std::atomic<bool> begun{false};

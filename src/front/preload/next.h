@@ -29,6 +29,10 @@ struct NextAllocator {
 [[nodiscard]] const NextAllocator& next_allocator();
 // Where another library, or the program, has a function of this name; nullptr: nowhere.
 [[nodiscard]] void* next_function(const char* name);
+// Looks up what threads of ours call as well, so that they need not: who asks the dynamic linker
+// waits until no library is being loaded, and the thread that loads one may be waiting for ours.
+// Only the first call does anything.
+void find_next_functions();
 
 // Finds out who allocates for the program; before that nobody is an allocator. Only the first call
 // does anything, before the program begins.

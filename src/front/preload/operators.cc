@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -176,6 +177,29 @@ Stream* stream(bool launches = false) {
   return ours ? &the_stream : nullptr;
 }
 
+// A recording that wants to know what operators use.
+struct Recorded {
+  Session& session;
+  Stream& stream;
+  IterationCapture& capture;
+};
+
+// Where none does, the next launch is marked with the operands, for the policy. Nothing at all
+// where the program uses no memory of ours.
+std::optional<Recorded> record_or_mark(std::span<const spillway_operand> operands) {
+  Session* const here = session(false);
+  Stream* const own = stream();
+  if (here == nullptr || own == nullptr) {
+    return std::nullopt;
+  }
+  IterationCapture* const capture = here->space->capture();
+  if (capture == nullptr || !capture->wants_operands()) {
+    Stream::mark(*here, operands);
+    return std::nullopt;
+  }
+  return Recorded{.session = *here, .stream = *own, .capture = *capture};
+}
+
 }  // namespace
 
 LargeHeap::Asker asker() {
@@ -262,43 +286,29 @@ int spillway_capture_wants_operands() {
 
 int spillway_operator(const char* /*name*/, const spillway_operand* operands, std::size_t count) {
   const spillway::InService inside;
-  pre::Session* const here = pre::session(false);
-  pre::Stream* const stream = pre::stream();
-  if (here == nullptr || stream == nullptr) {
-    return 0;
-  }
   const std::span told(operands, count);
-  spillway::IterationCapture* const capture = here->space->capture();
-  if (capture == nullptr || !capture->wants_operands()) {
-    pre::Stream::mark(*here, told);
+  const std::optional<pre::Recorded> recorded = pre::record_or_mark(told);
+  if (!recorded) {
     return 0;
   }
-  capture->operands_told(true);
+  recorded->capture.operands_told(true);
   pre::ToldOperators::Operands uses(told.begin(), told.end());
   for (const spillway_operand& operand : told) {
     if (operand.writes != 0) {  // what it changes it may change in part
       uses.push_back({.address = operand.address, .bytes = operand.bytes, .writes = 0});
     }
   }
-  stream->tell(*here, std::move(uses));
+  recorded->stream.tell(recorded->session, std::move(uses));
   return 0;
 }
 
 int spillway_operator_done(const char* /*name*/, const spillway_operand* operands,
                            std::size_t count) {
   const spillway::InService inside;
-  pre::Session* const here = pre::session(false);
-  pre::Stream* const stream = pre::stream();
-  if (here == nullptr || stream == nullptr) {
-    return 0;
-  }
   const std::span told(operands, count);
-  const spillway::IterationCapture* const capture = here->space->capture();
-  if (capture == nullptr || !capture->wants_operands()) {
-    pre::Stream::mark(*here, told);
-    return 0;
+  if (const std::optional<pre::Recorded> recorded = pre::record_or_mark(told)) {
+    recorded->stream.tell_results(recorded->session, {told.begin(), told.end()});
   }
-  stream->tell_results(*here, {told.begin(), told.end()});
   return 0;
 }
 }

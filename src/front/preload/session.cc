@@ -54,6 +54,7 @@ __attribute__((constructor)) void set_up() {
   const InService inside;
   watch_main_thread();
   look_for_allocators();
+  find_next_functions();
   register_fork_handlers();
   const char* const text = std::getenv("SPILLWAY_THRESHOLD");
   const Result<Bytes> bytes = parse_bytes(text == nullptr ? "" : text);

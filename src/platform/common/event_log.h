@@ -47,6 +47,9 @@ struct LoggedEvents {
   std::uint64_t dropped_launches = 0;
   std::uint64_t dropped_transfers = 0;
   std::uint64_t dropped_waits = 0;
+  [[nodiscard]] std::uint64_t dropped() const {
+    return dropped_launches + dropped_transfers + dropped_waits;
+  }
 };
 
 class EventLog {

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <bit>
 #include <cstdlib>
 
@@ -115,6 +116,13 @@ std::string error_text(const Driver& driver, std::string_view symbol, CuResult e
 void stay_out_of_captures(const Driver& driver) {
   unsigned mode = kCuCaptureRelaxed;
   (void)driver.thread_capture_mode(&mode);
+}
+
+std::string device_name(const Driver& driver, CuDevice device) {
+  constexpr int kLongest = 256;
+  std::array<char, kLongest> name{};  // ends with zero
+  return driver.device_name(name.data(), kLongest - 1, device) == CuResult::kSuccess ? name.data()
+                                                                                     : "";
 }
 
 Status check(const Driver& driver, std::string_view symbol, CuResult result) {

@@ -41,6 +41,9 @@ using FindSymbol = void* (*)(void* library, const char* symbol);
 // and must not end their captures.
 void stay_out_of_captures(const Driver& driver);
 
+// Empty if the driver does not tell it.
+[[nodiscard]] std::string device_name(const Driver& driver, CuDevice device);
+
 // Nothing if the call succeeded, otherwise kUnsupported with its text.
 [[nodiscard]] Status check(const Driver& driver, std::string_view symbol, CuResult result);
 

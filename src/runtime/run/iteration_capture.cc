@@ -1,7 +1,6 @@
 // See iteration_capture.h.
 #include "runtime/run/iteration_capture.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 
 #include "platform/common/say.h"
 #include "policy/launch_hash.h"
+#include "runtime/run/whole_file.h"
 
 namespace spillway {
 namespace {
@@ -25,25 +25,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kExtension = ".iteration";
 // Longer ones are no iterations, and would fill memory.
 constexpr std::uint64_t kLaunchesMax = std::uint64_t{1} << 20U;
-
-bool write_all(const std::string& path, const std::string& text) {
-  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-  if (fd < 0) {
-    return false;
-  }
-  std::string_view left = text;
-  while (!left.empty()) {
-    const ssize_t written = ::write(fd, left.data(), left.size());
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written <= 0) {
-      break;
-    }
-    left.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return ::close(fd) == 0 && left.empty();
-}
 
 }  // namespace
 
@@ -239,7 +220,7 @@ void IterationCapture::finish() {
 void IterationCapture::leave() {
   captured_.device = options_.device;
   const std::string path = captured_file(options_.folder, ::getpid());
-  if (!write_all(path, to_json(captured_))) {
+  if (!write_whole_file(path, to_json(captured_))) {
     say(fmt::format("{}: cannot write the recorded iteration: {}", path, std::strerror(errno)));
   }
   if (phase_ == Phase::kDone) {  // it is in the file, and may be large

@@ -1,7 +1,6 @@
 // See own_record.h.
 #include "runtime/run/own_record.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,11 +9,11 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <string_view>
 
 #include "platform/common/say.h"
 #include "runtime/run/run_records.h"
 #include "runtime/run/trace_events.h"
+#include "runtime/run/whole_file.h"
 
 namespace spillway {
 namespace {
@@ -34,23 +33,8 @@ std::string own_command() {
 }
 
 void write(const std::string& path, const std::string& text) {
-  const int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-  std::string_view left = text;
-  while (fd >= 0 && !left.empty()) {
-    const ssize_t written = ::write(fd, left.data(), left.size());
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written <= 0) {
-      break;
-    }
-    left.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (!left.empty()) {
+  if (!write_whole_file(path, text)) {
     say(fmt::format("{}: cannot write the record: {}", path, std::strerror(errno)));
-  }
-  if (fd >= 0) {
-    ::close(fd);
   }
 }
 

@@ -1,7 +1,6 @@
 // See run_recorder.h.
 #include "runtime/run/run_recorder.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "platform/common/clock.h"
 #include "platform/common/service_thread.h"
+#include "runtime/run/whole_file.h"
 
 namespace spillway {
 namespace {
@@ -79,13 +79,7 @@ RunSample RunRecorder::sample() {
 void RunRecorder::show(const RunSample& sample) {
   const std::string text = to_json(LiveRecord{.budget_bytes = budget_bytes(), .now = sample});
   const std::string draft = live_file_ + ".new";
-  const int fd = ::open(draft.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-  if (fd < 0) {
-    return;
-  }
-  const bool whole = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  ::close(fd);
-  if (whole) {
+  if (write_whole_file(draft, text)) {
     ::rename(draft.c_str(), live_file_.c_str());
   }
 }
