@@ -123,7 +123,7 @@ void Engine::carry_out(const DeathOrder::Due& due) {
       pressed_ = true;  // the program knows what it wants
       prefetch(id);
     } else if (remark.kind == Remark::Kind::kPreEvict) {
-      wish_out(id, remark.to);
+      wish_out(id, remark.to, false);
     } else if (block.pins == 0 && block.epoch <= due.epoch &&
                (!options_.tracks_writes || block.first_claim == kNoIndex)) {
       discard_block(id, remark.mode);

@@ -165,6 +165,7 @@ class Engine final : private Control {
   // Control, for policies.
   void prefetch(BlockId id) override;
   void pre_evict(BlockId id, Tier to) override;
+  void copy_down(BlockId id, Tier to) override;
   [[nodiscard]] bool evictable(BlockId id) const override;
   [[nodiscard]] bool usable(BlockId id) const override;
   [[nodiscard]] bool on_its_way(BlockId id) const override;
@@ -227,7 +228,11 @@ class Engine final : private Control {
   [[nodiscard]] bool ignores_wishes() const { return options_.frugal && !pressed_; }
   bool reclaim_room(Bytes need_bytes);
   bool make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId incoming);
-  void wish_out(BlockId id, Tier to);
+  void wish_out(BlockId id, Tier to, bool stays);
+  [[nodiscard]] bool keeps_clean_copies(Tier tier) const {
+    return options_.clean_copies == CleanCopies::kAll ||
+           (options_.clean_copies == CleanCopies::kStorage && tier == Tier::kStorage);
+  }
   void begin_eviction(BlockId victim);
   void cancel_eviction(BlockId id);
   std::optional<BlockId> choose_victim(Cause cause, BlockId incoming);

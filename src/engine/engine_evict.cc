@@ -220,11 +220,17 @@ bool Engine::on_its_way(BlockId id) const {
 
 void Engine::pre_evict(BlockId id, Tier to) {
   if (!ignores_wishes()) {
-    wish_out(id, to);
+    wish_out(id, to, false);
   }
 }
 
-void Engine::wish_out(BlockId id, Tier to) {
+void Engine::copy_down(BlockId id, Tier to) {
+  if (!ignores_wishes()) {
+    wish_out(id, to, keeps_clean_copies(to));
+  }
+}
+
+void Engine::wish_out(BlockId id, Tier to, bool stays) {
   if (!alive(id) || to == Tier::kDevice) {
     return;
   }
@@ -233,7 +239,7 @@ void Engine::wish_out(BlockId id, Tier to) {
     return;
   }
   if (evictable(id)) {
-    evictions_.wish(id, to);
+    evictions_.wish(id, to, stays);
   } else if (to == Tier::kStorage && !block.frames.has(Tier::kDevice) &&
              block.copies.has(Tier::kHost)) {
     evictions_.wish_down(id);
@@ -251,6 +257,7 @@ void Engine::form_evictions(Cause cause, Tier to) {
       }
       if (cause == Cause::kEvict || prepare_pre_eviction(*id, to)) {
         flights_.add(transfer, *id);
+        queues_.update(*id);
       }
     }
     if (transfer.blocks.empty()) {
@@ -271,9 +278,17 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
   if (!clean_below && free_bytes(to) < block.bytes) {
     return false;
   }
+  if (block.stays && clean_below) {
+    return false;
+  }
   ++stats_.pre_evictions;
-  queues_.remove(id);
   unmap(id);
+  if (block.stays) {
+    take_frame(id, to);
+    evictions_.copy_begins(block, to);
+    return true;
+  }
+  queues_.remove(id);
   if (clean_below) {
     for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
       tiers_.remove_spare(id, tier);  // its device frame may go at any time
@@ -311,6 +326,13 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
     }
     return;
   }
+  if (cause == Cause::kPreEvict && block.stays) {
+    queues_.update(id);
+    keep_or_drop_copies_below(id);
+    make_usable(id);
+    wake(id, false);
+    return;
+  }
   queues_.push(PageQueue::kUnused, id);
   if (needed(block)) {  // wanted again while it was leaving: it stays
     ++stats_.cancelled_evictions;
@@ -336,6 +358,7 @@ void Engine::eviction_failed(BlockId id, Tier to, Cause cause) {
       return;
     }
   }
+  queues_.update(id);
   make_usable(id);  // most recently used, so that another victim is tried first
   wake(id, false);
 }

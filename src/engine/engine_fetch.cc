@@ -225,8 +225,7 @@ void Engine::keep_or_drop_copies_below(BlockId id) {
     if (!space_.block(id).frames.has(tier)) {
       continue;
     }
-    if (options_.clean_copies == CleanCopies::kAll ||
-        (options_.clean_copies == CleanCopies::kStorage && tier == Tier::kStorage)) {
+    if (keeps_clean_copies(tier)) {
       tiers_.add_spare(id, tier);
     } else {
       drop_frame(id, tier);

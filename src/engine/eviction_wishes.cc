@@ -30,11 +30,12 @@ void EvictionWishes::take_back_promise(Block& block) {
   promised_bytes_ -= block.bytes;
 }
 
-void EvictionWishes::wish(BlockId id, Tier to) {
+void EvictionWishes::wish(BlockId id, Tier to, bool stays) {
   Block& block = space_->block(id);
   take_back_wish(block);
   block.wished_out = true;
   block.wished_to = to;
+  block.stays = stays;
   ahead_bytes_[index_of(to)] += block.bytes;
   push(Cause::kPreEvict, to, id);
 }

@@ -23,7 +23,8 @@ class EvictionWishes {
   [[nodiscard]] Bytes promised_bytes() const { return promised_bytes_; }
 
   // --- Copies ahead of need ---------------------------------------------------------------------
-  void wish(BlockId id, Tier to);
+  // `stays`: it is only to be copied, not to give up its frame.
+  void wish(BlockId id, Tier to, bool stays);
   void take_back_wish(Block& block);
   // The copy of a block that was wished out begins or ends.
   void copy_begins(const Block& block, Tier to) { ahead_bytes_[index_of(to)] += block.bytes; }

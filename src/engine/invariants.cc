@@ -13,6 +13,7 @@ std::string_view wrong_with(const Block& block, const EngineOptions& options, bo
                             bool reserved) {
   const bool on_device = block.copies.has(Tier::kDevice);
   const bool below = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
+  const bool copied_down = on_device && block.transfer != kNoIndex && block.stays;
   const bool wanted = block.fetch != FetchState::kNone || block.transfer != kNoIndex;
   if (block.contents == Contents::kLive && block.tenants > 0 && block.copies.empty()) {
     return "its contents are alive and no tier has them";
@@ -54,7 +55,7 @@ std::string_view wrong_with(const Block& block, const EngineOptions& options, bo
   if (block.pins > 0 && on_device && block.transfer == kNoIndex && !block.mapped) {
     return "used by a launch and not mapped";
   }
-  if (block.queue == PageQueue::kUsed && !block.mapped && !reserved) {
+  if (block.queue == PageQueue::kUsed && !block.mapped && !reserved && !copied_down) {
     return "used and not mapped";
   }
   if (block.waiter != kNoIndex && block.pins == 0) {

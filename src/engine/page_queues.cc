@@ -50,10 +50,10 @@ void PageQueues::update(BlockId id) {
   if (block.queue != PageQueue::kUsed) {
     return;
   }
-  const bool unpinned = block.pins == 0;
-  used_.set(OrderIndex::Mark::kFirst, block.position, unpinned);
-  used_.set(OrderIndex::Mark::kSecond, block.position, unpinned && block.first_claim == kNoIndex);
-  claims_->set_may_leave(id, unpinned);
+  const bool free = may_leave(block);
+  used_.set(OrderIndex::Mark::kFirst, block.position, free);
+  used_.set(OrderIndex::Mark::kSecond, block.position, free && block.first_claim == kNoIndex);
+  claims_->set_may_leave(id, free);
 }
 
 Status PageQueues::check() const {
@@ -71,10 +71,10 @@ Status PageQueues::check() const {
     if (used_.value(block.position) != id) {
       return broken(id, "somebody else has its place in the order of used blocks");
     }
-    const bool unpinned = block.pins == 0;
-    if (used_.has(OrderIndex::Mark::kFirst, block.position) != unpinned ||
+    const bool free = may_leave(block);
+    if (used_.has(OrderIndex::Mark::kFirst, block.position) != free ||
         used_.has(OrderIndex::Mark::kSecond, block.position) !=
-            (unpinned && block.first_claim == kNoIndex)) {
+            (free && block.first_claim == kNoIndex)) {
       return broken(id, "its marks in the order of used blocks are wrong");
     }
   }

@@ -22,11 +22,12 @@ class PageQueues {
   PageQueues(Space& space, Claims& claims) : space_(&space), claims_(&claims) {}
 
   // The block joins the queue at its newest end; leaves the one it was in. In the used queue it may
-  // leave if nothing has pinned it.
+  // leave if nothing has pinned it and it is not being copied down.
   void push(PageQueue queue, BlockId id);
   // Leaves its queue, if it is in one.
   void remove(BlockId id);
-  // It was pinned, let go, or claimed: whether it may leave, and at what price, may have changed.
+  // It was pinned, let go, claimed, or a copy of it has begun or ended: whether it may leave, and
+  // at what price, may have changed.
   void update(BlockId id);
 
   // The end that is reclaimed first; kNoBlock where the queue is empty. Of the used queue, the
@@ -62,6 +63,10 @@ class PageQueues {
     Bytes bytes = 0;
     std::size_t blocks = 0;
   };
+  // Of a used block.
+  static bool may_leave(const Block& block) {
+    return block.pins == 0 && block.transfer == kNoIndex;
+  }
   static std::size_t index_of(PageQueue queue) {
     assert(queue != PageQueue::kNone);
     return static_cast<std::size_t>(queue) - 1;

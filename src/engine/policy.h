@@ -28,6 +28,9 @@ class Control {
   virtual void prefetch(BlockId block) = 0;
   // Copy the block down, and let its frame be reclaimed without a transfer from then on.
   virtual void pre_evict(BlockId block, Tier to) = 0;
+  // Copy the block down, and let it stay as it is: until it is written again, it can leave without
+  // a transfer. Where clean copies are not kept (EngineOptions::clean_copies), as pre_evict.
+  virtual void copy_down(BlockId block, Tier to) = 0;
 
   [[nodiscard]] virtual const Space& space() const = 0;
   [[nodiscard]] virtual const PageQueues& queues() const = 0;

@@ -51,6 +51,7 @@ struct alignas(64) Block {
   bool prefetched : 1 = false;   // came by prefetch and has not been used since
   bool evicting : 1 = false;     // its device frame is promised to somebody else
   bool wished_out : 1 = false;   // a policy wants it copied down; using or prefetching ends that
+  bool stays : 1 = false;        // ... or it is being copied down, and is used as before afterwards
   bool held_for : 1 = false;     // the launch that is to be admitted next names it (pins.h)
   bool listed : 1 = false;       // with others that its next launch will find (claims.h)
   Tier wished_to = Tier::kHost;  // ... to this tier

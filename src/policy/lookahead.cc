@@ -13,12 +13,6 @@ namespace {
 
 // Memory that holds nothing is made ready for so many launches.
 constexpr LaunchSeq kLaunchesReady = 4;
-// Once something has had to leave, so much of the device is kept free or can be given up at once.
-constexpr Bytes kReadyPart = 4;
-// How many blocks one event looks at for that.
-constexpr std::size_t kLooks = 128;
-// Copies ahead of need that wait for their transfer.
-constexpr Bytes kCopyingBytes = 64 * kMiB;
 
 }  // namespace
 
@@ -61,56 +55,32 @@ void AheadOfDevice::advance(Control& control) {
     frames_.advance(std::min(window_.end(), first->seq + kLaunchesReady), control);
   }
   contents_.advance(window_.end(), control);
-  // Where no launch waits to be admitted nothing is known of what is needed.
   const bool room_below =
       control.free_bytes(Tier::kHost) > 0 || control.free_bytes(Tier::kStorage) > 0;
-  if (pressed_ && room_below && control.claims().waiting() > 0) {
-    copy_down_ahead(control);
+  if (pressed_ && room_below) {
+    leavers_.advance(window_.end(), control);
   }
 }
 
-// What will have to leave is copied down before its room is needed: what no issued launch names,
-// then what is needed last, beyond the window.
-void AheadOfDevice::copy_down_ahead(Control& control) {
-  const Claims& claims = control.claims();
-  const PageQueues& queues = control.queues();
-  const auto copying_bytes = [&] {
-    return control.pre_evicting_bytes(Tier::kHost) + control.pre_evicting_bytes(Tier::kStorage);
-  };
-  const Bytes ready_bytes = control.free_bytes(Tier::kDevice) + queues.bytes(PageQueue::kUnused) +
-                            queues.bytes(PageQueue::kDiscarded);
-  const Bytes target_bytes = control.capacity_bytes(Tier::kDevice) / kReadyPart;
-  std::size_t looks = 0;
-  const auto wanted = [&] {
-    return looks++ < kLooks && copying_bytes() < kCopyingBytes &&
-           ready_bytes + copying_bytes() < target_bytes;
-  };
-  const auto copy_down = [&](BlockId id) {
-    const Block& block = control.space().block(id);
-    if (block.contents == Contents::kLive && !block.wished_out) {
-      const bool room =
-          control.free_bytes(Tier::kHost) > control.pre_evicting_bytes(Tier::kHost) + block.bytes;
-      control.pre_evict(id, room ? Tier::kHost : Tier::kStorage);
-    }
-  };
-  for (BlockId id = queues.oldest_unclaimed(); id != kNoBlock && wanted();
-       id = queues.newer_unclaimed(id)) {
-    copy_down(id);
-  }
-  for (BlockId id = claims.needed_last();
-       id != kNoBlock && claims.next_use(id) > window_.end() && wanted();
-       id = claims.needed_before(id)) {
-    copy_down(id);
+void AheadOfDevice::ended(const Launch& launch, const Control& control) {
+  window_.ended(launch, control);
+  if (pressed_) {
+    leavers_.ended(launch, control);
   }
 }
 
 void AheadOfDevice::leaves(BlockId block, const Control& control) {
   pressed_ = true;
+  leavers_.leaves(block, control);
   frames_.leaves(block, control);
   contents_.leaves(block, control);
 }
 
-std::optional<BlockId> needed_last(Cause cause, BlockId incoming, const Control& control) {
+std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
+                                             const Control& control) {
+  if (const std::optional<BlockId> copied = leavers_.oldest_copied(control)) {
+    return copied;
+  }
   if (const BlockId id = control.queues().oldest_unclaimed(); id != kNoBlock) {
     return id;
   }
@@ -137,7 +107,7 @@ void Lookahead::on_launch_end(const Launch& launch, Control& control) {
 
 std::optional<BlockId> Lookahead::select_victim(Cause cause, BlockId incoming,
                                                 const Control& control) {
-  const std::optional<BlockId> victim = needed_last(cause, incoming, control);
+  const std::optional<BlockId> victim = ahead_.victim(cause, incoming, control);
   if (victim) {
     ahead_.leaves(*victim, control);
   }

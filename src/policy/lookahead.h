@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "engine/policy.h"
+#include "policy/leavers.h"
 #include "policy/queue_window.h"
 
 namespace spillway {
@@ -41,25 +42,23 @@ class AheadOfDevice {
  public:
   // Every launch is told of when it is admitted and when it has ended.
   void admitted(const Launch& launch, const Control& control) { window_.admitted(launch, control); }
-  void ended(const Launch& launch, const Control& control) { window_.ended(launch, control); }
-  // Wishes for what is lacking.
+  void ended(const Launch& launch, const Control& control);
+  // Wishes for what is lacking, and for copies of what will leave.
   void advance(Control& control);
   // The block is about to leave.
   void leaves(BlockId block, const Control& control);
+  // What has been copied down already; else the oldest block that no issued launch names; else the
+  // one that is needed last, if `incoming` is needed before it or a launch waits for it.
+  [[nodiscard]] std::optional<BlockId> victim(Cause cause, BlockId incoming,
+                                              const Control& control);
 
  private:
-  void copy_down_ahead(Control& control);
-
   QueueWindow window_;
+  Leavers leavers_;
   bool pressed_ = false;  // something has had to leave
   AheadOfLaunches contents_{AheadOfLaunches::What::kContents, 256 * kMiB};
   AheadOfLaunches frames_{AheadOfLaunches::What::kFrames, 512 * kMiB};
 };
-
-// The oldest block that no issued launch names; else the one that is needed last, if `incoming` is
-// needed before it or a launch waits for it.
-[[nodiscard]] std::optional<BlockId> needed_last(Cause cause, BlockId incoming,
-                                                 const Control& control);
 
 class Lookahead final : public Policy {
  public:

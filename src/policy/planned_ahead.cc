@@ -40,7 +40,7 @@ void PlannedAhead::on_launch_end(const Launch& launch, Control& control) {
 std::optional<BlockId> PlannedAhead::select_victim(Cause cause, BlockId incoming,
                                                    const Control& control) {
   const std::optional<BlockId> victim = strayed_
-                                            ? needed_last(cause, incoming, control)
+                                            ? ahead_.victim(cause, incoming, control)
                                             : planned_->select_victim(cause, incoming, control);
   if (victim) {
     ahead_.leaves(*victim, control);

@@ -97,12 +97,12 @@ TEST_F(Wishes, AMillionThatAreTakenBackAndMadeAgainCostNothingLater) {
   FetchWishes fetches(space);
   EvictionWishes evictions(space);
   fetches.add(7, kPrefetch);
-  evictions.wish(7, Tier::kHost);
+  evictions.wish(7, Tier::kHost, false);
   for (int i = 0; i < 1'000'000; ++i) {
     const auto id = static_cast<BlockId>(i % 7);
     fetches.remove(space.block(id));
     fetches.add(id, kPrefetch);
-    evictions.wish(id, Tier::kHost);
+    evictions.wish(id, Tier::kHost, false);
     evictions.wish_down(id);
   }
   EXPECT_EQ(fetches.prefetch_bytes(), 8 * kBlockBytes);
@@ -131,9 +131,9 @@ TEST_F(Wishes, VictimsLeaveInTheirOrderUnlessTheyStay) {
 
 TEST_F(Wishes, ACopyAheadOfNeedIsForOneTierAndCountsUntilItHasEnded) {
   EvictionWishes evictions(space);
-  evictions.wish(0, Tier::kHost);
-  evictions.wish(1, Tier::kHost);
-  evictions.wish(0, Tier::kStorage);  // another tier: the former wish is gone
+  evictions.wish(0, Tier::kHost, false);
+  evictions.wish(1, Tier::kHost, false);
+  evictions.wish(0, Tier::kStorage, false);  // another tier: the former wish is gone
   EXPECT_EQ(evictions.ahead_bytes(Tier::kHost), kBlockBytes);
   EXPECT_EQ(evictions.ahead_bytes(Tier::kStorage), kBlockBytes);
   EXPECT_TRUE(evictions.check(0).has_value());

@@ -55,10 +55,16 @@ class AdversarialPolicy final : public Policy {
   Tier random_tier() { return static_cast<Tier>(rng_.below(kTierCount)); }
   void wish(Control& control) {
     for (std::uint64_t i = rng_.below(4); i > 0; --i) {
-      if (rng_.chance(0.5)) {
-        control.prefetch(random_block(control));
-      } else {
-        control.pre_evict(random_block(control), random_tier());
+      switch (rng_.below(4)) {
+        case 0:
+          control.pre_evict(random_block(control), random_tier());
+          break;
+        case 1:
+          control.copy_down(random_block(control), random_tier());
+          break;
+        default:
+          control.prefetch(random_block(control));
+          break;
       }
     }
   }

@@ -211,7 +211,9 @@ class WatchedPolicy final : public Policy {
     }
     LaunchSeq last = 0;
     for (BlockId id = 0; id < next.size(); ++id) {
-      if (space.block(id).queue == PageQueue::kUsed && pins(id) == 0 && next[id] != kNever) {
+      const Block& block = space.block(id);
+      if (block.queue == PageQueue::kUsed && pins(id) == 0 && block.transfer == kNoIndex &&
+          next[id] != kNever) {
         last = std::max(last, next[id]);
       }
     }

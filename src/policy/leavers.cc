@@ -1,0 +1,115 @@
+// See leavers.h.
+#include "policy/leavers.h"
+
+#include <algorithm>
+
+#include "engine/claims.h"
+#include "engine/for_each_block.h"
+#include "engine/space.h"
+
+namespace spillway {
+namespace {
+
+// Copies that wait for their transfer, or are under way: enough for the time between two events,
+// some milliseconds where an optimizer's launches are large.
+constexpr Bytes kCopyingBytes = 512 * kMiB;
+// Of those that were still used, so many are looked at again at each event.
+constexpr std::size_t kLooks = 32;
+
+Bytes copying_bytes(const Control& control) {
+  return control.pre_evicting_bytes(Tier::kHost) + control.pre_evicting_bytes(Tier::kStorage);
+}
+
+}  // namespace
+
+Leavers::Habit& Leavers::habit_of(BlockId block, const Control& control) {
+  if (block >= habits_.size()) {
+    habits_.resize(control.space().block_slots());
+  }
+  return habits_[block];
+}
+
+void Leavers::ended(const Launch& launch, const Control& control) {
+  for_each_block(launch, [&](BlockId id, const Access& access) {
+    if (!writes(access.mode)) {
+      return;
+    }
+    Habit& habit = habit_of(id, control);
+    if (habit.copied) {  // in vain: it has not left
+      habit.leaves_after[habit.leaves_after[0] == habit.written_by ? 0 : 1] = kNoExecution;
+      habit.copied = false;
+    }
+    habit.written_by = launch.execution;
+    if (habit.leaves() && !habit.listed) {
+      habit.listed = true;
+      written_.push_back(id);
+    }
+  });
+}
+
+void Leavers::leaves(BlockId block, const Control& control) {
+  Habit& habit = habit_of(block, control);
+  if (!habit.leaves()) {
+    habit.leaves_after = {habit.written_by, habit.leaves_after[0]};
+  }
+  habit.copied = false;
+}
+
+void Leavers::advance(LaunchSeq used_up_to, Control& control) {
+  while (!written_.empty() && copying_bytes(control) < kCopyingBytes) {
+    copy_first(written_, used_up_to, control);
+  }
+  for (std::size_t looks = std::min(later_.size(), kLooks);
+       looks > 0 && copying_bytes(control) < kCopyingBytes; --looks) {
+    copy_first(later_, used_up_to, control);
+  }
+}
+
+// Gone, dead, or safe below; or its habit has been found wrong since.
+bool Leavers::needs_no_copy(BlockId id, const Control& control) const {
+  const Block& block = control.space().block(id);
+  return !control.space().has_tenant(id) || !habits_[id].leaves() || habits_[id].copied ||
+         block.contents != Contents::kLive || !block.copies.has(Tier::kDevice) ||
+         block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
+}
+
+void Leavers::copy_first(std::deque<BlockId>& blocks, LaunchSeq used_up_to, Control& control) {
+  const BlockId id = blocks.front();
+  blocks.pop_front();
+  if (needs_no_copy(id, control)) {
+    habits_[id].listed = false;
+    return;
+  }
+  if (!control.evictable(id) || control.claims().next_use(id) <= used_up_to) {
+    later_.push_back(id);
+    return;
+  }
+  habits_[id].listed = false;
+  habits_[id].copied = true;
+  copied_.push_back(id);
+  const Bytes wanted_bytes =
+      control.pre_evicting_bytes(Tier::kHost) + control.space().block(id).bytes;
+  control.copy_down(id,
+                    control.free_bytes(Tier::kHost) > wanted_bytes ? Tier::kHost : Tier::kStorage);
+}
+
+std::optional<BlockId> Leavers::oldest_copied(const Control& control) {
+  while (!copied_.empty()) {
+    const BlockId id = copied_.front();
+    const Block& block = control.space().block(id);
+    if (control.space().has_tenant(id) && habits_[id].copied &&
+        control.claims().next_launch(id) == kNoLaunch) {
+      if (block.wished_out || block.transfer != kNoIndex) {
+        return std::nullopt;  // those behind it have not come further
+      }
+      const bool below = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
+      if (below && control.evictable(id)) {
+        return id;
+      }
+    }
+    copied_.pop_front();
+  }
+  return std::nullopt;
+}
+
+}  // namespace spillway

@@ -1,0 +1,57 @@
+// What had to leave the device the last time is copied down ahead of need: by habit, without
+// knowing when it will be used. Layer: policy. docs/lookahead.md.
+// The link carries both ways at once, but programs want it one way at a time: a forward pass only
+// sends out, a backward pass and an optimizer only fetch. What the optimizer has just written must
+// leave during the next forward pass; its way down is free while the optimizer runs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "engine/policy.h"
+
+namespace spillway {
+
+class Leavers {
+ public:
+  // The launch has ended; what it wrote may be copied down.
+  void ended(const Launch& launch, const Control& control);
+  // The block was chosen to make way.
+  void leaves(BlockId block, const Control& control);
+  // Wishes for copies of what leaves by habit and is not used up to this launch.
+  void advance(LaunchSeq used_up_to, Control& control);
+  // The one that was copied down first, among those that no issued launch names and that nobody has
+  // written since: it leaves at once.
+  [[nodiscard]] std::optional<BlockId> oldest_copied(const Control& control);
+
+ private:
+  // Of a block, by its number: an allocation's numbers are its tensor's as long as it lives, and
+  // mostly that of the same tensor of the next iteration.
+  struct Habit {
+    // The launches behind which it had to make way: a weight may leave once behind its forward pass
+    // and once behind its update.
+    std::array<ExecutionId, 2> leaves_after{};
+    ExecutionId written_by = kNoExecution;
+    bool copied = false;  // down, since then
+    bool listed = false;  // in written_ or later_
+
+    [[nodiscard]] bool leaves() const {
+      return written_by != kNoExecution &&
+             (leaves_after[0] == written_by || leaves_after[1] == written_by);
+    }
+  };
+
+  Habit& habit_of(BlockId block, const Control& control);
+  [[nodiscard]] bool needs_no_copy(BlockId id, const Control& control) const;
+  void copy_first(std::deque<BlockId>& blocks, LaunchSeq used_up_to, Control& control);
+
+  std::vector<Habit> habits_;
+  std::deque<BlockId> written_;  // of those that leave, oldest first
+  std::deque<BlockId> later_;    // of these, those that were still used when they were looked at
+  std::deque<BlockId> copied_;   // in that order; may hold others
+};
+
+}  // namespace spillway
