@@ -56,5 +56,6 @@ if(NOT SPILLWAY_SANITIZE)
   unset(cuda_program)
   target_compile_definitions(front_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
     CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
+  target_sources(front_test PRIVATE ${CMAKE_SOURCE_DIR}/src/front/cuda/known_reads.cc)
   add_dependencies(front_test spillway_cuda cuda_program cuda_program_linked)
 endif()

@@ -68,6 +68,16 @@ std::unique_ptr<KernelLayout> ask(CuFunction function, std::uint64_t now) {
     result = is_kernel ? real().cuKernelGetParamInfo(kernel, index, &next.offset, &next.bytes)
                        : real().cuFuncGetParamInfo(function, index, &next.offset, &next.bytes);
   }
+  // Where the parameters are not those of the source that we know, nothing is known.
+  layout->reads = known_reads(name != nullptr ? name : "");
+  if (layout->reads) {
+    const std::size_t at = layout->reads->parameter;
+    const std::size_t bytes = layout->reads->pointers * sizeof(std::uint64_t);
+    if (at >= layout->parameters.size() || layout->parameters[at].bytes != bytes ||
+        layout->parameters[at].offset % sizeof(std::uint64_t) != 0) {
+      layout->reads.reset();
+    }
+  }
   layout->name = name != nullptr ? readable(name) : "a kernel without a name";
   layout->hash = hash_launch(name != nullptr ? name : "", {});
   return layout;

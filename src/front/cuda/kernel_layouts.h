@@ -2,10 +2,12 @@
 // front, cuda. Thread-safe; a look-up takes no lock.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "front/cuda/call_types.h"
+#include "front/cuda/known_reads.h"
 #include "policy/launch_hash.h"
 
 namespace spillway::cuda {
@@ -19,6 +21,7 @@ struct KernelLayout {
   std::uint64_t generation = 0;
   bool known = false;  // the driver has told
   std::vector<Parameter> parameters;
+  std::optional<KnownReads> reads;
   std::string name;  // for people
   LaunchHash hash;   // of the name that the compiler has given it
 };

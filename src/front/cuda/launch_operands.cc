@@ -136,8 +136,15 @@ void add_parameters(Operands& operands, const KernelLayout& kernel, void* const*
     operands.add_everything();
     return;
   }
+  const auto only_read = [&](std::size_t i) {
+    return kernel.reads && i == kernel.reads->parameter;
+  };
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
     const KernelLayout::Parameter& parameter = kernel.parameters[i];
+    if (only_read(i)) {
+      operands.add_pointers_in(parameters[i], sizeof(std::uint64_t));
+      continue;
+    }
     // Pointers lie at multiples of their size in the block.
     const std::size_t skipped =
         round_up(parameter.offset, sizeof(std::uint64_t)) - parameter.offset;
@@ -145,6 +152,12 @@ void add_parameters(Operands& operands, const KernelLayout& kernel, void* const*
       operands.add_pointers_in(static_cast<const char*>(parameters[i]) + skipped,
                                parameter.bytes - skipped);
     }
+  }
+  // Last: what is named as anything else as well may be written.
+  if (kernel.reads) {
+    operands.add_read_pointers_in(
+        static_cast<const char*>(parameters[kernel.reads->parameter]) + sizeof(std::uint64_t),
+        (kernel.reads->pointers - 1) * sizeof(std::uint64_t));
   }
 }
 

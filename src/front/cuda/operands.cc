@@ -17,6 +17,16 @@ std::uint64_t mixed(std::uint64_t value) {
   return value ^ (value >> 32U);
 }
 
+template <typename Body>
+void for_each_word(const void* bytes, std::size_t count, Body body) {
+  const auto* at = static_cast<const char*>(bytes);
+  for (std::size_t i = 0; i + sizeof(std::uint64_t) <= count; i += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at + i, sizeof word);
+    body(word);
+  }
+}
+
 }  // namespace
 
 void Operands::put(const CudaOperand& operand) {
@@ -63,7 +73,7 @@ void Operands::add_whole(std::uint64_t start, Bytes bytes) {
   }
 }
 
-void Operands::add_pointer(std::uint64_t word) {
+void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
   if (!session_.platform->contains(word)) {
     return;
   }
@@ -71,7 +81,7 @@ void Operands::add_pointer(std::uint64_t word) {
   if (!range || has(range->start)) {
     return;
   }
-  put({.address = range->start, .bytes = range->bytes, .mode = AccessMode::kReadWrite});
+  put({.address = range->start, .bytes = range->bytes, .mode = mode});
   for_each_carried(range->start, [this](std::uint64_t carried) {
     if (const auto there = session_.platform->allocation_of(carried)) {
       add_whole(there->start, there->bytes);
@@ -80,12 +90,11 @@ void Operands::add_pointer(std::uint64_t word) {
 }
 
 void Operands::add_pointers_in(const void* bytes, std::size_t count) {
-  const auto* at = static_cast<const char*>(bytes);
-  for (std::size_t i = 0; i + sizeof(std::uint64_t) <= count; i += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, at + i, sizeof word);
-    add_pointer(word);
-  }
+  for_each_word(bytes, count, [this](std::uint64_t word) { add_pointer(word); });
+}
+
+void Operands::add_read_pointers_in(const void* bytes, std::size_t count) {
+  for_each_word(bytes, count, [this](std::uint64_t word) { add_pointer(word, AccessMode::kRead); });
 }
 
 void Operands::add_what_is_everywhere() {

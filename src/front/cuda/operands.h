@@ -23,10 +23,13 @@ class Operands {
   // Bytes of an allocation, if the address is the space's.
   void add(std::uint64_t address, Bytes bytes, AccessMode mode);
   // The whole allocation in which this lies, if it is an address of the space: whoever has a
-  // pointer may read and write all of it. With it come those whose addresses it holds.
-  void add_pointer(std::uint64_t word);
+  // pointer may read all of it, and write it unless `mode` says not. With it come those whose
+  // addresses it holds.
+  void add_pointer(std::uint64_t word, AccessMode mode = AccessMode::kReadWrite);
   // Each aligned word of these bytes.
   void add_pointers_in(const void* bytes, std::size_t count);
+  // The same for pointers that are only read through; what has been added before stays as it is.
+  void add_read_pointers_in(const void* bytes, std::size_t count);
   // What any kernel may reach without being given it.
   void add_what_is_everywhere();
   // All that is allocated: where nobody knows what will be used.

@@ -88,6 +88,18 @@ INSTANTIATE_TEST_SUITE_P(Scenarios, Interposer, ::testing::ValuesIn(scenarios())
 
 using InterposerTest = Interposer;
 
+TEST_F(InterposerTest, WhatPyTorchsPointwiseKernelsReadLeavesWithoutACopy) {
+  std::map<std::string, std::uint64_t> out;
+  for (const char* const scenario : {"known-reads", "unknown-reads"}) {
+    for (const char* const policy : {"base_uvm", "lookahead"}) {
+      const Outcome outcome = run_on_gpu({.scenario = scenario, .policy = policy});
+      ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+      out[scenario] += numbers(lines_of(outcome.out).back()).at("out");
+    }
+  }
+  EXPECT_LT(out.at("known-reads"), out.at("unknown-reads") / 2);
+}
+
 TEST_F(InterposerTest, WhatIsOutOfMemoryIsSaidInOneLine) {
   const Outcome outcome = run_on_gpu({.scenario = "too-much"}, "--json record");
   EXPECT_EQ(outcome.status, 0) << outcome.out;

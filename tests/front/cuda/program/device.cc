@@ -65,6 +65,30 @@ std::size_t add_ranges(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std:
   return 2;
 }
 
+// (int count, a functor without members, std::array<char*, 2> data).
+constexpr const char* kPointwise =
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_10AddFunctorESt5arrayIPcLm2EEEEviT0_T1_";
+
+std::uint64_t pointwise_words(const FakeCudaLaunch* launch) {
+  std::uint32_t words = 0;
+  std::memcpy(&words, launch->parameters, sizeof words);
+  return words;
+}
+
+void run_pointwise(const FakeCudaLaunch* launch) {
+  std::uint64_t* const to = words_at(parameter(launch, 1));
+  const std::uint64_t* const from = words_at(parameter(launch, 2));
+  for (std::uint64_t i = 0; i < pointwise_words(launch); ++i) {
+    to[i] = from[i] + 1;
+  }
+}
+
+std::size_t pointwise_ranges(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
+  ranges[0] = {parameter(launch, 1), 8 * pointwise_words(launch), 1};
+  ranges[1] = {parameter(launch, 2), 8 * pointwise_words(launch), 0};
+  return 2;
+}
+
 // What the list names cannot be told before it is there; what is not mapped ends in a crash.
 std::size_t list_range(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
   ranges[0] = {parameter(launch, 0), 8 * parameter(launch, 1), 0};
@@ -89,6 +113,14 @@ Device::Device(const Calls& all, std::uint64_t device_mib) : calls(all) {
   fill_ = kernel("fill", 3, run_fill, first_range);
   rewrite_ = kernel("rewrite", 4, run_rewrite, first_range);
   add_ = kernel("add", 3, run_add, add_ranges);
+  const auto pointwise = [this](const char* name) {
+    const std::size_t offsets[] = {0, 4, 8};
+    const std::size_t bytes[] = {4, 1, 16};
+    const FakeCudaKernel made{name, offsets, bytes, 3, run_pointwise, pointwise_ranges};
+    return static_cast<CuFunction>(calls.register_kernel(&made));
+  };
+  pointwise_ = pointwise(kPointwise);
+  unknown_pointwise_ = pointwise("mine");
   add_listed_ = kernel("add_listed", 3, run_add_listed, list_range);
   expect(calls.cuInit(0), "cuInit");
   CuContext context = nullptr;
@@ -132,6 +164,16 @@ void Device::rewrite(Buffer& buffer, std::uint64_t seed, CuStream stream) const 
 
 void Device::add(const Buffer& to, const Buffer& from, CuStream stream) const {
   launch(add_, stream, {to.address, from.address, to.words});
+}
+
+void Device::pointwise(const Buffer& to, const Buffer& from, bool known, CuStream stream) const {
+  auto words = static_cast<std::uint32_t>(from.words);
+  std::uint8_t functor = 0;
+  std::uint64_t data[] = {to.address, from.address};
+  void* parameters[] = {&words, &functor, data};
+  expect(calls.cuLaunchKernel(known ? pointwise_ : unknown_pointwise_, 1, 1, 1, 1, 1, 1, 0, stream,
+                              parameters, nullptr),
+         "cuLaunchKernel");
 }
 
 void Device::add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,

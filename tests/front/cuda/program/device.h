@@ -52,6 +52,9 @@ class Device {
   void check(Buffer& buffer, CuStream stream) const { rewrite(buffer, buffer.seed, stream); }
   // to[i] += from[i], or to all buffers whose addresses stand in an array on the device.
   void add(const Buffer& to, const Buffer& from, CuStream stream) const;
+  // to[i] = from[i] + 1, by a kernel as PyTorch has it for what it computes word by word, or by one
+  // that nobody knows.
+  void pointwise(const Buffer& to, const Buffer& from, bool known, CuStream stream) const;
   void add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,
                   CuStream stream) const;
   void synchronize(CuStream stream) const {
@@ -72,6 +75,8 @@ class Device {
   CuFunction rewrite_ = nullptr;
   CuFunction add_ = nullptr;
   CuFunction add_listed_ = nullptr;
+  CuFunction pointwise_ = nullptr;
+  CuFunction unknown_pointwise_ = nullptr;
 };
 
 }  // namespace spillway::cuda::test

@@ -89,6 +89,40 @@ void copies(const Device& device) {
   }
 }
 
+// What leaves unwritten needs no copy out; what is written in place does.
+void pointwise(const Device& device, bool known) {
+  const CuStream stream = device.stream();
+  std::vector<Buffer> weights;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    weights.push_back(device.allocate(4 * kMiB, stream));
+    device.fill(weights.back(), i, stream);
+  }
+  const Buffer result = device.allocate(4 * kMiB, stream);
+  const auto read_all = [&] {
+    for (std::uint64_t round = 0; round < 6; ++round) {
+      for (const Buffer& weight : weights) {
+        device.pointwise(result, weight, known, stream);
+      }
+    }
+  };
+  const auto require_all = [&](std::uint64_t more) {
+    device.synchronize(stream);
+    for (std::uint64_t i = 0; i < weights.size(); ++i) {
+      const std::vector<std::uint64_t> words = device.words_of(weights[i]);
+      for (std::uint64_t j = 0; j < words.size(); ++j) {
+        device.require(words[j] == pattern(i, j) + more, "a word of a weight");
+      }
+    }
+  };
+  read_all();
+  require_all(0);
+  for (const Buffer& weight : weights) {
+    device.pointwise(weight, weight, known, stream);
+  }
+  read_all();
+  require_all(1);
+}
+
 // One stream writes, another reads after an event.
 void events(const Device& device) {
   const CuStream first = device.stream();
@@ -390,12 +424,20 @@ int main(int count, char** words) {
     return 2;
   }
   const std::map<std::string, std::function<void(const test::Device&)>> scenarios{
-      {"patterns", test::patterns},       {"copies", test::copies},
-      {"events", test::events},           {"threads", test::threads},
-      {"temporaries", test::temporaries}, {"lists", test::lists},
-      {"questions", test::questions},     {"too-much", test::too_much},
-      {"graphs", test::graphs},           {"fork", test::forks},
-      {"free", test::all_that_is_free},   {"training", test::training}};
+      {"patterns", test::patterns},
+      {"copies", test::copies},
+      {"events", test::events},
+      {"threads", test::threads},
+      {"temporaries", test::temporaries},
+      {"lists", test::lists},
+      {"questions", test::questions},
+      {"too-much", test::too_much},
+      {"graphs", test::graphs},
+      {"fork", test::forks},
+      {"known-reads", [](const test::Device& it) { test::pointwise(it, true); }},
+      {"unknown-reads", [](const test::Device& it) { test::pointwise(it, false); }},
+      {"free", test::all_that_is_free},
+      {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);
   // A small card where more is to be used than the card has.
   const test::Device device(calls, words[2] == std::string("free") ? 24 : 1024);
