@@ -237,12 +237,13 @@ void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
     return;
   }
   launches_.gate(tag);
-  queue_->times().add(WorkTimes::What::kGated, 0);
   const DeviceLaunches::Launch& launch = launches_.at(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   lock.unlock();
-  const CuResult result = in_context(
-      stream.context, [&] { return gates_.put_gate(launch.stream, launch.number, stream.handle); });
+  const CuResult result = queue_->times().of(WorkTimes::What::kGated, [&] {
+    return in_context(stream.context,
+                      [&] { return gates_.put_gate(launch.stream, launch.number, stream.handle); });
+  });
   lock.lock();
   if (result != CuResult::kSuccess) {
     stream_failed(launch.stream, "cuStreamWaitValue64", result);
@@ -274,8 +275,9 @@ void DrivenPlatform::put_ticket(StreamId id, Lock& lock) {
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;
   lock.unlock();
-  const CuResult result =
-      in_context(context, [&] { return gates_.put_ticket(id, number, handle); });
+  const CuResult result = queue_->times().of(WorkTimes::What::kTicket, [&] {
+    return in_context(context, [&] { return gates_.put_ticket(id, number, handle); });
+  });
   lock.lock();
   if (result != CuResult::kSuccess) {
     stream_failed(id, "cuStreamWriteValue64", result);
