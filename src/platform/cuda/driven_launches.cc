@@ -148,11 +148,14 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
   launches_.made(tag);
   const bool somebody_waits =
       launches_.at(tag).gated || launches_.unreleased() > 0 || held_ > 0 || told_no_memory_;
-  if (somebody_waits || launches_.uncovered(stream) >= options_.ticket_every) {
+  // Where all fits, ends are of use only to who lacks room, and that one asks for them.
+  constexpr std::uint32_t kSeldom = 4;
+  const std::uint32_t every = options_.ticket_every * (patience_.all_fits() ? kSeldom : 1);
+  if (somebody_waits || launches_.uncovered(stream) >= every) {
     put_ticket(stream, lock);
     if (somebody_waits) {
       queue_->wake();
-    } else if (launches_.in_flight() >= 2 * options_.ticket_every) {
+    } else if (launches_.in_flight() >= 2 * every) {
       take_ends();
     }
   }
@@ -213,7 +216,7 @@ bool DrivenPlatform::lacks_room(std::span<const Access> accesses) const {
 // can choose: frames of the same size need no calls of the driver. A device that is close behind
 // has ended what was issued before in less time than a gate costs.
 void DrivenPlatform::let_ends_come(StreamId id, Lock& lock) {
-  constexpr std::uint32_t kCloseBehind = 32;
+  constexpr std::uint32_t kCloseBehind = 64;
   constexpr TimeNs kLongestNs = 50'000;
   if (patience_.all_fits() && launches_.in_flight() <= kCloseBehind) {
     put_ticket(id, lock);
