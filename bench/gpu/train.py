@@ -27,6 +27,8 @@ GIB = 1 << 30
 MIB = 1 << 20
 MODELS = ["gpt2-xl", "gpt2", "bert-large", "lengths", "dlrm", "resnet152", "vgg19"]
 WARM_UP = 2  # steps that do not count
+WARM_UP_SERVED = 5  # those of a process that takes turns (train_models.py), and what each turn has
+SERVED_STEPS = 10
 
 
 class DeviceUse:
@@ -247,7 +249,37 @@ def work_lines(result):
         f"{seconds('asleep')}, in the engine {seconds('engine')}",
         f"gated {work['gated']['count']}; program held ahead {counted('held_ahead')}, for room "
         f"{counted('held_for_room')}, for copies {counted('held_for_copy')}, for gates "
-        f"{counted('held_for_gate')}"]
+        f"{counted('held_for_gate')}",
+        *call_lines(work, len(result["ms"]) + result.get("more_steps", 0))]
+
+
+CALLS = ("launch", "allocation", "free", "copy", "memset", "event_record", "stream_wait",
+         "question", "synchronize", "other")
+
+
+def call_lines(work, steps):
+    """What the program's calls cost it, in a step: docs/cuda.md, "What takes how long"."""
+    if "timing" not in work or steps == 0:
+        return []
+
+    def part(name):
+        all_of, long = work[name], work[name + "_long"]
+        each_us = 1e6 * all_of["s"] / all_of["count"] if all_of["count"] else 0
+        return (f"{each_us:.2f} us each, {1e3 * all_of['s'] / steps:.2f} ms"
+                + (f" and {long['count'] / steps:.1f} long, {1e3 * long['s'] / steps:.2f} ms"
+                   if long["count"] else ""))
+
+    lines = [f"calls in a step of {steps}; to count one takes "
+             f"{1e6 * work['timing']['s'] / work['timing']['count']:.2f} us; tickets "
+             f"{work['ticket']['count'] / steps:.0f}, {1e3 * work['ticket']['s'] / steps:.2f} ms; "
+             f"gates {work['gated']['count'] / steps:.0f}, "
+             f"{1e3 * work['gated']['s'] / steps:.2f} ms"]
+    for kind in CALLS:
+        count = work[kind + "_ours"]["count"] + work[kind + "_ours_long"]["count"]
+        if count:
+            lines.append(f"  {kind:<12} {count / steps:7.0f}: ours {part(kind + '_ours')}; "
+                         f"the driver's {part(kind + '_driver')}")
+    return lines
 
 
 class Bench:
@@ -311,16 +343,25 @@ class Bench:
             return
         fits = SetUp("fits", self.options.fits, self.options.policies[0])
         with tempfile.TemporaryDirectory() as folder:
-            set_ups = {"plain": [], "plain again": [],
-                       "spillway": fits.spillway(self.options, reference["peak_bytes"],
-                                                 f"{folder}/record")}
+            # Each with what stands before the program, and its environment.
+            backend = "backend:cudaMallocAsync"
+            set_ups = {"plain": ([], {}), "plain again": ([], {}),
+                       # The allocator that Spillway has PyTorch use, on the driver's own memory.
+                       "plain async": ([], {"PYTORCH_ALLOC_CONF": backend,
+                                            "PYTORCH_CUDA_ALLOC_CONF": backend}),
+                       "spillway": (fits.spillway(self.options, reference["peak_bytes"],
+                                                  f"{folder}/record"), {}),
+                       "spillway counted": (fits.spillway(self.options, reference["peak_bytes"],
+                                                          f"{folder}/counted"),
+                                            {"SPILLWAY_WORK_TIMES": f"{folder}/work"})}
             processes, times = {}, {name: [] for name in set_ups}
             until = time.monotonic() + min(self.options.limit, self.left())
             try:
-                for name, before in set_ups.items():
+                for name, (before, environment) in set_ups.items():
                     processes[name] = subprocess.Popen(
-                        before + child(self.options, model, "--serve", "--steps", 10),
-                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+                        before + child(self.options, model, "--serve", "--steps", SERVED_STEPS),
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+                        env={**os.environ, **environment})
                 for process in processes.values():
                     answer(process, until)
                 for turn in range(self.options.rounds):
@@ -340,18 +381,23 @@ class Bench:
                     end(process)
             record = (read_record(f"{folder}/record")
                       if os.path.exists(f"{folder}/record") else {})
+            work = (json.loads(pathlib.Path(f"{folder}/work").read_text())
+                    if os.path.exists(f"{folder}/work") else {})
         rounds = min(len(some) for some in times.values())
         if rounds == 0:
             return
         ratios = {name: statistics.median(a / b for a, b in zip(some, times["plain"]))
                   for name, some in times.items()}
         self.keep({"model": model, "set_up": "in turn", "times_ms": times, "ratios": ratios,
-                   "record": record})
+                   "record": record, "work": work})
         said = ", ".join(f"{name} {statistics.median(some):.2f} ms ({ratios[name]:.3f})"
                          for name, some in times.items())
         moved = sum(record.get("moved_bytes", {}).values()) / GIB
         print(f"{model:<11}in turn, {rounds} rounds, {self.options.fits} %: {said}; moved "
               f"{moved:.2f} GiB", flush=True)
+        steps = {"ms": [], "more_steps": WARM_UP_SERVED + SERVED_STEPS * rounds}
+        for line in work_lines({**steps, "work": work, "record": record}):
+            print("    " + line, flush=True)
 
 
 def answer(process, until):

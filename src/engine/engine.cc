@@ -263,7 +263,7 @@ void Engine::provide(AllocationId id) {
       continue;
     }
     // As for prefetches: the room that faults wait for is theirs.
-    if (!reclaim_room(block.bytes + fetches_.fault_bytes())) {
+    if (!reclaim_room(block.bytes + fetches_.fault_bytes(), block_id)) {
       break;
     }
     take_frame(block_id, Tier::kDevice);

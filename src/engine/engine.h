@@ -226,7 +226,8 @@ class Engine final : private Control {
 
   // engine_evict.cc: what leaves it
   [[nodiscard]] bool ignores_wishes() const { return options_.frugal && !pressed_; }
-  bool reclaim_room(Bytes need_bytes);
+  bool reclaim_room(Bytes need_bytes, BlockId incoming);
+  [[nodiscard]] BlockId dead_for(BlockId incoming) const;
   bool make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId incoming);
   void wish_out(BlockId id, Tier to, bool stays);
   [[nodiscard]] bool keeps_clean_copies(Tier tier) const {

@@ -1,6 +1,7 @@
 // What leaves the device: reclaiming frames in the driver's order, evictions for room, copies ahead
 // of need, moves from host to storage. See engine.h.
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <utility>
 
@@ -24,7 +25,7 @@ Bytes Engine::frugal_bytes() const {
 
 // True if need_bytes are free now, after frames whose loss costs nothing have been taken (unused,
 // then discarded; UVM Discard section 5.5).
-bool Engine::reclaim_room(Bytes need_bytes) {
+bool Engine::reclaim_room(Bytes need_bytes, BlockId incoming) {
   const Bytes dead_bytes = queues_.bytes(PageQueue::kDiscarded);
   most_alive_bytes_ =
       std::max(most_alive_bytes_, used_bytes(Tier::kDevice) - dead_bytes + need_bytes);
@@ -36,7 +37,7 @@ bool Engine::reclaim_room(Bytes need_bytes) {
   while (free_bytes(Tier::kDevice) < need_bytes) {
     BlockId id = queues_.oldest(PageQueue::kUnused);
     if (id == kNoBlock) {
-      id = queues_.oldest(PageQueue::kDiscarded);
+      id = dead_for(incoming);
     }
     if (id == kNoBlock) {
       break;
@@ -46,10 +47,54 @@ bool Engine::reclaim_room(Bytes need_bytes) {
   return free_bytes(Tier::kDevice) >= need_bytes;
 }
 
+// The dead block whose frame is taken for this one: the one that the platform names, or the oldest
+// of its size where frames of one size are not good for another. Otherwise the oldest of the size
+// of which most is dead: a program that repeats itself needs the oldest of all soonest, and what it
+// has most of it can spare. So each size ends with as many frames as were ever alive at once.
+BlockId Engine::dead_for(BlockId incoming) const {
+  const BlockId oldest = queues_.oldest(PageQueue::kDiscarded);
+  if (!options_.frames_have_sizes || oldest == kNoBlock || incoming == kNoBlock) {
+    return oldest;
+  }
+  const BlockId holder = orders_.asked().holds_frame_of(incoming);
+  if (holder != kNoBlock && space_.block(holder).queue == PageQueue::kDiscarded) {
+    return holder;
+  }
+  struct OfSize {
+    Bytes block_bytes = 0;
+    Bytes dead_bytes = 0;
+    BlockId oldest = kNoBlock;
+  };
+  constexpr std::size_t kSizes = 32;
+  constexpr int kLookedAt = 1024;
+  std::array<OfSize, kSizes> sizes{};
+  std::size_t count = 0;
+  int looked_at = 0;
+  for (BlockId id = oldest; id != kNoBlock && looked_at < kLookedAt;
+       id = queues_.newer(id), ++looked_at) {
+    const Bytes bytes = space_.block(id).bytes;
+    if (bytes == space_.block(incoming).bytes) {
+      return id;
+    }
+    auto* const end = sizes.begin() + count;
+    auto* const size = std::find_if(sizes.begin(), end,
+                                    [bytes](const OfSize& it) { return it.block_bytes == bytes; });
+    if (size == end && count < kSizes) {
+      sizes[count++] = {.block_bytes = bytes, .dead_bytes = bytes, .oldest = id};
+    } else if (size != end) {
+      size->dead_bytes += bytes;
+    }
+  }
+  return std::max_element(
+             sizes.begin(), sizes.begin() + count,
+             [](const OfSize& a, const OfSize& b) { return a.dead_bytes < b.dead_bytes; })
+      ->oldest;
+}
+
 // True if need_bytes are free now. Otherwise starts what will free ahead_bytes: victims that the
 // policy chooses.
 bool Engine::make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId incoming) {
-  if (reclaim_room(need_bytes)) {
+  if (reclaim_room(need_bytes, incoming)) {
     return true;
   }
   const Bytes aim_bytes = std::max(need_bytes, ahead_bytes);

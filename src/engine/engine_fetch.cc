@@ -45,6 +45,13 @@ void Engine::pump() {
   if (fatal_) {
     return;
   }
+  // Most events of a program that fits: nobody waits, nothing is wished for.
+  if (fetches_.fault_bytes() + fetches_.prefetch_bytes() + evictions_.promised_bytes() +
+          evictions_.ahead_bytes(Tier::kHost) + evictions_.ahead_bytes(Tier::kStorage) ==
+      0) {
+    form_moves_down();
+    return;
+  }
   form_fault_fetches();
   for (const Cause cause : {Cause::kEvict, Cause::kPreEvict}) {
     form_evictions(cause, Tier::kHost);

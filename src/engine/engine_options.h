@@ -40,6 +40,9 @@ struct EngineOptions {
   // something alive has had to leave for a fault, no policy's wish sends anything away or sets
   // frames aside for dead memory. With reclaim_discarded_first.
   bool frugal = false;
+  // A frame is of one block's size, and to make one of another size costs the platform more: of
+  // dead frames the one that suits is taken (Mechanism::holds_frame_of), not the oldest.
+  bool frames_have_sizes = false;
   // Without tracks_writes, launches' access modes say what is written.
   CleanCopies clean_copies = CleanCopies::kNone;
   // The platform stops the first write to a block that was mapped without being writable and

@@ -44,6 +44,11 @@ class Mechanism {
   // number may be given to another.
   virtual void freed(AllocationId /*id*/) {}
 
+  // Asked when a block needs a frame and none is free: the block that had best give its own, if it
+  // is dead; kNoBlock where that makes no difference to the platform. The one function here that
+  // is asked in the middle of an event, before what comes earlier has been said.
+  [[nodiscard]] virtual BlockId holds_frame_of(BlockId /*block*/) const { return kNoBlock; }
+
   // Launches are named by their tag.
 
   // Every block that the launch faulted on is resident; those that are still missing are on their

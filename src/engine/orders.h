@@ -30,6 +30,8 @@ class Orders {
     flush();
     return *mechanism_;
   }
+  // The same, which may not have.
+  [[nodiscard]] const Mechanism& asked() const { return *mechanism_; }
   [[nodiscard]] bool empty() const { return gathered_ == 0; }
 
  private:

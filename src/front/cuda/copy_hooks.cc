@@ -11,19 +11,20 @@ namespace {
 // `add` names what is used. One that is captured is only looked at by the driver, and done when its
 // graph runs.
 template <typename Add, typename Call>
-CuResult put(const char* name, CuStream stream, const Add& add, const Call& call) {
-  const ProgramCall here;
+CuResult put(CallKind kind, const char* name, CuStream stream, const Add& add, const Call& call) {
+  ProgramCall here(kind);
+  const auto driver = [&] { return here.driver(call); };
   const Session* const session = here.seen_by();
   if (session == nullptr) {
-    return call();
+    return driver();
   }
   Operands operands(*session);
   add(operands);
   if (operands.empty()) {
-    return call();
+    return driver();
   }
   if (captured(stream)) {
-    return with_memory(*session, operands.all(), call);
+    return with_memory(*session, operands.all(), driver);
   }
   return issue(*session,
                {.stream = stream,
@@ -31,7 +32,7 @@ CuResult put(const char* name, CuStream stream, const Add& add, const Call& call
                 .name = name,
                 .operands = operands.all(),
                 .needs_mapping = true},
-               call);
+               driver);
 }
 
 std::uint64_t address(const void* memory) { return reinterpret_cast<std::uint64_t>(memory); }
@@ -41,7 +42,7 @@ template <typename Call>
 CuResult copy(const char* name, CuStream stream, std::uint64_t to, std::uint64_t from, Bytes bytes,
               const Call& call) {
   return put(
-      name, stream,
+      CallKind::kCopy, name, stream,
       [&](Operands& operands) {
         operands.add(to, bytes, AccessMode::kOverwrite);
         operands.add(from, bytes, AccessMode::kRead);
@@ -86,7 +87,7 @@ template <typename Call>
 CuResult copy_any(const char* name, CuStream stream, std::uint64_t to, std::uint64_t from,
                   Bytes bytes, const Call& call) {
   return put(
-      name, stream,
+      CallKind::kCopy, name, stream,
       [&](Operands& operands) {
         operands.add(to, bytes, AccessMode::kOverwrite);
         operands.add(from, bytes, AccessMode::kRead);
@@ -100,7 +101,7 @@ template <typename Call>
 CuResult copy_in(const char* name, CuStream stream, std::uint64_t to, const void* from, Bytes bytes,
                  const Call& call) {
   return put(
-      name, stream,
+      CallKind::kCopy, name, stream,
       [&](Operands& operands) {
         operands.add(to, bytes, AccessMode::kOverwrite);
         note_copied_in(*session(), to, from, bytes);
@@ -113,7 +114,7 @@ template <typename Call>
 CuResult set(const char* name, CuStream stream, std::uint64_t to, Bytes pitch_bytes,
              Bytes row_bytes, std::size_t rows, const Call& call) {
   return put(
-      name, stream,
+      CallKind::kMemset, name, stream,
       [&](Operands& operands) {
         if (rows > 0 && row_bytes > 0) {
           operands.add(to, (rows - 1) * pitch_bytes + row_bytes,
@@ -138,7 +139,7 @@ void note_rows(const CuCopy3d& /*copy*/) {}  // docs/interposer.md
 template <typename Copy, typename Call>
 CuResult copy_rows(const char* name, CuStream stream, const Copy* copy, const Call& call) {
   return put(
-      name, stream,
+      CallKind::kCopy, name, stream,
       [&](Operands& operands) {
         if (copy != nullptr) {
           add_copy(operands, *copy);
@@ -150,17 +151,18 @@ CuResult copy_rows(const char* name, CuStream stream, const Copy* copy, const Ca
 
 // Words of structures that may be addresses of the space: each brings its whole allocation.
 template <typename Call>
-CuResult put_words(const char* name, CuStream stream, const void* words, Bytes bytes,
+CuResult put_words(CallKind kind, const char* name, CuStream stream, const void* words, Bytes bytes,
                    const Call& call) {
   return put(
-      name, stream, [&](Operands& operands) { operands.add_pointers_in(words, bytes); }, call);
+      kind, name, stream, [&](Operands& operands) { operands.add_pointers_in(words, bytes); },
+      call);
 }
 
 template <typename Call>
 CuResult copy_batch(const char* name, CuStream stream, const CuAddress* to, const CuAddress* from,
                     const std::size_t* bytes, std::size_t count, const Call& call) {
   return put(
-      name, stream,
+      CallKind::kCopy, name, stream,
       [&](Operands& operands) {
         for (std::size_t i = 0; i < count; ++i) {
           operands.add(to[i], bytes[i], AccessMode::kWrite);
@@ -292,13 +294,13 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
   CuResult cuMemcpy3DBatchAsync##suffix_z(std::size_t count, void* copies, std::size_t* failed,    \
                                           unsigned long long flags, CuStream stream) {             \
     return put_words(                                                                              \
-        "copies of rows", meant(stream, per_thread), copies, count * kCopyBytes,                   \
+        CallKind::kCopy, "copies of rows", meant(stream, per_thread), copies, count * kCopyBytes,  \
         SPILLWAY_CALL(cuMemcpy3DBatchAsync##suffix_z, count, copies, failed, flags, stream));      \
   }                                                                                                \
   CuResult cuMemcpy3DBatchAsync_v2##suffix_z(std::size_t count, void* copies,                      \
                                              unsigned long long flags, CuStream stream) {          \
     return put_words(                                                                              \
-        "copies of rows", meant(stream, per_thread), copies, count * kCopyBytes,                   \
+        CallKind::kCopy, "copies of rows", meant(stream, per_thread), copies, count * kCopyBytes,  \
         SPILLWAY_CALL(cuMemcpy3DBatchAsync_v2##suffix_z, count, copies, flags, stream));           \
   }
 
@@ -329,7 +331,7 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
 #define SPILLWAY_VALUE(symbol, type, per_thread)                                 \
   CuResult symbol(CuStream stream, CuAddress word, type value, unsigned flags) { \
     return put(                                                                  \
-        "value", meant(stream, per_thread),                                      \
+        CallKind::kOther, "value", meant(stream, per_thread),                    \
         [&](Operands& operands) {                                                \
           operands.add(word, sizeof(type), spillway::AccessMode::kReadWrite);    \
         },                                                                       \
@@ -343,7 +345,8 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
   CuResult cuStreamBatchMemOp##version##suffix_z(CuStream stream, unsigned count,                \
                                                  void* operations, unsigned flags) {             \
     return put_words(                                                                            \
-        "values", meant(stream, per_thread), operations, count * kStreamOperationBytes,          \
+        CallKind::kOther, "values", meant(stream, per_thread), operations,                       \
+        count * kStreamOperationBytes,                                                           \
         SPILLWAY_CALL(cuStreamBatchMemOp##version##suffix_z, stream, count, operations, flags)); \
   }
 

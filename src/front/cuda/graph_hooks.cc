@@ -64,16 +64,16 @@ void set_operands(ExecutableGraph& graph, const Operands& operands, std::string 
 // `call` makes `graph` executable, or makes `exec` what `graph` is.
 template <typename Call>
 CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kOther);
   const Session* const session = here.seen_by();
   if (session == nullptr) {
-    return call();
+    return here.driver(call);
   }
   Operands operands(*session);
   Operands copied(*session);
   std::uint32_t kernels = 0;
   add_graph(operands, copied, graph, kernels);
-  const CuResult result = with_memory(*session, copied.all(), call);
+  const CuResult result = with_memory(*session, copied.all(), [&] { return here.driver(call); });
   if (result == CuResult::kSuccess && exec != nullptr) {
     for (const CudaOperand& operand : copied.all()) {
       operands.add_pointer(operand.address);
@@ -90,11 +90,11 @@ CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
 // `add` names what it uses now.
 template <typename Add, typename Call>
 CuResult change(CuGraphExec exec, const Add& add, const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kOther);
   const Session* const session = here.seen_by();
   const std::shared_ptr<ExecutableGraph> before = session == nullptr ? nullptr : find(exec);
   if (before == nullptr) {
-    return call();
+    return here.driver(call);
   }
   Operands operands(*session);
   for (const CudaOperand& operand : before->operands) {
@@ -105,7 +105,7 @@ CuResult change(CuGraphExec exec, const Add& add, const Call& call) {
   for (const CudaOperand& operand : more.all()) {
     operands.add_pointer(operand.address);
   }
-  const CuResult result = with_memory(*session, more.all(), call);
+  const CuResult result = with_memory(*session, more.all(), [&] { return here.driver(call); });
   if (result == CuResult::kSuccess) {
     auto after = std::make_shared<ExecutableGraph>();
     set_operands(*after, operands, before->name);
@@ -117,14 +117,14 @@ CuResult change(CuGraphExec exec, const Add& add, const Call& call) {
 
 template <typename Call>
 CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kLaunch);
   const Session* const session = here.seen_by();
   if (session == nullptr || captured(stream)) {
-    return call();
+    return here.driver(call);
   }
   const std::shared_ptr<ExecutableGraph> graph = find(exec);
   if (graph == nullptr || graph->operands.empty()) {
-    return call();
+    return here.driver(call);
   }
   return issue(*session,
                {.stream = stream,
@@ -132,18 +132,18 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
                 .name = graph->name,
                 .operands = graph->operands,
                 .needs_mapping = false},
-               call);
+               [&] { return here.driver(call); });
 }
 
 template <typename Call>
 CuResult begin_capture(const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kOther);
   const Session* const session = here.seen_by();
   // What we still have to put on streams must not be captured.
   if (session != nullptr) {
     session->platform->before_wait(std::nullopt);
   }
-  const CuResult result = call();
+  const CuResult result = here.driver(call);
   if (result == CuResult::kSuccess && !here.inner()) {
     capture_began();
   }
@@ -152,12 +152,12 @@ CuResult begin_capture(const Call& call) {
 
 template <typename Call>
 CuResult end_capture(CuStream stream, CuGraph* graph, const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kOther);
   if (here.inner()) {
-    return call();
+    return here.driver(call);
   }
   const EndingCapture ending = capture_to_end(stream);
-  const CuResult result = call();
+  const CuResult result = here.driver(call);
   capture_ended(ending, stream,
                 result == CuResult::kSuccess && graph != nullptr ? *graph : nullptr);
   return result;

@@ -9,16 +9,16 @@ namespace {
 template <typename Call>
 CuResult launch(CuFunction function, CuStream stream, void* const* parameters, void* const* extra,
                 const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kLaunch);
   const Session* const session = here.seen_by();
   if (session == nullptr || captured(stream)) {
-    return call();
+    return here.driver(call);
   }
   const KernelLayout& kernel = kernel_layout(function);
   Operands operands(*session);
   add_parameters(operands, kernel, parameters, extra);
   if (operands.empty()) {
-    return call();
+    return here.driver(call);
   }
   return issue(*session,
                {.stream = stream,
@@ -26,13 +26,13 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
                 .name = kernel.name,
                 .operands = operands.all(),
                 .needs_mapping = false},
-               call);
+               [&] { return here.driver(call); });
 }
 
 // Calls from before kernels had parameter lists: what they use is said by other calls.
 template <typename Call>
 CuResult old_launch(const char* name, const Call& call) {
-  const ProgramCall here;
+  const ProgramCall here(CallKind::kLaunch);
   if (here.seen_by() == nullptr) {
     return call();
   }

@@ -45,10 +45,10 @@ void tell_recording_of_free(CuAddress address) {
 // Usable by any stream at once, and therefore kept for none.
 template <typename Call>
 CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kAllocation);
   Session* const session =
       here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
-  return session == nullptr ? call()
+  return session == nullptr ? here.driver(call)
                             : answer(session->heap->allocate(bytes, std::nullopt), address);
 }
 
@@ -58,11 +58,11 @@ CuStream canonical(CuStream stream) {
 
 template <typename Call>
 CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes, const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kAllocation);
   Session* const session =
       here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
   if (session == nullptr) {
-    return call();
+    return here.driver(call);
   }
   if (captured(stream)) {
     return answer(allocate_captured(*session, bytes, stream), address);
@@ -76,10 +76,10 @@ CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes, const Cal
 
 template <typename Call>
 CuResult free_on(CuStream stream, CuAddress address, const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kFree);
   const Session* const session = here.seen_by();
   if (session == nullptr || !session->platform->contains(address)) {
-    return call();
+    return here.driver(call);
   }
   forget_carried(address);
   const bool stays = captured(stream);
@@ -143,10 +143,10 @@ CuResult cuMemAllocPitch_v2(CuAddress* address, std::size_t* pitch_bytes, std::s
 }
 
 CuResult cuMemFree_v2(CuAddress address) {
-  const cuda::ProgramCall here;
+  cuda::ProgramCall here(CallKind::kFree);
   const cuda::Session* const session = here.seen_by();
   if (session == nullptr || !session->platform->contains(address)) {
-    return cuda::real().cuMemFree_v2(address);
+    return here.driver([&] { return cuda::real().cuMemFree_v2(address); });
   }
   cuda::forget_carried(address);
   if (cuda::free_captured(*session, address, std::nullopt)) {
@@ -158,8 +158,9 @@ CuResult cuMemFree_v2(CuAddress address) {
 }
 
 CuResult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
-  const cuda::ProgramCall here;
-  const CuResult result = cuda::real().cuMemGetInfo_v2(free_bytes, total_bytes);
+  cuda::ProgramCall here(CallKind::kQuestion);
+  const CuResult result =
+      here.driver([&] { return cuda::real().cuMemGetInfo_v2(free_bytes, total_bytes); });
   if (here.inner() || result != CuResult::kSuccess) {
     return result;
   }
@@ -174,9 +175,10 @@ CuResult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
 }
 
 CuResult cuMemPoolGetAttribute(CuMemPool pool, CuPoolAttribute attribute, void* value) {
-  const cuda::ProgramCall here;
+  cuda::ProgramCall here(CallKind::kQuestion);
   const cuda::Session* const session = here.seen_by();
-  const CuResult result = cuda::real().cuMemPoolGetAttribute(pool, attribute, value);
+  const CuResult result =
+      here.driver([&] { return cuda::real().cuMemPoolGetAttribute(pool, attribute, value); });
   if (session == nullptr || result != CuResult::kSuccess) {
     return result;
   }
@@ -202,8 +204,9 @@ CuResult cuMemPoolGetAttribute(CuMemPool pool, CuPoolAttribute attribute, void* 
 }
 
 CuResult cuMemPoolSetAttribute(CuMemPool pool, CuPoolAttribute attribute, void* value) {
-  const cuda::ProgramCall here;
-  const CuResult result = cuda::real().cuMemPoolSetAttribute(pool, attribute, value);
+  cuda::ProgramCall here(CallKind::kOther);
+  const CuResult result =
+      here.driver([&] { return cuda::real().cuMemPoolSetAttribute(pool, attribute, value); });
   if (const cuda::Session* const session = here.seen_by();
       session != nullptr && result == CuResult::kSuccess) {
     if (attribute == CuPoolAttribute::kReservedHigh) {
@@ -216,11 +219,11 @@ CuResult cuMemPoolSetAttribute(CuMemPool pool, CuPoolAttribute attribute, void* 
 }
 
 CuResult cuMemPoolTrimTo(CuMemPool pool, std::size_t bytes) {
-  const cuda::ProgramCall here;
+  cuda::ProgramCall here(CallKind::kOther);
   if (const cuda::Session* const session = here.seen_by()) {
     session->heap->trim_to(bytes);
   }
-  return cuda::real().cuMemPoolTrimTo(pool, bytes);
+  return here.driver([&] { return cuda::real().cuMemPoolTrimTo(pool, bytes); });
 }
 
 }  // extern "C"

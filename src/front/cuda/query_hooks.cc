@@ -99,18 +99,20 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
 extern "C" {
 
 CuResult cuPointerGetAttribute(void* data, CuPointerAttribute attribute, CuAddress address) {
-  const cuda::ProgramCall here;
+  cuda::ProgramCall here(CallKind::kQuestion);
   const auto place = cuda::place_of(here, address);
-  return place && data != nullptr ? cuda::tell(*place, attribute, address, data)
-                                  : cuda::real().cuPointerGetAttribute(data, attribute, address);
+  return place && data != nullptr ? cuda::tell(*place, attribute, address, data) : here.driver([&] {
+    return cuda::real().cuPointerGetAttribute(data, attribute, address);
+  });
 }
 
 CuResult cuPointerGetAttributes(unsigned count, CuPointerAttribute* attributes, void** data,
                                 CuAddress address) {
-  const cuda::ProgramCall here;
+  cuda::ProgramCall here(CallKind::kQuestion);
   const auto place = cuda::place_of(here, address);
   if (!place || attributes == nullptr || data == nullptr) {
-    return cuda::real().cuPointerGetAttributes(count, attributes, data, address);
+    return here.driver(
+        [&] { return cuda::real().cuPointerGetAttributes(count, attributes, data, address); });
   }
   for (unsigned i = 0; i < count; ++i) {
     if (cuda::tell(*place, attributes[i], address, data[i]) != CuResult::kSuccess) {
@@ -121,17 +123,18 @@ CuResult cuPointerGetAttributes(unsigned count, CuPointerAttribute* attributes, 
 }
 
 CuResult cuPointerSetAttribute(const void* value, CuPointerAttribute attribute, CuAddress address) {
-  const cuda::ProgramCall here;
+  cuda::ProgramCall here(CallKind::kQuestion);
   return cuda::place_of(here, address)
              ? cuda::refuse_for("cuPointerSetAttribute")
-             : cuda::real().cuPointerSetAttribute(value, attribute, address);
+             : here.driver(
+                   [&] { return cuda::real().cuPointerSetAttribute(value, attribute, address); });
 }
 
 CuResult cuMemGetAddressRange_v2(CuAddress* start, std::size_t* bytes, CuAddress address) {
-  const cuda::ProgramCall here;
+  cuda::ProgramCall here(CallKind::kQuestion);
   const auto place = cuda::place_of(here, address);
   if (!place) {
-    return cuda::real().cuMemGetAddressRange_v2(start, bytes, address);
+    return here.driver([&] { return cuda::real().cuMemGetAddressRange_v2(start, bytes, address); });
   }
   if (start != nullptr) {
     *start = place->range.start;
@@ -143,10 +146,10 @@ CuResult cuMemGetAddressRange_v2(CuAddress* start, std::size_t* bytes, CuAddress
 }
 
 CuResult cuMemGetAccess(unsigned long long* flags, const CuLocation* location, CuAddress address) {
-  const cuda::ProgramCall here;
+  cuda::ProgramCall here(CallKind::kQuestion);
   const auto place = cuda::place_of(here, address);
   if (!place || flags == nullptr || location == nullptr) {
-    return cuda::real().cuMemGetAccess(flags, location, address);
+    return here.driver([&] { return cuda::real().cuMemGetAccess(flags, location, address); });
   }
   const bool own =
       location->type == CuLocationType::kDevice && location->id == place->session->device;
@@ -155,40 +158,47 @@ CuResult cuMemGetAccess(unsigned long long* flags, const CuLocation* location, C
 }
 
 CuResult cuIpcGetMemHandle(void* handle, CuAddress address) {
-  const cuda::ProgramCall here;
-  return cuda::place_of(here, address) ? cuda::refuse_for("cuIpcGetMemHandle")
-                                       : cuda::real().cuIpcGetMemHandle(handle, address);
+  cuda::ProgramCall here(CallKind::kQuestion);
+  return cuda::place_of(here, address)
+             ? cuda::refuse_for("cuIpcGetMemHandle")
+             : here.driver([&] { return cuda::real().cuIpcGetMemHandle(handle, address); });
 }
 
 CuResult cuMemPoolExportPointer(void* data, CuAddress address) {
-  const cuda::ProgramCall here;
-  return cuda::place_of(here, address) ? cuda::refuse_for("cuMemPoolExportPointer")
-                                       : cuda::real().cuMemPoolExportPointer(data, address);
+  cuda::ProgramCall here(CallKind::kQuestion);
+  return cuda::place_of(here, address)
+             ? cuda::refuse_for("cuMemPoolExportPointer")
+             : here.driver([&] { return cuda::real().cuMemPoolExportPointer(data, address); });
 }
 
 CuResult cuMemRetainAllocationHandle(CuMemHandle* handle, void* address) {
-  const cuda::ProgramCall here;
+  cuda::ProgramCall here(CallKind::kQuestion);
   return cuda::place_of(here, reinterpret_cast<CuAddress>(address))
              ? cuda::refuse_for("cuMemRetainAllocationHandle")
-             : cuda::real().cuMemRetainAllocationHandle(handle, address);
+             : here.driver(
+                   [&] { return cuda::real().cuMemRetainAllocationHandle(handle, address); });
 }
 
 CuResult cuMemGetHandleForAddressRange(void* handle, CuAddress address, std::size_t bytes,
                                        unsigned type, unsigned long long flags) {
-  const cuda::ProgramCall here;
-  return cuda::place_of(here, address)
-             ? cuda::refuse_for("cuMemGetHandleForAddressRange")
-             : cuda::real().cuMemGetHandleForAddressRange(handle, address, bytes, type, flags);
+  cuda::ProgramCall here(CallKind::kQuestion);
+  return cuda::place_of(here, address) ? cuda::refuse_for("cuMemGetHandleForAddressRange")
+                                       : here.driver([&] {
+                                           return cuda::real().cuMemGetHandleForAddressRange(
+                                               handle, address, bytes, type, flags);
+                                         });
 }
 
 CuResult cuTexObjectCreate(std::uint64_t* texture, const CuResource* resource,
                            const void* description, const void* view) {
-  const cuda::ProgramCall here;
+  cuda::ProgramCall here(CallKind::kQuestion);
   const bool plain = resource != nullptr && (resource->type == cuda::kCuResourceLinear ||
                                              resource->type == cuda::kCuResourcePitch2d);
   return plain && cuda::place_of(here, resource->from.device)
              ? cuda::refuse_for("cuTexObjectCreate")
-             : cuda::real().cuTexObjectCreate(texture, resource, description, view);
+             : here.driver([&] {
+                 return cuda::real().cuTexObjectCreate(texture, resource, description, view);
+               });
 }
 
 }  // extern "C"

@@ -264,7 +264,7 @@ struct spillway_operand {  // NOLINT(readability-identifier-naming): as Python d
 
 int spillway_wants_operands() {
   spillway::cuda::Recording* const here = spillway::cuda::recording();
-  const spillway::cuda::ProgramCall inside;
+  const spillway::cuda::ProgramCall inside(spillway::cuda::CallKind::kOther);
   return here != nullptr && here->iteration_ended() ? 1 : 0;
 }
 

@@ -42,9 +42,10 @@ std::atomic<bool> forked{false};
 std::atomic<bool> ending{false};
 pid_t owner = 0;
 
-// Where SPILLWAY_WORK_TIMES says: for measurements (bench/gpu/train.py).
+// Names a file: for measurements (bench/gpu/train.py).
+constexpr const char* kWorkTimesVariable = "SPILLWAY_WORK_TIMES";
 void write_work_times(const CudaPlatform& platform) {
-  const char* const path = std::getenv("SPILLWAY_WORK_TIMES");
+  const char* const path = std::getenv(kWorkTimesVariable);
   if (path == nullptr) {
     return;
   }
@@ -52,6 +53,12 @@ void write_work_times(const CudaPlatform& platform) {
   for (const CudaPlatform::Work& work : platform.work()) {
     text += fmt::format(R"({}"{}": {{"count": {}, "s": {:.6f}}})", text.size() > 1 ? ", " : "",
                         work.name, work.count, to_seconds(work.time_ns));
+  }
+  if (const CallTimes* const calls = detail::call_times.load()) {
+    for (const CallTimes::Told& call : calls->told()) {
+      text += fmt::format(R"(, "{}": {{"count": {}, "s": {:.6f}}})", call.name, call.count,
+                          to_seconds(call.time_ns));
+    }
   }
   std::ofstream file(path);
   if (!(file << text << "}\n").flush()) {
@@ -140,6 +147,10 @@ Session* open_session(CuDevice device, CuContext context) {
   owner = ::getpid();
   ::pthread_atfork(nullptr, nullptr, in_child);
   std::atexit(write_record);
+  if (std::getenv(kWorkTimesVariable) != nullptr) {
+    static CallTimes times;
+    detail::call_times = &times;
+  }
   made = everything->release();
   detail::the_session.store(&made.load()->session, std::memory_order_release);
   return session();

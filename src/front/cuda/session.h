@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "front/cuda/call_times.h"
 #include "front/cuda/call_types.h"
 #include "platform/cuda/cuda_platform.h"
 #include "runtime/cuda/device_heap.h"
@@ -34,17 +35,27 @@ extern std::atomic<Session*> the_session;
 // we call, is not the program's.
 class ProgramCall {
  public:
-  ProgramCall() : outer_(inside) { inside = true; }
+  explicit ProgramCall(CallKind kind)
+      : outer_(inside),
+        timer_(outer_ ? nullptr : detail::call_times.load(std::memory_order_acquire), kind) {
+    inside = true;
+  }
   ProgramCall(const ProgramCall&) = delete;
   ProgramCall& operator=(const ProgramCall&) = delete;
   ~ProgramCall() { inside = outer_; }
   // The session, if it is to see this call.
   [[nodiscard]] Session* seen_by() const { return outer_ ? nullptr : session(); }
   [[nodiscard]] bool inner() const { return outer_; }
+  // What the driver's own call gives, which is timed by itself where calls are.
+  template <typename Call>
+  auto driver(const Call& call) {
+    return timer_.driver(call);
+  }
 
  private:
   __attribute__((tls_model("initial-exec"))) static constinit thread_local bool inside;
   bool outer_;
+  CallTimer timer_;
 };
 
 // Says a line once in the process's life: `told` is who says it.

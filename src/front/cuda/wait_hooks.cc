@@ -11,13 +11,13 @@ namespace {
 // `stream`: what it waits for; nullopt for everything.
 template <typename Call>
 CuResult wait(std::optional<CuStream> stream, const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kSynchronize);
   const Session* const session = here.seen_by();
   if (session == nullptr) {
-    return call();
+    return here.driver(call);
   }
   session->platform->before_wait(stream);
-  const CuResult result = call();
+  const CuResult result = here.driver(call);
   session->platform->after_wait(stream);
   if (Recording* const recorded = recording()) {
     recorded->synchronized();
@@ -30,24 +30,24 @@ CuResult wait(std::optional<CuStream> stream, const Call& call) {
 // have waited for a recording that was refused does no harm.
 template <typename Call>
 CuResult record(CuEvent event, CuStream stream, const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kEventRecord);
   const Session* const session = here.seen_by();
   if (session != nullptr && !captured(stream)) {
     session->platform->recorded(event, stream);
   }
-  return call();
+  return here.driver(call);
 }
 
 template <typename Call>
 CuResult wait_for_event(CuStream stream, CuEvent event, const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kStreamWait);
   const Session* const session = here.seen_by();
   // With this call a stream may become one that is captured: what we still have to put on it would
   // be captured, too.
   if (session != nullptr && captures_under_way()) {
     session->platform->before_wait(std::nullopt);
   }
-  const CuResult result = call();
+  const CuResult result = here.driver(call);
   if (session != nullptr && result == CuResult::kSuccess && !captured(stream)) {
     session->platform->waits_for(event, stream);
   }
@@ -56,12 +56,12 @@ CuResult wait_for_event(CuStream stream, CuEvent event, const Call& call) {
 
 template <typename Call>
 CuResult destroy(CuStream stream, const Call& call) {
-  const ProgramCall here;
+  ProgramCall here(CallKind::kOther);
   if (const Session* const session = here.seen_by()) {
     session->platform->destroyed(stream);
     session->heap->forget(stream);
   }
-  return call();
+  return here.driver(call);
 }
 
 template <typename Call>

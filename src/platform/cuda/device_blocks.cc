@@ -6,9 +6,26 @@
 
 namespace spillway::cuda {
 
+bool DeviceBlocks::has(BlockId block) const {
+  const std::scoped_lock lock(mutex_);
+  return block < blocks_.size() && blocks_[block].handle != 0 && !blocks_[block].kept;
+}
+
 CuResult DeviceBlocks::back(BlockId block, CuAddress address, Bytes bytes) {
-  if (has(block)) {
-    return CuResult::kSuccess;
+  Backed before;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (block < blocks_.size() && blocks_[block].handle != 0) {
+      if (!blocks_[block].kept || take_back_locked(block)) {
+        return CuResult::kSuccess;
+      }
+      before = forget(block);
+    }
+  }
+  if (before.handle != 0) {
+    if (const CuResult unmapped = unmap(before); unmapped != CuResult::kSuccess) {
+      return unmapped;
+    }
   }
   Backed backed{.address = address, .bytes = bytes};
   const CuResult result = pool_->take(bytes, backed.handle);
@@ -33,10 +50,10 @@ CuResult DeviceBlocks::map(BlockId block, const Backed& backed) {
     give_back(backed);
     return result;
   }
-  if (block >= blocks_.size()) {
-    blocks_.resize(std::max(block + std::size_t{1}, 2 * blocks_.size()));
+  {
+    const std::scoped_lock lock(mutex_);
+    hold(block, backed);
   }
-  blocks_[block] = backed;
   const CuAccessDescription all{.location = {.type = CuLocationType::kDevice, .id = device_},
                                 .access = CuAccess::kReadWrite};
   const CuResult access = pool_->times().of(What::kAccess, [&] {
@@ -56,14 +73,22 @@ void DeviceBlocks::give_back(const Backed& backed) {
   }
 }
 
+CuResult DeviceBlocks::unmap(const Backed& backed) {
+  return pool_->times().of(WorkTimes::What::kUnmap,
+                           [&] { return driver_->memory_unmap(backed.address, backed.bytes); });
+}
+
 CuResult DeviceBlocks::drop(BlockId block) {
-  if (!has(block)) {
-    return CuResult::kSuccess;
+  Backed was;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (block >= blocks_.size() || blocks_[block].handle == 0) {
+      return CuResult::kSuccess;
+    }
+    was = forget(block);
   }
-  const Backed was = std::exchange(blocks_[block], {});
-  const CuResult result = pool_->times().of(
-      WorkTimes::What::kUnmap, [&] { return driver_->memory_unmap(was.address, was.bytes); });
-  if (result == CuResult::kSuccess) {
+  const CuResult result = unmap(was);
+  if (result == CuResult::kSuccess && !was.kept) {
     give_back(was);
   }
   return result;
@@ -73,6 +98,90 @@ CuResult DeviceBlocks::drop_all() {
   CuResult first = CuResult::kSuccess;
   for (BlockId block = 0; block < blocks_.size(); ++block) {
     const CuResult result = drop(block);
+    first = first == CuResult::kSuccess ? result : first;
+  }
+  return first;
+}
+
+// --- Blocks that are dead -----------------------------------------------------------------------
+
+void DeviceBlocks::hold(BlockId block, const Backed& backed) {
+  if (block >= blocks_.size()) {
+    blocks_.resize(std::max(block + std::size_t{1}, 2 * blocks_.size()));
+  }
+  blocks_[block] = backed;
+  mapped_[backed.handle].holder = block;
+}
+
+DeviceBlocks::Backed DeviceBlocks::forget(BlockId block) {
+  const Backed was = std::exchange(blocks_[block], {});
+  const auto at = mapped_.find(was.handle);
+  if (was.kept) {
+    std::erase(at->second.kept, block);
+  } else {
+    at->second.holder = kNoBlock;
+  }
+  if (at->second.holder == kNoBlock && at->second.kept.empty()) {
+    mapped_.erase(at);
+  }
+  return was;
+}
+
+bool DeviceBlocks::keep_mapped(BlockId block) {
+  const std::scoped_lock lock(mutex_);
+  if (block >= blocks_.size()) {
+    return false;
+  }
+  Backed& backed = blocks_[block];
+  if (backed.handle == 0 || backed.on_host || backed.kept ||
+      !pool_->put_back(backed.handle, backed.bytes)) {
+    return false;
+  }
+  backed.kept = true;
+  Mapped& at = mapped_.at(backed.handle);
+  at.holder = kNoBlock;
+  at.kept.push_back(block);
+  return true;
+}
+
+bool DeviceBlocks::take_back(BlockId block) {
+  const std::scoped_lock lock(mutex_);
+  return block < blocks_.size() && blocks_[block].kept && take_back_locked(block);
+}
+
+bool DeviceBlocks::take_back_locked(BlockId block) {
+  Backed& backed = blocks_[block];
+  if (!pool_->claim(backed.handle, backed.bytes)) {
+    return false;
+  }
+  backed.kept = false;
+  Mapped& at = mapped_.at(backed.handle);
+  std::erase(at.kept, block);
+  at.holder = block;
+  return true;
+}
+
+BlockId DeviceBlocks::holder_of(BlockId block) const {
+  const std::scoped_lock lock(mutex_);
+  return block < blocks_.size() && blocks_[block].kept ? mapped_.at(blocks_[block].handle).holder
+                                                       : kNoBlock;
+}
+
+// The handle is nobody's: it has just left the pool.
+CuResult DeviceBlocks::unmap_kept(CuMemHandle handle) {
+  std::vector<Backed> all;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto at = mapped_.find(handle); at != mapped_.end()) {
+      const std::vector<BlockId> blocks = at->second.kept;
+      for (const BlockId block : blocks) {
+        all.push_back(forget(block));
+      }
+    }
+  }
+  CuResult first = CuResult::kSuccess;
+  for (const Backed& backed : all) {
+    const CuResult result = unmap(backed);
     first = first == CuResult::kSuccess ? result : first;
   }
   return first;

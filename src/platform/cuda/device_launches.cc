@@ -83,6 +83,7 @@ std::uint32_t DeviceLaunches::begin(StreamId stream, ExecutionId execution,
   streams_[stream].launches.push_back(tag);
   ++in_flight_;
   ++waiting_;
+  ++unreleased_;
   return tag;
 }
 
@@ -98,6 +99,7 @@ void DeviceLaunches::oversized(std::uint32_t tag) {
 
 void DeviceLaunches::released(std::uint32_t tag, std::uint32_t unbacked) {
   launches_[tag].released = true;
+  --unreleased_;
   launches_[tag].released_ns = launches_[tag].first_ns != 0 ? now_ns() : 0;
   launches_[tag].unbacked = unbacked;
   if (unbacked == 0) {

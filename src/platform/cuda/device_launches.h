@@ -116,6 +116,8 @@ class DeviceLaunches {
   // Launches that have not ended; of those, that are not open.
   [[nodiscard]] std::uint32_t in_flight() const { return in_flight_; }
   [[nodiscard]] std::uint32_t waiting() const { return waiting_; }
+  // Of those, for which the engine has no room or no bytes yet: ends of others may help them.
+  [[nodiscard]] std::uint32_t unreleased() const { return unreleased_; }
   [[nodiscard]] std::uint32_t oversized() const { return oversized_; }
   // The last number that each stream has given, and whether all launches up to those have ended.
   [[nodiscard]] std::vector<std::uint64_t> issued_by_stream() const;
@@ -142,6 +144,7 @@ class DeviceLaunches {
   std::vector<Source> sources_;  // by block: where its bytes came from last
   std::uint32_t in_flight_ = 0;
   std::uint32_t waiting_ = 0;
+  std::uint32_t unreleased_ = 0;
   std::uint32_t oversized_ = 0;
   unsigned gated_streams_ = 0;
   Waited waited_;

@@ -90,6 +90,10 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   if (accesses.empty() || broken_) {
     return 0;
   }
+  if (lacks_room(accesses)) {
+    let_ends_come(stream, lock);
+    accesses = memory_->accesses_of(launch.operands);
+  }
   order_with_null_stream(stream);
   const ExecutionId execution = log_.launched(launch.hash, launch.name);
   if (EventLog* const events = log_.events()) {
@@ -111,7 +115,9 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
     failures_.fatal({ErrorCode::kDefect, "a launch does not fit what was made up for it"});
   }
   launches_.issued(tag, admission.id);
-  if (!launches_.at(tag).open) {
+  // One that has its memory and is not open stands behind another on its stream, and that one's
+  // gate is there or its thread waits: it needs none of its own.
+  if (!launches_.at(tag).has_memory()) {
     queue_->wake();
     put_tickets(lock);
     take_ends();  // which may have left it the room
@@ -140,12 +146,16 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
     legacy = std::unique_lock(legacy_order_, std::adopt_lock);
   }
   launches_.made(tag);
-  const bool somebody_waits = launches_.at(tag).gated || launches_.waiting() > 0 || held_ > 0;
-  if (somebody_waits || launches_.uncovered(stream) >= options_.ticket_every) {
+  const bool somebody_waits =
+      launches_.at(tag).gated || launches_.unreleased() > 0 || held_ > 0 || told_no_memory_;
+  // Where all fits, ends are of use only to who lacks room, and that one asks for them.
+  constexpr std::uint32_t kSeldom = 4;
+  const std::uint32_t every = options_.ticket_every * (patience_.all_fits() ? kSeldom : 1);
+  if (somebody_waits || launches_.uncovered(stream) >= every) {
     put_ticket(stream, lock);
     if (somebody_waits) {
       queue_->wake();
-    } else if (launches_.in_flight() >= 2 * options_.ticket_every) {
+    } else if (launches_.in_flight() >= 2 * every) {
       take_ends();
     }
   }
@@ -190,6 +200,36 @@ void DrivenPlatform::hold_back(Lock& lock) {
   }
 }
 
+// Whether blocks of these have no frames, and there are too few that are nobody's.
+bool DrivenPlatform::lacks_room(std::span<const Access> accesses) const {
+  Bytes needed_bytes = 0;
+  for (const Access& access : accesses) {
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
+      const Block& block = engine_.space().block(access.first_block + i);
+      needed_bytes += block.mapped ? 0 : block.bytes;
+    }
+  }
+  return needed_bytes > engine_.free_bytes(Tier::kDevice);
+}
+
+// Its room is that of something dead, and the more deaths the engine has heard of, the better it
+// can choose: frames of the same size need no calls of the driver. A device that is close behind
+// has ended what was issued before in less time than a gate costs.
+void DrivenPlatform::let_ends_come(StreamId id, Lock& lock) {
+  constexpr std::uint32_t kCloseBehind = 64;
+  constexpr TimeNs kLongestNs = 50'000;
+  if (patience_.all_fits() && launches_.in_flight() <= kCloseBehind) {
+    put_ticket(id, lock);
+    const std::uint64_t last = launches_.stream(id).ticketed;
+    lock.unlock();
+    const TimeNs until_ns = now_ns() + kLongestNs;
+    while (gates_.run_up_to(id) < last && now_ns() < until_ns) {
+    }
+    lock.lock();
+  }
+  take_ends();
+}
+
 // Where all fits, a launch that is not open waits for those before it to leave it their room. While
 // the device has enough to do the program may wait as well, which costs less than a gate and a
 // ticket for each launch. Not for long: others may be between their issue and their making.
@@ -202,7 +242,8 @@ void DrivenPlatform::let_room_come(std::uint32_t tag, Lock& lock) {
   const Held held(*this, WorkTimes::What::kHeldForRoom);
   const TimeNs until_ns = now_ns() + kLongestNs;
   wait_until(lock, [&] {
-    return launches_.at(tag).open || launches_.in_flight() <= kFarAhead / 2 || now_ns() >= until_ns;
+    return launches_.at(tag).has_memory() || launches_.in_flight() <= kFarAhead / 2 ||
+           now_ns() >= until_ns;
   });
 }
 
@@ -228,21 +269,22 @@ void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
 void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
   if (!launches_.may_gate(tag, options_.gated_streams)) {
     const Held held(*this, WorkTimes::What::kHeldForGate);
-    while (!launches_.at(tag).open && !launches_.may_gate(tag, options_.gated_streams) &&
+    while (!launches_.at(tag).has_memory() && !launches_.may_gate(tag, options_.gated_streams) &&
            !broken_) {
       changed_.wait_for(lock, kLookAgain);
     }
   }
-  if (launches_.at(tag).open || broken_) {
+  if (launches_.at(tag).has_memory() || broken_) {
     return;
   }
   launches_.gate(tag);
-  queue_->times().add(WorkTimes::What::kGated, 0);
   const DeviceLaunches::Launch& launch = launches_.at(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   lock.unlock();
-  const CuResult result = in_context(
-      stream.context, [&] { return gates_.put_gate(launch.stream, launch.number, stream.handle); });
+  const CuResult result = queue_->times().of(WorkTimes::What::kGated, [&] {
+    return in_context(stream.context,
+                      [&] { return gates_.put_gate(launch.stream, launch.number, stream.handle); });
+  });
   lock.lock();
   if (result != CuResult::kSuccess) {
     stream_failed(launch.stream, "cuStreamWaitValue64", result);
@@ -274,8 +316,9 @@ void DrivenPlatform::put_ticket(StreamId id, Lock& lock) {
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;
   lock.unlock();
-  const CuResult result =
-      in_context(context, [&] { return gates_.put_ticket(id, number, handle); });
+  const CuResult result = queue_->times().of(WorkTimes::What::kTicket, [&] {
+    return in_context(context, [&] { return gates_.put_ticket(id, number, handle); });
+  });
   lock.lock();
   if (result != CuResult::kSuccess) {
     stream_failed(id, "cuStreamWriteValue64", result);

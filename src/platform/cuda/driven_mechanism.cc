@@ -70,9 +70,13 @@ void DrivenPlatform::map(std::span<const BlockId> blocks, bool /*writable*/) {
     if (block.backing != Backing::kNone) {
       continue;
     }
+    launches_.came_from(id, Source::kZeros);
+    if (std::exchange(block.kept, false) && queue_->take_back(id)) {
+      block.backing = Backing::kThere;
+      continue;
+    }
     block.backing = Backing::kComing;
     block.serial = ++last_serial_;
-    launches_.came_from(id, Source::kZeros);
     queue_->push({.kind = Order::Kind::kBack,
                   .block = id,
                   .address = memory_->address_of(id),
@@ -92,8 +96,15 @@ void DrivenPlatform::drop(std::span<const BlockId> blocks, Tier tier) {
       continue;
     }
     BlockState& block = state(id);
+    const bool there = block.backing == Backing::kThere;
     block.backing = Backing::kNone;
     block.serial = 0;
+    const Block& dropped = engine_.space().block(id);
+    if (there && dropped.contents == Contents::kDiscarded && dropped.tenants > 0 &&
+        block.freed_run == kNoIndex && queue_->keep_mapped(id)) {
+      block.kept = true;
+      continue;
+    }
     queue_->push({.kind = Order::Kind::kDrop, .block = id});
     if (const std::uint32_t index = std::exchange(block.freed_run, kNoIndex); index != kNoIndex) {
       FreedRun& freed = freed_runs_[index];
@@ -105,12 +116,19 @@ void DrivenPlatform::drop(std::span<const BlockId> blocks, Tier tier) {
   }
 }
 
+BlockId DrivenPlatform::holds_frame_of(BlockId block) const {
+  return block < blocks_.size() && blocks_[block].kept ? queue_->holder_of(block) : kNoBlock;
+}
+
 // Its addresses are nobody's when the last of its blocks has been dropped, and that carried out.
 void DrivenPlatform::freed(AllocationId id) {
   const ProgramMemory::Freed run = memory_->freed(id);
   std::uint32_t left = 0;
   for (std::uint32_t i = 0; i < run.block_count; ++i) {
     left += engine_.space().block(run.first_block + i).frames.has(Tier::kDevice) ? 1U : 0U;
+    if (std::exchange(state(run.first_block + i).kept, false)) {
+      queue_->push({.kind = Order::Kind::kDrop, .block = run.first_block + i});
+    }
   }
   if (left == 0) {
     forget_run(run);

@@ -26,6 +26,7 @@ EngineOptions engine_options(const CudaOptions& options, Bytes storage_bytes) {
           .fault_batches_in_flight = 4,
           .room_ahead_bytes = std::min(64 * kMiB, options.device_bytes / 8),
           .reclaim_discarded_first = options.reclaim_discarded_first,
+          .frames_have_sizes = true,
           .clean_copies = CleanCopies::kAll};
 }
 

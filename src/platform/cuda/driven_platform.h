@@ -77,6 +77,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void unmap(std::span<const BlockId> blocks) override;
   void drop(std::span<const BlockId> blocks, Tier tier) override;
   void freed(AllocationId id) override;
+  [[nodiscard]] BlockId holds_frame_of(BlockId block) const override;
   void faults_served(std::uint64_t launch) override;
   void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
   void backed(BlockId block);
@@ -100,6 +101,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void follow_budget();
   void hold_back(Lock& lock);
   void let_room_come(std::uint32_t tag, Lock& lock);
+  [[nodiscard]] bool lacks_room(std::span<const Access> accesses) const;
+  void let_ends_come(StreamId id, Lock& lock);
   // For what becomes true as launches end, which tickets tell.
   void wait_until(Lock& lock, const std::function<bool()>& done);
   void wait_for_release(std::uint32_t tag, Lock& lock);
@@ -140,8 +143,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   enum class Backing : std::uint8_t { kNone, kComing, kThere };
   struct BlockState {
     Backing backing = Backing::kNone;
-    std::uint64_t serial = 0;                     // of the order that is to back it
-    std::uint32_t freed_run = kNoIndex;           // of addresses that wait for its drop
+    bool kept = false;                   // dead, without memory, but still mapped at some handle
+    std::uint64_t serial = 0;            // of the order that is to back it
+    std::uint32_t freed_run = kNoIndex;  // of addresses that wait for its drop
     std::vector<std::uint32_t> launches_waiting;  // tags
   };
   std::vector<BlockState> blocks_;

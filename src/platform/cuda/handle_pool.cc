@@ -6,29 +6,34 @@
 namespace spillway::cuda {
 
 CuResult HandlePool::take(Bytes bytes, CuMemHandle& handle) {
-  if (const auto same = free_.find(bytes); same != free_.end()) {
-    // The one that was used last: the others grow old and may be released.
-    handle = same->second.back().handle;
-    same->second.pop_back();
-    if (same->second.empty()) {
-      free_.erase(same);
+  Bytes most_bytes = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto same = free_.find(bytes); same != free_.end()) {
+      // The one that was used last: the others grow old and may be released.
+      handle = same->second.back().handle;
+      same->second.pop_back();
+      if (same->second.empty()) {
+        free_.erase(same);
+      }
+      free_bytes_ -= bytes;
+      return CuResult::kSuccess;
     }
-    free_bytes_ -= bytes;
-    return CuResult::kSuccess;
+    if (bytes_ - free_bytes_ + bytes > budget_bytes_) {
+      return CuResult::kOutOfMemory;
+    }
+    most_bytes = budget_bytes_ - bytes;
   }
-  if (full(bytes)) {
-    return CuResult::kOutOfMemory;
-  }
-  release_down_to(budget_bytes_ - bytes);
+  release_down_to(most_bytes);
   CuAllocationProperties properties{};
   properties.type = CuAllocationType::kPinned;
   properties.location = {.type = CuLocationType::kDevice, .id = device_};
   CuResult made = create(bytes, properties, handle);
-  while (made == CuResult::kOutOfMemory && free_bytes_ > 0) {
-    (void)release_oldest();
+  while (made == CuResult::kOutOfMemory && release_oldest() != CuResult::kNotFound) {
     made = create(bytes, properties, handle);
   }
   if (made == CuResult::kSuccess) {
+    const std::scoped_lock lock(mutex_);
     bytes_ += bytes;
     peak_bytes_ = std::max(peak_bytes_.load(), bytes_.load());
   }
@@ -56,36 +61,87 @@ CuResult HandlePool::make_on_host(Bytes bytes, CuMemHandle& handle) {
 }
 
 void HandlePool::give_back(CuMemHandle handle, Bytes bytes) {
+  Bytes most_bytes = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    free_[bytes].push_back({.handle = handle, .since = given_back_++});
+    free_bytes_ += bytes;
+    most_bytes = budget_bytes_;
+  }
+  release_down_to(most_bytes);
+}
+
+bool HandlePool::put_back(CuMemHandle handle, Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  if (bytes_ > budget_bytes_) {
+    return false;
+  }
   free_[bytes].push_back({.handle = handle, .since = given_back_++});
   free_bytes_ += bytes;
-  release_down_to(budget_bytes_);
+  return true;
+}
+
+bool HandlePool::claim(CuMemHandle handle, Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  const auto same = free_.find(bytes);
+  if (same == free_.end()) {
+    return false;
+  }
+  std::deque<Free>& all = same->second;
+  const auto found =
+      std::find_if(all.rbegin(), all.rend(), [&](const Free& it) { return it.handle == handle; });
+  if (found == all.rend()) {
+    return false;
+  }
+  all.erase(std::next(found).base());
+  if (all.empty()) {
+    free_.erase(same);
+  }
+  free_bytes_ -= bytes;
+  return true;
 }
 
 void HandlePool::set_budget(Bytes bytes) {
-  budget_bytes_ = bytes;
+  {
+    const std::scoped_lock lock(mutex_);
+    budget_bytes_ = bytes;
+  }
   release_down_to(bytes);
 }
 
 void HandlePool::release_down_to(Bytes bytes) {
-  while (bytes_ > bytes && free_bytes_ > 0) {
-    (void)release_oldest();
+  while (bytes_ > bytes && release_oldest() != CuResult::kNotFound) {
   }
 }
 
 CuResult HandlePool::release_oldest() {
-  const auto oldest = std::min_element(
-      free_.begin(), free_.end(),
-      [](const auto& a, const auto& b) { return a.second.front().since < b.second.front().since; });
-  const Bytes bytes = oldest->first;
-  const CuResult result = times_.of(WorkTimes::What::kRelease, [&] {
-    return driver_->memory_release(oldest->second.front().handle);
-  });
-  oldest->second.pop_front();
-  if (oldest->second.empty()) {
-    free_.erase(oldest);
+  CuMemHandle handle = 0;
+  Bytes bytes = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto oldest =
+        std::min_element(free_.begin(), free_.end(), [](const auto& a, const auto& b) {
+          return a.second.front().since < b.second.front().since;
+        });
+    if (oldest == free_.end()) {
+      return CuResult::kNotFound;
+    }
+    bytes = oldest->first;
+    handle = oldest->second.front().handle;
+    oldest->second.pop_front();
+    if (oldest->second.empty()) {
+      free_.erase(oldest);
+    }
+    free_bytes_ -= bytes;
   }
-  free_bytes_ -= bytes;
-  bytes_ -= bytes;
+  CuResult result = told_ ? told_(handle) : CuResult::kSuccess;
+  const CuResult released =
+      times_.of(WorkTimes::What::kRelease, [&] { return driver_->memory_release(handle); });
+  result = result == CuResult::kSuccess ? released : result;
+  {
+    const std::scoped_lock lock(mutex_);
+    bytes_ -= bytes;
+  }
   if (first_error_ == CuResult::kSuccess) {
     first_error_ = result;
   }
@@ -93,8 +149,7 @@ CuResult HandlePool::release_oldest() {
 }
 
 CuResult HandlePool::release_free() {
-  while (free_bytes_ > 0) {
-    (void)release_oldest();
+  while (release_oldest() != CuResult::kNotFound) {
   }
   return first_error_;
 }

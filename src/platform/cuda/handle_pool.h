@@ -1,12 +1,15 @@
 // Handles of device memory by size, and how many bytes they are together. Layer: platform, cuda.
 // Whose they are it does not know. The sum never exceeds the budget: a handle of another size is
-// made only when enough free ones have been released. The driver thread's, but for the two sums.
+// made only when enough free ones have been released. The driver thread's, but for what says so.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
+#include <mutex>
+#include <utility>
 
 #include "base/units.h"
 #include "platform/cuda/driver.h"
@@ -26,6 +29,7 @@ class HandlePool {
   [[nodiscard]] CuResult take(Bytes bytes, CuMemHandle& handle);
   // Whether the budget has no room for so much, even if all free handles are released.
   [[nodiscard]] bool full(Bytes bytes) const {
+    const std::scoped_lock lock(mutex_);
     return bytes_ - free_bytes_ + bytes > budget_bytes_;
   }
   // A handle of host memory, which no budget limits, and which is not kept: whoever has it releases
@@ -35,10 +39,16 @@ class HandlePool {
   void give_back(CuMemHandle handle, Bytes bytes);
   // A smaller one is reached as handles are given back.
   void set_budget(Bytes bytes);
+  // Who still has free handles mapped somewhere: told before one is released.
+  void before_release(std::function<CuResult(CuMemHandle)> told) { told_ = std::move(told); }
   // Releases those that are free. Returns the first error of the driver.
   CuResult release_free();
 
-  // Any thread's.
+  // Any thread's. Makes no call of the driver: a handle that nobody uses is given back as it is;
+  // false if the budget has shrunk and it had better be released.
+  [[nodiscard]] bool put_back(CuMemHandle handle, Bytes bytes);
+  // True if this very handle is free: the caller has it now.
+  [[nodiscard]] bool claim(CuMemHandle handle, Bytes bytes);
   [[nodiscard]] WorkTimes& times() { return times_; }
   [[nodiscard]] const WorkTimes& times() const { return times_; }
   [[nodiscard]] Bytes bytes() const { return bytes_; }  // free ones as well
@@ -50,11 +60,14 @@ class HandlePool {
     std::uint64_t since = 0;  // counts what has been given back
   };
   CuResult create(Bytes bytes, const CuAllocationProperties& properties, CuMemHandle& handle);
+  // kNotFound if none is free.
   CuResult release_oldest();
   void release_down_to(Bytes bytes);
 
   const Driver* driver_;
   int device_;
+  std::function<CuResult(CuMemHandle)> told_;
+  mutable std::mutex mutex_;  // of the next four
   Bytes budget_bytes_;
   std::map<Bytes, std::deque<Free>> free_;  // by size, oldest first
   std::uint64_t given_back_ = 0;

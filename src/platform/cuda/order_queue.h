@@ -101,6 +101,10 @@ class OrderQueue {
   // Any thread's, from here on.
   void push(Order order);
   void wake() { wake_.call(); }
+  // Of blocks for which nothing is on order, done at once and without it (device_blocks.h).
+  [[nodiscard]] bool keep_mapped(BlockId block) { return blocks_.keep_mapped(block); }
+  [[nodiscard]] bool take_back(BlockId block) { return blocks_.take_back(block); }
+  [[nodiscard]] BlockId holder_of(BlockId block) const { return blocks_.holder_of(block); }
   // Whether everything that was pushed before has been carried out; what came of it is told at
   // once.
   [[nodiscard]] bool empty() const { return unanswered_ == 0; }

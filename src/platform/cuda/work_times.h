@@ -42,15 +42,18 @@ class WorkTimes {
     kHeldForRoom,
     kHeldForCopy,
     kHeldForGate,
-    kGated,  // launches behind gates
+    // Its calls that put a launch behind a gate, and tickets behind launches.
+    kGated,
+    kTicket,
   };
-  static constexpr std::size_t kCount = static_cast<std::size_t>(What::kGated) + 1;
+  static constexpr std::size_t kCount = static_cast<std::size_t>(What::kTicket) + 1;
   // In that order; for people and JSON.
   static constexpr std::array<std::string_view, kCount> kNames{
       "create",     "release",       "map",           "access",        "unmap",
       "round",      "copies",        "engine",        "asleep",        "link_in",
       "link_out",   "stalled_idle",  "stalled_in",    "stalled_out",   "stalled_both",
-      "held_ahead", "held_for_room", "held_for_copy", "held_for_gate", "gated"};
+      "held_ahead", "held_for_room", "held_for_copy", "held_for_gate", "gated",
+      "ticket"};
 
   void add(What what, TimeNs time_ns) {
     One& one = all_[static_cast<std::size_t>(what)];

@@ -2,6 +2,7 @@
 #include "runtime/cuda/device_heap.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace spillway {
 
@@ -20,26 +21,39 @@ std::optional<std::uint64_t> DeviceHeap::take_kept(Bytes size, Order order) {
     return std::nullopt;
   }
   const std::uint64_t address = std::get<2>(found->first);
-  by_age_.erase(found->second);
-  kept_.erase(found);
-  kept_bytes_ -= size;
+  forget_kept(found);
   return address;
 }
 
 void DeviceHeap::keep(const Kept& kept) {
-  kept_.emplace(kept, frees_);
-  by_age_.emplace(frees_++, kept);
+  ByKept::iterator added;
+  if (spare_kept_.empty()) {
+    added = kept_.emplace(kept, Place{}).first;
+    spare_ages_.emplace_back();
+  } else {
+    ByKept::node_type node = std::move(spare_kept_.back());
+    spare_kept_.pop_back();
+    node.key() = kept;
+    added = kept_.insert(std::move(node)).position;
+  }
+  by_age_.splice(by_age_.end(), spare_ages_, spare_ages_.begin());
+  by_age_.back() = added;
+  added->second.at = std::prev(by_age_.end());
   kept_bytes_ += std::get<1>(kept);
 }
 
-void DeviceHeap::give_up(std::map<Kept, std::uint64_t>::iterator kept) {
-  platform_.free(std::get<2>(kept->first));
+void DeviceHeap::forget_kept(ByKept::iterator kept) {
   kept_bytes_ -= std::get<1>(kept->first);
-  by_age_.erase(kept->second);
-  kept_.erase(kept);
+  spare_ages_.splice(spare_ages_.begin(), by_age_, kept->second.at);
+  spare_kept_.push_back(kept_.extract(kept));
 }
 
-void DeviceHeap::give_up_oldest() { give_up(kept_.find(by_age_.begin()->second)); }
+void DeviceHeap::give_up(ByKept::iterator kept) {
+  platform_.free(std::get<2>(kept->first));
+  forget_kept(kept);
+}
+
+void DeviceHeap::give_up_oldest() { give_up(by_age_.front()); }
 
 // Dead addresses make room for new ones where there are none left.
 Result<std::uint64_t> DeviceHeap::make(Bytes size) {

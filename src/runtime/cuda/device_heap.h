@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
+#include <vector>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -59,6 +61,14 @@ class DeviceHeap {
  private:
   // By order and size, lowest address first: the same requests meet the same answers.
   using Kept = std::tuple<Order, Bytes, std::uint64_t>;
+  // Each with its place among all, oldest first. Entries are used again: a program frees and
+  // allocates with every launch.
+  struct Place;
+  using ByKept = std::map<Kept, Place>;
+  using ByAge = std::list<ByKept::iterator>;
+  struct Place {
+    ByAge::iterator at;
+  };
   struct Used {
     Bytes bytes = 0;  // as it was asked for
     std::optional<Order> order;
@@ -66,7 +76,8 @@ class DeviceHeap {
   Result<std::uint64_t> make(Bytes size);
   std::optional<std::uint64_t> take_kept(Bytes size, Order order);
   void keep(const Kept& kept);
-  void give_up(std::map<Kept, std::uint64_t>::iterator kept);
+  void give_up(ByKept::iterator kept);
+  void forget_kept(ByKept::iterator kept);
   void give_up_oldest();
   void note_highs();
   [[nodiscard]] Bytes reserved_bytes() const;
@@ -79,9 +90,10 @@ class DeviceHeap {
   Bytes most_used_bytes_ = 0;
   Bytes used_high_bytes_ = 0;
   Bytes reserved_high_bytes_ = 0;
-  std::map<Kept, std::uint64_t> kept_;    // when it was freed
-  std::map<std::uint64_t, Kept> by_age_;  // in that order
-  std::uint64_t frees_ = 0;
+  ByKept kept_;
+  ByAge by_age_;
+  std::vector<ByKept::node_type> spare_kept_;
+  ByAge spare_ages_;
   Bytes kept_bytes_ = 0;
 };
 

@@ -3,6 +3,7 @@
 // at every word; the fake driver looks at its rules. docs/interposer.md.
 #include <charconv>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "front/program.h"
 
@@ -114,6 +115,21 @@ TEST_F(InterposerTest, WhatTookHowLongIsToldWhereAFileIsNamed) {
   const std::string work = read_file(folder_ / "work");
   EXPECT_THAT(work, ::testing::StartsWith(R"({"create": {"count": )"));
   EXPECT_THAT(work, ::testing::HasSubstr(R"("stalled_unmapped": {"count": )"));
+  // The program's calls by kind: all of each in our code, and in the driver's own unless we answer.
+  const nlohmann::json told = nlohmann::json::parse(work);
+  const auto count = [&told](const std::string& kind, const std::string& part) {
+    return told.at(kind + part).at("count").get<int>() +
+           told.at(kind + part + "_long").at("count").get<int>();
+  };
+  EXPECT_GE(count("copy", "_ours"), 20);
+  EXPECT_EQ(count("copy", "_ours"), count("copy", "_driver"));
+  EXPECT_GE(count("allocation", "_ours"), 10);
+  EXPECT_GT(count("synchronize", "_ours"), 0);
+  EXPECT_EQ(told.at("allocation_driver").at("s").get<double>(), 0.0);
+  EXPECT_GT(told.at("copy_driver").at("s").get<double>() +
+                told.at("copy_driver_long").at("s").get<double>(),
+            0.0);
+  EXPECT_GT(told.at("timing").at("s").get<double>(), 0.0);
 }
 
 TEST_F(InterposerTest, PoliciesThatPlanAreRefused) {

@@ -244,9 +244,11 @@ class TrainingStep : public CudaWorld, public ::testing::WithParamInterface<cons
     build();
     for (int i = 0; i < steps; ++i) {
       const std::size_t before = fake_cuda_log_lines();
+      const FakeCudaCounters seen = counters();
       step();
       synchronize(on);
       gates_of_last_step = gates(before);
+      maps_of_last_step = counters().maps - seen.maps;
     }
     parameters.clear();
     synchronize(on);
@@ -254,6 +256,7 @@ class TrainingStep : public CudaWorld, public ::testing::WithParamInterface<cons
 
   CuStream on = nullptr;
   std::size_t gates_of_last_step = 0;
+  std::uint64_t maps_of_last_step = 0;
   std::unique_ptr<DeviceHeap> heap;
   std::vector<Parameter> parameters;
 };
@@ -291,6 +294,46 @@ TEST_P(TrainingStep, NothingIsGatedWhereMoreThanEnoughFits) {
   config.log_calls = 1;
   run(*policy, 833 * kMiB * 4 / 3, 3);
   EXPECT_EQ(gates_of_last_step, 0U);
+  whole();
+  heap.reset();
+}
+
+// Nor where the heap keeps more than that of what is dead: frames go to blocks of their own size.
+TEST_P(TrainingStep, NothingIsGatedOrMappedWhereEnoughFits) {
+  const auto policy = made(GetParam());
+  config.log_calls = 1;
+  run(*policy, 833 * kMiB * 6 / 5, 4);
+  EXPECT_EQ(gates_of_last_step, 0U);
+  EXPECT_EQ(maps_of_last_step, 0U);
+  whole();
+  heap.reset();
+}
+
+// Two that are never alive together, of sizes that share no addresses: in the first steps the one
+// has the other's memory, and from then on both are mapped there.
+TEST_P(TrainingStep, WhatIsNeverAliveTogetherStaysMappedAtTheSameMemory) {
+  const auto policy = made(GetParam());
+  config.log_calls = 1;
+  options.device_bytes = 160 * kMiB;
+  open(*policy);
+  on = stream();
+  heap = std::make_unique<DeviceHeap>(*platform);
+  std::vector<std::size_t> gated;
+  std::vector<std::uint64_t> mapped;
+  for (int i = 0; i < 4; ++i) {
+    const std::size_t before = fake_cuda_log_lines();
+    const std::uint64_t maps = counters().maps;
+    computed("one of four blocks", 128 * kMiB, {});
+    synchronize(on);  // until it has run it is not dead
+    const Held first = computed("one of two", 64 * kMiB, {});
+    computed("another of two", 64 * kMiB, {first});
+    synchronize(on);
+    gated.push_back(gates(before));
+    mapped.push_back(counters().maps - maps);
+  }
+  EXPECT_THAT(gated, ::testing::ElementsAre(::testing::_, ::testing::_, 0U, 0U));
+  EXPECT_THAT(mapped, ::testing::ElementsAre(8U, ::testing::Le(1U), 0U, 0U));
+  EXPECT_LE(counters().peak_handle_bytes, 160 * kMiB);
   whole();
   heap.reset();
 }
