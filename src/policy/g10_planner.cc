@@ -2,12 +2,15 @@
 #include "policy/g10_planner.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <queue>
+#include <tuple>
 
 #include "analysis/memory_curve.h"
+#include "policy/best_first.h"
 #include "policy/channels.h"
 #include "policy/plan_estimate.h"
+#include "policy/pressure_curve.h"
 
 namespace spillway {
 namespace {
@@ -37,29 +40,32 @@ class Scheduler {
         vitality_(vitality),
         machine_(machine),
         options_(options),
-        slot_ns_(slot_ns),
         channels_(machine, slot_ns),
         idle_channels_(channels_),
         taken_(vitality.periods.size(), false),
+        bytes_(rounded_bytes()),
+        twins_(number_twins()),
         slots_(slot_ns.size()),
-        host_bytes_(slots_, 0) {
-    const MemoryCurve curve = memory_curve(trace, vitality, machine.device.frame_bytes);
-    for (const KernelMemory& kernel : curve.kernels) {
-      pressure_.push_back(kernel.live_bytes);
+        pressure_(live_bytes(), machine.device.capacity_bytes, machine.device.frame_bytes,
+                  weights(slot_ns)),
+        host_(std::vector<Bytes>(slots_, 0), machine.host.capacity_bytes,
+              machine.device.frame_bytes, std::vector<std::uint64_t>(slots_, 0)) {
+    start_ns_.push_back(0);
+    for (std::size_t slot = 0; slot < 2 * slots_; ++slot) {
+      start_ns_.push_back(start_ns_.back() + slot_ns[slot % slots_]);
     }
   }
 
-  EvictionSchedule run() {
-    choose_while_over_capacity();
-    for (const Timing timing : {Timing::kAlone, Timing::kStalling}) {
-      if (options_.stalling) {
-        timing_ = timing;
-        choose_while_over_capacity();
-      }
-    }
-    schedule_.fits = !over_capacity();
-    schedule_.pressure_bytes = pressure_;
-    return std::move(schedule_);
+  // Algorithm 1: what hides behind the kernels.
+  EvictionSchedule hidden() {
+    choose_while_over_capacity(Timing::kHidden);
+    return schedule();
+  }
+  // Goes on from there with copies that kernels will wait for.
+  EvictionSchedule stalling() {
+    choose_while_over_capacity(Timing::kAlone);
+    choose_while_over_capacity(Timing::kStalling);
+    return schedule();
   }
 
  private:
@@ -72,87 +78,142 @@ class Scheduler {
   // Benefits only shrink as evictions are chosen: pressure falls and channels fill. So a candidate
   // whose benefit, computed anew, is still at least the next one's is the best of all, and the list
   // need not be sorted again.
-  struct Candidate {
-    double value;
-    std::size_t period;
-    bool operator<(const Candidate& other) const {
-      return value != other.value ? value < other.value : period > other.period;
+  void choose_while_over_capacity(Timing timing) {
+    if (!pressure_.over_limit()) {
+      return;
     }
-  };
-
-  void choose_while_over_capacity() {
-    std::priority_queue<Candidate> candidates;
-    for (std::size_t i = 0; i < vitality_.periods.size(); ++i) {
-      if (!taken_[i]) {
-        if (const double value = best_value(i); value > 0) {
-          candidates.push({value, i});
-        }
-      }
-    }
-    while (!candidates.empty() && over_capacity()) {
-      const Candidate top = candidates.top();
-      candidates.pop();
-      const std::optional<Window> window = choose(top.period);
-      if (!window) {
+    timing_ = timing;
+    known_.assign(twins_.size(), {});
+    BestFirst candidates = all_candidates();
+    while (!candidates.empty() && pressure_.over_limit()) {
+      const std::size_t top = candidates.best();
+      const Choice& choice = choice_of(top);
+      if (choice.value <= 0) {
+        candidates.clear(top);
         continue;
       }
-      const double value = value_of(top.period, *window);
-      if (value <= 0) {
+      candidates.set(top, choice.value);
+      if (choice.value < candidates.best_value()) {
         continue;
       }
-      if (!candidates.empty() && value < candidates.top().value) {
-        candidates.push({value, top.period});
-        continue;
-      }
-      accept(top.period, *window);
-      taken_[top.period] = true;
-      schedule_.periods.push_back(
-          {top.period, window->to, window->evicted, window->fetch, window->fetch});
+      candidates.clear(top);
+      accept(top, *choice.window);
     }
   }
 
-  [[nodiscard]] std::size_t ring(std::size_t slot) const { return slot % slots_; }
+  [[nodiscard]] BestFirst all_candidates() const {
+    BestFirst candidates(vitality_.periods.size());
+    std::vector<std::optional<double>> values(twins_.size());
+    for (std::size_t i = 0; i < vitality_.periods.size(); ++i) {
+      if (taken_[i]) {
+        continue;
+      }
+      std::optional<double>& value = values[twins_[i]];
+      if (!value) {
+        value = best_value(i);
+      }
+      if (*value > 0) {
+        candidates.set(i, *value);
+      }
+    }
+    return candidates;
+  }
+
+  [[nodiscard]] EvictionSchedule schedule() const {
+    EvictionSchedule made = schedule_;
+    made.fits = !pressure_.over_limit();
+    made.pressure_bytes = pressure_.bytes();
+    return made;
+  }
+
+  struct Choice {
+    std::optional<Window> window;
+    double value = 0;  // 0 without one
+  };
+  // Periods of the same length and size at the same place have the same choice until another is
+  // accepted: an optimizer's states, for one.
+  const Choice& choice_of(std::size_t index) {
+    Known& known = known_[twins_[index]];
+    if (known.accepted != schedule_.periods.size()) {
+      known.accepted = schedule_.periods.size();
+      known.choice.window = choose(index);
+      known.choice.value = known.choice.window ? value_of(index, *known.choice.window) : 0;
+    }
+    return known.choice;
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> number_twins() const {
+    std::map<std::tuple<KernelIndex, KernelIndex, bool, Bytes>, std::uint32_t> numbers;
+    std::vector<std::uint32_t> twins;
+    for (const InactivePeriod& period : vitality_.periods) {
+      const auto next = static_cast<std::uint32_t>(numbers.size());
+      twins.push_back(
+          numbers.try_emplace({period.after, period.until, period.wraps, bytes_of(period)}, next)
+              .first->second);
+    }
+    return twins;
+  }
+
+  [[nodiscard]] std::vector<Bytes> rounded_bytes() const {
+    std::vector<Bytes> bytes;
+    for (const Tensor& tensor : trace_.tensors) {
+      bytes.push_back(round_up(tensor.bytes, machine_.device.frame_bytes));
+    }
+    return bytes;
+  }
+  [[nodiscard]] std::vector<Bytes> live_bytes() const {
+    std::vector<Bytes> bytes;
+    for (const KernelMemory& kernel :
+         memory_curve(trace_, vitality_, machine_.device.frame_bytes).kernels) {
+      bytes.push_back(kernel.live_bytes);
+    }
+    return bytes;
+  }
+  // A kernel of no length counts a little, so that its excess is taken away too.
+  static std::vector<std::uint64_t> weights(const std::vector<TimeNs>& slot_ns) {
+    std::vector<std::uint64_t> all;
+    for (const TimeNs ns : slot_ns) {
+      all.push_back(static_cast<std::uint64_t>(ns) + 1);
+    }
+    return all;
+  }
   [[nodiscard]] std::size_t first_slot(const InactivePeriod& period) const {
     return period.after + std::size_t{1};
   }
   [[nodiscard]] std::size_t end_slot(const InactivePeriod& period) const {
     return period.wraps ? period.until + slots_ : period.until;
   }
-  [[nodiscard]] Bytes bytes_of(const InactivePeriod& period) const {
-    return round_up(trace_.tensors[period.tensor].bytes, machine_.device.frame_bytes);
-  }
-  [[nodiscard]] bool over_capacity() const {
-    return std::any_of(pressure_.begin(), pressure_.end(),
-                       [&](Bytes bytes) { return bytes > machine_.device.capacity_bytes; });
-  }
+  // What its tensor takes on the device.
+  [[nodiscard]] Bytes bytes_of(const InactivePeriod& period) const { return bytes_[period.tensor]; }
 
-  [[nodiscard]] std::optional<Window> window_in(const InactivePeriod& period, Tier tier) const {
-    const Bytes bytes = bytes_of(period);
-    const std::size_t end = end_slot(period);
+  [[nodiscard]] const Channels& channels() const {
+    return timing_ == Timing::kHidden ? channels_ : idle_channels_;
+  }
+  // The last slot in which the period's tensor leaves for the tier; where kernels may wait for it,
+  // it is gone before the next one.
+  [[nodiscard]] std::optional<std::size_t> evicted_by(const InactivePeriod& period,
+                                                      Tier tier) const {
     if (timing_ == Timing::kStalling) {
-      // Gone before the next kernel, back before the last one: as good as it can be.
-      return Window{tier, period.after, end};
+      return period.after;
     }
-    const Channels& channels = timing_ == Timing::kHidden ? channels_ : idle_channels_;
-    const auto evicted = channels.earliest_end(tier, bytes, first_slot(period), end);
-    if (!evicted) {
-      return std::nullopt;
+    return channels().earliest_end(tier, bytes_of(period), first_slot(period), end_slot(period));
+  }
+  [[nodiscard]] std::optional<Window> window_from(const InactivePeriod& period, Tier tier,
+                                                  std::size_t evicted) const {
+    if (timing_ == Timing::kStalling) {
+      return Window{tier, evicted, end_slot(period)};  // back before the kernel that waits for it
     }
-    const auto fetch = channels.latest_start(tier, bytes, end, *evicted + 1);
-    if (!fetch) {
-      return std::nullopt;
-    }
-    return Window{tier, *evicted, *fetch};
+    const auto fetch =
+        channels().latest_start(tier, bytes_of(period), end_slot(period), evicted + 1);
+    return fetch ? std::optional(Window{tier, evicted, *fetch}) : std::nullopt;
+  }
+  [[nodiscard]] std::optional<Window> window_in(const InactivePeriod& period, Tier tier) const {
+    const auto evicted = evicted_by(period, tier);
+    return evicted ? window_from(period, tier, *evicted) : std::nullopt;
   }
 
   [[nodiscard]] bool host_has_room(const InactivePeriod& period) const {
-    const Bytes bytes = bytes_of(period);
-    for (std::size_t slot = first_slot(period); slot < end_slot(period); ++slot) {
-      if (host_bytes_[ring(slot)] + bytes > machine_.host.capacity_bytes) {
-        return false;
-      }
-    }
-    return true;
+    return !host_.over_limit_with(first_slot(period), end_slot(period), bytes_of(period));
   }
 
   // Storage first, for its size; host memory when storage is too busy for the tensor to go at once
@@ -162,46 +223,35 @@ class Scheduler {
     if (timing_ != Timing::kHidden && options_.uses_host && host_has_room(period)) {
       return window_in(period, Tier::kHost);  // what makes kernels wait goes the fastest way
     }
-    std::optional<Window> storage;
-    if (options_.uses_storage) {
-      storage = window_in(period, Tier::kStorage);
-    }
-    if (storage && !storage_is_full(period, *storage)) {
-      return storage;
+    const std::optional<std::size_t> stored =
+        options_.uses_storage ? evicted_by(period, Tier::kStorage) : std::nullopt;
+    const bool delayed = stored && storage_delays(period, *stored);
+    if (stored && !delayed) {
+      if (const auto storage = window_from(period, Tier::kStorage, *stored)) {
+        return storage;
+      }
     }
     if (options_.uses_host && host_has_room(period)) {
-      if (const std::optional<Window> host = window_in(period, Tier::kHost)) {
+      if (const auto host = window_in(period, Tier::kHost)) {
         return host;
       }
     }
-    return storage;
+    return delayed ? window_from(period, Tier::kStorage, *stored) : std::nullopt;
   }
 
   // Whether other evictions would delay this one: it ends later than it would on idle storage.
-  [[nodiscard]] bool storage_is_full(const InactivePeriod& period, const Window& window) const {
+  [[nodiscard]] bool storage_delays(const InactivePeriod& period, std::size_t evicted) const {
     const double alone_ns =
         static_cast<double>(bytes_of(period)) * 1e9 / machine_.storage.write_bytes_per_s;
-    double elapsed_ns = 0;
-    for (std::size_t slot = first_slot(period); slot < window.evicted; ++slot) {
-      elapsed_ns += static_cast<double>(slot_ns_[ring(slot)]);
-    }
+    const auto elapsed_ns = static_cast<double>(start_ns_[evicted] - start_ns_[first_slot(period)]);
     return elapsed_ns >= alone_ns;
   }
 
   // Pressure above the capacity that the eviction takes away, times how long, over what it costs:
   // the bytes that move (figure 7).
   [[nodiscard]] double value_of(std::size_t index, const Window& window) const {
-    const auto bytes = static_cast<double>(bytes_of(vitality_.periods[index]));
-    const auto capacity = static_cast<double>(machine_.device.capacity_bytes);
-    double area = 0;
-    for (std::size_t slot = window.evicted + 1; slot < window.fetch; ++slot) {
-      const double excess = static_cast<double>(pressure_[ring(slot)]) - capacity;
-      if (excess > 0) {
-        // A kernel of no length counts a little, so that its excess is taken away too.
-        area += std::min(bytes, excess) * static_cast<double>(slot_ns_[ring(slot)] + 1);
-      }
-    }
-    return area / bytes;
+    const Bytes bytes = bytes_of(vitality_.periods[index]);
+    return pressure_.relief(window.evicted + 1, window.fetch, bytes) / static_cast<double>(bytes);
   }
 
   [[nodiscard]] double best_value(std::size_t index) const {
@@ -222,13 +272,11 @@ class Scheduler {
     const Bytes bytes = bytes_of(period);
     channels_.take_out(window.to, bytes, first_slot(period));
     channels_.take_in(window.to, bytes, end_slot(period));
-    for (std::size_t slot = window.evicted + 1; slot < window.fetch; ++slot) {
-      pressure_[ring(slot)] -= bytes;
-    }
+    taken_[index] = true;
+    schedule_.periods.push_back({index, window.to, window.evicted, window.fetch, window.fetch});
+    pressure_.subtract(window.evicted + 1, window.fetch, bytes);
     if (window.to == Tier::kHost) {
-      for (std::size_t slot = first_slot(period); slot < end_slot(period); ++slot) {
-        host_bytes_[ring(slot)] += bytes;
-      }
+      host_.add(first_slot(period), end_slot(period), bytes);
     }
   }
 
@@ -236,15 +284,22 @@ class Scheduler {
   const Vitality& vitality_;
   const Machine& machine_;
   const G10Options& options_;
-  const std::vector<TimeNs>& slot_ns_;
   Channels channels_;
   Channels idle_channels_;
   std::vector<bool> taken_;
   Timing timing_ = Timing::kHidden;
   EvictionSchedule schedule_;
+  struct Known {
+    Choice choice;
+    std::size_t accepted = ~std::size_t{0};  // periods when it was made
+  };
+  std::vector<Bytes> bytes_;          // by tensor
+  std::vector<std::uint32_t> twins_;  // by period: a number that its twins share
+  std::vector<Known> known_;          // by that number
   std::size_t slots_;
-  std::vector<Bytes> pressure_;
-  std::vector<Bytes> host_bytes_;
+  PressureCurve pressure_;
+  PressureCurve host_;            // host memory that is in use
+  std::vector<TimeNs> start_ns_;  // by slot, of two rounds; one more
 };
 
 // The plan of a schedule, as steps before kernels.
@@ -336,7 +391,9 @@ EvictionSchedule schedule_dilated(const Trace& trace, const Vitality& vitality,
 EvictionSchedule schedule_evictions(const Trace& trace, const Vitality& vitality,
                                     const Machine& machine, const G10Options& options,
                                     const std::vector<TimeNs>& slot_ns) {
-  return Scheduler(trace, vitality, machine, options, slot_ns).run();
+  Scheduler scheduler(trace, vitality, machine, options, slot_ns);
+  EvictionSchedule schedule = scheduler.hidden();
+  return options.stalling ? scheduler.stalling() : schedule;
 }
 
 void schedule_eager_prefetches(const Trace& trace, const Vitality& vitality, const Machine& machine,
@@ -382,15 +439,19 @@ Plan plan_g10(const Trace& trace, const Vitality& vitality, const Machine& machi
     return estimate;
   };
 
-  EvictionSchedule hidden = schedule_evictions(trace, vitality, planned, options, slot_ns);
+  std::optional<Scheduler> scheduler;
+  scheduler.emplace(trace, vitality, planned, options, slot_ns);
+  EvictionSchedule hidden = scheduler->hidden();
   const bool fits = hidden.fits;
   consider(std::move(hidden));
   // Where the copies cannot all hide behind the kernels, some kernels will wait. Which ones depends
   // on the plan, and the best plan on which ones: plan, look where the waiting is, plan again.
   for (int round = 0; !fits && round < kRounds; ++round) {
-    G10Options stalling = options;
-    stalling.stalling = true;
-    consider(schedule_evictions(trace, vitality, planned, stalling, slot_ns));
+    if (round > 0) {
+      scheduler.emplace(trace, vitality, planned, options, slot_ns);
+      (void)scheduler->hidden();
+    }
+    consider(scheduler->stalling());
     consider(schedule_dilated(trace, vitality, planned, options, slot_ns));
     slot_ns = best_estimate.slot_ns;
   }

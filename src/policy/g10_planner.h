@@ -32,8 +32,9 @@ struct PlannedPeriod {
 
 // Algorithm 1 and eager prefetching; where the copies cannot all hide behind the kernels, tried
 // with several ideas of where the waiting will be, and the best by estimate_plan kept. The trace
-// must be valid, the vitality that trace's own. Deterministic; time grows with periods times
-// kernels, with small constants.
+// must be valid, the vitality that trace's own. Deterministic. A choice takes a few steps however
+// long its period is, but there are far more choices than periods: what one takes makes others
+// worth less.
 [[nodiscard]] Plan plan_g10(const Trace& trace, const Vitality& vitality, const Machine& machine,
                             const G10Options& options);
 

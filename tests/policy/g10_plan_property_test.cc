@@ -12,6 +12,7 @@
 #include "analysis/memory_curve.h"
 #include "analysis/vitality.h"
 #include "policy/g10_planner.h"
+#include "policy/plain_scheduler.h"
 #include "trace/generate.h"
 
 namespace spillway {
@@ -127,6 +128,51 @@ TEST(G10Plans, PlannedMemoryIsWhatThePeriodsSay) {
   });
   EXPECT_GT(fitting, 20);
   EXPECT_GT(evicting, 60);
+}
+
+// As a recorded step looks to the planner: many layers, many small tensors, twins among them.
+Trace deep_trace() {
+  return generate_transformer({.batch_size = 2,
+                               .sequence = 64,
+                               .width = 64,
+                               .heads = 4,
+                               .layers = 5,
+                               .feed_forward = 256,
+                               .vocabulary = 300});
+}
+
+void expect_same(const EvictionSchedule& one, const EvictionSchedule& other) {
+  ASSERT_EQ(one.fits, other.fits);
+  ASSERT_EQ(one.pressure_bytes, other.pressure_bytes);
+  ASSERT_EQ(one.periods.size(), other.periods.size());
+  for (std::size_t i = 0; i < one.periods.size(); ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_EQ(one.periods[i].period, other.periods[i].period);
+    ASSERT_EQ(one.periods[i].to, other.periods[i].to);
+    ASSERT_EQ(one.periods[i].evicted, other.periods[i].evicted);
+    ASSERT_EQ(one.periods[i].latest_fetch, other.periods[i].latest_fetch);
+  }
+}
+
+TEST(G10Plans, AreThoseOfAlgorithm1DoneSlotBySlot) {
+  const auto compare = [](const Trace& trace, const Vitality& vitality, const Machine& machine) {
+    for (const bool stalling : {false, true}) {
+      const G10Options options{.stalling = stalling};
+      const std::vector<TimeNs> slot_ns = times_of(trace);
+      expect_same(schedule_evictions(trace, vitality, machine, options, slot_ns),
+                  test::PlainScheduler(trace, vitality, machine, options, slot_ns).run());
+    }
+  };
+  for_each_case(compare);
+  const Trace deep = deep_trace();
+  const Vitality vitality = analyze_vitality(deep);
+  for (const double speed : {0.3, 3.0}) {
+    Machine machine = machine_for(deep, vitality, 0.5, speed);
+    compare(deep, vitality, machine);
+    machine.device.frame_bytes = kBlockBytes / 64;
+    machine.device.capacity_bytes += 12345;  // no multiple of anything
+    compare(deep, vitality, machine);
+  }
 }
 
 // The copies of all chosen periods together, spread over their windows, never ask a link for more
