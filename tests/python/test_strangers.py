@@ -112,6 +112,41 @@ def test_a_parent_that_is_killed_at_once_leaves_no_zeros(how, stranger):
             result.stdout == "" and "ended without giving it" in result.stderr), result
 
 
+@pytest.fixture
+def memory_group():
+    """A control group for memory, whose limits a test may set; its files by name."""
+    for root in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup"):
+        folder = pathlib.Path(root) / f"spillway-test-{os.getpid()}"
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        if (folder / "memory.limit_in_bytes").exists() or (folder / "memory.max").exists():
+            yield folder
+            folder.rmdir()
+            return
+        folder.rmdir()
+    pytest.skip("no control groups for memory to be made")
+
+
+# Its parent waits for it, but not for ever. Where the kernel ends it meanwhile, it has ended.
+@pytest.mark.parametrize("kernel_ends_it", [False, True])
+def test_a_child_at_its_memory_limit_cannot_take_all(kernel_ends_it, stranger, memory_group):
+    old = (memory_group / "memory.limit_in_bytes").exists()
+    limit = memory_group / ("memory.limit_in_bytes" if old else "memory.max")
+    limit.write_text(str(16 << 20))
+    if not kernel_ends_it:
+        if not old:
+            pytest.skip("the kernel ends whoever is at such a limit")
+        (memory_group / "memory.oom_control").write_text("1")
+    command = [stranger("daemon"), "_exit", memory_group / "cgroup.procs"]
+    result = spilled(TIGHT, command, timeout=60)
+    assert (result.returncode, result.stdout) == (5, ""), result
+    if not kernel_ends_it:
+        assert "cannot take the memory that it has" in result.stderr
+        assert "ended without giving it" in result.stderr
+
+
 # Each asks for what is its own, although both say the same of themselves.
 @BUDGETS
 def test_children_of_the_same_number(budget, stranger):
@@ -237,7 +272,7 @@ def test_a_child_outlives_its_parent(how, budget, stranger):
 # A handler that leaves while its thread leaves; threads that outlive the main one; a cancelled thread
 # that allocates; an exec from the smallest stack.
 @BUDGETS
-@pytest.mark.parametrize("how", ["twice", "threads", "cancel", "exec"])
+@pytest.mark.parametrize("how", ["twice", "threads", "named-threads", "full-table", "cancel", "exec"])
 def test_a_process_is_left_in_any_way(how, budget, stranger):
     command = [stranger("leaving"), how]
     alone = ends(command, timeout=30)

@@ -1,8 +1,10 @@
 // A parent that leaves while its child lives on, in the way that its argument names; "network-" before
 // that: both have left the network in which the parent began. The parent goes when the child has
-// begun, "at-once" without that. The child waits until it has gone and
+// begun, "at-once" without that; the child is then in the control group whose folder is the second
+// argument, if there is one. The child waits until it has gone and
 // then looks at all that it has inherited; what it sees is on standard output, whose other end is
 // closed when both have ended.
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -40,6 +42,10 @@ int main(int argc, char** argv) {
   if (child == 0) {
     expect(setsid() > 0);
     close(gone[1]);
+    if (argc > 2) {
+      const int group = open(argv[2], O_WRONLY);
+      expect(group >= 0 && write(group, "0", 1) == 1 && close(group) == 0);
+    }
     close(begun[1]);
     char byte;
     expect(read(gone[0], &byte, 1) == 0);  // the parent's end is closed
