@@ -30,6 +30,8 @@ struct ChildEnd {
   int signal = 0;  // that ended it; 0: none
 };
 
+// It is killed when the calling thread ends, in whatever way that ends: who kills this process
+// means what it has started. Not so what runs with more rights than this process (set-user-id).
 // Fails with kUnsupported where there is no such program, and with kIo where it cannot be run.
 [[nodiscard]] Result<pid_t> start_child(const ChildProgram& program);
 // Until it has ended.

@@ -1,8 +1,11 @@
 // See run_child.h.
 #include "front/run_child.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +14,8 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "base/child_process.h"
 #include "front/run_live.h"
@@ -20,11 +25,51 @@ namespace spillway {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr std::string_view kFolderName = "spillway-run-XXXXXX";
+
+// Of a folder that belongs to this user and to nobody that runs; otherwise none.
+Descriptor lock_of(const std::string& path) {
+  Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat about {};
+  const bool ours = ::fstat(folder.get(), &about) == 0 && about.st_uid == ::geteuid() &&
+                    about.st_nlink > 0 && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
+  return ours ? std::move(folder) : Descriptor();
+}
+
+void clear_up(const fs::path& temporary) {
+  const std::string_view begin = kFolderName.substr(0, kFolderName.find('X'));
+  std::error_code error;
+  for (fs::directory_iterator at(temporary, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename();
+    if (name.starts_with(begin) && name.size() == kFolderName.size()) {
+      if (const Descriptor lock = lock_of(at->path()); lock.get() >= 0) {
+        std::error_code left;
+        fs::remove_all(at->path(), left);
+      }
+    }
+  }
+}
+
+}  // namespace
+
 RecordFolder::RecordFolder() {
   std::error_code error;
-  std::string name = fs::temp_directory_path(error) / "spillway-run-XXXXXX";
-  if (!error && ::mkdtemp(name.data()) != nullptr) {
-    path_ = name;
+  const fs::path temporary = fs::temp_directory_path(error);
+  if (error) {
+    return;
+  }
+  clear_up(temporary);
+  // Another that begins now may clear up a folder that is not locked yet.
+  constexpr int kTries = 16;
+  for (int tries = 0; tries < kTries && lock_.get() < 0; ++tries) {
+    std::string name = temporary / kFolderName;
+    if (::mkdtemp(name.data()) == nullptr) {
+      return;
+    }
+    lock_ = lock_of(name);
+    path_ = lock_.get() >= 0 ? name : "";
   }
 }
 

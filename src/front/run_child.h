@@ -7,10 +7,12 @@
 
 #include "base/error.h"
 #include "front/run_environment.h"
+#include "platform/common/descriptor.h"
 
 namespace spillway {
 
-// A folder of our own for what the program's processes leave; gone with the object.
+// A folder of our own for what the program's processes leave; gone with the object. What runs that
+// were killed have left is cleared up when it is made.
 class RecordFolder {
  public:
   RecordFolder();
@@ -23,6 +25,7 @@ class RecordFolder {
 
  private:
   std::string path_;
+  Descriptor lock_;  // as long as somebody has it, the folder belongs to a run that goes on
 };
 
 // From now on what ends this process ends the program, and then we say what happened.

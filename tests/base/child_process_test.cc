@@ -21,7 +21,7 @@ using ::testing::Not;
 
 using File = std::unique_ptr<std::FILE, decltype([](std::FILE* file) { std::fclose(file); })>;
 
-ChildEnd ended(ChildProgram program) {
+ChildEnd ended(const ChildProgram& program) {
   const Result<pid_t> child = start_child(program);
   EXPECT_TRUE(child.has_value());
   const Result<ChildEnd> end = child ? wait_for_child(*child) : ChildEnd{.status = -1};
@@ -100,6 +100,45 @@ TEST(ChildProcess, AGroupIsKilledWhole) {
   EXPECT_EQ(::getpgid(*child), *child);
   EXPECT_EQ(::kill(-*child, SIGKILL), 0);
   EXPECT_EQ(wait_for_child(*child)->signal, SIGKILL);
+}
+
+TEST(ChildProcess, EndsWithWhoStartedIt) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    const Result<pid_t> child =
+        start_child({.words = {"sh", "-c", "echo; exec sleep 600"}, .out = ends[1]});
+    ::close(ends[1]);
+    ::close(ends[0]);
+    ::pause();
+    ::_exit(child.has_value() ? 0 : 1);
+  }
+  ::close(ends[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(ends[0], &byte, 1), 1);
+  EXPECT_EQ(::kill(parent, SIGKILL), 0);
+  EXPECT_EQ(wait_for_child(parent)->signal, SIGKILL);
+  EXPECT_EQ(::read(ends[0], &byte, 1), 0);  // it has no other end any more
+  ::close(ends[0]);
+}
+
+void handle(int /*signal*/) {}
+
+TEST(ChildProcess, HandlersOfOursAreNotItsOwn) {
+  auto* const before = ::signal(SIGTERM, handle);
+  EXPECT_EQ(ended({.words = {"sh", "-c", "kill -15 $$; sleep 5"}}).signal, SIGTERM);
+  ::signal(SIGTERM, SIG_IGN);
+  EXPECT_EQ(ended({.words = {"sh", "-c", "kill -15 $$; exit 3"}}).status, 3);
+  ::signal(SIGTERM, before);
+}
+
+TEST(ChildProcess, ARunsStreamsMayBeMissing) {
+  const int kept = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+  ::close(STDIN_FILENO);
+  EXPECT_EQ(ended({.words = {"sh", "-c", "test ! -e /proc/self/fd/3 && exit 4"}}).status, 4);
+  ::dup2(kept, STDIN_FILENO);
+  ::close(kept);
 }
 
 TEST(ChildProcess, SaysWhatCannotBeRun) {

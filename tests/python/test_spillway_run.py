@@ -259,13 +259,53 @@ def test_what_ends_the_run_ends_the_program(number, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_program_without_libraries_is_told_of(tmp_path):
-    source = tmp_path / "static.c"
-    source.write_text("int main(void) { return 3; }")
+@pytest.mark.parametrize("kind", ["python", "static"])
+def test_a_run_that_is_killed_takes_the_program_with_it(kind, tmp_path):
+    script = """
+        import os, time
+        data = bytearray(b"x" * (8 << 20))
+        print("ready", flush=True)
+        time.sleep(600)
+    """
+    folders = tmp_path / "folders"
+    folders.mkdir()
+    command = python(script) if kind == "python" else [static_program(
+        tmp_path, """
+        #include <unistd.h>
+        int main(void) { return write(1, "ready\\n", 6) == 6 ? (int)sleep(600) : 1; }
+        """)]
+    environment = {**os.environ, "TMPDIR": str(folders)}
+    spilled = [SPILLWAY, "run", "--device-memory", "32MiB", "--"]
+    with subprocess.Popen([*spilled, *command], stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.kill()
+        assert process.communicate(timeout=60)[0] == b""  # nobody has it open any more
+    assert process.returncode == -signal.SIGKILL
+    # The next one clears up, and leaves alone what belongs to a run that goes on.
+    with subprocess.Popen([*spilled, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          env=environment) as going_on:
+        going_on.stdin.write(b"x\n")
+        going_on.stdin.flush()
+        assert going_on.stdout.readline() == b"x\n"
+        left = list(folders.iterdir())
+        assert len(left) == 1
+        assert subprocess.run([*spilled, "true"], env=environment).returncode == 0
+        assert list(folders.iterdir()) == left
+        going_on.communicate()
+    assert list(folders.iterdir()) == []
+
+
+def static_program(folder, text):
+    source = folder / "static.c"
+    source.write_text(textwrap.dedent(text))
     if shutil.which("cc") is None or subprocess.run(
-            ["cc", "-static", "-o", tmp_path / "static", source], capture_output=True).returncode:
+            ["cc", "-static", "-o", folder / "static", source], capture_output=True).returncode:
         pytest.skip("no static programs can be built")
-    result = run([], [tmp_path / "static"])
+    return folder / "static"
+
+
+def test_a_program_without_libraries_is_told_of(tmp_path):
+    result = run([], [static_program(tmp_path, "int main(void) { return 3; }")])
     assert result.returncode == 3 and "is linked statically" in result.stderr
 
 

@@ -1,6 +1,11 @@
-// A parent that leaves while its child lives on, in the way that its argument names. The child
-// waits until it has gone and then looks at all that it has inherited; what it sees is on standard
-// output, whose other end is closed when both have ended.
+// A parent that leaves while its child lives on, in the way that its argument names; "network-" before
+// that: both have left the network in which the parent began. The parent goes when the child has
+// begun, "at-once" without that; the child is then in the control group whose folder is the second
+// argument, if there is one. The child waits until it has gone and
+// then looks at all that it has inherited; what it sees is on standard output, whose other end is
+// closed when both have ended.
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -19,19 +24,29 @@ static void look(const char* who) {
 }
 
 int main(int argc, char** argv) {
-  const char* const how = argc > 1 ? argv[1] : "_exit";
+  const char* how = argc > 1 ? argv[1] : "_exit";
   for (int i = 0; i < kBlocks; ++i) {
     blocks[i] = malloc(kBytes);
     expect(blocks[i] != NULL);
     fill(blocks[i], kBytes, (uint64_t)i);
   }
+  if (strncmp(how, "network-", 8) == 0) {
+    how += 8;
+    if (unshare(CLONE_NEWNET) != 0) return NOT_PERMITTED;
+  }
   int gone[2];
-  expect(pipe(gone) == 0);
+  int begun[2];
+  expect(pipe(gone) == 0 && pipe(begun) == 0);
   const pid_t child = fork();
   expect(child >= 0);
   if (child == 0) {
     expect(setsid() > 0);
     close(gone[1]);
+    if (argc > 2) {
+      const int group = open(argv[2], O_WRONLY);
+      expect(group >= 0 && write(group, "0", 1) == 1 && close(group) == 0);
+    }
+    close(begun[1]);
     char byte;
     expect(read(gone[0], &byte, 1) == 0);  // the parent's end is closed
     if (strcmp(how, "grandchild") == 0 || strcmp(how, "killed-grandchild") == 0) {
@@ -46,9 +61,11 @@ int main(int argc, char** argv) {
     look("child");
     _exit(0);
   }
+  close(begun[1]);
+  char byte;
+  expect(strcmp(how, "killed-at-once") == 0 || read(begun[0], &byte, 1) == 0);
   if (strncmp(how, "killed", 6) == 0) {
-    usleep(20000);  // the child waits, and has not asked for anything
-    kill(getpid(), strcmp(how, "killed") == 0 ? SIGKILL : SIGSEGV);
+    kill(getpid(), strcmp(how, "killed-by-itself") == 0 ? SIGSEGV : SIGKILL);
   }
   if (strcmp(how, "exit") == 0) return 5;
   if (strcmp(how, "quick_exit") == 0) quick_exit(5);

@@ -1,7 +1,9 @@
 // Ways to leave a process that are not the end of main, each named by its argument: while a child
 // still wants what it has inherited and a signal's handler leaves as well; by the last of several
-// threads after the main one; after a thread that was cancelled while it allocated; by an execl
+// threads after the main one, also where that has a name as ours have, or where no file can be opened;
+// after a thread that was cancelled while it allocated; by an execl
 // from a small stack, and with many words.
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -48,8 +50,17 @@ static void leave_twice(void) {
   _exit(5);
 }
 
+static int opened[1 << 16];
+static int opened_count = 0;
+
+static void fill_table(void) {
+  int fd = 0;
+  while (opened_count < 1 << 16 && (fd = open("/", O_RDONLY)) >= 0) opened[opened_count++] = fd;
+}
+
 static void* outlive(void* unused) {
   usleep(200000);
+  while (opened_count > 0) close(opened[--opened_count]);
   make_blocks();
   printf("thread: %zu wrong\n", look());
   return unused;
@@ -57,11 +68,22 @@ static void* outlive(void* unused) {
 
 static void say_bye(void) { puts("bye"); }
 
-static void leave_threads_behind(void) {
+static void* leave_at_once(void* unused) { pthread_exit(unused); }
+
+static void leave_threads_behind(const char* how) {
   make_blocks();
   atexit(say_bye);
   pthread_t thread;
+  if (strcmp(how, "full-table") == 0) {
+    // The first that leaves so needs a file: the library that unwinds its stack.
+    expect(pthread_create(&thread, NULL, leave_at_once, NULL) == 0);
+    pthread_join(thread, NULL);
+    fill_table();
+  }
   expect(pthread_create(&thread, NULL, outlive, NULL) == 0);
+  if (strcmp(how, "named-threads") == 0) {
+    expect(pthread_setname_np(thread, "spw-migrate") == 0);
+  }
   pthread_detach(thread);
   pthread_exit(NULL);
 }
@@ -112,7 +134,10 @@ static void exec_from_small_stack(void) {
 int main(int argc, char** argv) {
   const char* const how = argc > 1 ? argv[1] : "";
   if (strcmp(how, "twice") == 0) leave_twice();
-  if (strcmp(how, "threads") == 0) leave_threads_behind();
+  if (strcmp(how, "threads") == 0 || strcmp(how, "named-threads") == 0 ||
+      strcmp(how, "full-table") == 0) {
+    leave_threads_behind(how);
+  }
   if (strcmp(how, "cancel") == 0) cancel();
   if (strcmp(how, "exec") == 0) exec_from_small_stack();
   return 5;

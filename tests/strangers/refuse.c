@@ -1,5 +1,6 @@
 // refuse WHAT PROGRAM ARGUMENTS...: runs a program that is refused a part of userfaultfd, as containers
-// refuse it (seccomp): "call" all ways to one, "api", "register" or "copy" what is asked of it.
+// refuse it (seccomp): "call" all ways to one, "api", "register", "copy" or "poison" what is asked of
+// it.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -10,6 +11,9 @@
 #include <sys/syscall.h>
 
 #include "stranger.h"
+
+// Newer than the headers of some systems.
+static const unsigned kPoison = _IOC(_IOC_READ | _IOC_WRITE, UFFDIO, 0x08, 32);
 
 // With EPERM. The request of an ioctl is its second argument, of which the low half says it all.
 static void refuse(unsigned call, unsigned request) {
@@ -34,6 +38,7 @@ int main(int argc, char** argv) {
   } else {
     refuse(SYS_ioctl, strcmp(argv[1], "api") == 0        ? (unsigned)UFFDIO_API
                       : strcmp(argv[1], "register") == 0 ? (unsigned)UFFDIO_REGISTER
+                      : strcmp(argv[1], "poison") == 0   ? kPoison
                                                          : (unsigned)UFFDIO_COPY);
   }
   execvp(argv[2], argv + 2);

@@ -13,6 +13,9 @@
 #define MIB ((size_t)1 << 20)
 #define PAGE ((size_t)4096)
 
+// The status of a program that may not do here what it is about.
+enum { NOT_PERMITTED = 77 };
+
 // Says what is wrong, and ends the process.
 #define expect(what)                                                     \
   do {                                                                   \

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -28,8 +29,10 @@ namespace {
 constexpr int kWaitingMax = 64;
 constexpr int kSecondsForTheParent = 5;
 // The parent's messages.
+constexpr char kTouch = 't';       // a page
 constexpr char kDescriptor = 'd';  // and a descriptor beside it
 constexpr char kAllIsGiven = 'a';
+constexpr char kEnd = '\0';  // that there will be none any more
 
 constexpr std::string_view kNotGiven =
     "which has ended without giving it (was it killed?); ending this one, as it would see wrong "
@@ -39,25 +42,23 @@ Descriptor make_socket(int flags) {
   return Descriptor(at_high_number(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0)));
 }
 
-// Names without a file belong to a network namespace. 0: the kernel does not say which it is.
-std::uint64_t network_of(int socket) {
-  std::uint64_t network = 0;
-  socklen_t bytes = sizeof(network);
-  return ::getsockopt(socket, SOL_SOCKET, SO_NETNS_COOKIE, &network, &bytes) == 0 ? network : 0;
-}
-
 // Only processes that may do to us what they like anyway.
-bool is_trusted(int socket) {
+std::optional<ucred> trusted(int socket) {
   ucred who{};
   socklen_t bytes = sizeof(who);
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
-         (who.uid == ::geteuid() || who.uid == 0);
+  const bool may = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
+                   (who.uid == ::geteuid() || who.uid == 0);
+  return may ? std::optional(who) : std::nullopt;
 }
 
-// One byte, and one descriptor or none.
+// What it says, and one descriptor or none.
+struct Saying {
+  char what = kEnd;
+  std::uint32_t page = kMarkPage;
+};
 struct Message {
-  char what = 0;
-  iovec bytes{.iov_base = &what, .iov_len = 1};
+  Saying saying;
+  iovec bytes{.iov_base = &saying, .iov_len = sizeof(saying)};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
   msghdr header{.msg_name = nullptr,
                 .msg_namelen = 0,
@@ -68,9 +69,9 @@ struct Message {
                 .msg_flags = 0};
 };
 
-bool send(int socket, char what, int fd) {
+bool send(int socket, const Saying& saying, int fd = -1) {
   Message message;
-  message.what = what;
+  message.saying = saying;
   if (fd < 0) {
     message.header.msg_controllen = 0;
   } else {
@@ -80,7 +81,7 @@ bool send(int socket, char what, int fd) {
     beside->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(beside), &fd, sizeof(fd));
   }
-  return ::sendmsg(socket, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+  return ::sendmsg(socket, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(saying);
 }
 
 // Without the allocator, whose locks a thread may hold that forks, and waits for the parent.
@@ -101,24 +102,25 @@ bool send(int socket, char what, int fd) {
   end_child({why.data(), why.size()});
 }
 
-// 0: the other end is gone. `fd` is what came beside it, if anything.
-char receive(int socket, Descriptor& fd) {
+// `fd` is what came beside it, if anything.
+Saying receive(int socket, Descriptor& fd) {
   Message message;
   ssize_t bytes = 0;
   do {
     bytes = ::recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC);
   } while (bytes < 0 && errno == EINTR);
-  const cmsghdr* const beside = bytes == 1 ? CMSG_FIRSTHDR(&message.header) : nullptr;
+  const bool whole = bytes == sizeof(message.saying);
+  const cmsghdr* const beside = whole ? CMSG_FIRSTHDR(&message.header) : nullptr;
   if (beside != nullptr && beside->cmsg_len == CMSG_LEN(sizeof(int))) {
     int number = -1;
     std::memcpy(&number, CMSG_DATA(beside), sizeof(number));
     fd = Descriptor(number);
   }
-  if (bytes == 1 && (message.header.msg_flags & MSG_CTRUNC) != 0) {
+  if (whole && (message.header.msg_flags & MSG_CTRUNC) != 0) {
     errno = EMFILE;
     end_child_without("take a file descriptor from it");
   }
-  return bytes == 1 ? message.what : '\0';
+  return whole ? message.saying : Saying{};
 }
 
 // Its descriptors are its own, so that the child's program sees none of them and keeps nothing open
@@ -132,12 +134,10 @@ void take_own_descriptors() {
   }
 }
 
-// False: nobody listens any more.
+// False: nobody listens there, any more or in this network namespace.
 bool connect_to(const LinkAddress& address, const Descriptor& socket) {
   const auto* const name = reinterpret_cast<const sockaddr*>(&address.name);  // NOLINT
-  const pid_t own = ::getpid();
-  if (::connect(socket.get(), name, address.bytes) == 0 &&
-      ::send(socket.get(), &own, sizeof(own), MSG_NOSIGNAL) == sizeof(own)) {
+  if (::connect(socket.get(), name, address.bytes) == 0) {
     return true;
   }
   if (errno != ECONNREFUSED && errno != ECONNRESET && errno != EPIPE) {
@@ -146,49 +146,64 @@ bool connect_to(const LinkAddress& address, const Descriptor& socket) {
   return false;
 }
 
-// A parent that is gone has either given all, or the page is zeros. Nobody else may have the
-// descriptor open.
-bool has_been_given_all(const char* mark) { return *static_cast<const volatile char*>(mark) != 0; }
-
 // What the thread of this process has been asked to do. Not on the heap: it is needed as soon as a
 // child begins.
 struct Asking {
   LinkAddress address;
-  const char* mark = nullptr;
+  char* probe = nullptr;
   bool* has_all = nullptr;
+  std::atomic<bool> takes_all{false};
   sem_t ready{};
 };
 Asking asking;
 
+// Not there again, for children of this one.
+void touch(std::uint32_t page) {
+  char* const place = asking.probe + page * kPageBytes;
+  (void)*static_cast<const volatile char*>(place);
+  ::madvise(place, kPageBytes, MADV_DONTNEED);
+}
+
+// A parent that cannot be reached, but lives, gives all before this returns. One that is gone has
+// either given all, or the page is zeros: nobody else may have the descriptor open.
+void take_all() {
+  asking.takes_all = true;
+  const char* const mark = asking.probe + kMarkPage * kPageBytes;
+  if (*static_cast<const volatile char*>(mark) == 0) {
+    end_child(kNotGiven);
+  }
+  __atomic_store_n(asking.has_all, true, __ATOMIC_RELAXED);
+  ::sem_post(&asking.ready);
+}
+
 void keep() {
-  static bool said = false;  // children of this one know it as well
   take_own_descriptors();
   const Descriptor socket = make_socket(0);
   if (socket.get() < 0) {
     end_child_without("open a socket to it");
   }
   const bool connected = connect_to(asking.address, socket);
-  if (!connected && network_of(socket.get()) != asking.address.network) {
-    if (!std::exchange(said, true)) {
-      say("a child of the program is in another network namespace than its parent, from which part "
-          "of its memory comes: it must not use that after its parent has been killed");
-    }
-    ::sem_post(&asking.ready);
-    return;
-  }
   Descriptor userfault;
   while (true) {
-    const char what = connected ? receive(socket.get(), userfault) : '\0';
-    if (what == kAllIsGiven ||
-        (what == '\0' && userfault.get() < 0 && has_been_given_all(asking.mark))) {
-      __atomic_store_n(asking.has_all, true, __ATOMIC_RELAXED);
-      ::sem_post(&asking.ready);
+    const Saying saying = connected ? receive(socket.get(), userfault) : Saying{};
+    if (saying.what == kEnd && userfault.get() < 0) {
+      take_all();
       return;
     }
-    if (what == '\0') {
+    if (saying.what == kEnd) {
       end_child(kNotGiven);
     }
+    if (saying.what == kTouch) {
+      touch(saying.page);
+      continue;
+    }
+    if (saying.what == kAllIsGiven) {
+      __atomic_store_n(asking.has_all, true, __ATOMIC_RELAXED);
+    }
     ::sem_post(&asking.ready);
+    if (saying.what == kAllIsGiven) {
+      return;
+    }
   }
 }
 
@@ -206,7 +221,6 @@ ChildLinks::ChildLinks() : listening_(make_socket(SOCK_NONBLOCK)) {
       ::listen(listening_.get(), kWaitingMax) == 0 &&
       ::getsockname(listening_.get(), chosen, &bytes) == 0) {
     address_.bytes = bytes;
-    address_.network = network_of(listening_.get());
   }
 }
 
@@ -225,59 +239,77 @@ void ChildLinks::serve() {
     if (socket.get() < 0) {
       break;
     }
-    if (is_trusted(socket.get())) {
-      links_.push_back({.socket = std::move(socket)});
+    if (const auto who = trusted(socket.get())) {
+      links_.push_back({.socket = std::move(socket), .process = who->pid});
     }
   }
-  links_.remove_if([](Link& link) {
-    pid_t process = 0;
-    const ssize_t bytes = ::recv(link.socket.get(), &process, sizeof(process), MSG_DONTWAIT);
-    if (bytes == sizeof(process)) {
-      link.process = process;
-      return false;
-    }
+  links_.remove_if([](const Link& link) {
+    char nothing = 0;
+    const ssize_t bytes = ::recv(link.socket.get(), &nothing, sizeof(nothing), MSG_DONTWAIT);
     return bytes >= 0 || (errno != EAGAIN && errno != EINTR);
   });
+  for (Link& link : links_) {
+    if (link.userfault < 0 && link.page == kMarkPage) {
+      const std::uint32_t page = free_page();
+      link.page = page != kMarkPage && send(link.socket.get(), {kTouch, page}) ? page : kMarkPage;
+    }
+  }
 }
 
-bool ChildLinks::give(pid_t process, int userfault) {
-  const auto link = std::find_if(links_.begin(), links_.end(), [&](const Link& one) {
-    return one.process == process && one.userfault < 0;
-  });
-  if (link == links_.end() || !send(link->socket.get(), kDescriptor, userfault)) {
-    return false;
+// The mark where all are taken: whoever it is for waits until one is answered.
+std::uint32_t ChildLinks::free_page() const {
+  for (std::uint32_t page = kMarkPage + 1; page < kProbePages; ++page) {
+    if (std::none_of(links_.begin(), links_.end(),
+                     [&](const Link& link) { return link.page == page; })) {
+      return page;
+    }
   }
+  return kMarkPage;
+}
+
+std::optional<pid_t> ChildLinks::give(std::uint32_t page, int userfault) {
+  const auto link =
+      std::find_if(links_.begin(), links_.end(), [&](const Link& one) { return one.page == page; });
+  if (page == kMarkPage || link == links_.end() ||
+      !send(link->socket.get(), {kDescriptor, page}, userfault)) {
+    return std::nullopt;
+  }
+  link->page = kMarkPage;
   link->userfault = userfault;
-  return true;
+  return link->process;
 }
 
 void ChildLinks::tell_all_is_given(int userfault) {
   for (const Link& link : links_) {
     if (link.userfault == userfault) {
-      send(link.socket.get(), kAllIsGiven, -1);
+      send(link.socket.get(), {kAllIsGiven, kMarkPage});
     }
   }
 }
 
-void link_to_parent(const LinkAddress& address, char* probe, const char* mark, bool* has_all) {
+void link_to_parent(const LinkAddress& address, char* probe, bool* has_all) {
   if (address.bytes == 0) {
     return;
   }
   asking.address = address;
-  asking.mark = mark;
+  asking.probe = probe;
   asking.has_all = has_all;
+  asking.takes_all = false;
   ::sem_init(&asking.ready, 0, 0);
   errno = start_service_thread("spw-parent", keep);
   if (errno != 0) {
     end_child_without("start the thread that asks for it");
   }
-  (void)*static_cast<const volatile char*>(probe);
-  ::madvise(probe, kPageBytes, MADV_DONTNEED);  // for children of its own
   timespec until{};
   ::clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += kSecondsForTheParent;
-  while (::sem_timedwait(&asking.ready, &until) != 0 && errno == EINTR) {
-  }
+  int error = 0;
+  do {  // all may be much, and the parent bounds the time for it
+    error =
+        (asking.takes_all ? ::sem_wait(&asking.ready) : ::sem_timedwait(&asking.ready, &until)) == 0
+            ? 0
+            : errno;
+  } while (error == EINTR || (error == ETIMEDOUT && asking.takes_all));
 }
 
 }  // namespace spillway::host

@@ -19,6 +19,7 @@
 #include "platform/common/clock.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
+#include "platform/host/known_process.h"
 
 namespace spillway::host {
 namespace {
@@ -28,8 +29,7 @@ void wake(const Descriptor& event) {
   [[maybe_unused]] const ssize_t written = ::write(event.get(), &one, sizeof(one));
 }
 
-// The page behind the probe (child_links.h).
-char* mark_of(char* probe) { return probe + kPageBytes; }
+constexpr TimeNs kForAllNs = 10 * kNsPerS;  // that a child may be unable to take it
 
 }  // namespace
 
@@ -71,7 +71,7 @@ void ForkServer::before_fork(const Space& space) {
 
 void ForkServer::in_child() {
   if (parent_is_needed_ && !__atomic_load_n(&has_all_, __ATOMIC_RELAXED)) {
-    link_to_parent(links_.address(), probe(), mark_of(probe()), &has_all_);
+    link_to_parent(links_.address(), probe(), &has_all_);
   }
 }
 
@@ -89,7 +89,7 @@ void ForkServer::after_fork() {
 }
 
 // A child that limits its address space (RLIMIT_AS) should not find it spent on what it will never
-// use, but for the block that holds its probe.
+// use, but for the block by which it asks.
 void ForkServer::inherit_addresses_behind(Bytes used_bytes, bool inherit) {
   const AddressSpace& addresses = parent_.addresses;
   used_bytes += kBlockBytes;
@@ -153,14 +153,11 @@ void ForkServer::serve_until_stopped() {
       }
     }
     links_.serve();
-    for (Child& child : children_) {
-      link(child);
-    }
     forget_ended_children();
     const std::scoped_lock giving(giving_mutex_);
     if (give_all_ && give_rest_to_all()) {
       for (const Child& child : children_) {
-        if (child.linked && !child.given_up) {
+        if (child.linked && !child.told_of) {
           links_.tell_all_is_given(child.userfault.fd());
         }
       }
@@ -175,11 +172,10 @@ void ForkServer::give_all() {
     return;
   }
   constexpr TimeNs kForLinksNs = 2 * kNsPerS;
-  constexpr TimeNs kForTheRestNs = 10 * kNsPerS;
   std::unique_lock lock(giving_mutex_);
   give_all_ = true;
   link_until_ns_ = now_ns() + kForLinksNs;
-  give_until_ns_ = now_ns() + kForTheRestNs;
+  give_until_ns_ = now_ns() + kForAllNs;
   wake(wake_event_);
   given_.wait(lock, [&] { return !give_all_; });
 }
@@ -191,10 +187,9 @@ bool ForkServer::give_rest_to_all() {
   const bool late = now_ns() > give_until_ns_;
   for (Child& child : children_) {
     const bool has_all = give_rest(child);
-    if (!has_all && late && !child.given_up) {
-      say_given_up(child);
+    if (!has_all && late) {
+      give_up(child);
     }
-    child.given_up = !has_all && late;
     all &= has_all || late;
   }
   const std::scoped_lock lock(events_mutex_);
@@ -203,31 +198,38 @@ bool ForkServer::give_rest_to_all() {
 
 // Its own thread ends it, as it is told nothing before we go. One without that thread is another's
 // to judge: the number under which it knows itself may be someone else's here.
-void ForkServer::say_given_up(const Child& child) const {
+void ForkServer::give_up(Child& child) const {
+  if (std::exchange(child.told_of, true)) {
+    return;
+  }
   parent_.warn(fmt::format(
       "process {} cannot take the memory that it has from the program that made it, which is about "
       "to end: the system has none for it (is it at its memory limit?); it {}",
       child.process, child.linked ? "will be ended" : "must not use that memory any more"));
 }
 
-void ForkServer::link(Child& child) {
-  child.linked =
-      child.linked || (child.process != 0 && links_.give(child.process, child.userfault.fd()));
-}
-
 // It is about to ask, and would take us for killed if we ended before. One that a bare system call
-// has made never asks.
+// has made never asks, and one that has asked for all needs nothing else.
 bool ForkServer::still_links(const Child& child) const {
-  return !child.linked && child.snapshot && !child.snapshot->empty() &&
-         links_.address().bytes > 0 && now_ns() < link_until_ns_ && !is_gone(child);
+  return !child.linked && child.wants_all_since_ns == 0 && child.snapshot &&
+         !child.snapshot->empty() && links_.address().bytes > 0 && now_ns() < link_until_ns_ &&
+         !is_gone(child);
 }
 
 bool ForkServer::give_rest(Child& child) {
+  if (still_links(child) || !fill_all(child)) {
+    return false;
+  }
   if (!child.snapshot) {
     return true;
   }
-  if (still_links(child)) {
-    return false;
+  serve(child);  // it may have had children before
+  return true;
+}
+
+bool ForkServer::fill_all(const Child& child) {
+  if (!child.snapshot) {
+    return true;
   }
   for (const auto& [id, kept] : *child.snapshot) {
     char* const start = parent_.addresses.address_of(id);
@@ -239,12 +241,9 @@ bool ForkServer::give_rest(Child& child) {
   }
   // Last, for those who cannot be told, or make children before they read it.
   const std::string mark(kPageBytes, 'a');
-  const int error = child.userfault.copy(mark_of(child.probe), mark.data(), kPageBytes, true);
-  if (error == EAGAIN || error == ENOMEM) {
-    return false;
-  }
-  serve(child);  // it may have had children before
-  return true;
+  const int error =
+      child.userfault.copy(child.probe + kMarkPage * kPageBytes, mark.data(), kPageBytes, true);
+  return error != EAGAIN && error != ENOMEM;
 }
 
 void ForkServer::take_new_children() {
@@ -281,16 +280,15 @@ bool ForkServer::answer(Child& child, const PageFault& fault) {
       fault.address - reinterpret_cast<std::uint64_t>(parent_.addresses.base());  // NOLINT
   const auto id = static_cast<BlockId>(offset / kBlockBytes);
   char* const start = parent_.addresses.address_of(id);
-  // Nobody else touches what lies behind all memory.
-  if (parent_.addresses.base() + offset / kPageBytes * kPageBytes == child.probe) {
-    child.process = static_cast<pid_t>(fault.feat.ptid);
-  }
   int error = 0;
   if ((fault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0) {
     error = child.userfault.unprotect(start, kBlockBytes);
   } else if (!child.snapshot) {
-    end_stranger(static_cast<pid_t>(fault.feat.ptid));
-    return true;
+    return end_stranger(child, fault);
+  } else if (start == child.probe) {  // nobody else touches what lies behind all memory
+    if (!answer_probe(child, static_cast<std::uint32_t>(offset % kBlockBytes / kPageBytes))) {
+      return false;
+    }
   } else if (const auto kept = child.snapshot->find(id); kept == child.snapshot->end()) {
     // Nothing was there when it was born: zeros, page by page, as others may be there already.
     error = child.userfault.zero(parent_.addresses.base() + offset / kPageBytes * kPageBytes,
@@ -302,6 +300,29 @@ bool ForkServer::answer(Child& child, const PageFault& fault) {
     return false;
   }
   child.userfault.wake(start, kBlockBytes);  // also if it is ending
+  return true;
+}
+
+// Who asks for all and cannot take it sees that it has not got it.
+bool ForkServer::answer_probe(Child& child, std::uint32_t page) {
+  if (page == kMarkPage) {
+    child.wants_all_since_ns = child.wants_all_since_ns == 0 ? now_ns() : child.wants_all_since_ns;
+    if (fill_all(child)) {
+      return true;
+    }
+    if (now_ns() < child.wants_all_since_ns + kForAllNs) {
+      return false;
+    }
+    give_up(child);
+  }
+  const int error = child.userfault.zero(child.probe + page * kPageBytes, kPageBytes);
+  if (error == EAGAIN || error == ENOMEM) {
+    return false;
+  }
+  if (const auto process = links_.give(page, child.userfault.fd())) {
+    child.process = *process;
+    child.linked = true;
+  }
   return true;
 }
 
@@ -347,13 +368,33 @@ int ForkServer::fill_from_below(const Child& child, char* start, const KeptPlace
   return error;
 }
 
-// Nobody noted what was where when it was made: it must not go on with zeros.
-void ForkServer::end_stranger(pid_t process) {
-  parent_.warn(
-      fmt::format("process {} uses memory of the program that made it, and was not made by fork(); "
-                  "ending it, as it would see wrong bytes",
-                  process));
-  ::kill(process, SIGKILL);
+// Nobody noted what was where when it was made: it must not go on with zeros. It is stopped where
+// it looks, as its number may be another's here; where the kernel cannot do that, it is looked for.
+bool ForkServer::end_stranger(Child& child, const PageFault& fault) {
+  const auto inner = static_cast<pid_t>(fault.feat.ptid);
+  auto* const place = reinterpret_cast<char*>(fault.address / kPageBytes * kPageBytes);  // NOLINT
+  const int error = child.userfault.poison(place, kPageBytes);
+  if (error == EAGAIN || error == ENOMEM) {
+    return false;
+  }
+  const bool stopped = error == 0 || error == EEXIST || error == ESRCH;
+  const std::optional<pid_t> process = stopped ? std::nullopt : process_known_as(inner, place);
+  if (!std::exchange(child.told_of, true)) {
+    parent_.warn(fmt::format(
+        "process {} (as it knows itself) uses memory of the program that made it, and was not made "
+        "by fork(); {}, as it would see wrong bytes",
+        inner,
+        stopped   ? "it is ended by SIGBUS"
+        : process ? "ending it"
+                  : "which process that is here cannot be told, so it has to wait for ever"));
+  }
+  if (process) {
+    ::kill(*process, SIGKILL);
+  }
+  if (stopped) {
+    child.userfault.wake(place, kPageBytes);
+  }
+  return true;
 }
 
 // Children that have ended, or have become other programs, need nothing any more. Their memory is

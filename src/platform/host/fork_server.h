@@ -77,11 +77,12 @@ class ForkServer {
   struct Child {
     Userfault userfault;
     std::optional<Snapshot> snapshot;        // nullopt: it was made behind our back
-    char* probe = nullptr;                   // the page that tells which process it is
+    char* probe = nullptr;                   // the pages by which it asks (child_links.h)
     std::vector<PageFault> unanswered = {};  // that could not be for the moment
-    pid_t process = 0;                       // as it knows itself; 0: not known
+    pid_t process = 0;                       // 0: not known
     bool linked = false;                     // it has its descriptor as well
-    bool given_up = false;                   // for want of its memory
+    TimeNs wants_all_since_ns = 0;           // 0: it has not asked for all
+    bool told_of = false;                    // that it has been ended, or given up
   };
   void inherit_addresses_behind(Bytes used_bytes, bool inherit);
   void serve_until_stopped();
@@ -91,14 +92,15 @@ class ForkServer {
   [[nodiscard]] bool answer(Child& child, const PageFault& fault);
   static int fill(const Child& child, char* start, const char* from, Bytes bytes);
   int fill_from_below(const Child& child, char* start, const KeptPlace& kept);
-  void end_stranger(pid_t process);
-  void link(Child& child);
+  [[nodiscard]] bool end_stranger(Child& child, const PageFault& fault);
+  [[nodiscard]] bool answer_probe(Child& child, std::uint32_t page);
   [[nodiscard]] bool still_links(const Child& child) const;
   [[nodiscard]] bool is_gone(const Child& child) const;
   [[nodiscard]] char* probe() const { return parent_.addresses.base() + used_bytes_; }
+  bool fill_all(const Child& child);
   bool give_rest(Child& child);
   bool give_rest_to_all();
-  void say_given_up(const Child& child) const;
+  void give_up(Child& child) const;
   void forget_ended_children();
 
   Parent parent_;

@@ -50,26 +50,27 @@ Result<void*> HostMemory::allocate(Bytes bytes, Bytes most_bytes, ProgramPlatfor
   return addresses_.address_of(allocation.first_block);
 }
 
-// Without those that it may yet grow into.
-std::uint32_t HostMemory::blocks_in_use(AllocationId id) const {
+// Without what it may yet grow into.
+Bytes HostMemory::used_bytes(AllocationId id) const {
   const auto room = room_bytes_.find(id);
-  const Bytes used_bytes =
-      addresses_.footprint_bytes(id) - (room == room_bytes_.end() ? 0 : room->second);
-  return static_cast<std::uint32_t>(round_up(used_bytes, kBlockBytes) / kBlockBytes);
+  return addresses_.footprint_bytes(id) - (room == room_bytes_.end() ? 0 : room->second);
+}
+
+std::uint32_t HostMemory::blocks_in_use(AllocationId id) const {
+  return static_cast<std::uint32_t>(round_up(used_bytes(id), kBlockBytes) / kBlockBytes);
 }
 
 Status HostMemory::grow(void* start, Bytes bytes) {
   const std::optional<AllocationId> id = addresses_.allocation_at(start);
-  if (!id || !room_bytes_.contains(*id)) {
+  if (!id || !room_bytes_.contains(*id) || given_up_bytes_.contains(*id)) {
     return make_error(ErrorCode::kUnsupported, "there is no room to grow");
   }
   const auto room = room_bytes_.find(*id);
-  const Bytes used_bytes = addresses_.footprint_bytes(*id) - room->second;
   const Bytes wanted_bytes = round_up(bytes, kPageBytes);
-  if (wanted_bytes <= used_bytes) {
+  if (wanted_bytes <= used_bytes(*id)) {
     return {};
   }
-  const Bytes more_bytes = wanted_bytes - used_bytes;
+  const Bytes more_bytes = wanted_bytes - used_bytes(*id);
   if (more_bytes > room->second) {
     return make_error(ErrorCode::kUnsupported, "there is no room to grow");
   }
@@ -121,7 +122,7 @@ void HostMemory::discard(void* start, Bytes bytes, DiscardMode mode) {
 
 void HostMemory::retire(void* start) {
   const std::optional<AllocationId> id = addresses_.allocation_at(start);
-  if (!id) {
+  if (!id || retired_[*id]) {
     return;
   }
   retired_[*id] = true;
@@ -134,6 +135,9 @@ Status HostMemory::reuse(void* start) {
   const std::optional<AllocationId> id = addresses_.allocation_at(start);
   if (!id) {
     return make_error(ErrorCode::kInvalidInput, "no allocation starts at {}", fmt::ptr(start));
+  }
+  if (!retired_[*id]) {
+    return {};
   }
   if (Status room = commitment_.promise(promised_bytes(*id), capacity_bytes()); !room) {
     return room;
@@ -153,9 +157,7 @@ void HostMemory::provide(void* start) {
 
 Bytes HostMemory::promised_bytes(AllocationId id) const {
   const auto given_up = given_up_bytes_.find(id);
-  const auto room = room_bytes_.find(id);
-  return addresses_.footprint_bytes(id) - (room == room_bytes_.end() ? 0 : room->second) -
-         (given_up == given_up_bytes_.end() ? 0 : given_up->second);
+  return used_bytes(id) - (given_up == given_up_bytes_.end() ? 0 : given_up->second);
 }
 
 void HostMemory::clear(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
@@ -181,17 +183,27 @@ void HostMemory::clear(const BlockRange& range, std::unique_lock<std::mutex>& lo
 
 void HostMemory::give_up(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
                          std::condition_variable& moved) {
-  const std::optional<BlockRange> range = addresses_.blocks_within(start, bytes);
+  const std::optional<BlockRange> touched = addresses_.blocks_with(start, bytes);
+  if (!touched) {
+    return;
+  }
+  const AllocationId id = touched->allocation;
+  const Allocation allocation = engine_.space().allocation(id);
+  const char* const begin = addresses_.address_of(allocation.first_block);
+  const auto from = static_cast<Bytes>(static_cast<const char*>(start) - begin);
+  // The last block in use is shorter, and what it might have grown into is nobody's.
+  const Bytes used = used_bytes(id);
+  const Bytes end =
+      from + bytes < used ? from + bytes : std::min(round_up(used, kBlockBytes), allocation.bytes);
+  const std::optional<BlockRange> range = addresses_.blocks_within(start, end - from);
   if (!range || range->count == 0) {
     return;
   }
   clear(*range, lock, moved);
-  Bytes given_up_bytes = 0;
-  for (BlockId id = range->first; id < range->first + range->count; ++id) {
-    given_up_bytes += engine_.space().block(id).bytes;
-  }
+  const Bytes first = (range->first - allocation.first_block) * kBlockBytes;
+  const Bytes given_up_bytes = std::min(first + range->count * kBlockBytes, used) - first;
   ::mprotect(addresses_.address_of(range->first), range->count * kBlockBytes, PROT_NONE);
-  given_up_bytes_[range->allocation] += given_up_bytes;
+  given_up_bytes_[id] += given_up_bytes;
   commitment_.take_back(given_up_bytes);
 }
 

@@ -50,6 +50,7 @@ class HostMemory {
 
  private:
   [[nodiscard]] std::array<Bytes, kTierCount> capacity_bytes() const;
+  [[nodiscard]] Bytes used_bytes(AllocationId id) const;
   [[nodiscard]] Bytes promised_bytes(AllocationId id) const;
   [[nodiscard]] std::uint32_t blocks_in_use(AllocationId id) const;
   void clear(const BlockRange& range, std::unique_lock<std::mutex>& lock,

@@ -32,6 +32,14 @@ struct MoveArgument {
 constexpr unsigned long kMove = _IOWR(UFFDIO, 0x05, MoveArgument);
 constexpr std::uint64_t kMoveWakesNobody = 1;
 
+struct PoisonArgument {
+  uffdio_range range;
+  __u64 mode;
+  __s64 done;
+};
+constexpr unsigned long kPoison = _IOWR(UFFDIO, 0x08, PoisonArgument);
+constexpr std::uint64_t kPoisonWakesNobody = 1;
+
 std::uint64_t address_of(const void* pointer) {
   return reinterpret_cast<std::uint64_t>(pointer);  // NOLINT(*-reinterpret-cast): the kernel's type
 }
@@ -201,6 +209,18 @@ int Userfault::zero(void* start, Bytes bytes) const {
     if (zero.zeropage > 0) {
       done += static_cast<Bytes>(zero.zeropage);
     } else if (!again(error)) {
+      return error;
+    }
+  }
+  return 0;
+}
+
+int Userfault::poison(void* start, Bytes bytes) const {
+  PoisonArgument argument{
+      .range = {.start = address_of(start), .len = bytes}, .mode = kPoisonWakesNobody, .done = 0};
+  while (call(fd_.get(), kPoison, &argument) != 0) {
+    const int error = errno;
+    if (!again(error)) {
       return error;
     }
   }

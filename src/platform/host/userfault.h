@@ -47,6 +47,8 @@ class Userfault {
   [[nodiscard]] int copy(void* to, const void* from, Bytes bytes, bool writable) const;
   // Fills missing pages with zeros; wakes nobody.
   [[nodiscard]] int zero(void* start, Bytes bytes) const;
+  // Missing pages end whoever touches them, by SIGBUS; wakes nobody. EINVAL before Linux 6.6.
+  [[nodiscard]] int poison(void* start, Bytes bytes) const;
   // The pages at `from` are those at `to` from now on, writable; none may be at `to` before.
   // Nothing is copied. All of it or nothing: after an error number the pages are where they were.
   [[nodiscard]] int move(void* to, void* from, Bytes bytes) const;

@@ -110,7 +110,7 @@ TEST_F(ForkTest, AProcessThatNoForkMadeIsEndedBeforeItSeesWrongBytes) {
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  EXPECT_TRUE(WIFSIGNALED(status)) << status;
   EXPECT_EQ(mismatches(words, 1, 1), 0U);
 }
 

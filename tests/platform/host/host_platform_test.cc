@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/rng.h"
 #include "platform/host/host_world.h"
 #include "policy/deepum.h"
 
@@ -135,10 +138,104 @@ TEST_F(HostPlatformTest, PromisesNoMoreThanTheTiersHold) {
   EXPECT_TRUE(platform_->allocate(4 * kMiB));
 }
 
+TEST_F(HostPlatformTest, TheTailThatGrownMemoryGivesUpIsPromisedNoMore) {
+  open(16 * kMiB, 64 * kMiB, 0);
+  if (!platform_) return;
+  const Result<void*> start =
+      platform_->allocate_with_room(5 * kMiB, 20 * kMiB, ProgramPlatform::Fresh::kZeros);
+  ASSERT_TRUE(start);
+  char* const bytes = static_cast<char*>(*start);
+  ASSERT_TRUE(platform_->grow(bytes, 7 * kMiB));
+  EXPECT_EQ(platform_->stats().live_bytes, 7 * kMiB);
+  std::fill_n(bytes, 7 * kMiB, 'x');
+  platform_->give_up(bytes + 6 * kMiB, kMiB);  // all that the last block holds, and may hold more
+  EXPECT_EQ(platform_->stats().live_bytes, 6 * kMiB);
+  platform_->give_up(bytes + 3 * kMiB, 3 * kMiB);
+  EXPECT_EQ(platform_->stats().live_bytes, 4 * kMiB);
+  EXPECT_EQ(std::count(bytes, bytes + 4 * kMiB, 'x'), 4 * kMiB);
+  platform_->free(bytes);
+  EXPECT_EQ(platform_->stats().live_bytes, 0U);
+}
+
+// However memory is asked for, grows, loses parts, dies and is taken up again.
+TEST_F(HostPlatformTest, WhatIsPromisedIsWhatIsHeld) {
+  open(16 * kMiB, 256 * kMiB, 0);
+  if (!platform_) return;
+  struct Held {
+    char* start = nullptr;
+    Bytes bytes = 0;       // that it holds
+    Bytes most_bytes = 0;  // that it may hold
+    Bytes given_up_bytes = 0;
+    bool retired = false;
+    [[nodiscard]] Bytes promised_bytes() const { return retired ? 0 : bytes - given_up_bytes; }
+  };
+  std::vector<Held> all;
+  Rng dice(7);
+  const auto below = [&](std::uint64_t end) { return dice.below(end); };
+  constexpr int kRounds = 1000;
+  constexpr std::size_t kMost = 12;
+  for (int round = 0; round < kRounds; ++round) {
+    Held* const one = all.empty() ? nullptr : &all[below(all.size())];
+    switch (all.size() < kMost / 2 ? below(8) % 6 : below(8)) {
+      case 0:
+      case 1: {
+        const Bytes bytes = (1 + below(2000)) * kPageBytes;
+        const Bytes most = below(2) == 0 ? bytes : round_up(4 * bytes, kBlockBytes);
+        const Result<void*> made =
+            platform_->allocate_with_room(bytes, most, ProgramPlatform::Fresh::kAnything);
+        if (made) {
+          all.push_back({.start = static_cast<char*>(*made), .bytes = bytes, .most_bytes = most});
+        }
+        break;
+      }
+      case 2:
+        if (one != nullptr && !one->retired && one->given_up_bytes == 0) {
+          const Bytes bytes = std::min(one->bytes + below(600) * kPageBytes, one->most_bytes);
+          one->bytes = platform_->grow(one->start, bytes) ? bytes : one->bytes;
+        }
+        break;
+      case 3:
+        if (one != nullptr && !one->retired && one->given_up_bytes == 0) {
+          const Bytes from = below(one->bytes / kBlockBytes + 1) * kBlockBytes;
+          if (from < one->bytes) {
+            platform_->give_up(one->start + from, one->bytes - from);
+            one->given_up_bytes = one->bytes - from;
+          }
+        }
+        break;
+      case 4:
+      case 5:
+        if (one != nullptr && below(2) == 0) {
+          platform_->retire(one->start);
+          one->retired = true;
+        } else if (one != nullptr && platform_->reuse(one->start)) {
+          one->retired = false;
+        }
+        break;
+      default:
+        if (one != nullptr) {
+          platform_->free(one->start);
+          *one = all.back();
+          all.pop_back();
+        }
+    }
+    const Bytes promised =
+        std::accumulate(all.begin(), all.end(), Bytes{0},
+                        [](Bytes sum, const Held& held) { return sum + held.promised_bytes(); });
+    ASSERT_EQ(platform_->stats().live_bytes, promised) << "round " << round;
+  }
+  for (const Held& held : all) {
+    platform_->free(held.start);
+  }
+  EXPECT_EQ(platform_->stats().live_bytes, 0U);
+  EXPECT_TRUE(platform_->check_invariants());
+}
+
 TEST_F(HostPlatformTest, ThreadsRaceForBlocks) {
   open(16 * kMiB, 128 * kMiB, 0);
   if (!platform_) return;
   std::vector<std::span<std::uint64_t>> buffers;
+  buffers.reserve(4);
   for (int i = 0; i < 4; ++i) {
     buffers.push_back(allocate(14 * kMiB));
   }
