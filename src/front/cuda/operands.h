@@ -41,6 +41,7 @@ class Operands {
 
  private:
   void put(const CudaOperand& operand);
+  void add_range(const CudaPlatform::Range& range);
   void add_whole(std::uint64_t start, Bytes bytes);
   [[nodiscard]] bool has(std::uint64_t start);
 
