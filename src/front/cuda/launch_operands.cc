@@ -155,9 +155,9 @@ void add_parameters(Operands& operands, const KernelLayout& kernel, void* const*
   }
   // Last: what is named as anything else as well may be written.
   if (kernel.reads) {
-    operands.add_read_pointers_in(
+    operands.add_pointers_in(
         static_cast<const char*>(parameters[kernel.reads->parameter]) + sizeof(std::uint64_t),
-        (kernel.reads->pointers - 1) * sizeof(std::uint64_t));
+        (kernel.reads->pointers - 1) * sizeof(std::uint64_t), AccessMode::kRead);
   }
 }
 

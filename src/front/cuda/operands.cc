@@ -17,16 +17,6 @@ std::uint64_t mixed(std::uint64_t value) {
   return value ^ (value >> 32U);
 }
 
-template <typename Body>
-void for_each_word(const void* bytes, std::size_t count, Body body) {
-  const auto* at = static_cast<const char*>(bytes);
-  for (std::size_t i = 0; i + sizeof(std::uint64_t) <= count; i += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, at + i, sizeof word);
-    body(word);
-  }
-}
-
 }  // namespace
 
 void Operands::put(const CudaOperand& operand) {
@@ -77,24 +67,45 @@ void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
   if (!session_.platform->contains(word)) {
     return;
   }
-  const std::optional<CudaPlatform::Range> range = session_.platform->allocation_of(word);
-  if (!range || has(range->start)) {
+  if (const std::optional<CudaPlatform::Range> range = session_.platform->allocation_of(word)) {
+    add_range(*range, mode);
+  }
+}
+
+void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode) {
+  if (has(range.start)) {
     return;
   }
-  put({.address = range->start, .bytes = range->bytes, .mode = mode});
-  for_each_carried(range->start, [this](std::uint64_t carried) {
+  put({.address = range.start, .bytes = range.bytes, .mode = mode});
+  for_each_carried(range.start, [this](std::uint64_t carried) {
     if (const auto there = session_.platform->allocation_of(carried)) {
       add_whole(there->start, there->bytes);
     }
   });
 }
 
-void Operands::add_pointers_in(const void* bytes, std::size_t count) {
-  for_each_word(bytes, count, [this](std::uint64_t word) { add_pointer(word); });
-}
-
-void Operands::add_read_pointers_in(const void* bytes, std::size_t count) {
-  for_each_word(bytes, count, [this](std::uint64_t word) { add_pointer(word, AccessMode::kRead); });
+void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode mode) {
+  constexpr std::size_t kTogether = 16;  // words
+  std::array<std::uint64_t, kTogether> words;
+  std::array<CudaPlatform::Range, kTogether> found;
+  const auto* at = static_cast<const char*>(bytes);
+  if (count / sizeof(std::uint64_t) == 1) {  // as most parameters are
+    std::memcpy(words.data(), at, sizeof(std::uint64_t));
+    add_pointer(words[0], mode);
+    return;
+  }
+  for (std::size_t left = count / sizeof(std::uint64_t); left > 0;) {
+    const std::size_t some = std::min(left, kTogether);
+    std::memcpy(words.data(), at, some * sizeof(std::uint64_t));
+    session_.platform->allocations_of(std::span(words).first(some), found.data());
+    for (const CudaPlatform::Range& range : std::span(found).first(some)) {
+      if (range.bytes > 0) {
+        add_range(range, mode);
+      }
+    }
+    at += some * sizeof(std::uint64_t);
+    left -= some;
+  }
 }
 
 void Operands::add_what_is_everywhere() {

@@ -26,10 +26,10 @@ class Operands {
   // pointer may read all of it, and write it unless `mode` says not. With it come those whose
   // addresses it holds.
   void add_pointer(std::uint64_t word, AccessMode mode = AccessMode::kReadWrite);
-  // Each aligned word of these bytes.
-  void add_pointers_in(const void* bytes, std::size_t count);
-  // The same for pointers that are only read through; what has been added before stays as it is.
-  void add_read_pointers_in(const void* bytes, std::size_t count);
+  // Each aligned word of these bytes. What has been added before stays as it is: those that are
+  // only read come last.
+  void add_pointers_in(const void* bytes, std::size_t count,
+                       AccessMode mode = AccessMode::kReadWrite);
   // What any kernel may reach without being given it.
   void add_what_is_everywhere();
   // All that is allocated: where nobody knows what will be used.
@@ -44,6 +44,7 @@ class Operands {
 
  private:
   void put(const CudaOperand& operand);
+  void add_range(const CudaPlatform::Range& range, AccessMode mode);
   void add_whole(std::uint64_t start, Bytes bytes);
   [[nodiscard]] bool has(std::uint64_t start);
 

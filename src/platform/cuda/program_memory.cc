@@ -139,6 +139,24 @@ std::optional<CudaPlatform::Range> ProgramMemory::allocation_of(std::uint64_t ad
              : std::nullopt;
 }
 
+void ProgramMemory::allocations_of(std::span<const std::uint64_t> words,
+                                   CudaPlatform::Range* found) const {
+  std::shared_lock names(names_mutex_, std::defer_lock);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    found[i] = {};
+    if (!addresses_.contains(words[i])) {
+      continue;
+    }
+    if (!names.owns_lock()) {
+      names.lock();
+    }
+    const std::optional<AddressRanges::Named> named = addresses_.at(words[i]);
+    if (named && !named->dead) {
+      found[i] = {.start = named->start, .bytes = named->bytes};
+    }
+  }
+}
+
 // Blocks at the ends of what a launch overwrites may have bytes that it does not.
 std::vector<Access> ProgramMemory::accesses_of(std::span<const CudaOperand> operands) const {
   std::vector<Access> accesses;
