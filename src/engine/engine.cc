@@ -249,6 +249,8 @@ void Engine::reuse_now(AllocationId id) {
         block.transfer == kNoIndex) {
       block.wants_write = true;
       make_usable(block_id, options_.tracks_writes);  // else it may yet be read as it is
+    } else if (block.frames.empty() && block.fetch == FetchState::kNone) {
+      miss_frame(block);
     }
   }
 }

@@ -242,6 +242,7 @@ class Engine final : private Control {
   [[nodiscard]] bool can_leave(BlockId id) const;
   [[nodiscard]] std::optional<Tier> room_below(BlockId id, Tier preferred) const;
   void reclaim_device_frame(BlockId id);
+  void miss_frame(const Block& block);
   void form_evictions(Cause cause, Tier to);
   bool prepare_pre_eviction(BlockId id, Tier to);
   void eviction_finished(BlockId id, Tier to, Cause cause);
@@ -277,7 +278,11 @@ class Engine final : private Control {
   std::uint32_t failures_in_a_row_ = 0;
   std::uint32_t admitted_ = 0;  // launches that have not ended
   Bytes most_alive_bytes_ = 0;  // on the device, with what asked for room there
-  bool pressed_ = false;        // something alive has had to leave
+  // Of a frugal engine: what dead memory may keep, and what it has lost and not come back for.
+  static constexpr Bytes kLeastSlackBytes = 2 * kMiB;
+  Bytes slack_bytes_ = kLeastSlackBytes;
+  Bytes taken_from_dead_bytes_ = 0;
+  bool pressed_ = false;  // something alive has had to leave
 
   std::array<std::array<Lane, kSourceCount>, 2> fetch_lanes_{};   // [fault, prefetch][source]
   std::array<std::array<Lane, kTierCount>, 2> eviction_lanes_{};  // [room, ahead][to]

@@ -12,15 +12,23 @@ namespace spillway {
 // --- Making room --------------------------------------------------------------------------------
 
 // Dead memory may keep so much beside what is alive: what comes and goes all the time then finds
-// its frames where it left them.
+// its frames where it left them. That it does is seen when it comes back and has lost them; memory
+// that never comes back keeps little.
 Bytes Engine::frugal_bytes() const {
   constexpr Bytes kSlackPart = 16;
-  constexpr Bytes kLeastSlackBytes = 16 * kMiB;
   const Bytes all_bytes = capacity_bytes(Tier::kDevice);
   return options_.frugal
-             ? std::min(all_bytes, most_alive_bytes_ +
-                                       std::max(most_alive_bytes_ / kSlackPart, kLeastSlackBytes))
+             ? std::min(all_bytes,
+                        most_alive_bytes_ + std::max(most_alive_bytes_ / kSlackPart, slack_bytes_))
              : all_bytes;
+}
+
+// A block comes back that has no frame.
+void Engine::miss_frame(const Block& block) {
+  constexpr Bytes kMostSlackBytes = 16 * kMiB;
+  const Bytes missed_bytes = std::min<Bytes>(block.bytes, taken_from_dead_bytes_);
+  taken_from_dead_bytes_ -= missed_bytes;
+  slack_bytes_ = std::min(slack_bytes_ + missed_bytes, kMostSlackBytes);
 }
 
 // True if need_bytes are free now, after frames whose loss costs nothing have been taken (unused,
@@ -32,7 +40,9 @@ bool Engine::reclaim_room(Bytes need_bytes, BlockId incoming) {
   const Bytes enough_bytes = frugal_bytes();
   while (enough_bytes < capacity_bytes(Tier::kDevice) && queues_.size(PageQueue::kDiscarded) > 0 &&
          used_bytes(Tier::kDevice) + need_bytes > enough_bytes) {
-    reclaim_device_frame(queues_.oldest(PageQueue::kDiscarded));
+    const BlockId dead = queues_.oldest(PageQueue::kDiscarded);
+    taken_from_dead_bytes_ += space_.block(dead).bytes;
+    reclaim_device_frame(dead);
   }
   while (free_bytes(Tier::kDevice) < need_bytes) {
     BlockId id = queues_.oldest(PageQueue::kUnused);

@@ -8,7 +8,9 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr Bytes kSlackBlocks = 8;  // for little memory
+// For little memory: at first, and where it comes back to what it has lost.
+constexpr Bytes kSlackBlocks = 1;
+constexpr Bytes kMostSlackBlocks = 8;
 
 EngineOptions frugal(std::uint64_t device, std::uint64_t host) {
   EngineOptions options = tracking(device, host);
@@ -33,6 +35,45 @@ TEST(Frugal, DeadFramesAreTakenBeforeFreeOnes) {
     EXPECT_EQ(blocks_used(world), is_frugal ? 1 + kSlackBlocks : 40);
     EXPECT_EQ(world.engine.frugal_bytes() / kBlockBytes, is_frugal ? 1 + kSlackBlocks : 64);
   }
+}
+
+// As a program does that allocates and frees in turns, in more sizes than it has alive at once.
+TEST(Frugal, WhatComesBackToNothingKeepsMoreFromThenOn) {
+  World world(frugal(64, 64));
+  constexpr std::size_t kTurns = 6;
+  std::vector<AllocationId> ids;
+  for (std::size_t i = 0; i < kTurns; ++i) {
+    ids.push_back(world.allocate(1));
+    touch(world, ids.back(), true);
+    world.discard(ids.back(), DiscardMode::kLazy);
+  }
+  EXPECT_EQ(blocks_used(world), 1 + kSlackBlocks);
+  for (int round = 0; round < 4; ++round) {
+    for (const AllocationId id : ids) {
+      world.engine.reuse(id);
+      touch(world, id, true);
+      world.discard(id, DiscardMode::kLazy);
+    }
+  }
+  EXPECT_EQ(blocks_used(world), kTurns);
+  world.forget();
+  for (const AllocationId id : ids) {
+    world.engine.reuse(id);
+  }
+  EXPECT_THAT(world.calls(), IsEmpty());  // all are where they were
+}
+
+TEST(Frugal, WhatComesBackHasABound) {
+  World world(frugal(64, 64));
+  const std::vector<AllocationId> ids = world.allocate_single_blocks(32);
+  for (int round = 0; round < 4; ++round) {
+    for (const AllocationId id : ids) {
+      world.engine.reuse(id);
+      touch(world, id, true);
+      world.discard(id, DiscardMode::kLazy);
+    }
+  }
+  EXPECT_EQ(blocks_used(world), 1 + kMostSlackBlocks);
 }
 
 // What was alive at once may be in use again.
