@@ -21,8 +21,10 @@
 #include "fake_cuda.h"
 #include "machine/machine.h"
 #include "platform/cuda/cuda_platform.h"
+#include "policy/learned_plan.h"
 #include "policy/registry.h"
 #include "runtime/cuda/device_heap.h"
+#include "runtime/cuda/device_planner.h"
 #include "trace/trace.h"
 
 namespace spillway::cuda {
@@ -108,8 +110,15 @@ class Program {
   Program(const Driver& driver, const Options& options, Bytes budget_bytes)
       : driver_(driver), options_(options), kernel_(make_kernel()) {
     const PolicyInfo& info = **find_policy(options.policy);
-    policy_ = *(info.make_with_queue != nullptr ? info.make_with_queue : info.make)(
-        Trace{}, Machine{}, PolicyOptions{});
+    if (info.plan != nullptr) {
+      auto planner = std::make_unique<DevicePlanner>(info, PolicyOptions{});
+      planner_ = planner.get();
+      auto learned = std::make_unique<LearnedPlan>(info.name, std::move(planner), Tier::kHost);
+      learned_ = learned.get();
+      policy_ = std::move(learned);
+    } else {
+      policy_ = *info.make(Trace{}, Machine{}, PolicyOptions{});
+    }
     CudaOptions made;
     made.device_bytes = budget_bytes / kBlockBytes * kBlockBytes;
     made.host_bytes = 64 * kGiB;
@@ -120,6 +129,9 @@ class Program {
       fatal(platform.error().message);
     }
     platform_ = std::move(*platform);
+    if (planner_ != nullptr) {
+      planner_->serve(*platform_);
+    }
     heap_ = std::make_unique<DeviceHeap>(*platform_);
     (void)driver_.stream_create(&on_, kCuStreamNonBlocking, 0);
     build();
@@ -127,6 +139,9 @@ class Program {
   ~Program() {
     parameters_.clear();
     synchronize();
+    if (planner_ != nullptr) {
+      planner_->finish();
+    }
     heap_.reset();
     platform_.reset();
   }
@@ -142,6 +157,11 @@ class Program {
   }
 
   [[nodiscard]] const CudaPlatform& platform() const { return *platform_; }
+  // Between two steps; 0 for policies without plans, and before there is one.
+  [[nodiscard]] std::size_t plan_launches() const {
+    return learned_ == nullptr ? 0 : learned_->plan_launches();
+  }
+  [[nodiscard]] std::uint64_t plans() const { return learned_ == nullptr ? 0 : learned_->plans(); }
   [[nodiscard]] Bytes high_bytes() const { return heap_->usage().used_high_bytes; }
 
  private:
@@ -376,6 +396,8 @@ class Program {
   Options options_;
   CuFunction kernel_;
   std::unique_ptr<Policy> policy_;
+  DevicePlanner* planner_ = nullptr;  // the policy's, where it plans
+  LearnedPlan* learned_ = nullptr;    // the policy, likewise
   std::unique_ptr<CudaPlatform> platform_;
   std::unique_ptr<DeviceHeap> heap_;
   CuStream on_ = nullptr;
@@ -429,15 +451,17 @@ Status run(const Options& options) {
                                            before.engine.moved(Tier::kDevice, Tier::kHost));
       const TimeNs stalled_ns = (after.stalled_ns - before.stalled_ns) / options.slower;
       fmt::print(
-          "{} {} %: {:.0f} ms; {:.2f} GB in, {:.2f} out, {:.1f} and {:.1f} GB/s; stalled {:.0f} "
+          "{} {} %, plan {} of {} launches: {:.0f} ms; {:.2f} GB in, {:.2f} out, {:.1f} and {:.1f} "
+          "GB/s; stalled "
+          "{:.0f} "
           "ms; "
           "{} copies in, {} out; handles made {}, mapped {}; gates waited at {}; processor {:.0f} "
           "ms; high {}\n",
-          options.policy, options.percent, to_seconds(took_ns) * 1e3, in / 1e9, out / 1e9,
-          bench::per_s(in / 1e9, took_ns), bench::per_s(out / 1e9, took_ns),
-          to_seconds(stalled_ns) * 1e3, now.copies_in - seen.copies_in,
-          now.copies_out - seen.copies_out, now.creates - seen.creates, now.maps - seen.maps,
-          now.gates_waited - seen.gates_waited,
+          options.policy, options.percent, program.plans(), program.plan_launches(),
+          to_seconds(took_ns) * 1e3, in / 1e9, out / 1e9, bench::per_s(in / 1e9, took_ns),
+          bench::per_s(out / 1e9, took_ns), to_seconds(stalled_ns) * 1e3,
+          now.copies_in - seen.copies_in, now.copies_out - seen.copies_out,
+          now.creates - seen.creates, now.maps - seen.maps, now.gates_waited - seen.gates_waited,
           to_seconds(after.processor_ns - before.processor_ns) * 1e3,
           format_bytes(program.high_bytes()));
       const EngineStats did = difference(after.engine, before.engine);
@@ -468,7 +492,8 @@ int main_of(int argc, char** argv) {
   Options options;
   CLI::App app("A step of GPT-2 XL that does not fit its budget, on the fake driver.",
                "pressure_bench");
-  app.add_option("--policy", options.policy, "One that needs no plan")->capture_default_str();
+  app.add_option("--policy", options.policy, "Where it plans, its plan comes after some steps")
+      ->capture_default_str();
   app.add_option("--percent", options.percent, "The budget, of what is alive at its highest")
       ->capture_default_str();
   app.add_option("--steps", options.steps, "Besides the first")->capture_default_str();

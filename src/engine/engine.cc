@@ -131,7 +131,10 @@ void Engine::carry_out(const DeathOrder::Due& due) {
   }
 }
 
-void Engine::free(AllocationId id) { say({.kind = Remark::Kind::kFree, .allocation = id}); }
+void Engine::free(AllocationId id) {
+  policy_->on_death_said(id);
+  say({.kind = Remark::Kind::kFree, .allocation = id});
+}
 
 void Engine::free_now(AllocationId id) {
   const Allocation allocation = space_.allocation(id);
@@ -175,6 +178,7 @@ void Engine::release_if_gone(BlockId id) {
 }
 
 void Engine::discard(AllocationId id, DiscardMode mode) {
+  policy_->on_death_said(id);
   const Allocation& allocation = space_.allocation(id);
   if (!allocation.packed) {
     say({.kind = Remark::Kind::kDiscard,

@@ -99,7 +99,8 @@ class Engine final : private Control {
   LaunchAdmission issue_launch(const Launch& launch);
   // The launch has finished; blocks that it wrote are live from now on. It has been released, and
   // the end of every transfer that it had to wait for has been reported before.
-  void end_launch(LaunchId id);
+  // computed_ns: Launch::computed_ns.
+  void end_launch(LaunchId id, TimeNs computed_ns = 0);
   // What would become of such a launch.
   [[nodiscard]] LaunchFit fit(const Launch& launch) const;
 

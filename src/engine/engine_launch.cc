@@ -325,11 +325,12 @@ void Engine::wake(BlockId id, bool was_submitted) {
 
 // --- End ----------------------------------------------------------------------------------------
 
-void Engine::end_launch(LaunchId id) {
+void Engine::end_launch(LaunchId id, TimeNs computed_ns) {
   assert(launches_.is_at(id, LaunchStage::kReleased));
   const std::uint32_t slot = LaunchTable::slot_of(id);
   LaunchTable::Record& record = launches_.at(slot);
   assert(record.missing == 0);
+  record.launch.computed_ns = computed_ns;
   for_each_block(record.launch, [&](BlockId block_id, const Access& access) {
     Block& block = space_.block(block_id);
     assert(block.copies.has(Tier::kDevice));

@@ -82,6 +82,11 @@ class Policy {
   // order.
   virtual void on_launch_end(const Launch& /*launch*/, Control& /*control*/) {}
   virtual void on_allocate(AllocationId /*id*/, Control& /*control*/) {}
+  // The program has said that the allocation's contents are dead behind all launches that are
+  // issued so far, long before that takes effect.
+  virtual void on_death_said(AllocationId /*id*/) {}
+  // Whether it wants to know which launches are the same code (Launch::kind).
+  [[nodiscard]] virtual bool wants_kinds() const { return false; }
 
   // A block to move away to make room for `incoming`. nullopt: none that this policy would give for
   // it; the incoming block then waits. For Cause::kFault the engine falls back on the least

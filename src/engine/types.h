@@ -111,7 +111,9 @@ struct Launch {
   StreamId stream = kNoStream;
   ExecutionId execution = kNoExecution;  // what makes two launches "the same kernel again"
   std::uint32_t position = 0;            // place in the iteration, for plans
-  bool tells_all = false;                // Policy::on_access will name everything that it uses
+  std::uint64_t kind = 0;  // the same code, whatever its operands, where a policy wants that
+  TimeNs computed_ns = 0;  // without waiting for data; told with its end, 0 where not known
+  bool tells_all = false;  // Policy::on_access will name everything that it uses
   std::vector<Access> accesses;
 };
 

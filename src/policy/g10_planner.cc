@@ -97,7 +97,9 @@ class Scheduler {
         continue;
       }
       candidates.clear(top);
-      accept(top, *choice.window);
+      if (choice.window) {
+        accept(top, *choice.window);
+      }
     }
   }
 
@@ -145,6 +147,7 @@ class Scheduler {
   [[nodiscard]] std::vector<std::uint32_t> number_twins() const {
     std::map<std::tuple<KernelIndex, KernelIndex, bool, Bytes>, std::uint32_t> numbers;
     std::vector<std::uint32_t> twins;
+    twins.reserve(vitality_.periods.size());
     for (const InactivePeriod& period : vitality_.periods) {
       const auto next = static_cast<std::uint32_t>(numbers.size());
       twins.push_back(
@@ -156,6 +159,7 @@ class Scheduler {
 
   [[nodiscard]] std::vector<Bytes> rounded_bytes() const {
     std::vector<Bytes> bytes;
+    bytes.reserve(trace_.tensors.size());
     for (const Tensor& tensor : trace_.tensors) {
       bytes.push_back(round_up(tensor.bytes, machine_.device.frame_bytes));
     }
@@ -163,6 +167,7 @@ class Scheduler {
   }
   [[nodiscard]] std::vector<Bytes> live_bytes() const {
     std::vector<Bytes> bytes;
+    bytes.reserve(slots_);
     for (const KernelMemory& kernel :
          memory_curve(trace_, vitality_, machine_.device.frame_bytes).kernels) {
       bytes.push_back(kernel.live_bytes);
@@ -172,6 +177,7 @@ class Scheduler {
   // A kernel of no length counts a little, so that its excess is taken away too.
   static std::vector<std::uint64_t> weights(const std::vector<TimeNs>& slot_ns) {
     std::vector<std::uint64_t> all;
+    all.reserve(slot_ns.size());
     for (const TimeNs ns : slot_ns) {
       all.push_back(static_cast<std::uint64_t>(ns) + 1);
     }

@@ -4,14 +4,9 @@
 #include <utility>
 
 #include "engine/space.h"
+#include "policy/recorded_iteration.h"
 
 namespace spillway {
-namespace {
-
-constexpr TensorId kNoTensor = ~TensorId{0};
-
-}  // namespace
-
 Planned::Planned(std::string_view name, const Trace& trace, Plan plan, Tier overflow)
     : name_(name),
       plan_(std::move(plan)),
@@ -56,7 +51,7 @@ void Planned::on_launch_end(const Launch& launch, Control& control) {
 void Planned::carry_out(std::size_t position, Control& control) {
   for (const PlanAction& action : plan_.before[position]) {
     const AllocationId id = allocations_[action.tensor];
-    if (id == kNoAllocation || action.step == PlanStep::kFree) {
+    if (id == kNoAllocation || action.step == PlanStep::kFree || !control.space().is_live(id)) {
       continue;
     }
     const Allocation& allocation = control.space().allocation(id);
@@ -86,7 +81,7 @@ std::optional<BlockId> Planned::select_victim(Cause cause, BlockId /*incoming*/,
   for (; *scan_ != next_use_.order().rend(); ++*scan_, scan_block_ = 0) {
     const TensorId tensor = (*scan_)->second;
     const AllocationId id = allocations_[tensor];
-    if (id == kNoAllocation) {
+    if (id == kNoAllocation || !control.space().is_live(id)) {
       continue;
     }
     const Allocation& allocation = control.space().allocation(id);

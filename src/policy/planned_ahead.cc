@@ -8,6 +8,12 @@ constexpr LaunchSeq kNextLaunches = 8;
 
 }  // namespace
 
+void PlannedAhead::follow(std::unique_ptr<Planned> planned) {
+  planned_ = std::move(planned);
+  expected_ = 0;
+  strayed_ = true;
+}
+
 void PlannedAhead::look_ahead(const Launch& launch, Control& control) {
   if (strayed_) {
     ahead_.advance(control);
@@ -23,16 +29,20 @@ void PlannedAhead::on_issue(const Launch& /*launch*/, Control& control) {
 }
 
 void PlannedAhead::on_launch(const Launch& launch, Control& control) {
-  const std::size_t count = planned_->plan().before.size();
-  strayed_ = launch.position != expected_;
-  expected_ = launch.position < count ? (launch.position + std::size_t{1}) % count : expected_;
-  planned_->on_launch(launch, control);
+  if (planned_ != nullptr) {
+    const std::size_t count = planned_->plan().before.size();
+    strayed_ = launch.position != expected_;
+    expected_ = launch.position < count ? (launch.position + std::size_t{1}) % count : expected_;
+    planned_->on_launch(launch, control);
+  }
   ahead_.admitted(launch, control);
   look_ahead(launch, control);
 }
 
 void PlannedAhead::on_launch_end(const Launch& launch, Control& control) {
-  planned_->on_launch_end(launch, control);
+  if (planned_ != nullptr) {
+    planned_->on_launch_end(launch, control);
+  }
   ahead_.ended(launch, control);
   look_ahead(launch, control);
 }

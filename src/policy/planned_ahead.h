@@ -2,7 +2,7 @@
 // Layer: policy. docs/lookahead.md.
 // While the program follows the plan, this is the plan; what the next launches lack all the same is
 // asked for before they fault on it. Where the program strays (another shape, an evaluation step),
-// the queue says what is needed until it comes back.
+// the queue says what is needed until it comes back. `name` and `on_allocate` want a plan.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,13 @@ namespace spillway {
 
 class PlannedAhead final : public Policy {
  public:
-  explicit PlannedAhead(std::unique_ptr<Planned> planned) : planned_(std::move(planned)) {}
+  // Without a plan: the queue decides everything.
+  PlannedAhead() = default;
+  explicit PlannedAhead(std::unique_ptr<Planned> planned)
+      : planned_(std::move(planned)), strayed_(false) {}
+
+  // From now on this plan, or none; it begins with the next launch of its first position.
+  void follow(std::unique_ptr<Planned> planned);
 
   [[nodiscard]] std::string_view name() const override { return planned_->name(); }
   [[nodiscard]] LaunchWindow window() const override { return {.launches_per_stream = 1}; }
@@ -42,7 +48,7 @@ class PlannedAhead final : public Policy {
   // launches that come next lack.
   AheadOfLaunches next_launches_{AheadOfLaunches::What::kContents, 32 * kMiB};
   std::size_t expected_ = 0;  // the position that the plan expects next
-  bool strayed_ = false;
+  bool strayed_ = true;
 };
 
 }  // namespace spillway

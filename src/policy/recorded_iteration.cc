@@ -40,6 +40,8 @@ void IterationRecorder::access(AllocationId id, Bytes bytes, bool writes) {
     result_.trace.tensors.push_back(
         {.bytes = bytes, .persistent = life.from_before, .scratch = false});
     result_.allocations.push_back(id);
+    life.bytes = bytes;
+    result_.born_bytes += life.from_before ? 0 : bytes;
   }
   Kernel& kernel = result_.trace.kernels.back();
   std::vector<TensorId>& uses = writes ? kernel.writes : kernel.reads;
@@ -56,6 +58,7 @@ void IterationRecorder::died(AllocationId id) {
   if (life.live) {
     // It came from the iteration before, but does not go on into the next: that one brings another.
     result_.trace.tensors[life.tensor].persistent = false;
+    result_.died_bytes += life.bytes;
   }
   life.live = false;
   life.dead_before = true;

@@ -15,12 +15,16 @@
 
 namespace spillway {
 
+inline constexpr TensorId kNoTensor = ~TensorId{0};
+
 struct RecordedIteration {
   Trace trace;
   std::vector<ExecutionId> executions;    // by kernel of the trace
   std::vector<AllocationId> allocations;  // by tensor; several may have lived in one, in turn
   // Every launch named all that it uses. Otherwise there is more in use than the trace knows.
   bool complete = true;
+  Bytes born_bytes = 0;  // of tensors that the iteration has brought
+  Bytes died_bytes = 0;  // of those of its tensors that died in it
 };
 
 class IterationRecorder {
@@ -31,6 +35,8 @@ class IterationRecorder {
               bool named);
   // The launch that began last uses the allocation, and writes it if `writes`.
   void access(AllocationId id, Bytes bytes, bool writes);
+  // What lives in the allocation since `access` was told of it.
+  [[nodiscard]] TensorId tensor_in(AllocationId id) const { return lives_[id].tensor; }
   // What was in the allocation is dead; what is written next is something else.
   void died(AllocationId id);
 
@@ -40,6 +46,7 @@ class IterationRecorder {
  private:
   struct Life {
     TensorId tensor = 0;
+    Bytes bytes = 0;
     bool live = false;         // ... in the allocation; its tensor is `tensor`
     bool from_before = false;  // it was there when the iteration began
     bool dead_before = false;  // something of this iteration has lived here

@@ -124,6 +124,7 @@ void DeviceLaunches::open_those_ready(StreamId id) {
       break;
     }
     launch.open = true;
+    launch.opened_ns = now_ns();
     --waiting_;
     open_up_to = launch.number;
     if (launch.first_ns != 0) {
@@ -243,7 +244,10 @@ bool DeviceLaunches::end_up_to(StreamId id, std::uint64_t number) {
     --in_flight_;
     oversized_ -= launch.oversized ? 1U : 0U;
     some = true;
-    engine_.end_launch(launch.id);
+    const TimeNs ended_ns = now_ns();
+    const TimeNs began_ns = std::max(stream.ended_ns, launch.opened_ns);
+    stream.ended_ns = ended_ns;
+    engine_.end_launch(launch.id, ended_ns - began_ns);
     free_tags_.push_back(tag);
   }
   gated_streams_ -= was_gated && stream.gated <= stream.ended ? 1U : 0U;

@@ -43,6 +43,7 @@ class DeviceLaunches {
     TimeNs first_ns = 0;
     [[nodiscard]] bool has_memory() const { return released && unbacked == 0; }
     TimeNs released_ns = 0;  // when the engine did that, if it waited then
+    TimeNs opened_ns = 0;
   };
   struct Stream {
     CuStream handle = nullptr;
@@ -55,6 +56,7 @@ class DeviceLaunches {
     std::uint64_t ticketed = 0;   // up to here a ticket is on the stream
     std::uint64_t ended = 0;      // up to here they have ended
     std::uint64_t gated = 0;      // the last one behind a gate
+    TimeNs ended_ns = 0;          // when the last end was seen
     // Whatever has been put on it counts: on the null stream even a ticket waits for others.
     std::uint64_t operations = 0;
     std::uint64_t null_waited = 0;       // of the null stream's, that it has waited for

@@ -104,6 +104,9 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   issued.tag = tag;
   issued.stream = stream;
   issued.execution = execution;
+  if (patience_.wants_kinds()) {
+    issued.kind = hash_launch(launch.name, {}).first;
+  }
   issued.accesses = std::move(accesses);
   LaunchAdmission admission = engine_.issue_launch(issued);
   if (admission.state == LaunchState::kTooLarge) {

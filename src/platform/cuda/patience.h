@@ -43,6 +43,8 @@ class Patience final : public Policy {
   }
   void on_launch_end(const Launch& launch, Control& control) override;
   void on_allocate(AllocationId id, Control& control) override { policy_.on_allocate(id, control); }
+  void on_death_said(AllocationId id) override { policy_.on_death_said(id); }
+  [[nodiscard]] bool wants_kinds() const override { return policy_.wants_kinds(); }
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override {
     return cause == Cause::kPrefetch && !ended_ ? std::nullopt

@@ -87,6 +87,7 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
   for (KernelIndex index = 0; index < trace.kernels.size(); ++index) {
     const Kernel& kernel = trace.kernels[index];
     Step step;
+    step.launch.kind = hash_launch(kernel.name, {}).first;
     step.duration_ns = kernel.duration_ns;
     step.synchronizes = kernel.synchronizes;
     // A kernel of another graph is at a place of the first one if it is the same kernel.

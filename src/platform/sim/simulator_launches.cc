@@ -179,7 +179,7 @@ void Simulator::finish(std::uint32_t slot) {
   } else {
     std::erase(unordered_, slot);
   }
-  engine_.end_launch(id);
+  engine_.end_launch(id, timing.duration_ns);
   free_running_.push_back(slot);
   if (stream != kNoStream) {
     advance(stream);

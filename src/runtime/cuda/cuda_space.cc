@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "machine/machine.h"
+#include "policy/learned_plan.h"
 #include "policy/registry.h"
 #include "runtime/run/open_storage.h"
 #include "trace/trace.h"
@@ -50,13 +51,18 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
   }
   const PolicyInfo& info = **find_policy(options.policy);
   std::unique_ptr<CudaSpace> space(new CudaSpace(options));
-  // Launches are issued ahead of the device here.
-  const auto make = info.make_with_queue != nullptr ? info.make_with_queue : info.make;
-  Result<std::unique_ptr<Policy>> policy = make(Trace{}, Machine{}, options.policy_options);
-  if (!policy) {
-    return tl::unexpected<Error>(policy.error());
+  if (info.plan != nullptr) {
+    auto planner = std::make_unique<DevicePlanner>(info, options.policy_options);
+    space->planner_ = planner.get();
+    space->policy_ = std::make_unique<LearnedPlan>(
+        info.name, std::move(planner), info.traits.uses_host ? Tier::kHost : Tier::kStorage);
+  } else {
+    Result<std::unique_ptr<Policy>> policy = info.make(Trace{}, Machine{}, options.policy_options);
+    if (!policy) {
+      return tl::unexpected<Error>(policy.error());
+    }
+    space->policy_ = std::move(*policy);
   }
-  space->policy_ = std::move(*policy);
   Result<std::optional<SwapFile>> storage = open_storage(options);
   if (!storage) {
     return tl::unexpected<Error>(storage.error());
@@ -70,7 +76,16 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
     return tl::unexpected<Error>(platform.error());
   }
   space->platform_ = std::move(*platform);
+  if (space->planner_ != nullptr) {
+    space->planner_->serve(*space->platform_);
+  }
   return space;
+}
+
+CudaSpace::~CudaSpace() {
+  if (planner_ != nullptr) {
+    planner_->finish();
+  }
 }
 
 Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes) {
@@ -91,12 +106,6 @@ Status check_cuda_policy(const SpaceOptions& options) {
   const Result<const PolicyInfo*> info = find_policy(options.policy);
   if (!info) {
     return tl::unexpected<Error>(info.error());
-  }
-  if ((*info)->plan != nullptr) {
-    return make_error(ErrorCode::kUnsupported,
-                      "the policy '{}' plans from a recorded iteration, which a GPU's run does not "
-                      "give yet: use base_uvm, deepum or lookahead",
-                      options.policy);
   }
   if (!(*info)->traits.uses_host && options.storage_path.empty()) {
     return make_error(ErrorCode::kInvalidInput,

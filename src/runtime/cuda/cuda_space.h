@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "engine/policy.h"
 #include "platform/cuda/cuda_platform.h"
+#include "runtime/cuda/device_planner.h"
 #include "runtime/run/space_options.h"
 
 namespace spillway {
@@ -20,6 +21,10 @@ class CudaSpace {
                                                  const SpaceOptions& options,
                                                  std::function<void(const Error&)> on_fatal);
 
+  ~CudaSpace();
+  CudaSpace(const CudaSpace&) = delete;
+  CudaSpace& operator=(const CudaSpace&) = delete;
+
   [[nodiscard]] cuda::CudaPlatform& platform() { return *platform_; }
   [[nodiscard]] const SpaceOptions& options() const { return options_; }
 
@@ -27,7 +32,8 @@ class CudaSpace {
   explicit CudaSpace(SpaceOptions options) : options_(std::move(options)) {}
 
   SpaceOptions options_;
-  std::unique_ptr<Policy> policy_;  // outlives the platform
+  std::unique_ptr<Policy> policy_;    // outlives the platform
+  DevicePlanner* planner_ = nullptr;  // policy_'s, where it plans
   std::unique_ptr<cuda::CudaPlatform> platform_;
 };
 
