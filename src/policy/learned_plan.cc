@@ -57,6 +57,9 @@ void LearnedPlan::iteration_begins(const Control& control) {
 }
 
 void LearnedPlan::watch() {
+  if (!places_) {
+    return;
+  }
   const LaunchPlaces::Count count = places_->take_count();
   const bool strayed = count.strayed > count.launches / kStrayedPart ||
                        count.launches > places_->size() + places_->size() / 2;
@@ -75,6 +78,9 @@ void LearnedPlan::watch() {
 
 // Frees are the program's to say, and memory for what is born is made ready as the queue shows it.
 void LearnedPlan::follow(Plan plan, const Control& control) {
+  if (!iteration_) {
+    return;
+  }
   for (std::vector<PlanAction>& actions : plan.before) {
     std::erase_if(actions, [](const PlanAction& action) {
       return action.step == PlanStep::kAlloc || action.step == PlanStep::kFree;
@@ -136,6 +142,9 @@ void LearnedPlan::dead(AllocationId id) {
 }
 
 void LearnedPlan::bind(const Launch& launch, std::uint32_t place) {
+  if (!iteration_) {
+    return;
+  }
   const std::vector<TensorId>& operands = iteration_->operands[place];
   for (std::size_t i = 0; i < std::min(operands.size(), launch.accesses.size()); ++i) {
     if (operands[i] != kNoTensor) {
