@@ -90,7 +90,7 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   if (accesses.empty() || broken_) {
     return 0;
   }
-  if (lacks_room(accesses)) {
+  if (patience_.all_fits() && lacks_room(accesses)) {
     let_ends_come(stream, lock);
     accesses = memory_->accesses_of(launch.operands);
   }
@@ -221,7 +221,7 @@ bool DrivenPlatform::lacks_room(std::span<const Access> accesses) const {
 void DrivenPlatform::let_ends_come(StreamId id, Lock& lock) {
   constexpr std::uint32_t kCloseBehind = 64;
   constexpr TimeNs kLongestNs = 50'000;
-  if (patience_.all_fits() && launches_.in_flight() <= kCloseBehind) {
+  if (launches_.in_flight() <= kCloseBehind) {
     put_ticket(id, lock);
     const std::uint64_t last = launches_.stream(id).ticketed;
     lock.unlock();
