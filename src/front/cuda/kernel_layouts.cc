@@ -44,6 +44,16 @@ std::string readable(const char* name) {
   return made;
 }
 
+// Where the parameters are not those of the source that we know, nothing is known.
+bool fits(const KnownReads& reads, const std::vector<KernelLayout::Parameter>& parameters) {
+  if (reads.parameter >= parameters.size()) {
+    return false;
+  }
+  const KernelLayout::Parameter& array = parameters[reads.parameter];
+  return array.bytes == reads.pointers * sizeof(std::uint64_t) &&
+         array.offset % sizeof(std::uint64_t) == 0;
+}
+
 std::unique_ptr<KernelLayout> ask(CuFunction function, std::uint64_t now) {
   auto layout = std::make_unique<KernelLayout>();
   layout->function = function;
@@ -68,15 +78,9 @@ std::unique_ptr<KernelLayout> ask(CuFunction function, std::uint64_t now) {
     result = is_kernel ? real().cuKernelGetParamInfo(kernel, index, &next.offset, &next.bytes)
                        : real().cuFuncGetParamInfo(function, index, &next.offset, &next.bytes);
   }
-  // Where the parameters are not those of the source that we know, nothing is known.
-  layout->reads = known_reads(name != nullptr ? name : "");
-  if (layout->reads) {
-    const std::size_t at = layout->reads->parameter;
-    const std::size_t bytes = layout->reads->pointers * sizeof(std::uint64_t);
-    if (at >= layout->parameters.size() || layout->parameters[at].bytes != bytes ||
-        layout->parameters[at].offset % sizeof(std::uint64_t) != 0) {
-      layout->reads.reset();
-    }
+  const std::optional<KnownReads> reads = known_reads(name != nullptr ? name : "");
+  if (reads && fits(*reads, layout->parameters)) {
+    layout->reads = *reads;
   }
   layout->name = name != nullptr ? readable(name) : "a kernel without a name";
   layout->hash = hash_launch(name != nullptr ? name : "", {});
