@@ -4,6 +4,7 @@ The C programs lie in tests/strangers. Needs the built program (build/, or the f
 SPILLWAY_BUILD names), userfaultfd, and a C compiler.
 """
 
+import contextlib
 import importlib.util
 import os
 import pathlib
@@ -123,7 +124,12 @@ def memory_group():
             continue
         if (folder / "memory.limit_in_bytes").exists() or (folder / "memory.max").exists():
             yield folder
-            folder.rmdir()
+            for _ in range(100):  # whom the limit has killed may take a moment to be gone
+                if not (folder / "cgroup.procs").read_text().split():
+                    break
+                time.sleep(0.1)
+            with contextlib.suppress(OSError):
+                folder.rmdir()
             return
         folder.rmdir()
     pytest.skip("no control groups for memory to be made")

@@ -57,10 +57,25 @@ void Operands::add(std::uint64_t address, Bytes bytes, AccessMode mode) {
   }
 }
 
-void Operands::add_whole(std::uint64_t start, Bytes bytes) {
-  if (!has(start)) {
-    put({.address = start, .bytes = bytes, .mode = AccessMode::kReadWrite});
+// Of a graph one node may read what another writes.
+void Operands::may_be_written(std::uint64_t start) {
+  if (!some_only_read_) {
+    return;
   }
+  const std::span<CudaOperand> there = more_.empty() ? std::span(first_.data(), count_) : more_;
+  for (CudaOperand& operand : there) {
+    if (operand.address == start && operand.mode == AccessMode::kRead) {
+      operand.mode = AccessMode::kReadWrite;
+    }
+  }
+}
+
+void Operands::add_whole(std::uint64_t start, Bytes bytes) {
+  if (has(start)) {
+    may_be_written(start);
+    return;
+  }
+  put({.address = start, .bytes = bytes, .mode = AccessMode::kReadWrite});
 }
 
 void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
@@ -74,8 +89,12 @@ void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
 
 void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode) {
   if (has(range.start)) {
+    if (writes(mode)) {
+      may_be_written(range.start);
+    }
     return;
   }
+  some_only_read_ |= !writes(mode);
   put({.address = range.start, .bytes = range.bytes, .mode = mode});
   for_each_carried(range.start, [this](std::uint64_t carried) {
     if (const auto there = session_.platform->allocation_of(carried)) {

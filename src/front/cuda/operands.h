@@ -26,8 +26,8 @@ class Operands {
   // pointer may read all of it, and write it unless `mode` says not. With it come those whose
   // addresses it holds.
   void add_pointer(std::uint64_t word, AccessMode mode = AccessMode::kReadWrite);
-  // Each aligned word of these bytes. What has been added before stays as it is: those that are
-  // only read come last.
+  // Each aligned word of these bytes. Once something may be written, it stays so; those
+  // that are only read are added last.
   void add_pointers_in(const void* bytes, std::size_t count,
                        AccessMode mode = AccessMode::kReadWrite);
   // What any kernel may reach without being given it.
@@ -44,6 +44,7 @@ class Operands {
 
  private:
   void put(const CudaOperand& operand);
+  void may_be_written(std::uint64_t start);
   void add_range(const CudaPlatform::Range& range, AccessMode mode);
   void add_whole(std::uint64_t start, Bytes bytes);
   [[nodiscard]] bool has(std::uint64_t start);
@@ -52,6 +53,7 @@ class Operands {
   static constexpr std::size_t kInPlace = 256;
   const Session& session_;
   std::size_t count_ = 0;
+  bool some_only_read_ = false;
   std::array<std::uint64_t, 16> seen_{};  // a bit for each start that may be here
   union {
     std::array<CudaOperand, kInPlace> first_;  // the first count_ of them are there

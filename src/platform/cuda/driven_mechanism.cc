@@ -71,7 +71,8 @@ void DrivenPlatform::map(std::span<const BlockId> blocks, bool /*writable*/) {
       continue;
     }
     launches_.came_from(id, Source::kZeros);
-    if (std::exchange(block.kept, false) && queue_->take_back(id)) {
+    // Not ahead of orders that count on its frame; the driver thread takes it back behind them.
+    if (std::exchange(block.kept, false) && queue_->empty() && queue_->take_back(id)) {
       block.backing = Backing::kThere;
       continue;
     }
