@@ -364,7 +364,9 @@ void graphs(const Device& device) {
   }
   device.fill(sum, 0, stream);
   device.fill(step, 7, stream);
+  const Buffer seen = device.allocate(2 * kMiB, stream);
   device.expect(device.calls.cuStreamBeginCapture_v2(stream, 0), "cuStreamBeginCapture");
+  device.pointwise(seen, sum, true, stream);  // which another node writes
   const Buffer within = device.allocate(2 * kMiB, stream);
   device.expect(
       device.calls.cuMemcpyDtoDAsync_v2(within.address, step.address, 8 * step.words, stream),
@@ -396,6 +398,7 @@ void graphs(const Device& device) {
   }
   device.expect(device.calls.cuGraphExecDestroy(exec), "cuGraphExecDestroy");
   device.free(cleared, stream);
+  device.free(seen, stream);
   patterns(device);
 }
 
