@@ -339,12 +339,9 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
   }
   ++stats_.pre_evictions;
   unmap(id);
-  if (block.stays) {
-    take_frame(id, to);
-    evictions_.copy_begins(block, to);
-    return true;
+  if (!block.stays) {
+    queues_.remove(id);
   }
-  queues_.remove(id);
   if (clean_below) {
     for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
       tiers_.remove_spare(id, tier);  // its device frame may go at any time

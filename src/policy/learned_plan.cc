@@ -14,8 +14,6 @@ namespace {
 constexpr std::uint64_t kAlikePart = 16;
 // An iteration strays if more than this part of its launches has no place in the plan.
 constexpr std::uint64_t kStrayedPart = 4;
-// Memory that holds nothing is made ready for so many launches.
-constexpr LaunchSeq kLaunchesMadeReady = 4;
 
 bool alike(std::uint64_t one, std::uint64_t other) {
   return std::max(one, other) - std::min(one, other) <= one / kAlikePart;
@@ -169,7 +167,7 @@ void LearnedPlan::on_launch(const Launch& launch, Control& control) {
   }
   ahead_.on_launch(placed(launch), control);
   if (places_) {
-    frames_.advance(launch.seq + kLaunchesMadeReady, control);
+    frames_.advance(launch.seq + AheadOfLaunches::kFramesAhead, control);
   }
 }
 
@@ -178,7 +176,7 @@ void LearnedPlan::on_launch_end(const Launch& launch, Control& control) {
   ahead_.on_launch_end(placed(launch), control);
   if (places_) {
     places_->ended(launch.id);
-    frames_.advance(launch.seq + kLaunchesMadeReady, control);
+    frames_.advance(launch.seq + AheadOfLaunches::kFramesAhead, control);
   }
   if (phase_ == Phase::kEnding && recorder_.all_ended()) {
     iteration_ = recorder_.finish();

@@ -20,6 +20,10 @@ Bytes copying_bytes(const Control& control) {
   return control.pre_evicting_bytes(Tier::kHost) + control.pre_evicting_bytes(Tier::kStorage);
 }
 
+bool safe_below(const Block& block) {
+  return block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
+}
+
 }  // namespace
 
 Leavers::Habit& Leavers::habit_of(BlockId block, const Control& control) {
@@ -69,8 +73,7 @@ void Leavers::advance(LaunchSeq used_up_to, Control& control) {
 bool Leavers::needs_no_copy(BlockId id, const Control& control) const {
   const Block& block = control.space().block(id);
   return !control.space().has_tenant(id) || !habits_[id].leaves() || habits_[id].copied ||
-         block.contents != Contents::kLive || !block.copies.has(Tier::kDevice) ||
-         block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
+         block.contents != Contents::kLive || !block.copies.has(Tier::kDevice) || safe_below(block);
 }
 
 void Leavers::copy_first(std::deque<BlockId>& blocks, LaunchSeq used_up_to, Control& control) {
@@ -102,8 +105,7 @@ std::optional<BlockId> Leavers::oldest_copied(const Control& control) {
       if (block.wished_out || block.transfer != kNoIndex) {
         return std::nullopt;  // those behind it have not come further
       }
-      const bool below = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
-      if (below && control.evictable(id)) {
+      if (safe_below(block) && control.evictable(id)) {
         return id;
       }
     }

@@ -9,13 +9,6 @@
 #include "engine/space.h"
 
 namespace spillway {
-namespace {
-
-// Memory that holds nothing is made ready for so many launches.
-constexpr LaunchSeq kLaunchesReady = 4;
-
-}  // namespace
-
 void AheadOfLaunches::advance(LaunchSeq until, Control& control) {
   const Claims& claims = control.claims();
   const Launch* launch = claims.issued_only(again_);
@@ -52,7 +45,7 @@ void AheadOfLaunches::leaves(BlockId block, const Control& control) {
 void AheadOfDevice::advance(Control& control) {
   window_.extend(control);
   if (const Launch* const first = control.claims().next_issued(kNoLaunch)) {
-    frames_.advance(std::min(window_.end(), first->seq + kLaunchesReady), control);
+    frames_.advance(std::min(window_.end(), first->seq + AheadOfLaunches::kFramesAhead), control);
   }
   contents_.advance(window_.end(), control);
   const bool room_below =

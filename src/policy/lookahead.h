@@ -22,6 +22,8 @@ class AheadOfLaunches {
     kContents,  // that must be copied from below: worth asking for early
     kFrames,    // for memory that holds nothing: there at once, and in the way until it is used
   };
+  // Memory that holds nothing is made ready for so many launches.
+  static constexpr LaunchSeq kFramesAhead = 4;
   AheadOfLaunches(What what, Bytes waiting_bytes) : what_(what), waiting_bytes_(waiting_bytes) {}
 
   // Up to this launch, or until more bytes wait to be fetched than it was told.

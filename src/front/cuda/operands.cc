@@ -70,12 +70,21 @@ void Operands::may_be_written(std::uint64_t start) {
   }
 }
 
-void Operands::add_whole(std::uint64_t start, Bytes bytes) {
+// True if it was not there before.
+bool Operands::put_once(std::uint64_t start, Bytes bytes, AccessMode mode) {
   if (has(start)) {
-    may_be_written(start);
-    return;
+    if (writes(mode)) {
+      may_be_written(start);
+    }
+    return false;
   }
-  put({.address = start, .bytes = bytes, .mode = AccessMode::kReadWrite});
+  some_only_read_ |= !writes(mode);
+  put({.address = start, .bytes = bytes, .mode = mode});
+  return true;
+}
+
+void Operands::add_whole(std::uint64_t start, Bytes bytes) {
+  (void)put_once(start, bytes, AccessMode::kReadWrite);
 }
 
 void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
@@ -88,14 +97,9 @@ void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
 }
 
 void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode) {
-  if (has(range.start)) {
-    if (writes(mode)) {
-      may_be_written(range.start);
-    }
+  if (!put_once(range.start, range.bytes, mode)) {
     return;
   }
-  some_only_read_ |= !writes(mode);
-  put({.address = range.start, .bytes = range.bytes, .mode = mode});
   for_each_carried(range.start, [this](std::uint64_t carried) {
     if (const auto there = session_.platform->allocation_of(carried)) {
       add_whole(there->start, there->bytes);

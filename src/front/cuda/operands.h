@@ -44,6 +44,7 @@ class Operands {
 
  private:
   void put(const CudaOperand& operand);
+  bool put_once(std::uint64_t start, Bytes bytes, AccessMode mode);
   void may_be_written(std::uint64_t start);
   void add_range(const CudaPlatform::Range& range, AccessMode mode);
   void add_whole(std::uint64_t start, Bytes bytes);
