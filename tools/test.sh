@@ -31,16 +31,18 @@ configure() {
   quietly "$2/configure.log" cmake --preset "$1" "${launcher[@]}"
 }
 
-# quietly LOG COMMAND...: shows the end of the output only if the command fails.
+# quietly LOG COMMAND...: shows what failed, and the end of the output, only if the command fails.
 quietly() {
   local log=$1
   shift
   "$@" >"$log" 2>&1 && return 0
   echo "failed: $*"
-  # ninja and ctest say what failed before the end where much runs at once.
+  # ninja says what failed before the end where much runs at once.
   grep -E -A 12 'FAILED:|error:' "$log" | head -n 60
   echo "... the last lines of $log:"
   tail -n 30 "$log"
+  # ctest likewise: what each test that failed printed.
+  awk '/\*\*\*(Failed|Timeout|Exception|Not Run)/ { left = 25 } left-- > 0' "$log" | head -n 100
   return 1
 }
 

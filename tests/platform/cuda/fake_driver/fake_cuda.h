@@ -22,7 +22,8 @@ typedef struct FakeCudaConfig {
   int poison_handles;      /* new handles hold 0xA5, not zeros */
   int log_calls;           /* keep the calls for fake_cuda_log */
   int copies_move_nothing; /* copies and memsets only take their time */
-  int64_t stuck_after_ns;  /* a call that has waited so long at a closed gate is a violation */
+  int64_t stuck_after_ns;  /* a call that waits at a closed gate while nothing has ended for so long
+                              is a violation */
 
   /* How long things take; 0 is as fast as possible. */
   int64_t launch_ns;                 /* of every kernel, besides what it does */
@@ -70,8 +71,8 @@ typedef enum FakeCudaViolation {
   FAKE_CUDA_RACE,                /* a copy or memset ran beside what writes, or reads, the same */
   FAKE_CUDA_CRASH,               /* the real driver dies here */
   FAKE_CUDA_WAITED_AT_GATE,      /* who opens gates called something that waits for a closed one */
-  FAKE_CUDA_STUCK,          /* a call waited for a closed gate for longer than stuck_after_ns */
-  FAKE_CUDA_TOO_MANY_GATES, /* gated streams hold up another: CUDA_DEVICE_MAX_CONNECTIONS */
+  FAKE_CUDA_STUCK,               /* a call waited for a closed gate, see stuck_after_ns */
+  FAKE_CUDA_TOO_MANY_GATES,      /* gated streams hold up another: CUDA_DEVICE_MAX_CONNECTIONS */
   FAKE_CUDA_CALL_IN_HOST_FUNCTION, /* a driver call from within a stream's host function */
   FAKE_CUDA_WRONG_CONTEXT          /* stream, event and current context do not go together */
 } FakeCudaViolation;

@@ -72,6 +72,7 @@ void World::run(const std::shared_ptr<Stream>& stream) {
     stream->at_gate = false;
     execute(lock, *stream, op);
     stream->ended = op.number;
+    ended_ns = now_ns();
     stream->launches -= op.kind == OpKind::kKernel ? 1 : 0;
     stream->queue.pop_front();
     moved();

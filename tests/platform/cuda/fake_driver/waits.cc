@@ -60,6 +60,10 @@ bool World::to_be_written(const Op& wait, Seen& seen) const {
   return false;
 }
 
+bool World::nothing_ends(std::int64_t began_ns) const {
+  return now_ns() - std::max(began_ns, ended_ns) > config.stuck_after_ns;
+}
+
 CuResult World::wait_for(Caller& caller, const std::vector<Point>& points, Context* locks) {
   const auto any_gated = [&] {
     return std::any_of(points.begin(), points.end(), [this](const Point& it) { return gated(it); });
@@ -77,7 +81,7 @@ CuResult World::wait_for(Caller& caller, const std::vector<Point>& points, Conte
   const std::int64_t began_ns = now_ns();
   CuResult result = CuResult::kSuccess;
   while (result == CuResult::kSuccess && !all_passed(points)) {
-    const bool late = now_ns() - began_ns > config.stuck_after_ns;
+    const bool late = nothing_ends(began_ns);
     if (stopping || generation != began_in) {
       result = CuResult::kDeinitialized;
     } else if (caller.opens_gates && any_gated()) {
@@ -85,7 +89,8 @@ CuResult World::wait_for(Caller& caller, const std::vector<Point>& points, Conte
                        "{}: called by who opens gates, and waits for a closed one", caller.call);
       result = CuResult::kUnknown;
     } else if (late && any_gated()) {
-      report.violation(FAKE_CUDA_STUCK, "{}: waits for a closed gate since {} ms", caller.call,
+      report.violation(FAKE_CUDA_STUCK,
+                       "{}: waits for a closed gate, and nothing has ended for {} ms", caller.call,
                        config.stuck_after_ns / 1'000'000);
       result = CuResult::kLaunchTimeout;
     } else {
@@ -130,7 +135,7 @@ CuResult World::wait_for_lock(Caller& caller, Context& context) {
     if (stopping || generation != began_in) {
       return CuResult::kDeinitialized;
     }
-    const bool late = now_ns() - began_ns > config.stuck_after_ns;
+    const bool late = nothing_ends(began_ns);
     const bool closed = std::any_of(context.locked_until.begin(), context.locked_until.end(),
                                     [this](const Point& it) { return gated(it); });
     if (closed && (late || caller.opens_gates)) {

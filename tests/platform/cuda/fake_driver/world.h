@@ -78,6 +78,7 @@ class World {
   bool initialized = false;
   bool stopping = false;
   std::uint64_t generation = 1;  // counts resets
+  std::int64_t ended_ns = 0;     // when the last operation did
   std::map<int, int> attributes;
 
   std::shared_ptr<Context> primary;
@@ -130,6 +131,8 @@ class World {
                                   Context* locks = nullptr);
   // The same for one that waits for everything, or for nothing but a closed gate anywhere.
   [[nodiscard]] CuResult drain(Caller& caller, Context& context, bool locks);
+  // Whether who waits since then has seen no operation end for `stuck_after_ns`.
+  [[nodiscard]] bool nothing_ends(std::int64_t began_ns) const;
   // Until no other thread holds the context's lock.
   [[nodiscard]] CuResult wait_for_lock(Caller& caller, Context& context);
   // Until nothing runs there; that something does is reported.
