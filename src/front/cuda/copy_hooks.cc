@@ -1,39 +1,11 @@
-// Copies, memsets and values that a program puts on streams: what they use is in their arguments,
-// and the driver wants it to have memory when they are issued. Layer: front, cuda.
-#include "front/cuda/captures.h"
+// Copies and values that a program puts on streams: what they use is in their arguments, and the
+// driver wants it to have memory when they are issued. Layer: front, cuda.
 #include "front/cuda/carried_addresses.h"
-#include "front/cuda/issue.h"
 #include "front/cuda/launch_operands.h"
+#include "front/cuda/stream_work.h"
 
 namespace spillway::cuda {
 namespace {
-
-// `add` names what is used. One that is captured is only looked at by the driver, and done when its
-// graph runs.
-template <typename Add, typename Call>
-CuResult put(CallKind kind, const char* name, CuStream stream, const Add& add, const Call& call) {
-  ProgramCall here(kind);
-  const auto driver = [&] { return here.driver(call); };
-  const Session* const session = here.seen_by();
-  if (session == nullptr) {
-    return driver();
-  }
-  Operands operands(*session);
-  add(operands);
-  if (operands.empty()) {
-    return driver();
-  }
-  if (captured(stream)) {
-    return with_memory(*session, operands.all(), driver);
-  }
-  return issue(*session,
-               {.stream = stream,
-                .hash = operands.hash(hash_launch(name, {})),
-                .name = name,
-                .operands = operands.all(),
-                .needs_mapping = true},
-               driver);
-}
 
 std::uint64_t address(const void* memory) { return reinterpret_cast<std::uint64_t>(memory); }
 
@@ -109,21 +81,6 @@ CuResult copy_in(const char* name, CuStream stream, std::uint64_t to, const void
       call);
 }
 
-// Rows of elements; one row for what is no rectangle.
-template <typename Call>
-CuResult set(const char* name, CuStream stream, std::uint64_t to, Bytes pitch_bytes,
-             Bytes row_bytes, std::size_t rows, const Call& call) {
-  return put(
-      CallKind::kMemset, name, stream,
-      [&](Operands& operands) {
-        if (rows > 0 && row_bytes > 0) {
-          operands.add(to, (rows - 1) * pitch_bytes + row_bytes,
-                       rows == 1 ? AccessMode::kOverwrite : AccessMode::kWrite);
-        }
-      },
-      call);
-}
-
 void note_rows(const CuCopy2d& copy) {
   const auto start = [](const CuCopy2d::Side& side) {
     return (side.type == CuMemoryType::kHost ? address(side.host) : side.device) +
@@ -177,17 +134,13 @@ CuResult copy_batch(const char* name, CuStream stream, const CuAddress* to, cons
 constexpr Bytes kCopyBytes = 112;
 constexpr Bytes kStreamOperationBytes = 48;
 
-// Where the thread's own default stream is meant by no stream at all.
-CuStream no_stream(bool per_thread) { return meant(nullptr, per_thread); }
-
 }  // namespace
 }  // namespace spillway::cuda
 
 namespace cuda = spillway::cuda;
 using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its types, in signatures
 
-// One and its twin: `per_thread` tells which. `call` is the driver's own.
-#define SPILLWAY_CALL(symbol, ...) [&] { return cuda::real().symbol(__VA_ARGS__); }
+// One and its twin: `per_thread` tells which.
 
 #define SPILLWAY_COPIES(suffix_s, suffix_z, per_thread)                                            \
   CuResult cuMemcpy##suffix_s(CuAddress to, CuAddress from, std::size_t bytes) {                   \
@@ -304,30 +257,6 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
         SPILLWAY_CALL(cuMemcpy3DBatchAsync_v2##suffix_z, count, copies, flags, stream));           \
   }
 
-#define SPILLWAY_MEMSETS(bits, type, suffix_s, suffix_z, per_thread)                               \
-  CuResult cuMemsetD##bits##_v2##suffix_s(CuAddress to, type value, std::size_t count) {           \
-    return set("memset", no_stream(per_thread), to, 0, count * sizeof(type), 1,                    \
-               SPILLWAY_CALL(cuMemsetD##bits##_v2##suffix_s, to, value, count));                   \
-  }                                                                                                \
-  CuResult cuMemsetD##bits##Async##suffix_z(CuAddress to, type value, std::size_t count,           \
-                                            CuStream stream) {                                     \
-    return set("memset", meant(stream, per_thread), to, 0, count * sizeof(type), 1,                \
-               SPILLWAY_CALL(cuMemsetD##bits##Async##suffix_z, to, value, count, stream));         \
-  }                                                                                                \
-  CuResult cuMemsetD2D##bits##_v2##suffix_s(CuAddress to, std::size_t pitch_bytes, type value,     \
-                                            std::size_t width, std::size_t height) {               \
-    return set(                                                                                    \
-        "memset", no_stream(per_thread), to, pitch_bytes, width * sizeof(type), height,            \
-        SPILLWAY_CALL(cuMemsetD2D##bits##_v2##suffix_s, to, pitch_bytes, value, width, height));   \
-  }                                                                                                \
-  CuResult cuMemsetD2D##bits##Async##suffix_z(CuAddress to, std::size_t pitch_bytes, type value,   \
-                                              std::size_t width, std::size_t height,               \
-                                              CuStream stream) {                                   \
-    return set("memset", meant(stream, per_thread), to, pitch_bytes, width * sizeof(type), height, \
-               SPILLWAY_CALL(cuMemsetD2D##bits##Async##suffix_z, to, pitch_bytes, value, width,    \
-                             height, stream));                                                     \
-  }
-
 #define SPILLWAY_VALUE(symbol, type, per_thread)                                 \
   CuResult symbol(CuStream stream, CuAddress word, type value, unsigned flags) { \
     return put(                                                                  \
@@ -354,12 +283,6 @@ extern "C" {
 
 SPILLWAY_COPIES(, , false)
 SPILLWAY_COPIES(_ptds, _ptsz, true)
-SPILLWAY_MEMSETS(8, unsigned char, , , false)
-SPILLWAY_MEMSETS(8, unsigned char, _ptds, _ptsz, true)
-SPILLWAY_MEMSETS(16, unsigned short, , , false)
-SPILLWAY_MEMSETS(16, unsigned short, _ptds, _ptsz, true)
-SPILLWAY_MEMSETS(32, unsigned, , , false)
-SPILLWAY_MEMSETS(32, unsigned, _ptds, _ptsz, true)
 SPILLWAY_VALUES(, , false)
 SPILLWAY_VALUES(_v2, , false)
 SPILLWAY_VALUES(, _ptsz, true)

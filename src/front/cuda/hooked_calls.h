@@ -171,6 +171,12 @@
   X(cuMemHostUnregister, (void* memory))                                                           \
   X(cuModuleUnload, (CuModule module))                                                             \
   X(cuLibraryUnload, (CuLibrary library))                                                          \
+  X(cuCtxDestroy, (CuContext context))                                                             \
+  X(cuCtxDestroy_v2, (CuContext context))                                                          \
+  X(cuDevicePrimaryCtxRelease, (CuDevice device))                                                  \
+  X(cuDevicePrimaryCtxRelease_v2, (CuDevice device))                                               \
+  X(cuDevicePrimaryCtxReset, (CuDevice device))                                                    \
+  X(cuDevicePrimaryCtxReset_v2, (CuDevice device))                                                 \
                                                                                                    \
   SPILLWAY_HOOKED_PAIR(X, cuStreamBeginCapture, _ptsz, (CuStream stream))                          \
   SPILLWAY_HOOKED_PAIR(X, cuStreamBeginCapture_v2, _ptsz, (CuStream stream, unsigned mode))        \
@@ -204,6 +210,10 @@
 #define SPILLWAY_ASKED_CALLS(X)                                                                    \
   X(cuCtxGetDevice, (CuDevice* device))                                                            \
   X(cuCtxGetCurrent, (CuContext* context))                                                         \
+  X(cuDevicePrimaryCtxGetState, (CuDevice device, unsigned* flags, int* active))                   \
+  X(cuModuleLoadData, (CuModule* module, const void* image))                                       \
+  X(cuModuleGetFunction, (CuFunction* function, CuModule module, const char* name))                \
+  X(cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags))                            \
   X(cuStreamCreate, (CuStream* stream, unsigned flags))                                            \
   X(cuStreamIsCapturing, (CuStream stream, CuCaptureStatus* status))                               \
   X(cuStreamGetCaptureInfo, (CuStream stream, CuCaptureStatus* status, std::uint64_t* id))         \

@@ -22,8 +22,9 @@ namespace spillway::cuda {
 // their handles: so nothing is left on one of them. Slow, and said once.
 void end_on_thread_stream(CuStream stream);
 
+// `call` is given what before_launch gave.
 template <typename Call>
-CuResult issue(const Session& session, CudaLaunch what, const Call& call) {
+CuResult issue_as(const Session& session, CudaLaunch what, const Call& call) {
   const bool on_thread_stream = what.stream == meant(nullptr, true);
   what.needs_mapping |= on_thread_stream;
   Recording* const recorded = recording();
@@ -32,7 +33,7 @@ CuResult issue(const Session& session, CudaLaunch what, const Call& call) {
   }
   const std::uint64_t launch = session.platform->before_launch(what);
   const RecordedLaunch record = recorded == nullptr ? RecordedLaunch() : recorded->begin(what);
-  const CuResult result = call();
+  const CuResult result = call(launch);
   if (recorded != nullptr) {
     recorded->end(record, what, result == CuResult::kSuccess);
   }
@@ -41,6 +42,11 @@ CuResult issue(const Session& session, CudaLaunch what, const Call& call) {
   }
   session.platform->after_launch(launch, result == CuResult::kSuccess);
   return result;
+}
+
+template <typename Call>
+CuResult issue(const Session& session, const CudaLaunch& what, const Call& call) {
+  return issue_as(session, what, [&](std::uint64_t /*launch*/) { return call(); });
 }
 
 // The call is not put on a stream, but the driver looks at the operands' addresses: they have their

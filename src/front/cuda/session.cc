@@ -11,6 +11,8 @@
 #include <mutex>
 #include <string>
 
+#include "front/cuda/captures.h"
+#include "front/cuda/fill_kernel.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/real_symbols.h"
 #include "front/cuda/recording.h"
@@ -150,6 +152,9 @@ Session* open_session(CuDevice device, CuContext context) {
   if (std::getenv(kWorkTimesVariable) != nullptr) {
     static CallTimes times;
     detail::call_times = &times;
+  }
+  if (!captures_under_way()) {
+    load_fill_kernel();
   }
   made = everything->release();
   detail::the_session.store(&made.load()->session, std::memory_order_release);

@@ -93,6 +93,8 @@ class CudaPlatform : public ObservedPlatform {
   // Called by the program's thread, in its context, right before it makes the launch; puts what it
   // needs on the stream, and waits where docs/cuda.md says so. 0: nothing of ours is used.
   virtual std::uint64_t before_launch(const CudaLaunch& launch) = 0;
+  // Between the two: whether it stands behind a gate, and its operands may have no memory yet.
+  [[nodiscard]] virtual bool is_gated(std::uint64_t launch) const = 0;
   // Right after it, with what before_launch gave. `made`: whether the driver took it.
   virtual void after_launch(std::uint64_t launch, bool made) = 0;
   // Before the program's thread calls something that waits for its device, and after it has

@@ -91,6 +91,7 @@ class DeviceLaunches {
 
   std::uint32_t begin(StreamId stream, ExecutionId execution, std::span<const Access> accesses);
   [[nodiscard]] Launch& at(std::uint32_t tag) { return launches_[tag]; }
+  [[nodiscard]] const Launch& at(std::uint32_t tag) const { return launches_[tag]; }
   // The engine has taken it.
   void issued(std::uint32_t tag, LaunchId id);
   // More than the budget was made up for it.

@@ -136,6 +136,11 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   return tag + std::uint64_t{1};
 }
 
+bool DrivenPlatform::is_gated(std::uint64_t launch) const {
+  const Lock lock(mutex_);
+  return launch != 0 && launches_.at(static_cast<std::uint32_t>(launch - 1)).gated;
+}
+
 void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
   if (launch == 0) {
     return;

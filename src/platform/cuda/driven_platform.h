@@ -54,6 +54,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   }
 
   std::uint64_t before_launch(const CudaLaunch& launch) override;
+  [[nodiscard]] bool is_gated(std::uint64_t launch) const override;
   void after_launch(std::uint64_t launch, bool made) override;
   void before_wait(std::optional<CuStream> stream) override;
   void after_wait(std::optional<CuStream> stream) override;

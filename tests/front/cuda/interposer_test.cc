@@ -74,8 +74,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, Interposer,
 
 std::vector<What> scenarios() {
   std::vector<What> all;
-  for (const char* const scenario : {"copies", "events", "threads", "temporaries", "lists",
-                                     "questions", "too-much", "graphs", "fork", "free"}) {
+  for (const char* const scenario : {"copies", "events", "memsets", "threads", "temporaries",
+                                     "lists", "questions", "too-much", "graphs", "fork", "free"}) {
     all.push_back({.scenario = scenario});
   }
   for (const char* const policy : {"deepum", "lookahead", "g10"}) {

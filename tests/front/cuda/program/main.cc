@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "device.h"
+#include "memsets.h"
 
 namespace spillway::cuda::test {
 namespace {
@@ -439,6 +440,7 @@ int main(int count, char** words) {
       {"fork", test::forks},
       {"known-reads", [](const test::Device& it) { test::pointwise(it, true); }},
       {"unknown-reads", [](const test::Device& it) { test::pointwise(it, false); }},
+      {"memsets", test::memsets},
       {"free", test::all_that_is_free},
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);

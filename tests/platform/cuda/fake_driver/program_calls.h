@@ -26,6 +26,8 @@
   X(cuStreamCreate, 2000, (CuStream* stream, unsigned flags))                                      \
   X(cuFuncGetName, 12030, (const char** name, CuFunction function))                                \
   X(cuKernelGetName, 12030, (const char** name, CuKernel kernel))                                  \
+  X(cuModuleLoadData, 2000, (CuModule* module, const void* image))                                 \
+  X(cuModuleGetFunction, 2000, (CuFunction* function, CuModule module, const char* name))          \
   X(cuStreamBeginCapture_v2, 10010, (CuStream stream, unsigned mode))                              \
   X(cuStreamEndCapture, 10000, (CuStream stream, CuGraph* graph))                                  \
   X(cuStreamIsCapturing, 10000, (CuStream stream, CuCaptureStatus* status))                        \

@@ -1,0 +1,54 @@
+// What a program puts on a stream besides kernels: what it uses is in its arguments, and the driver
+// wants it to have memory when it is issued. Layer: front, cuda.
+#pragma once
+
+#include "front/cuda/captures.h"
+#include "front/cuda/issue.h"
+#include "front/cuda/operands.h"
+
+// The driver's own call.
+#define SPILLWAY_CALL(symbol, ...) [&] { return cuda::real().symbol(__VA_ARGS__); }
+
+namespace spillway::cuda {
+
+// Where the thread's own default stream is meant by no stream at all.
+[[nodiscard]] inline CuStream no_stream(bool per_thread) { return meant(nullptr, per_thread); }
+
+// `add` names what is used; `issue` is told of the launch and puts it on the stream with the
+// driver's call, which it is given. One that is captured is only looked at by the driver, and done
+// when its graph runs.
+template <typename Add, typename Call, typename Issue>
+CuResult put(CallKind kind, const char* name, CuStream stream, const Add& add, const Call& call,
+             const Issue& issue) {
+  ProgramCall here(kind);
+  const auto driver = [&] { return here.driver(call); };
+  const Session* const session = here.seen_by();
+  if (session == nullptr) {
+    return driver();
+  }
+  Operands operands(*session);
+  add(operands);
+  if (operands.empty()) {
+    return driver();
+  }
+  if (captured(stream)) {
+    return with_memory(*session, operands.all(), driver);
+  }
+  return issue(*session,
+               CudaLaunch{.stream = stream,
+                          .hash = operands.hash(hash_launch(name, {})),
+                          .name = name,
+                          .operands = operands.all(),
+                          .needs_mapping = true},
+               driver);
+}
+
+template <typename Add, typename Call>
+CuResult put(CallKind kind, const char* name, CuStream stream, const Add& add, const Call& call) {
+  return put(kind, name, stream, add, call,
+             [](const Session& session, const CudaLaunch& what, const auto& driver) {
+               return issue(session, what, driver);
+             });
+}
+
+}  // namespace spillway::cuda
