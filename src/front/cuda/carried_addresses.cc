@@ -12,11 +12,16 @@
 namespace spillway::cuda {
 namespace {
 
-// By the start of the allocation that holds them; each once. They are kept until it is freed: what
-// a kernel has written over them meanwhile nobody sees, and too many operands are not wrong.
+// Each once. They are kept until their holder is freed: what a kernel has written over them
+// meanwhile nobody sees, and too many operands are not wrong.
+struct Held {
+  std::vector<std::uint64_t> addresses;
+  std::size_t most = 64;  // before those that name nothing any more are dropped
+};
+// By the start of the allocation that holds them.
 struct Carried {
   std::shared_mutex mutex;
-  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> by_start;
+  std::unordered_map<std::uint64_t, Held> by_start;
 };
 Carried& carried() {
   static auto* const all = new Carried;  // threads of the program may run until the very end
@@ -24,9 +29,16 @@ Carried& carried() {
 }
 std::atomic<bool> any{false};  // most programs have none
 
-void add(std::uint64_t start, const std::vector<std::uint64_t>& addresses) {
+void add(const Session& session, std::uint64_t start, const std::vector<std::uint64_t>& addresses) {
   const std::unique_lock lock(carried().mutex);
-  std::vector<std::uint64_t>& all = carried().by_start[start];
+  Held& held = carried().by_start[start];
+  std::vector<std::uint64_t>& all = held.addresses;
+  if (all.size() > held.most) {
+    std::erase_if(all, [&](std::uint64_t address) {
+      return !session.platform->allocation_of(address).has_value();
+    });
+    held.most = std::max(held.most, 2 * all.size());
+  }
   for (const std::uint64_t address : addresses) {
     if (std::find(all.begin(), all.end(), address) == all.end()) {
       all.push_back(address);
@@ -64,7 +76,7 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
              "the program keeps addresses in memory that any kernel may read: what they name "
              "counts as used by every launch, which is slow");
   }
-  add(start, found);
+  add(session, start, found);
 }
 
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {
@@ -79,7 +91,7 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
   std::vector<std::uint64_t> found;
   for_each_carried(source->start, [&found](std::uint64_t start) { found.push_back(start); });
   if (!found.empty()) {
-    add(holder->start, found);
+    add(session, holder->start, found);
   }
 }
 
@@ -90,6 +102,8 @@ void forget_carried(std::uint64_t start) {
   }
 }
 
+bool addresses_are_carried() { return any.load(std::memory_order_acquire); }
+
 void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_t)>& visit) {
   if (!any.load(std::memory_order_acquire)) {
     return;
@@ -98,7 +112,7 @@ void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_
   {
     const std::shared_lock lock(carried().mutex);
     if (const auto it = carried().by_start.find(start); it != carried().by_start.end()) {
-      found = it->second;
+      found = it->second.addresses;
     }
   }
   std::for_each(found.begin(), found.end(), visit);

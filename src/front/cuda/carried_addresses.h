@@ -23,6 +23,8 @@ void forget_carried(std::uint64_t start);
 // What the allocation that starts there holds addresses of; kEverywhere: memory that is not the
 // space's.
 inline constexpr std::uint64_t kEverywhere = 0;
+// Whether there are any at all.
+[[nodiscard]] bool addresses_are_carried();
 void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_t)>& visit);
 
 }  // namespace spillway::cuda

@@ -1,14 +1,23 @@
 // Contexts that end: what is ours in them ends as well. Layer: front, cuda.
 #include "front/cuda/fill_kernel.h"
 #include "front/cuda/hook_table.h"
+#include "front/cuda/kernel_layouts.h"
 
 namespace spillway::cuda {
 namespace {
 
+// Handles of its kernels may be given to others.
+void context_ended() {
+  forget_fill_kernel();
+  forget_kernel_layouts();
+}
+
 template <typename Call>
 CuResult end_context(const Call& call) {
   forget_fill_kernel();
-  return call();
+  const CuResult result = call();
+  context_ended();
+  return result;
 }
 
 // Its context goes with the last that has retained it.
@@ -19,7 +28,7 @@ CuResult release_primary(CuDevice device, const Call& call) {
   int active = 0;
   if (real().cuDevicePrimaryCtxGetState(device, &flags, &active) != CuResult::kSuccess ||
       active == 0) {
-    forget_fill_kernel();
+    context_ended();
   }
   return result;
 }

@@ -16,7 +16,7 @@ CuResult copy(const char* name, CuStream stream, std::uint64_t to, std::uint64_t
   return put(
       CallKind::kCopy, name, stream,
       [&](Operands& operands) {
-        operands.add(to, bytes, AccessMode::kOverwrite);
+        operands.add(to, bytes, AccessMode::kWrite);
         operands.add(from, bytes, AccessMode::kRead);
         if (const Session* const here = session(); !operands.empty() && bytes >= sizeof(void*)) {
           note_copied_within(*here, to, from);
@@ -61,22 +61,9 @@ CuResult copy_any(const char* name, CuStream stream, std::uint64_t to, std::uint
   return put(
       CallKind::kCopy, name, stream,
       [&](Operands& operands) {
-        operands.add(to, bytes, AccessMode::kOverwrite);
+        operands.add(to, bytes, AccessMode::kWrite);
         operands.add(from, bytes, AccessMode::kRead);
         note_copied(to, 0, from, 0, bytes, 1);
-      },
-      call);
-}
-
-// From memory of the host that the program can read.
-template <typename Call>
-CuResult copy_in(const char* name, CuStream stream, std::uint64_t to, const void* from, Bytes bytes,
-                 const Call& call) {
-  return put(
-      CallKind::kCopy, name, stream,
-      [&](Operands& operands) {
-        operands.add(to, bytes, AccessMode::kOverwrite);
-        note_copied_in(*session(), to, from, bytes);
       },
       call);
 }
@@ -153,13 +140,13 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
                     SPILLWAY_CALL(cuMemcpyAsync##suffix_z, to, from, bytes, stream));              \
   }                                                                                                \
   CuResult cuMemcpyHtoD_v2##suffix_s(CuAddress to, const void* from, std::size_t bytes) {          \
-    return copy_in("copy in", no_stream(per_thread), to, from, bytes,                              \
-                   SPILLWAY_CALL(cuMemcpyHtoD_v2##suffix_s, to, from, bytes));                     \
+    return copy_any("copy in", no_stream(per_thread), to, address(from), bytes,                    \
+                    SPILLWAY_CALL(cuMemcpyHtoD_v2##suffix_s, to, from, bytes));                    \
   }                                                                                                \
   CuResult cuMemcpyHtoDAsync_v2##suffix_z(CuAddress to, const void* from, std::size_t bytes,       \
                                           CuStream stream) {                                       \
-    return copy_in("copy in", meant(stream, per_thread), to, from, bytes,                          \
-                   SPILLWAY_CALL(cuMemcpyHtoDAsync_v2##suffix_z, to, from, bytes, stream));        \
+    return copy_any("copy in", meant(stream, per_thread), to, address(from), bytes,                \
+                    SPILLWAY_CALL(cuMemcpyHtoDAsync_v2##suffix_z, to, from, bytes, stream));       \
   }                                                                                                \
   CuResult cuMemcpyDtoH_v2##suffix_s(void* to, CuAddress from, std::size_t bytes) {                \
     return copy("copy out", no_stream(per_thread), address(to), from, bytes,                       \

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "front/cuda/captures.h"
+#include "front/cuda/carried_addresses.h"
 #include "front/cuda/issue.h"
 #include "front/cuda/launch_operands.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 struct ExecutableGraph {
   std::vector<CudaOperand> operands;
+  std::vector<CopyIn> copies_in;
   LaunchHash hash;
   std::string name;
   Captures captures;
@@ -69,17 +71,17 @@ CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
   if (session == nullptr) {
     return here.driver(call);
   }
-  Operands operands(*session);
-  Operands copied(*session);
-  std::uint32_t kernels = 0;
-  add_graph(operands, copied, graph, kernels);
-  const CuResult result = with_memory(*session, copied.all(), [&] { return here.driver(call); });
+  GraphUse use(*session);
+  add_graph(use, graph);
+  const CuResult result =
+      with_memory(*session, use.copied.all(), [&] { return here.driver(call); });
   if (result == CuResult::kSuccess && exec != nullptr) {
-    for (const CudaOperand& operand : copied.all()) {
-      operands.add_pointer(operand.address);
+    for (const CudaOperand& operand : use.copied.all()) {
+      use.operands.add_pointer(operand.address);
     }
     auto made = std::make_shared<ExecutableGraph>();
-    set_operands(*made, operands, fmt::format("a graph of {} kernels", kernels));
+    set_operands(*made, use.operands, fmt::format("a graph of {} kernels", use.kernels));
+    made->copies_in = std::move(use.copies_in);
     made->captures = captures_of(graph);
     replace(*exec, std::move(made));
   }
@@ -100,19 +102,38 @@ CuResult change(CuGraphExec exec, const Add& add, const Call& call) {
   for (const CudaOperand& operand : before->operands) {
     operands.add_pointer(operand.address);
   }
-  Operands more(*session);
+  GraphUse more(*session);
   add(more);
-  for (const CudaOperand& operand : more.all()) {
+  for (const CudaOperand& operand : more.operands.all()) {
     operands.add_pointer(operand.address);
   }
-  const CuResult result = with_memory(*session, more.all(), [&] { return here.driver(call); });
+  for (const CudaOperand& operand : more.copied.all()) {
+    operands.add_pointer(operand.address);
+  }
+  const CuResult result =
+      with_memory(*session, more.copied.all(), [&] { return here.driver(call); });
   if (result == CuResult::kSuccess) {
     auto after = std::make_shared<ExecutableGraph>();
     set_operands(*after, operands, before->name);
+    after->copies_in = before->copies_in;
+    after->copies_in.insert(after->copies_in.end(), more.copies_in.begin(), more.copies_in.end());
     after->captures = before->captures;
     replace(exec, std::move(after));
   }
   return result;
+}
+
+// The tables of pointers that its kernels are given may hold others than when it was made
+// executable. What may be written comes first: it stays so.
+void add_again(Operands& operands, const ExecutableGraph& graph) {
+  operands.add_what_is_everywhere();
+  for (const bool written : {true, false}) {
+    for (const CudaOperand& operand : graph.operands) {
+      if (writes(operand.mode) == written) {
+        operands.add_pointer(operand.address, operand.mode);
+      }
+    }
+  }
 }
 
 template <typename Call>
@@ -123,16 +144,26 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
     return here.driver(call);
   }
   const std::shared_ptr<ExecutableGraph> graph = find(exec);
-  if (graph == nullptr || graph->operands.empty()) {
+  if (graph == nullptr) {
     return here.driver(call);
   }
-  return issue(*session,
-               {.stream = stream,
-                .hash = graph->hash,
-                .name = graph->name,
-                .operands = graph->operands,
-                .needs_mapping = false},
-               [&] { return here.driver(call); });
+  for (const CopyIn& copy : graph->copies_in) {
+    note_copied_in(*session, copy.to, copy.from, copy.bytes);
+  }
+  CudaLaunch what{.stream = stream,
+                  .hash = graph->hash,
+                  .name = graph->name,
+                  .operands = graph->operands,
+                  .needs_mapping = false};
+  Operands now(*session);
+  if (addresses_are_carried()) {
+    add_again(now, *graph);
+    what.operands = now.all();
+  }
+  if (what.operands.empty()) {
+    return here.driver(call);
+  }
+  return issue(*session, what, [&] { return here.driver(call); });
 }
 
 template <typename Call>
@@ -236,8 +267,8 @@ CuResult cuGraphExecKernelNodeSetParams(CuGraphExec exec, CuGraphNode node,
                                         const CuKernelNode* parameters) {
   return cuda::change(
       exec,
-      [&](cuda::Operands& operands) {
-        cuda::add_parameters(operands, cuda::kernel_layout(parameters->function),
+      [&](cuda::GraphUse& use) {
+        cuda::add_parameters(use.operands, cuda::kernel_layout(parameters->function),
                              parameters->parameters, parameters->extra);
       },
       [&] { return cuda::real().cuGraphExecKernelNodeSetParams(exec, node, parameters); });
@@ -246,11 +277,11 @@ CuResult cuGraphExecKernelNodeSetParams_v2(CuGraphExec exec, CuGraphNode node,
                                            const CuKernelNode* parameters) {
   return cuda::change(
       exec,
-      [&](cuda::Operands& operands) {
+      [&](cuda::GraphUse& use) {
         const auto function = parameters->function != nullptr
                                   ? parameters->function
                                   : reinterpret_cast<CuFunction>(parameters->kernel);
-        cuda::add_parameters(operands, cuda::kernel_layout(function), parameters->parameters,
+        cuda::add_parameters(use.operands, cuda::kernel_layout(function), parameters->parameters,
                              parameters->extra);
       },
       [&] { return cuda::real().cuGraphExecKernelNodeSetParams_v2(exec, node, parameters); });
@@ -258,27 +289,27 @@ CuResult cuGraphExecKernelNodeSetParams_v2(CuGraphExec exec, CuGraphNode node,
 CuResult cuGraphExecMemcpyNodeSetParams(CuGraphExec exec, CuGraphNode node, const CuCopy3d* copy,
                                         CuContext context) {
   return cuda::change(
-      exec, [&](cuda::Operands& operands) { cuda::add_copy(operands, *copy); },
+      exec, [&](cuda::GraphUse& use) { cuda::add_copy_node(use, *copy); },
       [&] { return cuda::real().cuGraphExecMemcpyNodeSetParams(exec, node, copy, context); });
 }
 CuResult cuGraphExecMemsetNodeSetParams(CuGraphExec exec, CuGraphNode node, const CuMemsetNode* set,
                                         CuContext context) {
   return cuda::change(
-      exec, [&](cuda::Operands& operands) { cuda::add_memset(operands, *set); },
+      exec, [&](cuda::GraphUse& use) { cuda::add_memset(use.copied, *set); },
       [&] { return cuda::real().cuGraphExecMemsetNodeSetParams(exec, node, set, context); });
 }
 CuResult cuGraphExecChildGraphNodeSetParams(CuGraphExec exec, CuGraphNode node, CuGraph child) {
   return cuda::change(
-      exec,
-      [&](cuda::Operands& operands) {
-        std::uint32_t kernels = 0;
-        cuda::add_graph(operands, operands, child, kernels);
-      },
+      exec, [&](cuda::GraphUse& use) { cuda::add_graph(use, child); },
       [&] { return cuda::real().cuGraphExecChildGraphNodeSetParams(exec, node, child); });
 }
 CuResult cuGraphExecNodeSetParams(CuGraphExec exec, CuGraphNode node, void* parameters) {
   return cuda::change(
-      exec, [](cuda::Operands& operands) { operands.add_everything(); },
+      exec,
+      [](cuda::GraphUse& use) {
+        use.operands.add_everything();
+        use.copied.add_everything();
+      },
       [&] { return cuda::real().cuGraphExecNodeSetParams(exec, node, parameters); });
 }
 

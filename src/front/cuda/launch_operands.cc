@@ -2,8 +2,10 @@
 #include "front/cuda/launch_operands.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "front/cuda/carried_addresses.h"
 #include "front/cuda/hook_table.h"
 
 namespace spillway::cuda {
@@ -55,7 +57,19 @@ void add_side(Operands& operands, const CuCopy3d& copy, const CuCopy3d::Side& si
            (copy.depth - 1) * slice + (copy.height - 1) * row + copy.width_bytes, mode);
 }
 
-void add_node(Operands& operands, Operands& copied, CuGraphNode node, std::uint32_t& kernels) {
+// Where it is in one piece and small enough to be looked at.
+std::optional<CopyIn> copy_in(const CuCopy3d& copy) {
+  if (copy.from.type != CuMemoryType::kHost || copy.to.type == CuMemoryType::kHost ||
+      copy.to.type == CuMemoryType::kArray || copy.height > 1 || copy.depth > 1 ||
+      copy.width_bytes > kMostScannedBytes) {
+    return std::nullopt;
+  }
+  return CopyIn{.to = copy.to.device + copy.to.x_bytes,
+                .from = static_cast<const char*>(copy.from.host) + copy.from.x_bytes,
+                .bytes = copy.width_bytes};
+}
+
+void add_node(GraphUse& use, CuGraphNode node) {
   CuNodeType type{};
   CuResult result = real().cuGraphNodeGetType(node, &type);
   if (result == CuResult::kSuccess) {
@@ -67,8 +81,8 @@ void add_node(Operands& operands, Operands& copied, CuGraphNode node, std::uint3
           const auto function = kernel.function != nullptr
                                     ? kernel.function
                                     : reinterpret_cast<CuFunction>(kernel.kernel);
-          add_parameters(operands, kernel_layout(function), kernel.parameters, kernel.extra);
-          ++kernels;
+          add_parameters(use.operands, kernel_layout(function), kernel.parameters, kernel.extra);
+          ++use.kernels;
         }
         break;
       }
@@ -76,7 +90,7 @@ void add_node(Operands& operands, Operands& copied, CuGraphNode node, std::uint3
         CuCopy3d copy{};
         result = real().cuGraphMemcpyNodeGetParams(node, &copy);
         if (result == CuResult::kSuccess) {
-          add_copy(copied, copy);
+          add_copy_node(use, copy);
         }
         break;
       }
@@ -84,7 +98,7 @@ void add_node(Operands& operands, Operands& copied, CuGraphNode node, std::uint3
         CuMemsetNode set{};
         result = real().cuGraphMemsetNodeGetParams(node, &set);
         if (result == CuResult::kSuccess) {
-          add_memset(copied, set);
+          add_memset(use.copied, set);
         }
         break;
       }
@@ -92,7 +106,7 @@ void add_node(Operands& operands, Operands& copied, CuGraphNode node, std::uint3
         CuGraph child = nullptr;
         result = real().cuGraphChildGraphNodeGetGraph(node, &child);
         if (result == CuResult::kSuccess) {
-          add_graph(operands, copied, child, kernels);
+          add_graph(use, child);
         }
         break;
       }
@@ -113,7 +127,7 @@ void add_node(Operands& operands, Operands& copied, CuGraphNode node, std::uint3
     say_once(told,
              "a graph has nodes of which Spillway cannot tell what they use: all memory is "
              "made resident for it");
-    operands.add_everything();
+    use.operands.add_everything();
   }
 }
 
@@ -178,16 +192,23 @@ void add_memset(Operands& operands, const CuMemsetNode& set) {
   }
 }
 
-void add_graph(Operands& operands, Operands& copied, CuGraph graph, std::uint32_t& kernels) {
+void add_copy_node(GraphUse& use, const CuCopy3d& copy) {
+  add_copy(use.copied, copy);
+  if (const std::optional<CopyIn> in = copy_in(copy)) {
+    use.copies_in.push_back(*in);
+  }
+}
+
+void add_graph(GraphUse& use, CuGraph graph) {
   std::size_t count = 0;
   if (real().cuGraphGetNodes(graph, nullptr, &count) != CuResult::kSuccess) {
-    operands.add_everything();
+    use.operands.add_everything();
     return;
   }
   std::vector<CuGraphNode> nodes(count);
   if (count > 0 && real().cuGraphGetNodes(graph, nodes.data(), &count) == CuResult::kSuccess) {
     for (CuGraphNode node : nodes) {
-      add_node(operands, copied, node, kernels);
+      add_node(use, node);
     }
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "front/cuda/kernel_layouts.h"
 #include "front/cuda/operands.h"
@@ -16,8 +17,23 @@ void add_copy(Operands& operands, const CuCopy2d& copy);
 void add_copy(Operands& operands, const CuCopy3d& copy);
 void add_memset(Operands& operands, const CuMemsetNode& set);
 
-// Of a graph: all of its nodes, and those of graphs in it. `copied`: of those nodes whose addresses
-// the driver looks at when the graph is made executable.
-void add_graph(Operands& operands, Operands& copied, CuGraph graph, std::uint32_t& kernels);
+// Host memory that a graph copies to the device each time that it runs, and that may hold
+// addresses.
+struct CopyIn {
+  CuAddress to = 0;
+  const void* from = nullptr;
+  Bytes bytes = 0;
+};
+
+// Of a graph: all of its nodes, and those of graphs in it.
+struct GraphUse {
+  explicit GraphUse(const Session& session) : operands(session), copied(session) {}
+  Operands operands;
+  Operands copied;  // by nodes whose addresses the driver looks at when it is made executable
+  std::vector<CopyIn> copies_in;
+  std::uint32_t kernels = 0;
+};
+void add_graph(GraphUse& use, CuGraph graph);
+void add_copy_node(GraphUse& use, const CuCopy3d& copy);
 
 }  // namespace spillway::cuda

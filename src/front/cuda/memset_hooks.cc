@@ -35,7 +35,7 @@ CuResult set(CuStream stream, CuAddress to, Bytes bytes, const std::optional<Fil
              const Call& call) {
   return put(
       CallKind::kMemset, "memset", stream,
-      [&](Operands& operands) { operands.add(to, bytes, AccessMode::kOverwrite); }, call,
+      [&](Operands& operands) { operands.add(to, bytes, AccessMode::kWrite); }, call,
       [&](const Session& session, const CudaLaunch& what, const auto& driver) {
         return fill ? issue_fill(session, what, *fill, driver) : issue(session, what, driver);
       });
@@ -49,8 +49,7 @@ CuResult set_rows(CuStream stream, CuAddress to, Bytes pitch_bytes, Bytes row_by
       CallKind::kMemset, "memset", stream,
       [&](Operands& operands) {
         if (rows > 0 && row_bytes > 0) {
-          operands.add(to, (rows - 1) * pitch_bytes + row_bytes,
-                       rows == 1 ? AccessMode::kOverwrite : AccessMode::kWrite);
+          operands.add(to, (rows - 1) * pitch_bytes + row_bytes, AccessMode::kWrite);
         }
       },
       call);

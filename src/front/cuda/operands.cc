@@ -84,7 +84,7 @@ bool Operands::put_once(std::uint64_t start, Bytes bytes, AccessMode mode) {
 }
 
 void Operands::add_whole(std::uint64_t start, Bytes bytes) {
-  (void)put_once(start, bytes, AccessMode::kReadWrite);
+  add_range({.start = start, .bytes = bytes}, AccessMode::kReadWrite);
 }
 
 void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
@@ -96,15 +96,21 @@ void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
   }
 }
 
+// With what it holds addresses of, and what that does: not by calling itself, since a list may be
+// long.
 void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode) {
+  std::size_t next = count_;
   if (!put_once(range.start, range.bytes, mode)) {
     return;
   }
-  for_each_carried(range.start, [this](std::uint64_t carried) {
-    if (const auto there = session_.platform->allocation_of(carried)) {
-      add_whole(there->start, there->bytes);
-    }
-  });
+  for (; next < count_; ++next) {
+    const std::uint64_t holder = all()[next].address;
+    for_each_carried(holder, [this](std::uint64_t carried) {
+      if (const auto there = session_.platform->allocation_of(carried)) {
+        (void)put_once(there->start, there->bytes, AccessMode::kReadWrite);
+      }
+    });
+  }
 }
 
 void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode mode) {

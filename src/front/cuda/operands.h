@@ -20,7 +20,10 @@ class Operands {
   Operands(const Operands&) = delete;
   Operands& operator=(const Operands&) = delete;
 
-  // Bytes of an allocation, if the address is the space's.
+  // Bytes of an allocation, if the address is the space's. Never kOverwrite, although copies and
+  // memsets write every byte: what they replace is given up at admission, and the driver may refuse
+  // the call, a capture only note it down, and another stream read the old bytes until this one has
+  // passed something that nobody here knows of. Memory that holds nothing costs nothing.
   void add(std::uint64_t address, Bytes bytes, AccessMode mode);
   // The whole allocation in which this lies, if it is an address of the space: whoever has a
   // pointer may read all of it, and write it unless `mode` says not. With it come those whose

@@ -10,8 +10,8 @@ namespace spillway::cuda {
 
 // --- Streams ------------------------------------------------------------------------------------
 
-std::optional<StreamId> DeviceLaunches::find(CuStream stream) const {
-  const auto found = numbers_.find(stream);
+std::optional<StreamId> DeviceLaunches::find(CuStream stream, CuContext context) const {
+  const auto found = numbers_.find(name(stream, context));
   return found == numbers_.end() ? std::nullopt : std::optional(found->second);
 }
 
@@ -35,14 +35,14 @@ std::optional<StreamId> DeviceLaunches::add_stream(CuStream handle, CuContext co
   added.lost = false;
   added.null_waited = 0;
   added.waited_by_null = added.operations;
-  numbers_[handle] = id;
+  numbers_[name(handle, context)] = id;
   return id;
 }
 
 void DeviceLaunches::forget(StreamId id) {
   Stream& gone = streams_[id];
   gone.live = false;
-  numbers_.erase(gone.handle);
+  numbers_.erase(name(gone.handle, gone.context));
   if (gone.launches.empty()) {
     free_streams_.push_back(id);
   }
@@ -247,6 +247,7 @@ bool DeviceLaunches::end_up_to(StreamId id, std::uint64_t number) {
     const TimeNs ended_ns = now_ns();
     const TimeNs began_ns = std::max(stream.ended_ns, launch.opened_ns);
     stream.ended_ns = ended_ns;
+    ended_ns_ = ended_ns;
     engine_.end_launch(launch.id, ended_ns - began_ns);
     free_tags_.push_back(tag);
   }

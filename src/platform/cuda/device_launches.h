@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -77,8 +78,9 @@ class DeviceLaunches {
 
   // --- Streams
 
-  // nullopt if it has not been seen, and by `add_stream` if there are too many.
-  [[nodiscard]] std::optional<StreamId> find(CuStream stream) const;
+  // nullopt if it has not been seen, and by `add_stream` if there are too many. Each context has a
+  // null stream: those go by their context as well, which for all others does not count.
+  [[nodiscard]] std::optional<StreamId> find(CuStream stream, CuContext context) const;
   std::optional<StreamId> add_stream(CuStream handle, CuContext context, bool blocking);
   // The program has it no more; the number is used again when its launches have ended.
   void forget(StreamId id);
@@ -122,6 +124,8 @@ class DeviceLaunches {
   // Of those, for which the engine has no room or no bytes yet: ends of others may help them.
   [[nodiscard]] std::uint32_t unreleased() const { return unreleased_; }
   [[nodiscard]] std::uint32_t oversized() const { return oversized_; }
+  // When the last end was seen; 0: none yet.
+  [[nodiscard]] TimeNs ended_ns() const { return ended_ns_; }
   // The last number that each stream has given, and whether all launches up to those have ended.
   [[nodiscard]] std::vector<std::uint64_t> issued_by_stream() const;
   [[nodiscard]] bool have_ended(const std::vector<std::uint64_t>& issued) const;
@@ -130,6 +134,9 @@ class DeviceLaunches {
   [[nodiscard]] Status check() const;
 
  private:
+  static std::pair<CuStream, CuContext> name(CuStream stream, CuContext context) {
+    return {stream, stream == nullptr ? context : nullptr};
+  }
   void open_those_ready(StreamId id);
   void note_first(StreamId id);
   bool end_up_to(StreamId id, std::uint64_t number);
@@ -139,8 +146,9 @@ class DeviceLaunches {
   Gates& gates_;
   LaunchLog& log_;
   StallClock& stalls_;
-  std::deque<Stream> streams_;  // by number; never moved
-  std::unordered_map<CuStream, StreamId> numbers_;
+  std::deque<Stream> streams_;                                  // by number; never moved
+  std::map<std::pair<CuStream, CuContext>, StreamId> numbers_;  // by `name`
+  TimeNs ended_ns_ = 0;
   std::vector<StreamId> free_streams_;
   std::deque<Launch> launches_;  // by tag; never moved
   std::vector<std::uint32_t> free_tags_;

@@ -363,8 +363,16 @@ void DrivenPlatform::after_wait(std::optional<CuStream> /*stream*/) {
 
 // --- Streams and events -------------------------------------------------------------------------
 
+std::optional<StreamId> DrivenPlatform::known_stream(CuStream stream) const {
+  CuContext context = nullptr;
+  if (stream == nullptr) {
+    (void)driver_.context_get_current(&context);
+  }
+  return launches_.find(stream, context);
+}
+
 StreamId DrivenPlatform::stream_of(CuStream stream, Lock& lock) {
-  if (const std::optional<StreamId> known = launches_.find(stream)) {
+  if (const std::optional<StreamId> known = known_stream(stream)) {
     return *known;
   }
   lock.unlock();
@@ -373,10 +381,14 @@ StreamId DrivenPlatform::stream_of(CuStream stream, Lock& lock) {
   (void)driver_.context_get_current(&context);
   (void)driver_.stream_flags(stream, &flags);
   lock.lock();
-  if (const std::optional<StreamId> known = launches_.find(stream)) {
+  if (const std::optional<StreamId> known = launches_.find(stream, context)) {
     return *known;
   }
-  const bool blocking = stream != nullptr && flags == kCuStreamDefault;
+  // What is put on a thread's own default stream has ended before its caller does anything else,
+  // whatever the driver says of that handle; who holds the null stream's order meanwhile would hold
+  // up the thread that it may wait for.
+  const bool own = reinterpret_cast<std::uintptr_t>(stream) == kCuStreamPerThread;
+  const bool blocking = stream != nullptr && !own && flags == kCuStreamDefault;
   const std::optional<StreamId> added = launches_.add_stream(stream, context, blocking);
   if (!added && !std::exchange(broken_, true)) {
     failures_.fatal(
@@ -385,11 +397,11 @@ StreamId DrivenPlatform::stream_of(CuStream stream, Lock& lock) {
   return added.value_or(0);
 }
 
-// The null stream waits for all blocking streams of its context, and they for it: that is what the
-// device does with whatever is about to be put on one of them.
+// A context's null stream waits for all blocking streams of its context, and they for it: that is
+// what the device does with whatever is about to be put on one of them.
 void DrivenPlatform::order_with_null_stream(StreamId id) {
   ++launches_.stream(id).operations;
-  const std::optional<StreamId> null_id = launches_.find(nullptr);
+  const std::optional<StreamId> null_id = launches_.find(nullptr, launches_.stream(id).context);
   if (!null_id) {
     return;
   }
@@ -419,7 +431,7 @@ void DrivenPlatform::order_with_null_stream(StreamId id) {
 
 void DrivenPlatform::recorded(CuEvent event, CuStream stream) {
   Lock lock(mutex_);
-  const std::optional<StreamId> id = launches_.find(canonical(stream));
+  const std::optional<StreamId> id = known_stream(canonical(stream));
   if (!id) {
     events_.erase(event);  // nothing of ours has come before
     return;
@@ -444,7 +456,7 @@ void DrivenPlatform::waits_for(CuEvent event, CuStream stream) {
 
 void DrivenPlatform::destroyed(CuStream stream) {
   Lock lock(mutex_);
-  if (const std::optional<StreamId> id = launches_.find(canonical(stream))) {
+  if (const std::optional<StreamId> id = known_stream(canonical(stream))) {
     put_ticket(*id, lock);
     launches_.forget(*id);
   }

@@ -95,10 +95,12 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void host_grown(std::uint64_t at, Bytes bytes);
   void host_ended(const Error& error);
   void check_progress();
+  void look_for_ends();
   void set_limits();
   void want_host();
 
   // driven_launches.cc
+  [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
   [[nodiscard]] StreamId stream_of(CuStream stream, Lock& lock);
   void order_with_null_stream(StreamId id);
   void make_up_room(const Launch& launch, std::string_view name);
@@ -172,6 +174,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   bool told_no_memory_ = false;
   bool broken_ = false;  // a fatal error has been told
   TimeNs stuck_since_ns_ = 0;
+  TimeNs without_end_since_ns_ = 0;
+  bool told_without_end_ = false;
 
   CuAddress reservation_ = 0;
   std::unique_ptr<HostMemory> host_;

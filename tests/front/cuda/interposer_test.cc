@@ -78,6 +78,12 @@ std::vector<What> scenarios() {
                                      "lists", "questions", "too-much", "graphs", "fork", "free"}) {
     all.push_back({.scenario = scenario});
   }
+  for (const char* const policy : {"base_uvm", "lookahead"}) {
+    for (const char* const scenario :
+         {"captured", "refused", "values", "tables", "late-tables", "contexts"}) {
+      all.push_back({.scenario = scenario, .policy = policy});
+    }
+  }
   for (const char* const policy : {"deepum", "lookahead", "g10"}) {
     for (const char* const scenario : {"patterns", "threads", "temporaries", "graphs"}) {
       all.push_back({.scenario = scenario, .policy = policy});

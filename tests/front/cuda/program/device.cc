@@ -54,6 +54,21 @@ void run_add_listed(const FakeCudaLaunch* launch) {
   }
 }
 
+// The first table's first word names the second, that one's what is added to.
+void run_add_listed_twice(const FakeCudaLaunch* launch) {
+  const std::uint64_t* const inner = words_at(*words_at(parameter(launch, 0)));
+  std::uint64_t* const to = words_at(*inner);
+  for (std::uint64_t i = 0; i < parameter(launch, 2); ++i) {
+    to[i] += 1;
+  }
+}
+
+std::size_t twice_ranges(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
+  ranges[0] = {parameter(launch, 0), 8, 0};
+  ranges[1] = {parameter(launch, 1), 8, 0};
+  return 2;
+}
+
 std::size_t first_range(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
   ranges[0] = {parameter(launch, 0), 8 * parameter(launch, 1), 1};
   return 1;
@@ -121,6 +136,7 @@ Device::Device(const Calls& all, std::uint64_t device_mib) : calls(all) {
   };
   pointwise_ = pointwise(kPointwise);
   unknown_pointwise_ = pointwise("mine");
+  add_listed_twice_ = kernel("add_listed_twice", 3, run_add_listed_twice, twice_ranges);
   add_listed_ = kernel("add_listed", 3, run_add_listed, list_range);
   expect(calls.cuInit(0), "cuInit");
   CuContext context = nullptr;
@@ -179,6 +195,11 @@ void Device::pointwise(const Buffer& to, const Buffer& from, bool known, CuStrea
 void Device::add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,
                         CuStream stream) const {
   launch(add_listed_, stream, {list.address, count, words});
+}
+
+void Device::add_listed_twice(const Buffer& outer, const Buffer& inner, std::uint64_t words,
+                              CuStream stream) const {
+  launch(add_listed_twice_, stream, {outer.address, inner.address, words});
 }
 
 std::vector<std::uint64_t> Device::words_of(const Buffer& buffer) const {

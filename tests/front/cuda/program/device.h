@@ -57,6 +57,9 @@ class Device {
   void pointwise(const Buffer& to, const Buffer& from, bool known, CuStream stream) const;
   void add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,
                   CuStream stream) const;
+  // The same for a buffer whose address stands in a table whose address stands in another.
+  void add_listed_twice(const Buffer& outer, const Buffer& inner, std::uint64_t words,
+                        CuStream stream) const;
   void synchronize(CuStream stream) const {
     expect(calls.cuStreamSynchronize(stream), "cuStreamSynchronize");
   }
@@ -75,6 +78,7 @@ class Device {
   CuFunction rewrite_ = nullptr;
   CuFunction add_ = nullptr;
   CuFunction add_listed_ = nullptr;
+  CuFunction add_listed_twice_ = nullptr;
   CuFunction pointwise_ = nullptr;
   CuFunction unknown_pointwise_ = nullptr;
 };

@@ -24,6 +24,7 @@ struct Calls {
   decltype(&fake_cuda_violation) violation = nullptr;
   decltype(&fake_cuda_counters) counters = nullptr;
   decltype(&fake_cuda_hold_stream) hold_stream = nullptr;
+  decltype(&fake_cuda_thread_opens_gates) thread_opens_gates = nullptr;
 };
 
 // linked, dlopen, default, libc, dlvsym, proc1, proc2, plugin. Ends the program if something is not

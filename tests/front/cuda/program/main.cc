@@ -9,6 +9,7 @@
 #include <map>
 #include <thread>
 
+#include "corners.h"
 #include "device.h"
 #include "memsets.h"
 
@@ -441,6 +442,12 @@ int main(int count, char** words) {
       {"known-reads", [](const test::Device& it) { test::pointwise(it, true); }},
       {"unknown-reads", [](const test::Device& it) { test::pointwise(it, false); }},
       {"memsets", test::memsets},
+      {"captured", test::captured_and_never_run},
+      {"refused", test::refused_copies},
+      {"values", test::read_before_a_copy},
+      {"tables", test::tables_of_tables},
+      {"late-tables", test::late_tables},
+      {"contexts", test::two_contexts},
       {"free", test::all_that_is_free},
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);

@@ -131,7 +131,8 @@ void* fake_cuda_register_kernel(const FakeCudaKernel* kernel);
 void* fake_cuda_kernel_of(void* function);
 
 /* This thread opens gates: nothing that it calls may wait for a closed one, nor be stuck behind a
- * call that does. A thread whose current context is not the primary one counts as such anyway. */
+ * call that does. A thread whose current context is not the primary one counts as such anyway,
+ * unless 0 has been said. */
 void fake_cuda_thread_opens_gates(int yes);
 
 /* The stream (null: the primary context's null stream) stands still before its next operation, or

@@ -24,6 +24,7 @@ ThreadState& this_thread() {
   if (state.generation != world().generation) {
     state.current.clear();
     state.opens_gates = false;
+    state.never_opens_gates = false;
     state.generation = world().generation;
   }
   return state;
@@ -72,8 +73,8 @@ CuResult World::begin(Caller& caller, Needs needs) {
   if (!thread.current.empty()) {
     caller.context = thread.current.back();
   }
-  caller.opens_gates =
-      thread.opens_gates || (caller.context != nullptr && !caller.context->primary);
+  const bool second_context = caller.context != nullptr && !caller.context->primary;
+  caller.opens_gates = thread.opens_gates || (second_context && !thread.never_opens_gates);
   if (needs != Needs::kNothing && !initialized) {
     return CuResult::kNotInitialized;
   }

@@ -167,6 +167,7 @@ struct ThreadState {
   std::uint64_t generation = 0;
   std::vector<std::shared_ptr<Context>> current;  // the last one counts
   bool opens_gates = false;
+  bool never_opens_gates = false;
   bool runs_a_stream = false;
   unsigned capture_mode = 0;
 };
