@@ -123,7 +123,7 @@ void Program::keep_pace(TimeNs each_ns) {
 void Program::wait_for_pace() {
   constexpr int kTogether = 16;
   if (++issued_ % kTogether == 0) {
-    const TimeNs left_ns = issuing_since_ns_ + issued_ * slower_ * each_ns_ - now_ns();
+    const TimeNs left_ns = issuing_since_ns_ + each_ns_ * slower_ * issued_ - now_ns();
     if (left_ns > 0) {
       std::this_thread::sleep_for(std::chrono::nanoseconds(left_ns));
     }

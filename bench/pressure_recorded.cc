@@ -34,9 +34,12 @@ std::vector<Life> lives_of(const Trace& trace) {
   return lives;
 }
 
-// The names under which the interposer tells of them.
+// The names under which the interposer tells of them: "copy", "copies of rows".
 bool is_fill(std::string_view name) { return name == "memset"; }
-bool is_copy(std::string_view name) { return name == "copy" || name.starts_with("copy "); }
+bool is_copy(std::string_view name) {
+  const std::string_view what = name.substr(0, name.find(' '));
+  return what == "copy" || what == "copies" || what == "value" || what == "values";
+}
 
 class RecordedStep : public PressureStep {
  public:

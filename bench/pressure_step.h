@@ -29,9 +29,9 @@ class PressureStep {
 
 // A recorded iteration (docs/recording.md): its launches with their operands, how they use them and
 // how long they took, in their order on one stream. What is not persistent is allocated before the
-// first launch that uses it and freed behind the last. Copies and memsets need their operands'
-// memory when they are issued, as the driver has it, unless `fills_as_kernels`: then memsets do
-// not. The program must outlive it, and the trace, which is valid.
+// first launch that uses it and freed behind the last. Copies, values and memsets need their
+// operands' memory when they are issued, as the driver has it, unless `fills_as_kernels`: then
+// memsets do not. The program must outlive it, and the trace, which is valid.
 [[nodiscard]] std::unique_ptr<PressureStep> recorded_step(Program& program, const Trace& trace,
                                                           bool fills_as_kernels);
 // What is alive at its highest, each allocation as large as the heap makes it.
