@@ -19,6 +19,7 @@ constexpr TimeNs kEachNs = 80'000;
 constexpr Bytes kWidth = 1600;
 constexpr Bytes kTokens = Bytes{6} * 1024;
 constexpr Bytes kVocabulary = 50257;
+constexpr Bytes kAttended = Bytes{2} * 1024;  // keys and values of a sequence
 
 using Held = Program::Held;
 
@@ -101,7 +102,7 @@ class MadeUpStep : public PressureStep {
     s.n1 = computed("norm", kRow, {x, p[4].value});
     s.w_qkv = cast(p[0]);
     s.qkv = computed("addmm", 3 * kRow, {s.n1, s.w_qkv, p[4].value}, flops(3 * kWidth));
-    s.att = computed("attention", kRow, {s.qkv}, flops(2 * 1024));
+    s.att = computed("attention", kRow, {s.qkv}, flops(kAttended));
     s.w_o = cast(p[1]);
     const Held o = computed("addmm", kRow, {s.att, s.w_o, p[4].value}, flops(kWidth));
     s.mid = computed("add", 2 * kRow, {x, o});
@@ -143,7 +144,7 @@ class MadeUpStep : public PressureStep {
     Held d_att = computed("mm", kRow, {half, s.w_o}, flops(kWidth));
     gradient(p[1], half, s.att, flops(kWidth));
     Held d_qkv =
-        computed("attention_backward", 3 * kRow, {d_att, s.qkv, s.att}, 2.5 * flops(2 * 1024));
+        computed("attention_backward", 3 * kRow, {d_att, s.qkv, s.att}, 2.5 * flops(kAttended));
     d_att.reset();
     s.qkv.reset();
     d_n = computed("mm", kRow, {d_qkv, s.w_qkv}, flops(3 * kWidth));
