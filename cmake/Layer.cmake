@@ -91,6 +91,9 @@ function(spillway_benchmarks)
   target_sources(launch_path_bench PRIVATE ${CMAKE_SOURCE_DIR}/src/front/cuda/operands.cc
     ${CMAKE_SOURCE_DIR}/src/front/cuda/carried_addresses.cc)
   if(TARGET fake_cuda)
+    target_sources(pressure_bench PRIVATE ${CMAKE_SOURCE_DIR}/bench/pressure_device.cc
+      ${CMAKE_SOURCE_DIR}/bench/pressure_program.cc ${CMAKE_SOURCE_DIR}/bench/pressure_made_up.cc
+      ${CMAKE_SOURCE_DIR}/bench/pressure_recorded.cc)
     target_link_libraries(pressure_bench PRIVATE fake_cuda)
     target_compile_definitions(pressure_bench PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>")
   endif()
