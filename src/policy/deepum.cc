@@ -121,9 +121,13 @@ void DeepUm::follow_chain(Control& control) {
     return;
   }
   if (result_reach_) {
-    make_results_ready(control);
+    make_results_ready(*result_reach_, control);
   }
-  while (const std::optional<PrefetchCommand> command = chain_.next()) {
+  while (true) {
+    const std::optional<PrefetchCommand> command = chain_.next();
+    if (!command) {
+      return;
+    }
     // A block that is there is left where it is in the queue: the order of victims is that of
     // migrations, not of prefetch commands (section 5.1).
     if (control.usable(command->block)) {
@@ -135,20 +139,28 @@ void DeepUm::follow_chain(Control& control) {
     if (brake_ && block.contents == Contents::kDiscarded && command->distance > 0) {
       continue;
     }
-    if (brake_ && block.contents == Contents::kLive && !control.on_its_way(command->block)) {
-      brake_->prefetched(block.bytes);
-      result_reach_->wanted(command->block);
+    if (block.contents == Contents::kLive && !control.on_its_way(command->block)) {
+      if (brake_) {
+        brake_->prefetched(block.bytes);
+      }
+      if (result_reach_) {
+        result_reach_->wanted(command->block);
+      }
     }
     control.prefetch(command->block);
   }
 }
 
 // What comes soon comes first, so this is before the chain goes on.
-void DeepUm::make_results_ready(Control& control) {
-  while (const std::optional<PrefetchCommand> command = results_.next()) {
-    if (command->distance > 0 &&
-        control.space().block(command->block).contents == Contents::kDiscarded &&
-        result_reach_->expect(command->block, command->distance)) {
+void DeepUm::make_results_ready(ResultReach& reach, Control& control) {
+  while (true) {
+    const std::optional<PrefetchCommand> command = results_.next();
+    if (!command) {
+      return;
+    }
+    const bool is_result = command->distance > 0 &&
+                           control.space().block(command->block).contents == Contents::kDiscarded;
+    if (is_result && reach.expect(command->block, command->distance)) {
       control.prefetch(command->block);
     }
   }

@@ -49,7 +49,7 @@ class DeepUm final : public Policy {
  private:
   void learn(const Launch& launch, BlockId block);
   void follow_chain(Control& control);
-  void make_results_ready(Control& control);
+  void make_results_ready(ResultReach& reach, Control& control);
 
   std::string_view name_;
   ExecutionTable executions_;
