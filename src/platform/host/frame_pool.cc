@@ -73,7 +73,8 @@ void FramePool::placed(void* frame) {
 
 void FramePool::trim(Bytes most_bytes) {
   while (full_.size() * kBlockBytes + parts_bytes_ > most_bytes) {
-    const Bytes over_bytes = full_.size() * kBlockBytes + parts_bytes_ - most_bytes;
+    const Bytes over_bytes =
+        round_up(full_.size() * kBlockBytes + parts_bytes_ - most_bytes, kPageBytes);
     const bool last = full_.size() == 1 && over_bytes < kBlockBytes;
     if (!parts_.empty() || (last && cut_frame())) {
       const Part part = parts_.front();

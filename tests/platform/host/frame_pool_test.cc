@@ -171,6 +171,20 @@ TEST_F(FramePoolTest, GivesBackNoMoreThanIsTooMuch) {
   EXPECT_EQ(pool_->place_parts(block(1), 2 * kBlockBytes, false), kBlockBytes);
 }
 
+// A budget need not be whole pages; what waits is.
+TEST_F(FramePoolTest, GivesBackWholePages) {
+  ASSERT_TRUE(place(1, block(0)));
+  ASSERT_TRUE(pool_->recover(block(0)));
+  pool_->trim(kMiB + 100);
+  EXPECT_EQ(pool_->place_parts(block(1), kBlockBytes, false), kMiB);
+  EXPECT_TRUE(pool_->recover(block(1), kMiB));
+  pool_->trim(100);
+  for (std::size_t i = 0; i < kFrames; ++i) {
+    ASSERT_TRUE(place(2, block(i)));
+    ASSERT_TRUE(pool_->recover(block(i))) << "a place that is said to be empty is not";
+  }
+}
+
 // More parts than there may be: the oldest go back to the system.
 TEST_F(FramePoolTest, KeepsABoundedNumberOfParts) {
   constexpr Bytes kTiny = 64 * kKiB;
