@@ -30,9 +30,11 @@ DeepUm::DeepUm(std::string_view name, const DeepUmOptions& options)
       blocks_(options.table),
       predicted_(executions_, options.degree),
       expected_(blocks_),
-      chain_(predicted_, blocks_) {
+      chain_(predicted_, blocks_),
+      results_(predicted_, blocks_) {
   if (options.brake) {
     brake_.emplace(options.degree);
+    result_reach_.emplace(options.degree);
   }
 }
 
@@ -59,6 +61,11 @@ void DeepUm::on_launch(const Launch& launch, Control& control) {
     chain_.set_reach(brake_->reach());
   }
   chain_.advance(as_predicted);
+  if (result_reach_) {
+    result_reach_->launched();
+    results_.set_reach(result_reach_->looks_ahead());
+    results_.advance(as_predicted);
+  }
   follow_chain(control);
 }
 
@@ -66,6 +73,10 @@ void DeepUm::on_fault(const Launch& launch, BlockId block, Control& control) {
   const Block& faulted = control.space().block(block);
   if (brake_ && faulted.contents == Contents::kLive) {
     brake_->demanded(faulted.bytes);
+  }
+  if (result_reach_) {
+    result_reach_->used(block, false);
+    result_reach_->wanted(block);
   }
   learn(launch, block);
 }
@@ -89,12 +100,28 @@ void DeepUm::on_faults(const Launch& launch, Control& control) {
     return;
   }
   chain_.restart(last_fault_);
+  results_.restart(last_fault_);
   follow_chain(control);
+}
+
+// Memory that was dead comes into use: with what is there of it.
+void DeepUm::on_allocate(AllocationId id, Control& control) {
+  if (!result_reach_) {
+    return;
+  }
+  const Allocation& allocation = control.space().allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    const BlockId block = allocation.first_block + i;
+    result_reach_->used(block, control.space().block(block).copies.has(Tier::kDevice));
+  }
 }
 
 void DeepUm::follow_chain(Control& control) {
   if (brake_ && !brake_->prefetches()) {
     return;
+  }
+  if (result_reach_) {
+    make_results_ready(*result_reach_, control);
   }
   while (true) {
     const std::optional<PrefetchCommand> command = chain_.next();
@@ -107,15 +134,35 @@ void DeepUm::follow_chain(Control& control) {
       continue;
     }
     // A dead one has nothing that could move, and its frame would be taken from the living long
-    // before somebody writes to it.
+    // before somebody writes to it: that has a reach of its own.
     const Block& block = control.space().block(command->block);
     if (brake_ && block.contents == Contents::kDiscarded && command->distance > 0) {
       continue;
     }
-    if (brake_ && block.contents == Contents::kLive && !control.on_its_way(command->block)) {
-      brake_->prefetched(block.bytes);
+    if (block.contents == Contents::kLive && !control.on_its_way(command->block)) {
+      if (brake_) {
+        brake_->prefetched(block.bytes);
+      }
+      if (result_reach_) {
+        result_reach_->wanted(command->block);
+      }
     }
     control.prefetch(command->block);
+  }
+}
+
+// What comes soon comes first, so this is before the chain goes on.
+void DeepUm::make_results_ready(ResultReach& reach, Control& control) {
+  while (true) {
+    const std::optional<PrefetchCommand> command = results_.next();
+    if (!command) {
+      return;
+    }
+    const bool is_result = command->distance > 0 &&
+                           control.space().block(command->block).contents == Contents::kDiscarded;
+    if (is_result && reach.expect(command->block, command->distance)) {
+      control.prefetch(command->block);
+    }
   }
 }
 
@@ -132,6 +179,9 @@ std::optional<BlockId> DeepUm::select_victim(Cause cause, BlockId incoming,
   while (scan_from_ != kNoBlock) {
     const BlockId id = scan_from_;
     if (!expected_.expected(id) && control.evictable(id)) {
+      if (result_reach_) {
+        result_reach_->leaves_for(id, incoming);
+      }
       return id;
     }
     scan_from_ = queues.newer(id);

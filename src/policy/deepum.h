@@ -12,6 +12,7 @@
 #include "policy/predicted_launches.h"
 #include "policy/prefetch_brake.h"
 #include "policy/prefetch_chain.h"
+#include "policy/result_reach.h"
 
 namespace spillway {
 
@@ -20,8 +21,8 @@ struct PolicyOptions;
 struct DeepUmOptions {
   std::uint32_t degree = 32;  // N: how many kernels ahead (section 6.2, "a sweet spot")
   BlockTableShape table;
-  // Not in the paper: prefetch less far where more comes in than without, and nothing that is dead
-  // for kernels to come.
+  // Not in the paper: prefetch less far where more comes in than without, and what is dead for no
+  // more kernels to come than it pays for.
   bool brake = false;
 };
 // The paper's parameters.
@@ -39,6 +40,7 @@ class DeepUm final : public Policy {
   // Learnt like a fault: only a machine that sees nothing else has to wait for those.
   void on_access(const Launch& launch, BlockId block, Control& control) override;
   void on_faults(const Launch& launch, Control& control) override;
+  void on_allocate(AllocationId id, Control& control) override;
   // The least recently migrated block that neither the current nor the next N kernels are expected
   // to use (section 5.1).
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
@@ -47,6 +49,7 @@ class DeepUm final : public Policy {
  private:
   void learn(const Launch& launch, BlockId block);
   void follow_chain(Control& control);
+  void make_results_ready(ResultReach& reach, Control& control);
 
   std::string_view name_;
   ExecutionTable executions_;
@@ -54,7 +57,10 @@ class DeepUm final : public Policy {
   PredictedLaunches predicted_;
   ExpectedBlocks expected_;
   PrefetchChain chain_;
+  // With the brake: the same way once more, for what is dead.
+  PrefetchChain results_;
   std::optional<PrefetchBrake> brake_;
+  std::optional<ResultReach> result_reach_;
   ExecutionHistory history_;
   ExecutionId current_ = kNoExecution;
   BlockId last_fault_ = kNoBlock;

@@ -33,7 +33,7 @@ class UntimedPlatform final : private Mechanism {
   void run(ExecutionId execution, const std::vector<AllocationId>& operands,
            AccessMode mode = AccessMode::kReadWrite) {
     const LaunchId id = begin(execution, operands, mode);
-    while (!under_way_.empty()) finish_one();
+    finish_all();
     end(id);
   }
   LaunchId begin(ExecutionId execution, const std::vector<AllocationId>& operands,
@@ -51,9 +51,12 @@ class UntimedPlatform final : private Mechanism {
     EXPECT_TRUE(ready_) << "launch " << launches_ << " waits for ever";
     return admission.id;
   }
+  void finish_all() {
+    while (!under_way_.empty()) finish_one();
+  }
   void end(LaunchId id) {
     engine_.end_launch(id);
-    while (!under_way_.empty()) finish_one();
+    finish_all();
     const Status sound = engine_.check_invariants();
     EXPECT_TRUE(sound.has_value()) << sound.error().message;
   }

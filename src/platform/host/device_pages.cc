@@ -16,10 +16,9 @@
 namespace spillway::host {
 namespace {
 
-// Frames that may wait beyond what is left of the budget: so many, but no more than this part of
-// it. Small blocks come and go without frames, and giving one back for them and taking it anew
-// costs many times what moving one does.
-constexpr std::size_t kSlackFrames = 32;
+// Frames that may wait beyond what is left of the budget: so much, but no more than this part of
+// it. Giving one back and taking it anew costs many times what moving one does.
+constexpr Bytes kSlackBytes = 32 * kBlockBytes;
 constexpr Bytes kSlackPart = 8;
 constexpr std::size_t kOnTheirWay = 32;
 
@@ -40,7 +39,8 @@ DevicePages::DevicePages(const Userfault& userfault, const AddressSpace& address
       failures_(&failures),
       capacity_bytes_(capacity_bytes) {
   if (keep_frames) {
-    frames_ = FramePool::create(userfault, capacity_bytes / kBlockBytes + kOnTheirWay);
+    frames_ = FramePool::create(userfault,
+                                capacity_bytes / kBlockBytes + kOnTheirWay + FramePool::kMostParts);
   }
 }
 
@@ -58,25 +58,28 @@ void DevicePages::renew(BlockId block, Bytes bytes, bool zeros_wanted) {
   pages(block).wants_zeros = zeros_wanted;
 }
 
-// A frame as the block's pages, if there is one to be had.
-bool DevicePages::place_frame(char* block, bool zeroed) {
+// A frame, or parts, as the block's pages; returns how many bytes of it are there then.
+Bytes DevicePages::place_frames(char* block, Bytes bytes, bool zeroed) {
   if (!frames_) {
-    return false;
+    return 0;
   }
   const std::scoped_lock lock(frames_mutex_);
+  if (bytes < kBlockBytes || frames_->parts_do()) {
+    return frames_->place_parts(block, bytes, zeroed);
+  }
   void* const frame = frames_->take();
   if (frame == nullptr) {
-    return false;
+    return 0;
   }
   if (zeroed) {
     std::memset(frame, 0, kBlockBytes);
   }
   if (!frames_->place(frame, block)) {
     frames_->give_back(frame);
-    return false;
+    return 0;
   }
   frames_->placed(frame);
-  return true;
+  return kBlockBytes;
 }
 
 // What is not there yet appears when it is mapped: only then is it known whether it may be written.
@@ -121,10 +124,11 @@ void DevicePages::populate(BlockId block, Bytes bytes, bool writable) {
   char* const start = addresses_->address_of(block);
   // A moved frame is writable from the start.
   const bool zeroed = std::exchange(at.zeroed, false) && at.wants_zeros;
-  if (!writable || bytes < kBlockBytes || !place_frame(start, zeroed)) {
+  const Bytes placed = writable ? place_frames(start, bytes, zeroed) : 0;
+  if (placed < bytes) {
     // Real pages: mapped zero pages would cost a fault and a flush of the TLB for each that is
     // written.
-    fill_pages(start, zeros.data(), bytes, writable);
+    fill_pages(start + placed, zeros.data(), bytes - placed, writable);
   }
   set_populated(at, bytes);
   trim_frames();
@@ -163,9 +167,9 @@ void DevicePages::drop(BlockId block, Bytes bytes) {
   if (at.aside != nullptr) {
     give_back_aside(std::exchange(at.aside, nullptr), bytes);
     recovered = at.populated_bytes <= bytes;
-  } else if (frames_ && at.populated_bytes == kBlockBytes && reuses_frames_) {
+  } else if (frames_ && at.populated_bytes > 0 && reuses_frames_) {
     const std::scoped_lock lock(frames_mutex_);
-    recovered = frames_->recover(start);
+    recovered = frames_->recover(start, at.populated_bytes);
   }
   // More may be there than the block has bytes, if somebody has touched what was nobody's.
   const Bytes dropped_bytes = std::max({bytes, at.populated_bytes, kPageBytes});
@@ -262,8 +266,8 @@ void DevicePages::bring_back(BlockId block, Bytes bytes, bool writable) {
 
 void DevicePages::give_back_aside(char* place, Bytes bytes) {
   const std::scoped_lock lock(frames_mutex_);
-  if (bytes == kBlockBytes && reuses_frames_) {
-    frames_->give_back(place);
+  if (reuses_frames_) {
+    bytes == kBlockBytes ? frames_->give_back(place) : frames_->give_back_part(place, bytes);
     return;
   }
   ::madvise(place, bytes, MADV_DONTNEED);
@@ -292,8 +296,8 @@ void DevicePages::trim_frames() {
   const Bytes there_bytes = populated_bytes_ + landing_bytes_;
   const Bytes left_bytes = capacity_bytes_ - std::min(capacity_bytes_, there_bytes);
   const std::scoped_lock lock(frames_mutex_);
-  frames_->trim(left_bytes / kBlockBytes +
-                std::min(kSlackFrames, capacity_bytes_ / kSlackPart / kBlockBytes));
+  frames_->trim(left_bytes +
+                std::min(kSlackBytes, capacity_bytes_ / kSlackPart / kPageBytes * kPageBytes));
 }
 
 void DevicePages::fill(BlockId block, const void* from, TransferJob::Part& part) {

@@ -87,7 +87,7 @@ class DevicePages {
   Pages& pages(BlockId block);
   void set_populated(Pages& at, Bytes bytes);
   void populate(BlockId block, Bytes bytes, bool writable);
-  bool place_frame(char* block, bool zeroed);
+  Bytes place_frames(char* block, Bytes bytes, bool zeroed);
   void bring_back(BlockId block, Bytes bytes, bool writable);
   void give_back_aside(char* place, Bytes bytes);
   int make_exclusive(char* start, Bytes bytes);

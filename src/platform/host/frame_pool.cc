@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace spillway::host {
@@ -69,13 +71,72 @@ void FramePool::placed(void* frame) {
   (at >= nursery_ && at < nursery_end_ ? unborn_ : empty_).push_back(frame);
 }
 
-void FramePool::trim(std::size_t most) {
-  while (full_.size() > most) {
+void FramePool::trim(Bytes most_bytes) {
+  while (full_.size() * kBlockBytes + parts_bytes_ > most_bytes) {
+    const Bytes over_bytes =
+        round_up(full_.size() * kBlockBytes + parts_bytes_ - most_bytes, kPageBytes);
+    const bool last = full_.size() == 1 && over_bytes < kBlockBytes;
+    if (!parts_.empty() || (last && cut_frame())) {
+      const Part part = parts_.front();
+      const Bytes some = std::min(part.bytes, over_bytes);
+      ::madvise(part.place + part.bytes - some, some, MADV_DONTNEED);
+      shrink(0, some);
+      continue;
+    }
     void* const frame = full_.back();
     full_.pop_back();
     ::madvise(frame, kBlockBytes, MADV_DONTNEED);
     placed(frame);
   }
+}
+
+bool FramePool::cut_frame() {
+  if (full_.empty()) {
+    return false;
+  }
+  parts_.push_back({.place = static_cast<char*>(full_.back()), .bytes = kBlockBytes});
+  parts_bytes_ += kBlockBytes;
+  full_.pop_back();
+  return true;
+}
+
+// Its last bytes are gone.
+void FramePool::shrink(std::size_t part, Bytes bytes) {
+  parts_bytes_ -= bytes;
+  parts_[part].bytes -= bytes;
+  if (parts_[part].bytes == 0) {
+    placed(parts_[part].place);
+    parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(part));
+  }
+}
+
+// Parts that came last are in the processor's caches.
+Bytes FramePool::place_parts(char* block, Bytes bytes, bool zeroed) {
+  Bytes done = 0;
+  while (done < bytes && (!parts_.empty() || cut_frame())) {
+    const Part part = parts_.back();
+    const Bytes some = std::min(part.bytes, bytes - done);
+    char* const from = part.place + part.bytes - some;
+    if (zeroed) {
+      std::memset(from, 0, some);
+    }
+    if (userfault_->move(block + done, from, some) != 0) {
+      break;
+    }
+    shrink(parts_.size() - 1, some);
+    done += some;
+  }
+  return done;
+}
+
+void FramePool::give_back_part(void* place, Bytes bytes) {
+  if (parts_.size() == kMostParts) {
+    const Part oldest = parts_.front();
+    ::madvise(oldest.place, oldest.bytes, MADV_DONTNEED);
+    shrink(0, oldest.bytes);
+  }
+  parts_.push_back({.place = static_cast<char*>(place), .bytes = bytes});
+  parts_bytes_ += bytes;
 }
 
 void* FramePool::take_place() {
@@ -87,16 +148,20 @@ void* FramePool::take_place() {
   return place;
 }
 
-bool FramePool::recover(void* block) {
+bool FramePool::recover(void* block, Bytes bytes) {
   if (empty_.empty()) {
     return false;
   }
   void* const place = empty_.back();
-  if (userfault_->move(place, block, kBlockBytes) != 0) {
+  if (userfault_->move(place, block, bytes) != 0) {
     return false;
   }
   empty_.pop_back();
-  full_.push_back(place);
+  if (bytes == kBlockBytes) {
+    full_.push_back(place);
+  } else {
+    give_back_part(place, bytes);
+  }
   return true;
 }
 

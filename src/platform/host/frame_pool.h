@@ -1,10 +1,10 @@
-// Device frames of 2 MiB that stay resident: page tables move, pages do not come and go.
-// Layer: platform, host.
-// Giving a page back to the system and getting one again costs several times as much as copying it
-// (docs/host.md has numbers), so a frame that a block leaves is moved aside, with UFFDIO_MOVE, and
-// moved to the next block's address when that has been filled. Where the system has huge pages a
-// frame is one, and a move takes a microsecond. Needs Linux 6.8; where it is missing, or a page
-// cannot be moved (a child shares it, a device reads it), the caller does without.
+// Device frames of 2 MiB, and parts of them, that stay resident: page tables move, pages do not
+// come and go. Layer: platform, host. Giving a page back to the system and getting one again costs
+// several times as much as copying it (docs/host.md has numbers), so a frame that a block leaves is
+// moved aside, with UFFDIO_MOVE, and moved to the next block's address when that has been filled.
+// Where the system has huge pages a frame is one, and a move takes a microsecond. Needs Linux 6.8;
+// where it is missing, or a page cannot be moved (a child shares it, a device reads it), the caller
+// does without. A block that is smaller leaves a part of a frame; it takes parts, or cuts a frame.
 // Not thread-safe, except for `place`.
 #pragma once
 
@@ -28,6 +28,9 @@ class FramePool {
   FramePool& operator=(const FramePool&) = delete;
   ~FramePool() = default;
 
+  // Parts that wait at once; each takes a place.
+  static constexpr std::size_t kMostParts = 16;
+
   // A resident frame that holds anything; nullptr if there is none left.
   void* take();
   // Of a frame that was taken and not placed.
@@ -36,18 +39,35 @@ class FramePool {
   // must be told. Wakes nobody. False if the system refuses: the frame is as before. Any thread's.
   [[nodiscard]] bool place(void* frame, void* block) const;
   void placed(void* frame);
-  // The block's pages become a frame that can be taken. False if the system refuses: the pages are
-  // where they were.
-  [[nodiscard]] bool recover(void* block);
+  // Pages of parts, and of frames that wait, become the block's, writable, from its beginning on:
+  // returns how many bytes. `zeroed`: they hold zeros then, else anything. Wakes nobody.
+  Bytes place_parts(char* block, Bytes bytes, bool zeroed);
+  // Whether a block should rather be made of parts than take a frame: none waits, and of the parts
+  // there are enough for most of it.
+  [[nodiscard]] bool parts_do() const { return full_.empty() && parts_bytes_ >= kBlockBytes / 2; }
+  // The block's pages become a frame that can be taken, or a part. False if the system refuses, or
+  // there is no place: the pages are where they were.
+  [[nodiscard]] bool recover(void* block, Bytes bytes = kBlockBytes);
+  // Of a place that was taken: so many bytes there are a part from now on.
+  void give_back_part(void* place, Bytes bytes);
   // An empty place, to which pages may be moved; nullptr if there is none. It comes back as a frame
   // that was taken does: with give_back if it is one, or with placed.
   void* take_place();
-  // Gives frames back to the system until at most `most` wait to be taken.
-  void trim(std::size_t most);
+  // Gives parts, then frames back to the system until at most so many bytes wait to be taken. Of
+  // the last frame only what is too much.
+  void trim(Bytes most_bytes);
 
  private:
   FramePool(const Userfault& userfault, Reservation addresses)
       : userfault_(&userfault), addresses_(std::move(addresses)) {}
+
+  // Resident pages at a place's beginning.
+  struct Part {
+    char* place = nullptr;
+    Bytes bytes = 0;
+  };
+  bool cut_frame();
+  void shrink(std::size_t part, Bytes bytes);
 
   const Userfault* userfault_;
   Reservation addresses_;
@@ -58,6 +78,8 @@ class FramePool {
   std::vector<void*> unborn_;  // empty places of the nursery
   std::vector<void*> empty_;   // ... of the others
   std::vector<void*> full_;    // frames to be taken
+  std::vector<Part> parts_;    // oldest first
+  Bytes parts_bytes_ = 0;
 };
 
 }  // namespace spillway::host

@@ -131,6 +131,30 @@ TEST_P(DevicePagesTest, NewMemoryHoldsZerosWhateverItsFrameHeld) {
   EXPECT_THAT(world_->faults(), IsEmpty());
 }
 
+// So that nothing need come from the system, and be zeroed, if nobody asks for zeros.
+TEST_P(DevicePagesTest, SmallBlocksTakeWhatOthersHaveLeft) {
+  make(0, 1500 * kKiB, true);
+  std::memset(start(0), 9, 1500 * kKiB);
+  drop(0, 1500 * kKiB);
+  {
+    const auto lock = world_->lock();
+    pages().renew(1, kMiB, false);
+    pages().zero(1, kMiB);
+    pages().map(1, kMiB, true);
+  }
+  const bool moves = GetParam() && userfault_support().moves;
+  EXPECT_TRUE(holds(1, kMiB, moves ? 9 : 0));
+  std::memset(start(1), 9, kMiB);
+  drop(1, kMiB);
+  // New memory of which there is a part only.
+  make(2, 1900 * kKiB, true);
+  EXPECT_TRUE(holds(2, 1900 * kKiB, 0));
+  drop(2, 1900 * kKiB);
+  make(3, kBlockBytes, true);
+  EXPECT_TRUE(holds(3, kBlockBytes, 0));
+  EXPECT_THAT(world_->faults(), IsEmpty());
+}
+
 TEST_P(DevicePagesTest, WhatIsZeroedWhileItIsThereIsZeroAndAsWritableAsBefore) {
   for (const bool writable : {true, false}) {
     make(3, kBlockBytes, true);

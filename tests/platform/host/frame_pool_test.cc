@@ -122,13 +122,80 @@ TEST_F(FramePoolTest, GivesFramesBackToTheSystem) {
   for (char* const frame : frames) pool_->give_back(frame);
   const auto there = [&] { return std::ranges::count_if(frames, is_there); };
   EXPECT_EQ(there(), 3);
-  pool_->trim(3);
+  pool_->trim(3 * kBlockBytes);
   EXPECT_EQ(there(), 3);
-  pool_->trim(1);
+  pool_->trim(kBlockBytes);
   EXPECT_EQ(there(), 1);
   pool_->trim(0);
   EXPECT_EQ(there(), 0);
   EXPECT_NE(pool_->take(), nullptr);
+}
+
+// A block of less than a frame cuts one, and leaves a part; whole blocks are made of parts.
+TEST_F(FramePoolTest, PartsBecomePagesOfSmallBlocksAndOfWholeOnes) {
+  constexpr Bytes kSmall = 1500 * kKiB;
+  ASSERT_TRUE(place(1, block(0)));
+  ASSERT_TRUE(pool_->recover(block(0)));
+  EXPECT_FALSE(pool_->parts_do());
+  ASSERT_EQ(pool_->place_parts(block(1), kSmall, false), kSmall);
+  EXPECT_EQ(block(1)[kSmall - 1], 1);
+  EXPECT_FALSE(is_there(block(1) + kSmall));
+  std::memset(block(1), 2, kSmall);
+  ASSERT_TRUE(pool_->recover(block(1), kSmall));
+  EXPECT_FALSE(is_there(block(1)));
+  ASSERT_TRUE(pool_->parts_do());
+  ASSERT_EQ(pool_->place_parts(block(2), kBlockBytes, false), kBlockBytes);
+  EXPECT_EQ(std::count(block(2), block(2) + kBlockBytes, 2), static_cast<long>(kSmall));
+  // No more than there is.
+  EXPECT_EQ(pool_->place_parts(block(3), kBlockBytes, false), 0U);
+}
+
+TEST_F(FramePoolTest, PartsHoldZerosWhereThatIsAsked) {
+  ASSERT_TRUE(place(1, block(0)));
+  ASSERT_TRUE(pool_->recover(block(0)));
+  ASSERT_EQ(pool_->place_parts(block(1), kMiB, true), kMiB);
+  EXPECT_EQ(std::count(block(1), block(1) + kMiB, 0), static_cast<long>(kMiB));
+}
+
+// What is too much of the last frame, and parts before frames.
+TEST_F(FramePoolTest, GivesBackNoMoreThanIsTooMuch) {
+  ASSERT_TRUE(place(1, block(0)));
+  ASSERT_TRUE(pool_->recover(block(0)));
+  pool_->trim(kMiB);
+  EXPECT_EQ(pool_->place_parts(block(1), kBlockBytes, false), kMiB);
+  ASSERT_TRUE(pool_->recover(block(1), kMiB));
+  ASSERT_TRUE(place(2, block(0)));
+  ASSERT_TRUE(pool_->recover(block(0)));
+  pool_->trim(kBlockBytes);
+  EXPECT_FALSE(pool_->parts_do());
+  EXPECT_EQ(pool_->place_parts(block(1), 2 * kBlockBytes, false), kBlockBytes);
+}
+
+// A budget need not be whole pages; what waits is.
+TEST_F(FramePoolTest, GivesBackWholePages) {
+  ASSERT_TRUE(place(1, block(0)));
+  ASSERT_TRUE(pool_->recover(block(0)));
+  pool_->trim(kMiB + 100);
+  EXPECT_EQ(pool_->place_parts(block(1), kBlockBytes, false), kMiB);
+  EXPECT_TRUE(pool_->recover(block(1), kMiB));
+  pool_->trim(100);
+  for (std::size_t i = 0; i < kFrames; ++i) {
+    ASSERT_TRUE(place(2, block(i)));
+    ASSERT_TRUE(pool_->recover(block(i))) << "a place that is said to be empty is not";
+  }
+}
+
+// More parts than there may be: the oldest go back to the system.
+TEST_F(FramePoolTest, KeepsABoundedNumberOfParts) {
+  constexpr Bytes kTiny = 64 * kKiB;
+  const std::vector<char> ones(kTiny, 1);
+  pool_ = FramePool::create(*userfault_, FramePool::kMostParts + 1);
+  ASSERT_NE(pool_, nullptr);
+  for (std::size_t i = 0; i < 3 * FramePool::kMostParts; ++i) {
+    ASSERT_EQ(userfault_->copy(block(0), ones.data(), kTiny, true), 0);
+    ASSERT_TRUE(pool_->recover(block(0), kTiny)) << i;
+  }
+  EXPECT_EQ(pool_->place_parts(block(1), kBlockBytes, false), FramePool::kMostParts * kTiny);
 }
 
 }  // namespace
