@@ -42,7 +42,10 @@ if(NOT SPILLWAY_SANITIZE)
   target_link_libraries(cuda_program_plugin PRIVATE ${CMAKE_DL_LIBS})
   foreach(program cuda_program cuda_program_linked)
     add_executable(${program} ${cuda_program}/main.cc ${cuda_program}/device.cc
-      ${cuda_program}/driver_ways.cc ${cuda_program}/memsets.cc)
+      ${cuda_program}/driver_ways.cc ${cuda_program}/memsets.cc ${cuda_program}/random.cc
+      ${cuda_program}/random_kernels.cc ${cuda_program}/random_lanes.cc
+      ${cuda_program}/random_model.cc ${cuda_program}/random_steps.cc
+      ${cuda_program}/random_worker.cc)
     target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR}/src
       ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver)
     target_compile_definitions(${program} PRIVATE
