@@ -47,6 +47,7 @@ void random_program(const Device& device, std::uint64_t seed) {
   RandomKernels::tell_of_crashes(seed);
   Common common{.device = device, .kernels = RandomKernels(device.calls), .seed = seed};
   common.trace = std::getenv("RANDOM_TRACE") != nullptr;
+  if (std::getenv("RANDOM_OFF") != nullptr) common.off = std::getenv("RANDOM_OFF");
   common.threads = seed % 3 == 0 ? 2 : 1;
   void* pinned = nullptr;
   device.expect(device.calls.cuMemHostAlloc(&pinned, kPinnedBytes, 0), "cuMemHostAlloc");

@@ -132,13 +132,13 @@ void Worker::step() {
     begin_capture();
   } else if (die < 45 && !graphs_.empty()) {
     launch(*std::next(graphs_.begin(), static_cast<long>(dice_.below(graphs_.size()))));
-  } else if (die < 47) {
+  } else if (die < 48) {
     values();
-  } else if (die < 49) {
+  } else if (die < 50) {
     refused();
-  } else if (die < 51) {
+  } else if (die < 52) {
     read_now();
-  } else if (die < 53) {
+  } else if (die < 54) {
     write_now();
   } else if (die < 56) {
     if (const std::size_t lane = any_lane(); true) {
@@ -235,7 +235,8 @@ bool Worker::choose_kernel(Op& op, Mode mode) {
 
 // Of as many words as the smallest of what is named.
 bool Worker::choose_table(Op& op, Mode mode) {
-  const bool nested = dice_.chance(40);
+  const bool nested = dice_.chance(40) && common_.on('t');
+  if ((mode & kCaptured) != 0 && !common_.on('g')) return false;
   op.kind = nested ? Op::Kind::kNested : Op::Kind::kListed;
   op.a = any_block(mode, 0, nested ? Block::Holds::kTables : Block::Holds::kAddresses);
   if (op.a == nullptr || op.a->entries == 0) {
@@ -270,6 +271,7 @@ bool Worker::choose_copy(Op& op, Mode mode) {
   op.bytes = words && op.bytes > 8 ? op.bytes / 8 * 8 : op.bytes;
   op.to_at = range(*op.to, op.bytes);
   const std::uint64_t die = dice_.below(100);
+  if (!common_.on('c') && (mode & kCaptured) && die < 85) return false;
   if (die < 30) {
     op.kind = Op::Kind::kSet;
     op.key %= 256;
@@ -296,8 +298,10 @@ bool Worker::choose_copy(Op& op, Mode mode) {
     }
     op.a_at = range(*op.a, op.bytes);
     // What overlaps is nobody's promise.
+    if (op.a == op.to && !common_.on('w')) return false;
     return op.a != op.to || op.a_at + op.bytes <= op.to_at || op.to_at + op.bytes <= op.a_at;
   }
+  if (op.to == nullptr) return false;
   op.kind = Op::Kind::kCopyOut;
   op.a = std::exchange(op.to, nullptr);
   op.a_at = op.to_at;
@@ -453,10 +457,11 @@ void Worker::values() {
     return;
   }
   // The stream that waits is told first.
+  if (!common_.on('o')) return;
   std::vector<Op> before;
   std::vector<Op> behind;
   std::vector<Blocks::Used> used;
-  for (std::vector<Op>* const ops : {&before, &behind}) {
+  const auto some = [&](std::vector<Op>* ops) {
     for (std::uint64_t i = dice_.between(1, 3); i > 0; --i) {
       Op op;
       if (choose(op, kSmall | kNoWaiting)) {
@@ -464,7 +469,24 @@ void Worker::values() {
         ops->push_back(std::move(op));
       }
     }
+  };
+  some(&before);
+  // What one still reads the other writes over.
+  if (Block* const block = any_block(0, 8); block != nullptr && block->bytes.size() <= 4 * kMiB) {
+    Op read{.kind = Op::Kind::kCheck};
+    read.a = block;
+    read.bytes = block->words() * 8;
+    prepare(read, &used);
+    before.push_back(std::move(read));
+    Op over{.kind = dice_.chance(50) ? Op::Kind::kSet : Op::Kind::kCopyIn};
+    over.to = block;
+    over.pinned = common_.pinned;
+    over.key = dice_.below(256);
+    over.bytes = block->bytes.size();
+    prepare(over, &used);
+    behind.push_back(std::move(over));
   }
+  some(&behind);
   trace("wait first");
   lanes_.wait_first(first, second);
   for (Op& op : behind) {
@@ -494,6 +516,7 @@ void Worker::refused() {
   switch (dice_.below(6)) {
     case 0:
     case 1:
+      if (!common_.on('r')) return;
       return expect(calls.cuMemcpyDtoDAsync_v2(at, kNobodys, bytes, stream), "from nobody's",
                     kRefused);
     case 2:

@@ -52,6 +52,9 @@ void Worker::prepare(Op& op, std::vector<Blocks::Used>* used) {
 
 void Worker::put(Op op, std::size_t lane) {
   trace(words_of(op) + " on " + std::to_string(lane));
+  if (!history_.empty()) {
+    history_.back() += words_of(op) + "; ";
+  }
   std::vector<Blocks::Used> used;
   prepare(op, &used);
   for (const Blocks::Used& it : used) {

@@ -38,6 +38,8 @@ struct Common {
   std::vector<std::unique_ptr<Block>> shared{};  // only read
   const char* pinned = nullptr;                // kPinnedBytes that stay as they are
   bool trace = false;
+  std::string off{};
+  [[nodiscard]] bool on(char what) const { return off.find(what) == std::string::npos; }
 };
 inline constexpr std::uint64_t kMostBlockBytes = 6ULL << 20U;
 inline constexpr std::uint64_t kPinnedBytes = kMostBlockBytes;
