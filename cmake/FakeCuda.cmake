@@ -43,6 +43,7 @@ if(NOT SPILLWAY_SANITIZE)
   foreach(program cuda_program cuda_program_linked)
     add_executable(${program} ${cuda_program}/main.cc ${cuda_program}/device.cc
       ${cuda_program}/driver_ways.cc ${cuda_program}/memsets.cc ${cuda_program}/random.cc
+      ${cuda_program}/random_choices.cc ${cuda_program}/random_graphs.cc
       ${cuda_program}/random_kernels.cc ${cuda_program}/random_lanes.cc
       ${cuda_program}/random_model.cc ${cuda_program}/random_steps.cc
       ${cuda_program}/random_worker.cc)

@@ -14,6 +14,17 @@ namespace {
 constexpr unsigned kLongestS = 120;
 constexpr std::uint64_t kSharedBytes = 3 << 20U;
 
+// What is slow now and then ends in another order.
+void make_uneven(const Device& device, std::uint64_t seed) {
+  FakeCudaConfig config;
+  device.calls.default_config(&config);
+  config.seed = seed;
+  config.copy_slow = 0.03;
+  config.stream_stands = 0.03;
+  config.slow_ns = 1'000'000;
+  device.calls.change(&config);
+}
+
 void share(Common& common, const Device& device) {
   const CuStream stream = device.stream();
   for (std::uint64_t i = 0; i < 3; ++i) {
@@ -34,20 +45,22 @@ void share(Common& common, const Device& device) {
 void require_shared(const Common& common, const Device& device) {
   for (const std::unique_ptr<Block>& block : common.shared) {
     const Buffer buffer{block->address, block->words(), 0};
-    device.require(std::memcmp(device.words_of(buffer).data(), block->bytes.data(),
-                               block->bytes.size()) == 0,
-                   "what threads share and only read");
+    device.require(
+        std::memcmp(device.words_of(buffer).data(), block->bytes.data(), block->bytes.size()) == 0,
+        "what threads share and only read");
   }
 }
 
 }  // namespace
 
-void random_program(const Device& device, std::uint64_t seed) {
+void random_program(const Device& device, std::uint64_t seed, bool trace) {
   ::alarm(kLongestS);
   RandomKernels::tell_of_crashes(seed);
-  Common common{.device = device, .kernels = RandomKernels(device.calls), .seed = seed};
-  common.trace = std::getenv("RANDOM_TRACE") != nullptr;
-  if (std::getenv("RANDOM_OFF") != nullptr) common.off = std::getenv("RANDOM_OFF");
+  if (seed % 2 == 0) {
+    make_uneven(device, seed);
+  }
+  Common common{
+      .device = device, .kernels = RandomKernels(device.calls), .seed = seed, .trace = trace};
   common.threads = seed % 3 == 0 ? 2 : 1;
   void* pinned = nullptr;
   device.expect(device.calls.cuMemHostAlloc(&pinned, kPinnedBytes, 0), "cuMemHostAlloc");

@@ -171,7 +171,7 @@ CuResult RandomKernels::launch_block(CuFunction function, const LaunchWay& how, 
   const unsigned grid = how.refused ? 0 : 1;
   if (how.way == 1) {
     void* extra[] = {
-        reinterpret_cast<void*>(kCuExtraBuffer), block,  // NOLINT(performance-no-int-to-ptr)
+        reinterpret_cast<void*>(kCuExtraBuffer), block,        // NOLINT(performance-no-int-to-ptr)
         reinterpret_cast<void*>(kCuExtraBufferBytes), &bytes,  // NOLINT(performance-no-int-to-ptr)
         reinterpret_cast<void*>(kCuExtraEnd)};                 // NOLINT(performance-no-int-to-ptr)
     return calls_.cuLaunchKernel(function, grid, 1, 1, 1, 1, 1, 0, how.stream, nullptr, extra);

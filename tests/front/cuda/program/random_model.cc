@@ -10,9 +10,9 @@
 namespace spillway::cuda::test {
 
 std::string words_of(const Op& op) {
-  constexpr std::array<const char*, 10> kNames{
-      "fill", "mix", "pointwise", "listed", "nested", "check",
-      "copy in", "copy within", "copy out", "memset"};
+  constexpr std::array<const char*, 10> kNames{"fill",     "mix",   "pointwise", "listed",
+                                               "nested",   "check", "copy in",   "copy within",
+                                               "copy out", "memset"};
   std::string text = kNames[static_cast<std::size_t>(op.kind)];
   const auto place = [&text](const char* name, const Block* block, std::uint64_t at) {
     if (block != nullptr) {
@@ -96,52 +96,50 @@ std::optional<std::vector<Blocks::Used>> Blocks::used_by(const Op& op) const {
   return used;
 }
 
-void Blocks::apply(Op& op, const std::string& who) const {
-  std::uint64_t* const to = op.to == nullptr ? nullptr : op.to->at(op.to_at);
-  std::uint64_t* const a = op.a == nullptr ? nullptr : op.a->at(op.a_at);
-  std::uint64_t* const b = op.b == nullptr ? nullptr : op.b->at(op.b_at);
+namespace {
+
+std::uint64_t* at(Block* block, std::uint64_t offset) {
+  return block == nullptr ? nullptr : block->at(offset);
+}
+
+// What has one target.
+void apply_to(const Op& op, Block& target) {
+  char* const bytes = target.bytes.data() + op.to_at;
   const std::uint64_t words = op.bytes / 8;
-  if (op.to != nullptr) {
-    op.to->last = who;
+  if (op.kind == Op::Kind::kFill) {
+    fill_words(target.at(op.to_at), words, op.key);
+  } else if (op.kind == Op::Kind::kMix) {
+    mix_words(target.at(op.to_at), at(op.a, op.a_at), at(op.b, op.b_at), words, op.key);
+  } else if (op.kind == Op::Kind::kPointwise) {
+    pointwise_words(target.at(op.to_at), at(op.a, op.a_at), at(op.b, op.b_at), words);
+  } else if (op.kind == Op::Kind::kSet) {
+    std::memset(bytes, static_cast<int>(op.key), op.bytes);
+  } else if (op.kind == Op::Kind::kCopyIn) {
+    std::memcpy(bytes, op.pinned != nullptr ? op.pinned : op.data.data(), op.bytes);
+  } else if (op.kind == Op::Kind::kCopyWithin && op.a != nullptr) {
+    std::memcpy(bytes, op.a->bytes.data() + op.a_at, op.bytes);
   }
-  switch (op.kind) {
-    case Op::Kind::kFill:
-      return fill_words(to, words, op.key);
-    case Op::Kind::kMix:
-      return mix_words(to, a, b, words, op.key);
-    case Op::Kind::kPointwise:
-      return pointwise_words(to, a, b, words);
-    case Op::Kind::kListed:
-    case Op::Kind::kNested: {
-      const std::optional<std::vector<Used>> used = used_by(op);
-      for (const Used& it : *used) {
-        if (it.writes) {
-          mix_words(it.block->at(0), nullptr, nullptr, words, op.key);
-          it.block->last = who;
-        }
+}
+
+}  // namespace
+
+void Blocks::apply(Op& op, const std::string& who) const {
+  if (op.kind == Op::Kind::kListed || op.kind == Op::Kind::kNested) {
+    for (const Used& it : used_by(op).value_or(std::vector<Used>())) {
+      if (it.writes) {
+        mix_words(it.block->at(0), nullptr, nullptr, op.bytes / 8, op.key);
+        it.block->last = who;
       }
-      return;
     }
-    case Op::Kind::kCheck:
-      op.digest = digest_of(a, words);
-      return;
-    case Op::Kind::kCopyIn:
-      std::memcpy(op.to->bytes.data() + op.to_at,
-                  op.pinned != nullptr ? op.pinned : op.data.data(), op.bytes);
-      return;
-    case Op::Kind::kCopyWithin:
-      std::memcpy(op.to->bytes.data() + op.to_at, op.a->bytes.data() + op.a_at, op.bytes);
-      return;
-    case Op::Kind::kCopyOut:
-      if (op.landing != nullptr) {
-        const char* const from = op.a->bytes.data() + op.a_at;
-        op.landing->expected.assign(from, from + op.bytes);
-        op.landing->what = who + " of what was last written by " + op.a->last;
-      }
-      return;
-    case Op::Kind::kSet:
-      std::memset(op.to->bytes.data() + op.to_at, static_cast<int>(op.key), op.bytes);
-      return;
+  } else if (op.to != nullptr) {
+    apply_to(op, *op.to);
+    op.to->last = who;
+  } else if (op.a != nullptr && op.kind == Op::Kind::kCheck) {
+    op.digest = digest_of(op.a->at(op.a_at), op.bytes / 8);
+  } else if (op.a != nullptr && op.landing != nullptr) {
+    const char* const from = op.a->bytes.data() + op.a_at;
+    op.landing->expected.assign(from, from + op.bytes);
+    op.landing->what = who + " of what was last written by " + op.a->last;
   }
 }
 

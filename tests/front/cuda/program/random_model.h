@@ -29,11 +29,11 @@ struct Block {
   CuAddress address = 0;
   std::vector<char> bytes;  // what it must hold
   Holds holds = Holds::kWords;
-  std::uint64_t entries = 0;    // of a table
-  bool shared = false;          // of several threads, which only read it
-  bool of_graph = false;        // allocated on a stream that was captured
-  bool freed = false;           // there, too
-  std::string last;             // who wrote it last, in words
+  std::uint64_t entries = 0;  // of a table
+  bool shared = false;        // of several threads, which only read it
+  bool of_graph = false;      // allocated on a stream that was captured
+  bool freed = false;         // there, too
+  std::string last;           // who wrote it last, in words
   Use use;
 
   [[nodiscard]] std::uint64_t words() const { return bytes.size() / 8; }
@@ -75,7 +75,7 @@ struct Op {
   std::uint64_t a_at = 0;
   std::uint64_t b_at = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t key = 0;  // or a memset's byte
+  std::uint64_t key = 0;    // or a memset's byte
   std::uint64_t count = 0;  // entries of a table
   std::uint64_t inner = 0;
   std::vector<char> data{};      // what is copied in, if it is pageable

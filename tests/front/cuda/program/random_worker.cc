@@ -41,8 +41,7 @@ void Worker::trace(const std::string& what) const {
 }
 
 void Worker::prepare(Op& op, std::vector<Blocks::Used>* used) {
-  const std::optional<std::vector<Blocks::Used>> all = blocks_.used_by(op);
-  for (const Blocks::Used& it : *all) {
+  for (const Blocks::Used& it : blocks_.used_by(op).value_or(std::vector<Blocks::Used>())) {
     if (!it.block->shared) {
       used->push_back(it);
     }
@@ -93,9 +92,9 @@ void Worker::issue(Op& op, CuStream stream) {
     case Op::Kind::kNested:
       return expect(kernels.nested(how, a, op.count, op.inner, words, op.key), "a launch");
     case Op::Kind::kCheck:
-      return expect(kernels.check(how, a, words, op.digest,
-                                  kStepsOfThread * number_ + history_.size()),
-                    "a launch");
+      return expect(
+          kernels.check(how, a, words, op.digest, kStepsOfThread * number_ + history_.size()),
+          "a launch");
     case Op::Kind::kCopyIn: {
       const void* const from = op.pinned != nullptr ? op.pinned : op.data.data();
       expect(unified ? calls.cuMemcpyAsync(to, address_of(from), op.bytes, stream)
@@ -110,14 +109,13 @@ void Worker::issue(Op& op, CuStream stream) {
                             : calls.cuMemcpyDtoDAsync_v2(to, a, op.bytes, stream),
                     "a copy within");
     case Op::Kind::kCopyOut:
-      return expect(
-          unified ? calls.cuMemcpyAsync(address_of(op.landing->memory), a, op.bytes, stream)
-                  : calls.cuMemcpyDtoHAsync_v2(op.landing->memory, a, op.bytes, stream),
-          "a copy out");
+      return expect(unified
+                        ? calls.cuMemcpyAsync(address_of(op.landing->memory), a, op.bytes, stream)
+                        : calls.cuMemcpyDtoHAsync_v2(op.landing->memory, a, op.bytes, stream),
+                    "a copy out");
     case Op::Kind::kSet:
-      return expect(
-          calls.cuMemsetD8Async(to, static_cast<unsigned char>(op.key), op.bytes, stream),
-          "a memset");
+      return expect(calls.cuMemsetD8Async(to, static_cast<unsigned char>(op.key), op.bytes, stream),
+                    "a memset");
   }
 }
 
@@ -161,9 +159,8 @@ void Worker::synchronize_all() {
 
 Landing* Worker::landing(bool of_graph) {
   constexpr auto kMostOfGraphs = 2;
-  if (of_graph && std::count_if(landings_.begin(), landings_.end(), [](const Landing& it) {
-                    return it.of_graph;
-                  }) >= kMostOfGraphs) {
+  if (of_graph && std::count_if(landings_.begin(), landings_.end(),
+                                [](const Landing& it) { return it.of_graph; }) >= kMostOfGraphs) {
     return nullptr;
   }
   for (int round = 0; round < 2; ++round) {
@@ -219,182 +216,6 @@ void Worker::free(Block* block) {
   }
   trace("free " + std::to_string(block->bytes.size()));
   blocks_.remove(block);
-}
-
-void Worker::begin_capture() {
-  std::vector<std::size_t> free_lanes;
-  for (std::size_t i = 0; i < lanes_.count(); ++i) {
-    if (lanes_.may_be_captured(i)) {
-      free_lanes.push_back(i);
-    }
-  }
-  if (free_lanes.size() < 3) {
-    return;
-  }
-  Capture capture;
-  capture.lane = free_lanes[dice_.below(free_lanes.size())];
-  capture.left = dice_.between(1, 6);
-  synchronize(capture.lane);
-  if (dice_.chance(20)) {
-    std::erase(free_lanes, capture.lane);
-    capture.second = free_lanes[dice_.below(free_lanes.size())];
-    synchronize(*capture.second);
-  }
-  trace("begin capture on " + std::to_string(capture.lane));
-  expect(device_.calls.cuStreamBeginCapture_v2(lanes_.stream(capture.lane), kCuCaptureRelaxed),
-         "cuStreamBeginCapture");
-  lanes_.set_captured(capture.lane, true);
-  if (capture.second) {
-    lanes_.set_captured(*capture.second, true);
-    lanes_.order_captured(*capture.second, capture.lane);
-  }
-  capture_ = std::move(capture);
-}
-
-void Worker::continue_capture() {
-  Capture& capture = *capture_;
-  const CuStream stream = lanes_.stream(capture.lane);
-  if (!capture.second && dice_.chance(15)) {
-    auto made = std::make_unique<Block>();
-    made->bytes.resize(8 * dice_.between(512, 128 << 10U));
-    made->of_graph = true;
-    expect(device_.calls.cuMemAllocAsync(&made->address, made->bytes.size(), stream),
-           "cuMemAllocAsync");
-    Op op{.kind = dice_.chance(50) ? Op::Kind::kFill : Op::Kind::kSet};
-    op.bytes = made->bytes.size();
-    op.key = dice_.any() % 251;
-    op.to = blocks_.add(std::move(made));
-    capture.within.push_back(op.to);
-    issue(op, stream);
-    capture.graph.ops.push_back(std::move(op));
-  }
-  Op op;
-  if (choose(op, kCaptured)) {
-    if (op.kind == Op::Kind::kCopyOut) {
-      capture.graph.landings.push_back(op.landing);
-    }
-    const std::size_t lane =
-        capture.second && dice_.chance(50) ? *capture.second : capture.lane;
-    if (capture.second) {  // in the order of the model
-      lanes_.order_captured(lane, lane == capture.lane ? *capture.second : capture.lane);
-    }
-    trace("captured: " + words_of(op));
-    issue(op, lanes_.stream(lane));
-    capture.graph.ops.push_back(std::move(op));
-  }
-  if (--capture.left == 0) {
-    end_capture();
-  }
-}
-
-void Worker::end_capture() {
-  Capture capture = std::move(*capture_);
-  capture_.reset();
-  for (Block* const block : capture.within) {
-    if (dice_.chance(60)) {
-      expect(device_.calls.cuMemFreeAsync(block->address, lanes_.stream(capture.lane)),
-             "cuMemFreeAsync");
-      block->freed = true;
-    }
-  }
-  if (capture.second) {
-    lanes_.order_captured(capture.lane, *capture.second);
-    lanes_.set_captured(*capture.second, false);
-  }
-  trace("end capture");
-  expect(device_.calls.cuStreamEndCapture(lanes_.stream(capture.lane), &capture.graph.graph),
-         "cuStreamEndCapture");
-  lanes_.set_captured(capture.lane, false);
-  graphs_.push_back(std::move(capture.graph));
-  if (dice_.chance(60)) {
-    make_executable(graphs_.back());
-  }
-}
-
-void Worker::make_executable(Graph& graph) {
-  trace("instantiate");
-  expect(device_.calls.cuGraphInstantiateWithFlags(&graph.exec, graph.graph, 0),
-         "cuGraphInstantiate");
-  if (dice_.chance(70)) {
-    expect(device_.calls.cuGraphDestroy(graph.graph), "cuGraphDestroy");
-    graph.graph = nullptr;
-  }
-}
-
-// As the tables will stand when it runs: it may change them itself.
-bool Worker::can_run(const Graph& graph) const {
-  std::vector<std::pair<Block*, std::vector<char>>> saved;
-  bool can = true;
-  for (const Op& op : graph.ops) {
-    can = can && blocks_.used_by(op).has_value();
-    if (can && op.to != nullptr && op.to->holds != Block::Holds::kWords) {
-      saved.emplace_back(op.to, op.to->bytes);
-      Op copy = op;
-      blocks_.apply(copy, op.to->last);
-    }
-  }
-  std::for_each(saved.rbegin(), saved.rend(), [](auto& it) { it.first->bytes = it.second; });
-  return can;
-}
-
-void Worker::launch(Graph& graph) {
-  if (!can_run(graph)) {
-    return;
-  }
-  if (graph.exec == nullptr) {
-    make_executable(graph);
-  }
-  const std::size_t lane = any_lane();
-  trace("launch graph on " + std::to_string(lane));
-  std::vector<Blocks::Used> used;
-  for (Op& op : graph.ops) {
-    prepare(op, &used);
-    trace("  " + words_of(op));
-  }
-  lanes_.before(lane, graph.use, true);
-  for (const Blocks::Used& it : used) {
-    lanes_.before(lane, it.block->use, it.writes);
-  }
-  lanes_.count_one(lane);
-  expect(device_.calls.cuGraphLaunch(graph.exec, lanes_.stream(lane)), "cuGraphLaunch");
-  lanes_.after(lane, graph.use, true);
-  for (const Blocks::Used& it : used) {
-    lanes_.after(lane, it.block->use, it.writes);
-  }
-  for (Landing* const it : graph.landings) {
-    it->pending = true;
-    it->stream = lane;
-    it->number = lanes_.issued(lane);
-  }
-}
-
-void Worker::destroy(std::list<Graph>::iterator graph) {
-  trace("destroy graph");
-  lanes_.before_host(graph->use, true);
-  require_landings();
-  if (graph->exec != nullptr) {
-    expect(device_.calls.cuGraphExecDestroy(graph->exec), "cuGraphExecDestroy");
-  }
-  if (graph->graph != nullptr) {
-    expect(device_.calls.cuGraphDestroy(graph->graph), "cuGraphDestroy");
-  }
-  for (Landing* const it : graph->landings) {
-    it->of_graph = false;
-    it->taken = false;
-  }
-  std::set<Block*> within;
-  for (const Op& op : graph->ops) {
-    if (op.to != nullptr && op.to->of_graph) {
-      within.insert(op.to);
-    }
-  }
-  graphs_.erase(graph);
-  for (Block* const block : within) {
-    if (!block->freed) {
-      expect(device_.calls.cuMemFree_v2(block->address), "cuMemFree");
-    }
-    blocks_.remove(block);
-  }
 }
 
 }  // namespace spillway::cuda::test
