@@ -37,12 +37,13 @@ unset(cuda_test_sources)
 # start would reach the interposer's dlsym before its shadow memory is there.
 if(NOT SPILLWAY_SANITIZE)
   set(cuda_program ${CMAKE_SOURCE_DIR}/tests/front/cuda/program)
+  file(GLOB cuda_program_sources CONFIGURE_DEPENDS ${cuda_program}/*.cc)
+  list(REMOVE_ITEM cuda_program_sources ${cuda_program}/plugin.cc)
   add_library(cuda_program_plugin MODULE ${cuda_program}/plugin.cc)
   spillway_test_defaults(cuda_program_plugin)
   target_link_libraries(cuda_program_plugin PRIVATE ${CMAKE_DL_LIBS})
   foreach(program cuda_program cuda_program_linked)
-    add_executable(${program} ${cuda_program}/main.cc ${cuda_program}/device.cc
-      ${cuda_program}/driver_ways.cc ${cuda_program}/memsets.cc ${cuda_program}/corners.cc)
+    add_executable(${program} ${cuda_program_sources})
     target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR}/src
       ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver)
     target_compile_definitions(${program} PRIVATE
@@ -54,6 +55,7 @@ if(NOT SPILLWAY_SANITIZE)
   target_compile_definitions(cuda_program_linked PRIVATE SPILLWAY_LINKED)
   target_link_libraries(cuda_program_linked PRIVATE fake_cuda)
   unset(cuda_program)
+  unset(cuda_program_sources)
   target_compile_definitions(front_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
     CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
   target_sources(front_test PRIVATE ${CMAKE_SOURCE_DIR}/src/front/cuda/known_reads.cc)

@@ -1,6 +1,7 @@
 // A program that knows nothing of Spillway, under `spillway run --device cuda` on the fake driver:
 // it reaches the driver in each way that real ones use, needs several times its budget, and looks
 // at every word; the fake driver looks at its rules. docs/interposer.md.
+#include <array>
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,16 +11,15 @@
 namespace spillway::test {
 namespace {
 
-constexpr std::uint64_t kBudgetBytes = 16ULL << 20U;
-
 struct What {
   std::string way = "dlopen";
   std::string scenario = "patterns";
   std::string policy = "base_uvm";
+  int budget_mib = 16;
 };
 
 void PrintTo(const What& what, std::ostream* out) {
-  *out << what.way << ' ' << what.scenario << ' ' << what.policy;
+  *out << what.way << ' ' << what.scenario << ' ' << what.policy << ' ' << what.budget_mib;
 }
 
 class Interposer : public ProgramTest, public ::testing::WithParamInterface<What> {
@@ -28,9 +28,9 @@ class Interposer : public ProgramTest, public ::testing::WithParamInterface<What
                                    const std::string& environment = "") const {
     const std::string program =
         what.way == "linked" ? CUDA_PROGRAM_LINKED : CUDA_PROGRAM;  // by the build
-    return run(fmt::format("run --device cuda --device-memory 16MiB --host-memory 256MiB --policy "
+    return run(fmt::format("run --device cuda --device-memory {}MiB --host-memory 256MiB --policy "
                            "{} {} -- {} {} {}",
-                           what.policy, options, program, what.way, what.scenario),
+                           what.budget_mib, what.policy, options, program, what.way, what.scenario),
                fmt::format("{1} SPILLWAY_CUDA_DRIVER='{0}' LD_LIBRARY_PATH=$(dirname '{0}')",
                            FAKE_CUDA_LIBRARY, environment));
   }
@@ -53,15 +53,16 @@ TEST_P(Interposer, EveryWordIsRightWithinTheBudget) {
   const auto seen = numbers(lines_of(outcome.out).back());
   EXPECT_EQ(seen.at("wrong"), 0U);
   EXPECT_EQ(seen.at("violations"), 0U) << outcome.out;
-  EXPECT_LE(seen.at("peak"), kBudgetBytes);
+  EXPECT_LE(seen.at("peak"), static_cast<std::uint64_t>(GetParam().budget_mib) << 20U);
   EXPECT_GT(seen.at("launches"), 0U);
   // The record has been made, and told.
-  EXPECT_THAT(outcome.err, ::testing::HasSubstr("16 MiB of device memory"));
+  EXPECT_THAT(outcome.err,
+              ::testing::HasSubstr(fmt::format("{} MiB of device memory", GetParam().budget_mib)));
 }
 
 std::string name_of(const ::testing::TestParamInfo<What>& info) {
   std::string name = info.param.way + "_" + info.param.scenario + "_" + info.param.policy;
-  std::erase_if(name, [](char c) { return c == '-'; });
+  std::erase_if(name, [](char c) { return c == '-' || c == ' '; });
   return name;
 }
 
@@ -93,7 +94,41 @@ std::vector<What> scenarios() {
 }
 INSTANTIATE_TEST_SUITE_P(Scenarios, Interposer, ::testing::ValuesIn(scenarios()), name_of);
 
+// `cuda_program dlopen random SEED trace` tells each step.
+constexpr std::array<int, 5> kSeeds{4, 7, 9, 10, 12};
+
+std::vector<What> random_programs() {
+  std::vector<What> all;
+  for (const int seed : kSeeds) {
+    for (const char* const policy : {"base_uvm", "lookahead", "deepum", "g10"}) {
+      all.push_back({.scenario = fmt::format("random {}", seed), .policy = policy});
+    }
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Random, Interposer, ::testing::ValuesIn(random_programs()), name_of);
+
 using InterposerTest = Interposer;
+
+// What is wrong here is the random program itself, or the fake driver.
+TEST_F(InterposerTest, RandomProgramsAreRightAlone) {
+  for (const int seed : kSeeds) {
+    EXPECT_EQ(std::system(fmt::format("LD_LIBRARY_PATH=$(dirname '{}') {} dlopen random {}",
+                                      FAKE_CUDA_LIBRARY, CUDA_PROGRAM, seed)
+                              .c_str()),
+              0)
+        << seed;
+  }
+}
+
+TEST_F(InterposerTest, RandomProgramsAreRightWhereAllFits) {
+  for (const int seed : kSeeds) {
+    const Outcome outcome =
+        run_on_gpu({.scenario = fmt::format("random {}", seed), .budget_mib = 128});
+    EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err, ::testing::HasSubstr(" 0 B in from host, 0 B out"));
+  }
+}
 
 TEST_F(InterposerTest, WhatPyTorchsPointwiseKernelsReadLeavesWithoutACopy) {
   std::map<std::string, std::uint64_t> out;

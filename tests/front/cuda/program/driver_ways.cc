@@ -126,6 +126,7 @@ Calls find_calls(const std::string& way) {
   calls.name = std::bit_cast<decltype(calls.name)>(dlsym(library(), "fake_cuda_" #name));
   SPILLWAY_CONTROL(default_config)
   SPILLWAY_CONTROL(reset)
+  SPILLWAY_CONTROL(change)
   SPILLWAY_CONTROL(register_kernel)
   SPILLWAY_CONTROL(violations)
   SPILLWAY_CONTROL(violation)

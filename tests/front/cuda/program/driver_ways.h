@@ -19,6 +19,7 @@ struct Calls {
 #undef SPILLWAY_CALL
   decltype(&fake_cuda_default_config) default_config = nullptr;
   decltype(&fake_cuda_reset) reset = nullptr;
+  decltype(&fake_cuda_change) change = nullptr;
   decltype(&fake_cuda_register_kernel) register_kernel = nullptr;
   decltype(&fake_cuda_violations) violations = nullptr;
   decltype(&fake_cuda_violation) violation = nullptr;

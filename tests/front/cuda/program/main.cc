@@ -1,5 +1,6 @@
-// A program that knows nothing of Spillway: PROGRAM WAY SCENARIO. It reaches the driver in one way,
-// uses more memory than the budget in one scenario, and looks at every word. Test program.
+// A program that knows nothing of Spillway: PROGRAM WAY SCENARIO, or PROGRAM WAY random SEED
+// [trace]. It reaches the driver in one way, uses more memory than the budget in one scenario, and
+// looks at every word. Test program.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "corners.h"
 #include "device.h"
 #include "memsets.h"
+#include "random.h"
 
 namespace spillway::cuda::test {
 namespace {
@@ -424,7 +426,8 @@ void forks(const Device& device) {
 
 int main(int count, char** words) {
   namespace test = spillway::cuda::test;
-  if (count != 3) {
+  const bool random = count >= 4 && words[2] == std::string("random");
+  if (count != 3 && !random) {
     std::puts("which way, and which scenario?");
     return 2;
   }
@@ -453,6 +456,10 @@ int main(int count, char** words) {
   const test::Calls calls = test::find_calls(words[1]);
   // A small card where more is to be used than the card has.
   const test::Device device(calls, words[2] == std::string("free") ? 24 : 1024);
-  scenarios.at(words[2])(device);
+  if (random) {
+    test::random_program(device, std::strtoull(words[3], nullptr, 10), count == 5);
+  } else {
+    scenarios.at(words[2])(device);
+  }
   return device.finish();
 }

@@ -44,7 +44,16 @@ CuResult cuMemAllocAsync(CuAddress* address, std::size_t bytes, CuStream) {
   return cuMemAlloc_v2(address, bytes);
 }
 
-CuResult cuMemFreeAsync(CuAddress address, CuStream) { return cuMemFree_v2(address); }
+// What is freed on a captured stream is the graph's, which uses it every time that it runs: here it
+// stays until the next reset.
+CuResult cuMemFreeAsync(CuAddress address, CuStream stream) {
+  CuCaptureStatus status = CuCaptureStatus::kNone;
+  const CuResult result = cuStreamIsCapturing(stream, &status);
+  if (result != CuResult::kSuccess) {
+    return result;
+  }
+  return status == CuCaptureStatus::kActive ? CuResult::kSuccess : cuMemFree_v2(address);
+}
 
 CuResult cuMemPoolGetAttribute(CuMemPool, CuPoolAttribute, void* value) {
   *static_cast<std::uint64_t*>(value) = 0;
