@@ -135,7 +135,7 @@ void late_tables(const Device& device) {
 
 void two_contexts(const Device& device) {
   std::array<CuContext, 2> contexts{};
-  device.calls.thread_opens_gates(0);
+  device.calls.thread_opens_gates(-1);
   device.expect(device.calls.cuCtxGetCurrent(contexts.data()), "cuCtxGetCurrent");
   device.expect(device.calls.cuCtxCreate_v2(&contexts[1], 0, 0), "cuCtxCreate");
   std::array<std::vector<Buffer>, 2> buffers;

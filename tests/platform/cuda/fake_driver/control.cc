@@ -118,8 +118,8 @@ void* fake_cuda_kernel_of(void* function) { return static_cast<char*>(function) 
 
 void fake_cuda_thread_opens_gates(int yes) {
   const std::lock_guard lock(world().mutex);
-  this_thread().opens_gates = yes != 0;
-  this_thread().never_opens_gates = yes == 0;
+  this_thread().opens_gates = yes > 0;
+  this_thread().never_opens_gates = yes < 0;
 }
 
 void fake_cuda_hold_stream(void* stream, int hold) {
