@@ -130,9 +130,9 @@ void* fake_cuda_register_kernel(const FakeCudaKernel* kernel);
 /* The CUkernel of a CUfunction; it can be launched as well. */
 void* fake_cuda_kernel_of(void* function);
 
-/* 1: this thread opens gates: nothing that it calls may wait for a closed one, nor be stuck behind a
- * call that does. 0: it does not, but counts as one that does while its current context is not the
- * primary one. -1: not then either. */
+/* 1: this thread opens gates: nothing that it calls may wait for a closed one, nor be stuck behind
+ * a call that does. 0: it does not, but counts as one that does while its current context is not
+ * the primary one. -1: not then either. */
 void fake_cuda_thread_opens_gates(int yes);
 
 /* The stream (null: the primary context's null stream) stands still before its next operation, or
