@@ -14,6 +14,7 @@ DeepUmOptions made_of(const PolicyOptions& options, std::uint32_t degree) {
   result.degree = options.prefetch_degree.value_or(degree);
   result.table.num_rows = options.table_rows.value_or(result.table.num_rows);
   result.brake = options.prefetch_brake;
+  result.results_ahead = options.results_ahead;
   return result;
 }
 
@@ -34,6 +35,8 @@ DeepUm::DeepUm(std::string_view name, const DeepUmOptions& options)
       results_(predicted_, blocks_) {
   if (options.brake) {
     brake_.emplace(options.degree);
+  }
+  if (options.results_ahead) {
     result_reach_.emplace(options.degree);
   }
 }

@@ -24,6 +24,9 @@ struct DeepUmOptions {
   // Not in the paper: prefetch less far where more comes in than without, and what is dead for no
   // more kernels to come than it pays for.
   bool brake = false;
+  // Nor this: frames made ready for what a kernel to come will write (result_reach.h). Where a use
+  // of memory without a frame faults, and so tells whether that was right.
+  bool results_ahead = false;
 };
 // The paper's parameters.
 [[nodiscard]] DeepUmOptions deepum_options(const PolicyOptions& options);

@@ -41,6 +41,7 @@ struct PolicyOptions {
   std::optional<std::uint32_t> prefetch_degree;
   std::optional<std::uint32_t> table_rows;
   bool prefetch_brake = false;  // see DeepUmOptions
+  bool results_ahead = false;   // likewise
 };
 
 struct PolicyInfo {

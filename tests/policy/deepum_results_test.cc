@@ -81,7 +81,7 @@ class DeepUmResults : public testing::Test {
     return stops;
   }
 
-  DeepUm policy_{"deepum", {.degree = 8, .table = {}, .brake = true}};
+  DeepUm policy_{"deepum", {.degree = 8, .table = {}, .brake = true, .results_ahead = true}};
   UntimedPlatform platform_{tracking(), policy_};
   std::vector<AllocationId> weights_;
   std::vector<AllocationId> results_;

@@ -2,33 +2,51 @@
 #include "front/cuda/fill_kernel.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/kernel_layouts.h"
+#include "front/cuda/session.h"
 
 namespace spillway::cuda {
 namespace {
 
-// Handles of its kernels may be given to others.
-void context_ended() {
-  forget_fill_kernel();
+// Handles of its kernels and streams may be given to others.
+void ended(CuContext context) {
   forget_kernel_layouts();
+  if (const Session* const here = session()) {
+    here->platform->context_ended(context);
+  }
 }
 
 template <typename Call>
-CuResult end_context(const Call& call) {
-  forget_fill_kernel();
+CuResult end_context(CuContext context, const Call& call) {
+  forget_fill_kernel(context);
   const CuResult result = call();
-  context_ended();
+  if (result == CuResult::kSuccess) {
+    ended(context);
+  }
   return result;
 }
 
-// Its context goes with the last that has retained it.
+// The primary context, which nobody names: it is ours to know if it is the one that is served.
+template <typename Call>
+CuResult reset_primary(CuDevice device, const Call& call) {
+  const Session* const here = session();
+  if (here == nullptr || here->device != device) {
+    return call();
+  }
+  return end_context(here->context, call);
+}
+
+// It goes with the last that has retained it.
 template <typename Call>
 CuResult release_primary(CuDevice device, const Call& call) {
   const CuResult result = call();
+  const Session* const here = session();
   unsigned flags = 0;
-  int active = 0;
-  if (real().cuDevicePrimaryCtxGetState(device, &flags, &active) != CuResult::kSuccess ||
+  int active = 1;
+  if (here != nullptr && here->device == device &&
+      real().cuDevicePrimaryCtxGetState(device, &flags, &active) == CuResult::kSuccess &&
       active == 0) {
-    context_ended();
+    forget_fill_kernel(here->context);
+    ended(here->context);
   }
   return result;
 }
@@ -42,16 +60,16 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
 extern "C" {
 
 CuResult cuCtxDestroy(CuContext context) {
-  return end_context([&] { return cuda::real().cuCtxDestroy(context); });
+  return end_context(context, [&] { return cuda::real().cuCtxDestroy(context); });
 }
 CuResult cuCtxDestroy_v2(CuContext context) {
-  return end_context([&] { return cuda::real().cuCtxDestroy_v2(context); });
+  return end_context(context, [&] { return cuda::real().cuCtxDestroy_v2(context); });
 }
 CuResult cuDevicePrimaryCtxReset(CuDevice device) {
-  return end_context([&] { return cuda::real().cuDevicePrimaryCtxReset(device); });
+  return reset_primary(device, [&] { return cuda::real().cuDevicePrimaryCtxReset(device); });
 }
 CuResult cuDevicePrimaryCtxReset_v2(CuDevice device) {
-  return end_context([&] { return cuda::real().cuDevicePrimaryCtxReset_v2(device); });
+  return reset_primary(device, [&] { return cuda::real().cuDevicePrimaryCtxReset_v2(device); });
 }
 CuResult cuDevicePrimaryCtxRelease(CuDevice device) {
   return release_primary(device, [&] { return cuda::real().cuDevicePrimaryCtxRelease(device); });

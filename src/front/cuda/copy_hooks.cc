@@ -1,4 +1,4 @@
-// Copies and values that a program puts on streams: what they use is in their arguments, and the
+// Copies that a program puts on streams: what they use is in their arguments, and the
 // driver wants it to have memory when they are issued. Layer: front, cuda.
 #include "front/cuda/carried_addresses.h"
 #include "front/cuda/launch_operands.h"
@@ -45,7 +45,7 @@ void note_copied(std::uint64_t to, Bytes to_pitch_bytes, std::uint64_t from, Byt
   if (here.platform->contains(from)) {
     note_copied_within(here, to, from);
   } else if (row_bytes <= kMostScannedBytes / rows &&
-             (here.platform->contains(to) || on_device(to)) && !on_device(from)) {
+             (here.platform->contains(to) || on_device(to))) {
     for (std::size_t row = 0; row < rows; ++row) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, as the program has said
       const auto* const at = reinterpret_cast<const void*>(from + row * from_pitch_bytes);
@@ -93,15 +93,6 @@ CuResult copy_rows(const char* name, CuStream stream, const Copy* copy, const Ca
       call);
 }
 
-// Words of structures that may be addresses of the space: each brings its whole allocation.
-template <typename Call>
-CuResult put_words(CallKind kind, const char* name, CuStream stream, const void* words, Bytes bytes,
-                   const Call& call) {
-  return put(
-      kind, name, stream, [&](Operands& operands) { operands.add_pointers_in(words, bytes); },
-      call);
-}
-
 template <typename Call>
 CuResult copy_batch(const char* name, CuStream stream, const CuAddress* to, const CuAddress* from,
                     const std::size_t* bytes, std::size_t count, const Call& call) {
@@ -117,9 +108,8 @@ CuResult copy_batch(const char* name, CuStream stream, const CuAddress* to, cons
       call);
 }
 
-// What the driver's structures of three-dimensional copies and of stream operations take, each.
+// What the driver's structure of three-dimensional copies takes.
 constexpr Bytes kCopyBytes = 112;
-constexpr Bytes kStreamOperationBytes = 48;
 
 }  // namespace
 }  // namespace spillway::cuda
@@ -244,35 +234,9 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
         SPILLWAY_CALL(cuMemcpy3DBatchAsync_v2##suffix_z, count, copies, flags, stream));           \
   }
 
-#define SPILLWAY_VALUE(symbol, type, per_thread)                                 \
-  CuResult symbol(CuStream stream, CuAddress word, type value, unsigned flags) { \
-    return put(                                                                  \
-        CallKind::kOther, "value", meant(stream, per_thread),                    \
-        [&](Operands& operands) {                                                \
-          operands.add(word, sizeof(type), spillway::AccessMode::kReadWrite);    \
-        },                                                                       \
-        SPILLWAY_CALL(symbol, stream, word, value, flags));                      \
-  }
-#define SPILLWAY_VALUES(version, suffix_z, per_thread)                                           \
-  SPILLWAY_VALUE(cuStreamWriteValue32##version##suffix_z, std::uint32_t, per_thread)             \
-  SPILLWAY_VALUE(cuStreamWaitValue32##version##suffix_z, std::uint32_t, per_thread)              \
-  SPILLWAY_VALUE(cuStreamWriteValue64##version##suffix_z, std::uint64_t, per_thread)             \
-  SPILLWAY_VALUE(cuStreamWaitValue64##version##suffix_z, std::uint64_t, per_thread)              \
-  CuResult cuStreamBatchMemOp##version##suffix_z(CuStream stream, unsigned count,                \
-                                                 void* operations, unsigned flags) {             \
-    return put_words(                                                                            \
-        CallKind::kOther, "values", meant(stream, per_thread), operations,                       \
-        count * kStreamOperationBytes,                                                           \
-        SPILLWAY_CALL(cuStreamBatchMemOp##version##suffix_z, stream, count, operations, flags)); \
-  }
-
 extern "C" {
 
 SPILLWAY_COPIES(, , false)
 SPILLWAY_COPIES(_ptds, _ptsz, true)
-SPILLWAY_VALUES(, , false)
-SPILLWAY_VALUES(_v2, , false)
-SPILLWAY_VALUES(, _ptsz, true)
-SPILLWAY_VALUES(_v2, _ptsz, true)
 
 }  // extern "C"

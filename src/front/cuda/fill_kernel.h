@@ -36,9 +36,8 @@ std::optional<Fill> fill_of(CuAddress to, Value value, std::size_t count) {
 // loading waits for the device, and others for who loads. Where that fails there is none, and
 // memsets remain memsets. Once, for all.
 void load_fill_kernel();
-// A context ends, and its kernels with it. Which one does not matter: it is a kernel that nobody
-// has to have.
-void forget_fill_kernel();
+// A context ends, and its kernels with it.
+void forget_fill_kernel(CuContext context);
 // Whether it is there, for the calling thread's context.
 [[nodiscard]] bool has_fill_kernel();
 // Put on a stream of that context.

@@ -19,7 +19,7 @@ namespace {
 
 struct ExecutableGraph {
   std::vector<CudaOperand> operands;
-  std::vector<CopyIn> copies_in;
+  std::vector<CarryingCopy> copies;
   LaunchHash hash;
   std::string name;
   Captures captures;
@@ -81,7 +81,7 @@ CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
     }
     auto made = std::make_shared<ExecutableGraph>();
     set_operands(*made, use.operands, fmt::format("a graph of {} kernels", use.kernels));
-    made->copies_in = std::move(use.copies_in);
+    made->copies = std::move(use.copies);
     made->captures = captures_of(graph);
     replace(*exec, std::move(made));
   }
@@ -91,7 +91,7 @@ CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
 // A node is given other parameters: what it used before may be used no more, which harms nothing.
 // `add` names what it uses now.
 template <typename Add, typename Call>
-CuResult change(CuGraphExec exec, const Add& add, const Call& call) {
+CuResult change(CuGraphExec exec, CuGraphNode node, const Add& add, const Call& call) {
   ProgramCall here(CallKind::kOther);
   const Session* const session = here.seen_by();
   const std::shared_ptr<ExecutableGraph> before = session == nullptr ? nullptr : find(exec);
@@ -115,8 +115,13 @@ CuResult change(CuGraphExec exec, const Add& add, const Call& call) {
   if (result == CuResult::kSuccess) {
     auto after = std::make_shared<ExecutableGraph>();
     set_operands(*after, operands, before->name);
-    after->copies_in = before->copies_in;
-    after->copies_in.insert(after->copies_in.end(), more.copies_in.begin(), more.copies_in.end());
+    // What it copied before it copies no more, and its source may be gone.
+    after->copies = std::move(more.copies);
+    for (const CarryingCopy& copy : before->copies) {
+      if (copy.node != node) {
+        after->copies.push_back(copy);
+      }
+    }
     after->captures = before->captures;
     replace(exec, std::move(after));
   }
@@ -147,8 +152,13 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
   if (graph == nullptr) {
     return here.driver(call);
   }
-  for (const CopyIn& copy : graph->copies_in) {
-    note_copied_in(*session, copy.to, copy.from, copy.bytes);
+  for (const CarryingCopy& copy : graph->copies) {
+    if (session->platform->contains(copy.from)) {
+      note_copied_within(*session, copy.to, copy.from);
+    } else {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, if it can be read
+      note_copied_in(*session, copy.to, reinterpret_cast<const void*>(copy.from), copy.bytes);
+    }
   }
   CudaLaunch what{.stream = stream,
                   .hash = graph->hash,
@@ -266,7 +276,7 @@ CuResult cuGraphExecUpdate_v2(CuGraphExec exec, CuGraph graph, void* result) {
 CuResult cuGraphExecKernelNodeSetParams(CuGraphExec exec, CuGraphNode node,
                                         const CuKernelNode* parameters) {
   return cuda::change(
-      exec,
+      exec, node,
       [&](cuda::GraphUse& use) {
         cuda::add_parameters(use.operands, cuda::kernel_layout(parameters->function),
                              parameters->parameters, parameters->extra);
@@ -276,7 +286,7 @@ CuResult cuGraphExecKernelNodeSetParams(CuGraphExec exec, CuGraphNode node,
 CuResult cuGraphExecKernelNodeSetParams_v2(CuGraphExec exec, CuGraphNode node,
                                            const CuKernelNode* parameters) {
   return cuda::change(
-      exec,
+      exec, node,
       [&](cuda::GraphUse& use) {
         const auto function = parameters->function != nullptr
                                   ? parameters->function
@@ -289,23 +299,23 @@ CuResult cuGraphExecKernelNodeSetParams_v2(CuGraphExec exec, CuGraphNode node,
 CuResult cuGraphExecMemcpyNodeSetParams(CuGraphExec exec, CuGraphNode node, const CuCopy3d* copy,
                                         CuContext context) {
   return cuda::change(
-      exec, [&](cuda::GraphUse& use) { cuda::add_copy_node(use, *copy); },
+      exec, node, [&](cuda::GraphUse& use) { cuda::add_copy_node(use, node, *copy); },
       [&] { return cuda::real().cuGraphExecMemcpyNodeSetParams(exec, node, copy, context); });
 }
 CuResult cuGraphExecMemsetNodeSetParams(CuGraphExec exec, CuGraphNode node, const CuMemsetNode* set,
                                         CuContext context) {
   return cuda::change(
-      exec, [&](cuda::GraphUse& use) { cuda::add_memset(use.copied, *set); },
+      exec, node, [&](cuda::GraphUse& use) { cuda::add_memset(use.copied, *set); },
       [&] { return cuda::real().cuGraphExecMemsetNodeSetParams(exec, node, set, context); });
 }
 CuResult cuGraphExecChildGraphNodeSetParams(CuGraphExec exec, CuGraphNode node, CuGraph child) {
   return cuda::change(
-      exec, [&](cuda::GraphUse& use) { cuda::add_graph(use, child); },
+      exec, node, [&](cuda::GraphUse& use) { cuda::add_graph(use, child); },
       [&] { return cuda::real().cuGraphExecChildGraphNodeSetParams(exec, node, child); });
 }
 CuResult cuGraphExecNodeSetParams(CuGraphExec exec, CuGraphNode node, void* parameters) {
   return cuda::change(
-      exec,
+      exec, node,
       [](cuda::GraphUse& use) {
         use.operands.add_everything();
         use.copied.add_everything();

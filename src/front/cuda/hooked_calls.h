@@ -215,6 +215,7 @@
   X(cuModuleGetFunction, (CuFunction* function, CuModule module, const char* name))                \
   X(cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags))                            \
   X(cuStreamCreate, (CuStream* stream, unsigned flags))                                            \
+  X(cuStreamQuery, (CuStream stream))                                                              \
   X(cuStreamIsCapturing, (CuStream stream, CuCaptureStatus* status))                               \
   X(cuStreamGetCaptureInfo, (CuStream stream, CuCaptureStatus* status, std::uint64_t* id))         \
   X(cuGraphGetNodes, (CuGraph graph, CuGraphNode* nodes, std::size_t* count))                      \

@@ -38,6 +38,7 @@ CuResult issue_as(const Session& session, CudaLaunch what, const Call& call) {
     recorded->end(record, what, result == CuResult::kSuccess);
   }
   if (on_thread_stream && launch != 0) {
+    session.platform->let_others_issue(launch);
     end_on_thread_stream(what.stream);
   }
   session.platform->after_launch(launch, result == CuResult::kSuccess);

@@ -46,27 +46,47 @@ void add_side(Operands& operands, const CuCopy2d& copy, const CuCopy2d::Side& si
   }
 }
 
+Bytes row_bytes(const CuCopy3d& copy, const CuCopy3d::Side& side) {
+  return side.pitch_bytes != 0 ? side.pitch_bytes : side.x_bytes + copy.width_bytes;
+}
+
+Bytes slice_bytes(const CuCopy3d& copy, const CuCopy3d::Side& side) {
+  return row_bytes(copy, side) * (side.height != 0 ? side.height : side.y + copy.height);
+}
+
+// Of its first byte.
+Bytes offset_of(const CuCopy3d& copy, const CuCopy3d::Side& side) {
+  return side.z * slice_bytes(copy, side) + side.y * row_bytes(copy, side) + side.x_bytes;
+}
+
 void add_side(Operands& operands, const CuCopy3d& copy, const CuCopy3d::Side& side,
               AccessMode mode) {
   if (copy.width_bytes == 0 || copy.height == 0 || copy.depth == 0) {
     return;
   }
-  const Bytes row = side.pitch_bytes != 0 ? side.pitch_bytes : side.x_bytes + copy.width_bytes;
-  const Bytes slice = row * (side.height != 0 ? side.height : side.y + copy.height);
-  add_side(operands, side, side.z * slice + side.y * row + side.x_bytes,
+  const Bytes row = row_bytes(copy, side);
+  const Bytes slice = slice_bytes(copy, side);
+  add_side(operands, side, offset_of(copy, side),
            (copy.depth - 1) * slice + (copy.height - 1) * row + copy.width_bytes, mode);
 }
 
-// Where it is in one piece and small enough to be looked at.
-std::optional<CopyIn> copy_in(const CuCopy3d& copy) {
-  if (copy.from.type != CuMemoryType::kHost || copy.to.type == CuMemoryType::kHost ||
-      copy.to.type == CuMemoryType::kArray || copy.height > 1 || copy.depth > 1 ||
+std::uint64_t address_of(const CuCopy3d::Side& side) {
+  return side.type == CuMemoryType::kHost ? reinterpret_cast<std::uint64_t>(side.host)
+                                          : side.device;
+}
+
+// Where it is in one piece and small enough to be looked at. Whose memory its source is is looked
+// at when it runs: the driver may call a device's address the host's, and the other way round.
+std::optional<CarryingCopy> carrying_copy(CuGraphNode node, const CuCopy3d& copy) {
+  if (copy.from.type == CuMemoryType::kArray || copy.to.type == CuMemoryType::kArray ||
+      copy.width_bytes == 0 || copy.height != 1 || copy.depth != 1 ||
       copy.width_bytes > kMostScannedBytes) {
     return std::nullopt;
   }
-  return CopyIn{.to = copy.to.device + copy.to.x_bytes,
-                .from = static_cast<const char*>(copy.from.host) + copy.from.x_bytes,
-                .bytes = copy.width_bytes};
+  return CarryingCopy{.node = node,
+                      .to = address_of(copy.to) + offset_of(copy, copy.to),
+                      .from = address_of(copy.from) + offset_of(copy, copy.from),
+                      .bytes = copy.width_bytes};
 }
 
 void add_node(GraphUse& use, CuGraphNode node) {
@@ -90,7 +110,7 @@ void add_node(GraphUse& use, CuGraphNode node) {
         CuCopy3d copy{};
         result = real().cuGraphMemcpyNodeGetParams(node, &copy);
         if (result == CuResult::kSuccess) {
-          add_copy_node(use, copy);
+          add_copy_node(use, node, copy);
         }
         break;
       }
@@ -192,10 +212,10 @@ void add_memset(Operands& operands, const CuMemsetNode& set) {
   }
 }
 
-void add_copy_node(GraphUse& use, const CuCopy3d& copy) {
+void add_copy_node(GraphUse& use, CuGraphNode node, const CuCopy3d& copy) {
   add_copy(use.copied, copy);
-  if (const std::optional<CopyIn> in = copy_in(copy)) {
-    use.copies_in.push_back(*in);
+  if (const std::optional<CarryingCopy> carrying = carrying_copy(node, copy)) {
+    use.copies.push_back(*carrying);
   }
 }
 

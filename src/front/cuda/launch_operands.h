@@ -17,11 +17,12 @@ void add_copy(Operands& operands, const CuCopy2d& copy);
 void add_copy(Operands& operands, const CuCopy3d& copy);
 void add_memset(Operands& operands, const CuMemsetNode& set);
 
-// Host memory that a graph copies to the device each time that it runs, and that may hold
-// addresses.
-struct CopyIn {
+// What a graph copies each time that it runs, and that may hold addresses: in one piece, from the
+// host or within the device.
+struct CarryingCopy {
+  CuGraphNode node = nullptr;
   CuAddress to = 0;
-  const void* from = nullptr;
+  std::uint64_t from = 0;
   Bytes bytes = 0;
 };
 
@@ -30,10 +31,10 @@ struct GraphUse {
   explicit GraphUse(const Session& session) : operands(session), copied(session) {}
   Operands operands;
   Operands copied;  // by nodes whose addresses the driver looks at when it is made executable
-  std::vector<CopyIn> copies_in;
+  std::vector<CarryingCopy> copies;
   std::uint32_t kernels = 0;
 };
 void add_graph(GraphUse& use, CuGraph graph);
-void add_copy_node(GraphUse& use, const CuCopy3d& copy);
+void add_copy_node(GraphUse& use, CuGraphNode node, const CuCopy3d& copy);
 
 }  // namespace spillway::cuda

@@ -51,4 +51,13 @@ CuResult put(CallKind kind, const char* name, CuStream stream, const Add& add, c
              });
 }
 
+// Words of structures that may be addresses of the space: each brings its whole allocation.
+template <typename Call>
+CuResult put_words(CallKind kind, const char* name, CuStream stream, const void* words, Bytes bytes,
+                   const Call& call) {
+  return put(
+      kind, name, stream, [&](Operands& operands) { operands.add_pointers_in(words, bytes); },
+      call);
+}
+
 }  // namespace spillway::cuda

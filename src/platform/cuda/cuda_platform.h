@@ -95,6 +95,9 @@ class CudaPlatform : public ObservedPlatform {
   virtual std::uint64_t before_launch(const CudaLaunch& launch) = 0;
   // Between the two: whether it stands behind a gate, and its operands may have no memory yet.
   [[nodiscard]] virtual bool is_gated(std::uint64_t launch) const = 0;
+  // Behind the call, by a thread that is about to wait for what it has put on its stream: others
+  // may issue to streams that are ordered with this one from now on.
+  virtual void let_others_issue(std::uint64_t launch) = 0;
   // Right after it, with what before_launch gave. `made`: whether the driver took it.
   virtual void after_launch(std::uint64_t launch, bool made) = 0;
   // Before the program's thread calls something that waits for its device, and after it has
@@ -104,6 +107,12 @@ class CudaPlatform : public ObservedPlatform {
   // The program has recorded an event, or a stream waits for one.
   virtual void recorded(CuEvent event, CuStream stream) = 0;
   virtual void waits_for(CuEvent event, CuStream stream) = 0;
+  // The same of a value: it is taken for one that the last write of that word gives, if the program
+  // has issued one.
+  virtual void wrote_value(CuAddress word, CuStream stream) = 0;
+  virtual void waits_for_value(CuAddress word, CuStream stream) = 0;
+  // A context of the program has ended, and with it what stood on its streams.
+  virtual void context_ended(CuContext context) = 0;
   // Where time has gone so far, by name: how often and how long (work_times.h).
   struct Work {
     std::string_view name;

@@ -141,6 +141,14 @@ bool DrivenPlatform::is_gated(std::uint64_t launch) const {
   return launch != 0 && launches_.at(static_cast<std::uint32_t>(launch - 1)).gated;
 }
 
+void DrivenPlatform::let_others_issue(std::uint64_t launch) {
+  const Lock lock(mutex_);
+  DeviceLaunches::Launch& here = launches_.at(static_cast<std::uint32_t>(launch - 1));
+  if (std::exchange(here.in_legacy_order, false)) {
+    legacy_order_.unlock();
+  }
+}
+
 void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
   if (launch == 0) {
     return;
@@ -384,11 +392,7 @@ StreamId DrivenPlatform::stream_of(CuStream stream, Lock& lock) {
   if (const std::optional<StreamId> known = launches_.find(stream, context)) {
     return *known;
   }
-  // What is put on a thread's own default stream has ended before its caller does anything else,
-  // whatever the driver says of that handle; who holds the null stream's order meanwhile would hold
-  // up the thread that it may wait for.
-  const bool own = reinterpret_cast<std::uintptr_t>(stream) == kCuStreamPerThread;
-  const bool blocking = stream != nullptr && !own && flags == kCuStreamDefault;
+  const bool blocking = stream != nullptr && flags == kCuStreamDefault;
   const std::optional<StreamId> added = launches_.add_stream(stream, context, blocking);
   if (!added && !std::exchange(broken_, true)) {
     failures_.fatal(
@@ -452,6 +456,32 @@ void DrivenPlatform::waits_for(CuEvent event, CuStream stream) {
   const StreamId id = stream_of(canonical(stream), lock);
   order_with_null_stream(id);
   engine_.wait_for_signal(signal, id);
+}
+
+// Events' handles are addresses of structures: none is odd.
+CuEvent DrivenPlatform::value_event(CuAddress word) {
+  return reinterpret_cast<CuEvent>(word | 1U);  // NOLINT(performance-no-int-to-ptr)
+}
+
+void DrivenPlatform::wrote_value(CuAddress word, CuStream stream) {
+  recorded(value_event(word), stream);
+}
+
+void DrivenPlatform::waits_for_value(CuAddress word, CuStream stream) {
+  waits_for(value_event(word), stream);
+}
+
+// Its streams' handles, and its own, may come again.
+void DrivenPlatform::context_ended(CuContext context) {
+  const Lock lock(mutex_);
+  for (StreamId id = 0; id < launches_.streams(); ++id) {
+    const DeviceLaunches::Stream& stream = launches_.stream(id);
+    if (stream.live && stream.context == context) {
+      launches_.lose(id);
+      launches_.forget(id);
+    }
+  }
+  take_ends();
 }
 
 void DrivenPlatform::destroyed(CuStream stream) {

@@ -55,11 +55,15 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
 
   std::uint64_t before_launch(const CudaLaunch& launch) override;
   [[nodiscard]] bool is_gated(std::uint64_t launch) const override;
+  void let_others_issue(std::uint64_t launch) override;
   void after_launch(std::uint64_t launch, bool made) override;
   void before_wait(std::optional<CuStream> stream) override;
   void after_wait(std::optional<CuStream> stream) override;
   void recorded(CuEvent event, CuStream stream) override;
   void waits_for(CuEvent event, CuStream stream) override;
+  void wrote_value(CuAddress word, CuStream stream) override;
+  void waits_for_value(CuAddress word, CuStream stream) override;
+  void context_ended(CuContext context) override;
   void destroyed(CuStream stream) override;
 
   Status set_device_capacity(Bytes bytes) override;
@@ -100,6 +104,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void want_host();
 
   // driven_launches.cc
+  static CuEvent value_event(CuAddress word);
   [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
   [[nodiscard]] StreamId stream_of(CuStream stream, Lock& lock);
   void order_with_null_stream(StreamId id);
@@ -166,7 +171,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   std::vector<std::uint32_t> free_freed_runs_;
   void forget_run(const ProgramMemory::Freed& run);
 
-  std::unordered_map<CuEvent, SignalId> events_;  // last recordings
+  std::unordered_map<CuEvent, SignalId>
+      events_;              // last recordings; a value's word and 1 (value_event)
   Bytes budget_bytes_ = 0;  // the engine's is larger while a launch runs that needs more
   bool told_too_large_ = false;
   std::uint32_t held_ = 0;  // threads of the program that wait in our code

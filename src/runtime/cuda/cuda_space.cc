@@ -98,6 +98,7 @@ Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes) {
   }
   if (std::getenv("SPILLWAY_PREFETCH_DEGREE") == nullptr) {
     options->policy_options.prefetch_degree.reset();
+    options->policy_options.results_ahead = false;  // nothing faults
   }
   return options;
 }

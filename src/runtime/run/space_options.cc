@@ -93,6 +93,7 @@ Result<SpaceOptions> space_options_from_environment() {
   constexpr std::uint32_t kOperatorsAhead = 64;
   options.policy_options.prefetch_degree = degree > 0 ? degree : kOperatorsAhead;
   options.policy_options.prefetch_brake = true;
+  options.policy_options.results_ahead = true;
   return options;
 }
 
