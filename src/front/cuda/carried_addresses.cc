@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -51,20 +52,31 @@ void add(const Session& session, std::uint64_t start, const std::vector<std::uin
   any.store(true, std::memory_order_release);
 }
 
-// Words of the host's memory, read by the kernel: what is not there, or is a device's, is refused
-// and not a crash. Fewer than were asked for where it ends.
-std::vector<std::uint64_t> host_words(const void* from, std::size_t count) {
-  std::vector<std::uint64_t> words(count / sizeof(std::uint64_t));
-  const std::size_t bytes = words.size() * sizeof(std::uint64_t);
-  const iovec here{.iov_base = words.data(), .iov_len = bytes};
-  const iovec there{.iov_base = const_cast<void*>(from), .iov_len = bytes};  // NOLINT(*-const-cast)
-  const ssize_t read = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0);
-  if (read >= 0 || errno == EFAULT) {
-    words.resize(static_cast<std::size_t>(std::max<ssize_t>(read, 0)) / sizeof(std::uint64_t));
-  } else if (bytes > 0) {  // a sandbox without that call
-    std::memcpy(words.data(), from, bytes);
+// Each word of the host's memory, read by the kernel: what is not there, or is a device's, is
+// refused and not a crash, and ends it. In pieces, so that nothing has to be allocated.
+template <typename Visit>
+void for_each_host_word(const void* from, std::size_t count, const Visit& visit) {
+  std::array<std::uint64_t, 1024> words;
+  const auto* at = static_cast<const char*>(from);
+  for (std::size_t left = count / sizeof words[0]; left > 0;) {
+    const std::size_t some = std::min(left, words.size());
+    const std::size_t bytes = some * sizeof words[0];
+    const iovec here{.iov_base = words.data(), .iov_len = bytes};
+    const iovec there{.iov_base = const_cast<char*>(at), .iov_len = bytes};  // NOLINT(*-const-cast)
+    const ssize_t read = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0);
+    std::size_t found = some;
+    if (read >= 0 || errno == EFAULT) {
+      found = static_cast<std::size_t>(std::max<ssize_t>(read, 0)) / sizeof words[0];
+    } else {  // a sandbox without that call
+      std::memcpy(words.data(), at, bytes);
+    }
+    std::for_each_n(words.begin(), found, visit);
+    if (found < some) {
+      return;
+    }
+    at += bytes;
+    left -= some;
   }
-  return words;
 }
 
 }  // namespace
@@ -76,14 +88,14 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
   const auto holder = session.platform->allocation_of(to);
   const std::uint64_t start = holder ? holder->start : kEverywhere;
   std::vector<std::uint64_t> found;
-  for (const std::uint64_t word : host_words(from, count)) {
+  for_each_host_word(from, count, [&](std::uint64_t word) {
     if (session.platform->contains(word)) {
       const auto range = session.platform->allocation_of(word);
       if (range && range->start != start) {
         found.push_back(range->start);
       }
     }
-  }
+  });
   if (found.empty()) {
     return;
   }
@@ -97,7 +109,7 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
 }
 
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {
-  if (!any.load(std::memory_order_acquire)) {
+  if (!addresses_are_carried()) {
     return;
   }
   const auto source = session.platform->allocation_of(from);
@@ -113,7 +125,7 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
 }
 
 void forget_carried(std::uint64_t start) {
-  if (any.load(std::memory_order_acquire)) {
+  if (addresses_are_carried()) {
     const std::unique_lock lock(carried().mutex);
     carried().by_start.erase(start);
   }
@@ -122,7 +134,7 @@ void forget_carried(std::uint64_t start) {
 bool addresses_are_carried() { return any.load(std::memory_order_acquire); }
 
 void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_t)>& visit) {
-  if (!any.load(std::memory_order_acquire)) {
+  if (!addresses_are_carried()) {
     return;
   }
   std::vector<std::uint64_t> found;

@@ -12,9 +12,9 @@
 namespace spillway::cuda {
 
 // `count` bytes of host memory are being copied to this address of the device; what cannot be read
-// there holds none. Larger copies are
-// data, and are not looked at. Memory that is not the space's, like a module's variables, is within
-// reach of any kernel: what it holds addresses of is used by every launch from then on.
+// there holds none. Larger copies are data, and are not looked at. Memory that is not the space's,
+// like a module's variables, is within reach of any kernel: what it holds addresses of is used by
+// every launch from then on.
 inline constexpr std::size_t kMostScannedBytes = std::size_t{256} << 10U;
 void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count);
 // Bytes of one allocation are copied to another, with the addresses that they may hold.

@@ -13,12 +13,8 @@
 namespace spillway::cuda {
 namespace {
 
-struct FillKernel {
-  CuContext context = nullptr;
-  CuFunction function = nullptr;
-};
 // Written by who loads, and read once `context_of_kernel` says so.
-constinit FillKernel kernel;
+constinit CuFunction kernel = nullptr;
 constinit std::atomic<CuContext> context_of_kernel{nullptr};
 
 constexpr unsigned kThreads = 256;
@@ -91,13 +87,14 @@ bool works(CuFunction function) {
 
 void load_fill_kernel() {
   CuModule module = nullptr;
-  FillKernel loaded;
-  if (real().cuCtxGetCurrent(&loaded.context) == CuResult::kSuccess &&
+  CuContext context = nullptr;
+  CuFunction loaded = nullptr;
+  if (real().cuCtxGetCurrent(&context) == CuResult::kSuccess &&
       real().cuModuleLoadData(&module, kFillPtx) == CuResult::kSuccess &&
-      real().cuModuleGetFunction(&loaded.function, module, "spillway_fill") == CuResult::kSuccess &&
-      works(loaded.function)) {
+      real().cuModuleGetFunction(&loaded, module, "spillway_fill") == CuResult::kSuccess &&
+      works(loaded)) {
     kernel = loaded;
-    context_of_kernel.store(loaded.context, std::memory_order_release);
+    context_of_kernel.store(context, std::memory_order_release);
   }
 }
 
@@ -112,8 +109,6 @@ bool has_fill_kernel() {
          current == context;
 }
 
-CuResult launch_fill(const Fill& fill, CuStream stream) {
-  return launch(kernel.function, fill, stream);
-}
+CuResult launch_fill(const Fill& fill, CuStream stream) { return launch(kernel, fill, stream); }
 
 }  // namespace spillway::cuda

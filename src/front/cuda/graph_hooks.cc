@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -63,6 +64,13 @@ void set_operands(ExecutableGraph& graph, const Operands& operands, std::string 
   graph.name = std::move(name);
 }
 
+// The whole allocations: who can launch may use all of them.
+void add_whole(Operands& operands, std::span<const CudaOperand> used) {
+  for (const CudaOperand& operand : used) {
+    operands.add_pointer(operand.address);
+  }
+}
+
 // `call` makes `graph` executable, or makes `exec` what `graph` is.
 template <typename Call>
 CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
@@ -76,9 +84,7 @@ CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
   const CuResult result =
       with_memory(*session, use.copied.all(), [&] { return here.driver(call); });
   if (result == CuResult::kSuccess && exec != nullptr) {
-    for (const CudaOperand& operand : use.copied.all()) {
-      use.operands.add_pointer(operand.address);
-    }
+    add_whole(use.operands, use.copied.all());
     auto made = std::make_shared<ExecutableGraph>();
     set_operands(*made, use.operands, fmt::format("a graph of {} kernels", use.kernels));
     made->copies = std::move(use.copies);
@@ -99,17 +105,11 @@ CuResult change(CuGraphExec exec, CuGraphNode node, const Add& add, const Call& 
     return here.driver(call);
   }
   Operands operands(*session);
-  for (const CudaOperand& operand : before->operands) {
-    operands.add_pointer(operand.address);
-  }
+  add_whole(operands, before->operands);
   GraphUse more(*session);
   add(more);
-  for (const CudaOperand& operand : more.operands.all()) {
-    operands.add_pointer(operand.address);
-  }
-  for (const CudaOperand& operand : more.copied.all()) {
-    operands.add_pointer(operand.address);
-  }
+  add_whole(operands, more.operands.all());
+  add_whole(operands, more.copied.all());
   const CuResult result =
       with_memory(*session, more.copied.all(), [&] { return here.driver(call); });
   if (result == CuResult::kSuccess) {
@@ -117,6 +117,9 @@ CuResult change(CuGraphExec exec, CuGraphNode node, const Add& add, const Call& 
     set_operands(*after, operands, before->name);
     // What it copied before it copies no more, and its source may be gone.
     after->copies = std::move(more.copies);
+    for (CarryingCopy& copy : after->copies) {
+      copy.node = node;
+    }
     for (const CarryingCopy& copy : before->copies) {
       if (copy.node != node) {
         after->copies.push_back(copy);
@@ -286,14 +289,7 @@ CuResult cuGraphExecKernelNodeSetParams(CuGraphExec exec, CuGraphNode node,
 CuResult cuGraphExecKernelNodeSetParams_v2(CuGraphExec exec, CuGraphNode node,
                                            const CuKernelNode* parameters) {
   return cuda::change(
-      exec, node,
-      [&](cuda::GraphUse& use) {
-        const auto function = parameters->function != nullptr
-                                  ? parameters->function
-                                  : reinterpret_cast<CuFunction>(parameters->kernel);
-        cuda::add_parameters(use.operands, cuda::kernel_layout(function), parameters->parameters,
-                             parameters->extra);
-      },
+      exec, node, [&](cuda::GraphUse& use) { cuda::add_kernel_node(use, *parameters); },
       [&] { return cuda::real().cuGraphExecKernelNodeSetParams_v2(exec, node, parameters); });
 }
 CuResult cuGraphExecMemcpyNodeSetParams(CuGraphExec exec, CuGraphNode node, const CuCopy3d* copy,

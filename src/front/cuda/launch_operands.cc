@@ -98,11 +98,7 @@ void add_node(GraphUse& use, CuGraphNode node) {
         CuKernelNode kernel{};
         result = real().cuGraphKernelNodeGetParams_v2(node, &kernel);
         if (result == CuResult::kSuccess) {
-          const auto function = kernel.function != nullptr
-                                    ? kernel.function
-                                    : reinterpret_cast<CuFunction>(kernel.kernel);
-          add_parameters(use.operands, kernel_layout(function), kernel.parameters, kernel.extra);
-          ++use.kernels;
+          add_kernel_node(use, kernel);
         }
         break;
       }
@@ -126,7 +122,10 @@ void add_node(GraphUse& use, CuGraphNode node) {
         CuGraph child = nullptr;
         result = real().cuGraphChildGraphNodeGetGraph(node, &child);
         if (result == CuResult::kSuccess) {
+          const auto before = static_cast<std::ptrdiff_t>(use.copies.size());
           add_graph(use, child);
+          std::for_each(use.copies.begin() + before, use.copies.end(),
+                        [node](CarryingCopy& copy) { copy.node = node; });
         }
         break;
       }
@@ -210,6 +209,13 @@ void add_memset(Operands& operands, const CuMemsetNode& set) {
   if (row > 0 && set.height > 0) {
     operands.add(set.to, (set.height - 1) * set.pitch_bytes + row, AccessMode::kWrite);
   }
+}
+
+void add_kernel_node(GraphUse& use, const CuKernelNode& kernel) {
+  const auto function =
+      kernel.function != nullptr ? kernel.function : reinterpret_cast<CuFunction>(kernel.kernel);
+  add_parameters(use.operands, kernel_layout(function), kernel.parameters, kernel.extra);
+  ++use.kernels;
 }
 
 void add_copy_node(GraphUse& use, CuGraphNode node, const CuCopy3d& copy) {

@@ -20,7 +20,7 @@ void add_memset(Operands& operands, const CuMemsetNode& set);
 // What a graph copies each time that it runs, and that may hold addresses: in one piece, from the
 // host or within the device.
 struct CarryingCopy {
-  CuGraphNode node = nullptr;
+  CuGraphNode node = nullptr;  // of the graph itself: the one that holds the graph that it is in
   CuAddress to = 0;
   std::uint64_t from = 0;
   Bytes bytes = 0;
@@ -35,6 +35,7 @@ struct GraphUse {
   std::uint32_t kernels = 0;
 };
 void add_graph(GraphUse& use, CuGraph graph);
+void add_kernel_node(GraphUse& use, const CuKernelNode& kernel);
 void add_copy_node(GraphUse& use, CuGraphNode node, const CuCopy3d& copy);
 
 }  // namespace spillway::cuda

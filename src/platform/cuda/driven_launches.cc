@@ -19,6 +19,9 @@ CuStream canonical(CuStream stream) {
   return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamLegacy ? nullptr : stream;
 }
 
+// Of what before_launch has given.
+std::uint32_t tag_of(std::uint64_t launch) { return static_cast<std::uint32_t>(launch - 1); }
+
 // Errors after which a context runs nothing any more: of a device that has failed, a kernel that
 // has (700 to 719), a context or driver that is gone. All others are about the call.
 bool context_is_lost(CuResult result) {
@@ -138,12 +141,12 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
 
 bool DrivenPlatform::is_gated(std::uint64_t launch) const {
   const Lock lock(mutex_);
-  return launch != 0 && launches_.at(static_cast<std::uint32_t>(launch - 1)).gated;
+  return launch != 0 && launches_.at(tag_of(launch)).gated;
 }
 
 void DrivenPlatform::let_others_issue(std::uint64_t launch) {
   const Lock lock(mutex_);
-  DeviceLaunches::Launch& here = launches_.at(static_cast<std::uint32_t>(launch - 1));
+  DeviceLaunches::Launch& here = launches_.at(tag_of(launch));
   if (std::exchange(here.in_legacy_order, false)) {
     legacy_order_.unlock();
   }
@@ -155,7 +158,7 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
   }
   // One that was refused ends like any other, when its stream gets there.
   Lock lock(mutex_);
-  const auto tag = static_cast<std::uint32_t>(launch - 1);
+  const std::uint32_t tag = tag_of(launch);
   const StreamId stream = launches_.at(tag).stream;
   std::unique_lock<std::mutex> legacy;
   if (launches_.at(tag).in_legacy_order) {

@@ -9,16 +9,6 @@ namespace {
 
 std::atomic<std::uint64_t> wrong{0};
 
-std::uint64_t parameter(const FakeCudaLaunch* launch, std::size_t index) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, static_cast<const char*>(launch->parameters) + 8 * index, sizeof value);
-  return value;
-}
-
-std::uint64_t* words_at(std::uint64_t address) {
-  return reinterpret_cast<std::uint64_t*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
-
 void run_fill(const FakeCudaLaunch* launch) {
   std::uint64_t* const to = words_at(parameter(launch, 0));
   for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {

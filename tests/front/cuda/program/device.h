@@ -9,12 +9,9 @@
 #include <vector>
 
 #include "driver_ways.h"
+#include "launch_words.h"
 
 namespace spillway::cuda::test {
-
-inline std::uint64_t pattern(std::uint64_t seed, std::uint64_t word) {
-  return seed * 0x9e3779b97f4a7c15ULL + word;
-}
 
 struct Buffer {
   CuAddress address = 0;

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "launch_words.h"
+
 namespace spillway::cuda::test {
 namespace {
 
@@ -15,16 +17,6 @@ constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
 
 std::atomic<std::uint64_t> first_failed{0};
 std::uint64_t seed_to_tell = 0;
-
-std::uint64_t parameter(const FakeCudaLaunch* launch, std::size_t index) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, static_cast<const char*>(launch->parameters) + 8 * index, sizeof value);
-  return value;
-}
-
-std::uint64_t* words_at(std::uint64_t address) {
-  return reinterpret_cast<std::uint64_t*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
 
 void run_mix(const FakeCudaLaunch* launch) {
   mix_words(words_at(parameter(launch, 0)), words_at(parameter(launch, 1)),

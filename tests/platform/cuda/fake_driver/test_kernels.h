@@ -1,5 +1,4 @@
-// Kernels that tests launch on the fake driver. Words are 64 bits; a pattern gives each word of a
-// buffer a value of its own.
+// Kernels that tests launch on the fake driver.
 #pragma once
 
 #include <array>
@@ -8,17 +7,10 @@
 #include <cstring>
 
 #include "fake_cuda.h"
+#include "launch_words.h"
 #include "platform/cuda/driver_types.h"
 
 namespace spillway::cuda::test {
-
-inline std::uint64_t pattern(std::uint64_t seed, std::uint64_t word) {
-  return seed * 0x9e3779b97f4a7c15ULL + word;
-}
-
-inline std::uint64_t* words_at(std::uint64_t address) {
-  return reinterpret_cast<std::uint64_t*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
 
 // All parameters are 64 bits, so a launch is given an array of them.
 template <std::size_t N>
@@ -49,12 +41,6 @@ struct Kernels {
 
 namespace detail {
 
-inline std::uint64_t parameter(const FakeCudaLaunch* launch, std::size_t index) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, static_cast<const char*>(launch->parameters) + 8 * index, sizeof value);
-  return value;
-}
-
 inline std::size_t one_range(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
   ranges[0] = {parameter(launch, 0), 8 * parameter(launch, 1), 1};
   return 1;
@@ -76,7 +62,6 @@ inline CuFunction make(const char* name, std::size_t count, void (*run)(const Fa
 
 // Registers them once.
 inline const Kernels& kernels() {
-  using detail::parameter;
   static const Kernels all{
       .fill = detail::make(
           "fill", 3,
