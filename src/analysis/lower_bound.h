@@ -23,13 +23,17 @@ struct LowerBound {
   // At least each of the times above, and more where what must move before a kernel, or after it,
   // takes longer than the kernels there; INT64_MAX where bytes must move at no speed.
   TimeNs iteration_ns = 0;
+  // What iterations take at least in the long run, each followed by another: no less than
+  // iteration_ns. What an iteration writes after the kernel that leaves the least room need not go
+  // out in it, but must before that kernel comes again.
+  TimeNs lasting_ns = 0;
   // Kernels whose operands exceed device memory: they run only where a kernel can start with a part
   // of its operands (paging), and not at all under a policy without it.
   std::vector<KernelIndex> over_capacity;
   [[nodiscard]] bool runs_without_paging() const { return over_capacity.empty(); }
 };
 
-// Linear in accesses and periods. The trace must be valid, the vitality that trace's own.
+// Linear in accesses, and in periods times 256. The trace must be valid, the vitality that trace's own.
 [[nodiscard]] LowerBound lower_bound(const Trace& trace, const Vitality& vitality,
                                      const Machine& machine);
 

@@ -46,6 +46,7 @@ Json periods(const PeriodSummary& summary, double bandwidth_bytes_per_s) {
 Json bound(const MachineBound& on) {
   return {{"machine", on.machine.name},
           {"iteration_ns", on.bound.iteration_ns},
+          {"lasting_ns", on.bound.lasting_ns},
           {"compute_ns", on.bound.compute_ns},
           {"link_ns", on.bound.link_ns},
           {"storage_ns", on.bound.storage_ns},

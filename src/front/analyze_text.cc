@@ -82,14 +82,15 @@ std::string bound(const Trace& trace, const MachineBound& on) {
   const LowerBound& bound = on.bound;
   std::string out = fmt::format(
       "\nat best on {} ({} device memory)\n"
-      "  iteration      {:>10}\n"
+      "  iteration      {:>10}  {} in the long run\n"
       "  compute        {:>10}\n"
       "  link           {:>10}  {} to the device, {} from it\n"
       "  storage reads  {:>10}  {}\n",
       on.machine.name, format_bytes(on.machine.device.capacity_bytes),
-      format_time(bound.iteration_ns), format_time(bound.compute_ns), format_time(bound.link_ns),
-      format_bytes(bound.to_device_bytes), format_bytes(bound.from_device_bytes),
-      format_time(bound.storage_ns), format_bytes(bound.storage_read_bytes));
+      format_time(bound.iteration_ns), format_time(bound.lasting_ns), format_time(bound.compute_ns),
+      format_time(bound.link_ns), format_bytes(bound.to_device_bytes),
+      format_bytes(bound.from_device_bytes), format_time(bound.storage_ns),
+      format_bytes(bound.storage_read_bytes));
   if (!bound.runs_without_paging()) {
     out += fmt::format(
         "  {} kernels need more than device memory, the first is {}: they run only with paging\n",

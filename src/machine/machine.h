@@ -27,10 +27,11 @@ struct HostTier {
   TimeNs launch_ns = 0;  // what the program needs to issue one launch; 0: no time
 };
 
-// Host to device and back, each direction on its own.
+// Host to device and back.
 struct Link {
-  double to_device_bytes_per_s = 0;
+  double to_device_bytes_per_s = 0;  // each direction on its own
   double from_device_bytes_per_s = 0;
+  double both_ways_bytes_per_s = 0;  // their sum, both at once; 0: each as if it were alone
   TimeNs latency_ns = 0;  // of one transfer batch
 };
 

@@ -94,6 +94,15 @@ TEST(FairShare, NothingIsDoneAtOnce) {
   EXPECT_EQ(run(links), (std::vector<Completion>{{1, 50}}));
 }
 
+TEST(FairShare, BothWaysShareWhatTheLinkCanDoInAll) {
+  FairShare links({kGBs, kGBs, kGBs, kGBs, 1.6 * kGBs});
+  const ResourceSet in = bit(Resource::kToDevice) | bit(Resource::kBothWays);
+  const ResourceSet out = bit(Resource::kFromDevice) | bit(Resource::kBothWays);
+  links.start(1, in, 800, 0);
+  links.start(2, out, 1300, 0);  // 800 until the first has passed, then as fast as it goes alone
+  EXPECT_EQ(run(links), (std::vector<Completion>{{1, 1000}, {2, 1500}}));
+}
+
 // Random flows over random links: none is lost, none is early, and no resource carries more than
 // its bandwidth allows, over any stretch of time.
 TEST(FairShare, NeverCarriesMoreThanTheMachineSays) {
@@ -117,7 +126,7 @@ TEST(FairShare, NeverCarriesMoreThanTheMachineSays) {
         const TimeNs latest_ns = next_ns.value_or(now_ns + 1000);
         now_ns +=
             static_cast<TimeNs>(rng.below(static_cast<std::uint64_t>(latest_ns - now_ns) + 1));
-        const auto resources = static_cast<ResourceSet>(1 + rng.below(15));
+        const auto resources = static_cast<ResourceSet>(1 + rng.below((1U << kResourceCount) - 1));
         const Bytes bytes = 1 + rng.below(Bytes{1} << (1 + rng.below(22)));
         double shortest_ns = 0;
         for (std::size_t i = 0; i < kResourceCount; ++i) {

@@ -12,8 +12,14 @@
 
 namespace spillway::sim {
 
-enum class Resource : std::uint8_t { kToDevice, kFromDevice, kStorageRead, kStorageWrite };
-inline constexpr std::size_t kResourceCount = 4;
+enum class Resource : std::uint8_t {
+  kToDevice,
+  kFromDevice,
+  kStorageRead,
+  kStorageWrite,
+  kBothWays,  // what the first two share
+};
+inline constexpr std::size_t kResourceCount = 5;
 
 // One bit a resource.
 using ResourceSet = std::uint8_t;

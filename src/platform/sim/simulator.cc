@@ -15,13 +15,29 @@ TimeNs time_of(Bytes bytes, double bytes_per_s) {
   return bytes_per_s > 0 ? static_cast<TimeNs>(static_cast<double>(bytes) / bytes_per_s * 1e9) : 0;
 }
 
+double both_ways_bytes_per_s(const Link& link) {
+  const double alone_bytes_per_s = link.to_device_bytes_per_s + link.from_device_bytes_per_s;
+  return link.both_ways_bytes_per_s > 0 ? link.both_ways_bytes_per_s : alone_bytes_per_s;
+}
+
 ResourceSet resources_of(Tier from, Tier to) {
-  ResourceSet set = 0;
-  set |= to == Tier::kDevice ? bit(Resource::kToDevice) : ResourceSet{0};
-  set |= from == Tier::kDevice ? bit(Resource::kFromDevice) : ResourceSet{0};
-  set |= from == Tier::kStorage ? bit(Resource::kStorageRead) : ResourceSet{0};
-  set |= to == Tier::kStorage ? bit(Resource::kStorageWrite) : ResourceSet{0};
-  return set;
+  unsigned set = 0;
+  if (to == Tier::kDevice) {
+    set |= bit(Resource::kToDevice);
+  }
+  if (from == Tier::kDevice) {
+    set |= bit(Resource::kFromDevice);
+  }
+  if (set != 0) {
+    set |= bit(Resource::kBothWays);
+  }
+  if (from == Tier::kStorage) {
+    set |= bit(Resource::kStorageRead);
+  }
+  if (to == Tier::kStorage) {
+    set |= bit(Resource::kStorageWrite);
+  }
+  return static_cast<ResourceSet>(set);
 }
 
 }  // namespace
@@ -60,7 +76,8 @@ Simulator::Simulator(const Machine& machine, const SimulatorOptions& options, Po
       options_(options),
       rng_(options.failures.seed),
       links_({machine.link.to_device_bytes_per_s, machine.link.from_device_bytes_per_s,
-              machine.storage.read_bytes_per_s, machine.storage.write_bytes_per_s}),
+              machine.storage.read_bytes_per_s, machine.storage.write_bytes_per_s,
+              both_ways_bytes_per_s(machine.link)}),
       flash_(machine.storage),
       engine_(options.engine, *this, policy) {}
 
