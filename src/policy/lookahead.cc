@@ -53,24 +53,39 @@ void AheadOfDevice::advance(Control& control) {
   if (pressed_ && room_below) {
     leavers_.advance(window_.end(), control);
   }
+  if (pressed_) {
+    returners_.advance(control);
+  }
+}
+
+void AheadOfDevice::issued(const Launch& launch, const Control& control) {
+  if (pressed_) {
+    returners_.issued(launch, control);
+  }
 }
 
 void AheadOfDevice::ended(const Launch& launch, const Control& control) {
   window_.ended(launch, control);
   if (pressed_) {
     leavers_.ended(launch, control);
+    returners_.ended(launch, control);
   }
 }
 
 void AheadOfDevice::leaves(BlockId block, const Control& control) {
   pressed_ = true;
   leavers_.leaves(block, control);
+  returners_.leaves(block, control);
   frames_.leaves(block, control);
   contents_.leaves(block, control);
 }
 
 std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
                                              const Control& control) {
+  // What comes back by habit takes nobody's place.
+  if (cause == Cause::kPrefetch && control.claims().next_launch(incoming) == kNoLaunch) {
+    return std::nullopt;
+  }
   if (const std::optional<BlockId> copied = leavers_.oldest_copied(control)) {
     return copied;
   }
@@ -86,7 +101,10 @@ std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
   return worth_it ? std::optional(last) : std::nullopt;
 }
 
-void Lookahead::on_issue(const Launch& /*launch*/, Control& control) { ahead_.advance(control); }
+void Lookahead::on_issue(const Launch& launch, Control& control) {
+  ahead_.issued(launch, control);
+  ahead_.advance(control);
+}
 
 void Lookahead::on_launch(const Launch& launch, Control& control) {
   ahead_.admitted(launch, control);

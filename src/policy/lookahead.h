@@ -12,6 +12,7 @@
 #include "engine/policy.h"
 #include "policy/leavers.h"
 #include "policy/queue_window.h"
+#include "policy/returners.h"
 
 namespace spillway {
 
@@ -42,7 +43,8 @@ class AheadOfLaunches {
 // Contents for everything that fits on the device together, frames for what comes next.
 class AheadOfDevice {
  public:
-  // Every launch is told of when it is admitted and when it has ended.
+  // Every launch is told of when it is issued, when it is admitted and when it has ended.
+  void issued(const Launch& launch, const Control& control);
   void admitted(const Launch& launch, const Control& control) { window_.admitted(launch, control); }
   void ended(const Launch& launch, const Control& control);
   // Wishes for what is lacking, and for copies of what will leave.
@@ -57,6 +59,7 @@ class AheadOfDevice {
  private:
   QueueWindow window_;
   Leavers leavers_;
+  Returners returners_;
   bool pressed_ = false;  // something has had to leave
   AheadOfLaunches contents_{AheadOfLaunches::What::kContents, 256 * kMiB};
   AheadOfLaunches frames_{AheadOfLaunches::What::kFrames, 512 * kMiB};

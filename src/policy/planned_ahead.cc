@@ -22,7 +22,8 @@ void PlannedAhead::look_ahead(const Launch& launch, Control& control) {
   }
 }
 
-void PlannedAhead::on_issue(const Launch& /*launch*/, Control& control) {
+void PlannedAhead::on_issue(const Launch& launch, Control& control) {
+  ahead_.issued(launch, control);
   if (strayed_) {
     ahead_.advance(control);
   }

@@ -1,0 +1,125 @@
+// See returners.h.
+#include "policy/returners.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/claims.h"
+#include "engine/for_each_block.h"
+#include "engine/page_queues.h"
+#include "engine/space.h"
+
+namespace spillway {
+namespace {
+
+// So much may wait to come: what a launch needs comes behind it.
+constexpr Bytes kComingBytes = 128 * kMiB;
+// This part of the device is left for what comes to life.
+constexpr Bytes kSparePart = 8;
+// Launches may differ from iteration to iteration. One that is late by this part of what was
+// expected does not come.
+constexpr LaunchSeq kLatePart = 4;
+// What was too early is tried again a little earlier each time: shapes change.
+constexpr LaunchSeq kEarlierPart = 32;
+
+}  // namespace
+
+Returners::Return* Returners::Habit::known() {
+  const auto found = std::find_if(returns.begin(), returns.end(),
+                                  [this](const Return& one) { return one.after == used_by; });
+  return used_by == kNoExecution || found == returns.end() ? nullptr : &*found;
+}
+
+Returners::Habit& Returners::habit_of(BlockId block, const Control& control) {
+  if (block >= habits_.size()) {
+    habits_.resize(control.space().block_slots());
+  }
+  return habits_[block];
+}
+
+void Returners::forget(BlockId block, Habit& habit) {
+  if (habit.expected != 0) {
+    away_.erase({habit.expected, block});
+    habit.expected = 0;
+  }
+}
+
+void Returners::issued(const Launch& launch, const Control& control) {
+  for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
+    Habit& habit = habit_of(id, control);
+    forget(id, habit);
+    if (habit.away && habit.used_by != kNoExecution) {
+      Return* known = habit.known();
+      if (known == nullptr) {
+        habit.returns[1] = habit.returns[0];
+        known = &habit.returns[0];
+        *known = {.after = habit.used_by};
+      }
+      known->launches = launch.seq - habit.used;
+      known->too_early -= known->too_early / kEarlierPart;
+    }
+    habit.away = false;
+    habit.brought = false;
+  });
+}
+
+void Returners::ended(const Launch& launch, const Control& control) {
+  now_ = std::max(now_, launch.seq);
+  for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
+    Habit& habit = habit_of(id, control);
+    habit.used = launch.seq;
+    habit.used_by = launch.execution;
+  });
+}
+
+void Returners::leaves(BlockId block, const Control& control) {
+  if (control.claims().next_launch(block) != kNoLaunch) {
+    return;  // it comes back for that one
+  }
+  Habit& habit = habit_of(block, control);
+  habit.away = true;
+  Return* const known = habit.known();
+  if (known == nullptr) {
+    return;
+  }
+  if (std::exchange(habit.brought, false)) {
+    known->too_early = std::max(known->too_early, now_ - habit.used);
+  }
+  forget(block, habit);
+  habit.expected = habit.used + known->launches;
+  away_.insert({habit.expected, block});
+}
+
+void Returners::advance(Control& control) {
+  const Bytes spare_bytes = control.capacity_bytes(Tier::kDevice) / kSparePart;
+  Bytes room_bytes = control.free_bytes(Tier::kDevice) +
+                     control.queues().bytes(PageQueue::kUnused) +
+                     control.queues().bytes(PageQueue::kDiscarded);
+  room_bytes -= std::min(room_bytes, control.queued_prefetch_bytes());
+  auto next = away_.begin();
+  while (next != away_.end() && control.queued_prefetch_bytes() < kComingBytes) {
+    const auto [expected, id] = *next;
+    const Block& block = control.space().block(id);
+    if (block.bytes + spare_bytes > room_bytes) {
+      return;
+    }
+    Habit& habit = habits_[id];
+    const Return* const known = habit.known();
+    const bool comes = known != nullptr && expected + known->launches / kLatePart >= now_ &&
+                       control.space().has_tenant(id) && block.contents == Contents::kLive &&
+                       !control.usable(id) && !control.on_its_way(id);
+    if (comes && now_ - habit.used <= known->too_early) {
+      ++next;
+      continue;
+    }
+    habit.expected = 0;
+    next = away_.erase(next);
+    if (comes) {
+      habit.brought = true;
+      room_bytes -= block.bytes;
+      control.prefetch(id);
+    }
+  }
+}
+
+}  // namespace spillway
