@@ -362,9 +362,15 @@ void DrivenPlatform::take_ends() {
   }
 }
 
+// Also tickets that other threads are putting: one that came to its stream when that is captured
+// already would be part of the graph, and its launches would never be seen to end.
 void DrivenPlatform::before_wait(std::optional<CuStream> /*stream*/) {
   Lock lock(mutex_);
-  put_tickets(lock);
+  for (StreamId id = 0; id < launches_.streams(); ++id) {
+    if (launches_.ticket_due(id) != 0 || launches_.stream(id).ticketed > gates_.run_up_to(id)) {
+      put_ticket(id, lock);
+    }
+  }
 }
 
 void DrivenPlatform::after_wait(std::optional<CuStream> /*stream*/) {
@@ -436,9 +442,28 @@ void DrivenPlatform::order_with_null_stream(StreamId id) {
   }
 }
 
+// Of a stream on which nothing of ours has been: whether what is put on it now waits for one on
+// which something has, as the null stream for blocking streams, and they for it.
+bool DrivenPlatform::comes_behind_others(CuStream stream, Lock& lock) const {
+  if (stream == nullptr) {
+    return launches_.streams() > 0;
+  }
+  if (!known_stream(nullptr)) {
+    return false;
+  }
+  lock.unlock();
+  unsigned flags = kCuStreamNonBlocking;
+  (void)driver_.stream_flags(stream, &flags);
+  lock.lock();
+  return flags == kCuStreamDefault;
+}
+
 void DrivenPlatform::recorded(CuEvent event, CuStream stream) {
   Lock lock(mutex_);
-  const std::optional<StreamId> id = known_stream(canonical(stream));
+  std::optional<StreamId> id = known_stream(canonical(stream));
+  if (!id && comes_behind_others(canonical(stream), lock)) {
+    id = stream_of(canonical(stream), lock);
+  }
   if (!id) {
     events_.erase(event);  // nothing of ours has come before
     return;

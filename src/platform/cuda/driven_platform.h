@@ -106,6 +106,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // driven_launches.cc
   static CuEvent value_event(CuAddress word);
   [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
+  [[nodiscard]] bool comes_behind_others(CuStream stream, Lock& lock) const;
   [[nodiscard]] StreamId stream_of(CuStream stream, Lock& lock);
   void order_with_null_stream(StreamId id);
   void make_up_room(const Launch& launch, std::string_view name);

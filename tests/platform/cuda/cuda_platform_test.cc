@@ -1,11 +1,35 @@
 // The CUDA platform on the fake driver: programs that fit, that page, that wait where they must,
 // and a device that has less than it should.
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+#include <utility>
+
 #include "platform/cuda/cuda_world.h"
+#include "policy/lookahead.h"
 
 namespace spillway::cuda {
 namespace {
 
 using ::testing::HasSubstr;
+
+// A ticket that takes its time on the way to its stream.
+struct SlowTicket {
+  std::atomic<bool> armed = false;  // the next one
+  std::atomic<bool> on_its_way = false;
+  std::atomic<bool> let_go = false;
+  decltype(Driver::stream_write_value) write = nullptr;
+};
+SlowTicket slow_ticket;
+
+CuResult write_slowly(CuStream stream, CuAddress address, std::uint64_t value, unsigned flags) {
+  if (slow_ticket.armed.exchange(false)) {
+    slow_ticket.on_its_way = true;
+    slow_ticket.let_go.wait(false);
+  }
+  return slow_ticket.write(stream, address, value, flags);
+}
 
 class Platform : public CudaWorld {
  protected:
@@ -179,6 +203,92 @@ TEST_F(Platform, TheNullStreamAndBlockingStreamsWaitForEachOther) {
   }
   synchronize(blocking);
   synchronize(nullptr);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+// An event of the null stream comes behind what blocking streams do, also where nothing of ours has
+// been on the null stream: what waits for it may not take the room of what it waits for.
+TEST_F(Platform, AnEventOfTheNullStreamComesBehindBlockingStreams) {
+  options.device_bytes = 32 * kMiB;
+  Lookahead lookahead;
+  open(lookahead);
+  CuStream blocking = nullptr;
+  ASSERT_EQ(driver.stream_create(&blocking, kCuStreamDefault, 0), CuResult::kSuccess);
+  const CuStream other = stream();
+  std::vector<Buffer> buffers = allocate_many(6, 8 * kMiB);
+  for (Buffer& buffer : buffers) {  // so that not all fits, and few are admitted at once
+    fill(other, buffer, 1);
+  }
+  synchronize(other);
+  std::uint64_t* const held = pinned(1);
+  *held = 0;
+  ASSERT_EQ(driver.stream_wait_value(blocking, address_of(held), 1, kCuWaitAtLeast),
+            CuResult::kSuccess);
+  const auto all_of = [&](std::size_t first, std::size_t count) {
+    std::vector<CudaOperand> operands;
+    for (std::size_t i = first; i < first + count; ++i) {
+      operands.push_back(operand(buffers[i], AccessMode::kRead));
+    }
+    return operands;
+  };
+  const auto run = [&](CuStream on, std::span<const CudaOperand> operands) {
+    EXPECT_EQ(issue(on, operands, "uses", false,
+                    [&] {
+                      return launch(test::kernels().rewrite, on, operands[0].address,
+                                    buffers[0].words, buffers[0].seed, buffers[0].seed,
+                                    address_of(wrong));
+                    }),
+              CuResult::kSuccess);
+  };
+  for (int i = 0; i < 4; ++i) {  // as many as are admitted at once
+    run(blocking, all_of(0, 1));
+  }
+  run(blocking, all_of(0, 3));
+  const CuEvent behind = event();
+  ASSERT_EQ(driver.event_record(behind, nullptr), CuResult::kSuccess);
+  platform->recorded(behind, nullptr);
+  ASSERT_EQ(driver.stream_wait_event(other, behind, 0), CuResult::kSuccess);
+  platform->waits_for(behind, other);
+  run(other, all_of(3, 3));
+  __atomic_store_n(held, 1, __ATOMIC_RELEASE);
+  synchronize(blocking);
+  synchronize(other);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+// Whoever waits for a stream, or begins to capture it, waits for the tickets that other threads are
+// about to put on it: one that came into a capture would never tell.
+TEST_F(Platform, AWaitFindsAllTicketsOnTheirStreams) {
+  change_driver = [](Driver& calls) {
+    slow_ticket.write = std::exchange(calls.stream_write_value, write_slowly);
+  };
+  open();
+  const CuStream on = stream();
+  const CuStream another = stream();
+  std::vector<Buffer> buffers = allocate_many(3, 8 * kMiB);
+  fill(on, buffers[0], 1);
+  fill(on, buffers[1], 1);
+  slow_ticket.let_go = false;
+  slow_ticket.armed = true;
+  CuContext context = nullptr;
+  ASSERT_EQ(driver.context_get_current(&context), CuResult::kSuccess);
+  std::future<void> lacks_room = std::async(std::launch::async, [&] {
+    (void)driver.context_set_current(context);
+    fill(another, buffers[2], 1);
+  });
+  while (!slow_ticket.on_its_way) {
+    std::this_thread::yield();
+  }
+  std::future<void> waits = std::async(std::launch::async, [&] { platform->before_wait(on); });
+  EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  slow_ticket.let_go = true;
+  slow_ticket.let_go.notify_all();
+  waits.get();
+  lacks_room.get();
+  synchronize(on);
+  synchronize(another);
   EXPECT_EQ(wrong_words(), 0U);
   whole();
 }

@@ -37,6 +37,9 @@ class CudaWorld : public FakeDevice {
   // With `options` and `config`.
   void open(Policy& policy, Bytes storage_bytes = 0) {
     start();
+    if (change_driver != nullptr) {
+      change_driver(driver);
+    }
     std::optional<SwapFile> file;
     if (storage_bytes > 0) {
       Result<SwapFile> opened = SwapFile::open(".", storage_bytes);
@@ -145,7 +148,8 @@ class CudaWorld : public FakeDevice {
 
   CudaOptions options;
   BaseUvm base_uvm;
-  Bytes most_handle_bytes = 0;  // where it is another than the budget
+  void (*change_driver)(Driver&) = nullptr;  // calls of the driver that the platform gets instead
+  Bytes most_handle_bytes = 0;               // where it is another than the budget
   std::unique_ptr<CudaPlatform> platform;
   std::uint64_t* wrong = nullptr;  // words
   std::mutex said_mutex;
