@@ -3,10 +3,10 @@
 
 Runs each program of bench/programs, and examples/train_gpt2.py, alone, with a budget far above what
 it needs (`roomy`) and with parts of its peak of live bytes (`--percent`). Each round runs it alone
-before and after: the ratio of those two shows how much is noise. Where other programs run beside it,
-`cpu` is worth more than `time`: what it ran on processors, Spillway's threads included, above all
-with OMP_NUM_THREADS=1. With 105 % and more nothing should move, the program should take the time that
-it takes alone, and be resident with what it is resident with alone.
+before and after: the ratio of those two shows how much is noise. Where other programs run beside
+it, `cpu` is worth more than `time`: what it ran on processors, Spillway's threads included, above all
+with OMP_NUM_THREADS=1. With 105 % and more nothing should move, the program should take the time
+that it takes alone, and be resident with what it is resident with alone.
 """
 
 import json
@@ -66,7 +66,8 @@ def run(options, program, under=None):
     # Of a program that forks workers, the largest record is the program's own.
     record = max(records, key=lambda one: one["launches"], default=None)
     result = {"seconds": float(took[1]) if took else whole_s,
-              "processor_s": usage.ru_utime + usage.ru_stime, "resident_bytes": usage.ru_maxrss * 1024,
+              "processor_s": usage.ru_utime + usage.ru_stime,
+              "resident_bytes": usage.ru_maxrss * 1024,
               "printed": text[:took.start()] if took else text}
     if record is not None:
         moved = record["moved_bytes"]
