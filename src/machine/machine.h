@@ -13,7 +13,7 @@ namespace spillway {
 enum class FaultModel {
   kReplayable,  // unified memory: the device faults on access and replays; a launch whose blocks
                 // are on their way runs while they arrive
-  kLaunch,      // the launch is held back until all its blocks are resident (design.md, "cuda")
+  kLaunch,      // the launch is held back until all its blocks are resident (docs/cuda.md)
 };
 
 struct DeviceTier {

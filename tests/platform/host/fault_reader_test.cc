@@ -2,9 +2,13 @@
 // come.
 #include "platform/host/fault_reader.h"
 
+#include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -123,6 +127,38 @@ TEST_F(FaultReaderTest, NoThreadsFaultIsLost) {
     world_->answer(record.block, false);
   }
   for (std::thread& thread : program) thread.join();
+}
+
+// Told in one go with a fork, before it and behind it. The kernel seldom does so, so it is not the
+// kernel that tells.
+TEST_F(FaultReaderTest, NoFaultBesideAForkIsLost) {
+  std::array<int, 2> events{};
+  ASSERT_EQ(::pipe2(events.data(), O_NONBLOCK | O_CLOEXEC), 0);
+  const Userfault child = std::move(Userfault::open().value());
+  const Userfault told = Userfault::of_child(events[0]);
+  const auto fault = [&](BlockId block) {
+    uffd_msg made{};
+    made.event = UFFD_EVENT_PAGEFAULT;
+    made.arg.pagefault.address =
+        reinterpret_cast<std::uint64_t>(world_->addresses.address_of(block));  // NOLINT
+    return made;
+  };
+  uffd_msg fork{};
+  fork.event = UFFD_EVENT_FORK;
+  fork.arg.fork.ufd = static_cast<std::uint32_t>(::dup(child.fd()));
+  const std::array messages{fault(3), fork, fault(5)};
+  ASSERT_EQ(::write(events[1], messages.data(), sizeof(messages)), ssize_t{sizeof(messages)});
+  {
+    FaultReader reader(told, world_->addresses, world_->forks, world_->wake);
+    std::vector<BlockId> blocks;
+    FaultRecord record;
+    for (const TimeNs until_ns = now_ns() + 5 * kNsPerS;
+         blocks.size() < 2 && now_ns() < until_ns;) {
+      if (reader.next(record)) blocks.push_back(record.block);
+    }
+    EXPECT_THAT(blocks, ::testing::ElementsAre(3U, 5U));
+  }
+  ::close(events[1]);
 }
 
 // While somebody has stopped, as when a program ends in the middle of something.

@@ -5,9 +5,12 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
+#include <latch>
 #include <memory>
 #include <thread>
 
+#include "platform/common/clock.h"
 #include "platform/host/fork_world.h"
 
 namespace spillway::host {
@@ -162,6 +165,41 @@ TEST_F(ForkSnapshotTest, AChildWhoseBytesCannotBeReadEndsTheRun) {
               ElementsAre(HasSubstr("a child of the program cannot read its memory")));
   EXPECT_EQ(::kill(child, SIGKILL), 0);
   EXPECT_TRUE(WIFSIGNALED(ForkWorld::status_of(child)));
+}
+
+// A child whose bytes are still to come from a disk that does not answer.
+TEST_F(ForkSnapshotTest, NoFaultWaitsForWhatAChildWaitsFor) {
+  std::latch goes_on(1);
+  world_->on_failure = [&] { goes_on.wait(); };
+  const BlockId block = world_->make_block(Tier::kHost, 5);
+  world_->block(block).copies = {};
+  world_->block(block).copies.add(Tier::kStorage);
+  EXPECT_TRUE(world_->places.take(block, Tier::kStorage, kBlockBytes));  // never written
+  const pid_t child = world_->fork([&] {
+    ::usleep(20'000);  // until its parent has done with the fork
+    return world_->start(block)[0] == 5;
+  });
+  const TimeNs until_ns = now_ns() + 10 * kNsPerS;
+  while (world_->failures().empty() && now_ns() < until_ns) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(world_->failures().size(), 1U);  // and whoever answers the child stands there
+
+  constexpr BlockId kOther = 40;
+  std::thread program([&] { world_->start(kOther)[0] = 1; });
+  FaultRecord record;
+  bool told = false;
+  while (!told && now_ns() < until_ns) {
+    told = world_->next_fault(record);
+  }
+  EXPECT_TRUE(told);
+  EXPECT_EQ(record.block, kOther);
+  world_->answer_with_zeros(world_->start(kOther), kPageBytes);
+  program.join();
+  goes_on.count_down();
+  EXPECT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_TRUE(WIFSIGNALED(ForkWorld::status_of(child)));
+  world_.reset();  // before what its thread has waited for
 }
 
 }  // namespace

@@ -2,12 +2,14 @@
 // in a swap file, put there by the test. Skips where forks are not reported.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <functional>
 #include <latch>
@@ -101,6 +103,16 @@ class ForkWorld {
     places.give_back(probe, tier, kBlockBytes);
     return free;
   }
+  // The program's next fault, if there is one by now. It is the test's to answer.
+  [[nodiscard]] bool next_fault(FaultRecord& record) { return reader_.next(record); }
+  // Pages that are missing hold zeros now, and whoever stopped there goes on.
+  void answer_with_zeros(char* from, Bytes bytes) const {
+    for (char* page = from; page < from + bytes; page += kPageBytes) {
+      EXPECT_THAT(userfault_.zero(page, kPageBytes), ::testing::AnyOf(0, EEXIST));
+    }
+    userfault_.wake(from, bytes);
+  }
+
   [[nodiscard]] std::vector<std::string> failures() {
     const std::scoped_lock lock(told_mutex_);
     return told_;
@@ -123,13 +135,17 @@ class ForkWorld {
  public:
   std::mutex mutex;  // the platform's
   LowerPlaces places{kBelowBytes, kBelowBytes};
+  std::function<void()> on_failure = [] {};  // by the thread that has failed, which it may hold
 
  private:
   std::mutex told_mutex_;
   std::vector<std::string> told_;
   Failures failures_{[this](const Error& error) {
-    const std::scoped_lock lock(told_mutex_);
-    told_.push_back(error.message);
+    {
+      const std::scoped_lock lock(told_mutex_);
+      told_.push_back(error.message);
+    }
+    on_failure();
   }};
   Space space_;
   Userfault userfault_{std::move(Userfault::open().value())};
