@@ -52,13 +52,15 @@ struct CuCopy3d {
   std::size_t width_bytes, height, depth;
 };
 
-struct CuKernelNode {
+struct CuKernelNodeV1 {
   CuFunction function;
   unsigned grid_x, grid_y, grid_z;
   unsigned block_x, block_y, block_z;
   unsigned shared_bytes;
   void** parameters;
   void** extra;
+};
+struct CuKernelNode : CuKernelNodeV1 {
   CuKernel kernel;  // where function is nullptr
   CuContext context;
 };
@@ -70,6 +72,23 @@ struct CuMemsetNode {
   unsigned element_bytes;
   std::size_t width;  // elements
   std::size_t height;
+};
+
+// One of a batch: a wait for a value, a write of one, or something without an address.
+enum class CuStreamOperationType : std::uint32_t {
+  kWaitValue32 = 1,
+  kWriteValue32 = 2,
+  kFlushRemoteWrites = 3,
+  kWaitValue64 = 4,
+  kWriteValue64 = 5,
+  kBarrier = 6,
+};
+struct CuStreamOperation {
+  CuStreamOperationType type;
+  CuAddress address;
+  std::uint64_t value;  // of which those of 32 bits have the lower half
+  unsigned flags;
+  std::uint64_t reserved[2];
 };
 
 enum class CuNodeType : std::uint32_t {

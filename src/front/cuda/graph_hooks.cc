@@ -275,9 +275,8 @@ CuResult cuGraphExecUpdate_v2(CuGraphExec exec, CuGraph graph, void* result) {
                            [&] { return cuda::real().cuGraphExecUpdate_v2(exec, graph, result); });
 }
 
-// The first version's structure ends before `kernel`, which only counts without a function.
 CuResult cuGraphExecKernelNodeSetParams(CuGraphExec exec, CuGraphNode node,
-                                        const CuKernelNode* parameters) {
+                                        const CuKernelNodeV1* parameters) {
   return cuda::change(
       exec, node,
       [&](cuda::GraphUse& use) {

@@ -124,9 +124,9 @@
   SPILLWAY_HOOKED_PAIR(X, cuStreamWaitValue64_v2, _ptsz,                                           \
     (CuStream stream, CuAddress address, std::uint64_t value, unsigned flags))                     \
   SPILLWAY_HOOKED_PAIR(X, cuStreamBatchMemOp, _ptsz,                                               \
-    (CuStream stream, unsigned count, void* operations, unsigned flags))                           \
+    (CuStream stream, unsigned count, CuStreamOperation* operations, unsigned flags))              \
   SPILLWAY_HOOKED_PAIR(X, cuStreamBatchMemOp_v2, _ptsz,                                            \
-    (CuStream stream, unsigned count, void* operations, unsigned flags))                           \
+    (CuStream stream, unsigned count, CuStreamOperation* operations, unsigned flags))              \
                                                                                                    \
   X(cuMemAlloc_v2, (CuAddress* address, std::size_t bytes))                                        \
   X(cuMemAllocPitch_v2, (CuAddress* address, std::size_t* pitch_bytes, std::size_t width_bytes,    \
@@ -194,7 +194,7 @@
   X(cuGraphExecUpdate, (CuGraphExec exec, CuGraph graph, CuGraphNode* failed, unsigned* result))   \
   X(cuGraphExecUpdate_v2, (CuGraphExec exec, CuGraph graph, void* result))                         \
   X(cuGraphExecKernelNodeSetParams, (CuGraphExec exec, CuGraphNode node,                           \
-                                     const CuKernelNode* parameters))                              \
+                                     const CuKernelNodeV1* parameters))                            \
   X(cuGraphExecKernelNodeSetParams_v2, (CuGraphExec exec, CuGraphNode node,                        \
                                         const CuKernelNode* parameters))                           \
   X(cuGraphExecMemcpyNodeSetParams, (CuGraphExec exec, CuGraphNode node, const CuCopy3d* copy,     \

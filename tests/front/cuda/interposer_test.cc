@@ -81,7 +81,7 @@ std::vector<What> scenarios() {
   }
   for (const char* const policy : {"base_uvm", "lookahead"}) {
     for (const char* const scenario :
-         {"captured", "refused", "values", "tables", "late-tables", "contexts"}) {
+         {"captured", "refused", "values", "tables", "late-tables", "contexts", "batches"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }

@@ -13,6 +13,7 @@
 #include "corners.h"
 #include "device.h"
 #include "memsets.h"
+#include "orders.h"
 #include "random.h"
 
 namespace spillway::cuda::test {
@@ -451,6 +452,7 @@ int main(int count, char** words) {
       {"tables", test::tables_of_tables},
       {"late-tables", test::late_tables},
       {"contexts", test::two_contexts},
+      {"batches", test::orders_by_batches},
       {"free", test::all_that_is_free},
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);

@@ -18,6 +18,8 @@
   X(cuMemcpyHtoD_v2, 3020, (CuAddress to, const void* from, std::size_t bytes))                    \
   X(cuMemcpyDtoH_v2, 3020, (void* to, CuAddress from, std::size_t bytes))                          \
   X(cuMemsetD8_v2, 3020, (CuAddress to, unsigned char value, std::size_t count))                   \
+  X(cuStreamBatchMemOp_v2, 11070, (CuStream stream, unsigned count,                                \
+                                   CuStreamOperation* operations, unsigned flags))                 \
   X(cuPointerGetAttribute, 4000, (void* data, CuPointerAttribute attribute, CuAddress address))    \
   X(cuPointerGetAttributes, 7000, (unsigned count, CuPointerAttribute* attributes, void** data,    \
                                    CuAddress address))                                             \

@@ -1,5 +1,6 @@
 // Calls that put work on a stream: copies, memsets, values, kernels, host functions. Fake driver.
 #include <cstring>
+#include <span>
 
 #include "world.h"
 
@@ -43,9 +44,13 @@ Op copy_op(OpKind kind, std::uint64_t to, std::uint64_t from, std::uint64_t byte
   return op;
 }
 
+bool value_fits(World& w, CuAddress address) {
+  return address % sizeof(std::uint64_t) == 0 && w.value_problem(address).empty();
+}
+
 CuResult value(World& w, Caller& caller, OpKind kind, CuStream stream, CuAddress address,
                std::uint64_t value, unsigned flags) {
-  if (address % sizeof(std::uint64_t) != 0 || !w.value_problem(address).empty()) {
+  if (!value_fits(w, address)) {
     return CuResult::kInvalidValue;
   }
   Op op{.kind = kind};
@@ -217,6 +222,40 @@ CuResult cuStreamWaitValue64_v2(CuStream stream, CuAddress address, std::uint64_
               text("{}, {:#x}, {}, {}", shown(stream), address, number, flags),
               [&](World& w, Caller& caller) {
                 return value(w, caller, OpKind::kWaitValue, stream, address, number, flags);
+              });
+}
+
+// Of values of 64 bits; barriers are between operations, which are in order anyway.
+CuResult cuStreamBatchMemOp_v2(CuStream stream, unsigned count, CuStreamOperation* operations,
+                               unsigned flags) {
+  return call("cuStreamBatchMemOp_v2", Needs::kContext,
+              text("{}, {} operations, {}", shown(stream), count, flags),
+              [&](World& w, Caller& caller) {
+                const std::span all(operations, count);
+                for (const CuStreamOperation& it : all) {
+                  const bool has_value = it.type == CuStreamOperationType::kWaitValue64 ||
+                                         it.type == CuStreamOperationType::kWriteValue64;
+                  if (!has_value && it.type != CuStreamOperationType::kBarrier) {
+                    return CuResult::kNotSupported;
+                  }
+                  if (has_value && !value_fits(w, it.address)) {
+                    return CuResult::kInvalidValue;
+                  }
+                }
+                for (const CuStreamOperation& it : all) {
+                  if (it.type == CuStreamOperationType::kBarrier) {
+                    continue;
+                  }
+                  const CuResult result =
+                      value(w, caller,
+                            it.type == CuStreamOperationType::kWaitValue64 ? OpKind::kWaitValue
+                                                                           : OpKind::kWriteValue,
+                            stream, it.address, it.value, it.flags);
+                  if (result != CuResult::kSuccess) {
+                    return result;
+                  }
+                }
+                return CuResult::kSuccess;
               });
 }
 
