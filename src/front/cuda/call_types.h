@@ -60,9 +60,16 @@ struct CuKernelNodeV1 {
   void** parameters;
   void** extra;
 };
-struct CuKernelNode : CuKernelNodeV1 {
-  CuKernel kernel;  // where function is nullptr
+struct CuKernelNode {
+  CuKernelNodeV1 launch;
+  CuKernel kernel;  // where its function is nullptr
   CuContext context;
+};
+
+struct CuCopyNode {
+  int flags, reserved;
+  CuContext context;
+  CuCopy3d copy;
 };
 
 struct CuMemsetNode {
@@ -100,8 +107,44 @@ enum class CuNodeType : std::uint32_t {
   kEmpty = 5,
   kWaitEvent = 6,
   kRecordEvent = 7,
+  kSignalSemaphore = 8,
+  kWaitSemaphore = 9,
   kMemAlloc = 10,
   kMemFree = 11,
+  kStreamOperations = 12,
+  kConditional = 13,
+};
+
+struct CuStreamOperationsNode {
+  CuContext context;
+  unsigned count;
+  CuStreamOperation* operations;
+  unsigned flags;
+};
+
+// Graphs that run if, or as long as, a value says so.
+struct CuConditionalNode {
+  std::uint64_t handle;
+  std::uint32_t type;
+  unsigned count;
+  CuGraph* graphs;  // the driver's answer: empty graphs for the program to fill
+  CuContext context;
+};
+
+// Of any node.
+struct CuNodeParams {
+  CuNodeType type;
+  int reserved[3];
+  union {
+    long long padding[29];
+    CuKernelNode kernel;
+    CuCopyNode copy;
+    CuMemsetNode set;
+    CuGraph child;
+    CuStreamOperationsNode operations;
+    CuConditionalNode conditional;
+  };
+  long long reserved_end;
 };
 
 enum class CuPointerAttribute : std::uint32_t {

@@ -147,4 +147,26 @@ void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_
   std::for_each(found.begin(), found.end(), visit);
 }
 
+std::vector<std::uint64_t> holders_among(
+    const std::unordered_map<std::uint64_t, std::size_t>& starts) {
+  std::vector<std::uint64_t> holders;
+  if (!addresses_are_carried()) {
+    return holders;
+  }
+  const auto add_common = [&holders](const auto& fewer, const auto& more) {
+    for (const auto& [start, value] : fewer) {
+      if (more.contains(start)) {
+        holders.push_back(start);
+      }
+    }
+  };
+  const std::shared_lock lock(carried().mutex);
+  if (carried().by_start.size() < starts.size()) {
+    add_common(carried().by_start, starts);
+  } else {
+    add_common(starts, carried().by_start);
+  }
+  return holders;
+}
+
 }  // namespace spillway::cuda

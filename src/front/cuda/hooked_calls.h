@@ -202,7 +202,25 @@
   X(cuGraphExecMemsetNodeSetParams, (CuGraphExec exec, CuGraphNode node, const CuMemsetNode* set,  \
                                      CuContext context))                                           \
   X(cuGraphExecChildGraphNodeSetParams, (CuGraphExec exec, CuGraphNode node, CuGraph child))       \
-  X(cuGraphExecNodeSetParams, (CuGraphExec exec, CuGraphNode node, void* parameters))              \
+  X(cuGraphExecNodeSetParams, (CuGraphExec exec, CuGraphNode node, CuNodeParams* parameters))      \
+  X(cuGraphExecBatchMemOpNodeSetParams, (CuGraphExec exec, CuGraphNode node,                       \
+                                         const CuStreamOperationsNode* operations))                \
+  X(cuGraphNodeSetEnabled, (CuGraphExec exec, CuGraphNode node, unsigned enabled))                 \
+  X(cuGraphAddMemcpyNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,      \
+                           std::size_t count, const CuCopy3d* copy, CuContext context))            \
+  X(cuGraphAddMemsetNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,      \
+                           std::size_t count, const CuMemsetNode* set, CuContext context))         \
+  X(cuGraphAddBatchMemOpNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,  \
+                               std::size_t count, const CuStreamOperationsNode* operations))       \
+  X(cuGraphAddNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,            \
+                     std::size_t count, CuNodeParams* parameters))                                 \
+  X(cuGraphAddNode_v2, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,         \
+                        const void* edges, std::size_t count, CuNodeParams* parameters))           \
+  X(cuGraphMemcpyNodeSetParams, (CuGraphNode node, const CuCopy3d* copy))                          \
+  X(cuGraphMemsetNodeSetParams, (CuGraphNode node, const CuMemsetNode* set))                       \
+  X(cuGraphBatchMemOpNodeSetParams, (CuGraphNode node, const CuStreamOperationsNode* operations))  \
+  X(cuGraphNodeSetParams, (CuGraphNode node, CuNodeParams* parameters))                            \
+  X(cuGraphDestroyNode, (CuGraphNode node))                                                        \
   X(cuGraphExecDestroy, (CuGraphExec exec))                                                        \
   X(cuGraphDestroy, (CuGraph graph))                                                               \
   X(cuGraphClone, (CuGraph* clone, CuGraph graph))
@@ -224,6 +242,7 @@
   X(cuGraphMemcpyNodeGetParams, (CuGraphNode node, CuCopy3d* copy))                                \
   X(cuGraphMemsetNodeGetParams, (CuGraphNode node, CuMemsetNode* set))                             \
   X(cuGraphChildGraphNodeGetGraph, (CuGraphNode node, CuGraph* child))                             \
+  X(cuGraphBatchMemOpNodeGetParams, (CuGraphNode node, CuStreamOperationsNode* operations))        \
   X(cuFuncGetName, (const char** name, CuFunction function))                                       \
   X(cuKernelGetName, (const char** name, CuKernel kernel))                                         \
   X(cuFuncGetParamInfo, (CuFunction function, std::size_t index, std::size_t* offset,              \

@@ -2,23 +2,11 @@
 // without events. Layer: front, cuda.
 #include <span>
 
+#include "front/cuda/launch_operands.h"
 #include "front/cuda/stream_work.h"
 
 namespace spillway::cuda {
 namespace {
-
-Bytes word_bytes(const CuStreamOperation& operation) {
-  switch (operation.type) {
-    case CuStreamOperationType::kWaitValue32:
-    case CuStreamOperationType::kWriteValue32:
-      return sizeof(std::uint32_t);
-    case CuStreamOperationType::kWaitValue64:
-    case CuStreamOperationType::kWriteValue64:
-      return sizeof(std::uint64_t);
-    default:
-      return 0;  // it has no address
-  }
-}
 
 // In their order: who waits for a value that comes behind another wait waits for both.
 void tell(const Session& session, CuStream stream, std::span<const CuStreamOperation> operations) {
@@ -51,7 +39,7 @@ CuResult put_values(CuStream stream, std::span<const CuStreamOperation> operatio
   }
   Operands operands(*session);
   for (const CuStreamOperation& operation : operations) {
-    operands.add(operation.address, word_bytes(operation), AccessMode::kReadWrite);
+    add_stream_operation(operands, operation);
   }
   if (captured(stream)) {
     return with_memory(*session, operands.all(), [&] { return here.driver(call); });

@@ -43,6 +43,10 @@ SPILLWAY_EQUAL(CuNodeType::kWaitEvent, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
 SPILLWAY_EQUAL(CuNodeType::kRecordEvent, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
 SPILLWAY_EQUAL(CuNodeType::kMemAlloc, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
 SPILLWAY_EQUAL(CuNodeType::kMemFree, CU_GRAPH_NODE_TYPE_MEM_FREE);
+SPILLWAY_EQUAL(CuNodeType::kSignalSemaphore, CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL);
+SPILLWAY_EQUAL(CuNodeType::kWaitSemaphore, CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT);
+SPILLWAY_EQUAL(CuNodeType::kStreamOperations, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+SPILLWAY_EQUAL(CuNodeType::kConditional, CU_GRAPH_NODE_TYPE_CONDITIONAL);
 SPILLWAY_EQUAL(CuPointerAttribute::kMemoryType, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 SPILLWAY_EQUAL(CuPointerAttribute::kIsDecompressCapable,
                CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE);
@@ -71,6 +75,17 @@ static_assert(offsetof(CuStreamOperation, flags) == offsetof(StreamWait, flags))
 SPILLWAY_SAME_PLACE(CuMemsetNode, element_bytes, CUDA_MEMSET_NODE_PARAMS, elementSize);
 SPILLWAY_SAME_PLACE(CuMemsetNode, height, CUDA_MEMSET_NODE_PARAMS, height);
 static_assert(sizeof(CuKernelNode) == sizeof(CUDA_KERNEL_NODE_PARAMS));
+SPILLWAY_SAME_PLACE(CuKernelNode, launch.parameters, CUDA_KERNEL_NODE_PARAMS, kernelParams);
+SPILLWAY_SAME_PLACE(CuKernelNode, kernel, CUDA_KERNEL_NODE_PARAMS, kern);
+SPILLWAY_SAME_PLACE(CuStreamOperationsNode, operations, CUDA_BATCH_MEM_OP_NODE_PARAMS, paramArray);
+static_assert(sizeof(CuNodeParams) == sizeof(CUgraphNodeParams));
+SPILLWAY_SAME_PLACE(CuNodeParams, kernel.kernel, CUgraphNodeParams, kernel.kern);
+SPILLWAY_SAME_PLACE(CuNodeParams, copy.copy, CUgraphNodeParams, memcpy.copyParams);
+SPILLWAY_SAME_PLACE(CuNodeParams, set.height, CUgraphNodeParams, memset.height);
+SPILLWAY_SAME_PLACE(CuNodeParams, child, CUgraphNodeParams, graph.graph);
+SPILLWAY_SAME_PLACE(CuNodeParams, operations.operations, CUgraphNodeParams, memOp.paramArray);
+SPILLWAY_SAME_PLACE(CuNodeParams, conditional.count, CUgraphNodeParams, conditional.size);
+SPILLWAY_SAME_PLACE(CuNodeParams, conditional.graphs, CUgraphNodeParams, conditional.phGraph_out);
 
 TEST(HookedAbi, IsThatOfTheToolkit) {}
 

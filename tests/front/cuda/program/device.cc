@@ -129,9 +129,8 @@ Device::Device(const Calls& all, std::uint64_t device_mib) : calls(all) {
   add_listed_twice_ = kernel("add_listed_twice", 3, run_add_listed_twice, twice_ranges);
   add_listed_ = kernel("add_listed", 3, run_add_listed, list_range);
   expect(calls.cuInit(0), "cuInit");
-  CuContext context = nullptr;
-  expect(calls.cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
-  expect(calls.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+  expect(calls.cuDevicePrimaryCtxRetain(&context_, 0), "cuDevicePrimaryCtxRetain");
+  expect(calls.cuCtxSetCurrent(context_), "cuCtxSetCurrent");
 }
 
 CuStream Device::stream(unsigned flags) const {

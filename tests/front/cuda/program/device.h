@@ -62,6 +62,10 @@ class Device {
   }
   [[nodiscard]] std::vector<std::uint64_t> words_of(const Buffer& buffer) const;
   [[nodiscard]] std::uint64_t wrong_words() const;
+  // The kernel of `add`: to, from, words.
+  [[nodiscard]] CuFunction add_kernel() const { return add_; }
+  // The primary context.
+  [[nodiscard]] CuContext context() const { return context_; }
 
   // After everything has ended: says what was wrong, and which rules were broken. The exit status.
   [[nodiscard]] int finish() const;
@@ -71,6 +75,7 @@ class Device {
  private:
   void launch(CuFunction function, CuStream stream, std::vector<std::uint64_t> parameters) const;
 
+  CuContext context_ = nullptr;
   CuFunction fill_ = nullptr;
   CuFunction rewrite_ = nullptr;
   CuFunction add_ = nullptr;

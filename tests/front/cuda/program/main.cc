@@ -12,6 +12,7 @@
 
 #include "corners.h"
 #include "device.h"
+#include "graphs.h"
 #include "memsets.h"
 #include "orders.h"
 #include "random.h"
@@ -452,6 +453,9 @@ int main(int count, char** words) {
       {"tables", test::tables_of_tables},
       {"late-tables", test::late_tables},
       {"contexts", test::two_contexts},
+      {"hand-graphs", test::graphs_by_hand},
+      {"disabled", test::disabled_nodes},
+      {"conditional", test::conditional_graphs},
       {"batches", test::orders_by_batches},
       {"free", test::all_that_is_free},
       {"training", test::training}};

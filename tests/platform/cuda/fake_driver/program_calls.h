@@ -44,5 +44,37 @@
   X(cuGraphNodeGetType, 10000, (CuGraphNode node, CuNodeType* type))                               \
   X(cuGraphKernelNodeGetParams_v2, 12000, (CuGraphNode node, CuKernelNode* parameters))            \
   X(cuGraphMemcpyNodeGetParams, 10000, (CuGraphNode node, CuCopy3d* copy))                         \
-  X(cuGraphMemsetNodeGetParams, 10000, (CuGraphNode node, CuMemsetNode* set))
+  X(cuGraphMemsetNodeGetParams, 10000, (CuGraphNode node, CuMemsetNode* set))                      \
+  X(cuGraphCreate, 10000, (CuGraph* graph, unsigned flags))                                        \
+  X(cuGraphClone, 10000, (CuGraph* clone, CuGraph graph))                                          \
+  X(cuGraphExecUpdate_v2, 12000, (CuGraphExec exec, CuGraph graph, void* result))                  \
+  X(cuGraphAddKernelNode_v2, 12000, (CuGraphNode* node, CuGraph graph,                             \
+                                     const CuGraphNode* dependencies, std::size_t count,           \
+                                     const CuKernelNode* kernel))                                  \
+  X(cuGraphAddMemcpyNode, 10000, (CuGraphNode* node, CuGraph graph,                                \
+                                  const CuGraphNode* dependencies, std::size_t count,              \
+                                  const CuCopy3d* copy, CuContext context))                        \
+  X(cuGraphAddMemsetNode, 10000, (CuGraphNode* node, CuGraph graph,                                \
+                                  const CuGraphNode* dependencies, std::size_t count,              \
+                                  const CuMemsetNode* set, CuContext context))                     \
+  X(cuGraphAddChildGraphNode, 10000, (CuGraphNode* node, CuGraph graph,                            \
+                                      const CuGraphNode* dependencies, std::size_t count,          \
+                                      CuGraph child))                                              \
+  X(cuGraphAddNode_v2, 12030, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,  \
+                               const void* edges, std::size_t count, CuNodeParams* parameters))    \
+  X(cuGraphChildGraphNodeGetGraph, 10000, (CuGraphNode node, CuGraph* child))                      \
+  X(cuGraphMemcpyNodeSetParams, 10000, (CuGraphNode node, const CuCopy3d* copy))                   \
+  X(cuGraphMemsetNodeSetParams, 10000, (CuGraphNode node, const CuMemsetNode* set))                \
+  X(cuGraphNodeSetParams, 12020, (CuGraphNode node, CuNodeParams* parameters))                     \
+  X(cuGraphExecKernelNodeSetParams_v2, 12000, (CuGraphExec exec, CuGraphNode node,                 \
+                                               const CuKernelNode* kernel))                        \
+  X(cuGraphExecMemcpyNodeSetParams, 10020, (CuGraphExec exec, CuGraphNode node,                    \
+                                            const CuCopy3d* copy, CuContext context))              \
+  X(cuGraphExecMemsetNodeSetParams, 10020, (CuGraphExec exec, CuGraphNode node,                    \
+                                            const CuMemsetNode* set, CuContext context))           \
+  X(cuGraphExecChildGraphNodeSetParams, 11010, (CuGraphExec exec, CuGraphNode node,                \
+                                                CuGraph child))                                    \
+  X(cuGraphExecNodeSetParams, 12020, (CuGraphExec exec, CuGraphNode node,                          \
+                                      CuNodeParams* parameters))                                   \
+  X(cuGraphNodeSetEnabled, 11060, (CuGraphExec exec, CuGraphNode node, unsigned enabled))
 // clang-format on

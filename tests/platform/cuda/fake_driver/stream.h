@@ -67,6 +67,7 @@ enum class OpKind {
   kWaitEvent,
   kRecord,
   kHostFunction,
+  kGraph,  // in a graph: another
 };
 
 struct Op {
@@ -91,6 +92,12 @@ struct Op {
   void* argument = nullptr;
   std::shared_ptr<Recording> recording{};
 
+  // In a graph.
+  const void* node = nullptr;  // of one that is executable: the node that it was made of
+  bool enabled = true;
+  std::shared_ptr<Graph> graph{};
+  bool conditional = false;  // it runs if somebody says so: here always
+
   // Injected.
   bool breaks = false;
   std::int64_t slower_ns = 0;
@@ -109,7 +116,7 @@ struct Op {
 // What a capture has recorded, or a program has made executable: in the order of the calls, which
 // is stricter than their dependencies.
 struct Graph {
-  std::vector<Op> ops;
+  std::deque<Op> ops;         // whose addresses are their nodes
   std::uint64_t capture = 0;  // its number, if it was one
 };
 

@@ -95,28 +95,9 @@ CuResult take_parameters(const Kernel& kernel, void** parameters, void** extra,
 
 CuResult launch(World& w, Caller& caller, CuFunction function, const CuLaunchConfig& config,
                 void** parameters, void** extra) {
-  const auto found = w.kernel_handles.find(function);
-  if (found == w.kernel_handles.end()) {
-    w.report.violation(FAKE_CUDA_BAD_HANDLE, "{}: there is no kernel {}", caller.call,
-                       shown(function));
-    return CuResult::kInvalidHandle;
-  }
-  if (config.grid_x == 0 || config.grid_y == 0 || config.grid_z == 0 || config.block_x == 0 ||
-      config.block_y == 0 || config.block_z == 0) {
-    return CuResult::kInvalidValue;
-  }
-  Op op{.kind = OpKind::kKernel};
-  op.kernel = found->second;
-  const CuResult result = take_parameters(*op.kernel, parameters, extra, &op.parameters);
-  if (result != CuResult::kSuccess) {
-    return result;
-  }
-  op.launch = {.parameters = nullptr,
-               .parameter_bytes = 0,
-               .grid = {config.grid_x, config.grid_y, config.grid_z},
-               .block = {config.block_x, config.block_y, config.block_z},
-               .shared_bytes = config.shared_bytes};
-  return w.submit(caller, config.stream, std::move(op));
+  Op op;
+  const CuResult result = kernel_op(w, caller, function, config, parameters, extra, &op);
+  return result == CuResult::kSuccess ? w.submit(caller, config.stream, std::move(op)) : result;
 }
 
 CuResult parameter(const char* name, const void* handle, bool is_kernel, std::size_t index,
@@ -139,6 +120,28 @@ CuResult parameter(const char* name, const void* handle, bool is_kernel, std::si
 }
 
 }  // namespace
+
+CuResult kernel_op(World& w, const Caller& caller, CuFunction function,
+                   const CuLaunchConfig& config, void** parameters, void** extra, Op* op) {
+  const auto found = w.kernel_handles.find(function);
+  if (found == w.kernel_handles.end()) {
+    w.report.violation(FAKE_CUDA_BAD_HANDLE, "{}: there is no kernel {}", caller.call,
+                       shown(function));
+    return CuResult::kInvalidHandle;
+  }
+  if (config.grid_x == 0 || config.grid_y == 0 || config.grid_z == 0 || config.block_x == 0 ||
+      config.block_y == 0 || config.block_z == 0) {
+    return CuResult::kInvalidValue;
+  }
+  *op = Op{.kind = OpKind::kKernel};
+  op->kernel = found->second;
+  op->launch = {.parameters = nullptr,
+                .parameter_bytes = 0,
+                .grid = {config.grid_x, config.grid_y, config.grid_z},
+                .block = {config.block_x, config.block_y, config.block_z},
+                .shared_bytes = config.shared_bytes};
+  return take_parameters(*op->kernel, parameters, extra, &op->parameters);
+}
 
 CuResult cuMemcpyHtoDAsync_v2(CuAddress to, const void* from, std::size_t bytes, CuStream stream) {
   return call("cuMemcpyHtoDAsync_v2", Needs::kContext,
