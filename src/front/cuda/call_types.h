@@ -180,6 +180,11 @@ enum class CuPoolAttribute : std::uint32_t {
 
 enum class CuCaptureStatus : std::uint32_t { kNone = 0, kActive = 1, kInvalidated = 2 };
 
+// What a kernel is given to copy boxes of a tensor: an address and more, as only the driver knows.
+struct alignas(64) CuTensorMap {
+  std::uint64_t words[16];
+};
+
 // Texture objects over plain device memory.
 struct CuResource {
   std::uint32_t type;

@@ -153,6 +153,21 @@
   X(cuMemRetainAllocationHandle, (CuMemHandle* handle, void* address))                             \
   X(cuMemGetHandleForAddressRange, (void* handle, CuAddress address, std::size_t bytes,            \
                                     unsigned type, unsigned long long flags))                      \
+  X(cuTensorMapEncodeTiled,                                                                        \
+    (CuTensorMap* map, unsigned type, unsigned rank, void* address, const std::uint64_t* sizes,    \
+     const std::uint64_t* strides_bytes, const std::uint32_t* box, const std::uint32_t* steps,     \
+     unsigned interleave, unsigned swizzle, unsigned promotion, unsigned fill))                    \
+  X(cuTensorMapEncodeIm2col,                                                                       \
+    (CuTensorMap* map, unsigned type, unsigned rank, void* address, const std::uint64_t* sizes,    \
+     const std::uint64_t* strides_bytes, const int* lower, const int* upper, unsigned channels,    \
+     unsigned pixels, const std::uint32_t* steps, unsigned interleave, unsigned swizzle,           \
+     unsigned promotion, unsigned fill))                                                           \
+  X(cuTensorMapEncodeIm2colWide,                                                                   \
+    (CuTensorMap* map, unsigned type, unsigned rank, void* address, const std::uint64_t* sizes,    \
+     const std::uint64_t* strides_bytes, int lower, int upper, unsigned channels,                  \
+     unsigned pixels, const std::uint32_t* steps, unsigned interleave, unsigned mode,              \
+     unsigned swizzle, unsigned promotion, unsigned fill))                                         \
+  X(cuTensorMapReplaceAddress, (CuTensorMap* map, void* address))                                  \
   X(cuTexObjectCreate, (std::uint64_t* texture, const CuResource* resource,                        \
                         const void* description, const void* view))                                \
                                                                                                    \

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "front/cuda/encoded_addresses.h"
+
 namespace spillway::cuda {
 namespace {
 
@@ -116,6 +118,9 @@ void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode 
   std::array<std::uint64_t, kTogether> words;
   std::array<CudaPlatform::Range, kTogether> found;
   const auto* at = static_cast<const char*>(bytes);
+  if (count >= sizeof(CuTensorMap) && addresses_are_encoded()) {
+    for_each_encoded(bytes, count, [&](std::uint64_t address) { add_pointer(address, mode); });
+  }
   if (count / sizeof(std::uint64_t) == 1) {  // as most parameters are
     std::memcpy(words.data(), at, sizeof(std::uint64_t));
     add_pointer(words[0], mode);

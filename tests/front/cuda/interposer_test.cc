@@ -82,7 +82,8 @@ std::vector<What> scenarios() {
   for (const char* const policy : {"base_uvm", "lookahead"}) {
     for (const char* const scenario :
          {"captured", "refused", "values", "tables", "late-tables", "contexts", "batches",
-          "hand-graphs", "disabled", "conditional"}) {
+          "hand-graphs", "disabled", "conditional", "thread-streams", "tensor-maps",
+          "foreign-streams", "next-context", "refused-records"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }

@@ -13,6 +13,7 @@
 #include "corners.h"
 #include "device.h"
 #include "graphs.h"
+#include "launch_ways.h"
 #include "memsets.h"
 #include "orders.h"
 #include "random.h"
@@ -453,9 +454,14 @@ int main(int count, char** words) {
       {"tables", test::tables_of_tables},
       {"late-tables", test::late_tables},
       {"contexts", test::two_contexts},
+      {"thread-streams", test::thread_streams},
+      {"tensor-maps", test::tensor_maps},
+      {"foreign-streams", test::foreign_streams},
+      {"next-context", test::next_context},
       {"hand-graphs", test::graphs_by_hand},
       {"disabled", test::disabled_nodes},
       {"conditional", test::conditional_graphs},
+      {"refused-records", test::orders_by_refused_recordings},
       {"batches", test::orders_by_batches},
       {"free", test::all_that_is_free},
       {"training", test::training}};

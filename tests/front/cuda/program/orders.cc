@@ -84,4 +84,26 @@ void orders_by_batches(const Device& device) {
   work.require();
 }
 
+void orders_by_refused_recordings(const Device& device) {
+  const std::array<CuStream, 2> streams{device.stream(), device.stream()};
+  CuEvent event = nullptr;
+  device.expect(device.calls.cuEventCreate(&event, kCuEventDisableTiming), "cuEventCreate");
+  const Work work(device, streams[0], streams[1]);
+  device.calls.hold_stream(streams[0], 1);
+  work.first(streams[0]);
+  device.expect(device.calls.cuEventRecord(event, streams[0]), "cuEventRecord");
+  constexpr unsigned kOfCaptures = 1;
+  device.expect(device.calls.cuEventRecordWithFlags(event, device.stream(), kOfCaptures),
+                "cuEventRecordWithFlags", CuResult::kInvalidValue);
+  device.expect(device.calls.cuEventRecordWithFlags(event, streams[1], kOfCaptures),
+                "cuEventRecordWithFlags", CuResult::kInvalidValue);
+  device.expect(device.calls.cuStreamWaitEvent(streams[1], event, 0), "cuStreamWaitEvent");
+  work.other(streams[1]);
+  device.calls.hold_stream(streams[0], 0);
+  for (const CuStream stream : streams) {
+    device.synchronize(stream);
+  }
+  work.require();
+}
+
 }  // namespace spillway::cuda::test

@@ -5,6 +5,9 @@
 #include "front/cuda/call_types.h"
 #include "platform/cuda/driver_types.h"
 
+// What a tensor map has instead of its address is that and this, by exclusive or.
+inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
+
 // clang-format off
 #define FAKE_PROGRAM_CALLS(X)                                                                      \
   X(cuGetProcAddress, 11030, (const char* name, void** function, int version,                      \
@@ -18,6 +21,37 @@
   X(cuMemcpyHtoD_v2, 3020, (CuAddress to, const void* from, std::size_t bytes))                    \
   X(cuMemcpyDtoH_v2, 3020, (void* to, CuAddress from, std::size_t bytes))                          \
   X(cuMemsetD8_v2, 3020, (CuAddress to, unsigned char value, std::size_t count))                   \
+  X(cuLaunchCooperativeKernel, 9000,                                                               \
+    (CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, CuStream stream,                   \
+     void** parameters))                                                                           \
+  X(cuLaunchKernel_ptsz, 7000,                                                                     \
+    (CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, CuStream stream,                   \
+     void** parameters, void** extra))                                                             \
+  X(cuLaunchKernelEx_ptsz, 11060,                                                                  \
+    (const CuLaunchConfig* config, CuFunction function, void** parameters, void** extra))          \
+  X(cuLaunchCooperativeKernel_ptsz, 9000,                                                          \
+    (CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, CuStream stream,                   \
+     void** parameters))                                                                           \
+  X(cuMemAllocAsync_ptsz, 11020, (CuAddress* address, std::size_t bytes, CuStream stream))         \
+  X(cuMemFreeAsync_ptsz, 11020, (CuAddress address, CuStream stream))                              \
+  X(cuMemcpyHtoD_v2_ptds, 7000, (CuAddress to, const void* from, std::size_t bytes))               \
+  X(cuMemcpyDtoH_v2_ptds, 7000, (void* to, CuAddress from, std::size_t bytes))                     \
+  X(cuMemcpyDtoDAsync_v2_ptsz, 7000,                                                               \
+    (CuAddress to, CuAddress from, std::size_t bytes, CuStream stream))                            \
+  X(cuMemsetD8Async_ptsz, 7000,                                                                    \
+    (CuAddress to, unsigned char byte, std::size_t bytes, CuStream stream))                        \
+  X(cuStreamSynchronize_ptsz, 7000, (CuStream stream))                                             \
+  X(cuEventRecord_ptsz, 7000, (CuEvent event, CuStream stream))                                    \
+  X(cuStreamWaitEvent_ptsz, 7000, (CuStream stream, CuEvent event, unsigned flags))                \
+  X(cuEventRecordWithFlags, 11010, (CuEvent event, CuStream stream, unsigned flags))               \
+  X(cuTensorMapEncodeTiled, 12000,                                                                 \
+    (CuTensorMap* map, unsigned type, unsigned rank, void* address, const std::uint64_t* sizes,    \
+     const std::uint64_t* strides_bytes, const std::uint32_t* box, const std::uint32_t* steps,     \
+     unsigned interleave, unsigned swizzle, unsigned promotion, unsigned fill))                    \
+  X(cuTensorMapReplaceAddress, 12000, (CuTensorMap* map, void* address))                           \
   X(cuStreamBatchMemOp_v2, 11070, (CuStream stream, unsigned count,                                \
                                    CuStreamOperation* operations, unsigned flags))                 \
   X(cuPointerGetAttribute, 4000, (void* data, CuPointerAttribute attribute, CuAddress address))    \

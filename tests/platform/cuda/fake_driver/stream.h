@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -146,6 +147,7 @@ struct Context {
   unsigned retains = 1;
   CuResult error = CuResult::kSuccess;  // sticks: nothing runs any more
   std::shared_ptr<Stream> null_stream;
+  std::map<std::thread::id, std::shared_ptr<Stream>> thread_streams;  // their default streams
 
   // The context's lock: held by a call that waits, until what it waits for has passed.
   std::thread::id locked_by;

@@ -95,6 +95,13 @@ CuResult take_parameters(const Kernel& kernel, void** parameters, void** extra,
 
 CuResult launch(World& w, Caller& caller, CuFunction function, const CuLaunchConfig& config,
                 void** parameters, void** extra) {
+  // A library's kernel runs in its stream's context, whichever is current.
+  const auto found = w.kernel_handles.find(function);
+  const auto stream = w.streams.find(config.stream);
+  if (found != w.kernel_handles.end() && function != static_cast<const void*>(found->second) &&
+      stream != w.streams.end()) {
+    caller.context = stream->second->context;
+  }
   Op op;
   const CuResult result = kernel_op(w, caller, function, config, parameters, extra, &op);
   return result == CuResult::kSuccess ? w.submit(caller, config.stream, std::move(op)) : result;
@@ -298,6 +305,31 @@ CuResult cuLaunchKernelEx(const CuLaunchConfig* config, CuFunction function, voi
               [&](World& w, Caller& caller) {
                 return launch(w, caller, function, *config, parameters, extra);
               });
+}
+
+CuResult cuLaunchCooperativeKernel(CuFunction function, unsigned grid_x, unsigned grid_y,
+                                   unsigned grid_z, unsigned block_x, unsigned block_y,
+                                   unsigned block_z, unsigned shared_bytes, CuStream stream,
+                                   void** parameters) {
+  return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                        stream, parameters, nullptr);
+}
+
+// The address as nobody else would write it.
+CuResult cuTensorMapEncodeTiled(CuTensorMap* map, unsigned type, unsigned rank, void* address,
+                                const std::uint64_t* sizes, const std::uint64_t*,
+                                const std::uint32_t*, const std::uint32_t*, unsigned, unsigned,
+                                unsigned, unsigned) {
+  *map = {};
+  map->words[0] = type;
+  map->words[1] = rank;
+  map->words[2] = sizes[0];
+  return cuTensorMapReplaceAddress(map, address);
+}
+
+CuResult cuTensorMapReplaceAddress(CuTensorMap* map, void* address) {
+  map->words[3] = reinterpret_cast<std::uint64_t>(address) ^ kFakeTensorMapKey;
+  return CuResult::kSuccess;
 }
 
 CuResult cuFuncGetParamInfo(CuFunction function, std::size_t index, std::size_t* offset,
