@@ -3,9 +3,11 @@
 // whose calls do nothing. As PyTorch does it: 1,500 to 5,000 allocations of mixed sizes are alive,
 // each launch comes with an allocation and a free on the null stream, memory lives for four
 // launches, and the device is 300 launches behind. Everything fits. Now and then a launch of an
-// optimizer, with 65 operands among 430 words, most of the others addresses that are nobody's.
+// optimizer, with 65 operands among 430 words, most of the others addresses that are nobody's. And
+// a graph of 500 kernels with three operands each, again and again.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -18,6 +20,8 @@
 
 #include "base/rng.h"
 #include "bench/measure.h"
+#include "front/cuda/carried_addresses.h"
+#include "front/cuda/graph_launch_use.h"
 #include "front/cuda/operands.h"
 #include "machine/machine.h"
 #include "platform/cuda/cuda_platform.h"
@@ -216,6 +220,49 @@ class Program {
     }
   }
 
+  // A graph is launched again and again. `tables`: how many allocations hold addresses, of which
+  // the first is an operand of the graph's.
+  void make_graph(std::size_t tables) {
+    GraphUse nodes(500);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      for (std::size_t j = 0; j < 3; ++j) {
+        const std::uint64_t address = live_[(2 * i + j * 7) % live_.size()];
+        nodes[i].operands.push_back(
+            {.address = address, .bytes = platform_->allocation_of(address)->bytes});
+      }
+    }
+    graph_ = launch_use_of(nodes, "graph");
+    std::vector<std::uint64_t> holders{nodes[0].operands[0].address};
+    for (const std::uint64_t address : live_) {
+      if (!graph_.by_start.contains(address)) {
+        holders.push_back(address);
+      }
+    }
+    for (std::size_t i = 0; i < std::min(tables, holders.size()); ++i) {
+      const std::array<std::uint64_t, 2> named{live_[i], live_[live_.size() - 1 - i]};
+      note_copied_in(session_, holders[i], named.data(), sizeof named);
+    }
+  }
+  void launch_graph() {
+    launches.of([&] {
+      const std::vector<CudaOperand> with_tables = operands_with_tables(session_, graph_);
+      const std::uint64_t number = platform_->before_launch(
+          {.stream = kStream,
+           .hash = graph_.hash,
+           .name = "graph",
+           .operands = with_tables.empty() ? graph_.operands : with_tables});
+      device.launched();
+      platform_->after_launch(number, true);
+    });
+    if (++next_ % 100 == 0) {
+      synchronize();
+    }
+  }
+  // What the look-up of its operands costs of that.
+  void look_up_graph() {
+    many.of([&] { benchmark::DoNotOptimize(operands_with_tables(session_, graph_)); });
+  }
+
   Times allocations, frees, launches, many;
 
  private:
@@ -271,6 +318,7 @@ class Program {
   }
 
   Rng rng_{1};
+  GraphLaunchUse graph_;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<CudaPlatform> platform_;
   std::unique_ptr<DeviceHeap> heap_;
@@ -302,9 +350,24 @@ void step(benchmark::State& state, const char* policy) {
   state.counters["gates"] = static_cast<double>(device.gates) / launches;
 }
 
+// By how many allocations hold addresses.
+void graph(benchmark::State& state) {
+  Program program("lookahead", 1500);
+  program.make_graph(static_cast<std::size_t>(state.range(0)));
+  while (state.KeepRunning()) {
+    program.launch_graph();
+    program.look_up_graph();
+  }
+  const double clock = clock_ns();
+  state.counters["launch50"] = bench::median_of(program.launches.ns) - clock;
+  state.counters["look_up50"] = bench::median_of(program.many.ns) - clock;
+}
+
 BENCHMARK_CAPTURE(step, base_uvm, "base_uvm")->Arg(1500)->Arg(5000);
 BENCHMARK_CAPTURE(step, deepum, "deepum")->Arg(1500)->Arg(5000);
 BENCHMARK_CAPTURE(step, lookahead, "lookahead")->Arg(1500)->Arg(5000);
+
+BENCHMARK(graph)->Arg(0)->Arg(1)->Arg(20);
 
 }  // namespace
 }  // namespace spillway::cuda

@@ -89,7 +89,9 @@ function(spillway_benchmarks)
   endforeach()
   # The interposer's look-up of operands is a part of what a launch costs.
   target_sources(launch_path_bench PRIVATE ${CMAKE_SOURCE_DIR}/src/front/cuda/operands.cc
-    ${CMAKE_SOURCE_DIR}/src/front/cuda/carried_addresses.cc)
+    ${CMAKE_SOURCE_DIR}/src/front/cuda/carried_addresses.cc
+    ${CMAKE_SOURCE_DIR}/src/front/cuda/encoded_addresses.cc
+    ${CMAKE_SOURCE_DIR}/src/front/cuda/graph_launch_use.cc)
   if(TARGET fake_cuda)
     target_sources(pressure_bench PRIVATE ${CMAKE_SOURCE_DIR}/bench/pressure_device.cc
       ${CMAKE_SOURCE_DIR}/bench/pressure_program.cc ${CMAKE_SOURCE_DIR}/bench/pressure_made_up.cc

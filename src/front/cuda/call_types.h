@@ -52,15 +52,24 @@ struct CuCopy3d {
   std::size_t width_bytes, height, depth;
 };
 
-struct CuKernelNode {
+struct CuKernelNodeV1 {
   CuFunction function;
   unsigned grid_x, grid_y, grid_z;
   unsigned block_x, block_y, block_z;
   unsigned shared_bytes;
   void** parameters;
   void** extra;
-  CuKernel kernel;  // where function is nullptr
+};
+struct CuKernelNode {
+  CuKernelNodeV1 launch;
+  CuKernel kernel;  // where its function is nullptr
   CuContext context;
+};
+
+struct CuCopyNode {
+  int flags, reserved;
+  CuContext context;
+  CuCopy3d copy;
 };
 
 struct CuMemsetNode {
@@ -72,6 +81,23 @@ struct CuMemsetNode {
   std::size_t height;
 };
 
+// One of a batch: a wait for a value, a write of one, or something without an address.
+enum class CuStreamOperationType : std::uint32_t {
+  kWaitValue32 = 1,
+  kWriteValue32 = 2,
+  kFlushRemoteWrites = 3,
+  kWaitValue64 = 4,
+  kWriteValue64 = 5,
+  kBarrier = 6,
+};
+struct CuStreamOperation {
+  CuStreamOperationType type;
+  CuAddress address;
+  std::uint64_t value;  // of which those of 32 bits have the lower half
+  unsigned flags;
+  std::uint64_t reserved[2];
+};
+
 enum class CuNodeType : std::uint32_t {
   kKernel = 0,
   kCopy = 1,
@@ -81,8 +107,44 @@ enum class CuNodeType : std::uint32_t {
   kEmpty = 5,
   kWaitEvent = 6,
   kRecordEvent = 7,
+  kSignalSemaphore = 8,
+  kWaitSemaphore = 9,
   kMemAlloc = 10,
   kMemFree = 11,
+  kStreamOperations = 12,
+  kConditional = 13,
+};
+
+struct CuStreamOperationsNode {
+  CuContext context;
+  unsigned count;
+  CuStreamOperation* operations;
+  unsigned flags;
+};
+
+// Graphs that run if, or as long as, a value says so.
+struct CuConditionalNode {
+  std::uint64_t handle;
+  std::uint32_t type;
+  unsigned count;
+  CuGraph* graphs;  // the driver's answer: empty graphs for the program to fill
+  CuContext context;
+};
+
+// Of any node.
+struct CuNodeParams {
+  CuNodeType type;
+  int reserved[3];
+  union {
+    long long padding[29];
+    CuKernelNode kernel;
+    CuCopyNode copy;
+    CuMemsetNode set;
+    CuGraph child;
+    CuStreamOperationsNode operations;
+    CuConditionalNode conditional;
+  };
+  long long reserved_end;
 };
 
 enum class CuPointerAttribute : std::uint32_t {
@@ -117,6 +179,11 @@ enum class CuPoolAttribute : std::uint32_t {
 };
 
 enum class CuCaptureStatus : std::uint32_t { kNone = 0, kActive = 1, kInvalidated = 2 };
+
+// What a kernel is given to copy boxes of a tensor: an address and more, as only the driver knows.
+struct alignas(64) CuTensorMap {
+  std::uint64_t words[16];
+};
 
 // Texture objects over plain device memory.
 struct CuResource {

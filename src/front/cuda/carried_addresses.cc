@@ -11,8 +11,11 @@
 #include <cstring>
 #include <mutex>
 #include <shared_mutex>
+#include <span>
 #include <unordered_map>
 #include <vector>
+
+#include "front/cuda/encoded_addresses.h"
 
 namespace spillway::cuda {
 namespace {
@@ -88,14 +91,28 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
   const auto holder = session.platform->allocation_of(to);
   const std::uint64_t start = holder ? holder->start : kEverywhere;
   std::vector<std::uint64_t> found;
-  for_each_host_word(from, count, [&](std::uint64_t word) {
+  const auto look_at = [&](std::uint64_t word) {
     if (session.platform->contains(word)) {
       const auto range = session.platform->allocation_of(word);
       if (range && range->start != start) {
         found.push_back(range->start);
       }
     }
+  };
+  const bool may_be_maps = addresses_are_encoded();
+  std::vector<std::uint64_t> words;
+  for_each_host_word(from, count, [&](std::uint64_t word) {
+    look_at(word);
+    if (may_be_maps) {
+      words.push_back(word);
+    }
   });
+  // Maps lie at multiples of their alignment on the device.
+  const std::size_t skipped = round_up(to, kTensorMapAlignment) - to;
+  if (skipped % sizeof(std::uint64_t) == 0 && skipped < sizeof words[0] * words.size()) {
+    const auto maps = std::span(words).subspan(skipped / sizeof words[0]);
+    for_each_encoded(maps.data(), maps.size_bytes(), look_at);
+  }
   if (found.empty()) {
     return;
   }
@@ -145,6 +162,28 @@ void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_
     }
   }
   std::for_each(found.begin(), found.end(), visit);
+}
+
+std::vector<std::uint64_t> holders_among(
+    const std::unordered_map<std::uint64_t, std::size_t>& starts) {
+  std::vector<std::uint64_t> holders;
+  if (!addresses_are_carried()) {
+    return holders;
+  }
+  const auto add_common = [&holders](const auto& fewer, const auto& more) {
+    for (const auto& [start, value] : fewer) {
+      if (more.contains(start)) {
+        holders.push_back(start);
+      }
+    }
+  };
+  const std::shared_lock lock(carried().mutex);
+  if (carried().by_start.size() < starts.size()) {
+    add_common(carried().by_start, starts);
+  } else {
+    add_common(starts, carried().by_start);
+  }
+  return holders;
 }
 
 }  // namespace spillway::cuda

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <unordered_map>
+#include <vector>
 
 #include "front/cuda/session.h"
 
@@ -27,5 +29,9 @@ inline constexpr std::uint64_t kEverywhere = 0;
 // Whether there are any at all.
 [[nodiscard]] bool addresses_are_carried();
 void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_t)>& visit);
+// Of many starts those of allocations that hold some. Costs as much as there are such allocations,
+// or starts, whichever are fewer.
+[[nodiscard]] std::vector<std::uint64_t> holders_among(
+    const std::unordered_map<std::uint64_t, std::size_t>& starts);
 
 }  // namespace spillway::cuda

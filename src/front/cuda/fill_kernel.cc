@@ -16,6 +16,7 @@ namespace {
 // Written by who loads, and read once `context_of_kernel` says so.
 constinit CuFunction kernel = nullptr;
 constinit std::atomic<CuContext> context_of_kernel{nullptr};
+constinit std::atomic<bool> lost{false};
 
 constexpr unsigned kThreads = 256;
 constexpr std::size_t kPieceBytes = 16;
@@ -99,8 +100,14 @@ void load_fill_kernel() {
 }
 
 void forget_fill_kernel(CuContext context) {
-  (void)context_of_kernel.compare_exchange_strong(context, nullptr);
+  if (context != nullptr && context_of_kernel.compare_exchange_strong(context, nullptr)) {
+    lost = true;
+  }
 }
+
+bool fill_kernel_is_lost() { return lost.load(std::memory_order_relaxed); }
+
+bool take_lost_fill_kernel() { return lost.exchange(false); }
 
 bool has_fill_kernel() {
   const CuContext context = context_of_kernel.load(std::memory_order_acquire);

@@ -124,9 +124,9 @@
   SPILLWAY_HOOKED_PAIR(X, cuStreamWaitValue64_v2, _ptsz,                                           \
     (CuStream stream, CuAddress address, std::uint64_t value, unsigned flags))                     \
   SPILLWAY_HOOKED_PAIR(X, cuStreamBatchMemOp, _ptsz,                                               \
-    (CuStream stream, unsigned count, void* operations, unsigned flags))                           \
+    (CuStream stream, unsigned count, CuStreamOperation* operations, unsigned flags))              \
   SPILLWAY_HOOKED_PAIR(X, cuStreamBatchMemOp_v2, _ptsz,                                            \
-    (CuStream stream, unsigned count, void* operations, unsigned flags))                           \
+    (CuStream stream, unsigned count, CuStreamOperation* operations, unsigned flags))              \
                                                                                                    \
   X(cuMemAlloc_v2, (CuAddress* address, std::size_t bytes))                                        \
   X(cuMemAllocPitch_v2, (CuAddress* address, std::size_t* pitch_bytes, std::size_t width_bytes,    \
@@ -153,6 +153,21 @@
   X(cuMemRetainAllocationHandle, (CuMemHandle* handle, void* address))                             \
   X(cuMemGetHandleForAddressRange, (void* handle, CuAddress address, std::size_t bytes,            \
                                     unsigned type, unsigned long long flags))                      \
+  X(cuTensorMapEncodeTiled,                                                                        \
+    (CuTensorMap* map, unsigned type, unsigned rank, void* address, const std::uint64_t* sizes,    \
+     const std::uint64_t* strides_bytes, const std::uint32_t* box, const std::uint32_t* steps,     \
+     unsigned interleave, unsigned swizzle, unsigned promotion, unsigned fill))                    \
+  X(cuTensorMapEncodeIm2col,                                                                       \
+    (CuTensorMap* map, unsigned type, unsigned rank, void* address, const std::uint64_t* sizes,    \
+     const std::uint64_t* strides_bytes, const int* lower, const int* upper, unsigned channels,    \
+     unsigned pixels, const std::uint32_t* steps, unsigned interleave, unsigned swizzle,           \
+     unsigned promotion, unsigned fill))                                                           \
+  X(cuTensorMapEncodeIm2colWide,                                                                   \
+    (CuTensorMap* map, unsigned type, unsigned rank, void* address, const std::uint64_t* sizes,    \
+     const std::uint64_t* strides_bytes, int lower, int upper, unsigned channels,                  \
+     unsigned pixels, const std::uint32_t* steps, unsigned interleave, unsigned mode,              \
+     unsigned swizzle, unsigned promotion, unsigned fill))                                         \
+  X(cuTensorMapReplaceAddress, (CuTensorMap* map, void* address))                                  \
   X(cuTexObjectCreate, (std::uint64_t* texture, const CuResource* resource,                        \
                         const void* description, const void* view))                                \
                                                                                                    \
@@ -194,7 +209,7 @@
   X(cuGraphExecUpdate, (CuGraphExec exec, CuGraph graph, CuGraphNode* failed, unsigned* result))   \
   X(cuGraphExecUpdate_v2, (CuGraphExec exec, CuGraph graph, void* result))                         \
   X(cuGraphExecKernelNodeSetParams, (CuGraphExec exec, CuGraphNode node,                           \
-                                     const CuKernelNode* parameters))                              \
+                                     const CuKernelNodeV1* parameters))                            \
   X(cuGraphExecKernelNodeSetParams_v2, (CuGraphExec exec, CuGraphNode node,                        \
                                         const CuKernelNode* parameters))                           \
   X(cuGraphExecMemcpyNodeSetParams, (CuGraphExec exec, CuGraphNode node, const CuCopy3d* copy,     \
@@ -202,7 +217,25 @@
   X(cuGraphExecMemsetNodeSetParams, (CuGraphExec exec, CuGraphNode node, const CuMemsetNode* set,  \
                                      CuContext context))                                           \
   X(cuGraphExecChildGraphNodeSetParams, (CuGraphExec exec, CuGraphNode node, CuGraph child))       \
-  X(cuGraphExecNodeSetParams, (CuGraphExec exec, CuGraphNode node, void* parameters))              \
+  X(cuGraphExecNodeSetParams, (CuGraphExec exec, CuGraphNode node, CuNodeParams* parameters))      \
+  X(cuGraphExecBatchMemOpNodeSetParams, (CuGraphExec exec, CuGraphNode node,                       \
+                                         const CuStreamOperationsNode* operations))                \
+  X(cuGraphNodeSetEnabled, (CuGraphExec exec, CuGraphNode node, unsigned enabled))                 \
+  X(cuGraphAddMemcpyNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,      \
+                           std::size_t count, const CuCopy3d* copy, CuContext context))            \
+  X(cuGraphAddMemsetNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,      \
+                           std::size_t count, const CuMemsetNode* set, CuContext context))         \
+  X(cuGraphAddBatchMemOpNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,  \
+                               std::size_t count, const CuStreamOperationsNode* operations))       \
+  X(cuGraphAddNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,            \
+                     std::size_t count, CuNodeParams* parameters))                                 \
+  X(cuGraphAddNode_v2, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,         \
+                        const void* edges, std::size_t count, CuNodeParams* parameters))           \
+  X(cuGraphMemcpyNodeSetParams, (CuGraphNode node, const CuCopy3d* copy))                          \
+  X(cuGraphMemsetNodeSetParams, (CuGraphNode node, const CuMemsetNode* set))                       \
+  X(cuGraphBatchMemOpNodeSetParams, (CuGraphNode node, const CuStreamOperationsNode* operations))  \
+  X(cuGraphNodeSetParams, (CuGraphNode node, CuNodeParams* parameters))                            \
+  X(cuGraphDestroyNode, (CuGraphNode node))                                                        \
   X(cuGraphExecDestroy, (CuGraphExec exec))                                                        \
   X(cuGraphDestroy, (CuGraph graph))                                                               \
   X(cuGraphClone, (CuGraph* clone, CuGraph graph))
@@ -224,6 +257,7 @@
   X(cuGraphMemcpyNodeGetParams, (CuGraphNode node, CuCopy3d* copy))                                \
   X(cuGraphMemsetNodeGetParams, (CuGraphNode node, CuMemsetNode* set))                             \
   X(cuGraphChildGraphNodeGetGraph, (CuGraphNode node, CuGraph* child))                             \
+  X(cuGraphBatchMemOpNodeGetParams, (CuGraphNode node, CuStreamOperationsNode* operations))        \
   X(cuFuncGetName, (const char** name, CuFunction function))                                       \
   X(cuKernelGetName, (const char** name, CuKernel kernel))                                         \
   X(cuFuncGetParamInfo, (CuFunction function, std::size_t index, std::size_t* offset,              \

@@ -16,6 +16,9 @@ void end_on_thread_stream(CuStream stream) {
 // A launch of nothing on a stream of ours: it ends with the ticket behind it.
 CuResult with_memory(const Session& session, std::span<const CudaOperand> operands,
                      const std::function<CuResult()>& call) {
+  if (operands.empty()) {
+    return call();
+  }
   static std::mutex making;
   static CuStream ours = nullptr;
   {
@@ -27,14 +30,13 @@ CuResult with_memory(const Session& session, std::span<const CudaOperand> operan
       }
     }
   }
-  return operands.empty() ? call()
-                          : issue(session,
-                                  {.stream = ours,
-                                   .hash = {},
-                                   .name = "a call that is recorded",
-                                   .operands = operands,
-                                   .needs_mapping = true},
-                                  call);
+  return issue(session,
+               {.stream = ours,
+                .hash = {},
+                .name = "a call that is recorded",
+                .operands = operands,
+                .needs_mapping = true},
+               call);
 }
 
 }  // namespace spillway::cuda

@@ -63,12 +63,13 @@ std::unique_ptr<KernelLayout> ask(CuFunction function, std::uint64_t now) {
   bool is_kernel = false;
   CuResult result = real().cuFuncGetParamInfo(function, 0, &next.offset, &next.bytes);
   const char* name = nullptr;
-  if (real().cuFuncGetName(&name, function) != CuResult::kSuccess || name == nullptr) {
-    name = nullptr;
+  if (result != CuResult::kSuccess) {  // a function without parameters, or none at all
     is_kernel = real().cuKernelGetName(&name, kernel) == CuResult::kSuccess && name != nullptr;
   }
-  if (result != CuResult::kSuccess && is_kernel) {
+  if (is_kernel) {
     result = real().cuKernelGetParamInfo(kernel, 0, &next.offset, &next.bytes);
+  } else if (real().cuFuncGetName(&name, function) != CuResult::kSuccess) {
+    name = nullptr;
   }
   // A kernel without parameters has a name all the same.
   layout->known = result == CuResult::kSuccess || name != nullptr;

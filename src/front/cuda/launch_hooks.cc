@@ -16,6 +16,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   }
   const KernelLayout& kernel = kernel_layout(function);
   Operands operands(*session);
+  operands.add_what_is_everywhere();
   add_parameters(operands, kernel, parameters, extra);
   if (operands.empty()) {
     return here.driver(call);

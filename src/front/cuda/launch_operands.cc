@@ -1,12 +1,7 @@
 // See launch_operands.h.
 #include "front/cuda/launch_operands.h"
 
-#include <algorithm>
-#include <optional>
-#include <vector>
-
-#include "front/cuda/carried_addresses.h"
-#include "front/cuda/hook_table.h"
+#include <atomic>
 
 namespace spillway::cuda {
 namespace {
@@ -70,91 +65,10 @@ void add_side(Operands& operands, const CuCopy3d& copy, const CuCopy3d::Side& si
            (copy.depth - 1) * slice + (copy.height - 1) * row + copy.width_bytes, mode);
 }
 
-std::uint64_t address_of(const CuCopy3d::Side& side) {
-  return side.type == CuMemoryType::kHost ? reinterpret_cast<std::uint64_t>(side.host)
-                                          : side.device;
-}
-
-// Where it is in one piece and small enough to be looked at. Whose memory its source is is looked
-// at when it runs: the driver may call a device's address the host's, and the other way round.
-std::optional<CarryingCopy> carrying_copy(CuGraphNode node, const CuCopy3d& copy) {
-  if (copy.from.type == CuMemoryType::kArray || copy.to.type == CuMemoryType::kArray ||
-      copy.width_bytes == 0 || copy.height != 1 || copy.depth != 1 ||
-      copy.width_bytes > kMostScannedBytes) {
-    return std::nullopt;
-  }
-  return CarryingCopy{.node = node,
-                      .to = address_of(copy.to) + offset_of(copy, copy.to),
-                      .from = address_of(copy.from) + offset_of(copy, copy.from),
-                      .bytes = copy.width_bytes};
-}
-
-void add_node(GraphUse& use, CuGraphNode node) {
-  CuNodeType type{};
-  CuResult result = real().cuGraphNodeGetType(node, &type);
-  if (result == CuResult::kSuccess) {
-    switch (type) {
-      case CuNodeType::kKernel: {
-        CuKernelNode kernel{};
-        result = real().cuGraphKernelNodeGetParams_v2(node, &kernel);
-        if (result == CuResult::kSuccess) {
-          add_kernel_node(use, kernel);
-        }
-        break;
-      }
-      case CuNodeType::kCopy: {
-        CuCopy3d copy{};
-        result = real().cuGraphMemcpyNodeGetParams(node, &copy);
-        if (result == CuResult::kSuccess) {
-          add_copy_node(use, node, copy);
-        }
-        break;
-      }
-      case CuNodeType::kMemset: {
-        CuMemsetNode set{};
-        result = real().cuGraphMemsetNodeGetParams(node, &set);
-        if (result == CuResult::kSuccess) {
-          add_memset(use.copied, set);
-        }
-        break;
-      }
-      case CuNodeType::kGraph: {
-        CuGraph child = nullptr;
-        result = real().cuGraphChildGraphNodeGetGraph(node, &child);
-        if (result == CuResult::kSuccess) {
-          const auto before = static_cast<std::ptrdiff_t>(use.copies.size());
-          add_graph(use, child);
-          std::for_each(use.copies.begin() + before, use.copies.end(),
-                        [node](CarryingCopy& copy) { copy.node = node; });
-        }
-        break;
-      }
-      case CuNodeType::kHost:
-      case CuNodeType::kEmpty:
-      case CuNodeType::kWaitEvent:
-      case CuNodeType::kRecordEvent:
-      case CuNodeType::kMemAlloc:
-      case CuNodeType::kMemFree:
-        break;
-      default:
-        result = CuResult::kNotSupported;
-        break;
-    }
-  }
-  if (result != CuResult::kSuccess) {
-    static std::atomic<bool> told{false};
-    say_once(told,
-             "a graph has nodes of which Spillway cannot tell what they use: all memory is "
-             "made resident for it");
-    use.operands.add_everything();
-  }
-}
-
 }  // namespace
 
 void add_parameters(Operands& operands, const KernelLayout& kernel, void* const* parameters,
                     void* const* extra) {
-  operands.add_what_is_everywhere();
   if (extra != nullptr) {
     add_extra(operands, extra);
   }
@@ -211,31 +125,24 @@ void add_memset(Operands& operands, const CuMemsetNode& set) {
   }
 }
 
-void add_kernel_node(GraphUse& use, const CuKernelNode& kernel) {
-  const auto function =
-      kernel.function != nullptr ? kernel.function : reinterpret_cast<CuFunction>(kernel.kernel);
-  add_parameters(use.operands, kernel_layout(function), kernel.parameters, kernel.extra);
-  ++use.kernels;
+std::uint64_t first_byte(const CuCopy3d& copy, const CuCopy3d::Side& side) {
+  return (side.type == CuMemoryType::kHost ? reinterpret_cast<std::uint64_t>(side.host)
+                                           : side.device) +
+         offset_of(copy, side);
 }
 
-void add_copy_node(GraphUse& use, CuGraphNode node, const CuCopy3d& copy) {
-  add_copy(use.copied, copy);
-  if (const std::optional<CarryingCopy> carrying = carrying_copy(node, copy)) {
-    use.copies.push_back(*carrying);
-  }
-}
-
-void add_graph(GraphUse& use, CuGraph graph) {
-  std::size_t count = 0;
-  if (real().cuGraphGetNodes(graph, nullptr, &count) != CuResult::kSuccess) {
-    use.operands.add_everything();
-    return;
-  }
-  std::vector<CuGraphNode> nodes(count);
-  if (count > 0 && real().cuGraphGetNodes(graph, nodes.data(), &count) == CuResult::kSuccess) {
-    for (CuGraphNode node : nodes) {
-      add_node(use, node);
-    }
+void add_stream_operation(Operands& operands, const CuStreamOperation& operation) {
+  switch (operation.type) {
+    case CuStreamOperationType::kWaitValue32:
+    case CuStreamOperationType::kWriteValue32:
+      operands.add(operation.address, sizeof(std::uint32_t), AccessMode::kReadWrite);
+      break;
+    case CuStreamOperationType::kWaitValue64:
+    case CuStreamOperationType::kWriteValue64:
+      operands.add(operation.address, sizeof(std::uint64_t), AccessMode::kReadWrite);
+      break;
+    default:
+      break;  // it has no address
   }
 }
 

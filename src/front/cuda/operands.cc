@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "front/cuda/carried_addresses.h"
+#include "front/cuda/encoded_addresses.h"
 
 namespace spillway::cuda {
 namespace {
@@ -118,6 +118,9 @@ void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode 
   std::array<std::uint64_t, kTogether> words;
   std::array<CudaPlatform::Range, kTogether> found;
   const auto* at = static_cast<const char*>(bytes);
+  if (count >= sizeof(CuTensorMap) && addresses_are_encoded()) {
+    for_each_encoded(bytes, count, [&](std::uint64_t address) { add_pointer(address, mode); });
+  }
   if (count / sizeof(std::uint64_t) == 1) {  // as most parameters are
     std::memcpy(words.data(), at, sizeof(std::uint64_t));
     add_pointer(words[0], mode);
@@ -137,8 +140,8 @@ void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode 
   }
 }
 
-void Operands::add_what_is_everywhere() {
-  for_each_carried(kEverywhere, [this](std::uint64_t carried) {
+void Operands::add_carried_by(std::uint64_t start) {
+  for_each_carried(start, [this](std::uint64_t carried) {
     if (const auto there = session_.platform->allocation_of(carried)) {
       add_whole(there->start, there->bytes);
     }
@@ -149,8 +152,8 @@ void Operands::add_everything() {
   session_.heap->for_each([this](std::uint64_t start, Bytes bytes) { add_whole(start, bytes); });
 }
 
-LaunchHash Operands::hash(LaunchHash kernel) const {
-  for (const CudaOperand& operand : all()) {
+LaunchHash hash_of(LaunchHash kernel, std::span<const CudaOperand> operands) {
+  for (const CudaOperand& operand : operands) {
     kernel.first = mixed(kernel.first ^ operand.address) * kOdd + operand.bytes;
     kernel.second = mixed(kernel.second + operand.bytes) * kOdd ^ operand.address;
   }

@@ -9,10 +9,14 @@
 #include <unordered_set>
 #include <vector>
 
+#include "front/cuda/carried_addresses.h"
 #include "front/cuda/session.h"
 #include "policy/launch_hash.h"
 
 namespace spillway::cuda {
+
+// Whether two launches are the same: this kernel's hash on these operands.
+[[nodiscard]] LaunchHash hash_of(LaunchHash kernel, std::span<const CudaOperand> operands);
 
 class Operands {
  public:
@@ -34,7 +38,9 @@ class Operands {
   void add_pointers_in(const void* bytes, std::size_t count,
                        AccessMode mode = AccessMode::kReadWrite);
   // What any kernel may reach without being given it.
-  void add_what_is_everywhere();
+  void add_what_is_everywhere() { add_carried_by(kEverywhere); }
+  // What the allocation that starts there holds addresses of, and what that does.
+  void add_carried_by(std::uint64_t start);
   // All that is allocated: where nobody knows what will be used.
   void add_everything();
 
@@ -42,8 +48,7 @@ class Operands {
   [[nodiscard]] std::span<const CudaOperand> all() const {
     return more_.empty() ? std::span(first_.data(), count_) : std::span(more_);
   }
-  // Whether two launches are the same: this kernel's hash on these operands.
-  [[nodiscard]] LaunchHash hash(LaunchHash kernel) const;
+  [[nodiscard]] LaunchHash hash(LaunchHash kernel) const { return hash_of(kernel, all()); }
 
  private:
   void put(const CudaOperand& operand);

@@ -161,6 +161,16 @@ Session* open_session(CuDevice device, CuContext context) {
   return session();
 }
 
+// In the first context that allocates and in which nothing of ours is under way, so that no gate is
+// waited for.
+void load_lost_fill_kernel(const Session& here) {
+  CuContext context = nullptr;
+  if (!captures_under_way() && real().cuCtxGetCurrent(&context) == CuResult::kSuccess &&
+      !here.platform->is_busy(context) && take_lost_fill_kernel()) {
+    load_fill_kernel();
+  }
+}
+
 }  // namespace
 
 constinit thread_local bool ProgramCall::inside = false;
@@ -182,6 +192,9 @@ Session* session_for_allocation() {
                                "device, the first that the program uses, {}",
                                device, here->device));
     return nullptr;
+  }
+  if (here != nullptr && fill_kernel_is_lost()) {
+    load_lost_fill_kernel(*here);
   }
   return here;
 }

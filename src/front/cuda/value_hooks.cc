@@ -1,37 +1,68 @@
-// Values that a program's streams write and wait for: how it orders them without events. Layer:
-// front, cuda.
+// Values that a program's streams write and wait for, one by one or in batches: how it orders them
+// without events. Layer: front, cuda.
+#include <span>
+
+#include "front/cuda/launch_operands.h"
 #include "front/cuda/stream_work.h"
 
 namespace spillway::cuda {
 namespace {
 
-// What the driver's structure of a stream's operation takes.
-constexpr Bytes kStreamOperationBytes = 48;
-
-template <typename Call>
-CuResult value(CuStream stream, CuAddress word, Bytes bytes, const Call& call) {
-  return put(
-      CallKind::kOther, "value", stream,
-      [&](Operands& operands) { operands.add(word, bytes, AccessMode::kReadWrite); }, call);
+// In their order: who waits for a value that comes behind another wait waits for both.
+void tell(const Session& session, CuStream stream, std::span<const CuStreamOperation> operations) {
+  for (const CuStreamOperation& operation : operations) {
+    switch (operation.type) {
+      case CuStreamOperationType::kWaitValue32:
+      case CuStreamOperationType::kWaitValue64:
+        session.platform->waits_for_value(operation.address, stream);
+        break;
+      case CuStreamOperationType::kWriteValue32:
+      case CuStreamOperationType::kWriteValue64:
+        session.platform->wrote_value(operation.address, stream);
+        break;
+      default:
+        break;  // orders nothing with other streams
+    }
+  }
 }
 
-// The platform hears of a write before the driver does, as of an event (wait_hooks.cc).
+// The platform hears of them before the driver does: another thread may wait for a value as soon as
+// it is to be written, and to have waited for one that was refused does no harm. But not before
+// their own words have memory: what waits for that must not stand behind what they wait for.
 template <typename Call>
-CuResult write_value(CuStream stream, CuAddress word, Bytes bytes, const Call& call) {
-  if (const Session* const here = session(); here != nullptr && !captured(stream)) {
-    here->platform->wrote_value(word, stream);
+CuResult put_values(CuStream stream, std::span<const CuStreamOperation> operations,
+                    const Call& call) {
+  ProgramCall here(CallKind::kOther);
+  const Session* const session = here.seen_by();
+  if (session == nullptr) {
+    return here.driver(call);
   }
-  return value(stream, word, bytes, call);
+  Operands operands(*session);
+  for (const CuStreamOperation& operation : operations) {
+    add_stream_operation(operands, operation);
+  }
+  if (captured(stream)) {
+    return with_memory(*session, operands.all(), [&] { return here.driver(call); });
+  }
+  const auto told = [&] {
+    tell(*session, stream, operations);
+    return here.driver(call);
+  };
+  return operands.empty() ? told()
+                          : issue(*session,
+                                  {.stream = stream,
+                                   .hash = operands.hash(hash_launch("value", {})),
+                                   .name = "value",
+                                   .operands = operands.all(),
+                                   .needs_mapping = true},
+                                  told);
 }
 
 template <typename Call>
-CuResult wait_value(CuStream stream, CuAddress word, Bytes bytes, const Call& call) {
-  const CuResult result = value(stream, word, bytes, call);
-  const Session* const here = session();
-  if (here != nullptr && result == CuResult::kSuccess && !captured(stream)) {
-    here->platform->waits_for_value(word, stream);
-  }
-  return result;
+CuResult put_value(CuStream stream, CuStreamOperationType type, CuAddress word, const Call& call) {
+  const CuStreamOperation operation{
+      .type = type, .address = word, .value = 0, .flags = 0, .reserved = {}};
+  return put_values(stream, std::span(&operation, 1), call);
 }
 
 }  // namespace
@@ -41,21 +72,22 @@ namespace cuda = spillway::cuda;
 using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its types, in signatures
 
 // One and its twin: `per_thread` tells which.
-#define SPILLWAY_VALUE(kind, symbol, type, per_thread)                           \
-  CuResult symbol(CuStream stream, CuAddress word, type value, unsigned flags) { \
-    return kind(meant(stream, per_thread), word, sizeof(type),                   \
-                SPILLWAY_CALL(symbol, stream, word, value, flags));              \
+#define SPILLWAY_VALUE(kind, symbol, type, per_thread)                             \
+  CuResult symbol(CuStream stream, CuAddress word, type value, unsigned flags) {   \
+    return put_value(meant(stream, per_thread), CuStreamOperationType::kind, word, \
+                     SPILLWAY_CALL(symbol, stream, word, value, flags));           \
   }
 #define SPILLWAY_VALUES(version, suffix_z, per_thread)                                            \
-  SPILLWAY_VALUE(write_value, cuStreamWriteValue32##version##suffix_z, std::uint32_t, per_thread) \
-  SPILLWAY_VALUE(wait_value, cuStreamWaitValue32##version##suffix_z, std::uint32_t, per_thread)   \
-  SPILLWAY_VALUE(write_value, cuStreamWriteValue64##version##suffix_z, std::uint64_t, per_thread) \
-  SPILLWAY_VALUE(wait_value, cuStreamWaitValue64##version##suffix_z, std::uint64_t, per_thread)   \
+  SPILLWAY_VALUE(kWriteValue32, cuStreamWriteValue32##version##suffix_z, std::uint32_t,           \
+                 per_thread)                                                                      \
+  SPILLWAY_VALUE(kWaitValue32, cuStreamWaitValue32##version##suffix_z, std::uint32_t, per_thread) \
+  SPILLWAY_VALUE(kWriteValue64, cuStreamWriteValue64##version##suffix_z, std::uint64_t,           \
+                 per_thread)                                                                      \
+  SPILLWAY_VALUE(kWaitValue64, cuStreamWaitValue64##version##suffix_z, std::uint64_t, per_thread) \
   CuResult cuStreamBatchMemOp##version##suffix_z(CuStream stream, unsigned count,                 \
-                                                 void* operations, unsigned flags) {              \
-    return put_words(                                                                             \
-        CallKind::kOther, "values", meant(stream, per_thread), operations,                        \
-        count * kStreamOperationBytes,                                                            \
+                                                 CuStreamOperation* operations, unsigned flags) { \
+    return put_values(                                                                            \
+        meant(stream, per_thread), std::span(operations, operations == nullptr ? 0 : count),      \
         SPILLWAY_CALL(cuStreamBatchMemOp##version##suffix_z, stream, count, operations, flags));  \
   }
 

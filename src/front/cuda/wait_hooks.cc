@@ -26,16 +26,20 @@ CuResult wait(std::optional<CuStream> stream, const Call& call) {
 }
 
 // What stands on a stream that is captured happens when its graph runs, or never. The platform
-// hears of it first: another thread may wait for the event as soon as the driver knows it, and to
-// have waited for a recording that was refused does no harm.
+// hears of it first: another thread may wait for the event as soon as the driver knows it.
 template <typename Call>
 CuResult record(CuEvent event, CuStream stream, const Call& call) {
   ProgramCall here(CallKind::kEventRecord);
   const Session* const session = here.seen_by();
-  if (session != nullptr && !captured(stream)) {
-    session->platform->recorded(event, stream);
+  if (session == nullptr || captured(stream)) {
+    return here.driver(call);
   }
-  return here.driver(call);
+  session->platform->recorded(event, stream);
+  const CuResult result = here.driver(call);
+  if (result != CuResult::kSuccess) {
+    session->platform->not_recorded(event);
+  }
+  return result;
 }
 
 template <typename Call>

@@ -106,6 +106,8 @@ class CudaPlatform : public ObservedPlatform {
   virtual void after_wait(std::optional<CuStream> stream) = 0;
   // The program has recorded an event, or a stream waits for one.
   virtual void recorded(CuEvent event, CuStream stream) = 0;
+  // The driver has refused the recording that was told last: the one before it counts.
+  virtual void not_recorded(CuEvent event) = 0;
   virtual void waits_for(CuEvent event, CuStream stream) = 0;
   // The same of a value: it is taken for one that the last write of that word gives, if the program
   // has issued one.
@@ -113,6 +115,8 @@ class CudaPlatform : public ObservedPlatform {
   virtual void waits_for_value(CuAddress word, CuStream stream) = 0;
   // A context of the program has ended, and with it what stood on its streams.
   virtual void context_ended(CuContext context) = 0;
+  // Whether launches on its streams have not ended, as far as tickets tell.
+  [[nodiscard]] virtual bool is_busy(CuContext context) const = 0;
   // Where time has gone so far, by name: how often and how long (work_times.h).
   struct Work {
     std::string_view name;

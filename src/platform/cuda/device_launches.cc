@@ -279,6 +279,12 @@ bool DeviceLaunches::have_ended(const std::vector<std::uint64_t>& issued) const 
   return true;
 }
 
+bool DeviceLaunches::any_of(CuContext context) const {
+  return std::any_of(streams_.begin(), streams_.end(), [context](const Stream& stream) {
+    return stream.context == context && !stream.launches.empty();
+  });
+}
+
 bool DeviceLaunches::all_wait() const {
   return std::all_of(streams_.begin(), streams_.end(), [this](const Stream& stream) {
     return stream.launches.empty() || !launches_[stream.launches.front()].open;

@@ -48,7 +48,7 @@ class DeviceLaunches {
   };
   struct Stream {
     CuStream handle = nullptr;
-    CuContext context = nullptr;  // in which it was first seen
+    CuContext context = nullptr;  // that it belongs to
     bool blocking = false;        // waits for the null stream, and that for it
     bool live = false;            // the program has it
     bool lost = false;            // its context is: nothing runs on it any more
@@ -124,6 +124,8 @@ class DeviceLaunches {
   // Of those, for which the engine has no room or no bytes yet: ends of others may help them.
   [[nodiscard]] std::uint32_t unreleased() const { return unreleased_; }
   [[nodiscard]] std::uint32_t oversized() const { return oversized_; }
+  // Whether some on streams of this context have not ended.
+  [[nodiscard]] bool any_of(CuContext context) const;
   // When the last end was seen; 0: none yet.
   [[nodiscard]] TimeNs ended_ns() const { return ended_ns_; }
   // The last number that each stream has given, and whether all launches up to those have ended.

@@ -212,7 +212,8 @@ void DrivenPlatform::follow_budget() {
 // goes on when some have ended, not only one: to be woken costs more than a launch.
 void DrivenPlatform::hold_back(Lock& lock) {
   constexpr std::uint32_t kGoOnPart = 8;
-  const std::uint32_t most = options_.launches_ahead;
+  // The engine's table of launches holds more.
+  const std::uint32_t most = std::min(options_.launches_ahead, 1U << (kSlotBits - 1));
   if (launches_.in_flight() >= most) {
     const Held held(*this, WorkTimes::What::kHeldAhead);
     wait_until(lock, [&] { return launches_.in_flight() < most - most / kGoOnPart; });
@@ -396,6 +397,9 @@ StreamId DrivenPlatform::stream_of(CuStream stream, Lock& lock) {
   CuContext context = nullptr;
   unsigned flags = kCuStreamNonBlocking;
   (void)driver_.context_get_current(&context);
+  if (stream != nullptr) {
+    (void)driver_.stream_context(stream, &context);  // not the current one for everybody
+  }
   (void)driver_.stream_flags(stream, &flags);
   lock.lock();
   if (const std::optional<StreamId> known = launches_.find(stream, context)) {
@@ -464,23 +468,33 @@ void DrivenPlatform::recorded(CuEvent event, CuStream stream) {
   if (!id && comes_behind_others(canonical(stream), lock)) {
     id = stream_of(canonical(stream), lock);
   }
+  if (!id && !events_.contains(event)) {
+    return;  // nothing of ours has come before
+  }
+  Recordings& recordings = events_[event];
+  recordings.before = std::exchange(recordings.last, std::nullopt);
   if (!id) {
-    events_.erase(event);  // nothing of ours has come before
     return;
   }
   order_with_null_stream(*id);
-  const SignalId signal = engine_.create_signal();
-  events_[event] = signal;
-  engine_.record_signal(signal, *id);
+  recordings.last = engine_.create_signal();
+  engine_.record_signal(*recordings.last, *id);
+}
+
+void DrivenPlatform::not_recorded(CuEvent event) {
+  const Lock lock(mutex_);
+  if (const auto found = events_.find(event); found != events_.end()) {
+    found->second.last = found->second.before;
+  }
 }
 
 void DrivenPlatform::waits_for(CuEvent event, CuStream stream) {
   Lock lock(mutex_);
   const auto recording = events_.find(event);
-  if (recording == events_.end()) {
+  if (recording == events_.end() || !recording->second.last) {
     return;
   }
-  const SignalId signal = recording->second;
+  const SignalId signal = *recording->second.last;
   const StreamId id = stream_of(canonical(stream), lock);
   order_with_null_stream(id);
   engine_.wait_for_signal(signal, id);
@@ -510,6 +524,11 @@ void DrivenPlatform::context_ended(CuContext context) {
     }
   }
   take_ends();
+}
+
+bool DrivenPlatform::is_busy(CuContext context) const {
+  const Lock lock(mutex_);
+  return launches_.any_of(context);
 }
 
 void DrivenPlatform::destroyed(CuStream stream) {

@@ -60,10 +60,12 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void before_wait(std::optional<CuStream> stream) override;
   void after_wait(std::optional<CuStream> stream) override;
   void recorded(CuEvent event, CuStream stream) override;
+  void not_recorded(CuEvent event) override;
   void waits_for(CuEvent event, CuStream stream) override;
   void wrote_value(CuAddress word, CuStream stream) override;
   void waits_for_value(CuAddress word, CuStream stream) override;
   void context_ended(CuContext context) override;
+  [[nodiscard]] bool is_busy(CuContext context) const override;
   void destroyed(CuStream stream) override;
 
   Status set_device_capacity(Bytes bytes) override;
@@ -172,8 +174,12 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   std::vector<std::uint32_t> free_freed_runs_;
   void forget_run(const ProgramMemory::Freed& run);
 
-  std::unordered_map<CuEvent, SignalId>
-      events_;              // last recordings; a value's word and 1 (value_event)
+  // An event's last, nullopt where it has nothing of ours before it, and the one before that.
+  struct Recordings {
+    std::optional<SignalId> last;
+    std::optional<SignalId> before;
+  };
+  std::unordered_map<CuEvent, Recordings> events_;  // also by a value's word and 1 (value_event)
   Bytes budget_bytes_ = 0;  // the engine's is larger while a launch runs that needs more
   bool told_too_large_ = false;
   std::uint32_t held_ = 0;  // threads of the program that wait in our code

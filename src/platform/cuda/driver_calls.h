@@ -82,6 +82,7 @@
     (CuStream* stream, unsigned flags, int priority))                                              \
   X(stream_destroy, cuStreamDestroy_v2, 4000, (CuStream stream))                                   \
   X(stream_flags, cuStreamGetFlags, 5050, (CuStream stream, unsigned* flags))                      \
+  X(stream_context, cuStreamGetCtx, 9020, (CuStream stream, CuContext* context))                   \
   X(stream_synchronize, cuStreamSynchronize, 2000, (CuStream stream))                              \
   X(stream_query, cuStreamQuery, 2000, (CuStream stream))                                          \
   X(stream_wait_event, cuStreamWaitEvent, 3020, (CuStream stream, CuEvent event, unsigned flags))  \

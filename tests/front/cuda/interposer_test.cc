@@ -81,7 +81,9 @@ std::vector<What> scenarios() {
   }
   for (const char* const policy : {"base_uvm", "lookahead"}) {
     for (const char* const scenario :
-         {"captured", "refused", "values", "tables", "late-tables", "contexts"}) {
+         {"captured", "refused", "values", "tables", "late-tables", "contexts", "batches",
+          "hand-graphs", "disabled", "conditional", "thread-streams", "tensor-maps",
+          "foreign-streams", "next-context", "refused-records"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }
@@ -140,6 +142,16 @@ TEST_F(InterposerTest, WhatPyTorchsPointwiseKernelsReadLeavesWithoutACopy) {
     }
   }
   EXPECT_LT(out.at("known-reads"), out.at("unknown-reads") / 2);
+}
+
+// Nodes that are disabled would make it more than the budget.
+TEST_F(InterposerTest, OfAGraphOnlyWhatRunsCounts) {
+  for (const char* const scenario : {"disabled", "conditional"}) {
+    const Outcome outcome = run_on_gpu({.scenario = scenario, .budget_mib = 12});
+    EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
+    EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("cannot tell what they use")));
+  }
 }
 
 TEST_F(InterposerTest, WhatIsOutOfMemoryIsSaidInOneLine) {

@@ -8,42 +8,11 @@
 #define __CUDA_API_VERSION_INTERNAL  // NOLINT(*-reserved-identifier)
 #include <cuda.h>
 
-#include <type_traits>
-
 #include "platform/cuda/driver_calls.h"
+#include "platform/cuda/same_call.h"
 
 namespace spillway::cuda {
 namespace {
-
-// Two parameters are the same to the driver if they travel the same way. What a pointer points to
-// counts as well, where both sides define it.
-template <typename T, typename = void>
-constexpr std::size_t kPointeeBytes = 0;
-template <typename T>
-constexpr std::size_t kPointeeBytes<T, std::void_t<decltype(sizeof(T))>> =
-    std::is_void_v<T> || std::is_function_v<T> ? 0 : sizeof(T);
-
-template <typename Ours, typename Theirs>
-constexpr bool same_parameter() {
-  if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
-    using A = std::remove_pointer_t<Ours>;
-    using B = std::remove_pointer_t<Theirs>;
-    return std::is_const_v<A> == std::is_const_v<B> && std::is_void_v<A> == std::is_void_v<B> &&
-           std::is_pointer_v<A> == std::is_pointer_v<B> &&
-           (kPointeeBytes<A> == 0 || kPointeeBytes<B> == 0 || kPointeeBytes<A> == kPointeeBytes<B>);
-  } else {
-    return std::is_pointer_v<Ours> == std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs) &&
-           std::is_floating_point_v<Ours> == std::is_floating_point_v<Theirs> &&
-           (std::is_enum_v<Ours> || std::is_signed_v<Ours> == std::is_signed_v<Theirs>);
-  }
-}
-
-template <typename Ours, typename Theirs>
-struct SameCall : std::false_type {};
-template <typename... Ours, typename... Theirs>
-  requires(sizeof...(Ours) == sizeof...(Theirs))
-struct SameCall<CuResult(Ours...), CUresult(Theirs...)>
-    : std::bool_constant<(same_parameter<Ours, Theirs>() && ...)> {};
 
 #define SPILLWAY_COMPARE(field, symbol, since, parameters) \
   static_assert(SameCall<CuResult parameters, decltype(::symbol)>::value, #symbol);

@@ -94,6 +94,41 @@ std::size_t pointwise_ranges(const FakeCudaLaunch* launch, FakeCudaRange* ranges
   return 2;
 }
 
+// (a tensor map, words).
+std::uint64_t mapped_address(const void* map) {
+  CuTensorMap it{};
+  std::memcpy(&it, map, sizeof it);
+  return it.words[3] ^ kFakeTensorMapKey;
+}
+
+void add_one(std::uint64_t address, std::uint64_t words) {
+  for (std::uint64_t i = 0; i < words; ++i) {
+    words_at(address)[i] += 1;
+  }
+}
+
+constexpr std::size_t kBehindMap = sizeof(CuTensorMap) / sizeof(std::uint64_t);
+
+void run_add_mapped(const FakeCudaLaunch* launch) {
+  add_one(mapped_address(launch->parameters), parameter(launch, kBehindMap));
+}
+
+std::size_t mapped_range(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
+  ranges[0] = {mapped_address(launch->parameters), 8 * parameter(launch, kBehindMap), 1};
+  return 1;
+}
+
+// (where the map lies, words, with all bits turned what it names).
+void run_add_mapped_at(const FakeCudaLaunch* launch) {
+  add_one(mapped_address(words_at(parameter(launch, 0))), parameter(launch, 1));
+}
+
+std::size_t mapped_at_ranges(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
+  ranges[0] = {parameter(launch, 0), sizeof(CuTensorMap), 0};
+  ranges[1] = {~parameter(launch, 2), 8 * parameter(launch, 1), 1};
+  return 2;
+}
+
 // What the list names cannot be told before it is there; what is not mapped ends in a crash.
 std::size_t list_range(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
   ranges[0] = {parameter(launch, 0), 8 * parameter(launch, 1), 0};
@@ -128,10 +163,15 @@ Device::Device(const Calls& all, std::uint64_t device_mib) : calls(all) {
   unknown_pointwise_ = pointwise("mine");
   add_listed_twice_ = kernel("add_listed_twice", 3, run_add_listed_twice, twice_ranges);
   add_listed_ = kernel("add_listed", 3, run_add_listed, list_range);
+  add_mapped_at_ = kernel("add_mapped_at", 3, run_add_mapped_at, mapped_at_ranges);
+  const std::size_t map_offsets[] = {0, sizeof(CuTensorMap)};
+  const std::size_t map_bytes[] = {sizeof(CuTensorMap), 8};
+  const FakeCudaKernel mapped{"add_mapped",   map_offsets, map_bytes, 2,
+                              run_add_mapped, mapped_range};
+  add_mapped_ = static_cast<CuFunction>(calls.register_kernel(&mapped));
   expect(calls.cuInit(0), "cuInit");
-  CuContext context = nullptr;
-  expect(calls.cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
-  expect(calls.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+  expect(calls.cuDevicePrimaryCtxRetain(&context_, 0), "cuDevicePrimaryCtxRetain");
+  expect(calls.cuCtxSetCurrent(context_), "cuCtxSetCurrent");
 }
 
 CuStream Device::stream(unsigned flags) const {
@@ -190,6 +230,24 @@ void Device::add_listed(const Buffer& list, std::uint64_t count, std::uint64_t w
 void Device::add_listed_twice(const Buffer& outer, const Buffer& inner, std::uint64_t words,
                               CuStream stream) const {
   launch(add_listed_twice_, stream, {outer.address, inner.address, words});
+}
+
+void Device::add_mapped(const CuTensorMap& map, std::uint64_t words, CuStream stream) const {
+  CuTensorMap copy = map;
+  void* parameters[] = {&copy, &words};
+  expect(calls.cuLaunchKernel(add_mapped_, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr),
+         "cuLaunchKernel");
+}
+
+void Device::add_mapped_at(const Buffer& map, std::uint64_t named, std::uint64_t words,
+                           CuStream stream) const {
+  launch(add_mapped_at_, stream, {map.address, words, ~named});
+}
+
+void Device::fill_by_library(Buffer& buffer, std::uint64_t seed, CuStream stream) const {
+  launch(static_cast<CuFunction>(calls.kernel_of(fill_)), stream,
+         {buffer.address, buffer.words, seed});
+  buffer.seed = seed;
 }
 
 std::vector<std::uint64_t> Device::words_of(const Buffer& buffer) const {

@@ -62,6 +62,19 @@ class Device {
   }
   [[nodiscard]] std::vector<std::uint64_t> words_of(const Buffer& buffer) const;
   [[nodiscard]] std::uint64_t wrong_words() const;
+  // Adds 1 to the words of the tensor that a map describes, which is given by value or lies on the
+  // device.
+  void add_mapped(const CuTensorMap& map, std::uint64_t words, CuStream stream) const;
+  void add_mapped_at(const Buffer& map, std::uint64_t named, std::uint64_t words,
+                     CuStream stream) const;
+  // As `fill`, by a kernel of a library, which runs in its stream's context.
+  void fill_by_library(Buffer& buffer, std::uint64_t seed, CuStream stream) const;
+  // The kernel of `rewrite`: address, words, pattern, next pattern.
+  [[nodiscard]] CuFunction rewrite_kernel() const { return rewrite_; }
+  // The kernel of `add`: to, from, words.
+  [[nodiscard]] CuFunction add_kernel() const { return add_; }
+  // The primary context.
+  [[nodiscard]] CuContext context() const { return context_; }
 
   // After everything has ended: says what was wrong, and which rules were broken. The exit status.
   [[nodiscard]] int finish() const;
@@ -71,11 +84,14 @@ class Device {
  private:
   void launch(CuFunction function, CuStream stream, std::vector<std::uint64_t> parameters) const;
 
+  CuContext context_ = nullptr;
   CuFunction fill_ = nullptr;
   CuFunction rewrite_ = nullptr;
   CuFunction add_ = nullptr;
   CuFunction add_listed_ = nullptr;
   CuFunction add_listed_twice_ = nullptr;
+  CuFunction add_mapped_ = nullptr;
+  CuFunction add_mapped_at_ = nullptr;
   CuFunction pointwise_ = nullptr;
   CuFunction unknown_pointwise_ = nullptr;
 };

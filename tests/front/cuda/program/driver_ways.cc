@@ -128,6 +128,7 @@ Calls find_calls(const std::string& way) {
   SPILLWAY_CONTROL(reset)
   SPILLWAY_CONTROL(change)
   SPILLWAY_CONTROL(register_kernel)
+  SPILLWAY_CONTROL(kernel_of)
   SPILLWAY_CONTROL(violations)
   SPILLWAY_CONTROL(violation)
   SPILLWAY_CONTROL(counters)

@@ -21,6 +21,7 @@ struct Calls {
   decltype(&fake_cuda_reset) reset = nullptr;
   decltype(&fake_cuda_change) change = nullptr;
   decltype(&fake_cuda_register_kernel) register_kernel = nullptr;
+  decltype(&fake_cuda_kernel_of) kernel_of = nullptr;
   decltype(&fake_cuda_violations) violations = nullptr;
   decltype(&fake_cuda_violation) violation = nullptr;
   decltype(&fake_cuda_counters) counters = nullptr;

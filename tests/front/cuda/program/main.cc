@@ -12,7 +12,10 @@
 
 #include "corners.h"
 #include "device.h"
+#include "graphs.h"
+#include "launch_ways.h"
 #include "memsets.h"
+#include "orders.h"
 #include "random.h"
 
 namespace spillway::cuda::test {
@@ -451,6 +454,15 @@ int main(int count, char** words) {
       {"tables", test::tables_of_tables},
       {"late-tables", test::late_tables},
       {"contexts", test::two_contexts},
+      {"thread-streams", test::thread_streams},
+      {"tensor-maps", test::tensor_maps},
+      {"foreign-streams", test::foreign_streams},
+      {"next-context", test::next_context},
+      {"hand-graphs", test::graphs_by_hand},
+      {"disabled", test::disabled_nodes},
+      {"conditional", test::conditional_graphs},
+      {"refused-records", test::orders_by_refused_recordings},
+      {"batches", test::orders_by_batches},
       {"free", test::all_that_is_free},
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);

@@ -45,6 +45,7 @@ void work(const Op& op, bool moves_bytes) {
     case OpKind::kWaitValue:
     case OpKind::kWaitEvent:
     case OpKind::kRecord:
+    case OpKind::kGraph:
       break;
   }
 }

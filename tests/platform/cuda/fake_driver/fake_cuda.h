@@ -22,6 +22,8 @@ typedef struct FakeCudaConfig {
   int poison_handles;      /* new handles hold 0xA5, not zeros */
   int log_calls;           /* keep the calls for fake_cuda_log */
   int copies_move_nothing; /* copies and memsets only take their time */
+  int nodes_unchecked;     /* copies and memsets that a program adds to a graph by hand are taken on
+                              addresses without memory, until it is made executable */
   int64_t stuck_after_ns;  /* a call that waits at a closed gate while nothing has ended for so long
                               is a violation */
 

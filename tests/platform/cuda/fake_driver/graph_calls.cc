@@ -5,13 +5,12 @@
 #include "world.h"
 
 namespace fake_cuda {
-namespace {
 
 CuGraphNode node_of(const Op& op) {
   return reinterpret_cast<CuGraphNode>(const_cast<Op*>(&op));  // NOLINT(*-const-cast)
 }
 
-const Op& op_of(CuGraphNode node) { return *reinterpret_cast<const Op*>(node); }
+Op& op_of(CuGraphNode node) { return *reinterpret_cast<Op*>(node); }
 
 CuResult find_graph(World& w, const Caller& caller, CuGraph handle, std::shared_ptr<Graph>* graph) {
   const auto found = w.graphs.find(handle);
@@ -24,12 +23,58 @@ CuResult find_graph(World& w, const Caller& caller, CuGraph handle, std::shared_
   return CuResult::kSuccess;
 }
 
+std::shared_ptr<Graph> clone(const Graph& graph) {
+  auto made = std::make_shared<Graph>(graph);
+  for (Op& op : made->ops) {
+    if (op.graph != nullptr) {
+      op.graph = clone(*op.graph);
+    }
+  }
+  return made;
+}
+
+std::shared_ptr<Graph> executable(const Graph& graph) {
+  auto made = std::make_shared<Graph>(graph);
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    made->ops[i].node = &graph.ops[i];
+    if (graph.ops[i].graph != nullptr) {
+      made->ops[i].graph = executable(*graph.ops[i].graph);
+    }
+  }
+  return made;
+}
+
+namespace {
+
 CuCopy3d::Side side_of(std::uint64_t address, bool on_device) {
   CuCopy3d::Side side{};
   side.type = on_device ? CuMemoryType::kDevice : CuMemoryType::kHost;
   side.device = on_device ? address : 0;
   side.host = on_device ? nullptr : reinterpret_cast<const void*>(address);  // NOLINT
   return side;
+}
+
+bool sets_have_memory(const World& w, const Graph& graph) {
+  return std::all_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
+    return op.kind == OpKind::kSet     ? w.memory->problem({op.to, op.bytes, true}).empty()
+           : op.kind == OpKind::kGraph ? sets_have_memory(w, *op.graph)
+                                       : true;
+  });
+}
+
+CuResult submit_all(World& w, Caller& caller, CuStream stream, const Graph& graph) {
+  for (const Op& op : graph.ops) {
+    // A recording is an order within the graph, which has one anyway.
+    if (!op.enabled || op.kind == OpKind::kRecord) {
+      continue;
+    }
+    const CuResult result = op.kind == OpKind::kGraph ? submit_all(w, caller, stream, *op.graph)
+                                                      : w.submit(caller, stream, op);
+    if (result != CuResult::kSuccess) {
+      return result;
+    }
+  }
+  return CuResult::kSuccess;
 }
 
 }  // namespace
@@ -100,23 +145,20 @@ CuResult cuStreamIsCapturing(CuStream stream, CuCaptureStatus* status) {
 
 // Copies and memsets want their memory now (docs/gpu.md section 5).
 CuResult cuGraphInstantiateWithFlags(CuGraphExec* exec, CuGraph handle, unsigned long long flags) {
-  return call(
-      "cuGraphInstantiateWithFlags", Needs::kContext, text("{}, {}", shown(handle), flags),
-      [&](World& w, Caller& caller) {
-        std::shared_ptr<Graph> graph;
-        const CuResult result = find_graph(w, caller, handle, &graph);
-        if (result != CuResult::kSuccess) {
-          return result;
-        }
-        for (const Op& op : graph->ops) {
-          if (op.kind == OpKind::kSet && !w.memory->problem({op.to, op.bytes, true}).empty()) {
-            return CuResult::kInvalidValue;
-          }
-        }
-        *exec = w.new_handle<CuGraphExec>();
-        w.executables.emplace(*exec, std::make_shared<Graph>(*graph));
-        return CuResult::kSuccess;
-      });
+  return call("cuGraphInstantiateWithFlags", Needs::kContext, text("{}, {}", shown(handle), flags),
+              [&](World& w, Caller& caller) {
+                std::shared_ptr<Graph> graph;
+                const CuResult result = find_graph(w, caller, handle, &graph);
+                if (result != CuResult::kSuccess) {
+                  return result;
+                }
+                if (!sets_have_memory(w, *graph)) {
+                  return CuResult::kInvalidValue;
+                }
+                *exec = w.new_handle<CuGraphExec>();
+                w.executables.emplace(*exec, executable(*graph));
+                return CuResult::kSuccess;
+              });
 }
 
 CuResult cuGraphLaunch(CuGraphExec exec, CuStream stream) {
@@ -128,17 +170,7 @@ CuResult cuGraphLaunch(CuGraphExec exec, CuStream stream) {
                                      shown(exec));
                   return CuResult::kInvalidHandle;
                 }
-                const std::shared_ptr<Graph> graph = found->second;
-                for (const Op& op : graph->ops) {
-                  if (op.kind == OpKind::kRecord) {
-                    continue;  // an order within the graph, which has one anyway
-                  }
-                  const CuResult result = w.submit(caller, stream, op);
-                  if (result != CuResult::kSuccess) {
-                    return result;
-                  }
-                }
-                return CuResult::kSuccess;
+                return submit_all(w, caller, stream, *found->second);
               });
 }
 
@@ -180,6 +212,8 @@ CuResult cuGraphNodeGetType(CuGraphNode node, CuNodeType* type) {
           : op.copies()                      ? CuNodeType::kCopy
           : op.kind == OpKind::kSet          ? CuNodeType::kMemset
           : op.kind == OpKind::kHostFunction ? CuNodeType::kHost
+          : op.conditional                   ? CuNodeType::kConditional
+          : op.kind == OpKind::kGraph        ? CuNodeType::kGraph
                                              : CuNodeType::kEmpty;
   return CuResult::kSuccess;
 }
@@ -194,8 +228,9 @@ CuResult cuGraphKernelNodeGetParams_v2(CuGraphNode node, CuKernelNode* parameter
                        offset);  // NOLINT(*-const-cast)
   }
   *parameters = {};
-  parameters->function = reinterpret_cast<CuFunction>(const_cast<Kernel*>(op.kernel));  // NOLINT
-  parameters->parameters = pointers.data();
+  parameters->launch.function =
+      reinterpret_cast<CuFunction>(const_cast<Kernel*>(op.kernel));  // NOLINT
+  parameters->launch.parameters = pointers.data();
   return CuResult::kSuccess;
 }
 

@@ -5,6 +5,9 @@
 #include "front/cuda/call_types.h"
 #include "platform/cuda/driver_types.h"
 
+// What a tensor map has instead of its address is that and this, by exclusive or.
+inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
+
 // clang-format off
 #define FAKE_PROGRAM_CALLS(X)                                                                      \
   X(cuGetProcAddress, 11030, (const char* name, void** function, int version,                      \
@@ -18,6 +21,39 @@
   X(cuMemcpyHtoD_v2, 3020, (CuAddress to, const void* from, std::size_t bytes))                    \
   X(cuMemcpyDtoH_v2, 3020, (void* to, CuAddress from, std::size_t bytes))                          \
   X(cuMemsetD8_v2, 3020, (CuAddress to, unsigned char value, std::size_t count))                   \
+  X(cuLaunchCooperativeKernel, 9000,                                                               \
+    (CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, CuStream stream,                   \
+     void** parameters))                                                                           \
+  X(cuLaunchKernel_ptsz, 7000,                                                                     \
+    (CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, CuStream stream,                   \
+     void** parameters, void** extra))                                                             \
+  X(cuLaunchKernelEx_ptsz, 11060,                                                                  \
+    (const CuLaunchConfig* config, CuFunction function, void** parameters, void** extra))          \
+  X(cuLaunchCooperativeKernel_ptsz, 9000,                                                          \
+    (CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, CuStream stream,                   \
+     void** parameters))                                                                           \
+  X(cuMemAllocAsync_ptsz, 11020, (CuAddress* address, std::size_t bytes, CuStream stream))         \
+  X(cuMemFreeAsync_ptsz, 11020, (CuAddress address, CuStream stream))                              \
+  X(cuMemcpyHtoD_v2_ptds, 7000, (CuAddress to, const void* from, std::size_t bytes))               \
+  X(cuMemcpyDtoH_v2_ptds, 7000, (void* to, CuAddress from, std::size_t bytes))                     \
+  X(cuMemcpyDtoDAsync_v2_ptsz, 7000,                                                               \
+    (CuAddress to, CuAddress from, std::size_t bytes, CuStream stream))                            \
+  X(cuMemsetD8Async_ptsz, 7000,                                                                    \
+    (CuAddress to, unsigned char byte, std::size_t bytes, CuStream stream))                        \
+  X(cuStreamSynchronize_ptsz, 7000, (CuStream stream))                                             \
+  X(cuEventRecord_ptsz, 7000, (CuEvent event, CuStream stream))                                    \
+  X(cuStreamWaitEvent_ptsz, 7000, (CuStream stream, CuEvent event, unsigned flags))                \
+  X(cuEventRecordWithFlags, 11010, (CuEvent event, CuStream stream, unsigned flags))               \
+  X(cuTensorMapEncodeTiled, 12000,                                                                 \
+    (CuTensorMap* map, unsigned type, unsigned rank, void* address, const std::uint64_t* sizes,    \
+     const std::uint64_t* strides_bytes, const std::uint32_t* box, const std::uint32_t* steps,     \
+     unsigned interleave, unsigned swizzle, unsigned promotion, unsigned fill))                    \
+  X(cuTensorMapReplaceAddress, 12000, (CuTensorMap* map, void* address))                           \
+  X(cuStreamBatchMemOp_v2, 11070, (CuStream stream, unsigned count,                                \
+                                   CuStreamOperation* operations, unsigned flags))                 \
   X(cuPointerGetAttribute, 4000, (void* data, CuPointerAttribute attribute, CuAddress address))    \
   X(cuPointerGetAttributes, 7000, (unsigned count, CuPointerAttribute* attributes, void** data,    \
                                    CuAddress address))                                             \
@@ -42,5 +78,37 @@
   X(cuGraphNodeGetType, 10000, (CuGraphNode node, CuNodeType* type))                               \
   X(cuGraphKernelNodeGetParams_v2, 12000, (CuGraphNode node, CuKernelNode* parameters))            \
   X(cuGraphMemcpyNodeGetParams, 10000, (CuGraphNode node, CuCopy3d* copy))                         \
-  X(cuGraphMemsetNodeGetParams, 10000, (CuGraphNode node, CuMemsetNode* set))
+  X(cuGraphMemsetNodeGetParams, 10000, (CuGraphNode node, CuMemsetNode* set))                      \
+  X(cuGraphCreate, 10000, (CuGraph* graph, unsigned flags))                                        \
+  X(cuGraphClone, 10000, (CuGraph* clone, CuGraph graph))                                          \
+  X(cuGraphExecUpdate_v2, 12000, (CuGraphExec exec, CuGraph graph, void* result))                  \
+  X(cuGraphAddKernelNode_v2, 12000, (CuGraphNode* node, CuGraph graph,                             \
+                                     const CuGraphNode* dependencies, std::size_t count,           \
+                                     const CuKernelNode* kernel))                                  \
+  X(cuGraphAddMemcpyNode, 10000, (CuGraphNode* node, CuGraph graph,                                \
+                                  const CuGraphNode* dependencies, std::size_t count,              \
+                                  const CuCopy3d* copy, CuContext context))                        \
+  X(cuGraphAddMemsetNode, 10000, (CuGraphNode* node, CuGraph graph,                                \
+                                  const CuGraphNode* dependencies, std::size_t count,              \
+                                  const CuMemsetNode* set, CuContext context))                     \
+  X(cuGraphAddChildGraphNode, 10000, (CuGraphNode* node, CuGraph graph,                            \
+                                      const CuGraphNode* dependencies, std::size_t count,          \
+                                      CuGraph child))                                              \
+  X(cuGraphAddNode_v2, 12030, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,  \
+                               const void* edges, std::size_t count, CuNodeParams* parameters))    \
+  X(cuGraphChildGraphNodeGetGraph, 10000, (CuGraphNode node, CuGraph* child))                      \
+  X(cuGraphMemcpyNodeSetParams, 10000, (CuGraphNode node, const CuCopy3d* copy))                   \
+  X(cuGraphMemsetNodeSetParams, 10000, (CuGraphNode node, const CuMemsetNode* set))                \
+  X(cuGraphNodeSetParams, 12020, (CuGraphNode node, CuNodeParams* parameters))                     \
+  X(cuGraphExecKernelNodeSetParams_v2, 12000, (CuGraphExec exec, CuGraphNode node,                 \
+                                               const CuKernelNode* kernel))                        \
+  X(cuGraphExecMemcpyNodeSetParams, 10020, (CuGraphExec exec, CuGraphNode node,                    \
+                                            const CuCopy3d* copy, CuContext context))              \
+  X(cuGraphExecMemsetNodeSetParams, 10020, (CuGraphExec exec, CuGraphNode node,                    \
+                                            const CuMemsetNode* set, CuContext context))           \
+  X(cuGraphExecChildGraphNodeSetParams, 11010, (CuGraphExec exec, CuGraphNode node,                \
+                                                CuGraph child))                                    \
+  X(cuGraphExecNodeSetParams, 12020, (CuGraphExec exec, CuGraphNode node,                          \
+                                      CuNodeParams* parameters))                                   \
+  X(cuGraphNodeSetEnabled, 11060, (CuGraphExec exec, CuGraphNode node, unsigned enabled))
 // clang-format on

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -67,6 +68,7 @@ enum class OpKind {
   kWaitEvent,
   kRecord,
   kHostFunction,
+  kGraph,  // in a graph: another
 };
 
 struct Op {
@@ -91,6 +93,12 @@ struct Op {
   void* argument = nullptr;
   std::shared_ptr<Recording> recording{};
 
+  // In a graph.
+  const void* node = nullptr;  // of one that is executable: the node that it was made of
+  bool enabled = true;
+  std::shared_ptr<Graph> graph{};
+  bool conditional = false;  // it runs if somebody says so: here always
+
   // Injected.
   bool breaks = false;
   std::int64_t slower_ns = 0;
@@ -109,7 +117,7 @@ struct Op {
 // What a capture has recorded, or a program has made executable: in the order of the calls, which
 // is stricter than their dependencies.
 struct Graph {
-  std::vector<Op> ops;
+  std::deque<Op> ops;         // whose addresses are their nodes
   std::uint64_t capture = 0;  // its number, if it was one
 };
 
@@ -139,6 +147,7 @@ struct Context {
   unsigned retains = 1;
   CuResult error = CuResult::kSuccess;  // sticks: nothing runs any more
   std::shared_ptr<Stream> null_stream;
+  std::map<std::thread::id, std::shared_ptr<Stream>> thread_streams;  // their default streams
 
   // The context's lock: held by a call that waits, until what it waits for has passed.
   std::thread::id locked_by;

@@ -70,6 +70,18 @@ CuResult cuStreamGetFlags(CuStream handle, unsigned* flags) {
               });
 }
 
+CuResult cuStreamGetCtx(CuStream handle, CuContext* context) {
+  return call("cuStreamGetCtx", Needs::kContext, text("{}", shown(handle)),
+              [&](World& w, Caller& caller) {
+                std::shared_ptr<Stream> stream;
+                const CuResult result = w.find_stream(caller, handle, &stream);
+                if (result == CuResult::kSuccess) {
+                  *context = stream->context->handle;
+                }
+                return result;
+              });
+}
+
 CuResult cuStreamSynchronize(CuStream handle) {
   return call("cuStreamSynchronize", Needs::kContext, text("{}", shown(handle)),
               [&](World& w, Caller& caller) {

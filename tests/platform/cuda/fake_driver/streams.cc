@@ -40,6 +40,8 @@ const char* Op::name() const {
       return "recording of an event";
     case OpKind::kHostFunction:
       return "host function";
+    case OpKind::kGraph:
+      return "graph in a graph";
   }
   return "";
 }

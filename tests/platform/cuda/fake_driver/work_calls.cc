@@ -1,5 +1,6 @@
 // Calls that put work on a stream: copies, memsets, values, kernels, host functions. Fake driver.
 #include <cstring>
+#include <span>
 
 #include "world.h"
 
@@ -43,9 +44,13 @@ Op copy_op(OpKind kind, std::uint64_t to, std::uint64_t from, std::uint64_t byte
   return op;
 }
 
+bool value_fits(World& w, CuAddress address) {
+  return address % sizeof(std::uint64_t) == 0 && w.value_problem(address).empty();
+}
+
 CuResult value(World& w, Caller& caller, OpKind kind, CuStream stream, CuAddress address,
                std::uint64_t value, unsigned flags) {
-  if (address % sizeof(std::uint64_t) != 0 || !w.value_problem(address).empty()) {
+  if (!value_fits(w, address)) {
     return CuResult::kInvalidValue;
   }
   Op op{.kind = kind};
@@ -90,28 +95,16 @@ CuResult take_parameters(const Kernel& kernel, void** parameters, void** extra,
 
 CuResult launch(World& w, Caller& caller, CuFunction function, const CuLaunchConfig& config,
                 void** parameters, void** extra) {
+  // A library's kernel runs in its stream's context, whichever is current.
   const auto found = w.kernel_handles.find(function);
-  if (found == w.kernel_handles.end()) {
-    w.report.violation(FAKE_CUDA_BAD_HANDLE, "{}: there is no kernel {}", caller.call,
-                       shown(function));
-    return CuResult::kInvalidHandle;
+  const auto stream = w.streams.find(config.stream);
+  if (found != w.kernel_handles.end() && function != static_cast<const void*>(found->second) &&
+      stream != w.streams.end()) {
+    caller.context = stream->second->context;
   }
-  if (config.grid_x == 0 || config.grid_y == 0 || config.grid_z == 0 || config.block_x == 0 ||
-      config.block_y == 0 || config.block_z == 0) {
-    return CuResult::kInvalidValue;
-  }
-  Op op{.kind = OpKind::kKernel};
-  op.kernel = found->second;
-  const CuResult result = take_parameters(*op.kernel, parameters, extra, &op.parameters);
-  if (result != CuResult::kSuccess) {
-    return result;
-  }
-  op.launch = {.parameters = nullptr,
-               .parameter_bytes = 0,
-               .grid = {config.grid_x, config.grid_y, config.grid_z},
-               .block = {config.block_x, config.block_y, config.block_z},
-               .shared_bytes = config.shared_bytes};
-  return w.submit(caller, config.stream, std::move(op));
+  Op op;
+  const CuResult result = kernel_op(w, caller, function, config, parameters, extra, &op);
+  return result == CuResult::kSuccess ? w.submit(caller, config.stream, std::move(op)) : result;
 }
 
 CuResult parameter(const char* name, const void* handle, bool is_kernel, std::size_t index,
@@ -134,6 +127,28 @@ CuResult parameter(const char* name, const void* handle, bool is_kernel, std::si
 }
 
 }  // namespace
+
+CuResult kernel_op(World& w, const Caller& caller, CuFunction function,
+                   const CuLaunchConfig& config, void** parameters, void** extra, Op* op) {
+  const auto found = w.kernel_handles.find(function);
+  if (found == w.kernel_handles.end()) {
+    w.report.violation(FAKE_CUDA_BAD_HANDLE, "{}: there is no kernel {}", caller.call,
+                       shown(function));
+    return CuResult::kInvalidHandle;
+  }
+  if (config.grid_x == 0 || config.grid_y == 0 || config.grid_z == 0 || config.block_x == 0 ||
+      config.block_y == 0 || config.block_z == 0) {
+    return CuResult::kInvalidValue;
+  }
+  *op = Op{.kind = OpKind::kKernel};
+  op->kernel = found->second;
+  op->launch = {.parameters = nullptr,
+                .parameter_bytes = 0,
+                .grid = {config.grid_x, config.grid_y, config.grid_z},
+                .block = {config.block_x, config.block_y, config.block_z},
+                .shared_bytes = config.shared_bytes};
+  return take_parameters(*op->kernel, parameters, extra, &op->parameters);
+}
 
 CuResult cuMemcpyHtoDAsync_v2(CuAddress to, const void* from, std::size_t bytes, CuStream stream) {
   return call("cuMemcpyHtoDAsync_v2", Needs::kContext,
@@ -220,6 +235,40 @@ CuResult cuStreamWaitValue64_v2(CuStream stream, CuAddress address, std::uint64_
               });
 }
 
+// Of values of 64 bits; barriers are between operations, which are in order anyway.
+CuResult cuStreamBatchMemOp_v2(CuStream stream, unsigned count, CuStreamOperation* operations,
+                               unsigned flags) {
+  return call("cuStreamBatchMemOp_v2", Needs::kContext,
+              text("{}, {} operations, {}", shown(stream), count, flags),
+              [&](World& w, Caller& caller) {
+                const std::span all(operations, count);
+                for (const CuStreamOperation& it : all) {
+                  const bool has_value = it.type == CuStreamOperationType::kWaitValue64 ||
+                                         it.type == CuStreamOperationType::kWriteValue64;
+                  if (!has_value && it.type != CuStreamOperationType::kBarrier) {
+                    return CuResult::kNotSupported;
+                  }
+                  if (has_value && !value_fits(w, it.address)) {
+                    return CuResult::kInvalidValue;
+                  }
+                }
+                for (const CuStreamOperation& it : all) {
+                  if (it.type == CuStreamOperationType::kBarrier) {
+                    continue;
+                  }
+                  const CuResult result =
+                      value(w, caller,
+                            it.type == CuStreamOperationType::kWaitValue64 ? OpKind::kWaitValue
+                                                                           : OpKind::kWriteValue,
+                            stream, it.address, it.value, it.flags);
+                  if (result != CuResult::kSuccess) {
+                    return result;
+                  }
+                }
+                return CuResult::kSuccess;
+              });
+}
+
 CuResult cuLaunchHostFunc(CuStream stream, CuHostFunction function, void* argument) {
   return call("cuLaunchHostFunc", Needs::kContext, text("{}, {}", shown(stream), argument),
               [&](World& w, Caller& caller) {
@@ -256,6 +305,31 @@ CuResult cuLaunchKernelEx(const CuLaunchConfig* config, CuFunction function, voi
               [&](World& w, Caller& caller) {
                 return launch(w, caller, function, *config, parameters, extra);
               });
+}
+
+CuResult cuLaunchCooperativeKernel(CuFunction function, unsigned grid_x, unsigned grid_y,
+                                   unsigned grid_z, unsigned block_x, unsigned block_y,
+                                   unsigned block_z, unsigned shared_bytes, CuStream stream,
+                                   void** parameters) {
+  return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                        stream, parameters, nullptr);
+}
+
+// The address as nobody else would write it.
+CuResult cuTensorMapEncodeTiled(CuTensorMap* map, unsigned type, unsigned rank, void* address,
+                                const std::uint64_t* sizes, const std::uint64_t*,
+                                const std::uint32_t*, const std::uint32_t*, unsigned, unsigned,
+                                unsigned, unsigned) {
+  *map = {};
+  map->words[0] = type;
+  map->words[1] = rank;
+  map->words[2] = sizes[0];
+  return cuTensorMapReplaceAddress(map, address);
+}
+
+CuResult cuTensorMapReplaceAddress(CuTensorMap* map, void* address) {
+  map->words[3] = reinterpret_cast<std::uint64_t>(address) ^ kFakeTensorMapKey;
+  return CuResult::kSuccess;
 }
 
 CuResult cuFuncGetParamInfo(CuFunction function, std::size_t index, std::size_t* offset,

@@ -162,6 +162,19 @@ class World {
 
 World& world();
 
+// A kernel with its parameters, to be put somewhere. work_calls.cc
+[[nodiscard]] CuResult kernel_op(World& w, const Caller& caller, CuFunction function,
+                                 const CuLaunchConfig& config, void** parameters, void** extra,
+                                 Op* op);
+// graph_calls.cc: nodes are addresses of operations.
+[[nodiscard]] CuResult find_graph(World& w, const Caller& caller, CuGraph handle,
+                                  std::shared_ptr<Graph>* graph);
+[[nodiscard]] CuGraphNode node_of(const Op& op);
+[[nodiscard]] Op& op_of(CuGraphNode node);
+// What runs when the graph does; a copy for others to change.
+[[nodiscard]] std::shared_ptr<Graph> executable(const Graph& graph);
+[[nodiscard]] std::shared_ptr<Graph> clone(const Graph& graph);
+
 // Of this thread.
 struct ThreadState {
   std::uint64_t generation = 0;
