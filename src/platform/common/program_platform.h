@@ -114,6 +114,10 @@ class ProgramPlatform : public ObservedPlatform {
   // The program has told the kernel to go on reading memory after its calls: what has left must
   // stay as it was for whoever reads it.
   virtual void keep_no_frames() {}
+  // The program has opened a way for devices to write its memory past the processor, at any time
+  // while they hold it. Whoever comes to hold memory after this returns is noticed by the platform.
+  // Also in signal handlers.
+  virtual void expect_pins() {}
   // What the program's own threads use in calls to this, and must not lose.
   [[nodiscard]] virtual std::vector<int> descriptors() const { return {}; }
 };

@@ -70,6 +70,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void in_child() override;
   void before_end() override { forks_->give_all(); }
   void keep_no_frames() override { pages_.keep_no_frames(); }
+  void expect_pins() override { pages_.expect_pins(); }
   [[nodiscard]] std::vector<int> descriptors() const override { return {userfault_.fd()}; }
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;
