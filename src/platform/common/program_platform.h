@@ -54,6 +54,13 @@ class ProgramPlatform : public ObservedPlatform {
   // are given back. A retired allocation needs no room in any tier.
   virtual void retire(void* start) = 0;
   virtual Status reuse(void* start) = 0;
+  // As reuse, of its first bytes only, until it is retired again: what lies behind stays dead.
+  virtual Status reuse_first(void* start, Bytes /*bytes*/) { return reuse(start); }
+  // Whether the first bytes of a retired allocation can be used again without moving anything.
+  // False where addresses had better repeat, as memory that is alive has had to leave.
+  [[nodiscard]] virtual bool ready_for_reuse(const void* /*start*/, Bytes /*bytes*/) const {
+    return false;
+  }
   // All of this memory is about to be written: what of it holds nothing gets its frames now instead
   // of at page faults, as far as nothing alive has to leave for them. It may then hold anything, if
   // that was allowed.

@@ -43,6 +43,8 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void free(void* start) override;
   void retire(void* start) override;
   Status reuse(void* start) override;
+  Status reuse_first(void* start, Bytes bytes) override;
+  [[nodiscard]] bool ready_for_reuse(const void* start, Bytes bytes) const override;
   void provide(void* start) override;
   void discard(void* start, Bytes bytes, DiscardMode mode) override;
   void clear(void* start, Bytes bytes) override;

@@ -259,7 +259,7 @@ class Pinner {
 // Frames of small pages, which are writable for longest.
 class PinnedPagesTest : public DevicePagesTest {
  protected:
-  static constexpr int kRounds = 400;  // a few in a hundred meet the moment
+  static constexpr int kRounds = 200;  // a few in a hundred meet the moment
   void SetUp() override {
     ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     DevicePagesTest::SetUp();
