@@ -108,7 +108,7 @@ void Engine::carry_out(const DeathOrder::Due& due) {
       free_now(remark.allocation);
       return;
     case Remark::Kind::kReuse:
-      reuse_now(remark.allocation);
+      reuse_now(remark.allocation, remark.block_count);
       return;
     case Remark::Kind::kDiscard:
     case Remark::Kind::kPrefetch:
@@ -240,12 +240,14 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
   }
 }
 
-void Engine::reuse(AllocationId id) { say({.kind = Remark::Kind::kReuse, .allocation = id}); }
+void Engine::reuse(AllocationId id, std::uint32_t block_count) {
+  say({.kind = Remark::Kind::kReuse, .allocation = id, .block_count = block_count});
+}
 
-void Engine::reuse_now(AllocationId id) {
+void Engine::reuse_now(AllocationId id, std::uint32_t block_count) {
   policy_->on_allocate(id, *this);
   const Allocation& allocation = space_.allocation(id);
-  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+  for (std::uint32_t i = 0; i < std::min(allocation.block_count, block_count); ++i) {
     const BlockId block_id = allocation.first_block + i;
     Block& block = space_.block(block_id);
     block.retired = false;

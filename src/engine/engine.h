@@ -87,7 +87,7 @@ class Engine final : private Control {
   // The program uses memory again that it discarded, without caring for what it holds: blocks that
   // are still there become usable as they are (what UVM Discard section 4.1 asks a prefetch for),
   // the others stay away until they are touched.
-  void reuse(AllocationId id);
+  void reuse(AllocationId id, std::uint32_t block_count = ~std::uint32_t{0});
 
   // The program is about to write all of an allocation: blocks that are nowhere get frames at once,
   // as far as nothing alive has to leave for them, and are mapped to be written.
@@ -183,7 +183,7 @@ class Engine final : private Control {
   void carry_out(const DeathOrder::Due& due);
   void carry_out_due(AllocationId id);
   void free_now(AllocationId id);
-  void reuse_now(AllocationId id);
+  void reuse_now(AllocationId id, std::uint32_t block_count);
   void discard_block(BlockId id, DiscardMode mode);
   void release_if_gone(BlockId id);
   void unmap(BlockId id);

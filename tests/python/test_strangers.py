@@ -5,6 +5,7 @@ SPILLWAY_BUILD names), userfaultfd, and a C compiler.
 """
 
 import contextlib
+import fcntl
 import importlib.util
 import os
 import pathlib
@@ -317,6 +318,17 @@ def test_direct_io_loses_nothing(how, budget, stranger, tmp_path):
         same(["--device-memory", "48MiB", "--host-memory", "16MiB", "--storage",
               f"{tmp_path}:512MiB"], [stranger("direct_io"), how, tmp_path],
              words="0 words are wrong")
+
+
+# Nobody sees what is written into a page that was pinned before it was protected.
+@pytest.mark.parametrize("how", ["open", "number", "flags", "inherited"])
+def test_direct_io_into_what_has_just_come_loses_nothing(how, stranger, tmp_path):
+    program, path = stranger("arriving"), tmp_path / "arriving"
+    ends([program, "make", path])
+    with path.open("rb") as file:
+        if how == "inherited":
+            fcntl.fcntl(file, fcntl.F_SETFL, os.O_DIRECT)
+        same(TIGHT, [program, how, path], words="0 pages are lost", stdin=file)
 
 
 @BUDGETS

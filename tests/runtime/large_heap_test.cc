@@ -156,6 +156,87 @@ TEST_F(LargeHeapTest, MemoryOfOtherSizesGetsTheFramesOfTheDead) {
 }
 
 // What operators ask for is there before they write it.
+// Their frames stay where they are, and nobody stops.
+TEST_F(LargeHeapTest, SmallerMemoryTakesThePlaceOfWhatWasFreedLast) {
+  open(64 * kMiB);
+  if (!heap_) return;
+  char* const large = fill(10 * kMiB, LargeHeap::kAnyPlace, 1);
+  ASSERT_NE(large, nullptr);
+  heap_->free(large);
+  const std::uint64_t before = space_->platform().stats().page_faults;
+  for (const Bytes bytes : {3 * kMiB / 2, 5 * kMiB, 10 * kMiB, 9 * kMiB}) {
+    char* const start = fill(bytes, LargeHeap::kAnyPlace, 2);
+    EXPECT_EQ(start, large) << bytes;
+    EXPECT_EQ(heap_->usable_bytes(start), bytes);
+    EXPECT_EQ(space_->platform().stats().used_bytes[index_of(Tier::kDevice)], 10 * kMiB);
+    EXPECT_TRUE(heap_->free(start));
+  }
+  EXPECT_EQ(space_->platform().stats().page_faults, before);
+  EXPECT_NE(fill(kMiB, LargeHeap::kAnyPlace, 3), large);  // that would be too little of it
+  expect_nothing_moved();
+}
+
+// What lies behind it is nobody's: it is not promised, and its frames are for others.
+TEST_F(LargeHeapTest, WhatIsLeftOfAPlaceIsForOthers) {
+  open(16 * kMiB);
+  if (!heap_) return;
+  char* const large = fill(14 * kMiB, LargeHeap::kAnyPlace, 1);
+  ASSERT_NE(large, nullptr);
+  heap_->free(large);
+  char* const small = fill(4 * kMiB, LargeHeap::kAnyPlace, 2);
+  EXPECT_EQ(small, large);
+  char* const other = fill(10 * kMiB, LargeHeap::kAnyPlace, 3);
+  EXPECT_TRUE(std::all_of(small, small + 4 * kMiB, [](char one) { return one == 2; }));
+  EXPECT_TRUE(std::all_of(other, other + 10 * kMiB, [](char one) { return one == 3; }));
+  expect_nothing_moved();
+  heap_->free(other);
+  // 16 MiB and 512 MiB below, less 16 MiB in which victims can go.
+  char* const rest = allocate(500 * kMiB);
+  EXPECT_NE(rest, nullptr);
+}
+
+// Of every last block a part is wasted: not more than a block in all, or a little of what is used.
+TEST_F(LargeHeapTest, LittleIsWastedInLargerPlaces) {
+  open(64 * kMiB);
+  if (!heap_) return;
+  constexpr std::size_t kCount = 6;
+  std::vector<char*> large;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    large.push_back(fill(4 * kMiB, LargeHeap::kAnyPlace, 1));
+  }
+  for (char* const one : large) heap_->free(one);
+  std::size_t taken = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    char* const start = fill(17 * kMiB / 16, LargeHeap::kAnyPlace, 2);
+    taken += static_cast<std::size_t>(std::count(large.begin(), large.end(), start));
+  }
+  EXPECT_EQ(taken, 2U);
+  expect_nothing_moved();
+}
+
+// Its pages can be cleared and given back up to its end, and not beyond.
+TEST_F(LargeHeapTest, PagesOfALargerPlace) {
+  open(64 * kMiB);
+  if (!heap_) return;
+  char* const large = fill(10 * kMiB, LargeHeap::kAnyPlace, 1);
+  ASSERT_NE(large, nullptr);
+  heap_->free(large);
+  constexpr Bytes kBytes = 3 * kMiB;
+  char* const start = fill(kBytes, LargeHeap::kAnyPlace, 2);
+  ASSERT_EQ(start, large);
+  const LargeHeap::Uncleared left = heap_->clear({.start = start, .bytes = kBytes});
+  for (const LargeHeap::Part& part : left.parts) {
+    std::memset(part.start, 0, part.bytes);
+  }
+  EXPECT_TRUE(std::all_of(start, start + kBytes, [](char one) { return one == 0; }));
+  heap_->give_up({.start = start + 2 * kMiB, .bytes = kMiB});
+  EXPECT_TRUE(heap_->has_all({.start = start, .bytes = 2 * kMiB}));
+  EXPECT_FALSE(heap_->has_all({.start = start + 2 * kMiB, .bytes = kPageBytes}));
+  heap_->give_up({.start = start, .bytes = 2 * kMiB});
+  EXPECT_EQ(heap_->usable_bytes(start), 0U);
+  expect_nothing_moved();
+}
+
 TEST_F(LargeHeapTest, AskersThatAreKnownDoNotStop) {
   open(128 * kMiB);
   if (!heap_) return;

@@ -218,6 +218,10 @@ TEST(RunText, ShowsHowFullTiersAre) {
   EXPECT_EQ(line, "device [#####-----] 512 MiB  host [##########] 2 GiB  faults 12  stalled 3.1 s");
   EXPECT_EQ(live_line(live, 20), line.substr(0, 19));
   EXPECT_EQ(live_line(live, 0), "");
+  // All that is alive has come back fifty times: that is said first.
+  live.now.live_bytes = 600 * kMiB;
+  live.now.moved_bytes[index_of(Tier::kHost)][index_of(Tier::kDevice)] = 30'000 * kMiB;
+  EXPECT_EQ(live_line(live, 200), "needs at least 600 MiB  " + line);
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ struct Early {
   std::atomic<void*> function{nullptr};
 };
 // Of the libraries that the program begins with; what may come later is not among them.
-std::array<Early, 17> early{{{"posix_madvise"},
+std::array<Early, 28> early{{{"posix_madvise"},
                              {"ioctl"},
                              {"vmsplice"},
                              {"setsockopt"},
@@ -146,7 +146,18 @@ std::array<Early, 17> early{{{"posix_madvise"},
                              {"execvpe"},
                              {"close"},
                              {"dup2"},
-                             {"dup3"}}};
+                             {"dup3"},
+                             {"open"},
+                             {"open64"},
+                             {"openat"},
+                             {"openat64"},
+                             {"__open_2"},
+                             {"__open64_2"},
+                             {"__openat_2"},
+                             {"__openat64_2"},
+                             {"fcntl"},
+                             {"fcntl64"},
+                             {"socket"}}};
 
 // --- Who is an allocator
 // --------------------------------------------------------------------------

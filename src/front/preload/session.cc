@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "front/preload/direct_io.h"
 #include "front/preload/ending.h"
 #include "front/preload/fork_order.h"
 #include "front/preload/last_thread.h"
@@ -36,10 +37,11 @@ std::atomic<Everything*> made{nullptr};
 std::atomic<bool> forked_child{false};
 pid_t owner = 0;
 std::atomic<bool> frames_are_kept{true};
+std::atomic<bool> pins_are_expected{false};
 
 // The space that this process has; nullptr in the child of a fork, which sees its parent's.
 Everything* own() {
-  Everything* const everything = made.load(std::memory_order_acquire);
+  Everything* const everything = made.load();
   // A child that a bare system call has made, or vfork, has been told nothing.
   return everything == nullptr || forked_child.load(std::memory_order_relaxed) ||
                  owner != ::getpid()
@@ -64,6 +66,15 @@ __attribute__((constructor)) void set_up() {
 // Of the program's table; -1: none.
 std::atomic<int> kept_descriptor{-1};
 
+void tell(ProgramPlatform& platform) {
+  if (!frames_are_kept) {
+    platform.keep_no_frames();
+  }
+  if (pins_are_expected) {
+    platform.expect_pins();
+  }
+}
+
 std::unique_ptr<Everything> make_here() {
   const Result<SpaceOptions> options = space_options_from_environment();
   Result<std::unique_ptr<ProgramSpace>> space =
@@ -76,9 +87,6 @@ std::unique_ptr<Everything> make_here() {
   everything->heap = std::make_unique<LargeHeap>(everything->space->platform());
   everything->recorder = std::make_unique<RunRecorder>(*everything->space, own_live_file());
   everything->session = {.space = everything->space.get(), .heap = everything->heap.get()};
-  if (!frames_are_kept) {
-    everything->space->platform().keep_no_frames();
-  }
   prepare_ending([made_here = everything.get()] { made_here->space->platform().before_end(); },
                  [made_here = everything.get()] {
                    if (IterationCapture* const capture = made_here->space->capture()) {
@@ -91,6 +99,7 @@ std::unique_ptr<Everything> make_here() {
 
 Everything* make() {
   const InService inside;
+  note_open_descriptors();
   std::unique_ptr<Everything> everything;
   std::vector<int> shared;
   with_own_descriptors([&] {
@@ -146,7 +155,7 @@ void in_child() {
 std::size_t threshold_bytes() { return threshold.load(std::memory_order_relaxed); }
 
 Session* session(bool wanted) {
-  if (made.load(std::memory_order_acquire) != nullptr || !wanted) {
+  if (made.load() != nullptr || !wanted) {
     Everything* const everything = own();
     return everything == nullptr ? nullptr : &everything->session;
   }
@@ -155,7 +164,8 @@ Session* session(bool wanted) {
   Everything* everything = made.load(std::memory_order_acquire);
   if (everything == nullptr) {
     everything = make();
-    made.store(everything, std::memory_order_release);
+    made.store(everything);
+    tell(everything->space->platform());  // what was set before it could be told
   }
   return &everything->session;
 }
@@ -165,7 +175,14 @@ void make_no_space() { threshold = ~std::size_t{0}; }
 void keep_no_frames() {
   frames_are_kept = false;
   if (Session* const here = session(false)) {
-    here->space->platform().keep_no_frames();
+    tell(here->space->platform());
+  }
+}
+
+void expect_pins() {
+  pins_are_expected = true;
+  if (Session* const here = session(false)) {
+    tell(here->space->platform());
   }
 }
 

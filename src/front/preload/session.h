@@ -25,6 +25,7 @@ struct Session {
 void make_no_space();
 // See ProgramPlatform: of the space that there is or will be.
 void keep_no_frames();
+void expect_pins();
 // Whether an allocation of so many bytes could find room.
 [[nodiscard]] bool may_promise(std::size_t bytes);
 // The descriptor in the program's table that is ours, and that it must not close; -1: there is

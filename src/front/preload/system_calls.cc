@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 
 #include "front/preload/bare_call.h"
+#include "front/preload/direct_io.h"
 #include "front/preload/ending.h"
 #include "front/preload/next.h"
 #include "front/preload/pages.h"
@@ -156,8 +158,25 @@ long carry_out(long number, const long (&words)[6]) {
 void note(long number, const long (&words)[6]) {
   switch (number) {
     case SYS_io_uring_setup:
+      expect_pins();
+      keep_no_frames();
+      break;
+    case SYS_process_vm_writev:
+      expect_pins();
+      break;
     case SYS_vmsplice:
       keep_no_frames();
+      break;
+    case SYS_socket:
+      note_socket(static_cast<int>(words[0]));
+      break;
+    case SYS_fcntl:
+      if (words[1] == F_SETFL) {
+        note_flags(static_cast<int>(words[2]));
+      }
+      break;
+    case SYS_open_by_handle_at:
+      note_flags(static_cast<int>(words[2]));
       break;
     case SYS_setsockopt:
       if (words[1] == SOL_SOCKET && words[2] == SO_ZEROCOPY) {
@@ -174,6 +193,24 @@ void note(long number, const long (&words)[6]) {
   }
 }
 
+// What is to be known once the kernel has done it.
+void note_done(long number, const long (&words)[6]) {
+  const auto path = [&](int word) { return static_cast<const char*>(pointer(words[word])); };
+  switch (number) {
+    case SYS_open:
+      note_opened(path(0), static_cast<int>(words[1]));
+      break;
+    case SYS_openat:
+      note_opened(path(1), static_cast<int>(words[2]));
+      break;
+    case SYS_openat2:
+      note_opened(path(1), static_cast<int>(*static_cast<const std::uint64_t*>(pointer(words[2]))));
+      break;
+    default:
+      break;
+  }
+}
+
 template <typename Function>
 Function next(const char* name) {
   return reinterpret_cast<Function>(next_function(name));  // NOLINT: as dlsym has it
@@ -182,6 +219,7 @@ Function next(const char* name) {
 // Also our own requests go this way; what stands in the rings of ours is known.
 void a_ring_is_made() {
   if (!in_service()) {
+    expect_pins();
     keep_no_frames();
   }
 }
@@ -203,13 +241,18 @@ __attribute__((visibility("hidden"))) long spillway_system_call(long number, lon
                                                                 long fourth, long fifth,
                                                                 long sixth) {
   const long words[6] = {first, second, third, fourth, fifth, sixth};
-  if (!spillway::in_service()) {
+  const bool ours = spillway::in_service();
+  if (!ours) {
     if (pre::concerns_us(number, words)) {
       return pre::carry_out(number, words);
     }
     pre::note(number, words);
   }
-  return spillway_bare_call(number, first, second, third, fourth, fifth, sixth);
+  const long answer = spillway_bare_call(number, first, second, third, fourth, fifth, sixth);
+  if (!ours && answer >= 0) {
+    pre::note_done(number, words);
+  }
+  return answer;
 }
 
 struct io_uring;

@@ -54,6 +54,13 @@ class ProgramPlatform : public ObservedPlatform {
   // are given back. A retired allocation needs no room in any tier.
   virtual void retire(void* start) = 0;
   virtual Status reuse(void* start) = 0;
+  // As reuse, of its first bytes only, until it is retired again: what lies behind stays dead.
+  virtual Status reuse_first(void* start, Bytes /*bytes*/) { return reuse(start); }
+  // Whether the first bytes of a retired allocation can be used again without moving anything.
+  // False where addresses had better repeat, as memory that is alive has had to leave.
+  [[nodiscard]] virtual bool ready_for_reuse(const void* /*start*/, Bytes /*bytes*/) const {
+    return false;
+  }
   // All of this memory is about to be written: what of it holds nothing gets its frames now instead
   // of at page faults, as far as nothing alive has to leave for them. It may then hold anything, if
   // that was allowed.
@@ -114,6 +121,10 @@ class ProgramPlatform : public ObservedPlatform {
   // The program has told the kernel to go on reading memory after its calls: what has left must
   // stay as it was for whoever reads it.
   virtual void keep_no_frames() {}
+  // The program has opened a way for devices to write its memory past the processor, at any time
+  // while they hold it. Whoever comes to hold memory after this returns is noticed by the platform.
+  // Also in signal handlers.
+  virtual void expect_pins() {}
   // What the program's own threads use in calls to this, and must not lose.
   [[nodiscard]] virtual std::vector<int> descriptors() const { return {}; }
 };

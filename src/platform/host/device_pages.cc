@@ -181,6 +181,34 @@ void DevicePages::drop(BlockId block, Bytes bytes) {
   trim_frames();
 }
 
+// --- Pages that are writable for a moment --------------------------------------------------------
+
+// A moved page is writable at once, and who pins it before it is protected writes it later, unseen.
+// Where that may be, what is to be read only is copied by the kernel, protected from the start.
+void DevicePages::expect_pins() {
+  pins_ = true;
+  while (writable_moments_ != 0) {
+    std::this_thread::yield();
+  }
+}
+
+bool DevicePages::begin_writable_moment() {
+  ++writable_moments_;
+  if (pins_) {
+    --writable_moments_;
+    return false;
+  }
+  return true;
+}
+
+// The pages have just been moved there. True if somebody has written them meanwhile.
+bool DevicePages::end_writable_moment(char* start, const void* contents, Bytes bytes) {
+  failures_->must(userfault_->protect(start, bytes), "protect");
+  wait_for_writes_by_the_kernel();
+  --writable_moments_;
+  return std::memcmp(start, contents, bytes) != 0;
+}
+
 // --- On the way out ------------------------------------------------------------------------------
 
 // Only who has pinned a page, which the kernel does for I/O that goes past the processor, still
@@ -237,15 +265,22 @@ int DevicePages::make_exclusive(char* start, Bytes bytes) {
 }
 
 void DevicePages::put_back(BlockId block, const void* copied, TransferJob::Part& part) {
-  char* const start = addresses_->address_of(block);
-  if (part.aside == nullptr || userfault_->move(start, part.aside, part.bytes) != 0) {
+  if (part.aside == nullptr) {
     return;
   }
-  failures_->must(userfault_->protect(start, part.bytes), "protect");
-  part.held = std::memcmp(start, copied, part.bytes) != 0;
+  char* const start = addresses_->address_of(block);
+  if (!begin_writable_moment()) {
+    fill_pages(start, copied, part.bytes, false);
+    give_back_aside(std::exchange(part.aside, nullptr), part.bytes);
+  } else if (userfault_->move(start, part.aside, part.bytes) == 0) {
+    part.held = end_writable_moment(start, copied, part.bytes);
+    const std::scoped_lock lock(frames_mutex_);
+    frames_->placed(std::exchange(part.aside, nullptr));
+  } else {
+    --writable_moments_;
+    return;
+  }
   userfault_->wake(start, kBlockBytes);
-  const std::scoped_lock lock(frames_mutex_);
-  frames_->placed(std::exchange(part.aside, nullptr));
 }
 
 // Moved pages are writable at once, and who writes them then is not seen; what is to be read only
@@ -332,9 +367,10 @@ void DevicePages::fill_pages(char* block, const void* from, Bytes bytes, bool wr
 
 // Into a frame, which then becomes the block's pages. Those are writable when they appear, so a
 // block that is to be read only is protected at once; whether somebody wrote it in between is told
-// by comparing. False if there is no frame or it cannot be moved: nothing has happened.
+// by comparing. False if there is no frame or it cannot be moved, or must not be writable:
+// nothing has happened.
 bool DevicePages::fill_by_frame(char* block, const void* from, TransferJob::Part& part) {
-  if (!frames_) {
+  if (!frames_ || (!part.writable && pins_)) {
     return false;
   }
   void* frame = nullptr;
@@ -346,10 +382,15 @@ bool DevicePages::fill_by_frame(char* block, const void* from, TransferJob::Part
     return false;
   }
   std::memcpy(frame, from, kBlockBytes);
-  const bool placed = frames_->place(frame, block);
-  if (placed && !part.writable) {
-    failures_->must(userfault_->protect(block, kBlockBytes), "protect");
-    part.touched = std::memcmp(block, from, kBlockBytes) != 0;
+  const bool protects = !part.writable;
+  bool placed = false;
+  if (!protects || begin_writable_moment()) {
+    placed = frames_->place(frame, block);
+    if (protects && placed) {
+      part.touched = end_writable_moment(block, from, kBlockBytes);
+    } else if (protects) {
+      --writable_moments_;
+    }
   }
   const std::scoped_lock lock(frames_mutex_);
   placed ? frames_->placed(frame) : frames_->give_back(frame);

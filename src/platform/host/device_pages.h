@@ -69,6 +69,10 @@ class DevicePages {
   }
   // The kernel may go on reading pages after they have left: they must not hold anything else.
   void keep_no_frames() { reuses_frames_ = false; }
+  // Devices may write the program's pages past the processor from now on, once somebody has pinned
+  // them: pages that are to be read only must never be writable, not even for a moment. Any
+  // thread's; when it returns none is.
+  void expect_pins();
   // That has been done, and is known from now on.
   void landed(BlockId block, const TransferJob::Part& part);
   // Frames that wait for a block take no more than what the blocks that are there leave of the
@@ -93,6 +97,8 @@ class DevicePages {
   int make_exclusive(char* start, Bytes bytes);
   void fill_pages(char* block, const void* from, Bytes bytes, bool writable);
   bool fill_by_frame(char* block, const void* from, TransferJob::Part& part);
+  [[nodiscard]] bool begin_writable_moment();
+  bool end_writable_moment(char* start, const void* contents, Bytes bytes);
 
   const Userfault* userfault_;
   const AddressSpace* addresses_;
@@ -103,7 +109,9 @@ class DevicePages {
   std::atomic<Bytes> landing_bytes_{0};  // pages that have appeared, of transfers under way
   std::mutex frames_mutex_;
   std::atomic<bool> reuses_frames_{true};
-  std::unique_ptr<FramePool> frames_;  // nullptr: pages come from the system and go there
+  std::atomic<bool> pins_{false};
+  std::atomic<int> writable_moments_{0};  // blocks that are about to be protected
+  std::unique_ptr<FramePool> frames_;     // nullptr: pages come from the system and go there
 };
 
 }  // namespace spillway::host

@@ -62,7 +62,8 @@ std::uint32_t HostMemory::blocks_in_use(AllocationId id) const {
 
 Status HostMemory::grow(void* start, Bytes bytes) {
   const std::optional<AllocationId> id = addresses_.allocation_at(start);
-  if (!id || !room_bytes_.contains(*id) || given_up_bytes_.contains(*id)) {
+  if (!id || !room_bytes_.contains(*id) || given_up_bytes_.contains(*id) ||
+      in_part_.contains(*id)) {
     return make_error(ErrorCode::kUnsupported, "there is no room to grow");
   }
   const auto room = room_bytes_.find(*id);
@@ -100,6 +101,7 @@ void HostMemory::free(void* start) {
     ::mprotect(start, allocation.block_count * kBlockBytes, PROT_READ | PROT_WRITE);
   }
   room_bytes_.erase(*id);
+  in_part_.erase(*id);
   launches_.record_death(*id);
   engine_.free(*id);
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
@@ -128,6 +130,9 @@ void HostMemory::retire(void* start) {
   retired_[*id] = true;
   launches_.record_death(*id);
   commitment_.take_back(promised_bytes(*id));
+  if (in_part_.erase(*id) > 0) {
+    room_bytes_.erase(*id);
+  }
   engine_.discard(*id, DiscardMode::kLazy);
 }
 
@@ -143,10 +148,41 @@ Status HostMemory::reuse(void* start) {
     return room;
   }
   retired_[*id] = false;
-  engine_.reuse(*id);
   const Allocation& allocation = engine_.space().allocation(*id);
+  engine_.reuse(*id, in_part_.contains(*id) ? blocks_in_use(*id) : allocation.block_count);
   launches_.about_to_use(allocation.first_block, blocks_in_use(*id));
   return {};
+}
+
+Status HostMemory::reuse_first(void* start, Bytes bytes) {
+  const std::optional<AllocationId> id = addresses_.allocation_at(start);
+  if (!id || !retired_[*id] || room_bytes_.contains(*id) || given_up_bytes_.contains(*id)) {
+    return reuse(start);
+  }
+  const Bytes all_bytes = addresses_.footprint_bytes(*id);
+  room_bytes_[*id] = all_bytes - std::min(all_bytes, round_up(bytes, kPageBytes));
+  in_part_.insert(*id);
+  Status reused = reuse(start);
+  if (!reused) {
+    room_bytes_.erase(*id);
+    in_part_.erase(*id);
+  }
+  return reused;
+}
+
+bool HostMemory::ready_for_reuse(const void* start, Bytes bytes) const {
+  const std::optional<AllocationId> retired = addresses_.allocation_at(start);
+  const std::optional<BlockRange> range = addresses_.blocks_with(start, bytes);
+  if (!retired || !retired_[*retired] || !range || engine_.stats().evictions > 0) {
+    return false;
+  }
+  for (BlockId id = range->first; id < range->first + range->count; ++id) {
+    const Block& block = engine_.space().block(id);
+    if (!block.copies.has(Tier::kDevice) || block.transfer != kNoIndex) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void HostMemory::provide(void* start) {

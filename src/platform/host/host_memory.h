@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/error.h"
@@ -35,6 +36,8 @@ class HostMemory {
   void free(void* start);
   void retire(void* start);
   Status reuse(void* start);
+  Status reuse_first(void* start, Bytes bytes);
+  [[nodiscard]] bool ready_for_reuse(const void* start, Bytes bytes) const;
   void provide(void* start);
   void discard(void* start, Bytes bytes, DiscardMode mode);
   // `lock` is the platform's, and is given up while something of it moves; `moved` may be called
@@ -63,7 +66,8 @@ class HostMemory {
   WaitingThreads& threads_;
   Commitment commitment_;
   std::vector<bool> retired_;                               // by allocation
-  std::unordered_map<AllocationId, Bytes> room_bytes_;      // to grow into
+  std::unordered_map<AllocationId, Bytes> room_bytes_;      // not in use
+  std::unordered_set<AllocationId> in_part_;                // the rest of it is dead
   std::unordered_map<AllocationId, Bytes> given_up_bytes_;  // of blocks that nobody may use
 };
 

@@ -168,6 +168,16 @@ Status HostPlatform::reuse(void* start) {
   return memory_.reuse(start);
 }
 
+Status HostPlatform::reuse_first(void* start, Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  return memory_.reuse_first(start, bytes);
+}
+
+bool HostPlatform::ready_for_reuse(const void* start, Bytes bytes) const {
+  const std::scoped_lock lock(mutex_);
+  return memory_.ready_for_reuse(start, bytes);
+}
+
 void HostPlatform::provide(void* start) {
   const std::scoped_lock lock(mutex_);
   memory_.provide(start);

@@ -43,6 +43,8 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void free(void* start) override;
   void retire(void* start) override;
   Status reuse(void* start) override;
+  Status reuse_first(void* start, Bytes bytes) override;
+  [[nodiscard]] bool ready_for_reuse(const void* start, Bytes bytes) const override;
   void provide(void* start) override;
   void discard(void* start, Bytes bytes, DiscardMode mode) override;
   void clear(void* start, Bytes bytes) override;
@@ -70,6 +72,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void in_child() override;
   void before_end() override { forks_->give_all(); }
   void keep_no_frames() override { pages_.keep_no_frames(); }
+  void expect_pins() override { pages_.expect_pins(); }
   [[nodiscard]] std::vector<int> descriptors() const override { return {userfault_.fd()}; }
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;

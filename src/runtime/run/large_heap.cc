@@ -8,19 +8,55 @@
 
 namespace spillway {
 
+namespace {
+
+// Of the last block that it uses of a larger place: nobody else's until it is freed.
+Bytes spare_bytes(Bytes size, Bytes place_bytes) {
+  return place_bytes > size ? std::min(place_bytes, round_up(size, kBlockBytes)) - size : 0;
+}
+
+}  // namespace
+
+// Where frames still lie: who asks for changing sizes would else take them from one place to the
+// next, a stop for each block. Of what was freed last, so that the rest can go.
+LargeHeap::Place LargeHeap::warm_place(Bytes size) const {
+  constexpr int kLookedAt = 8;
+  constexpr Bytes kTimesLarger = 8;
+  constexpr Bytes kSparePart = 16;  // of what was ever in use, or a block
+  const Bytes most_spare_bytes = std::max(kBlockBytes, most_used_bytes_ / kSparePart);
+  int looks = 0;
+  for (auto last = by_age_.rbegin(); last != by_age_.rend() && looks < kLookedAt; ++last, ++looks) {
+    const auto [its_size, start] = last->second;
+    if (its_size >= size && its_size <= kTimesLarger * size &&
+        spare_bytes_ + spare_bytes(size, its_size) <= most_spare_bytes &&
+        platform_.ready_for_reuse(start, size)) {
+      return {.start = start, .size = its_size};
+    }
+  }
+  return {};
+}
+
 // Where this asker was last, else the lowest address, so that the same requests meet the same
-// answers.
-void* LargeHeap::take_retired(Bytes size, std::uint64_t place) {
+// answers. In a program that says who asks addresses are worth more than frames.
+LargeHeap::Place LargeHeap::take_retired(Bytes size, std::uint64_t place) {
   auto found = retired_.lower_bound({size, nullptr});
+  if (last_at_.empty() && place == kAnyPlace) {
+    const bool ready = found != retired_.end() && found->first.first == size &&
+                       platform_.ready_for_reuse(found->first.second, size);
+    if (const Place warm = ready ? Place{} : warm_place(size); warm.start != nullptr) {
+      found = retired_.find({warm.size, warm.start});
+      size = warm.size;
+    }
+  }
   if (const auto last = last_at_.find(place); place != kAnyPlace && last != last_at_.end()) {
     if (const auto same = retired_.find({size, last->second}); same != retired_.end()) {
       found = same;
     }
   }
   if (found == retired_.end() || found->first.first != size) {
-    return nullptr;
+    return {};
   }
-  void* const taken = found->first.second;
+  const Place taken{.start = found->first.second, .size = size};
   by_age_.erase(found->second);
   retired_.erase(found);
   retired_bytes_ -= size;
@@ -50,7 +86,8 @@ void* LargeHeap::allocate(std::size_t bytes, const Asker& asker, bool& zeros, Er
   const std::uint64_t place = asker.place;
   const Bytes size = size_of(bytes);
   const std::scoped_lock lock(mutex_);
-  void* start = take_retired(size, place);
+  const Place taken = take_retired(size, place);
+  void* start = taken.start;
   if (start == nullptr) {
     const Result<void*> made = make(size, zeros);
     if (!made) {
@@ -58,15 +95,20 @@ void* LargeHeap::allocate(std::size_t bytes, const Asker& asker, bool& zeros, Er
       return nullptr;
     }
     start = *made;
-  } else if (const Status reused = platform_.reuse(start); !reused) {
+  } else if (const Status reused =
+                 taken.size > size ? platform_.reuse_first(start, size) : platform_.reuse(start);
+             !reused) {
     error = reused.error();
-    keep_retired(start, size);
+    keep_retired(start, taken.size);
     return nullptr;
   } else {
     zeros = false;
   }
-  used_[static_cast<char*>(start)] = {.size = size, .asked_bytes = round_up(bytes, kPageBytes)};
+  used_[static_cast<char*>(start)] = {.size = size,
+                                      .asked_bytes = round_up(bytes, kPageBytes),
+                                      .place_bytes = taken.size > size ? taken.size : 0};
   used_bytes_ += size;
+  spare_bytes_ += spare_bytes(size, taken.size);
   most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
   if (place != kAnyPlace) {
     if (last_at_.size() >= kPlacesMax) {
@@ -139,6 +181,7 @@ bool LargeHeap::free(void* start) {
 void LargeHeap::end(UsedAt::iterator used) {
   char* const start = used->first;
   const Bytes size = used->second.size;
+  const Bytes place_bytes = std::max(size, used->second.place_bytes);
   if (used->second.marks) {
     ::mprotect(start, used->second.asked_bytes, PROT_READ | PROT_WRITE);
     used->second.marks.reset();
@@ -149,12 +192,13 @@ void LargeHeap::end(UsedAt::iterator used) {
   const bool whole = !used->second.in_parts && used->second.most_bytes == 0;
   used_.erase(used);
   used_bytes_ -= size;
+  spare_bytes_ -= spare_bytes(size, place_bytes);
   if (!whole) {
     platform_.free(start);
     return;
   }
   platform_.retire(start);
-  keep_retired(start, size);
+  keep_retired(start, place_bytes);
   trim();
 }
 
@@ -205,8 +249,9 @@ LargeHeap::Uncleared LargeHeap::clear(const Part& pages) {
   const Used& used = found->second;
   const auto from = static_cast<Bytes>(pages.start - found->first);
   const Bytes to = from + pages.bytes;
-  // The last block may be shorter, and ends with the memory, unless that may grow.
-  const bool to_the_end = used.most_bytes == 0 && to == round_up(used.asked_bytes, kPageBytes);
+  // The last block may be shorter, and ends with the memory, unless more lies behind that.
+  const bool to_the_end =
+      used.most_bytes == 0 && used.place_bytes == 0 && to == round_up(used.asked_bytes, kPageBytes);
   Uncleared left;
   for (Bytes block = from / kBlockBytes * kBlockBytes; block < to; block += kBlockBytes) {
     const Bytes end = std::min(block + kBlockBytes, used.size);

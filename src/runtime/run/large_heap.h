@@ -91,13 +91,19 @@ class LargeHeap {
     std::map<Bytes, LaunchId> held{};  // blocks, by where they begin in it: launches without an end
     bool in_parts = false;             // blocks have been given up
     Bytes most_bytes = 0;              // to which it may grow where it is
+    Bytes place_bytes = 0;             // what it took of what was retired, if that was more
   };
   using UsedAt = std::map<char*, Used>;
 
   Result<void*> make(Bytes size, bool zeros);
   void trim();
   void give_up_oldest();
-  void* take_retired(Bytes size, std::uint64_t place);
+  struct Place {
+    void* start = nullptr;
+    Bytes size = 0;  // at least what was asked for
+  };
+  Place take_retired(Bytes size, std::uint64_t place);
+  [[nodiscard]] Place warm_place(Bytes size) const;
   void keep_retired(void* start, Bytes size);
   void end(UsedAt::iterator used);
   [[nodiscard]] UsedAt::iterator at(const void* address);
@@ -110,6 +116,7 @@ class LargeHeap {
   UsedAt used_;
   Bytes used_bytes_ = 0;  // their sum
   Bytes most_used_bytes_ = 0;
+  Bytes spare_bytes_ = 0;  // of last blocks in places that are larger
   // By size and address, when it was freed; and in that order.
   std::map<std::pair<Bytes, void*>, std::uint64_t> retired_;
   std::map<std::uint64_t, std::pair<Bytes, void*>> by_age_;

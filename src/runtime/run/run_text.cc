@@ -39,6 +39,11 @@ double times_moved(Bytes moved_bytes, Bytes alive_bytes) {
          static_cast<double>(std::max<Bytes>(alive_bytes, kBlockBytes));
 }
 
+// With which it would no longer be so: a half more, if all does not take less.
+Bytes needed_bytes(Bytes budget_bytes, Bytes alive_bytes) {
+  return std::min(alive_bytes, budget_bytes + budget_bytes / 2);
+}
+
 }  // namespace
 
 std::string summary_text(const RunRecord& record) {
@@ -64,11 +69,10 @@ std::string summary_text(const RunRecord& record) {
       record.moved(Tier::kHost, Tier::kDevice) + record.moved(Tier::kStorage, Tier::kDevice),
       record.peak_bytes);
   if (times > kThrashes) {
-    const Bytes budget_bytes = record.budget(Tier::kDevice);
     text += fmt::format(
         "  too little all that was alive came back {:.0f} times: this needs at least {} of device "
         "memory, and runs without moving anything with {}\n",
-        times, format_bytes(std::min(record.peak_bytes, budget_bytes + budget_bytes / 2)),
+        times, format_bytes(needed_bytes(record.budget(Tier::kDevice), record.peak_bytes)),
         format_bytes(record.peak_bytes));
   }
   return record.plan ? text + plan_text(*record.plan) : text;
@@ -76,6 +80,15 @@ std::string summary_text(const RunRecord& record) {
 
 std::string live_line(const LiveRecord& live, std::size_t columns) {
   std::string line;
+  const auto& moved = live.now.moved_bytes;
+  if (times_moved(moved[index_of(Tier::kHost)][index_of(Tier::kDevice)] +
+                      moved[index_of(Tier::kStorage)][index_of(Tier::kDevice)],
+                  live.now.live_bytes) > kThrashes) {
+    // First, as what is too long for the terminal is left out.
+    line += fmt::format("needs at least {}  ",
+                        format_bytes(needed_bytes(live.budget_bytes[index_of(Tier::kDevice)],
+                                                  live.now.live_bytes)));
+  }
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
     const Bytes budget_bytes = live.budget_bytes[index_of(tier)];
     const Bytes used_bytes = live.now.used_bytes[index_of(tier)];
@@ -84,12 +97,6 @@ std::string live_line(const LiveRecord& live, std::size_t columns) {
                           bar(static_cast<double>(used_bytes) / static_cast<double>(budget_bytes)),
                           format_bytes(used_bytes));
     }
-  }
-  const auto& moved = live.now.moved_bytes;
-  if (times_moved(moved[index_of(Tier::kHost)][index_of(Tier::kDevice)] +
-                      moved[index_of(Tier::kStorage)][index_of(Tier::kDevice)],
-                  live.now.live_bytes) > kThrashes) {
-    line += fmt::format("too little: {} are in use  ", format_bytes(live.now.live_bytes));
   }
   line += fmt::format("faults {}  stalled {:.1f} s", live.now.page_faults, live.now.stalled_s);
   return line.substr(0, columns > 1 ? columns - 1 : 0);

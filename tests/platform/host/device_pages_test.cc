@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <liburing.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -219,6 +223,116 @@ TEST_P(DevicePagesTest, NoWriteToAnArrivingBlockIsMissed) {
   RecordProperty("touched", touched);
 }
 
+// Holds the first page of a block for writing, as a device does, as soon as it is there.
+class Pinner {
+ public:
+  explicit Pinner(char* page) : page_(page) {}
+  [[nodiscard]] bool usable() { return ::io_uring_queue_init(1, &ring_, 0) == 0; }
+  void start() {
+    thread_ = std::thread([this] {
+      unsigned char resident = 0;
+      while ((resident & 1U) == 0) {
+        ::mincore(page_, kPageBytes, &resident);
+        looks_ = true;
+      }
+      const iovec buffer{.iov_base = page_, .iov_len = kPageBytes};
+      EXPECT_EQ(::io_uring_register_buffers(&ring_, &buffer, 1), 0);
+      pinned_ = true;
+    });
+    while (!looks_) {
+    }
+  }
+  [[nodiscard]] bool pinned() const { return pinned_; }
+  void end() {
+    thread_.join();
+    ::io_uring_queue_exit(&ring_);
+  }
+
+ private:
+  char* page_;
+  io_uring ring_{};
+  std::atomic<bool> looks_{false};
+  std::atomic<bool> pinned_{false};
+  std::thread thread_;
+};
+
+// Frames of small pages, which are writable for longest.
+class PinnedPagesTest : public DevicePagesTest {
+ protected:
+  static constexpr int kRounds = 200;  // a few in a hundred meet the moment
+  void SetUp() override {
+    ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    DevicePagesTest::SetUp();
+  }
+  void TearDown() override {
+    ::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+    DevicePagesTest::TearDown();
+  }
+  // Whether somebody has come to hold a page for writing, and it does not count as written.
+  template <typename Appear>
+  bool missed_while(Appear&& appear) {
+    Pinner pinner(start(5));
+    if (!pinner.usable()) {
+      return false;
+    }
+    TransferJob::Part part{.bytes = kBlockBytes, .writable = false};
+    bool missed = false;
+    {
+      const auto lock = world_->lock();  // nobody is let go on
+      pinner.start();
+      appear(part);
+      for (const TimeNs until_ns = now_ns() + 200'000; now_ns() < until_ns;) {
+      }
+      missed = pinner.pinned() && !part.touched && !part.held;
+    }
+    if (part.aside == nullptr && pages().there(5)) {
+      std::atomic_ref(start(5)[0]).store(4);  // is let go on
+    }
+    pinner.end();
+    return missed;
+  }
+};
+
+// What is written into a page that is held would never be seen.
+TEST_P(PinnedPagesTest, WhoHoldsAPageOfAnArrivingBlockHasStoppedAtIt) {
+  const std::vector<char> from(kBlockBytes, 3);
+  pages().expect_pins();
+  for (int round = 0; round < kRounds; ++round) {
+    ASSERT_FALSE(missed_while([&](TransferJob::Part& part) {
+      pages().fill(5, from.data(), part);
+      pages().landed(5, part);
+    })) << round;
+    EXPECT_EQ(start(5)[1], 3);
+    drop(5, kBlockBytes);
+  }
+}
+
+// A block that has been copied ahead of need goes back to where it was.
+TEST_P(PinnedPagesTest, WhoHoldsAPageOfABlockThatGoesBackHasStoppedAtIt) {
+  std::vector<char> copied(kBlockBytes, 3);
+  pages().expect_pins();
+  for (int round = 0; round < kRounds; ++round) {
+    fill(5, 3, kBlockBytes, true);
+    TransferJob::Part leaving{.bytes = kBlockBytes};
+    {
+      const auto lock = world_->lock();
+      pages().unmap(5, kBlockBytes);
+    }
+    pages().take_aside(5, leaving);
+    EXPECT_FALSE(leaving.held);
+    const bool moves = leaving.aside != nullptr;
+    ASSERT_FALSE(missed_while([&](TransferJob::Part& part) {
+                   part.aside = leaving.aside;
+                   pages().put_back(5, copied.data(), part);
+                   pages().departed(5, part);
+                 }) &&
+                 moves)
+        << round;
+    EXPECT_EQ(start(5)[1], 3);
+    drop(5, kBlockBytes);
+  }
+}
+
 TEST_P(DevicePagesTest, KnowsWhereBytesCameFrom) {
   EXPECT_EQ(pages().source(70), Source::kZeros);
   pages().set_source(5, Source::kStorageCopy);
@@ -287,6 +401,8 @@ TEST_P(DevicePagesTest, WhatHasLeftTakesNoMoreThanTheBudgetLeaves) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Frames, DevicePagesTest, ::testing::Bool(),
+                         [](const auto& kept) { return kept.param ? "Kept" : "NotKept"; });
+INSTANTIATE_TEST_SUITE_P(Frames, PinnedPagesTest, ::testing::Bool(),
                          [](const auto& kept) { return kept.param ? "Kept" : "NotKept"; });
 
 }  // namespace

@@ -125,6 +125,36 @@ TEST_F(HostPlatformTest, ReusedMemoryKeepsWhatIsWrittenAfterwards) {
   EXPECT_EQ(mismatches(other, 3, 1), 0U);
 }
 
+TEST_F(HostPlatformTest, OfMemoryThatIsReusedInPartTheRestIsDead) {
+  open(16 * kMiB, 64 * kMiB, 0);
+  if (!platform_) return;
+  const auto words = allocate(12 * kMiB);
+  fill(words, 1, 1);
+  EXPECT_FALSE(platform_->ready_for_reuse(words.data(), kMiB));
+  platform_->retire(words.data());
+  EXPECT_TRUE(platform_->ready_for_reuse(words.data(), 3 * kMiB));
+  ASSERT_TRUE(platform_->reuse_first(words.data(), 3 * kMiB));
+  EXPECT_EQ(platform_->stats().live_bytes, 3 * kMiB);
+  EXPECT_FALSE(platform_->grow(words.data(), 4 * kMiB));
+  const auto first = words.first(3 * kMiB / sizeof(std::uint64_t));
+  fill(first, 2, 1);
+  const auto other = allocate(12 * kMiB);
+  fill(other, 3, 1);
+  EXPECT_EQ(platform_->stats().engine.moved(Tier::kDevice, Tier::kHost), 0U);
+  EXPECT_EQ(mismatches(first, 2, 1), 0U);
+  platform_->retire(other.data());
+  platform_->retire(words.data());
+  EXPECT_EQ(platform_->stats().live_bytes, 0U);
+  ASSERT_TRUE(platform_->reuse(words.data()));
+  EXPECT_EQ(platform_->stats().live_bytes, 12 * kMiB);
+  fill(words, 4, 1);
+  const auto more = allocate(14 * kMiB);
+  fill(more, 5, 1);
+  EXPECT_EQ(mismatches(words, 4, 1), 0U);
+  EXPECT_EQ(mismatches(more, 5, 1), 0U);
+  EXPECT_TRUE(platform_->check_invariants());
+}
+
 TEST_F(HostPlatformTest, PromisesNoMoreThanTheTiersHold) {
   open(16 * kMiB, 32 * kMiB, 0);
   if (!platform_) return;
