@@ -33,7 +33,8 @@ struct LowerBound {
   [[nodiscard]] bool runs_without_paging() const { return over_capacity.empty(); }
 };
 
-// Linear in accesses, and in periods times 256. The trace must be valid, the vitality that trace's own.
+// Linear in accesses, and in periods times 256. The trace must be valid, the vitality that trace's
+// own.
 [[nodiscard]] LowerBound lower_bound(const Trace& trace, const Vitality& vitality,
                                      const Machine& machine);
 

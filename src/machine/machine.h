@@ -32,7 +32,7 @@ struct Link {
   double to_device_bytes_per_s = 0;  // each direction on its own
   double from_device_bytes_per_s = 0;
   double both_ways_bytes_per_s = 0;  // their sum, both at once; 0: each as if it were alone
-  TimeNs latency_ns = 0;  // of one transfer batch
+  TimeNs latency_ns = 0;             // of one transfer batch
 };
 
 struct Faults {

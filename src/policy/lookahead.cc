@@ -82,10 +82,6 @@ void AheadOfDevice::leaves(BlockId block, const Control& control) {
 
 std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
                                              const Control& control) {
-  // What comes back by habit takes nobody's place.
-  if (cause == Cause::kPrefetch && control.claims().next_launch(incoming) == kNoLaunch) {
-    return std::nullopt;
-  }
   if (const std::optional<BlockId> copied = leavers_.oldest_copied(control)) {
     return copied;
   }

@@ -21,6 +21,8 @@ constexpr Bytes kSparePart = 8;
 constexpr LaunchSeq kLatePart = 4;
 // What was too early is tried again a little earlier each time: shapes change.
 constexpr LaunchSeq kEarlierPart = 32;
+// Of those that would come too early, so many are looked at.
+constexpr int kLooks = 32;
 
 }  // namespace
 
@@ -97,7 +99,8 @@ void Returners::advance(Control& control) {
                      control.queues().bytes(PageQueue::kDiscarded);
   room_bytes -= std::min(room_bytes, control.queued_prefetch_bytes());
   auto next = away_.begin();
-  while (next != away_.end() && control.queued_prefetch_bytes() < kComingBytes) {
+  int looks = 0;
+  while (next != away_.end() && looks < kLooks && control.queued_prefetch_bytes() < kComingBytes) {
     const auto [expected, id] = *next;
     const Block& block = control.space().block(id);
     if (block.bytes + spare_bytes > room_bytes) {
@@ -110,6 +113,7 @@ void Returners::advance(Control& control) {
                        !control.usable(id) && !control.on_its_way(id);
     if (comes && now_ - habit.used <= known->too_early) {
       ++next;
+      ++looks;
       continue;
     }
     habit.expected = 0;

@@ -176,6 +176,25 @@ TEST_F(LargeHeapTest, SmallerMemoryTakesThePlaceOfWhatWasFreedLast) {
   expect_nothing_moved();
 }
 
+// Small memory that lives while the large comes again: it does not send that from place to place.
+TEST_F(LargeHeapTest, SizesThatComeTogetherGetPlacesOfTheirOwn) {
+  open(256 * kMiB);
+  if (!heap_) return;
+  const auto round = [&] {
+    char* const first = fill(50 * kMiB, LargeHeap::kAnyPlace, 1);
+    heap_->free(first);
+    char* const small = fill(10 * kMiB, LargeHeap::kAnyPlace, 2);
+    char* const again = fill(50 * kMiB, LargeHeap::kAnyPlace, 3);
+    heap_->free(again);
+    heap_->free(small);
+  };
+  for (int i = 0; i < 4; ++i) round();
+  const std::uint64_t before = space_->platform().stats().page_faults;
+  for (int i = 0; i < 4; ++i) round();
+  EXPECT_EQ(space_->platform().stats().page_faults, before);
+  expect_nothing_moved();
+}
+
 // What lies behind it is nobody's: it is not promised, and its frames are for others.
 TEST_F(LargeHeapTest, WhatIsLeftOfAPlaceIsForOthers) {
   open(16 * kMiB);

@@ -96,8 +96,11 @@ extern "C" {
 
 CuResult cuGraphExecKernelNodeSetParams(CuGraphExec exec, CuGraphNode node,
                                         const CuKernelNodeV1* parameters) {
-  const cuda::CuKernelNode kernel{.launch = *parameters, .kernel = nullptr, .context = nullptr};
-  return cuda::change_to(exec, node, &kernel,
+  const cuda::CuKernelNode kernel{
+      .launch = parameters != nullptr ? *parameters : cuda::CuKernelNodeV1{},
+      .kernel = nullptr,
+      .context = nullptr};
+  return cuda::change_to(exec, node, parameters != nullptr ? &kernel : nullptr,
                          SPILLWAY_CALL(cuGraphExecKernelNodeSetParams, exec, node, parameters));
 }
 CuResult cuGraphExecKernelNodeSetParams_v2(CuGraphExec exec, CuGraphNode node,

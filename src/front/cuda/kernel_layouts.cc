@@ -63,13 +63,16 @@ std::unique_ptr<KernelLayout> ask(CuFunction function, std::uint64_t now) {
   bool is_kernel = false;
   CuResult result = real().cuFuncGetParamInfo(function, 0, &next.offset, &next.bytes);
   const char* name = nullptr;
-  if (result != CuResult::kSuccess) {  // a function without parameters, or none at all
-    is_kernel = real().cuKernelGetName(&name, kernel) == CuResult::kSuccess && name != nullptr;
+  const bool named = real().cuFuncGetName(&name, function) == CuResult::kSuccess && name != nullptr;
+  // A function without parameters has a name, and is nothing to ask about a kernel with.
+  if (!named || result == CuResult::kInvalidHandle) {
+    const char* its_name = nullptr;
+    is_kernel =
+        real().cuKernelGetName(&its_name, kernel) == CuResult::kSuccess && its_name != nullptr;
+    name = is_kernel ? its_name : name;
   }
-  if (is_kernel) {
+  if (result != CuResult::kSuccess && is_kernel) {
     result = real().cuKernelGetParamInfo(kernel, 0, &next.offset, &next.bytes);
-  } else if (real().cuFuncGetName(&name, function) != CuResult::kSuccess) {
-    name = nullptr;
   }
   // A kernel without parameters has a name all the same.
   layout->known = result == CuResult::kSuccess || name != nullptr;

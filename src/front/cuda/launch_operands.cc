@@ -141,8 +141,11 @@ void add_stream_operation(Operands& operands, const CuStreamOperation& operation
     case CuStreamOperationType::kWriteValue64:
       operands.add(operation.address, sizeof(std::uint64_t), AccessMode::kReadWrite);
       break;
-    default:
-      break;  // it has no address
+    case CuStreamOperationType::kBarrier:
+    case CuStreamOperationType::kFlushRemoteWrites:
+      break;  // they have no address
+    default:  // of a later driver: wherever its address stands
+      operands.add_pointers_in(&operation, sizeof operation);
   }
 }
 

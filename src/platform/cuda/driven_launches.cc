@@ -491,10 +491,12 @@ void DrivenPlatform::not_recorded(CuEvent event) {
 void DrivenPlatform::waits_for(CuEvent event, CuStream stream) {
   Lock lock(mutex_);
   const auto recording = events_.find(event);
-  if (recording == events_.end() || !recording->second.last) {
+  const std::optional<SignalId> last =
+      recording == events_.end() ? std::nullopt : recording->second.last;
+  if (!last) {
     return;
   }
-  const SignalId signal = *recording->second.last;
+  const SignalId signal = *last;
   const StreamId id = stream_of(canonical(stream), lock);
   order_with_null_stream(id);
   engine_.wait_for_signal(signal, id);

@@ -23,6 +23,9 @@ LargeHeap::Place LargeHeap::warm_place(Bytes size) const {
   constexpr int kLookedAt = 8;
   constexpr Bytes kTimesLarger = 8;
   constexpr Bytes kSparePart = 16;  // of what was ever in use, or a block
+  if (own_places_.contains(size)) {
+    return {};
+  }
   const Bytes most_spare_bytes = std::max(kBlockBytes, most_used_bytes_ / kSparePart);
   int looks = 0;
   for (auto last = by_age_.rbegin(); last != by_age_.rend() && looks < kLookedAt; ++last, ++looks) {
@@ -36,6 +39,19 @@ LargeHeap::Place LargeHeap::warm_place(Bytes size) const {
   return {};
 }
 
+// Memory of other sizes comes again and again beside it: it would go round the places for ever.
+void LargeHeap::note_kept_from(Bytes size, bool has_its_own) {
+  constexpr std::size_t kSizesMost = 64;
+  const auto taken = in_part_.find(size);
+  if (has_its_own || taken == in_part_.end()) {
+    return;
+  }
+  if (own_places_.size() >= kSizesMost) {
+    own_places_.clear();
+  }
+  own_places_.insert(taken->second);
+}
+
 // Where this asker was last, else the lowest address, so that the same requests meet the same
 // answers. In a program that says who asks addresses are worth more than frames.
 LargeHeap::Place LargeHeap::take_retired(Bytes size, std::uint64_t place) {
@@ -43,6 +59,7 @@ LargeHeap::Place LargeHeap::take_retired(Bytes size, std::uint64_t place) {
   if (last_at_.empty() && place == kAnyPlace) {
     const bool ready = found != retired_.end() && found->first.first == size &&
                        platform_.ready_for_reuse(found->first.second, size);
+    note_kept_from(size, ready);
     if (const Place warm = ready ? Place{} : warm_place(size); warm.start != nullptr) {
       found = retired_.find({warm.size, warm.start});
       size = warm.size;
@@ -107,6 +124,9 @@ void* LargeHeap::allocate(std::size_t bytes, const Asker& asker, bool& zeros, Er
   used_[static_cast<char*>(start)] = {.size = size,
                                       .asked_bytes = round_up(bytes, kPageBytes),
                                       .place_bytes = taken.size > size ? taken.size : 0};
+  if (taken.size > size) {
+    in_part_[taken.size] = size;
+  }
   used_bytes_ += size;
   spare_bytes_ += spare_bytes(size, taken.size);
   most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
@@ -193,6 +213,9 @@ void LargeHeap::end(UsedAt::iterator used) {
   used_.erase(used);
   used_bytes_ -= size;
   spare_bytes_ -= spare_bytes(size, place_bytes);
+  if (place_bytes > size) {
+    in_part_.erase(place_bytes);
+  }
   if (!whole) {
     platform_.free(start);
     return;

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -104,6 +105,7 @@ class LargeHeap {
   };
   Place take_retired(Bytes size, std::uint64_t place);
   [[nodiscard]] Place warm_place(Bytes size) const;
+  void note_kept_from(Bytes size, bool has_its_own);
   void keep_retired(void* start, Bytes size);
   void end(UsedAt::iterator used);
   [[nodiscard]] UsedAt::iterator at(const void* address);
@@ -116,7 +118,10 @@ class LargeHeap {
   UsedAt used_;
   Bytes used_bytes_ = 0;  // their sum
   Bytes most_used_bytes_ = 0;
-  Bytes spare_bytes_ = 0;  // of last blocks in places that are larger
+  Bytes spare_bytes_ = 0;           // of last blocks in places that are larger
+  std::map<Bytes, Bytes> in_part_;  // sizes of places that smaller memory is in, and its size
+  // Sizes that have kept a place from memory that fits it: they get their own.
+  std::set<Bytes> own_places_;
   // By size and address, when it was freed; and in that order.
   std::map<std::pair<Bytes, void*>, std::uint64_t> retired_;
   std::map<std::uint64_t, std::pair<Bytes, void*>> by_age_;
