@@ -96,7 +96,9 @@ def test_losses_are_the_same_bits_under_every_budget(tmp_path):
             assert percent > 35 or made["evictions"] > 0
             # The third step and those after it follow a plan.
             assert policy != "g10" or made["plan"]["launches"] > 100
-            assert policy != "g10" or percent > 35 or made["plan"]["to_host_bytes"] > 0
+            # Where to depends on how fast the machine is.
+            assert (policy != "g10" or percent > 35 or
+                    made["plan"]["to_host_bytes"] + made["plan"]["to_storage_bytes"] > 0)
 
 
 def test_workers_of_a_loader_see_the_data_set():
