@@ -48,14 +48,13 @@ void AheadOfDevice::advance(Control& control) {
     frames_.advance(std::min(window_.end(), first->seq + AheadOfLaunches::kFramesAhead), control);
   }
   contents_.advance(window_.end(), control);
-  const bool room_below =
-      control.free_bytes(Tier::kHost) > 0 || control.free_bytes(Tier::kStorage) > 0;
-  if (pressed_ && room_below) {
+  if (!pressed_) {
+    return;
+  }
+  if (control.free_bytes(Tier::kHost) > 0 || control.free_bytes(Tier::kStorage) > 0) {
     leavers_.advance(window_.end(), control);
   }
-  if (pressed_) {
-    returners_.advance(control);
-  }
+  returners_.advance(control);
 }
 
 void AheadOfDevice::issued(const Launch& launch, const Control& control) {

@@ -155,7 +155,6 @@ TEST_F(LargeHeapTest, MemoryOfOtherSizesGetsTheFramesOfTheDead) {
   expect_nothing_moved();
 }
 
-// What operators ask for is there before they write it.
 // Their frames stay where they are, and nobody stops.
 TEST_F(LargeHeapTest, SmallerMemoryTakesThePlaceOfWhatWasFreedLast) {
   open(64 * kMiB);
@@ -256,6 +255,7 @@ TEST_F(LargeHeapTest, PagesOfALargerPlace) {
   expect_nothing_moved();
 }
 
+// What operators ask for is there before they write it.
 TEST_F(LargeHeapTest, AskersThatAreKnownDoNotStop) {
   open(128 * kMiB);
   if (!heap_) return;

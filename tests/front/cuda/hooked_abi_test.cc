@@ -20,9 +20,6 @@ SPILLWAY_HOOKED_CALLS(SPILLWAY_COMPARE)
 SPILLWAY_ASKED_CALLS(SPILLWAY_COMPARE)
 #undef SPILLWAY_COMPARE
 
-#define SPILLWAY_EQUAL(ours, theirs) \
-  static_assert(static_cast<unsigned long long>(ours) == static_cast<unsigned long long>(theirs))
-
 SPILLWAY_EQUAL(CuMemoryType::kHost, CU_MEMORYTYPE_HOST);
 SPILLWAY_EQUAL(CuMemoryType::kDevice, CU_MEMORYTYPE_DEVICE);
 SPILLWAY_EQUAL(CuMemoryType::kArray, CU_MEMORYTYPE_ARRAY);
@@ -55,10 +52,6 @@ SPILLWAY_EQUAL(CuPoolAttribute::kUsedHigh, CU_MEMPOOL_ATTR_USED_MEM_HIGH);
 SPILLWAY_EQUAL(CuCaptureStatus::kActive, CU_STREAM_CAPTURE_STATUS_ACTIVE);
 SPILLWAY_EQUAL(kCuResourceLinear, CU_RESOURCE_TYPE_LINEAR);
 SPILLWAY_EQUAL(kCuResourcePitch2d, CU_RESOURCE_TYPE_PITCH2D);
-
-#define SPILLWAY_SAME_PLACE(Ours, ours, Theirs, theirs)             \
-  static_assert(offsetof(Ours, ours) == offsetof(Theirs, theirs) && \
-                sizeof(Ours::ours) == sizeof(Theirs::theirs))
 
 SPILLWAY_SAME_PLACE(CuCopy2d, from.device, CUDA_MEMCPY2D, srcDevice);
 SPILLWAY_SAME_PLACE(CuCopy2d, to.pitch_bytes, CUDA_MEMCPY2D, dstPitch);

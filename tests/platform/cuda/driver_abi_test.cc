@@ -19,9 +19,6 @@ namespace {
 SPILLWAY_CUDA_CALLS(SPILLWAY_COMPARE)
 #undef SPILLWAY_COMPARE
 
-#define SPILLWAY_EQUAL(ours, theirs) \
-  static_assert(static_cast<unsigned long long>(ours) == static_cast<unsigned long long>(theirs))
-
 SPILLWAY_EQUAL(CuResult::kSuccess, CUDA_SUCCESS);
 SPILLWAY_EQUAL(CuResult::kInvalidValue, CUDA_ERROR_INVALID_VALUE);
 SPILLWAY_EQUAL(CuResult::kOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);
@@ -105,10 +102,6 @@ SPILLWAY_EQUAL(kCuHostAllocPortable, CU_MEMHOSTALLOC_PORTABLE);
 SPILLWAY_EQUAL(kCuHostAllocDeviceMap, CU_MEMHOSTALLOC_DEVICEMAP);
 SPILLWAY_EQUAL(kCuHostRegisterPortable, CU_MEMHOSTREGISTER_PORTABLE);
 SPILLWAY_EQUAL(kCuHostRegisterDeviceMap, CU_MEMHOSTREGISTER_DEVICEMAP);
-
-#define SPILLWAY_SAME_PLACE(Ours, ours, Theirs, theirs)             \
-  static_assert(offsetof(Ours, ours) == offsetof(Theirs, theirs) && \
-                sizeof(Ours::ours) == sizeof(Theirs::theirs))
 
 static_assert(sizeof(CuLocation) == sizeof(CUmemLocation));
 SPILLWAY_SAME_PLACE(CuLocation, type, CUmemLocation, type);

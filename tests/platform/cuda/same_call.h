@@ -1,5 +1,5 @@
-// Whether two declarations of a call of the driver are one to the driver: ours, and those of the
-// toolkit's header, which must have been included. Test helper.
+// Whether two declarations are one to the driver, of a call, a value, or a member of a structure:
+// ours, and those of the toolkit's header, which must have been included. Test helper.
 #pragma once
 
 #include <cstddef>
@@ -40,3 +40,11 @@ struct SameCall<CuResult(Ours...), CUresult(Theirs...)>
     : std::bool_constant<(same_parameter<Ours, Theirs>() && ...)> {};
 
 }  // namespace spillway::cuda
+
+// Of values, and of members, each named in its structure.
+#define SPILLWAY_EQUAL(ours, theirs) \
+  static_assert(static_cast<unsigned long long>(ours) == static_cast<unsigned long long>(theirs))
+
+#define SPILLWAY_SAME_PLACE(Ours, ours, Theirs, theirs)             \
+  static_assert(offsetof(Ours, ours) == offsetof(Theirs, theirs) && \
+                sizeof(Ours::ours) == sizeof(Theirs::theirs))
