@@ -33,4 +33,18 @@ struct Calls {
 // found.
 [[nodiscard]] Calls find_calls(const std::string& way);
 
+// A launch of one thread; of no blocks: one that the driver refuses.
+inline CuLaunchConfig one_thread(CuStream stream, unsigned blocks = 1) {
+  return {.grid_x = blocks,
+          .grid_y = 1,
+          .grid_z = 1,
+          .block_x = 1,
+          .block_y = 1,
+          .block_z = 1,
+          .shared_bytes = 0,
+          .stream = stream,
+          .attributes = nullptr,
+          .attribute_count = 0};
+}
+
 }  // namespace spillway::cuda::test

@@ -36,17 +36,9 @@ void rewrite_on_thread_stream(const Device& device, Buffer& buffer, std::uint64_
                   "cuLaunchCooperativeKernel_ptsz");
   } else {
     std::array<std::uint64_t, 9> attribute{2, 1};  // cooperative
-    const CuLaunchConfig config{
-        .grid_x = 1,
-        .grid_y = 1,
-        .grid_z = 1,
-        .block_x = 1,
-        .block_y = 1,
-        .block_z = 1,
-        .shared_bytes = 0,
-        .stream = nullptr,
-        .attributes = reinterpret_cast<CuLaunchAttribute*>(attribute.data()),
-        .attribute_count = 1};
+    CuLaunchConfig config = one_thread(nullptr);
+    config.attributes = reinterpret_cast<CuLaunchAttribute*>(attribute.data());
+    config.attribute_count = 1;
     device.expect(calls.cuLaunchKernelEx_ptsz(&config, kernel, parameters.data(), nullptr),
                   "cuLaunchKernelEx_ptsz");
   }

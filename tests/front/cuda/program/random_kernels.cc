@@ -169,16 +169,7 @@ CuResult RandomKernels::launch_block(CuFunction function, const LaunchWay& how, 
     return calls_.cuLaunchKernel(function, grid, 1, 1, 1, 1, 1, 0, how.stream, nullptr, extra);
   }
   if (how.way == 2) {
-    const CuLaunchConfig config{.grid_x = grid,
-                                .grid_y = 1,
-                                .grid_z = 1,
-                                .block_x = 1,
-                                .block_y = 1,
-                                .block_z = 1,
-                                .shared_bytes = 0,
-                                .stream = how.stream,
-                                .attributes = nullptr,
-                                .attribute_count = 0};
+    const CuLaunchConfig config = one_thread(how.stream, grid);
     return calls_.cuLaunchKernelEx(&config, function, parameters, nullptr);
   }
   return calls_.cuLaunchKernel(function, grid, 1, 1, 1, 1, 1, 0, how.stream, parameters, nullptr);
