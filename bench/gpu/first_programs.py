@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 
+os.environ.setdefault("SPILLWAY_MODULE_NAMES", "0")  # see train.py
+
 FOLDER = pathlib.Path(__file__).resolve().parent
 CHILDREN = FOLDER / "first_children.py"
 MIB, GIB = 1 << 20, 1 << 30

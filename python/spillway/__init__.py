@@ -3,6 +3,7 @@
 hook/sitecustomize.py   runs at the start of every Python program under `spillway run`
 operators.py            operator boundaries: turns on the ranges that PyTorch can emit by itself
 operands.py             the tensors of each operator, while a policy wants to know them
+modules.py              the module that runs, for people, where they have asked for a report
 enabling.py             enable(): `spillway run`, asked for by a script
 
 The hook loads this package as `_spillway`, so a script's own module `spillway` keeps its name.

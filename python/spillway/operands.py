@@ -6,12 +6,14 @@ the iteration that begins there:
 
     int spillway_wants_operands(void);
 
-`spillway record` wants them as well, of scripts without optimizers, too; so under it every module's
-forward asks again:
+A script that takes no steps (inference, generation) is asked where an iteration is found in its
+operators. The library wishes to be asked, by having the interpreter call back, and from then on every
+module's forward asks, until it wants them no more. `spillway record` asks at every forward:
 
-    int spillway_capture_wants_operands(void);
+    int spillway_forward_wants_operands(void);
+    void spillway_on_wish(int (*add_pending)(int (*)(void*), void*), int (*callback)(void*));
 
-While it does, each operator that reaches the dispatcher below autograd is announced before it runs,
+While it wants them, each operator that reaches the dispatcher below autograd is announced before it runs,
 with the storages that it is given, and again when it is done, with those that it returns:
 
     typedef struct { void* address; size_t bytes; int writes; } spillway_operand;
@@ -148,24 +150,33 @@ class _Follower:
         self.library = library
         self.reporter = Reporter(library)
         self.entered = False
-        self.for_capture = False  # entered, and nobody but `spillway record` has asked
+        self.by_forward = False  # entered, and no step has asked
+        self.forward_hook = None
         self.thread = get_ident()  # modes, as ranges, belong to a thread
+        self.callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self.wished)
 
     def after_step(self, *_):
         if get_ident() != self.thread:
             return
-        self.for_capture = False
+        self.by_forward = False
         self.follow(self.library.spillway_wants_operands())
 
-    def before_forward(self, *_):
-        """For `spillway record`, of a script that takes no steps (docs/recording.md).
+    def wished(self, _):
+        """Called between any two instructions of the script, so it changes nothing of PyTorch's
+        but the list of hooks."""
+        if self.forward_hook is None:
+            self.forward_hook = register_module_forward_pre_hook(self.before_forward)
+        return 0
 
-        What a step has asked for only a step ends: it may be a policy that wants it.
-        """
-        if get_ident() != self.thread or self.entered != self.for_capture:
+    def before_forward(self, *_):
+        """Of a script that takes no steps: what a step has asked for only a step ends."""
+        if get_ident() != self.thread or self.entered != self.by_forward:
             return
-        self.follow(self.library.spillway_capture_wants_operands())
-        self.for_capture = self.entered
+        self.follow(self.library.spillway_forward_wants_operands())
+        self.by_forward = self.entered
+        if not self.entered and self.forward_hook is not None:
+            self.forward_hook.remove()
+            self.forward_hook = None
 
     def follow(self, wanted):
         if wanted and not self.entered:
@@ -183,6 +194,11 @@ class _Follower:
             self.reporter.__exit__(None, None, None)
             self.entered = False
 
+    def end(self):
+        if hasattr(self.library, "spillway_on_wish"):
+            self.library.spillway_on_wish(None, None)
+        self.leave()
+
 
 def follow(library):
     """From now on does what the library wishes. Without a library, nothing."""
@@ -192,4 +208,8 @@ def follow(library):
     register_optimizer_step_post_hook(follower.after_step)
     if os.environ.get("SPILLWAY_CAPTURE"):
         register_module_forward_pre_hook(follower.before_forward)
-    atexit.register(follower.leave)
+    elif hasattr(library, "spillway_on_wish"):
+        library.spillway_on_wish.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        library.spillway_on_wish(ctypes.cast(ctypes.pythonapi.Py_AddPendingCall, ctypes.c_void_p),
+                                 ctypes.cast(follower.callback, ctypes.c_void_p))
+    atexit.register(follower.end)

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -108,6 +109,11 @@ Result<int> run(const RunOptions& options) {
   }
   if (!options.trace_events.empty()) {
     environment->emplace_back("SPILLWAY_TRACE_EVENTS", "1");
+  }
+  // Nobody would see the names in the summary alone. Who measures may say 0.
+  if (std::getenv("SPILLWAY_MODULE_NAMES") == nullptr &&
+      (!options.json.empty() || !options.report.empty() || !options.trace_events.empty())) {
+    environment->emplace_back("SPILLWAY_MODULE_NAMES", "1");
   }
   Result<ProgramEnd> end = run_program({.command = options.command,
                                         .environment = std::move(*environment),

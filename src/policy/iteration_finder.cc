@@ -18,8 +18,6 @@ constexpr double kNewLaunches = 64;
 constexpr double kMuchNew = 0.05;
 // Places that are remembered. A program with more does not repeat itself.
 constexpr std::size_t kPlacesMax = std::size_t{1} << 16U;
-// An iteration that is longer ends here.
-constexpr std::uint64_t kLaunchesMax = std::uint64_t{1} << 17U;
 
 std::uint64_t mixed(std::uint64_t value) {
   value ^= value >> 31U;
@@ -63,7 +61,7 @@ void IterationFinder::count(std::size_t bucket) {
 }
 
 bool IterationFinder::said_lately() const {
-  return said_every_ > 0 && launches_ - said_at_ <= 2 * said_every_;
+  return said_patience_ > 0 && launches_ - said_at_ <= said_patience_;
 }
 
 // Whether iterations still begin where they did: it has come as often as it should.
@@ -102,8 +100,12 @@ bool IterationFinder::next(std::uint64_t kind) {
 }
 
 void IterationFinder::begins() {
-  if (said_at_ > 0 && began_at_ == said_at_) {  // else there was something in between
-    said_every_ = std::max<std::uint64_t>(launches_ - said_at_, 1);
+  constexpr std::uint64_t kPatience = 2;
+  constexpr std::uint64_t kFirstPatience = 8;  // of the first it is not known when it began
+  if (said_at_ == 0) {
+    said_patience_ = kFirstPatience * std::max<std::uint64_t>(launches_, 1);
+  } else if (began_at_ == said_at_) {  // else there was something in between
+    said_patience_ = kPatience * std::max<std::uint64_t>(launches_ - said_at_, 1);
   }
   said_at_ = launches_;
   began_at_ = launches_;

@@ -16,11 +16,15 @@ namespace spillway {
 
 class IterationFinder {
  public:
+  // An iteration that is longer ends there, and another begins.
+  static constexpr std::uint64_t kLaunchesMax = std::uint64_t{1} << 17U;
+
   // The next launch; equal kinds are the same code, such as an operator's name. True if an
   // iteration begins with it.
   bool next(std::uint64_t kind);
   // The program itself says that one begins. As long as it goes on doing so, nothing else counts:
-  // `next` is true again when it has not said so for twice the time that it took before.
+  // `next` is true again when it has not said so for twice the time that it took before, or for
+  // eight times that before the first.
   void begins();
 
  private:
@@ -46,7 +50,7 @@ class IterationFinder {
   std::size_t anchor_bucket_ = 0;     // ... after how long
   std::uint64_t began_at_ = 0;
   std::uint64_t said_at_ = 0;
-  std::uint64_t said_every_ = 0;  // launches between the last two; 0: not said twice yet
+  std::uint64_t said_patience_ = 0;  // launches for which that counts; 0: not said yet
 };
 
 }  // namespace spillway

@@ -8,14 +8,16 @@ LaunchHash LaunchPositions::next(std::string_view name, bool step) {
   if (name.starts_with("aten::") && name.ends_with('_')) {
     name.remove_suffix(1);
   }
-  bool begins = iterations_.next(hash_launch(name, {}).first);
+  const bool begins = iterations_.next(hash_launch(name, {}).first) && !step;
   if (step) {
     iterations_.begins();
-    begins = true;
   }
-  if (begins) {
+  found_after_ = begins ? launches_ : 0;
+  if (begins || step) {
     counts_.clear();
+    launches_ = 0;
   }
+  ++launches_;
   auto found = counts_.find(name);
   if (found == counts_.end()) {
     found = counts_.emplace(std::string(name), 0).first;

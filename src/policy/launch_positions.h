@@ -20,6 +20,9 @@ class LaunchPositions {
   // `step`: the launch ends an iteration, as an optimizer's step does, so the next one begins here.
   // Where there are none the iteration is found (iteration_finder.h).
   LaunchHash next(std::string_view name, bool step);
+  // Of the last launch: it was found that an iteration begins with it. How many launches the one
+  // before it had; 0: none was found.
+  [[nodiscard]] std::uint64_t found_after() const { return found_after_; }
 
  private:
   struct Hash {
@@ -30,6 +33,8 @@ class LaunchPositions {
   };
   IterationFinder iterations_;
   std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> counts_;
+  std::uint64_t launches_ = 0;  // since an iteration began
+  std::uint64_t found_after_ = 0;
 };
 
 }  // namespace spillway

@@ -94,6 +94,22 @@ TEST(LaunchPositions, AnOptimizersStepsCount) {
 }
 
 // Training, and between two epochs many steps without an optimizer.
+// A plan is made from the second iteration. The layers of the first and second look like
+// iterations.
+TEST(LaunchPositions, TheSecondOfAnOptimizersIterationsIsAsTheThird) {
+  for (const auto& [layers, launches] : {std::pair{12, 9}, {48, 21}, {3, 400}, {96, 60}}) {
+    SCOPED_TRACE(fmt::format("{} layers of {}", layers, launches));
+    const Program program = inference(layers, launches);
+    Played run;
+    run.play(program, true);
+    run.play(program, true);
+    const std::vector<std::uint64_t> second = run.last();
+    EXPECT_EQ(run.shared(), 0U);
+    run.play(program, true);
+    EXPECT_EQ(run.last(), second);
+  }
+}
+
 TEST(LaunchPositions, EvaluationsRepeatThemselves) {
   const Program train = inference(12, 40);
   const Program evaluate = inference(12, 15);

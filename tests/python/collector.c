@@ -1,7 +1,8 @@
-// A library that stands for the preloaded one: it receives PyTorch's ITT ranges and the operands,
-// and writes a line for each to the file $COLLECTOR_LOG.PROCESS_ID.
+// A library that stands for the preloaded one: it receives PyTorch's ITT ranges, the operands and
+// the modules, and writes a line for each to the file $COLLECTOR_LOG.PROCESS_ID.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 // The layout that PyTorch's copy of ittnotify expects; it reads flags, we read the name.
@@ -43,9 +44,9 @@ domain* __itt_domain_create(const char* name) {
 }
 
 string_handle* __itt_string_handle_create(const char* name) {
-  static __thread string_handle latest;
-  latest.name = name;
-  return &latest;
+  string_handle* kept = calloc(1, sizeof *kept);  // who asked may keep it, and not the name
+  kept->name = strdup(name);
+  return kept;
 }
 
 const char* __itt_api_version(void) { return "3"; }
@@ -61,6 +62,8 @@ void __itt_task_end(const domain* d) {
   depth--;
   write_line("end", "", "");
 }
+
+void spillway_module(const char* name) { write_line("module", name ? name : "-", ""); }
 
 // $COLLECTOR_WANTS is a step's number: the operands of the iteration after it are wanted.
 int spillway_wants_operands(void) {

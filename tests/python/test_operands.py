@@ -13,14 +13,14 @@ class Library:
 
     def __init__(self, wants=()):
         self.wants = list(wants)
-        self.capture_wants = 0
+        self.forward_wants = 0
         self.calls = []
 
     def spillway_wants_operands(self):
         return self.wants.pop(0) if self.wants else 0
 
-    def spillway_capture_wants_operands(self):
-        return self.capture_wants
+    def spillway_forward_wants_operands(self):
+        return self.forward_wants
 
     def spillway_operator(self, name, array, count):
         self.keep("before", name, array, count)
@@ -164,12 +164,32 @@ def test_a_forward_ends_only_what_a_forward_began():
     assert follower.entered
     step_of(follower)
     assert not follower.entered
-    library.capture_wants = 1
+    library.forward_wants = 1
     follower.before_forward()
     assert follower.entered
-    library.capture_wants = 0
+    library.forward_wants = 0
     follower.before_forward()
     assert not follower.entered
+
+
+def test_forwards_ask_from_a_wish_until_nothing_is_wanted():
+    hooks = torch.nn.modules.module._global_forward_pre_hooks
+    before = len(hooks)
+    library = Library()
+    follower = operands._Follower(library)
+    model = torch.nn.Linear(2, 2)
+    model(torch.ones(1, 2))
+    library.forward_wants = 1
+    model(torch.ones(1, 2))
+    assert not follower.entered and len(hooks) == before
+    # As the interpreter calls it, twice.
+    assert follower.callback(None) == 0 and follower.callback(None) == 0
+    assert len(hooks) == before + 1
+    model(torch.ones(1, 2))
+    assert follower.entered
+    library.forward_wants = 0
+    model(torch.ones(1, 2))
+    assert not follower.entered and len(hooks) == before
 
 
 def test_modes_of_the_script_keep_their_order():

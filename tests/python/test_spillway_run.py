@@ -101,6 +101,48 @@ def test_losses_are_the_same_bits_under_every_budget(tmp_path):
                     made["plan"]["to_host_bytes"] + made["plan"]["to_storage_bytes"] > 0)
 
 
+def test_handles_of_names_are_kept():
+    """oneDNN asks once for the handle of a name, and begins tasks with it ever after."""
+    result = run(["--device-memory", "64MiB"], python("""
+        import ctypes
+        create = ctypes.CDLL(None).__itt_string_handle_create
+        create.restype, create.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
+        name_of = lambda handle: ctypes.c_char_p.from_address(handle).value
+        text = ctypes.create_string_buffer(b"gemm")
+        first = create(text)
+        text.value = b"gone"
+        second = create(b"eltwise")
+        print(name_of(first).decode(), name_of(second).decode(), create(b"gemm") == first)
+    """))
+    assert result.stdout == "gemm eltwise True\n", result.stderr
+
+
+def test_a_script_without_an_optimizer_is_planned_for(tmp_path):
+    """Iterations are found in its launches, and its modules' forwards ask for operands."""
+    script = tmp_path / "inference.py"
+    script.write_text(textwrap.dedent("""
+        import torch
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(24)])
+        words = torch.randn(64, 1024)
+        with torch.inference_mode():
+            for _ in range(60):
+                print(model(words).sum().item().hex())
+    """))
+    command = [sys.executable, script]
+    alone = subprocess.run(command, text=True, capture_output=True, check=True)
+    budget = ["--device-memory", "64MiB", "--host-memory", "256MiB", "--policy", "g10"]
+    result = run_recorded(budget, command)
+    assert result.stdout == alone.stdout, result.stderr
+    (record,) = result.records
+    plan = record["plan"]
+    assert plan["error"] == "" and plan["launches"] >= 24
+    assert plan["peak_bytes"] > 64 << 20 and plan["to_host_bytes"] > 0
+    # With room enough nobody is asked.
+    (record,) = run_recorded(["--device-memory", "1GiB", "--policy", "g10"], command).records
+    assert "plan" not in record or record["plan"] is None
+
+
 def test_workers_of_a_loader_see_the_data_set():
     script = """
         import torch

@@ -41,6 +41,19 @@ class ProgramSpaceTest : public ::testing::Test {
 
   // Goes over some of the arrays, and back. Returns what iteration_ended says.
   bool iterate(std::size_t first, std::size_t count) {
+    launch(first, count);
+    return space_->iteration_ended();
+  }
+  // Likewise in a program that says nothing, whose next iteration is found; its launches say what
+  // they use when that is wanted.
+  bool find(std::size_t first, std::size_t count) {
+    if (space_->wants_operands()) {
+      space_->operands_told();
+    }
+    launch(first, count);
+    return space_->iteration_found(2 * count);
+  }
+  void launch(std::size_t first, std::size_t count) {
     for (std::size_t i = 0; i < 2 * count; ++i) {
       const std::size_t at = first + (i < count ? i : 2 * count - 1 - i);
       const std::array operand{ProgramOperand{
@@ -53,7 +66,6 @@ class ProgramSpaceTest : public ::testing::Test {
       ::usleep(2'000);
       space_->platform().end_launch(launch);
     }
-    return space_->iteration_ended();
   }
 
   std::unique_ptr<ProgramSpace> space_;
@@ -84,6 +96,58 @@ TEST_F(ProgramSpaceTest, PlansAnewForAProgramThatHasChanged) {
     EXPECT_EQ(arrays_[i][kArrayBytes - kPageBytes], 12) << i;
   }
   EXPECT_TRUE(space_->platform().check_invariants());
+}
+
+TEST_F(ProgramSpaceTest, PlansForFoundIterationsWhenDataMoves) {
+  constexpr std::size_t kFew = 4;
+  constexpr std::size_t kMany = 16;
+  open("g10");
+  if (!space_) return;
+  for (int i = 0; i < 8; ++i) EXPECT_FALSE(find(0, kFew)) << i;  // it fits: nobody is asked
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(find(kFew, kMany)) << i;
+  EXPECT_TRUE(find(kFew, kMany));
+  EXPECT_TRUE(space_->wants_operands());
+  EXPECT_FALSE(space_->watches());
+  EXPECT_FALSE(find(kFew, kMany));  // told from somewhere within
+  EXPECT_TRUE(space_->watches());
+  EXPECT_FALSE(space_->plan_report());
+  EXPECT_FALSE(find(kFew, kMany));
+  EXPECT_FALSE(space_->watches() || space_->wants_operands());
+  ASSERT_TRUE(space_->plan_report());
+  EXPECT_EQ(space_->plan_report()->launches, 2 * kMany);
+  EXPECT_GT(space_->plan_report()->to_host_bytes, 0U);
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(find(kFew, kMany)) << i;
+  EXPECT_TRUE(space_->platform().check_invariants());
+}
+
+TEST_F(ProgramSpaceTest, OneOfAnotherLengthIsNotPlannedFor) {
+  open("g10");
+  if (!space_) return;
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(find(0, 16)) << i;
+  EXPECT_TRUE(find(0, 16));
+  EXPECT_FALSE(find(0, 16));
+  EXPECT_FALSE(find(0, 8));  // watched
+  EXPECT_FALSE(space_->plan_report());
+  EXPECT_TRUE(space_->wants_operands());
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(find(0, 16)) << i;
+  EXPECT_FALSE(space_->wants_operands());  // tried often enough
+  EXPECT_FALSE(space_->plan_report());
+}
+
+// Layers of the first step look like iterations.
+TEST_F(ProgramSpaceTest, WhatTheProgramSaysOfIterationsEndsWhatWasFound) {
+  open("g10");
+  if (!space_) return;
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(find(0, 16)) << i;
+  EXPECT_TRUE(find(0, 16));
+  EXPECT_FALSE(find(0, 16));  // the next is watched
+  EXPECT_TRUE(iterate(0, 16));
+  EXPECT_FALSE(space_->plan_report());
+  EXPECT_FALSE(find(0, 16));
+  EXPECT_FALSE(iterate(0, 16));
+  ASSERT_TRUE(space_->plan_report());
+  EXPECT_EQ(space_->plan_report()->number, 1U);
+  EXPECT_EQ(space_->plan_report()->launches, 64U);
 }
 
 TEST_F(ProgramSpaceTest, WatchesOnlyForPoliciesThatLearn) {

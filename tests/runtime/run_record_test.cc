@@ -208,6 +208,17 @@ TEST(RunText, SumsARunUp) {
   EXPECT_THAT(summary_text(record), HasSubstr("plan       none: too large\n"));
 }
 
+TEST(RunText, TheSummarySaysWhichModulesWaitedLongest) {
+  RunRecord record;
+  EXPECT_THAT(summary_text(record), Not(HasSubstr("waited")));
+  for (const char* const name : {"h.*.mlp", "h.*.attn (backward)", "optimizer", "head"}) {
+    record.waits_by_module.push_back({.name = name, .wait_s = 1.25});
+  }
+  EXPECT_THAT(summary_text(record),
+              HasSubstr("  waited     1.25 s in h.*.mlp, 1.25 s in h.*.attn (backward), "
+                        "1.25 s in optimizer\n"));
+}
+
 TEST(RunText, ShowsHowFullTiersAre) {
   LiveRecord live;
   live.budget_bytes = {kGiB, kGiB, 0};

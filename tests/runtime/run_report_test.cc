@@ -285,6 +285,17 @@ TEST_F(RunReport, EverySessionHasASection) {
   EXPECT_THAT(all_of(html, "href=\"#session-([0-9]+)\""), ElementsAre("4711", "20000"));
 }
 
+TEST_F(RunReport, ModulesThatWaitedStandBeforeLaunches) {
+  EXPECT_THAT(words_of(page_of(record())), Not(HasSubstr("Modules that waited")));
+  json one = record();
+  one["waits_by_module"] = {wait("transformer.h.*.mlp (backward)", 1.25, 0.25, 0.125)};
+  const std::string words = words_of(page_of(one));
+  const std::size_t modules = words.find("Modules that waited longest");
+  ASSERT_NE(modules, std::string::npos);
+  EXPECT_LT(modules, words.find("transformer.h.*.mlp (backward)"));
+  EXPECT_LT(words.find("transformer.h.*.mlp (backward)"), words.find("Launches that waited"));
+}
+
 TEST_F(RunReport, OneUnreadableRecordDoesNotHideTheOthers) {
   keep("5.json", "{\"version\": 1, \"comm");
   const std::string words = words_of(page_of(record()));

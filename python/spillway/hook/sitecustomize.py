@@ -1,7 +1,7 @@
 """Runs at the start of every Python program under `spillway run`, before the program itself.
 
 `spillway run` puts this folder, and nothing else of Spillway, first in PYTHONPATH; Python then
-imports this file by its name. It does five things:
+imports this file by its name. It does six things:
 
 - leaves sys.path as it would be without Spillway. The variable PYTHONPATH stays as it is, so
   Python programs that this one starts are watched, too;
@@ -10,6 +10,7 @@ imports this file by its name. It does five things:
 - if SPILLWAY_DEVICE is cuda, waits for the program to import torch._inductor.config, and turns
   its graph trees off, which want PyTorch's own allocator (docs/gpu.md section 1);
 - if SPILLWAY_CAPTURE is set as well, starts operands.py then (docs/recording.md);
+- if SPILLWAY_MODULE_NAMES is 1, starts modules.py then (docs/run-record.md);
 - runs the sitecustomize of the user or the distribution, which this one stands in front of.
 
 Python does not come here if it is told to ignore its environment or its site packages (-E, -I,
@@ -22,27 +23,40 @@ import sys
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
+def _harmless(start):
+    """A script that works without Spillway works with it, whatever is wrong here."""
+
+    def harmless():
+        try:
+            _package()
+            start()
+        except Exception as error:
+            _not_reported(error)
+
+    return harmless
+
+
+@_harmless
 def _start():
     """Report operators from now on; torch is there."""
-    # A script that works without Spillway works with it, whatever is wrong here.
-    try:
-        _package()
-        from _spillway import operators
+    from _spillway import operators
 
-        operators.start()
-    except Exception as error:
-        _not_reported(error)
+    operators.start()
 
 
+@_harmless
 def _tell_operands():
     """The same on a GPU, where the driver is told of launches, under `spillway record`."""
-    try:
-        _package()
-        from _spillway import operands
+    from _spillway import operands
 
-        operands.follow(operands.preloaded_library())
-    except Exception as error:
-        _not_reported(error)
+    operands.follow(operands.preloaded_library())
+
+
+@_harmless
+def _name_modules():
+    from _spillway import modules
+
+    modules.start()
 
 
 def _package():
@@ -131,10 +145,15 @@ def _chain():
 
 
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _FOLDER]
+_starts = []  # what begins once torch is there
 if os.environ.get("SPILLWAY_OPERATORS") == "1":
-    _after_import("torch", lambda torch: _start())
+    _starts.append(_start)
 if os.environ.get("SPILLWAY_DEVICE") == "cuda":
     _after_import("torch._inductor.config", _no_graph_trees)
     if os.environ.get("SPILLWAY_CAPTURE"):
-        _after_import("torch", lambda torch: _tell_operands())
+        _starts.append(_tell_operands)
+if os.environ.get("SPILLWAY_MODULE_NAMES") == "1":
+    _starts.append(_name_modules)
+if _starts:
+    _after_import("torch", lambda torch: [start() for start in _starts])
 _chain()

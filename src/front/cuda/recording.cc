@@ -268,7 +268,7 @@ int spillway_wants_operands() {
   return here != nullptr && here->iteration_ended() ? 1 : 0;
 }
 
-int spillway_capture_wants_operands() {
+int spillway_forward_wants_operands() {
   const spillway::cuda::Recording* const here = spillway::cuda::recording();
   return here != nullptr && here->wants_operands() ? 1 : 0;
 }

@@ -14,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "front/preload/itt_handles.h"
 #include "front/preload/session.h"
 #include "front/preload/told_operators.h"
+#include "platform/common/current_module.h"
 #include "platform/common/service_thread.h"
 #include "policy/launch_positions.h"
 
@@ -87,6 +89,37 @@ bool touches_memory(std::string_view name) {
   return !quiet.contains(name) && !name.starts_with("autograd::engine::evaluate_function");
 }
 
+// How the Python side hears that operands are wanted of a program that never asks: its interpreter
+// calls `callback` soon, between two of its instructions, when `add_pending` (Py_AddPendingCall,
+// which any thread may call at any time) has been told to.
+class InterpreterWishes {
+ public:
+  using Callback = int (*)(void*);
+  using AddPending = int (*)(Callback, void*);
+
+  void follow(AddPending add_pending, Callback callback) {
+    add_pending_ = add_pending;
+    callback_ = callback;
+  }
+  // If the interpreter has too much to do now, whoever wishes next is heard.
+  void wish() {
+    const AddPending add_pending = add_pending_;
+    const Callback callback = callback_;
+    if (add_pending != nullptr && callback != nullptr) {
+      (void)add_pending(callback, nullptr);
+    }
+  }
+
+ private:
+  std::atomic<AddPending> add_pending_{nullptr};
+  std::atomic<Callback> callback_{nullptr};
+};
+
+InterpreterWishes& interpreter_wishes() {
+  static InterpreterWishes wishes;
+  return wishes;
+}
+
 // What one thread launches. Operators that say what they use arrive twice: NAME, in it
 // PythonDispatchMode, in that NAME again, and that second one is no launch.
 class Stream {
@@ -115,6 +148,10 @@ class Stream {
       IterationCapture* const capture = here->space->capture();
       if (capture != nullptr) {
         capture->launched(name, told_.launch_begins());
+      }
+      if (const std::uint64_t before = positions_.found_after();
+          before > 0 && here->space->iteration_found(before)) {
+        interpreter_wishes().wish();
       }
       here->space->platform().mark_launch(hash, name, here->space->watches());
       if (capture != nullptr) {
@@ -194,6 +231,7 @@ std::optional<Recorded> record_or_mark(std::span<const spillway_operand> operand
   }
   IterationCapture* const capture = here->space->capture();
   if (capture == nullptr || !capture->wants_operands()) {
+    here->space->operands_told();
     Stream::mark(*here, operands);
     return std::nullopt;
   }
@@ -223,13 +261,6 @@ struct IttDomain {
   void* extra2;
   IttDomain* next;
 };
-struct IttHandle {
-  const char* name;
-  void* wide_name;
-  int extra1;
-  void* extra2;
-  IttHandle* next;
-};
 struct IttId {
   unsigned long long d1, d2, d3;
 };
@@ -246,15 +277,14 @@ IttDomain* __itt_domain_create(const char* name) {
   return &domain;
 }
 
-// The handle only carries the name to the __itt_task_begin that follows in the same thread.
-IttHandle* __itt_string_handle_create(const char* name) {
-  __attribute__((tls_model("initial-exec"))) static thread_local IttHandle handle;
-  handle.name = name;
-  return &handle;
+// PyTorch asks for a handle with each task; others (oneDNN) keep theirs, while `name` may go.
+pre::IttHandle* __itt_string_handle_create(const char* name) {
+  const spillway::InService inside;
+  return pre::kept_handle(name);
 }
 
 void __itt_task_begin(const IttDomain* /*domain*/, IttId /*task*/, IttId /*parent*/,
-                      IttHandle* handle) {
+                      pre::IttHandle* handle) {
   const spillway::InService inside;
   if (pre::Stream* const stream = pre::stream(true); stream != nullptr && handle != nullptr) {
     stream->begin(handle->name);
@@ -268,6 +298,12 @@ void __itt_task_end(const IttDomain* /*domain*/) {
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
+// What python/spillway/modules.py calls.
+void spillway_module(const char* name) {
+  const spillway::InService inside;
+  spillway::set_current_module(name == nullptr ? std::string_view() : name);
+}
+
 // What python/spillway/operands.py calls.
 int spillway_wants_operands() {
   const spillway::InService inside;
@@ -275,13 +311,16 @@ int spillway_wants_operands() {
   return pre::stream() != nullptr && here != nullptr && here->space->iteration_ended() ? 1 : 0;
 }
 
-int spillway_capture_wants_operands() {
+int spillway_forward_wants_operands() {
   const spillway::InService inside;
   const pre::Session* const here = pre::session(false);
-  return here != nullptr && here->space->capture() != nullptr &&
-                 here->space->capture()->wants_operands()
-             ? 1
-             : 0;
+  return here != nullptr && here->space->wants_operands() ? 1 : 0;
+}
+
+// As Python's ctypes declares them. Without a callback nobody is to be called any more.
+void spillway_on_wish(pre::InterpreterWishes::AddPending add_pending,
+                      pre::InterpreterWishes::Callback callback) {
+  pre::interpreter_wishes().follow(add_pending, callback);
 }
 
 int spillway_operator(const char* /*name*/, const spillway_operand* operands, std::size_t count) {

@@ -5,17 +5,16 @@
 
 namespace spillway {
 
-void EventLog::launch_began(std::uint32_t stream, ExecutionId execution, std::string_view name,
-                            TimeNs at_ns) {
+void EventLog::launch_began(std::uint32_t stream, LogRow row, std::string_view name, TimeNs at_ns) {
   const std::scoped_lock lock(mutex_);
-  if (execution >= events_.names.size()) {
-    events_.names.resize(execution + std::size_t{1});
+  if (row >= events_.names.size()) {
+    events_.names.resize(row + std::size_t{1});
   }
-  if (events_.names[execution].empty()) {
-    events_.names[execution] = name;
+  if (events_.names[row].empty()) {
+    events_.names[row] = name;
   }
   streams_[stream].running.push_back(
-      {.stream = stream, .execution = execution, .begin_ns = at_ns, .end_ns = 0});
+      {.stream = stream, .row = row, .begin_ns = at_ns, .end_ns = 0});
 }
 
 void EventLog::launch_ended(std::uint32_t stream, TimeNs at_ns) {
@@ -61,11 +60,10 @@ void EventLog::transfer_failed(TransferId id) {
   transfers_.erase(id);
 }
 
-void EventLog::waited(ExecutionId execution, LoggedWait::For what, TimeNs begin_ns, TimeNs end_ns) {
+void EventLog::waited(LogRow row, LoggedWait::For what, TimeNs begin_ns, TimeNs end_ns) {
   const std::scoped_lock lock(mutex_);
   if (events_.waits.size() < most_) {
-    events_.waits.push_back(
-        {.execution = execution, .what = what, .begin_ns = begin_ns, .end_ns = end_ns});
+    events_.waits.push_back({.row = row, .what = what, .begin_ns = begin_ns, .end_ns = end_ns});
   } else {
     ++events_.dropped_waits;
   }

@@ -18,9 +18,13 @@
 
 namespace spillway {
 
+// Launches that the log takes for the same (launch_log.h); dense from 0.
+using LogRow = std::uint32_t;
+inline constexpr LogRow kNoLogRow = ~LogRow{0};
+
 struct LoggedLaunch {
   std::uint32_t stream = 0;
-  ExecutionId execution = kNoExecution;
+  LogRow row = kNoLogRow;
   TimeNs begin_ns = 0;
   TimeNs end_ns = 0;
 };
@@ -33,7 +37,7 @@ struct LoggedTransfer {
 };
 struct LoggedWait {
   enum class For : std::uint8_t { kHost, kStorage, kNewMemory, kRoom };
-  ExecutionId execution = kNoExecution;
+  LogRow row = kNoLogRow;
   For what = For::kRoom;
   TimeNs begin_ns = 0;
   TimeNs end_ns = 0;
@@ -42,7 +46,7 @@ struct LoggedEvents {
   std::vector<LoggedLaunch> launches;
   std::vector<LoggedTransfer> transfers;
   std::vector<LoggedWait> waits;
-  std::vector<std::string> names;  // by execution
+  std::vector<std::string> names;  // by row
   // What found no room.
   std::uint64_t dropped_launches = 0;
   std::uint64_t dropped_transfers = 0;
@@ -59,14 +63,13 @@ class EventLog {
 
   // Launches of a stream end in their order. One begins when it is issued, but not before the one
   // in front of it has ended.
-  void launch_began(std::uint32_t stream, ExecutionId execution, std::string_view name,
-                    TimeNs at_ns);
+  void launch_began(std::uint32_t stream, LogRow row, std::string_view name, TimeNs at_ns);
   void launch_ended(std::uint32_t stream, TimeNs at_ns);
   void transfer_began(TransferId id, TimeNs at_ns);
   // Bytes that have arrived; one that has failed is forgotten.
   void transfer_ended(TransferId id, Tier from, Tier to, Bytes bytes, TimeNs at_ns);
   void transfer_failed(TransferId id);
-  void waited(ExecutionId execution, LoggedWait::For what, TimeNs begin_ns, TimeNs end_ns);
+  void waited(LogRow row, LoggedWait::For what, TimeNs begin_ns, TimeNs end_ns);
 
   // Up to now.
   [[nodiscard]] LoggedEvents events() const;

@@ -8,28 +8,56 @@
 
 namespace spillway {
 
-ExecutionId LaunchLog::launched(const LaunchHash& hash, std::string_view name) {
+LaunchLog::Launched LaunchLog::launched(const LaunchHash& hash, std::string_view name,
+                                        std::string_view module) {
   const ExecutionId execution = executions_.id_of(hash);
-  if (execution >= waits_.size()) {
-    waits_.resize(execution + std::size_t{1});
-    waits_[execution].name = name;
-  }
-  ++waits_[execution].launches;
-  return execution;
+  const LogRow row =
+      module.empty() ? row_of(execution, name) : row_in_module(execution, name, module);
+  ++rows_[row].launches;
+  return {.execution = execution, .row = row};
 }
 
-void LaunchLog::waited(ExecutionId execution, Source from, TimeNs waited_ns) {
+LogRow LaunchLog::row_of(ExecutionId execution, std::string_view name) {
+  if (execution >= by_execution_.size()) {
+    by_execution_.resize(execution + std::size_t{1}, kNoLogRow);
+  }
+  LogRow& row = by_execution_[execution];
+  if (row == kNoLogRow) {
+    row = static_cast<LogRow>(rows_.size());
+    rows_.emplace_back().name = name;
+  }
+  return row;
+}
+
+LogRow LaunchLog::row_in_module(ExecutionId execution, std::string_view name,
+                                std::string_view module) {
+  name_.assign(module).append(" ").append(name);
+  if (const auto known = by_name_.find(name_); known != by_name_.end()) {
+    return known->second;
+  }
+  if (by_name_.size() == kMostInModules) {
+    return row_of(execution, name);
+  }
+  const auto row = static_cast<LogRow>(rows_.size());
+  LaunchWaits& added = rows_.emplace_back();
+  added.name = name_;
+  added.module = module;
+  by_name_.emplace(name_, row);
+  return row;
+}
+
+void LaunchLog::waited(LogRow row, Source from, TimeNs waited_ns) {
   if (events_ != nullptr) {
     const auto what = from == Source::kHostCopy      ? LoggedWait::For::kHost
                       : from == Source::kStorageCopy ? LoggedWait::For::kStorage
                                                      : LoggedWait::For::kNewMemory;
     const TimeNs at_ns = now_ns();
-    events_->waited(execution, what, at_ns - waited_ns, at_ns);
+    events_->waited(row, what, at_ns - waited_ns, at_ns);
   }
-  if (execution == kNoExecution) {
+  if (row == kNoLogRow) {
     return;
   }
-  LaunchWaits& waits = waits_[execution];
+  LaunchWaits& waits = rows_[row];
   ++waits.blocks;
   waits.wait_ns += waited_ns;
   (from == Source::kHostCopy      ? waits.host_ns
@@ -37,16 +65,16 @@ void LaunchLog::waited(ExecutionId execution, Source from, TimeNs waited_ns) {
                                   : waits.fresh_ns) += waited_ns;
 }
 
-void LaunchLog::waited_for_room(ExecutionId execution, TimeNs waited_ns) {
+void LaunchLog::waited_for_room(LogRow row, TimeNs waited_ns) {
   if (events_ != nullptr) {
     const TimeNs at_ns = now_ns();
-    events_->waited(execution, LoggedWait::For::kRoom, at_ns - waited_ns, at_ns);
+    events_->waited(row, LoggedWait::For::kRoom, at_ns - waited_ns, at_ns);
   }
-  waits_[execution].wait_ns += waited_ns;
+  rows_[row].wait_ns += waited_ns;
 }
 
 std::vector<LaunchWaits> LaunchLog::longest_waits() const {
-  std::vector<LaunchWaits> waits = waits_;
+  std::vector<LaunchWaits> waits = rows_;
   std::sort(waits.begin(), waits.end(),
             [](const LaunchWaits& a, const LaunchWaits& b) { return a.wait_ns > b.wait_ns; });
   return waits;

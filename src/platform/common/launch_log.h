@@ -1,12 +1,17 @@
 // What is known of a program's launches: which are the same again, how long each kind has waited
 // and for what, and, on request, one iteration of them for a planner. Layer: platform, common.
 // Not thread-safe.
+//
+// Policies tell launches apart by execution id. People are told by rows: launches of one execution
+// id, or, where the launching thread's module is known (current_module.h), all of one name in one
+// module. What a launch's row is has no bearing on its execution id.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/units.h"
@@ -17,9 +22,10 @@
 
 namespace spillway {
 
-// What the launches with one execution id waited for.
+// What the launches of one row waited for.
 struct LaunchWaits {
-  std::string name;
+  std::string name;    // with the module, if there is one: "transformer.h.0.mlp aten::addmm"
+  std::string module;  // empty if none is known
   std::uint64_t launches = 0;
   std::uint64_t blocks = 0;  // that threads stopped at, or launches waited for
   TimeNs wait_ns = 0;
@@ -30,13 +36,23 @@ struct LaunchWaits {
 
 class LaunchLog {
  public:
-  // A launch begins: its execution id. The name of the first with that hash stays.
-  ExecutionId launched(const LaunchHash& hash, std::string_view name);
-  // Launches of this id have waited so long for a block that came from there. kNoExecution is
+  // Of rows that are told apart by module there are so many at most; what comes behind them goes to
+  // the rows of its execution id.
+  static constexpr std::size_t kMostInModules = std::size_t{1} << 16U;
+
+  struct Launched {
+    ExecutionId execution = kNoExecution;
+    LogRow row = kNoLogRow;
+  };
+  // A launch begins, in that module (empty: none is known). Outside of modules the name of the
+  // first with that hash stays.
+  Launched launched(const LaunchHash& hash, std::string_view name, std::string_view module);
+  [[nodiscard]] std::string_view name_of(LogRow row) const { return rows_[row].name; }
+  // Launches of this row have waited so long for a block that came from there. kNoLogRow is
   // nobody's.
-  void waited(ExecutionId execution, Source from, TimeNs waited_ns);
+  void waited(LogRow row, Source from, TimeNs waited_ns);
   // ... for others to end, so that there is room.
-  void waited_for_room(ExecutionId execution, TimeNs waited_ns);
+  void waited_for_room(LogRow row, TimeNs waited_ns);
   // Longest wait first.
   [[nodiscard]] std::vector<LaunchWaits> longest_waits() const;
 
@@ -50,8 +66,14 @@ class LaunchLog {
   [[nodiscard]] IterationRecorder* recorder() { return recorder_ ? &*recorder_ : nullptr; }
 
  private:
+  LogRow row_of(ExecutionId execution, std::string_view name);
+  LogRow row_in_module(ExecutionId execution, std::string_view name, std::string_view module);
+
   ExecutionIds executions_;
-  std::vector<LaunchWaits> waits_;  // by execution
+  std::vector<LaunchWaits> rows_;
+  std::vector<LogRow> by_execution_;                 // kNoLogRow where there is none
+  std::unordered_map<std::string, LogRow> by_name_;  // of those with a module
+  std::string name_;                                 // its memory
   std::optional<IterationRecorder> recorder_;
   EventLog* events_ = nullptr;
 };

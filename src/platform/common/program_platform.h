@@ -91,7 +91,8 @@ class ProgramPlatform : public ObservedPlatform {
   // Whether such a launch would find room now, beside those that run.
   [[nodiscard]] virtual LaunchFit fit(std::span<const ProgramOperand> operands) const = 0;
   // A launch of which only the boundary is known: it begins now, and the one before it ends. Does
-  // not wait. `hash` tells whether two are the same; `name` is for people, and is copied once.
+  // not wait. `hash` tells whether two are the same; `name` is for people, and is copied once; they
+  // are told of the calling thread's module as well (current_module.h).
   // `tells_all`: mark_access follows for everything that it uses.
   virtual void mark_launch(LaunchHash hash, std::string_view name, bool tells_all) = 0;
   // The launch that was marked last uses this memory. Does not wait.

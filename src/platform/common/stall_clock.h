@@ -2,6 +2,7 @@
 // Not thread-safe, but for `ended_stalls_ns`.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -12,14 +13,16 @@ namespace spillway {
 
 class StallClock {
  public:
+  // `at_ns` may be before the end of a stall that is over: that time has been counted.
   void begin(TimeNs at_ns) {
     if (stopped_++ == 0) {
-      since_ns_ = at_ns;
+      since_ns_ = std::max(at_ns, counted_until_ns_);
     }
   }
   void end() {
     if (--stopped_ == 0) {
-      ended_ns_ += now_ns() - since_ns_;
+      counted_until_ns_ = now_ns();
+      ended_ns_ += counted_until_ns_ - since_ns_;
     }
   }
   // 0 while nobody is stopped.
@@ -31,6 +34,7 @@ class StallClock {
  private:
   std::uint32_t stopped_ = 0;  // threads, or blocks that threads are stopped at
   TimeNs since_ns_ = 0;
+  TimeNs counted_until_ns_ = 0;
   std::atomic<TimeNs> ended_ns_{0};
 };
 

@@ -49,7 +49,7 @@ struct CudaOperand {
 struct CudaLaunch {
   CuStream stream = nullptr;
   LaunchHash hash;        // whether two are the same
-  std::string_view name;  // for people
+  std::string_view name;  // for people, who are told of the calling thread's module as well
   std::span<const CudaOperand> operands;
   // The driver refuses it on addresses without memory (copies and memsets): it is not issued behind
   // a gate, but when its operands are there.

@@ -52,8 +52,7 @@ void DeviceLaunches::lose(StreamId id) { streams_[id].lost = true; }
 
 // --- A launch -----------------------------------------------------------------------------------
 
-std::uint32_t DeviceLaunches::begin(StreamId stream, ExecutionId execution,
-                                    std::span<const Access> accesses) {
+std::uint32_t DeviceLaunches::begin(StreamId stream, LogRow row, std::span<const Access> accesses) {
   if (free_tags_.empty()) {
     free_tags_.push_back(static_cast<std::uint32_t>(launches_.size()));
     launches_.emplace_back();
@@ -71,7 +70,7 @@ std::uint32_t DeviceLaunches::begin(StreamId stream, ExecutionId execution,
   launch.missing.clear();
   launch.stream = stream;
   launch.number = ++streams_[stream].issued;
-  launch.execution = execution;
+  launch.row = row;
   for (const Access& access : launch.accesses) {
     for (BlockId block = access.first_block; block < access.first_block + access.block_count;
          ++block) {
@@ -136,9 +135,9 @@ void DeviceLaunches::open_those_ready(StreamId id) {
       waited_.unreleased_ns += waited_ns - unmapped_ns;
       stalls_.end();
       if (const Source source = waited_for(launch); source != Source::kZeros) {
-        log_.waited(launch.execution, source, waited_ns);
+        log_.waited(launch.row, source, waited_ns);
       } else {
-        log_.waited_for_room(launch.execution, waited_ns);
+        log_.waited_for_room(launch.row, waited_ns);
       }
     }
   }

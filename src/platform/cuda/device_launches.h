@@ -30,7 +30,7 @@ class DeviceLaunches {
     std::uint32_t stream = 0;
     std::uint64_t number = 0;  // on its stream, from 1
     LaunchId id = kNoLaunch;
-    ExecutionId execution = kNoExecution;
+    LogRow row = kNoLogRow;
     std::vector<Access> accesses;
     std::vector<BlockId> missing;  // when it was issued
     std::uint32_t unbacked = 0;    // blocks that have no memory yet, once it is released
@@ -91,7 +91,7 @@ class DeviceLaunches {
 
   // --- A launch
 
-  std::uint32_t begin(StreamId stream, ExecutionId execution, std::span<const Access> accesses);
+  std::uint32_t begin(StreamId stream, LogRow row, std::span<const Access> accesses);
   [[nodiscard]] Launch& at(std::uint32_t tag) { return launches_[tag]; }
   [[nodiscard]] const Launch& at(std::uint32_t tag) const { return launches_[tag]; }
   // The engine has taken it.

@@ -6,6 +6,7 @@
 
 #include "engine/for_each_block.h"
 #include "platform/common/clock.h"
+#include "platform/common/current_module.h"
 #include "platform/cuda/driven_platform.h"
 
 namespace spillway::cuda {
@@ -98,15 +99,15 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
     accesses = memory_->accesses_of(launch.operands);
   }
   order_with_null_stream(stream);
-  const ExecutionId execution = log_.launched(launch.hash, launch.name);
+  const LaunchLog::Launched logged = log_.launched(launch.hash, launch.name, current_module());
   if (EventLog* const events = log_.events()) {
-    events->launch_began(stream, execution, launch.name, now_ns());
+    events->launch_began(stream, logged.row, log_.name_of(logged.row), now_ns());
   }
-  const std::uint32_t tag = launches_.begin(stream, execution, accesses);
+  const std::uint32_t tag = launches_.begin(stream, logged.row, accesses);
   Launch issued;
   issued.tag = tag;
   issued.stream = stream;
-  issued.execution = execution;
+  issued.execution = logged.execution;
   if (patience_.wants_kinds()) {
     issued.kind = hash_launch(launch.name, {}).first;
   }

@@ -62,7 +62,7 @@ void HostPlatform::take_faults() {
         pages_.fill_gone(fault.block, fault.page)) {
       fault.write = true;
     }
-    if (threads_.begin(fault, launches_.current()) &&
+    if (threads_.begin(fault, launches_.latest_row()) &&
         space.block(fault.block).transfer != kNoIndex) {
       workers_->hurry(fault.block);
     }

@@ -6,6 +6,7 @@
 #include "engine/for_each_block.h"
 #include "platform/common/block_span.h"
 #include "platform/common/clock.h"
+#include "platform/common/current_module.h"
 
 namespace spillway::host {
 
@@ -45,7 +46,9 @@ LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOpera
     identity.push_back({.allocation = addresses_.offset_of(operand.start), .bytes = operand.bytes});
   }
   launch.tag = next_tag_++;
-  launch.execution = log_.launched(hash_launch(name, identity), name);
+  const LaunchLog::Launched logged =
+      log_.launched(hash_launch(name, identity), name, current_module());
+  launch.execution = logged.execution;
   if (IterationRecorder* const recorder = log_.recorder()) {
     recorder->launch(launch.execution, name, now_ns(), stalls_.ended_stalls_ns(), true);
     for (const Access& access : launch.accesses) {
@@ -53,13 +56,13 @@ LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOpera
                        writes(access.mode));
     }
   }
-  LaunchAdmission admission = issue(launch);
+  LaunchAdmission admission = issue(launch, logged.row);
   if (admission.state == LaunchState::kTooLarge) {
     launch.accesses.clear();
-    admission = issue(launch);
+    admission = issue(launch, logged.row);
   }
   if (admission.state == LaunchState::kWaiting) {
-    wait(launch, lock);
+    wait(launch, logged.row, lock);
   } else {
     std::erase(ready_, launch.tag);
   }
@@ -71,9 +74,9 @@ LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOpera
 }
 
 // What it waits for is told by what comes: the time until the next block is that block's.
-void HostLaunches::wait(const Launch& launch, std::unique_lock<std::mutex>& lock) {
+void HostLaunches::wait(const Launch& launch, LogRow row, std::unique_lock<std::mutex>& lock) {
   const TimeNs begin_ns = now_ns();
-  Waiting waiting{.execution = launch.execution, .missing = {}, .since_ns = begin_ns};
+  Waiting waiting{.row = row, .missing = {}, .since_ns = begin_ns};
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
     if (!engine_.space().block(id).mapped) {
       waiting.missing.insert(id);
@@ -85,14 +88,14 @@ void HostLaunches::wait(const Launch& launch, std::unique_lock<std::mutex>& lock
   stalls_.end();
   std::erase(waiting_, &waiting);
   waited_ns_ += now_ns() - begin_ns;
-  log_.waited_for_room(launch.execution, now_ns() - waiting.since_ns);
+  log_.waited_for_room(row, now_ns() - waiting.since_ns);
 }
 
 void HostLaunches::mapped(BlockId block) {
   for (Waiting* const waiting : waiting_) {
     if (waiting->missing.erase(block) > 0) {
       const TimeNs at_ns = now_ns();
-      log_.waited(waiting->execution, pages_.source(block), at_ns - waiting->since_ns);
+      log_.waited(waiting->row, pages_.source(block), at_ns - waiting->since_ns);
       waiting->since_ns = at_ns;
     }
   }
@@ -104,7 +107,8 @@ void HostLaunches::released(std::uint64_t tag) {
 }
 
 // Who faults from here on does so during this launch.
-LaunchAdmission HostLaunches::issue(const Launch& launch) {
+LaunchAdmission HostLaunches::issue(const Launch& launch, LogRow row) {
+  latest_row_ = row;
   latest_.tag = launch.tag;
   latest_.execution = launch.execution;
   latest_.tells_all = launch.tells_all;
@@ -147,16 +151,17 @@ void HostLaunches::begin_marked(const LaunchMark& mark) {
   }
   Launch launch;
   launch.tag = next_tag_++;
-  launch.execution = log_.launched(mark.hash, mark.name);
+  const LaunchLog::Launched logged = log_.launched(mark.hash, mark.name, mark.module);
+  launch.execution = logged.execution;
   launch.tells_all = mark.tells_all;
   if (IterationRecorder* const recorder = log_.recorder()) {
     recorder->launch(launch.execution, mark.name, mark.at_ns, mark.stalled_ns, false);
   }
   if (EventLog* const events = log_.events()) {
     events->launch_ended(0, mark.at_ns);
-    events->launch_began(0, launch.execution, mark.name, mark.at_ns);
+    events->launch_began(0, logged.row, log_.name_of(logged.row), mark.at_ns);
   }
-  marked_ = issue(launch).id;
+  marked_ = issue(launch, logged.row).id;
   std::erase(ready_, launch.tag);
   marked_tells_all_ = mark.tells_all;
   Uses& uses = uses_of(launch.execution);
@@ -179,7 +184,7 @@ void HostLaunches::use_marked(const LaunchMark& mark) {
     }
   }
   if (marked_tells_all_) {
-    uses_of(current()).emplace_back(mark.first_block, mark.block_count);
+    uses_of(latest_.execution).emplace_back(mark.first_block, mark.block_count);
   }
 }
 

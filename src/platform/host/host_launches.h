@@ -53,19 +53,19 @@ class HostLaunches {
 
   // Who faults now does so during this launch.
   [[nodiscard]] const Launch& latest() const { return latest_; }
-  [[nodiscard]] ExecutionId current() const { return latest_.execution; }
+  [[nodiscard]] LogRow latest_row() const { return latest_row_; }
   [[nodiscard]] TimeNs waited_ns() const { return waited_ns_; }  // of named launches
 
  private:
   // A named launch that waits, and what for.
   struct Waiting {
-    ExecutionId execution = kNoExecution;
+    LogRow row = kNoLogRow;
     std::set<BlockId> missing;
     TimeNs since_ns = 0;  // the last of them came, or it began
   };
   void add_accesses(const ProgramOperand& operand, Launch& launch) const;
-  LaunchAdmission issue(const Launch& launch);
-  void wait(const Launch& launch, std::unique_lock<std::mutex>& lock);
+  LaunchAdmission issue(const Launch& launch, LogRow row);
+  void wait(const Launch& launch, LogRow row, std::unique_lock<std::mutex>& lock);
   void begin_marked(const LaunchMark& mark);
   void use_marked(const LaunchMark& mark);
   using Uses = std::vector<std::pair<BlockId, std::uint32_t>>;
@@ -80,6 +80,7 @@ class HostLaunches {
   std::vector<LaunchMark> taken_;   // its memory
   std::uint64_t next_tag_ = 1;      // of launches
   Launch latest_;                   // that began last, without its operands
+  LogRow latest_row_ = kNoLogRow;   // its
   std::optional<LaunchId> marked_;  // the launch that the last mark began
   bool marked_tells_all_ = false;
   // What launches that are only marked said that they use, first block and count, by execution.

@@ -2,25 +2,16 @@
 #include "platform/host/launch_marks.h"
 
 #include "platform/common/clock.h"
+#include "platform/common/current_module.h"
 
 namespace spillway::host {
-namespace {
-
-// A program that makes up names as it goes must not fill memory with them.
-constexpr std::size_t kNamesMax = std::size_t{1} << 16U;
-constexpr std::string_view kOthers = "(others)";
-
-}  // namespace
 
 std::size_t LaunchMarks::add_launch(const LaunchHash& hash, std::string_view name, bool tells_all,
                                     TimeNs stalled_ns) {
   const std::scoped_lock lock(mutex_);
-  auto known = names_.find(name);
-  if (known == names_.end()) {
-    known = names_.emplace(names_.size() < kNamesMax ? name : kOthers).first;
-  }
   marks_.push_back({.hash = hash,
-                    .name = *known,
+                    .name = names_.keep(name, "(others)"),
+                    .module = current_module(),
                     .first_block = 0,
                     .block_count = 0,
                     .tells_all = tells_all,
@@ -34,6 +25,7 @@ void LaunchMarks::add_access(BlockId first_block, std::uint32_t block_count, boo
   const std::scoped_lock lock(mutex_);
   marks_.push_back({.hash = {},
                     .name = {},
+                    .module = {},
                     .first_block = first_block,
                     .block_count = block_count,
                     .tells_all = false,

@@ -4,13 +4,12 @@
 
 #include <cstdint>
 #include <mutex>
-#include <set>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/units.h"
+#include "platform/common/kept_names.h"
 #include "policy/launch_hash.h"
 
 namespace spillway::host {
@@ -18,7 +17,8 @@ namespace spillway::host {
 // A launch, or what the last one uses.
 struct LaunchMark {
   LaunchHash hash;
-  std::string_view name;  // stays valid
+  std::string_view name;    // stays valid
+  std::string_view module;  // of the program, in which it was said; likewise
   BlockId first_block = 0;
   std::uint32_t block_count = 0;  // 0: a launch
   bool tells_all = false;         // of a launch
@@ -30,7 +30,7 @@ struct LaunchMark {
 
 class LaunchMarks {
  public:
-  // How many wait to be taken now.
+  // By the thread that launches. How many wait to be taken now.
   std::size_t add_launch(const LaunchHash& hash, std::string_view name, bool tells_all,
                          TimeNs stalled_ns);
   void add_access(BlockId first_block, std::uint32_t block_count, bool writes);
@@ -40,7 +40,7 @@ class LaunchMarks {
  private:
   std::mutex mutex_;
   std::vector<LaunchMark> marks_;
-  std::set<std::string, std::less<>> names_;
+  KeptNames names_;
 };
 
 }  // namespace spillway::host

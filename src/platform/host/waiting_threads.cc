@@ -7,7 +7,7 @@
 
 namespace spillway::host {
 
-bool WaitingThreads::begin(const FaultRecord& fault, ExecutionId during) {
+bool WaitingThreads::begin(const FaultRecord& fault, LogRow during) {
   if (fault.block >= stops_.size()) {
     stops_.resize(std::max(fault.block + std::size_t{1}, 2 * stops_.size()));
   }

@@ -22,7 +22,7 @@ class WaitingThreads {
       : userfault_(userfault), addresses_(addresses), pages_(pages), log_(log), stalls_(stalls) {}
 
   // A thread has stopped. False if another one stands there already.
-  bool begin(const FaultRecord& fault, ExecutionId during);
+  bool begin(const FaultRecord& fault, LogRow during);
   // The block is there, or gone: whoever stands there goes on.
   void end(BlockId block);
 
@@ -34,7 +34,7 @@ class WaitingThreads {
  private:
   struct Stop {
     bool awaited = false;
-    ExecutionId during = kNoExecution;
+    LogRow during = kNoLogRow;
     TimeNs since_ns = 0;
   };
   const Userfault& userfault_;

@@ -63,25 +63,66 @@ ProgramSpace::~ProgramSpace() {
 
 // The first iteration is the program's setting up: memory is where it will stay from the second on.
 bool ProgramSpace::iteration_ended() {
-  if (capture_ != nullptr && !capture_->done()) {
+  if (capturing()) {
     return capture_->iteration_ended();
   }
-  ++iterations_;
-  if (iterations_ == 1 && info_.traits.learns) {
-    return watch();
+  if (!std::exchange(said_, true)) {
+    forget_found();
   }
+  ++iterations_;
+  if (watching_) {
+    end_watch();
+    return false;
+  }
+  if (!should_watch()) {
+    return false;
+  }
+  begin_watch();
+  return true;
+}
+
+void ProgramSpace::forget_found() {
   if (watching_.exchange(false)) {
-    if (const std::optional<RecordedIteration> iteration = platform_->end_recording()) {
-      make_plan(*iteration);
-      plan_watch_.begin(platform_->stats().engine.faults);
+    (void)platform_->end_recording();
+  }
+  asked_ = false;
+  iterations_ = next_watch_ = 0;
+}
+
+// From one boundary to the next: asked, told at some time, watched as a whole, over.
+bool ProgramSpace::iteration_found(std::uint64_t launches) {
+  constexpr std::uint32_t kTries = 4;
+  if (profiled_ == nullptr || said_ || capturing()) {
+    return false;
+  }
+  const bool steady = found_.ended(launches);
+  ++iterations_;
+  if (watching_) {
+    if (steady) {
+      found_.watched();
+      end_watch();
+    } else {
+      (void)platform_->end_recording();
+      watching_ = false;
+    }
+    if (steady || ++unlike_ == kTries) {
+      asked_ = false;
+      return false;
+    }
+  }
+  if (asked_) {
+    if (told_) {
+      begin_watch();
     }
     return false;
   }
-  if (profiled_ != nullptr) {
-    return profiled_->follows_plan() && plan_watch_.outdated(platform_->stats().engine.faults) &&
-           watch();
+  if (!steady || !should_watch()) {
+    return false;
   }
-  return info_.traits.learns && iterations_ >= next_watch_ && has_moved() && watch();
+  unlike_ = 0;
+  told_ = false;
+  asked_ = true;
+  return true;
 }
 
 // Since it was last asked.
@@ -92,13 +133,36 @@ bool ProgramSpace::has_moved() {
   return moved_bytes_ > before_bytes;
 }
 
-bool ProgramSpace::watch() {
+// In the iteration that begins.
+bool ProgramSpace::should_watch() {
+  if (!info_.traits.learns) {
+    return false;
+  }
+  if (next_watch_ == 0) {
+    return said_ || has_moved();
+  }
+  if (profiled_ == nullptr) {
+    return iterations_ >= next_watch_ && has_moved();
+  }
+  const bool outdated =
+      profiled_->follows_plan() && plan_watch_.outdated(platform_->stats().engine.faults);
+  return outdated || (!said_ && found_.other() && iterations_ >= next_watch_ && has_moved());
+}
+
+void ProgramSpace::begin_watch() {
   next_watch_ = iterations_ + std::clamp<std::uint64_t>(iterations_, kLeastWatch, kMostWatch);
   if (profiled_ != nullptr) {
     platform_->begin_recording();
   }
   watching_ = true;
-  return true;
+}
+
+void ProgramSpace::end_watch() {
+  watching_ = false;
+  if (const std::optional<RecordedIteration> iteration = platform_->end_recording()) {
+    make_plan(*iteration);
+    plan_watch_.begin(platform_->stats().engine.faults);
+  }
 }
 
 void ProgramSpace::make_plan(const RecordedIteration& iteration) {

@@ -13,6 +13,7 @@
 #include "policy/profiled.h"
 #include "policy/recorded_iteration.h"
 #include "policy/registry.h"
+#include "runtime/run/found_iterations.h"
 #include "runtime/run/iteration_capture.h"
 #include "runtime/run/plan_watch.h"
 #include "runtime/run/program_plan.h"
@@ -36,6 +37,19 @@ class ProgramSpace {
   // their plan when that one has ended, and another when the program has changed since; policies
   // with tables are told again ever more seldom, as long as data moves.
   [[nodiscard]] bool iteration_ended();
+  // The same of a program that says nothing of iterations: it is found that one begins with the
+  // next launch, after one of so many. Does nothing once the program has said so itself: a first
+  // step's layers look like iterations. Only for policies that plan, and only when data has moved.
+  // True if the program should be asked to say what its launches use, until `wants_operands` no
+  // longer holds; what it says in the middle of an iteration does not count. By the thread that
+  // launches.
+  [[nodiscard]] bool iteration_found(std::uint64_t launches);
+  [[nodiscard]] bool wants_operands() const {
+    return asked_.load(std::memory_order_relaxed) ||
+           (capture_ != nullptr && capture_->wants_operands());
+  }
+  // It has said of a launch what that uses.
+  void operands_told() { told_.store(true, std::memory_order_relaxed); }
   // Whether the iteration that runs is the one of which that was asked.
   [[nodiscard]] bool watches() const {
     return watching_.load(std::memory_order_relaxed) ||
@@ -49,7 +63,11 @@ class ProgramSpace {
  private:
   ProgramSpace(SpaceOptions options, const PolicyInfo& info)
       : options_(std::move(options)), info_(info) {}
-  bool watch();
+  [[nodiscard]] bool capturing() const { return capture_ != nullptr && !capture_->done(); }
+  [[nodiscard]] bool should_watch();
+  void forget_found();
+  void begin_watch();
+  void end_watch();
   bool has_moved();
   void make_plan(const RecordedIteration& iteration);
 
@@ -64,6 +82,11 @@ class ProgramSpace {
   Bytes moved_bytes_ = 0;
   std::atomic<bool> watching_{false};
   PlanWatch plan_watch_;
+  bool said_ = false;  // the program, of an iteration
+  FoundIterations found_;
+  std::uint32_t unlike_ = 0;  // watched in vain: it was not like those before it
+  std::atomic<bool> asked_{false};
+  std::atomic<bool> told_{false};
   mutable std::mutex report_mutex_;
   std::optional<PlanReport> report_;
 };

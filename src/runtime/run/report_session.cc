@@ -52,21 +52,18 @@ std::string wait_bar(const RunWait& wait, double longest_s) {
   return bar + "</svg>";
 }
 
-std::string waits_table(const RunRecord& session) {
-  std::string html = "<h3>Launches that waited longest</h3>\n";
-  if (session.longest_waits.empty()) {
-    return html + "<p>No launch waited for memory.</p>\n";
-  }
-  html +=
-      "<div class=\"scroll\"><table>\n<thead><tr><th class=\"name\" rowspan=\"2\">launch</th>"
+// `what` is in the rows; there is one at least.
+std::string waits_table(std::string_view what, const std::vector<RunWait>& waits) {
+  std::string html = fmt::format(
+      "<div class=\"scroll\"><table>\n<thead><tr><th class=\"name\" rowspan=\"2\">{}</th>"
       "<th rowspan=\"2\">times</th><th rowspan=\"2\">blocks</th><th rowspan=\"2\">each</th>"
       "<th rowspan=\"2\">waited</th><th rowspan=\"2\"></th>"
       "<th colspan=\"3\">of that, for</th></tr>\n"
-      "<tr><th>host memory</th><th>storage</th><th>new memory</th></tr></thead>\n<tbody>\n";
-  const auto longest =
-      std::max_element(session.longest_waits.begin(), session.longest_waits.end(),
-                       [](const auto& a, const auto& b) { return a.wait_s < b.wait_s; });
-  for (const RunWait& wait : session.longest_waits) {
+      "<tr><th>host memory</th><th>storage</th><th>new memory</th></tr></thead>\n<tbody>\n",
+      what);
+  const auto longest = std::max_element(
+      waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.wait_s < b.wait_s; });
+  for (const RunWait& wait : waits) {
     const double each_s =
         wait.wait_s / static_cast<double>(std::max<std::uint64_t>(wait.launches, 1));
     html += fmt::format(
@@ -78,6 +75,21 @@ std::string waits_table(const RunRecord& session) {
         seconds_text(wait.host_s), seconds_text(wait.storage_s), seconds_text(wait.fresh_s));
   }
   return html + "</tbody></table></div>\n";
+}
+
+std::string launches_html(const RunRecord& session) {
+  const std::string head = "<h3>Launches that waited longest</h3>\n";
+  return head + (session.longest_waits.empty() ? "<p>No launch waited for memory.</p>\n"
+                                               : waits_table("launch", session.longest_waits));
+}
+
+std::string modules_html(const RunRecord& session) {
+  return session.waits_by_module.empty()
+             ? ""
+             : "<h3>Modules that waited longest</h3>\n"
+               "<p class=\"legend\">What ran in the module itself, without those inside it. "
+               "A * stands for the number of a layer.</p>\n" +
+                   waits_table("module", session.waits_by_module);
 }
 
 // What stands between backquotes is what a person would type.
@@ -132,8 +144,8 @@ std::string session_html(const RunRecord& session) {
              "<section id=\"session-{0}\">\n<h2>Process {0}</h2>\n"
              "<code class=\"command\">{1}</code>\n",
              session.pid, escape_html(session.command)) +
-         head(session) + advice_html(session) + session_charts(session) + waits_table(session) +
-         numbers(session) + "</section>\n";
+         head(session) + advice_html(session) + session_charts(session) + modules_html(session) +
+         launches_html(session) + numbers(session) + "</section>\n";
 }
 
 }  // namespace spillway

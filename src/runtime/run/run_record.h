@@ -33,7 +33,7 @@ struct RunSample {
   double stalled_s = 0;
 };
 
-// What the launches of one kind waited for.
+// What the launches of one kind, or in one module, waited for.
 struct RunWait {
   std::string name;
   std::uint64_t launches = 0;
@@ -71,7 +71,8 @@ struct RunRecord {
   double processor_s = 0;
   std::optional<PlanReport> plan;
   std::vector<RunWait> longest_waits;
-  std::vector<RunSample> timeline;  // to the end of the run
+  std::vector<RunWait> waits_by_module;  // empty where no module is known
+  std::vector<RunSample> timeline;       // to the end of the run
 
   [[nodiscard]] Bytes budget(Tier tier) const { return budget_bytes[index_of(tier)]; }
   [[nodiscard]] Bytes moved(Tier from, Tier to) const {
@@ -179,6 +180,7 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"processor_s", &RunRecord::processor_s},
     Field{"plan", &RunRecord::plan},
     Field{"longest_waits", &RunRecord::longest_waits},
+    Field{"waits_by_module", &RunRecord::waits_by_module},
     Field{"timeline", &RunRecord::timeline},
 };
 

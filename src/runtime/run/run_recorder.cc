@@ -10,6 +10,7 @@
 
 #include "platform/common/clock.h"
 #include "platform/common/service_thread.h"
+#include "runtime/run/module_waits.h"
 #include "runtime/run/whole_file.h"
 
 namespace spillway {
@@ -18,14 +19,18 @@ namespace {
 constexpr std::chrono::milliseconds kSampleEvery{100};
 constexpr std::size_t kWaitsMax = 10;
 
-RunWait wait_of(const LaunchWaits& waits) {
-  return {.name = waits.name,
-          .launches = waits.launches,
-          .blocks = waits.blocks,
-          .wait_s = to_seconds(waits.wait_ns),
-          .host_s = to_seconds(waits.host_ns),
-          .storage_s = to_seconds(waits.storage_ns),
-          .fresh_s = to_seconds(waits.fresh_ns)};
+std::vector<RunWait> first_of(const std::vector<LaunchWaits>& waits) {
+  std::vector<RunWait> first;
+  for (std::size_t i = 0; i < std::min(waits.size(), kWaitsMax); ++i) {
+    first.push_back({.name = waits[i].name,
+                     .launches = waits[i].launches,
+                     .blocks = waits[i].blocks,
+                     .wait_s = to_seconds(waits[i].wait_ns),
+                     .host_s = to_seconds(waits[i].host_ns),
+                     .storage_s = to_seconds(waits[i].storage_ns),
+                     .fresh_s = to_seconds(waits[i].fresh_ns)});
+  }
+  return first;
 }
 
 }  // namespace
@@ -126,9 +131,8 @@ RunRecord RunRecorder::finish(const std::string& command) {
     record.plan = subject_.plan_report();
   }
   const std::vector<LaunchWaits> waits = subject_.platform.waits();
-  for (std::size_t i = 0; i < std::min(waits.size(), kWaitsMax); ++i) {
-    record.longest_waits.push_back(wait_of(waits[i]));
-  }
+  record.longest_waits = first_of(waits);
+  record.waits_by_module = first_of(waits_by_module(waits));
   {
     const std::scoped_lock lock(mutex_);
     record.timeline = samples_.all();

@@ -31,6 +31,17 @@ std::string plan_text(const PlanReport& plan) {
       to_seconds(plan.computation_ns), anew);
 }
 
+// The first few say where to look; the record has more.
+std::string modules_text(const std::vector<RunWait>& modules) {
+  constexpr std::size_t kModulesMost = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(modules.size(), kModulesMost); ++i) {
+    text += fmt::format("{}{:.2f} s in {}", i == 0 ? "  waited     " : ", ", modules[i].wait_s,
+                        modules[i].name);
+  }
+  return text.empty() ? text : text + "\n";
+}
+
 // So many times what is alive has come back: it is used faster than it can be brought.
 constexpr double kThrashes = 20;
 
@@ -65,6 +76,7 @@ std::string summary_text(const RunRecord& record) {
                       moved(Tier::kStorage, Tier::kDevice), moved(Tier::kDevice, Tier::kStorage));
   text +=
       fmt::format("  not moved  {} that were dead\n", format_bytes(record.saved_by_discard_bytes));
+  text += modules_text(record.waits_by_module);
   const double times = times_moved(
       record.moved(Tier::kHost, Tier::kDevice) + record.moved(Tier::kStorage, Tier::kDevice),
       record.peak_bytes);

@@ -108,8 +108,8 @@ class ProcessTimeline {
   }
 
  private:
-  [[nodiscard]] std::string name_of(ExecutionId execution) const {
-    return execution < quoted_.size() ? quoted_[execution] : std::string("\"no launch\"");
+  [[nodiscard]] std::string name_of(LogRow row) const {
+    return row < quoted_.size() ? quoted_[row] : std::string("\"no launch\"");
   }
   void put_launches() {
     std::vector<bool> named;
@@ -123,7 +123,7 @@ class ProcessTimeline {
         timeline_.name("thread_name", process_.pid, tid,
                        fmt::format("launches of stream {}", launch.stream));
       }
-      timeline_.interval("launch", name_of(launch.execution), process_.pid, tid, launch.begin_ns,
+      timeline_.interval("launch", name_of(launch.row), process_.pid, tid, launch.begin_ns,
                          launch.end_ns, "");
     }
   }
@@ -156,7 +156,7 @@ class ProcessTimeline {
       }
       timeline_.interval("wait", as_text(kWaits.at(static_cast<std::size_t>(wait.what))),
                          process_.pid, kTracksOfWaits + lane, wait.begin_ns, wait.end_ns,
-                         fmt::format(R"(,"args":{{"launch":{}}})", name_of(wait.execution)));
+                         fmt::format(R"(,"args":{{"launch":{}}})", name_of(wait.row)));
     }
   }
   static std::string_view name_of_tier(Tier tier) { return spillway::name_of(tier); }
@@ -171,7 +171,7 @@ LoggedEvents events_in(const json& object) {
   events.names = object.at("names").get<std::vector<std::string>>();
   for (const json& one : object.at("launches")) {
     events.launches.push_back(
-        {.stream = one.at(0), .execution = one.at(1), .begin_ns = one.at(2), .end_ns = one.at(3)});
+        {.stream = one.at(0), .row = one.at(1), .begin_ns = one.at(2), .end_ns = one.at(3)});
   }
   for (const json& one : object.at("transfers")) {
     events.transfers.push_back({.from = static_cast<Tier>(one.at(0).get<int>()),
@@ -181,7 +181,7 @@ LoggedEvents events_in(const json& object) {
                                 .end_ns = one.at(4)});
   }
   for (const json& one : object.at("waits")) {
-    events.waits.push_back({.execution = one.at(0),
+    events.waits.push_back({.row = one.at(0),
                             .what = static_cast<LoggedWait::For>(one.at(1).get<int>()),
                             .begin_ns = one.at(2),
                             .end_ns = one.at(3)});
@@ -212,15 +212,14 @@ std::string to_json(const ProcessEvents& process) {
     text += "]";
   };
   list("launches", events.launches, [](const LoggedLaunch& it) {
-    return fmt::format("[{},{},{},{}]", it.stream, it.execution, it.begin_ns, it.end_ns);
+    return fmt::format("[{},{},{},{}]", it.stream, it.row, it.begin_ns, it.end_ns);
   });
   list("transfers", events.transfers, [](const LoggedTransfer& it) {
     return fmt::format("[{},{},{},{},{}]", static_cast<int>(it.from), static_cast<int>(it.to),
                        it.bytes, it.begin_ns, it.end_ns);
   });
   list("waits", events.waits, [](const LoggedWait& it) {
-    return fmt::format("[{},{},{},{}]", it.execution, static_cast<int>(it.what), it.begin_ns,
-                       it.end_ns);
+    return fmt::format("[{},{},{},{}]", it.row, static_cast<int>(it.what), it.begin_ns, it.end_ns);
   });
   return text + fmt::format(",\"dropped\":[{},{},{}]}}", events.dropped_launches,
                             events.dropped_transfers, events.dropped_waits);

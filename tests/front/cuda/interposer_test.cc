@@ -1,6 +1,7 @@
 // A program that knows nothing of Spillway, under `spillway run --device cuda` on the fake driver:
 // it reaches the driver in each way that real ones use, needs several times its budget, and looks
 // at every word; the fake driver looks at its rules. docs/interposer.md.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <map>
@@ -152,6 +153,30 @@ TEST_F(InterposerTest, OfAGraphOnlyWhatRunsCounts) {
     EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
     EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("cannot tell what they use")));
   }
+}
+
+TEST_F(InterposerTest, LaunchesAreNamedByTheModuleOfTheirThread) {
+  const Outcome outcome =
+      run_on_gpu({.scenario = "modules"}, "--json record --trace-events timeline");
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const nlohmann::json record = nlohmann::json::parse(read_file(folder_ / "record"));
+  const auto has_row = [&record](const char* list, const std::string& start, std::uint64_t least) {
+    return std::any_of(record[list].begin(), record[list].end(), [&](const nlohmann::json& row) {
+      return row["name"].get<std::string>().starts_with(start) &&
+             row["launches"].get<std::uint64_t>() >= least && row["wait_s"].get<double>() > 0;
+    });
+  };
+  // One row for a kernel and module, whatever the kernel is given.
+  for (const char* const start :
+       {"h.0.mlp rewrite", "h.1.mlp rewrite", "h.1.mlp (backward) rewrite", "rewrite"}) {
+    EXPECT_TRUE(has_row("longest_waits", start, start[0] == 'h' ? 12 : 1)) << start << record;
+  }
+  EXPECT_TRUE(has_row("waits_by_module", "h.*.mlp", 24)) << record;
+  EXPECT_TRUE(has_row("waits_by_module", "h.*.mlp (backward)", 12)) << record;
+  EXPECT_TRUE(has_row("waits_by_module", "(no module)", 12)) << record;
+  EXPECT_EQ(record.dump().find("of another thread"), std::string::npos);
+  const std::string timeline = read_file(folder_ / "timeline");
+  EXPECT_THAT(timeline, ::testing::HasSubstr(R"("cat":"launch","name":"h.1.mlp (backward) )"));
 }
 
 TEST_F(InterposerTest, WhatIsOutOfMemoryIsSaidInOneLine) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <string>
 #include <vector>
 
 namespace spillway {
@@ -17,10 +18,11 @@ LaunchHash hash_of(std::string_view name, std::uint64_t allocation = 0) {
 
 TEST(LaunchLog, KnowsALaunchThatComesAgain) {
   LaunchLog log;
-  const ExecutionId first = log.launched(hash_of("matmul"), "matmul");
-  const ExecutionId other = log.launched(hash_of("matmul", 1), "matmul of something else");
+  const ExecutionId first = log.launched(hash_of("matmul"), "matmul", {}).execution;
+  const ExecutionId other =
+      log.launched(hash_of("matmul", 1), "matmul of something else", {}).execution;
   EXPECT_NE(first, other);
-  EXPECT_EQ(log.launched(hash_of("matmul"), "the same by another name"), first);
+  EXPECT_EQ(log.launched(hash_of("matmul"), "the same by another name", {}).execution, first);
   const std::vector<LaunchWaits> waits = log.longest_waits();
   ASSERT_EQ(waits.size(), 2U);
   EXPECT_EQ(waits[0].name, "matmul");
@@ -30,12 +32,12 @@ TEST(LaunchLog, KnowsALaunchThatComesAgain) {
 
 TEST(LaunchLog, BooksWaitsToWhereTheBytesCameFrom) {
   LaunchLog log;
-  const ExecutionId id = log.launched(hash_of("matmul"), "matmul");
+  const LogRow id = log.launched(hash_of("matmul"), "matmul", {}).row;
   log.waited(id, Source::kHostCopy, 1);
   log.waited(id, Source::kStorageCopy, 20);
   log.waited(id, Source::kZeros, 300);
   log.waited_for_room(id, 4000);
-  log.waited(kNoExecution, Source::kHostCopy, 50'000);  // nobody's
+  log.waited(kNoLogRow, Source::kHostCopy, 50'000);  // nobody's
   const LaunchWaits waits = log.longest_waits().at(0);
   EXPECT_EQ(waits.blocks, 3U);
   EXPECT_EQ(waits.host_ns, 1);
@@ -48,11 +50,50 @@ TEST(LaunchLog, TellsTheLongestWaitFirst) {
   LaunchLog log;
   for (const auto& [name, waited_ns] :
        {std::pair("short", 1), std::pair("long", 300), std::pair("middle", 20)}) {
-    log.waited(log.launched(hash_of(name), name), Source::kZeros, waited_ns);
+    log.waited(log.launched(hash_of(name), name, {}).row, Source::kZeros, waited_ns);
   }
   std::vector<std::string> names;
   for (const LaunchWaits& waits : log.longest_waits()) names.push_back(waits.name);
   EXPECT_EQ(names, (std::vector<std::string>{"long", "middle", "short"}));
+}
+
+// Where it is known in which module they ran, people are told of name and module, whatever makes
+// two launches the same to policies; those get the same execution ids as ever.
+TEST(LaunchLog, ModulesNameRowsAndNothingElse) {
+  LaunchLog with;
+  LaunchLog without;
+  const auto launch = [&](std::uint64_t allocation, std::string_view module) {
+    const LaunchHash hash = hash_of("matmul", allocation);
+    const LaunchLog::Launched launched = with.launched(hash, "matmul", module);
+    EXPECT_EQ(launched.execution, without.launched(hash, "matmul", {}).execution);
+    return launched.row;
+  };
+  const LogRow mlp = launch(0, "h.0.mlp");
+  EXPECT_EQ(launch(1, "h.0.mlp"), mlp);  // another execution id
+  EXPECT_NE(launch(0, "h.1.mlp"), mlp);  // the same in another module
+  EXPECT_NE(launch(0, "h.0.mlp (backward)"), mlp);
+  const LogRow alone = launch(0, {});
+  EXPECT_EQ(with.name_of(mlp), "h.0.mlp matmul");
+  EXPECT_EQ(with.name_of(alone), "matmul");
+  with.waited(mlp, Source::kHostCopy, 7);
+  const LaunchWaits longest = with.longest_waits().at(0);
+  EXPECT_EQ(longest.name, "h.0.mlp matmul");
+  EXPECT_EQ(longest.module, "h.0.mlp");
+  EXPECT_EQ(longest.launches, 2U);
+  EXPECT_EQ(longest.wait_ns, 7);
+}
+
+TEST(LaunchLog, MoreNamesThanItKeepsAreToldByExecution) {
+  LaunchLog log;
+  const LaunchHash hash = hash_of("matmul");
+  const LogRow first = log.launched(hash, "matmul", "0").row;
+  for (std::size_t i = 1; i < LaunchLog::kMostInModules; ++i) {
+    log.launched(hash, "matmul", std::to_string(i));
+  }
+  const LogRow behind = log.launched(hash, "matmul", "one more").row;
+  EXPECT_EQ(log.name_of(behind), "matmul");
+  EXPECT_EQ(log.launched(hash, "matmul", "another").row, behind);
+  EXPECT_EQ(log.launched(hash, "matmul", "0").row, first);
 }
 
 TEST(LaunchLog, RecordsOnlyWhenAsked) {

@@ -40,6 +40,18 @@ TEST(StallClock, CountsFromWhenTheFirstOneStopped) {
   EXPECT_LT(clock.total_ns(), 900 * kMs);
 }
 
+// A fault may be read when the stall during which it happened is over.
+TEST(StallClock, CountsNoTimeTwice) {
+  StallClock clock;
+  const TimeNs begin_ns = now_ns() - 500 * kMs;
+  clock.begin(begin_ns);
+  clock.end();
+  clock.begin(begin_ns + 100 * kMs);
+  EXPECT_LT(clock.current_ns(), 400 * kMs);
+  clock.end();
+  EXPECT_LE(clock.total_ns(), now_ns() - begin_ns);
+}
+
 TEST(StallClock, DoesNotRunWhileNobodyIsStopped) {
   StallClock clock;
   clock.begin(now_ns());

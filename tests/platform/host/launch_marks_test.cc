@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "platform/common/current_module.h"
+
 namespace spillway::host {
 namespace {
 
@@ -34,6 +36,20 @@ TEST(LaunchMarks, ComeInTheOrderInWhichTheyWereSaid) {
   marks.take(taken);
   EXPECT_TRUE(taken.empty());
   EXPECT_EQ(marks.add_launch({}, "matmul", true, 0), 1U);
+}
+
+// Who takes them is another thread.
+TEST(LaunchMarks, SayTheModuleOfTheThreadThatMarks) {
+  LaunchMarks marks;
+  set_current_module("h.0.mlp");
+  marks.add_launch({}, "matmul", true, 0);
+  set_current_module({});
+  marks.add_launch({}, "matmul", true, 0);
+  std::vector<LaunchMark> taken;
+  marks.take(taken);
+  ASSERT_EQ(taken.size(), 2U);
+  EXPECT_EQ(taken[0].module, "h.0.mlp");
+  EXPECT_EQ(taken[1].module, "");
 }
 
 // The program's own string may be gone when somebody looks.

@@ -1,6 +1,7 @@
 // A program that knows nothing of Spillway: PROGRAM WAY SCENARIO, or PROGRAM WAY random SEED
 // [trace]. It reaches the driver in one way, uses more memory than the budget in one scenario, and
 // looks at every word. Test program.
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,6 +95,35 @@ void copies(const Device& device) {
     device.require(words.front() == 0x1111111111111111ULL, "a word that was set");
     device.require(words.back() == pattern(i, words.size() - 1), "a word behind what was set");
   }
+}
+
+// Two models of buffers, as a script of PyTorch would say it; another thread is in no module.
+void modules(const Device& device) {
+  const auto enter =
+      reinterpret_cast<void (*)(const char*)>(::dlsym(RTLD_DEFAULT, "spillway_module"));
+  device.require(enter != nullptr, "the library is told of modules");
+  const CuStream stream = device.stream();
+  std::vector<Buffer> buffers;
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    buffers.push_back(device.allocate(4 * kMiB, stream));
+    device.fill(buffers.back(), i, stream);
+  }
+  const auto use_all = [&] {
+    for (Buffer& buffer : buffers) {
+      device.check(buffer, stream);
+    }
+  };
+  for (const char* const name : {"h.0.mlp", "h.1.mlp", "h.1.mlp (backward)"}) {
+    enter(name);
+    use_all();
+    enter(nullptr);
+  }
+  enter("of another thread");
+  std::thread([&] {
+    device.expect(device.calls.cuCtxSetCurrent(device.context()), "cuCtxSetCurrent");
+    use_all();
+  }).join();
+  device.synchronize(stream);
 }
 
 // What leaves unwritten needs no copy out; what is written in place does.
@@ -439,6 +469,7 @@ int main(int count, char** words) {
       {"copies", test::copies},
       {"events", test::events},
       {"threads", test::threads},
+      {"modules", test::modules},
       {"temporaries", test::temporaries},
       {"lists", test::lists},
       {"questions", test::questions},
