@@ -21,11 +21,15 @@ import tempfile
 import threading
 import time
 
+# What is measured are programs without hooks in them; no row here names modules.
+os.environ.setdefault("SPILLWAY_MODULE_NAMES", "0")
+
 FOLDER = pathlib.Path(__file__).resolve().parent
 CHILD = FOLDER / "train_models.py"
 GIB = 1 << 30
 MIB = 1 << 20
-MODELS = ["gpt2-xl", "gpt2", "bert-large", "lengths", "dlrm", "resnet152", "vgg19"]
+MODELS = ["gpt2-xl", "gpt2", "bert-large", "lengths", "dlrm", "resnet152", "vgg19",
+          "gpt2-xl-compiled"]
 WARM_UP = 2  # steps that do not count
 WARM_UP_SERVED = 5  # those of a process that takes turns (train_models.py), and what each turn has
 SERVED_STEPS = 10
@@ -74,14 +78,27 @@ def host_limit_bytes():
     return 16 * GIB
 
 
-class SetUp:
-    """One way to run a model."""
+class Budget:
+    """A percentage of what plain PyTorch needs at most (80), or so much (20GiB)."""
 
-    def __init__(self, name, percent=None, policy=None, save_on_cpu=False):
-        self.name, self.percent, self.policy, self.save_on_cpu = name, percent, policy, save_on_cpu
+    def __init__(self, text):
+        self.gib = float(text.removesuffix("GiB")) if text.endswith("GiB") else None
+        self.percent = None if self.gib else int(text)
+        self.name = text if self.gib else f"{text} %"
+
+    def bytes(self, peak_bytes):
+        wanted = int(self.gib * GIB) if self.gib else peak_bytes * self.percent // 100
+        return wanted // (2 * MIB) * 2 * MIB
+
+
+class SetUp:
+    """One way to run a model; `more` is what train_models.py is told beside the model."""
+
+    def __init__(self, name, budget=None, policy=None, more=()):
+        self.name, self.budget, self.policy, self.more = name, budget, policy, more
 
     def budget_bytes(self, peak_bytes):
-        return peak_bytes * self.percent // 100 // (2 * MIB) * 2 * MIB if self.policy else None
+        return self.budget.bytes(peak_bytes) if self.policy else None
 
     def spillway(self, options, peak_bytes, record):
         if self.policy is None:
@@ -98,8 +115,17 @@ def plain():
     return SetUp("plain")
 
 
-def spillway(percent, policy):
-    return SetUp(f"{percent} % {policy}", percent, policy)
+def spillway(budget, policy):
+    return SetUp(f"{budget.name} {policy}", budget, policy)
+
+
+def save_on_cpu():
+    return SetUp("save_on_cpu", more=["--save-on-cpu"])
+
+
+def recomputing():
+    """The compiler's own way to need less: it computes again what it does not keep."""
+    return SetUp("recompute 0.5", more=["--activation-budget", 0.5])
 
 
 def end(process):
@@ -135,7 +161,7 @@ def run(options, model, set_up, peak_bytes):
         record, work = f"{folder}/record", f"{folder}/work"
         command = set_up.spillway(options, peak_bytes, record) + child(
             options, model, "--steps", options.steps, "--seconds", limit * 0.5,
-            "--stacks-after", limit * 0.9, *(["--save-on-cpu"] if set_up.save_on_cpu else []))
+            "--stacks-after", limit * 0.9, *set_up.more)
         begin = time.monotonic()
         with open(f"{folder}/out", "w+") as out, open(f"{folder}/err", "w+") as err:
             process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True,
@@ -393,7 +419,7 @@ class Bench:
         said = ", ".join(f"{name} {statistics.median(some):.2f} ms ({ratios[name]:.3f})"
                          for name, some in times.items())
         moved = sum(record.get("moved_bytes", {}).values()) / GIB
-        print(f"{model:<11}in turn, {rounds} rounds, {self.options.fits} %: {said}; moved "
+        print(f"{model:<11}in turn, {rounds} rounds, {self.options.fits.name}: {said}; moved "
               f"{moved:.2f} GiB", flush=True)
         steps = {"ms": [], "more_steps": WARM_UP_SERVED + SERVED_STEPS * rounds}
         for line in work_lines({**steps, "work": work, "record": record}):
@@ -409,10 +435,14 @@ def answer(process, until):
     return line.decode().strip()
 
 
+def distance_from_half(budget):
+    return abs((budget.percent or 50) - 50)
+
+
 def go(options):
     bench = Bench(options)
     print(HEADER, flush=True)
-    middle = 50 if 50 in options.budgets else options.budgets[0]
+    middle = min(options.budgets, key=distance_from_half)
     done = set()
 
     def once(model, set_up):
@@ -439,7 +469,7 @@ def everything(options, bench, once, middle):
     for policy in options.policies[:2]:
         once(first, spillway(middle, policy))
     if "save_on_cpu" not in options.without:
-        once(first, SetUp("save_on_cpu", save_on_cpu=True))
+        once(first, save_on_cpu())
     if "fits" not in options.without:
         once(first, spillway(options.fits, options.policies[0]))
     if "gpt2" in options.models and "fits" not in options.without:
@@ -447,11 +477,11 @@ def everything(options, bench, once, middle):
         bench.in_turn("gpt2")
     for model in options.models:
         once(model, plain())
-        for percent in sorted(options.budgets, key=lambda percent: abs(percent - middle)):
+        for budget in sorted(options.budgets, key=distance_from_half):
             for policy in options.policies:
-                once(model, spillway(percent, policy))
+                once(model, spillway(budget, policy))
         if "save_on_cpu" not in options.without:
-            once(model, SetUp("save_on_cpu", save_on_cpu=True))
+            once(model, recomputing() if model.endswith("-compiled") else save_on_cpu())
         if "fits" not in options.without:
             once(model, spillway(options.fits, options.policies[0]))
 
@@ -462,13 +492,15 @@ def main():
     split = (lambda kind: lambda text: [kind(word) for word in text.split(",")])
     parser.add_argument("--models", type=split(str), default=MODELS,
                         help="of " + ",".join(MODELS) + "; the most important one first")
-    parser.add_argument("--budgets", type=split(int), default=[80, 50, 35],
-                        help="percent of plain PyTorch's peak")
-    parser.add_argument("--fits", type=int, default=115, help="percent at which all fits")
+    parser.add_argument("--budgets", type=split(Budget), default=split(Budget)("80,50,35"),
+                        help="percent of plain PyTorch's peak, or as 20GiB")
+    parser.add_argument("--fits", type=Budget, default=Budget("115"),
+                        help="the budget in which all fits")
     parser.add_argument("--policies", type=split(str), default=["lookahead", "base_uvm", "deepum"],
                         help="the most important one first")
     parser.add_argument("--without", type=split(str), default=[],
-                        help="leave out save_on_cpu, or fits (where all fits), or both")
+                        help="leave out save_on_cpu (or what a compiled model has instead), or "
+                        "fits (where all fits), or both")
     parser.add_argument("--steps", type=int, default=8, help="of each run; the first two are left "
                         "out of the medians")
     parser.add_argument("--rounds", type=int, default=6, help="of taking turns")

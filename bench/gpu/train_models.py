@@ -61,6 +61,54 @@ class Transformer(nn.Module):
         return functional.linear(self.norm(x), self.tokens.weight)
 
 
+class LlamaBlock(nn.Module):
+    """Rotated queries and keys, fewer of the latter, a gated layer of four widths."""
+
+    def __init__(self, width, heads, key_heads):
+        super().__init__()
+        self.size, self.heads, self.key_heads = width // heads, heads, key_heads
+        self.first, self.second = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.q = nn.Linear(width, width, bias=False)
+        self.kv = nn.Linear(width, 2 * key_heads * self.size, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.gate_up = nn.Linear(width, 8 * width, bias=False)
+        self.down = nn.Linear(4 * width, width, bias=False)
+
+    def forward(self, x, cosine, sine):
+        def rotated(y):
+            a, b = y.chunk(2, dim=-1)
+            return torch.cat([a * cosine - b * sine, b * cosine + a * sine], -1).to(y.dtype)
+
+        batch, length, width = x.shape
+        y = self.first(x)
+        q = self.q(y).reshape(batch, length, self.heads, self.size).transpose(1, 2)
+        k, v = (part.reshape(batch, length, self.key_heads, self.size).transpose(1, 2)
+                for part in self.kv(y).chunk(2, dim=-1))
+        attention = functional.scaled_dot_product_attention(rotated(q), rotated(k), v,
+                                                            is_causal=True, enable_gqa=True)
+        x = x + self.out(attention.transpose(1, 2).reshape(batch, length, width))
+        gate, up = self.gate_up(self.second(x)).chunk(2, dim=-1)
+        return x + self.down(functional.silu(gate) * up)
+
+
+class Llama(nn.Module):
+    def __init__(self, layers=16, width=2048, heads=32, key_heads=8, vocabulary=32000):
+        super().__init__()
+        self.vocabulary, self.size = vocabulary, width // heads
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.blocks = nn.ModuleList(LlamaBlock(width, heads, key_heads) for _ in range(layers))
+        self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens):
+        places = torch.arange(tokens.shape[1], device=tokens.device)[:, None]
+        rates = 10000.0 ** (-torch.arange(0, self.size, 2, device=tokens.device) / self.size)
+        cosine, sine = (places * rates).cos(), (places * rates).sin()
+        x = self.tokens(tokens)
+        for block in self.blocks:
+            x = block(x, cosine, sine)
+        return self.head(self.norm(x))
+
+
 class Dlrm(nn.Module):
     """Embedding tables of 512 MiB each, and small dense layers."""
 
@@ -101,13 +149,15 @@ class Texts:
 
 
 class Images:
-    def __init__(self, model, batch):
+    def __init__(self, model, batch, width):
         self.model, self.batch = model.to(memory_format=torch.channels_last), batch
+        self.width = width
         self.numbers = torch.Generator(device="cuda").manual_seed(2)
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
     def loss(self, _):
-        images = torch.randn(self.batch, 3, 224, 224, device="cuda", generator=self.numbers)
+        images = torch.randn(self.batch, 3, self.width, self.width, device="cuda",
+                             generator=self.numbers)
         labels = torch.randint(1000, (self.batch,), device="cuda", generator=self.numbers)
         with torch.autocast("cuda", torch.bfloat16):
             return functional.cross_entropy(
@@ -128,12 +178,16 @@ class Clicks:
         return functional.binary_cross_entropy_with_logits(self.model(dense, indices), clicked)
 
 
-def image_model(name):
+def image_model(name, batch=256, width=224, **more):
     try:
         import torchvision
     except ImportError as error:
         raise Skipped("torchvision is not installed") from error
-    return Images(getattr(torchvision.models, name)(), 256)
+    return Images(getattr(torchvision.models, name)(**more), batch, width)
+
+
+def gpt2_xl():
+    return Transformer(48, 1600, 25, 1024, 50257)
 
 
 def changing_lengths(step):
@@ -141,12 +195,18 @@ def changing_lengths(step):
 
 
 MODELS = {
-    "gpt2-xl": lambda: Texts(Transformer(48, 1600, 25, 1024, 50257), 6, lambda _: 1024),
+    "gpt2-xl": lambda: Texts(gpt2_xl(), 6, lambda _: 1024),
+    "gpt2-xl-compiled": lambda: Texts(torch.compile(gpt2_xl()), 6, lambda _: 1024),
     "gpt2": lambda: Texts(Transformer(12, 768, 12, 1024, 50257), 8, lambda _: 512),
     "bert-large": lambda: Texts(Transformer(24, 1024, 16, 512, 30522, causal=False), 32,
                                 lambda _: 512, causal=False),
     "resnet152": lambda: image_model("resnet152"),
     "vgg19": lambda: image_model("vgg19"),
+    "inception": lambda: image_model("inception_v3", width=299, aux_logits=False,
+                                     init_weights=False),
+    "regnet-y": lambda: image_model("regnet_y_16gf"),  # with SENet's squeeze and excitation
+    "vit-large": lambda: image_model("vit_l_16"),
+    "llama-1b": lambda: Texts(Llama(), 8, lambda _: 2048),
     "dlrm": lambda: Clicks(Dlrm(), 8192),
     "lengths": lambda: Texts(Transformer(24, 1024, 16, 1024, 50257), 8, changing_lengths),
 }
@@ -213,11 +273,16 @@ def main():
     parser.add_argument("--seconds", type=float, default=60, help="no step begins after that")
     parser.add_argument("--stacks-after", type=float, help="seconds: say where everybody stands")
     parser.add_argument("--save-on-cpu", action="store_true")
+    parser.add_argument("--activation-budget", type=float, default=1.0,
+                        help="how much a compiled model keeps instead of computing it again")
     parser.add_argument("--deterministic", action="store_true")
     parser.add_argument("--serve", action="store_true")
     options = parser.parse_args()
     if options.stacks_after:
         faulthandler.dump_traceback_later(options.stacks_after)
+    if options.activation_budget != 1:
+        from torch._functorch import config
+        config.activation_memory_budget = options.activation_budget
     if options.deterministic:
         # Flash attention's backward pass is so only where nothing but that is allowed; VGG's pooling
         # has no such backward pass, and is the same from run to run all the same.
