@@ -111,7 +111,9 @@ stage_python() {
   fi
   local junit=build/python-tests.xml
   rm -f "$junit"
-  quietly build/python-test.log "$python" -m pytest -q tests/python --junitxml "$junit"
+  # A test that stands still fails, with its stacks; so does what does not even end then.
+  quietly build/python-test.log timeout --kill-after=60 2700 "$python" -m pytest -v --durations=10 \
+    --timeout=400 tests/python --junitxml "$junit"
   if [[ ! -s $junit ]]; then failed 1; return; fi
   local tests failures errors
   tests=$(test_number tests "$junit")

@@ -119,13 +119,11 @@ def spillway(budget, policy):
     return SetUp(f"{budget.name} {policy}", budget, policy)
 
 
-def save_on_cpu():
+def instead_of_spillway(model):
+    """PyTorch's own way to need less. A compiled model computes again what it does not keep."""
+    if model.endswith("-compiled"):
+        return SetUp("recompute 0.5", more=["--activation-budget", 0.5])
     return SetUp("save_on_cpu", more=["--save-on-cpu"])
-
-
-def recomputing():
-    """The compiler's own way to need less: it computes again what it does not keep."""
-    return SetUp("recompute 0.5", more=["--activation-budget", 0.5])
 
 
 def end(process):
@@ -469,7 +467,7 @@ def everything(options, bench, once, middle):
     for policy in options.policies[:2]:
         once(first, spillway(middle, policy))
     if "save_on_cpu" not in options.without:
-        once(first, save_on_cpu())
+        once(first, instead_of_spillway(first))
     if "fits" not in options.without:
         once(first, spillway(options.fits, options.policies[0]))
     if "gpt2" in options.models and "fits" not in options.without:
@@ -481,7 +479,7 @@ def everything(options, bench, once, middle):
             for policy in options.policies:
                 once(model, spillway(budget, policy))
         if "save_on_cpu" not in options.without:
-            once(model, recomputing() if model.endswith("-compiled") else save_on_cpu())
+            once(model, instead_of_spillway(model))
         if "fits" not in options.without:
             once(model, spillway(options.fits, options.policies[0]))
 
