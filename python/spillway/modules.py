@@ -21,16 +21,16 @@ import functools
 import os
 import sys
 import threading
-import warnings
 import weakref
 
 import torch
 from torch._C import _current_graph_task_id
 from torch.autograd import Variable
 from torch.compiler import is_compiling
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import (register_optimizer_step_post_hook,
                                    register_optimizer_step_pre_hook)
+
+from . import forward_hooks
 
 _MARK = "spillway_module"  # in the metadata of nodes that say a name
 _DEEPEST = 3               # lists and dictionaries in one another, in which tensors are looked for
@@ -249,20 +249,8 @@ def start():
         return
     follower = _Follower(tell)
 
-    # To the compiler these are functions that do nothing: no break in a graph.
-    def before_forward(module, args):
-        if not is_compiling():
-            follower.enter(module, args)
-
-    def after_forward(module, args, output):
-        if not is_compiling():
-            follower.leave(module, output)
-
-    register_module_forward_pre_hook(before_forward)
-    register_module_forward_hook(after_forward, always_call=True)
+    forward_hooks.before_forward(follower.enter)
+    forward_hooks.after_forward(lambda module, _, output: follower.leave(module, output))
     register_optimizer_step_pre_hook(lambda *_: follower.step_begins())
     register_optimizer_step_post_hook(lambda *_: follower.step_ends())
     os.register_at_fork(after_in_child=follower.stop)
-    # That our hooks run for the compiler's module as well is meant.
-    warnings.filterwarnings("ignore", message=r"Using `torch\.compile\(module\)` when there are global "
-                                              "hooks")

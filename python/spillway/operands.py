@@ -35,9 +35,10 @@ import os
 from _thread import get_ident
 
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+
+from . import forward_hooks
 
 
 class Operand(ctypes.Structure):
@@ -165,7 +166,7 @@ class _Follower:
         """Called between any two instructions of the script, so it changes nothing of PyTorch's
         but the list of hooks."""
         if self.forward_hook is None:
-            self.forward_hook = register_module_forward_pre_hook(self.before_forward)
+            self.forward_hook = forward_hooks.before_forward(self.before_forward)
         return 0
 
     def before_forward(self, *_):
@@ -207,7 +208,7 @@ def follow(library):
     follower = _Follower(library)
     register_optimizer_step_post_hook(follower.after_step)
     if os.environ.get("SPILLWAY_CAPTURE"):
-        register_module_forward_pre_hook(follower.before_forward)
+        forward_hooks.before_forward(follower.before_forward)
     elif hasattr(library, "spillway_on_wish"):
         library.spillway_on_wish.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         library.spillway_on_wish(ctypes.cast(ctypes.pythonapi.Py_AddPendingCall, ctypes.c_void_p),

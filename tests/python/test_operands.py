@@ -232,6 +232,30 @@ def test_compiled_functions_stay_compiled(reported):
     assert torch.equal(result, torch.ones(2).exp() + 1)
 
 
+def test_compiled_modules_are_compiled_as_without(run_python):
+    result = run_python("""
+        import os
+        os.environ["SPILLWAY_CAPTURE"] = "somewhere"  # so every forward asks
+        import torch
+        import torch._dynamo.testing
+        from spillway import operands
+        from test_operands import Library
+
+        library = Library(wants=[1, 1, 1])
+        operands.follow(library)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.Linear(8, 8))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        seen = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+        compiled = torch.compile(model, backend=seen, fullgraph=True)
+        for _ in range(4):
+            compiled(torch.ones(4, 8)).square().sum().backward()
+            optimizer.step()
+        print(seen.frame_count, seen.op_count)
+        print([name for when, name, _ in library.calls if when == "before"].count("aten::gelu") > 0)
+    """, hooked=False, path=[PROJECT / "python", PROJECT / "tests" / "python"])
+    assert result.stdout.split() == ["1", "3", "True"], result.stderr
+
+
 TRAIN = PROJECT / "examples" / "train_gpt2.py"
 
 
