@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "front/program.h"
@@ -15,27 +16,54 @@ namespace fs = std::filesystem;
 
 using RecordedTraces = test::ProgramTest;
 
-TEST_F(RecordedTraces, AreReadAndRunWithinTheirBounds) {
-  int traces = 0;
-  for (const auto& entry :
-       fs::recursive_directory_iterator(fs::path(SPILLWAY_SOURCE_DIR) / "traces")) {
-    if (entry.path().extension() != ".swt") continue;
-    ++traces;
-    const Result<Trace> trace = read_trace(entry.path());
+// Steps of training within half of their memory under lookahead, as an H200 took them
+// (docs/results/2026-11-23-h200.md).
+struct Recorded {
+  std::string_view model;
+  int budget_mib = 0;
+  double measured_ms = 0;  // 0: not measured with that budget
+};
+constexpr Recorded kRecorded[] = {
+    {"bert-large", 11128, 502},
+    {"dlrm", 7168, 450},
+    {"gpt2", 2290, 0},
+    {"gpt2-xl", 20254, 683},
+    {"gpt2-xl-compiled", 20480, 771},
+    {"inception", 6520, 329},
+    {"llama-1b", 23150, 804},
+    {"regnet-y", 12878, 600},
+    {"resnet152", 11264, 527},
+    {"vgg19", 6446, 285},
+    {"vit-large", 23186, 985},
+};
+
+TEST_F(RecordedTraces, AreReadAndTakeAboutWhatWasMeasured) {
+  const fs::path folder = fs::path(SPILLWAY_SOURCE_DIR) / "traces" / "h200";
+  for (const Recorded& it : kRecorded) {
+    SCOPED_TRACE(it.model);
+    const fs::path file = folder / fmt::format("{}.swt", it.model);
+    const Result<Trace> trace = read_trace(file);
     ASSERT_TRUE(trace) << trace.error().message;
     TimeNs kernels_ns = 0;
     for (const Kernel& kernel : trace->kernels) kernels_ns += kernel.duration_ns;
-    const test::Outcome outcome = run(
-        fmt::format("simulate --policy lookahead --queue-depth 600 --machine h200 --as-run "
-                    "--warm-up 1 --set device.capacity=20GiB --set host.capacity=64GiB --json {}",
-                    entry.path().string()));
+    const test::Outcome outcome =
+        run(fmt::format("simulate --policy lookahead --queue-depth 600 --machine h200 --as-run "
+                        "--warm-up 2 --set device.capacity={}MiB --set host.capacity=64GiB "
+                        "--json {}",
+                        it.budget_mib, file.string()));
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     const auto result = nlohmann::json::parse(outcome.out);
     EXPECT_NEAR(result["ideal_s"].get<double>(), to_seconds(kernels_ns), 1e-6);
-    EXPECT_GE(result["iteration_s"].get<double>(), to_seconds(kernels_ns));
     EXPECT_LT(result["fraction_of_ideal"].get<double>(), 1.0) << "it does not fit";
+    // What mapping costs the driver's thread the simulator does not know: too fast, if anything.
+    const double simulated_ms = 1e3 * result["iteration_s"].get<double>();
+    EXPECT_GE(simulated_ms, 0.75 * it.measured_ms);
+    if (it.measured_ms > 0) {
+      EXPECT_LE(simulated_ms, 1.1 * it.measured_ms);
+    }
   }
-  EXPECT_GT(traces, 0);
+  const auto files = fs::directory_iterator(folder);
+  EXPECT_EQ(std::distance(begin(files), end(files)), std::ssize(kRecorded)) << "one is not here";
 }
 
 }  // namespace

@@ -21,6 +21,9 @@ constexpr std::uint64_t kMostWords = 5 * kMiB / 8;
 #if defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kSeeds = 2;
 constexpr int kActions = 150;
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr std::uint64_t kSeeds = 3;
+constexpr int kActions = 400;
 #else
 constexpr std::uint64_t kSeeds = 6;
 constexpr int kActions = 400;
