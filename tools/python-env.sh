@@ -6,15 +6,6 @@ cd "$(dirname "$0")/.."
 
 has_all() { "$1" -c 'import torch, transformers, pytest, pytest_timeout' >/dev/null 2>&1; }
 
-# A download that stands still is begun anew, twice, and then it is an error.
-install() {
-  for _ in 1 2 3; do
-    timeout 900 .venv/bin/python -m pip install --quiet torch==2.13.0 transformers==5.23.0 pytest \
-      pytest-timeout duckdb==2.0.0 polars==2.1.0 scikit-learn==1.9.1 joblib==1.6.0 && return 0
-  done
-  return 1
-}
-
 for python in python3 .venv/bin/python; do
   if command -v "$python" >/dev/null && has_all "$python"; then
     "$python" -c 'import sys; print(sys.executable)'
@@ -25,7 +16,9 @@ echo "python-env: installing PyTorch and transformers into .venv (some minutes, 
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 if ! python3 -m venv .venv >"$log" 2>&1 ||
-  ! install >>"$log" 2>&1 || ! has_all .venv/bin/python; then
+  ! timeout 2400 .venv/bin/python -m pip install --quiet --timeout 60 --retries 5 torch==2.13.0 \
+    transformers==5.23.0 pytest pytest-timeout duckdb==2.0.0 polars==2.1.0 scikit-learn==1.9.1 \
+    joblib==1.6.0 >>"$log" 2>&1 || ! has_all .venv/bin/python; then
   echo "python-env: cannot make .venv: $(tail -n 1 "$log")" >&2
   exit 1
 fi

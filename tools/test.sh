@@ -112,7 +112,7 @@ stage_python() {
   local junit=build/python-tests.xml
   rm -f "$junit"
   # A test that stands still fails, with its stacks; so does what does not even end then.
-  quietly build/python-test.log timeout --kill-after=60 2700 "$python" -m pytest -v --durations=10 \
+  quietly build/python-test.log timeout --foreground --kill-after=60 2700 "$python" -m pytest -v --durations=10 \
     --timeout=400 tests/python --junitxml "$junit"
   if [[ ! -s $junit ]]; then failed 1; return; fi
   local tests failures errors

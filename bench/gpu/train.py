@@ -82,12 +82,12 @@ class Budget:
     """A percentage of what plain PyTorch needs at most (80), or so much (20GiB)."""
 
     def __init__(self, text):
-        self.gib = float(text.removesuffix("GiB")) if text.endswith("GiB") else None
-        self.percent = None if self.gib else int(text)
-        self.name = text if self.gib else f"{text} %"
+        self.is_part = not text.endswith("GiB")
+        self.number = int(text) if self.is_part else float(text.removesuffix("GiB"))
+        self.name = f"{text} %" if self.is_part else text
 
     def bytes(self, peak_bytes):
-        wanted = int(self.gib * GIB) if self.gib else peak_bytes * self.percent // 100
+        wanted = peak_bytes * self.number // 100 if self.is_part else int(self.number * GIB)
         return wanted // (2 * MIB) * 2 * MIB
 
 
@@ -434,7 +434,8 @@ def answer(process, until):
 
 
 def distance_from_half(budget):
-    return abs((budget.percent or 50) - 50)
+    """Those in GiB come last."""
+    return abs(budget.number - 50) if budget.is_part else 1000
 
 
 def go(options):

@@ -43,6 +43,8 @@ class _Names:
     def __init__(self):
         self.known = {}      # by id: a weak reference to the module, its name, whether it is a root
         self.changed = None  # the id of a root in which a module without a name has been called
+        self.calls = 0       # of modules that no other has called
+        self.next_look = 0   # the call from which on a root that has changed is looked through again
 
     def find(self, module):
         known = self.known.get(id(module))
@@ -50,8 +52,14 @@ class _Names:
 
     def of_outermost(self, module):
         known = self.find(module)
-        if known is None or (known[2] and self.changed == id(module)):
+        self.calls += 1
+        changed = (known is not None and known[2] and self.changed == id(module)
+                   and self.calls >= self.next_look)
+        if changed:
+            # Ever more seldom: it may call a module each time that is in nobody's tree.
+            self.next_look = 2 * self.calls
             self.changed = None
+        if known is None or changed:
             self.learn(module)
             known = self.find(module)
         return known[1]
@@ -86,6 +94,7 @@ class _Thread(threading.local):
         self.name = None
         self.stack = []     # of modules that run: its id, and the name before it
         self.backward = []  # of backward passes under way: its number, and the name before it
+        self.steps = []     # of optimizers whose step runs, one in another: its id
 
 
 def _guarded(act):
@@ -168,11 +177,13 @@ class _Follower:
                 self.name_nodes(item, name, deep - 1)
 
     def name_node(self, tensor, name):
-        # To ask a view for its node after the memory has been changed makes a new node, and their
-        # order is the order of sums.
-        if not tensor.requires_grad or tensor.is_leaf or (tensor._is_view() and tensor._version):
-            return
-        node = tensor.grad_fn
+        # The questions are no affair of a script's own __torch_function__.
+        with torch._C.DisableTorchFunction():
+            # To ask a view for its node after the memory has been changed makes a new node, and
+            # their order is the order of sums.
+            if not tensor.requires_grad or tensor.is_leaf or (tensor._is_view() and tensor._version):
+                return
+            node = tensor.grad_fn
         if node is None or _MARK in node.metadata:
             return
         node.metadata[_MARK] = True
@@ -217,15 +228,25 @@ class _Follower:
     # Optimizers
 
     @_guarded
-    def step_begins(self):
+    def step_begins(self, optimizer):
         thread = self.thread
+        self.forget_step(thread, optimizer)  # one that ended by an exception
+        thread.steps.append(id(optimizer))
         thread.stack.clear()
         thread.backward.clear()
         self.say(thread, b"optimizer")
 
     @_guarded
-    def step_ends(self):
-        self.say(self.thread, None)
+    def step_ends(self, optimizer):
+        thread = self.thread
+        self.forget_step(thread, optimizer)
+        if not thread.steps:
+            self.say(thread, None)
+
+    @staticmethod
+    def forget_step(thread, optimizer):
+        if id(optimizer) in thread.steps:
+            del thread.steps[thread.steps.index(id(optimizer)):]
 
     def stop(self):
         """Also in a forked child, which is not the program that is watched."""
@@ -251,6 +272,6 @@ def start():
 
     forward_hooks.before_forward(follower.enter)
     forward_hooks.after_forward(lambda module, _, output: follower.leave(module, output))
-    register_optimizer_step_pre_hook(lambda *_: follower.step_begins())
-    register_optimizer_step_post_hook(lambda *_: follower.step_ends())
+    register_optimizer_step_pre_hook(lambda optimizer, *_: follower.step_begins(optimizer))
+    register_optimizer_step_post_hook(lambda optimizer, *_: follower.step_ends(optimizer))
     os.register_at_fork(after_in_child=follower.stop)

@@ -35,10 +35,15 @@ import os
 from _thread import get_ident
 
 import torch
+from torch._C import _current_graph_task_id
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+from torch.utils._python_dispatch import (TorchDispatchMode, _get_current_dispatch_mode,
+                                          _get_current_dispatch_mode_stack)
 
 from . import forward_hooks
+
+
+_NO_BACKWARD = -1
 
 
 class Operand(ctypes.Structure):
@@ -157,7 +162,7 @@ class _Follower:
         self.callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self.wished)
 
     def after_step(self, *_):
-        if get_ident() != self.thread:
+        if not self.may_follow():
             return
         self.by_forward = False
         self.follow(self.library.spillway_wants_operands())
@@ -171,7 +176,7 @@ class _Follower:
 
     def before_forward(self, *_):
         """Of a script that takes no steps: what a step has asked for only a step ends."""
-        if get_ident() != self.thread or self.entered != self.by_forward:
+        if not self.may_follow() or self.entered != self.by_forward:
             return
         self.follow(self.library.spillway_forward_wants_operands())
         self.by_forward = self.entered
@@ -179,7 +184,13 @@ class _Follower:
             self.forward_hook.remove()
             self.forward_hook = None
 
+    def may_follow(self):
+        """What a thread enters in the middle of a backward pass (a checkpoint runs forwards there,
+        hooks take steps) is taken from it when that has ended."""
+        return get_ident() == self.thread and _current_graph_task_id() == _NO_BACKWARD
+
     def follow(self, wanted):
+        self.entered = self.entered and self.reporter in _get_current_dispatch_mode_stack()
         if wanted and not self.entered:
             # Modes leave in the reverse order. One of the script's that is entered now would, when
             # it leaves, take the reporter off in its place; so that iteration goes unreported.

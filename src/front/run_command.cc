@@ -110,7 +110,7 @@ Result<int> run(const RunOptions& options) {
   if (!options.trace_events.empty()) {
     environment->emplace_back("SPILLWAY_TRACE_EVENTS", "1");
   }
-  // Nobody would see the names in the summary alone. Who measures may say 0.
+  // The summary alone shows three of the names: not worth what they cost. Who measures may say 0.
   if (std::getenv("SPILLWAY_MODULE_NAMES") == nullptr &&
       (!options.json.empty() || !options.report.empty() || !options.trace_events.empty())) {
     environment->emplace_back("SPILLWAY_MODULE_NAMES", "1");

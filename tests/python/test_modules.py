@@ -255,6 +255,65 @@ def test_threads_and_forked_workers(modules_of, collect):
     assert "h.0.mlp.0 (backward)" in named and named.count("h.0.mlp.0") >= 3
 
 
+def test_steps_within_steps_and_steps_that_fail(modules_of):
+    ran = modules_of("""
+        class Around(torch.optim.SGD):
+            def step(self):
+                inner.step()
+                torch.ones(2).tanh()
+
+        class Failing(torch.optim.SGD):
+            def step(self):
+                raise RuntimeError
+
+        model = Model()
+        inner = torch.optim.SGD(model.parameters(), lr=0.1)
+        around = Around(model.parameters(), lr=0.1)
+        failing = Failing(model.parameters(), lr=0.1)
+        model(torch.ones(4, 8)).sum().backward()
+        try:
+            failing.step()
+        except RuntimeError:
+            pass
+        inner.step()
+        around.step()
+        torch.ones(2).sin()
+        try:
+            failing.step()
+        except RuntimeError:
+            pass
+        try:
+            failing.step()
+        except RuntimeError:
+            pass
+    """)
+    assert ("optimizer", "aten::tanh") in ran
+    # What has failed is over at its next step, which here never ends well.
+    assert {module for module, name in ran if name == "aten::sin"} == {"optimizer"}
+
+
+def test_a_scripts_function_mode_does_not_see_the_questions(modules_of):
+    script = """
+        from torch.overrides import TorchFunctionMode
+
+        class Counting(TorchFunctionMode):
+            seen = 0
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                Counting.seen += 1
+                return function(*args, **(kwargs or {}))
+
+        model = Model()
+        with Counting():
+            loss = model(torch.ones(4, 8)).sum()
+        loss.backward()
+        print(Counting.seen)
+    """
+    modules_of(script)
+    with_names = modules_of.collected.result.stdout
+    modules_of_anew(modules_of, script)
+    assert with_names == modules_of.collected.result.stdout
+
+
 def test_nothing_is_kept_alive(modules_of):
     modules_of("""
         import gc, weakref

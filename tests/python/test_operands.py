@@ -256,6 +256,31 @@ def test_compiled_modules_are_compiled_as_without(run_python):
     assert result.stdout.split() == ["1", "3", "True"], result.stderr
 
 
+# Autograd takes what is entered there away again when the pass has ended.
+def test_a_backward_pass_is_no_place_to_begin(run_python):
+    result = run_python("""
+        import torch
+        from torch.utils.checkpoint import checkpoint
+        from spillway import operands
+        from test_operands import Library
+
+        library = Library()
+        library.forward_wants = 1
+        follower = operands._Follower(library)
+        model = torch.nn.Linear(4, 4)
+        x = torch.ones(2, 4, requires_grad=True)
+        y = checkpoint(model, x, use_reentrant=False).sum()
+        follower.wished(None)
+        y.backward()  # runs the module's forward again
+        print(follower.entered, len(library.calls))
+        checkpoint(model, x, use_reentrant=False).sum().backward()
+        print(follower.entered, len(library.calls) > 0)
+        follower.leave()
+        print(follower.entered)
+    """, hooked=False, path=[PROJECT / "python", PROJECT / "tests" / "python"])
+    assert result.stdout.split() == ["False", "0", "True", "True", "False"], result.stderr
+
+
 TRAIN = PROJECT / "examples" / "train_gpt2.py"
 
 

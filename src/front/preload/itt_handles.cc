@@ -39,4 +39,8 @@ IttHandle* kept_handle(const char* name) {
   return &found->second;
 }
 
+void hold_handles_for_fork() { kept_handles().mutex.lock(); }
+
+void let_handles_go() { kept_handles().mutex.unlock(); }
+
 }  // namespace spillway::preload

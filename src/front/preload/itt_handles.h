@@ -17,4 +17,8 @@ struct IttHandle {
 // for the calling thread's next task alone. Thread-safe.
 [[nodiscard]] IttHandle* kept_handle(const char* name);
 
+// Between them a fork makes a child in which handles can be had.
+void hold_handles_for_fork();
+void let_handles_go();
+
 }  // namespace spillway::preload

@@ -101,7 +101,7 @@ class InterpreterWishes {
     add_pending_ = add_pending;
     callback_ = callback;
   }
-  // If the interpreter has too much to do now, whoever wishes next is heard.
+  // Not heard if the interpreter has too much to do now; ProgramSpace asks again.
   void wish() {
     const AddPending add_pending = add_pending_;
     const Callback callback = callback_;

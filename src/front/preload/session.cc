@@ -12,6 +12,7 @@
 #include "front/preload/direct_io.h"
 #include "front/preload/ending.h"
 #include "front/preload/fork_order.h"
+#include "front/preload/itt_handles.h"
 #include "front/preload/last_thread.h"
 #include "front/preload/next.h"
 #include "platform/common/own_descriptors.h"
@@ -118,6 +119,7 @@ __attribute__((destructor)) void at_exit() { before_end(); }
 
 void before_fork() {
   const InService inside;
+  hold_handles_for_fork();
   making.lock();
   if (Everything* const everything = own()) {
     everything->heap->before_fork();
@@ -132,6 +134,7 @@ void after_fork() {
     everything->heap->after_fork();
   }
   making.unlock();
+  let_handles_go();
 }
 
 // The child sees the space's memory, and its parent answers its faults; nothing else of the space
@@ -150,6 +153,7 @@ void in_child() {
     }
   }
   making.unlock();
+  let_handles_go();
 }
 
 std::size_t threshold_bytes() { return threshold.load(std::memory_order_relaxed); }

@@ -113,8 +113,9 @@ bool ProgramSpace::iteration_found(std::uint64_t launches) {
   if (asked_) {
     if (told_) {
       begin_watch();
+      return false;
     }
-    return false;
+    return true;
   }
   if (!steady || !should_watch()) {
     return false;

@@ -40,9 +40,9 @@ class ProgramSpace {
   // The same of a program that says nothing of iterations: it is found that one begins with the
   // next launch, after one of so many. Does nothing once the program has said so itself: a first
   // step's layers look like iterations. Only for policies that plan, and only when data has moved.
-  // True if the program should be asked to say what its launches use, until `wants_operands` no
-  // longer holds; what it says in the middle of an iteration does not count. By the thread that
-  // launches.
+  // True if the program should be asked to say what its launches use, again and again until it
+  // does, and then until `wants_operands` no longer holds; what it says in the middle of an
+  // iteration does not count. By the thread that launches.
   [[nodiscard]] bool iteration_found(std::uint64_t launches);
   [[nodiscard]] bool wants_operands() const {
     return asked_.load(std::memory_order_relaxed) ||
