@@ -24,17 +24,15 @@ import threading
 import weakref
 
 import torch
-from torch._C import _current_graph_task_id
 from torch.autograd import Variable
 from torch.compiler import is_compiling
 from torch.optim.optimizer import (register_optimizer_step_post_hook,
                                    register_optimizer_step_pre_hook)
 
-from . import forward_hooks
+from . import backward_pass, forward_hooks
 
 _MARK = "spillway_module"  # in the metadata of nodes that say a name
 _DEEPEST = 3               # lists and dictionaries in one another, in which tensors are looked for
-_NO_BACKWARD = -1
 
 
 class _Names:
@@ -199,7 +197,7 @@ class _Follower:
     @_guarded
     def node_begins(self, name):
         thread = self.thread
-        number = _current_graph_task_id()
+        number = backward_pass.current()
         if not thread.backward or thread.backward[-1][0] != number:
             if not thread.stack:
                 self.forget_failed(thread)
@@ -220,7 +218,7 @@ class _Follower:
 
     def forget_failed(self, thread):
         """One that ended by an exception calls nobody."""
-        if thread.backward and _current_graph_task_id() == _NO_BACKWARD:
+        if thread.backward and backward_pass.current() is None:
             outer = thread.backward[0][1]
             thread.backward.clear()
             self.say(thread, outer)

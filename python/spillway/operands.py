@@ -35,15 +35,11 @@ import os
 from _thread import get_ident
 
 import torch
-from torch._C import _current_graph_task_id
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import (TorchDispatchMode, _get_current_dispatch_mode,
                                           _get_current_dispatch_mode_stack)
 
-from . import forward_hooks
-
-
-_NO_BACKWARD = -1
+from . import backward_pass, forward_hooks
 
 
 class Operand(ctypes.Structure):
@@ -187,7 +183,7 @@ class _Follower:
     def may_follow(self):
         """What a thread enters in the middle of a backward pass (a checkpoint runs forwards there,
         hooks take steps) is taken from it when that has ended."""
-        return get_ident() == self.thread and _current_graph_task_id() == _NO_BACKWARD
+        return get_ident() == self.thread and backward_pass.current() is None
 
     def follow(self, wanted):
         self.entered = self.entered and self.reporter in _get_current_dispatch_mode_stack()
