@@ -2,7 +2,7 @@
 # On Debian 12 each command first installs what it needs and does not find.
 
 .DEFAULT_GOAL := build
-.PHONY: build demo soak test check format lint bench clean help
+.PHONY: build demo soak test test-gpu check format lint bench clean help
 
 build: ## Build the program, build/spillway
 	@tools/install-deps.sh build
@@ -30,6 +30,9 @@ check: ## Only the release build's tests: what to run while working
 	@tools/install-deps.sh test
 	@tools/test.sh release
 
+test-gpu: build ## Programs on this machine's GPUs, with the python3 that has PyTorch; PYTEST="-n 4 -k nccl"
+	@python3 -m pytest -rsP tests/gpu $(PYTEST)
+
 format: ## Format all sources in place
 	@tools/install-deps.sh test
 	@find src tests bench fuzz include examples -name '*.h' -o -name '*.hpp' -o -name '*.cc' | xargs clang-format-16 -i
@@ -46,4 +49,4 @@ clean: ## Remove the build folders
 	@rm -rf build build-debug build-asan build-tsan build-fuzz
 
 help: ## This list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10

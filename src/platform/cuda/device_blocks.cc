@@ -37,7 +37,7 @@ CuResult DeviceBlocks::back_on_host(BlockId block, CuAddress address, Bytes byte
     return CuResult::kSuccess;
   }
   Backed backed{.address = address, .bytes = bytes, .on_host = true};
-  const CuResult result = pool_->make_on_host(bytes, backed.handle);
+  const CuResult result = on_host_->take(bytes, backed.handle);
   return result == CuResult::kSuccess ? map(block, backed) : result;
 }
 
@@ -47,7 +47,7 @@ CuResult DeviceBlocks::map(BlockId block, const Backed& backed) {
     return driver_->memory_map(backed.address, backed.bytes, 0, backed.handle, 0);
   });
   if (result != CuResult::kSuccess) {
-    give_back(backed);
+    (void)give_back(backed);
     return result;
   }
   {
@@ -65,12 +65,12 @@ CuResult DeviceBlocks::map(BlockId block, const Backed& backed) {
   return access;
 }
 
-void DeviceBlocks::give_back(const Backed& backed) {
+CuResult DeviceBlocks::give_back(const Backed& backed) {
   if (backed.on_host) {
-    (void)driver_->memory_release(backed.handle);
-  } else {
-    pool_->give_back(backed.handle, backed.bytes);
+    return on_host_->give_back(backed.handle, backed.bytes);
   }
+  pool_->give_back(backed.handle, backed.bytes);
+  return CuResult::kSuccess;
 }
 
 CuResult DeviceBlocks::unmap(const Backed& backed) {
@@ -88,10 +88,7 @@ CuResult DeviceBlocks::drop(BlockId block) {
     was = forget(block);
   }
   const CuResult result = unmap(was);
-  if (result == CuResult::kSuccess && !was.kept) {
-    give_back(was);
-  }
-  return result;
+  return result == CuResult::kSuccess && !was.kept ? give_back(was) : result;
 }
 
 CuResult DeviceBlocks::drop_all() {

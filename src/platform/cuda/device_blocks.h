@@ -16,14 +16,15 @@
 
 #include "base/ids.h"
 #include "platform/cuda/handle_pool.h"
+#include "platform/cuda/host_handles.h"
 
 namespace spillway::cuda {
 
 class DeviceBlocks {
  public:
-  // Both must outlive it.
-  DeviceBlocks(const Driver& driver, HandlePool& pool, int device)
-      : driver_(&driver), pool_(&pool), device_(device) {
+  // All must outlive it.
+  DeviceBlocks(const Driver& driver, HandlePool& pool, HostHandles& on_host, int device)
+      : driver_(&driver), pool_(&pool), on_host_(&on_host), device_(device) {
     pool.before_release([this](CuMemHandle handle) { return unmap_kept(handle); });
   }
   ~DeviceBlocks() { pool_->before_release({}); }
@@ -71,12 +72,13 @@ class DeviceBlocks {
   [[nodiscard]] Backed forget(BlockId block);
 
   CuResult map(BlockId block, const Backed& backed);
-  void give_back(const Backed& backed);
+  CuResult give_back(const Backed& backed);
   CuResult unmap(const Backed& backed);
   CuResult unmap_kept(CuMemHandle handle);
 
   const Driver* driver_;
   HandlePool* pool_;
+  HostHandles* on_host_;
   int device_;
   mutable std::mutex mutex_;    // of what follows; none of the driver's calls is made under it
   std::vector<Backed> blocks_;  // by number

@@ -25,12 +25,9 @@ CuResult HandlePool::take(Bytes bytes, CuMemHandle& handle) {
     most_bytes = budget_bytes_ - bytes;
   }
   release_down_to(most_bytes);
-  CuAllocationProperties properties{};
-  properties.type = CuAllocationType::kPinned;
-  properties.location = {.type = CuLocationType::kDevice, .id = device_};
-  CuResult made = create(bytes, properties, handle);
+  CuResult made = create(bytes, handle);
   while (made == CuResult::kOutOfMemory && release_oldest() != CuResult::kNotFound) {
-    made = create(bytes, properties, handle);
+    made = create(bytes, handle);
   }
   if (made == CuResult::kSuccess) {
     const std::scoped_lock lock(mutex_);
@@ -40,24 +37,12 @@ CuResult HandlePool::take(Bytes bytes, CuMemHandle& handle) {
   return made;
 }
 
-CuResult HandlePool::create(Bytes bytes, const CuAllocationProperties& properties,
-                            CuMemHandle& handle) {
-  return times_.of(WorkTimes::What::kCreate,
-                   [&] { return driver_->memory_create(&handle, bytes, &properties, 0); });
-}
-
-CuResult HandlePool::make_on_host(Bytes bytes, CuMemHandle& handle) {
-  int possible = 0;
-  int node = -1;
-  (void)driver_->device_attribute(&possible, CuAttribute::kHostNumaVirtualMemory, device_);
-  (void)driver_->device_attribute(&node, CuAttribute::kHostNumaId, device_);
-  if (possible == 0 || node < 0) {
-    return CuResult::kNotSupported;
-  }
+CuResult HandlePool::create(Bytes bytes, CuMemHandle& handle) {
   CuAllocationProperties properties{};
   properties.type = CuAllocationType::kPinned;
-  properties.location = {.type = CuLocationType::kHostNuma, .id = node};
-  return create(bytes, properties, handle);
+  properties.location = {.type = CuLocationType::kDevice, .id = device_};
+  return times_.of(WorkTimes::What::kCreate,
+                   [&] { return driver_->memory_create(&handle, bytes, &properties, 0); });
 }
 
 void HandlePool::give_back(CuMemHandle handle, Bytes bytes) {

@@ -32,9 +32,6 @@ class HandlePool {
     const std::scoped_lock lock(mutex_);
     return bytes_ - free_bytes_ + bytes > budget_bytes_;
   }
-  // A handle of host memory, which no budget limits, and which is not kept: whoever has it releases
-  // it. kNotSupported where there are none.
-  [[nodiscard]] CuResult make_on_host(Bytes bytes, CuMemHandle& handle);
   // Mapped nowhere. Kept for the next block of its size, or released if the budget has shrunk.
   void give_back(CuMemHandle handle, Bytes bytes);
   // A smaller one is reached as handles are given back.
@@ -59,7 +56,7 @@ class HandlePool {
     CuMemHandle handle = 0;
     std::uint64_t since = 0;  // counts what has been given back
   };
-  CuResult create(Bytes bytes, const CuAllocationProperties& properties, CuMemHandle& handle);
+  CuResult create(Bytes bytes, CuMemHandle& handle);
   // kNotFound if none is free.
   CuResult release_oldest();
   void release_down_to(Bytes bytes);

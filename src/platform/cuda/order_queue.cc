@@ -42,7 +42,8 @@ OrderQueue::OrderQueue(const Driver& driver, const Options& options, Failures& f
       failures_(&failures),
       listener_(&listener),
       pool_(driver, options.device, options.budget_bytes),
-      blocks_(driver, pool_, options.device),
+      on_host_(driver, options.device, pool_.times()),
+      blocks_(driver, pool_, on_host_, options.device),
       moves_(driver, options.storage, options.largest_block_bytes, failures, [this] { wake(); }) {}
 
 Status OrderQueue::start() {
@@ -283,6 +284,7 @@ void OrderQueue::give_back_all() {
   }
   (void)blocks_.drop_all();
   (void)pool_.release_free();
+  (void)on_host_.release_free();
   listener_->end();
   moves_.give_back();
   (void)driver_->context_destroy(context_);

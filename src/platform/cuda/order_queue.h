@@ -135,6 +135,7 @@ class OrderQueue {
   Failures* failures_;
   OrderListener* listener_;
   HandlePool pool_;
+  HostHandles on_host_;
   DeviceBlocks blocks_;
   CuContext context_ = nullptr;
   std::promise<Status> begun_;

@@ -80,7 +80,8 @@ TEST_F(Handles, ADeviceWithoutRoomTakesFreeOnesOfOtherSizes) {
 
 TEST_F(Handles, BlocksAreMappedWithAccessAndGiveTheirHandlesBack) {
   HandlePool pool(driver, 0, 8 * kMiB);
-  DeviceBlocks blocks(driver, pool, 0);
+  HostHandles on_host(driver, 0, pool.times());
+  DeviceBlocks blocks(driver, pool, on_host, 0);
   const CuAddress at = reserve(64 * kMiB);
   EXPECT_FALSE(blocks.has(5));
   ASSERT_EQ(blocks.back(5, at + 4 * kMiB, 4 * kMiB), CuResult::kSuccess);
@@ -97,6 +98,48 @@ TEST_F(Handles, BlocksAreMappedWithAccessAndGiveTheirHandlesBack) {
   EXPECT_EQ(counters().mappings, 2U);
   EXPECT_EQ(blocks.drop_all(), CuResult::kSuccess);
   EXPECT_EQ(pool.release_free(), CuResult::kSuccess);
+  EXPECT_EQ(counters().handles + counters().mappings, 0U);
+}
+
+// A program that needs them in every step pays for them in the first.
+TEST_F(Handles, OfHostMemoryAreKeptUpToWhatWasUsedAtOnce) {
+  WorkTimes times;
+  HostHandles on_host(driver, 0, times);
+  const auto take_all = [&](std::vector<Bytes> sizes) {
+    std::vector<CuMemHandle> handles(sizes.size());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      EXPECT_EQ(on_host.take(sizes[i], handles[i]), CuResult::kSuccess);
+    }
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      EXPECT_EQ(on_host.give_back(handles[i], sizes[i]), CuResult::kSuccess);
+    }
+  };
+  take_all({4 * kMiB, 8 * kMiB, 4 * kMiB});
+  take_all({8 * kMiB, 4 * kMiB, 4 * kMiB});
+  EXPECT_EQ(counters().creates, 3U);
+  EXPECT_EQ(counters().host_handle_bytes, 16 * kMiB);
+  take_all({6 * kMiB});  // in place of the oldest
+  EXPECT_EQ(counters().creates, 4U);
+  EXPECT_LE(counters().host_handle_bytes, 16 * kMiB);
+  take_all({6 * kMiB});
+  EXPECT_EQ(counters().creates, 4U);
+  EXPECT_EQ(on_host.release_free(), CuResult::kSuccess);
+  EXPECT_EQ(counters().handles + counters().host_handle_bytes, 0U);
+}
+
+TEST_F(Handles, ABlockOnHostMemoryLeavesItToTheNext) {
+  HandlePool pool(driver, 0, 2 * kMiB);
+  HostHandles on_host(driver, 0, pool.times());
+  DeviceBlocks blocks(driver, pool, on_host, 0);
+  const CuAddress at = reserve(64 * kMiB);
+  ASSERT_EQ(blocks.back_on_host(1, at, 4 * kMiB), CuResult::kSuccess);
+  EXPECT_FALSE(blocks.keep_mapped(1));
+  EXPECT_EQ(blocks.drop(1), CuResult::kSuccess);
+  ASSERT_EQ(blocks.back_on_host(2, at + 8 * kMiB, 4 * kMiB), CuResult::kSuccess);
+  EXPECT_EQ(counters().creates, 1U);
+  EXPECT_EQ(counters().mappings, 1U);
+  EXPECT_EQ(blocks.drop_all(), CuResult::kSuccess);
+  EXPECT_EQ(on_host.release_free(), CuResult::kSuccess);
   EXPECT_EQ(counters().handles + counters().mappings, 0U);
 }
 

@@ -1,0 +1,48 @@
+// Handles of host memory, which the device reads over the link: for what has no room on the device
+// although a launch needs it there. Layer: platform, cuda. Whose they are it does not know.
+// To make one takes a millisecond, so those that are given back are kept for the next of their
+// size: in a program that repeats itself the same launch needs them in each step. All together
+// they are never more than were ever in use at once. The driver thread's.
+#pragma once
+
+#include <deque>
+
+#include "base/units.h"
+#include "platform/cuda/driver.h"
+#include "platform/cuda/work_times.h"
+
+namespace spillway::cuda {
+
+class HostHandles {
+ public:
+  // All must outlive it. `device`: ordinal; the memory is on its side of the machine.
+  HostHandles(const Driver& driver, int device, WorkTimes& times)
+      : driver_(&driver), device_(device), times_(&times) {}
+
+  // One of exactly this size, a multiple of kBlockBytes; it holds anything. kNotSupported where
+  // the device cannot use host memory so; otherwise the driver's error.
+  [[nodiscard]] CuResult take(Bytes bytes, CuMemHandle& handle);
+  // Mapped nowhere. Returns the driver's error, of this one or of another that had to go.
+  CuResult give_back(CuMemHandle handle, Bytes bytes);
+  // Releases those that nobody has. Returns the first error.
+  CuResult release_free();
+
+ private:
+  struct Free {
+    CuMemHandle handle = 0;
+    Bytes bytes = 0;
+  };
+  CuResult make(Bytes bytes, CuMemHandle& handle);
+  // The oldest, until all are no more than this.
+  CuResult release_down_to(Bytes bytes);
+
+  const Driver* driver_;
+  int device_;
+  WorkTimes* times_;
+  std::deque<Free> free_;  // oldest first
+  Bytes free_bytes_ = 0;
+  Bytes used_bytes_ = 0;
+  Bytes most_used_bytes_ = 0;
+};
+
+}  // namespace spillway::cuda
