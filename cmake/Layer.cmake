@@ -91,7 +91,8 @@ function(spillway_benchmarks)
   target_sources(launch_path_bench PRIVATE ${CMAKE_SOURCE_DIR}/src/front/cuda/operands.cc
     ${CMAKE_SOURCE_DIR}/src/front/cuda/carried_addresses.cc
     ${CMAKE_SOURCE_DIR}/src/front/cuda/encoded_addresses.cc
-    ${CMAKE_SOURCE_DIR}/src/front/cuda/graph_launch_use.cc)
+    ${CMAKE_SOURCE_DIR}/src/front/cuda/graph_launch_use.cc
+    ${CMAKE_SOURCE_DIR}/src/front/cuda/host_lists.cc)
   if(TARGET fake_cuda)
     target_sources(pressure_bench PRIVATE ${CMAKE_SOURCE_DIR}/bench/pressure_device.cc
       ${CMAKE_SOURCE_DIR}/bench/pressure_program.cc ${CMAKE_SOURCE_DIR}/bench/pressure_made_up.cc

@@ -141,6 +141,9 @@
   X(cuMemPoolGetAttribute, (CuMemPool pool, CuPoolAttribute attribute, void* value))               \
   X(cuMemPoolSetAttribute, (CuMemPool pool, CuPoolAttribute attribute, void* value))               \
   X(cuMemPoolTrimTo, (CuMemPool pool, std::size_t bytes))                                          \
+  X(cuMemPoolSetAccess, (CuMemPool pool, const CuAccessDescription* descriptions,                  \
+                         std::size_t count))                                                       \
+  X(cuCtxEnablePeerAccess, (CuContext peer, unsigned flags))                                       \
                                                                                                    \
   X(cuPointerGetAttribute, (void* data, CuPointerAttribute attribute, CuAddress address))          \
   X(cuPointerGetAttributes, (unsigned count, CuPointerAttribute* attributes, void** data,          \
@@ -182,6 +185,9 @@
     (CuStream stream, CuEvent event, unsigned flags))                                              \
   X(cuStreamDestroy, (CuStream stream))                                                            \
   X(cuStreamDestroy_v2, (CuStream stream))                                                         \
+  X(cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags))                            \
+  X(cuMemAllocHost_v2, (void** memory, std::size_t bytes))                                         \
+  X(cuMemHostRegister_v2, (void* memory, std::size_t bytes, unsigned flags))                       \
   X(cuMemFreeHost, (void* memory))                                                                 \
   X(cuMemHostUnregister, (void* memory))                                                           \
   X(cuModuleUnload, (CuModule module))                                                             \
@@ -246,7 +252,6 @@
   X(cuDevicePrimaryCtxGetState, (CuDevice device, unsigned* flags, int* active))                   \
   X(cuModuleLoadData, (CuModule* module, const void* image))                                       \
   X(cuModuleGetFunction, (CuFunction* function, CuModule module, const char* name))                \
-  X(cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags))                            \
   X(cuStreamCreate, (CuStream* stream, unsigned flags))                                            \
   X(cuStreamQuery, (CuStream stream))                                                              \
   X(cuStreamIsCapturing, (CuStream stream, CuCaptureStatus* status))                               \

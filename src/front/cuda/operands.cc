@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "front/cuda/encoded_addresses.h"
+#include "front/cuda/host_lists.h"
 
 namespace spillway::cuda {
 namespace {
@@ -89,11 +90,30 @@ void Operands::add_whole(std::uint64_t start, Bytes bytes) {
 
 void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
   if (!session_.platform->contains(word)) {
+    if (may_be_in_host_list(word)) {
+      add_host_list(word);
+    }
     return;
   }
   if (const std::optional<CudaPlatform::Range> range = session_.platform->allocation_of(word)) {
     add_range(*range, mode);
   }
+}
+
+// What stands there now: a list is written before the kernel that reads it is launched.
+void Operands::add_host_list(std::uint64_t word) {
+  visit_host_list(word, [this](std::span<const std::uint64_t> words) {
+    const auto start = reinterpret_cast<std::uint64_t>(words.data());
+    if (std::find(host_lists_.begin(), host_lists_.end(), start) != host_lists_.end()) {
+      return;
+    }
+    host_lists_.push_back(start);
+    for (const std::uint64_t listed : words) {
+      if (session_.platform->contains(listed)) {
+        add_pointer(listed);
+      }
+    }
+  });
 }
 
 // With what it holds addresses of, and what that does: not by calling itself, since a list may be
@@ -130,9 +150,11 @@ void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode 
     const std::size_t some = std::min(left, kTogether);
     std::memcpy(words.data(), at, some * sizeof(std::uint64_t));
     session_.platform->allocations_of(std::span(words).first(some), found.data());
-    for (const CudaPlatform::Range& range : std::span(found).first(some)) {
-      if (range.bytes > 0) {
-        add_range(range, mode);
+    for (std::size_t i = 0; i < some; ++i) {
+      if (found[i].bytes > 0) {
+        add_range(found[i], mode);
+      } else if (may_be_in_host_list(words[i])) {
+        add_host_list(words[i]);
       }
     }
     at += some * sizeof(std::uint64_t);

@@ -31,7 +31,8 @@ class Operands {
   void add(std::uint64_t address, Bytes bytes, AccessMode mode);
   // The whole allocation in which this lies, if it is an address of the space: whoever has a
   // pointer may read all of it, and write it unless `mode` says not. With it come those whose
-  // addresses it holds.
+  // addresses it holds. If it is one of a small piece of pinned host memory, those that stand
+  // there.
   void add_pointer(std::uint64_t word, AccessMode mode = AccessMode::kReadWrite);
   // Each aligned word of these bytes. Once something may be written, it stays so; those
   // that are only read are added last.
@@ -56,6 +57,7 @@ class Operands {
   void may_be_written(std::uint64_t start);
   void add_range(const CudaPlatform::Range& range, AccessMode mode);
   void add_whole(std::uint64_t start, Bytes bytes);
+  void add_host_list(std::uint64_t word);
   [[nodiscard]] bool has(std::uint64_t start);
 
   // The largest of PyTorch's launches has 131 (docs/gpu.md section 6).
@@ -67,6 +69,7 @@ class Operands {
   union {
     std::array<CudaOperand, kInPlace> first_;  // the first count_ of them are there
   };
+  std::vector<std::uint64_t> host_lists_;          // whose words have been looked at
   std::vector<CudaOperand> more_;                  // all of them, once there is no place for them
   std::unordered_set<std::uint64_t> more_starts_;  // of those that came then
 };

@@ -5,11 +5,13 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "front/cuda/captures.h"
 #include "front/cuda/fill_kernel.h"
@@ -38,6 +40,7 @@ struct Everything {
 };
 
 std::mutex making;
+std::vector<CuDevice> peers;  // that may use the space; with `making`
 std::atomic<Everything*> made{nullptr};
 std::atomic<bool> forked{false};
 // The driver ends before the program's last thread: what it refuses from then on is no failure.
@@ -156,6 +159,9 @@ Session* open_session(CuDevice device, CuContext context) {
   if (!captures_under_way()) {
     load_fill_kernel();
   }
+  for (const CuDevice peer : peers) {
+    (*everything)->space->platform().share_with(peer);
+  }
   made = everything->release();
   detail::the_session.store(&made.load()->session, std::memory_order_release);
   return session();
@@ -197,6 +203,16 @@ Session* session_for_allocation() {
     load_lost_fill_kernel(*here);
   }
   return here;
+}
+
+void share_with(CuDevice device) {
+  const std::scoped_lock lock(making);
+  if (std::find(peers.begin(), peers.end(), device) == peers.end()) {
+    peers.push_back(device);
+    if (Session* const here = session()) {
+      here->platform->share_with(device);
+    }
+  }
 }
 
 void say_once(std::atomic<bool>& told, std::string_view line) {

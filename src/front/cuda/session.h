@@ -31,6 +31,9 @@ extern std::atomic<Session*> the_session;
 // with one line if what was asked for cannot be had.
 [[nodiscard]] Session* session_for_allocation();
 
+// This device of the program's may use the space's memory from now on, whenever there is one.
+void share_with(CuDevice device);
+
 // A call of the program, as long as it lasts. What the driver calls of itself meanwhile, and what
 // we call, is not the program's.
 class ProgramCall {

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "front/cuda/captures.h"
+#include "front/cuda/host_lists.h"
 #include "front/cuda/issue.h"
 #include "front/cuda/kernel_layouts.h"
 
@@ -116,9 +117,11 @@ CuResult cuCtxSynchronize_v2(CuContext context) {
   return cuda::wait(std::nullopt, [&] { return cuda::real().cuCtxSynchronize_v2(context); });
 }
 CuResult cuMemFreeHost(void* memory) {
+  cuda::forget_pinned(memory);
   return cuda::wait(std::nullopt, [&] { return cuda::real().cuMemFreeHost(memory); });
 }
 CuResult cuMemHostUnregister(void* memory) {
+  cuda::forget_pinned(memory);
   return cuda::wait(std::nullopt, [&] { return cuda::real().cuMemHostUnregister(memory); });
 }
 CuResult cuModuleUnload(CuModule module) {

@@ -125,6 +125,9 @@ class CudaPlatform : public ObservedPlatform {
   };
   [[nodiscard]] virtual std::vector<Work> work() const = 0;
 
+  // Another device of the program, which can, uses this memory from now on. Waits until it may.
+  virtual void share_with(CuDevice device) = 0;
+
   // The program is about to destroy a stream.
   virtual void destroyed(CuStream stream) = 0;
 };

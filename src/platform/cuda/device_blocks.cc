@@ -2,6 +2,7 @@
 #include "platform/cuda/device_blocks.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace spillway::cuda {
@@ -54,15 +55,34 @@ CuResult DeviceBlocks::map(BlockId block, const Backed& backed) {
     const std::scoped_lock lock(mutex_);
     hold(block, backed);
   }
-  const CuAccessDescription all{.location = {.type = CuLocationType::kDevice, .id = device_},
-                                .access = CuAccess::kReadWrite};
-  const CuResult access = pool_->times().of(What::kAccess, [&] {
-    return driver_->memory_set_access(backed.address, backed.bytes, &all, 1);
-  });
+  const CuResult access = set_access(backed);
   if (access != CuResult::kSuccess) {
     (void)drop(block);  // nobody may take it for memory that can be used
   }
   return access;
+}
+
+CuResult DeviceBlocks::set_access(const Backed& backed) {
+  return pool_->times().of(WorkTimes::What::kAccess, [&] {
+    return driver_->memory_set_access(backed.address, backed.bytes, access_.data(), access_.size());
+  });
+}
+
+// Also of what is dead: it may have its handle back without a call of the driver.
+CuResult DeviceBlocks::share_with(int device) {
+  give_access(device);
+  std::vector<Backed> mapped;
+  {
+    const std::scoped_lock lock(mutex_);
+    std::copy_if(blocks_.begin(), blocks_.end(), std::back_inserter(mapped),
+                 [](const Backed& it) { return it.handle != 0; });
+  }
+  for (const Backed& backed : mapped) {
+    if (const CuResult result = set_access(backed); result != CuResult::kSuccess) {
+      return result;
+    }
+  }
+  return CuResult::kSuccess;
 }
 
 CuResult DeviceBlocks::give_back(const Backed& backed) {

@@ -24,7 +24,8 @@ class DeviceBlocks {
  public:
   // All must outlive it.
   DeviceBlocks(const Driver& driver, HandlePool& pool, HostHandles& on_host, int device)
-      : driver_(&driver), pool_(&pool), on_host_(&on_host), device_(device) {
+      : driver_(&driver), pool_(&pool), on_host_(&on_host) {
+    give_access(device);
     pool.before_release([this](CuMemHandle handle) { return unmap_kept(handle); });
   }
   ~DeviceBlocks() { pool_->before_release({}); }
@@ -43,6 +44,9 @@ class DeviceBlocks {
   [[nodiscard]] bool has(BlockId block) const;
   // Of all blocks. Returns the first error.
   CuResult drop_all();
+  // Another device, which can, has access to all that is mapped and will be. Returns the first
+  // error.
+  [[nodiscard]] CuResult share_with(int device);
 
   // Any thread's, of a block for which nothing is on order. Neither makes a call of the driver.
   // The block is dead: its handle goes back to the pool, and stays mapped. False if it had better
@@ -71,6 +75,11 @@ class DeviceBlocks {
   void hold(BlockId block, const Backed& backed);
   [[nodiscard]] Backed forget(BlockId block);
 
+  void give_access(int device) {
+    access_.push_back({.location = {.type = CuLocationType::kDevice, .id = device},
+                       .access = CuAccess::kReadWrite});
+  }
+  CuResult set_access(const Backed& backed);
   CuResult map(BlockId block, const Backed& backed);
   CuResult give_back(const Backed& backed);
   CuResult unmap(const Backed& backed);
@@ -79,7 +88,7 @@ class DeviceBlocks {
   const Driver* driver_;
   HandlePool* pool_;
   HostHandles* on_host_;
-  int device_;
+  std::vector<CuAccessDescription> access_;  // who has it
   mutable std::mutex mutex_;    // of what follows; none of the driver's calls is made under it
   std::vector<Backed> blocks_;  // by number
   std::unordered_map<CuMemHandle, Mapped> mapped_;

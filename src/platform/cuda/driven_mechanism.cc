@@ -156,6 +156,16 @@ void DrivenPlatform::forget_run(const ProgramMemory::Freed& run) {
   }
 }
 
+void DrivenPlatform::share_with(CuDevice device) {
+  Lock lock(mutex_);
+  if (device == options_.device) {
+    return;
+  }
+  const std::uint64_t mine = ++shares_;
+  queue_->push({.kind = Order::Kind::kShare, .device = device});
+  changed_.wait(lock, [&] { return shares_done_ >= mine || broken_; });
+}
+
 void DrivenPlatform::faults_served(std::uint64_t /*launch*/) {}
 
 // It may run when all of its blocks have their memory, which may still be on order.
@@ -208,6 +218,7 @@ bool DrivenPlatform::look(const Done& done) {
   for (const MoveEnded& it : done.moved) {
     moved(it);
   }
+  shares_done_ += done.shared;
   take_ends();
   if (!done.empty()) {
     changed_.notify_all();

@@ -67,6 +67,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void context_ended(CuContext context) override;
   [[nodiscard]] bool is_busy(CuContext context) const override;
   void destroyed(CuStream stream) override;
+  void share_with(CuDevice device) override;
 
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;
@@ -182,7 +183,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   std::unordered_map<CuEvent, Recordings> events_;  // also by a value's word and 1 (value_event)
   Bytes budget_bytes_ = 0;  // the engine's is larger while a launch runs that needs more
   bool told_too_large_ = false;
-  std::uint32_t held_ = 0;  // threads of the program that wait in our code
+  std::uint64_t shares_ = 0;       // with other devices, that have been ordered
+  std::uint64_t shares_done_ = 0;  // and carried out
+  std::uint32_t held_ = 0;         // threads of the program that wait in our code
   std::condition_variable changed_;
   bool told_no_memory_ = false;
   bool broken_ = false;  // a fatal error has been told

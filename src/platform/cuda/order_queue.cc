@@ -102,7 +102,7 @@ void OrderQueue::run() {
     copied_bytes_ = moves_.lanes().copied_bytes();
     note_link();
     const OrderListener::Done done = std::exchange(done_, {});
-    unanswered_ -= done.backed.size() + done.moved.size() + done.forgotten.size();
+    unanswered_ -= done.backed.size() + done.moved.size() + done.forgotten.size() + done.shared;
     const bool somebody_waits =
         pool_.times().of(WorkTimes::What::kEngine, [&] { return listener_->look(done); });
     if (stop_ && moves_.idle() && without_memory_.empty() && empty()) {
@@ -194,6 +194,10 @@ bool OrderQueue::carry_out(Order& order) {
     case Order::Kind::kBudget:
       pool_.set_budget(order.bytes);
       --unanswered_;
+      return true;
+    case Order::Kind::kShare:
+      must(blocks_.share_with(order.device), "cuMemSetAccess");
+      ++done_.shared;
       return true;
     case Order::Kind::kForget:
       done_.forgotten.push_back(std::move(order));

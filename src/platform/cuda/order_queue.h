@@ -30,12 +30,14 @@ struct Order {
     kMove,    // a transfer; to the device with memory for its blocks
     kDrop,    // a block's memory goes back to the pool
     kBudget,  // how many bytes all handles may have
+    kShare,   // another device may use all of it, too
     kForget,  // nothing of a run of addresses is mapped any more when this is reached
   };
   Kind kind = Kind::kBack;
   BlockId block = 0;
   CuAddress address = 0;
   Bytes bytes = 0;
+  CuDevice device = 0;       // of kShare
   std::uint64_t serial = 0;  // of kBack, to know its answer by
   Move move = {};
 };
@@ -56,12 +58,13 @@ class OrderListener {
     std::vector<Backed> backed;
     std::vector<MoveEnded> moved;
     std::vector<Order> forgotten;
+    std::uint64_t shared = 0;  // orders of that kind
     // Since the last round: how long it has been, and whether copies were under way.
     TimeNs since_ns = 0;
     bool copies_in = false;
     bool copies_out = false;
     [[nodiscard]] bool empty() const {
-      return backed.empty() && moved.empty() && forgotten.empty();
+      return backed.empty() && moved.empty() && forgotten.empty() && shared == 0;
     }
   };
   // The engine's context is there and current; nothing has been ordered yet.

@@ -82,9 +82,9 @@ std::vector<What> scenarios() {
   }
   for (const char* const policy : {"base_uvm", "lookahead"}) {
     for (const char* const scenario :
-         {"captured", "refused", "values", "tables", "late-tables", "contexts", "batches",
-          "hand-graphs", "disabled", "conditional", "thread-streams", "tensor-maps",
-          "foreign-streams", "next-context", "refused-records"}) {
+         {"captured", "refused", "values", "tables", "late-tables", "host-lists", "peers",
+          "contexts", "batches", "hand-graphs", "disabled", "conditional", "thread-streams",
+          "tensor-maps", "foreign-streams", "next-context", "refused-records"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }

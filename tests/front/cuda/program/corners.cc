@@ -1,6 +1,7 @@
 // See corners.h.
 #include "corners.h"
 
+#include <algorithm>
 #include <array>
 
 namespace spillway::cuda::test {
@@ -106,6 +107,65 @@ void tables_of_tables(const Device& device) {
   device.add_listed_twice(outer, inner, named.words, stream);
   device.synchronize(stream);
   require_one_more(device, named);
+}
+
+// As NCCL tells its kernels of groups that are too large for their parameters.
+void lists_on_host(const Device& device) {
+  const CuStream stream = device.stream();
+  constexpr std::size_t kWords = 8192;
+  constexpr std::size_t kAt = 1000;
+  void* memory = nullptr;
+  device.expect(device.calls.cuMemHostAlloc(&memory, 8 * kWords, kCuHostAllocPortable),
+                "cuMemHostAlloc");
+  auto* const list = static_cast<std::uint64_t*>(memory);
+  std::fill_n(list, kWords, 0);
+  std::vector<Buffer> named;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    named.push_back(device.allocate(2 * kMiB, stream));
+    device.fill(named.back(), i, stream);
+  }
+  std::vector<Buffer> more = others(device, stream);
+  for (std::size_t first = 0; first < named.size(); first += 2) {
+    device.synchronize(stream);
+    list[kAt] = named[first].address;
+    list[kAt + 1] = named[first + 1].address;
+    device.add_listed_on_host(list + kAt, 2, named[first].words, stream);
+    for (Buffer& other : more) {
+      device.check(other, stream);
+    }
+  }
+  device.synchronize(stream);
+  for (const Buffer& buffer : named) {
+    require_one_more(device, buffer);
+  }
+  device.expect(device.calls.cuMemFreeHost(memory), "cuMemFreeHost");
+}
+
+// What another device may use it may use wherever it comes to lie.
+void shared_with_peers(const Device& device) {
+  const CuStream stream = device.stream();
+  CuMemPool pool = nullptr;
+  device.expect(device.calls.cuDeviceGetDefaultMemPool(&pool, 0), "cuDeviceGetDefaultMemPool");
+  std::vector<Buffer> all = others(device, stream);
+  const CuAccessDescription peer{.location = {.type = CuLocationType::kDevice, .id = 1},
+                                 .access = CuAccess::kReadWrite};
+  const auto given = [&] {
+    FakeCudaCounters counters{};
+    device.calls.counters(&counters);
+    return counters.peer_access_changes;
+  };
+  device.require(given() == 0, "access before it is asked for");
+  device.expect(device.calls.cuMemPoolSetAccess(pool, &peer, 1), "cuMemPoolSetAccess");
+  const std::uint64_t at_once = given();
+  device.require(at_once > 0, "access to what is there");
+  for (Buffer& buffer : all) {
+    device.rewrite(buffer, buffer.seed + 7, stream);
+  }
+  for (Buffer& buffer : all) {
+    device.check(buffer, stream);
+  }
+  device.synchronize(stream);
+  device.require(given() > at_once, "access to what comes");
 }
 
 void late_tables(const Device& device) {

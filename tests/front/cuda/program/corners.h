@@ -14,6 +14,10 @@ void refused_copies(const Device& device);
 void read_before_a_copy(const Device& device);
 // A kernel is given a table, and a table that names that one.
 void tables_of_tables(const Device& device);
+// A kernel is given a list that stands in pinned host memory.
+void lists_on_host(const Device& device);
+// Another device is given access to the memory, which then comes and goes.
+void shared_with_peers(const Device& device);
 // A table is written after the graph that reads it has been made executable.
 void late_tables(const Device& device);
 // Each of two contexts has a null stream.

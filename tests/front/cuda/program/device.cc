@@ -135,6 +135,8 @@ std::size_t list_range(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std:
   return 1;
 }
 
+std::size_t no_range(const FakeCudaLaunch*, FakeCudaRange*, std::size_t) { return 0; }
+
 }  // namespace
 
 Device::Device(const Calls& all, std::uint64_t device_mib) : calls(all) {
@@ -163,6 +165,7 @@ Device::Device(const Calls& all, std::uint64_t device_mib) : calls(all) {
   unknown_pointwise_ = pointwise("mine");
   add_listed_twice_ = kernel("add_listed_twice", 3, run_add_listed_twice, twice_ranges);
   add_listed_ = kernel("add_listed", 3, run_add_listed, list_range);
+  add_listed_on_host_ = kernel("add_listed_on_host", 3, run_add_listed, no_range);
   add_mapped_at_ = kernel("add_mapped_at", 3, run_add_mapped_at, mapped_at_ranges);
   const std::size_t map_offsets[] = {0, sizeof(CuTensorMap)};
   const std::size_t map_bytes[] = {sizeof(CuTensorMap), 8};
@@ -225,6 +228,11 @@ void Device::pointwise(const Buffer& to, const Buffer& from, bool known, CuStrea
 void Device::add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,
                         CuStream stream) const {
   launch(add_listed_, stream, {list.address, count, words});
+}
+
+void Device::add_listed_on_host(const std::uint64_t* list, std::uint64_t count, std::uint64_t words,
+                                CuStream stream) const {
+  launch(add_listed_on_host_, stream, {reinterpret_cast<std::uint64_t>(list), count, words});
 }
 
 void Device::add_listed_twice(const Buffer& outer, const Buffer& inner, std::uint64_t words,

@@ -54,6 +54,9 @@ class Device {
   void pointwise(const Buffer& to, const Buffer& from, bool known, CuStream stream) const;
   void add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,
                   CuStream stream) const;
+  // The same, where the list lies in pinned host memory.
+  void add_listed_on_host(const std::uint64_t* list, std::uint64_t count, std::uint64_t words,
+                          CuStream stream) const;
   // The same for a buffer whose address stands in a table whose address stands in another.
   void add_listed_twice(const Buffer& outer, const Buffer& inner, std::uint64_t words,
                         CuStream stream) const;
@@ -89,6 +92,7 @@ class Device {
   CuFunction rewrite_ = nullptr;
   CuFunction add_ = nullptr;
   CuFunction add_listed_ = nullptr;
+  CuFunction add_listed_on_host_ = nullptr;
   CuFunction add_listed_twice_ = nullptr;
   CuFunction add_mapped_ = nullptr;
   CuFunction add_mapped_at_ = nullptr;

@@ -484,6 +484,8 @@ int main(int count, char** words) {
       {"values", test::read_before_a_copy},
       {"tables", test::tables_of_tables},
       {"late-tables", test::late_tables},
+      {"host-lists", test::lists_on_host},
+      {"peers", test::shared_with_peers},
       {"contexts", test::two_contexts},
       {"thread-streams", test::thread_streams},
       {"tensor-maps", test::tensor_maps},

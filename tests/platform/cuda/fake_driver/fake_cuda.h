@@ -92,10 +92,11 @@ typedef struct FakeCudaCounters {
   uint64_t launches, copies_in, copies_out, copies_within, memsets; /* that have ended */
   uint64_t copied_in_bytes, copied_out_bytes;
   uint64_t creates, maps, unmaps, access_changes; /* handles, not calls */
-  uint64_t gates_waited;      /* waits for a value that did not hold when the stream got there */
-  uint64_t handle_bytes;      /* on the device now */
-  uint64_t peak_handle_bytes; /* at most since the last reset */
-  uint64_t peak_device_bytes; /* the same with contexts */
+  uint64_t peer_access_changes; /* access given to other devices, by address range */
+  uint64_t gates_waited;        /* waits for a value that did not hold when the stream got there */
+  uint64_t handle_bytes;        /* on the device now */
+  uint64_t peak_handle_bytes;   /* at most since the last reset */
+  uint64_t peak_device_bytes;   /* the same with contexts */
   uint64_t host_handle_bytes, pinned_bytes;
   /* What exists now; all 0 when everything has been given back. */
   uint64_t handles, mappings, reservations, contexts, streams, events;

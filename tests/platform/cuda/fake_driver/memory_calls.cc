@@ -146,10 +146,14 @@ CuResult cuMemSetAccess(CuAddress address, std::size_t bytes,
       text("{:#x}, {} B, {}", address, bytes,
            count > 0 ? static_cast<unsigned>(descriptions->access) : 0),
       [&](World& w, Caller& caller) {
-        if (count != 1 || descriptions->location.type != CuLocationType::kDevice ||
-            descriptions->location.id != 0) {
+        // The device itself comes first; any others are only counted.
+        if (count == 0 || descriptions->location.id != 0 ||
+            std::any_of(descriptions, descriptions + count, [](const CuAccessDescription& it) {
+              return it.location.type != CuLocationType::kDevice;
+            })) {
           return CuResult::kInvalidValue;
         }
+        w.report.counters.peer_access_changes += count - 1;
         const Range range{address, bytes, true};
         if (descriptions->access != CuAccess::kReadWrite) {
           w.wait_until_unused(caller, range);

@@ -64,6 +64,10 @@ CuResult cuMemPoolSetAttribute(CuMemPool, CuPoolAttribute, void*) { return CuRes
 
 CuResult cuMemPoolTrimTo(CuMemPool, std::size_t) { return CuResult::kSuccess; }
 
+CuResult cuMemPoolSetAccess(CuMemPool, const CuAccessDescription*, std::size_t) {
+  return CuResult::kSuccess;
+}
+
 CuResult cuMemcpyHtoD_v2(CuAddress to, const void* from, std::size_t bytes) {
   const CuResult result = cuMemcpyHtoDAsync_v2(to, from, bytes, nullptr);
   return result == CuResult::kSuccess ? cuStreamSynchronize(nullptr) : result;

@@ -18,6 +18,8 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
   X(cuMemPoolGetAttribute, 11020, (CuMemPool pool, CuPoolAttribute attribute, void* value))        \
   X(cuMemPoolSetAttribute, 11020, (CuMemPool pool, CuPoolAttribute attribute, void* value))        \
   X(cuMemPoolTrimTo, 11020, (CuMemPool pool, std::size_t bytes))                                   \
+  X(cuMemPoolSetAccess, 11020, (CuMemPool pool, const CuAccessDescription* descriptions,           \
+                                std::size_t count))                                                \
   X(cuMemcpyHtoD_v2, 3020, (CuAddress to, const void* from, std::size_t bytes))                    \
   X(cuMemcpyDtoH_v2, 3020, (void* to, CuAddress from, std::size_t bytes))                          \
   X(cuMemsetD8_v2, 3020, (CuAddress to, unsigned char value, std::size_t count))                   \
