@@ -64,7 +64,7 @@ Result<Bytes> parse_bytes(std::string_view text) {
 }
 
 std::string format_bytes(Bytes bytes) {
-  constexpr std::array<std::string_view, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
+  constexpr std::array<std::string_view, 6> kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
   while (value >= 1000.0 && unit + 1 < kUnits.size()) {

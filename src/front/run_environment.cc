@@ -76,15 +76,14 @@ Status check_storage(const std::string& text) {
                                     : check_size("--storage", text.substr(colon + 1), kBlockBytes);
 }
 
-void warn_of_too_much(const RunOptions& options) {
-  const Result<Bytes> bytes = parse_bytes(options.device_memory);
+// Of this machine's own memory. `then`: what comes of it.
+void warn_of_too_much(const char* option, const std::string& text, const char* then) {
+  const Result<Bytes> bytes = parse_bytes(text);
   const Bytes there_bytes =
       static_cast<Bytes>(::sysconf(_SC_PHYS_PAGES)) * static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
   if (bytes && *bytes > there_bytes) {
-    say(
-        fmt::format("--device-memory: {} is more than this machine has, {}: nothing will have to "
-                    "move before memory is short",
-                    options.device_memory, format_bytes(there_bytes)));
+    say(fmt::format("{}: {} is more than this machine has, {}: {}", option, text,
+                    format_bytes(there_bytes), then));
   }
 }
 
@@ -98,7 +97,6 @@ Status set_all(const RunOptions& options) {
   if (!sizes) {
     return sizes;
   }
-  warn_of_too_much(options);
   set("SPILLWAY_DEVICE_MEMORY", options.device_memory);
   set("SPILLWAY_HOST_MEMORY", options.host_memory);
   set("SPILLWAY_STORAGE", options.storage);
@@ -156,7 +154,10 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
   if (const Status valid = set_all(options); !valid) {
     return tl::unexpected<Error>(valid.error());
   }
+  constexpr const char* kHostMemory = "--host-memory";
+  constexpr const char* kHostMemoryEnds = "memory will be short before that is full";
   if (*gpu) {
+    warn_of_too_much(kHostMemory, options.host_memory, kHostMemoryEnds);
     return on_gpu(records);
   }
   const Result<std::string> library =
@@ -172,6 +173,9 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
   if (const auto space = ProgramSpace::open(*space_options); !space) {
     return tl::unexpected<Error>(space.error());
   }
+  warn_of_too_much("--device-memory", options.device_memory,
+                   "nothing will have to move before memory is short");
+  warn_of_too_much(kHostMemory, options.host_memory, kHostMemoryEnds);
   Environment environment{{"SPILLWAY_RECORD", records},
                           put_first("LD_PRELOAD", *library),
                           // PyTorch's operators: it tells whom this names, for the groups that this

@@ -6,6 +6,7 @@ Needs the built program (build/, or the folder that SPILLWAY_BUILD names) and us
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -257,6 +258,11 @@ def test_a_budget_that_is_too_small_fails_like_malloc():
     (["--storage", "/tmp:0"], "--storage: 0 is too little"),
     (["--link-bandwidth", "1"], "--link-bandwidth: 1 is too little"),
     (["--device-memory", "1MiB"], "at least 16 MiB"),
+    (["--device-memory", "90TiB", "--host-memory", "1GiB"],
+     "device memory of 90 TiB, host memory of 1 GiB: 720 TiB of addresses are needed"),
+    (["--device-memory", "1GiB", "--host-memory", "90TiB"], "TiB can be had: ask for less"),
+    (["--device-memory", "1024PiB", "--host-memory", "1024PiB"], "TiB can be had: ask for less"),
+    (["--storage", "/tmp:90TiB"], "/tmp: 90 TiB of storage asked for"),
     (["--policy", "magic"], "unknown policy 'magic'"),
     (["--policy", "flashneuron"], "name a place with --storage"),
     (["--fault-latency", "soon"], "--fault-latency: 'soon' is not a time"),
@@ -270,6 +276,25 @@ def test_what_cannot_be_is_told_before_the_program_starts(options, words):
     assert "started" not in result.stdout
     assert words in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_a_limit_of_addresses_is_told_with_what_lifts_it():
+    limited = ["sh", "-c", 'ulimit -v 8000000 && exec "$@"', "sh", SPILLWAY, "run",
+               "--device-memory", "1GiB", "--host-memory", "1GiB", "--", "/bin/echo", "started"]
+    result = subprocess.run(limited, text=True, capture_output=True, timeout=60, check=False)
+    assert result.returncode == 125, result.stderr
+    assert re.search(r"64 GiB of addresses are needed in one piece, and [67][0-9.]* GiB can be "
+                     r"had: `ulimit -v unlimited`", result.stderr), result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("option, words", [("--device-memory", "nothing will have to move"),
+                                           ("--host-memory", "memory will be short")])
+def test_more_than_the_machine_has_is_told(option, words):
+    result = run([option, "2TiB"], ["/bin/echo", "started"])
+    assert result.stdout == "started\n", result.stderr
+    assert f"{option}: 2TiB is more than this machine has" in result.stderr
+    assert words in result.stderr
 
 
 def test_statuses_and_signals_pass_through():

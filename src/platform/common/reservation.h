@@ -9,8 +9,9 @@ namespace spillway {
 
 class Reservation {
  public:
-  // Readable and writable, private, not counted as used. Fails with kUnsupported and what may be in
-  // the way.
+  // Readable and writable, private, not counted as used. Where there are not so many addresses it
+  // fails with how many there are and what to do: kUnsupported if a limit is in the way,
+  // kInvalidInput if nobody could have as many.
   static Result<Reservation> make(Bytes bytes);
 
   Reservation(Reservation&& other) noexcept;

@@ -154,8 +154,10 @@ Result<SwapFile> SwapFile::open(const std::string& path, Bytes bytes) {
     file.bytes_ = most_bytes;
   }
   if (file.bytes_ > most_bytes || file.bytes_ < kBlockBytes) {
-    return make_error(ErrorCode::kInvalidInput, "{}: {} of storage asked for, {} there", path,
-                      format_bytes(file.bytes_), format_bytes(most_bytes));
+    return make_error(ErrorCode::kInvalidInput,
+                      "{}: {} of storage asked for, {} there; ask for less behind the colon, or "
+                      "name another place with --storage",
+                      path, format_bytes(file.bytes_), format_bytes(most_bytes));
   }
   if (const Status works = try_direct_io(file.fd(), path); !works) {
     return tl::unexpected<Error>(works.error());

@@ -25,6 +25,8 @@ constexpr Bytes kSmallestBudget = 16 * kMiB;
 constexpr Bytes kHostPlaces = 8;
 constexpr unsigned kIoDepth = 8;
 constexpr Bytes kLeastAddressBytes = 64 * kGiB;
+// More than there are addresses anywhere; eight times as much is still a number.
+constexpr Bytes kMostTiersBytes = Bytes{1} << 60U;
 
 EngineOptions engine_options(const HostOptions& options, Bytes storage_bytes) {
   return {.device_capacity_bytes = options.device_bytes,
@@ -48,6 +50,18 @@ Status check_budget(Bytes bytes) {
   return {};
 }
 
+// `error`: too few addresses for all of them.
+tl::unexpected<Error> too_large(const HostOptions& options, Bytes storage_bytes,
+                                const Error& error) {
+  std::string tiers =
+      fmt::format("device memory of {}, host memory of {}", format_bytes(options.device_bytes),
+                  format_bytes(options.host_bytes));
+  if (storage_bytes > 0) {
+    tiers += fmt::format(", storage of {}", format_bytes(storage_bytes));
+  }
+  return make_error(error.code, "{}: {}", tiers, error.message);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<HostPlatform>> HostPlatform::create(const HostOptions& options,
@@ -60,20 +74,21 @@ Result<std::unique_ptr<HostPlatform>> HostPlatform::create(const HostOptions& op
   if (!userfault) {
     return tl::unexpected<Error>(userfault.error());
   }
+  const Bytes storage_bytes = storage ? storage->bytes() : 0;
   const Bytes tiers_bytes =
-      options.device_bytes + options.host_bytes + (storage ? storage->bytes() : 0);
+      std::min(options.device_bytes + options.host_bytes + storage_bytes, kMostTiersBytes);
   const Bytes address_bytes =
       options.address_bytes > 0
           ? round_up(options.address_bytes, kBlockBytes)
           : std::max(kLeastAddressBytes, round_up(8 * tiers_bytes, kBlockBytes));
   Result<Reservation> addresses = Reservation::make(address_bytes);
   if (!addresses) {
-    return tl::unexpected<Error>(addresses.error());
+    return too_large(options, storage_bytes, addresses.error());
   }
   Result<Reservation> host_memory =
       Reservation::make(kHostPlaces * round_up(options.host_bytes, kBlockBytes) + kBlockBytes);
   if (!host_memory) {
-    return tl::unexpected<Error>(host_memory.error());
+    return too_large(options, storage_bytes, host_memory.error());
   }
   // Faults are served in small pages; huge ones could not be protected and dropped by block tails.
   ::madvise(addresses->start(), addresses->bytes(), MADV_NOHUGEPAGE);

@@ -55,11 +55,13 @@ TEST(Reservation, EndsOnceWithWhoeverHasIt) {
   }
 }
 
-TEST(Reservation, SaysWhatMayBeInTheWay) {
+TEST(Reservation, SaysHowManyAddressesThereAre) {
   const Result<Reservation> made = Reservation::make(Bytes{1} << 60U);
   ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(made.error().message, testing::HasSubstr("ulimit -v"));
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalidInput);
+  EXPECT_THAT(made.error().message,
+              testing::MatchesRegex(".* PiB of addresses are needed in one piece, and [0-9.]+ TiB "
+                                    "can be had: ask for less"));
 }
 
 }  // namespace
