@@ -23,6 +23,8 @@ class NextUse {
   // of the current kernel. What is never used comes last.
   using Order = std::set<std::pair<std::uint64_t, TensorId>>;
   [[nodiscard]] const Order& order() const { return order_; }
+  // The current launch, counted likewise.
+  [[nodiscard]] std::uint64_t now() const { return iteration_ * operands_.size() + position_; }
 
  private:
   void update(TensorId id);

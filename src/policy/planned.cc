@@ -79,7 +79,10 @@ std::optional<BlockId> Planned::select_victim(Cause cause, BlockId /*incoming*/,
     scan_block_ = 0;
   }
   for (; *scan_ != next_use_.order().rend(); ++*scan_, scan_block_ = 0) {
-    const TensorId tensor = (*scan_)->second;
+    const auto& [use, tensor] = **scan_;
+    if (use == next_use_.now()) {
+      break;  // from here on it is what the running kernel uses: anything else is better
+    }
     const AllocationId id = allocations_[tensor];
     if (id == kNoAllocation || !control.space().is_live(id)) {
       continue;

@@ -87,6 +87,8 @@ void Profiled::follow(const RecordedIteration& iteration, Plan plan, Tier overfl
   }
   next_ = 0;
   running_.clear();
+  worth_.planned(trace.kernels.size());
+  gave_up_ = false;
 }
 
 // A kernel that an iteration launches several times is at the next of its places.
@@ -143,7 +145,19 @@ void Profiled::make_ready(std::uint32_t birth, Control& control) {
   }
 }
 
+void Profiled::on_fault(const Launch& /*launch*/, BlockId block, Control& control) {
+  if (control.space().block(block).contents == Contents::kLive) {
+    worth_.stopped();
+  }
+}
+
 void Profiled::on_launch(const Launch& launch, Control& control) {
+  if (worth_.launched()) {
+    planned_.reset();
+    running_.clear();
+    worth_.dropped();
+    gave_up_ = true;
+  }
   if (!planned_) {
     return;
   }

@@ -2,6 +2,7 @@
 // iteration is known, the plan for it from then on. Layer: policy.
 // Launches are found in the plan by their execution ids, tensors by the allocations that they lived
 // in; a launch that the plan does not know, or a tensor that has come to lie elsewhere, is paged.
+// A plan that stops the program more often than paging did is given up.
 #pragma once
 
 #include <memory>
@@ -13,6 +14,7 @@
 #include "engine/policy.h"
 #include "policy/base_uvm.h"
 #include "policy/plan.h"
+#include "policy/plan_worth.h"
 #include "policy/planned.h"
 #include "policy/recorded_iteration.h"
 
@@ -29,9 +31,12 @@ class Profiled final : public Policy {
   // To be called between two iterations. `overflow` takes what must leave without a plan.
   void follow(const RecordedIteration& iteration, Plan plan, Tier overflow);
   [[nodiscard]] bool follows_plan() const { return planned_.has_value(); }
+  // There was a plan, and paging did better.
+  [[nodiscard]] bool gave_up() const { return gave_up_; }
 
   [[nodiscard]] std::string_view name() const override { return name_; }
   void on_launch(const Launch& launch, Control& control) override;
+  void on_fault(const Launch& launch, BlockId block, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override;
@@ -48,6 +53,8 @@ class Profiled final : public Policy {
   std::string_view name_;
   BaseUvm paging_;
   std::optional<Planned> planned_;
+  PlanWorth worth_;
+  bool gave_up_ = false;
   std::unordered_map<ExecutionId, std::vector<std::uint32_t>> positions_;  // ascending
   // Tensors that an iteration brings, with their allocations, by the position of their first use.
   std::vector<std::vector<std::pair<TensorId, AllocationId>>> births_;

@@ -118,5 +118,28 @@ TEST(Planned, WhatIsNotInThePlanIsLeftAlone) {
   EXPECT_THAT(world.causes(), ElementsAre(Cause::kPreEvict));
 }
 
+// A kernel whose operands nobody pins, as those of an operator that is only marked, finds no room
+// for the last of them: what the plan does not know leaves, and none of the others.
+TEST(Planned, WhatTheRunningKernelUsesDoesNotMakeWay) {
+  Plan plan;
+  plan.before.resize(1);
+  World world(blocks(3, {{0, 1, 2}}), plan, 3);
+  Engine& engine = world.platform.engine();
+  const AllocationId unknown = engine.allocate(kBlockBytes, 99).value();
+  world.platform.run(0, {unknown});
+  const LaunchId marked = world.platform.begin(0, {});
+  const Launch during{.position = 0, .accesses = {}};
+  for (const AllocationId id : world.ids) {
+    const ThreadFault fault{.block = engine.space().allocation(id).first_block, .write = true};
+    engine.thread_faults(during, {&fault, 1});
+    world.platform.finish_all();
+  }
+  world.platform.end(marked);
+  EXPECT_TRUE(world.platform.copied_down(engine.space().allocation(unknown).first_block));
+  for (const AllocationId id : world.ids) {
+    EXPECT_FALSE(world.platform.copied_down(engine.space().allocation(id).first_block));
+  }
+}
+
 }  // namespace
 }  // namespace spillway

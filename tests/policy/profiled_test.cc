@@ -153,6 +153,25 @@ TEST_F(ProfiledTest, OneExecutionAtSeveralPlaces) {
   EXPECT_THAT(causes(), ElementsAre(Cause::kPreEvict));
 }
 
+// Recorded was an iteration that comes seldom, and paging hardly ever stops in the others.
+TEST_F(ProfiledTest, APlanThatStopsMoreOftenThanPagingIsGivenUp) {
+  for (int i = 0; i < 40; ++i) {
+    for (const TensorId t : {0U, 1U, 0U, 1U}) run(t, t);
+    if (i % 10 == 0) run(2, 2);
+  }
+  Plan plan;
+  plan.before.resize(3);
+  policy_.follow(iteration({{0}, {1}, {2}}), plan, Tier::kHost);
+  for (TensorId t = 0; t < 3; ++t) run(t, t);
+  EXPECT_TRUE(policy_.follows_plan());
+  for (int i = 0; i < 3; ++i) {
+    for (TensorId t = 0; t < 3; ++t) run(t, t);
+  }
+  EXPECT_FALSE(policy_.follows_plan());
+  EXPECT_TRUE(policy_.gave_up());
+  for (TensorId t = 0; t < 3; ++t) run(t, t);
+}
+
 // What is planned behind a launch happens when that one ends, whatever runs beside it.
 TEST_F(ProfiledTest, LaunchesThatOverlap) {
   Plan plan;

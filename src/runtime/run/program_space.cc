@@ -147,7 +147,10 @@ bool ProgramSpace::should_watch() {
   }
   const bool outdated =
       profiled_->follows_plan() && plan_watch_.outdated(platform_->stats().engine.faults);
-  return outdated || (!said_ && found_.other() && iterations_ >= next_watch_ && has_moved());
+  // Where paging did better, a plan is tried again much later.
+  const std::uint64_t next = next_watch_ + (profiled_->gave_up() ? kMostWatch : 0);
+  const bool another = profiled_->gave_up() || (!said_ && found_.other());
+  return outdated || (another && iterations_ >= next && has_moved());
 }
 
 void ProgramSpace::begin_watch() {
