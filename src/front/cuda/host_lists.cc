@@ -8,6 +8,8 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "base/units.h"
+
 namespace spillway::cuda {
 namespace detail {
 std::atomic<std::uint64_t> host_lists_begin{std::numeric_limits<std::uint64_t>::max()};
@@ -51,9 +53,12 @@ void visit_host_list(std::uint64_t address,
     return;
   }
   const auto [start, bytes] = *std::prev(after);
-  if (address < start + bytes) {
+  // What is registered may begin anywhere.
+  const std::uint64_t first = round_up(start, sizeof(std::uint64_t));
+  const std::uint64_t end = start + bytes;
+  if (address < end && first < end) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): as the program was given it
-    visit({reinterpret_cast<const std::uint64_t*>(start), bytes / sizeof(std::uint64_t)});
+    visit({reinterpret_cast<const std::uint64_t*>(first), (end - first) / sizeof(std::uint64_t)});
   }
 }
 
