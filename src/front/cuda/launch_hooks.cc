@@ -14,6 +14,9 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   if (session == nullptr || captured(stream)) {
     return here.driver(call);
   }
+  if (const Unseen unseen(*session, stream); unseen) {
+    return here.driver(call);
+  }
   const KernelLayout& kernel = kernel_layout(function);
   Operands operands(*session);
   operands.add_what_is_everywhere();

@@ -31,6 +31,10 @@ struct CudaOptions {
   unsigned gated_streams = 7;            // at once: CUDA_DEVICE_MAX_CONNECTIONS - 1
   std::uint32_t launches_ahead = 600;    // issued and not ended, before the program is held
   std::uint32_t ticket_every = 8;        // launches of a stream
+  // Launches that are told of before a quiet, where all fits: at first, and at most
+  // (docs/quiet.md).
+  std::uint64_t quiet_after = 64;
+  std::uint64_t quiet_after_at_most = 32'768;
   bool reclaim_discarded_first = true;
   Bytes address_bytes = Bytes{1} << 46U;
   StorageIo::Wrap wrap_io;
@@ -89,6 +93,13 @@ class CudaPlatform : public ObservedPlatform {
   [[nodiscard]] virtual bool contains(std::uint64_t address) const = 0;
 
   // --- Launches ---------------------------------------------------------------------------------
+
+  // Whether nobody need be told of the call that the program is about to make on this stream,
+  // whatever it uses: then `end_unseen` follows it, and nothing else of what is below. So it is as
+  // long as everything has its memory and keeps it (docs/quiet.md).
+  [[nodiscard]] virtual bool begin_unseen(CuStream stream) = 0;
+  virtual void end_unseen() = 0;
+  [[nodiscard]] virtual std::uint64_t unseen_calls() const = 0;  // so far
 
   // Called by the program's thread, in its context, right before it makes the launch; puts what it
   // needs on the stream, and waits where docs/cuda.md says so. 0: nothing of ours is used.

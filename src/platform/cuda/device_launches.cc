@@ -166,7 +166,8 @@ Source DeviceLaunches::waited_for(const Launch& launch) const {
 
 bool DeviceLaunches::may_gate(std::uint32_t tag, unsigned most) const {
   const StreamId id = launches_[tag].stream;
-  return streams_[id].gated > streams_[id].ended || gated_streams_ < most;
+  return streams_[id].unseen == 0 &&
+         (streams_[id].gated > streams_[id].ended || gated_streams_ < most);
 }
 
 void DeviceLaunches::gate(std::uint32_t tag) {
@@ -184,6 +185,24 @@ void DeviceLaunches::made(std::uint32_t tag) {
   while (stream.made < stream.issued &&
          launches_[stream.launches[stream.made - stream.ended]].made) {
     ++stream.made;
+  }
+}
+
+void DeviceLaunches::unseen_begun(std::uint32_t tag) {
+  ++launches_[tag].unseen;
+  ++streams_[launches_[tag].stream].unseen;
+}
+
+bool DeviceLaunches::unseen_ended(std::uint32_t tag) {
+  --streams_[launches_[tag].stream].unseen;
+  --launches_[tag].unseen;
+  made_if_none_unseen(tag);
+  return launches_[tag].unseen == 0;
+}
+
+void DeviceLaunches::made_if_none_unseen(std::uint32_t tag) {
+  if (launches_[tag].unseen == 0) {
+    made(tag);
   }
 }
 

@@ -40,6 +40,7 @@ class DeviceLaunches {
     bool gated = false;
     bool oversized = false;
     bool in_legacy_order = false;  // on the null stream, or one that waits for it
+    std::uint32_t unseen = 0;      // calls that it stands for and that have not been made yet
     // Since when it is the first of its stream and waits; 0: it is or does not.
     TimeNs first_ns = 0;
     [[nodiscard]] bool has_memory() const { return released && unbacked == 0; }
@@ -57,6 +58,7 @@ class DeviceLaunches {
     std::uint64_t ticketed = 0;   // up to here a ticket is on the stream
     std::uint64_t ended = 0;      // up to here they have ended
     std::uint64_t gated = 0;      // the last one behind a gate
+    std::uint32_t unseen = 0;     // calls that somebody is making who does not know of gates
     TimeNs ended_ns = 0;          // when the last end was seen
     // Whatever has been put on it counts: on the null stream even a ticket waits for others.
     std::uint64_t operations = 0;
@@ -87,6 +89,7 @@ class DeviceLaunches {
   // Nothing runs on it any more, and nothing ever will.
   void lose(StreamId id);
   [[nodiscard]] Stream& stream(StreamId id) { return streams_[id]; }
+  [[nodiscard]] CuContext context_of(StreamId id) const { return streams_[id].context; }
   [[nodiscard]] std::size_t streams() const { return streams_.size(); }
 
   // --- A launch
@@ -105,9 +108,15 @@ class DeviceLaunches {
   void came_from(BlockId block, Source source);
   // Whether it may be put behind a gate: no more than `most` streams may be gated at once. One is
   // until what stood behind its last gate has ended: a gate that is open has not been passed yet.
+  // Nor where somebody is about to make a call that must not stand behind it.
   [[nodiscard]] bool may_gate(std::uint32_t tag, unsigned most) const;
   void gate(std::uint32_t tag);
   void made(std::uint32_t tag);
+  // Of one that stands for calls of which nobody was told: one of those is still being made; has
+  // been, and true if that was the last; there are none.
+  void unseen_begun(std::uint32_t tag);
+  bool unseen_ended(std::uint32_t tag);
+  void made_if_none_unseen(std::uint32_t tag);
 
   // --- Tickets
 

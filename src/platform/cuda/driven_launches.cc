@@ -15,10 +15,8 @@ namespace {
 // What opens a launch is not always announced to those who wait for it.
 constexpr std::chrono::microseconds kLookAgain{500};
 
-// One stream has two names.
-CuStream canonical(CuStream stream) {
-  return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamLegacy ? nullptr : stream;
-}
+// What before_launch gives for a call of which the engine is not told.
+constexpr std::uint64_t kUnseen = ~std::uint64_t{0};
 
 // Of what before_launch has given.
 std::uint32_t tag_of(std::uint64_t launch) { return static_cast<std::uint32_t>(launch - 1); }
@@ -76,6 +74,11 @@ CuResult DrivenPlatform::in_context(CuContext context, const Call& call) const {
   return result;
 }
 
+// One stream has two names.
+CuStream DrivenPlatform::canonical(CuStream stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamLegacy ? nullptr : stream;
+}
+
 // --- A launch -----------------------------------------------------------------------------------
 
 std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
@@ -94,24 +97,32 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   if (accesses.empty() || broken_) {
     return 0;
   }
+  if (may_be_unseen(launch.stream, accesses)) {
+    note_unseen(canonical(launch.stream), context_of_null(canonical(launch.stream)), stream);
+    return kUnseen;
+  }
+  if (quiet_.on && lacks_room(accesses)) {
+    leave_quiet();
+  }
   if (patience_.all_fits() && lacks_room(accesses)) {
     let_ends_come(stream, lock);
     accesses = memory_->accesses_of(launch.operands);
   }
+  Launch issued;
+  issued.stream = stream;
+  issued.accesses = std::move(accesses);
+  use_while_quiet(issued);
   order_with_null_stream(stream);
   const LaunchLog::Launched logged = log_.launched(launch.hash, launch.name, current_module());
   if (EventLog* const events = log_.events()) {
     events->launch_began(stream, logged.row, log_.name_of(logged.row), now_ns());
   }
-  const std::uint32_t tag = launches_.begin(stream, logged.row, accesses);
-  Launch issued;
+  const std::uint32_t tag = launches_.begin(stream, logged.row, issued.accesses);
   issued.tag = tag;
-  issued.stream = stream;
   issued.execution = logged.execution;
   if (patience_.wants_kinds()) {
     issued.kind = hash_launch(launch.name, {}).first;
   }
-  issued.accesses = std::move(accesses);
   LaunchAdmission admission = engine_.issue_launch(issued);
   if (admission.state == LaunchState::kTooLarge) {
     make_up_room(issued, launch.name);
@@ -140,12 +151,34 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   return tag + std::uint64_t{1};
 }
 
+// What has its room beside all that is kept is no reason to leave the quiet.
+void DrivenPlatform::use_while_quiet(const Launch& launch) {
+  if (!quiet_.on) {
+    return;
+  }
+  if (lacks_room(launch.accesses) || engine_.fit(launch).state != LaunchState::kReady) {
+    leave_quiet();
+    return;
+  }
+  for (const Access& access : launch.accesses) {
+    if (quiet_memory_.is_unsettled(access.allocation)) {
+      quiet_.used.push_back(access.allocation);
+    }
+  }
+}
+
 bool DrivenPlatform::is_gated(std::uint64_t launch) const {
+  if (launch == 0 || launch == kUnseen) {
+    return false;
+  }
   const Lock lock(mutex_);
-  return launch != 0 && launches_.at(tag_of(launch)).gated;
+  return launches_.at(tag_of(launch)).gated;
 }
 
 void DrivenPlatform::let_others_issue(std::uint64_t launch) {
+  if (launch == kUnseen) {
+    return;
+  }
   const Lock lock(mutex_);
   DeviceLaunches::Launch& here = launches_.at(tag_of(launch));
   if (std::exchange(here.in_legacy_order, false)) {
@@ -155,6 +188,10 @@ void DrivenPlatform::let_others_issue(std::uint64_t launch) {
 
 void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
   if (launch == 0) {
+    return;
+  }
+  if (launch == kUnseen) {
+    end_unseen();
     return;
   }
   // One that was refused ends like any other, when its stream gets there.
@@ -179,6 +216,7 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
       take_ends();
     }
   }
+  consider_quiet();
 }
 
 // A launch that the budget does not hold: the engine is told of more, and what has no room on the
@@ -463,7 +501,11 @@ bool DrivenPlatform::comes_behind_others(CuStream stream, Lock& lock) const {
   return flags == kCuStreamDefault;
 }
 
+// While it is quiet everything before it and after it is admitted: nobody need hear of an order.
 void DrivenPlatform::recorded(CuEvent event, CuStream stream) {
+  if (calls_.is_open()) {
+    return;
+  }
   Lock lock(mutex_);
   std::optional<StreamId> id = known_stream(canonical(stream));
   if (!id && comes_behind_others(canonical(stream), lock)) {
@@ -490,6 +532,9 @@ void DrivenPlatform::not_recorded(CuEvent event) {
 }
 
 void DrivenPlatform::waits_for(CuEvent event, CuStream stream) {
+  if (calls_.is_open()) {
+    return;
+  }
   Lock lock(mutex_);
   const auto recording = events_.find(event);
   const std::optional<SignalId> last =
@@ -513,12 +558,17 @@ void DrivenPlatform::wrote_value(CuAddress word, CuStream stream) {
 }
 
 void DrivenPlatform::waits_for_value(CuAddress word, CuStream stream) {
+  {
+    const Lock lock(mutex_);
+    leave_quiet_for_long();
+  }
   waits_for(value_event(word), stream);
 }
 
 // Its streams' handles, and its own, may come again.
 void DrivenPlatform::context_ended(CuContext context) {
   const Lock lock(mutex_);
+  leave_quiet();
   for (StreamId id = 0; id < launches_.streams(); ++id) {
     const DeviceLaunches::Stream& stream = launches_.stream(id);
     if (stream.live && stream.context == context) {
@@ -531,12 +581,17 @@ void DrivenPlatform::context_ended(CuContext context) {
 
 bool DrivenPlatform::is_busy(CuContext context) const {
   const Lock lock(mutex_);
-  return launches_.any_of(context);
+  return launches_.any_of(context) ||
+         std::any_of(quiet_.streams.begin(), quiet_.streams.end(),
+                     [&](StreamId id) { return launches_.context_of(id) == context; });
 }
 
 void DrivenPlatform::destroyed(CuStream stream) {
   Lock lock(mutex_);
   if (const std::optional<StreamId> id = known_stream(canonical(stream))) {
+    if (std::find(quiet_.streams.begin(), quiet_.streams.end(), *id) != quiet_.streams.end()) {
+      leave_quiet();
+    }
     put_ticket(*id, lock);
     launches_.forget(*id);
   }

@@ -171,6 +171,9 @@ void DrivenPlatform::faults_served(std::uint64_t /*launch*/) {}
 // It may run when all of its blocks have their memory, which may still be on order.
 void DrivenPlatform::release_launch(std::uint64_t launch,
                                     std::span<const TransferId> /*transfers*/) {
+  if (is_hold(launch)) {
+    return;
+  }
   const auto tag = static_cast<std::uint32_t>(launch);
   std::uint32_t unbacked = 0;
   for (const Access& access : launches_.at(tag).accesses) {
@@ -261,6 +264,7 @@ void DrivenPlatform::no_memory(Bytes handle_bytes) {
   if (handle_bytes >= budget_bytes_) {
     return;
   }
+  leave_quiet();
   queue_->push({.kind = Order::Kind::kBudget, .bytes = handle_bytes});
   if (!std::exchange(told_no_memory_, true)) {
     options_.warn(fmt::format(

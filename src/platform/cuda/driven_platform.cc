@@ -86,6 +86,7 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
       launches_(engine_, gates_, log_, stalls_) {
   options_.host_bytes = whole_blocks(options.host_bytes);
   budget_bytes_ = options.device_bytes;
+  quiet_.after = options_.quiet_after;
   if (!options_.warn) {
     options_.warn = say;
   }
@@ -133,6 +134,7 @@ Status DrivenPlatform::begin(CuContext context) {
 DrivenPlatform::~DrivenPlatform() {
   {
     Lock lock(mutex_);
+    leave_quiet();
     wait_until(lock, [&] { return launches_.in_flight() == 0; });
   }
   queue_->stop();
@@ -156,25 +158,47 @@ void DrivenPlatform::end() {
 Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
   const Lock lock(mutex_);
   Result<std::uint64_t> address = memory_->allocate(bytes);
+  if (address) {
+    quiet_memory_.allocated(memory_->number_of(*address));
+    open_calls();
+  }
   want_host();
   return address;
 }
 
 void DrivenPlatform::free(std::uint64_t address) {
   const Lock lock(mutex_);
-  memory_->free(address);
+  if (const std::optional<AllocationId> freed = memory_->free(address)) {
+    if (!quiet_memory_.freed(*freed)) {
+      leave_quiet();
+      (void)quiet_memory_.freed(*freed);
+    }
+    engine_.free(*freed);
+    open_calls();
+  }
 }
 
 void DrivenPlatform::retire(std::uint64_t address) {
   const Lock lock(mutex_);
-  memory_->retire(address);
+  const std::optional<AllocationId> retired = memory_->retire(address);
+  if (retired && quiet_memory_.retired(*retired)) {
+    engine_.discard(*retired, DiscardMode::kLazy);
+    open_calls();
+  }
 }
 
 Status DrivenPlatform::reuse(std::uint64_t address) {
   const Lock lock(mutex_);
-  Status reused = memory_->reuse(address);
+  const Result<std::optional<AllocationId>> reused = memory_->reuse(address);
+  if (!reused) {
+    return tl::unexpected<Error>(reused.error());
+  }
+  if (*reused) {
+    quiet_memory_.reused(**reused);
+    open_calls();
+  }
   want_host();
-  return reused;
+  return {};
 }
 
 // What cannot be on the device must have a place, and some of it is to be ready before that.
@@ -195,6 +219,7 @@ Status DrivenPlatform::set_device_capacity(Bytes bytes) {
                       format_bytes(bytes), format_bytes(kSmallestBudget));
   }
   Lock lock(mutex_);
+  leave_quiet();
   const bool more = bytes > budget_bytes_;
   const auto tell_pool = [&] { queue_->push({.kind = Order::Kind::kBudget, .bytes = bytes}); };
   if (more) {
@@ -221,6 +246,7 @@ Status DrivenPlatform::set_device_capacity(Bytes bytes) {
 ProgramStats DrivenPlatform::stats() const {
   const Lock lock(mutex_);
   ProgramStats stats = stats_of(engine_, memory_->commitment(), storage_);
+  stats.engine.launches += calls_.calls();
   stats.stalled_ns = stalls_.total_ns();
   stats.fault_wait_ns = stalls_.total_ns();
   stats.copied_bytes = queue_->copied_bytes();
@@ -251,6 +277,7 @@ std::vector<CudaPlatform::Work> DrivenPlatform::work() const {
 
 void DrivenPlatform::log_events(EventLog* events) {
   const Lock lock(mutex_);
+  leave_quiet();  // which could tell of nothing
   log_.set_events(events);
 }
 

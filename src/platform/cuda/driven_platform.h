@@ -27,6 +27,8 @@
 #include "platform/cuda/patience.h"
 #include "platform/cuda/places.h"
 #include "platform/cuda/program_memory.h"
+#include "platform/cuda/quiet_calls.h"
+#include "platform/cuda/quiet_memory.h"
 
 namespace spillway::cuda {
 
@@ -53,6 +55,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     return memory_->contains(address);
   }
 
+  [[nodiscard]] bool begin_unseen(CuStream stream) override;
+  void end_unseen() override;
+  [[nodiscard]] std::uint64_t unseen_calls() const override { return calls_.calls(); }
   std::uint64_t before_launch(const CudaLaunch& launch) override;
   [[nodiscard]] bool is_gated(std::uint64_t launch) const override;
   void let_others_issue(std::uint64_t launch) override;
@@ -106,7 +111,27 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void set_limits();
   void want_host();
 
+  // driven_quiet.cc
+  [[nodiscard]] static bool is_hold(std::uint64_t tag);
+  [[nodiscard]] CuContext context_of_null(CuStream stream) const;
+  void take_mark(Lock& lock);
+  void note_unseen(CuStream stream, CuContext context, StreamId id);
+  [[nodiscard]] bool may_be_unseen(CuStream stream, const std::vector<Access>& accesses);
+  [[nodiscard]] bool is_whole(AllocationId id) const;
+  [[nodiscard]] Access all_of_it(AllocationId id) const;
+  void settle(AllocationId id, std::vector<Access>& settled);
+  void settle_those_ready();
+  void hold(std::vector<Access> accesses);
+  void hold_together();
+  [[nodiscard]] LaunchId issue_unseen(const Launch& launch);
+  [[nodiscard]] std::vector<Access> all_settled() const;
+  void open_calls();
+  void consider_quiet();
+  void leave_quiet();
+  void leave_quiet_for_long();
+
   // driven_launches.cc
+  static CuStream canonical(CuStream stream);
   static CuEvent value_event(CuAddress word);
   [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
   [[nodiscard]] bool comes_behind_others(CuStream stream, Lock& lock) const;
@@ -118,6 +143,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void let_room_come(std::uint32_t tag, Lock& lock);
   [[nodiscard]] bool lacks_room(std::span<const Access> accesses) const;
   void let_ends_come(StreamId id, Lock& lock);
+  void use_while_quiet(const Launch& launch);
   // For what becomes true as launches end, which tickets tell.
   void wait_until(Lock& lock, const std::function<bool()>& done);
   void wait_for_release(std::uint32_t tag, Lock& lock);
@@ -150,6 +176,18 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   StallClock stalls_;
   DeviceLaunches launches_;
   std::unique_ptr<ProgramMemory> memory_;
+  QuietCalls calls_;
+  QuietMemory quiet_memory_;
+  struct Quiet {
+    bool on = false;
+    std::vector<StreamId> streams;   // that have had calls of which nobody was told
+    std::vector<LaunchId> holds;     // what keeps the memory of all that is settled
+    std::vector<AllocationId> used;  // by launches that were told of, and not settled yet
+    std::uint64_t calls_before = 0;
+    std::uint64_t loud = 0;   // launches that were told of since it was left, or considered
+    std::uint64_t after = 0;  // so many, it is considered
+  };
+  Quiet quiet_;
   Places host_places_;
   Places storage_places_;
   Bytes host_ready_bytes_ = 0;

@@ -41,17 +41,26 @@ bool finds_room(const Launch& launch, const Control& control) {
 }  // namespace
 
 void Patience::on_launch(const Launch& launch, Control& control) {
+  if (launch.execution == kUnseen) {
+    return;
+  }
   issuing_ = launch.id == issuing_id_ ? nullptr : issuing_;
   admitted_bytes_ += bound_bytes(launch, control);
   policy_.on_launch(launch, control);
 }
 
 void Patience::on_launch_end(const Launch& launch, Control& control) {
+  if (launch.execution == kUnseen) {
+    return;
+  }
   admitted_bytes_ -= bound_bytes(launch, control);
   policy_.on_launch_end(launch, control);
 }
 
 void Patience::on_issue(const Launch& launch, Control& control) {
+  if (launch.execution == kUnseen) {
+    return;
+  }
   control_ = &control;
   issuing_ = &launch;
   issuing_id_ = launch.id;
@@ -60,6 +69,9 @@ void Patience::on_issue(const Launch& launch, Control& control) {
 }
 
 LaunchWindow Patience::window() const {
+  if (all_in_) {
+    return {};
+  }
   LaunchWindow window = policy_.window();
   if (control_ == nullptr) {
     return window;

@@ -25,6 +25,12 @@ class Patience final : public Policy {
     ended_ = ended_ || bytes > budget_bytes + budget_bytes / kNearlyPart;
     all_fits_ = bytes <= budget_bytes;
   }
+  // The execution of launches that stand for what nobody was told of: the policy does not hear of
+  // them either.
+  static constexpr ExecutionId kUnseen = kNoExecution - 1;
+  // Whatever the policy and we ourselves would say.
+  void let_all_in(bool all) { all_in_ = all; }
+
   // Whether what was ever alive at once does.
   [[nodiscard]] bool all_fits() const { return all_fits_ && !ended_; }
 
@@ -33,13 +39,19 @@ class Patience final : public Policy {
   void on_issue(const Launch& launch, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;
   void on_fault(const Launch& launch, BlockId block, Control& control) override {
-    policy_.on_fault(launch, block, control);
+    if (launch.execution != kUnseen) {
+      policy_.on_fault(launch, block, control);
+    }
   }
   void on_access(const Launch& launch, BlockId block, Control& control) override {
-    policy_.on_access(launch, block, control);
+    if (launch.execution != kUnseen) {
+      policy_.on_access(launch, block, control);
+    }
   }
   void on_faults(const Launch& launch, Control& control) override {
-    policy_.on_faults(launch, control);
+    if (launch.execution != kUnseen) {
+      policy_.on_faults(launch, control);
+    }
   }
   void on_launch_end(const Launch& launch, Control& control) override;
   void on_allocate(AllocationId id, Control& control) override { policy_.on_allocate(id, control); }
@@ -58,6 +70,7 @@ class Patience final : public Policy {
   Policy& policy_;
   bool ended_ = false;
   bool all_fits_ = false;
+  bool all_in_ = false;
   Bytes largest_bytes_ = 0;           // no launch so far has used more
   Bytes admitted_bytes_ = 0;          // of launches that have not ended; blocks count for each
   const Control* control_ = nullptr;  // the engine, once it has said something

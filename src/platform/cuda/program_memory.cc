@@ -80,10 +80,10 @@ std::optional<AddressRanges::Named> ProgramMemory::at_start(std::uint64_t addres
   return named && named->start == address ? named : std::nullopt;
 }
 
-void ProgramMemory::free(std::uint64_t address) {
+std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
   const std::optional<AddressRanges::Named> named = at_start(address);
   if (!named) {
-    return;
+    return std::nullopt;
   }
   if (!named->dead) {
     commitment_.take_back(footprint_bytes(named->number));
@@ -92,7 +92,7 @@ void ProgramMemory::free(std::uint64_t address) {
     const std::unique_lock names(names_mutex_);
     addresses_.forget(address);
   }
-  engine_.free(named->number);
+  return named->number;
 }
 
 // Programs leave old addresses where nobody looks (docs/gpu.md section 6): a launch that names dead
@@ -102,30 +102,31 @@ void ProgramMemory::set_dead(std::uint64_t address, bool dead) {
   addresses_.set_dead(address, dead);
 }
 
-void ProgramMemory::retire(std::uint64_t address) {
+std::optional<AllocationId> ProgramMemory::retire(std::uint64_t address) {
   const std::optional<AddressRanges::Named> named = at_start(address);
-  if (named && !named->dead) {
-    set_dead(address, true);
-    commitment_.take_back(footprint_bytes(named->number));
-    engine_.discard(named->number, DiscardMode::kLazy);
+  if (!named || named->dead) {
+    return std::nullopt;
   }
+  set_dead(address, true);
+  commitment_.take_back(footprint_bytes(named->number));
+  return named->number;
 }
 
-Status ProgramMemory::reuse(std::uint64_t address) {
+Result<std::optional<AllocationId>> ProgramMemory::reuse(std::uint64_t address) {
   const std::optional<AddressRanges::Named> named = at_start(address);
   if (!named) {
     return make_error(ErrorCode::kInvalidInput, "no allocation starts at {:#x}", address);
   }
   if (!named->dead) {
-    return {};
+    return std::nullopt;
   }
   if (Status room = promise(footprint_bytes(named->number)); !room) {
-    return room;
+    return tl::unexpected<Error>(room.error());
   }
   // The engine hears of it from the launch that names it. Programs ask for memory long before the
   // device comes to its first use, and until then its frames may serve others.
   set_dead(address, false);
-  return {};
+  return named->number;
 }
 
 std::optional<CudaPlatform::Range> ProgramMemory::allocation_of(std::uint64_t address) const {

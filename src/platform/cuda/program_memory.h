@@ -27,9 +27,16 @@ class ProgramMemory {
   void set_limit(Bytes bytes) { limit_bytes_ = bytes; }
 
   Result<std::uint64_t> allocate(Bytes bytes);
-  void free(std::uint64_t address);
-  void retire(std::uint64_t address);
-  Status reuse(std::uint64_t address);
+  // The engine has still to hear of these: of the allocation that is given back, if one begins
+  // there (and lives, for `retire`).
+  std::optional<AllocationId> free(std::uint64_t address);
+  std::optional<AllocationId> retire(std::uint64_t address);
+  // The allocation that lives again; nullopt: it did.
+  Result<std::optional<AllocationId>> reuse(std::uint64_t address);
+  // The one that begins there.
+  [[nodiscard]] AllocationId number_of(std::uint64_t address) const {
+    return addresses_.at(address)->number;
+  }
 
   // Any thread's, without the lock. What is retired is none.
   [[nodiscard]] std::optional<CudaPlatform::Range> allocation_of(std::uint64_t address) const;

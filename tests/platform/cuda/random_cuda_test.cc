@@ -72,6 +72,7 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
     std::uint64_t* host = nullptr;
     std::uint64_t next_seed = 0;
     Bytes live_bytes = 0;
+    Bytes most_live_bytes = 0;
   };
   bool two_threads = false;
   double host_memory_fails = 0;  // once the program has what it needs itself
@@ -96,6 +97,8 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
     options.gated_streams = 1 + static_cast<unsigned>(rng.below(7));
     options.reclaim_discarded_first = rng.chance(0.5);
     options.launches_ahead = rng.chance(0.3) ? 5 : 600;
+    options.quiet_after = 1 + rng.below(20);
+    options.quiet_after_at_most = options.quiet_after;
     const double refused = config.copy_refused;
     options.wrap_io = [seed, refused](std::unique_ptr<BlockIo> real) {
       return std::make_unique<RefusingIo>(std::move(real), refused, seed);
@@ -141,7 +144,12 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
   }
 
   void run_thread(Thread& thread, bool changes_budgets) {
+    // At first everything fits, in the smallest of the budgets.
+    thread.most_live_bytes = (kMostBudget - 12 * kMiB) / (two_threads ? 2 : 1) - kMostWords * 8;
     for (int i = 0; i < kActions && wrong_words() == 0; ++i) {
+      if (i == kActions / 2) {
+        thread.most_live_bytes = 36 * kMiB;
+      }
       act(thread, changes_budgets);
     }
     for (std::size_t i = 0; i < thread.memory.size(); ++i) {
@@ -173,7 +181,7 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
   void act(Thread& thread, bool changes_budgets) {
     Rng& rng = thread.rng;
     const std::uint64_t what = rng.below(100);
-    if (thread.memory.size() < 3 || (what < 12 && thread.live_bytes < 36 * kMiB)) {
+    if (thread.memory.empty() || (what < 12 && thread.live_bytes < thread.most_live_bytes)) {
       return make_memory(thread);
     }
     const std::size_t which = rng.below(thread.memory.size());
@@ -275,6 +283,7 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
   Bytes from_storage = 0;
   std::uint64_t failed = 0;
   std::uint64_t gates = 0;
+  std::uint64_t unseen = 0;
   for (std::uint64_t seed = first; seed <= last && !HasFailure(); ++seed) {
     SCOPED_TRACE("SPILLWAY_SEED=" + std::to_string(seed));
     const PolicyInfo& info = **find_policy(GetParam());
@@ -288,6 +297,7 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
     from_storage += moved(Tier::kStorage, Tier::kDevice);
     failed += platform->stats().engine.failed_transfers;
     gates += counters().gates_waited;
+    unseen += platform->unseen_calls();
     platform.reset();
     EXPECT_EQ(counters().handles + counters().mappings + counters().reservations, 0U);
     EXPECT_LE(counters().peak_handle_bytes, kMostBudget);
@@ -298,6 +308,7 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
     EXPECT_GT(from_host, 0U);
     EXPECT_GT(failed, 0U);
     EXPECT_GT(gates, 0U);
+    EXPECT_GT(unseen, 0U);
 #if !defined(__SANITIZE_THREAD__)
     EXPECT_GT(from_storage, 0U);
 #endif

@@ -236,9 +236,9 @@ class TrainingStep : public CudaWorld, public ::testing::WithParamInterface<cons
     return count;
   }
 
-  void run(Policy& policy, Bytes budget_bytes, int steps) {
+  void run(Policy& steered_by, Bytes budget_bytes, int steps) {
     options.device_bytes = budget_bytes / kBlockBytes * kBlockBytes;
-    open(policy);
+    open(steered_by);
     on = stream();
     heap = std::make_unique<DeviceHeap>(*platform);
     build();
@@ -254,6 +254,7 @@ class TrainingStep : public CudaWorld, public ::testing::WithParamInterface<cons
     synchronize(on);
   }
 
+  std::unique_ptr<Policy> policy;  // outlives the platform, which the world ends
   CuStream on = nullptr;
   std::size_t gates_of_last_step = 0;
   std::uint64_t maps_of_last_step = 0;
@@ -270,7 +271,7 @@ std::unique_ptr<Policy> made(const char* name) {
 // What the heap has at its highest is what the program has asked for, rounded up. A twentieth more
 // than that holds what small allocations share.
 TEST_P(TrainingStep, NothingMovesWhenWhatIsAliveFits) {
-  const auto policy = made(GetParam());
+  policy = made(GetParam());
   constexpr Bytes kHeapHighBytes = 833 * kMiB;
   run(*policy, kHeapHighBytes / 20 * 21, 4);
   EXPECT_LE(heap->usage().used_high_bytes, kHeapHighBytes);
@@ -280,7 +281,7 @@ TEST_P(TrainingStep, NothingMovesWhenWhatIsAliveFits) {
 }
 
 TEST_P(TrainingStep, LittleMovesWhenNearlyAllFits) {
-  const auto policy = made(GetParam());
+  policy = made(GetParam());
   run(*policy, 810 * kMiB, 4);
   // Each step lacks less than 40 MiB for a moment.
   EXPECT_LE(moved(Tier::kHost, Tier::kDevice), Bytes{4} * 80 * kMiB);
@@ -290,7 +291,7 @@ TEST_P(TrainingStep, LittleMovesWhenNearlyAllFits) {
 
 // A gate costs the program's thread two calls, and the device a wait for ours.
 TEST_P(TrainingStep, NothingIsGatedWhereMoreThanEnoughFits) {
-  const auto policy = made(GetParam());
+  policy = made(GetParam());
   config.log_calls = 1;
   run(*policy, 833 * kMiB * 4 / 3, 3);
   EXPECT_EQ(gates_of_last_step, 0U);
@@ -300,7 +301,7 @@ TEST_P(TrainingStep, NothingIsGatedWhereMoreThanEnoughFits) {
 
 // Nor where the heap keeps more than that of what is dead: frames go to blocks of their own size.
 TEST_P(TrainingStep, NothingIsGatedOrMappedWhereEnoughFits) {
-  const auto policy = made(GetParam());
+  policy = made(GetParam());
   config.log_calls = 1;
   run(*policy, 833 * kMiB * 6 / 5, 4);
   EXPECT_EQ(gates_of_last_step, 0U);
@@ -312,7 +313,7 @@ TEST_P(TrainingStep, NothingIsGatedOrMappedWhereEnoughFits) {
 // Two that are never alive together, of sizes that share no addresses: in the first steps the one
 // has the other's memory, and from then on both are mapped there.
 TEST_P(TrainingStep, WhatIsNeverAliveTogetherStaysMappedAtTheSameMemory) {
-  const auto policy = made(GetParam());
+  policy = made(GetParam());
   config.log_calls = 1;
   options.device_bytes = 160 * kMiB;
   open(*policy);

@@ -1,0 +1,265 @@
+// While everything fits: launches of which nobody is told. See driven_platform.h; docs/quiet.md.
+#include <algorithm>
+#include <utility>
+
+#include "platform/cuda/driven_platform.h"
+
+namespace spillway::cuda {
+namespace {
+
+// What keeps the memory of launches that nobody was told of is no launch of the program's.
+constexpr std::uint32_t kHoldTag = ~std::uint32_t{0};
+constexpr std::size_t kMostHolds = 64;
+
+bool is_of_every_thread(CuStream stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamPerThread;
+}
+
+}  // namespace
+
+bool DrivenPlatform::is_hold(std::uint64_t tag) { return tag == kHoldTag; }
+
+// --- A call -------------------------------------------------------------------------------------
+
+CuContext DrivenPlatform::context_of_null(CuStream stream) const {
+  CuContext context = nullptr;
+  if (stream == nullptr) {
+    (void)driver_.context_get_current(&context);
+  }
+  return context;
+}
+
+bool DrivenPlatform::begin_unseen(CuStream stream) {
+  if (!calls_.is_open() || is_of_every_thread(stream)) {
+    return false;
+  }
+  const CuStream meant = canonical(stream);
+  const CuContext context = context_of_null(meant);
+  switch (calls_.begin(meant, context)) {
+    case QuietCalls::Begun::kUnseen:
+      return true;
+    case QuietCalls::Begun::kMarked: {
+      Lock lock(mutex_);
+      take_mark(lock);
+      return false;
+    }
+    case QuietCalls::Begun::kLoud:
+      break;
+  }
+  Lock lock(mutex_);
+  const StreamId id = stream_of(meant, lock);
+  if (!calls_.is_open() || broken_) {
+    return false;
+  }
+  note_unseen(meant, context, id);
+  return true;
+}
+
+void DrivenPlatform::end_unseen() {
+  if (!calls_.end()) {
+    Lock lock(mutex_);
+    take_mark(lock);
+  }
+}
+
+// With the last of them the launch that stands for them has been made, and may be waited for.
+void DrivenPlatform::take_mark(Lock& lock) {
+  const std::uint32_t tag = calls_.take_mark();
+  const StreamId stream = launches_.at(tag).stream;
+  if (launches_.unseen_ended(tag)) {
+    put_ticket(stream, lock);
+    changed_.notify_all();
+    queue_->wake();
+  }
+}
+
+void DrivenPlatform::note_unseen(CuStream stream, CuContext context, StreamId id) {
+  calls_.begin_seen(stream, context, id);
+  if (std::find(quiet_.streams.begin(), quiet_.streams.end(), id) == quiet_.streams.end()) {
+    quiet_.streams.push_back(id);
+  }
+}
+
+// Of one that has come all the same.
+bool DrivenPlatform::may_be_unseen(CuStream stream, const std::vector<Access>& accesses) {
+  if (!quiet_.on || is_of_every_thread(stream)) {
+    return false;
+  }
+  settle_those_ready();
+  return std::all_of(accesses.begin(), accesses.end(), [this](const Access& access) {
+    return quiet_memory_.settled(access.allocation);
+  });
+}
+
+// --- Memory -------------------------------------------------------------------------------------
+
+// Whether it has all of its memory.
+bool DrivenPlatform::is_whole(AllocationId id) const {
+  const Allocation& allocation = engine_.space().allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    const BlockId at = allocation.first_block + i;
+    const Block& block = engine_.space().block(at);
+    if (!block.mapped || block.evicting || block.transfer != kNoIndex || at >= blocks_.size() ||
+        blocks_[at].backing != Backing::kThere) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Access DrivenPlatform::all_of_it(AllocationId id) const {
+  const Allocation& allocation = engine_.space().allocation(id);
+  return {.allocation = id,
+          .first_block = allocation.first_block,
+          .block_count = allocation.block_count,
+          .mode = AccessMode::kReadWrite};
+}
+
+void DrivenPlatform::settle(AllocationId id, std::vector<Access>& settled) {
+  quiet_memory_.settle(id);
+  settled.push_back(all_of_it(id));
+}
+
+// Its blocks are pinned from now on: a launch, to the engine, that runs until the quiet is over.
+void DrivenPlatform::hold(std::vector<Access> accesses) {
+  if (accesses.empty()) {
+    return;
+  }
+  Launch held;
+  held.tag = kHoldTag;
+  held.execution = Patience::kUnseen;
+  held.accesses = std::move(accesses);
+  quiet_.holds.push_back(issue_unseen(held));
+}
+
+// Nothing that it names has to come, and nobody stands before it.
+LaunchId DrivenPlatform::issue_unseen(const Launch& launch) {
+  patience_.let_all_in(true);
+  const LaunchAdmission admission = engine_.issue_launch(launch);
+  patience_.let_all_in(false);
+  if (admission.state != LaunchState::kReady && !std::exchange(broken_, true)) {
+    failures_.fatal({ErrorCode::kDefect, "what is on the device could not be kept there"});
+  }
+  return admission.id;
+}
+
+// What launches that were told of have used for the first time, or again, may have its memory now.
+void DrivenPlatform::settle_those_ready() {
+  if (quiet_.used.empty() || launches_.unreleased() > 0) {
+    return;
+  }
+  std::vector<Access> settled;
+  std::erase_if(quiet_.used, [&](AllocationId id) {
+    if (quiet_memory_.is_unsettled(id) && is_whole(id)) {
+      settle(id, settled);
+    }
+    // Where nothing is on its way any more, the next launch that uses it names it again.
+    return !quiet_memory_.is_unsettled(id) || launches_.waiting() == 0;
+  });
+  hold(std::move(settled));
+  if (quiet_.holds.size() > kMostHolds) {
+    hold_together();
+  }
+  open_calls();
+}
+
+void DrivenPlatform::hold_together() {
+  const std::vector<LaunchId> before = std::exchange(quiet_.holds, {});
+  hold(all_settled());
+  for (const LaunchId id : before) {
+    engine_.end_launch(id);
+  }
+}
+
+std::vector<Access> DrivenPlatform::all_settled() const {
+  std::vector<Access> all;
+  quiet_memory_.for_each_settled([&](AllocationId id) { all.push_back(all_of_it(id)); });
+  return all;
+}
+
+void DrivenPlatform::open_calls() {
+  const bool open = quiet_.on && quiet_memory_.unsettled() == 0;
+  if (open != calls_.is_open()) {
+    calls_.set_open(open);
+  }
+}
+
+// --- From loud to quiet and back ----------------------------------------------------------------
+
+void DrivenPlatform::consider_quiet() {
+  if (quiet_.on || ++quiet_.loud < quiet_.after) {
+    return;
+  }
+  quiet_.loud = 0;
+  const bool calm = patience_.all_fits() && launches_.waiting() == 0 && held_ == 0 &&
+                    launches_.oversized() == 0 && engine_.transfers_in_flight() == 0 &&
+                    !told_no_memory_ && !broken_ && log_.events() == nullptr;
+  if (!calm) {
+    return;
+  }
+  quiet_.on = true;
+  quiet_.calls_before = calls_.calls();
+  calls_.begin_quiet();
+  std::vector<AllocationId> whole;
+  quiet_memory_.for_each_unsettled([&](AllocationId id) {
+    if (is_whole(id)) {
+      whole.push_back(id);
+    }
+  });
+  std::vector<Access> settled;
+  for (const AllocationId id : whole) {
+    settle(id, settled);
+  }
+  hold(std::move(settled));
+  open_calls();
+}
+
+// Launches that nobody was told of may be on their way on any stream that had one, and use anything
+// that was settled: to the engine that is one launch on each of these streams.
+void DrivenPlatform::leave_quiet() {
+  if (!quiet_.on) {
+    return;
+  }
+  quiet_.on = false;
+  const std::vector<Access> all = all_settled();
+  std::vector<std::uint32_t> tags(launches_.streams(), kHoldTag);
+  for (const StreamId id : quiet_.streams) {
+    order_with_null_stream(id);
+    Launch unseen;
+    unseen.tag = tags[id] = launches_.begin(id, kNoLogRow, all);
+    unseen.stream = id;
+    unseen.execution = Patience::kUnseen;
+    unseen.accesses = all;
+    launches_.issued(tags[id], issue_unseen(unseen));
+  }
+  calls_.close([&](StreamId id) {
+    launches_.unseen_begun(tags[id]);
+    return tags[id];
+  });
+  for (const StreamId id : quiet_.streams) {
+    launches_.made_if_none_unseen(tags[id]);
+  }
+  for (const LaunchId id : quiet_.holds) {
+    engine_.end_launch(id);
+  }
+  for (const AllocationId id : quiet_memory_.end()) {
+    engine_.discard(id, DiscardMode::kLazy);
+  }
+  // To leave costs as much as a few thousand launches.
+  const std::uint64_t most = options_.quiet_after_at_most;
+  const bool worth_it = calls_.calls() - quiet_.calls_before > most;
+  quiet_.after = worth_it ? options_.quiet_after : std::min(most, 4 * quiet_.after);
+  quiet_.loud = 0;
+  quiet_.streams.clear();
+  quiet_.holds.clear();
+  quiet_.used.clear();
+}
+
+// What comes now may wait for what only comes later (a value that somebody writes): nothing more
+// than its own memory must wait with it.
+void DrivenPlatform::leave_quiet_for_long() {
+  leave_quiet();
+  quiet_.after = options_.quiet_after_at_most;
+}
+
+}  // namespace spillway::cuda

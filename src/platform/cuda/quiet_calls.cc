@@ -1,0 +1,108 @@
+// See quiet_calls.h.
+#include "platform/cuda/quiet_calls.h"
+
+#include <algorithm>
+
+namespace spillway::cuda {
+
+// What a thread of the program remembers of the last it made calls of: in practice there is one.
+struct QuietCalls::Mine {
+  std::uint64_t serial = 0;
+  Thread* thread = nullptr;
+  std::shared_ptr<Threads> threads;  // so that `thread` stays
+  Mine() = default;
+  Mine(const Mine&) = delete;
+  Mine& operator=(const Mine&) = delete;
+  ~Mine() { leave(); }
+  void leave() {
+    if (thread != nullptr) {
+      thread->taken.store(false, std::memory_order_release);
+    }
+  }
+};
+
+namespace {
+std::atomic<std::uint64_t> serials{0};
+}  // namespace
+
+QuietCalls::QuietCalls() : serial_(++serials) {}
+
+QuietCalls::Thread& QuietCalls::mine() {
+  static thread_local Mine here;
+  if (here.serial == serial_) {
+    return *here.thread;
+  }
+  here.leave();
+  const std::scoped_lock lock(threads_->mutex);
+  const auto left = std::find_if(threads_->all.begin(), threads_->all.end(), [](const Thread& it) {
+    return !it.taken.load(std::memory_order_acquire) &&
+           it.state.load(std::memory_order_relaxed) == kOut;
+  });
+  here.thread = left != threads_->all.end() ? &*left : &threads_->all.emplace_back();
+  here.thread->taken.store(true, std::memory_order_relaxed);
+  here.threads = threads_;
+  here.serial = serial_;
+  return *here.thread;
+}
+
+QuietCalls::Begun QuietCalls::begin(CuStream stream, CuContext context) {
+  Thread& me = mine();
+  me.state.store(kIn, std::memory_order_seq_cst);
+  const std::uint64_t open = open_.load(std::memory_order_seq_cst);
+  // What stands in the record is of this thread's last call; nobody else writes it.
+  if (open != 0 && me.epoch == open && me.stream == stream && me.context == context) {
+    count(me);
+    return Begun::kUnseen;
+  }
+  // Whoever closed a quiet may have taken this for a call of it.
+  std::uint8_t in = kIn;
+  if (!me.state.compare_exchange_strong(in, kOut, std::memory_order_seq_cst)) {
+    return Begun::kMarked;
+  }
+  return Begun::kLoud;
+}
+
+bool QuietCalls::end() {
+  std::uint8_t in = kIn;
+  return mine().state.compare_exchange_strong(in, kOut, std::memory_order_seq_cst);
+}
+
+void QuietCalls::begin_seen(CuStream stream, CuContext context, StreamId id) {
+  Thread& me = mine();
+  me.stream = stream;
+  me.context = context;
+  me.id = id;
+  me.epoch = epoch_;
+  me.state.store(kIn, std::memory_order_seq_cst);
+  count(me);
+}
+
+void QuietCalls::close(const std::function<std::uint32_t(StreamId)>& mark) {
+  open_.store(0, std::memory_order_seq_cst);
+  const std::scoped_lock lock(threads_->mutex);
+  for (Thread& thread : threads_->all) {
+    std::uint8_t in = kIn;
+    // Its thread comes for the mark under the lock that we are called with.
+    if (thread.epoch == epoch_ &&
+        thread.state.compare_exchange_strong(in, kMarked, std::memory_order_seq_cst)) {
+      thread.mark = mark(thread.id);
+    }
+  }
+}
+
+std::uint32_t QuietCalls::take_mark() {
+  Thread& me = mine();
+  me.state.store(kOut, std::memory_order_seq_cst);
+  return me.mark;
+}
+
+std::uint64_t QuietCalls::calls() const {
+  const std::scoped_lock lock(threads_->mutex);
+  std::uint64_t calls = 0;
+  for (const Thread& thread : threads_->all) {
+    calls += thread.calls.load(std::memory_order_relaxed);
+  }
+  return calls;
+}
+
+}  // namespace spillway::cuda
