@@ -24,7 +24,7 @@ constexpr double kLongestNs = 1e10;
 using M = Machine;
 using K = FieldKind;
 
-constexpr std::array<Field, 25> kFields{{
+constexpr std::array<Field, 32> kFields{{
     {"", "name", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.name; }},
     {"", "source", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.source; }},
     {"device", "capacity", K::kBytes, kPage, kLargest, false,
@@ -33,6 +33,18 @@ constexpr std::array<Field, 25> kFields{{
      [](M& m) -> FieldRef { return &m.device.frame_bytes; }},
     {"device", "zero_bandwidth", K::kBandwidth, kSlowest, kFastest, true,
      [](M& m) -> FieldRef { return &m.device.zero_bandwidth_bytes_per_s; }},
+    {"device", "block", K::kBytes, kPage, static_cast<double>(kGiB), false,
+     [](M& m) -> FieldRef { return &m.device.block_bytes; }},
+    {"handles", "create", K::kTime, 1, kLongestNs, true,
+     [](M& m) -> FieldRef { return &m.handles.create_ns; }},
+    {"handles", "release", K::kTime, 1, kLongestNs, true,
+     [](M& m) -> FieldRef { return &m.handles.release_ns; }},
+    {"handles", "map", K::kTime, 1, kLongestNs, true,
+     [](M& m) -> FieldRef { return &m.handles.map_ns; }},
+    {"handles", "map_wait", K::kTime, 1, kLongestNs, true,
+     [](M& m) -> FieldRef { return &m.handles.map_wait_ns; }},
+    {"handles", "unmap", K::kTime, 1, kLongestNs, true,
+     [](M& m) -> FieldRef { return &m.handles.unmap_ns; }},
     {"host", "capacity", K::kBytes, kPage, kLargest, true,
      [](M& m) -> FieldRef { return &m.host.capacity_bytes; }},
     {"host", "launch", K::kTime, 1, kLongestNs, true,
@@ -51,6 +63,8 @@ constexpr std::array<Field, 25> kFields{{
      [](M& m) -> FieldRef { return &m.faults.latency_ns; }},
     {"faults", "batch_blocks", K::kCount, 1, 65536, false,
      [](M& m) -> FieldRef { return &m.faults.batch_blocks; }},
+    {"faults", "batches_in_flight", K::kCount, 1, 1024, false,
+     [](M& m) -> FieldRef { return &m.faults.batches_in_flight; }},
     {"storage", "capacity", K::kBytes, kPage, kLargest, true,
      [](M& m) -> FieldRef { return &m.storage.capacity_bytes; }},
     {"storage", "read_bandwidth", K::kBandwidth, kSlowest, kFastest, true,

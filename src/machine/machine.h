@@ -19,7 +19,23 @@ enum class FaultModel {
 struct DeviceTier {
   Bytes capacity_bytes = 0;
   Bytes frame_bytes = kPageBytes;         // granularity in which device memory is given out
+  Bytes block_bytes = kBlockBytes;        // a program's allocations move in blocks of so many bytes
   double zero_bandwidth_bytes_per_s = 0;  // 0: zeroing costs no time
+};
+
+// Where each block's device memory is a handle: what the driver's calls take, which one thread
+// makes one after the other, for a handle of any size. All 0: that a block has memory costs
+// nothing.
+struct Handles {
+  TimeNs create_ns = 0;
+  TimeNs release_ns = 0;
+  TimeNs map_ns = 0;       // at an address, with access
+  TimeNs map_wait_ns = 0;  // besides: until a copy out of the device has ended, but no longer
+  TimeNs unmap_ns = 0;
+
+  [[nodiscard]] bool cost_time() const {
+    return create_ns + release_ns + map_ns + map_wait_ns + unmap_ns > 0;
+  }
 };
 
 struct HostTier {
@@ -37,8 +53,9 @@ struct Link {
 
 struct Faults {
   FaultModel model = FaultModel::kReplayable;
-  TimeNs latency_ns = 0;            // handling one batch of faults
-  std::uint32_t batch_blocks = 32;  // faulted blocks that one batch holds at most
+  TimeNs latency_ns = 0;                // handling one batch of faults
+  std::uint32_t batch_blocks = 32;      // faulted blocks that one batch holds at most
+  std::uint32_t batches_in_flight = 1;  // that are on their way at once
 };
 
 struct StorageTier {
@@ -59,6 +76,7 @@ struct Machine {
   std::string name;
   std::string source;  // where the numbers come from
   DeviceTier device;
+  Handles handles;
   HostTier host;
   Link link;
   Faults faults;

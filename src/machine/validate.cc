@@ -27,6 +27,9 @@ std::optional<MachineProblem> find_problem(const Machine& machine) {
   if (device.capacity_bytes < device.frame_bytes) {
     return MachineProblem{"device.capacity", "expected at least one frame (device.frame)"};
   }
+  if (device.block_bytes % device.frame_bytes != 0) {
+    return MachineProblem{"device.block", "expected a multiple of device.frame"};
+  }
   const StorageTier& storage = machine.storage;
   if (storage.erase_block_bytes % storage.flash_page_bytes != 0) {
     return MachineProblem{"storage.erase_block", "expected a multiple of storage.flash_page"};

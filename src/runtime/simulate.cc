@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "platform/common/patience.h"
 #include "platform/sim/replay.h"
 #include "platform/sim/simulator.h"
 
@@ -70,16 +71,24 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   result.ideal_ns = ideal_ns(*program, measured) / options.iterations;
 
   const PolicyTraits traits = traits_of(policy, options.as_run);
-  sim::Simulator simulator(machine, sim::simulator_options(machine, traits), **made);
+  // Where handles take time, `spillway run` has the CUDA platform: its heap, and its patience.
+  const bool on_gpu = options.as_run && machine.handles.cost_time();
+  Patience patience(**made);
+  sim::Simulator simulator(machine, sim::simulator_options(machine, traits),
+                           on_gpu ? patience : **made);
+  const bool shares = on_gpu && policy.plan == nullptr;
   sim::Replay replay(std::move(*program),
                      {.tells_deaths = traits.told_of_deaths,
                       .pages = traits.pages,
                       .queue_depth = options.queue_depth,
-                      .launch_ns = machine.host.launch_ns},
+                      .launch_ns = machine.host.launch_ns,
+                      .block_bytes = sim::block_bytes(machine),
+                      .shared_frame_bytes = shares ? machine.device.frame_bytes : 0},
                      simulator);
   if (const Status status = replay.prepare(); !status) {
     return cannot_run(policy, status.error());
   }
+  patience.alive_at_most(replay.peak_bytes(), machine.device.capacity_bytes);
   sim::IterationResult before{.ended_ns = simulator.now_ns(),
                               .transfer_busy_ns = simulator.transfer_busy_ns(),
                               .stats = simulator.engine().stats(),

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "front/program.h"
 #include "trace/read.h"
@@ -16,54 +17,63 @@ namespace fs = std::filesystem;
 
 using RecordedTraces = test::ProgramTest;
 
-// Steps of training within half of their memory under lookahead, as an H200 took them
+// Steps of training with too little memory, most of them half, as an H200 took them
 // (docs/results/2026-11-23-h200.md).
 struct Recorded {
   std::string_view model;
   int budget_mib = 0;
   double measured_ms = 0;  // 0: not measured with that budget
+  std::string_view policy = "lookahead";
+  double least = 0.85;  // of what was measured
 };
 constexpr Recorded kRecorded[] = {
     {"bert-large", 11128, 502},
+    {"bert-large", 11128, 690, "base_uvm"},
     {"dlrm", 7168, 450},
     {"gpt2", 2290, 0},
     {"gpt2-xl", 20254, 683},
-    {"gpt2-xl-compiled", 20480, 771},
+    {"gpt2-xl", 32404, 388},
+    {"gpt2-xl", 20254, 1213, "base_uvm"},
+    {"gpt2-xl-compiled", 20480, 771, "lookahead", 0.77},  // nobody knows why it is so much slower
+    {"gpt2-xl-compiled", 30720, 431},
     {"inception", 6520, 329},
     {"llama-1b", 23150, 804},
+    {"llama-1b", 23150, 1214, "base_uvm"},
     {"regnet-y", 12878, 600},
     {"resnet152", 11264, 527},
+    {"resnet152", 11264, 590, "base_uvm"},
     {"vgg19", 6446, 285},
     {"vit-large", 23186, 985},
 };
 
 TEST_F(RecordedTraces, AreReadAndTakeAboutWhatWasMeasured) {
   const fs::path folder = fs::path(SPILLWAY_SOURCE_DIR) / "traces" / "h200";
+  std::set<std::string_view> models;
   for (const Recorded& it : kRecorded) {
-    SCOPED_TRACE(it.model);
+    SCOPED_TRACE(fmt::format("{} under {} within {} MiB", it.model, it.policy, it.budget_mib));
+    models.insert(it.model);
     const fs::path file = folder / fmt::format("{}.swt", it.model);
     const Result<Trace> trace = read_trace(file);
     ASSERT_TRUE(trace) << trace.error().message;
     TimeNs kernels_ns = 0;
     for (const Kernel& kernel : trace->kernels) kernels_ns += kernel.duration_ns;
     const test::Outcome outcome =
-        run(fmt::format("simulate --policy lookahead --queue-depth 600 --machine h200 --as-run "
-                        "--warm-up 2 --set device.capacity={}MiB --set host.capacity=64GiB "
-                        "--json {}",
-                        it.budget_mib, file.string()));
+        run(fmt::format("simulate --policy {} --queue-depth 600 --machine h200 --as-run "
+                        "--warm-up 4 --iterations 4 --set device.capacity={}MiB "
+                        "--set host.capacity=64GiB --json {}",
+                        it.policy, it.budget_mib, file.string()));
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     const auto result = nlohmann::json::parse(outcome.out);
     EXPECT_NEAR(result["ideal_s"].get<double>(), to_seconds(kernels_ns), 1e-6);
     EXPECT_LT(result["fraction_of_ideal"].get<double>(), 1.0) << "it does not fit";
-    // What mapping costs the driver's thread the simulator does not know: too fast, if anything.
     const double simulated_ms = 1e3 * result["iteration_s"].get<double>();
-    EXPECT_GE(simulated_ms, 0.75 * it.measured_ms);
+    EXPECT_GE(simulated_ms, it.least * it.measured_ms);
     if (it.measured_ms > 0) {
-      EXPECT_LE(simulated_ms, 1.1 * it.measured_ms);
+      EXPECT_LE(simulated_ms, 1.15 * it.measured_ms);
     }
   }
   const auto files = fs::directory_iterator(folder);
-  EXPECT_EQ(std::distance(begin(files), end(files)), std::ssize(kRecorded)) << "one is not here";
+  EXPECT_EQ(std::distance(begin(files), end(files)), std::ssize(models)) << "one is not here";
 }
 
 }  // namespace

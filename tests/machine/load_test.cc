@@ -30,6 +30,12 @@ void expect_equal(const Machine& a, const Machine& b) {
   EXPECT_EQ(a.device.capacity_bytes, b.device.capacity_bytes);
   EXPECT_EQ(a.device.frame_bytes, b.device.frame_bytes);
   EXPECT_EQ(a.device.zero_bandwidth_bytes_per_s, b.device.zero_bandwidth_bytes_per_s);
+  EXPECT_EQ(a.device.block_bytes, b.device.block_bytes);
+  EXPECT_EQ(a.handles.create_ns, b.handles.create_ns);
+  EXPECT_EQ(a.handles.release_ns, b.handles.release_ns);
+  EXPECT_EQ(a.handles.map_ns, b.handles.map_ns);
+  EXPECT_EQ(a.handles.map_wait_ns, b.handles.map_wait_ns);
+  EXPECT_EQ(a.handles.unmap_ns, b.handles.unmap_ns);
   EXPECT_EQ(a.host.capacity_bytes, b.host.capacity_bytes);
   EXPECT_EQ(a.host.launch_ns, b.host.launch_ns);
   EXPECT_EQ(a.link.to_device_bytes_per_s, b.link.to_device_bytes_per_s);
@@ -38,6 +44,7 @@ void expect_equal(const Machine& a, const Machine& b) {
   EXPECT_EQ(a.faults.model, b.faults.model);
   EXPECT_EQ(a.faults.latency_ns, b.faults.latency_ns);
   EXPECT_EQ(a.faults.batch_blocks, b.faults.batch_blocks);
+  EXPECT_EQ(a.faults.batches_in_flight, b.faults.batches_in_flight);
   EXPECT_EQ(a.storage.capacity_bytes, b.storage.capacity_bytes);
   EXPECT_EQ(a.storage.read_bytes_per_s, b.storage.read_bytes_per_s);
   EXPECT_EQ(a.storage.write_bytes_per_s, b.storage.write_bytes_per_s);
@@ -110,6 +117,9 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
     EXPECT_EQ(machine->storage.capacity_bytes != 0, row.storage) << row.name;
     EXPECT_EQ(machine->faults.model,
               row.name == "h200" ? FaultModel::kLaunch : FaultModel::kReplayable);
+    EXPECT_EQ(machine->handles.cost_time(), row.name == "h200") << row.name;
+    EXPECT_EQ(machine->device.block_bytes, row.name == "h200" ? 64 * kMiB : kBlockBytes);
+    EXPECT_EQ(machine->faults.batches_in_flight, row.name == "h200" ? 4U : 1U) << row.name;
     EXPECT_EQ(machine->host.launch_ns, row.name == "h200" ? 45'000 : 0) << row.name;
   }
   EXPECT_EQ(builtin_machine_names(), names);

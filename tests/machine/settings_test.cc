@@ -35,6 +35,12 @@ TEST(ApplySetting, SetsEveryField) {
       {"device.capacity=30GiB", "capacity = \"30GiB\""},
       {"device.frame=2MiB", "frame = \"2MiB\""},
       {"device.zero_bandwidth=1 TB/s", "zero_bandwidth = \"1000 GB/s\""},
+      {"device.block=64MiB", "\nblock = \"64MiB\""},
+      {"handles.create=10us", "create = \"10us\""},
+      {"handles.release=20us", "release = \"20us\""},
+      {"handles.map=36us", "\nmap = \"36us\""},
+      {"handles.map_wait=565us", "map_wait = \"565us\""},
+      {"handles.unmap=22us", "unmap = \"22us\""},
       {"host.capacity=32GiB", "capacity = \"32GiB\""},
       {"host.launch=45us", "launch = \"45us\""},
       {"link.to_device=32 GB/s", "to_device = \"32 GB/s\""},
@@ -44,6 +50,7 @@ TEST(ApplySetting, SetsEveryField) {
       {"faults.model=launch", "model = \"launch\""},
       {"faults.latency=20us", "\nlatency = \"20us\""},
       {"faults.batch_blocks=7", "batch_blocks = 7"},
+      {"faults.batches_in_flight=4", "batches_in_flight = 4"},
       {"storage.capacity=1TB", "capacity = \"1TB\""},
       {"storage.read_bandwidth=6.4GB/s", "read_bandwidth = \"6.4 GB/s\""},
       {"storage.write_bandwidth=6GB/s", "write_bandwidth = \"6 GB/s\""},
@@ -114,6 +121,18 @@ TEST(ValidateMachine, ChecksWhatASettingAloneCannot) {
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().message,
             "machine a100-40gb: storage.erase_block: expected a multiple of storage.flash_page");
+}
+
+TEST(ValidateMachine, BlocksAreWholeFrames) {
+  Machine machine = a100();
+  ASSERT_TRUE(apply_setting(machine, "device.frame=2MiB").has_value());
+  ASSERT_TRUE(apply_setting(machine, "device.block=5MiB").has_value());
+  const Status status = validate_machine(machine);
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().message,
+            "machine a100-40gb: device.block: expected a multiple of device.frame");
+  ASSERT_TRUE(apply_setting(machine, "device.block=6MiB").has_value());
+  EXPECT_TRUE(validate_machine(machine).has_value());
 }
 
 TEST(ValidateMachine, NoHostAndNoStorageAreMachinesToo) {

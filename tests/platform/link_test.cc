@@ -50,6 +50,16 @@ TEST(FairShare, DirectionsDoNotDisturbEachOther) {
   EXPECT_EQ(run(links), (std::vector<Completion>{{1, 1000}, {2, 1000}}));
 }
 
+TEST(FairShare, SaysWhatEndsNextInOneDirection) {
+  FairShare links({kGBs, kGBs, kGBs, kGBs, 2 * kGBs});
+  EXPECT_FALSE(links.next_completion_ns(Resource::kFromDevice).has_value());
+  links.start(1, bit(Resource::kToDevice) | bit(Resource::kBothWays), 300, 0);
+  EXPECT_FALSE(links.next_completion_ns(Resource::kFromDevice).has_value());
+  links.start(2, bit(Resource::kFromDevice) | bit(Resource::kBothWays), 900, 100);
+  EXPECT_EQ(links.next_completion_ns(Resource::kFromDevice), 1000);
+  EXPECT_EQ(links.next_completion_ns(Resource::kBothWays), 300);
+}
+
 // 300 and 900 bytes at 1 byte/ns: half each until 600, when the first is done; the other has 600
 // left and the link to itself.
 TEST(FairShare, TwoFlowsHalveTheLinkUntilOneIsDone) {

@@ -35,6 +35,17 @@ inline Machine random_machine(Rng& rng, Bytes scale) {
   machine.storage.over_provisioning = rng.uniform() * 0.3;
   machine.storage.erase_latency_ns = static_cast<TimeNs>(rng.below(kNsPerMs));
   machine.storage.capacity_bytes = rng.chance(0.3) ? 0 : scale * some_blocks(rng, 1, 64);
+  // From numbers of its own: programs are what they were before there were handles.
+  Rng more = rng;
+  if (more.chance(0.4)) {
+    const auto some_ns = [&more] { return static_cast<TimeNs>(more.below(60 * kNsPerUs)); };
+    machine.handles = {.create_ns = some_ns(),
+                       .release_ns = some_ns(),
+                       .map_ns = some_ns(),
+                       .map_wait_ns = 10 * some_ns(),
+                       .unmap_ns = some_ns()};
+    machine.faults.batches_in_flight = 1 + static_cast<std::uint32_t>(more.below(4));
+  }
   return machine;
 }
 

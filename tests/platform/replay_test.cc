@@ -5,48 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "policy/base_uvm.h"
+#include "platform/timed_run.h"
 #include "policy/registry.h"
 #include "trace/generate.h"
 
 namespace spillway::sim {
 namespace {
-
-// 1 byte/ns each way, 100 ns a batch, 1000 ns a batch of faults; 4 blocks of device memory.
-Machine simple_machine() {
-  Machine machine;
-  machine.name = "simple";
-  machine.device.capacity_bytes = 4 * kBlockBytes;
-  machine.host.capacity_bytes = 64 * kBlockBytes;
-  machine.link = {.to_device_bytes_per_s = 1e9, .from_device_bytes_per_s = 1e9, .latency_ns = 100};
-  machine.faults = {.model = FaultModel::kReplayable, .latency_ns = 1000, .batch_blocks = 32};
-  return machine;
-}
-
-class TimedRun {
- public:
-  explicit TimedRun(const Machine& machine)
-      : simulator(machine, {.engine = engine_options(machine), .failures = {}}, policy) {}
-
-  // How long the launch of 5000 ns took from its issue to its end.
-  TimeNs launch(AllocationId id, AccessMode mode) {
-    const Allocation& allocation = simulator.engine().space().allocation(id);
-    const TimeNs start_ns = simulator.now_ns();
-    simulator.issue(
-        {.position = 0, .accesses = {{id, allocation.first_block, allocation.block_count, mode}}},
-        5000);
-    EXPECT_TRUE(simulator.run_until_idle().has_value());
-    return simulator.now_ns() - start_ns;
-  }
-  AllocationId allocate(std::uint64_t blocks) {
-    return simulator.allocate(blocks * kBlockBytes, 0).value();
-  }
-
-  BaseUvm policy;
-  Simulator simulator;
-};
-
-constexpr auto kBlockNs = static_cast<TimeNs>(kBlockBytes);  // over a link of 1 byte/ns
 
 TEST(Simulator, ALaunchTakesItsTimeAndThatOfItsFaults) {
   TimedRun run(simple_machine());

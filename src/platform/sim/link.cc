@@ -10,6 +10,7 @@ namespace {
 
 // A flow with less than this left is done: rounding of times to whole nanoseconds leaves crumbs.
 constexpr double kCrumbBytes = 0.5;
+constexpr ResourceSet kEveryResource = (1U << kResourceCount) - 1;
 
 }  // namespace
 
@@ -78,8 +79,20 @@ void FairShare::share() {
 }
 
 std::optional<TimeNs> FairShare::next_completion_ns() const {
+  return next_completion_of(kEveryResource);
+}
+
+std::optional<TimeNs> FairShare::next_completion_ns(Resource resource) const {
+  return next_completion_of(bit(resource));
+}
+
+// Of flows over any of them.
+std::optional<TimeNs> FairShare::next_completion_of(ResourceSet resources) const {
   std::optional<TimeNs> next;
   for (const Flow& flow : flows_) {
+    if ((flow.resources & resources) == 0) {
+      continue;
+    }
     const double wait_ns =
         flow.left_bytes <= kCrumbBytes ? 0 : std::ceil(flow.left_bytes / flow.bytes_per_ns);
     const TimeNs at_ns = now_ns_ + static_cast<TimeNs>(wait_ns);

@@ -40,6 +40,8 @@ class FairShare {
 
   // When the next flow completes if none starts before; nullopt without flows.
   [[nodiscard]] std::optional<TimeNs> next_completion_ns() const;
+  // The same of those that the resource carries.
+  [[nodiscard]] std::optional<TimeNs> next_completion_ns(Resource resource) const;
   // The key of a flow that has completed by now_ns, each once; nullopt if there is none.
   std::optional<std::uint64_t> take_completed(TimeNs now_ns);
 
@@ -58,6 +60,7 @@ class FairShare {
   };
   void advance(TimeNs now_ns);
   void share();
+  [[nodiscard]] std::optional<TimeNs> next_completion_of(ResourceSet resources) const;
 
   std::array<double, kResourceCount> bytes_per_ns_{};
   std::array<double, kResourceCount> carried_{};

@@ -31,57 +31,51 @@ Status Replay::prepare() {
   for (std::uint32_t graph = 0; graph < program_.graphs.size(); ++graph) {
     graphs_.push_back(steps_of(graph));
   }
-  for (TensorId id = 0; id < program_.tensors.size(); ++id) {
-    if (!program_.tensors[id].persistent || allocations_[id] == kNoAllocation) {
+  for (PlaceId place = 0; place < places_.places.size(); ++place) {
+    if (!program_.tensors[places_.places[place].tensor].persistent) {
       continue;
     }
-    Launch fill;
-    fill.accesses.push_back(access_to(id, AccessMode::kWrite));
-    fill.position = static_cast<std::uint32_t>(program_.graphs[0].size());
-    if (Status status = launch(fill, 0, {}); !status) {
-      return status;
-    }
-    if (Status status = simulator_->run_until_idle(); !status) {
+    if (Status status = fill(allocations_[place]); !status) {
       return status;
     }
   }
   return {};
 }
 
-// Every tensor that some graph uses.
-Status Replay::allocate() {
-  std::vector<bool> used(program_.tensors.size(), false);
-  for (const std::vector<Kernel>& graph : program_.graphs) {
-    for (const Kernel& kernel : graph) {
-      for (const auto* ids : {&kernel.reads, &kernel.writes}) {
-        for (const TensorId id : *ids) {
-          used[id] = true;
-        }
-      }
-    }
+Status Replay::fill(AllocationId id) {
+  Launch fill;
+  fill.accesses.push_back(access_to(id, AccessMode::kWrite));
+  fill.position = static_cast<std::uint32_t>(program_.graphs[0].size());
+  if (Status status = launch(fill, 0, {}); !status) {
+    return status;
   }
-  allocations_.assign(program_.tensors.size(), kNoAllocation);
-  for (TensorId id = 0; id < program_.tensors.size(); ++id) {
-    if (!used[id]) {
-      continue;
-    }
-    const Result<AllocationId> allocation = simulator_->allocate(program_.tensors[id].bytes, id);
+  return simulator_->run_until_idle();
+}
+
+Status Replay::allocate() {
+  places_ = options_.shared_frame_bytes > 0
+                ? handed_on_places(program_, options_.shared_frame_bytes)
+                : places_of_their_own(program_);
+  for (const Place& place : places_.places) {
+    const Result<AllocationId> allocation =
+        simulator_->allocate(place.bytes, place.tensor, options_.block_bytes);
     if (!allocation) {
       return tl::unexpected<Error>(allocation.error());
     }
-    allocations_[id] = *allocation;
+    allocations_.push_back(*allocation);
   }
   return {};
 }
 
-Access Replay::access_to(TensorId id, AccessMode mode) const {
-  const Allocation& allocation = simulator_->engine().space().allocation(allocations_[id]);
-  return {allocations_[id], allocation.first_block, allocation.block_count, mode};
+Access Replay::access_to(AllocationId id, AccessMode mode) const {
+  const Allocation& allocation = simulator_->engine().space().allocation(id);
+  return {id, allocation.first_block, allocation.block_count, mode};
 }
 
 std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
   const Trace trace = graph_of(program_, graph);
   const Vitality vitality = analyze_vitality(trace);
+  const auto allocation_of = [&](TensorId id) { return allocations_[places_.of[graph][id]]; };
   const std::vector<Kernel>& base = program_.graphs[0];
   std::vector<Step> steps;
   for (KernelIndex index = 0; index < trace.kernels.size(); ++index) {
@@ -94,25 +88,23 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
     const bool known =
         index < base.size() && base[index].name == kernel.name && base[index].reads == kernel.reads;
     step.launch.position = static_cast<std::uint32_t>(known ? index : base.size());
+    std::vector<LaunchOperand> operands;
+    const auto add = [&](TensorId id, AccessMode mode) {
+      step.launch.accesses.push_back(access_to(allocation_of(id), mode));
+      operands.push_back({allocation_of(id), trace.tensors[id].bytes});
+    };
     for (const TensorId id : kernel.reads) {
       const bool written =
           std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
       // A tensor whose first use is a read is input that the program has put there.
       const std::optional<TensorLife>& life = vitality.lives[id];
       const bool input = !trace.tensors[id].persistent && life && life->first_use == index;
-      step.launch.accesses.push_back(
-          access_to(id, written || input ? AccessMode::kReadWrite : AccessMode::kRead));
+      add(id, written || input ? AccessMode::kReadWrite : AccessMode::kRead);
     }
     for (const TensorId id : kernel.writes) {
       if (std::find(kernel.reads.begin(), kernel.reads.end(), id) == kernel.reads.end()) {
-        step.launch.accesses.push_back(access_to(id, AccessMode::kWrite));
+        add(id, AccessMode::kWrite);
       }
-    }
-    std::vector<LaunchOperand> operands;
-    operands.reserve(step.launch.accesses.size());
-    for (const Access& access : step.launch.accesses) {
-      const std::uint64_t tensor = simulator_->engine().space().allocation(access.allocation).tag;
-      operands.push_back({access.allocation, trace.tensors[tensor].bytes});
     }
     step.launch.execution = executions_.id_of(hash_launch(kernel.name, operands));
     steps.push_back(std::move(step));
@@ -120,7 +112,7 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
   for (TensorId id = 0; id < trace.tensors.size(); ++id) {
     const std::optional<TensorLife>& life = vitality.lives[id];
     if (life && !trace.tensors[id].persistent) {
-      steps[life->last_use].deaths.push_back(id);
+      steps[life->last_use].deaths.push_back(allocation_of(id));
     }
   }
   return steps;
@@ -168,7 +160,7 @@ Status Replay::iterate(std::size_t iteration, std::uint32_t graph) {
       host_free_ns_ = std::max(host_free_ns_, simulator_->now_ns());
     }
     for (std::size_t i = 0; options_.tells_deaths && i < step.deaths.size(); ++i) {
-      simulator_->discard(allocations_[step.deaths[i]], DiscardMode::kEager);
+      simulator_->discard(step.deaths[i], DiscardMode::kEager);
     }
   }
   return {};

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "platform/sim/simulator.h"
+#include "platform/sim/tensor_places.h"
 #include "policy/launch_hash.h"
 #include "trace/perturb.h"
 #include "trace/trace.h"
@@ -24,7 +25,11 @@ struct ReplayOptions {
   bool pages = true;
   // How many launches the host may be ahead of the device. 0: it waits for each.
   std::uint32_t queue_depth = 0;
-  TimeNs launch_ns = 0;  // that the host needs for each, where it does not wait
+  TimeNs launch_ns = 0;             // that the host needs for each, where it does not wait
+  Bytes block_bytes = kBlockBytes;  // of allocations of that size and more
+  // Tensors of one size, in whole frames of so many bytes, share memory if they never live at once
+  // (tensor_places.h). 0: none do, as under a plan, which tells tensors apart by their allocations.
+  Bytes shared_frame_bytes = 0;
 };
 
 // One iteration, as it was.
@@ -45,6 +50,8 @@ class Replay {
   // Allocates every tensor, and writes the persistent ones once. Addresses stay the same from one
   // iteration to the next, as a caching allocator's do.
   Status prepare();
+  // What is alive at once at the highest; not before `prepare`.
+  [[nodiscard]] Bytes peak_bytes() const { return places_.peak_bytes; }
   // Iterations of these graphs, one after the other. `extra` more of the first graph are issued
   // behind them, for a host that runs ahead, and end when they like: one `run` to a replay.
   // Results are by iteration.
@@ -57,7 +64,7 @@ class Replay {
     Launch launch;
     TimeNs duration_ns = 0;
     bool synchronizes = false;
-    std::vector<TensorId> deaths;  // after it
+    std::vector<AllocationId> deaths;  // after it
   };
   // Launches that are issued and whose end is awaited.
   struct Awaited {
@@ -68,7 +75,8 @@ class Replay {
   };
 
   Status allocate();
-  [[nodiscard]] Access access_to(TensorId id, AccessMode mode) const;
+  Status fill(AllocationId id);
+  [[nodiscard]] Access access_to(AllocationId id, AccessMode mode) const;
   std::vector<Step> steps_of(std::uint32_t graph);
   Status iterate(std::size_t iteration, std::uint32_t graph);
   Status launch(const Launch& launch, TimeNs duration_ns, const Awaited& awaited);
@@ -80,7 +88,8 @@ class Replay {
   Program program_;
   ReplayOptions options_;
   Simulator* simulator_;
-  std::vector<AllocationId> allocations_;  // by TensorId; kNoAllocation where unused
+  TensorPlaces places_;
+  std::vector<AllocationId> allocations_;  // by PlaceId
   std::vector<std::vector<Step>> graphs_;
   ExecutionIds executions_;
   std::vector<IterationResult> results_;

@@ -42,12 +42,26 @@ ResourceSet resources_of(Tier from, Tier to) {
 
 }  // namespace
 
+Bytes block_bytes(const Machine& machine) {
+  constexpr Bytes kBlocksAtLeast = 8;
+  const Bytes part_bytes = machine.device.capacity_bytes / kBlocksAtLeast;
+  const Bytes most_bytes = std::max(part_bytes / kBlockBytes * kBlockBytes, kBlockBytes);
+  return std::min(machine.device.block_bytes, most_bytes);
+}
+
 EngineOptions engine_options(const Machine& machine) {
   EngineOptions options;
   options.device_capacity_bytes = machine.device.capacity_bytes;
   options.host_capacity_bytes = machine.host.capacity_bytes;
   options.storage_capacity_bytes = machine.storage.capacity_bytes;
   options.device_frame_bytes = machine.device.frame_bytes;
+  options.fault_batches_in_flight = machine.faults.batches_in_flight;
+  if (machine.handles.cost_time()) {
+    // What the CUDA platform has: copies out block by block, so that room is there soon.
+    options.host_batch_bytes = block_bytes(machine);
+    options.storage_batch_bytes = options.eviction_batch_bytes = 1;
+    options.frames_have_sizes = true;
+  }
   return options;
 }
 
@@ -79,6 +93,7 @@ Simulator::Simulator(const Machine& machine, const SimulatorOptions& options, Po
               machine.storage.read_bytes_per_s, machine.storage.write_bytes_per_s,
               both_ways_bytes_per_s(machine.link)}),
       flash_(machine.storage),
+      handles_(machine.handles, options.engine.device_capacity_bytes),
       engine_(options.engine, *this, policy) {}
 
 // --- Transfers
@@ -137,7 +152,15 @@ void Simulator::start_transfer(const Transfer& transfer) {
   if (storage && rng_.chance(options_.failures.storage_slow)) {
     latency_ns += kNsPerMs * static_cast<TimeNs>(1 + rng_.below(100));
   }
-  push(now_ns_ + latency_ns, EventKind::kTransferStarts, slot);
+  if (!has_handles()) {
+    push(now_ns_ + latency_ns, EventKind::kTransferStarts, slot);
+    return;
+  }
+  moving.latency_ns = latency_ns;
+  for (std::size_t i = 0; transfer.to == Tier::kDevice && i < transfer.blocks.size(); ++i) {
+    order_back(transfer.blocks[i]);
+  }
+  order({.kind = Order::Kind::kCopy, .slot = slot});
 }
 
 void Simulator::end_transfer(std::uint32_t slot) {
@@ -212,6 +235,8 @@ bool Simulator::step() {
     }
   } else if (event.kind == EventKind::kLaunchFinishes) {
     finish(static_cast<std::uint32_t>(event.id));
+  } else if (event.kind == EventKind::kOrderEnds) {
+    order_ends();
   } else {
     faults_arrive();
   }

@@ -21,6 +21,7 @@
 #include "engine/engine.h"
 #include "machine/machine.h"
 #include "platform/sim/flash.h"
+#include "platform/sim/handle_pool.h"
 #include "platform/sim/link.h"
 #include "policy/registry.h"
 
@@ -51,6 +52,9 @@ struct SimulatorOptions {
   bool hold_launches = false;
 };
 
+// The largest block of a program's allocations on a machine: a part of its device memory, for a
+// few blocks would leave no room to move in.
+[[nodiscard]] Bytes block_bytes(const Machine& machine);
 // The engine options that a machine implies.
 [[nodiscard]] EngineOptions engine_options(const Machine& machine);
 // Those, and what a policy assumes of the world around it.
@@ -109,6 +113,7 @@ class Simulator final : private Mechanism {
   [[nodiscard]] TimeNs transfer_busy_ns() const;
   [[nodiscard]] const Flash& flash() const { return flash_; }
   [[nodiscard]] const FairShare& links() const { return links_; }
+  [[nodiscard]] const HandlePool& handles() const { return handles_; }
   // The first contents error, if any.
   [[nodiscard]] const std::optional<Error>& broken() const { return broken_; }
 
@@ -145,6 +150,7 @@ class Simulator final : private Mechanism {
     std::vector<BlockId> undefined;  // discarded since the launch before that named them
     std::uint32_t zeroed_on_fault = 0;
     std::vector<TransferId> arriving;  // that it must wait for
+    std::vector<BlockId> unbacked;     // whose handles it must wait for
     bool live = false;
     bool released = false;
     bool started = false;
@@ -167,7 +173,12 @@ class Simulator final : private Mechanism {
     bool reported = false;  // its fault is on its way to the engine
     bool silent = false;    // it waits for bytes that arrive, and nobody has heard of it
   };
-  enum class EventKind : std::uint8_t { kTransferStarts, kLaunchFinishes, kFaultsArrive };
+  enum class EventKind : std::uint8_t {
+    kTransferStarts,
+    kLaunchFinishes,
+    kFaultsArrive,
+    kOrderEnds,
+  };
   struct Event {
     TimeNs at_ns;
     std::uint64_t order;
@@ -180,8 +191,29 @@ class Simulator final : private Mechanism {
   struct Moving {
     Transfer transfer;
     ResourceSet resources = 0;
+    TimeNs latency_ns = 0;  // before its bytes flow
     bool fails = false;
     bool live = false;
+  };
+
+  // What is asked of the thread that makes and maps handles, where that takes time.
+  struct Order {
+    enum class Kind : std::uint8_t {
+      kBack,  // the block gets a handle, mapped at its address
+      kDrop,  // the opposite
+      kCopy,  // the transfer is given to the link
+    };
+    Kind kind = Kind::kBack;
+    BlockId block = kNoBlock;
+    Bytes bytes = 0;
+    std::uint64_t serial = 0;
+    std::uint32_t slot = 0;  // of the transfer
+  };
+  // A block and its handle.
+  struct Backing {
+    std::uint64_t serial = 0;            // of the order that gives it one; 0: none has been made
+    bool there = false;                  // that order has been carried out
+    std::vector<std::uint32_t> waiting;  // released launches
   };
 
   void start_transfer(const Transfer& transfer) override;
@@ -197,6 +229,17 @@ class Simulator final : private Mechanism {
   void push(TimeNs at_ns, EventKind kind, std::uint64_t id);
   std::deque<std::uint32_t>& link_queue_of(const Transfer& transfer);
   void end_transfer(std::uint32_t slot);
+
+  // simulator_handles.cc
+  [[nodiscard]] bool has_handles() const { return machine_.handles.cost_time(); }
+  Backing& backing(BlockId id);
+  void order(const Order& order);
+  void order_back(BlockId id);
+  void order_drop(BlockId id);
+  void carry_out();
+  [[nodiscard]] TimeNs calls_ns(const Order& order);
+  void order_ends();
+  void wait_for_handles(std::uint32_t slot);
 
   // simulator_launches.cc
   std::uint32_t take_slot();
@@ -233,6 +276,11 @@ class Simulator final : private Mechanism {
   Rng rng_;
   FairShare links_;
   Flash flash_;
+  HandlePool handles_;
+  std::deque<Order> orders_;       // in their order; the first is being carried out, or none is
+  bool carrying_out_ = false;      // the first
+  std::vector<Backing> backings_;  // by block, where handles take time
+  std::uint64_t last_serial_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   std::vector<Moving> moving_;
   std::vector<std::uint32_t> free_moving_;

@@ -135,6 +135,9 @@ void Simulator::check_read(BlockId id, const Access& access) {
   if (!tokens(id).mapped) {
     fail(id, "a launch runs on a frame that is not mapped");
   }
+  if (has_handles() && !backing(id).there) {
+    fail(id, "a launch runs on a frame whose handle is not mapped yet");
+  }
   if (writes(access.mode) && !tokens(id).writable) {
     fail(id, "a launch runs on a frame that it may not write");
   }
@@ -211,6 +214,9 @@ void Simulator::map(std::span<const BlockId> blocks, bool writable) {
     block.mapped = true;
     block.writable = writable;
     block.maybe_live |= writable && options_.engine.tracks_writes;
+    if (has_handles()) {
+      order_back(id);
+    }
     go_on(id);
   }
 }
@@ -233,6 +239,9 @@ void Simulator::drop(std::span<const BlockId> blocks, Tier tier) {
       fail(block, "its number is given back before its frame is");
     }
     tokens(block).held[index_of(tier)] = kPoisonToken;
+    if (tier == Tier::kDevice && has_handles()) {
+      order_drop(block);
+    }
     if (tier == Tier::kStorage) {
       flash_.trim(block);
     }

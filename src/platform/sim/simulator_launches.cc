@@ -137,6 +137,9 @@ void Simulator::release_launch(std::uint64_t launch, std::span<const TransferId>
       waiting_for_[id].push_back(slot);
     }
   }
+  if (has_handles()) {
+    wait_for_handles(slot);
+  }
   try_start(slot);
 }
 
@@ -146,7 +149,8 @@ void Simulator::release_launch(std::uint64_t launch, std::span<const TransferId>
 // but each batch of them is handled like one of faults.
 void Simulator::try_start(std::uint32_t slot) {
   Running& run = running_[slot];
-  if (!run.live || !run.released || run.started || !run.arriving.empty() || !at_head(slot)) {
+  if (!run.live || !run.released || run.started || !run.arriving.empty() || !run.unbacked.empty() ||
+      !at_head(slot)) {
     return;
   }
   run.started = true;

@@ -1,5 +1,5 @@
 // See patience.h.
-#include "platform/cuda/patience.h"
+#include "platform/common/patience.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "engine/page_queues.h"
 #include "engine/space.h"
 
-namespace spillway::cuda {
+namespace spillway {
 namespace {
 
 // At least what the launch's blocks have.
@@ -101,4 +101,4 @@ LaunchWindow Patience::window() const {
   return window;
 }
 
-}  // namespace spillway::cuda
+}  // namespace spillway

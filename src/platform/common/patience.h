@@ -1,5 +1,5 @@
-// A policy under which launches wait for deaths rather than send something away. Layer: platform,
-// cuda. Programs issue far ahead of the device: what they have freed can be taken only when the
+// A policy under which launches wait for deaths rather than send something away. Layer: platform.
+// Programs issue far ahead of the device: what they have freed can be taken only when the
 // device has come to its last use. A launch that is admitted before that takes its room from
 // something alive that need not have left. So as long as what was ever alive at once fits, or
 // nearly does, one that finds too little room is admitted when those before it have ended, and
@@ -11,7 +11,7 @@
 
 #include "engine/policy.h"
 
-namespace spillway::cuda {
+namespace spillway {
 
 class Patience final : public Policy {
  public:
@@ -78,4 +78,4 @@ class Patience final : public Policy {
   LaunchId issuing_id_ = kNoLaunch;
 };
 
-}  // namespace spillway::cuda
+}  // namespace spillway

@@ -1,0 +1,41 @@
+// Handles of device memory by size, and what the driver's calls for one take. Layer: platform,
+// simulator. Knows neither blocks nor time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+
+#include "base/units.h"
+#include "machine/machine.h"
+
+namespace spillway::sim {
+
+// A handle backs one block, whole: what leaves is kept for the next block of exactly its size, and
+// released, oldest first, when a handle of another size needs the room.
+class HandlePool {
+ public:
+  HandlePool(const Handles& costs, Bytes budget_bytes)
+      : costs_(costs), budget_bytes_(budget_bytes) {}
+
+  // How long the calls take that give a block of this size a handle: none for one that is free.
+  [[nodiscard]] TimeNs take(Bytes bytes);
+  void give_back(Bytes bytes);
+
+  [[nodiscard]] std::uint64_t made() const { return made_; }
+  [[nodiscard]] Bytes bytes() const { return bytes_; }  // of all handles
+
+ private:
+  // Since when they are free, in give_backs; oldest first.
+  using Ages = std::deque<std::uint64_t>;
+  [[nodiscard]] bool release_oldest();
+
+  Handles costs_;
+  Bytes budget_bytes_;
+  Bytes bytes_ = 0;
+  std::uint64_t given_back_ = 0;
+  std::uint64_t made_ = 0;
+  std::map<Bytes, Ages> free_;  // by size; no size is empty
+};
+
+}  // namespace spillway::sim

@@ -1,0 +1,97 @@
+// Machines where each block's device memory is a handle (machine.h): the thread that makes, maps
+// and unmaps them, one call after the other, and what waits for it. See simulator.h.
+#include <algorithm>
+#include <utility>
+
+#include "platform/sim/simulator.h"
+
+namespace spillway::sim {
+
+Simulator::Backing& Simulator::backing(BlockId id) {
+  if (id >= backings_.size()) {
+    backings_.resize(std::max(id + std::size_t{1}, 2 * backings_.size()));
+  }
+  return backings_[id];
+}
+
+// What is asked of the thread is done in the order in which it is asked for: a copy, either way,
+// stands behind all calls that were ordered before it.
+void Simulator::order(const Order& order) {
+  orders_.push_back(order);
+  carry_out();
+}
+
+void Simulator::order_back(BlockId id) {
+  Backing& block = backing(id);
+  if (block.serial != 0) {
+    return;
+  }
+  block.serial = ++last_serial_;
+  order({.kind = Order::Kind::kBack,
+         .block = id,
+         .bytes = engine_.space().block(id).bytes,
+         .serial = block.serial});
+}
+
+void Simulator::order_drop(BlockId id) {
+  backing(id) = {};
+  order({.kind = Order::Kind::kDrop, .block = id, .bytes = engine_.space().block(id).bytes});
+}
+
+void Simulator::carry_out() {
+  while (!carrying_out_ && !orders_.empty()) {
+    const Order& next = orders_.front();
+    if (next.kind == Order::Kind::kCopy) {
+      push(now_ns_ + moving_[next.slot].latency_ns, EventKind::kTransferStarts, next.slot);
+      orders_.pop_front();
+    } else {
+      carrying_out_ = true;
+      push(now_ns_ + calls_ns(next), EventKind::kOrderEnds, 0);
+    }
+  }
+}
+
+// Giving access waits for the copy out that is under way (docs/gpu.md section 5).
+TimeNs Simulator::calls_ns(const Order& order) {
+  const Handles& costs = machine_.handles;
+  if (order.kind == Order::Kind::kDrop) {
+    return costs.unmap_ns;
+  }
+  const TimeNs out_until_ns = links_.next_completion_ns(Resource::kFromDevice).value_or(now_ns_);
+  const TimeNs wait_ns = std::clamp<TimeNs>(out_until_ns - now_ns_, 0, costs.map_wait_ns);
+  return handles_.take(order.bytes) + costs.map_ns + wait_ns;
+}
+
+void Simulator::order_ends() {
+  const Order done = orders_.front();
+  orders_.pop_front();
+  carrying_out_ = false;
+  if (done.kind == Order::Kind::kDrop) {
+    handles_.give_back(done.bytes);
+  } else if (Backing& block = backing(done.block); block.serial == done.serial) {
+    // Otherwise it has been dropped, and perhaps ordered again, since.
+    block.there = true;
+    for (const std::uint32_t slot : std::exchange(block.waiting, {})) {
+      std::erase(running_[slot].unbacked, done.block);
+      try_start(slot);
+    }
+  }
+  carry_out();
+}
+
+// The engine releases a launch whose memory may still be on order.
+void Simulator::wait_for_handles(std::uint32_t slot) {
+  Running& run = running_[slot];
+  run.unbacked.clear();
+  for (const Access& access : run.launch.accesses) {
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
+      const BlockId id = access.first_block + i;
+      if (Backing& block = backing(id); !block.there) {
+        run.unbacked.push_back(id);
+        block.waiting.push_back(slot);
+      }
+    }
+  }
+}
+
+}  // namespace spillway::sim

@@ -1,0 +1,117 @@
+// See tensor_places.h.
+#include "platform/sim/tensor_places.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "analysis/vitality.h"
+
+namespace spillway::sim {
+namespace {
+
+std::vector<bool> used_tensors(const Program& program) {
+  std::vector<bool> used(program.tensors.size(), false);
+  for (const std::vector<Kernel>& graph : program.graphs) {
+    for (const Kernel& kernel : graph) {
+      for (const auto* ids : {&kernel.reads, &kernel.writes}) {
+        for (const TensorId id : *ids) {
+          used[id] = true;
+        }
+      }
+    }
+  }
+  return used;
+}
+
+PlaceId add(TensorPlaces& made, TensorId tensor, Bytes bytes) {
+  made.places.push_back({.tensor = tensor, .bytes = bytes});
+  return static_cast<PlaceId>(made.places.size() - 1);
+}
+
+Bytes size_of(const Tensor& tensor, Bytes frame_bytes) {
+  constexpr Bytes kSmallStep = 512;
+  return round_up(tensor.bytes, tensor.bytes < frame_bytes ? kSmallStep : frame_bytes);
+}
+
+class Heap {
+ public:
+  explicit Heap(TensorPlaces& made) : made_(&made) {}
+
+  PlaceId allocate(TensorId tensor, Bytes bytes) {
+    used_bytes_ += bytes;
+    made_->peak_bytes = std::max(made_->peak_bytes, used_bytes_);
+    std::set<PlaceId>& same = kept_[bytes];
+    return same.empty() ? add(*made_, tensor, bytes) : same.extract(same.begin()).value();
+  }
+
+  void free(PlaceId place) {
+    const Bytes bytes = made_->places[place].bytes;
+    used_bytes_ -= bytes;
+    kept_[bytes].insert(place);
+  }
+
+ private:
+  TensorPlaces* made_;
+  std::map<Bytes, std::set<PlaceId>> kept_;  // by size
+  Bytes used_bytes_ = 0;
+};
+
+// The tensors of one iteration as they come and go.
+struct Births {
+  std::vector<TensorId> born;
+  std::vector<TensorId> dead;
+};
+
+std::vector<Births> births_of(const Trace& trace) {
+  std::vector<Births> births(trace.kernels.size());
+  const Vitality vitality = analyze_vitality(trace);
+  for (TensorId id = 0; id < trace.tensors.size(); ++id) {
+    if (const auto& life = vitality.lives[id]; life && !trace.tensors[id].persistent) {
+      births[life->first_use].born.push_back(id);
+      births[life->last_use].dead.push_back(id);
+    }
+  }
+  return births;
+}
+
+}  // namespace
+
+TensorPlaces places_of_their_own(const Program& program) {
+  TensorPlaces made;
+  const std::vector<bool> used = used_tensors(program);
+  std::vector<PlaceId> of(used.size(), kNoPlace);
+  for (TensorId id = 0; id < used.size(); ++id) {
+    of[id] = used[id] ? add(made, id, program.tensors[id].bytes) : kNoPlace;
+    made.peak_bytes += used[id] ? program.tensors[id].bytes : 0;
+  }
+  made.of.assign(program.graphs.size(), of);
+  return made;
+}
+
+TensorPlaces handed_on_places(const Program& program, Bytes frame_bytes) {
+  TensorPlaces made;
+  Heap heap(made);
+  const auto allocate = [&](TensorId id) {
+    return heap.allocate(id, size_of(program.tensors[id], frame_bytes));
+  };
+  const std::vector<bool> used = used_tensors(program);
+  std::vector<PlaceId> of(used.size(), kNoPlace);
+  for (TensorId id = 0; id < used.size(); ++id) {
+    of[id] = used[id] && program.tensors[id].persistent ? allocate(id) : kNoPlace;
+  }
+  made.of.assign(program.graphs.size(), of);
+  for (std::uint32_t graph = 0; graph < program.graphs.size(); ++graph) {
+    for (const Births& at : births_of(graph_of(program, graph))) {
+      for (const TensorId id : at.born) {
+        made.of[graph][id] = allocate(id);
+      }
+      for (const TensorId id : at.dead) {
+        heap.free(made.of[graph][id]);
+      }
+    }
+  }
+  return made;
+}
+
+}  // namespace spillway::sim
