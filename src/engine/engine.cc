@@ -381,6 +381,14 @@ std::optional<Error> Engine::stuck() const {
   if (flights_.under_way() > 0 || (!launches_wait && fetches_.fault_bytes() == 0)) {
     return std::nullopt;
   }
+  // Launches that are too large are refused; a thread has stopped already.
+  const Bytes capacity = capacity_bytes(Tier::kDevice);
+  if (const Bytes bytes = fetches_.first_fault_bytes(); bytes > capacity) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("a thread waits for a block of {}, and {} of device memory can never "
+                             "hold it; give the space more, or smaller blocks",
+                             format_bytes(bytes), format_bytes(capacity))};
+  }
   // The end of a launch may make room, if that gives back blocks; one that named none may itself
   // be what waits.
   if (some_launch_runs() && (fetches_.fault_bytes() == 0 || pins_.bytes() > 0)) {

@@ -1,6 +1,7 @@
 // See fetch_wishes.h.
 #include "engine/fetch_wishes.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "engine/broken.h"
@@ -44,6 +45,21 @@ std::optional<BlockId> FetchWishes::front(FetchState priority, Source source, st
     all.pop_front();
   }
   return std::nullopt;
+}
+
+Bytes FetchWishes::first_fault_bytes() const {
+  Bytes largest_bytes = 0;
+  for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
+    const std::deque<Wish>& all =
+        queues_[index_of(FetchState::kFault)][static_cast<std::size_t>(source)];
+    const auto first = std::find_if(all.begin(), all.end(), [&](const Wish& wish) {
+      return !stale(wish, FetchState::kFault, source);
+    });
+    if (first != all.end()) {
+      largest_bytes = std::max<Bytes>(largest_bytes, space_->block(first->block).bytes);
+    }
+  }
+  return largest_bytes;
 }
 
 void FetchWishes::pop(FetchState priority, Source source) {

@@ -51,6 +51,8 @@ class FetchWishes {
   void pop(FetchState priority, Source source);
 
   [[nodiscard]] Bytes fault_bytes() const { return bytes_[0]; }
+  // Of the blocks at the heads of the fault queues, for which room is made first, the largest.
+  [[nodiscard]] Bytes first_fault_bytes() const;
   [[nodiscard]] Bytes prefetch_bytes() const { return bytes_[1]; }
 
   [[nodiscard]] Status check() const;

@@ -7,6 +7,7 @@ namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::Not;
 
 TEST(ThreadFault, ReadMapsZerosReadOnlyAndTheFirstWriteMakesThemLive) {
@@ -121,6 +122,23 @@ TEST(ThreadFault, AWriteToABlockThatIsLeavingKeepsIt) {
   EXPECT_THAT(world.calls(), Contains("map 0"));
   EXPECT_EQ(world.block(a).contents, Contents::kLive);
   world.finish_all();
+}
+
+// It would wait for ever: that is said at once, also while a launch runs whose end would give room.
+TEST(ThreadFault, ABlockLargerThanTheDeviceIsSaid) {
+  World world(tracking(2, 8));
+  const AllocationId used = world.allocate(1);
+  const AllocationId large = world.engine.allocate(4 * kBlockBytes, 0, 4 * kBlockBytes).value();
+  world.begin({world.write(used)});
+  touch(world, large, true);
+  world.finish_all();
+  ASSERT_TRUE(world.engine.stuck());
+  EXPECT_THAT(world.engine.stuck()->message,
+              HasSubstr("waits for a block of 8 MiB, and 4 MiB of device memory can never hold it"));
+  ASSERT_TRUE(world.engine.set_device_capacity(5 * kBlockBytes));
+  EXPECT_FALSE(world.engine.stuck());
+  EXPECT_TRUE(world.block(large).mapped);
+  world.end(1);
 }
 
 // Whatever the order of reclaiming, memory that was discarded eagerly is live after its next write.

@@ -282,5 +282,34 @@ TEST_F(CapiTest, LaunchesOfSeveralThreads) {
   EXPECT_THAT(errors, ::testing::Each(0U));
 }
 
+// Two threads, each with one launch inside another, which never fit all together: one waits for the
+// other, or is told that it would wait for ever, and none of them does.
+TEST_F(CapiTest, LaunchesInsideOthersNeverWaitForEachOther) {
+  std::vector<std::thread> threads;
+  std::array<std::size_t, 2> rounds{};
+  const std::array<std::array<std::size_t, 2>, 2> sizes{
+      {{4 * kMiB, 10 * kMiB}, {4 * kMiB, 2 * kMiB}}};
+  for (std::size_t t = 0; t < sizes.size(); ++t) {
+    const std::array<spillwayAccess_t, 2> accesses{
+        {{allocate(sizes[t][0]), sizes[t][0], spillwayAccessRead},
+         {allocate(sizes[t][1]), sizes[t][1], spillwayAccessRead}}};
+    threads.emplace_back([&, t, accesses] {
+      for (; rounds[t] < 3000; ++rounds[t]) {
+        std::array<spillwayLaunch_t, 2> launches{};
+        std::size_t begun = 0;
+        while (begun < 2 && spillwayLaunchBegin(&launches[begun], "part", &accesses[begun], 1,
+                                                space_) == spillwaySuccess) {
+          ++begun;
+        }
+        while (begun > 0) {
+          (void)spillwayLaunchEnd(launches[--begun], space_);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(rounds, ::testing::Each(3000U));
+}
+
 }  // namespace
 }  // namespace spillway::test

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,28 +12,16 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "engine/page_queues.h"
+#include "platform/full_look.h"
 #include "platform/placed_buffers.h"
 #include "platform/random_plans.h"
 #include "platform/random_setup.h"
+#include "platform/run_result.h"
 #include "platform/sim/random_program.h"
 #include "platform/sim/simulator.h"
 #include "platform/watched_policy.h"
 
 namespace spillway::sim {
-
-struct RunResult {
-  std::uint64_t events = 0;
-  std::uint64_t hash = 14695981039346656037U;  // of everything that can be seen after every event
-  std::uint64_t stuck = 0;                     // times that the program ran out of memory
-  std::size_t launches_in_flight_most = 0;
-  std::uint64_t touches = 0;     // by threads that had to stop
-  std::uint64_t plans = 0;       // that were made at run time
-  std::optional<Error> gave_up;  // too many failures in a row, as it should
-  EngineStats stats;
-  std::string problem;              // empty: none
-  std::deque<std::string> history;  // the last actions before it
-};
 
 class RandomRun {
  public:
@@ -108,23 +95,20 @@ class RandomRun {
         buffers_.erase(action.buffer);
         break;
       case ActionKind::kDiscardEagerly:
-        died(action.buffer);
-        simulator_->discard(buffers_.at(action.buffer), DiscardMode::kEager);
-        break;
       case ActionKind::kDiscardLazily:
         died(action.buffer);
-        simulator_->discard(buffers_.at(action.buffer), DiscardMode::kLazy);
+        simulator_->discard(buffers_.at(action.buffer), action.kind == ActionKind::kDiscardEagerly
+                                                            ? DiscardMode::kEager
+                                                            : DiscardMode::kLazy);
         break;
       case ActionKind::kPrefetch:
         simulator_->prefetch(buffers_.at(action.buffer));
         break;
       case ActionKind::kPreEvictToHost:
-        engine.pre_evict_blocks(allocation_of(action).first_block,
-                                allocation_of(action).block_count, Tier::kHost);
-        break;
       case ActionKind::kPreEvictToStorage:
-        engine.pre_evict_blocks(allocation_of(action).first_block,
-                                allocation_of(action).block_count, Tier::kStorage);
+        engine.pre_evict_blocks(
+            allocation_of(action).first_block, allocation_of(action).block_count,
+            action.kind == ActionKind::kPreEvictToHost ? Tier::kHost : Tier::kStorage);
         break;
       case ActionKind::kLaunch:
         launch(action);
@@ -212,9 +196,9 @@ class RandomRun {
     const bool waits = simulator_->running_launches() > 0 || simulator_->stopped_threads() > 0;
     if (!waits && !draining_) {
       act(program_->next());
-    } else if (engine.stuck() || (!could_leave() && !program_->signals_open())) {
+    } else if (engine.stuck() || (!could_leave(engine) && !program_->signals_open())) {
       // Launches that could run may stand behind one that cannot: the engine does not say so then.
-      if (const std::optional<BlockId> block = could_leave()) {
+      if (const std::optional<BlockId> block = could_leave(engine)) {
         fail(fmt::format("out of memory, but block {} could leave", *block));
       }
       ++result_.stuck;
@@ -241,26 +225,6 @@ class RandomRun {
     (void)simulator_->engine().set_device_capacity(setup_.machine.device.capacity_bytes);
   }
 
-  [[nodiscard]] std::optional<BlockId> could_leave() const {
-    const Engine& engine = simulator_->engine();
-    for (const PageQueue queue : {PageQueue::kUnused, PageQueue::kDiscarded}) {
-      if (engine.queues().size(queue) > 0) {
-        return engine.queues().oldest(queue);
-      }
-    }
-    for (BlockId id = engine.queues().oldest(PageQueue::kUsed); id != kNoBlock;
-         id = engine.queues().newer(id)) {
-      const Block& block = engine.space().block(id);
-      const bool copied = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
-      const bool room = engine.free_bytes(Tier::kHost) >= block.bytes ||
-                        engine.free_bytes(Tier::kStorage) >= block.bytes;
-      if (block.pins == 0 && (block.contents != Contents::kLive || copied || room)) {
-        return id;
-      }
-    }
-    return std::nullopt;
-  }
-
   // The launches end, everything is freed: nothing may be left anywhere.
   void drain() {
     note("the end: everything is freed");
@@ -283,14 +247,8 @@ class RandomRun {
     while (going() && simulator_->step()) {
       check();
     }
-    for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
-      if (going() && simulator_->engine().used_bytes(tier) != 0) {
-        fail(fmt::format("everything is freed and {} still holds {} bytes", name_of(tier),
-                         simulator_->engine().used_bytes(tier)));
-      }
-    }
-    if (going() && simulator_->flash().live_bytes() != 0) {
-      fail("everything is freed and the flash still holds live pages");
+    if (const std::string left = left_over(*simulator_); going() && !left.empty()) {
+      fail(left);
     }
   }
 
@@ -315,37 +273,11 @@ class RandomRun {
         fail("gave up without a failure: " + engine.fatal()->message);
       }
     }
-    add(static_cast<std::uint64_t>(simulator_->now_ns()));
-    add(simulator_->running_launches());
-    add(engine.transfers_in_flight());
-    for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
-      add(engine.used_bytes(tier));
-      for (const Tier to : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
-        add(engine.stats().moved(tier, to));
-      }
-    }
-    add(engine.stats().evictions);
-    add(engine.stats().faults);
-    add(engine.stats().zeroed);
-    add(engine.stats().saved_by_discard_bytes);
-    add(engine.stats().failed_transfers);
+    result_.add(simulator_->now_ns(), simulator_->running_launches(), engine);
   }
 
-  void add(std::uint64_t value) { result_.hash = (result_.hash ^ value) * 1099511628211U; }
-
-  void fail(std::string what) {
-    if (result_.problem.empty()) {
-      result_.problem = fmt::format("after {} events: {}", result_.events, what);
-    }
-  }
-
-  void note(std::string line) {
-    result_.history.push_back(
-        fmt::format("event {} at {} ns: {}", result_.events, simulator_->now_ns(), line));
-    if (result_.history.size() > 24) {
-      result_.history.pop_front();
-    }
-  }
+  void fail(const std::string& what) { result_.fail(what); }
+  void note(std::string_view line) { result_.note(simulator_->now_ns(), line); }
 
   Rng rng_;
   Rng watching_{1};

@@ -24,7 +24,10 @@ class StillPlatform final : public ProgramPlatform {
   void pre_evict(void*, Bytes, Tier) override {}
   [[nodiscard]] Bytes size_of(const void*) const override { return 0; }
   [[nodiscard]] bool contains(const void*) const override { return false; }
-  LaunchId begin_launch(std::string_view, std::span<const ProgramOperand>) override { return 0; }
+  LaunchId begin_launch(std::string_view, std::span<const ProgramOperand>,
+                        const std::function<void()>&) override {
+    return 0;
+  }
   void end_launch(LaunchId) override {}
   [[nodiscard]] LaunchFit fit(std::span<const ProgramOperand>) const override { return {}; }
   void mark_launch(LaunchHash, std::string_view, bool) override {}

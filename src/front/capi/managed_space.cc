@@ -230,12 +230,14 @@ Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
       ++block.launches;
     }
   }
-  lock.unlock();  // it may have to wait for launches that others end
   if (IterationCapture* const capture = space_->capture()) {
     capture->operands_told(false);
     capture->launched(name, false);
   }
-  const LaunchId running = space_->platform().begin_launch(name, operands);
+  // It may have to wait for launches that others end. Until it is in line nobody else decides: two
+  // threads that were told that there is room could each wait for what the other one holds.
+  const LaunchId running =
+      space_->platform().begin_launch(name, operands, [&lock] { lock.unlock(); });
   lock.lock();
   launches_.at(id).id = running;
   return id;

@@ -84,9 +84,13 @@ class ProgramPlatform : public ObservedPlatform {
   // --- Launches ---------------------------------------------------------------------------------
 
   // A launch that names what it uses: returns when all of it is resident, where it stays until the
-  // end. One that does not fit in the budget runs on page faults.
-  virtual LaunchId begin_launch(std::string_view name,
-                                std::span<const ProgramOperand> operands) = 0;
+  // end. One that does not fit in the budget runs on page faults. `in_line` is called before it
+  // waits, when its place among the others is certain: what `fit` says then counts it.
+  virtual LaunchId begin_launch(std::string_view name, std::span<const ProgramOperand> operands,
+                                const std::function<void()>& in_line) = 0;
+  LaunchId begin_launch(std::string_view name, std::span<const ProgramOperand> operands) {
+    return begin_launch(name, operands, [] {});
+  }
   virtual void end_launch(LaunchId launch) = 0;
   // Whether such a launch would find room now, beside those that run.
   [[nodiscard]] virtual LaunchFit fit(std::span<const ProgramOperand> operands) const = 0;

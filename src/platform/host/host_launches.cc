@@ -37,6 +37,7 @@ void HostLaunches::add_accesses(const ProgramOperand& operand, Launch& launch) c
 }
 
 LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOperand> operands,
+                             const std::function<void()>& in_line,
                              std::unique_lock<std::mutex>& lock) {
   take_marks();
   Launch launch;
@@ -61,6 +62,7 @@ LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOpera
     launch.accesses.clear();
     admission = issue(launch, logged.row);
   }
+  in_line();
   if (admission.state == LaunchState::kWaiting) {
     wait(launch, logged.row, lock);
   } else {

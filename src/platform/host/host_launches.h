@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -31,7 +32,7 @@ class HostLaunches {
 
   // See ProgramPlatform. `lock` is the platform's, and is given up while it waits.
   LaunchId begin(std::string_view name, std::span<const ProgramOperand> operands,
-                 std::unique_lock<std::mutex>& lock);
+                 const std::function<void()>& in_line, std::unique_lock<std::mutex>& lock);
   [[nodiscard]] LaunchFit fit(std::span<const ProgramOperand> operands) const;
   // Any thread's, without the lock. True if somebody should take it up soon.
   bool mark(const LaunchHash& hash, std::string_view name, bool tells_all);

@@ -229,9 +229,10 @@ Bytes HostPlatform::size_of(const void* start) const {
 }
 
 LaunchId HostPlatform::begin_launch(std::string_view name,
-                                    std::span<const ProgramOperand> operands) {
+                                    std::span<const ProgramOperand> operands,
+                                    const std::function<void()>& in_line) {
   std::unique_lock lock(mutex_);
-  return launches_.begin(name, operands, lock);
+  return launches_.begin(name, operands, in_line, lock);
 }
 
 void HostPlatform::end_launch(LaunchId launch) {

@@ -36,7 +36,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
                                                       Policy& policy);
   ~HostPlatform() override;
 
-  using ProgramPlatform::allocate;
+  using ProgramPlatform::allocate, ProgramPlatform::begin_launch;
   Result<void*> allocate(Bytes bytes, Fresh fresh) override;
   Result<void*> allocate_with_room(Bytes bytes, Bytes most_bytes, Fresh fresh) override;
   Status grow(void* start, Bytes bytes) override;
@@ -56,7 +56,8 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
     return addresses_.contains(address);
   }
 
-  LaunchId begin_launch(std::string_view name, std::span<const ProgramOperand> operands) override;
+  LaunchId begin_launch(std::string_view name, std::span<const ProgramOperand> operands,
+                        const std::function<void()>& in_line) override;
   void end_launch(LaunchId launch) override;
   [[nodiscard]] LaunchFit fit(std::span<const ProgramOperand> operands) const override;
   void mark_launch(LaunchHash hash, std::string_view name, bool tells_all) override;

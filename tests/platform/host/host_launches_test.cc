@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <future>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -113,6 +114,27 @@ TEST_F(HostLaunchesTest, PoliciesHearOfUsesOfLaunchesThatHaveBegun) {
   other.join();
   EXPECT_TRUE(policy.heard());
   EXPECT_FALSE(policy.early());
+}
+
+// Who asks whether there is room while another launch waits for some is told of that one.
+TEST_F(HostLaunchesTest, ALaunchIsInLineBeforeItWaits) {
+  open(32 * kMiB, 64 * kMiB, 0);
+  if (!platform_) return;
+  const std::array first{operand(allocate(16 * kMiB), AccessMode::kWrite)};
+  const std::array second{operand(allocate(24 * kMiB), AccessMode::kWrite)};
+  const std::array third{operand(allocate(2 * kMiB), AccessMode::kWrite)};
+  const LaunchId running = platform_->begin_launch("runs", first);
+  EXPECT_EQ(platform_->fit(third).state, LaunchState::kReady);
+  std::promise<void> in_line;
+  std::thread other([&] {
+    platform_->end_launch(platform_->begin_launch("waits", second, [&] { in_line.set_value(); }));
+  });
+  const bool told =
+      in_line.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready;
+  EXPECT_TRUE(told);
+  EXPECT_EQ(platform_->fit(third).state, LaunchState::kWaiting);
+  platform_->end_launch(running);
+  other.join();
 }
 
 // A machine whose faults take long is slow, but not deaf.
