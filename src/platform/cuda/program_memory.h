@@ -35,7 +35,7 @@ class ProgramMemory {
   Result<std::optional<AllocationId>> reuse(std::uint64_t address);
   // The one that begins there.
   [[nodiscard]] AllocationId number_of(std::uint64_t address) const {
-    return addresses_.at(address)->number;
+    return addresses_.at(address).value_or(AddressRanges::Named{}).number;
   }
 
   // Any thread's, without the lock. What is retired is none.

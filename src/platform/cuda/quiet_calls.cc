@@ -29,7 +29,7 @@ QuietCalls::QuietCalls() : serial_(++serials) {}
 
 QuietCalls::Thread& QuietCalls::mine() {
   static thread_local Mine here;
-  if (here.serial == serial_) {
+  if (here.thread != nullptr && here.serial == serial_) {
     return *here.thread;
   }
   here.leave();

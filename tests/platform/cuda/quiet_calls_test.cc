@@ -1,0 +1,103 @@
+// Threads in calls of which nobody is told, and one that closes them: no call is missed.
+// docs/quiet.md.
+#include "platform/cuda/quiet_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace spillway::cuda {
+namespace {
+
+constexpr std::size_t kThreads = 3;
+
+CuStream stream_of(std::size_t thread) {
+  return reinterpret_cast<CuStream>(std::uintptr_t{16} + thread);  // NOLINT
+}
+
+// Each writes its own number in a call, which is no race with who reads them once calls are closed
+// and those that were marked have come back.
+TEST(QuietCalls, WhoClosesThemIsToldOfEachThatIsUnderWay) {
+  QuietCalls calls;
+  std::mutex mutex;
+  std::array<int, kThreads> under_way{};  // marked, and not come back yet
+  std::array<std::uint64_t, kThreads> numbers{};
+  std::atomic<bool> stop{false};
+  const auto come_back = [&](std::size_t thread) { under_way[thread] -= calls.take_mark() == 7U; };
+  std::vector<std::thread> threads;
+  for (std::size_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      while (!stop) {
+        const QuietCalls::Begun begun = calls.begin(stream_of(thread), nullptr);
+        if (begun == QuietCalls::Begun::kUnseen) {
+          ++numbers[thread];
+          if (!calls.end()) {
+            const std::scoped_lock lock(mutex);
+            come_back(thread);
+          }
+          continue;
+        }
+        const std::scoped_lock lock(mutex);
+        if (begun == QuietCalls::Begun::kMarked) {
+          come_back(thread);
+        } else if (calls.is_open()) {
+          calls.begin_seen(stream_of(thread), nullptr, static_cast<StreamId>(thread));
+          EXPECT_TRUE(calls.end());  // nobody closes them meanwhile
+        }
+      }
+    });
+  }
+  std::uint64_t sum = 0;
+  for (int round = 0; round < 1000; ++round) {
+    {
+      const std::scoped_lock lock(mutex);
+      calls.begin_quiet();
+      calls.set_open(true);
+    }
+    std::this_thread::yield();
+    std::unique_lock lock(mutex);
+    calls.close([&](StreamId id) {
+      ++under_way.at(id);
+      return 7U;
+    });
+    while (under_way != std::array<int, kThreads>{}) {
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    }
+    for (const std::uint64_t number : numbers) {
+      sum += number;
+    }
+  }
+  stop = true;
+  for (std::thread& it : threads) {
+    it.join();
+  }
+  EXPECT_GE(calls.calls(), numbers[0] + numbers[1] + numbers[2]);
+  EXPECT_EQ(under_way, (std::array<int, kThreads>{}));
+}
+
+TEST(QuietCalls, AStreamIsHeardOfInEachQuiet) {
+  QuietCalls calls;
+  EXPECT_EQ(calls.begin(stream_of(0), nullptr), QuietCalls::Begun::kLoud);
+  calls.begin_quiet();
+  calls.set_open(true);
+  EXPECT_EQ(calls.begin(stream_of(0), nullptr), QuietCalls::Begun::kLoud);
+  calls.begin_seen(stream_of(0), nullptr, 0);
+  EXPECT_TRUE(calls.end());
+  EXPECT_EQ(calls.begin(stream_of(0), nullptr), QuietCalls::Begun::kUnseen);
+  EXPECT_TRUE(calls.end());
+  EXPECT_EQ(calls.begin(stream_of(1), nullptr), QuietCalls::Begun::kLoud);
+  EXPECT_EQ(calls.calls(), 2U);
+  calls.close([](StreamId) { return 0U; });
+  calls.begin_quiet();
+  calls.set_open(true);
+  EXPECT_EQ(calls.begin(stream_of(0), nullptr), QuietCalls::Begun::kLoud);
+}
+
+}  // namespace
+}  // namespace spillway::cuda
