@@ -193,8 +193,8 @@ Status DrivenPlatform::reuse(std::uint64_t address) {
   if (!reused) {
     return tl::unexpected<Error>(reused.error());
   }
-  if (*reused) {
-    quiet_memory_.reused(**reused);
+  if (const std::optional<AllocationId> again = *reused) {
+    quiet_memory_.reused(*again);
     open_calls();
   }
   want_host();
