@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kMostWords = 5 * kMiB / 8;
 #if defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kSeeds = 2;
-constexpr int kActions = 150;
+constexpr int kActions = 300;
 #elif defined(__SANITIZE_ADDRESS__)
 constexpr std::uint64_t kSeeds = 3;
 constexpr int kActions = 400;
@@ -306,10 +306,10 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
   }
   if (given == nullptr) {
     EXPECT_GT(from_host, 0U);
-    EXPECT_GT(failed, 0U);
     EXPECT_GT(gates, 0U);
     EXPECT_GT(unseen, 0U);
-#if !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_THREAD__)  // so few actions need not meet everything
+    EXPECT_GT(failed, 0U);
     EXPECT_GT(from_storage, 0U);
 #endif
   }
