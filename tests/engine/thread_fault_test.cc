@@ -133,8 +133,9 @@ TEST(ThreadFault, ABlockLargerThanTheDeviceIsSaid) {
   touch(world, large, true);
   world.finish_all();
   ASSERT_TRUE(world.engine.stuck());
-  EXPECT_THAT(world.engine.stuck()->message,
-              HasSubstr("waits for a block of 8 MiB, and 4 MiB of device memory can never hold it"));
+  EXPECT_THAT(
+      world.engine.stuck()->message,
+      HasSubstr("waits for a block of 8 MiB, and 4 MiB of device memory can never hold it"));
   ASSERT_TRUE(world.engine.set_device_capacity(5 * kBlockBytes));
   EXPECT_FALSE(world.engine.stuck());
   EXPECT_TRUE(world.block(large).mapped);

@@ -228,8 +228,7 @@ Bytes HostPlatform::size_of(const void* start) const {
   return memory_.size_of(start);
 }
 
-LaunchId HostPlatform::begin_launch(std::string_view name,
-                                    std::span<const ProgramOperand> operands,
+LaunchId HostPlatform::begin_launch(std::string_view name, std::span<const ProgramOperand> operands,
                                     const std::function<void()>& in_line) {
   std::unique_lock lock(mutex_);
   return launches_.begin(name, operands, in_line, lock);
