@@ -5,6 +5,8 @@
 #include <cassert>
 #include <utility>
 
+#include "platform/common/gpu_sizes.h"
+
 namespace spillway::sim {
 namespace {
 
@@ -43,10 +45,7 @@ ResourceSet resources_of(Tier from, Tier to) {
 }  // namespace
 
 Bytes block_bytes(const Machine& machine) {
-  constexpr Bytes kBlocksAtLeast = 8;
-  const Bytes part_bytes = machine.device.capacity_bytes / kBlocksAtLeast;
-  const Bytes most_bytes = std::max(part_bytes / kBlockBytes * kBlockBytes, kBlockBytes);
-  return std::min(machine.device.block_bytes, most_bytes);
+  return largest_block_bytes(machine.device.capacity_bytes, machine.device.block_bytes);
 }
 
 EngineOptions engine_options(const Machine& machine) {

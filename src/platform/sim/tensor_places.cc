@@ -6,6 +6,7 @@
 #include <set>
 
 #include "analysis/vitality.h"
+#include "platform/common/gpu_sizes.h"
 
 namespace spillway::sim {
 namespace {
@@ -27,11 +28,6 @@ std::vector<bool> used_tensors(const Program& program) {
 PlaceId add(TensorPlaces& made, TensorId tensor, Bytes bytes) {
   made.places.push_back({.tensor = tensor, .bytes = bytes});
   return static_cast<PlaceId>(made.places.size() - 1);
-}
-
-Bytes size_of(const Tensor& tensor, Bytes frame_bytes) {
-  constexpr Bytes kSmallStep = 512;
-  return round_up(tensor.bytes, tensor.bytes < frame_bytes ? kSmallStep : frame_bytes);
 }
 
 class Heap {
@@ -93,7 +89,7 @@ TensorPlaces handed_on_places(const Program& program, Bytes frame_bytes) {
   TensorPlaces made;
   Heap heap(made);
   const auto allocate = [&](TensorId id) {
-    return heap.allocate(id, size_of(program.tensors[id], frame_bytes));
+    return heap.allocate(id, heap_size_of(program.tensors[id].bytes, frame_bytes));
   };
   const std::vector<bool> used = used_tensors(program);
   std::vector<PlaceId> of(used.size(), kNoPlace);

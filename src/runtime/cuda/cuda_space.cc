@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "machine/machine.h"
+#include "platform/common/gpu_sizes.h"
 #include "policy/learned_plan.h"
 #include "policy/registry.h"
 #include "runtime/run/open_storage.h"
@@ -30,12 +31,10 @@ cuda::CudaOptions cuda_options(const SpaceOptions& options, const PolicyTraits& 
   cuda::CudaOptions made;
   made.device_bytes = whole_blocks(options.device_bytes);
   made.host_bytes = traits.uses_host ? options.host_bytes : 0;
-  // A budget of a few blocks would leave no room to move in.
-  constexpr Bytes kBlocksAtLeast = 8;
-  made.block_bytes =
-      std::clamp(whole_blocks(made.device_bytes / kBlocksAtLeast), kBlockBytes, made.block_bytes);
+  made.block_bytes = largest_block_bytes(made.device_bytes, made.block_bytes);
+  constexpr Bytes kPiecesAtLeast = 8;
   made.pinned_piece_bytes =
-      std::clamp(whole_blocks(made.host_bytes / kBlocksAtLeast), made.block_bytes,
+      std::clamp(whole_blocks(made.host_bytes / kPiecesAtLeast), made.block_bytes,
                  std::max(made.pinned_piece_bytes, made.block_bytes));
   made.gated_streams = gated_streams();
   return made;

@@ -4,15 +4,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "platform/common/gpu_sizes.h"
+
 namespace spillway {
 
-// Small ones share frames and lie at multiples of 512, as the driver's do; a larger one has whole
-// frames anyway.
-Bytes DeviceHeap::size_of(Bytes bytes) {
-  constexpr Bytes kSmallStep = 512;
-  const Bytes small = round_up(std::max<Bytes>(bytes, 1), kSmallStep);
-  return small < kBlockBytes ? small : round_up(bytes, kBlockBytes);
-}
+Bytes DeviceHeap::size_of(Bytes bytes) { return heap_size_of(bytes, kBlockBytes); }
 
 std::optional<std::uint64_t> DeviceHeap::take_kept(Bytes size, Order order) {
   const auto found = kept_.lower_bound({order, size, 0});
