@@ -53,11 +53,7 @@ TEST(SimulatedHandles, AreReleasedForBlocksOfAnotherSize) {
 // A batch of one block; the next one's handle is ordered when it has come.
 TEST(SimulatedHandles, AreThereBeforeATransferBegins) {
   TimedRun run(with_handles());
-  const AllocationId a = run.allocate(2);
-  const AllocationId b = run.allocate(4);
-  run.launch(a, AccessMode::kWrite);
-  run.launch(b, AccessMode::kWrite);
-  run.simulator.free(b);
+  const AllocationId a = run.sent_away(2);
   EXPECT_EQ(run.launch(a, AccessMode::kRead), 4 * 50 + 2 * (300 + 100 + kBlockNs) + kRunsNs);
 }
 
@@ -65,11 +61,7 @@ TEST(SimulatedHandles, AreMappedSideBySideWithTransfersOfOtherBatches) {
   Machine machine = with_handles();
   machine.faults.batches_in_flight = 2;
   TimedRun run(machine);
-  const AllocationId a = run.allocate(2);
-  const AllocationId b = run.allocate(4);
-  run.launch(a, AccessMode::kWrite);
-  run.launch(b, AccessMode::kWrite);
-  run.simulator.free(b);
+  const AllocationId a = run.sent_away(2);
   EXPECT_EQ(run.launch(a, AccessMode::kRead), 4 * 50 + 300 + 100 + 2 * kBlockNs + kRunsNs);
 }
 

@@ -25,11 +25,7 @@ TEST(Simulator, ALaunchTakesItsTimeAndThatOfItsFaults) {
 
 TEST(Simulator, AFetchPaysTheLinkAndTheFault) {
   TimedRun run(simple_machine());
-  const AllocationId a = run.allocate(2);
-  const AllocationId b = run.allocate(4);
-  run.launch(a, AccessMode::kWrite);
-  run.launch(b, AccessMode::kWrite);
-  run.simulator.free(b);
+  const AllocationId a = run.sent_away(2);
   EXPECT_EQ(run.launch(a, AccessMode::kRead), 1000 + 100 + 2 * kBlockNs + 5000);
 }
 
@@ -38,11 +34,7 @@ TEST(Simulator, ALaunchRunsWhileItsPrefetchArrivesWhereFaultsAreReplayed) {
     Machine machine = simple_machine();
     machine.faults.model = model;
     TimedRun run(machine);
-    const AllocationId a = run.allocate(1);
-    const AllocationId b = run.allocate(4);
-    run.launch(a, AccessMode::kWrite);
-    run.launch(b, AccessMode::kWrite);
-    run.simulator.free(b);
+    const AllocationId a = run.sent_away(1);
     const Allocation& gone = run.simulator.engine().space().allocation(a);
     run.simulator.engine().prefetch_blocks(gone.first_block, gone.block_count);
     EXPECT_EQ(run.launch(a, AccessMode::kRead),

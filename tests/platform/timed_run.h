@@ -35,6 +35,15 @@ class TimedRun {
     EXPECT_TRUE(simulator.run_until_idle().has_value());
     return simulator.now_ns() - start_ns;
   }
+  // An allocation that was written, and has left for another, which filled the device and is free.
+  AllocationId sent_away(std::uint64_t blocks) {
+    const AllocationId gone = allocate(blocks);
+    const AllocationId filling = allocate(4);
+    launch(gone, AccessMode::kWrite);
+    launch(filling, AccessMode::kWrite);
+    simulator.free(filling);
+    return gone;
+  }
   AllocationId allocate(std::uint64_t blocks, Bytes block_bytes = kBlockBytes) {
     return simulator.allocate(blocks * kBlockBytes, 0, block_bytes).value();
   }
