@@ -48,7 +48,7 @@ CuResult issue_as(const Session& session, CudaLaunch what, const Call& call) {
   if (const Unseen unseen(session, what.stream); unseen) {
     return call(0);
   }
-  const bool on_thread_stream = what.stream == meant(nullptr, true);
+  const bool on_thread_stream = is_per_thread(what.stream);
   what.needs_mapping |= on_thread_stream;
   Recording* const recorded = recording();
   if (recorded != nullptr) {

@@ -52,10 +52,6 @@ CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
                             : answer(session->heap->allocate(bytes, std::nullopt), address);
 }
 
-CuStream canonical(CuStream stream) {
-  return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamLegacy ? nullptr : stream;
-}
-
 template <typename Call>
 CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes, const Call& call) {
   ProgramCall here(CallKind::kAllocation);
@@ -68,7 +64,7 @@ CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes, const Cal
     return answer(allocate_captured(*session, bytes, stream), address);
   }
   // One handle for the streams of many threads is nobody's order.
-  const bool on_thread_stream = stream == meant(nullptr, true);
+  const bool on_thread_stream = is_per_thread(stream);
   return answer(session->heap->allocate(
                     bytes, on_thread_stream ? std::nullopt : std::optional(canonical(stream))),
                 address);
@@ -87,7 +83,7 @@ CuResult free_on(CuStream stream, CuAddress address, const Call& call) {
     return CuResult::kSuccess;
   }
   tell_recording_of_free(address);
-  const bool on_thread_stream = stream == meant(nullptr, true);
+  const bool on_thread_stream = is_per_thread(stream);
   return session->heap->free(address,
                              on_thread_stream ? std::nullopt : std::optional(canonical(stream)))
              ? CuResult::kSuccess

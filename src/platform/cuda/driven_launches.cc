@@ -74,11 +74,6 @@ CuResult DrivenPlatform::in_context(CuContext context, const Call& call) const {
   return result;
 }
 
-// One stream has two names.
-CuStream DrivenPlatform::canonical(CuStream stream) {
-  return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamLegacy ? nullptr : stream;
-}
-
 // --- A launch -----------------------------------------------------------------------------------
 
 std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
@@ -98,13 +93,11 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
     return 0;
   }
   if (may_be_unseen(launch.stream, accesses)) {
-    note_unseen(canonical(launch.stream), context_of_null(canonical(launch.stream)), stream);
+    note_unseen(canonical(launch.stream), stream);
     return kUnseen;
   }
-  if (quiet_.on && lacks_room(accesses)) {
-    leave_quiet();
-  }
   if (patience_.all_fits() && lacks_room(accesses)) {
+    leave_quiet();
     let_ends_come(stream, lock);
     accesses = memory_->accesses_of(launch.operands);
   }

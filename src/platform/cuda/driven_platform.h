@@ -113,9 +113,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
 
   // driven_quiet.cc
   [[nodiscard]] static bool is_hold(std::uint64_t tag);
-  [[nodiscard]] CuContext context_of_null(CuStream stream) const;
   void take_mark(Lock& lock);
-  void note_unseen(CuStream stream, CuContext context, StreamId id);
+  void note_unseen(CuStream stream, StreamId id);
   [[nodiscard]] bool may_be_unseen(CuStream stream, const std::vector<Access>& accesses);
   [[nodiscard]] bool is_whole(AllocationId id) const;
   [[nodiscard]] Access all_of_it(AllocationId id) const;
@@ -131,7 +130,6 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void leave_quiet_for_long();
 
   // driven_launches.cc
-  static CuStream canonical(CuStream stream);
   static CuEvent value_event(CuAddress word);
   [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
   [[nodiscard]] bool comes_behind_others(CuStream stream, Lock& lock) const;

@@ -11,30 +11,21 @@ namespace {
 constexpr std::uint32_t kHoldTag = ~std::uint32_t{0};
 constexpr std::size_t kMostHolds = 64;
 
-bool is_of_every_thread(CuStream stream) {
-  return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamPerThread;
-}
-
 }  // namespace
 
 bool DrivenPlatform::is_hold(std::uint64_t tag) { return tag == kHoldTag; }
 
 // --- A call -------------------------------------------------------------------------------------
 
-CuContext DrivenPlatform::context_of_null(CuStream stream) const {
-  CuContext context = nullptr;
-  if (stream == nullptr) {
-    (void)driver_.context_get_current(&context);
-  }
-  return context;
-}
-
 bool DrivenPlatform::begin_unseen(CuStream stream) {
-  if (!calls_.is_open() || is_of_every_thread(stream)) {
+  if (!calls_.is_open() || is_per_thread(stream)) {
     return false;
   }
   const CuStream meant = canonical(stream);
-  const CuContext context = context_of_null(meant);
+  CuContext context = nullptr;
+  if (meant == nullptr) {
+    (void)driver_.context_get_current(&context);
+  }
   switch (calls_.begin(meant, context)) {
     case QuietCalls::Begun::kUnseen:
       return true;
@@ -51,7 +42,7 @@ bool DrivenPlatform::begin_unseen(CuStream stream) {
   if (!calls_.is_open() || broken_) {
     return false;
   }
-  note_unseen(meant, context, id);
+  note_unseen(meant, id);
   return true;
 }
 
@@ -73,8 +64,8 @@ void DrivenPlatform::take_mark(Lock& lock) {
   }
 }
 
-void DrivenPlatform::note_unseen(CuStream stream, CuContext context, StreamId id) {
-  calls_.begin_seen(stream, context, id);
+void DrivenPlatform::note_unseen(CuStream stream, StreamId id) {
+  calls_.begin_seen(stream, stream == nullptr ? launches_.context_of(id) : nullptr, id);
   if (std::find(quiet_.streams.begin(), quiet_.streams.end(), id) == quiet_.streams.end()) {
     quiet_.streams.push_back(id);
   }
@@ -82,7 +73,7 @@ void DrivenPlatform::note_unseen(CuStream stream, CuContext context, StreamId id
 
 // Of one that has come all the same.
 bool DrivenPlatform::may_be_unseen(CuStream stream, const std::vector<Access>& accesses) {
-  if (!quiet_.on || is_of_every_thread(stream)) {
+  if (!quiet_.on || is_per_thread(stream)) {
     return false;
   }
   settle_those_ready();
@@ -200,16 +191,12 @@ void DrivenPlatform::consider_quiet() {
   quiet_.on = true;
   quiet_.calls_before = calls_.calls();
   calls_.begin_quiet();
-  std::vector<AllocationId> whole;
+  std::vector<Access> settled;
   quiet_memory_.for_each_unsettled([&](AllocationId id) {
     if (is_whole(id)) {
-      whole.push_back(id);
+      settle(id, settled);
     }
   });
-  std::vector<Access> settled;
-  for (const AllocationId id : whole) {
-    settle(id, settled);
-  }
   hold(std::move(settled));
   open_calls();
 }

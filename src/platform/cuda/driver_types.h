@@ -131,6 +131,14 @@ inline constexpr unsigned kCuStreamDefault = 0;
 inline constexpr unsigned kCuStreamNonBlocking = 1;  // not ordered with the null stream
 inline constexpr std::uintptr_t kCuStreamLegacy = 1;
 inline constexpr std::uintptr_t kCuStreamPerThread = 2;
+// The null stream has two names.
+[[nodiscard]] inline CuStream canonical(CuStream stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamLegacy ? nullptr : stream;
+}
+// One handle for the default streams that threads have of their own.
+[[nodiscard]] inline bool is_per_thread(CuStream stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) == kCuStreamPerThread;
+}
 inline constexpr unsigned kCuEventDefault = 0;
 inline constexpr unsigned kCuEventBlockingSync = 1;
 inline constexpr unsigned kCuEventDisableTiming = 2;

@@ -29,11 +29,6 @@ bool QuietMemory::ends(AllocationId id, State how) {
   return true;
 }
 
-void QuietMemory::begin() {
-  unsettled_ =
-      static_cast<std::uint32_t>(std::count(state_.begin(), state_.end(), State::kUnsettled));
-}
-
 void QuietMemory::settle(AllocationId id) {
   state_[id] = State::kSettled;
   --unsettled_;

@@ -23,8 +23,6 @@ class QuietMemory {
 
   // --- While it is quiet
 
-  // None is settled, all that live are unsettled.
-  void begin();
   // Has its memory, which stays from now on until `end`.
   void settle(AllocationId id);
   [[nodiscard]] bool settled(AllocationId id) const { return state_[id] == State::kSettled; }
@@ -33,7 +31,7 @@ class QuietMemory {
   [[nodiscard]] bool is_unsettled(AllocationId id) const { return state_[id] == State::kUnsettled; }
   // The deaths that were not told, of what is still dead.
   [[nodiscard]] std::vector<AllocationId> end();
-  // Each that was ever settled since `begin` and has not been freed: alive, or dead untold.
+  // Each that was ever settled since the last `end` and has not been freed: alive, or dead untold.
   template <typename Visit>
   void for_each_settled(const Visit& visit) const {
     for (AllocationId id = 0; id < state_.size(); ++id) {
@@ -42,7 +40,7 @@ class QuietMemory {
       }
     }
   }
-  // Each that lives.
+  // Each that lives and is not settled, which `visit` may change.
   template <typename Visit>
   void for_each_unsettled(const Visit& visit) const {
     for (AllocationId id = 0; id < state_.size(); ++id) {
