@@ -16,9 +16,15 @@ namespace {
 // By a bare system call: a library that is preloaded, such as ours in a `spillway run` inside
 // another, might take it into its own hands.
 void* map(Bytes bytes) {
+#ifdef __SANITIZE_THREAD__
+  // ThreadSanitizer has to see that what lay here before, a stack say, is gone.
+  return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+#else
   return reinterpret_cast<void*>(  // NOLINT(performance-no-int-to-ptr): as the kernel has it
       ::syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+#endif
 }
 
 // What can be had in one piece, where `bytes` cannot: found by trying.
