@@ -18,6 +18,7 @@
 #include "platform/common/swap_file.h"
 #include "platform/common/transfer_workers.h"
 #include "platform/common/wake_up.h"
+#include "platform/host/departures.h"
 #include "platform/host/fault_reader.h"
 #include "platform/host/fork_server.h"
 #include "platform/host/host_launches.h"
@@ -66,8 +67,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   std::optional<RecordedIteration> end_recording() override;
   void change_policy(const std::function<void()>& change) override;
 
-  // Without fork events the space stays the parent's, and a child that touches it is ended by the
-  // system.
+  // Without fork events the space stays the parent's: the system ends a child that touches it.
   void before_fork() override;
   void after_fork() override;
   void in_child() override;
@@ -133,7 +133,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   bool forking_ = false;
   bool is_child_ = false;
   bool warned_ = false;
-  TimeNs held_since_ns_ = 0;                   // 0: the last that was to leave has left
+  Departures departures_;
   std::deque<FaultRecord> faults_;             // that have been read and are not due yet
   std::vector<FaultRecord> faults_postponed_;  // and whose block has yet to arrive
   std::vector<ThreadFault> faults_taken_;      // its memory
