@@ -87,7 +87,7 @@ def same(budget, command, words="all there", **more):
 
 @BUDGETS
 @pytest.mark.parametrize("name", ["child_memory", "child_gives_back", "forks_in_forks",
-                                  "grow", "outgrow"])
+                                  "grow", "outgrow", "handlers"])
 def test_a_program_does_the_same(name, budget, stranger):
     same(budget, [stranger(name)])
 

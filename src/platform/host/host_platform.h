@@ -119,7 +119,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   Reservation host_memory_;
   StagingPool staging_;
 
-  mutable std::mutex mutex_;  // the engine's and that of all that follows
+  mutable UndisturbedMutex mutex_;  // the engine's and that of all that follows
   Engine engine_;
   AddressSpace addresses_;
   DevicePages pages_;
@@ -129,7 +129,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   HostLaunches launches_;
   WaitingThreads threads_;
   HostMemory memory_;
-  std::condition_variable idle_;
+  std::condition_variable_any idle_;
   bool forking_ = false;
   bool is_child_ = false;
   bool warned_ = false;
