@@ -165,8 +165,14 @@ Result<ProgramEnd> run_program(const ProgramToRun& program) {
     return tl::unexpected<Error>(end.error());
   }
   if (end->signal != 0) {
-    say(fmt::format("the program was ended by signal {} ({})", end->signal,
-                    ::strsignal(end->signal)));
+    // Nobody in the process can say so then.
+    const std::string_view why =
+        end->signal == SIGSYS
+            ? ": a seccomp filter, perhaps its own, forbids a system call that it "
+              "or one of Spillway's threads has made"
+            : "";
+    say(fmt::format("the program was ended by signal {} ({}){}", end->signal,
+                    ::strsignal(end->signal), why));
   }
   return ProgramEnd{.status = end->status, .started = true};
 }

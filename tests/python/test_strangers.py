@@ -87,7 +87,7 @@ def same(budget, command, words="all there", **more):
 
 @BUDGETS
 @pytest.mark.parametrize("name", ["child_memory", "child_gives_back", "forks_in_forks",
-                                  "grow"])
+                                  "grow", "outgrow", "handlers"])
 def test_a_program_does_the_same(name, budget, stranger):
     same(budget, [stranger(name)])
 
@@ -290,7 +290,7 @@ def test_a_process_is_left_in_any_way(how, budget, stranger):
 
 @BUDGETS
 @pytest.mark.parametrize("what", ["protect", "dontneed", "parts", "remap", "fixed", "lock",
-                                  "sparse", "doors", "number"])
+                                  "sparse", "doors", "number", "advised"])
 def test_pages_of_a_mapping(what, budget, stranger):
     same(budget, [stranger("mappings"), what], words=f"{what}: as it should be")
 
@@ -395,6 +395,36 @@ def test_a_limit_of_file_sizes(stranger, tmp_path):
     assert small.returncode == 2 and "ulimit -f" in small.stderr, small.stderr
     enough = limited(512 << 20, "")
     assert enough.returncode == 0, enough.stderr
+
+
+# The kernel counts all addresses of the space; the program means its own memory.
+@BUDGETS
+@pytest.mark.parametrize("how", [["as"], ["data"], ["as", "number"]])
+def test_a_program_limits_its_own_memory(how, budget, stranger):
+    same(budget, [stranger("limits"), *how])
+
+
+def test_a_limit_of_memory_that_is_set_before_says_so(stranger):
+    script = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))
+        kept = bytearray(8 << 20)
+    """
+    result = spilled(TIGHT, [sys.executable, "-c", textwrap.dedent(script)])
+    assert (result.returncode, result.stdout) == (OURS, ""), result.stderr
+    assert "`ulimit -d unlimited` lifts the limit" in result.stderr
+
+
+# A filter for all threads, ours among them, that is put up while the program runs.
+@pytest.mark.parametrize("how, status, words", [
+    ("refuses", OURS, "Operation not permitted"), ("kills", 128 + signal.SIGSYS, "a seccomp filter")])
+def test_a_program_that_shuts_itself_in(how, status, words, stranger):
+    program = [stranger("shut_in"), how]
+    alone = permitted(ends(program))
+    assert (alone.returncode, alone.stdout) == (0, "all there\n"), alone.stderr
+    result = spilled(TIGHT, program, timeout=60)
+    assert (result.returncode, result.stdout) == (status, ""), result.stderr
+    assert words in result.stderr
 
 
 # Containers refuse system calls, or single requests. Before the program starts, or when it wants memory:

@@ -142,6 +142,35 @@ static void number(void) {
   }
 }
 
+// By a descriptor of the process. What the kernel does not let it do so, nobody does.
+static void advised(void) {
+  const int here = (int)syscall(SYS_pidfd_open, getpid(), 0);
+  expect(here >= 0);
+  char* const start = map(kBytes);
+  for (int round = 0; round < 4; ++round) {
+    fill(start, kBytes, 5);
+    if (round % 2) stir();
+    struct iovec parts[] = {{start + 2 * MIB, MIB}, {start + 5 * MIB + PAGE, MIB}};
+    const long done = round < 2 ? process_madvise(here, parts, 2, MADV_DONTNEED, 0)
+                                : syscall(SYS_process_madvise, here, parts, 2L, MADV_DONTNEED, 0L);
+    expect(done == (long)(2 * MIB) || (done == -1 && errno == EINVAL));
+    stir();
+    if (done != -1) {
+      expect(not_zero(start + 2 * MIB, MIB) == 0 && not_zero(start + 5 * MIB + PAGE, MIB) == 0);
+      expect(wrong(start, 2 * MIB, 5) == 0);
+    } else {
+      expect(wrong(start, kBytes, 5) == 0);
+    }
+    fill(start, kBytes, 6);
+    expect(process_madvise(here, parts, 2, MADV_COLD, 0) == (ssize_t)(2 * MIB));
+    expect(process_madvise(here, parts, 2, 12345, 0) == -1 && errno == EINVAL);
+    stir();
+    expect(wrong(start, kBytes, 6) == 0);
+  }
+  close(here);
+  expect(munmap(start, kBytes) == 0);
+}
+
 // What no library sees.
 static void bare(void) {
   char* const start = map(kBytes);
@@ -275,7 +304,7 @@ static const struct {
   void (*run)(void);
 } all[] = {{"protect", protect}, {"dontneed", dontneed}, {"parts", parts}, {"remap", remap},
            {"fixed", fixed},     {"lock", lock},         {"sparse", sparse}, {"doors", doors}, {"number", number},
-           {"bare", bare}};
+           {"advised", advised}, {"bare", bare}};
 
 int main(int argc, char** argv) {
   for (int i = 0; i < kBallast; ++i) expect((ballast[i] = malloc(kBytes)) != NULL);

@@ -90,8 +90,7 @@ void* realloc(void* start, std::size_t bytes) {
     moved = malloc(bytes);
   }
   if (moved != nullptr) {
-    std::memcpy(moved, start, old_bytes < bytes ? old_bytes : bytes);
-    free(start);
+    pre::move_over(moved, start, old_bytes < bytes ? old_bytes : bytes);
   }
   return moved;
 }

@@ -1,16 +1,23 @@
 // Anonymous mappings, in front of the C library's calls: what is large and plain goes into the
 // space, and what programs do to mappings is done to what lies there. Layer: front, preload.
 // docs/host.md has the table of what is carried out, what is refused, and why.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
+#include <cstdio>
 #include <cstring>
+#include <span>
 
 #include "front/preload/bare_call.h"
 #include "front/preload/next.h"
@@ -58,10 +65,16 @@ void* map(void* start, std::size_t bytes, int protection, int flags, int fd, off
   return renew_pages(start, bytes, protection) == 0 ? start : MAP_FAILED;
 }
 
-// Where the old bytes are given up, after they have been copied.
+// Where the old bytes are given up, block by block, after they have been copied.
 void* move(void* start, std::size_t old_bytes, std::size_t bytes, void* to) {
-  std::memcpy(to, start, old_bytes < bytes ? old_bytes : bytes);
-  unmap_pages(start, old_bytes);
+  auto* const from = static_cast<char*>(start);
+  for (std::size_t done = 0; done < old_bytes; done += kBlockBytes) {
+    if (done < bytes) {
+      std::memcpy(static_cast<char*>(to) + done, from + done,
+                  std::min(kBlockBytes, std::min(old_bytes, bytes) - done));
+    }
+    unmap_pages(from + done, std::min(kBlockBytes, old_bytes - done));
+  }
   return to;
 }
 
@@ -105,6 +118,23 @@ void* remap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, vo
   std::memcpy(made, start, old_bytes);
   advise_pages(start, old_bytes, MADV_DONTNEED);
   return made;
+}
+
+// Whether a descriptor of a process, or what stands for one, is the caller's. Allocates nothing.
+bool is_this_process(int descriptor) {
+  constexpr int kItself = -10001;  // newer than some systems' headers
+  constexpr int kItsThread = -10000;
+  if (descriptor == kItself || descriptor == kItsThread) {
+    return true;
+  }
+  std::array<char, 64> words{};
+  std::snprintf(words.data(), words.size(), "/proc/self/fdinfo/%d", descriptor);
+  const int file = static_cast<int>(bare_call(SYS_openat, AT_FDCWD, words.data(), O_RDONLY));
+  std::array<char, 512> text{};
+  const long got = file < 0 ? -1 : bare_call(SYS_read, file, text.data(), text.size() - 1);
+  bare_call(SYS_close, file);
+  std::snprintf(words.data(), words.size(), "\nPid:\t%d\n", ::getpid());
+  return got > 0 && std::strstr(text.data(), words.data()) != nullptr;
 }
 
 template <typename Function>
@@ -154,6 +184,31 @@ void* mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, .
 int madvise(void* start, std::size_t bytes, int advice) noexcept {
   return pre::meets_space(start, bytes) ? pre::advise_pages(start, bytes, advice)
                                         : pre::real_madvise(start, bytes, advice);
+}
+
+// By a descriptor of its own the kernel lets a process give itself more advice than others. What it
+// allows is asked first, of nothing.
+ssize_t process_madvise(int process, const iovec* parts, std::size_t count, int advice,
+                        unsigned flags) noexcept {
+  const auto ask = [&](const iovec* of, std::size_t how_many) {
+    return pre::bare_call(SYS_process_madvise, process, of, how_many, advice, flags);
+  };
+  const auto is_ours = [](const iovec& part) {
+    return pre::meets_space(part.iov_base, part.iov_len);
+  };
+  const iovec nothing{.iov_base = nullptr, .iov_len = 0};
+  if (spillway::in_service() || count > IOV_MAX || std::none_of(parts, parts + count, is_ours) ||
+      !pre::is_this_process(process) || ask(&nothing, 1) != 0) {
+    return ask(parts, count);
+  }
+  ssize_t done = 0;
+  for (const iovec& part : std::span(parts, count)) {
+    if (::madvise(part.iov_base, part.iov_len, advice) != 0) {
+      return done > 0 ? done : -1;
+    }
+    done += static_cast<ssize_t>(part.iov_len);
+  }
+  return done;
 }
 
 int posix_madvise(void* start, std::size_t bytes, int advice) noexcept {

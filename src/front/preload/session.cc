@@ -14,6 +14,7 @@
 #include "front/preload/fork_order.h"
 #include "front/preload/itt_handles.h"
 #include "front/preload/last_thread.h"
+#include "front/preload/limits.h"
 #include "front/preload/next.h"
 #include "platform/common/own_descriptors.h"
 #include "platform/common/say.h"
@@ -24,6 +25,8 @@ namespace spillway::preload {
 namespace {
 
 constexpr std::size_t kDefaultThreshold = kMiB;
+// Of addresses, that the space may take beside those that it begins with.
+constexpr std::size_t kLaterBytes = 256 * kMiB;
 
 // Never destroyed: threads of the program may run until the very end.
 struct Everything {
@@ -101,6 +104,7 @@ std::unique_ptr<Everything> make_here() {
 Everything* make() {
   const InService inside;
   note_open_descriptors();
+  const std::size_t mapped_before = mapped_bytes();
   std::unique_ptr<Everything> everything;
   std::vector<int> shared;
   with_own_descriptors([&] {
@@ -110,6 +114,7 @@ Everything* make() {
   });
   kept_descriptor = shared.empty() ? -1 : shared.front();
   owner = ::getpid();
+  space_takes(mapped_bytes() - mapped_before + kLaterBytes);
   return everything.release();
 }
 

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,7 @@
 #include "front/preload/bare_call.h"
 #include "front/preload/direct_io.h"
 #include "front/preload/ending.h"
+#include "front/preload/limits.h"
 #include "front/preload/next.h"
 #include "front/preload/pages.h"
 #include "front/preload/session.h"
@@ -107,6 +109,11 @@ bool concerns_us(long number, const long (&words)[6]) {
     }
     case SYS_ioctl:
       return static_cast<unsigned long>(second) == UFFDIO_REGISTER;
+    case SYS_setrlimit:
+    case SYS_getrlimit:
+    case SYS_prlimit64:
+    case SYS_process_madvise:
+      return true;
     default:
       return false;
   }
@@ -149,6 +156,17 @@ long carry_out(long number, const long (&words)[6]) {
       return ::dup3(static_cast<int>(first), static_cast<int>(second), last);
     case SYS_close_range:
       return ::close_range(static_cast<unsigned>(first), static_cast<unsigned>(second), last);
+    case SYS_setrlimit:
+      return limit_process(0, static_cast<int>(first), pointer(second), nullptr);
+    case SYS_getrlimit:
+      return limit_process(0, static_cast<int>(first), nullptr, pointer(second));
+    case SYS_prlimit64:
+      return limit_process(static_cast<int>(first), static_cast<int>(second), pointer(third),
+                           pointer(fourth));
+    case SYS_process_madvise:
+      return ::process_madvise(static_cast<int>(first), static_cast<const iovec*>(pointer(second)),
+                               static_cast<std::size_t>(third), static_cast<int>(fourth),
+                               static_cast<unsigned>(fifth));
     default:
       return ::ioctl(static_cast<int>(first), static_cast<unsigned long>(second), pointer(third));
   }

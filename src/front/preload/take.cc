@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "front/preload/limits.h"
 #include "front/preload/session.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
@@ -12,6 +13,12 @@ namespace spillway::preload {
 namespace {
 
 constexpr std::size_t kLargestAlignment = kBlockBytes;
+
+// What of the space the program would have then, in so many bytes more.
+bool exceeds_limit(LargeHeap& heap, std::size_t bytes) {
+  const std::size_t limit = limit_bytes();
+  return limit != ~std::size_t{0} && heap.used_bytes() + bytes > limit;
+}
 
 }  // namespace
 
@@ -28,6 +35,11 @@ void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused)
   bool zeros = zeroed;
   {
     const InService inside;
+    if (exceeds_limit(*here->heap, bytes)) {
+      refused = true;
+      errno = ENOMEM;
+      return nullptr;
+    }
     Error error;
     start = here->heap->allocate(bytes, asker(), zeros, error);
     if (start == nullptr) {
@@ -50,10 +62,13 @@ void* take_with_room(std::size_t bytes, bool& refused) {
     return nullptr;
   }
   const InService inside;
+  const bool exceeds = exceeds_limit(*here->heap, bytes);
   Error error;
-  void* const start = here->heap->allocate_with_room(bytes, error);
+  void* const start = exceeds ? nullptr : here->heap->allocate_with_room(bytes, error);
   if (start == nullptr) {
-    say(error.message);
+    if (!exceeds) {
+      say(error.message);
+    }
     refused = true;
     errno = ENOMEM;
   }
@@ -71,6 +86,21 @@ void give_back(void* start) {
     const InService inside;
     here->heap->free(start);
   }
+}
+
+// Large ones go block by block, so that both never need room for all of it at once.
+void move_over(void* to, void* start, std::size_t bytes) {
+  constexpr std::size_t kLarge = 4 * kBlockBytes;
+  Session* const here = bytes < kLarge ? nullptr : session(false);
+  auto* const from = static_cast<char*>(start);
+  std::size_t done = 0;
+  for (; here != nullptr && bytes - done > kBlockBytes; done += kBlockBytes) {
+    std::memcpy(static_cast<char*>(to) + done, from + done, kBlockBytes);
+    const InService inside;
+    here->heap->give_up({.start = from + done, .bytes = kBlockBytes});
+  }
+  std::memcpy(static_cast<char*>(to) + done, from + done, bytes - done);
+  give_back(start);
 }
 
 }  // namespace spillway::preload

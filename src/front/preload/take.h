@@ -19,4 +19,7 @@ namespace spillway::preload {
 // it goes with the child.
 void give_back(void* start);
 
+// So many bytes of an allocation of the space become those of another one, and it is given back.
+void move_over(void* to, void* start, std::size_t bytes);
+
 }  // namespace spillway::preload

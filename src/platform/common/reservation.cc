@@ -49,6 +49,8 @@ Error too_many(Bytes bytes) {
   std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommit;
   if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
     error.message += "`ulimit -v unlimited` lifts the limit for this shell";
+  } else if (::getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    error.message += "`ulimit -d unlimited` lifts the limit for this shell";
   } else if (overcommit == 2) {
     error.message += "`sysctl vm.overcommit_memory=0` as root permits more";
   } else {

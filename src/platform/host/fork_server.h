@@ -25,6 +25,7 @@
 #include "platform/common/service_thread.h"
 #include "platform/common/staging_pool.h"
 #include "platform/common/storage_io.h"
+#include "platform/common/undisturbed_mutex.h"
 #include "platform/host/address_space.h"
 #include "platform/host/child_links.h"
 #include "platform/host/device_pages.h"
@@ -36,7 +37,7 @@ class ForkServer {
  public:
   // What it serves children from. All of it must outlive it.
   struct Parent {
-    std::mutex& mutex;  // the platform's
+    UndisturbedMutex& mutex;  // the platform's
     const Userfault& userfault;
     const AddressSpace& addresses;
     const DevicePages& pages;

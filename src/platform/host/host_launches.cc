@@ -38,7 +38,7 @@ void HostLaunches::add_accesses(const ProgramOperand& operand, Launch& launch) c
 
 LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOperand> operands,
                              const std::function<void()>& in_line,
-                             std::unique_lock<std::mutex>& lock) {
+                             std::unique_lock<UndisturbedMutex>& lock) {
   take_marks();
   Launch launch;
   std::vector<LaunchOperand> identity;
@@ -76,7 +76,8 @@ LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOpera
 }
 
 // What it waits for is told by what comes: the time until the next block is that block's.
-void HostLaunches::wait(const Launch& launch, LogRow row, std::unique_lock<std::mutex>& lock) {
+void HostLaunches::wait(const Launch& launch, LogRow row,
+                        std::unique_lock<UndisturbedMutex>& lock) {
   const TimeNs begin_ns = now_ns();
   Waiting waiting{.row = row, .missing = {}, .since_ns = begin_ns};
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {

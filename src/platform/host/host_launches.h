@@ -17,6 +17,7 @@
 #include "platform/common/launch_log.h"
 #include "platform/common/program_platform.h"
 #include "platform/common/stall_clock.h"
+#include "platform/common/undisturbed_mutex.h"
 #include "platform/host/address_space.h"
 #include "platform/host/device_pages.h"
 #include "platform/host/launch_marks.h"
@@ -32,7 +33,7 @@ class HostLaunches {
 
   // See ProgramPlatform. `lock` is the platform's, and is given up while it waits.
   LaunchId begin(std::string_view name, std::span<const ProgramOperand> operands,
-                 const std::function<void()>& in_line, std::unique_lock<std::mutex>& lock);
+                 const std::function<void()>& in_line, std::unique_lock<UndisturbedMutex>& lock);
   [[nodiscard]] LaunchFit fit(std::span<const ProgramOperand> operands) const;
   // Any thread's, without the lock. True if somebody should take it up soon.
   bool mark(const LaunchHash& hash, std::string_view name, bool tells_all);
@@ -66,7 +67,7 @@ class HostLaunches {
   };
   void add_accesses(const ProgramOperand& operand, Launch& launch) const;
   LaunchAdmission issue(const Launch& launch, LogRow row);
-  void wait(const Launch& launch, LogRow row, std::unique_lock<std::mutex>& lock);
+  void wait(const Launch& launch, LogRow row, std::unique_lock<UndisturbedMutex>& lock);
   void begin_marked(const LaunchMark& mark);
   void use_marked(const LaunchMark& mark);
   using Uses = std::vector<std::pair<BlockId, std::uint32_t>>;
@@ -88,7 +89,7 @@ class HostLaunches {
   // Reads stop nowhere, so that is how prefetches are known to have been of use.
   std::vector<Uses> uses_;
   std::vector<std::uint64_t> ready_;  // tags
-  std::condition_variable launch_ready_;
+  std::condition_variable_any launch_ready_;
   std::vector<Waiting*> waiting_;
   TimeNs waited_ns_ = 0;
   std::atomic<bool> pressed_{false};

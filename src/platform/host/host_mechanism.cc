@@ -128,21 +128,21 @@ void HostPlatform::copy_to_host(const Transfer& transfer, std::size_t index,
 
 // What is held stays, as if a thread had just written it: its copy is none.
 void HostPlatform::depart(const TransferJob& job) {
-  constexpr TimeNs kPatienceNs = 10 * kNsPerS;
   if (job.transfer.from != Tier::kDevice) {
     return;
   }
-  bool held = false;
+  bool left = false;
   for (std::size_t i = 0; i < job.parts.size(); ++i) {
     pages_.departed(job.transfer.blocks[i], job.parts[i]);
     if (job.parts[i].held && engine_.space().block(job.transfer.blocks[i]).tenants > 0) {
       const ThreadFault write{.block = job.transfer.blocks[i], .write = true};
       engine_.thread_faults(launches_.latest(), {&write, 1});
-      held = true;
+    } else {
+      left = true;
     }
   }
-  held_since_ns_ = !held ? 0 : held_since_ns_ == 0 ? now_ns() : held_since_ns_;
-  if (held && now_ns() - held_since_ns_ > kPatienceNs) {
+  // What is copied ahead of need need not leave.
+  if (job.transfer.cause == Cause::kEvict && departures_.end(left, now_ns())) {
     failures_.fatal(
         {ErrorCode::kUnsupported,
          fmt::format("nothing can leave the device memory of {}: the program holds what "

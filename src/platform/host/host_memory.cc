@@ -196,8 +196,8 @@ Bytes HostMemory::promised_bytes(AllocationId id) const {
   return used_bytes(id) - (given_up == given_up_bytes_.end() ? 0 : given_up->second);
 }
 
-void HostMemory::clear(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
-                       std::condition_variable& moved) {
+void HostMemory::clear(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
+                       std::condition_variable_any& moved) {
   if (const std::optional<BlockRange> range = addresses_.blocks_within(start, bytes)) {
     clear(*range, lock, moved);
   }
@@ -205,8 +205,8 @@ void HostMemory::clear(void* start, Bytes bytes, std::unique_lock<std::mutex>& l
 
 // What moves has to arrive first: its source must stay until then. What is there would still show
 // what it held.
-void HostMemory::clear(const BlockRange& range, std::unique_lock<std::mutex>& lock,
-                       std::condition_variable& moved) {
+void HostMemory::clear(const BlockRange& range, std::unique_lock<UndisturbedMutex>& lock,
+                       std::condition_variable_any& moved) {
   constexpr std::chrono::milliseconds kLookAgain{1};
   engine_.discard_blocks(range.first, range.count, DiscardMode::kEager);
   for (BlockId id = range.first; id < range.first + range.count; ++id) {
@@ -217,8 +217,8 @@ void HostMemory::clear(const BlockRange& range, std::unique_lock<std::mutex>& lo
   }
 }
 
-void HostMemory::give_up(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
-                         std::condition_variable& moved) {
+void HostMemory::give_up(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
+                         std::condition_variable_any& moved) {
   const std::optional<BlockRange> touched = addresses_.blocks_with(start, bytes);
   if (!touched) {
     return;

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "platform/common/commitment.h"
 #include "platform/common/program_platform.h"
+#include "platform/common/undisturbed_mutex.h"
 #include "platform/host/address_space.h"
 #include "platform/host/device_pages.h"
 #include "platform/host/host_launches.h"
@@ -42,10 +43,10 @@ class HostMemory {
   void discard(void* start, Bytes bytes, DiscardMode mode);
   // `lock` is the platform's, and is given up while something of it moves; `moved` may be called
   // when something has.
-  void clear(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
-             std::condition_variable& moved);
-  void give_up(void* start, Bytes bytes, std::unique_lock<std::mutex>& lock,
-               std::condition_variable& moved);
+  void clear(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
+             std::condition_variable_any& moved);
+  void give_up(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
+               std::condition_variable_any& moved);
   void prefetch(void* start, Bytes bytes);
   void pre_evict(void* start, Bytes bytes, Tier to);
   [[nodiscard]] Bytes size_of(const void* start) const;
@@ -56,8 +57,8 @@ class HostMemory {
   [[nodiscard]] Bytes used_bytes(AllocationId id) const;
   [[nodiscard]] Bytes promised_bytes(AllocationId id) const;
   [[nodiscard]] std::uint32_t blocks_in_use(AllocationId id) const;
-  void clear(const BlockRange& range, std::unique_lock<std::mutex>& lock,
-             std::condition_variable& moved);
+  void clear(const BlockRange& range, std::unique_lock<UndisturbedMutex>& lock,
+             std::condition_variable_any& moved);
 
   Engine& engine_;
   const AddressSpace& addresses_;

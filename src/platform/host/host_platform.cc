@@ -296,6 +296,7 @@ void HostPlatform::after_fork() {
 // nothing, the addresses that the parent uses stay taken: nothing else may ever lie there.
 void HostPlatform::in_child() {
   if (!std::exchange(is_child_, true)) {  // else the child of a child
+    mutex_.leave_held();
     addresses_.shrink(forks_->inherited_bytes());
     if (!userfault_.reports_forks() && addresses_.bytes() > 0) {
       keep_addresses_taken();

@@ -18,6 +18,7 @@
 #include "platform/common/swap_file.h"
 #include "platform/common/transfer_workers.h"
 #include "platform/common/wake_up.h"
+#include "platform/host/departures.h"
 #include "platform/host/fault_reader.h"
 #include "platform/host/fork_server.h"
 #include "platform/host/host_launches.h"
@@ -66,8 +67,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   std::optional<RecordedIteration> end_recording() override;
   void change_policy(const std::function<void()>& change) override;
 
-  // Without fork events the space stays the parent's, and a child that touches it is ended by the
-  // system.
+  // Without fork events the space stays the parent's: the system ends a child that touches it.
   void before_fork() override;
   void after_fork() override;
   void in_child() override;
@@ -119,7 +119,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   Reservation host_memory_;
   StagingPool staging_;
 
-  mutable std::mutex mutex_;  // the engine's and that of all that follows
+  mutable UndisturbedMutex mutex_;  // the engine's and that of all that follows
   Engine engine_;
   AddressSpace addresses_;
   DevicePages pages_;
@@ -129,11 +129,11 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   HostLaunches launches_;
   WaitingThreads threads_;
   HostMemory memory_;
-  std::condition_variable idle_;
+  std::condition_variable_any idle_;
   bool forking_ = false;
   bool is_child_ = false;
   bool warned_ = false;
-  TimeNs held_since_ns_ = 0;                   // 0: the last that was to leave has left
+  Departures departures_;
   std::deque<FaultRecord> faults_;             // that have been read and are not due yet
   std::vector<FaultRecord> faults_postponed_;  // and whose block has yet to arrive
   std::vector<ThreadFault> faults_taken_;      // its memory

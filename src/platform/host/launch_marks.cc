@@ -36,8 +36,9 @@ void LaunchMarks::add_access(BlockId first_block, std::uint32_t block_count, boo
 
 void LaunchMarks::take(std::vector<LaunchMark>& marks) {
   marks.clear();
-  const std::scoped_lock lock(mutex_);
-  marks.swap(marks_);
+  if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+    marks.swap(marks_);
+  }
 }
 
 }  // namespace spillway::host

@@ -34,7 +34,8 @@ class LaunchMarks {
   std::size_t add_launch(const LaunchHash& hash, std::string_view name, bool tells_all,
                          TimeNs stalled_ns);
   void add_access(BlockId first_block, std::uint32_t block_count, bool writes);
-  // All that wait, in exchange for a vector that may be used again.
+  // All that wait, in exchange for a vector that may be used again; none while one is being added,
+  // as a signal may have stopped who adds it.
   void take(std::vector<LaunchMark>& marks);
 
  private:

@@ -51,6 +51,11 @@ class LargeHeap {
   // Around a fork() by this thread; the child may then only ask for sizes.
   void before_fork() { mutex_.lock(); }
   void after_fork() { mutex_.unlock(); }
+  // What all allocations take.
+  [[nodiscard]] Bytes used_bytes() {
+    const std::scoped_lock lock(mutex_);
+    return used_bytes_;
+  }
   // What may be used; 0 if no allocation starts there.
   [[nodiscard]] std::size_t usable_bytes(void* start);
 

@@ -49,7 +49,7 @@ struct FaultWorld {
     userfault.wake(start, kPageBytes);
   }
 
-  std::mutex mutex;
+  UndisturbedMutex mutex;
   Space space;
   Userfault userfault{std::move(Userfault::open().value())};
   AddressSpace addresses{std::move(Reservation::make(kBlocks * kBlockBytes).value()), space};

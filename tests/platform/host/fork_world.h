@@ -133,7 +133,7 @@ class ForkWorld {
   }
 
  public:
-  std::mutex mutex;  // the platform's
+  UndisturbedMutex mutex;  // the platform's
   LowerPlaces places{kBelowBytes, kBelowBytes};
   std::function<void()> on_failure = [] {};  // by the thread that has failed, which it may hold
 

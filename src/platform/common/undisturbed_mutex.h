@@ -1,0 +1,57 @@
+// A mutex whose holder no handler of a signal interrupts. Layer: platform, common.
+// A handler may touch any of the program's memory, and then waits for whoever brings it; who brings
+// it needs this mutex. So where the program's threads hold it, signals come later. Those that say
+// that the holder itself has done something wrong come as ever.
+#pragma once
+
+#include <pthread.h>
+
+#include <csignal>
+#include <mutex>
+
+namespace spillway {
+
+class UndisturbedMutex {
+ public:
+  void lock() {
+    sigset_t before;
+    ::pthread_sigmask(SIG_BLOCK, &deferrable(), &before);
+    mutex_.lock();
+    before_ = before;
+  }
+  bool try_lock() {
+    sigset_t before;
+    ::pthread_sigmask(SIG_BLOCK, &deferrable(), &before);
+    if (!mutex_.try_lock()) {
+      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      return false;
+    }
+    before_ = before;
+    return true;
+  }
+  void unlock() {
+    const sigset_t before = before_;
+    mutex_.unlock();
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  // In the child of a fork that was made with the mutex held, and which will never want it.
+  void leave_held() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  static const sigset_t& deferrable() {
+    static const sigset_t all = [] {
+      sigset_t signals;
+      ::sigfillset(&signals);
+      for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) {
+        ::sigdelset(&signals, own);
+      }
+      return signals;
+    }();
+    return all;
+  }
+
+  std::mutex mutex_;
+  sigset_t before_{};  // what its holder had blocked
+};
+
+}  // namespace spillway
