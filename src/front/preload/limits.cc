@@ -19,9 +19,15 @@ namespace spillway::preload {
 namespace {
 
 std::atomic<rlim_t> taken_bytes{0};
-std::atomic<bool> limited{false};
+std::atomic<bool> addresses_limited{false};  // by the program itself, of whichever kind
+std::atomic<bool> data_limited{false};
 
-bool counts_addresses(int resource) { return resource == RLIMIT_AS || resource == RLIMIT_DATA; }
+// Null where the limit is not one of addresses.
+std::atomic<bool>* limited(int resource) {
+  return resource == RLIMIT_AS     ? &addresses_limited
+         : resource == RLIMIT_DATA ? &data_limited
+                                   : nullptr;
+}
 
 rlim_t raised(rlim_t limit) {
   return limit > RLIM_INFINITY - taken_bytes ? RLIM_INFINITY : limit + taken_bytes;
@@ -47,7 +53,7 @@ std::size_t limit_bytes() {
   std::size_t least = ~std::size_t{0};
   for (const int resource : {RLIMIT_AS, RLIMIT_DATA}) {
     rlimit limit{};
-    if (limited && bare_call(SYS_prlimit64, 0, resource, nullptr, &limit) == 0) {
+    if (*limited(resource) && bare_call(SYS_prlimit64, 0, resource, nullptr, &limit) == 0) {
       least = std::min<std::size_t>(least, lowered(limit.rlim_cur));
     }
   }
@@ -56,20 +62,31 @@ std::size_t limit_bytes() {
 
 int limit_process(int process, int resource, const void* wanted, void* before) {
   const bool own = process == 0 || process == ::getpid();
-  if (!own || !counts_addresses(resource) || in_service() || taken_bytes == 0) {
+  std::atomic<bool>* const by_program = limited(resource);
+  if (!own || by_program == nullptr || in_service() || taken_bytes == 0) {
     return static_cast<int>(bare_call(SYS_prlimit64, process, resource, wanted, before));
   }
+  rlimit was{};
+  bare_call(SYS_prlimit64, 0, resource, nullptr, &was);
   rlimit higher{};
   if (wanted != nullptr) {
-    higher = *static_cast<const rlimit*>(wanted);
-    limited = true;
-    higher = {.rlim_cur = raised(higher.rlim_cur), .rlim_max = raised(higher.rlim_max)};
+    const auto& asked = *static_cast<const rlimit*>(wanted);
+    higher = {.rlim_cur = raised(asked.rlim_cur), .rlim_max = raised(asked.rlim_max)};
+    if (asked.rlim_cur <= asked.rlim_max &&
+        asked.rlim_max <= was.rlim_max) {  // else: as privileged
+      higher.rlim_max = std::min(higher.rlim_max, was.rlim_max);
+      higher.rlim_cur = std::min(higher.rlim_cur, higher.rlim_max);
+    }
   }
   const long answer =
-      bare_call(SYS_prlimit64, process, resource, wanted == nullptr ? nullptr : &higher, before);
+      bare_call(SYS_prlimit64, process, resource, wanted == nullptr ? nullptr : &higher, nullptr);
   if (answer == 0 && before != nullptr) {
-    auto& told = *static_cast<rlimit*>(before);
-    told = {.rlim_cur = lowered(told.rlim_cur), .rlim_max = lowered(told.rlim_max)};
+    *static_cast<rlimit*>(before) =
+        *by_program ? rlimit{.rlim_cur = lowered(was.rlim_cur), .rlim_max = lowered(was.rlim_max)}
+                    : was;
+  }
+  if (answer == 0 && wanted != nullptr) {
+    *by_program = true;
   }
   return static_cast<int>(answer);
 }
