@@ -315,10 +315,14 @@ bool ForkServer::answer_probe(Child& child, std::uint32_t page) {
     }
     give_up(child);
   }
-  const int error = child.userfault.zero(child.probe + page * kPageBytes, kPageBytes);
+  char* const place = child.probe + page * kPageBytes;
+  const int error = child.userfault.zero(place, kPageBytes);
   if (error == EAGAIN || error == ENOMEM) {
     return false;
   }
+  // First: the descriptor on its way keeps the child's faults open, and if we were killed then, who
+  // asks would wait in one for ever.
+  child.userfault.wake(place, kPageBytes);
   if (const auto process = links_.give(page, child.userfault.fd())) {
     child.process = *process;
     child.linked = true;
