@@ -119,9 +119,9 @@ EndingCapture capture_to_end(CuStream stream) {
   return capture;
 }
 
-void capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph) {
+bool capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph) {
   if (!capture.under_way || detail::stream_is_captured(stream)) {
-    return;
+    return false;
   }
   detail::captures.fetch_sub(1);
   const std::scoped_lock lock(all().mutex);
@@ -129,6 +129,7 @@ void capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph)
   if (!ended.empty() && graph != nullptr) {
     all().graphs[graph].push_back(std::move(ended.mapped()));
   }
+  return true;
 }
 
 Result<std::uint64_t> allocate_captured(const Session& session, Bytes bytes, CuStream stream) {

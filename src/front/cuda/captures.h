@@ -36,8 +36,8 @@ struct EndingCapture {
   std::uint64_t id = 0;
 };
 [[nodiscard]] EndingCapture capture_to_end(CuStream stream);
-// After that; `graph` is nullptr where it was refused.
-void capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph);
+// After that, whether it has; `graph` is nullptr where it was refused.
+bool capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph);
 
 // On a stream that is captured.
 Result<std::uint64_t> allocate_captured(const Session& session, Bytes bytes, CuStream stream);

@@ -64,13 +64,14 @@ template <typename Call>
 CuResult begin_capture(const Call& call) {
   ProgramCall here(CallKind::kOther);
   const Session* const session = here.seen_by();
-  // What we still have to put on streams must not be captured.
   if (session != nullptr) {
-    session->platform->before_wait(std::nullopt);
+    session->platform->capture_begins();
   }
   const CuResult result = here.driver(call);
   if (result == CuResult::kSuccess && !here.inner()) {
     capture_began();
+  } else if (session != nullptr) {
+    session->platform->capture_ended();
   }
   return result;
 }
@@ -83,8 +84,11 @@ CuResult end_capture(CuStream stream, CuGraph* graph, const Call& call) {
   }
   const EndingCapture ending = capture_to_end(stream);
   const CuResult result = here.driver(call);
-  capture_ended(ending, stream,
-                result == CuResult::kSuccess && graph != nullptr ? *graph : nullptr);
+  const bool ended = capture_ended(
+      ending, stream, result == CuResult::kSuccess && graph != nullptr ? *graph : nullptr);
+  if (const Session* const session = here.seen_by(); session != nullptr && ended) {
+    session->platform->capture_ended();
+  }
   return result;
 }
 

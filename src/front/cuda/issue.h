@@ -42,12 +42,9 @@ class Unseen {
   CudaPlatform* platform_;
 };
 
-// `call` is given what before_launch gave.
+// Where the platform has to be told. `call` is given what before_launch gave.
 template <typename Call>
-CuResult issue_as(const Session& session, CudaLaunch what, const Call& call) {
-  if (const Unseen unseen(session, what.stream); unseen) {
-    return call(0);
-  }
+CuResult issue_told(const Session& session, CudaLaunch what, const Call& call) {
   const bool on_thread_stream = is_per_thread(what.stream);
   what.needs_mapping |= on_thread_stream;
   Recording* const recorded = recording();
@@ -66,6 +63,14 @@ CuResult issue_as(const Session& session, CudaLaunch what, const Call& call) {
   }
   session.platform->after_launch(launch, result == CuResult::kSuccess);
   return result;
+}
+
+template <typename Call>
+CuResult issue_as(const Session& session, const CudaLaunch& what, const Call& call) {
+  if (const Unseen unseen(session, what.stream); unseen) {
+    return call(0);
+  }
+  return issue_told(session, what, call);
 }
 
 template <typename Call>

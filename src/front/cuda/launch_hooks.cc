@@ -24,13 +24,13 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   if (operands.empty()) {
     return here.driver(call);
   }
-  return issue(*session,
-               {.stream = stream,
-                .hash = operands.hash(kernel.hash),
-                .name = kernel.name,
-                .operands = operands.all(),
-                .needs_mapping = false},
-               [&] { return here.driver(call); });
+  return issue_told(*session,
+                    {.stream = stream,
+                     .hash = operands.hash(kernel.hash),
+                     .name = kernel.name,
+                     .operands = operands.all(),
+                     .needs_mapping = false},
+                    [&](std::uint64_t /*launch*/) { return here.driver(call); });
 }
 
 // Calls from before kernels had parameter lists: what they use is said by other calls.

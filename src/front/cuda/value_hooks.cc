@@ -1,5 +1,6 @@
 // Values that a program's streams write and wait for, one by one or in batches: how it orders them
 // without events. Layer: front, cuda.
+#include <algorithm>
 #include <span>
 
 #include "front/cuda/launch_operands.h"
@@ -7,6 +8,11 @@
 
 namespace spillway::cuda {
 namespace {
+
+bool waits(const CuStreamOperation& operation) {
+  return operation.type == CuStreamOperationType::kWaitValue32 ||
+         operation.type == CuStreamOperationType::kWaitValue64;
+}
 
 // In their order: who waits for a value that comes behind another wait waits for both.
 void tell(const Session& session, CuStream stream, std::span<const CuStreamOperation> operations) {
@@ -43,6 +49,9 @@ CuResult put_values(CuStream stream, std::span<const CuStreamOperation> operatio
   }
   if (captured(stream)) {
     return with_memory(*session, operands.all(), [&] { return here.driver(call); });
+  }
+  if (std::any_of(operations.begin(), operations.end(), waits)) {
+    session->platform->will_wait_for_value();
   }
   const auto told = [&] {
     tell(*session, stream, operations);

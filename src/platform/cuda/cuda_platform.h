@@ -122,8 +122,14 @@ class CudaPlatform : public ObservedPlatform {
   virtual void waits_for(CuEvent event, CuStream stream) = 0;
   // The same of a value: it is taken for one that the last write of that word gives, if the program
   // has issued one.
+  // `will_wait_for_value` before anything is told of the call that waits.
   virtual void wrote_value(CuAddress word, CuStream stream) = 0;
+  virtual void will_wait_for_value() = 0;
   virtual void waits_for_value(CuAddress word, CuStream stream) = 0;
+  // The program is about to capture a stream; and when that has ended, or was refused. Until then
+  // what is put on some streams is not told of, and does not run.
+  virtual void capture_begins() = 0;
+  virtual void capture_ended() = 0;
   // A context of the program has ended, and with it what stood on its streams.
   virtual void context_ended(CuContext context) = 0;
   // Whether launches on its streams have not ended, as far as tickets tell.

@@ -166,8 +166,20 @@ Source DeviceLaunches::waited_for(const Launch& launch) const {
 
 bool DeviceLaunches::may_gate(std::uint32_t tag, unsigned most) const {
   const StreamId id = launches_[tag].stream;
-  return streams_[id].unseen == 0 &&
-         (streams_[id].gated > streams_[id].ended || gated_streams_ < most);
+  return !unseen_behind(id) && (streams_[id].gated > streams_[id].ended || gated_streams_ < most);
+}
+
+// A call that is under way may come to the device behind a gate on this stream, and be what the
+// gate waits for: on the stream itself, or on one that the device orders with it.
+bool DeviceLaunches::unseen_behind(StreamId id) const {
+  const Stream& gated = streams_[id];
+  const auto ordered = [&](const Stream& other) {
+    return other.context == gated.context &&
+           (gated.handle == nullptr ? other.blocking : gated.blocking && other.handle == nullptr);
+  };
+  return std::any_of(streams_.begin(), streams_.end(), [&](const Stream& other) {
+    return other.unseen > 0 && (&other == &gated || ordered(other));
+  });
 }
 
 void DeviceLaunches::gate(std::uint32_t tag) {

@@ -148,6 +148,7 @@ class DeviceLaunches {
   static std::pair<CuStream, CuContext> name(CuStream stream, CuContext context) {
     return {stream, stream == nullptr ? context : nullptr};
   }
+  [[nodiscard]] bool unseen_behind(StreamId id) const;
   void open_those_ready(StreamId id);
   void note_first(StreamId id);
   bool end_up_to(StreamId id, std::uint64_t number);

@@ -144,12 +144,13 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   return tag + std::uint64_t{1};
 }
 
-// What has its room beside all that is kept is no reason to leave the quiet.
+// What has its room beside all that is kept is no reason to leave the quiet, as long as the engine
+// lets all in that have it.
 void DrivenPlatform::use_while_quiet(const Launch& launch) {
   if (!quiet_.on) {
     return;
   }
-  if (lacks_room(launch.accesses) || engine_.fit(launch).state != LaunchState::kReady) {
+  if (!patience_.all_fits() || engine_.fit(launch).state != LaunchState::kReady) {
     leave_quiet();
     return;
   }
@@ -169,9 +170,6 @@ bool DrivenPlatform::is_gated(std::uint64_t launch) const {
 }
 
 void DrivenPlatform::let_others_issue(std::uint64_t launch) {
-  if (launch == kUnseen) {
-    return;
-  }
   const Lock lock(mutex_);
   DeviceLaunches::Launch& here = launches_.at(tag_of(launch));
   if (std::exchange(here.in_legacy_order, false)) {
@@ -518,6 +516,9 @@ void DrivenPlatform::recorded(CuEvent event, CuStream stream) {
 }
 
 void DrivenPlatform::not_recorded(CuEvent event) {
+  if (calls_.is_open()) {
+    return;
+  }
   const Lock lock(mutex_);
   if (const auto found = events_.find(event); found != events_.end()) {
     found->second.last = found->second.before;
@@ -551,10 +552,6 @@ void DrivenPlatform::wrote_value(CuAddress word, CuStream stream) {
 }
 
 void DrivenPlatform::waits_for_value(CuAddress word, CuStream stream) {
-  {
-    const Lock lock(mutex_);
-    leave_quiet_for_long();
-  }
   waits_for(value_event(word), stream);
 }
 

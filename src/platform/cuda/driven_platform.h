@@ -68,7 +68,10 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void not_recorded(CuEvent event) override;
   void waits_for(CuEvent event, CuStream stream) override;
   void wrote_value(CuAddress word, CuStream stream) override;
+  void will_wait_for_value() override;
   void waits_for_value(CuAddress word, CuStream stream) override;
+  void capture_begins() override;
+  void capture_ended() override;
   void context_ended(CuContext context) override;
   [[nodiscard]] bool is_busy(CuContext context) const override;
   void destroyed(CuStream stream) override;
@@ -113,6 +116,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
 
   // driven_quiet.cc
   [[nodiscard]] static bool is_hold(std::uint64_t tag);
+  [[nodiscard]] static bool may_be_quiet_on(CuStream stream);
   void take_mark(Lock& lock);
   void note_unseen(CuStream stream, StreamId id);
   [[nodiscard]] bool may_be_unseen(CuStream stream, const std::vector<Access>& accesses);
@@ -127,7 +131,6 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void open_calls();
   void consider_quiet();
   void leave_quiet();
-  void leave_quiet_for_long();
 
   // driven_launches.cc
   static CuEvent value_event(CuAddress word);
@@ -186,6 +189,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     std::uint64_t after = 0;  // so many, it is considered
   };
   Quiet quiet_;
+  std::uint32_t captures_ = 0;  // under way
   Places host_places_;
   Places storage_places_;
   Bytes host_ready_bytes_ = 0;

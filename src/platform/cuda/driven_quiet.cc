@@ -18,7 +18,7 @@ bool DrivenPlatform::is_hold(std::uint64_t tag) { return tag == kHoldTag; }
 // --- A call -------------------------------------------------------------------------------------
 
 bool DrivenPlatform::begin_unseen(CuStream stream) {
-  if (!calls_.is_open() || is_per_thread(stream)) {
+  if (!calls_.is_open() || !may_be_quiet_on(stream)) {
     return false;
   }
   const CuStream meant = canonical(stream);
@@ -44,6 +44,10 @@ bool DrivenPlatform::begin_unseen(CuStream stream) {
   }
   note_unseen(meant, id);
   return true;
+}
+
+bool DrivenPlatform::may_be_quiet_on(CuStream stream) {
+  return !is_per_thread(stream) && !QuietCalls::thread_ends();
 }
 
 void DrivenPlatform::end_unseen() {
@@ -73,7 +77,7 @@ void DrivenPlatform::note_unseen(CuStream stream, StreamId id) {
 
 // Of one that has come all the same.
 bool DrivenPlatform::may_be_unseen(CuStream stream, const std::vector<Access>& accesses) {
-  if (!quiet_.on || is_per_thread(stream)) {
+  if (!quiet_.on || !may_be_quiet_on(stream)) {
     return false;
   }
   settle_those_ready();
@@ -184,7 +188,7 @@ void DrivenPlatform::consider_quiet() {
   quiet_.loud = 0;
   const bool calm = patience_.all_fits() && launches_.waiting() == 0 && held_ == 0 &&
                     launches_.oversized() == 0 && engine_.transfers_in_flight() == 0 &&
-                    !told_no_memory_ && !broken_ && log_.events() == nullptr;
+                    captures_ == 0 && !told_no_memory_ && !broken_ && log_.events() == nullptr;
   if (!calm) {
     return;
   }
@@ -242,11 +246,29 @@ void DrivenPlatform::leave_quiet() {
   quiet_.used.clear();
 }
 
-// What comes now may wait for what only comes later (a value that somebody writes): nothing more
-// than its own memory must wait with it.
-void DrivenPlatform::leave_quiet_for_long() {
+// It may wait for what only comes later: nothing more than its own memory must wait with it, so
+// what stands for the calls before it gets its ticket now.
+void DrivenPlatform::will_wait_for_value() {
+  Lock lock(mutex_);
   leave_quiet();
   quiet_.after = options_.quiet_after_at_most;
+  put_tickets(lock);
+}
+
+// What still has to be put on streams must not be captured, what stands for calls of which nobody
+// was told least of all: so there is nothing of that kind until the capture has ended.
+void DrivenPlatform::capture_begins() {
+  {
+    const Lock lock(mutex_);
+    ++captures_;
+    leave_quiet();
+  }
+  before_wait(std::nullopt);
+}
+
+void DrivenPlatform::capture_ended() {
+  const Lock lock(mutex_);
+  captures_ -= captures_ > 0 ? 1U : 0U;
 }
 
 }  // namespace spillway::cuda

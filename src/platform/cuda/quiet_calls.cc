@@ -13,7 +13,7 @@ struct QuietCalls::Mine {
   Mine() = default;
   Mine(const Mine&) = delete;
   Mine& operator=(const Mine&) = delete;
-  ~Mine() { leave(); }
+  ~Mine();
   void leave() {
     if (thread != nullptr) {
       thread->taken.store(false, std::memory_order_release);
@@ -22,15 +22,29 @@ struct QuietCalls::Mine {
 };
 
 namespace {
+
 std::atomic<std::uint64_t> serials{0};
+// Destructors of the thread's other objects may still make calls.
+constinit thread_local bool remembers_nothing = false;
+
 }  // namespace
+
+QuietCalls::Mine::~Mine() {
+  leave();
+  remembers_nothing = true;
+}
+
+bool QuietCalls::thread_ends() { return remembers_nothing; }
 
 QuietCalls::QuietCalls() : serial_(++serials) {}
 
-QuietCalls::Thread& QuietCalls::mine() {
+QuietCalls::Thread* QuietCalls::mine() {
+  if (remembers_nothing) {
+    return nullptr;
+  }
   static thread_local Mine here;
   if (here.thread != nullptr && here.serial == serial_) {
-    return *here.thread;
+    return here.thread;
   }
   here.leave();
   const std::scoped_lock lock(threads_->mutex);
@@ -42,21 +56,24 @@ QuietCalls::Thread& QuietCalls::mine() {
   here.thread->taken.store(true, std::memory_order_relaxed);
   here.threads = threads_;
   here.serial = serial_;
-  return *here.thread;
+  return here.thread;
 }
 
 QuietCalls::Begun QuietCalls::begin(CuStream stream, CuContext context) {
-  Thread& me = mine();
-  me.state.store(kIn, std::memory_order_seq_cst);
-  const std::uint64_t open = open_.load(std::memory_order_seq_cst);
-  // What stands in the record is of this thread's last call; nobody else writes it.
-  if (open != 0 && me.epoch == open && me.stream == stream && me.context == context) {
-    count(me);
+  Thread* const me = mine();
+  // What stands in the record is of this thread's last call; nobody else writes it. Whoever closes
+  // the quiet takes a call for one on that stream, so it must not begin on another.
+  if (me == nullptr || me->epoch == 0 || me->stream != stream || me->context != context) {
+    return Begun::kLoud;
+  }
+  me->state.store(kIn, std::memory_order_seq_cst);
+  if (open_.load(std::memory_order_seq_cst) == me->epoch) {
+    count(*me);
     return Begun::kUnseen;
   }
   // Whoever closed a quiet may have taken this for a call of it.
   std::uint8_t in = kIn;
-  if (!me.state.compare_exchange_strong(in, kOut, std::memory_order_seq_cst)) {
+  if (!me->state.compare_exchange_strong(in, kOut, std::memory_order_seq_cst)) {
     return Begun::kMarked;
   }
   return Begun::kLoud;
@@ -64,11 +81,11 @@ QuietCalls::Begun QuietCalls::begin(CuStream stream, CuContext context) {
 
 bool QuietCalls::end() {
   std::uint8_t in = kIn;
-  return mine().state.compare_exchange_strong(in, kOut, std::memory_order_seq_cst);
+  return mine()->state.compare_exchange_strong(in, kOut, std::memory_order_seq_cst);
 }
 
 void QuietCalls::begin_seen(CuStream stream, CuContext context, StreamId id) {
-  Thread& me = mine();
+  Thread& me = *mine();
   me.stream = stream;
   me.context = context;
   me.id = id;
@@ -91,7 +108,7 @@ void QuietCalls::close(const std::function<std::uint32_t(StreamId)>& mark) {
 }
 
 std::uint32_t QuietCalls::take_mark() {
-  Thread& me = mine();
+  Thread& me = *mine();
   me.state.store(kOut, std::memory_order_seq_cst);
   return me.mark;
 }

@@ -27,13 +27,15 @@ class QuietCalls {
   [[nodiscard]] bool is_open() const { return open_.load(std::memory_order_relaxed) != 0; }
   enum class Begun : std::uint8_t {
     kUnseen,  // `end` when it is over
-    kLoud,    // too late, or the stream has not been heard of in this quiet: nothing has begun
+    kLoud,    // too late, or this thread's last call was on another stream: nothing has begun
     kMarked,  // as kLoud, but somebody has taken it for one: `take_mark` under the lock
   };
   // `context` counts for the null stream only.
   [[nodiscard]] Begun begin(CuStream stream, CuContext context);
   // False: the quiet was closed meanwhile, and `take_mark` has to be called under the lock.
   [[nodiscard]] bool end();
+  // What it remembers has gone: no call of the calling thread may begin here any more.
+  [[nodiscard]] static bool thread_ends();
 
   // --- Under the platform's lock
 
@@ -72,7 +74,8 @@ class QuietCalls {
     std::deque<Thread> all;
   };
   struct Mine;
-  [[nodiscard]] Thread& mine();
+  // Null where `thread_ends`.
+  [[nodiscard]] Thread* mine();
   static void count(Thread& thread) {
     thread.calls.store(thread.calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }

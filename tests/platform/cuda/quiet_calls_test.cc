@@ -93,7 +93,14 @@ TEST(QuietCalls, AStreamIsHeardOfInEachQuiet) {
   EXPECT_TRUE(calls.end());
   EXPECT_EQ(calls.begin(stream_of(1), nullptr), QuietCalls::Begun::kLoud);
   EXPECT_EQ(calls.calls(), 2U);
-  calls.close([](StreamId) { return 0U; });
+  // It is on the other stream that a call was last, so none on this one can be taken for under way.
+  calls.begin_seen(stream_of(1), nullptr, 1);
+  EXPECT_TRUE(calls.end());
+  EXPECT_EQ(calls.begin(stream_of(0), nullptr), QuietCalls::Begun::kLoud);
+  calls.close([](StreamId id) {
+    ADD_FAILURE() << "a call on stream " << id;
+    return 0U;
+  });
   calls.begin_quiet();
   calls.set_open(true);
   EXPECT_EQ(calls.begin(stream_of(0), nullptr), QuietCalls::Begun::kLoud);

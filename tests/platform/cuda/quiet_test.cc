@@ -1,12 +1,23 @@
 // While everything fits nobody is told of launches, and nothing is lost when that ends.
 // docs/quiet.md.
 #include <atomic>
+#include <functional>
 #include <thread>
 #include <vector>
 
 #include "platform/cuda/cuda_world.h"
+#include "policy/lookahead.h"
 
 namespace spillway::cuda {
+
+// The driver's, which the platform itself does not need.
+extern "C" {
+CuResult cuStreamBeginCapture_v2(CuStream stream, unsigned mode);
+CuResult cuStreamEndCapture(CuStream stream, void** graph);
+CuResult cuGraphGetNodes(void* graph, void* nodes, std::size_t* count);
+CuResult cuGraphDestroy(void* graph);
+}
+
 namespace {
 
 class Quiet : public CudaWorld {
@@ -14,7 +25,7 @@ class Quiet : public CudaWorld {
   void SetUp() override {
     options.quiet_after = 4;
     options.quiet_after_at_most = 4;
-    open();
+    open(lookahead);
     ASSERT_EQ(driver.stream_create(&stream, kCuStreamNonBlocking, 0), CuResult::kSuccess);
     ASSERT_EQ(driver.stream_create(&other, kCuStreamNonBlocking, 0), CuResult::kSuccess);
   }
@@ -52,6 +63,7 @@ class Quiet : public CudaWorld {
   // More than is free: whoever uses it first needs the room of something.
   Buffer too_much() { return allocate(8 * kMiB); }
 
+  Lookahead lookahead;
   CuStream stream = nullptr;
   CuStream other = nullptr;
   std::uint64_t seed = 0;
@@ -213,10 +225,134 @@ TEST_F(Quiet, AStreamThatIsDestroyedEndsIt) {
   check_all(buffers);
 }
 
+// What is needed beside the wait has its room, although the value is written only afterwards.
 TEST_F(Quiet, AWaitForAValueEndsIt) {
   std::vector<Buffer> buffers = settled(6);
-  platform->waits_for_value(address_of(wrong), other);
+  std::uint64_t* const word = pinned(1);
+  *word = 0;
+  rewrite(other, buffers[0], ++seed);
+  platform->will_wait_for_value();
+  platform->waits_for_value(address_of(word), other);
+  ASSERT_EQ(driver.stream_wait_value(other, address_of(word), 1, kCuWaitAtLeast),
+            CuResult::kSuccess);
   EXPECT_FALSE(is_quiet());
+  Buffer more = too_much();
+  fill(stream, more, ++seed);
+  check(stream, more);
+  synchronize(stream);
+  EXPECT_GT(moved(Tier::kDevice, Tier::kHost), 0U);
+  __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+  synchronize(other);
+  check_all(buffers);
+}
+
+// What stands for calls gets its ticket before the capture, which would take it for the graph's.
+TEST_F(Quiet, ACaptureEndsItUntilItHasEnded) {
+  std::vector<Buffer> buffers = settled(6);
+  rewrite(stream, buffers[0], ++seed);
+  rewrite(other, buffers[1], ++seed);
+  platform->capture_begins();
+  constexpr unsigned kRelaxed = 2;
+  ASSERT_EQ(cuStreamBeginCapture_v2(stream, kRelaxed), CuResult::kSuccess);
+  for (int i = 0; i < 20; ++i) {
+    rewrite(other, buffers[1], ++seed);
+    EXPECT_FALSE(is_quiet(other));
+  }
+  platform->before_wait(std::nullopt);
+  Buffer more = too_much();
+  fill(other, more, ++seed);
+  synchronize(other);
+  void* graph = nullptr;
+  ASSERT_EQ(cuStreamEndCapture(stream, &graph), CuResult::kSuccess);
+  std::size_t nodes = 0;
+  EXPECT_EQ(cuGraphGetNodes(graph, nullptr, &nodes), CuResult::kSuccess);
+  EXPECT_EQ(nodes, 0U);
+  EXPECT_EQ(cuGraphDestroy(graph), CuResult::kSuccess);
+  platform->capture_ended();
+  check_all(buffers);
+  check(other, more);
+  synchronize(other);
+  for (int i = 0; i < 20; ++i) {
+    rewrite(other, more, ++seed);
+  }
+  platform->free(more.address);
+  check_all(buffers);
+}
+
+// From then on the engine lets in no more than the policy wants, so a launch may wait although it
+// has its room: what stands for calls must not come behind one.
+TEST_F(Quiet, ItIsOverWhereMoreLivesThanFits) {
+  std::vector<Buffer> buffers = settled(3);
+  std::vector<Buffer> more;
+  for (int i = 0; i < 6; ++i) {  // a little more
+    more.push_back(allocate(2 * kMiB));
+  }
+  config.launch_ns = 10'000'000;
+  fake_cuda_change(&config);
+  for (Buffer& buffer : more) {
+    fill(stream, buffer, ++seed);
+  }
+  platform->free(buffers.back().address);
+  buffers.pop_back();
+  config.launch_ns = 0;
+  fake_cuda_change(&config);
+  check_all(buffers);
+  check_all(more);
+}
+
+// One thread's call is under way on a blocking stream, another's has no room on the null stream,
+// which waits for it: no gate comes between.
+TEST_F(Quiet, NoGateIsPutBeforeACallThatTheDeviceOrdersBehindIt) {
+  CuStream blocking = nullptr;
+  ASSERT_EQ(driver.stream_create(&blocking, kCuStreamDefault, 0), CuResult::kSuccess);
+  std::vector<Buffer> buffers = settled(6);
+  rewrite(blocking, buffers[5], ++seed);
+  synchronize(blocking);
+  std::atomic<bool> begun{false};
+  std::thread late([&] {
+    (void)driver.context_set_current(primary);
+    ASSERT_TRUE(platform->begin_unseen(blocking));
+    begun = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    Buffer& buffer = buffers[3];
+    EXPECT_EQ(launch(test::kernels().rewrite, blocking, buffer.address, buffer.words, buffer.seed,
+                     seed + 1000, address_of(wrong)),
+              CuResult::kSuccess);
+    buffer.seed = seed + 1000;
+    platform->end_unseen();
+  });
+  while (!begun) {
+    std::this_thread::yield();
+  }
+  Buffer more = too_much();
+  fill(nullptr, more, ++seed);
+  late.join();
+  synchronize(nullptr);
+  synchronize(blocking);
+  check_all(buffers);
+  check(stream, more);
+  synchronize(stream);
+  EXPECT_EQ(driver.stream_destroy(blocking), CuResult::kSuccess);
+}
+
+// Destructors of a thread's objects may make calls when what it remembers of calls has gone.
+TEST_F(Quiet, AThreadThatEndsIsToldOf) {
+  std::vector<Buffer> buffers = settled(6);
+  struct Last {
+    std::function<void()> call;
+    Last() = default;
+    Last(const Last&) = delete;
+    Last& operator=(const Last&) = delete;
+    ~Last() { call(); }
+  };
+  bool unseen = true;
+  std::thread([&] {
+    static thread_local Last last;  // made before what is remembered of calls
+    last.call = [&] { unseen = is_quiet(other); };
+    EXPECT_TRUE(is_quiet(other));
+  }).join();
+  EXPECT_FALSE(unseen);
+  EXPECT_TRUE(is_quiet(other));
   check_all(buffers);
 }
 
