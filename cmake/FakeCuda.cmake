@@ -42,15 +42,28 @@ if(NOT SPILLWAY_SANITIZE)
   add_library(cuda_program_plugin MODULE ${cuda_program}/plugin.cc)
   spillway_test_defaults(cuda_program_plugin)
   target_link_libraries(cuda_program_plugin PRIVATE ${CMAKE_DL_LIBS})
+  # A runtime with versions like the real one's, and who is linked against it.
+  add_library(fake_cudart SHARED ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cudart.cc)
+  set_target_properties(fake_cudart PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_runtime
+    LINK_DEPENDS ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cudart.map)
+  target_link_options(fake_cudart PRIVATE
+    -Wl,--version-script=${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cudart.map)
+  add_library(cuda_program_tensors MODULE ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/tensors.cc)
+  foreach(library fake_cudart cuda_program_tensors)
+    spillway_test_defaults(${library})
+  endforeach()
+  target_link_libraries(fake_cudart PRIVATE ${CMAKE_DL_LIBS})
+  target_link_libraries(cuda_program_tensors PRIVATE fake_cudart)
   foreach(program cuda_program cuda_program_linked)
     add_executable(${program} ${cuda_program_sources})
     target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR}/src
       ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver)
     target_compile_definitions(${program} PRIVATE
-      SPILLWAY_PLUGIN="$<TARGET_FILE:cuda_program_plugin>")
+      SPILLWAY_PLUGIN="$<TARGET_FILE:cuda_program_plugin>"
+      SPILLWAY_TENSORS="$<TARGET_FILE:cuda_program_tensors>")
     target_link_libraries(${program} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
     spillway_test_defaults(${program})
-    add_dependencies(${program} cuda_program_plugin fake_cuda)
+    add_dependencies(${program} cuda_program_plugin cuda_program_tensors fake_cuda)
   endforeach()
   target_compile_definitions(cuda_program_linked PRIVATE SPILLWAY_LINKED)
   target_link_libraries(cuda_program_linked PRIVATE fake_cuda)

@@ -17,7 +17,7 @@ log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 if ! python3 -m venv .venv >"$log" 2>&1 ||
   ! timeout 2400 .venv/bin/python -m pip install --quiet --timeout 60 --retries 5 torch==2.13.0 \
-    transformers==5.23.0 pytest pytest-timeout duckdb==2.0.0 polars==2.1.0 scikit-learn==1.9.1 \
+    transformers==5.23.0 pytest pytest-timeout pytest-xdist duckdb==2.0.0 polars==2.1.0 scikit-learn==1.9.1 \
     joblib==1.6.0 >>"$log" 2>&1 || ! has_all .venv/bin/python; then
   echo "python-env: cannot make .venv: $(tail -n 1 "$log")" >&2
   exit 1

@@ -104,16 +104,26 @@ stage_tsan() {
 # The Python side, and programs under `spillway run`. With the release build's program.
 stage_python() {
   local python
-  if ! configure release build || ! quietly build/build.log ninja -C build spillway spillway_preload ||
-    ! tools/install-deps.sh python || ! python=$(tools/python-env.sh); then
+  if ! configure release build || ! quietly build/build.log ninja -C build spillway spillway_preload; then
     failed 1
     return
+  fi
+  if ! wait "$fetching"; then
+    cat build/python-env.log
+    failed 1
+    return
+  fi
+  python=$(tail -n 1 build/python-env.log)
+  # Much of their time they wait for programs to start and for pages. More than four at once want memory.
+  local beside=()
+  if "$python" -c 'import xdist' 2>/dev/null; then
+    beside=(-n $((jobs < 4 ? jobs : 4)) --dist worksteal)
   fi
   local junit=build/python-tests.xml
   rm -f "$junit"
   # A test that stands still fails, with its stacks; so does what does not even end then.
-  quietly build/python-test.log timeout --foreground --kill-after=60 2700 "$python" -m pytest -v --durations=10 \
-    --timeout=400 tests/python --junitxml "$junit"
+  quietly build/python-test.log timeout --foreground --kill-after=60 2700 "$python" -m pytest -v "${beside[@]}" \
+    --durations=10 --timeout=400 tests/python --junitxml "$junit"
   if [[ ! -s $junit ]]; then failed 1; return; fi
   local tests failures errors
   tests=$(test_number tests "$junit")
@@ -199,6 +209,12 @@ for stage in "${stages[@]}"; do
     exit 2
   fi
 done
+# What Python needs is downloaded while others compile.
+if [[ " ${stages[*]} " == *" python "* ]]; then
+  mkdir -p build
+  { tools/install-deps.sh python && tools/python-env.sh; } >build/python-env.log 2>&1 &
+  fetching=$!
+fi
 for stage in "${stages[@]}"; do run_stage "$stage"; done
 
 echo "== all stages (${SECONDS} s, ${total_skipped} tests skipped)"

@@ -73,33 +73,40 @@ def test_contents_survive(policy, storage, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_losses_are_the_same_bits_under_every_budget(tmp_path):
-    text = tmp_path / "text"
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """How to train a small GPT-2, its losses, and the peak of its memory."""
+    folder = tmp_path_factory.mktemp("trained")
+    text = folder / "text"
     text.write_text((ROOT / "README.md").read_text() * 4)
     train = [sys.executable, str(TRAIN), "--layers", "2", "--width", "256", "--heads", "4",
              "--context", "256", "--batch", "4", "--steps", "5", "--text", str(text), "--quiet",
              "--losses"]
-    alone = tmp_path / "alone"
+    alone = folder / "alone"
     subprocess.run([*train, str(alone)], check=True, timeout=300, capture_output=True)
-    whole = run_recorded(["--device-memory", "2GiB"], [*train, str(tmp_path / "whole")])
-    assert (tmp_path / "whole").read_text() == alone.read_text()
-    peak = whole.records[0]["peak_bytes"]
-    for percent in (70, 35, 20):
-        for policy in ("base_uvm", "deepum", "g10"):
-            losses = tmp_path / f"{policy}-{percent}"
-            budget = max(peak * percent // 100, 16 << 20)
-            result = run_recorded(["--device-memory", str(budget), "--policy", policy,
-                                   "--storage", f"{tmp_path}:1GiB", "--host-memory", "64MiB"],
-                                  [*train, str(losses)])
-            assert result.returncode == 0, result.stderr
-            assert losses.read_text() == alone.read_text(), (policy, percent)
-            made = result.records[0]
-            assert percent > 35 or made["evictions"] > 0
-            # The third step and those after it follow a plan.
-            assert policy != "g10" or made["plan"]["launches"] > 100
-            # Where to depends on how fast the machine is.
-            assert (policy != "g10" or percent > 35 or
-                    made["plan"]["to_host_bytes"] + made["plan"]["to_storage_bytes"] > 0)
+    whole = run_recorded(["--device-memory", "2GiB"], [*train, str(folder / "whole")])
+    assert (folder / "whole").read_text() == alone.read_text()
+    return train, alone.read_text(), whole.records[0]["peak_bytes"]
+
+
+@pytest.mark.parametrize("policy", ["base_uvm", "deepum", "g10"])
+@pytest.mark.parametrize("percent", [70, 35, 20])
+def test_losses_are_the_same_bits_under_every_budget(percent, policy, trained, tmp_path):
+    train, alone, peak = trained
+    losses = tmp_path / "losses"
+    budget = max(peak * percent // 100, 16 << 20)
+    result = run_recorded(["--device-memory", str(budget), "--policy", policy,
+                           "--storage", f"{tmp_path}:1GiB", "--host-memory", "64MiB"],
+                          [*train, str(losses)])
+    assert result.returncode == 0, result.stderr
+    assert losses.read_text() == alone
+    made = result.records[0]
+    assert percent > 35 or made["evictions"] > 0
+    # The third step and those after it follow a plan.
+    assert policy != "g10" or made["plan"]["launches"] > 100
+    # Where to depends on how fast the machine is.
+    assert (policy != "g10" or percent > 35 or
+            made["plan"]["to_host_bytes"] + made["plan"]["to_storage_bytes"] > 0)
 
 
 def test_handles_of_names_are_kept():

@@ -10,15 +10,40 @@ namespace spillway {
 
 Bytes DeviceHeap::size_of(Bytes bytes) { return heap_size_of(bytes, kBlockBytes); }
 
-std::optional<std::uint64_t> DeviceHeap::take_kept(Bytes size, Order order) {
+DeviceHeap::ByKept::iterator DeviceHeap::kept_for(Bytes size, Order order) {
   const auto found = kept_.lower_bound({order, size, 0});
-  if (found == kept_.end() || std::get<0>(found->first) != order ||
-      std::get<1>(found->first) != size) {
-    return std::nullopt;
+  const bool fits = found != kept_.end() && std::get<0>(found->first) == order &&
+                    std::get<1>(found->first) == size;
+  return fits ? found : kept_.end();
+}
+
+DeviceHeap::ByKept::iterator DeviceHeap::larger_kept_for(Bytes size, Order order) {
+  constexpr Bytes kTimes = 4;
+  const Bytes spare = spare_bytes(size);
+  if (spare == 0) {
+    return kept_.end();
   }
-  const std::uint64_t address = std::get<2>(found->first);
-  forget_kept(found);
-  return address;
+  const auto found = kept_.lower_bound({order, size, 0});
+  const Bytes most = size < kBlockBytes ? kBlockBytes - 1 : kTimes * size;
+  const bool fits = found != kept_.end() && std::get<0>(found->first) == order &&
+                    std::get<1>(found->first) <= std::min(most, size + spare);
+  return fits ? found : kept_.end();
+}
+
+// How much more than they ask for allocations may have, where one of this size has no room beside
+// what is kept, but would have beside what is in use. 0: there is room, or there is pressure, under
+// which memory that is larger than what is asked for would only have to move more often; or it is
+// so large that frames had better go from what is dead to what is new, which the platform does.
+Bytes DeviceHeap::spare_bytes(Bytes size) const {
+  constexpr Bytes kSharedPart = 32;  // small ones share frames, which are not full
+  const Bytes budget_bytes = platform_.capacity_bytes(Tier::kDevice);
+  const Bytes most_bytes = budget_bytes - budget_bytes / kSharedPart;
+  const Bytes in_use_bytes = std::max(most_used_bytes_, used_bytes_ + size) + more_bytes_;
+  if (used_bytes_ + more_bytes_ + kept_bytes_ + size <= most_bytes ||
+      in_use_bytes + size > most_bytes) {
+    return 0;
+  }
+  return most_bytes - in_use_bytes;
 }
 
 void DeviceHeap::keep(const Kept& kept) {
@@ -53,6 +78,9 @@ void DeviceHeap::give_up_oldest() { give_up(by_age_.front()); }
 
 // Dead addresses make room for new ones where there are none left.
 Result<std::uint64_t> DeviceHeap::make(Bytes size) {
+  while (!by_age_.empty() && spare_bytes(size) > 0) {
+    give_up_oldest();
+  }
   while (true) {
     Result<std::uint64_t> made = platform_.allocate(size);
     if (made || by_age_.empty()) {
@@ -64,29 +92,33 @@ Result<std::uint64_t> DeviceHeap::make(Bytes size) {
 
 Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> order) {
   // What could not be rounded up is more than any tier has.
-  const Bytes size = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
+  const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
+  Bytes size = asked;
   const std::scoped_lock lock(mutex_);
-  std::optional<std::uint64_t> address;
-  if (order) {
-    address = take_kept(size, *order);
-    if (address) {
-      if (const Status reused = platform_.reuse(*address); !reused) {
-        keep({*order, size, *address});
-        return tl::unexpected<Error>(reused.error());
-      }
-    }
+  auto kept = order ? kept_for(size, *order) : kept_.end();
+  if (order && kept == kept_.end()) {
+    kept = larger_kept_for(size, *order);
   }
-  if (!address) {
-    Result<std::uint64_t> made = make(size);
+  std::uint64_t address = 0;
+  if (kept != kept_.end()) {
+    size = std::get<1>(kept->first);
+    address = std::get<2>(kept->first);
+    if (const Status reused = platform_.reuse(address); !reused) {
+      return tl::unexpected<Error>(reused.error());
+    }
+    forget_kept(kept);
+  } else {
+    const Result<std::uint64_t> made = make(size);
     if (!made) {
       return made;
     }
     address = *made;
   }
-  used_[*address] = {.bytes = bytes, .order = order};
-  used_bytes_ += size;
+  used_[address] = {.bytes = bytes, .size = size, .order = order};
+  used_bytes_ += asked;
+  more_bytes_ += size - asked;
   note_highs();
-  return *address;
+  return address;
 }
 
 bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
@@ -95,10 +127,12 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   if (found == used_.end()) {
     return false;
   }
-  const Bytes size = size_of(found->second.bytes);
+  const Bytes size = found->second.size;
   const bool handed_on = order && found->second.order == order;
+  const Bytes asked = size_of(found->second.bytes);
   used_.erase(found);
-  used_bytes_ -= size;
+  used_bytes_ -= asked;
+  more_bytes_ -= size - asked;
   if (!handed_on) {
     platform_.free(address);
     return true;
@@ -145,13 +179,13 @@ void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit
 
 void DeviceHeap::trim_to(Bytes bytes) {
   const std::scoped_lock lock(mutex_);
-  while (!by_age_.empty() && used_bytes_ + kept_bytes_ > bytes) {
+  while (!by_age_.empty() && used_bytes_ + more_bytes_ + kept_bytes_ > bytes) {
     give_up_oldest();
   }
 }
 
 Bytes DeviceHeap::reserved_bytes() const {
-  return std::max(used_bytes_, std::min(used_bytes_ + kept_bytes_, budget_bytes_));
+  return std::max(used_bytes_, std::min(used_bytes_ + more_bytes_ + kept_bytes_, budget_bytes_));
 }
 
 void DeviceHeap::note_highs() {

@@ -1,7 +1,9 @@
 // A program's allocator over a GPU's space: what is freed in the order of a stream is kept, dead
 // but in place, for the next allocation of its size on that stream. Half of the bytes of a training
-// step live for four launches (docs/gpu.md section 6) and must cost no map and no unmap. Layer:
-// runtime. Thread-safe.
+// step live for four launches (docs/gpu.md section 6) and must cost no map and no unmap. Where all
+// fits but for what is kept, a larger one is handed on as well, as long as the difference has room
+// beside the most that was ever in use, or what nobody has taken for longest is given up: after a
+// few steps of a program each allocation finds what it needs. Layer: runtime. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -71,22 +73,26 @@ class DeviceHeap {
   };
   struct Used {
     Bytes bytes = 0;  // as it was asked for
+    Bytes size = 0;   // what it has; as it was asked for it would be size_of(bytes)
     std::optional<Order> order;
   };
   Result<std::uint64_t> make(Bytes size);
-  std::optional<std::uint64_t> take_kept(Bytes size, Order order);
+  [[nodiscard]] ByKept::iterator kept_for(Bytes size, Order order);
+  [[nodiscard]] ByKept::iterator larger_kept_for(Bytes size, Order order);
   void keep(const Kept& kept);
   void give_up(ByKept::iterator kept);
   void forget_kept(ByKept::iterator kept);
   void give_up_oldest();
   void note_highs();
   [[nodiscard]] Bytes reserved_bytes() const;
+  [[nodiscard]] Bytes spare_bytes(Bytes size) const;
 
   cuda::CudaPlatform& platform_;
   const Bytes budget_bytes_;  // as it was at first, which is good enough for statistics
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, Used> used_;
-  Bytes used_bytes_ = 0;  // sizes of those in use
+  Bytes used_bytes_ = 0;  // sizes of those in use, as they were asked for
+  Bytes more_bytes_ = 0;  // that they have
   Bytes most_used_bytes_ = 0;
   Bytes used_high_bytes_ = 0;
   Bytes reserved_high_bytes_ = 0;

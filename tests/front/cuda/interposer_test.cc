@@ -179,6 +179,16 @@ TEST_F(InterposerTest, LaunchesAreNamedByTheModuleOfTheirThread) {
   EXPECT_THAT(timeline, ::testing::HasSubstr(R"("cat":"launch","name":"h.1.mlp (backward) )"));
 }
 
+// The first, before there is a space, and those that fail.
+TEST_F(InterposerTest, TheRuntimeIsAskedOnlyForWhatIsNotOurs) {
+  for (const int budget_mib : {16, 128}) {
+    const Outcome outcome = run_on_gpu({.scenario = "runtime", .budget_mib = budget_mib});
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_EQ(numbers(lines_of(outcome.out).front()).at("runtime_calls"), 3U) << outcome.out;
+    EXPECT_EQ(numbers(lines_of(outcome.out).back()).at("wrong"), 0U) << outcome.out;
+  }
+}
+
 TEST_F(InterposerTest, WhatIsOutOfMemoryIsSaidInOneLine) {
   const Outcome outcome = run_on_gpu({.scenario = "too-much"}, "--json record");
   EXPECT_EQ(outcome.status, 0) << outcome.out;

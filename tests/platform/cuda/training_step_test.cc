@@ -310,6 +310,44 @@ TEST_P(TrainingStep, NothingIsGatedOrMappedWhereEnoughFits) {
   heap.reset();
 }
 
+// Where what is dead of each size and what is alive do not fit together, but what is alive has much
+// room: after a few steps everything finds memory of its size, or larger, that is dead, and nobody
+// has to be told of launches.
+TEST_P(TrainingStep, NobodyIsToldWhereWhatIsKeptDoesNotFit) {
+  policy = made(GetParam());
+  options.device_bytes = 160 * kMiB;
+  options.quiet_after = 4;
+  options.quiet_after_at_most = 16;
+  open(*policy);
+  on = stream();
+  heap = std::make_unique<DeviceHeap>(*platform);
+  Held kept = computed("parameter", 48 * kMiB, {});
+  std::vector<std::uint64_t> told;
+  std::vector<std::uint64_t> mapped;
+  for (int i = 0; i < 60; ++i) {
+    const std::uint64_t told_before = platform->stats().engine.launches - platform->unseen_calls();
+    const std::uint64_t maps = counters().maps;
+    for (const Bytes bytes : {16 * kMiB, 12 * kMiB, 20 * kMiB, 24 * kMiB, 10 * kMiB, 18 * kMiB}) {
+      const Held temporary = make(bytes);
+      kernel("one of many sizes", {temporary, kept});
+      const Held beside = make(bytes / 2);
+      kernel("beside it", {beside, temporary});
+    }
+    synchronize(on);
+    told.push_back(platform->stats().engine.launches - platform->unseen_calls() - told_before);
+    mapped.push_back(counters().maps - maps);
+  }
+  told.erase(told.begin(), told.end() - 10);
+  mapped.erase(mapped.begin(), mapped.end() - 10);
+  EXPECT_THAT(told, ::testing::Each(0U));
+  EXPECT_THAT(mapped, ::testing::Each(0U));
+  EXPECT_LE(heap->usage().used_high_bytes, 84 * kMiB);
+  EXPECT_EQ(moved(Tier::kDevice, Tier::kHost), 0U);
+  whole();
+  kept.reset();
+  heap.reset();
+}
+
 // Two that are never alive together, of sizes that share no addresses: in the first steps the one
 // has the other's memory, and from then on both are mapped there.
 TEST_P(TrainingStep, WhatIsNeverAliveTogetherStaysMappedAtTheSameMemory) {

@@ -18,6 +18,7 @@
 #include "memsets.h"
 #include "orders.h"
 #include "random.h"
+#include "runtime.h"
 
 namespace spillway::cuda::test {
 namespace {
@@ -497,6 +498,7 @@ int main(int count, char** words) {
       {"refused-records", test::orders_by_refused_recordings},
       {"batches", test::orders_by_batches},
       {"free", test::all_that_is_free},
+      {"runtime", test::by_the_runtime},
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);
   // A small card where more is to be used than the card has.
