@@ -31,16 +31,17 @@ DeviceHeap::ByKept::iterator DeviceHeap::larger_kept_for(Bytes size, Order order
 }
 
 // How much more than they ask for allocations may have, where one of this size has no room beside
-// what is kept, but would have beside what is in use. 0: there is room, or there is pressure, under
-// which memory that is larger than what is asked for would only have to move more often; or it is
-// so large that frames had better go from what is dead to what is new, which the platform does.
+// what is kept, but what is in use has much. 0: there is room; or there is pressure, under which
+// memory that is larger than what is asked for would only have to move more often; or it is so
+// large that frames had better go from what is dead to what is new, which the platform does.
 Bytes DeviceHeap::spare_bytes(Bytes size) const {
   constexpr Bytes kSharedPart = 32;  // small ones share frames, which are not full
+  constexpr Bytes kLargePart = 4;
   const Bytes budget_bytes = platform_.capacity_bytes(Tier::kDevice);
   const Bytes most_bytes = budget_bytes - budget_bytes / kSharedPart;
   const Bytes in_use_bytes = std::max(most_used_bytes_, used_bytes_ + size) + more_bytes_;
-  if (used_bytes_ + more_bytes_ + kept_bytes_ + size <= most_bytes ||
-      in_use_bytes + size > most_bytes) {
+  if (used_bytes_ + more_bytes_ + kept_bytes_ + size <= most_bytes || in_use_bytes > most_bytes ||
+      size > budget_bytes / kLargePart) {
     return 0;
   }
   return most_bytes - in_use_bytes;
@@ -78,7 +79,11 @@ void DeviceHeap::give_up_oldest() { give_up(by_age_.front()); }
 
 // Dead addresses make room for new ones where there are none left.
 Result<std::uint64_t> DeviceHeap::make(Bytes size) {
-  while (!by_age_.empty() && spare_bytes(size) > 0) {
+  // Where that does not end, everything being used too tightly, the platform does better.
+  constexpr Bytes kGivenUpTimes = 2;
+  while (!by_age_.empty() && spare_bytes(size) > 0 &&
+         given_up_for_room_bytes_ < kGivenUpTimes * budget_bytes_) {
+    given_up_for_room_bytes_ += std::get<1>(by_age_.front()->first);
     give_up_oldest();
   }
   while (true) {

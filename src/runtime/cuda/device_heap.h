@@ -101,6 +101,7 @@ class DeviceHeap {
   std::vector<ByKept::node_type> spare_kept_;
   ByAge spare_ages_;
   Bytes kept_bytes_ = 0;
+  Bytes given_up_for_room_bytes_ = 0;  // so far
 };
 
 }  // namespace spillway
