@@ -18,7 +18,8 @@ file(GLOB cuda_test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/platform
 add_executable(cuda_test ${cuda_test_sources})
 target_link_libraries(cuda_test PRIVATE spillway_runtime fake_cuda GTest::gmock GTest::gtest_main)
 target_include_directories(cuda_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-target_compile_definitions(cuda_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>")
+target_compile_definitions(cuda_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
+  SPILLWAY_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 find_path(SPILLWAY_CUDA_INCLUDE cuda.h PATHS /usr/local/cuda/include ENV CUDA_HOME ENV CUDA_PATH
   PATH_SUFFIXES include)
 mark_as_advanced(SPILLWAY_CUDA_INCLUDE)

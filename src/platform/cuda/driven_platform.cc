@@ -180,6 +180,7 @@ void DrivenPlatform::free(std::uint64_t address) {
 
 void DrivenPlatform::retire(std::uint64_t address) {
   const Lock lock(mutex_);
+  settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
   const std::optional<AllocationId> retired = memory_->retire(address);
   if (retired && quiet_memory_.retired(*retired)) {
     engine_.discard(*retired, DiscardMode::kLazy);

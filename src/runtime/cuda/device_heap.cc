@@ -18,7 +18,7 @@ DeviceHeap::ByKept::iterator DeviceHeap::kept_for(Bytes size, Order order) {
 }
 
 DeviceHeap::ByKept::iterator DeviceHeap::larger_kept_for(Bytes size, Order order) {
-  constexpr Bytes kTimes = 4;
+  constexpr Bytes kTimes = 2;
   const Bytes spare = spare_bytes(size);
   if (spare == 0) {
     return kept_.end();
@@ -35,7 +35,7 @@ DeviceHeap::ByKept::iterator DeviceHeap::larger_kept_for(Bytes size, Order order
 // memory that is larger than what is asked for would only have to move more often; or it is so
 // large that frames had better go from what is dead to what is new, which the platform does.
 Bytes DeviceHeap::spare_bytes(Bytes size) const {
-  constexpr Bytes kSharedPart = 32;  // small ones share frames, which are not full
+  constexpr Bytes kSharedPart = 128;  // small ones share frames, which are not full
   constexpr Bytes kLargePart = 4;
   const Bytes budget_bytes = platform_.capacity_bytes(Tier::kDevice);
   const Bytes most_bytes = budget_bytes - budget_bytes / kSharedPart;
