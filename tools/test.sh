@@ -212,8 +212,14 @@ done
 # What Python needs is downloaded while others compile.
 if [[ " ${stages[*]} " == *" python "* ]]; then
   mkdir -p build
-  { tools/install-deps.sh python && tools/python-env.sh; } >build/python-env.log 2>&1 &
+  if tools/install-deps.sh python; then  # which may ask for a password
+    tools/python-env.sh >build/python-env.log 2>&1 &
+  else
+    echo "tools/install-deps.sh python has failed" >build/python-env.log
+    false &
+  fi
   fetching=$!
+  trap 'kill "$fetching" 2>/dev/null' EXIT
 fi
 for stage in "${stages[@]}"; do run_stage "$stage"; done
 

@@ -108,7 +108,9 @@ Capture::~Capture() {
   }
 }
 
-void capture_began() { detail::captures.fetch_add(1); }
+void capture_begins() { detail::captures.fetch_add(1); }
+
+void capture_refused() { detail::captures.fetch_sub(1); }
 
 EndingCapture capture_to_end(CuStream stream) {
   CuCaptureStatus status = CuCaptureStatus::kNone;
@@ -119,9 +121,9 @@ EndingCapture capture_to_end(CuStream stream) {
   return capture;
 }
 
-bool capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph) {
+void capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph) {
   if (!capture.under_way || detail::stream_is_captured(stream)) {
-    return false;
+    return;
   }
   detail::captures.fetch_sub(1);
   const std::scoped_lock lock(all().mutex);
@@ -129,7 +131,6 @@ bool capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph)
   if (!ended.empty() && graph != nullptr) {
     all().graphs[graph].push_back(std::move(ended.mapped()));
   }
-  return true;
 }
 
 Result<std::uint64_t> allocate_captured(const Session& session, Bytes bytes, CuStream stream) {

@@ -29,15 +29,17 @@ extern std::atomic<int> captures;  // under way
 // freed of it is freed.
 class Capture;
 
-void capture_began();
+// Before the driver is told, and where it has refused.
+void capture_begins();
+void capture_refused();
 // Before the driver is told: which one ends. nullptr if none does.
 struct EndingCapture {
   bool under_way = false;
   std::uint64_t id = 0;
 };
 [[nodiscard]] EndingCapture capture_to_end(CuStream stream);
-// After that, whether it has; `graph` is nullptr where it was refused.
-bool capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph);
+// After that; `graph` is nullptr where it was refused.
+void capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph);
 
 // On a stream that is captured.
 Result<std::uint64_t> allocate_captured(const Session& session, Bytes bytes, CuStream stream);

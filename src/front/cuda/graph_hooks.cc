@@ -64,14 +64,16 @@ template <typename Call>
 CuResult begin_capture(const Call& call) {
   ProgramCall here(CallKind::kOther);
   const Session* const session = here.seen_by();
+  if (here.inner()) {
+    return here.driver(call);
+  }
+  capture_begins();
   if (session != nullptr) {
     session->platform->capture_begins();
   }
   const CuResult result = here.driver(call);
-  if (result == CuResult::kSuccess && !here.inner()) {
-    capture_began();
-  } else if (session != nullptr) {
-    session->platform->capture_ended();
+  if (result != CuResult::kSuccess) {
+    capture_refused();
   }
   return result;
 }
@@ -84,11 +86,8 @@ CuResult end_capture(CuStream stream, CuGraph* graph, const Call& call) {
   }
   const EndingCapture ending = capture_to_end(stream);
   const CuResult result = here.driver(call);
-  const bool ended = capture_ended(
-      ending, stream, result == CuResult::kSuccess && graph != nullptr ? *graph : nullptr);
-  if (const Session* const session = here.seen_by(); session != nullptr && ended) {
-    session->platform->capture_ended();
-  }
+  capture_ended(ending, stream,
+                result == CuResult::kSuccess && graph != nullptr ? *graph : nullptr);
   return result;
 }
 

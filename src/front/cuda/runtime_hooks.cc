@@ -98,15 +98,18 @@ struct Real {
 };
 
 // Before CUDA 12 the runtime's device may be another than the one whose context is current, until
-// it is first needed.
+// it is first needed. Of the last caller in this thread.
 bool device_is_current(void* caller) {
   constexpr int kSince = 12000;
-  static const bool is = [&] {
+  static constinit thread_local void* asked_by = nullptr;
+  static constinit thread_local bool is = false;
+  if (asked_by != caller) {
     auto* const ask =
         reinterpret_cast<VersionCall>(without_us("cudaRuntimeGetVersion", nullptr, caller));
     int version = 0;
-    return ask != nullptr && ask(&version) == kRuntimeSuccess && version >= kSince;
-  }();
+    is = ask != nullptr && ask(&version) == kRuntimeSuccess && version >= kSince;
+    asked_by = caller;
+  }
   return is;
 }
 

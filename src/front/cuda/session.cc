@@ -134,6 +134,7 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
       own_live_file());
   everything->session = {
       .platform = &platform, .heap = everything->heap.get(), .device = device, .context = context};
+  platform.watch_captures(detail::captures);
   everything->recording = Recording::make(*driver, everything->session);
   set_recording(everything->recording.get());
   return everything;

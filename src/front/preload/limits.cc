@@ -68,12 +68,15 @@ int limit_process(int process, int resource, const void* wanted, void* before) {
   }
   rlimit was{};
   bare_call(SYS_prlimit64, 0, resource, nullptr, &was);
+  const rlimit told =
+      *by_program ? rlimit{.rlim_cur = lowered(was.rlim_cur), .rlim_max = lowered(was.rlim_max)}
+                  : was;
   rlimit higher{};
   if (wanted != nullptr) {
     const auto& asked = *static_cast<const rlimit*>(wanted);
     higher = {.rlim_cur = raised(asked.rlim_cur), .rlim_max = raised(asked.rlim_max)};
     if (asked.rlim_cur <= asked.rlim_max &&
-        asked.rlim_max <= was.rlim_max) {  // else: as privileged
+        asked.rlim_max <= told.rlim_max) {  // else: as privileged
       higher.rlim_max = std::min(higher.rlim_max, was.rlim_max);
       higher.rlim_cur = std::min(higher.rlim_cur, higher.rlim_max);
     }
@@ -81,9 +84,7 @@ int limit_process(int process, int resource, const void* wanted, void* before) {
   const long answer =
       bare_call(SYS_prlimit64, process, resource, wanted == nullptr ? nullptr : &higher, nullptr);
   if (answer == 0 && before != nullptr) {
-    *static_cast<rlimit*>(before) =
-        *by_program ? rlimit{.rlim_cur = lowered(was.rlim_cur), .rlim_max = lowered(was.rlim_max)}
-                    : was;
+    *static_cast<rlimit*>(before) = told;
   }
   if (answer == 0 && wanted != nullptr) {
     *by_program = true;

@@ -78,7 +78,12 @@ void* take_with_room(std::size_t bytes, bool& refused) {
 bool grow(void* start, std::size_t bytes) {
   Session* const here = session(false);
   const InService inside;
-  return here != nullptr && here->heap->grow(start, bytes);
+  if (here == nullptr) {
+    return false;
+  }
+  const std::size_t had_bytes = here->heap->usable_bytes(start);
+  return (bytes <= had_bytes || !exceeds_limit(*here->heap, bytes - had_bytes)) &&
+         here->heap->grow(start, bytes);
 }
 
 void give_back(void* start) {

@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <mutex>
 
@@ -33,6 +35,20 @@ class UndisturbedMutex {
     const sigset_t before = before_;
     mutex_.unlock();
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  // As of std::condition_variable, by its holder. Handlers come later still: one that ran between
+  // two steps of a wait might need whoever is about to notify.
+  void wait_for(std::condition_variable& changed, std::chrono::milliseconds most) {
+    const sigset_t before = before_;
+    std::unique_lock inner(mutex_, std::adopt_lock);
+    changed.wait_for(inner, most);
+    inner.release();
+    before_ = before;
+  }
+  // By its holder, who may wait for long: handlers run here, while nothing is held.
+  void let_handlers_run() {
+    unlock();
+    lock();
   }
   // In the child of a fork that was made with the mutex held, and which will never want it.
   void leave_held() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

@@ -5,6 +5,7 @@
 // migration. All functions are thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -126,10 +127,11 @@ class CudaPlatform : public ObservedPlatform {
   virtual void wrote_value(CuAddress word, CuStream stream) = 0;
   virtual void will_wait_for_value() = 0;
   virtual void waits_for_value(CuAddress word, CuStream stream) = 0;
-  // The program is about to capture a stream; and when that has ended, or was refused. Until then
-  // what is put on some streams is not told of, and does not run.
+  // How many captures of streams are under way, from now on: what is put on those streams is not
+  // told of, and does not run.
+  virtual void watch_captures(const std::atomic<int>& under_way) = 0;
+  // The program is about to capture a stream, which has been counted.
   virtual void capture_begins() = 0;
-  virtual void capture_ended() = 0;
   // A context of the program has ended, and with it what stood on its streams.
   virtual void context_ended(CuContext context) = 0;
   // Whether launches on its streams have not ended, as far as tickets tell.

@@ -70,8 +70,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void wrote_value(CuAddress word, CuStream stream) override;
   void will_wait_for_value() override;
   void waits_for_value(CuAddress word, CuStream stream) override;
+  void watch_captures(const std::atomic<int>& under_way) override;
   void capture_begins() override;
-  void capture_ended() override;
   void context_ended(CuContext context) override;
   [[nodiscard]] bool is_busy(CuContext context) const override;
   void destroyed(CuStream stream) override;
@@ -189,7 +189,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     std::uint64_t after = 0;  // so many, it is considered
   };
   Quiet quiet_;
-  std::uint32_t captures_ = 0;  // under way
+  const std::atomic<int>* captures_ = nullptr;  // under way
   Places host_places_;
   Places storage_places_;
   Bytes host_ready_bytes_ = 0;

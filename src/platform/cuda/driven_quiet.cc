@@ -188,7 +188,8 @@ void DrivenPlatform::consider_quiet() {
   quiet_.loud = 0;
   const bool calm = patience_.all_fits() && launches_.waiting() == 0 && held_ == 0 &&
                     launches_.oversized() == 0 && engine_.transfers_in_flight() == 0 &&
-                    captures_ == 0 && !told_no_memory_ && !broken_ && log_.events() == nullptr;
+                    (captures_ == nullptr || *captures_ == 0) && !told_no_memory_ && !broken_ &&
+                    log_.events() == nullptr;
   if (!calm) {
     return;
   }
@@ -260,15 +261,14 @@ void DrivenPlatform::will_wait_for_value() {
 void DrivenPlatform::capture_begins() {
   {
     const Lock lock(mutex_);
-    ++captures_;
     leave_quiet();
   }
   before_wait(std::nullopt);
 }
 
-void DrivenPlatform::capture_ended() {
+void DrivenPlatform::watch_captures(const std::atomic<int>& under_way) {
   const Lock lock(mutex_);
-  captures_ -= captures_ > 0 ? 1U : 0U;
+  captures_ = &under_way;
 }
 
 }  // namespace spillway::cuda

@@ -87,7 +87,11 @@ void HostLaunches::wait(const Launch& launch, LogRow row,
   });
   waiting_.push_back(&waiting);
   stalls_.begin(begin_ns);
-  launch_ready_.wait(lock, [&] { return std::erase(ready_, launch.tag) > 0; });
+  constexpr std::chrono::milliseconds kHandlersWait{20};
+  while (std::erase(ready_, launch.tag) == 0) {
+    lock.mutex()->wait_for(launch_ready_, kHandlersWait);
+    lock.mutex()->let_handlers_run();
+  }
   stalls_.end();
   std::erase(waiting_, &waiting);
   waited_ns_ += now_ns() - begin_ns;

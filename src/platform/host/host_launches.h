@@ -89,7 +89,7 @@ class HostLaunches {
   // Reads stop nowhere, so that is how prefetches are known to have been of use.
   std::vector<Uses> uses_;
   std::vector<std::uint64_t> ready_;  // tags
-  std::condition_variable_any launch_ready_;
+  std::condition_variable launch_ready_;
   std::vector<Waiting*> waiting_;
   TimeNs waited_ns_ = 0;
   std::atomic<bool> pressed_{false};

@@ -197,7 +197,7 @@ Bytes HostMemory::promised_bytes(AllocationId id) const {
 }
 
 void HostMemory::clear(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
-                       std::condition_variable_any& moved) {
+                       std::condition_variable& moved) {
   if (const std::optional<BlockRange> range = addresses_.blocks_within(start, bytes)) {
     clear(*range, lock, moved);
   }
@@ -206,19 +206,19 @@ void HostMemory::clear(void* start, Bytes bytes, std::unique_lock<UndisturbedMut
 // What moves has to arrive first: its source must stay until then. What is there would still show
 // what it held.
 void HostMemory::clear(const BlockRange& range, std::unique_lock<UndisturbedMutex>& lock,
-                       std::condition_variable_any& moved) {
+                       std::condition_variable& moved) {
   constexpr std::chrono::milliseconds kLookAgain{1};
   engine_.discard_blocks(range.first, range.count, DiscardMode::kEager);
   for (BlockId id = range.first; id < range.first + range.count; ++id) {
     while (engine_.space().block(id).transfer != kNoIndex) {
-      moved.wait_for(lock, kLookAgain);
+      lock.mutex()->wait_for(moved, kLookAgain);
     }
     pages_.clear(id, engine_.space().block(id).bytes);
   }
 }
 
 void HostMemory::give_up(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
-                         std::condition_variable_any& moved) {
+                         std::condition_variable& moved) {
   const std::optional<BlockRange> touched = addresses_.blocks_with(start, bytes);
   if (!touched) {
     return;

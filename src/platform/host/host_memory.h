@@ -44,9 +44,9 @@ class HostMemory {
   // `lock` is the platform's, and is given up while something of it moves; `moved` may be called
   // when something has.
   void clear(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
-             std::condition_variable_any& moved);
+             std::condition_variable& moved);
   void give_up(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
-               std::condition_variable_any& moved);
+               std::condition_variable& moved);
   void prefetch(void* start, Bytes bytes);
   void pre_evict(void* start, Bytes bytes, Tier to);
   [[nodiscard]] Bytes size_of(const void* start) const;
@@ -58,7 +58,7 @@ class HostMemory {
   [[nodiscard]] Bytes promised_bytes(AllocationId id) const;
   [[nodiscard]] std::uint32_t blocks_in_use(AllocationId id) const;
   void clear(const BlockRange& range, std::unique_lock<UndisturbedMutex>& lock,
-             std::condition_variable_any& moved);
+             std::condition_variable& moved);
 
   Engine& engine_;
   const AddressSpace& addresses_;

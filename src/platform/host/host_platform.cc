@@ -276,11 +276,19 @@ void HostPlatform::change_policy(const std::function<void()>& change) {
   change();
 }
 
+// No handler runs meanwhile: where the program forks nothing would come for one that needs it.
+void HostPlatform::wait_for_transfers() {
+  constexpr std::chrono::milliseconds kLookAgain{20};
+  while (engine_.transfers_in_flight() > 0) {
+    mutex_.wait_for(idle_, kLookAgain);
+  }
+}
+
 void HostPlatform::before_fork() {
   std::unique_lock lock(mutex_);
   // What moves now would be neither here nor there for the child.
   forking_ = true;
-  idle_.wait(lock, [&] { return engine_.transfers_in_flight() == 0; });
+  wait_for_transfers();
   forks_->before_fork(engine_.space());
   lock.release();  // held until after_fork
 }
@@ -352,7 +360,7 @@ Bytes HostPlatform::capacity_bytes(Tier tier) const {
 
 void HostPlatform::wait_until_idle() {
   std::unique_lock lock(mutex_);
-  idle_.wait(lock, [&] { return engine_.transfers_in_flight() == 0; });
+  wait_for_transfers();
 }
 
 Status HostPlatform::check_invariants() const {

@@ -104,6 +104,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void protect_unmapped(const Transfer& transfer);
 
   // host_correlator.cc: faults and marks into the engine
+  void wait_for_transfers();
   void keep_addresses_taken();
   void correlate();
   void take_faults();
@@ -129,7 +130,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   HostLaunches launches_;
   WaitingThreads threads_;
   HostMemory memory_;
-  std::condition_variable_any idle_;
+  std::condition_variable idle_;
   bool forking_ = false;
   bool is_child_ = false;
   bool warned_ = false;

@@ -1,6 +1,8 @@
 // See launch_marks.h.
 #include "platform/host/launch_marks.h"
 
+#include <thread>
+
 #include "platform/common/clock.h"
 #include "platform/common/current_module.h"
 
@@ -36,8 +38,13 @@ void LaunchMarks::add_access(BlockId first_block, std::uint32_t block_count, boo
 
 void LaunchMarks::take(std::vector<LaunchMark>& marks) {
   marks.clear();
-  if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
-    marks.swap(marks_);
+  constexpr int kTries = 100;  // who is merely adding one is done by then
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+      marks.swap(marks_);
+      return;
+    }
+    std::this_thread::yield();
   }
 }
 

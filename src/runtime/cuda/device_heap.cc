@@ -19,7 +19,12 @@ DeviceHeap::ByKept::iterator DeviceHeap::kept_for(Bytes size, Order order) {
 
 DeviceHeap::ByKept::iterator DeviceHeap::larger_kept_for(Bytes size, Order order) {
   constexpr Bytes kTimes = 2;
-  const Bytes spare = spare_bytes(size);
+  constexpr Bytes kMorePart = 8;
+  const Bytes most_more_bytes = platform_.capacity_bytes(Tier::kDevice) / kMorePart;
+  if (grows() || more_bytes_ >= most_more_bytes) {
+    return kept_.end();
+  }
+  const Bytes spare = std::min(spare_bytes(size), most_more_bytes - more_bytes_);
   if (spare == 0) {
     return kept_.end();
   }
@@ -29,6 +34,10 @@ DeviceHeap::ByKept::iterator DeviceHeap::larger_kept_for(Bytes size, Order order
                     std::get<1>(found->first) <= std::min(most, size + spare);
   return fits ? found : kept_.end();
 }
+
+// What a program allocates while it still grows stays with it (an optimizer's state), and so would
+// what is more than it asked for; by then it is not known either how much room there is.
+bool DeviceHeap::grows() const { return allocations_ < 2 * allocations_at_most_; }
 
 // How much more than they ask for allocations may have, where one of this size has no room beside
 // what is kept, but what is in use has much. 0: there is room; or there is pressure, under which
@@ -82,7 +91,7 @@ Result<std::uint64_t> DeviceHeap::make(Bytes size) {
   // Where that does not end, everything being used too tightly, the platform does better.
   constexpr Bytes kGivenUpTimes = 2;
   while (!by_age_.empty() && spare_bytes(size) > 0 &&
-         given_up_for_room_bytes_ < kGivenUpTimes * budget_bytes_) {
+         given_up_for_room_bytes_ < kGivenUpTimes * platform_.capacity_bytes(Tier::kDevice)) {
     given_up_for_room_bytes_ += std::get<1>(by_age_.front()->first);
     give_up_oldest();
   }
@@ -122,6 +131,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   used_[address] = {.bytes = bytes, .size = size, .order = order};
   used_bytes_ += asked;
   more_bytes_ += size - asked;
+  ++allocations_;
   note_highs();
   return address;
 }
@@ -194,7 +204,10 @@ Bytes DeviceHeap::reserved_bytes() const {
 }
 
 void DeviceHeap::note_highs() {
-  most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
+  if (used_bytes_ > most_used_bytes_) {
+    most_used_bytes_ = used_bytes_;
+    allocations_at_most_ = allocations_;
+  }
   used_high_bytes_ = std::max(used_high_bytes_, used_bytes_);
   reserved_high_bytes_ = std::max(reserved_high_bytes_, reserved_bytes());
 }

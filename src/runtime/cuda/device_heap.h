@@ -86,6 +86,7 @@ class DeviceHeap {
   void note_highs();
   [[nodiscard]] Bytes reserved_bytes() const;
   [[nodiscard]] Bytes spare_bytes(Bytes size) const;
+  [[nodiscard]] bool grows() const;
 
   cuda::CudaPlatform& platform_;
   const Bytes budget_bytes_;  // as it was at first, which is good enough for statistics
@@ -101,7 +102,9 @@ class DeviceHeap {
   std::vector<ByKept::node_type> spare_kept_;
   ByAge spare_ages_;
   Bytes kept_bytes_ = 0;
-  Bytes given_up_for_room_bytes_ = 0;  // so far
+  Bytes given_up_for_room_bytes_ = 0;      // so far
+  std::uint64_t allocations_ = 0;          // so far
+  std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
 };
 
 }  // namespace spillway

@@ -64,6 +64,7 @@ class Quiet : public CudaWorld {
   Buffer too_much() { return allocate(8 * kMiB); }
 
   Lookahead lookahead;
+  std::atomic<int> captures{0};
   CuStream stream = nullptr;
   CuStream other = nullptr;
   std::uint64_t seed = 0;
@@ -251,6 +252,8 @@ TEST_F(Quiet, ACaptureEndsItUntilItHasEnded) {
   std::vector<Buffer> buffers = settled(6);
   rewrite(stream, buffers[0], ++seed);
   rewrite(other, buffers[1], ++seed);
+  captures = 1;
+  platform->watch_captures(captures);
   platform->capture_begins();
   constexpr unsigned kRelaxed = 2;
   ASSERT_EQ(cuStreamBeginCapture_v2(stream, kRelaxed), CuResult::kSuccess);
@@ -268,7 +271,7 @@ TEST_F(Quiet, ACaptureEndsItUntilItHasEnded) {
   EXPECT_EQ(cuGraphGetNodes(graph, nullptr, &nodes), CuResult::kSuccess);
   EXPECT_EQ(nodes, 0U);
   EXPECT_EQ(cuGraphDestroy(graph), CuResult::kSuccess);
-  platform->capture_ended();
+  captures = 0;
   check_all(buffers);
   check(other, more);
   synchronize(other);
@@ -276,6 +279,24 @@ TEST_F(Quiet, ACaptureEndsItUntilItHasEnded) {
     rewrite(other, more, ++seed);
   }
   platform->free(more.address);
+  check_all(buffers);
+}
+
+TEST_F(Quiet, AfterACaptureItComesBack) {
+  std::vector<Buffer> buffers = settled(6);
+  captures = 1;
+  platform->watch_captures(captures);
+  platform->capture_begins();
+  for (int i = 0; i < 20; ++i) {
+    rewrite(stream, buffers[0], ++seed);
+  }
+  EXPECT_FALSE(is_quiet());
+  captures = 0;
+  for (int i = 0; i < 20; ++i) {
+    rewrite(stream, buffers[0], ++seed);
+    synchronize(stream);
+  }
+  EXPECT_TRUE(is_quiet());
   check_all(buffers);
 }
 

@@ -136,7 +136,7 @@ TEST_P(RecordedStep, FindsAllOfItsMemoryAfterAFewSteps) {
   heap = std::make_unique<DeviceHeap>(*platform);
   addresses.assign(trace.tensors.size(), 0);
   const CuStream on = stream();
-  constexpr int kFew = 6;
+  constexpr int kFew = 8;
   for (int i = 0; i < kFew; ++i) {
     step(on);
   }
