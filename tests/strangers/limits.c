@@ -62,8 +62,10 @@ int main(int argc, char** argv) {
   void* volatile too_large = malloc((size_t)1 << 30);
   expect(too_large == NULL && errno == ENOMEM);
   expect(mmap(NULL, (size_t)3 << 29, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
-  char* growing = malloc(200 * MIB);  // room is kept behind what grows
-  expect(growing != NULL && (growing = realloc(growing, 300 * MIB)) != NULL);
+  char* const small = malloc(200 * MIB);
+  expect(small != NULL);
+  char* volatile growing = realloc(small, 300 * MIB);  // room is kept behind what grows
+  expect(growing != NULL);
   void* volatile grown = realloc(growing, 1100 * MIB);
   expect(grown == NULL && errno == ENOMEM);
   free(growing);

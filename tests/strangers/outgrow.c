@@ -1,7 +1,6 @@
 // Large memory that moves because it cannot grow where it is: the kernel moves pages, and nobody
 // ever has both. In a child of a fork as well.
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "stranger.h"
@@ -35,14 +34,24 @@ static void outgrow(int mapped) {
   }
 }
 
+// In KiB. What rusage tells counts the process that has started this one, before its exec.
+static long most_resident(void) {
+  long most = -1;
+  char line[256];
+  FILE* const status = fopen("/proc/self/status", "r");
+  expect(status != NULL);
+  while (most < 0 && fgets(line, sizeof(line), status) != NULL) sscanf(line, "VmHWM: %ld", &most);
+  fclose(status);
+  return most;
+}
+
 int main(void) {
   char* const large = malloc(96 * MIB);
   expect(large != NULL);
   fill(large, 96 * MIB, 5);
   char* const moved = realloc(large, 100 * MIB);
   expect(moved != NULL && wrong(moved, 96 * MIB, 5) == 0);
-  struct rusage used;
-  expect(getrusage(RUSAGE_SELF, &used) == 0 && used.ru_maxrss < 160 << 10);
+  expect(most_resident() > 0 && most_resident() < 160 << 10);
   for (int mapped = 0; mapped < 2; ++mapped) {
     outgrow(mapped);
     const pid_t child = fork();
