@@ -122,7 +122,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     }
     forget_kept(kept);
   } else {
-    const Result<std::uint64_t> made = make(size);
+    Result<std::uint64_t> made = make(size);
     if (!made) {
       return made;
     }

@@ -330,6 +330,7 @@ TEST_F(Quiet, NoGateIsPutBeforeACallThatTheDeviceOrdersBehindIt) {
   rewrite(blocking, buffers[5], ++seed);
   synchronize(blocking);
   std::atomic<bool> begun{false};
+  const std::uint64_t last = seed + 1000;
   std::thread late([&] {
     (void)driver.context_set_current(primary);
     ASSERT_TRUE(platform->begin_unseen(blocking));
@@ -337,9 +338,9 @@ TEST_F(Quiet, NoGateIsPutBeforeACallThatTheDeviceOrdersBehindIt) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     Buffer& buffer = buffers[3];
     EXPECT_EQ(launch(test::kernels().rewrite, blocking, buffer.address, buffer.words, buffer.seed,
-                     seed + 1000, address_of(wrong)),
+                     last, address_of(wrong)),
               CuResult::kSuccess);
-    buffer.seed = seed + 1000;
+    buffer.seed = last;
     platform->end_unseen();
   });
   while (!begun) {

@@ -31,7 +31,7 @@ class RecordedStep : public CudaWorld, public ::testing::WithParamInterface<What
     options.quiet_after_at_most = 64;
     options.block_bytes = CudaOptions{}.block_bytes;
     options.pinned_piece_bytes = 64 * kMiB;
-    options.address_bytes = Bytes{1} << 42U;
+    options.address_bytes = 256 * kGiB;
   }
 
   void SetUp() override {
