@@ -109,10 +109,12 @@ stage_python() {
     return
   fi
   if ! wait "$fetching"; then
+    fetching=
     cat build/python-env.log
     failed 1
     return
   fi
+  fetching=
   python=$(tail -n 1 build/python-env.log)
   # Much of their time they wait for programs to start and for pages. More than four at once want memory.
   local beside=()
@@ -219,7 +221,7 @@ if [[ " ${stages[*]} " == *" python "* ]]; then
     false &
   fi
   fetching=$!
-  trap 'kill "$fetching" 2>/dev/null' EXIT
+  trap '[[ -z $fetching ]] || kill "$fetching" 2>/dev/null' EXIT
 fi
 for stage in "${stages[@]}"; do run_stage "$stage"; done
 
