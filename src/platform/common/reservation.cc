@@ -18,8 +18,8 @@ namespace {
 void* map(Bytes bytes) {
 #ifdef __SANITIZE_THREAD__
   // ThreadSanitizer has to see that what lay here before, a stack say, is gone.
-  return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0);
 #else
   return reinterpret_cast<void*>(  // NOLINT(performance-no-int-to-ptr): as the kernel has it
       ::syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE,
