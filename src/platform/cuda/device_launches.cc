@@ -169,17 +169,23 @@ bool DeviceLaunches::may_gate(std::uint32_t tag, unsigned most) const {
   return !unseen_behind(id) && (streams_[id].gated > streams_[id].ended || gated_streams_ < most);
 }
 
+bool DeviceLaunches::comes_behind(StreamId other, StreamId id) const {
+  const Stream& who = streams_[other];
+  const Stream& whom = streams_[id];
+  return other == id ||
+         (who.context == whom.context &&
+          (whom.handle == nullptr ? who.blocking : whom.blocking && who.handle == nullptr));
+}
+
 // A call that is under way may come to the device behind a gate on this stream, and be what the
-// gate waits for: on the stream itself, or on one that the device orders with it.
+// gate waits for.
 bool DeviceLaunches::unseen_behind(StreamId id) const {
-  const Stream& gated = streams_[id];
-  const auto ordered = [&](const Stream& other) {
-    return other.context == gated.context &&
-           (gated.handle == nullptr ? other.blocking : gated.blocking && other.handle == nullptr);
-  };
-  return std::any_of(streams_.begin(), streams_.end(), [&](const Stream& other) {
-    return other.unseen > 0 && (&other == &gated || ordered(other));
-  });
+  for (StreamId other = 0; other < streams_.size(); ++other) {
+    if (streams_[other].unseen > 0 && comes_behind(other, id)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void DeviceLaunches::gate(std::uint32_t tag) {
@@ -206,11 +212,12 @@ void DeviceLaunches::unseen_begun(std::uint32_t tag) {
 }
 
 bool DeviceLaunches::unseen_ended(std::uint32_t tag) {
-  --streams_[launches_[tag].stream].unseen;
   --launches_[tag].unseen;
   made_if_none_unseen(tag);
   return launches_[tag].unseen == 0;
 }
+
+void DeviceLaunches::unseen_told(StreamId id) { --streams_[id].unseen; }
 
 void DeviceLaunches::made_if_none_unseen(std::uint32_t tag) {
   if (launches_[tag].unseen == 0) {

@@ -110,12 +110,16 @@ class DeviceLaunches {
   // until what stood behind its last gate has ended: a gate that is open has not been passed yet.
   // Nor where somebody is about to make a call that must not stand behind it.
   [[nodiscard]] bool may_gate(std::uint32_t tag, unsigned most) const;
+  // Whether the device lets what comes to `other` wait for what stands on `id`.
+  [[nodiscard]] bool comes_behind(StreamId other, StreamId id) const;
   void gate(std::uint32_t tag);
   void made(std::uint32_t tag);
   // Of one that stands for calls of which nobody was told: one of those is still being made; has
-  // been, and true if that was the last; there are none.
+  // been, and true if that was the last; there are none. Until it is told as well that a ticket
+  // stands behind it nothing is gated that the ticket could come behind.
   void unseen_begun(std::uint32_t tag);
   bool unseen_ended(std::uint32_t tag);
+  void unseen_told(StreamId id);
   void made_if_none_unseen(std::uint32_t tag);
 
   // --- Tickets

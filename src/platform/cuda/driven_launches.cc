@@ -324,11 +324,18 @@ void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
       changed_.wait_for(lock, kLookAgain);
     }
   }
-  if (launches_.at(tag).has_memory() || broken_) {
+  const DeviceLaunches::Launch& launch = launches_.at(tag);
+  // A ticket that another thread is about to put would come behind the gate, which may wait for it.
+  for (StreamId id = 0; id < launches_.streams(); ++id) {
+    if (launches_.comes_behind(id, launch.stream) &&
+        launches_.stream(id).ticketed > gates_.run_up_to(id)) {
+      put_ticket(id, lock);
+    }
+  }
+  if (launch.has_memory() || broken_) {
     return;
   }
   launches_.gate(tag);
-  const DeviceLaunches::Launch& launch = launches_.at(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   lock.unlock();
   const CuResult result = queue_->times().of(WorkTimes::What::kGated, [&] {

@@ -63,9 +63,10 @@ void DrivenPlatform::take_mark(Lock& lock) {
   const StreamId stream = launches_.at(tag).stream;
   if (launches_.unseen_ended(tag)) {
     put_ticket(stream, lock);
-    changed_.notify_all();
-    queue_->wake();
   }
+  launches_.unseen_told(stream);
+  changed_.notify_all();
+  queue_->wake();
 }
 
 void DrivenPlatform::note_unseen(CuStream stream, StreamId id) {
