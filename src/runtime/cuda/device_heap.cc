@@ -10,10 +10,10 @@ namespace spillway {
 
 Bytes DeviceHeap::size_of(Bytes bytes) { return heap_size_of(bytes, kBlockBytes); }
 
-DeviceHeap::ByKept::iterator DeviceHeap::kept_for(Bytes size, Order order) {
+DeviceHeap::ByKept::iterator DeviceHeap::kept_for(Bytes size, Bytes most, Order order) {
   const auto found = kept_.lower_bound({order, size, 0});
   const bool fits = found != kept_.end() && std::get<0>(found->first) == order &&
-                    std::get<1>(found->first) == size;
+                    std::get<1>(found->first) <= most;
   return fits ? found : kept_.end();
 }
 
@@ -28,11 +28,8 @@ DeviceHeap::ByKept::iterator DeviceHeap::larger_kept_for(Bytes size, Order order
   if (spare == 0) {
     return kept_.end();
   }
-  const auto found = kept_.lower_bound({order, size, 0});
   const Bytes most = size < kBlockBytes ? kBlockBytes - 1 : kTimes * size;
-  const bool fits = found != kept_.end() && std::get<0>(found->first) == order &&
-                    std::get<1>(found->first) <= std::min(most, size + spare);
-  return fits ? found : kept_.end();
+  return kept_for(size, std::min(most, size + spare), order);
 }
 
 // What a program allocates while it still grows stays with it (an optimizer's state), and so would
@@ -109,7 +106,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
   Bytes size = asked;
   const std::scoped_lock lock(mutex_);
-  auto kept = order ? kept_for(size, *order) : kept_.end();
+  auto kept = order ? kept_for(size, size, *order) : kept_.end();
   if (order && kept == kept_.end()) {
     kept = larger_kept_for(size, *order);
   }

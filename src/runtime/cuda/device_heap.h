@@ -77,7 +77,8 @@ class DeviceHeap {
     std::optional<Order> order;
   };
   Result<std::uint64_t> make(Bytes size);
-  [[nodiscard]] ByKept::iterator kept_for(Bytes size, Order order);
+  // The smallest of what is kept in this order that has at least `size` and at most `most`.
+  [[nodiscard]] ByKept::iterator kept_for(Bytes size, Bytes most, Order order);
   [[nodiscard]] ByKept::iterator larger_kept_for(Bytes size, Order order);
   void keep(const Kept& kept);
   void give_up(ByKept::iterator kept);
