@@ -32,7 +32,7 @@ FakeCudaConfig device_like_an_h200(int slower) {
   config.create_ns = 10'000;
   config.release_ns = 20'000;
   config.access_ns = 35'000;
-  config.access_waits_ns = 560'000;
+  config.access_waits_ns = 950'000;
   config.unmap_ns = 22'000;
   for (std::int64_t* const time_ns :
        {&config.copy_ns, &config.create_ns, &config.release_ns, &config.access_ns,

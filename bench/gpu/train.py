@@ -289,7 +289,9 @@ def call_lines(work, steps):
     def part(name):
         all_of, long = work[name], work[name + "_long"]
         each_us = 1e6 * all_of["s"] / all_of["count"] if all_of["count"] else 0
-        return (f"{each_us:.2f} us each, {1e3 * all_of['s'] / steps:.2f} ms"
+        middle = work.get(name + "_median", {"count": 0})
+        return ((f"{1e6 * middle['s'] / middle['count']:.2f} us median, " if middle["count"] else "")
+                + f"{each_us:.2f} us each, {1e3 * all_of['s'] / steps:.2f} ms"
                 + (f" and {long['count'] / steps:.1f} long, {1e3 * long['s'] / steps:.2f} ms"
                    if long["count"] else ""))
 

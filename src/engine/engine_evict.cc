@@ -63,8 +63,7 @@ bool Engine::reclaim_room(Bytes need_bytes, BlockId incoming) {
 // has most of it can spare. So each size ends with as many frames as were ever alive at once.
 BlockId Engine::dead_for(BlockId incoming) const {
   const BlockId oldest = queues_.oldest(PageQueue::kDiscarded);
-  // Once something alive has had to leave, frames go round in any case, and looking costs more.
-  if (!options_.frames_have_sizes || pressed_ || oldest == kNoBlock || incoming == kNoBlock) {
+  if (!options_.frames_have_sizes || oldest == kNoBlock || incoming == kNoBlock) {
     return oldest;
   }
   const BlockId holder = orders_.asked().holds_frame_of(incoming);

@@ -24,7 +24,7 @@ constexpr double kLongestNs = 1e10;
 using M = Machine;
 using K = FieldKind;
 
-constexpr std::array<Field, 32> kFields{{
+constexpr std::array<Field, 33> kFields{{
     {"", "name", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.name; }},
     {"", "source", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.source; }},
     {"device", "capacity", K::kBytes, kPage, kLargest, false,
@@ -45,6 +45,8 @@ constexpr std::array<Field, 32> kFields{{
      [](M& m) -> FieldRef { return &m.handles.map_wait_ns; }},
     {"handles", "unmap", K::kTime, 1, kLongestNs, true,
      [](M& m) -> FieldRef { return &m.handles.unmap_ns; }},
+    {"handles", "clear_bandwidth", K::kBandwidth, kSlowest, kFastest, true,
+     [](M& m) -> FieldRef { return &m.handles.clear_bytes_per_s; }},
     {"host", "capacity", K::kBytes, kPage, kLargest, true,
      [](M& m) -> FieldRef { return &m.host.capacity_bytes; }},
     {"host", "launch", K::kTime, 1, kLongestNs, true,

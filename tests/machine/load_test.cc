@@ -36,6 +36,7 @@ void expect_equal(const Machine& a, const Machine& b) {
   EXPECT_EQ(a.handles.map_ns, b.handles.map_ns);
   EXPECT_EQ(a.handles.map_wait_ns, b.handles.map_wait_ns);
   EXPECT_EQ(a.handles.unmap_ns, b.handles.unmap_ns);
+  EXPECT_EQ(a.handles.clear_bytes_per_s, b.handles.clear_bytes_per_s);
   EXPECT_EQ(a.host.capacity_bytes, b.host.capacity_bytes);
   EXPECT_EQ(a.host.launch_ns, b.host.launch_ns);
   EXPECT_EQ(a.link.to_device_bytes_per_s, b.link.to_device_bytes_per_s);

@@ -41,6 +41,7 @@ TEST(ApplySetting, SetsEveryField) {
       {"handles.map=36us", "\nmap = \"36us\""},
       {"handles.map_wait=565us", "map_wait = \"565us\""},
       {"handles.unmap=22us", "unmap = \"22us\""},
+      {"handles.clear_bandwidth=215 GB/s", "clear_bandwidth = \"215 GB/s\""},
       {"host.capacity=32GiB", "capacity = \"32GiB\""},
       {"host.launch=45us", "launch = \"45us\""},
       {"link.to_device=32 GB/s", "to_device = \"32 GB/s\""},

@@ -2,6 +2,8 @@
 // waits for it. Times worked out by hand.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "platform/timed_run.h"
 
 namespace spillway::sim {
@@ -78,6 +80,27 @@ TEST(SimulatedHandles, AreMappedOnlyAfterTheCopyOutOrTheLongestWait) {
     ASSERT_TRUE(run.simulator.run_until(run.simulator.now_ns() + 100 + 40).has_value());
     const TimeNs out_ns = kBlockNs - 40;  // until the copy has ended
     EXPECT_EQ(run.launch(b, AccessMode::kWrite), kMadeNs + std::min(out_ns, longest_ns) + kRunsNs);
+  }
+}
+
+// The engine that copies in clears what has been released, and does half of each meanwhile.
+TEST(SimulatedHandles, AreClearedWhenTheyAreReleasedWhichCopiesInFeel) {
+  const TimeNs before_copy_ns = 20'000 + kMadeNs + 100;  // since the release was begun
+  for (const auto& [cleared_ns, copy_ns] :
+       {std::pair{TimeNs{1'000}, kBlockNs},
+        std::pair{before_copy_ns + kBlockNs, kBlockNs + kBlockNs / 2},
+        std::pair{before_copy_ns + 10 * kBlockNs, 2 * kBlockNs}}) {
+    Machine machine = with_handles();
+    machine.handles.clear_bytes_per_s = 4.0 * kBlockBytes / static_cast<double>(cleared_ns) * 1e9;
+    TimedRun run(machine);
+    const AllocationId away = run.sent_away(1);
+    const AllocationId large = run.allocate(4, 4 * kBlockBytes);
+    run.launch(large, AccessMode::kWrite);
+    run.simulator.free(large);
+    // What made way for it has been cleared by then.
+    ASSERT_TRUE(run.simulator.run_until(run.simulator.now_ns() + 2 * cleared_ns).has_value());
+    EXPECT_NEAR(static_cast<double>(run.launch(away, AccessMode::kRead)),
+                static_cast<double>(before_copy_ns + copy_ns + kRunsNs), 2);
   }
 }
 

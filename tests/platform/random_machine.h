@@ -45,6 +45,8 @@ inline Machine random_machine(Rng& rng, Bytes scale) {
                        .map_wait_ns = 10 * some_ns(),
                        .unmap_ns = some_ns()};
     machine.faults.batches_in_flight = 1 + static_cast<std::uint32_t>(more.below(4));
+    machine.handles.clear_bytes_per_s =
+        more.chance(0.5) ? 0 : 1e9 * static_cast<double>(1 + more.below(100));
   }
   return machine;
 }

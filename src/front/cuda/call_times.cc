@@ -2,6 +2,7 @@
 #include "front/cuda/call_times.h"
 
 #include <string_view>
+#include <utility>
 
 namespace spillway::cuda {
 namespace detail {
@@ -9,6 +10,21 @@ namespace detail {
 constinit std::atomic<CallTimes*> call_times{nullptr};
 
 }  // namespace detail
+
+CallTimes::Told CallTimes::median(const OfKind& of, std::string name) {
+  std::uint64_t count = 0;
+  for (const auto& bin : of.ours) {
+    count += bin.load(std::memory_order_relaxed);
+  }
+  std::uint64_t below = 0;
+  std::size_t middle = 0;
+  while (middle + 1 < kBins &&
+         (below += of.ours[middle].load(std::memory_order_relaxed)) * 2 < count) {
+    ++middle;
+  }
+  const TimeNs each_ns = static_cast<TimeNs>(middle) * kBinNs + kBinNs / 2;
+  return {.name = std::move(name), .count = count, .time_ns = each_ns * static_cast<TimeNs>(count)};
+}
 
 std::vector<CallTimes::Told> CallTimes::told() const {
   static constexpr std::array<std::string_view, kKinds> kKindNames{
@@ -24,6 +40,7 @@ std::vector<CallTimes::Told> CallTimes::told() const {
                      .count = one.count.load(std::memory_order_relaxed),
                      .time_ns = one.time_ns.load(std::memory_order_relaxed)});
     }
+    all.push_back(median(kinds_[kind], std::string(kKindNames[kind]) + "_ours_median"));
   }
   constexpr std::uint64_t kTries = 10'000;
   CallTimes nothing;

@@ -6,6 +6,7 @@
 // the program is held, are told by themselves: few of them would hide what all others take.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -39,6 +40,8 @@ class CallTimes {
     OfKind& of = kinds_[static_cast<std::size_t>(kind)];
     of.parts[ours_ns < kLongNs ? kOurs : kOursLong].add(ours_ns);
     of.parts[driver_ns < kLongNs ? kDriver : kDriverLong].add(driver_ns);
+    of.ours[std::min<std::size_t>(static_cast<std::size_t>(ours_ns / kBinNs), kBins - 1)].fetch_add(
+        1, std::memory_order_relaxed);
   }
 
   struct Told {
@@ -47,7 +50,8 @@ class CallTimes {
     TimeNs time_ns = 0;
   };
   // For each kind `KIND_ours`, `KIND_driver`, and those of `kLongNs` and more, `KIND_ours_long`,
-  // `KIND_driver_long`. And `timing`: what is counted of calls that do nothing.
+  // `KIND_driver_long`; `KIND_ours_median`: all of them, as if each had taken what the middle one
+  // did. And `timing`: what is counted of calls that do nothing.
   [[nodiscard]] std::vector<Told> told() const;
 
  private:
@@ -61,9 +65,14 @@ class CallTimes {
       time_ns.fetch_add(more_ns, std::memory_order_relaxed);
     }
   };
+  // Of all in our code, by how long they took; the last has those that took longer.
+  static constexpr TimeNs kBinNs = 20;
+  static constexpr std::size_t kBins = 512;
   struct alignas(64) OfKind {
     std::array<One, kParts> parts;
+    std::array<std::atomic<std::uint64_t>, kBins> ours{};
   };
+  [[nodiscard]] static Told median(const OfKind& of, std::string name);
   std::array<OfKind, kKinds> kinds_;
 };
 

@@ -81,7 +81,7 @@ LaunchWindow Patience::window() const {
     // and copies: a few kernels are over before it looks. What is admitted cannot make way, so
     // launches of much memory go few at once, as the policy wants it.
     constexpr std::uint32_t kLaunches = 64;
-    constexpr Bytes kCapacityPart = 4;
+    constexpr Bytes kCapacityPart = 16;
     if (admitted_bytes_ < control_->capacity_bytes(Tier::kDevice) / kCapacityPart) {
       window.launches_per_stream = std::max(window.launches_per_stream, kLaunches);
     }

@@ -1,13 +1,23 @@
-// Two streams of the engine's context: copies in and copies out, what is under way on them, in
-// order. Layer: platform, cuda. Knows addresses and memory, and no launch. The driver thread's.
+// Two streams of the engine's context, copies in and copies out, and the thread that puts copies
+// on them and sees them end. Layer: platform, cuda. Knows addresses and memory, and no launch.
+// A thread of its own, because a call that gives access to a handle waits for the copies out that
+// have been given to the driver, for a millisecond if there are two (docs/gpu.md section 5): while
+// memory is being mapped there is one at a time, of a few MiB, and the next must follow at once,
+// whatever the driver thread is in.
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "base/units.h"
+#include "platform/common/wake_up.h"
 #include "platform/cuda/driver.h"
 
 namespace spillway::cuda {
@@ -22,61 +32,98 @@ struct BlockCopy {
   std::vector<Piece> pieces;
 };
 
+// The driver thread's, but for its own thread.
 class CopyLanes {
  public:
   enum class Direction : std::uint8_t { kIn, kOut };
+
   struct Ended {
     std::uint64_t tag = 0;
     bool failed = false;  // the driver has refused a part; no part is under way any more
   };
 
-  // The driver must outlive it.
-  explicit CopyLanes(const Driver& driver) : driver_(&driver) {}
+  // The driver must outlive it. `wake`: its thread's, when there is something to poll.
+  CopyLanes(const Driver& driver, std::function<void()> wake)
+      : driver_(&driver), wake_(std::move(wake)) {}
+  CopyLanes(const CopyLanes&) = delete;
+  CopyLanes& operator=(const CopyLanes&) = delete;
+  ~CopyLanes() { stop(); }
 
-  // The engine's context is current, here and below. Returns the first error.
+  // The engine's context is current, here and below. Starts the thread. Returns the first error.
   [[nodiscard]] CuResult make();
   // Nothing is under way any more.
   void give_back();
 
   // Behind what was added before in this direction.
   void add(Direction direction, std::uint64_t tag, std::vector<BlockCopy> copies);
-  // Submits what may be, and adds what has ended. An error means that the context is lost, and
-  // stays.
+  // Adds what has ended. An error means that the context is lost, and stays.
   [[nodiscard]] CuResult poll(std::vector<Ended>& ended);
-  [[nodiscard]] bool idle() const;
+  // Everything that was added has been polled.
+  [[nodiscard]] bool idle() const { return not_polled_ == 0; }
 
-  // Whether copies out are kept to one under way: giving access to handles waits for them
-  // (docs/gpu.md section 5).
+  // Whether memory is being mapped, or was a moment ago.
   void keep_out_short(bool yes) { out_short_ = yes; }
-
   [[nodiscard]] Bytes copied_bytes() const { return copied_bytes_; }
-  // Whether copies were under way when it was last polled.
+  // Whether something that was added in this direction has not ended.
   [[nodiscard]] bool under_way(Direction direction) const {
-    return !lanes_[static_cast<std::size_t>(direction)].under_way.empty();
+    return not_ended_[static_cast<std::size_t>(direction)] > 0;
   }
+  // What its thread has run on a processor.
+  [[nodiscard]] TimeNs processor_ns() const;
 
  private:
   struct Batch {
     std::uint64_t tag = 0;
     std::vector<BlockCopy> copies;
-    CuEvent event = nullptr;  // behind it, once it has been submitted
+    // What comes next: of which block, of which of its pieces, behind how many bytes of it.
+    std::size_t copy = 0;
+    std::size_t piece = 0;
+    Bytes done_bytes = 0;
+    Bytes device_bytes = 0;  // done of the block
     bool failed = false;
   };
+  // What was given to the driver at once.
+  struct Chunk {
+    CuEvent event = nullptr;  // behind it
+    Bytes bytes = 0;
+    TimeNs since_ns = 0;
+    bool last = false;  // of its batch
+  };
+  // Of its own thread, but for `added`.
   struct Lane {
     CuStream stream = nullptr;
-    std::deque<Batch> under_way;
-    std::deque<Batch> waiting;
+    std::deque<Batch> added;    // with mutex_
+    std::deque<Batch> batches;  // the first ones may have been given to the driver
+    std::size_t given = 0;      // so many of them as a whole
+    std::deque<Chunk> under_way;
+    double bytes_per_ns = 50;  // as the last chunks were
   };
-  CuResult look(std::vector<Ended>& ended);
-  CuResult submit(Lane& lane, Direction direction, Batch batch);
-  CuResult take_event(CuEvent& event);
+
+  void run(CuContext context);
+  void stop();
+  void take_added();
+  CuResult look(Direction direction);
+  CuResult end_chunks(Lane& lane, Direction direction);
+  CuResult give(Lane& lane, Direction direction, Bytes most_bytes);
+  [[nodiscard]] CuResult copy_piece(Direction direction, Lane& lane, Batch& batch, Bytes bytes);
+  [[nodiscard]] CuResult take_event(CuEvent& event);
+  void wait();
 
   const Driver* driver_;
+  std::function<void()> wake_;
   std::array<Lane, 2> lanes_;
-  std::vector<CuEvent> events_;  // free
-  Bytes copied_bytes_ = 0;
-  bool out_short_ = false;
-  CuResult lost_ = CuResult::kSuccess;  // why it is
+  std::vector<CuEvent> events_;  // free; its own thread's
+
+  std::mutex mutex_;
+  std::vector<Ended> ended_;            // with mutex_
+  CuResult lost_ = CuResult::kSuccess;  // why it is; with mutex_
+  std::array<std::atomic<std::uint64_t>, 2> not_ended_{};
+  std::uint64_t not_polled_ = 0;
+  std::atomic<Bytes> copied_bytes_{0};
+  std::atomic<bool> out_short_{false};
+  std::atomic<bool> stop_{false};
+  WakeUp added_;
+  std::thread thread_;
 };
 
 }  // namespace spillway::cuda

@@ -21,7 +21,7 @@ Moves::Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes
       slot_bytes_(largest_block_bytes),
       failures_(&failures),
       wake_(std::move(wake)),
-      lanes_(driver) {
+      lanes_(driver, wake_) {
   if (storage != nullptr) {
     io_ = std::make_unique<IoThread>(*storage);
   }

@@ -63,6 +63,7 @@ class Moves {
   // Copies are under way, whose end nobody announces.
   [[nodiscard]] bool copies() const { return !lanes_.idle(); }
   [[nodiscard]] CopyLanes& lanes() { return lanes_; }
+  [[nodiscard]] const CopyLanes& lanes() const { return lanes_; }
 
  private:
   struct UnderWay {

@@ -28,9 +28,7 @@ constexpr TimeNs kPatienceNs = 5'000'000;
 constexpr TimeNs kTellAgainNs = 20'000'000;
 constexpr TimeNs kHostMemoryAfterNs = 100'000'000;
 constexpr TimeNs kGiveUpNs = 10'000'000'000;
-// Beside smaller handles than this copies out go one by one (docs/gpu.md section 5).
-constexpr Bytes kLargeHandleBytes = 32 * kMiB;
-// For so long after the last of them.
+// For so long after memory was mapped copies out go one by one: more will be (copy_lanes.h).
 constexpr TimeNs kOutShortNs = 1'000'000;
 
 }  // namespace
@@ -59,7 +57,9 @@ void OrderQueue::stop() {
   }
 }
 
-TimeNs OrderQueue::processor_ns() const { return spillway::processor_ns(thread_); }
+TimeNs OrderQueue::processor_ns() const {
+  return spillway::processor_ns(thread_) + moves_.lanes().processor_ns();
+}
 
 void OrderQueue::push(Order order) {
   ++unanswered_;
@@ -95,8 +95,8 @@ void OrderQueue::run() {
     carry_out_some();
     look_after_copies();
     retry();
-    if (small_mapped_ns_ != 0 && now_ns() - small_mapped_ns_ >= kOutShortNs) {
-      small_mapped_ns_ = 0;
+    if (mapped_ns_ != 0 && now_ns() - mapped_ns_ >= kOutShortNs) {
+      mapped_ns_ = 0;
       moves_.lanes().keep_out_short(false);
     }
     copied_bytes_ = moves_.lanes().copied_bytes();
@@ -207,8 +207,8 @@ bool OrderQueue::carry_out(Order& order) {
 }
 
 bool OrderQueue::back(BlockId block, CuAddress address, Bytes bytes) {
-  if (bytes < kLargeHandleBytes && !blocks_.has(block)) {
-    small_mapped_ns_ = now_ns();
+  if (!blocks_.has(block)) {
+    mapped_ns_ = now_ns();
     moves_.lanes().keep_out_short(true);
   }
   const CuResult result = blocks_.back(block, address, bytes);

@@ -112,7 +112,7 @@ class OrderQueue {
   // once.
   [[nodiscard]] bool empty() const { return unanswered_ == 0; }
   [[nodiscard]] Bytes copied_bytes() const { return copied_bytes_; }
-  [[nodiscard]] TimeNs processor_ns() const;  // that the thread has run on a processor
+  [[nodiscard]] TimeNs processor_ns() const;  // that its threads have run on a processor
   [[nodiscard]] const WorkTimes& times() const { return pool_.times(); }
   [[nodiscard]] WorkTimes& times() { return pool_.times(); }
 
@@ -154,8 +154,8 @@ class OrderQueue {
   std::deque<Order> taken_;
   std::deque<Order> without_memory_;
   OrderListener::Done done_;
-  TimeNs round_ns_ = 0;         // when the last round began
-  TimeNs small_mapped_ns_ = 0;  // when a small handle was mapped last; 0: not for long
+  TimeNs round_ns_ = 0;   // when the last round began
+  TimeNs mapped_ns_ = 0;  // when a handle was mapped last; 0: not for long
   TimeNs without_memory_since_ns_ = 0;
   bool broken_ = false;
   TimeNs told_ns_ = 0;

@@ -32,6 +32,7 @@ bool HandlePool::release_oldest() {
     return false;
   }
   bytes_ -= oldest->first;
+  released_bytes_ += oldest->first;
   oldest->second.pop_front();
   if (oldest->second.empty()) {
     free_.erase(oldest);

@@ -24,6 +24,7 @@ class HandlePool {
 
   [[nodiscard]] std::uint64_t made() const { return made_; }
   [[nodiscard]] Bytes bytes() const { return bytes_; }  // of all handles
+  [[nodiscard]] Bytes released_bytes() const { return released_bytes_; }
 
  private:
   // Since when they are free, in give_backs; oldest first.
@@ -33,6 +34,7 @@ class HandlePool {
   Handles costs_;
   Bytes budget_bytes_;
   Bytes bytes_ = 0;
+  Bytes released_bytes_ = 0;
   std::uint64_t given_back_ = 0;
   std::uint64_t made_ = 0;
   std::map<Bytes, Ages> free_;  // by size; no size is empty

@@ -27,6 +27,12 @@ void FairShare::start(std::uint64_t key, ResourceSet resources, Bytes bytes, Tim
   share();
 }
 
+void FairShare::set_bandwidth(Resource resource, double bytes_per_s, TimeNs now_ns) {
+  advance(now_ns);
+  bytes_per_ns_[static_cast<std::size_t>(resource)] = bytes_per_s * 1e-9;
+  share();
+}
+
 void FairShare::advance(TimeNs now_ns) {
   assert(now_ns >= now_ns_);
   const auto elapsed_ns = static_cast<double>(now_ns - now_ns_);

@@ -38,6 +38,9 @@ class FairShare {
   // when the flow completes; keys need not be unique.
   void start(std::uint64_t key, ResourceSet resources, Bytes bytes, TimeNs now_ns);
 
+  // What the resource carries from now on.
+  void set_bandwidth(Resource resource, double bytes_per_s, TimeNs now_ns);
+
   // When the next flow completes if none starts before; nullopt without flows.
   [[nodiscard]] std::optional<TimeNs> next_completion_ns() const;
   // The same of those that the resource carries.

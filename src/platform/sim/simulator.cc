@@ -236,6 +236,8 @@ bool Simulator::step() {
     finish(static_cast<std::uint32_t>(event.id));
   } else if (event.kind == EventKind::kOrderEnds) {
     order_ends();
+  } else if (event.kind == EventKind::kCleared) {
+    cleared();
   } else {
     faults_arrive();
   }

@@ -178,6 +178,7 @@ class Simulator final : private Mechanism {
     kLaunchFinishes,
     kFaultsArrive,
     kOrderEnds,
+    kCleared,
   };
   struct Event {
     TimeNs at_ns;
@@ -233,6 +234,8 @@ class Simulator final : private Mechanism {
   // simulator_handles.cc
   [[nodiscard]] bool has_handles() const { return machine_.handles.cost_time(); }
   Backing& backing(BlockId id);
+  void clear(Bytes bytes);
+  void cleared();
   void order(const Order& order);
   void order_back(BlockId id);
   void order_drop(BlockId id);
@@ -277,6 +280,7 @@ class Simulator final : private Mechanism {
   FairShare links_;
   Flash flash_;
   HandlePool handles_;
+  TimeNs cleared_ns_ = 0;          // when what was released will have been cleared
   std::deque<Order> orders_;       // in their order; the first is being carried out, or none is
   bool carrying_out_ = false;      // the first
   std::vector<Backing> backings_;  // by block, where handles take time

@@ -59,7 +59,29 @@ TimeNs Simulator::calls_ns(const Order& order) {
   }
   const TimeNs out_until_ns = links_.next_completion_ns(Resource::kFromDevice).value_or(now_ns_);
   const TimeNs wait_ns = std::clamp<TimeNs>(out_until_ns - now_ns_, 0, costs.map_wait_ns);
-  return handles_.take(order.bytes) + costs.map_ns + wait_ns;
+  const Bytes released_before = handles_.released_bytes();
+  const TimeNs calls_ns = handles_.take(order.bytes) + costs.map_ns + wait_ns;
+  clear(handles_.released_bytes() - released_before);
+  return calls_ns;
+}
+
+// The device clears what is released with the engine that copies in, which takes turns with it
+// (docs/gpu.md section 5).
+void Simulator::clear(Bytes bytes) {
+  const double rate = machine_.handles.clear_bytes_per_s;
+  if (bytes == 0 || rate <= 0) {
+    return;
+  }
+  cleared_ns_ =
+      std::max(cleared_ns_, now_ns_) + static_cast<TimeNs>(static_cast<double>(bytes) / rate * 1e9);
+  links_.set_bandwidth(Resource::kToDevice, machine_.link.to_device_bytes_per_s / 2, now_ns_);
+  push(cleared_ns_, EventKind::kCleared, 0);
+}
+
+void Simulator::cleared() {
+  if (now_ns_ >= cleared_ns_) {  // and nothing more has been released since
+    links_.set_bandwidth(Resource::kToDevice, machine_.link.to_device_bytes_per_s, now_ns_);
+  }
 }
 
 void Simulator::order_ends() {

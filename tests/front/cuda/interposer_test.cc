@@ -211,6 +211,8 @@ TEST_F(InterposerTest, WhatTookHowLongIsToldWhereAFileIsNamed) {
   };
   EXPECT_GE(count("copy", "_ours"), 20);
   EXPECT_EQ(count("copy", "_ours"), count("copy", "_driver"));
+  EXPECT_EQ(told.at("copy_ours_median").at("count").get<int>(), count("copy", "_ours"));
+  EXPECT_GT(told.at("copy_ours_median").at("s").get<double>(), 0.0);
   EXPECT_GE(count("allocation", "_ours"), 10);
   EXPECT_GT(count("synchronize", "_ours"), 0);
   EXPECT_EQ(told.at("allocation_driver").at("s").get<double>(), 0.0);

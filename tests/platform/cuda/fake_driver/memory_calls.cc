@@ -36,9 +36,18 @@ void take_access_time(World& w, Caller& caller, std::uint64_t handles) {
     const auto out = std::find_if(w.running.begin(), w.running.end(), [](const Running& it) {
       return it.op->kind == OpKind::kCopyOut;
     });
+    // It runs when what copies out has nothing to do, or has had its slice of time.
+    const auto given = [](const std::shared_ptr<Stream>& stream) {
+      return std::count_if(stream->queue.begin(), stream->queue.end(),
+                           [](const Op& op) { return op.kind == OpKind::kCopyOut; });
+    };
     std::int64_t time_ns = w.config.access_ns;
     if (out != w.running.end() && w.config.access_waits_ns > 0) {
-      time_ns += std::clamp<std::int64_t>(out->until_ns - now_ns(), 0, w.config.access_waits_ns);
+      const bool more = std::any_of(w.alive.begin(), w.alive.end(),
+                                    [&](const auto& stream) { return given(stream) > 1; });
+      time_ns +=
+          more ? w.config.access_waits_ns
+               : std::clamp<std::int64_t>(out->until_ns - now_ns(), 0, w.config.access_waits_ns);
     } else if (out != w.running.end()) {
       time_ns = w.config.access_beside_copy_out_ns;
     }
