@@ -1,16 +1,15 @@
 // What the GPU and its driver offer, as the driver tells it: opened at run time, initialized, and
-// asked; no context is made, so nothing is taken from the device. See doctor_checks.h.
-#include <dlfcn.h>
+// asked; we make no context, so nothing is taken from the device. See doctor_checks.h.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/units.h"
 #include "front/doctor_checks.h"
+#include "platform/cuda/cufile.h"
 #include "platform/cuda/driver.h"
 
 namespace spillway {
@@ -99,20 +98,22 @@ Fact pinned_memory(const Device& device) {
                     {"locked_memory_limit_bytes", unlimited ? Json() : Json(limit.rlim_cur)}}};
 }
 
+// What a run finds out besides needs its swap file and memory on the device.
 Fact gpudirect_storage() {
-  std::error_code error;
-  void* const library = ::dlopen("libcufile.so.0", RTLD_LAZY | RTLD_LOCAL);
-  if (library != nullptr) {
-    ::dlclose(library);
-  }
-  const bool module = std::filesystem::exists("/proc/driver/nvidia-fs", error);
+  const cuda::CuFilePlace place;
+  const Result<cuda::CuFile> opened = cuda::open_cufile(place);
   return {.key = "gpudirect_storage",
-          .mark = library != nullptr && module ? Mark::kOk : Mark::kMissing,
-          .text = fmt::format("GPUDirect Storage: {} libcufile, {} nvidia-fs; this version does "
-                              "not use it",
-                              library != nullptr ? "with" : "no", module ? "with" : "no"),
+          .mark = opened ? Mark::kOk : Mark::kMissing,
+          .text = opened
+                      ? "GPUDirect Storage: a run tries it on its swap file, and uses it between "
+                        "device and storage if it works there"
+                      : fmt::format("no GPUDirect Storage, so storage is reached through pinned "
+                                    "memory: {}",
+                                    opened.error().message),
           .advice = "",
-          .value = {{"libcufile", library != nullptr}, {"nvidia_fs", module}}};
+          .value = {{"libcufile", cuda::has_library(place)},
+                    {"nvidia_fs", cuda::has_module(place)},
+                    {"tried_by_runs", opened.has_value()}}};
 }
 
 void add_device(const cuda::Driver& driver, cuda::CuDevice ordinal, FactGroup& group) {

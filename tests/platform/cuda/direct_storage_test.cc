@@ -344,27 +344,37 @@ TEST_F(DirectStorageOnFakes, MemoryStaysWhereItIsUnderSlowTransfers) {
   rewrite_all(2);
 }
 
+// What is refused goes through host memory, where the first copy costs the context its life.
 TEST_F(DirectStorageOnFakes, ALostContextTakesNoMemoryFromTransfersUnderWay) {
-  options.host_bytes = 8 * kMiB;
-  files.slow_ns = 100'000'000;
+  files.refused = 0.5;
+  files.seed = 3;  // the fourth is refused first
   open_direct();
+  files.slow_ns = 300'000'000;
+  fake_cufile_change(&files);
   config.copy_breaks = 1;
   fake_cuda_change(&config);
+  const auto under_way = [] {
+    return seen().begun - seen().refused - seen().reads - seen().writes;
+  };
   const CuStream on = stream();
-  for (int i = 0; i < 8; ++i) {
-    Buffer buffer = allocate(6 * kMiB);
-    fill(on, buffer, 1);
+  for (int i = 0; i < 9; ++i) {
+    // The last one needs the room of several at once.
+    buffers.push_back(allocate((i < 8 ? 2 : 8) * kMiB));
+    fill(on, buffers.back(), 1);
   }
   ASSERT_TRUE(soon([&] {
     const std::scoped_lock lock(said_mutex);
     return !fatal.empty();
   }));
+  EXPECT_GT(under_way(), 0U);
   EXPECT_THAT(fatal[0], HasSubstr("before data is lost"));
   fatal.clear();
   platform.reset();
+  EXPECT_EQ(under_way(), 0U);
   for (const int kind : take_violations()) {
     EXPECT_NE(kind, FAKE_CUDA_TAKEN_WHILE_RUNNING);
   }
+  warned.clear();
   fake_cuda_reset(&config);
   take_violations();
 }

@@ -42,7 +42,6 @@ struct Library {
   std::mutex mutex;
   FakeCuFileConfig config{};
   FakeCuFileCounters counters{};
-  std::uint64_t transfers = 0;
   std::set<int*> files;  // a handle is a descriptor's place
 };
 
@@ -76,7 +75,7 @@ struct Fate {
 Fate fate_of_next(const FakeCuFileConfig& config) {
   Library& it = library();
   const std::lock_guard lock(it.mutex);
-  const std::uint64_t number = it.transfers++;
+  const std::uint64_t number = it.counters.begun++;
   if (number < config.spared) {
     return {};
   }
@@ -184,7 +183,6 @@ void fake_cufile_reset(const FakeCuFileConfig* config) {
   const std::lock_guard lock(it.mutex);
   it.config = *config;
   it.counters = {};
-  it.transfers = 0;
 }
 
 void fake_cufile_change(const FakeCuFileConfig* config) {

@@ -35,7 +35,8 @@ void fake_cufile_default_config(FakeCuFileConfig* config);
 
 typedef struct FakeCuFileCounters {
   uint64_t opens, handles; /* handles: registered now */
-  uint64_t reads, writes;  /* whole ones */
+  uint64_t begun;
+  uint64_t reads, writes; /* whole ones */
   uint64_t read_bytes, write_bytes;
   uint64_t refused, too_short, failed; /* injected */
   uint64_t wrong_calls;                /* without a context, a handle, pages, memory for RDMA */
