@@ -36,8 +36,8 @@ class HandlePool {
   void give_back(CuMemHandle handle, Bytes bytes);
   // A smaller one is reached as handles are given back.
   void set_budget(Bytes bytes);
-  // From now on what is made may be reached by a disk (direct_storage.h). Before the first is made.
-  void make_for_direct_storage() { rdma_capable_ = true; }
+  // Whether what is made may be reached by a disk (direct_storage.h). Before the first is made.
+  void make_for_direct_storage(bool yes) { rdma_capable_ = yes; }
   // Who still has free handles mapped somewhere: told before one is released.
   void before_release(std::function<CuResult(CuMemHandle)> told) { told_ = std::move(told); }
   // Releases those that are free. Returns the first error of the driver.

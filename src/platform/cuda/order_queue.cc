@@ -83,9 +83,7 @@ Status OrderQueue::make() {
   if (Status made = check(*driver_, "cuMemHostAlloc", moves_.make(options_.direct)); !made) {
     return made;
   }
-  if (moves_.direct()) {
-    pool_.make_for_direct_storage();
-  }
+  pool_.make_for_direct_storage(moves_.direct());
   return listener_->begin(context_);
 }
 

@@ -1,12 +1,6 @@
-// Direct storage on the fake libcufile: what is moved directly, what is not, how it is found out
-// that it had better not be used, and what becomes of transfers that fail.
-#include <dlfcn.h>
-
-#include <cerrno>
-#include <filesystem>
-
-#include "platform/cuda/cuda_world.h"
-#include "platform/cuda/fake_cufile/fake_cufile.h"
+// Direct storage on the fake libcufile: what is moved directly, what is not, and what becomes of
+// transfers that fail.
+#include "platform/cuda/direct_world.h"
 
 namespace spillway::cuda {
 namespace {
@@ -14,61 +8,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-constexpr Bytes kTrialBytes = kBlockBytes;  // each way
-
-class DirectStorageOnFakes : public CudaWorld {
- protected:
-  DirectStorageOnFakes() {
-    fake_cufile_default_config(&files);
-    options.host_bytes = 0;
-    options.cufile = {.library = FAKE_CUFILE_LIBRARY, .module = "."};
-  }
-  void open_direct() {
-    fake_cufile_reset(&files);
-    open(base_uvm, 128 * kMiB);
-  }
-  // As much as needs the swap file, in several rounds.
-  void rewrite_all(std::uint64_t rounds = 4) {
-    const CuStream on = stream();
-    if (buffers.empty()) {
-      for (int i = 0; i < 10; ++i) {
-        buffers.push_back(allocate(6 * kMiB));
-        fill(on, buffers.back(), 1);
-      }
-    }
-    for (std::uint64_t round = 2; round < 2 + rounds; ++round) {
-      for (Buffer& buffer : buffers) {
-        rewrite(on, buffer, round);
-      }
-    }
-    synchronize(on);
-    platform->wait_until_idle();
-    EXPECT_EQ(wrong_words(), 0U);
-    whole();
-  }
-  void TearDown() override {
-    CudaWorld::TearDown();
-    EXPECT_EQ(seen().handles, 0U);
-    EXPECT_EQ(seen().wrong_calls, 0U);
-  }
-  static FakeCuFileCounters seen() {
-    FakeCuFileCounters counters;
-    fake_cufile_counters(&counters);
-    return counters;
-  }
-  [[nodiscard]] std::uint64_t count(std::string_view name) const {
-    for (const CudaPlatform::Work& work : platform->work()) {
-      if (work.name == name) {
-        return work.count;
-      }
-    }
-    return 0;
-  }
-
-  FakeCuFileConfig files{};
-  std::vector<Buffer> buffers;
-};
 
 TEST_F(DirectStorageOnFakes, WhatGoesBetweenDeviceAndFileIsNeverInHostMemory) {
   open_direct();
@@ -127,130 +66,6 @@ TEST_F(DirectStorageOnFakes, WithoutASwapFileNothingIsOpened) {
   options.host_bytes = 64 * kMiB;
   open();
   EXPECT_EQ(seen().handles, 0U);
-}
-
-// Nobody is told: storage works as it does everywhere else.
-class NoDirectStorage : public DirectStorageOnFakes {
- protected:
-  void expect_staged() {
-    open_direct();
-    rewrite_all();
-    EXPECT_GT(moved(Tier::kDevice, Tier::kStorage), 0U);
-    EXPECT_GE(counters().copied_out_bytes, moved(Tier::kDevice, Tier::kStorage));
-    EXPECT_EQ(count("direct_read") + count("direct_write") + count("direct_refused"), 0U);
-    EXPECT_LE(seen().writes, 1U);
-    EXPECT_EQ(seen().handles, 0U);
-    EXPECT_THAT(warned, IsEmpty());
-  }
-  void expect_reason(const std::string& reason) const {
-    const Result<CuFile> opened = open_cufile(options.cufile);
-    ASSERT_FALSE(opened);
-    EXPECT_THAT(opened.error().message, HasSubstr(reason));
-  }
-};
-
-TEST_F(NoDirectStorage, WithoutTheKernelModule) {
-  options.cufile.module = "no/such/module";
-  expect_staged();
-  expect_reason("the kernel module nvidia-fs is not loaded");
-}
-
-TEST_F(NoDirectStorage, WithoutTheLibrary) {
-  options.cufile.library = "/no/such/libcufile.so.0";
-  expect_staged();
-  expect_reason("no libcufile");
-}
-
-TEST_F(NoDirectStorage, WithALibraryThatLacksTheCalls) {
-  options.cufile.library = FAKE_CUDA_LIBRARY;
-  expect_staged();
-  expect_reason("libcufile has no cuFile");
-}
-
-TEST_F(NoDirectStorage, WithALibraryThatDoesNotUseTheModule) {
-  files.module_major = files.module_minor = 0;
-  expect_staged();
-  expect_reason("does not use nvidia-fs");
-}
-
-TEST_F(NoDirectStorage, WithCompatibilityModeAllowed) {
-  files.control = kCuFileAllowsCompatibility;
-  expect_staged();
-  expect_reason("CUFILE_ALLOW_COMPAT_MODE=false");
-}
-
-TEST_F(NoDirectStorage, WithALibraryThatIsSetToPlainReadsAndWrites) {
-  for (const unsigned control : {kCuFilePlainIo, kCuFileFallsBack}) {
-    files.control = control;
-    fake_cufile_reset(&files);
-    expect_reason("set to go through host memory");
-  }
-  expect_staged();
-}
-
-TEST_F(NoDirectStorage, WithASwapFileThatIsRefused) {
-  files.register_error = 5008;
-  expect_staged();
-}
-
-TEST_F(NoDirectStorage, WithATrialThatIsRefused) {
-  files.spared = 0;
-  files.refused = 1;
-  expect_staged();
-}
-
-TEST_F(NoDirectStorage, WithATrialThatComesShort) {
-  files.spared = 0;
-  files.too_short = 1;
-  expect_staged();
-}
-
-TEST_F(NoDirectStorage, WithOtherBytesReadThanWereWritten) {
-  files.wrong_reads = 1;
-  expect_staged();
-}
-
-TEST_F(NoDirectStorage, WithWritesThatDoNotReachTheFile) {
-  files.lost_writes = 1;
-  expect_staged();
-}
-
-// A library that nobody has opened yet: another file.
-class UnopenedLibrary : public NoDirectStorage {
- protected:
-  UnopenedLibrary() {
-    std::filesystem::copy_file(FAKE_CUFILE_LIBRARY, kCopy,
-                               std::filesystem::copy_options::overwrite_existing);
-    options.cufile.library = std::filesystem::absolute(kCopy);
-    library_ = ::dlopen(options.cufile.library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    EXPECT_NE(library_, nullptr);
-  }
-  ~UnopenedLibrary() override {
-    ::dlclose(library_);
-    std::filesystem::remove(kCopy);
-  }
-  template <typename Function>
-  Function* found(const char* name) const {
-    return reinterpret_cast<Function*>(::dlsym(library_, name));
-  }
-
-  static constexpr const char* kCopy = "libcufile_unopened.so";
-  void* library_ = nullptr;
-};
-
-TEST_F(UnopenedLibrary, ThatDoesNotOpenIsNotUsed) {
-  files.open_error = 5007;
-  found<decltype(fake_cufile_reset)>("fake_cufile_reset")(&files);
-  expect_staged();
-  expect_reason("cuFileDriverOpen: error 5007");
-}
-
-TEST_F(UnopenedLibrary, ThatTheProgramHasOpenedIsNotUsed) {
-  found<decltype(fake_cufile_reset)>("fake_cufile_reset")(&files);
-  start();
-  EXPECT_EQ(found<CuFileError()>("cuFileDriverOpen")().error, 0);
-  expect_staged();
-  expect_reason("the program uses libcufile itself");
 }
 
 TEST_F(DirectStorageOnFakes, TheDriverIsOpenedOnceInAProcess) {
