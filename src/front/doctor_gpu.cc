@@ -2,7 +2,9 @@
 // asked; we make no context, so nothing is taken from the device. See doctor_checks.h.
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,10 +100,34 @@ Fact pinned_memory(const Device& device) {
                     {"locked_memory_limit_bytes", unlimited ? Json() : Json(limit.rlim_cur)}}};
 }
 
+// While it lives, standard output goes where errors go: libcufile prints there what it lacks.
+class NothingOnOutput {
+ public:
+  NothingOnOutput() : output_(::dup(STDOUT_FILENO)) {
+    (void)std::fflush(stdout);
+    (void)::dup2(STDERR_FILENO, STDOUT_FILENO);
+  }
+  NothingOnOutput(const NothingOnOutput&) = delete;
+  NothingOnOutput& operator=(const NothingOnOutput&) = delete;
+  ~NothingOnOutput() {
+    (void)std::fflush(stdout);
+    (void)::dup2(output_, STDOUT_FILENO);
+    (void)::close(output_);
+  }
+
+ private:
+  int output_;
+};
+
+Result<cuda::CuFile> open_quietly(const cuda::CuFilePlace& place) {
+  const NothingOnOutput quiet;
+  return cuda::open_cufile(place);
+}
+
 // What a run finds out besides needs its swap file and memory on the device.
 Fact gpudirect_storage() {
   const cuda::CuFilePlace place;
-  const Result<cuda::CuFile> opened = cuda::open_cufile(place);
+  const Result<cuda::CuFile> opened = open_quietly(place);
   return {.key = "gpudirect_storage",
           .mark = opened ? Mark::kOk : Mark::kMissing,
           .text = opened
