@@ -34,7 +34,7 @@ TEST_F(DirectStorageOnFakes, ItIsCountedLikeOtherUseOfTheFile) {
 }
 
 TEST_F(DirectStorageOnFakes, FromHostMemoryBlocksStillGoToTheFileAsBefore) {
-  options.host_bytes = 16 * kMiB;
+  options.host_bytes = 8 * kMiB;
   open_direct();
   rewrite_all();
   EXPECT_GT(moved(Tier::kDevice, Tier::kHost), 0U);
@@ -110,7 +110,7 @@ TEST_F(DirectStorageOnFakes, AllOfItRefusedIsSlowAndRight) {
 }
 
 TEST_F(DirectStorageOnFakes, ErrorsOfTheDiskAreFailedTransfersAndNoContentsAreLost) {
-  files.fails = 0.1;
+  files.fails = 0.2;
   open_direct();
   rewrite_all();
   EXPECT_GT(seen().failed, 0U);
@@ -140,6 +140,7 @@ TEST_F(DirectStorageOnFakes, ADiskThatHasBrokenEndsTheRunWithItsError) {
 
 // The fake driver reports what is unmapped under a transfer.
 TEST_F(DirectStorageOnFakes, MemoryStaysWhereItIsUnderSlowTransfers) {
+  options.device_bytes = 16 * kMiB;
   files.slow_ns = 3'000'000;
   open_direct();
   const CuStream on = stream();
@@ -172,9 +173,9 @@ TEST_F(DirectStorageOnFakes, ALostContextTakesNoMemoryFromTransfersUnderWay) {
     return seen().begun - seen().refused - seen().reads - seen().writes;
   };
   const CuStream on = stream();
-  for (int i = 0; i < 9; ++i) {
-    // The last one needs the room of several at once.
-    buffers.push_back(allocate((i < 8 ? 2 : 8) * kMiB));
+  for (int i = 0; i < 5; ++i) {
+    // The last one needs the room of all others at once.
+    buffers.push_back(allocate((i < 4 ? 2 : 8) * kMiB));
     fill(on, buffers.back(), 1);
   }
   ASSERT_TRUE(soon([&] {

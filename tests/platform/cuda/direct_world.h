@@ -17,6 +17,7 @@ class DirectStorageOnFakes : public CudaWorld {
  protected:
   DirectStorageOnFakes() {
     fake_cufile_default_config(&files);
+    options.device_bytes = 8 * kMiB;
     options.host_bytes = 0;
     options.cufile = {.library = FAKE_CUFILE_LIBRARY, .module = "."};
   }
@@ -25,11 +26,11 @@ class DirectStorageOnFakes : public CudaWorld {
     open(base_uvm, 128 * kMiB);
   }
   // As much as needs the swap file, in several rounds.
-  void rewrite_all(std::uint64_t rounds = 4) {
+  void rewrite_all(std::uint64_t rounds = 2) {
     const CuStream on = stream();
     if (buffers.empty()) {
       for (int i = 0; i < 10; ++i) {
-        buffers.push_back(allocate(6 * kMiB));
+        buffers.push_back(allocate(2 * kMiB));
         fill(on, buffers.back(), 1);
       }
     }

@@ -18,7 +18,7 @@ class NoDirectStorage : public DirectStorageOnFakes {
  protected:
   void expect_staged() {
     open_direct();
-    rewrite_all();
+    rewrite_all(1);
     EXPECT_GT(moved(Tier::kDevice, Tier::kStorage), 0U);
     EXPECT_GE(counters().copied_out_bytes, moved(Tier::kDevice, Tier::kStorage));
     EXPECT_EQ(count("direct_read") + count("direct_write") + count("direct_refused"), 0U);

@@ -202,16 +202,19 @@ long cuFileUseCount() {
 }
 
 CuFileError cuFileDriverOpen() {
+  {
+    const std::lock_guard lock(library().mutex);
+    if (library().config.open_error != 0) {
+      return error(library().config.open_error);
+    }
+    ++library().counters.opens;
+  }
   // Memory of its own, as libcufile takes some for transfers of memory that nobody has registered.
   std::uint64_t own = 0;
   if (cuMemAlloc_v2(&own, kOwnBytes) == CuResult::kSuccess) {
     (void)cuMemFree_v2(own);
   }
-  const std::lock_guard lock(library().mutex);
-  if (library().config.open_error == 0) {
-    ++library().counters.opens;
-  }
-  return error(library().config.open_error);
+  return error(0);
 }
 
 CuFileError cuFileDriverGetProperties(CuFileProperties* properties) {
