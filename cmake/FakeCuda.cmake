@@ -14,12 +14,21 @@ target_link_options(fake_cuda PRIVATE -Wl,--version-script=${fake_cuda_exports} 
 set_target_properties(fake_cuda PROPERTIES LINK_DEPENDS ${fake_cuda_exports}
   OUTPUT_NAME cuda VERSION 1 SOVERSION 1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_driver)
 
+# The fake libcufile beside it, for direct storage.
+add_library(fake_cufile SHARED ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_cufile/cufile.cc)
+target_include_directories(fake_cufile PRIVATE ${CMAKE_SOURCE_DIR}/src
+  INTERFACE ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_cufile)
+target_link_libraries(fake_cufile PRIVATE fake_cuda fmt::fmt Threads::Threads)
+spillway_target_defaults(fake_cufile)
+set_target_properties(fake_cufile PROPERTIES
+  OUTPUT_NAME cufile VERSION 0 SOVERSION 0 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_driver)
+
 file(GLOB cuda_test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/platform/cuda/*_test.cc)
 add_executable(cuda_test ${cuda_test_sources})
-target_link_libraries(cuda_test PRIVATE spillway_runtime fake_cuda GTest::gmock GTest::gtest_main)
+target_link_libraries(cuda_test PRIVATE spillway_runtime fake_cuda fake_cufile GTest::gmock GTest::gtest_main)
 target_include_directories(cuda_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 target_compile_definitions(cuda_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
-  SPILLWAY_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>" SPILLWAY_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 find_path(SPILLWAY_CUDA_INCLUDE cuda.h PATHS /usr/local/cuda/include ENV CUDA_HOME ENV CUDA_PATH
   PATH_SUFFIXES include)
 mark_as_advanced(SPILLWAY_CUDA_INCLUDE)
@@ -71,9 +80,10 @@ if(NOT SPILLWAY_SANITIZE)
   unset(cuda_program)
   unset(cuda_program_sources)
   target_compile_definitions(front_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
+    FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>"
     CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
   target_sources(front_test PRIVATE ${CMAKE_SOURCE_DIR}/src/front/cuda/known_reads.cc)
-  add_dependencies(front_test spillway_cuda cuda_program cuda_program_linked)
+  add_dependencies(front_test spillway_cuda fake_cufile cuda_program cuda_program_linked)
   if(SPILLWAY_CUDA_INCLUDE)
     target_include_directories(front_test SYSTEM PRIVATE ${SPILLWAY_CUDA_INCLUDE})
   endif()

@@ -1,16 +1,17 @@
 // What the GPU and its driver offer, as the driver tells it: opened at run time, initialized, and
-// asked; no context is made, so nothing is taken from the device. See doctor_checks.h.
-#include <dlfcn.h>
+// asked; we make no context, so nothing is taken from the device. See doctor_checks.h.
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
-#include <filesystem>
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/units.h"
 #include "front/doctor_checks.h"
+#include "platform/cuda/cufile.h"
 #include "platform/cuda/driver.h"
 
 namespace spillway {
@@ -99,20 +100,46 @@ Fact pinned_memory(const Device& device) {
                     {"locked_memory_limit_bytes", unlimited ? Json() : Json(limit.rlim_cur)}}};
 }
 
-Fact gpudirect_storage() {
-  std::error_code error;
-  void* const library = ::dlopen("libcufile.so.0", RTLD_LAZY | RTLD_LOCAL);
-  if (library != nullptr) {
-    ::dlclose(library);
+// While it lives, standard output goes where errors go: libcufile prints there what it lacks.
+class NothingOnOutput {
+ public:
+  NothingOnOutput() : output_(::dup(STDOUT_FILENO)) {
+    (void)std::fflush(stdout);
+    (void)::dup2(STDERR_FILENO, STDOUT_FILENO);
   }
-  const bool module = std::filesystem::exists("/proc/driver/nvidia-fs", error);
+  NothingOnOutput(const NothingOnOutput&) = delete;
+  NothingOnOutput& operator=(const NothingOnOutput&) = delete;
+  ~NothingOnOutput() {
+    (void)std::fflush(stdout);
+    (void)::dup2(output_, STDOUT_FILENO);
+    (void)::close(output_);
+  }
+
+ private:
+  int output_;
+};
+
+Result<cuda::CuFile> open_quietly(const cuda::CuFilePlace& place) {
+  const NothingOnOutput quiet;
+  return cuda::open_cufile(place);
+}
+
+// What a run finds out besides needs its swap file and memory on the device.
+Fact gpudirect_storage() {
+  const cuda::CuFilePlace place;
+  const Result<cuda::CuFile> opened = open_quietly(place);
   return {.key = "gpudirect_storage",
-          .mark = library != nullptr && module ? Mark::kOk : Mark::kMissing,
-          .text = fmt::format("GPUDirect Storage: {} libcufile, {} nvidia-fs; this version does "
-                              "not use it",
-                              library != nullptr ? "with" : "no", module ? "with" : "no"),
+          .mark = opened ? Mark::kOk : Mark::kMissing,
+          .text = opened
+                      ? "GPUDirect Storage: a run tries it on its swap file, and uses it between "
+                        "device and storage if it works there"
+                      : fmt::format("no GPUDirect Storage, so storage is reached through pinned "
+                                    "memory: {}",
+                                    opened.error().message),
           .advice = "",
-          .value = {{"libcufile", library != nullptr}, {"nvidia_fs", module}}};
+          .value = {{"libcufile", cuda::has_library(place)},
+                    {"nvidia_fs", cuda::has_module(place)},
+                    {"tried_by_runs", opened.has_value()}}};
 }
 
 void add_device(const cuda::Driver& driver, cuda::CuDevice ordinal, FactGroup& group) {

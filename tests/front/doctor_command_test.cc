@@ -185,6 +185,26 @@ TEST_F(DoctorCommand, TellsWhatTheGpuAndItsDriverOffer) {
   EXPECT_THAT(gpu["handle_types"]["value"], IsEmpty());
   EXPECT_TRUE(gpu.contains("gpudirect_storage"));
 }
+
+TEST_F(DoctorCommand, SaysWhetherARunWouldTryGpuDirectStorage) {
+  const auto fact = [&](const char* module, const char* library) {
+    return parsed(run("doctor --json",
+                      fmt::format("SPILLWAY_CUDA_DRIVER='{0}' LD_LIBRARY_PATH=$(dirname '{0}') "
+                                  "SPILLWAY_NVIDIA_FS={1} SPILLWAY_CUFILE='{2}'",
+                                  FAKE_CUDA_LIBRARY, module, library)))["gpu"]["gpudirect_storage"];
+  };
+  const json there = fact("/proc", FAKE_CUFILE_LIBRARY);
+  EXPECT_EQ(there["mark"], "ok");
+  EXPECT_EQ(there["value"]["tried_by_runs"], true);
+  const json no_module = fact("/no/such/module", FAKE_CUFILE_LIBRARY);
+  EXPECT_EQ(no_module["mark"], "missing");
+  EXPECT_EQ(no_module["value"]["libcufile"], true);
+  EXPECT_EQ(no_module["value"]["nvidia_fs"], false);
+  EXPECT_THAT(no_module["text"].get<std::string>(), HasSubstr("nvidia-fs is not loaded"));
+  const json no_library = fact("/proc", "/no/such/libcufile.so.0");
+  EXPECT_EQ(no_library["value"]["tried_by_runs"], false);
+  EXPECT_THAT(no_library["text"].get<std::string>(), HasSubstr("no libcufile"));
+}
 #endif
 
 TEST_F(DoctorCommand, SaysWhyThereIsNoDriver) {

@@ -8,6 +8,7 @@
 
 #include "front/cuda/hook_table.h"
 #include "front/cuda/real_symbols.h"
+#include "platform/common/service_thread.h"
 
 // What a program means by RTLD_NEXT, and by a name alone, depends on who calls: the C library looks
 // at the return address. So whatever is not ours to answer is passed on by a jump, as if we were
@@ -76,8 +77,10 @@ void* own_lookup(std::string_view name, const void* found) {
   return nullptr;
 }
 
+// A library that a thread of ours has opened is to have the driver's own functions: what it calls
+// by threads of its own is no call of the program.
 bool of_interest(std::string_view name) {
-  return hooked_name(name) || name == "dlsym" || name == "dlvsym";
+  return (hooked_name(name) || name == "dlsym" || name == "dlvsym") && !in_service();
 }
 
 // In a program's list of libraries ours stands first, so a name alone finds ours by itself.
@@ -96,7 +99,8 @@ void* answer(void* library, const char* name) {
 }
 
 CuResult hooked(CuResult result, void** function) {
-  if (result == CuResult::kSuccess && function != nullptr && *function != nullptr) {
+  if (result == CuResult::kSuccess && function != nullptr && *function != nullptr &&
+      !in_service()) {
     if (void* const hook = hook_of(*function)) {
       *function = hook;
     }

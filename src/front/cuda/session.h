@@ -6,6 +6,7 @@
 
 #include "front/cuda/call_times.h"
 #include "front/cuda/call_types.h"
+#include "platform/common/service_thread.h"
 #include "platform/cuda/cuda_platform.h"
 #include "runtime/cuda/device_heap.h"
 
@@ -35,11 +36,11 @@ extern std::atomic<Session*> the_session;
 void share_with(CuDevice device);
 
 // A call of the program, as long as it lasts. What the driver calls of itself meanwhile, and what
-// we call, is not the program's.
+// we call, is not the program's; nor is what a library calls that threads of ours use (libcufile).
 class ProgramCall {
  public:
   explicit ProgramCall(CallKind kind)
-      : outer_(inside),
+      : outer_(inside || in_service()),
         timer_(outer_ ? nullptr : detail::call_times.load(std::memory_order_acquire), kind) {
     inside = true;
   }

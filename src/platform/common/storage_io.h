@@ -35,6 +35,12 @@ class StorageIo {
   [[nodiscard]] std::string error_text(bool write, Bytes bytes, std::uint64_t offset,
                                        int error) const;
 
+  // What goes to the file by other calls than these counts as well: before and behind it. `bytes`:
+  // that were moved.
+  void begins(bool write);
+  void ended(bool write, Bytes bytes);
+
+  [[nodiscard]] const SwapFile& file() const { return file_; }
   [[nodiscard]] Bytes bytes() const { return file_.bytes(); }
   // Reads, writes.
   [[nodiscard]] std::array<Meter, 2> meters() const;
@@ -45,8 +51,6 @@ class StorageIo {
     TimeNs since_ns = 0;
     Meter sum;
   };
-  void begins(bool write);
-  void ended(bool write, Bytes bytes);
 
   SwapFile file_;
   mutable std::mutex mutex_;

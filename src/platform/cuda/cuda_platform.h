@@ -19,6 +19,7 @@
 #include "platform/common/observed_platform.h"
 #include "platform/common/storage_io.h"
 #include "platform/common/swap_file.h"
+#include "platform/cuda/cufile.h"
 #include "platform/cuda/driver.h"
 
 namespace spillway::cuda {
@@ -39,6 +40,7 @@ struct CudaOptions {
   bool reclaim_discarded_first = true;
   Bytes address_bytes = Bytes{1} << 46U;
   StorageIo::Wrap wrap_io;
+  CuFilePlace cufile;
   std::function<void(const Error&)> on_fatal;
   std::function<void(std::string_view)> warn;
 };

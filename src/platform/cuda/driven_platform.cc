@@ -97,7 +97,8 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
   const OrderQueue::Options queue{.device = options.device,
                                   .budget_bytes = options.device_bytes,
                                   .largest_block_bytes = options.block_bytes,
-                                  .storage = storage_ ? &*storage_ : nullptr};
+                                  .storage = storage_ ? &*storage_ : nullptr,
+                                  .direct = {.place = options.cufile, .warn = options_.warn}};
   OrderListener& listener = *this;
   queue_ = std::make_unique<OrderQueue>(driver_, queue, failures_, listener);
 }

@@ -41,6 +41,7 @@ CuResult HandlePool::create(Bytes bytes, CuMemHandle& handle) {
   CuAllocationProperties properties{};
   properties.type = CuAllocationType::kPinned;
   properties.location = {.type = CuLocationType::kDevice, .id = device_};
+  properties.flags.rdma_capable = rdma_capable_ ? 1 : 0;
   return times_.of(WorkTimes::What::kCreate,
                    [&] { return driver_->memory_create(&handle, bytes, &properties, 0); });
 }

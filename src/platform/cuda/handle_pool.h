@@ -36,6 +36,8 @@ class HandlePool {
   void give_back(CuMemHandle handle, Bytes bytes);
   // A smaller one is reached as handles are given back.
   void set_budget(Bytes bytes);
+  // Whether what is made may be reached by a disk (direct_storage.h). Before the first is made.
+  void make_for_direct_storage(bool yes) { rdma_capable_ = yes; }
   // Who still has free handles mapped somewhere: told before one is released.
   void before_release(std::function<CuResult(CuMemHandle)> told) { told_ = std::move(told); }
   // Releases those that are free. Returns the first error of the driver.
@@ -63,6 +65,7 @@ class HandlePool {
 
   const Driver* driver_;
   int device_;
+  bool rdma_capable_ = false;
   std::function<CuResult(CuMemHandle)> told_;
   mutable std::mutex mutex_;  // of the next four
   Bytes budget_bytes_;

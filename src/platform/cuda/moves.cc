@@ -11,6 +11,8 @@ namespace {
 
 // Enough that the disk, the link and the next block are busy at once.
 constexpr std::size_t kSlots = 4;
+// Of what direct storage refuses.
+constexpr std::size_t kSlotsBesideDirect = 1;
 
 }  // namespace
 
@@ -27,14 +29,18 @@ Moves::Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes
   }
 }
 
-CuResult Moves::make() {
+CuResult Moves::make(const DirectStorage::Options& direct) {
   if (storage_ != nullptr) {
+    if (auto made = DirectStorage::make(*driver_, *storage_, direct)) {
+      direct_ = std::move(*made);
+    }
+    const std::size_t slots = direct_ ? kSlotsBesideDirect : kSlots;
     if (const CuResult result =
-            driver_->host_alloc(&staging_, kSlots * slot_bytes_, kCuHostAllocPortable);
+            driver_->host_alloc(&staging_, slots * slot_bytes_, kCuHostAllocPortable);
         result != CuResult::kSuccess) {
       return result;
     }
-    for (std::size_t i = 0; i < kSlots; ++i) {
+    for (std::size_t i = 0; i < slots; ++i) {
       slots_.push_back(static_cast<char*>(staging_) + i * slot_bytes_);
     }
   }
@@ -64,6 +70,8 @@ void Moves::start(Move move) {
   it.move = std::move(move);
   if (it.move.error != 0) {
     failed_at_once_.push_back(id);
+  } else if (staged(it.move) && direct_) {
+    move_directly(it);
   } else if (staged(it.move)) {
     waiting_.push_back(id);
   } else {
@@ -133,6 +141,23 @@ void Moves::read_or_write(UnderWay& it) {
   }
 }
 
+void Moves::move_directly(UnderWay& it) {
+  const Move::Part& part = it.move.parts.front();
+  const bool write = it.move.to == Tier::kStorage;
+  it.direct = true;
+  it.requests_left = 1;
+  direct_->start({.write = write,
+                  .address = part.address,
+                  .storage = part.storage,
+                  .done = [this, &it, &part, write](int error) {
+                    if (error > 0) {
+                      failures_->note_cause(
+                          storage_->error_text(write, part.bytes, part.storage.front().at, error));
+                    }
+                    io_ended(it, error);
+                  }});
+}
+
 void Moves::io_ended(UnderWay& it, int error) {
   {
     const std::scoped_lock lock(io_mutex_);
@@ -155,8 +180,14 @@ CuResult Moves::poll(std::vector<MoveEnded>& ended) {
     io.swap(io_ended_);
   }
   for (const std::uint64_t id : io) {
-    const UnderWay& it = moves_.at(id);
-    if (it.move.to == Tier::kDevice && it.error == 0) {
+    UnderWay& it = moves_.at(id);
+    if (std::exchange(it.direct, false)) {
+      if (it.error == DirectStorage::kRefused) {
+        waiting_.push_back(id);
+      } else {
+        end(id, it.error, ended);
+      }
+    } else if (it.move.to == Tier::kDevice && it.error == 0) {
       copy(it);
     } else {
       end(id, it.error, ended);

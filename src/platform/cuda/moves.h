@@ -1,7 +1,7 @@
 // Transfers on their way, from the first copy to the last: copies between the device and pinned
-// memory, and with the swap file, through pinned staging. Layer: platform, cuda. Blocks on the
-// device have their handles and keep them; which bytes those are it does not know.
-// The driver thread's.
+// memory, and with the swap file, directly or through pinned staging. Layer: platform, cuda. Blocks
+// on the device have their handles and keep them; which bytes those are it does not know. The
+// driver thread's.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "platform/common/failures.h"
 #include "platform/common/storage_io.h"
 #include "platform/cuda/copy_lanes.h"
+#include "platform/cuda/direct_storage.h"
 #include "platform/cuda/io_thread.h"
 #include "platform/cuda/places.h"
 
@@ -52,7 +53,11 @@ class Moves {
         std::function<void()> wake);
 
   // The engine's context is current, here and below.
-  [[nodiscard]] CuResult make();
+  [[nodiscard]] CuResult make(const DirectStorage::Options& direct);
+  // Whether the swap file is reached past host memory.
+  [[nodiscard]] bool direct() const { return direct_ != nullptr; }
+  // Waits for what is under way there; before any of its memory is taken away.
+  void end_direct() { direct_.reset(); }
   // Nothing is under way any more.
   void give_back();
 
@@ -69,12 +74,14 @@ class Moves {
   struct UnderWay {
     Move move;
     char* staging = nullptr;
+    bool direct = false;
     std::size_t requests_left = 0;  // of the swap file; with io_mutex_
     int error = 0;                  // the same
   };
   void begin(UnderWay& it);
   void copy(const UnderWay& it);
   void read_or_write(UnderWay& it);
+  void move_directly(UnderWay& it);
   void io_ended(UnderWay& it, int error);  // any thread's
   void end(std::uint64_t id, int error, std::vector<MoveEnded>& ended);
   [[nodiscard]] static bool staged(const Move& move) {
@@ -95,7 +102,8 @@ class Moves {
   std::vector<CopyLanes::Ended> copied_;      // its memory
   std::mutex io_mutex_;
   std::vector<std::uint64_t> io_ended_;
-  std::unique_ptr<IoThread> io_;  // ends first
+  std::unique_ptr<IoThread> io_;  // these end first
+  std::unique_ptr<DirectStorage> direct_;
 };
 
 }  // namespace spillway::cuda

@@ -79,9 +79,11 @@ Status OrderQueue::make() {
       !made) {
     return made;
   }
-  if (Status made = check(*driver_, "cuMemHostAlloc", moves_.make()); !made) {
+  options_.direct.times = &pool_.times();
+  if (Status made = check(*driver_, "cuMemHostAlloc", moves_.make(options_.direct)); !made) {
     return made;
   }
+  pool_.make_for_direct_storage(moves_.direct());
   return listener_->begin(context_);
 }
 
@@ -286,6 +288,7 @@ void OrderQueue::give_back_all() {
   if (context_ == nullptr) {
     return;
   }
+  moves_.end_direct();
   (void)blocks_.drop_all();
   (void)pool_.release_free();
   (void)on_host_.release_free();

@@ -86,6 +86,7 @@ class OrderQueue {
     Bytes budget_bytes = 0;
     Bytes largest_block_bytes = 0;
     StorageIo* storage = nullptr;  // nullptr: none
+    DirectStorage::Options direct = {};
   };
   // All of them must outlive it.
   OrderQueue(const Driver& driver, const Options& options, Failures& failures,

@@ -1,6 +1,5 @@
 // Where time goes while data moves: calls of the driver that make and map memory, what the driver
-// thread does, and what the link does while launches wait. Layer: platform, cuda. One thread writes
-// at a time for each field; any thread reads.
+// thread does, and what the link does while launches wait. Layer: platform, cuda. Any thread's.
 #pragma once
 
 #include <array>
@@ -45,15 +44,19 @@ class WorkTimes {
     // Its calls that put a launch behind a gate, and tickets behind launches.
     kGated,
     kTicket,
+    // Between the device and the swap file past host memory, and what was refused there.
+    kDirectRead,
+    kDirectWrite,
+    kDirectRefused,
   };
-  static constexpr std::size_t kCount = static_cast<std::size_t>(What::kTicket) + 1;
+  static constexpr std::size_t kCount = static_cast<std::size_t>(What::kDirectRefused) + 1;
   // In that order; for people and JSON.
   static constexpr std::array<std::string_view, kCount> kNames{
       "create",     "release",       "map",           "access",        "unmap",
       "round",      "copies",        "engine",        "asleep",        "link_in",
       "link_out",   "stalled_idle",  "stalled_in",    "stalled_out",   "stalled_both",
       "held_ahead", "held_for_room", "held_for_copy", "held_for_gate", "gated",
-      "ticket"};
+      "ticket",     "direct_read",   "direct_write",  "direct_refused"};
 
   void add(What what, TimeNs time_ns) {
     One& one = all_[static_cast<std::size_t>(what)];

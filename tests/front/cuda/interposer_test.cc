@@ -222,6 +222,27 @@ TEST_F(InterposerTest, WhatTookHowLongIsToldWhereAFileIsNamed) {
   EXPECT_GT(told.at("timing").at("s").get<double>(), 0.0);
 }
 
+// The fake libcufile allocates memory and asks for the context as it works: those calls, by threads
+// of ours, are none of the program's.
+TEST_F(InterposerTest, StorageIsReachedDirectlyAndWhatItsLibraryCallsIsNotTheProgram) {
+  const Outcome outcome =
+      run(fmt::format(
+              "run --device cuda --device-memory 16MiB --host-memory 8MiB --storage .:256MiB -- "
+              "{} dlopen patterns",
+              CUDA_PROGRAM),
+          fmt::format(
+              "SPILLWAY_CUDA_DRIVER='{0}' LD_LIBRARY_PATH=$(dirname '{0}') SPILLWAY_CUFILE='{1}' "
+              "SPILLWAY_NVIDIA_FS=/proc SPILLWAY_WORK_TIMES=work",
+              FAKE_CUDA_LIBRARY, FAKE_CUFILE_LIBRARY));
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const auto seen = numbers(lines_of(outcome.out).back());
+  EXPECT_EQ(seen.at("wrong"), 0U);
+  EXPECT_EQ(seen.at("violations"), 0U) << outcome.out;
+  const nlohmann::json work = nlohmann::json::parse(read_file(folder_ / "work"));
+  EXPECT_GT(work.at("direct_write").at("count").get<int>(), 0);
+  EXPECT_EQ(work.at("direct_refused").at("count").get<int>(), 0);
+}
+
 TEST_F(InterposerTest, WithoutADriverThereIsNoGpu) {
   const std::string environment = "SPILLWAY_CUDA_DRIVER=/no/such/libcuda.so.1";
   expect_refusal(run("run --device cuda -- true", environment), 125, "no NVIDIA driver");

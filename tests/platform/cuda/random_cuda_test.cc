@@ -12,6 +12,7 @@
 
 #include "base/rng.h"
 #include "platform/cuda/cuda_world.h"
+#include "platform/cuda/fake_cufile/fake_cufile.h"
 #include "policy/registry.h"
 
 namespace spillway::cuda {
@@ -74,6 +75,7 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
     Bytes live_bytes = 0;
     Bytes most_live_bytes = 0;
   };
+  std::unique_ptr<Policy> policy;
   bool two_threads = false;
   double host_memory_fails = 0;  // once the program has what it needs itself
 
@@ -141,6 +143,23 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
     }
     platform->wait_until_idle();
     whole();
+  }
+
+  void run_with_policy(std::uint64_t seed) {
+    const PolicyInfo& info = **find_policy(GetParam());
+    const auto make = info.make_with_queue != nullptr ? info.make_with_queue : info.make;
+    policy = std::move(*make(Trace{}, Machine{}, {}));
+    open(*policy, 96 * kMiB);
+    run(seed, 1 + seed % 2);
+    EXPECT_EQ(wrong_words(), 0U);
+  }
+
+  void end_and_check() {
+    platform.reset();
+    EXPECT_EQ(counters().handles + counters().mappings + counters().reservations, 0U);
+    EXPECT_LE(counters().peak_handle_bytes, kMostBudget);
+    EXPECT_THAT(violations(), ::testing::IsEmpty());
+    EXPECT_THAT(fatal, ::testing::IsEmpty());
   }
 
   void run_thread(Thread& thread, bool changes_budgets) {
@@ -286,23 +305,14 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
   std::uint64_t unseen = 0;
   for (std::uint64_t seed = first; seed <= last && !HasFailure(); ++seed) {
     SCOPED_TRACE("SPILLWAY_SEED=" + std::to_string(seed));
-    const PolicyInfo& info = **find_policy(GetParam());
-    const auto make = info.make_with_queue != nullptr ? info.make_with_queue : info.make;
-    const std::unique_ptr<Policy> policy = std::move(*make(Trace{}, Machine{}, {}));
     set_up(seed);
-    open(*policy, 96 * kMiB);
-    run(seed, 1 + seed % 2);
-    EXPECT_EQ(wrong_words(), 0U);
+    run_with_policy(seed);
     from_host += moved(Tier::kHost, Tier::kDevice);
     from_storage += moved(Tier::kStorage, Tier::kDevice);
     failed += platform->stats().engine.failed_transfers;
     gates += counters().gates_waited;
     unseen += platform->unseen_calls();
-    platform.reset();
-    EXPECT_EQ(counters().handles + counters().mappings + counters().reservations, 0U);
-    EXPECT_LE(counters().peak_handle_bytes, kMostBudget);
-    EXPECT_THAT(violations(), ::testing::IsEmpty());
-    EXPECT_THAT(fatal, ::testing::IsEmpty());
+    end_and_check();
   }
   if (given == nullptr) {
     EXPECT_GT(from_host, 0U);
@@ -313,6 +323,32 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
     EXPECT_GT(from_storage, 0U);
 #endif
   }
+}
+
+TEST_P(RandomCuda, ContentsSurviveDirectStorageThatOftenFails) {
+  FakeCuFileConfig files{};
+  fake_cufile_default_config(&files);
+  files.refused = files.too_short = files.fails = 0.05;
+  FakeCuFileCounters seen{};
+  std::uint64_t moved_directly = 0;
+  std::uint64_t wrong_calls = 0;
+  for (std::uint64_t seed = 1; seed <= 2 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    set_up(seed);
+    options.host_bytes = 8 * kMiB;
+    options.cufile = {.library = FAKE_CUFILE_LIBRARY, .module = "."};
+    files.seed = seed;
+    files.slow_ns = seed % 2 == 0 ? 300'000 : 0;
+    fake_cufile_reset(&files);
+    run_with_policy(seed);
+    end_and_check();
+    fake_cufile_counters(&seen);
+    moved_directly += seen.begun > files.spared ? seen.reads + seen.writes - files.spared : 0;
+    wrong_calls += seen.wrong_calls;
+  }
+  EXPECT_GT(moved_directly, 0U);
+  EXPECT_EQ(wrong_calls, 0U);
+  EXPECT_EQ(seen.handles, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, RandomCuda, ::testing::Values("base_uvm", "deepum", "lookahead"),

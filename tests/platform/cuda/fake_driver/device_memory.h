@@ -43,6 +43,9 @@ class DeviceMemory {
   // Out of memory if `limit_bytes` of the device do not hold it; host memory has no limit.
   CuResult create(std::uint64_t bytes, bool on_host, std::uint64_t limit_bytes, bool poison,
                   std::uint64_t* handle);
+  // Made so that others than the device may reach it.
+  void make_rdma_capable(std::uint64_t handle) { handles_.at(handle).rdma_capable = true; }
+  [[nodiscard]] bool rdma_capable(std::uint64_t address) const;
   // Its memory goes when nothing is mapped to it any more.
   CuResult release(std::uint64_t handle);
 
@@ -65,6 +68,7 @@ class DeviceMemory {
     bool on_host;
     bool released;
     unsigned mappings;
+    bool rdma_capable = false;
   };
   struct Mapping {
     std::uint64_t bytes;

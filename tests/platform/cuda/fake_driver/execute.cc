@@ -46,6 +46,7 @@ void work(const Op& op, bool moves_bytes) {
     case OpKind::kWaitEvent:
     case OpKind::kRecord:
     case OpKind::kGraph:
+    case OpKind::kOutside:
       break;
   }
 }

@@ -146,6 +146,13 @@ void fake_cuda_hold_stream(void* stream, int hold);
 /* Whether the stream (null as above) is doing something at this moment, not waiting for it. */
 int fake_cuda_stream_works(void* stream);
 
+/* Memory is used from outside the driver, as a disk does by GPUDirect Storage, from the one to the
+ * other: to the rules it is what runs there. Null if not all of it is mapped, which is reported. */
+void* fake_cuda_use_begins(uint64_t address, uint64_t bytes, int writes);
+void fake_cuda_use_ends(void* use);
+/* Whether what is mapped there was made for it (gpuDirectRDMACapable). */
+int fake_cuda_is_for_rdma(uint64_t address);
+
 /* What cuDeviceGetAttribute answers. Unknown ones are 0. Forgotten by a reset. */
 void fake_cuda_set_attribute(int attribute, int value);
 

@@ -114,7 +114,11 @@ CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
                     (!on_host && at.type != CuLocationType::kDevice)) {
                   return CuResult::kInvalidValue;
                 }
-                return create(w, bytes, on_host, handle);
+                const CuResult result = create(w, bytes, on_host, handle);
+                if (result == CuResult::kSuccess && properties->flags.rdma_capable != 0) {
+                  w.memory->make_rdma_capable(*handle);
+                }
+                return result;
               });
 }
 

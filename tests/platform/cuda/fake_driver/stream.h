@@ -68,7 +68,8 @@ enum class OpKind {
   kWaitEvent,
   kRecord,
   kHostFunction,
-  kGraph,  // in a graph: another
+  kGraph,    // in a graph: another
+  kOutside,  // on no stream: somebody else uses the memory (outside_use.cc)
 };
 
 struct Op {

@@ -42,6 +42,8 @@ const char* Op::name() const {
       return "host function";
     case OpKind::kGraph:
       return "graph in a graph";
+    case OpKind::kOutside:
+      return "use from outside";
   }
   return "";
 }

@@ -1,0 +1,79 @@
+// Transfers between the device and the swap file that go past host memory (GPUDirect Storage): a
+// few threads, because each call waits for its transfer. Layer: platform, cuda. It is tried when it
+// is made, on the swap file and on memory like that of blocks; where it would not be direct, or
+// does not work, there is none. docs/cuda.md "Direct storage".
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "platform/common/storage_io.h"
+#include "platform/cuda/cufile.h"
+#include "platform/cuda/driver.h"
+#include "platform/cuda/places.h"
+#include "platform/cuda/work_times.h"
+
+namespace spillway::cuda {
+
+class DirectStorage {
+ public:
+  struct Options {
+    CuFilePlace place;
+    std::function<void(std::string_view)> warn;
+    WorkTimes* times = nullptr;  // must outlive it
+  };
+  // Not done, or not all of it, and no reason why it could not be done another way.
+  static constexpr int kRefused = -1;
+  // A block, in one piece on the device, in runs in the file.
+  struct Transfer {
+    bool write = false;  // to the file
+    CuAddress address = 0;
+    std::vector<Run> storage;
+    // Called once by a thread of this, with 0, kRefused or an error number.
+    std::function<void(int error)> done;
+  };
+
+  // The engine's context is current, and the file holds nothing yet. The driver and the file must
+  // outlive it. kUnsupported and why, where storage has to be reached through host memory.
+  static Result<std::unique_ptr<DirectStorage>> make(const Driver& driver, StorageIo& storage,
+                                                     const Options& options);
+  // Every transfer has ended.
+  ~DirectStorage();
+  DirectStorage(const DirectStorage&) = delete;
+  DirectStorage& operator=(const DirectStorage&) = delete;
+
+  // The memory stays mapped, and nobody else writes it, until it is done. Never waits.
+  void start(Transfer transfer);
+
+ private:
+  DirectStorage(const Driver& driver, StorageIo& storage, Options options, const CuFile& calls);
+  [[nodiscard]] Status register_file();
+  [[nodiscard]] Status try_it();
+  [[nodiscard]] Status try_on(CuAddress address, CuStream stream);
+  void work();
+  [[nodiscard]] int move(const Transfer& transfer);
+  [[nodiscard]] int move_run(bool write, CuAddress address, const Run& run);
+  void tell_refusal(bool write, const Run& run, ssize_t moved, int error_number);
+
+  Driver driver_;
+  StorageIo* storage_;
+  Options options_;
+  CuFile calls_;
+  CuContext context_ = nullptr;
+  CuFileHandle file_ = nullptr;
+  std::mutex mutex_;  // of all that follows
+  std::condition_variable wanted_;
+  std::deque<Transfer> transfers_;
+  bool stop_ = false;
+  bool told_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace spillway::cuda
