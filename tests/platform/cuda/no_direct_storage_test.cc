@@ -1,6 +1,8 @@
 // Every reason not to use direct storage, on the fake libcufile: storage is reached through pinned
 // memory then, as everywhere else.
 #include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -103,22 +105,24 @@ TEST_F(NoDirectStorage, WithWritesThatDoNotReachTheFile) {
 class UnopenedLibrary : public NoDirectStorage {
  protected:
   UnopenedLibrary() {
-    std::filesystem::copy_file(FAKE_CUFILE_LIBRARY, kCopy,
+    std::filesystem::copy_file(FAKE_CUFILE_LIBRARY, copy_,
                                std::filesystem::copy_options::overwrite_existing);
-    options.cufile.library = std::filesystem::absolute(kCopy);
+    options.cufile.library = copy_;
     library_ = ::dlopen(options.cufile.library.c_str(), RTLD_NOW | RTLD_LOCAL);
     EXPECT_NE(library_, nullptr);
   }
   ~UnopenedLibrary() override {
     ::dlclose(library_);
-    std::filesystem::remove(kCopy);
+    std::filesystem::remove(copy_);
   }
   template <typename Function>
   Function* found(const char* name) const {
     return reinterpret_cast<Function*>(::dlsym(library_, name));
   }
 
-  static constexpr const char* kCopy = "libcufile_unopened.so";
+  // Tests run side by side.
+  std::filesystem::path copy_ =
+      std::filesystem::absolute(fmt::format("libcufile_unopened_{}.so", ::getpid()));
   void* library_ = nullptr;
 };
 

@@ -90,11 +90,11 @@ TEST_F(Pressure, SeveralBlocksThatALaunchLacksAreOnTheirWayAtOnce) {
 // Lookahead wants four a stream, which a device has run before our thread looks.
 TEST_F(Pressure, ManyLaunchesOfLittleMemoryAreAdmittedWhereOtherMemoryMustLeave) {
   Lookahead lookahead;
-  options.device_bytes = 128 * kMiB;
-  options.host_bytes = 256 * kMiB;
+  options.device_bytes = 416 * kMiB;
+  options.host_bytes = 768 * kMiB;
   open(lookahead);
   const CuStream on = stream();
-  std::vector<Buffer> buffers = written(on, 24, 8 * kMiB);
+  std::vector<Buffer> buffers = written(on, 32, 16 * kMiB);
   Buffer small = allocate(2 * kMiB);
   fill(on, small, 1);
   synchronize(on);
