@@ -66,7 +66,7 @@ class CallTimes {
     }
   };
   // Of all in our code, by how long they took; the last has those that took longer.
-  static constexpr TimeNs kBinNs = 20;
+  static constexpr TimeNs kBinNs = 40;
   static constexpr std::size_t kBins = 512;
   struct alignas(64) OfKind {
     std::array<One, kParts> parts;

@@ -4,7 +4,9 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <cassert>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "platform/common/clock.h"
@@ -21,13 +23,19 @@ constexpr Bytes kOutChunkBytes = 16 * kMiB;
 constexpr std::size_t kOutChunks = 2;
 // While it is being mapped: 48.5 GB/s, and the call takes 0.1 ms; with 16 MiB 51.6 and 0.24.
 constexpr Bytes kShortChunkBytes = 8 * kMiB;
-// Its thread sleeps until so long before an end is expected, and then looks all the time: sleeping
-// takes longer than it is asked to.
+// Where nothing stands behind a copy in its direction its end is looked for all the time from so
+// long before it is expected, because sleeping takes longer than it is asked to.
 constexpr TimeNs kLookAheadNs = 40'000;
-// For so long; what takes longer than expected is looked for after sleeps.
+// For so long; what takes longer is looked for after sleeps.
 constexpr TimeNs kLookNs = 80'000;
-constexpr TimeNs kShortSleepNs = 20'000;
+constexpr TimeNs kShortestSleepNs = 20'000;
+constexpr TimeNs kLongestSleepNs = 200'000;
 constexpr TimeNs kForLongNs = 3'600'000'000'000;
+// A copy takes so long besides its bytes; how fast the link is, small ones do not tell.
+constexpr TimeNs kBeginNs = 8'000;
+constexpr Bytes kTellingBytes = 4 * kMiB;
+// An end that was looked for so shortly before was seen in time.
+constexpr TimeNs kSeenInTimeNs = 40'000;
 
 }  // namespace
 
@@ -135,10 +143,13 @@ CuResult CopyLanes::look(Direction direction) {
   }
   const bool out = direction == Direction::kOut;
   const bool is_short = out && out_short_;
-  const Bytes most_bytes = is_short ? kShortChunkBytes : out ? kOutChunkBytes : kChunkBytes;
+  const ChunkLimits limits{.bytes = is_short ? kShortChunkBytes
+                                    : out    ? kOutChunkBytes
+                                             : kChunkBytes,
+                           .copies = is_short ? 1 : std::numeric_limits<std::size_t>::max()};
   const std::size_t most = is_short ? 1 : out ? kOutChunks : kChunks;
   while (lane.under_way.size() < most && lane.given < lane.batches.size()) {
-    if (const CuResult result = give(lane, direction, most_bytes); result != CuResult::kSuccess) {
+    if (const CuResult result = give(lane, direction, limits); result != CuResult::kSuccess) {
       return result;
     }
   }
@@ -146,53 +157,72 @@ CuResult CopyLanes::look(Direction direction) {
 }
 
 CuResult CopyLanes::end_chunks(Lane& lane, Direction direction) {
+  Bytes ended_bytes = 0;
+  CuResult result = CuResult::kSuccess;
+  const TimeNs since_ns = lane.under_way.empty() ? 0 : lane.under_way.front().since_ns;
   while (!lane.under_way.empty()) {
     const Chunk chunk = lane.under_way.front();
-    const CuResult result = driver_->event_query(chunk.event);
-    if (result == CuResult::kNotReady) {
-      return CuResult::kSuccess;
-    }
+    result = driver_->event_query(chunk.event);
     if (result != CuResult::kSuccess) {
-      return result;
+      break;
     }
-    const TimeNs at_ns = now_ns();
     lane.under_way.pop_front();
     events_.push_back(chunk.event);
-    copied_bytes_ += chunk.bytes;
-    constexpr double kWeight = 0.25;  // of the newest
-    if (chunk.bytes > 0 && at_ns > chunk.since_ns) {
-      lane.bytes_per_ns += kWeight * (static_cast<double>(chunk.bytes) /
-                                          static_cast<double>(at_ns - chunk.since_ns) -
-                                      lane.bytes_per_ns);
-    }
-    if (!lane.under_way.empty()) {
-      lane.under_way.front().since_ns = at_ns;  // it stood behind this one
-    }
+    ended_bytes += chunk.bytes;
+    lane.batches.front().copied_bytes += chunk.bytes;
     if (chunk.last) {
-      const Batch& batch = lane.batches.front();
-      const Ended ended{.tag = batch.tag, .failed = batch.failed};
-      lane.batches.pop_front();
-      --lane.given;
-      {
-        const std::scoped_lock lock(mutex_);
-        ended_.push_back(ended);
-      }
-      --not_ended_[static_cast<std::size_t>(direction)];
-      wake_();
+      end_batch(lane, direction);
     }
   }
-  return CuResult::kSuccess;
+  const TimeNs at_ns = now_ns();
+  if (ended_bytes > 0) {
+    learn(lane, ended_bytes, at_ns, at_ns - since_ns);
+    if (!lane.under_way.empty()) {
+      lane.under_way.front().since_ns = at_ns;  // it stood behind those
+    }
+  }
+  lane.looked_ns = at_ns;
+  return result == CuResult::kNotReady ? CuResult::kSuccess : result;
+}
+
+void CopyLanes::end_batch(Lane& lane, Direction direction) {
+  const Batch& batch = lane.batches.front();
+  const Ended ended{.tag = batch.tag, .failed = batch.failed};
+  copied_bytes_ += batch.failed ? 0 : batch.copied_bytes;
+  lane.batches.pop_front();
+  --lane.given;
+  --not_ended_[static_cast<std::size_t>(direction)];
+  {
+    const std::scoped_lock lock(mutex_);
+    ended_.push_back(ended);
+  }
+  wake_();
+}
+
+// An end that was seen late says only that the link is at least so fast.
+void CopyLanes::learn(Lane& lane, Bytes bytes, TimeNs at_ns, TimeNs took_ns) {
+  if (bytes < kTellingBytes || took_ns <= kBeginNs) {
+    return;
+  }
+  constexpr double kWeight = 0.25;  // of the newest
+  const double seen = static_cast<double>(bytes) / static_cast<double>(took_ns - kBeginNs);
+  if (seen > lane.bytes_per_ns || at_ns - lane.looked_ns <= kSeenInTimeNs) {
+    lane.bytes_per_ns += kWeight * (seen - lane.bytes_per_ns);
+  }
 }
 
 // As much of the next batch as may be under way at once, with an event behind it. What the driver
 // refuses fails alone, behind the parts that it has taken.
-CuResult CopyLanes::give(Lane& lane, Direction direction, Bytes most_bytes) {
+CuResult CopyLanes::give(Lane& lane, Direction direction, const ChunkLimits& limits) {
   Batch& batch = lane.batches[lane.given];
   Chunk chunk;
-  while (!batch.failed && chunk.bytes < most_bytes && batch.copy < batch.copies.size()) {
+  for (std::size_t copies = 0; !batch.failed && copies < limits.copies &&
+                               chunk.bytes < limits.bytes && batch.copy < batch.copies.size();
+       ++copies) {
     const BlockCopy& block = batch.copies[batch.copy];
+    assert(!block.pieces.empty());
     const BlockCopy::Piece& piece = block.pieces[batch.piece];
-    const Bytes bytes = std::min(piece.bytes - batch.done_bytes, most_bytes - chunk.bytes);
+    const Bytes bytes = std::min(piece.bytes - batch.done_bytes, limits.bytes - chunk.bytes);
     const CuAddress device = block.device + batch.device_bytes;
     char* const host = piece.host + batch.done_bytes;
     const CuResult result = direction == Direction::kIn
@@ -241,18 +271,20 @@ void CopyLanes::wait() {
       continue;
     }
     const Chunk& first = lane.under_way.front();
-    const auto expected_ns =
-        static_cast<TimeNs>(static_cast<double>(first.bytes) / lane.bytes_per_ns);
+    const TimeNs expected_ns =
+        kBeginNs + static_cast<TimeNs>(static_cast<double>(first.bytes) / lane.bytes_per_ns);
     const TimeNs left_ns = first.since_ns + expected_ns - at_ns;
     // Where another stands behind it nobody has to be quick.
-    const bool quick = lane.under_way.size() == 1;
-    const bool soon = left_ns <= kLookAheadNs && left_ns >= kLookAheadNs - kLookNs;
-    const TimeNs until_ns = soon && quick ? 0 : std::max(left_ns - kLookAheadNs, kShortSleepNs);
-    sleep_ns = std::min(sleep_ns, until_ns);
+    if (lane.under_way.size() == 1 && left_ns <= kLookAheadNs &&
+        left_ns >= kLookAheadNs - kLookNs) {
+      std::this_thread::yield();
+      return;
+    }
+    // What is late is looked for less and less often.
+    const TimeNs until_ns = left_ns > kLookAheadNs ? left_ns - kLookAheadNs : -left_ns / 4;
+    sleep_ns = std::min(sleep_ns, std::clamp(until_ns, kShortestSleepNs, kLongestSleepNs));
   }
-  if (sleep_ns > 0) {
-    added_.wait_for(sleep_ns);
-  }
+  added_.wait_for(sleep_ns);
 }
 
 }  // namespace spillway::cuda

@@ -1,7 +1,7 @@
 // Two streams of the engine's context, copies in and copies out, and the thread that puts copies
 // on them and sees them end. Layer: platform, cuda. Knows addresses and memory, and no launch.
-// A thread of its own, because a call that gives access to a handle waits for the copies out that
-// have been given to the driver, for a millisecond if there are two (docs/gpu.md section 5): while
+// A thread of its own, because a call that gives access to a handle waits for the copy out that has
+// been given to the driver, and for a millisecond if there are two (docs/gpu.md section 5): while
 // memory is being mapped there is one at a time, of a few MiB, and the next must follow at once,
 // whatever the driver thread is in.
 #pragma once
@@ -32,7 +32,7 @@ struct BlockCopy {
   std::vector<Piece> pieces;
 };
 
-// The driver thread's, but for its own thread.
+// The driver thread's, but for its own thread, and what is said below.
 class CopyLanes {
  public:
   enum class Direction : std::uint8_t { kIn, kOut };
@@ -42,7 +42,7 @@ class CopyLanes {
     bool failed = false;  // the driver has refused a part; no part is under way any more
   };
 
-  // The driver must outlive it. `wake`: its thread's, when there is something to poll.
+  // The driver must outlive it. `wake` is called by its thread when there is something to poll.
   CopyLanes(const Driver& driver, std::function<void()> wake)
       : driver_(&driver), wake_(std::move(wake)) {}
   CopyLanes(const CopyLanes&) = delete;
@@ -51,6 +51,8 @@ class CopyLanes {
 
   // The engine's context is current, here and below. Starts the thread. Returns the first error.
   [[nodiscard]] CuResult make();
+  // Gives no more to the driver, and waits for nothing. What has been given may be under way.
+  void stop();
   // Nothing is under way any more.
   void give_back();
 
@@ -63,12 +65,12 @@ class CopyLanes {
 
   // Whether memory is being mapped, or was a moment ago.
   void keep_out_short(bool yes) { out_short_ = yes; }
-  [[nodiscard]] Bytes copied_bytes() const { return copied_bytes_; }
+  [[nodiscard]] Bytes copied_bytes() const { return copied_bytes_; }  // of what did not fail
   // Whether something that was added in this direction has not ended.
   [[nodiscard]] bool under_way(Direction direction) const {
     return not_ended_[static_cast<std::size_t>(direction)] > 0;
   }
-  // What its thread has run on a processor.
+  // What its thread has run on a processor. Any thread's, until it is stopped.
   [[nodiscard]] TimeNs processor_ns() const;
 
  private:
@@ -80,14 +82,15 @@ class CopyLanes {
     std::size_t piece = 0;
     Bytes done_bytes = 0;
     Bytes device_bytes = 0;  // done of the block
+    Bytes copied_bytes = 0;  // have ended
     bool failed = false;
   };
   // What was given to the driver at once.
   struct Chunk {
     CuEvent event = nullptr;  // behind it
     Bytes bytes = 0;
-    TimeNs since_ns = 0;
-    bool last = false;  // of its batch
+    TimeNs since_ns = 0;  // it has been the first
+    bool last = false;    // of its batch
   };
   // Of its own thread, but for `added`.
   struct Lane {
@@ -97,15 +100,20 @@ class CopyLanes {
     std::size_t given = 0;      // so many of them as a whole
     std::deque<Chunk> under_way;
     double bytes_per_ns = 50;  // as the last chunks were
+    TimeNs looked_ns = 0;      // for ends
+  };
+  struct ChunkLimits {
+    Bytes bytes = 0;
+    std::size_t copies = 0;
   };
 
   void run(CuContext context);
-  void stop();
   void take_added();
   CuResult look(Direction direction);
   CuResult end_chunks(Lane& lane, Direction direction);
-  CuResult give(Lane& lane, Direction direction, Bytes most_bytes);
-  [[nodiscard]] CuResult copy_piece(Direction direction, Lane& lane, Batch& batch, Bytes bytes);
+  void end_batch(Lane& lane, Direction direction);
+  static void learn(Lane& lane, Bytes bytes, TimeNs at_ns, TimeNs took_ns);
+  CuResult give(Lane& lane, Direction direction, const ChunkLimits& limits);
   [[nodiscard]] CuResult take_event(CuEvent& event);
   void wait();
 

@@ -65,7 +65,7 @@ class Moves {
   // Adds what has ended. An error means that the context is lost.
   [[nodiscard]] CuResult poll(std::vector<MoveEnded>& ended);
   [[nodiscard]] bool idle() const { return moves_.empty(); }
-  // Copies are under way, whose end nobody announces.
+  // Copies are under way.
   [[nodiscard]] bool copies() const { return !lanes_.idle(); }
   [[nodiscard]] CopyLanes& lanes() { return lanes_; }
   [[nodiscard]] const CopyLanes& lanes() const { return lanes_; }

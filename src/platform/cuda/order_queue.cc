@@ -17,7 +17,7 @@ namespace {
 // has come of looking.
 constexpr TimeNs kShortestSleepNs = 10'000;
 constexpr TimeNs kLongestSleepNs = 200'000;
-// The same while copies are under way: the link must not stand still for long behind one.
+// The same while copies are under way: what waits for room has to hear soon of launches that end.
 constexpr TimeNs kLongestBesideCopiesNs = 30'000;
 // After so long the engine hears of what has been done, whatever else has been ordered.
 constexpr TimeNs kLongestRoundNs = 200'000;
@@ -209,11 +209,14 @@ bool OrderQueue::carry_out(Order& order) {
 }
 
 bool OrderQueue::back(BlockId block, CuAddress address, Bytes bytes) {
-  if (!blocks_.has(block)) {
-    mapped_ns_ = now_ns();
+  const bool is_new = !blocks_.has(block);
+  if (is_new) {
     moves_.lanes().keep_out_short(true);
   }
   const CuResult result = blocks_.back(block, address, bytes);
+  if (is_new) {
+    mapped_ns_ = now_ns();
+  }
   if (result == CuResult::kOutOfMemory) {
     return back_on_host(block, address, bytes);
   }
@@ -289,6 +292,7 @@ void OrderQueue::give_back_all() {
     return;
   }
   moves_.end_direct();
+  moves_.lanes().stop();
   (void)blocks_.drop_all();
   (void)pool_.release_free();
   (void)on_host_.release_free();

@@ -102,7 +102,7 @@ TEST_F(Lanes, ShortQueuesOutHaveOneUnderWay) {
   const CuAddress block = memory();
   std::uint64_t* host = pinned(kTwoMiB / 8);
   lanes.keep_out_short(true);
-  config.copy_ns = 20'000'000;
+  config.copy_ns = 100'000'000;
   fake_cuda_change(&config);
   for (std::uint64_t tag = 1; tag <= 3; ++tag) {
     lanes.add(Direction::kOut, tag, {{.device = block, .pieces = {piece(host, kTwoMiB)}}});
@@ -124,17 +124,66 @@ TEST_F(Lanes, AShortQueueOutCutsWhatIsLarge) {
     test::words_at(block)[word] = word;
   }
   lanes.keep_out_short(true);
-  fake_cuda_change(&config);
   // In two pieces of host memory, of which the second one comes first there.
   lanes.add(Direction::kOut, 1,
             {{.device = block,
               .pieces = {piece(host + kMiB, kBytes - 8 * kMiB), piece(host, 8 * kMiB)}}});
   EXPECT_FALSE(wait_for(1)[0].failed);
-  EXPECT_EQ(given_out(), 4U);  // 8, 4 and 4, 4
+  EXPECT_EQ(given_out(), 3U);  // 8, 4, 8
   for (std::uint64_t word = 0; word < kBytes / 8; ++word) {
     ASSERT_EQ(host[(word + kMiB) % (kBytes / 8)], word);
   }
   EXPECT_EQ(lanes.copied_bytes(), kBytes);
+}
+
+TEST_F(Lanes, AQueueOutThatBecomesShortGivesTheNextWhenAllHaveEnded) {
+  const CuAddress block = memory();
+  std::uint64_t* host = pinned(kTwoMiB / 8);
+  config.copy_ns = 100'000'000;
+  fake_cuda_change(&config);
+  for (std::uint64_t tag = 1; tag <= 4; ++tag) {
+    lanes.add(Direction::kOut, tag, {{.device = block, .pieces = {piece(host, kTwoMiB)}}});
+  }
+  EXPECT_TRUE(soon([&] { return given_out() == 2; }));
+  lanes.keep_out_short(true);
+  EXPECT_EQ(wait_for(1)[0].tag, 1U);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(given_out(), 2U);
+  EXPECT_EQ(wait_for(3).back().tag, 4U);
+}
+
+TEST_F(Lanes, ARefusalInALaterPartFailsItsCopyAndNoOther) {
+  constexpr Bytes kBytes = 20 * kMiB;
+  const CuAddress block = memory(kBytes);
+  std::uint64_t* host = pinned(kBytes / 8);
+  config.copy_ns = 20'000'000;
+  fake_cuda_change(&config);
+  lanes.keep_out_short(true);
+  lanes.add(Direction::kOut, 1, {{.device = block, .pieces = {piece(host, kBytes)}}});
+  EXPECT_TRUE(soon([&] { return given_out() == 1; }));
+  config.copy_refused = 1;
+  fake_cuda_change(&config);
+  EXPECT_TRUE(wait_for(1)[0].failed);
+  EXPECT_EQ(given_out(), 2U);  // of three
+  config.copy_refused = 0;
+  fake_cuda_change(&config);
+  lanes.add(Direction::kOut, 2, {{.device = block, .pieces = {piece(host, kTwoMiB)}}});
+  EXPECT_FALSE(wait_for(1)[0].failed);
+  EXPECT_EQ(lanes.copied_bytes(), kTwoMiB);
+}
+
+TEST_F(Lanes, MayBeStoppedWithCopiesUnderWayAndWaiting) {
+  const CuAddress block = memory();
+  std::uint64_t* host = pinned(kTwoMiB / 8);
+  config.copy_ns = 20'000'000;
+  fake_cuda_change(&config);
+  for (std::uint64_t tag = 1; tag <= 9; ++tag) {
+    lanes.add(Direction::kIn, tag, {{.device = block, .pieces = {piece(host, kTwoMiB)}}});
+  }
+  EXPECT_TRUE(lanes.under_way(Direction::kIn));
+  lanes.stop();
+  EXPECT_TRUE(lanes.under_way(Direction::kIn));
+  ASSERT_EQ(driver.context_synchronize(), CuResult::kSuccess);
 }
 
 TEST_F(Lanes, ALostContextIsNoFailureOfOneCopy) {

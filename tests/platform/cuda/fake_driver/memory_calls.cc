@@ -37,17 +37,16 @@ void take_access_time(World& w, Caller& caller, std::uint64_t handles) {
       return it.op->kind == OpKind::kCopyOut;
     });
     // It runs when what copies out has nothing to do, or has had its slice of time.
-    const auto given = [](const std::shared_ptr<Stream>& stream) {
-      return std::count_if(stream->queue.begin(), stream->queue.end(),
-                           [](const Op& op) { return op.kind == OpKind::kCopyOut; });
-    };
+    std::ptrdiff_t given = 0;
+    for (const std::shared_ptr<Stream>& stream : w.alive) {
+      given += std::count_if(stream->queue.begin(), stream->queue.end(),
+                             [](const Op& op) { return op.kind == OpKind::kCopyOut; });
+    }
     std::int64_t time_ns = w.config.access_ns;
     if (out != w.running.end() && w.config.access_waits_ns > 0) {
-      const bool more = std::any_of(w.alive.begin(), w.alive.end(),
-                                    [&](const auto& stream) { return given(stream) > 1; });
-      time_ns +=
-          more ? w.config.access_waits_ns
-               : std::clamp<std::int64_t>(out->until_ns - now_ns(), 0, w.config.access_waits_ns);
+      time_ns += given > 1 ? w.config.access_waits_ns
+                           : std::clamp<std::int64_t>(out->until_ns - now_ns(), 0,
+                                                      w.config.access_waits_ns);
     } else if (out != w.running.end()) {
       time_ns = w.config.access_beside_copy_out_ns;
     }
