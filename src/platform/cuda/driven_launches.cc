@@ -242,8 +242,13 @@ void DrivenPlatform::follow_budget() {
 // goes on when some have ended, not only one: to be woken costs more than a launch.
 void DrivenPlatform::hold_back(Lock& lock) {
   constexpr std::uint32_t kGoOnPart = 8;
+  // Where something must leave nearly every launch has a gate before it and a ticket behind it, and
+  // the driver counts those as well.
+  constexpr std::uint32_t kGatedPart = 2;
   // The engine's table of launches holds more.
-  const std::uint32_t most = std::min(options_.launches_ahead, 1U << (kSlotBits - 1));
+  const std::uint32_t most =
+      std::min(patience_.all_fits() ? options_.launches_ahead : options_.launches_ahead / kGatedPart,
+               1U << (kSlotBits - 1));
   if (launches_.in_flight() >= most) {
     const Held held(*this, WorkTimes::What::kHeldAhead);
     wait_until(lock, [&] { return launches_.in_flight() < most - most / kGoOnPart; });

@@ -7,7 +7,6 @@ namespace spillway::cuda {
 
 // What a thread of the program remembers of the last it made calls of: in practice there is one.
 struct QuietCalls::Mine {
-  std::uint64_t serial = 0;
   Thread* thread = nullptr;
   std::shared_ptr<Threads> threads;  // so that `thread` stays
   Mine() = default;
@@ -26,11 +25,16 @@ namespace {
 std::atomic<std::uint64_t> serials{0};
 // Destructors of the thread's other objects may still make calls.
 constinit thread_local bool remembers_nothing = false;
+// What `mine` gave last, and whose that is (0: nothing): at a fixed place of the thread's own, where
+// each call of the program looks without asking for the thread's objects.
+__attribute__((tls_model("initial-exec"))) constinit thread_local std::uint64_t last_serial = 0;
+__attribute__((tls_model("initial-exec"))) constinit thread_local void* last_thread = nullptr;
 
 }  // namespace
 
 QuietCalls::Mine::~Mine() {
   leave();
+  last_serial = 0;
   remembers_nothing = true;
 }
 
@@ -39,13 +43,13 @@ bool QuietCalls::thread_ends() { return remembers_nothing; }
 QuietCalls::QuietCalls() : serial_(++serials) {}
 
 QuietCalls::Thread* QuietCalls::mine() {
+  if (last_serial == serial_) {
+    return static_cast<Thread*>(last_thread);
+  }
   if (remembers_nothing) {
     return nullptr;
   }
   static thread_local Mine here;
-  if (here.thread != nullptr && here.serial == serial_) {
-    return here.thread;
-  }
   here.leave();
   const std::scoped_lock lock(threads_->mutex);
   const auto left = std::find_if(threads_->all.begin(), threads_->all.end(), [](const Thread& it) {
@@ -55,7 +59,8 @@ QuietCalls::Thread* QuietCalls::mine() {
   here.thread = left != threads_->all.end() ? &*left : &threads_->all.emplace_back();
   here.thread->taken.store(true, std::memory_order_relaxed);
   here.threads = threads_;
-  here.serial = serial_;
+  last_serial = serial_;
+  last_thread = here.thread;
   return here.thread;
 }
 
