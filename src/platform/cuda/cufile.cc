@@ -26,7 +26,7 @@ std::string path_of(const std::string& given, const char* variable, const char* 
 
 // Of all platforms of this process. What a program has opened was set up by threads of the program,
 // and what its library's own threads call on the driver would be taken for the program's calls.
-// What is opened is never destroyed: threads of the program may run until the very end.
+// The list is never destroyed: threads of the program may run until the very end.
 Status open_once(void* library, const CuFile& calls) {
   static std::mutex mutex;
   static auto& opened = *new std::vector<void*>;

@@ -133,8 +133,8 @@ class UnopenedLibrary : public NoDirectStorage {
 
   // Tests run side by side, and a name is loaded once in a process.
   static std::string name() {
-    const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
-    return fmt::format("libcufile_{}_{}.so", test->name(), ::getpid());
+    static int number = 0;
+    return fmt::format("libcufile_{}_{}.so", ::getpid(), ++number);
   }
   std::filesystem::path copy_ = std::filesystem::absolute(name());
   void* library_ = nullptr;
