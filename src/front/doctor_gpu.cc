@@ -2,9 +2,7 @@
 // asked; we make no context, so nothing is taken from the device. See doctor_checks.h.
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -100,46 +98,31 @@ Fact pinned_memory(const Device& device) {
                     {"locked_memory_limit_bytes", unlimited ? Json() : Json(limit.rlim_cur)}}};
 }
 
-// While it lives, standard output goes where errors go: libcufile prints there what it lacks.
-class NothingOnOutput {
- public:
-  NothingOnOutput() : output_(::dup(STDOUT_FILENO)) {
-    (void)std::fflush(stdout);
-    (void)::dup2(STDERR_FILENO, STDOUT_FILENO);
-  }
-  NothingOnOutput(const NothingOnOutput&) = delete;
-  NothingOnOutput& operator=(const NothingOnOutput&) = delete;
-  ~NothingOnOutput() {
-    (void)std::fflush(stdout);
-    (void)::dup2(output_, STDOUT_FILENO);
-    (void)::close(output_);
-  }
-
- private:
-  int output_;
-};
-
-Result<cuda::CuFile> open_quietly(const cuda::CuFilePlace& place) {
-  const NothingOnOutput quiet;
-  return cuda::open_cufile(place);
-}
-
-// What a run finds out besides needs its swap file and memory on the device.
+// libcufile is a run's to open: what else is found out needs a swap file and memory on the device.
 Fact gpudirect_storage() {
-  const cuda::CuFilePlace place;
-  const Result<cuda::CuFile> opened = open_quietly(place);
+  const cuda::CuFileNeeds needs = cuda::cufile_needs({});
+  std::vector<std::string> advice;
+  if (!needs.module) {
+    advice.emplace_back("load nvidia-fs (GPUDirect Storage)");
+  } else if (!needs.node) {
+    advice.emplace_back("let this user read and write /dev/nvidia-fs0");
+  }
+  if (!needs.word) {
+    advice.push_back(fmt::format("set {}=false for runs", cuda::kCuFileCompatibilityVariable));
+  }
   return {.key = "gpudirect_storage",
-          .mark = opened ? Mark::kOk : Mark::kMissing,
-          .text = opened
+          .mark = needs.all() ? Mark::kOk : Mark::kMissing,
+          .text = needs.all()
                       ? "GPUDirect Storage: a run tries it on its swap file, and uses it between "
                         "device and storage if it works there"
                       : fmt::format("no GPUDirect Storage, so storage is reached through pinned "
                                     "memory: {}",
-                                    opened.error().message),
-          .advice = "",
-          .value = {{"libcufile", cuda::has_library(place)},
-                    {"nvidia_fs", cuda::has_module(place)},
-                    {"tried_by_runs", opened.has_value()}}};
+                                    cuda::missing_text(needs)),
+          .advice = fmt::format("{}", fmt::join(advice, "; ")),
+          .value = {{"nvidia_fs", needs.module},
+                    {"device_node", needs.node},
+                    {"compatibility_mode_off", needs.word},
+                    {"tried_by_runs", needs.all()}}};
 }
 
 void add_device(const cuda::Driver& driver, cuda::CuDevice ordinal, FactGroup& group) {

@@ -187,23 +187,31 @@ TEST_F(DoctorCommand, TellsWhatTheGpuAndItsDriverOffer) {
 }
 
 TEST_F(DoctorCommand, SaysWhetherARunWouldTryGpuDirectStorage) {
-  const auto fact = [&](const char* module, const char* library) {
-    return parsed(run("doctor --json",
-                      fmt::format("SPILLWAY_CUDA_DRIVER='{0}' LD_LIBRARY_PATH=$(dirname '{0}') "
-                                  "SPILLWAY_NVIDIA_FS={1} SPILLWAY_CUFILE='{2}'",
-                                  FAKE_CUDA_LIBRARY, module, library)))["gpu"]["gpudirect_storage"];
+  const auto fact = [&](const char* module, const char* node, const char* word) {
+    return parsed(
+        run("doctor --json",
+            fmt::format("SPILLWAY_CUDA_DRIVER='{}' SPILLWAY_NVIDIA_FS={} "
+                        "SPILLWAY_NVIDIA_FS_NODE={} CUFILE_ALLOW_COMPAT_MODE={}",
+                        FAKE_CUDA_LIBRARY, module, node, word)))["gpu"]["gpudirect_storage"];
   };
-  const json there = fact("/proc", FAKE_CUFILE_LIBRARY);
+  const json there = fact("/proc", "/dev/null", "false");
   EXPECT_EQ(there["mark"], "ok");
   EXPECT_EQ(there["value"]["tried_by_runs"], true);
-  const json no_module = fact("/no/such/module", FAKE_CUFILE_LIBRARY);
-  EXPECT_EQ(no_module["mark"], "missing");
-  EXPECT_EQ(no_module["value"]["libcufile"], true);
-  EXPECT_EQ(no_module["value"]["nvidia_fs"], false);
-  EXPECT_THAT(no_module["text"].get<std::string>(), HasSubstr("nvidia-fs is not loaded"));
-  const json no_library = fact("/proc", "/no/such/libcufile.so.0");
-  EXPECT_EQ(no_library["value"]["tried_by_runs"], false);
-  EXPECT_THAT(no_library["text"].get<std::string>(), HasSubstr("no libcufile"));
+  EXPECT_THAT(there["text"].get<std::string>(), HasSubstr("a run tries it"));
+  const auto expect_missing = [](const json& it, const char* key, const char* text,
+                                 const char* advice) {
+    EXPECT_EQ(it["mark"], "missing");
+    EXPECT_EQ(it["value"][key], false);
+    EXPECT_EQ(it["value"]["tried_by_runs"], false);
+    EXPECT_THAT(it["text"].get<std::string>(), HasSubstr(text));
+    EXPECT_THAT(it["advice"].get<std::string>(), HasSubstr(advice));
+  };
+  expect_missing(fact("/no/such/module", "/dev/null", "false"), "nvidia_fs",
+                 "nvidia-fs is not loaded", "load nvidia-fs");
+  expect_missing(fact("/proc", "/no/such/node", "false"), "device_node",
+                 "device node cannot be opened", "/dev/nvidia-fs0");
+  expect_missing(fact("/proc", "/dev/null", "true"), "compatibility_mode_off",
+                 "CUFILE_ALLOW_COMPAT_MODE=false is not set", "set CUFILE_ALLOW_COMPAT_MODE=false");
 }
 #endif
 

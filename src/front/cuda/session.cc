@@ -99,6 +99,12 @@ void fatal(const Error& error) {
   end_run(error.message);
 }
 
+void warn(std::string_view line) {
+  if (!ending) {
+    say(line);
+  }
+}
+
 Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
   const Result<Driver> driver = open_driver({}, real_dlsym());
   if (!driver) {
@@ -121,7 +127,8 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
                     format_bytes(options->device_bytes), device, format_bytes(most_bytes)));
     options->device_bytes = most_bytes;
   }
-  Result<std::unique_ptr<CudaSpace>> space = CudaSpace::open(*driver, device, *options, fatal);
+  Result<std::unique_ptr<CudaSpace>> space =
+      CudaSpace::open(*driver, device, *options, fatal, warn);
   if (!space) {
     return tl::unexpected<Error>(space.error());
   }

@@ -174,9 +174,9 @@ SwapFile::SwapFile(Descriptor fd, std::string path, Bytes bytes)
   }
 }
 
-bool SwapFile::intact() const {
+bool SwapFile::is_behind(int fd) const {
   struct stat status {};
-  return ::fstat(fd_.get(), &status) == 0 && status.st_dev == system_ && status.st_ino == number_;
+  return ::fstat(fd, &status) == 0 && status.st_dev == system_ && status.st_ino == number_;
 }
 
 }  // namespace spillway

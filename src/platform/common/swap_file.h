@@ -23,7 +23,9 @@ class SwapFile {
   [[nodiscard]] int fd() const { return fd_.get(); }
   // Whether the descriptor is still this file's: a program may close all descriptors that it does
   // not know, and open something else under the number.
-  [[nodiscard]] bool intact() const;
+  [[nodiscard]] bool intact() const { return is_behind(fd_.get()); }
+  // The same of another descriptor.
+  [[nodiscard]] bool is_behind(int fd) const;
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   [[nodiscard]] const std::string& path() const { return path_; }
 

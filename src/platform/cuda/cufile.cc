@@ -2,6 +2,8 @@
 #include "platform/cuda/cufile.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <bit>
@@ -9,6 +11,8 @@
 #include <filesystem>
 #include <mutex>
 #include <vector>
+
+#include "platform/common/descriptor.h"
 
 namespace spillway::cuda {
 namespace {
@@ -20,16 +24,12 @@ std::string path_of(const std::string& given, const char* variable, const char* 
   return !given.empty() ? given : named != nullptr && *named != '\0' ? named : usual;
 }
 
-void* open_library(const CuFilePlace& place) {
-  const std::string file = path_of(place.library, kCuFileVariable, "libcufile.so.0");
-  return ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-}
-
 // Of all platforms of this process. What a program has opened was set up by threads of the program,
 // and what its library's own threads call on the driver would be taken for the program's calls.
+// The list is never destroyed: threads of the program may run until the very end.
 Status open_once(void* library, const CuFile& calls) {
   static std::mutex mutex;
-  static std::vector<void*> opened;
+  static auto& opened = *new std::vector<void*>;
   const std::scoped_lock lock(mutex);
   if (std::find(opened.begin(), opened.end(), library) != opened.end()) {
     return {};
@@ -57,39 +57,47 @@ Status goes_past_host_memory(const CuFile& calls) {
   if (properties.module_major == 0 && properties.module_minor == 0) {
     return make_error(ErrorCode::kUnsupported, "libcufile does not use nvidia-fs");
   }
-  if ((properties.control & kCuFileAllowsCompatibility) != 0) {
+  constexpr unsigned kThroughHost = kCuFileAllowsCompatibility | kCuFilePlainIo | kCuFileFallsBack;
+  if ((properties.control & kThroughHost) != 0) {
     return make_error(ErrorCode::kUnsupported,
-                      "libcufile may go through host memory and not say so: set "
-                      "CUFILE_ALLOW_COMPAT_MODE=false, or allow_compat_mode in cufile.json");
-  }
-  if ((properties.control & (kCuFilePlainIo | kCuFileFallsBack)) != 0) {
-    return make_error(ErrorCode::kUnsupported,
-                      "libcufile is set to go through host memory: look at cufile.json");
+                      "libcufile may go through host memory all the same: look at cufile.json");
   }
   return {};
 }
 
 }  // namespace
 
-bool has_module(const CuFilePlace& place) {
+CuFileNeeds cufile_needs(const CuFilePlace& place) {
   std::error_code error;
-  return std::filesystem::exists(
-      path_of(place.module, kCuFileModuleVariable, "/proc/driver/nvidia-fs"), error);
+  const std::string module = path_of(place.module, kCuFileModuleVariable, "/proc/driver/nvidia-fs");
+  const std::string path = path_of(place.node, kCuFileNodeVariable, "/dev/nvidia-fs0");
+  const Descriptor node(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const char* const allowed = std::getenv(kCuFileCompatibilityVariable);
+  return {.module = std::filesystem::exists(module, error),
+          .node = node.get() >= 0,
+          .word = allowed != nullptr && ::strcasecmp(allowed, "false") == 0};
 }
 
-bool has_library(const CuFilePlace& place) {
-  void* const library = open_library(place);
-  if (library != nullptr) {
-    ::dlclose(library);
+std::string missing_text(const CuFileNeeds& needs) {
+  std::vector<std::string> missing;
+  if (!needs.module) {
+    missing.emplace_back("the kernel module nvidia-fs is not loaded");
   }
-  return library != nullptr;
+  if (!needs.node) {
+    missing.emplace_back("its device node cannot be opened to read and write");
+  }
+  if (!needs.word) {
+    missing.push_back(fmt::format("{}=false is not set", kCuFileCompatibilityVariable));
+  }
+  return fmt::format("{}", fmt::join(missing, ", "));
 }
 
 Result<CuFile> open_cufile(const CuFilePlace& place) {
-  if (!has_module(place)) {
-    return make_error(ErrorCode::kUnsupported, "the kernel module nvidia-fs is not loaded");
+  if (const CuFileNeeds needs = cufile_needs(place); !needs.all()) {
+    return make_error(ErrorCode::kUnsupported, "{}", missing_text(needs));
   }
-  void* const library = open_library(place);
+  const std::string file = path_of(place.library, kCuFileVariable, "libcufile.so.0");
+  void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const reason = ::dlerror();
     return make_error(ErrorCode::kUnsupported, "no libcufile: {}",

@@ -67,24 +67,37 @@ struct CuFile {
                    off_t memory_offset) = nullptr;
 };
 
-// Name another library than libcufile.so.0, and another path than /proc/driver/nvidia-fs, which is
-// there while the kernel module is loaded; for tests.
+// Name another library than libcufile.so.0, another path than /proc/driver/nvidia-fs, which is
+// there while the kernel module is loaded, and another than its device node, /dev/nvidia-fs0; for
+// tests.
 inline constexpr const char* kCuFileVariable = "SPILLWAY_CUFILE";
 inline constexpr const char* kCuFileModuleVariable = "SPILLWAY_NVIDIA_FS";
+inline constexpr const char* kCuFileNodeVariable = "SPILLWAY_NVIDIA_FS_NODE";
+// libcufile's own: "false" forbids it to go through host memory, which it may by default.
+inline constexpr const char* kCuFileCompatibilityVariable = "CUFILE_ALLOW_COMPAT_MODE";
 
 // Empty: what the variables name, or else those.
 struct CuFilePlace {
   std::string library;
   std::string module;
+  std::string node;
 };
 
-// Whether the kernel module is loaded, and whether there is such a library.
-[[nodiscard]] bool has_module(const CuFilePlace& place);
-[[nodiscard]] bool has_library(const CuFilePlace& place);
+// What must hold before libcufile is so much as loaded: where it would not be used that does
+// nothing but harm (it writes a log, closes descriptors, and may crash as the program ends).
+struct CuFileNeeds {
+  bool module = false;  // is loaded
+  bool node = false;    // can be opened, to read and write
+  bool word = false;    // the user's, that compatibility mode is off
+  [[nodiscard]] bool all() const { return module && node && word; }
+};
+[[nodiscard]] CuFileNeeds cufile_needs(const CuFilePlace& place);
+// Which of them are missing, for people; empty if none is.
+[[nodiscard]] std::string missing_text(const CuFileNeeds& needs);
 
-// Everything that can be known without a file and a context: the module is loaded, the library has
-// the calls, its driver opens (once in a process, and before the program has opened it), and
-// nothing lets it go through host memory. Otherwise kUnsupported, and which of it is missing.
+// Everything that can be known without a file and a context: the needs are met, the library has the
+// calls, its driver opens (once in a process, and before the program has opened it), and nothing
+// lets it go through host memory. Otherwise kUnsupported, and which of it is missing.
 [[nodiscard]] Result<CuFile> open_cufile(const CuFilePlace& place);
 
 // For people.

@@ -1,9 +1,9 @@
 // See direct_storage.h.
 #include "platform/cuda/direct_storage.h"
 
-#include <algorithm>
+#include <fcntl.h>
+
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -19,47 +19,39 @@ void* pointer(CuAddress address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
-// The disk's own errors, which another way would meet as well.
-bool is_of_the_disk(int error) {
-  return error == EIO || error == ENOSPC || error == EFBIG || error == EDQUOT;
+// Below it, what a disk has written need not be visible to kernels without a flush.
+constexpr int kOrderedForTheDevice = 100;
+
+Status check_order_of_writes(const Driver& driver) {
+  CuDevice device = 0;
+  int ordering = 0;
+  Status asked = check(driver, "cuCtxGetDevice", driver.context_device(&device));
+  if (asked) {
+    asked = check(driver, "cuDeviceGetAttribute",
+                  driver.device_attribute(&ordering, CuAttribute::kRdmaWritesOrdering, device));
+  }
+  if (asked && ordering < kOrderedForTheDevice) {
+    return make_error(ErrorCode::kUnsupported,
+                      "what a disk writes to this device need not be visible to kernels");
+  }
+  return asked;
 }
 
-// Page-aligned, because the swap file is read past the page cache.
-class TrialMemory {
- public:
-  TrialMemory()
-      : words_(static_cast<std::uint64_t*>(std::aligned_alloc(kPageBytes, kBlockBytes))) {}
-  TrialMemory(const TrialMemory&) = delete;
-  TrialMemory& operator=(const TrialMemory&) = delete;
-  ~TrialMemory() { std::free(words_); }  // NOLINT(*-no-malloc)
-
-  static constexpr std::size_t kWords = kBlockBytes / sizeof(std::uint64_t);
-  [[nodiscard]] std::uint64_t* words() const { return words_; }
-  void fill() const {
-    for (std::size_t i = 0; i < kWords; ++i) {
-      words_[i] = word(i);
-    }
-  }
-  void clear() const { std::memset(words_, 0, kBlockBytes); }
-  [[nodiscard]] bool holds_it() const {
-    for (std::size_t i = 0; i < kWords; ++i) {
-      if (words_[i] != word(i)) {
-        return false;
-      }
-    }
-    return true;
-  }
-
- private:
-  // No two words are the same.
-  static std::uint64_t word(std::size_t i) { return (i + 1) * 0x9E37'79B9'7F4A'7C15U; }
-  std::uint64_t* words_;
-};
+// libcufile refuses descriptors that were opened with O_TMPFILE, which they keep for ever.
+Descriptor open_again(int fd) {
+  const std::string path = fmt::format("/proc/self/fd/{}", fd);
+  const int flags = O_RDWR | O_CLOEXEC;
+  const int direct = ::open(path.c_str(), flags | O_DIRECT);
+  return Descriptor(direct >= 0 ? direct : ::open(path.c_str(), flags));
+}
 
 }  // namespace
 
 Result<std::unique_ptr<DirectStorage>> DirectStorage::make(const Driver& driver, StorageIo& storage,
                                                            const Options& options) {
+  if (Status ordered = check_order_of_writes(driver); !ordered) {
+    return tl::unexpected<Error>(ordered.error());
+  }
   const Result<CuFile> calls = open_cufile(options.place);
   if (!calls) {
     return tl::unexpected<Error>(calls.error());
@@ -100,108 +92,19 @@ DirectStorage::~DirectStorage() {
 }
 
 Status DirectStorage::register_file() {
+  descriptor_ = open_again(storage_->file().fd());
+  if (!storage_->file().is_behind(descriptor_.get())) {
+    return make_error(ErrorCode::kUnsupported, "the swap file cannot be opened again");
+  }
   CuFileDescription description{};
   description.type = kCuFileDescriptor;
-  description.file.descriptor = storage_->file().fd();
+  description.file.descriptor = descriptor_.get();
   const CuFileError result = calls_.handle_register(&file_, &description);
   if (result.error != 0) {
     file_ = nullptr;
     return make_error(ErrorCode::kUnsupported, "the swap file is refused: {}",
                       error_text("cuFileHandleRegister", result));
   }
-  return {};
-}
-
-// On memory like that of blocks: a handle, mapped for the device alone.
-Status DirectStorage::try_it() {
-  CuDevice device = 0;
-  CuAddress address = 0;
-  CuMemHandle handle = 0;
-  CuStream stream = nullptr;
-  bool mapped = false;
-  const auto prepare = [&] {
-    CuResult result = driver_.context_device(&device);
-    CuAllocationProperties properties{};
-    properties.type = CuAllocationType::kPinned;
-    properties.location = {.type = CuLocationType::kDevice, .id = device};
-    properties.flags.rdma_capable = 1;
-    const CuAccessDescription access{.location = properties.location,
-                                     .access = CuAccess::kReadWrite};
-    const auto next = [&result](CuResult of_call) { result = of_call; };
-    if (result == CuResult::kSuccess) {
-      next(driver_.address_reserve(&address, kBlockBytes, 0, 0, 0));
-    }
-    if (result == CuResult::kSuccess) {
-      next(driver_.memory_create(&handle, kBlockBytes, &properties, 0));
-    }
-    if (result == CuResult::kSuccess) {
-      next(driver_.memory_map(address, kBlockBytes, 0, handle, 0));
-      mapped = result == CuResult::kSuccess;
-    }
-    if (result == CuResult::kSuccess) {
-      next(driver_.memory_set_access(address, kBlockBytes, &access, 1));
-    }
-    if (result == CuResult::kSuccess) {
-      next(driver_.stream_create(&stream, kCuStreamNonBlocking, 0));
-    }
-    return result;
-  };
-  Status fine = check(driver_, "memory that the disk may reach", prepare());
-  if (fine) {
-    fine = try_on(address, stream);
-  }
-  if (stream != nullptr) {
-    (void)driver_.stream_destroy(stream);
-  }
-  if (mapped) {
-    (void)driver_.memory_unmap(address, kBlockBytes);
-  }
-  if (handle != 0) {
-    (void)driver_.memory_release(handle);
-  }
-  if (address != 0) {
-    (void)driver_.address_free(address, kBlockBytes);
-  }
-  return fine;
-}
-
-// Written from the device, read by the host, and read into the device again: staged transfers of
-// the same file must see the same bytes.
-Status DirectStorage::try_on(CuAddress address, CuStream stream) {
-  const TrialMemory memory;
-  const Run start{.at = 0, .bytes = kBlockBytes};
-  const auto end = [&](CuResult issued) {
-    return issued == CuResult::kSuccess && driver_.stream_synchronize(stream) == CuResult::kSuccess;
-  };
-  const auto copied_in = [&] {
-    return end(driver_.copy_in(address, memory.words(), kBlockBytes, stream));
-  };
-  const auto failed = [](const char* what) {
-    return make_error(ErrorCode::kUnsupported, "tried on the swap file: {}", what);
-  };
-  memory.fill();
-  if (!copied_in()) {
-    return failed("the driver refused a copy");
-  }
-  told_ = true;  // what is refused here is told by what is returned
-  if (move_run(true, address, start) != 0) {
-    return failed("libcufile could not write from the device");
-  }
-  memory.clear();
-  if (storage_->read_now(memory.words(), kBlockBytes, 0) != 0 || !memory.holds_it()) {
-    return failed("other bytes are in the file than were written");
-  }
-  memory.clear();
-  if (!copied_in()) {
-    return failed("the driver refused a copy");
-  }
-  if (move_run(false, address, start) != 0) {
-    return failed("libcufile could not read into the device");
-  }
-  if (!end(driver_.copy_out(memory.words(), address, kBlockBytes, stream)) || !memory.holds_it()) {
-    return failed("other bytes came back than were written");
-  }
-  told_ = false;
   return {};
 }
 
@@ -230,34 +133,37 @@ void DirectStorage::work() {
   }
 }
 
-int DirectStorage::move(const Transfer& transfer) {
+bool DirectStorage::move(const Transfer& transfer) {
   CuAddress address = transfer.address;
   for (const Run& run : transfer.storage) {
     storage_->begins(transfer.write);
     const TimeNs since_ns = now_ns();
-    const int error = move_run(transfer.write, address, run);
-    storage_->ended(transfer.write, error == 0 ? run.bytes : 0);
+    const std::string reason = move_run(transfer.write, address, run);
+    const bool moved = reason.empty();
+    storage_->ended(transfer.write, moved ? run.bytes : 0);
     if (options_.times != nullptr) {
       using What = WorkTimes::What;
-      options_.times->add(error == kRefused ? What::kDirectRefused
-                          : transfer.write  ? What::kDirectWrite
-                                            : What::kDirectRead,
+      options_.times->add(!moved           ? What::kDirectRefused
+                          : transfer.write ? What::kDirectWrite
+                                           : What::kDirectRead,
                           now_ns() - since_ns);
     }
-    if (error != 0) {
-      return error;
+    if (!moved) {
+      tell_refusal(transfer.write, run, reason);
+      return false;
     }
     address += run.bytes;
   }
-  return 0;
+  return true;
 }
 
-int DirectStorage::move_run(bool write, CuAddress address, const Run& run) {
+// Empty if all of it has been moved, or why not.
+std::string DirectStorage::move_run(bool write, CuAddress address, const Run& run) {
   if ((run.at | run.bytes | address) % kPageBytes != 0) {
-    return kRefused;  // libcufile would go through host memory for the rest of a page
+    return "no whole pages";  // libcufile would go through host memory for the rest of one
   }
-  if (!storage_->file().intact()) {
-    return EBADF;  // nothing may go to a file that is somebody else's
+  if (!storage_->file().is_behind(descriptor_.get())) {
+    return std::strerror(EBADF);  // nothing may go to a file that is somebody else's
   }
   const auto offset = static_cast<off_t>(run.at);
   errno = 0;
@@ -265,30 +171,24 @@ int DirectStorage::move_run(bool write, CuAddress address, const Run& run) {
                               : calls_.read(file_, pointer(address), run.bytes, offset, 0);
   const int error_number = errno;
   if (moved == static_cast<ssize_t>(run.bytes)) {
-    return 0;
+    return {};
   }
-  if (moved == -1 && is_of_the_disk(error_number)) {
-    // As StorageIo::submit has it.
-    return write && error_number == EFBIG ? ENOSPC : error_number;
-  }
-  tell_refusal(write, run, moved, error_number);
-  return kRefused;
+  return moved >= 0    ? fmt::format("{} bytes were moved", moved)
+         : moved == -1 ? std::string(std::strerror(error_number))
+                       : fmt::format("error {}", -moved);
 }
 
-void DirectStorage::tell_refusal(bool write, const Run& run, ssize_t moved, int error_number) {
+void DirectStorage::tell_refusal(bool write, const Run& run, const std::string& reason) {
   {
     const std::scoped_lock lock(mutex_);
     if (std::exchange(told_, true) || !options_.warn) {
       return;
     }
   }
-  const std::string what = moved >= 0    ? fmt::format("{} bytes were moved", moved)
-                           : moved == -1 ? std::string(std::strerror(error_number))
-                                         : fmt::format("error {}", -moved);
   options_.warn(
       fmt::format("GPUDirect Storage could not {} {} bytes at offset {}: {}; what it "
                   "refuses goes through host memory",
-                  write ? "write" : "read", run.bytes, run.at, what));
+                  write ? "write" : "read", run.bytes, run.at, reason));
 }
 
 }  // namespace spillway::cuda

@@ -10,10 +10,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "platform/common/descriptor.h"
 #include "platform/common/storage_io.h"
 #include "platform/cuda/cufile.h"
 #include "platform/cuda/driver.h"
@@ -29,15 +31,14 @@ class DirectStorage {
     std::function<void(std::string_view)> warn;
     WorkTimes* times = nullptr;  // must outlive it
   };
-  // Not done, or not all of it, and no reason why it could not be done another way.
-  static constexpr int kRefused = -1;
   // A block, in one piece on the device, in runs in the file.
   struct Transfer {
     bool write = false;  // to the file
     CuAddress address = 0;
     std::vector<Run> storage;
-    // Called once by a thread of this, with 0, kRefused or an error number.
-    std::function<void(int error)> done;
+    // Called once by a thread of this. Not moved, or not all of it: whatever the reason, it may be
+    // tried another way, which meets the disk's own errors as well.
+    std::function<void(bool moved)> done;
   };
 
   // The engine's context is current, and the file holds nothing yet. The driver and the file must
@@ -58,15 +59,16 @@ class DirectStorage {
   [[nodiscard]] Status try_it();
   [[nodiscard]] Status try_on(CuAddress address, CuStream stream);
   void work();
-  [[nodiscard]] int move(const Transfer& transfer);
-  [[nodiscard]] int move_run(bool write, CuAddress address, const Run& run);
-  void tell_refusal(bool write, const Run& run, ssize_t moved, int error_number);
+  [[nodiscard]] bool move(const Transfer& transfer);
+  [[nodiscard]] std::string move_run(bool write, CuAddress address, const Run& run);
+  void tell_refusal(bool write, const Run& run, const std::string& reason);
 
   Driver driver_;
   StorageIo* storage_;
   Options options_;
   CuFile calls_;
   CuContext context_ = nullptr;
+  Descriptor descriptor_;  // of the swap file, for libcufile alone
   CuFileHandle file_ = nullptr;
   std::mutex mutex_;  // of all that follows
   std::condition_variable wanted_;

@@ -71,6 +71,7 @@ enum class CuAttribute : std::uint32_t {
   kHostRegisterSupported = 99,
   kVirtualMemoryManagement = 102,
   kHandleTypeFileDescriptor = 103,  // handles that other processes may open
+  kRdmaWritesOrdering = 118,        // for whom what others write is in order; 100: for the device
   kStreamMemoryOperations64 = 122,  // cuStreamWaitValue64 and cuStreamWriteValue64
   kHandleTypeFabric = 128,          // ... on other machines
   kHostNumaId = 134,                // of the node next to the device; -1 if there are none

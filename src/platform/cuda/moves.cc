@@ -13,6 +13,8 @@ namespace {
 constexpr std::size_t kSlots = 4;
 // Of what direct storage refuses.
 constexpr std::size_t kSlotsBesideDirect = 1;
+// In a row, and direct storage is not tried any more: it costs time and does nothing.
+constexpr unsigned kMostRefusals = 8;
 
 }  // namespace
 
@@ -34,17 +36,25 @@ CuResult Moves::make(const DirectStorage::Options& direct) {
     if (auto made = DirectStorage::make(*driver_, *storage_, direct)) {
       direct_ = std::move(*made);
     }
-    const std::size_t slots = direct_ ? kSlotsBesideDirect : kSlots;
-    if (const CuResult result =
-            driver_->host_alloc(&staging_, slots * slot_bytes_, kCuHostAllocPortable);
+    tries_direct_ = direct_ != nullptr;
+    if (const CuResult result = add_slots(direct_ ? kSlotsBesideDirect : kSlots);
         result != CuResult::kSuccess) {
       return result;
     }
-    for (std::size_t i = 0; i < slots; ++i) {
-      slots_.push_back(static_cast<char*>(staging_) + i * slot_bytes_);
-    }
   }
   return lanes_.make();
+}
+
+CuResult Moves::add_slots(std::size_t count) {
+  void* memory = nullptr;
+  const CuResult result = driver_->host_alloc(&memory, count * slot_bytes_, kCuHostAllocPortable);
+  if (result == CuResult::kSuccess) {
+    staging_.push_back(memory);
+    for (std::size_t i = 0; i < count; ++i) {
+      slots_.push_back(static_cast<char*>(memory) + i * slot_bytes_);
+    }
+  }
+  return result;
 }
 
 void Moves::give_back() {
@@ -58,9 +68,8 @@ void Moves::give_back() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   lanes_.give_back();
-  if (staging_ != nullptr) {
-    (void)driver_->host_free(staging_);
-    staging_ = nullptr;
+  for (; !staging_.empty(); staging_.pop_back()) {
+    (void)driver_->host_free(staging_.back());
   }
 }
 
@@ -70,7 +79,7 @@ void Moves::start(Move move) {
   it.move = std::move(move);
   if (it.move.error != 0) {
     failed_at_once_.push_back(id);
-  } else if (staged(it.move) && direct_) {
+  } else if (staged(it.move) && tries_direct_) {
     move_directly(it);
   } else if (staged(it.move)) {
     waiting_.push_back(id);
@@ -143,19 +152,29 @@ void Moves::read_or_write(UnderWay& it) {
 
 void Moves::move_directly(UnderWay& it) {
   const Move::Part& part = it.move.parts.front();
-  const bool write = it.move.to == Tier::kStorage;
   it.direct = true;
   it.requests_left = 1;
-  direct_->start({.write = write,
+  direct_->start({.write = it.move.to == Tier::kStorage,
                   .address = part.address,
                   .storage = part.storage,
-                  .done = [this, &it, &part, write](int error) {
-                    if (error > 0) {
-                      failures_->note_cause(
-                          storage_->error_text(write, part.bytes, part.storage.front().at, error));
-                    }
-                    io_ended(it, error);
+                  .done = [this, &it](bool moved) {
+                    it.refused = !moved;
+                    io_ended(it, 0);
                   }});
+}
+
+// What was refused is staged. A disk that has broken is met there again, and told of.
+void Moves::direct_ended(std::uint64_t id, UnderWay& it, std::vector<MoveEnded>& ended) {
+  it.direct = false;
+  if (!it.refused) {
+    refused_in_a_row_ = 0;
+    end(id, 0, ended);
+    return;
+  }
+  waiting_.push_back(id);
+  if (++refused_in_a_row_ >= kMostRefusals && std::exchange(tries_direct_, false)) {
+    (void)add_slots(kSlots - kSlotsBesideDirect);  // without them it is slower
+  }
 }
 
 void Moves::io_ended(UnderWay& it, int error) {
@@ -181,12 +200,8 @@ CuResult Moves::poll(std::vector<MoveEnded>& ended) {
   }
   for (const std::uint64_t id : io) {
     UnderWay& it = moves_.at(id);
-    if (std::exchange(it.direct, false)) {
-      if (it.error == DirectStorage::kRefused) {
-        waiting_.push_back(id);
-      } else {
-        end(id, it.error, ended);
-      }
+    if (it.direct) {
+      direct_ended(id, it, ended);
     } else if (it.move.to == Tier::kDevice && it.error == 0) {
       copy(it);
     } else {

@@ -57,7 +57,10 @@ class Moves {
   // Whether the swap file is reached past host memory.
   [[nodiscard]] bool direct() const { return direct_ != nullptr; }
   // Waits for what is under way there; before any of its memory is taken away.
-  void end_direct() { direct_.reset(); }
+  void end_direct() {
+    tries_direct_ = false;
+    direct_.reset();
+  }
   // Nothing is under way any more.
   void give_back();
 
@@ -75,13 +78,16 @@ class Moves {
     Move move;
     char* staging = nullptr;
     bool direct = false;
+    bool refused = false;           // directly
     std::size_t requests_left = 0;  // of the swap file; with io_mutex_
     int error = 0;                  // the same
   };
   void begin(UnderWay& it);
   void copy(const UnderWay& it);
   void read_or_write(UnderWay& it);
+  [[nodiscard]] CuResult add_slots(std::size_t count);
   void move_directly(UnderWay& it);
+  void direct_ended(std::uint64_t id, UnderWay& it, std::vector<MoveEnded>& ended);
   void io_ended(UnderWay& it, int error);  // any thread's
   void end(std::uint64_t id, int error, std::vector<MoveEnded>& ended);
   [[nodiscard]] static bool staged(const Move& move) {
@@ -95,7 +101,7 @@ class Moves {
   std::function<void()> wake_;
   CopyLanes lanes_;
   std::unordered_map<std::uint64_t, UnderWay> moves_;
-  void* staging_ = nullptr;
+  std::vector<void*> staging_;
   std::vector<char*> slots_;                  // free
   std::deque<std::uint64_t> waiting_;         // for a slot
   std::deque<std::uint64_t> failed_at_once_;  // before anything was started
@@ -104,6 +110,8 @@ class Moves {
   std::vector<std::uint64_t> io_ended_;
   std::unique_ptr<IoThread> io_;  // these end first
   std::unique_ptr<DirectStorage> direct_;
+  bool tries_direct_ = false;
+  unsigned refused_in_a_row_ = 0;
 };
 
 }  // namespace spillway::cuda

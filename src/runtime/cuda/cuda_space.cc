@@ -44,7 +44,8 @@ cuda::CudaOptions cuda_options(const SpaceOptions& options, const PolicyTraits& 
 
 Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, int device,
                                                    const SpaceOptions& options,
-                                                   std::function<void(const Error&)> on_fatal) {
+                                                   std::function<void(const Error&)> on_fatal,
+                                                   std::function<void(std::string_view)> warn) {
   if (const Status fine = check_cuda_policy(options); !fine) {
     return tl::unexpected<Error>(fine.error());
   }
@@ -69,6 +70,7 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
   cuda::CudaOptions made = cuda_options(options, info.traits);
   made.device = device;
   made.on_fatal = std::move(on_fatal);
+  made.warn = std::move(warn);
   Result<std::unique_ptr<cuda::CudaPlatform>> platform =
       cuda::CudaPlatform::create(driver, made, std::move(*storage), *space->policy_);
   if (!platform) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "base/error.h"
 #include "engine/policy.h"
@@ -16,10 +17,12 @@ namespace spillway {
 class CudaSpace {
  public:
   // The device is the ordinal of the calling thread's context; the driver has been initialized.
-  // `on_fatal` is told what ends the run (CudaOptions). Fails with kInvalidInput or kUnsupported.
+  // `on_fatal` is told what ends the run, `warn` what people should know (CudaOptions). Fails with
+  // kInvalidInput or kUnsupported.
   static Result<std::unique_ptr<CudaSpace>> open(const cuda::Driver& driver, int device,
                                                  const SpaceOptions& options,
-                                                 std::function<void(const Error&)> on_fatal);
+                                                 std::function<void(const Error&)> on_fatal,
+                                                 std::function<void(std::string_view)> warn = {});
 
   ~CudaSpace();
   CudaSpace(const CudaSpace&) = delete;

@@ -232,7 +232,8 @@ TEST_F(InterposerTest, StorageIsReachedDirectlyAndWhatItsLibraryCallsIsNotThePro
               CUDA_PROGRAM),
           fmt::format(
               "SPILLWAY_CUDA_DRIVER='{0}' LD_LIBRARY_PATH=$(dirname '{0}') SPILLWAY_CUFILE='{1}' "
-              "SPILLWAY_NVIDIA_FS=/proc SPILLWAY_WORK_TIMES=work",
+              "SPILLWAY_NVIDIA_FS=/proc SPILLWAY_NVIDIA_FS_NODE=/dev/null "
+              "CUFILE_ALLOW_COMPAT_MODE=false SPILLWAY_WORK_TIMES=work",
               FAKE_CUDA_LIBRARY, FAKE_CUFILE_LIBRARY));
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   const auto seen = numbers(lines_of(outcome.out).back());

@@ -1,13 +1,26 @@
 // Direct storage on the fake libcufile: what is moved directly, what is not, and what becomes of
 // transfers that fail.
+#include <fcntl.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "platform/common/descriptor.h"
 #include "platform/cuda/direct_world.h"
 
 namespace spillway::cuda {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::SizeIs;
+
+class BrokenDisk : public BlockIo {
+ public:
+  void submit(IoRequest request) override { request.done(EIO); }
+};
 
 TEST_F(DirectStorageOnFakes, WhatGoesBetweenDeviceAndFileIsNeverInHostMemory) {
   open_direct();
@@ -36,7 +49,10 @@ TEST_F(DirectStorageOnFakes, ItIsCountedLikeOtherUseOfTheFile) {
 TEST_F(DirectStorageOnFakes, FromHostMemoryBlocksStillGoToTheFileAsBefore) {
   options.host_bytes = 8 * kMiB;
   open_direct();
-  rewrite_all();
+  // Host memory is pinned beside it, whenever it gets to that.
+  for (int tries = 0; tries < 50 && moved(Tier::kHost, Tier::kDevice) == 0; ++tries) {
+    rewrite_all(1);
+  }
   EXPECT_GT(moved(Tier::kDevice, Tier::kHost), 0U);
   EXPECT_GT(moved(Tier::kHost, Tier::kDevice), 0U);
   EXPECT_GT(count("direct_read") + count("direct_write"), 0U);
@@ -61,11 +77,23 @@ TEST_F(DirectStorageOnFakes, HandlesAreNotMadeForTheDiskWithoutDirectStorage) {
   EXPECT_EQ(fake_cuda_is_for_rdma(buffer.address), 0);
 }
 
-TEST_F(DirectStorageOnFakes, WithoutASwapFileNothingIsOpened) {
-  fake_cufile_reset(&files);
-  options.host_bytes = 64 * kMiB;
-  open();
-  EXPECT_EQ(seen().handles, 0U);
+// Its descriptor says for ever that it was made so, and libcufile refuses such descriptors.
+TEST_F(DirectStorageOnFakes, AFileThatNeverHadANameIsReachedDirectly) {
+  const Descriptor unnamed(::open(".", O_TMPFILE | O_RDWR, 0600));
+  if (unnamed.get() < 0) {
+    GTEST_SKIP() << "this file system has none";
+  }
+  open_direct();
+  CuFileDescription description{};
+  description.type = kCuFileDescriptor;
+  description.file.descriptor = unnamed.get();
+  CuFileHandle refused = nullptr;
+  const Result<CuFile> calls = open_cufile(options.cufile);
+  ASSERT_TRUE(calls) << calls.error().message;
+  EXPECT_EQ(calls->handle_register(&refused, &description).error, 5019);
+  rewrite_all(1);
+  EXPECT_GT(count("direct_write"), 0U);
+  EXPECT_EQ(count("direct_refused"), 0U);
 }
 
 TEST_F(DirectStorageOnFakes, TheDriverIsOpenedOnceInAProcess) {
@@ -109,16 +137,51 @@ TEST_F(DirectStorageOnFakes, AllOfItRefusedIsSlowAndRight) {
   EXPECT_THAT(warned, SizeIs(1));
 }
 
-TEST_F(DirectStorageOnFakes, ErrorsOfTheDiskAreFailedTransfersAndNoContentsAreLost) {
-  files.fails = 0.2;
+// Whatever libcufile says of the disk, staging sees for itself.
+TEST_F(DirectStorageOnFakes, WhatFailsWithAnErrorIsMovedAgainThroughHostMemory) {
+  for (const int error : {EIO, EBADF, ENOSPC}) {
+    SCOPED_TRACE(error);
+    files.fails = 0.4;
+    files.fails_with = error;
+    open_direct();
+    rewrite_all();
+    EXPECT_GT(seen().failed, 0U);
+    EXPECT_EQ(count("direct_refused"), seen().failed);
+    EXPECT_EQ(platform->stats().engine.failed_transfers, 0U);
+    ASSERT_THAT(warned, SizeIs(1));
+    EXPECT_THAT(warned[0], HasSubstr(std::strerror(error)));
+    warned.clear();
+    buffers.clear();
+    platform.reset();
+  }
+}
+
+TEST_F(DirectStorageOnFakes, AfterEightRefusalsInARowItIsNotTriedAnyMore) {
+  files.refused = 1;
   open_direct();
+  const std::uint64_t pinned_before = counters().pinned_bytes;
   rewrite_all();
-  EXPECT_GT(seen().failed, 0U);
-  EXPECT_EQ(platform->stats().engine.failed_transfers, seen().failed);
-  EXPECT_THAT(warned, IsEmpty());
+  EXPECT_GE(seen().refused, 8U);
+  EXPECT_LE(seen().refused, 16U);  // some had begun
+  EXPECT_EQ(counters().pinned_bytes, pinned_before + 3 * options.block_bytes);
+  const std::uint64_t refused = seen().refused;
+  files.refused = 0;
+  fake_cufile_change(&files);
+  rewrite_all();
+  EXPECT_EQ(seen().refused, refused);
+  EXPECT_EQ(count("direct_read") + count("direct_write"), 0U);
+}
+
+TEST_F(DirectStorageOnFakes, RefusalsThatAreNotInARowDoNotEndIt) {
+  files.refused = 0.5;
+  open_direct();
+  rewrite_all(4);
+  EXPECT_GT(seen().refused, 16U);
+  EXPECT_GT(seen().writes, 1U);
 }
 
 TEST_F(DirectStorageOnFakes, ADiskThatHasBrokenEndsTheRunWithItsError) {
+  options.wrap_io = [](std::unique_ptr<BlockIo>) { return std::make_unique<BrokenDisk>(); };
   files.fails = 1;
   open_direct();
   const CuStream on = stream();
@@ -133,6 +196,7 @@ TEST_F(DirectStorageOnFakes, ADiskThatHasBrokenEndsTheRunWithItsError) {
   EXPECT_THAT(fatal[0], HasSubstr("cannot write 6291456 bytes at offset"));
   EXPECT_THAT(fatal[0], HasSubstr("Input/output error"));
   fatal.clear();
+  warned.clear();
   platform.reset();
   fake_cuda_reset(&config);
   take_violations();
@@ -162,14 +226,14 @@ TEST_F(DirectStorageOnFakes, MemoryStaysWhereItIsUnderSlowTransfers) {
 
 // What is refused goes through host memory, where the first copy costs the context its life.
 TEST_F(DirectStorageOnFakes, ALostContextTakesNoMemoryFromTransfersUnderWay) {
-  files.refused = 0.5;
-  files.seed = 3;  // the fourth is refused first
+  files.refused = 1;
+  files.spared = 3;  // the trial's two, and one that is held
   open_direct();
-  files.slow_ns = 300'000'000;
+  files.held = 1;
   fake_cufile_change(&files);
   config.copy_breaks = 1;
   fake_cuda_change(&config);
-  const auto under_way = [] {
+  const auto under_way = [this] {
     return seen().begun - seen().refused - seen().reads - seen().writes;
   };
   const CuStream on = stream();
@@ -178,14 +242,22 @@ TEST_F(DirectStorageOnFakes, ALostContextTakesNoMemoryFromTransfersUnderWay) {
     buffers.push_back(allocate((i < 4 ? 2 : 8) * kMiB));
     fill(on, buffers.back(), 1);
   }
-  ASSERT_TRUE(soon([&] {
+  const bool broke = soon([&] {
     const std::scoped_lock lock(said_mutex);
     return !fatal.empty();
-  }));
-  EXPECT_GT(under_way(), 0U);
+  });
+  const std::uint64_t held = under_way();
+  std::thread release([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the platform ends meanwhile
+    files.held = 0;
+    fake_cufile_change(&files);
+  });
+  platform.reset();
+  release.join();
+  ASSERT_TRUE(broke);
+  EXPECT_EQ(held, 1U);
   EXPECT_THAT(fatal[0], HasSubstr("before data is lost"));
   fatal.clear();
-  platform.reset();
   EXPECT_EQ(under_way(), 0U);
   for (const int kind : take_violations()) {
     EXPECT_NE(kind, FAKE_CUDA_TAKEN_WHILE_RUNNING);

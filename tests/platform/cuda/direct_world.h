@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <string_view>
 #include <vector>
 
@@ -19,10 +20,12 @@ class DirectStorageOnFakes : public CudaWorld {
     fake_cufile_default_config(&files);
     options.device_bytes = 8 * kMiB;
     options.host_bytes = 0;
-    options.cufile = {.library = FAKE_CUFILE_LIBRARY, .module = "."};
+    options.cufile = {.library = FAKE_CUFILE_LIBRARY, .module = ".", .node = "/dev/null"};
+    ::setenv(kCuFileCompatibilityVariable, "false", 1);
   }
+  ~DirectStorageOnFakes() override { ::unsetenv(kCuFileCompatibilityVariable); }
   void open_direct() {
-    fake_cufile_reset(&files);
+    reset_files(&files);
     open(base_uvm, 128 * kMiB);
   }
   // As much as needs the swap file, in several rounds.
@@ -49,9 +52,9 @@ class DirectStorageOnFakes : public CudaWorld {
     EXPECT_EQ(seen().handles, 0U);
     EXPECT_EQ(seen().wrong_calls, 0U);
   }
-  static FakeCuFileCounters seen() {
+  [[nodiscard]] FakeCuFileCounters seen() const {
     FakeCuFileCounters counters;
-    fake_cufile_counters(&counters);
+    count_files(&counters);
     return counters;
   }
   [[nodiscard]] std::uint64_t count(std::string_view name) const {
@@ -64,6 +67,9 @@ class DirectStorageOnFakes : public CudaWorld {
   }
 
   FakeCuFileConfig files{};
+  // Of the library that is used: the linked one, or a copy.
+  decltype(&fake_cufile_reset) reset_files = fake_cufile_reset;
+  decltype(&fake_cufile_counters) count_files = fake_cufile_counters;
   std::vector<Buffer> buffers;
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -20,6 +21,9 @@ class NoDirectStorage : public DirectStorageOnFakes {
  protected:
   void expect_staged() {
     open_direct();
+    expect_all_staged();
+  }
+  void expect_all_staged() {
     rewrite_all(1);
     EXPECT_GT(moved(Tier::kDevice, Tier::kStorage), 0U);
     EXPECT_GE(counters().copied_out_bytes, moved(Tier::kDevice, Tier::kStorage));
@@ -62,14 +66,14 @@ TEST_F(NoDirectStorage, WithALibraryThatDoesNotUseTheModule) {
 TEST_F(NoDirectStorage, WithCompatibilityModeAllowed) {
   files.control = kCuFileAllowsCompatibility;
   expect_staged();
-  expect_reason("CUFILE_ALLOW_COMPAT_MODE=false");
+  expect_reason("may go through host memory all the same");
 }
 
 TEST_F(NoDirectStorage, WithALibraryThatIsSetToPlainReadsAndWrites) {
   for (const unsigned control : {kCuFilePlainIo, kCuFileFallsBack}) {
     files.control = control;
     fake_cufile_reset(&files);
-    expect_reason("set to go through host memory");
+    expect_reason("may go through host memory all the same");
   }
   expect_staged();
 }
@@ -101,15 +105,17 @@ TEST_F(NoDirectStorage, WithWritesThatDoNotReachTheFile) {
   expect_staged();
 }
 
-// A library that nobody has opened yet: another file.
+// A library that nobody has opened yet: another file, which the test has loaded already.
 class UnopenedLibrary : public NoDirectStorage {
  protected:
   UnopenedLibrary() {
     std::filesystem::copy_file(FAKE_CUFILE_LIBRARY, copy_,
                                std::filesystem::copy_options::overwrite_existing);
     options.cufile.library = copy_;
-    library_ = ::dlopen(options.cufile.library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    library_ = ::dlopen(copy_.c_str(), RTLD_NOW | RTLD_LOCAL);
     EXPECT_NE(library_, nullptr);
+    reset_files = found<decltype(fake_cufile_reset)>("fake_cufile_reset");
+    count_files = found<decltype(fake_cufile_counters)>("fake_cufile_counters");
   }
   ~UnopenedLibrary() override {
     ::dlclose(library_);
@@ -119,26 +125,89 @@ class UnopenedLibrary : public NoDirectStorage {
   Function* found(const char* name) const {
     return reinterpret_cast<Function*>(::dlsym(library_, name));
   }
+  void expect_unopened(const std::string& reason) {
+    expect_staged();
+    expect_reason(reason);
+    EXPECT_EQ(seen().opens, 0U);
+  }
 
-  // Tests run side by side.
-  std::filesystem::path copy_ =
-      std::filesystem::absolute(fmt::format("libcufile_unopened_{}.so", ::getpid()));
+  // Tests run side by side, and a name is loaded once in a process.
+  static std::string name() {
+    static int number = 0;
+    return fmt::format("libcufile_{}_{}.so", ::getpid(), ++number);
+  }
+  std::filesystem::path copy_ = std::filesystem::absolute(name());
   void* library_ = nullptr;
 };
 
+// What the tests below expect of `opens` is worth something.
+TEST_F(UnopenedLibrary, IsOpenedWhereEverythingIsThere) {
+  open_direct();
+  EXPECT_EQ(seen().opens, 1U);
+  EXPECT_EQ(seen().handles, 1U);
+  rewrite_all(1);
+  EXPECT_GT(seen().writes, 1U);
+}
+
+TEST_F(UnopenedLibrary, StaysSoWithoutTheUsersWord) {
+  const std::string reason = "CUFILE_ALLOW_COMPAT_MODE=false is not set";
+  ::unsetenv(kCuFileCompatibilityVariable);
+  expect_unopened(reason);
+  for (const char* const word : {"", "true", "0", "falsely"}) {
+    ::setenv(kCuFileCompatibilityVariable, word, 1);
+    expect_reason(reason);
+  }
+  EXPECT_EQ(seen().opens, 0U);
+}
+
+TEST_F(UnopenedLibrary, TakesTheUsersWordInAnyCase) {
+  ::setenv(kCuFileCompatibilityVariable, "FaLSE", 1);
+  open_direct();
+  EXPECT_EQ(seen().opens, 1U);
+}
+
+TEST_F(UnopenedLibrary, StaysSoWithoutTheModule) {
+  options.cufile.module = "no/such/module";
+  expect_unopened("the kernel module nvidia-fs is not loaded");
+}
+
+TEST_F(UnopenedLibrary, StaysSoWithoutTheDeviceNode) {
+  options.cufile.node = "/no/such/nvidia-fs0";
+  expect_unopened("its device node cannot be opened to read and write");
+}
+
+TEST_F(UnopenedLibrary, StaysSoWithoutASwapFile) {
+  options.host_bytes = 64 * kMiB;
+  reset_files(&files);
+  open();
+  Buffer buffer = allocate(6 * kMiB);
+  const CuStream on = stream();
+  fill(on, buffer, 1);
+  synchronize(on);
+  EXPECT_EQ(seen().opens, 0U);
+}
+
+TEST_F(UnopenedLibrary, StaysSoWhereKernelsNeedNotSeeWhatADiskWrites) {
+  change_driver = [](Driver& /*the same*/) {
+    fake_cuda_set_attribute(static_cast<int>(CuAttribute::kRdmaWritesOrdering), 0);
+  };
+  expect_staged();
+  EXPECT_EQ(seen().opens, 0U);
+}
+
 TEST_F(UnopenedLibrary, ThatDoesNotOpenIsNotUsed) {
   files.open_error = 5007;
-  found<decltype(fake_cufile_reset)>("fake_cufile_reset")(&files);
-  expect_staged();
-  expect_reason("cuFileDriverOpen: error 5007");
+  expect_unopened("cuFileDriverOpen: error 5007");
 }
 
 TEST_F(UnopenedLibrary, ThatTheProgramHasOpenedIsNotUsed) {
-  found<decltype(fake_cufile_reset)>("fake_cufile_reset")(&files);
+  reset_files(&files);
   start();
   EXPECT_EQ(found<CuFileError()>("cuFileDriverOpen")().error, 0);
-  expect_staged();
+  open(base_uvm, 128 * kMiB);
+  expect_all_staged();
   expect_reason("the program uses libcufile itself");
+  EXPECT_EQ(seen().opens, 1U);
 }
 
 }  // namespace

@@ -326,6 +326,7 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
 }
 
 TEST_P(RandomCuda, ContentsSurviveDirectStorageThatOftenFails) {
+  ::setenv(kCuFileCompatibilityVariable, "false", 1);
   FakeCuFileConfig files{};
   fake_cufile_default_config(&files);
   files.refused = files.too_short = files.fails = 0.05;
@@ -336,7 +337,7 @@ TEST_P(RandomCuda, ContentsSurviveDirectStorageThatOftenFails) {
     SCOPED_TRACE(seed);
     set_up(seed);
     options.host_bytes = 8 * kMiB;
-    options.cufile = {.library = FAKE_CUFILE_LIBRARY, .module = "."};
+    options.cufile = {.library = FAKE_CUFILE_LIBRARY, .module = ".", .node = "/dev/null"};
     files.seed = seed;
     files.slow_ns = seed % 2 == 0 ? 300'000 : 0;
     fake_cufile_reset(&files);
@@ -349,6 +350,7 @@ TEST_P(RandomCuda, ContentsSurviveDirectStorageThatOftenFails) {
   EXPECT_GT(moved_directly, 0U);
   EXPECT_EQ(wrong_calls, 0U);
   EXPECT_EQ(seen.handles, 0U);
+  ::unsetenv(kCuFileCompatibilityVariable);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, RandomCuda, ::testing::Values("base_uvm", "deepum", "lookahead"),

@@ -2,10 +2,12 @@
 // docs/fake-driver.md. Fake libcufile.
 #include "platform/cuda/cufile.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -32,6 +34,7 @@ namespace {
 constexpr int kNotOpen = 5001;
 constexpr int kNotSupported = 5008;
 constexpr int kPointerInvalid = 5012;
+constexpr int kFileFlags = 5019;
 constexpr int kNoSuchHandle = 5027;
 constexpr int kNoContext = 5047;
 constexpr std::uint64_t kPage = 4096;
@@ -40,6 +43,7 @@ constexpr std::size_t kOwnBytes = 1U << 20U;
 struct Library {
   Library() { fake_cufile_default_config(&config); }
   std::mutex mutex;
+  std::condition_variable changed;  // the configuration
   FakeCuFileConfig config{};
   FakeCuFileCounters counters{};
   std::set<int*> files;  // a handle is a descriptor's place
@@ -144,6 +148,10 @@ ssize_t move(bool write, CuFileHandle handle, void* base, std::size_t bytes, off
   if (use == nullptr) {
     return wrong_call(kPointerInvalid);
   }
+  {
+    std::unique_lock lock(library().mutex);
+    library().changed.wait(lock, [] { return library().config.held == 0; });
+  }
   std::this_thread::sleep_for(std::chrono::nanoseconds(config.slow_ns));
   const std::size_t moved_bytes = fate.too_short ? bytes / 2 / kPage * kPage : bytes;
   const bool done =
@@ -188,6 +196,7 @@ void fake_cufile_reset(const FakeCuFileConfig* config) {
 void fake_cufile_change(const FakeCuFileConfig* config) {
   const std::lock_guard lock(library().mutex);
   library().config = *config;
+  library().changed.notify_all();
 }
 
 void fake_cufile_counters(FakeCuFileCounters* counters) {
@@ -234,6 +243,11 @@ CuFileError cuFileHandleRegister(CuFileHandle* handle, CuFileDescription* descri
   if (description->type != spillway::cuda::kCuFileDescriptor ||
       description->operations != nullptr) {
     return error(kNotOpen);
+  }
+  // As libcufile does; a descriptor keeps these for ever.
+  const int flags = ::fcntl(description->file.descriptor, F_GETFL);
+  if (flags < 0 || (flags & (O_TMPFILE | O_DIRECTORY)) != 0) {
+    return error(kFileFlags);
   }
   *handle = *library().files.insert(new int(description->file.descriptor)).first;
   return error(0);

@@ -28,6 +28,7 @@ typedef struct FakeCuFileConfig {
   double fails;     /* -1 and fails_with, and nothing is moved */
   int fails_with;
   int64_t slow_ns; /* every transfer takes so much longer */
+  int held;        /* what has begun does not go on before this is 0 again */
 } FakeCuFileConfig;
 
 /* nvidia-fs 2.17, and nothing goes wrong; two transfers are spared: the trial's. */

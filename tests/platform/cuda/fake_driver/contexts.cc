@@ -38,6 +38,8 @@ int attribute_of(const World& w, CuAttribute attribute) {
       return 3;
     case CuAttribute::kComputeCapabilityMajor:
       return 9;
+    case CuAttribute::kRdmaWritesOrdering:
+      return 200;  // for all devices
     case CuAttribute::kUnifiedAddressing:
     case CuAttribute::kHostPointerForRegisteredMemory:
     case CuAttribute::kHostRegisterSupported:

@@ -263,13 +263,13 @@ std::string DeviceMemory::problem(const Range& range) const {
   return {};
 }
 
-// The mapping that holds the address, or the first behind it.
 bool DeviceMemory::rdma_capable(std::uint64_t address) const {
   const auto mapping = at_or_after(address);
   return mapping != mappings_.end() && mapping->first <= address &&
          handles_.at(mapping->second.handle).rdma_capable;
 }
 
+// The mapping that holds the address, or the first behind it.
 DeviceMemory::Mappings::const_iterator DeviceMemory::at_or_after(std::uint64_t address) const {
   const auto after = mappings_.upper_bound(address);
   if (after != mappings_.begin() &&
