@@ -3,13 +3,15 @@
 
 Runs each program of bench/programs, and examples/train_gpt2.py, alone, with a budget far above what
 it needs (`roomy`) and with parts of its peak of live bytes (`--percent`). Each round runs it alone
-before and after: the ratio of those two shows how much is noise. Where other programs run beside
-it, `cpu` is worth more than `time`: what it ran on processors, Spillway's threads included, above all
-with OMP_NUM_THREADS=1. With 105 % and more nothing should move, the program should take the time
+before and after: the ratio of those two shows how much is noise. With six rounds and more the median
+of the rounds' ratios lies, 95 times in 100, in the range that is printed under it: only a range that
+ends below 1.02 says "within 2 %". Where other programs run beside it, `cpu` is worth more than
+`time`: what it ran on processors, Spillway's threads included, above all with OMP_NUM_THREADS=1. With 105 % and more nothing should move, the program should take the time
 that it takes alone, and be resident with what it is resident with alone.
 """
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -83,6 +85,23 @@ def median(runs, key):
     return statistics.median(one[key] for one in runs)
 
 
+def ratios(runs, alone, again, key):
+    """Of each round's run to the mean of what was run alone around it."""
+    return [one[key] / statistics.mean((before[key], after[key]))
+            for one, before, after in zip(runs, alone, again)]
+
+
+def median_range(values):
+    """Where the median of what they are a sample of lies, 95 times in 100; None with too few. It is
+    outside of the k-th smallest and greatest as often as a coin shows heads fewer than k times."""
+    count = len(values)
+    outside, k = 0.0, 0
+    while outside + 2 * math.comb(count, k) / 2**count <= 0.05:
+        outside += 2 * math.comb(count, k) / 2**count
+        k += 1
+    return (sorted(values)[k - 1], sorted(values)[-k]) if k else None
+
+
 def measure(options, program):
     """All of its rows: the runs alone are the same ones for every policy."""
     percents = [int(percent) for percent in options.percent.split(",")]
@@ -100,14 +119,17 @@ def measure(options, program):
                                        policy, "--host-memory", str(2 * peak)]))
         again.append(run(options, program))
     base_s, base_bytes = median(alone + again, "seconds"), median(alone + again, "resident_bytes")
-    base_processor_s = median(alone + again, "processor_s")
     noise = median(again, "seconds") / median(alone, "seconds")
     for (policy, name), runs in under.items():
         same = all(one["printed"] == alone[0]["printed"] for one in runs)
+        times = ratios(runs, alone, again, "seconds")
+        processor_times = ratios(runs, alone, again, "processor_s")
         yield {"program": program, "policy": policy, "budget": name,
                "peak_bytes": peak, "alone_s": base_s, "alone_to_alone": noise,
-               "time_of_alone": median(runs, "seconds") / base_s,
-               "processor_of_alone": median(runs, "processor_s") / base_processor_s,
+               "time_of_alone": statistics.median(times),
+               "processor_of_alone": statistics.median(processor_times),
+               "time_range": median_range(times),
+               "processor_range": median_range(processor_times),
                "alone_resident_bytes": base_bytes,
                "resident_of_alone": median(runs, "resident_bytes") / base_bytes,
                "in_bytes": max(one["in_bytes"] for one in runs),
@@ -137,6 +159,10 @@ def main():
                       f"{row['out_bytes'] / MIB:6.0f} {row['faults']:7.0f} "
                       f"{row['write_faults']:7.0f} {100 * row['stalled']:5.1f} %"
                       f"{'' if row['same'] else '  OTHER OUTPUT'}", flush=True)
+                if row["time_range"]:
+                    said = [f"{name} {low:.3f} to {high:.3f}" for name, (low, high) in
+                            (("time", row["time_range"]), ("cpu", row["processor_range"]))]
+                    print(f"{'':<15} {', '.join(said)}", flush=True)
     if options.json:
         print(json.dumps({"rounds": options.rounds, "percent": options.percent, "rows": rows}))
     sys.exit(0 if all(row["same"] for row in rows) else 1)

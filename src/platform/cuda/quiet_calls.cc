@@ -25,8 +25,8 @@ namespace {
 std::atomic<std::uint64_t> serials{0};
 // Destructors of the thread's other objects may still make calls.
 constinit thread_local bool remembers_nothing = false;
-// What `mine` gave last, and whose that is (0: nothing): at a fixed place of the thread's own, where
-// each call of the program looks without asking for the thread's objects.
+// What `mine` gave last, and whose that is (0: nothing): at a fixed place of the thread's own,
+// where each call of the program looks without asking for the thread's objects.
 __attribute__((tls_model("initial-exec"))) constinit thread_local std::uint64_t last_serial = 0;
 __attribute__((tls_model("initial-exec"))) constinit thread_local void* last_thread = nullptr;
 
