@@ -231,6 +231,29 @@ def columns(result, reference):
     return found
 
 
+def steady_link(record, ms):
+    """How busy the link was in the steps after the first, by the record's samples: seconds, stalled
+    seconds, and GB/s over those, of the larger direction and of both. None with few samples."""
+    moved = (lambda sample: [sample["moved_bytes"][way]
+                             for way in ("host_to_device", "device_to_host")])
+    samples = record.get("timeline", [])
+    # The program's end is not a step.
+    while len(samples) > 1 and moved(samples[-1]) == moved(samples[-2]):
+        samples = samples[:-1]
+    steps_s = sum(ms[WARM_UP:]) / 1e3
+    samples = [one for one in samples if one["at_s"] >= samples[-1]["at_s"] - steps_s]
+    if len(samples) < 5:
+        return None
+    first, last = samples[0], samples[-1]
+    stalled_s = last["stalled_s"] - first["stalled_s"]
+    if stalled_s <= 0:
+        return None
+    carried = [after - before for before, after in zip(moved(first), moved(last))]
+    return {"s": last["at_s"] - first["at_s"], "stalled_s": stalled_s,
+            "larger_gb_s": max(carried) / stalled_s / 1e9,
+            "both_gb_s": sum(carried) / stalled_s / 1e9}
+
+
 def number(value, width, digits=2, scale=1.0):
     return f"{'-' if value is None else f'{value * scale:.{digits}f}':>{width}}"
 
@@ -258,7 +281,11 @@ def work_lines(result):
     link = {way: work[f"link_{way}"]["s"] for way in ("in", "out")}
     routes = result.get("record", {}).get("moved_bytes", {})
     carried = {"in": routes.get("host_to_device", 0), "out": routes.get("device_to_host", 0)}
+    steady = steady_link(result.get("record", {}), result["ms"])
     return [
+        *([f"after the first steps stalled {steady['stalled_s']:.2f} of {steady['s']:.2f} s, the "
+           f"larger direction {steady['larger_gb_s']:.1f} GB/s over that, both "
+           f"{steady['both_gb_s']:.1f}"] if steady else []),
         "stalled " + ", ".join(f"{name} {seconds('stalled_' + name)}"
                                for name in ("idle", "in", "out", "both"))
         + f" (link); before release {seconds('stalled_unreleased')}, before memory "
