@@ -246,9 +246,9 @@ void DrivenPlatform::hold_back(Lock& lock) {
   // the driver counts those as well.
   constexpr std::uint32_t kGatedPart = 2;
   // The engine's table of launches holds more.
-  const std::uint32_t most =
-      std::min(patience_.all_fits() ? options_.launches_ahead : options_.launches_ahead / kGatedPart,
-               1U << (kSlotBits - 1));
+  const std::uint32_t most = std::min(
+      patience_.all_fits() ? options_.launches_ahead : options_.launches_ahead / kGatedPart,
+      1U << (kSlotBits - 1));
   if (launches_.in_flight() >= most) {
     const Held held(*this, WorkTimes::What::kHeldAhead);
     wait_until(lock, [&] { return launches_.in_flight() < most - most / kGoOnPart; });
