@@ -5,7 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "platform/cuda/device_blocks.h"
 #include "platform/cuda/direct_storage.h"
+#include "platform/cuda/handle_pool.h"
+#include "platform/cuda/host_handles.h"
 
 namespace spillway::cuda {
 namespace {
@@ -44,53 +47,35 @@ class TrialMemory {
 
 }  // namespace
 
-// On memory like that of blocks: a handle, mapped for the device alone.
+// On memory as blocks have it: one block, by the pool's own calls.
 Status DirectStorage::try_it() {
+  constexpr BlockId kBlock = 0;
   CuDevice device = 0;
   CuAddress address = 0;
-  CuMemHandle handle = 0;
   CuStream stream = nullptr;
-  bool mapped = false;
-  const auto prepare = [&] {
-    CuResult result = driver_.context_device(&device);
-    CuAllocationProperties properties{};
-    properties.type = CuAllocationType::kPinned;
-    properties.location = {.type = CuLocationType::kDevice, .id = device};
-    properties.flags.rdma_capable = 1;
-    const CuAccessDescription access{.location = properties.location,
-                                     .access = CuAccess::kReadWrite};
-    const auto next = [&result](CuResult of_call) { result = of_call; };
-    if (result == CuResult::kSuccess) {
-      next(driver_.address_reserve(&address, kBlockBytes, 0, 0, 0));
-    }
-    if (result == CuResult::kSuccess) {
-      next(driver_.memory_create(&handle, kBlockBytes, &properties, 0));
-    }
-    if (result == CuResult::kSuccess) {
-      next(driver_.memory_map(address, kBlockBytes, 0, handle, 0));
-      mapped = result == CuResult::kSuccess;
-    }
-    if (result == CuResult::kSuccess) {
-      next(driver_.memory_set_access(address, kBlockBytes, &access, 1));
-    }
-    if (result == CuResult::kSuccess) {
-      next(driver_.stream_create(&stream, kCuStreamNonBlocking, 0));
-    }
-    return result;
-  };
-  Status fine = check(driver_, "memory that the disk may reach", prepare());
+  CuResult result = driver_.context_device(&device);
+  HandlePool pool(driver_, device, kBlockBytes);
+  pool.make_for_direct_storage(true);
+  HostHandles on_host(driver_, device, pool.times());
+  DeviceBlocks blocks(driver_, pool, on_host, device);
+  if (result == CuResult::kSuccess) {
+    result = driver_.address_reserve(&address, kBlockBytes, 0, 0, 0);
+  }
+  if (result == CuResult::kSuccess) {
+    result = blocks.back(kBlock, address, kBlockBytes);
+  }
+  if (result == CuResult::kSuccess) {
+    result = driver_.stream_create(&stream, kCuStreamNonBlocking, 0);
+  }
+  Status fine = check(driver_, "memory that the disk may reach", result);
   if (fine) {
     fine = try_on(address, stream);
   }
   if (stream != nullptr) {
     (void)driver_.stream_destroy(stream);
   }
-  if (mapped) {
-    (void)driver_.memory_unmap(address, kBlockBytes);
-  }
-  if (handle != 0) {
-    (void)driver_.memory_release(handle);
-  }
+  (void)blocks.drop(kBlock);
+  (void)pool.release_free();
   if (address != 0) {
     (void)driver_.address_free(address, kBlockBytes);
   }

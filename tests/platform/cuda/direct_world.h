@@ -28,6 +28,14 @@ class DirectStorageOnFakes : public CudaWorld {
     reset_files(&files);
     open(base_uvm, 128 * kMiB);
   }
+  // Whether memory that has just been used is of a kind that a disk may reach.
+  int disk_may_reach_handles() {
+    Buffer buffer = allocate(6 * kMiB);
+    const CuStream on = stream();
+    fill(on, buffer, 1);
+    synchronize(on);
+    return fake_cuda_is_for_rdma(buffer.address);
+  }
   // As much as needs the swap file, in several rounds.
   void rewrite_all(std::uint64_t rounds = 2) {
     const CuStream on = stream();
