@@ -1,6 +1,8 @@
 // Sleep until somebody calls, or for a while. Layer: platform, common. Thread-safe.
 #pragma once
 
+#include <sys/prctl.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -11,6 +13,11 @@ namespace spillway {
 
 class WakeUp {
  public:
+  // Until somebody calls.
+  static constexpr TimeNs kForLongNs = 3'600'000'000'000;
+  // The calling thread's sleeps of microseconds are just that.
+  static void make_sleeps_precise() { ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); }
+
   // A call that came since the last return counts.
   void wait_for(TimeNs most_ns) {
     std::unique_lock lock(mutex_);

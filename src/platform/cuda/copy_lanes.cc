@@ -1,8 +1,6 @@
 // See copy_lanes.h.
 #include "platform/cuda/copy_lanes.h"
 
-#include <sys/prctl.h>
-
 #include <algorithm>
 #include <cassert>
 #include <iterator>
@@ -30,7 +28,6 @@ constexpr TimeNs kLookAheadNs = 40'000;
 constexpr TimeNs kLookNs = 80'000;
 constexpr TimeNs kShortestSleepNs = 20'000;
 constexpr TimeNs kLongestSleepNs = 200'000;
-constexpr TimeNs kForLongNs = 3'600'000'000'000;
 // A copy takes so long besides its bytes; how fast the link is, small ones do not tell.
 constexpr TimeNs kBeginNs = 8'000;
 constexpr Bytes kTellingBytes = 4 * kMiB;
@@ -106,8 +103,7 @@ CuResult CopyLanes::poll(std::vector<Ended>& ended) {
 // --- Its own thread's ---------------------------------------------------------------------------
 
 void CopyLanes::run(CuContext context) {
-  // Sleeps of microseconds are to be just that.
-  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  WakeUp::make_sleeps_precise();
   stay_out_of_captures(*driver_);
   CuResult result = driver_->context_set_current(context);
   while (!stop_ && result == CuResult::kSuccess) {
@@ -265,7 +261,7 @@ CuResult CopyLanes::take_event(CuEvent& event) {
 // Until something has been added, or the first end is near.
 void CopyLanes::wait() {
   const TimeNs at_ns = now_ns();
-  TimeNs sleep_ns = kForLongNs;
+  TimeNs sleep_ns = WakeUp::kForLongNs;
   for (const Lane& lane : lanes_) {
     if (lane.under_way.empty()) {
       continue;

@@ -1,8 +1,6 @@
 // See order_queue.h.
 #include "platform/cuda/order_queue.h"
 
-#include <sys/prctl.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -21,7 +19,6 @@ constexpr TimeNs kLongestSleepNs = 200'000;
 constexpr TimeNs kLongestBesideCopiesNs = 30'000;
 // After so long the engine hears of what has been done, whatever else has been ordered.
 constexpr TimeNs kLongestRoundNs = 200'000;
-constexpr TimeNs kForLongNs = 3'600'000'000'000;
 // A device without memory: after how long the budget is lowered, host memory taken instead, and the
 // run ended.
 constexpr TimeNs kPatienceNs = 5'000'000;
@@ -71,8 +68,7 @@ void OrderQueue::push(Order order) {
 }
 
 Status OrderQueue::make() {
-  // Sleeps of microseconds are to be just that.
-  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  WakeUp::make_sleeps_precise();
   stay_out_of_captures(*driver_);
   if (Status made =
           check(*driver_, "cuCtxCreate", driver_->context_create(&context_, 0, options_.device));
@@ -116,7 +112,7 @@ void OrderQueue::run() {
     }
     const bool soon = somebody_waits || moves_.copies() || !without_memory_.empty();
     const TimeNs asleep_ns = now_ns();
-    wake_.wait_for(soon ? sleep_ns : kForLongNs);
+    wake_.wait_for(soon ? sleep_ns : WakeUp::kForLongNs);
     pool_.times().add(WorkTimes::What::kAsleep, now_ns() - asleep_ns);
     sleep_ns = std::min(2 * sleep_ns, moves_.copies() ? kLongestBesideCopiesNs : kLongestSleepNs);
   }
@@ -124,7 +120,7 @@ void OrderQueue::run() {
     listener_->broken();
   }
   while (!stop_) {
-    wake_.wait_for(kForLongNs);
+    wake_.wait_for(WakeUp::kForLongNs);
   }
   give_back_all();
 }
