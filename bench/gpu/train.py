@@ -389,43 +389,50 @@ class Bench:
             raise Stopped
 
     def in_turn(self, model):
-        """Step times when everything fits: processes that all live, one running at a time."""
+        """Step times when everything fits: processes that all live, one running at a time. Several of
+        each kind: processes of one kind differ, as cores do, by more than what is asked about."""
         reference = self.plain.get(model, {})
         if "peak_bytes" not in reference or self.left() < 40:
             print(f"{model:<11}in turn: not run", flush=True)
             return
         fits = SetUp("fits", self.options.fits, self.options.policies[0])
         with tempfile.TemporaryDirectory() as folder:
-            # Each with what stands before the program, and its environment.
             backend = "backend:cudaMallocAsync"
-            set_ups = {"plain": ([], {}), "plain again": ([], {}),
+            under = fits.spillway(self.options, reference["peak_bytes"], f"{folder}/record")
+            without_names = {"SPILLWAY_MODULE_NAMES": "0"}
+            # Each with what stands before the program, its environment, and how many processes.
+            set_ups = {"plain": ([], {}, self.options.processes),
                        # The allocator that Spillway has PyTorch use, on the driver's own memory.
                        "plain async": ([], {"PYTORCH_ALLOC_CONF": backend,
-                                            "PYTORCH_CUDA_ALLOC_CONF": backend}),
-                       "spillway": (fits.spillway(self.options, reference["peak_bytes"],
-                                                  f"{folder}/record"), {}),
-                       "spillway counted": (fits.spillway(self.options, reference["peak_bytes"],
-                                                          f"{folder}/counted"),
-                                            {"SPILLWAY_WORK_TIMES": f"{folder}/work"})}
+                                            "PYTORCH_CUDA_ALLOC_CONF": backend},
+                                       self.options.processes),
+                       "spillway": (under, without_names, self.options.processes),
+                       "with names": (under, {}, 1),
+                       "counted": (fits.spillway(self.options, reference["peak_bytes"],
+                                                 f"{folder}/counted"),
+                                   {"SPILLWAY_WORK_TIMES": f"{folder}/work", **without_names}, 1)}
             if self.options.beside:
-                words, environment = set_ups["spillway"]
-                set_ups["the other spillway"] = ([self.options.beside, *words[1:]], environment)
-            processes, times = {}, {name: [] for name in set_ups}
+                set_ups["the other spillway"] = ([self.options.beside, *under[1:]], without_names,
+                                                 self.options.processes)
+            processes, times = {}, {name: [[] for _ in range(count)]
+                                    for name, (_, _, count) in set_ups.items()}
             until = time.monotonic() + min(self.options.limit, self.left())
             try:
-                for name, (before, environment) in set_ups.items():
-                    processes[name] = subprocess.Popen(
-                        before + child(self.options, model, "--serve", "--steps", SERVED_STEPS),
-                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-                        env={**os.environ, **environment})
+                for name, (before, environment, count) in set_ups.items():
+                    for at in range(count):
+                        processes[name, at] = subprocess.Popen(
+                            before + child(self.options, model, "--serve", "--steps", SERVED_STEPS),
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+                            env={**os.environ, **environment})
                 for process in processes.values():
                     answer(process, until)
                 for turn in range(self.options.rounds):
-                    order = list(set_ups) if turn % 2 == 0 else list(reversed(set_ups))
-                    for name in order:
-                        processes[name].stdin.write(b"\n")
-                        processes[name].stdin.flush()
-                        times[name].append(float(answer(processes[name], until)))
+                    for name, at in list(processes)[::1 if turn % 2 == 0 else -1]:
+                        process = processes[name, at]
+                        process.stdin.write(b"\n")
+                        process.stdin.flush()
+                        middle, least = map(float, answer(process, until).split())
+                        times[name][at].append((middle, least))
                 for process in processes.values():
                     process.stdin.close()
                     process.wait(max(1, until - time.monotonic()))
@@ -439,18 +446,24 @@ class Bench:
                       if os.path.exists(f"{folder}/record") else {})
             work = (json.loads(pathlib.Path(f"{folder}/work").read_text())
                     if os.path.exists(f"{folder}/work") else {})
-        rounds = min(len(some) for some in times.values())
+        rounds = min(len(some) for of_kind in times.values() for some in of_kind)
         if rounds == 0:
             return
-        ratios = {name: statistics.median(a / b for a, b in zip(some, times["plain"]))
-                  for name, some in times.items()}
+        middles = {name: sorted(statistics.median(middle for middle, _ in some)
+                                for some in of_kind) for name, of_kind in times.items()}
+        leasts = {name: min(least for some in of_kind for _, least in some)
+                  for name, of_kind in times.items()}
+        ratios = {name: statistics.median(some) / statistics.median(middles["plain"])
+                  for name, some in middles.items()}
         self.keep({"model": model, "set_up": "in turn", "times_ms": times, "ratios": ratios,
                    "record": record, "work": work})
-        said = ", ".join(f"{name} {statistics.median(some):.2f} ms ({ratios[name]:.3f})"
-                         for name, some in times.items())
         moved = sum(record.get("moved_bytes", {}).values()) / GIB
-        print(f"{model:<11}in turn, {rounds} rounds, {self.options.fits.name}: {said}; moved "
-              f"{moved:.2f} GiB", flush=True)
+        print(f"{model:<11}in turn, {rounds} rounds, {self.options.fits.name}; moved {moved:.2f} GiB",
+              flush=True)
+        for name, some in middles.items():
+            print(f"    {name:<19}{statistics.median(some):7.2f} ms ({ratios[name]:.3f}), the processes' "
+                  f"{', '.join(f'{one:.2f}' for one in some)}; fastest step {leasts[name]:.2f} "
+                  f"({leasts[name] / leasts['plain']:.3f})", flush=True)
         steps = {"ms": [], "more_steps": WARM_UP_SERVED + SERVED_STEPS * rounds}
         for line in work_lines({**steps, "work": work, "record": record}):
             print("    " + line, flush=True)
@@ -539,6 +552,7 @@ def main():
     parser.add_argument("--steps", type=int, default=8, help="of each run; the first two are left "
                         "out of the medians")
     parser.add_argument("--rounds", type=int, default=6, help="of taking turns")
+    parser.add_argument("--processes", type=int, default=3, help="of each kind that takes turns")
     parser.add_argument("--limit", type=float, default=120, help="seconds for each process")
     parser.add_argument("--for", dest="for_s", type=float, default=3600,
                         help="seconds for everything: what has not begun by then is left out")

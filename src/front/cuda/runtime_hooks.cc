@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -80,53 +81,62 @@ void* without_us(const char* name, const void* ours, const void* caller) {
   return found;
 }
 
-// One of the runtime's functions as the last caller in this thread would have it.
+// One of the runtime's functions by who calls it, as the last callers in this thread had it: the
+// same few call it all the time, and to find out costs as much as a launch.
 template <typename Function>
-struct Real {
-  const char* name;
-  void* caller = nullptr;
-  Function function = nullptr;
+class Runtime {
+ public:
+  struct Caller {
+    const void* at = nullptr;
+    Function function = nullptr;  // that it would have without us
+    // Before CUDA 12 the runtime's device may be another than the one whose context is current,
+    // until it is first needed.
+    bool device_is_current = false;
+  };
 
-  [[nodiscard]] Function of(void* new_caller, Function ours) {
-    if (caller != new_caller) {
-      function = reinterpret_cast<Function>(
-          without_us(name, reinterpret_cast<const void*>(ours), new_caller));
-      caller = new_caller;
+  explicit constexpr Runtime(const char* name) : name_(name) {}
+  [[nodiscard]] const Caller& known(const void* at, Function ours) {
+    for (const Caller& caller : callers_) {
+      if (caller.at == at) {
+        return caller;
+      }
     }
-    return function;
+    Caller& caller = callers_[next_++ % callers_.size()];
+    caller = {.at = at,
+              .function = reinterpret_cast<Function>(
+                  without_us(name_, reinterpret_cast<const void*>(ours), at)),
+              .device_is_current = is_since_12(at)};
+    return caller;
   }
+
+ private:
+  static bool is_since_12(const void* at) {
+    constexpr int kSince = 12000;
+    auto* const ask =
+        reinterpret_cast<VersionCall>(without_us("cudaRuntimeGetVersion", nullptr, at));
+    int version = 0;
+    return ask != nullptr && ask(&version) == kRuntimeSuccess && version >= kSince;
+  }
+
+  const char* name_;
+  std::array<Caller, 4> callers_{};
+  std::size_t next_ = 0;
 };
 
-// Before CUDA 12 the runtime's device may be another than the one whose context is current, until
-// it is first needed. Of the last caller in this thread.
-bool device_is_current(void* caller) {
-  constexpr int kSince = 12000;
-  static constinit thread_local void* asked_by = nullptr;
-  static constinit thread_local bool is = false;
-  if (asked_by != caller) {
-    auto* const ask =
-        reinterpret_cast<VersionCall>(without_us("cudaRuntimeGetVersion", nullptr, caller));
-    int version = 0;
-    is = ask != nullptr && ask(&version) == kRuntimeSuccess && version >= kSince;
-    asked_by = caller;
-  }
-  return is;
-}
-
 // The session, if what the calling thread allocates now is its.
-const Session* serving(void* caller) {
+template <typename Caller>
+const Session* serving(const Caller& caller) {
   const Session* const here = session();
   CuDevice device = 0;
   return here != nullptr && real().cuCtxGetDevice(&device) == CuResult::kSuccess &&
-                 device == here->device && device_is_current(caller)
+                 device == here->device && caller.device_is_current
              ? here
              : nullptr;
 }
 
-// `ours` is what stands in front of the runtime's function, whose place among the driver's
-// `our_call` is.
-int allocate(Real<AllocateCall>& runtime, AllocateCall ours, AllocateOnStream our_call,
-             void* caller, void** address, std::size_t bytes, CuStream stream) {
+// `our_call` is what stands in front of the driver's function of the same kind.
+int allocate(const Runtime<AllocateCall>::Caller& caller, AllocateOnStream our_call, void** address,
+             std::size_t bytes, CuStream stream) {
   if (address != nullptr && bytes > 0 && serving(caller) != nullptr) {
     CuAddress made = 0;
     if (our_call(&made, bytes, stream) == CuResult::kSuccess) {
@@ -134,11 +144,11 @@ int allocate(Real<AllocateCall>& runtime, AllocateCall ours, AllocateOnStream ou
       return kRuntimeSuccess;
     }
   }
-  const AllocateCall call = runtime.of(caller, ours);
-  return call == nullptr ? kRuntimeSymbolNotFound : call(address, bytes, stream);
+  return caller.function == nullptr ? kRuntimeSymbolNotFound
+                                    : caller.function(address, bytes, stream);
 }
 
-int free(Real<FreeCall>& runtime, FreeCall ours, FreeOnStream our_call, void* caller, void* address,
+int free(const Runtime<FreeCall>::Caller& caller, FreeOnStream our_call, void* address,
          CuStream stream) {
   const auto place = reinterpret_cast<CuAddress>(address);
   const Session* const here = address == nullptr ? nullptr : serving(caller);
@@ -146,8 +156,7 @@ int free(Real<FreeCall>& runtime, FreeCall ours, FreeOnStream our_call, void* ca
       our_call(place, stream) == CuResult::kSuccess) {
     return kRuntimeSuccess;
   }
-  const FreeCall call = runtime.of(caller, ours);
-  return call == nullptr ? kRuntimeSymbolNotFound : call(address, stream);
+  return caller.function == nullptr ? kRuntimeSymbolNotFound : caller.function(address, stream);
 }
 
 }  // namespace
@@ -157,17 +166,17 @@ namespace cuda = spillway::cuda;
 using spillway::cuda::CuStream;
 
 // One and its twin whose stream 0 is the calling thread's.
-#define SPILLWAY_RUNTIME_MEMORY(suffix)                                                        \
-  int cudaMallocAsync##suffix(void** address, std::size_t bytes, CuStream stream) {            \
-    static constinit thread_local cuda::Real<cuda::AllocateCall> runtime{                      \
-        "cudaMallocAsync" #suffix};                                                            \
-    return cuda::allocate(runtime, &cudaMallocAsync##suffix, &cuMemAllocAsync##suffix,         \
-                          __builtin_return_address(0), address, bytes, stream);                \
-  }                                                                                            \
-  int cudaFreeAsync##suffix(void* address, CuStream stream) {                                  \
-    static constinit thread_local cuda::Real<cuda::FreeCall> runtime{"cudaFreeAsync" #suffix}; \
-    return cuda::free(runtime, &cudaFreeAsync##suffix, &cuMemFreeAsync##suffix,                \
-                      __builtin_return_address(0), address, stream);                           \
+#define SPILLWAY_RUNTIME_MEMORY(suffix)                                                           \
+  int cudaMallocAsync##suffix(void** address, std::size_t bytes, CuStream stream) {               \
+    static constinit thread_local cuda::Runtime<cuda::AllocateCall> runtime{                      \
+        "cudaMallocAsync" #suffix};                                                               \
+    return cuda::allocate(runtime.known(__builtin_return_address(0), &cudaMallocAsync##suffix),   \
+                          &cuMemAllocAsync##suffix, address, bytes, stream);                      \
+  }                                                                                               \
+  int cudaFreeAsync##suffix(void* address, CuStream stream) {                                     \
+    static constinit thread_local cuda::Runtime<cuda::FreeCall> runtime{"cudaFreeAsync" #suffix}; \
+    return cuda::free(runtime.known(__builtin_return_address(0), &cudaFreeAsync##suffix),         \
+                      &cuMemFreeAsync##suffix, address, stream);                                  \
   }
 
 extern "C" {

@@ -274,6 +274,9 @@ std::vector<CudaPlatform::Work> DrivenPlatform::work() const {
   all.push_back(
       {.name = "stalled_unreleased", .count = waited.count, .time_ns = waited.unreleased_ns});
   all.push_back({.name = "stalled_unmapped", .count = waited.count, .time_ns = waited.unmapped_ns});
+  all.push_back({.name = "unseen", .count = calls_.calls() - quiet_.looked_at, .time_ns = 0});
+  all.push_back({.name = "looked_at", .count = quiet_.looked_at, .time_ns = 0});
+  all.push_back({.name = "told", .count = engine_.stats().launches, .time_ns = 0});
   return all;
 }
 

@@ -124,6 +124,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] Access all_of_it(AllocationId id) const;
   void settle(AllocationId id, std::vector<Access>& settled);
   void settle_those_ready();
+  void order_what_nobody_uses();
+  [[nodiscard]] bool was_never_elsewhere(AllocationId id) const;
   void hold(std::vector<Access> accesses);
   void hold_together();
   [[nodiscard]] LaunchId issue_unseen(const Launch& launch);
@@ -187,6 +189,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     std::uint64_t calls_before = 0;
     std::uint64_t loud = 0;   // launches that were told of since it was left, or considered
     std::uint64_t after = 0;  // so many, it is considered
+    std::uint64_t looked_at = 0;    // calls whose memory was looked up to find it settled, so far
+    std::uint64_t seen_closed = 0;  // the same since calls were open, or memory was ordered
   };
   Quiet quiet_;
   const std::atomic<int>* captures_ = nullptr;  // under way

@@ -82,9 +82,17 @@ bool DrivenPlatform::may_be_unseen(CuStream stream, const std::vector<Access>& a
     return false;
   }
   settle_those_ready();
-  return std::all_of(accesses.begin(), accesses.end(), [this](const Access& access) {
-    return quiet_memory_.settled(access.allocation);
-  });
+  const bool all_settled =
+      std::all_of(accesses.begin(), accesses.end(), [this](const Access& access) {
+        return quiet_memory_.settled(access.allocation);
+      });
+  if (all_settled) {
+    ++quiet_.looked_at;
+    if (++quiet_.seen_closed >= options_.quiet_after) {
+      order_what_nobody_uses();
+    }
+  }
+  return all_settled;
 }
 
 // --- Memory -------------------------------------------------------------------------------------
@@ -159,6 +167,44 @@ void DrivenPlatform::settle_those_ready() {
   open_calls();
 }
 
+// Memory that was allocated, and that no launch has used for a while (a workspace that no kernel
+// wanted), would have all calls looked at for ever. Where there is room it gets its frames, as from
+// the driver it would have had them when it was allocated.
+void DrivenPlatform::order_what_nobody_uses() {
+  quiet_.seen_closed = 0;
+  std::vector<Access> settled;
+  std::vector<Access> ordered;
+  Bytes free_bytes = engine_.free_bytes(Tier::kDevice);
+  quiet_memory_.for_each_unsettled([&](AllocationId id) {
+    if (is_whole(id)) {
+      settle(id, settled);
+      return;
+    }
+    const Access all = all_of_it(id);
+    const Bytes bytes = all.block_count * engine_.space().allocation(id).block_bytes;
+    if (bytes <= free_bytes && was_never_elsewhere(id)) {
+      free_bytes -= bytes;
+      ordered.push_back(all);
+    }
+  });
+  hold(std::move(settled));
+  hold(std::move(ordered));
+  open_calls();
+}
+
+// Nothing has to come for it, nor is anything on its way.
+bool DrivenPlatform::was_never_elsewhere(AllocationId id) const {
+  const Allocation& allocation = engine_.space().allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    const Block& block = engine_.space().block(allocation.first_block + i);
+    if (block.frames.has(Tier::kHost) || block.frames.has(Tier::kStorage) ||
+        block.transfer != kNoIndex || block.evicting || block.fetch != FetchState::kNone) {
+      return false;
+    }
+  }
+  return true;
+}
+
 void DrivenPlatform::hold_together() {
   const std::vector<LaunchId> before = std::exchange(quiet_.holds, {});
   hold(all_settled());
@@ -177,6 +223,7 @@ void DrivenPlatform::open_calls() {
   const bool open = quiet_.on && quiet_memory_.unsettled() == 0;
   if (open != calls_.is_open()) {
     calls_.set_open(open);
+    quiet_.seen_closed = 0;
   }
 }
 

@@ -184,7 +184,10 @@ TEST_F(InterposerTest, TheRuntimeIsAskedOnlyForWhatIsNotOurs) {
   for (const int budget_mib : {16, 128}) {
     const Outcome outcome = run_on_gpu({.scenario = "runtime", .budget_mib = budget_mib});
     ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-    EXPECT_EQ(numbers(lines_of(outcome.out).front()).at("runtime_calls"), 3U) << outcome.out;
+    const auto told = numbers(lines_of(outcome.out).front());
+    EXPECT_EQ(told.at("runtime_calls"), 3U) << outcome.out;
+    // By place in the program, not by call: there are forty.
+    EXPECT_LE(told.at("versions_asked"), 8U) << outcome.out;
     EXPECT_EQ(numbers(lines_of(outcome.out).back()).at("wrong"), 0U) << outcome.out;
   }
 }

@@ -207,6 +207,33 @@ TEST_F(Quiet, NewMemoryIsToldOfUntilItIsThere) {
   check_all(buffers);
 }
 
+// A workspace that no kernel wanted, say: calls are looked at until it has its memory, not for ever.
+TEST_F(Quiet, MemoryThatNobodyUsesIsGivenItsFrames) {
+  std::vector<Buffer> buffers = settled(3);
+  allocate(2 * kMiB);
+  EXPECT_FALSE(is_quiet());
+  for (int i = 0; i < 100 && !is_quiet(); ++i) {
+    rewrite(stream, buffers[0], ++seed);
+    platform->wait_until_idle();
+  }
+  EXPECT_TRUE(is_quiet());
+  EXPECT_EQ(platform->stats().engine.evictions, 0U);
+  check_all(buffers);
+}
+
+// Not where that would take it from anybody: what is alive comes first.
+TEST_F(Quiet, WhatNobodyUsesTakesNobodysFrames) {
+  std::vector<Buffer> buffers = settled(6);
+  const Buffer unused = too_much();
+  for (int i = 0; i < 100; ++i) {
+    rewrite(stream, buffers[0], ++seed);
+  }
+  EXPECT_FALSE(is_quiet());
+  EXPECT_EQ(platform->stats().engine.evictions, 0U);
+  check_all(buffers);
+  platform->free(unused.address);
+}
+
 TEST_F(Quiet, AFreeThatNobodyHandsOnEndsIt) {
   std::vector<Buffer> buffers = settled(6);
   rewrite(stream, buffers[5], ++seed);

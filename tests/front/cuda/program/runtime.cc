@@ -18,6 +18,7 @@ struct Tensors {
   int (*free)(void*, void*);
   int (*last_error)();
   int (*runtime_calls)();
+  int (*versions_asked)();
 };
 
 Tensors open_tensors(const Device& device) {
@@ -28,7 +29,8 @@ Tensors open_tensors(const Device& device) {
       .allocate = reinterpret_cast<int (*)(void**, std::size_t, void*)>(find("tensors_allocate")),
       .free = reinterpret_cast<int (*)(void*, void*)>(find("tensors_free")),
       .last_error = reinterpret_cast<int (*)()>(find("tensors_last_error")),
-      .runtime_calls = reinterpret_cast<int (*)()>(find("tensors_runtime_calls"))};
+      .runtime_calls = reinterpret_cast<int (*)()>(find("tensors_runtime_calls")),
+      .versions_asked = reinterpret_cast<int (*)()>(find("tensors_versions_asked"))};
 }
 
 void* place(const Buffer& buffer) {
@@ -66,7 +68,8 @@ void by_the_runtime(const Device& device) {
   device.require(tensors.free(place(buffers[0]), stream) == 0, "a free by the runtime");
   device.require(tensors.free(place(buffers[0]), stream) == kInvalidValue, "a second one");
   device.require(tensors.last_error() == kInvalidValue, "what the runtime knows of that");
-  std::printf("runtime_calls %d\n", tensors.runtime_calls());
+  std::printf("runtime_calls %d versions_asked %d\n", tensors.runtime_calls(),
+              tensors.versions_asked());
 }
 
 }  // namespace spillway::cuda::test
