@@ -101,11 +101,15 @@ class Runtime {
         return caller;
       }
     }
-    Caller& caller = callers_[next_++ % callers_.size()];
+    // One that finds nothing asks again: its runtime may be loaded later.
+    Caller& caller = missed_;
     caller = {.at = at,
               .function = reinterpret_cast<Function>(
                   without_us(name_, reinterpret_cast<const void*>(ours), at)),
               .device_is_current = is_since_12(at)};
+    if (caller.function != nullptr) {
+      return callers_[next_++ % callers_.size()] = caller;
+    }
     return caller;
   }
 
@@ -119,7 +123,8 @@ class Runtime {
   }
 
   const char* name_;
-  std::array<Caller, 4> callers_{};
+  std::array<Caller, 8> callers_{};
+  Caller missed_;
   std::size_t next_ = 0;
 };
 

@@ -6,6 +6,7 @@
 // driver is made under the platform's, and nobody waits while holding it.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -125,7 +126,12 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void settle(AllocationId id, std::vector<Access>& settled);
   void settle_those_ready();
   void order_what_nobody_uses();
-  [[nodiscard]] bool was_never_elsewhere(AllocationId id) const;
+  [[nodiscard]] std::optional<Bytes> bytes_to_order(AllocationId id) const;
+  [[nodiscard]] bool settle_ordered(std::vector<Access>& settled);
+  void end_ordered();
+  [[nodiscard]] bool is_ordered(AllocationId id) const {
+    return std::find(quiet_.ordered.begin(), quiet_.ordered.end(), id) != quiet_.ordered.end();
+  }
   void hold(std::vector<Access> accesses);
   void hold_together();
   [[nodiscard]] LaunchId issue_unseen(const Launch& launch);
@@ -187,10 +193,15 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     std::vector<LaunchId> holds;     // what keeps the memory of all that is settled
     std::vector<AllocationId> used;  // by launches that were told of, and not settled yet
     std::uint64_t calls_before = 0;
-    std::uint64_t loud = 0;   // launches that were told of since it was left, or considered
-    std::uint64_t after = 0;  // so many, it is considered
+    std::uint64_t loud = 0;         // launches that were told of since it was left, or considered
+    std::uint64_t after = 0;        // so many, it is considered
     std::uint64_t looked_at = 0;    // calls whose memory was looked up to find it settled, so far
-    std::uint64_t seen_closed = 0;  // the same since calls were open, or memory was ordered
+    std::uint64_t seen_closed = 0;  // the same since calls were open, or memory was to be ordered
+    std::uint64_t order_after = 0;  // so many of these
+    // Memory that nobody has used and that is to be there all the same: what keeps its frames until
+    // it is, and whose they are. kNoLaunch: none.
+    LaunchId ordered_by = kNoLaunch;
+    std::vector<AllocationId> ordered;
   };
   Quiet quiet_;
   const std::atomic<int>* captures_ = nullptr;  // under way

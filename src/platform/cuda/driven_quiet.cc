@@ -82,13 +82,12 @@ bool DrivenPlatform::may_be_unseen(CuStream stream, const std::vector<Access>& a
     return false;
   }
   settle_those_ready();
-  const bool all_settled =
-      std::all_of(accesses.begin(), accesses.end(), [this](const Access& access) {
-        return quiet_memory_.settled(access.allocation);
-      });
+  const bool all_settled = std::all_of(
+      accesses.begin(), accesses.end(),
+      [this](const Access& access) { return quiet_memory_.settled(access.allocation); });
   if (all_settled) {
     ++quiet_.looked_at;
-    if (++quiet_.seen_closed >= options_.quiet_after) {
+    if (++quiet_.seen_closed >= quiet_.order_after) {
       order_what_nobody_uses();
     }
   }
@@ -149,10 +148,11 @@ LaunchId DrivenPlatform::issue_unseen(const Launch& launch) {
 
 // What launches that were told of have used for the first time, or again, may have its memory now.
 void DrivenPlatform::settle_those_ready() {
-  if (quiet_.used.empty() || launches_.unreleased() > 0) {
+  if ((quiet_.used.empty() && quiet_.ordered_by == kNoLaunch) || launches_.unreleased() > 0) {
     return;
   }
   std::vector<Access> settled;
+  const bool has_ordered = settle_ordered(settled);
   std::erase_if(quiet_.used, [&](AllocationId id) {
     if (quiet_memory_.is_unsettled(id) && is_whole(id)) {
       settle(id, settled);
@@ -161,6 +161,9 @@ void DrivenPlatform::settle_those_ready() {
     return !quiet_memory_.is_unsettled(id) || launches_.waiting() == 0;
   });
   hold(std::move(settled));
+  if (has_ordered) {
+    end_ordered();  // what keeps it from now on has been issued
+  }
   if (quiet_.holds.size() > kMostHolds) {
     hold_together();
   }
@@ -168,41 +171,87 @@ void DrivenPlatform::settle_those_ready() {
 }
 
 // Memory that was allocated, and that no launch has used for a while (a workspace that no kernel
-// wanted), would have all calls looked at for ever. Where there is room it gets its frames, as from
-// the driver it would have had them when it was allocated.
+// wanted), would have all calls looked at for ever. Where there is ample room it gets its frames,
+// as from the driver it would have had them when it was allocated. In portions, so that no launch
+// waits long behind it; and none of it where not all of it can be had, which would gain nothing.
 void DrivenPlatform::order_what_nobody_uses() {
+  constexpr Bytes kPortionBytes = 256 * kMiB;
+  constexpr Bytes kFreePart = 2;
   quiet_.seen_closed = 0;
-  std::vector<Access> settled;
-  std::vector<Access> ordered;
-  Bytes free_bytes = engine_.free_bytes(Tier::kDevice);
+  if (quiet_.ordered_by != kNoLaunch || !patience_.all_fits() || launches_.unreleased() > 0) {
+    return;
+  }
+  Bytes all_bytes = 0;
+  Bytes ordered_bytes = 0;
+  bool all = true;
+  std::vector<AllocationId> ids;
+  Launch launch;
   quiet_memory_.for_each_unsettled([&](AllocationId id) {
-    if (is_whole(id)) {
-      settle(id, settled);
-      return;
-    }
-    const Access all = all_of_it(id);
-    const Bytes bytes = all.block_count * engine_.space().allocation(id).block_bytes;
-    if (bytes <= free_bytes && was_never_elsewhere(id)) {
-      free_bytes -= bytes;
-      ordered.push_back(all);
+    const std::optional<Bytes> bytes = bytes_to_order(id);
+    all = all && bytes.has_value();
+    all_bytes += bytes.value_or(0);
+    if (ordered_bytes < kPortionBytes) {
+      ordered_bytes += bytes.value_or(0);
+      ids.push_back(id);
+      launch.accesses.push_back(all_of_it(id));
+      // It is as undefined as before, and leaves without a copy.
+      launch.accesses.back().mode = AccessMode::kRead;
     }
   });
-  hold(std::move(settled));
-  hold(std::move(ordered));
-  open_calls();
+  // Others may use the card, and what nobody wants is no reason to make do with less of it.
+  std::size_t free_there_bytes = 0;
+  std::size_t device_bytes = 0;
+  if (all) {
+    all = driver_.memory_info(&free_there_bytes, &device_bytes) == CuResult::kSuccess &&
+          all_bytes <= free_there_bytes / kFreePart &&
+          all_bytes <= engine_.free_bytes(Tier::kDevice) / kFreePart;
+  }
+  if (!all) {
+    quiet_.order_after = std::min(2 * quiet_.order_after, options_.quiet_after_at_most);
+    return;
+  }
+  launch.tag = kHoldTag;
+  launch.execution = Patience::kUnseen;
+  quiet_.ordered = std::move(ids);
+  quiet_.ordered_by = issue_unseen(launch);
 }
 
-// Nothing has to come for it, nor is anything on its way.
-bool DrivenPlatform::was_never_elsewhere(AllocationId id) const {
+// Of blocks without frames. None where something of it would have to come, or is on its way.
+std::optional<Bytes> DrivenPlatform::bytes_to_order(AllocationId id) const {
   const Allocation& allocation = engine_.space().allocation(id);
+  Bytes bytes = 0;
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     const Block& block = engine_.space().block(allocation.first_block + i);
-    if (block.frames.has(Tier::kHost) || block.frames.has(Tier::kStorage) ||
-        block.transfer != kNoIndex || block.evicting || block.fetch != FetchState::kNone) {
-      return false;
+    const bool is_elsewhere = !block.copies.has(Tier::kDevice) && !block.copies.empty();
+    if (is_elsewhere || block.transfer != kNoIndex || block.evicting ||
+        block.fetch != FetchState::kNone) {
+      return std::nullopt;
+    }
+    bytes += block.frames.has(Tier::kDevice) ? 0 : block.bytes;
+  }
+  return bytes;
+}
+
+// True if all of it is there now.
+bool DrivenPlatform::settle_ordered(std::vector<Access>& settled) {
+  if (quiet_.ordered_by == kNoLaunch ||
+      !std::all_of(quiet_.ordered.begin(), quiet_.ordered.end(),
+                   [this](AllocationId id) { return is_whole(id); })) {
+    return false;
+  }
+  for (const AllocationId id : quiet_.ordered) {
+    if (quiet_memory_.is_unsettled(id)) {
+      settle(id, settled);
     }
   }
   return true;
+}
+
+void DrivenPlatform::end_ordered() {
+  if (quiet_.ordered_by != kNoLaunch) {
+    engine_.end_launch(std::exchange(quiet_.ordered_by, kNoLaunch));
+    quiet_.ordered.clear();
+  }
 }
 
 void DrivenPlatform::hold_together() {
@@ -243,6 +292,8 @@ void DrivenPlatform::consider_quiet() {
   }
   quiet_.on = true;
   quiet_.calls_before = calls_.calls();
+  quiet_.seen_closed = 0;
+  quiet_.order_after = options_.quiet_after;
   calls_.begin_quiet();
   std::vector<Access> settled;
   quiet_memory_.for_each_unsettled([&](AllocationId id) {
@@ -261,6 +312,7 @@ void DrivenPlatform::leave_quiet() {
     return;
   }
   quiet_.on = false;
+  end_ordered();
   const std::vector<Access> all = all_settled();
   std::vector<std::uint32_t> tags(launches_.streams(), kHoldTag);
   for (const StreamId id : quiet_.streams) {

@@ -1,6 +1,7 @@
 // While everything fits nobody is told of launches, and nothing is lost when that ends.
 // docs/quiet.md.
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -207,7 +208,8 @@ TEST_F(Quiet, NewMemoryIsToldOfUntilItIsThere) {
   check_all(buffers);
 }
 
-// A workspace that no kernel wanted, say: calls are looked at until it has its memory, not for ever.
+// A workspace that no kernel wanted, say: calls are looked at until it has its memory, not for
+// ever.
 TEST_F(Quiet, MemoryThatNobodyUsesIsGivenItsFrames) {
   std::vector<Buffer> buffers = settled(3);
   allocate(2 * kMiB);
@@ -219,6 +221,47 @@ TEST_F(Quiet, MemoryThatNobodyUsesIsGivenItsFrames) {
   EXPECT_TRUE(is_quiet());
   EXPECT_EQ(platform->stats().engine.evictions, 0U);
   check_all(buffers);
+}
+
+// Freed while its memory is on its way, again and again: nothing of it stays.
+TEST_F(Quiet, MemoryThatNobodyUsesMayGoBeforeItIsThere) {
+  std::vector<Buffer> buffers = settled(3);
+  config.access_ns = 2'000'000;
+  fake_cuda_change(&config);
+  for (int round = 0; round < 20; ++round) {
+    const Buffer unused = allocate(4 * kMiB);
+    for (int i = 0; i < 10; ++i) {
+      rewrite(stream, buffers[0], ++seed);
+    }
+    platform->free(unused.address);
+  }
+  config.access_ns = 0;
+  fake_cuda_change(&config);
+  platform->wait_until_idle();
+  EXPECT_LE(platform->stats().used_bytes[static_cast<std::size_t>(Tier::kDevice)], 8 * kMiB);
+  check_all(buffers);
+}
+
+// Others have the device's memory: what nobody wanted is no reason to make do with less.
+class QuietBesideOthers : public Quiet {
+ protected:
+  void SetUp() override {
+    config.device_bytes = 8 * kMiB;
+    Quiet::SetUp();
+  }
+};
+
+TEST_F(QuietBesideOthers, MemoryThatNobodyUsesIsLeftWhereTheDeviceHasNone) {
+  std::vector<Buffer> buffers = settled(3);
+  const Buffer unused = allocate(4 * kMiB);
+  for (int i = 0; i < 100; ++i) {
+    rewrite(stream, buffers[0], ++seed);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(platform->capacity_bytes(Tier::kDevice), options.device_bytes);
+  EXPECT_THAT(warned, ::testing::IsEmpty());
+  check_all(buffers);
+  platform->free(unused.address);
 }
 
 // Not where that would take it from anybody: what is alive comes first.
