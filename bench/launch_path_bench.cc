@@ -193,7 +193,8 @@ class Program {
       heap_->free(address, kStream);
     }
     synchronize();
-    // The platform, which waits for what stands for calls of which it was not told, launches nothing.
+    // The platform, which waits for what stands for calls of which it was not told, launches
+    // nothing.
     device.is_behind = false;
   }
   Program(const Program&) = delete;
