@@ -115,8 +115,8 @@ TEST_F(ProgramSpaceTest, PlansForFoundIterationsWhenDataMoves) {
   EXPECT_FALSE(space_->watches() || space_->wants_operands());
   ASSERT_TRUE(space_->plan_report());
   EXPECT_EQ(space_->plan_report()->launches, 2 * kMany);
-  // Where to depends on how fast a busy machine has been.
-  EXPECT_GT(space_->plan_report()->to_host_bytes + space_->plan_report()->to_storage_bytes, 0U);
+  // What it moves, and where to, depends on how fast a busy machine has been.
+  EXPECT_EQ(space_->plan_report()->peak_bytes, kMany * kArrayBytes);
   for (int i = 0; i < 4; ++i) EXPECT_FALSE(find(kFew, kMany)) << i;
   EXPECT_TRUE(space_->platform().check_invariants());
 }
