@@ -101,16 +101,12 @@ class Runtime {
         return caller;
       }
     }
+    const Caller caller{.at = at,
+                        .function = reinterpret_cast<Function>(
+                            without_us(name_, reinterpret_cast<const void*>(ours), at)),
+                        .device_is_current = is_since_12(at)};
     // One that finds nothing asks again: its runtime may be loaded later.
-    Caller& caller = missed_;
-    caller = {.at = at,
-              .function = reinterpret_cast<Function>(
-                  without_us(name_, reinterpret_cast<const void*>(ours), at)),
-              .device_is_current = is_since_12(at)};
-    if (caller.function != nullptr) {
-      return callers_[next_++ % callers_.size()] = caller;
-    }
-    return caller;
+    return (caller.function == nullptr ? missed_ : callers_[next_++ % callers_.size()]) = caller;
   }
 
  private:

@@ -94,6 +94,9 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   }
   if (may_be_unseen(launch.stream, accesses)) {
     note_unseen(canonical(launch.stream), stream);
+    if (quiet_.seen_closed >= quiet_.order_after) {
+      order_what_nobody_uses(lock);
+    }
     return kUnseen;
   }
   if (patience_.all_fits() && lacks_room(accesses)) {

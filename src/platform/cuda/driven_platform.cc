@@ -170,9 +170,7 @@ Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
 void DrivenPlatform::free(std::uint64_t address) {
   const Lock lock(mutex_);
   if (const std::optional<AllocationId> freed = memory_->free(address)) {
-    if (is_ordered(*freed)) {
-      end_ordered();
-    }
+    end_ordered_with(*freed);
     if (!quiet_memory_.freed(*freed)) {
       leave_quiet();
       (void)quiet_memory_.freed(*freed);
@@ -186,10 +184,11 @@ void DrivenPlatform::retire(std::uint64_t address) {
   const Lock lock(mutex_);
   settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
   const std::optional<AllocationId> retired = memory_->retire(address);
-  if (retired && is_ordered(*retired)) {
-    end_ordered();
+  if (!retired) {
+    return;
   }
-  if (retired && quiet_memory_.retired(*retired)) {
+  end_ordered_with(*retired);
+  if (quiet_memory_.retired(*retired)) {
     engine_.discard(*retired, DiscardMode::kLazy);
     open_calls();
   }

@@ -6,7 +6,6 @@
 // driver is made under the platform's, and nobody waits while holding it.
 #pragma once
 
-#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -125,13 +124,12 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] Access all_of_it(AllocationId id) const;
   void settle(AllocationId id, std::vector<Access>& settled);
   void settle_those_ready();
-  void order_what_nobody_uses();
+  void order_what_nobody_uses(Lock& lock);
   [[nodiscard]] std::optional<Bytes> bytes_to_order(AllocationId id) const;
   [[nodiscard]] bool settle_ordered(std::vector<Access>& settled);
   void end_ordered();
-  [[nodiscard]] bool is_ordered(AllocationId id) const {
-    return std::find(quiet_.ordered.begin(), quiet_.ordered.end(), id) != quiet_.ordered.end();
-  }
+  void end_ordered_with(AllocationId id);
+  [[nodiscard]] LaunchId keep(std::vector<Access> accesses);
   void hold(std::vector<Access> accesses);
   void hold_together();
   [[nodiscard]] LaunchId issue_unseen(const Launch& launch);
@@ -199,9 +197,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     std::uint64_t seen_closed = 0;  // the same since calls were open, or memory was to be ordered
     std::uint64_t order_after = 0;  // so many of these
     // Memory that nobody has used and that is to be there all the same: what keeps its frames until
-    // it is, and whose they are. kNoLaunch: none.
+    // it is, and what that names. kNoLaunch: none.
     LaunchId ordered_by = kNoLaunch;
-    std::vector<AllocationId> ordered;
+    std::vector<Access> ordered;
   };
   Quiet quiet_;
   const std::atomic<int>* captures_ = nullptr;  // under way

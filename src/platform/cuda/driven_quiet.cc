@@ -87,9 +87,7 @@ bool DrivenPlatform::may_be_unseen(CuStream stream, const std::vector<Access>& a
       [this](const Access& access) { return quiet_memory_.settled(access.allocation); });
   if (all_settled) {
     ++quiet_.looked_at;
-    if (++quiet_.seen_closed >= quiet_.order_after) {
-      order_what_nobody_uses();
-    }
+    ++quiet_.seen_closed;
   }
   return all_settled;
 }
@@ -125,14 +123,17 @@ void DrivenPlatform::settle(AllocationId id, std::vector<Access>& settled) {
 
 // Its blocks are pinned from now on: a launch, to the engine, that runs until the quiet is over.
 void DrivenPlatform::hold(std::vector<Access> accesses) {
-  if (accesses.empty()) {
-    return;
+  if (!accesses.empty()) {
+    quiet_.holds.push_back(keep(std::move(accesses)));
   }
+}
+
+LaunchId DrivenPlatform::keep(std::vector<Access> accesses) {
   Launch held;
   held.tag = kHoldTag;
   held.execution = Patience::kUnseen;
   held.accesses = std::move(accesses);
-  quiet_.holds.push_back(issue_unseen(held));
+  return issue_unseen(held);
 }
 
 // Nothing that it names has to come, and nobody stands before it.
@@ -174,46 +175,47 @@ void DrivenPlatform::settle_those_ready() {
 // wanted), would have all calls looked at for ever. Where there is ample room it gets its frames,
 // as from the driver it would have had them when it was allocated. In portions, so that no launch
 // waits long behind it; and none of it where not all of it can be had, which would gain nothing.
-void DrivenPlatform::order_what_nobody_uses() {
+void DrivenPlatform::order_what_nobody_uses(Lock& lock) {
   constexpr Bytes kPortionBytes = 256 * kMiB;
   constexpr Bytes kFreePart = 2;
+  const auto may_order = [this] {
+    return quiet_.on && quiet_.ordered_by == kNoLaunch && patience_.all_fits() &&
+           launches_.unreleased() == 0;
+  };
   quiet_.seen_closed = 0;
-  if (quiet_.ordered_by != kNoLaunch || !patience_.all_fits() || launches_.unreleased() > 0) {
+  if (!may_order()) {
+    return;
+  }
+  // Others may use the card, and what nobody wants is no reason to make do with less of it.
+  std::size_t free_there_bytes = 0;
+  std::size_t device_bytes = 0;
+  lock.unlock();
+  const CuResult asked = driver_.memory_info(&free_there_bytes, &device_bytes);
+  lock.lock();
+  if (!may_order()) {
     return;
   }
   Bytes all_bytes = 0;
   Bytes ordered_bytes = 0;
-  bool all = true;
-  std::vector<AllocationId> ids;
-  Launch launch;
+  bool all = asked == CuResult::kSuccess;
+  std::vector<Access> ordered;
   quiet_memory_.for_each_unsettled([&](AllocationId id) {
     const std::optional<Bytes> bytes = bytes_to_order(id);
     all = all && bytes.has_value();
     all_bytes += bytes.value_or(0);
     if (ordered_bytes < kPortionBytes) {
       ordered_bytes += bytes.value_or(0);
-      ids.push_back(id);
-      launch.accesses.push_back(all_of_it(id));
-      // It is as undefined as before, and leaves without a copy.
-      launch.accesses.back().mode = AccessMode::kRead;
+      ordered.push_back(all_of_it(id));
+      ordered.back().mode = AccessMode::kRead;  // as undefined as before, it leaves without a copy
     }
   });
-  // Others may use the card, and what nobody wants is no reason to make do with less of it.
-  std::size_t free_there_bytes = 0;
-  std::size_t device_bytes = 0;
-  if (all) {
-    all = driver_.memory_info(&free_there_bytes, &device_bytes) == CuResult::kSuccess &&
-          all_bytes <= free_there_bytes / kFreePart &&
-          all_bytes <= engine_.free_bytes(Tier::kDevice) / kFreePart;
-  }
-  if (!all) {
+  const Bytes free_bytes = std::min<Bytes>(free_there_bytes, engine_.free_bytes(Tier::kDevice));
+  if (!all || all_bytes > free_bytes / kFreePart) {
     quiet_.order_after = std::min(2 * quiet_.order_after, options_.quiet_after_at_most);
     return;
   }
-  launch.tag = kHoldTag;
-  launch.execution = Patience::kUnseen;
-  quiet_.ordered = std::move(ids);
-  quiet_.ordered_by = issue_unseen(launch);
+  quiet_.ordered = std::move(ordered);
+  quiet_.ordered_by = keep(quiet_.ordered);
 }
 
 // Of blocks without frames. None where something of it would have to come, or is on its way.
@@ -236,12 +238,12 @@ std::optional<Bytes> DrivenPlatform::bytes_to_order(AllocationId id) const {
 bool DrivenPlatform::settle_ordered(std::vector<Access>& settled) {
   if (quiet_.ordered_by == kNoLaunch ||
       !std::all_of(quiet_.ordered.begin(), quiet_.ordered.end(),
-                   [this](AllocationId id) { return is_whole(id); })) {
+                   [this](const Access& access) { return is_whole(access.allocation); })) {
     return false;
   }
-  for (const AllocationId id : quiet_.ordered) {
-    if (quiet_memory_.is_unsettled(id)) {
-      settle(id, settled);
+  for (const Access& access : quiet_.ordered) {
+    if (quiet_memory_.is_unsettled(access.allocation)) {
+      settle(access.allocation, settled);
     }
   }
   return true;
@@ -251,6 +253,14 @@ void DrivenPlatform::end_ordered() {
   if (quiet_.ordered_by != kNoLaunch) {
     engine_.end_launch(std::exchange(quiet_.ordered_by, kNoLaunch));
     quiet_.ordered.clear();
+  }
+}
+
+// It dies, which takes effect only when nothing uses it.
+void DrivenPlatform::end_ordered_with(AllocationId id) {
+  if (std::any_of(quiet_.ordered.begin(), quiet_.ordered.end(),
+                  [id](const Access& access) { return access.allocation == id; })) {
+    end_ordered();
   }
 }
 
