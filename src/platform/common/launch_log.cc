@@ -23,9 +23,21 @@ LogRow LaunchLog::row_of(ExecutionId execution, std::string_view name) {
   }
   LogRow& row = by_execution_[execution];
   if (row == kNoLogRow) {
-    row = static_cast<LogRow>(rows_.size());
-    rows_.emplace_back().name = name;
+    name_ = name;
+    const auto known = by_name_.find(name_);
+    row = known != by_name_.end() ? known->second : new_row(name_, {});
   }
+  return row;
+}
+
+LogRow LaunchLog::new_row(const std::string& name, std::string_view module) {
+  const auto row = static_cast<LogRow>(rows_.size());
+  if (by_name_.size() < kMostNames) {
+    by_name_.emplace(name, row);
+  }
+  LaunchWaits& added = rows_.emplace_back();
+  added.name = name;
+  added.module = module;
   return row;
 }
 
@@ -35,15 +47,10 @@ LogRow LaunchLog::row_in_module(ExecutionId execution, std::string_view name,
   if (const auto known = by_name_.find(name_); known != by_name_.end()) {
     return known->second;
   }
-  if (by_name_.size() == kMostInModules) {
+  if (by_name_.size() == kMostNames) {
     return row_of(execution, name);
   }
-  const auto row = static_cast<LogRow>(rows_.size());
-  LaunchWaits& added = rows_.emplace_back();
-  added.name = name_;
-  added.module = module;
-  by_name_.emplace(name_, row);
-  return row;
+  return new_row(name_, module);
 }
 
 void LaunchLog::waited(LogRow row, Source from, TimeNs waited_ns) {

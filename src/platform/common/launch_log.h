@@ -2,9 +2,9 @@
 // and for what, and, on request, one iteration of them for a planner. Layer: platform, common.
 // Not thread-safe.
 //
-// Policies tell launches apart by execution id. People are told by rows: launches of one execution
-// id, or, where the launching thread's module is known (current_module.h), all of one name in one
-// module. What a launch's row is has no bearing on its execution id.
+// Policies tell launches apart by execution id. People are told by rows: all launches of one name,
+// and of one module where the launching thread's is known (current_module.h). What a launch's row is
+// has no bearing on its execution id.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,9 @@ struct LaunchWaits {
 
 class LaunchLog {
  public:
-  // Of rows that are told apart by module there are so many at most; what comes behind them goes to
-  // the rows of its execution id.
-  static constexpr std::size_t kMostInModules = std::size_t{1} << 16U;
+  // Rows that are told apart by name are so many at most; what comes behind them goes to the rows of
+  // its execution id.
+  static constexpr std::size_t kMostNames = std::size_t{1} << 16U;
 
   struct Launched {
     ExecutionId execution = kNoExecution;
@@ -68,11 +68,12 @@ class LaunchLog {
  private:
   LogRow row_of(ExecutionId execution, std::string_view name);
   LogRow row_in_module(ExecutionId execution, std::string_view name, std::string_view module);
+  LogRow new_row(const std::string& name, std::string_view module);
 
   ExecutionIds executions_;
   std::vector<LaunchWaits> rows_;
   std::vector<LogRow> by_execution_;                 // kNoLogRow where there is none
-  std::unordered_map<std::string, LogRow> by_name_;  // of those with a module
+  std::unordered_map<std::string, LogRow> by_name_;  // at most kMostNames
   std::string name_;                                 // its memory
   std::optional<IterationRecorder> recorder_;
   EventLog* events_ = nullptr;

@@ -57,6 +57,16 @@ TEST(LaunchLog, TellsTheLongestWaitFirst) {
   EXPECT_EQ(names, (std::vector<std::string>{"long", "middle", "short"}));
 }
 
+// Policies are told of two launches, people of one name.
+TEST(LaunchLog, OneRowForAName) {
+  LaunchLog log;
+  const LaunchLog::Launched first = log.launched(hash_of("fill", 1), "fill", {});
+  const LaunchLog::Launched second = log.launched(hash_of("fill", 2), "fill", {});
+  EXPECT_NE(first.execution, second.execution);
+  EXPECT_EQ(first.row, second.row);
+  EXPECT_EQ(log.longest_waits().at(0).launches, 2U);
+}
+
 // Where it is known in which module they ran, people are told of name and module, whatever makes
 // two launches the same to policies; those get the same execution ids as ever.
 TEST(LaunchLog, ModulesNameRowsAndNothingElse) {
@@ -87,7 +97,7 @@ TEST(LaunchLog, MoreNamesThanItKeepsAreToldByExecution) {
   LaunchLog log;
   const LaunchHash hash = hash_of("matmul");
   const LogRow first = log.launched(hash, "matmul", "0").row;
-  for (std::size_t i = 1; i < LaunchLog::kMostInModules; ++i) {
+  for (std::size_t i = 1; i < LaunchLog::kMostNames; ++i) {
     log.launched(hash, "matmul", std::to_string(i));
   }
   const LogRow behind = log.launched(hash, "matmul", "one more").row;
