@@ -3,8 +3,8 @@
 // Not thread-safe.
 //
 // Policies tell launches apart by execution id. People are told by rows: all launches of one name,
-// and of one module where the launching thread's is known (current_module.h). What a launch's row is
-// has no bearing on its execution id.
+// and of one module where the launching thread's is known (current_module.h). What a launch's row
+// is has no bearing on its execution id.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct LaunchWaits {
 
 class LaunchLog {
  public:
-  // Rows that are told apart by name are so many at most; what comes behind them goes to the rows of
-  // its execution id.
+  // Rows that are told apart by name are so many at most; what comes behind them goes to the rows
+  // of its execution id.
   static constexpr std::size_t kMostNames = std::size_t{1} << 16U;
 
   struct Launched {
