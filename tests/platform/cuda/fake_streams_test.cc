@@ -28,6 +28,21 @@ TEST_F(FakeStreams, AStreamWorksInOrderAndOthersBesideIt) {
   EXPECT_EQ(counters().launches, 101U);
 }
 
+// For a time as short as it takes to look twice: it is over at any moment of a look.
+TEST_F(FakeStreams, AStreamThatHasStoodLongEnoughGoesOn) {
+  config.stream_stands = 1;
+  for (config.slow_ns = 10; config.slow_ns <= 200; config.slow_ns += 10) {
+    start();
+    CuStream on = stream();
+    std::uint64_t* const word = pinned(1);
+    for (std::uint64_t i = 1; i <= 200; ++i) {
+      ASSERT_EQ(driver.stream_write_value(on, address_of(word), i, 0), CuResult::kSuccess);
+    }
+    EXPECT_EQ(driver.stream_synchronize(on), CuResult::kSuccess);
+    EXPECT_EQ(*word, 200U);
+  }
+}
+
 TEST_F(FakeStreams, ParametersAreTakenWhenTheLaunchIsIssued) {
   const CuAddress at = memory();
   CuStream on = stream();

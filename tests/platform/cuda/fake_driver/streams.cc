@@ -69,8 +69,10 @@ void World::run(const std::shared_ptr<Stream>& stream) {
       continue;
     }
     Op& op = stream->queue.front();
-    if (!may_start(*stream, op)) {
-      stand(lock, *stream, op);
+    const std::int64_t now =
+        now_ns();  // one for both: what has stood long enough must not stand on
+    if (!may_start(*stream, op, now)) {
+      stand(lock, *stream, op, now);
       continue;
     }
     stream->at_gate = false;
@@ -123,11 +125,11 @@ bool World::no_connection(const Stream& stream, const Op& op) const {
   return gated_streams >= connections();
 }
 
-bool World::may_start(Stream& stream, Op& op) {
+bool World::may_start(Stream& stream, Op& op, std::int64_t now) {
   if (op.arrived_ns == 0) {
-    op.arrived_ns = now_ns();
+    op.arrived_ns = now;
   }
-  if (stream.held || op.arrived_ns + op.stands_ns > now_ns() ||
+  if (stream.held || op.arrived_ns + op.stands_ns > now ||
       !std::all_of(op.after.begin(), op.after.end(), [](const Point& it) { return it.passed(); })) {
     return false;
   }
@@ -155,8 +157,8 @@ bool World::may_start(Stream& stream, Op& op) {
   return true;
 }
 
-void World::stand(std::unique_lock<std::mutex>& lock, Stream& stream, const Op& op) {
-  const std::int64_t now = now_ns();
+void World::stand(std::unique_lock<std::mutex>& lock, Stream& stream, const Op& op,
+                  std::int64_t now) {
   const std::int64_t until = op.arrived_ns + op.stands_ns;
   if (until > now) {
     stream.wake.wait_for(lock, std::chrono::nanoseconds(until - now));

@@ -152,8 +152,8 @@ class World {
   using Seen = std::map<std::pair<const Stream*, std::uint64_t>, bool>;
   [[nodiscard]] bool gated(const Stream& stream, std::uint64_t number, Seen& seen) const;
   [[nodiscard]] bool to_be_written(const Op& wait, Seen& seen) const;
-  [[nodiscard]] bool may_start(Stream& stream, Op& op);
-  void stand(std::unique_lock<std::mutex>& lock, Stream& stream, const Op& op);
+  [[nodiscard]] bool may_start(Stream& stream, Op& op, std::int64_t now);
+  void stand(std::unique_lock<std::mutex>& lock, Stream& stream, const Op& op, std::int64_t now);
   [[nodiscard]] std::vector<Range> ranges_of(const Op& op) const;
 
   std::uint64_t next_handle_ = 0x10000;
