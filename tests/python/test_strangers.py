@@ -31,20 +31,32 @@ ROOMY = ["--device-memory", "2GiB", "--host-memory", "1GiB"]
 BUDGETS = pytest.mark.parametrize("budget", [TIGHT, ROOMY], ids=["tight", "roomy"])
 
 
-def ends(command, timeout=240, environment=(), **more):
-    """Runs a command to its end, or to that of all that it has started."""
+def begun(command, environment=(), **more):
     clean = {key: value for key, value in os.environ.items()
              if not key.startswith(("SPILLWAY_", "LD_PRELOAD"))}
-    with subprocess.Popen([str(word) for word in command], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, start_new_session=True,
-                          env={**clean, **dict(environment)}, **more) as process:
+    return subprocess.Popen([str(word) for word in command], text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, start_new_session=True,
+                            env={**clean, **dict(environment)}, **more)
+
+
+def ended(process, timeout):
+    """The end of a process, and of all that it has started."""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
         try:
-            out, err = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
-            pytest.fail(f"{command} hangs; it said {out!r} and {err!r}")
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
+            said = process.communicate(timeout=10)
+        except subprocess.TimeoutExpired as over:  # who has left its group holds its outputs
+            said = over.stdout, over.stderr
+        pytest.fail(f"{process.args} hangs; it said {said}")
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def ends(command, timeout=240, **more):
+    """Runs a command to its end, or to that of all that it has started."""
+    with begun(command, **more) as process:
+        return ended(process, timeout)
 
 
 def permitted(result):
@@ -147,7 +159,13 @@ def test_a_child_at_its_memory_limit_cannot_take_all(kernel_ends_it, stranger, m
             pytest.skip("the kernel ends whoever is at such a limit")
         (memory_group / "memory.oom_control").write_text("1")
     command = [stranger("daemon"), "_exit", memory_group / "cgroup.procs"]
-    result = spilled(TIGHT, command, timeout=60)
+    with begun([SPILLWAY, "run", *TIGHT, "--", *command]) as process:
+        try:
+            process.wait(timeout=40)
+        finally:  # who ends the child may stand still itself until there is memory
+            if not kernel_ends_it:
+                limit.write_text(str(1 << 30))
+        result = ended(process, timeout=20)
     assert (result.returncode, result.stdout) == (5, ""), result
     if not kernel_ends_it:
         assert "cannot take the memory that it has" in result.stderr
