@@ -117,8 +117,6 @@ Bytes largest(const std::vector<Bytes>& bytes) {
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
 }
 
-constexpr TimeNs kForever = std::numeric_limits<TimeNs>::max();
-
 TimeNs add(TimeNs a_ns, TimeNs b_ns) { return a_ns > kForever - b_ns ? kForever : a_ns + b_ns; }
 
 TimeNs transfer_ns(Bytes bytes, double bytes_per_s) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace spillway {
 namespace {
@@ -76,7 +75,6 @@ PeriodSummary summarize_periods(const Trace& trace, const Vitality& vitality,
 TimeNs round_trip_ns(Bytes bytes, double bandwidth_bytes_per_s) {
   const double time_ns = std::ceil(2 * static_cast<double>(bytes) / bandwidth_bytes_per_s *
                                    static_cast<double>(kNsPerS));
-  constexpr TimeNs kForever = std::numeric_limits<TimeNs>::max();
   return time_ns < static_cast<double>(kForever) ? static_cast<TimeNs>(time_ns) : kForever;
 }
 

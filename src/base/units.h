@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,7 @@ inline constexpr Bytes kTiB = 1024 * kGiB;
 inline constexpr TimeNs kNsPerUs = 1'000;
 inline constexpr TimeNs kNsPerMs = 1'000'000;
 inline constexpr TimeNs kNsPerS = 1'000'000'000;
+inline constexpr TimeNs kForever = std::numeric_limits<TimeNs>::max();
 
 // A page is the smallest unit that tiers account in; a block is the unit of residency (2 MiB, 512
 // pages, the "UM block" of DeepUM section 2.3).

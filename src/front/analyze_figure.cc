@@ -12,7 +12,6 @@
 namespace spillway {
 namespace {
 
-using plot::Mark;
 using plot::XyChart;
 using plot::XySeries;
 
@@ -27,8 +26,8 @@ double to_us(TimeNs time_ns) {
 }
 
 XyChart memory_chart(const Analysis& analysis) {
-  XySeries live{"all tensors", {}, {}, Mark::kArea, kSkyBlue, false};
-  XySeries active{"active tensors", {}, {}, Mark::kSteps, kVermilion, false};
+  XySeries live{"all tensors", {}, {}, plot::Mark::kArea, kSkyBlue, false};
+  XySeries active{"active tensors", {}, {}, plot::Mark::kSteps, kVermilion, false};
   const auto& kernels = analysis.curve.kernels;
   for (std::size_t kernel = 0; kernel < kernels.size(); ++kernel) {
     // Both edges of the kernel's column, so that each kernel is a flat top.
@@ -47,8 +46,12 @@ XyChart memory_chart(const Analysis& analysis) {
   chart.series = {std::move(live), std::move(active)};
   if (analysis.machine) {
     const double capacity = to_gib(analysis.machine->machine.device.capacity_bytes);
-    chart.series.push_back(
-        {"device memory", {0, *chart.x.max}, {capacity, capacity}, Mark::kLine, kGreyColor, true});
+    chart.series.push_back({"device memory",
+                            {0, *chart.x.max},
+                            {capacity, capacity},
+                            plot::Mark::kLine,
+                            kGreyColor,
+                            true});
   }
   return chart;
 }
@@ -60,7 +63,7 @@ XyChart lengths_chart(const Analysis& analysis) {
     lengths_us.push_back(to_us(period.length_ns()));
   }
   std::sort(lengths_us.begin(), lengths_us.end());
-  XySeries share{"", {}, {}, Mark::kSteps, kBlue, false};
+  XySeries share{"", {}, {}, plot::Mark::kSteps, kBlue, false};
   for (std::size_t i = 0; i < lengths_us.size(); ++i) {
     // Only the last of equal lengths: the curve says how many periods are at most so long.
     if (i + 1 == lengths_us.size() || lengths_us[i] < lengths_us[i + 1]) {
@@ -92,7 +95,7 @@ XyChart sizes_chart(const Analysis& analysis) {
     smallest = smallest == 0 ? bytes : std::min(smallest, bytes);
     largest = std::max(largest, bytes);
   }
-  XySeries periods{"inactive period", {}, {}, Mark::kPoints, kBlue, false};
+  XySeries periods{"inactive period", {}, {}, plot::Mark::kPoints, kBlue, false};
   for (const auto& [kib, length_us] : points) {
     periods.x.push_back(kib);
     periods.y.push_back(length_us);
@@ -101,7 +104,7 @@ XyChart sizes_chart(const Analysis& analysis) {
       fmt::format("out and back at {:.4g} GB/s", analysis.bandwidth_bytes_per_s / 1e9),
       {},
       {},
-      Mark::kLine,
+      plot::Mark::kLine,
       kVermilion,
       true};
   for (const double bytes : {smallest, largest}) {

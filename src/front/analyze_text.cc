@@ -53,7 +53,7 @@ std::string memory(const Trace& trace, const MemoryCurve& curve, const ActiveSha
       percent(active.time_mean), percent(active.max), percent(active.kernels_below_tenth));
 }
 
-std::string periods(const PeriodSummary& periods, double bandwidth_bytes_per_s) {
+std::string periods_text(const PeriodSummary& periods, double bandwidth_bytes_per_s) {
   std::string out = fmt::format("inactive periods: {}, {} of them wrap into the next iteration\n",
                                 periods.count, periods.wrapping);
   if (periods.count == 0) {
@@ -104,7 +104,7 @@ std::string bound(const Trace& trace, const MachineBound& on) {
 std::string analysis_text(const Analysis& analysis) {
   std::string out = heading(analysis.trace, analysis.summary) + tensors(analysis.summary) +
                     memory(analysis.trace, analysis.curve, analysis.summary.active) +
-                    periods(analysis.summary.periods, analysis.bandwidth_bytes_per_s);
+                    periods_text(analysis.summary.periods, analysis.bandwidth_bytes_per_s);
   if (analysis.machine) {
     out += bound(analysis.trace, *analysis.machine);
   }

@@ -15,7 +15,7 @@
 namespace spillway {
 namespace {
 
-std::string first_line(const char* path) {
+std::string first_line_of_file(const char* path) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
@@ -84,7 +84,7 @@ std::optional<Fact> container_limit() {
 
 Fact huge_pages() {
   constexpr const char* kPath = "/sys/kernel/mm/transparent_hugepage/enabled";
-  const std::string line = first_line(kPath);
+  const std::string line = first_line_of_file(kPath);
   const std::size_t open = line.find('[');
   const std::size_t close = line.find(']');
   if (open == std::string::npos || close == std::string::npos) {

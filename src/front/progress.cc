@@ -37,11 +37,6 @@ void handle_signals(void (*from)(int), void (*to)(int)) {
   }
 }
 
-std::size_t terminal_columns() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 std::string clock_time(double seconds) {
   const auto whole = static_cast<long>(seconds);
   return whole < 3600 ? fmt::format("{}:{:02}", whole / 60, whole % 60)
@@ -49,6 +44,11 @@ std::string clock_time(double seconds) {
 }
 
 }  // namespace
+
+std::size_t terminal_columns() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
 
 std::string progress_line(std::size_t done, std::size_t total, double elapsed_s,
                           std::size_t columns) {

@@ -14,6 +14,9 @@ namespace spillway {
 [[nodiscard]] std::string progress_line(std::size_t done, std::size_t total, double elapsed_s,
                                         std::size_t columns);
 
+// Of the terminal that standard error is; 80 where it is none.
+[[nodiscard]] std::size_t terminal_columns();
+
 // Where standard error is a terminal, redraws the line until the object is destroyed, which clears
 // it; nothing at all where it is not. While it lives, an interrupt (Ctrl-C) or SIGTERM clears the
 // line before it ends the program. One at a time.

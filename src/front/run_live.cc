@@ -1,24 +1,16 @@
 // See run_live.h.
 #include "front/run_live.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <optional>
 
+#include "front/progress.h"
 #include "runtime/run/run_records.h"
 #include "runtime/run/run_text.h"
 
 namespace spillway {
-namespace {
-
-std::size_t terminal_columns() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-}  // namespace
 
 RunLive::RunLive(std::string folder)
     : folder_(std::move(folder)), shown_(::isatty(STDERR_FILENO) == 1) {}

@@ -14,7 +14,7 @@ namespace {
 // some milliseconds where an optimizer's launches are large.
 constexpr Bytes kCopyingBytes = 512 * kMiB;
 // Of those that were still used, so many are looked at again at each event.
-constexpr std::size_t kLooks = 32;
+constexpr std::size_t kLaterLooks = 32;
 
 Bytes copying_bytes(const Control& control) {
   return control.pre_evicting_bytes(Tier::kHost) + control.pre_evicting_bytes(Tier::kStorage);
@@ -63,7 +63,7 @@ void Leavers::advance(LaunchSeq used_up_to, Control& control) {
   while (!written_.empty() && copying_bytes(control) < kCopyingBytes) {
     copy_first(written_, used_up_to, control);
   }
-  for (std::size_t looks = std::min(later_.size(), kLooks);
+  for (std::size_t looks = std::min(later_.size(), kLaterLooks);
        looks > 0 && copying_bytes(control) < kCopyingBytes; --looks) {
     copy_first(later_, used_up_to, control);
   }

@@ -22,7 +22,7 @@ constexpr LaunchSeq kLatePart = 4;
 // What was too early is tried again a little earlier each time: shapes change.
 constexpr LaunchSeq kEarlierPart = 32;
 // Of those that would come too early, so many are looked at.
-constexpr int kLooks = 32;
+constexpr int kAwayLooks = 32;
 
 }  // namespace
 
@@ -100,7 +100,8 @@ void Returners::advance(Control& control) {
   room_bytes -= std::min(room_bytes, control.queued_prefetch_bytes());
   auto next = away_.begin();
   int looks = 0;
-  while (next != away_.end() && looks < kLooks && control.queued_prefetch_bytes() < kComingBytes) {
+  while (next != away_.end() && looks < kAwayLooks &&
+         control.queued_prefetch_bytes() < kComingBytes) {
     const auto [expected, id] = *next;
     const Block& block = control.space().block(id);
     if (block.bytes + spare_bytes > room_bytes) {

@@ -69,9 +69,9 @@ TEST_F(TraceCommand, InfoCountsTensorsAndTime) {
   EXPECT_THAT(text.out, HasSubstr("24 KiB (kernel 0 one)"));
   EXPECT_THAT(text.out, HasSubstr("scratch       1, 12 KiB\n"));
 
-  const test::Outcome json = run("trace info --json t.json");
-  EXPECT_EQ(json.status, 0);
-  const auto info = nlohmann::json::parse(json.out);
+  const test::Outcome told = run("trace info --json t.json");
+  EXPECT_EQ(told.status, 0);
+  const auto info = nlohmann::json::parse(told.out);
   EXPECT_EQ(info["trace"], "t.json");
   EXPECT_EQ(info["kernels"], 2);
   EXPECT_EQ(info["accesses"], 6);

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 Machine a100() { return *load_machine("a100-40gb"); }
 
-std::string refusal(std::string_view setting) {
+std::string refusal_of_setting(std::string_view setting) {
   Machine machine = a100();
   const std::string before = to_toml(machine);
   const Status status = apply_setting(machine, setting);
@@ -91,27 +91,30 @@ TEST(ApplySetting, AliasesSetBothDirections) {
 }
 
 TEST(ApplySetting, SaysWhatWasMeant) {
-  EXPECT_THAT(refusal("device.capcity=1GiB"), HasSubstr("did you mean device.capacity?"));
-  EXPECT_THAT(refusal("capacity=1GiB"),
+  EXPECT_THAT(refusal_of_setting("device.capcity=1GiB"),
+              HasSubstr("did you mean device.capacity?"));
+  EXPECT_THAT(refusal_of_setting("capacity=1GiB"),
               HasSubstr("did you mean device.capacity or host.capacity or storage.capacity?"));
-  EXPECT_THAT(refusal("device.capacity_bytes=1"), HasSubstr("did you mean device.capacity?"));
-  EXPECT_THAT(refusal("link.bandwith=1"), HasSubstr("did you mean link.bandwidth?"));
-  EXPECT_THAT(refusal("pcie=5"), AllOf(HasSubstr("the keys are"), HasSubstr("link.to_device")));
-  EXPECT_THAT(refusal(std::string(100000, 'x') + "=1"), HasSubstr("the keys are"));
+  EXPECT_THAT(refusal_of_setting("device.capacity_bytes=1"),
+              HasSubstr("did you mean device.capacity?"));
+  EXPECT_THAT(refusal_of_setting("link.bandwith=1"), HasSubstr("did you mean link.bandwidth?"));
+  EXPECT_THAT(refusal_of_setting("pcie=5"),
+              AllOf(HasSubstr("the keys are"), HasSubstr("link.to_device")));
+  EXPECT_THAT(refusal_of_setting(std::string(100000, 'x') + "=1"), HasSubstr("the keys are"));
 }
 
 TEST(ApplySetting, RefusesWhatIsNoSetting) {
-  EXPECT_THAT(refusal("device.capacity"), HasSubstr("KEY=VALUE"));
-  EXPECT_THAT(refusal(""), HasSubstr("KEY=VALUE"));
-  EXPECT_THAT(refusal("=1"), HasSubstr("unknown key"));
-  EXPECT_THAT(refusal("device.capacity="), HasSubstr("expected a size"));
-  EXPECT_THAT(refusal("device.capacity=-1GiB"), HasSubstr("expected a size"));
-  EXPECT_THAT(refusal("device.capacity=0"), HasSubstr("expected a size"));
-  EXPECT_THAT(refusal("link.to_device=15.754"), HasSubstr("expected a bandwidth"));
-  EXPECT_THAT(refusal("faults.latency=45"), HasSubstr("unit of time"));
-  EXPECT_THAT(refusal("faults.latency=1 day"), HasSubstr("unit of time"));
-  EXPECT_THAT(refusal("faults.batch_blocks=many"), HasSubstr("expected a whole number"));
-  EXPECT_THAT(refusal("storage.over_provisioning=nan"), HasSubstr("expected a number"));
+  EXPECT_THAT(refusal_of_setting("device.capacity"), HasSubstr("KEY=VALUE"));
+  EXPECT_THAT(refusal_of_setting(""), HasSubstr("KEY=VALUE"));
+  EXPECT_THAT(refusal_of_setting("=1"), HasSubstr("unknown key"));
+  EXPECT_THAT(refusal_of_setting("device.capacity="), HasSubstr("expected a size"));
+  EXPECT_THAT(refusal_of_setting("device.capacity=-1GiB"), HasSubstr("expected a size"));
+  EXPECT_THAT(refusal_of_setting("device.capacity=0"), HasSubstr("expected a size"));
+  EXPECT_THAT(refusal_of_setting("link.to_device=15.754"), HasSubstr("expected a bandwidth"));
+  EXPECT_THAT(refusal_of_setting("faults.latency=45"), HasSubstr("unit of time"));
+  EXPECT_THAT(refusal_of_setting("faults.latency=1 day"), HasSubstr("unit of time"));
+  EXPECT_THAT(refusal_of_setting("faults.batch_blocks=many"), HasSubstr("expected a whole number"));
+  EXPECT_THAT(refusal_of_setting("storage.over_provisioning=nan"), HasSubstr("expected a number"));
 }
 
 TEST(ValidateMachine, ChecksWhatASettingAloneCannot) {

@@ -6,10 +6,10 @@
 namespace spillway::sim {
 namespace {
 
-constexpr Handles kCosts{.create_ns = 10, .release_ns = 7};
+constexpr Handles kPoolCosts{.create_ns = 10, .release_ns = 7};
 
 TEST(HandlePool, MakesOneWhereNoneOfItsSizeIsFree) {
-  HandlePool pool(kCosts, 8 * kMiB);
+  HandlePool pool(kPoolCosts, 8 * kMiB);
   EXPECT_EQ(pool.take(2 * kMiB), 10);
   EXPECT_EQ(pool.take(2 * kMiB), 10);
   pool.give_back(2 * kMiB);
@@ -19,7 +19,7 @@ TEST(HandlePool, MakesOneWhereNoneOfItsSizeIsFree) {
 }
 
 TEST(HandlePool, ReleasesTheOldestForAnotherSize) {
-  HandlePool pool(kCosts, 8 * kMiB);
+  HandlePool pool(kPoolCosts, 8 * kMiB);
   for (const Bytes bytes : {4 * kMiB, 2 * kMiB, 2 * kMiB}) {
     EXPECT_EQ(pool.take(bytes), 10);
   }
@@ -32,7 +32,7 @@ TEST(HandlePool, ReleasesTheOldestForAnotherSize) {
 }
 
 TEST(HandlePool, ReleasesNothingWhereThereIsRoom) {
-  HandlePool pool(kCosts, 8 * kMiB);
+  HandlePool pool(kPoolCosts, 8 * kMiB);
   EXPECT_EQ(pool.take(4 * kMiB), 10);
   pool.give_back(4 * kMiB);
   EXPECT_EQ(pool.take(2 * kMiB), 10);

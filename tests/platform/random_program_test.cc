@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kEvents = 120'000;  // under each policy; SPILLWAY_EVENTS asks for more
 constexpr std::uint64_t kEventsPerSeed = 4000;
 
-std::vector<std::string> policies() {
+std::vector<std::string> all_policy_names() {
   std::vector<std::string> names{"adversarial", "profiled"};
   for (const PolicyInfo& info : all_policies()) {
     names.emplace_back(info.name);
@@ -64,8 +64,10 @@ struct Seen {
 
 TEST_P(RandomPrograms, KeepTheirContentsAndTheirLimits) {
   const std::optional<std::uint64_t> only = number_from("SPILLWAY_SEED");
-  const std::uint64_t all = number_from("SPILLWAY_EVENTS").value_or(kEvents * policies().size());
-  const std::uint64_t events = std::max<std::uint64_t>(all / policies().size(), kEventsPerSeed);
+  const std::uint64_t all =
+      number_from("SPILLWAY_EVENTS").value_or(kEvents * all_policy_names().size());
+  const std::uint64_t events =
+      std::max<std::uint64_t>(all / all_policy_names().size(), kEventsPerSeed);
   Seen seen;
   for (std::uint64_t seed = only.value_or(1); only ? seed == *only : seen.events < events; ++seed) {
     const RunResult result = RandomRun(GetParam(), seed).run(kEventsPerSeed);
@@ -107,7 +109,7 @@ TEST_P(RandomPrograms, RunTheSameWayTwice) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Under, RandomPrograms, testing::ValuesIn(policies()),
+INSTANTIATE_TEST_SUITE_P(Under, RandomPrograms, testing::ValuesIn(all_policy_names()),
                          [](const auto& policy) { return policy.param; });
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "policy/page_machine.h"
 
-namespace spillway {
+namespace spillway::flashneuron_test {
 namespace {
 
 using test::intermediate;
@@ -157,4 +157,4 @@ TEST(PlanFlashNeuron, TheWorkSpaceIsNeverLent) {
 }
 
 }  // namespace
-}  // namespace spillway
+}  // namespace spillway::flashneuron_test

@@ -11,7 +11,7 @@
 #include "analysis/vitality.h"
 #include "policy/page_machine.h"
 
-namespace spillway {
+namespace spillway::g10_planner_test {
 namespace {
 
 using test::in_pages;
@@ -206,4 +206,4 @@ TEST(PlanG10, FreesComeBeforeAllocations) {
 }
 
 }  // namespace
-}  // namespace spillway
+}  // namespace spillway::g10_planner_test

@@ -6,7 +6,7 @@
 
 #include "policy/page_machine.h"
 
-namespace spillway {
+namespace spillway::plan_estimate_test {
 namespace {
 
 using test::intermediate;
@@ -143,4 +143,4 @@ TEST(EstimatePlan, WhatIsNeededWhileItLeavesStays) {
 }
 
 }  // namespace
-}  // namespace spillway
+}  // namespace spillway::plan_estimate_test

@@ -288,7 +288,7 @@ TEST_F(RunReport, EverySessionHasASection) {
 TEST_F(RunReport, ModulesThatWaitedStandBeforeLaunches) {
   EXPECT_THAT(words_of(page_of(record())), Not(HasSubstr("Modules that waited")));
   json one = record();
-  one["waits_by_module"] = {wait("transformer.h.*.mlp (backward)", 1.25, 0.25, 0.125)};
+  one["waits_by_module"] = json::array({wait("transformer.h.*.mlp (backward)", 1.25, 0.25, 0.125)});
   const std::string words = words_of(page_of(one));
   const std::size_t modules = words.find("Modules that waited longest");
   ASSERT_NE(modules, std::string::npos);
@@ -342,7 +342,7 @@ TEST_F(RunReport, AdviceFollowsTheNumbers) {
   EXPECT_THAT(page_of(one), HasSubstr("a lower <code>--prefetch-degree</code> moves less in vain"));
 
   one = record();
-  one["longest_waits"] = {wait("k", 0.2, 0.7, 0.1)};
+  one["longest_waits"] = json::array({wait("k", 0.2, 0.7, 0.1)});
   EXPECT_THAT(page_of(one), AllOf(HasSubstr("(70 %) was for storage: raise "
                                             "<code>--host-memory</code> (now 1 GiB)."),
                                   Not(HasSubstr("nothing would have to go"))));
@@ -350,7 +350,7 @@ TEST_F(RunReport, AdviceFollowsTheNumbers) {
   EXPECT_THAT(page_of(one), HasSubstr("with 2.5 GiB nothing would have to go to storage"));
 
   one = record();
-  one["longest_waits"] = {wait("k", 0.2, 0.1, 0.7)};
+  one["longest_waits"] = json::array({wait("k", 0.2, 0.1, 0.7)});
   EXPECT_THAT(page_of(one), HasSubstr("(70 %) was for memory that was new"));
 
   one = record();

@@ -35,7 +35,7 @@ Carried& carried() {
   static auto* const all = new Carried;  // threads of the program may run until the very end
   return *all;
 }
-std::atomic<bool> any{false};  // most programs have none
+std::atomic<bool> any_carried{false};  // most programs have none
 
 void add(const Session& session, std::uint64_t start, const std::vector<std::uint64_t>& addresses) {
   const std::unique_lock lock(carried().mutex);
@@ -52,7 +52,7 @@ void add(const Session& session, std::uint64_t start, const std::vector<std::uin
       all.push_back(address);
     }
   }
-  any.store(true, std::memory_order_release);
+  any_carried.store(true, std::memory_order_release);
 }
 
 // Each word of the host's memory, read by the kernel: what is not there, or is a device's, is
@@ -148,7 +148,7 @@ void forget_carried(std::uint64_t start) {
   }
 }
 
-bool addresses_are_carried() { return any.load(std::memory_order_acquire); }
+bool addresses_are_carried() { return any_carried.load(std::memory_order_acquire); }
 
 void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_t)>& visit) {
   if (!addresses_are_carried()) {

@@ -29,7 +29,7 @@ Encoded& encoded() {
   static auto* const all = new Encoded;  // threads of the program may run until the very end
   return *all;
 }
-std::atomic<bool> any{false};  // most drivers' maps show their addresses
+std::atomic<bool> any_encoded{false};  // most drivers' maps show their addresses
 
 bool shows(const Session& session, const CuTensorMap& map, const CudaPlatform::Range& range) {
   return std::any_of(std::begin(map.words), std::end(map.words), [&](std::uint64_t word) {
@@ -54,10 +54,10 @@ void note_encoded(const Session& session, const CuTensorMap& map, std::uint64_t 
     encoded().most = std::max(encoded().most, 2 * addresses.size());
   }
   addresses[map] = address;
-  any.store(true, std::memory_order_release);
+  any_encoded.store(true, std::memory_order_release);
 }
 
-bool addresses_are_encoded() { return any.load(std::memory_order_acquire); }
+bool addresses_are_encoded() { return any_encoded.load(std::memory_order_acquire); }
 
 void for_each_encoded(const void* bytes, std::size_t count,
                       const std::function<void(std::uint64_t)>& visit) {

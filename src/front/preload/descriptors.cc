@@ -18,11 +18,6 @@
 namespace spillway::preload {
 namespace {
 
-template <typename Function>
-Function next(const char* name) {
-  return reinterpret_cast<Function>(next_function(name));  // NOLINT: as dlsym has it
-}
-
 void must_not_be(int number) {
   if (number >= 0 && number == kept_from_program()) {
     end_run(

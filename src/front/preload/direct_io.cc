@@ -21,11 +21,6 @@
 namespace spillway::preload {
 namespace {
 
-template <typename Function>
-Function next(const char* name) {
-  return reinterpret_cast<Function>(next_function(name));  // NOLINT: as dlsym has it
-}
-
 // Drivers may pin what they are handed, whatever the flags; those that any program opens do not.
 bool may_pin(std::string_view path) {
   constexpr std::string_view kDevices = "/dev/";

@@ -14,9 +14,8 @@ namespace {
 
 using Register = int (*)(void (*)(), void (*)(), void (*)(), void*);
 
-Register next() {
-  static const auto function =
-      reinterpret_cast<Register>(next_function("__register_atfork"));  // NOLINT: as dlsym has it
+Register next_register() {
+  static const auto function = next<Register>("__register_atfork");
   return function;
 }
 
@@ -28,7 +27,7 @@ void register_fork_handlers() {
   static std::atomic<bool> registered{false};
   if (!registered.exchange(true)) {
     next_allocator().free(next_allocator().malloc(1));
-    next()(before_fork, after_fork, in_child, &__dso_handle);
+    next_register()(before_fork, after_fork, in_child, &__dso_handle);
   }
 }
 
@@ -43,5 +42,5 @@ extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*chi
   if (!pre::in_allocator(__builtin_return_address(0))) {
     pre::register_fork_handlers();
   }
-  return pre::next()(prepare, parent, child, object);
+  return pre::next_register()(prepare, parent, child, object);
 }

@@ -15,11 +15,6 @@
 namespace spillway::preload {
 namespace {
 
-template <typename Function>
-Function next(const char* name) {
-  return reinterpret_cast<Function>(next_function(name));  // NOLINT: as dlsym has it
-}
-
 // How many words an execl names, with the null pointer that ends them.
 std::size_t count_words(const char* first, va_list* words) {
   std::size_t count = 1;

@@ -30,7 +30,6 @@
 namespace spillway::preload {
 namespace {
 
-constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 constexpr int kPlain = MAP_PRIVATE | MAP_ANONYMOUS;
 
 void* map(void* start, std::size_t bytes, int protection, int flags, int fd, off_t offset,
@@ -135,11 +134,6 @@ bool is_this_process(int descriptor) {
   bare_call(SYS_close, file);
   std::snprintf(words.data(), words.size(), "\nPid:\t%d\n", ::getpid());
   return got > 0 && std::strstr(text.data(), words.data()) != nullptr;
-}
-
-template <typename Function>
-Function next(const char* name) {
-  return reinterpret_cast<Function>(next_function(name));  // NOLINT: as dlsym has it
 }
 
 }  // namespace

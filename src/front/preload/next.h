@@ -29,6 +29,10 @@ struct NextAllocator {
 [[nodiscard]] const NextAllocator& next_allocator();
 // Where another library, or the program, has a function of this name; nullptr: nowhere.
 [[nodiscard]] void* next_function(const char* name);
+template <typename Function>
+[[nodiscard]] Function next(const char* name) {
+  return reinterpret_cast<Function>(next_function(name));  // NOLINT: as dlsym has it
+}
 // Looks up what threads of ours call as well, so that they need not: who asks the dynamic linker
 // waits until no library is being loaded, and the thread that loads one may be waiting for ours.
 // Only the first call does anything.

@@ -18,11 +18,6 @@
 namespace spillway::preload {
 namespace {
 
-template <typename Function>
-Function next(const char* name) {
-  return reinterpret_cast<Function>(next_function(name));  // NOLINT: as dlsym has it
-}
-
 // Of jemalloc's flags.
 constexpr int kAlignmentBits = 0x3f;
 constexpr int kZero = 0x40;

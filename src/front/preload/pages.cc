@@ -19,8 +19,6 @@ namespace {
 
 using Part = LargeHeap::Part;
 
-constexpr int kReadWrite = PROT_READ | PROT_WRITE;
-
 bool starts_page(const void* start) {
   return reinterpret_cast<std::uintptr_t>(start) % kPageBytes == 0;  // NOLINT(*-reinterpret-cast)
 }

@@ -4,9 +4,13 @@
 // taken.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 
 namespace spillway::preload {
+
+inline constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 
 // Whether any of these bytes lies in the space.
 [[nodiscard]] bool meets_space(const void* start, std::size_t bytes);

@@ -229,11 +229,6 @@ void note_done(long number, const long (&words)[6]) {
   }
 }
 
-template <typename Function>
-Function next(const char* name) {
-  return reinterpret_cast<Function>(next_function(name));  // NOLINT: as dlsym has it
-}
-
 // Also our own requests go this way; what stands in the rings of ours is known.
 void a_ring_is_made() {
   if (!in_service()) {

@@ -10,13 +10,15 @@
 #include <memory>
 #include <utility>
 
+#include "base/sanitizers.h"
+
 namespace spillway {
 namespace {
 
 // By a bare system call: a library that is preloaded, such as ours in a `spillway run` inside
 // another, might take it into its own hands.
 void* map(Bytes bytes) {
-#ifdef __SANITIZE_THREAD__
+#if SPILLWAY_THREAD_SANITIZER
   // ThreadSanitizer has to see that what lay here before, a stack say, is gone.
   return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                 -1, 0);

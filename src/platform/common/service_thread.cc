@@ -16,7 +16,7 @@ namespace spillway {
 namespace {
 
 // Read inside malloc: it must not itself allocate when a thread first touches it.
-__attribute__((tls_model("initial-exec"))) thread_local int depth = 0;
+__attribute__((tls_model("initial-exec"))) thread_local int service_depth = 0;
 
 // Which threads are ours; 0: nobody's place. Without a lock, which a fork would leave held.
 constexpr std::size_t kThreadsMax = 256;
@@ -36,7 +36,7 @@ void replace(pid_t before, pid_t after) {
 class Ours {
  public:
   Ours() {
-    ++depth;
+    ++service_depth;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
     replace(0, ::gettid());
   }
@@ -69,16 +69,16 @@ class WithoutSignals {
 
 }  // namespace
 
-bool in_service() { return depth > 0; }
+bool in_service() { return service_depth > 0; }
 
 InService::InService() {
-  if (depth++ == 0) {
+  if (service_depth++ == 0) {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   }
 }
 
 InService::~InService() {
-  if (--depth == 0) {
+  if (--service_depth == 0) {
     pthread_setcancelstate(cancel_state_, nullptr);
   }
 }

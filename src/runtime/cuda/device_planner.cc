@@ -8,21 +8,15 @@
 
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
+#include "runtime/run/measured_rate.h"
 
 namespace spillway {
 namespace {
 
-// Of what copies met so far: less than that tells nothing.
-constexpr Bytes kEnoughToTell = 256 * kMiB;
+constexpr Bytes kEnoughCopiedBytes = 256 * kMiB;
 constexpr double kAssumedLinkBytesPerS = 20e9;
-constexpr double kAssumedStorageBytesPerS = 1e9;
 // Of the device, what a plan leaves for blocks under way and for what is too small to be planned.
 constexpr Bytes kUnplannedPart = 16;
-
-double rate(Bytes bytes, TimeNs busy_ns, double assumed_bytes_per_s) {
-  return bytes < kEnoughToTell || busy_ns <= 0 ? assumed_bytes_per_s
-                                               : static_cast<double>(bytes) / to_seconds(busy_ns);
-}
 
 }  // namespace
 
@@ -40,9 +34,11 @@ Machine machine_of(const cuda::CudaPlatform& platform) {
   machine.device.capacity_bytes = device_bytes - device_bytes / kUnplannedPart;
   machine.host.capacity_bytes = platform.capacity_bytes(Tier::kHost);
   machine.link.to_device_bytes_per_s =
-      rate(stats.engine.moved(Tier::kHost, Tier::kDevice), in_ns, kAssumedLinkBytesPerS);
+      measured_bytes_per_s(stats.engine.moved(Tier::kHost, Tier::kDevice), in_ns,
+                           kEnoughCopiedBytes, kAssumedLinkBytesPerS);
   machine.link.from_device_bytes_per_s =
-      rate(stats.engine.moved(Tier::kDevice, Tier::kHost), out_ns, kAssumedLinkBytesPerS);
+      measured_bytes_per_s(stats.engine.moved(Tier::kDevice, Tier::kHost), out_ns,
+                           kEnoughCopiedBytes, kAssumedLinkBytesPerS);
   machine.storage.capacity_bytes = platform.capacity_bytes(Tier::kStorage);
   machine.storage.read_bytes_per_s = kAssumedStorageBytesPerS;
   machine.storage.write_bytes_per_s = kAssumedStorageBytesPerS;

@@ -7,14 +7,13 @@
 #include "analysis/vitality.h"
 #include "machine/machine.h"
 #include "policy/profiled.h"
+#include "runtime/run/measured_rate.h"
 
 namespace spillway {
 namespace {
 
-// What a planner is told of this machine: the budgets, and rates as this run has met them so far.
-constexpr Bytes kEnoughToTell = 64 * kMiB;
+constexpr Bytes kEnoughMovedBytes = 64 * kMiB;
 constexpr double kAssumedCopyBytesPerS = 4e9;
-constexpr double kAssumedStorageBytesPerS = 1e9;
 constexpr TimeNs kFaultNs = 50'000;
 // Of the device, what a plan leaves for blocks under way, and where launches do not name all that
 // they use for the rest of that.
@@ -29,11 +28,6 @@ Bytes unplanned_bytes(Bytes device_bytes, bool complete) {
   return std::min(device_bytes / 4, wanted);
 }
 
-double rate(Bytes bytes, TimeNs busy_ns, double assumed_bytes_per_s) {
-  return bytes < kEnoughToTell || busy_ns <= 0 ? assumed_bytes_per_s
-                                               : static_cast<double>(bytes) / to_seconds(busy_ns);
-}
-
 Machine machine_of(const ProgramPlatform& platform, const LinkSpeed& speed, bool complete) {
   const ProgramStats stats = platform.stats();
   Machine machine;
@@ -41,7 +35,8 @@ Machine machine_of(const ProgramPlatform& platform, const LinkSpeed& speed, bool
   const Bytes device_bytes = platform.capacity_bytes(Tier::kDevice);
   machine.device.capacity_bytes = device_bytes - unplanned_bytes(device_bytes, complete);
   machine.host.capacity_bytes = platform.capacity_bytes(Tier::kHost);
-  double link = rate(stats.copied_bytes, stats.copy_ns, kAssumedCopyBytesPerS);
+  double link = measured_bytes_per_s(stats.copied_bytes, stats.copy_ns, kEnoughMovedBytes,
+                                     kAssumedCopyBytesPerS);
   if (speed.bytes_per_s > 0) {
     link = std::min(link, speed.bytes_per_s);
   }
@@ -49,10 +44,10 @@ Machine machine_of(const ProgramPlatform& platform, const LinkSpeed& speed, bool
   machine.link.from_device_bytes_per_s = link;
   machine.faults.latency_ns = kFaultNs + speed.fault_latency_ns;
   machine.storage.capacity_bytes = platform.capacity_bytes(Tier::kStorage);
-  machine.storage.read_bytes_per_s =
-      rate(stats.io_bytes[0], stats.io_busy_ns[0], kAssumedStorageBytesPerS);
-  machine.storage.write_bytes_per_s =
-      rate(stats.io_bytes[1], stats.io_busy_ns[1], kAssumedStorageBytesPerS);
+  machine.storage.read_bytes_per_s = measured_bytes_per_s(
+      stats.io_bytes[0], stats.io_busy_ns[0], kEnoughMovedBytes, kAssumedStorageBytesPerS);
+  machine.storage.write_bytes_per_s = measured_bytes_per_s(
+      stats.io_bytes[1], stats.io_busy_ns[1], kEnoughMovedBytes, kAssumedStorageBytesPerS);
   return machine;
 }
 

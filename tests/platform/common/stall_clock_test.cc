@@ -9,21 +9,17 @@
 namespace spillway {
 namespace {
 
-constexpr TimeNs kMs = 1'000'000;
-
-void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
-
 TEST(StallClock, CountsOverlappingStopsOnce) {
   StallClock clock;
   const TimeNs begin_ns = now_ns();
   clock.begin(begin_ns);
   clock.begin(now_ns());
-  sleep_ms(10);
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
   clock.end();
-  EXPECT_GE(clock.current_ns(), 10 * kMs);  // one is stopped still
-  sleep_ms(10);
+  EXPECT_GE(clock.current_ns(), 10 * kNsPerMs);  // one is stopped still
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
   clock.end();
-  EXPECT_GE(clock.total_ns(), 20 * kMs);
+  EXPECT_GE(clock.total_ns(), 20 * kNsPerMs);
   EXPECT_LE(clock.total_ns(), now_ns() - begin_ns);
   EXPECT_EQ(clock.current_ns(), 0);
 }
@@ -31,23 +27,23 @@ TEST(StallClock, CountsOverlappingStopsOnce) {
 // What is told to have begun earlier counts from then: a fault is read later than it happens.
 TEST(StallClock, CountsFromWhenTheFirstOneStopped) {
   StallClock clock;
-  clock.begin(now_ns() - 500 * kMs);
-  clock.begin(now_ns() - 900 * kMs);  // heard of second
-  EXPECT_GE(clock.current_ns(), 500 * kMs);
+  clock.begin(now_ns() - 500 * kNsPerMs);
+  clock.begin(now_ns() - 900 * kNsPerMs);  // heard of second
+  EXPECT_GE(clock.current_ns(), 500 * kNsPerMs);
   clock.end();
   clock.end();
-  EXPECT_GE(clock.total_ns(), 500 * kMs);
-  EXPECT_LT(clock.total_ns(), 900 * kMs);
+  EXPECT_GE(clock.total_ns(), 500 * kNsPerMs);
+  EXPECT_LT(clock.total_ns(), 900 * kNsPerMs);
 }
 
 // A fault may be read when the stall during which it happened is over.
 TEST(StallClock, CountsNoTimeTwice) {
   StallClock clock;
-  const TimeNs begin_ns = now_ns() - 500 * kMs;
+  const TimeNs begin_ns = now_ns() - 500 * kNsPerMs;
   clock.begin(begin_ns);
   clock.end();
-  clock.begin(begin_ns + 100 * kMs);
-  EXPECT_LT(clock.current_ns(), 400 * kMs);
+  clock.begin(begin_ns + 100 * kNsPerMs);
+  EXPECT_LT(clock.current_ns(), 400 * kNsPerMs);
   clock.end();
   EXPECT_LE(clock.total_ns(), now_ns() - begin_ns);
 }
@@ -57,18 +53,18 @@ TEST(StallClock, DoesNotRunWhileNobodyIsStopped) {
   clock.begin(now_ns());
   clock.end();
   const TimeNs once_ns = clock.total_ns();
-  sleep_ms(5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(clock.total_ns(), once_ns);
   EXPECT_EQ(clock.ended_stalls_ns(), once_ns);
 }
 
 TEST(StallClock, AStallThatLastsIsNoEndedOne) {
   StallClock clock;
-  clock.begin(now_ns() - 5 * kMs);
+  clock.begin(now_ns() - 5 * kNsPerMs);
   EXPECT_EQ(clock.ended_stalls_ns(), 0);
-  EXPECT_GE(clock.total_ns(), 5 * kMs);
+  EXPECT_GE(clock.total_ns(), 5 * kNsPerMs);
   clock.end();
-  EXPECT_GE(clock.ended_stalls_ns(), 5 * kMs);
+  EXPECT_GE(clock.ended_stalls_ns(), 5 * kNsPerMs);
 }
 
 // Launches that are marked ask from their own threads.

@@ -21,8 +21,6 @@
 namespace spillway {
 namespace {
 
-constexpr TimeNs kMs = 1'000'000;
-
 struct Free {
   void operator()(void* memory) const { std::free(memory); }  // NOLINT(*-no-malloc)
 };
@@ -31,8 +29,6 @@ using Pages = std::unique_ptr<char, Free>;
 Pages pages(Bytes bytes) {
   return Pages(static_cast<char*>(std::aligned_alloc(kPageBytes, bytes)));
 }
-
-void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 TEST(StorageIo, MeasuresWhatHasMovedAndWhileAnythingWasUnderWay) {
   HeldRequests requests;
@@ -49,19 +45,19 @@ TEST(StorageIo, MeasuresWhatHasMovedAndWhileAnythingWasUnderWay) {
   const TimeNs begin_ns = now_ns();
   submit(false, kBlockBytes);
   submit(false, kPageBytes);
-  sleep_ms(5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
   requests.answer(0, 0);
   EXPECT_EQ(io.meters()[0].busy_ns, 0);  // one is under way still
-  sleep_ms(5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
   requests.answer(0, EIO);  // nothing has moved
   EXPECT_EQ(answers, (std::vector<int>{0, EIO}));
   const StorageIo::Meter reads = io.meters()[0];
   EXPECT_EQ(reads.bytes, kBlockBytes);
-  EXPECT_GE(reads.busy_ns, 10 * kMs);
+  EXPECT_GE(reads.busy_ns, 10 * kNsPerMs);
   EXPECT_LE(reads.busy_ns, now_ns() - begin_ns);
   EXPECT_EQ(io.meters()[1].bytes, 0U);
 
-  sleep_ms(5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(io.meters()[0].busy_ns, reads.busy_ns);
   submit(true, kPageBytes);
   requests.answer(0, 0);

@@ -13,8 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr TimeNs kMs = 1'000'000;
-constexpr TimeNs kPageNs = 20 * kMs;  // on the link
+constexpr TimeNs kPageNs = 20 * kNsPerMs;  // on the link
 constexpr LinkSpeed kLink{.bytes_per_s = static_cast<double>(kPageBytes) * 1e9 / kPageNs};
 
 std::size_t place_of(const std::vector<TransferId>& order, TransferId id) {

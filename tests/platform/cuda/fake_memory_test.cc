@@ -1,4 +1,5 @@
 // The fake driver's memory: what it does, and each rule broken once (docs/fake-driver.md).
+#include "base/sanitizers.h"
 #include "platform/cuda/fake_device.h"
 
 namespace spillway::cuda {
@@ -197,7 +198,7 @@ TEST_F(FakeMemory, WhatRunsKeepsItsMemory) {
 }
 
 // ThreadSanitizer notices as well, and ends the program.
-#if !defined(__SANITIZE_THREAD__)
+#if !SPILLWAY_THREAD_SANITIZER
 TEST_F(FakeMemory, ACopyBesideAKernelThatWritesTheSameIsARace) {
   const CuAddress at = memory();
   CuStream one = stream();

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "base/rng.h"
+#include "base/sanitizers.h"
 #include "platform/cuda/fake_device.h"
 
 namespace spillway::cuda {
@@ -20,12 +21,12 @@ constexpr std::size_t kBuffers = 12;
 constexpr std::size_t kFrames = 5;  // of them on the device
 constexpr std::size_t kStreams = 4;
 constexpr int kLaunches = 150;
-#if defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kMostWords = 4096;
-constexpr std::uint64_t kSeeds = 4;
+#if SPILLWAY_THREAD_SANITIZER
+constexpr std::uint64_t kMostBufferWords = 4096;
+constexpr std::uint64_t kFakeSeeds = 4;
 #else
-constexpr std::uint64_t kMostWords = kTwoMiB / 8;
-constexpr std::uint64_t kSeeds = 24;
+constexpr std::uint64_t kMostBufferWords = kTwoMiB / 8;
+constexpr std::uint64_t kFakeSeeds = 24;
 #endif
 
 enum class Mistake { kNone, kEvictsWhatIsUsed, kOpensBeforeTheCopy, kForgetsToCopyOut, kLeaks };
@@ -89,7 +90,7 @@ class RandomProgram : public FakeDevice {
     const CuAddress space = reserve(kBuffers * kTwoMiB);
     for (std::size_t i = 0; i < kBuffers; ++i) {
       Buffer& buffer = buffers.emplace_back();
-      buffer.words = 1 + rng.below(rng.chance(0.3) ? kMostWords : 1000);
+      buffer.words = 1 + rng.below(rng.chance(0.3) ? kMostBufferWords : 1000);
       buffer.address = space + i * kTwoMiB;
       buffer.host = pinned(buffer.words);
       buffer.model.assign(buffer.words, 0);
@@ -270,7 +271,7 @@ std::uint64_t first_seed() {
   const char* seed = std::getenv("SPILLWAY_SEED");
   return seed != nullptr ? std::strtoull(seed, nullptr, 10) : 1;
 }
-std::uint64_t seeds() { return std::getenv("SPILLWAY_SEED") != nullptr ? 1 : kSeeds; }
+std::uint64_t seeds() { return std::getenv("SPILLWAY_SEED") != nullptr ? 1 : kFakeSeeds; }
 
 class OfSeeds : public RandomProgram, public ::testing::WithParamInterface<std::uint64_t> {};
 INSTANTIATE_TEST_SUITE_P(Fake, OfSeeds, ::testing::Range(first_seed(), first_seed() + seeds()));
@@ -290,7 +291,7 @@ INSTANTIATE_TEST_SUITE_P(Fake, WithAMistake,
                                            Mistake::kForgetsToCopyOut, Mistake::kLeaks));
 
 TEST_P(WithAMistake, IsNoticed) {
-#if defined(__SANITIZE_THREAD__)
+#if SPILLWAY_THREAD_SANITIZER
   GTEST_SKIP() << "ThreadSanitizer notices as well, and ends the program";
 #endif
   run(first_seed(), GetParam());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/vitality.h"
+#include "base/sanitizers.h"
 #include "platform/cuda/cuda_world.h"
 #include "policy/g10_planner.h"
 #include "policy/learned_plan.h"
@@ -52,7 +53,7 @@ class LearnedPlanCuda : public CudaWorld {
 };
 
 TEST_F(LearnedPlanCuda, IsFollowedWhereverTensorsLie) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if SPILLWAY_THREAD_SANITIZER || SPILLWAY_ADDRESS_SANITIZER
   GTEST_SKIP()
       << "its kernels look at every word, for minutes; LearnedPlanTest is the policy alone";
 #endif

@@ -102,7 +102,7 @@ TEST_P(ForkSnapshotTest, GrandchildrenSeeWhatTheirParentSaw) {
   std::array<int, 2> result{};
   ASSERT_EQ(::pipe(result.data()), 0);
   const pid_t child = world_->fork([&] {
-    const pid_t grandchild = ::fork();
+    const pid_t grandchild = fork_now();
     if (grandchild == 0) {
       ::usleep(100'000);
       const char right = world_->holds(block, 5) ? 'y' : 'n';

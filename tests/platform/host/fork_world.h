@@ -20,12 +20,23 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "platform/common/staging_pool.h"
 #include "platform/common/wake_up.h"
 #include "platform/host/fault_reader.h"
 #include "platform/host/fork_server.h"
 
 namespace spillway::host {
+
+// ThreadSanitizer holds all threads up at a fork that it sees, also the one that the kernel waits
+// for to read of the fork. Its locks are then as they were: a child may read, write and _exit.
+inline pid_t fork_now() {
+#if SPILLWAY_THREAD_SANITIZER
+  return ::_Fork();
+#else
+  return ::fork();
+#endif
+}
 
 class ForkWorld {
  public:
@@ -72,7 +83,7 @@ class ForkWorld {
   pid_t fork(const std::function<bool()>& body) {
     const std::scoped_lock lock(mutex);
     server_.before_fork(space_);
-    const pid_t child = ::fork();
+    const pid_t child = fork_now();
     if (child == 0) {
       ::_exit(body() ? 0 : 1);
     }

@@ -13,20 +13,18 @@
 namespace spillway::host {
 namespace {
 
-constexpr TimeNs kMs = 1'000'000;
-
 TEST(LinkThrottle, CarriesOneTransferAfterTheOther) {
   LinkThrottle link({.bytes_per_s = 1e9});
-  EXPECT_EQ(link.book(LinkDirection::kToDevice, 1'000'000, 5 * kMs), 6 * kMs);
-  EXPECT_EQ(link.book(LinkDirection::kToDevice, 2'000'000, 5 * kMs), 8 * kMs);
-  EXPECT_EQ(link.book(LinkDirection::kFromDevice, 1'000'000, 5 * kMs), 6 * kMs);
-  EXPECT_EQ(link.free_at_ns(LinkDirection::kToDevice), 8 * kMs);
-  EXPECT_EQ(link.book(LinkDirection::kToDevice, 1'000'000, 20 * kMs), 21 * kMs);
+  EXPECT_EQ(link.book(LinkDirection::kToDevice, 1'000'000, 5 * kNsPerMs), 6 * kNsPerMs);
+  EXPECT_EQ(link.book(LinkDirection::kToDevice, 2'000'000, 5 * kNsPerMs), 8 * kNsPerMs);
+  EXPECT_EQ(link.book(LinkDirection::kFromDevice, 1'000'000, 5 * kNsPerMs), 6 * kNsPerMs);
+  EXPECT_EQ(link.free_at_ns(LinkDirection::kToDevice), 8 * kNsPerMs);
+  EXPECT_EQ(link.book(LinkDirection::kToDevice, 1'000'000, 20 * kNsPerMs), 21 * kNsPerMs);
 }
 
 TEST(LinkThrottle, IsNoneWithoutABandwidth) {
   LinkThrottle link({});
-  EXPECT_EQ(link.book(LinkDirection::kToDevice, 1'000'000, 5 * kMs), 5 * kMs);
+  EXPECT_EQ(link.book(LinkDirection::kToDevice, 1'000'000, 5 * kNsPerMs), 5 * kNsPerMs);
   EXPECT_EQ(link.free_at_ns(LinkDirection::kToDevice), 0);
 }
 
@@ -43,7 +41,7 @@ TEST(LinkThrottle, BothDirectionsOfAPlatformCarryAtOnce) {
   options.device_bytes = 64 * kMiB;
   options.host_bytes = 64 * kMiB;
   options.link.bytes_per_s = 40 * static_cast<double>(kMiB);
-  constexpr TimeNs kOneWayNs = 400 * kMs;
+  constexpr TimeNs kOneWayNs = 400 * kNsPerMs;
   Result<std::unique_ptr<HostPlatform>> made = HostPlatform::create(options, std::nullopt, policy);
   ASSERT_TRUE(made) << made.error().message;
   HostPlatform& platform = **made;

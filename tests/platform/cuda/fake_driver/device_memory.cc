@@ -15,10 +15,6 @@ namespace {
 constexpr std::uint64_t kFileBytes = 1ULL << 46U;  // sparse
 constexpr std::uint64_t kLargestReservationBytes = 1ULL << 46U;
 
-void* pointer(std::uint64_t address) {
-  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
-
 void* no_access(std::uint64_t address, std::uint64_t bytes, int more_flags) {
   return ::mmap(pointer(address), bytes, PROT_NONE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | more_flags, -1, 0);

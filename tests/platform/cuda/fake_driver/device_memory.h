@@ -13,6 +13,10 @@
 
 namespace fake_cuda {
 
+inline void* pointer(std::uint64_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 using spillway::cuda::CuAccess;
 using spillway::cuda::CuResult;
 

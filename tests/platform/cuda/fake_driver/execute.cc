@@ -8,10 +8,6 @@
 namespace fake_cuda {
 namespace {
 
-void* pointer(std::uint64_t address) {
-  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
-
 void work(const Op& op, bool moves_bytes) {
   // What breaks has done a part.
   const std::uint64_t bytes = op.breaks ? op.bytes / 2 : op.bytes;

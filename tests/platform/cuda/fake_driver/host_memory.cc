@@ -4,6 +4,8 @@
 
 #include <iterator>
 
+#include "device_memory.h"
+
 namespace fake_cuda {
 namespace {
 std::uint64_t number(void* memory) { return reinterpret_cast<std::uint64_t>(memory); }
@@ -12,7 +14,7 @@ std::uint64_t number(void* memory) { return reinterpret_cast<std::uint64_t>(memo
 HostMemory::~HostMemory() {
   for (const auto& [address, piece] : pieces_) {
     if (piece.allocated) {
-      ::munmap(reinterpret_cast<void*>(address), piece.bytes);  // NOLINT(performance-no-int-to-ptr)
+      ::munmap(pointer(address), piece.bytes);
     }
   }
 }
