@@ -46,7 +46,7 @@ bench: build ## Build and run the benchmarks
 	@for bench in build/*_bench; do echo "== $$bench"; $$bench || exit 1; done
 
 clean: ## Remove the build folders
-	@rm -rf build build-debug build-asan build-tsan build-fuzz
+	@rm -rf build build-debug build-asan build-tsan build-fuzz build-lint
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10

@@ -6,6 +6,7 @@ add_library(spillway::spillway ALIAS spillway_capi)
 target_include_directories(spillway_capi PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
 target_link_libraries(spillway_capi PRIVATE spillway_runtime)
 spillway_target_defaults(spillway_capi)
+spillway_seldom_runs(spillway_capi)
 target_link_options(spillway_capi PRIVATE
   -Wl,--version-script=${CMAKE_SOURCE_DIR}/src/front/capi/spillway.map -Wl,-z,nodelete)
 # Before 1.0 a minor version may change what programs were built against.

@@ -5,15 +5,17 @@ file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/front/cuda/*.cc
 add_library(spillway_cuda SHARED ${cuda_sources})
 target_link_libraries(spillway_cuda PRIVATE spillway_runtime ${CMAKE_DL_LIBS})
 spillway_target_defaults(spillway_cuda)
+spillway_seldom_runs(spillway_cuda)
+spillway_unity(spillway_cuda)
 find_library(SPILLWAY_URING_ARCHIVE liburing.a REQUIRED)
 mark_as_advanced(SPILLWAY_URING_ARCHIVE)
 set(cuda_exports ${CMAKE_SOURCE_DIR}/src/front/cuda/exports.map)
 target_link_options(spillway_cuda PRIVATE -Wl,--version-script=${cuda_exports}
-  -Wl,-z,nodelete -Wl,-z,defs -Wl,-Bsymbolic-functions -Wl,--as-needed -Wl,--gc-sections
+  -Wl,-z,nodelete -Wl,-Bsymbolic-functions -Wl,--as-needed -Wl,--gc-sections
   -Wl,--whole-archive ${SPILLWAY_URING_ARCHIVE} -Wl,--no-whole-archive)
-# A sanitizer's own library is shared, and wants the shared one of the language.
+# A sanitizer's own functions are the program's, and want the shared one of the language.
 if(NOT SPILLWAY_SANITIZE)
-  target_link_options(spillway_cuda PRIVATE -static-libstdc++ -static-libgcc)
+  target_link_options(spillway_cuda PRIVATE -Wl,-z,defs -static-libstdc++ -static-libgcc)
 endif()
 set_target_properties(spillway_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   LINK_DEPENDS ${cuda_exports})

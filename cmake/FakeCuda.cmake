@@ -8,6 +8,7 @@ target_include_directories(fake_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src
   INTERFACE ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver)
 target_link_libraries(fake_cuda PRIVATE fmt::fmt Threads::Threads)
 spillway_target_defaults(fake_cuda)
+spillway_unity(fake_cuda)
 set(fake_cuda_exports ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver/exports.map)
 target_link_options(fake_cuda PRIVATE -Wl,--version-script=${fake_cuda_exports} -Wl,-z,nodelete)
 # Programs find it by the name of the real one.
@@ -36,6 +37,7 @@ if(SPILLWAY_CUDA_INCLUDE)
   target_include_directories(cuda_test SYSTEM PRIVATE ${SPILLWAY_CUDA_INCLUDE})
 endif()
 spillway_test_defaults(cuda_test)
+spillway_unity(cuda_test)
 gtest_discover_tests(cuda_test TEST_PREFIX "cuda." DISCOVERY_MODE PRE_TEST
   PROPERTIES TIMEOUT 600)
 unset(fake_cuda_sources)

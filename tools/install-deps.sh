@@ -10,7 +10,7 @@ build_tools='cmake:cmake ninja:ninja-build g++:g++ make:make pkg-config:pkg-conf
 build_libraries='libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libzstd-dev
   zlib1g-dev libexpected-dev liburing-dev libgtest-dev libgmock-dev libbenchmark-dev'
 test_tools='git:git ccache:ccache clang++-16:clang-16 clang-format-16:clang-format-16
-  clang-tidy-16:clang-tidy-16'
+  clang-tidy-16:clang-tidy-16 llvm-symbolizer-16:llvm-16'
 test_libraries='libclang-rt-16-dev libopenblas-dev'
 
 # Python itself, and what its virtual environments need.

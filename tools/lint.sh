@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# tools/lint.sh [changed]: clang-tidy over src/, with the compile commands of build/; or only over
+# tools/lint.sh [changed]: clang-tidy over src/, with the compile commands of build-lint/; or only over
 # what the last LINT_COMMITS (20) commits and the working tree have changed, and the sources beside changed
 # headers. A file that was clean is not looked at again until it, a header of ours that it includes,
 # or the settings change. JOBS: how many at once.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-export stamps=build/lint
+export stamps=build-lint/stamps
 mkdir -p "$stamps"
+if [[ ! -e build-lint/compile_commands.json ]]; then cmake --preset lint --log-level=WARNING >&2 || exit 1; fi
 
 # What the verdict on a file depends on, except for the system's headers.
 fingerprint() {
-  { cat .clang-tidy CMakeLists.txt cmake/Layer.cmake tools/lint.sh &&
+  { cat .clang-tidy CMakePresets.json CMakeLists.txt cmake/Layer.cmake tools/lint.sh &&
     g++ -std=c++20 -Isrc -Iinclude -MM "$1" | tr -s ' \\' '\n' | grep '^src/' | sort -u | xargs cat; } |
     sha256sum | cut -d ' ' -f 1
 }
@@ -21,7 +22,7 @@ lint_one() {
   stamp=$stamps/$(fingerprint "$1") || stamp=
   if [[ -n $stamp && -e $stamp ]]; then return 0; fi
   # The analyzer's shallow mode inlines less of the libraries' templates: a third of the time.
-  if output=$(clang-tidy-16 -p build --quiet --extra-arg=-Xclang --extra-arg=-analyzer-config \
+  if output=$(clang-tidy-16 -p build-lint --quiet --extra-arg=-Xclang --extra-arg=-analyzer-config \
     --extra-arg=-Xclang --extra-arg=mode=shallow "$1" 2>&1); then
     if [[ -n $stamp ]]; then touch "$stamp"; fi
   else

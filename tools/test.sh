@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # tools/test.sh [STAGE...]: the test suite, or some of its stages (all_stages below; default_stages
 # if none is named). Goes on after a failure, and ends with a line "N passed, N failed" over all
-# stages. Exit status 0 only if nothing failed. FUZZ_SECONDS (20) is how long each fuzz target runs, JOBS (all processors)
-# how much runs at once. Full logs are left in each stage's build folder.
+# stages. Exit status 0 only if nothing failed. FUZZ_SECONDS (20) is how long each fuzz target runs,
+# JOBS how much runs at once (without it as much as there are processors, of tests half as much again).
+# Full logs are left in each stage's build folder.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 all_stages=(release format lint python asan tsan fuzz debug lint-all)
-# Without debug: asan runs the same tests with the same assertions. Without lint-all, which is for
-# once a week: lint looks at what changed.
+# Without debug, which compiles file by file with the release build's compiler, and lint-all: they are
+# for once a week. asan has the same assertions; lint looks at what changed.
 default_stages=(release format lint python asan tsan fuzz)
 jobs=${JOBS:-$(nproc)}
+# They wait for disks, links and each other.
+test_jobs=${JOBS:-$((jobs + (jobs + 1) / 2))}
 fuzz_seconds=${FUZZ_SECONDS:-20}
 total_passed=0
 total_failed=0
@@ -20,15 +23,23 @@ report=()
 passed() { stage_passed=$((stage_passed + $1)); }
 failed() { stage_failed=$((stage_failed + $1)); }
 
-# Paths do not count: another clone of the same source finds what this one has compiled.
+# Paths do not count where they can be left out: another clone of the same source finds much of what
+# this one has compiled.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-# configure PRESET FOLDER: also with whatever compiler cache there is; all builds share it.
+# Where clang's sanitizers find the names of what they report.
+symbolizer=$(command -v llvm-symbolizer-16)
+export ASAN_SYMBOLIZER_PATH=$symbolizer TSAN_OPTIONS=external_symbolizer_path=$symbolizer
+
+# configure PRESET FOLDER: also with whatever compiler cache there is; all builds share it. Anew where
+# presets have changed: with another compiler cmake would forget what else they say.
 configure() {
-  local launcher=()
-  if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  local options=()
+  if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
   mkdir -p "$2"
-  quietly "$2/configure.log" cmake --preset "$1" "${launcher[@]}"
+  if ! cmp -s CMakePresets.json "$2/presets.json"; then options+=(--fresh); fi
+  quietly "$2/configure.log" cmake --preset "$1" "${options[@]}" &&
+    cp CMakePresets.json "$2/presets.json"
 }
 
 # quietly LOG COMMAND...: shows what failed, and the end of the output, only if the command fails.
@@ -70,7 +81,7 @@ run_tests() {
   local junit=$PWD/$folder/tests.xml
   rm -f "$junit"
   quietly "$folder/test.log" ctest --test-dir "$folder" --output-on-failure --no-tests=error \
-    --parallel "$jobs" --output-junit "$junit" "${filter[@]}" --exclude-regex "${EXCLUDE:-^$}"
+    --parallel "$test_jobs" --output-junit "$junit" "${filter[@]}" --exclude-regex "${EXCLUDE:-^$}"
   local status=$?
   if [[ ! -s $junit ]]; then failed 1; return; fi
   local tests failures skipped disabled
@@ -88,8 +99,8 @@ run_tests() {
 stage_release() { run_tests release build; }
 # A child's threads wait for ever where another thread was in the sanitizer's allocator at the fork.
 stage_asan() { EXCLUDE='ChildrenWithThreads' run_tests asan build-asan; }
-# Unoptimised, with the engine's invariants: what events drive.
-stage_debug() { run_tests debug build-debug engine policy platform; }
+# Unoptimised, with the engine's invariants.
+stage_debug() { run_tests debug build-debug; }
 # Only these start threads, or a program that does. Not those that put memory into a whole space:
 # that the kernel orders what a thread writes before a copy of it is beyond what ThreadSanitizer sees.
 # The space's parts are looked at one by one.
@@ -120,7 +131,7 @@ stage_python() {
   # Much of their time they wait for programs to start and for pages. More than four at once want memory.
   local beside=()
   if "$python" -c 'import xdist' 2>/dev/null; then
-    beside=(-n $((jobs < 4 ? jobs : 4)) --dist worksteal)
+    beside=(-n $((test_jobs < 4 ? test_jobs : 4)) --dist worksteal)
   fi
   local junit=build/python-tests.xml
   rm -f "$junit"
@@ -143,14 +154,10 @@ stage_format() {
   if clang-format-16 --dry-run --Werror "${sources[@]}"; then passed 1; else failed 1; fi
 }
 
-# With the release build's commands, and the sources that it generates.
 stage_lint() { lint changed; }
 stage_lint-all() { lint; }
 lint() {
-  if ! configure release build || ! quietly build/build.log ninja -j "$jobs" -C build spillway; then
-    failed 1
-    return
-  fi
+  if ! configure lint build-lint; then failed 1; return; fi
   if JOBS=$jobs tools/lint.sh "$@"; then passed 1; else failed 1; fi
 }
 
