@@ -81,6 +81,15 @@ void* without_us(const char* name, const void* ours, const void* caller) {
   return found;
 }
 
+// What is remembered stays: a program may close the library that has brought it.
+void keep_loaded(const void* function) {
+  Dl_info info{};
+  if (function != nullptr && ::dladdr(function, &info) != 0 && info.dli_fname != nullptr) {
+    [[maybe_unused]] void* const kept =
+        ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+}
+
 // One of the runtime's functions by who calls it, as the last callers in this thread had it: the
 // same few call it all the time, and to find out costs as much as a launch.
 template <typename Function>
@@ -105,6 +114,7 @@ class Runtime {
                         .function = reinterpret_cast<Function>(
                             without_us(name_, reinterpret_cast<const void*>(ours), at)),
                         .device_is_current = is_since_12(at)};
+    keep_loaded(reinterpret_cast<const void*>(caller.function));
     // One that finds nothing asks again: its runtime may be loaded later.
     return (caller.function == nullptr ? missed_ : callers_[next_++ % callers_.size()]) = caller;
   }

@@ -186,6 +186,7 @@ TEST_F(InterposerTest, TheRuntimeIsAskedOnlyForWhatIsNotOurs) {
     ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     const auto told = numbers(lines_of(outcome.out).front());
     EXPECT_EQ(told.at("runtime_calls"), 3U) << outcome.out;
+    EXPECT_EQ(told.at("runtime_stays"), 1U) << outcome.out;
     // By place in the program, not by call: there are forty.
     EXPECT_LE(told.at("versions_asked"), 8U) << outcome.out;
     EXPECT_EQ(numbers(lines_of(outcome.out).back()).at("wrong"), 0U) << outcome.out;

@@ -14,6 +14,7 @@ constexpr int kInvalidValue = 1;
 constexpr int kOutOfMemory = 2;
 
 struct Tensors {
+  void* library;
   int (*allocate)(void**, std::size_t, void*);
   int (*free)(void*, void*);
   int (*last_error)();
@@ -26,6 +27,7 @@ Tensors open_tensors(const Device& device) {
   device.require(library != nullptr, ::dlerror());
   const auto find = [library](const char* name) { return ::dlsym(library, name); };
   return {
+      .library = library,
       .allocate = reinterpret_cast<int (*)(void**, std::size_t, void*)>(find("tensors_allocate")),
       .free = reinterpret_cast<int (*)(void*, void*)>(find("tensors_free")),
       .last_error = reinterpret_cast<int (*)()>(find("tensors_last_error")),
@@ -68,8 +70,19 @@ void by_the_runtime(const Device& device) {
   device.require(tensors.free(place(buffers[0]), stream) == 0, "a free by the runtime");
   device.require(tensors.free(place(buffers[0]), stream) == kInvalidValue, "a second one");
   device.require(tensors.last_error() == kInvalidValue, "what the runtime knows of that");
-  std::printf("runtime_calls %d versions_asked %d\n", tensors.runtime_calls(),
-              tensors.versions_asked());
+  const int calls = tensors.runtime_calls();
+  const int asked = tensors.versions_asked();
+  // Whoever calls the runtime goes, and may come again where it was.
+  const auto* const runtime = ::dlsym(tensors.library, "cudart_calls");
+  ::dlclose(tensors.library);
+  Dl_info info{};
+  const int stays = ::dladdr(runtime, &info) != 0 ? 1 : 0;
+  const Tensors again = open_tensors(device);
+  void* made = nullptr;
+  device.require(again.allocate(&made, 4 * kMiB, stream) == 0, "an allocation after that");
+  device.require(again.free(made, stream) == 0, "a free after that");
+  device.synchronize(stream);
+  std::printf("runtime_calls %d versions_asked %d runtime_stays %d\n", calls, asked, stays);
 }
 
 }  // namespace spillway::cuda::test
