@@ -325,24 +325,27 @@ void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
 }
 
 void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
-  if (!launches_.may_gate(tag, options_.gated_streams)) {
-    const Held held(*this, WorkTimes::What::kHeldForGate);
-    while (!launches_.at(tag).has_memory() && !launches_.may_gate(tag, options_.gated_streams) &&
-           !broken_) {
-      changed_.wait_for(lock, kLookAgain);
-    }
-  }
   const DeviceLaunches::Launch& launch = launches_.at(tag);
-  // A ticket that another thread is about to put would come behind the gate, which may wait for it.
-  for (StreamId id = 0; id < launches_.streams(); ++id) {
-    if (launches_.comes_behind(id, launch.stream) &&
-        launches_.stream(id).ticketed > gates_.run_up_to(id)) {
-      put_ticket(id, lock);
+  do {
+    if (!launches_.may_gate(tag, options_.gated_streams)) {
+      const Held held(*this, WorkTimes::What::kHeldForGate);
+      while (!launches_.at(tag).has_memory() && !launches_.may_gate(tag, options_.gated_streams) &&
+             !broken_) {
+        changed_.wait_for(lock, kLookAgain);
+      }
     }
-  }
-  if (launch.has_memory() || broken_) {
-    return;
-  }
+    // A ticket that another thread is about to put would come behind the gate, which may wait for it.
+    for (StreamId id = 0; id < launches_.streams(); ++id) {
+      if (launches_.comes_behind(id, launch.stream) &&
+          launches_.stream(id).ticketed > gates_.run_up_to(id)) {
+        put_ticket(id, lock);
+      }
+    }
+    if (launches_.at(tag).has_memory() || broken_) {
+      return;
+    }
+    // Others may have gated a stream while the tickets were put.
+  } while (!launches_.may_gate(tag, options_.gated_streams));
   launches_.gate(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   lock.unlock();

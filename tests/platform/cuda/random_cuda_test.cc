@@ -101,6 +101,7 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
     options.block_bytes = rng.chance(0.5) ? 4 * kMiB : 2 * kMiB;
     options.pinned_piece_bytes = 4 * kMiB;
     options.gated_streams = 1 + static_cast<unsigned>(rng.below(7));
+    config.connections = static_cast<int>(options.gated_streams) + 1;
     options.reclaim_discarded_first = rng.chance(0.5);
     options.launches_ahead = rng.chance(0.3) ? 5 : 600;
     options.quiet_after = 1 + rng.below(20);
