@@ -334,7 +334,8 @@ void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
         changed_.wait_for(lock, kLookAgain);
       }
     }
-    // A ticket that another thread is about to put would come behind the gate, which may wait for it.
+    // A ticket that another thread is about to put would come behind the gate, which may wait for
+    // it.
     for (StreamId id = 0; id < launches_.streams(); ++id) {
       if (launches_.comes_behind(id, launch.stream) &&
           launches_.stream(id).ticketed > gates_.run_up_to(id)) {
