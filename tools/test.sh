@@ -23,13 +23,13 @@ report=()
 passed() { stage_passed=$((stage_passed + $1)); }
 failed() { stage_failed=$((stage_failed + $1)); }
 
-# Paths do not count where they can be left out: another clone of the same source finds much of what
-# this one has compiled.
+# Paths do not count for what is compiled file by file: another clone of the same source finds what this
+# one has compiled. What is compiled several at once has them in it, and is found in this folder only.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 # Where clang's sanitizers find the names of what they report.
 symbolizer=$(command -v llvm-symbolizer-16)
-export ASAN_SYMBOLIZER_PATH=$symbolizer TSAN_OPTIONS=external_symbolizer_path=$symbolizer
+export ASAN_SYMBOLIZER_PATH=$symbolizer TSAN_OPTIONS="external_symbolizer_path=$symbolizer ${TSAN_OPTIONS:-}"
 
 # configure PRESET FOLDER: also with whatever compiler cache there is; all builds share it. Anew where
 # presets have changed: with another compiler cmake would forget what else they say.

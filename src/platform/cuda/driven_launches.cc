@@ -329,20 +329,18 @@ void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
   do {
     if (!launches_.may_gate(tag, options_.gated_streams)) {
       const Held held(*this, WorkTimes::What::kHeldForGate);
-      while (!launches_.at(tag).has_memory() && !launches_.may_gate(tag, options_.gated_streams) &&
-             !broken_) {
+      while (!launch.has_memory() && !launches_.may_gate(tag, options_.gated_streams) && !broken_) {
         changed_.wait_for(lock, kLookAgain);
       }
     }
-    // A ticket that another thread is about to put would come behind the gate, which may wait for
-    // it.
+    // A ticket that another thread is about to put would come behind the gate that waits for it.
     for (StreamId id = 0; id < launches_.streams(); ++id) {
       if (launches_.comes_behind(id, launch.stream) &&
           launches_.stream(id).ticketed > gates_.run_up_to(id)) {
         put_ticket(id, lock);
       }
     }
-    if (launches_.at(tag).has_memory() || broken_) {
+    if (launch.has_memory() || broken_) {
       return;
     }
     // Others may have gated a stream while the tickets were put.

@@ -69,8 +69,8 @@ void World::run(const std::shared_ptr<Stream>& stream) {
       continue;
     }
     Op& op = stream->queue.front();
-    const std::int64_t now =
-        now_ns();  // one for both: what has stood long enough must not stand on
+    // One for both: what has stood long enough must not stand on.
+    const std::int64_t now = now_ns();
     if (!may_start(*stream, op, now)) {
       stand(lock, *stream, op, now);
       continue;
