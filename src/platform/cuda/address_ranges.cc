@@ -13,6 +13,13 @@ constexpr auto kBefore = [](std::uint64_t address, const AddressRanges::Named& n
 }  // namespace
 
 std::optional<std::uint64_t> AddressRanges::take(Bytes bytes, Bytes alignment) {
+  if (resting_bytes_ > rest_bytes_) {
+    end_rest();
+  }
+  std::optional<std::uint64_t> found = take_freed(bytes, alignment);
+  if (found) {
+    return found;
+  }
   const std::uint64_t aligned = round_up(fresh_, alignment);
   if (aligned <= end_ && end_ - aligned >= bytes) {
     if (aligned > fresh_) {
@@ -21,19 +28,21 @@ std::optional<std::uint64_t> AddressRanges::take(Bytes bytes, Bytes alignment) {
     fresh_ = aligned + bytes;
     return aligned;
   }
-  std::optional<std::uint64_t> found = take_freed(bytes, alignment);
   while (!found && !resting_.empty()) {
-    // The older half goes, so that the younger one rests on.
-    const Bytes keep_bytes = resting_bytes_ / 2;
-    while (!resting_.empty() && resting_bytes_ > keep_bytes) {
-      const Run oldest = resting_.front();
-      resting_.pop_front();
-      resting_bytes_ -= oldest.bytes;
-      free_.give(oldest.address, oldest.bytes);
-    }
+    end_rest();
     found = take_freed(bytes, alignment);
   }
   return found;
+}
+
+void AddressRanges::end_rest() {
+  const Bytes keep_bytes = resting_bytes_ / 2;
+  while (!resting_.empty() && resting_bytes_ > keep_bytes) {
+    const Run oldest = resting_.front();
+    resting_.pop_front();
+    resting_bytes_ -= oldest.bytes;
+    free_.give(oldest.address, oldest.bytes);
+  }
 }
 
 std::optional<std::uint64_t> AddressRanges::take_freed(Bytes bytes, Bytes alignment) {
@@ -91,6 +100,9 @@ void AddressRanges::forget(std::uint64_t address) {
     reach(*named, kNoPage);
     std::vector<Named>& names = page_made(page_of(address)).names;
     names.erase(names.begin() + (named - names.data()));
+    if (names.empty()) {
+      names = std::vector<Named>();  // there are pages that are never used again
+    }
   }
 }
 

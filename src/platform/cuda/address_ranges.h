@@ -1,9 +1,9 @@
 // Which addresses are an allocation's, and which are nobody's, and since when. Layer: platform,
 // cuda. Knows numbers only; what is behind them is device_blocks.h's. Not thread-safe.
 //
-// Addresses that have not been used before are given out first. When none are left, those that were
-// freed longest ago become free as one pool, so that an address that a program still holds after a
-// free stays nobody's for as long as there are others.
+// An address that a program still holds after a free stays nobody's for long: what is freed rests.
+// When so much rests that its pages cost memory, or when no addresses are left that have not been
+// used before, the half that was freed longest ago becomes free as one pool, which is used first.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,10 @@ namespace spillway::cuda {
 class AddressRanges {
  public:
   // Of a reservation that begins at a multiple of kBlockBytes; both numbers are multiples of it.
-  AddressRanges(std::uint64_t start, Bytes bytes)
-      : start_(start),
+  // `rest_bytes`: no more rest than that (each page that was ever used takes 32 bytes).
+  AddressRanges(std::uint64_t start, Bytes bytes, Bytes rest_bytes = Bytes{1} << 40U)
+      : rest_bytes_(rest_bytes),
+        start_(start),
         end_(start + bytes),
         fresh_(start),
         pages_(bytes / kBlockBytes / kPagesTogether + 1) {}
@@ -65,6 +67,8 @@ class AddressRanges {
   };
   static constexpr std::size_t kPagesTogether = 4096;
   [[nodiscard]] std::optional<std::uint64_t> take_freed(Bytes bytes, Bytes alignment);
+  // The older half goes, so that the younger one rests on.
+  void end_rest();
   [[nodiscard]] std::uint64_t page_of(std::uint64_t address) const {
     return (address - start_) / kBlockBytes;
   }
@@ -78,6 +82,7 @@ class AddressRanges {
   // The pages behind the first that the allocation reaches into.
   void reach(const Named& named, std::uint64_t from);
 
+  Bytes rest_bytes_;
   std::uint64_t start_;
   std::uint64_t end_;
   std::uint64_t fresh_;      // from here on nothing has been used

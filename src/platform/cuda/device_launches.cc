@@ -48,7 +48,11 @@ void DeviceLaunches::forget(StreamId id) {
   }
 }
 
-void DeviceLaunches::lose(StreamId id) { streams_[id].lost = true; }
+void DeviceLaunches::lose(CuContext context) {
+  for (Stream& stream : streams_) {
+    stream.lost |= stream.live && stream.context == context;
+  }
+}
 
 // --- A launch -----------------------------------------------------------------------------------
 

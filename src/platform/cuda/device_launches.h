@@ -49,17 +49,18 @@ class DeviceLaunches {
   };
   struct Stream {
     CuStream handle = nullptr;
-    CuContext context = nullptr;  // that it belongs to
-    bool blocking = false;        // waits for the null stream, and that for it
-    bool live = false;            // the program has it
-    bool lost = false;            // its context is: nothing runs on it any more
-    std::uint64_t issued = 0;     // number of the last launch
-    std::uint64_t made = 0;       // up to here all have been made
-    std::uint64_t ticketed = 0;   // up to here a ticket is on the stream
-    std::uint64_t ended = 0;      // up to here they have ended
-    std::uint64_t gated = 0;      // the last one behind a gate
-    std::uint32_t unseen = 0;     // calls that somebody is making who does not know of gates
-    TimeNs ended_ns = 0;          // when the last end was seen
+    CuContext context = nullptr;   // that it belongs to
+    bool blocking = false;         // waits for the null stream, and that for it
+    bool live = false;             // the program has it
+    bool lost = false;             // its context is: nothing runs on it any more
+    std::uint64_t issued = 0;      // number of the last launch
+    std::uint64_t made = 0;        // up to here all have been made
+    std::uint64_t ticketed = 0;    // up to here a ticket is on the stream, or about to be
+    std::uint64_t ticket_put = 0;  // up to here it is
+    std::uint64_t ended = 0;       // up to here they have ended
+    std::uint64_t gated = 0;       // the last one behind a gate
+    std::uint32_t unseen = 0;      // calls that somebody is making who does not know of gates
+    TimeNs ended_ns = 0;           // when the last end was seen
     // Whatever has been put on it counts: on the null stream even a ticket waits for others.
     std::uint64_t operations = 0;
     std::uint64_t null_waited = 0;       // of the null stream's, that it has waited for
@@ -86,8 +87,8 @@ class DeviceLaunches {
   std::optional<StreamId> add_stream(CuStream handle, CuContext context, bool blocking);
   // The program has it no more; the number is used again when its launches have ended.
   void forget(StreamId id);
-  // Nothing runs on it any more, and nothing ever will.
-  void lose(StreamId id);
+  // Nothing runs on the context's streams any more, and nothing ever will.
+  void lose(CuContext context);
   [[nodiscard]] Stream& stream(StreamId id) { return streams_[id]; }
   [[nodiscard]] CuContext context_of(StreamId id) const { return streams_[id].context; }
   [[nodiscard]] std::size_t streams() const { return streams_.size(); }
@@ -126,6 +127,10 @@ class DeviceLaunches {
 
   // The number up to which a ticket would say something new; 0: none.
   [[nodiscard]] std::uint64_t ticket_due(StreamId id) const;
+  // Whether a thread is about to put one there.
+  [[nodiscard]] bool ticket_under_way(StreamId id) const {
+    return streams_[id].ticketed > streams_[id].ticket_put;
+  }
   // How many launches have been issued since the last one.
   [[nodiscard]] std::uint64_t uncovered(StreamId id) const;
   // Ends what has run; true if something has.

@@ -307,20 +307,35 @@ void DrivenPlatform::let_room_come(std::uint32_t tag, Lock& lock) {
 
 void DrivenPlatform::wait_until(Lock& lock, const std::function<bool()>& done) {
   ++held_;
+  Doubt doubt;
   while (!done() && !broken_) {
     put_tickets(lock);
     queue_->wake();
-    changed_.wait_for(lock, kLookAgain);
+    wait_a_little(lock, doubt);
     take_ends();
   }
   --held_;
 }
 
+// Less and less often, so that a stream that stands for long does not fill with tickets.
+void DrivenPlatform::wait_a_little(Lock& lock, Doubt& doubt) {
+  changed_.wait_for(lock, kLookAgain);
+  const TimeNs at_ns = now_ns();
+  if (const TimeNs ended_ns = launches_.ended_ns(); ended_ns > doubt.since_ns) {
+    doubt = {.since_ns = ended_ns};
+  }
+  if (at_ns - doubt.since_ns >= doubt.after_ns) {
+    doubt.after_ns *= 2;
+    ask_whether_alive(lock);
+  }
+}
+
 void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
   const Held held(*this, WorkTimes::What::kHeldForCopy);
   // Those before it on its stream have their gates there: it comes behind them in any case.
+  Doubt doubt;
   while (!launches_.at(tag).has_memory() && !broken_) {
-    changed_.wait_for(lock, kLookAgain);
+    wait_a_little(lock, doubt);
   }
 }
 
@@ -329,17 +344,13 @@ void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
   do {
     if (!launches_.may_gate(tag, options_.gated_streams)) {
       const Held held(*this, WorkTimes::What::kHeldForGate);
+      Doubt doubt;
       while (!launch.has_memory() && !launches_.may_gate(tag, options_.gated_streams) && !broken_) {
-        changed_.wait_for(lock, kLookAgain);
+        wait_a_little(lock, doubt);
       }
     }
     // A ticket that another thread is about to put would come behind the gate that waits for it.
-    for (StreamId id = 0; id < launches_.streams(); ++id) {
-      if (launches_.comes_behind(id, launch.stream) &&
-          launches_.stream(id).ticketed > gates_.run_up_to(id)) {
-        put_ticket(id, lock);
-      }
-    }
+    put_tickets(lock);
     if (launch.has_memory() || broken_) {
       return;
     }
@@ -360,9 +371,13 @@ void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
 
 // --- Tickets ------------------------------------------------------------------------------------
 
+// Behind it each stream has all of its tickets, also those that other threads were about to put:
+// one that came to its stream behind a gate, or behind a wait for what a gate holds up, would not
+// tell of the memory that the gate waits for; one that came there when the stream is captured
+// already would be part of the graph.
 void DrivenPlatform::put_tickets(Lock& lock) {
   for (StreamId id = 0; id < launches_.streams(); ++id) {
-    if (launches_.ticket_due(id) != 0) {
+    if (launches_.ticket_due(id) != 0 || launches_.ticket_under_way(id)) {
       put_ticket(id, lock);
     }
   }
@@ -374,10 +389,14 @@ void DrivenPlatform::put_ticket(StreamId id, Lock& lock) {
   lock.unlock();
   const std::scoped_lock in_order(stream.tickets);
   lock.lock();
-  const std::uint64_t number = launches_.ticket_due(id);
-  if (number == 0) {
-    return;
+  if (const std::uint64_t number = launches_.ticket_due(id); number != 0) {
+    write_ticket(id, number, lock);
   }
+}
+
+// With the stream's `tickets` held.
+void DrivenPlatform::write_ticket(StreamId id, std::uint64_t number, Lock& lock) {
+  DeviceLaunches::Stream& stream = launches_.stream(id);
   stream.ticketed = number;
   order_with_null_stream(id);
   const CuStream handle = stream.handle;
@@ -387,15 +406,36 @@ void DrivenPlatform::put_ticket(StreamId id, Lock& lock) {
     return in_context(context, [&] { return gates_.put_ticket(id, number, handle); });
   });
   lock.lock();
+  stream.ticket_put = number;
   if (result != CuResult::kSuccess) {
     stream_failed(id, "cuStreamWriteValue64", result);
   }
 }
 
+// Where nothing ends, a context may have died (a kernel has failed): nothing on it tells of that,
+// and the program, whose thread is held here, cannot ask. So the last ticket of each stream is put
+// there once more, which the driver refuses then. Not while anything is captured: it would become
+// part of the graph.
+void DrivenPlatform::ask_whether_alive(Lock& lock) {
+  for (StreamId id = 0; id < launches_.streams(); ++id) {
+    DeviceLaunches::Stream& stream = launches_.stream(id);
+    if (!stream.live || stream.lost || stream.launches.empty()) {
+      continue;
+    }
+    lock.unlock();
+    const std::scoped_lock in_order(stream.tickets);
+    lock.lock();
+    if (stream.live && !stream.lost && (captures_ == nullptr || *captures_ == 0)) {
+      write_ticket(id, std::max(stream.ticketed, launches_.ticket_due(id)), lock);
+    }
+  }
+  take_ends();
+}
+
 // On a context that is dead nothing runs any more, and the program hears of it from the driver.
 void DrivenPlatform::stream_failed(StreamId id, std::string_view symbol, CuResult result) {
   if (context_is_lost(result)) {
-    launches_.lose(id);
+    launches_.lose(launches_.context_of(id));
     return;
   }
   if (!std::exchange(broken_, true)) {
@@ -410,15 +450,9 @@ void DrivenPlatform::take_ends() {
   }
 }
 
-// Also tickets that other threads are putting: one that came to its stream when that is captured
-// already would be part of the graph, and its launches would never be seen to end.
 void DrivenPlatform::before_wait(std::optional<CuStream> /*stream*/) {
   Lock lock(mutex_);
-  for (StreamId id = 0; id < launches_.streams(); ++id) {
-    if (launches_.ticket_due(id) != 0 || launches_.stream(id).ticketed > gates_.run_up_to(id)) {
-      put_ticket(id, lock);
-    }
-  }
+  put_tickets(lock);
 }
 
 void DrivenPlatform::after_wait(std::optional<CuStream> /*stream*/) {
@@ -576,10 +610,10 @@ void DrivenPlatform::waits_for_value(CuAddress word, CuStream stream) {
 void DrivenPlatform::context_ended(CuContext context) {
   const Lock lock(mutex_);
   leave_quiet();
+  launches_.lose(context);
   for (StreamId id = 0; id < launches_.streams(); ++id) {
     const DeviceLaunches::Stream& stream = launches_.stream(id);
     if (stream.live && stream.context == context) {
-      launches_.lose(id);
       launches_.forget(id);
     }
   }

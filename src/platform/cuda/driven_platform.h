@@ -3,7 +3,8 @@
 // out; launches are device_launches.h's, memory is program_memory.h's.
 //
 // Locks: `legacy_order_`, a stream's `tickets`, the platform's, in this order. No call of the
-// driver is made under the platform's, and nobody waits while holding it.
+// driver is made under the platform's, and nobody waits while holding it; but for
+// cuCtxGetCurrent, which only reads what the calling thread has.
 #pragma once
 
 #include <condition_variable>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "platform/common/clock.h"
 #include "platform/common/failures.h"
 #include "platform/common/launch_log.h"
 #include "platform/common/patience.h"
@@ -154,11 +156,20 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // For what becomes true as launches end, which tickets tell.
   void wait_until(Lock& lock, const std::function<bool()>& done);
   void wait_for_release(std::uint32_t tag, Lock& lock);
+  // Of a thread that waits: since when nothing has ended as far as it knows, and after how long it
+  // asks whether the device still runs.
+  struct Doubt {
+    TimeNs since_ns = now_ns();
+    TimeNs after_ns = 100'000'000;
+  };
+  void wait_a_little(Lock& lock, Doubt& doubt);
+  void ask_whether_alive(Lock& lock);
   void put_gate(std::uint32_t tag, Lock& lock);
   // While it lives a thread of the program waits.
   class Held;
   void put_tickets(Lock& lock);
   void put_ticket(StreamId id, Lock& lock);
+  void write_ticket(StreamId id, std::uint64_t number, Lock& lock);
   void stream_failed(StreamId id, std::string_view symbol, CuResult result);
   void take_ends();
   // Runs `call` with that context current.

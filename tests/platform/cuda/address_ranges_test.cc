@@ -25,6 +25,23 @@ TEST(AddressRanges, FreshOnesComeFirstAndFreedOnesLate) {
   EXPECT_EQ(ranges.take(kBlockBytes, kBlockBytes), std::nullopt);
 }
 
+// Days of allocations: addresses rest, but not so many that what is known of their pages grows for
+// ever, although there would be fresh ones.
+TEST(AddressRanges, NoMoreRestThanWasSaid) {
+  AddressRanges ranges(kStart, 1024 * kMiB, 64 * kMiB);
+  std::uint64_t highest = 0;
+  std::uint64_t last = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::uint64_t at = ranges.take(2 * kBlockBytes, kBlockBytes).value_or(0);
+    ASSERT_GE(at, kStart);
+    ASSERT_NE(at, last);  // it has only just been freed
+    highest = std::max(highest, at);
+    last = at;
+    ranges.give_back(at, 2 * kBlockBytes);
+  }
+  EXPECT_LE(highest, kStart + 128 * kMiB);
+}
+
 TEST(AddressRanges, TheOldestIsGivenOutFirst) {
   AddressRanges ranges(kStart, 16 * kMiB);
   std::vector<std::uint64_t> all;

@@ -270,6 +270,7 @@ TEST_F(Platform, AWaitFindsAllTicketsOnTheirStreams) {
   std::vector<Buffer> buffers = allocate_many(3, 8 * kMiB);
   fill(on, buffers[0], 1);
   fill(on, buffers[1], 1);
+  slow_ticket.on_its_way = false;
   slow_ticket.let_go = false;
   slow_ticket.armed = true;
   CuContext context = nullptr;
@@ -289,6 +290,51 @@ TEST_F(Platform, AWaitFindsAllTicketsOnTheirStreams) {
   lacks_room.get();
   synchronize(on);
   synchronize(another);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+// The same for a wait for a value, and for whoever is about to be put behind a gate: what stands
+// behind either may be what a ticket that comes too late tells of.
+TEST_F(Platform, AWaitForAValueComesBehindTicketsThatOthersPut) {
+  change_driver = [](Driver& calls) {
+    slow_ticket.write = std::exchange(calls.stream_write_value, write_slowly);
+  };
+  open();
+  const CuStream on = stream();
+  const CuStream another = stream();
+  const CuStream third = stream();
+  std::vector<Buffer> buffers = allocate_many(4, 8 * kMiB);
+  fill(on, buffers[0], 1);
+  fill(on, buffers[1], 1);
+  slow_ticket.on_its_way = false;
+  slow_ticket.let_go = false;
+  slow_ticket.armed = true;
+  CuContext context = nullptr;
+  ASSERT_EQ(driver.context_get_current(&context), CuResult::kSuccess);
+  std::future<void> lacks_room = std::async(std::launch::async, [&] {
+    (void)driver.context_set_current(context);
+    fill(another, buffers[2], 1);
+  });
+  while (!slow_ticket.on_its_way) {
+    std::this_thread::yield();
+  }
+  std::future<void> waits =
+      std::async(std::launch::async, [&] { platform->will_wait_for_value(); });
+  std::future<void> lacks_room_too = std::async(std::launch::async, [&] {
+    (void)driver.context_set_current(context);
+    fill(third, buffers[3], 1);
+  });
+  EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  EXPECT_EQ(lacks_room_too.wait_for(std::chrono::milliseconds(0)), std::future_status::timeout);
+  slow_ticket.let_go = true;
+  slow_ticket.let_go.notify_all();
+  waits.get();
+  lacks_room.get();
+  lacks_room_too.get();
+  for (const CuStream each : {on, another, third}) {
+    synchronize(each);
+  }
   EXPECT_EQ(wrong_words(), 0U);
   whole();
 }
@@ -560,6 +606,84 @@ TEST_F(Platform, ContentsSurviveTheSwapFile) {
   EXPECT_GT(moved(Tier::kStorage, Tier::kDevice), 0U);
   EXPECT_GT(platform->stats().io_bytes[0], 0U);
   whole();
+}
+
+// A kernel fails while the program's thread is held in our code: nothing ends any more, and it must
+// come back to hear of that from the driver.
+class ContextDies : public Platform {
+ protected:
+  void open_with_a_bad_kernel() {
+    options.launches_ahead = 16;
+    options.gated_streams = 1;
+    open();
+    on = stream();
+    other = stream();
+    buffers = allocate_many(6, 6 * kMiB);
+    for (Buffer& buffer : buffers) {
+      fill(on, buffer, 1);
+    }
+    synchronize(on);
+    flag = pinned(1);
+    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+    ASSERT_EQ(launch(test::kernels().wait, on, address_of(flag)), CuResult::kSuccess);
+    constexpr std::uint64_t kNowhere = 0x1000;
+    ASSERT_EQ(launch(test::kernels().fill, on, kNowhere, 1, 1), CuResult::kSuccess);
+  }
+  CuResult use(CuStream stream, const Buffer& buffer, bool needs_mapping = false) {
+    const CudaOperand it = operand(buffer, AccessMode::kReadWrite);
+    return issue(stream, {&it, 1}, "uses", needs_mapping, [&] {
+      return launch(test::kernels().fill, stream, buffer.address, buffer.words, 1);
+    });
+  }
+  // `call` is held; the kernel fails; it comes back, and another call is refused.
+  template <typename Call>
+  void comes_back(const Call& call) {
+    CuContext context = nullptr;
+    ASSERT_EQ(driver.context_get_current(&context), CuResult::kSuccess);
+    std::future<void> held = std::async(std::launch::async, [&] {
+      (void)driver.context_set_current(context);
+      call();
+    });
+    EXPECT_EQ(held.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    EXPECT_EQ(held.wait_for(std::chrono::seconds(5)), std::future_status::ready);
+    if (held.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      std::abort();  // it never will, nor would this test
+    }
+    EXPECT_EQ(use(on, buffers[0]), CuResult::kIllegalAddress);
+    platform.reset();
+    fake_cuda_reset(&config);
+    take_violations();
+  }
+
+  CuStream on = nullptr;
+  CuStream other = nullptr;
+  std::vector<Buffer> buffers;
+  std::uint64_t* flag = nullptr;
+};
+
+TEST_F(ContextDies, WhileTheQueueIsFull) {
+  open_with_a_bad_kernel();
+  comes_back([&] {
+    for (int i = 0; i < 64; ++i) {
+      (void)use(on, buffers[5]);
+    }
+  });
+}
+
+TEST_F(ContextDies, WhileACopyLacksItsOperand) {
+  open_with_a_bad_kernel();
+  (void)use(on, buffers[4]);
+  (void)use(on, buffers[5]);
+  comes_back([&] { (void)use(other, buffers[0], true); });
+}
+
+TEST_F(ContextDies, WhileTooManyStreamsAreGated) {
+  open_with_a_bad_kernel();
+  (void)use(on, buffers[4]);
+  (void)use(on, buffers[5]);
+  (void)use(on, buffers[0]);  // behind a gate
+  comes_back([&] { (void)use(other, buffers[1]); });
 }
 
 TEST_F(Platform, ALostContextEndsTheRunWithOneLine) {
