@@ -13,8 +13,8 @@ constexpr auto kBefore = [](std::uint64_t address, const AddressRanges::Named& n
 }  // namespace
 
 std::optional<std::uint64_t> AddressRanges::take(Bytes bytes, Bytes alignment) {
-  if (resting_bytes_ > rest_bytes_) {
-    end_rest();
+  while (resting_bytes_ > rest_bytes_) {
+    end_rest_of_oldest();
   }
   std::optional<std::uint64_t> found = take_freed(bytes, alignment);
   if (found) {
@@ -29,20 +29,21 @@ std::optional<std::uint64_t> AddressRanges::take(Bytes bytes, Bytes alignment) {
     return aligned;
   }
   while (!found && !resting_.empty()) {
-    end_rest();
+    // The older half goes, so that the younger one rests on.
+    const Bytes keep_bytes = resting_bytes_ / 2;
+    while (!resting_.empty() && resting_bytes_ > keep_bytes) {
+      end_rest_of_oldest();
+    }
     found = take_freed(bytes, alignment);
   }
   return found;
 }
 
-void AddressRanges::end_rest() {
-  const Bytes keep_bytes = resting_bytes_ / 2;
-  while (!resting_.empty() && resting_bytes_ > keep_bytes) {
-    const Run oldest = resting_.front();
-    resting_.pop_front();
-    resting_bytes_ -= oldest.bytes;
-    free_.give(oldest.address, oldest.bytes);
-  }
+void AddressRanges::end_rest_of_oldest() {
+  const Run oldest = resting_.front();
+  resting_.pop_front();
+  resting_bytes_ -= oldest.bytes;
+  free_.give(oldest.address, oldest.bytes);
 }
 
 std::optional<std::uint64_t> AddressRanges::take_freed(Bytes bytes, Bytes alignment) {

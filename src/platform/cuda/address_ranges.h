@@ -2,8 +2,9 @@
 // cuda. Knows numbers only; what is behind them is device_blocks.h's. Not thread-safe.
 //
 // An address that a program still holds after a free stays nobody's for long: what is freed rests.
-// When so much rests that its pages cost memory, or when no addresses are left that have not been
-// used before, the half that was freed longest ago becomes free as one pool, which is used first.
+// Where more rests than `rest_bytes`, whose pages cost memory, what was freed longest ago becomes
+// free, and where no addresses are left that have not been used before, half of what rests: as one
+// pool, which is used first.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +68,7 @@ class AddressRanges {
   };
   static constexpr std::size_t kPagesTogether = 4096;
   [[nodiscard]] std::optional<std::uint64_t> take_freed(Bytes bytes, Bytes alignment);
-  // The older half goes, so that the younger one rests on.
-  void end_rest();
+  void end_rest_of_oldest();
   [[nodiscard]] std::uint64_t page_of(std::uint64_t address) const {
     return (address - start_) / kBlockBytes;
   }

@@ -50,7 +50,8 @@ void DeviceLaunches::forget(StreamId id) {
 
 void DeviceLaunches::lose(CuContext context) {
   for (Stream& stream : streams_) {
-    stream.lost |= stream.live && stream.context == context;
+    // Also those that the program has destroyed, as long as something of theirs has not ended.
+    stream.lost |= stream.context == context && (stream.live || !stream.launches.empty());
   }
 }
 

@@ -53,6 +53,7 @@ class DeviceLaunches {
     bool blocking = false;         // waits for the null stream, and that for it
     bool live = false;             // the program has it
     bool lost = false;             // its context is: nothing runs on it any more
+    bool asked = false;            // a thread is asking whether its context is
     std::uint64_t issued = 0;      // number of the last launch
     std::uint64_t made = 0;        // up to here all have been made
     std::uint64_t ticketed = 0;    // up to here a ticket is on the stream, or about to be
@@ -87,7 +88,8 @@ class DeviceLaunches {
   std::optional<StreamId> add_stream(CuStream handle, CuContext context, bool blocking);
   // The program has it no more; the number is used again when its launches have ended.
   void forget(StreamId id);
-  // Nothing runs on the context's streams any more, and nothing ever will.
+  // Nothing runs on it, or on any of the context's streams, any more, and nothing ever will.
+  void lose(StreamId id) { streams_[id].lost = true; }
   void lose(CuContext context);
   [[nodiscard]] Stream& stream(StreamId id) { return streams_[id]; }
   [[nodiscard]] CuContext context_of(StreamId id) const { return streams_[id].context; }
@@ -127,9 +129,9 @@ class DeviceLaunches {
 
   // The number up to which a ticket would say something new; 0: none.
   [[nodiscard]] std::uint64_t ticket_due(StreamId id) const;
-  // Whether a thread is about to put one there.
+  // Whether a thread is about to put one there, or asks something of the stream.
   [[nodiscard]] bool ticket_under_way(StreamId id) const {
-    return streams_[id].ticketed > streams_[id].ticket_put;
+    return streams_[id].ticketed > streams_[id].ticket_put || streams_[id].asked;
   }
   // How many launches have been issued since the last one.
   [[nodiscard]] std::uint64_t uncovered(StreamId id) const;

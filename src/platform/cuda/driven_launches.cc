@@ -22,19 +22,17 @@ constexpr std::uint64_t kUnseen = ~std::uint64_t{0};
 std::uint32_t tag_of(std::uint64_t launch) { return static_cast<std::uint32_t>(launch - 1); }
 
 // Errors after which a context runs nothing any more: of a device that has failed, a kernel that
-// has (700 to 719), a context or driver that is gone. All others are about the call.
+// has, a context or driver that is gone. All others are about the call.
 bool context_is_lost(CuResult result) {
   switch (result) {
     case CuResult::kDeinitialized:
     case CuResult::kInvalidContext:
     case CuResult::kEccUncorrectable:
     case CuResult::kUnknown:
+    case CuResult::kContextIsDestroyed:
       return true;
-    case CuResult::kHostMemoryAlreadyRegistered:
-    case CuResult::kHostMemoryNotRegistered:
-      return false;
     default:
-      return result >= CuResult::kIllegalAddress && result <= CuResult::kLaunchFailed;
+      return kernel_has_failed(result);
   }
 }
 
@@ -317,16 +315,13 @@ void DrivenPlatform::wait_until(Lock& lock, const std::function<bool()>& done) {
   --held_;
 }
 
-// Less and less often, so that a stream that stands for long does not fill with tickets.
 void DrivenPlatform::wait_a_little(Lock& lock, Doubt& doubt) {
   changed_.wait_for(lock, kLookAgain);
-  const TimeNs at_ns = now_ns();
-  if (const TimeNs ended_ns = launches_.ended_ns(); ended_ns > doubt.since_ns) {
-    doubt = {.since_ns = ended_ns};
-  }
-  if (at_ns - doubt.since_ns >= doubt.after_ns) {
-    doubt.after_ns *= 2;
+  constexpr TimeNs kDoubtAfterNs = 100'000'000;
+  doubt.since_ns = std::max(doubt.since_ns, launches_.ended_ns());
+  if (now_ns() - doubt.since_ns >= kDoubtAfterNs) {
     ask_whether_alive(lock);
+    doubt.since_ns = now_ns();
   }
 }
 
@@ -358,14 +353,15 @@ void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
   } while (!launches_.may_gate(tag, options_.gated_streams));
   launches_.gate(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
+  const CuContext context = stream.context;
   lock.unlock();
   const CuResult result = queue_->times().of(WorkTimes::What::kGated, [&] {
-    return in_context(stream.context,
+    return in_context(context,
                       [&] { return gates_.put_gate(launch.stream, launch.number, stream.handle); });
   });
   lock.lock();
   if (result != CuResult::kSuccess) {
-    stream_failed(launch.stream, "cuStreamWaitValue64", result);
+    stream_failed(launch.stream, context, "cuStreamWaitValue64", result);
   }
 }
 
@@ -389,14 +385,10 @@ void DrivenPlatform::put_ticket(StreamId id, Lock& lock) {
   lock.unlock();
   const std::scoped_lock in_order(stream.tickets);
   lock.lock();
-  if (const std::uint64_t number = launches_.ticket_due(id); number != 0) {
-    write_ticket(id, number, lock);
+  const std::uint64_t number = launches_.ticket_due(id);
+  if (number == 0) {
+    return;
   }
-}
-
-// With the stream's `tickets` held.
-void DrivenPlatform::write_ticket(StreamId id, std::uint64_t number, Lock& lock) {
-  DeviceLaunches::Stream& stream = launches_.stream(id);
   stream.ticketed = number;
   order_with_null_stream(id);
   const CuStream handle = stream.handle;
@@ -408,34 +400,70 @@ void DrivenPlatform::write_ticket(StreamId id, std::uint64_t number, Lock& lock)
   lock.lock();
   stream.ticket_put = number;
   if (result != CuResult::kSuccess) {
-    stream_failed(id, "cuStreamWriteValue64", result);
+    stream_failed(id, context, "cuStreamWriteValue64", result);
   }
 }
 
 // Where nothing ends, a context may have died (a kernel has failed): nothing on it tells of that,
-// and the program, whose thread is held here, cannot ask. So the last ticket of each stream is put
-// there once more, which the driver refuses then. Not while anything is captured: it would become
-// part of the graph.
+// and the program, whose thread is held here, cannot ask. A question puts nothing on the stream, so
+// it neither orders anything nor can come too late; but a stream that is captured must not be
+// asked.
 void DrivenPlatform::ask_whether_alive(Lock& lock) {
   for (StreamId id = 0; id < launches_.streams(); ++id) {
-    DeviceLaunches::Stream& stream = launches_.stream(id);
-    if (!stream.live || stream.lost || stream.launches.empty()) {
-      continue;
-    }
-    lock.unlock();
-    const std::scoped_lock in_order(stream.tickets);
-    lock.lock();
-    if (stream.live && !stream.lost && (captures_ == nullptr || *captures_ == 0)) {
-      write_ticket(id, std::max(stream.ticketed, launches_.ticket_due(id)), lock);
-    }
+    ask_whether_alive(id, lock);
   }
   take_ends();
 }
 
+void DrivenPlatform::ask_whether_alive(StreamId id, Lock& lock) {
+  DeviceLaunches::Stream& stream = launches_.stream(id);
+  if (!stream.live || stream.lost) {
+    return;
+  }
+  lock.unlock();
+  const std::scoped_lock in_order(stream.tickets);
+  lock.lock();
+  if (!stream.live || stream.lost || (captures_ != nullptr && *captures_ > 0)) {
+    return;
+  }
+  const CuStream handle = stream.handle;
+  const CuContext context = stream.context;
+  stream.asked = true;  // who begins to capture it waits for the answer
+  lock.unlock();
+  const CuResult result = in_context(context, [&] { return driver_.stream_query(handle); });
+  lock.lock();
+  stream.asked = false;
+  if (kernel_has_failed(result)) {
+    launches_.lose(context);
+  }
+}
+
+// The driver thread's. A kernel of the program that fails takes our context with it; the program
+// hears of it from the driver, as it would without us. So nobody is told where all that it has is
+// lost as well; otherwise it would go on without its memory.
+void DrivenPlatform::broken(const std::optional<Error>& untold) {
+  Lock lock(mutex_);
+  bool all_lost = launches_.streams() > 0;
+  for (StreamId id = 0; untold && id < launches_.streams(); ++id) {
+    ask_whether_alive(id, lock);
+    all_lost &= !launches_.stream(id).live || launches_.stream(id).lost;
+  }
+  broken_ = true;
+  changed_.notify_all();
+  if (untold && !all_lost) {
+    failures_.fatal(*untold);
+  }
+}
+
 // On a context that is dead nothing runs any more, and the program hears of it from the driver.
-void DrivenPlatform::stream_failed(StreamId id, std::string_view symbol, CuResult result) {
+void DrivenPlatform::stream_failed(StreamId id, CuContext context, std::string_view symbol,
+                                   CuResult result) {
+  if (kernel_has_failed(result)) {
+    launches_.lose(context);
+    return;
+  }
   if (context_is_lost(result)) {
-    launches_.lose(launches_.context_of(id));
+    launches_.lose(id);
     return;
   }
   if (!std::exchange(broken_, true)) {

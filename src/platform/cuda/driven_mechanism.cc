@@ -201,12 +201,12 @@ void DrivenPlatform::backed(BlockId id) {
 
 bool DrivenPlatform::look(const Done& done) {
   const std::scoped_lock lock(mutex_);
-  if (stalls_.current_ns() > 0) {
+  if (const TimeNs stalled_ns = stalls_.current_ns(); stalled_ns > 0) {
     using What = WorkTimes::What;
     queue_->times().add(done.copies_in ? (done.copies_out ? What::kStalledBoth : What::kStalledIn)
                         : done.copies_out ? What::kStalledOut
                                           : What::kStalledIdle,
-                        done.since_ns);
+                        std::min(done.since_ns, stalled_ns));  // the round may be much older
   }
   for (const Order& order : done.forgotten) {
     memory_->give_back(order.address, order.bytes);
@@ -275,12 +275,6 @@ void DrivenPlatform::no_memory(Bytes handle_bytes) {
   budget_bytes_ = handle_bytes;
   follow_budget();
   set_limits();
-}
-
-void DrivenPlatform::broken() {
-  const std::scoped_lock lock(mutex_);
-  broken_ = true;
-  changed_.notify_all();
 }
 
 void DrivenPlatform::host_grown(std::uint64_t at, Bytes bytes) {

@@ -106,7 +106,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Status begin(CuContext context) override;
   bool look(const Done& done) override;
   void no_memory(Bytes handle_bytes) override;
-  void broken() override;
+  void broken(const std::optional<Error>& untold) override;
   void end() override;
   void moved(const MoveEnded& ended);
   void host_grown(std::uint64_t at, Bytes bytes);
@@ -156,21 +156,19 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // For what becomes true as launches end, which tickets tell.
   void wait_until(Lock& lock, const std::function<bool()>& done);
   void wait_for_release(std::uint32_t tag, Lock& lock);
-  // Of a thread that waits: since when nothing has ended as far as it knows, and after how long it
-  // asks whether the device still runs.
+  // Of a thread that waits: since when nothing has ended, or it has asked whether the device runs.
   struct Doubt {
     TimeNs since_ns = now_ns();
-    TimeNs after_ns = 100'000'000;
   };
   void wait_a_little(Lock& lock, Doubt& doubt);
   void ask_whether_alive(Lock& lock);
+  void ask_whether_alive(StreamId id, Lock& lock);
   void put_gate(std::uint32_t tag, Lock& lock);
   // While it lives a thread of the program waits.
   class Held;
   void put_tickets(Lock& lock);
   void put_ticket(StreamId id, Lock& lock);
-  void write_ticket(StreamId id, std::uint64_t number, Lock& lock);
-  void stream_failed(StreamId id, std::string_view symbol, CuResult result);
+  void stream_failed(StreamId id, CuContext context, std::string_view symbol, CuResult result);
   void take_ends();
   // Runs `call` with that context current.
   template <typename Call>

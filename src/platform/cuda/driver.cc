@@ -100,6 +100,12 @@ Result<Driver> open_driver(const std::string& path, FindSymbol find_symbol) {
   return driver;
 }
 
+bool kernel_has_failed(CuResult error) {
+  return error == CuResult::kIllegalAddress || error == CuResult::kLaunchTimeout ||
+         error == CuResult::kAssert ||
+         (error >= CuResult::kHardwareStackError && error <= CuResult::kLaunchFailed);
+}
+
 std::string error_text(const Driver& driver, std::string_view symbol, CuResult error) {
   const char* name = nullptr;
   const char* text = nullptr;

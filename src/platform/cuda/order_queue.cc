@@ -117,7 +117,7 @@ void OrderQueue::run() {
     sleep_ns = std::min(2 * sleep_ns, moves_.copies() ? kLongestBesideCopiesNs : kLongestSleepNs);
   }
   if (broken_) {
-    listener_->broken();
+    listener_->broken(untold_);
   }
   while (!stop_) {
     wake_.wait_for(WakeUp::kForLongNs);
@@ -278,8 +278,13 @@ void OrderQueue::look_for_memory() {
 void OrderQueue::must(CuResult result, const char* symbol) {
   if (result != CuResult::kSuccess) {
     broken_ = true;
-    failures_->fatal(
-        {ErrorCode::kIo, error_text(*driver_, symbol, result) + "; stopping before data is lost"});
+    const Error error{ErrorCode::kIo,
+                      error_text(*driver_, symbol, result) + "; stopping before data is lost"};
+    if (kernel_has_failed(result)) {
+      untold_ = error;
+    } else {
+      failures_->fatal(error);
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -73,8 +74,9 @@ class OrderListener {
   virtual bool look(const Done& done) = 0;
   // The device has no more memory than these handles have, though the budget has room.
   virtual void no_memory(Bytes handle_bytes) = 0;
-  // An error that has been told has ended all work: nothing that was ordered will be done.
-  virtual void broken() = 0;
+  // An error has ended all work: nothing that was ordered will be done. `untold`: the error, where
+  // it may be the program's own (a kernel that has failed), which the program hears of anyway.
+  virtual void broken(const std::optional<Error>& untold) = 0;
   // Nothing is under way any more and all memory is back; the context is current for the last time.
   virtual void end() = 0;
 };
@@ -159,6 +161,7 @@ class OrderQueue {
   TimeNs mapped_ns_ = 0;  // when a handle was mapped last; 0: not for long
   TimeNs without_memory_since_ns_ = 0;
   bool broken_ = false;
+  std::optional<Error> untold_;
   TimeNs told_ns_ = 0;
   Moves moves_;
   std::thread thread_;

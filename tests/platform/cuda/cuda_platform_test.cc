@@ -92,6 +92,32 @@ TEST_F(Platform, ContentsSurviveEvictionAndCleanCopiesAreNotWrittenAgain) {
   ASSERT_FALSE(platform->waits().empty());
 }
 
+// A launch that waits after a long pause has not waited since the pause began.
+TEST_F(Platform, WhatALaunchWaitsForIsCountedSinceItWaits) {
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(6, 4 * kMiB);
+  for (Buffer& buffer : buffers) {
+    fill(on, buffer, buffer.address);
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    synchronize(on);
+    platform->wait_until_idle();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    check(on, buffers[i]);  // which has left
+  }
+  synchronize(on);
+  TimeNs stalled_ns = 0;
+  for (const CudaPlatform::Work& it : platform->work()) {
+    for (const std::string_view name :
+         {"stalled_idle", "stalled_in", "stalled_out", "stalled_both"}) {
+      stalled_ns += it.name == name ? it.time_ns : 0;
+    }
+  }
+  EXPECT_GT(stalled_ns, 0);
+  EXPECT_LE(stalled_ns, platform->stats().stalled_ns + 100'000'000);
+}
+
 TEST_F(Platform, TheProgramsThreadDoesNotWaitForMemory) {
   open();
   const CuStream on = stream();
@@ -294,8 +320,8 @@ TEST_F(Platform, AWaitFindsAllTicketsOnTheirStreams) {
   whole();
 }
 
-// The same for a wait for a value, and for whoever is about to be put behind a gate: what stands
-// behind either may be what a ticket that comes too late tells of.
+// The same for a wait for a value, and for whoever lacks memory: what stands behind the wait, or
+// behind a gate, may be what a ticket that comes too late tells of.
 TEST_F(Platform, AWaitForAValueComesBehindTicketsThatOthersPut) {
   change_driver = [](Driver& calls) {
     slow_ticket.write = std::exchange(calls.stream_write_value, write_slowly);
@@ -651,6 +677,7 @@ class ContextDies : public Platform {
       std::abort();  // it never will, nor would this test
     }
     EXPECT_EQ(use(on, buffers[0]), CuResult::kIllegalAddress);
+    EXPECT_EQ(take_violations().size(), 1U);  // the bad kernel's
     platform.reset();
     fake_cuda_reset(&config);
     take_violations();
@@ -684,6 +711,69 @@ TEST_F(ContextDies, WhileTooManyStreamsAreGated) {
   (void)use(on, buffers[5]);
   (void)use(on, buffers[0]);  // behind a gate
   comes_back([&] { (void)use(other, buffers[1]); });
+}
+
+// On a real device a kernel that fails takes all contexts of the process with it, ours as well.
+struct Failed {
+  std::atomic<bool> kernel = false;
+  decltype(Driver::event_query) query = nullptr;
+};
+Failed has_failed;
+
+CuResult query_if_alive(CuEvent event) {
+  return has_failed.kernel ? CuResult::kIllegalAddress : has_failed.query(event);
+}
+
+TEST_F(ContextDies, WhileAStreamThatIsDestroyedStillHasMemory) {
+  open_with_a_bad_kernel();
+  (void)use(on, buffers[4]);
+  (void)use(on, buffers[5]);
+  platform->destroyed(on);
+  ASSERT_EQ(driver.stream_destroy(on), CuResult::kSuccess);
+  on = nullptr;
+  comes_back([&] { (void)use(other, buffers[0], true); });
+}
+
+TEST_F(ContextDies, TheProgramHearsOfItAlsoWhereOursDiesWithIt) {
+  has_failed.kernel = false;
+  change_driver = [](Driver& calls) {
+    has_failed.query = std::exchange(calls.event_query, query_if_alive);
+  };
+  open_with_a_bad_kernel();
+  (void)use(on, buffers[4]);
+  (void)use(on, buffers[5]);
+  comes_back([&] {
+    (void)use(other, buffers[0], true);
+    has_failed.kernel = true;
+    for (int i = 0; i < 3; ++i) {
+      (void)use(other, buffers[static_cast<std::size_t>(i)], true);
+    }
+  });
+  EXPECT_THAT(fatal, ::testing::IsEmpty());
+}
+
+TEST_F(Platform, OursDiesAloneAndTheRunEndsWithOneLine) {
+  has_failed.kernel = false;
+  change_driver = [](Driver& calls) {
+    has_failed.query = std::exchange(calls.event_query, query_if_alive);
+  };
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = allocate_many(6, 6 * kMiB);
+  has_failed.kernel = true;
+  for (Buffer& buffer : buffers) {
+    fill(on, buffer, 1);
+  }
+  EXPECT_TRUE(soon([&] {
+    const std::scoped_lock lock(said_mutex);
+    return !fatal.empty();
+  }));
+  ASSERT_EQ(fatal.size(), 1U);
+  EXPECT_THAT(fatal[0], HasSubstr("before data is lost"));
+  fatal.clear();
+  platform.reset();
+  fake_cuda_reset(&config);
+  take_violations();
 }
 
 TEST_F(Platform, ALostContextEndsTheRunWithOneLine) {
