@@ -13,12 +13,15 @@ constexpr auto kBefore = [](std::uint64_t address, const AddressRanges::Named& n
 }  // namespace
 
 std::optional<std::uint64_t> AddressRanges::take(Bytes bytes, Bytes alignment) {
-  while (resting_bytes_ > rest_bytes_) {
-    end_rest_of_oldest();
-  }
-  std::optional<std::uint64_t> found = take_freed(bytes, alignment);
-  if (found) {
-    return found;
+  std::optional<std::uint64_t> found;
+  if (resting_bytes_ > rest_bytes_) {
+    while (resting_bytes_ > rest_bytes_) {
+      end_rest_of_oldest();
+    }
+    found = take_freed(bytes, alignment);
+    if (found) {
+      return found;
+    }
   }
   const std::uint64_t aligned = round_up(fresh_, alignment);
   if (aligned <= end_ && end_ - aligned >= bytes) {
@@ -28,6 +31,7 @@ std::optional<std::uint64_t> AddressRanges::take(Bytes bytes, Bytes alignment) {
     fresh_ = aligned + bytes;
     return aligned;
   }
+  found = take_freed(bytes, alignment);
   while (!found && !resting_.empty()) {
     // The older half goes, so that the younger one rests on.
     const Bytes keep_bytes = resting_bytes_ / 2;

@@ -1,10 +1,10 @@
 // Which addresses are an allocation's, and which are nobody's, and since when. Layer: platform,
 // cuda. Knows numbers only; what is behind them is device_blocks.h's. Not thread-safe.
 //
-// An address that a program still holds after a free stays nobody's for long: what is freed rests.
-// Where more rests than `rest_bytes`, whose pages cost memory, what was freed longest ago becomes
-// free, and where no addresses are left that have not been used before, half of what rests: as one
-// pool, which is used first.
+// Addresses that have not been used before are given out first, so that one that a program still
+// holds after a free stays nobody's for long. When none are left, the half of what was freed that
+// has rested longest becomes free as one pool; while more rests than `rest_bytes`, whose pages cost
+// memory, what has rested longest does, and is given out before others.
 #pragma once
 
 #include <cstdint>
