@@ -13,14 +13,10 @@ constexpr auto kBefore = [](std::uint64_t address, const AddressRanges::Named& n
 }  // namespace
 
 std::optional<std::uint64_t> AddressRanges::take(Bytes bytes, Bytes alignment) {
-  std::optional<std::uint64_t> found;
   if (resting_bytes_ > rest_bytes_) {
-    while (resting_bytes_ > rest_bytes_) {
-      end_rest_of_oldest();
-    }
-    found = take_freed(bytes, alignment);
-    if (found) {
-      return found;
+    end_rest_beyond(rest_bytes_);
+    if (const std::optional<std::uint64_t> rested = take_freed(bytes, alignment)) {
+      return rested;
     }
   }
   const std::uint64_t aligned = round_up(fresh_, alignment);
@@ -31,23 +27,21 @@ std::optional<std::uint64_t> AddressRanges::take(Bytes bytes, Bytes alignment) {
     fresh_ = aligned + bytes;
     return aligned;
   }
-  found = take_freed(bytes, alignment);
+  std::optional<std::uint64_t> found = take_freed(bytes, alignment);
   while (!found && !resting_.empty()) {
-    // The older half goes, so that the younger one rests on.
-    const Bytes keep_bytes = resting_bytes_ / 2;
-    while (!resting_.empty() && resting_bytes_ > keep_bytes) {
-      end_rest_of_oldest();
-    }
+    end_rest_beyond(resting_bytes_ / 2);
     found = take_freed(bytes, alignment);
   }
   return found;
 }
 
-void AddressRanges::end_rest_of_oldest() {
-  const Run oldest = resting_.front();
-  resting_.pop_front();
-  resting_bytes_ -= oldest.bytes;
-  free_.give(oldest.address, oldest.bytes);
+void AddressRanges::end_rest_beyond(Bytes keep_bytes) {
+  while (resting_bytes_ > keep_bytes) {
+    const Run oldest = resting_.front();
+    resting_.pop_front();
+    resting_bytes_ -= oldest.bytes;
+    free_.give(oldest.address, oldest.bytes);
+  }
 }
 
 std::optional<std::uint64_t> AddressRanges::take_freed(Bytes bytes, Bytes alignment) {

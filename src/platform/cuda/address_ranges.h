@@ -68,7 +68,8 @@ class AddressRanges {
   };
   static constexpr std::size_t kPagesTogether = 4096;
   [[nodiscard]] std::optional<std::uint64_t> take_freed(Bytes bytes, Bytes alignment);
-  void end_rest_of_oldest();
+  // What was freed last rests on, up to so much.
+  void end_rest_beyond(Bytes keep_bytes);
   [[nodiscard]] std::uint64_t page_of(std::uint64_t address) const {
     return (address - start_) / kBlockBytes;
   }

@@ -113,8 +113,6 @@ class DeviceLaunches {
   // until what stood behind its last gate has ended: a gate that is open has not been passed yet.
   // Nor where somebody is about to make a call that must not stand behind it.
   [[nodiscard]] bool may_gate(std::uint32_t tag, unsigned most) const;
-  // Whether the device lets what comes to `other` wait for what stands on `id`.
-  [[nodiscard]] bool comes_behind(StreamId other, StreamId id) const;
   void gate(std::uint32_t tag);
   void made(std::uint32_t tag);
   // Of one that stands for calls of which nobody was told: one of those is still being made; has
@@ -159,6 +157,8 @@ class DeviceLaunches {
   static std::pair<CuStream, CuContext> name(CuStream stream, CuContext context) {
     return {stream, stream == nullptr ? context : nullptr};
   }
+  // Whether the device lets what comes to `other` wait for what stands on `id`.
+  [[nodiscard]] bool comes_behind(StreamId other, StreamId id) const;
   [[nodiscard]] bool unseen_behind(StreamId id) const;
   void open_those_ready(StreamId id);
   void note_first(StreamId id);

@@ -305,32 +305,32 @@ void DrivenPlatform::let_room_come(std::uint32_t tag, Lock& lock) {
 
 void DrivenPlatform::wait_until(Lock& lock, const std::function<bool()>& done) {
   ++held_;
-  Doubt doubt;
+  TimeNs sign_ns = now_ns();
   while (!done() && !broken_) {
     put_tickets(lock);
     queue_->wake();
-    wait_a_little(lock, doubt);
+    wait_a_little(lock, sign_ns);
     take_ends();
   }
   --held_;
 }
 
-void DrivenPlatform::wait_a_little(Lock& lock, Doubt& doubt) {
+void DrivenPlatform::wait_a_little(Lock& lock, TimeNs& sign_ns) {
   changed_.wait_for(lock, kLookAgain);
   constexpr TimeNs kDoubtAfterNs = 100'000'000;
-  doubt.since_ns = std::max(doubt.since_ns, launches_.ended_ns());
-  if (now_ns() - doubt.since_ns >= kDoubtAfterNs) {
+  sign_ns = std::max(sign_ns, launches_.ended_ns());
+  if (now_ns() - sign_ns >= kDoubtAfterNs) {
     ask_whether_alive(lock);
-    doubt.since_ns = now_ns();
+    sign_ns = now_ns();
   }
 }
 
 void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
   const Held held(*this, WorkTimes::What::kHeldForCopy);
   // Those before it on its stream have their gates there: it comes behind them in any case.
-  Doubt doubt;
+  TimeNs sign_ns = now_ns();
   while (!launches_.at(tag).has_memory() && !broken_) {
-    wait_a_little(lock, doubt);
+    wait_a_little(lock, sign_ns);
   }
 }
 
@@ -339,9 +339,9 @@ void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
   do {
     if (!launches_.may_gate(tag, options_.gated_streams)) {
       const Held held(*this, WorkTimes::What::kHeldForGate);
-      Doubt doubt;
+      TimeNs sign_ns = now_ns();
       while (!launch.has_memory() && !launches_.may_gate(tag, options_.gated_streams) && !broken_) {
-        wait_a_little(lock, doubt);
+        wait_a_little(lock, sign_ns);
       }
     }
     // A ticket that another thread is about to put would come behind the gate that waits for it.

@@ -156,11 +156,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // For what becomes true as launches end, which tickets tell.
   void wait_until(Lock& lock, const std::function<bool()>& done);
   void wait_for_release(std::uint32_t tag, Lock& lock);
-  // Of a thread that waits: since when nothing has ended, or it has asked whether the device runs.
-  struct Doubt {
-    TimeNs since_ns = now_ns();
-  };
-  void wait_a_little(Lock& lock, Doubt& doubt);
+  // For a thread that waits: a moment, after which it asks whether the device still runs, where
+  // nothing has ended for long since `sign_ns`, when it began to wait or asked last.
+  void wait_a_little(Lock& lock, TimeNs& sign_ns);
   void ask_whether_alive(Lock& lock);
   void ask_whether_alive(StreamId id, Lock& lock);
   void put_gate(std::uint32_t tag, Lock& lock);

@@ -34,10 +34,10 @@ using FindSymbol = void* (*)(void* library, const char* symbol);
 [[nodiscard]] Result<Driver> open_driver(const std::string& path = {},
                                          FindSymbol find_symbol = nullptr);
 
-// One line: the call by its symbol, the driver's name and number for the error, and what to do.
 // Whether the error tells of a kernel that has failed: no context of the process runs anything any
 // more.
 [[nodiscard]] bool kernel_has_failed(CuResult error);
+// One line: the call by its symbol, the driver's name and number for the error, and what to do.
 [[nodiscard]] std::string error_text(const Driver& driver, std::string_view symbol, CuResult error);
 
 // What the calling thread does from now on is no part of what other threads capture into graphs,

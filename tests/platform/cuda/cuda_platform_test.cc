@@ -40,6 +40,54 @@ class Platform : public CudaWorld {
     }
     return buffers;
   }
+  // In a thread of its own, in the same context.
+  template <typename Call>
+  std::future<void> beside(const Call& call) const {
+    CuContext context = nullptr;
+    EXPECT_EQ(driver.context_get_current(&context), CuResult::kSuccess);
+    return std::async(std::launch::async, [this, context, call] {
+      (void)driver.context_set_current(context);
+      call();
+    });
+  }
+  void with_a_slow_ticket() {
+    change_driver = [](Driver& calls) {
+      slow_ticket.write = std::exchange(calls.stream_write_value, write_slowly);
+    };
+    open();
+  }
+  // Launches on `on` take all of the memory, and a thread that lacks some is about to put their
+  // ticket, until `slow_ticket_comes`.
+  std::future<void> put_a_slow_ticket(CuStream on, CuStream another,
+                                      std::vector<Buffer>& buffers) const {
+    fill(on, buffers[0], 1);
+    fill(on, buffers[1], 1);
+    slow_ticket.on_its_way = false;
+    slow_ticket.let_go = false;
+    slow_ticket.armed = true;
+    std::future<void> lacks_room = beside([&, another] { fill(another, buffers[2], 1); });
+    while (!slow_ticket.on_its_way) {
+      std::this_thread::yield();
+    }
+    return lacks_room;
+  }
+  static void slow_ticket_comes() {
+    slow_ticket.let_go = true;
+    slow_ticket.let_go.notify_all();
+  }
+  // Our context has been lost, and not the program's.
+  void ends_with_one_line() {
+    EXPECT_TRUE(soon([&] {
+      const std::scoped_lock lock(said_mutex);
+      return !fatal.empty();
+    }));
+    ASSERT_EQ(fatal.size(), 1U);
+    EXPECT_THAT(fatal[0], HasSubstr("before data is lost"));
+    fatal.clear();
+    platform.reset();
+    fake_cuda_reset(&config);
+    take_violations();
+  }
 };
 
 TEST_F(Platform, WhatFitsMovesNothingAndIsNeverGatedTwice) {
@@ -287,31 +335,14 @@ TEST_F(Platform, AnEventOfTheNullStreamComesBehindBlockingStreams) {
 // Whoever waits for a stream, or begins to capture it, waits for the tickets that other threads are
 // about to put on it: one that came into a capture would never tell.
 TEST_F(Platform, AWaitFindsAllTicketsOnTheirStreams) {
-  change_driver = [](Driver& calls) {
-    slow_ticket.write = std::exchange(calls.stream_write_value, write_slowly);
-  };
-  open();
+  with_a_slow_ticket();
   const CuStream on = stream();
   const CuStream another = stream();
   std::vector<Buffer> buffers = allocate_many(3, 8 * kMiB);
-  fill(on, buffers[0], 1);
-  fill(on, buffers[1], 1);
-  slow_ticket.on_its_way = false;
-  slow_ticket.let_go = false;
-  slow_ticket.armed = true;
-  CuContext context = nullptr;
-  ASSERT_EQ(driver.context_get_current(&context), CuResult::kSuccess);
-  std::future<void> lacks_room = std::async(std::launch::async, [&] {
-    (void)driver.context_set_current(context);
-    fill(another, buffers[2], 1);
-  });
-  while (!slow_ticket.on_its_way) {
-    std::this_thread::yield();
-  }
+  std::future<void> lacks_room = put_a_slow_ticket(on, another, buffers);
   std::future<void> waits = std::async(std::launch::async, [&] { platform->before_wait(on); });
   EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
-  slow_ticket.let_go = true;
-  slow_ticket.let_go.notify_all();
+  slow_ticket_comes();
   waits.get();
   lacks_room.get();
   synchronize(on);
@@ -323,38 +354,18 @@ TEST_F(Platform, AWaitFindsAllTicketsOnTheirStreams) {
 // The same for a wait for a value, and for whoever lacks memory: what stands behind the wait, or
 // behind a gate, may be what a ticket that comes too late tells of.
 TEST_F(Platform, AWaitForAValueComesBehindTicketsThatOthersPut) {
-  change_driver = [](Driver& calls) {
-    slow_ticket.write = std::exchange(calls.stream_write_value, write_slowly);
-  };
-  open();
+  with_a_slow_ticket();
   const CuStream on = stream();
   const CuStream another = stream();
   const CuStream third = stream();
   std::vector<Buffer> buffers = allocate_many(4, 8 * kMiB);
-  fill(on, buffers[0], 1);
-  fill(on, buffers[1], 1);
-  slow_ticket.on_its_way = false;
-  slow_ticket.let_go = false;
-  slow_ticket.armed = true;
-  CuContext context = nullptr;
-  ASSERT_EQ(driver.context_get_current(&context), CuResult::kSuccess);
-  std::future<void> lacks_room = std::async(std::launch::async, [&] {
-    (void)driver.context_set_current(context);
-    fill(another, buffers[2], 1);
-  });
-  while (!slow_ticket.on_its_way) {
-    std::this_thread::yield();
-  }
+  std::future<void> lacks_room = put_a_slow_ticket(on, another, buffers);
   std::future<void> waits =
       std::async(std::launch::async, [&] { platform->will_wait_for_value(); });
-  std::future<void> lacks_room_too = std::async(std::launch::async, [&] {
-    (void)driver.context_set_current(context);
-    fill(third, buffers[3], 1);
-  });
+  std::future<void> lacks_room_too = beside([&] { fill(third, buffers[3], 1); });
   EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
   EXPECT_EQ(lacks_room_too.wait_for(std::chrono::milliseconds(0)), std::future_status::timeout);
-  slow_ticket.let_go = true;
-  slow_ticket.let_go.notify_all();
+  slow_ticket_comes();
   waits.get();
   lacks_room.get();
   lacks_room_too.get();
@@ -664,12 +675,7 @@ class ContextDies : public Platform {
   // `call` is held; the kernel fails; it comes back, and another call is refused.
   template <typename Call>
   void comes_back(const Call& call) {
-    CuContext context = nullptr;
-    ASSERT_EQ(driver.context_get_current(&context), CuResult::kSuccess);
-    std::future<void> held = std::async(std::launch::async, [&] {
-      (void)driver.context_set_current(context);
-      call();
-    });
+    std::future<void> held = beside(call);
     EXPECT_EQ(held.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
     __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
     EXPECT_EQ(held.wait_for(std::chrono::seconds(5)), std::future_status::ready);
@@ -724,6 +730,10 @@ CuResult query_if_alive(CuEvent event) {
   return has_failed.kernel ? CuResult::kIllegalAddress : has_failed.query(event);
 }
 
+void ask_whether_failed(Driver& calls) {
+  has_failed.query = std::exchange(calls.event_query, query_if_alive);
+}
+
 TEST_F(ContextDies, WhileAStreamThatIsDestroyedStillHasMemory) {
   open_with_a_bad_kernel();
   (void)use(on, buffers[4]);
@@ -736,9 +746,7 @@ TEST_F(ContextDies, WhileAStreamThatIsDestroyedStillHasMemory) {
 
 TEST_F(ContextDies, TheProgramHearsOfItAlsoWhereOursDiesWithIt) {
   has_failed.kernel = false;
-  change_driver = [](Driver& calls) {
-    has_failed.query = std::exchange(calls.event_query, query_if_alive);
-  };
+  change_driver = ask_whether_failed;
   open_with_a_bad_kernel();
   (void)use(on, buffers[4]);
   (void)use(on, buffers[5]);
@@ -754,9 +762,7 @@ TEST_F(ContextDies, TheProgramHearsOfItAlsoWhereOursDiesWithIt) {
 
 TEST_F(Platform, OursDiesAloneAndTheRunEndsWithOneLine) {
   has_failed.kernel = false;
-  change_driver = [](Driver& calls) {
-    has_failed.query = std::exchange(calls.event_query, query_if_alive);
-  };
+  change_driver = ask_whether_failed;
   open();
   const CuStream on = stream();
   std::vector<Buffer> buffers = allocate_many(6, 6 * kMiB);
@@ -764,16 +770,7 @@ TEST_F(Platform, OursDiesAloneAndTheRunEndsWithOneLine) {
   for (Buffer& buffer : buffers) {
     fill(on, buffer, 1);
   }
-  EXPECT_TRUE(soon([&] {
-    const std::scoped_lock lock(said_mutex);
-    return !fatal.empty();
-  }));
-  ASSERT_EQ(fatal.size(), 1U);
-  EXPECT_THAT(fatal[0], HasSubstr("before data is lost"));
-  fatal.clear();
-  platform.reset();
-  fake_cuda_reset(&config);
-  take_violations();
+  ends_with_one_line();
 }
 
 TEST_F(Platform, ALostContextEndsTheRunWithOneLine) {
@@ -785,16 +782,7 @@ TEST_F(Platform, ALostContextEndsTheRunWithOneLine) {
   for (Buffer& buffer : buffers) {
     fill(on, buffer, 1);
   }
-  EXPECT_TRUE(soon([&] {
-    const std::scoped_lock lock(said_mutex);
-    return !fatal.empty();
-  }));
-  ASSERT_EQ(fatal.size(), 1U);
-  EXPECT_THAT(fatal[0], HasSubstr("before data is lost"));
-  fatal.clear();
-  platform.reset();
-  fake_cuda_reset(&config);
-  take_violations();
+  ends_with_one_line();
 }
 
 }  // namespace
