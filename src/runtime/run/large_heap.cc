@@ -20,9 +20,9 @@ Bytes spare_bytes(Bytes size, Bytes place_bytes) {
 // Where frames still lie: who asks for changing sizes would else take them from one place to the
 // next, a stop for each block. Of what was freed last, so that the rest can go.
 LargeHeap::Place LargeHeap::warm_place(Bytes size) const {
-  constexpr int kLookedAt = 8;
+  constexpr int kLookedAt = 32;
   constexpr Bytes kTimesLarger = 8;
-  constexpr Bytes kSparePart = 16;  // of what was ever in use, or a block
+  constexpr Bytes kSparePart = 8;  // of what was ever in use, or a block
   if (own_places_.contains(size)) {
     return {};
   }
@@ -53,22 +53,21 @@ void LargeHeap::note_kept_from(Bytes size, bool has_its_own) {
 }
 
 // Where this asker was last, else the lowest address, so that the same requests meet the same
-// answers. In a program that says who asks addresses are worth more than frames.
+// answers; but where no frames lie there, and somewhere else they do, there. That is asked only
+// until something alive has had to leave: then addresses are worth more than frames.
 LargeHeap::Place LargeHeap::take_retired(Bytes size, std::uint64_t place) {
   auto found = retired_.lower_bound({size, nullptr});
-  if (last_at_.empty() && place == kAnyPlace) {
-    const bool ready = found != retired_.end() && found->first.first == size &&
-                       platform_.ready_for_reuse(found->first.second, size);
-    note_kept_from(size, ready);
-    if (const Place warm = ready ? Place{} : warm_place(size); warm.start != nullptr) {
-      found = retired_.find({warm.size, warm.start});
-      size = warm.size;
-    }
-  }
   if (const auto last = last_at_.find(place); place != kAnyPlace && last != last_at_.end()) {
     if (const auto same = retired_.find({size, last->second}); same != retired_.end()) {
       found = same;
     }
+  }
+  const bool ready = found != retired_.end() && found->first.first == size &&
+                     platform_.ready_for_reuse(found->first.second, size);
+  note_kept_from(size, ready);
+  if (const Place warm = ready ? Place{} : warm_place(size); warm.start != nullptr) {
+    found = retired_.find({warm.size, warm.start});
+    size = warm.size;
   }
   if (found == retired_.end() || found->first.first != size) {
     return {};
