@@ -101,4 +101,11 @@ LaunchWindow Patience::window() const {
   return window;
 }
 
+// What the policy wants anyway: we want more only as long as little is admitted, which may be
+// somebody else's. Before that launches may have to be alone.
+std::uint32_t Patience::always_together() const {
+  const LaunchWindow window = policy_.window();
+  return ended_ && window.bytes == LaunchWindow{}.bytes ? window.launches_per_stream : 1;
+}
+
 }  // namespace spillway

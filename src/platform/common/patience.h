@@ -31,6 +31,10 @@ class Patience final : public Policy {
   // Whatever the policy and we ourselves would say.
   void let_all_in(bool all) { all_in_ = all; }
 
+  // So many launches of one stream are admitted together, in any case, if the budget has room for
+  // them.
+  [[nodiscard]] std::uint32_t always_together() const;
+
   // Whether what was ever alive at once does.
   [[nodiscard]] bool all_fits() const { return all_fits_ && !ended_; }
 

@@ -33,6 +33,8 @@ struct CudaOptions {
   unsigned gated_streams = 7;            // at once: CUDA_DEVICE_MAX_CONNECTIONS - 1
   std::uint32_t launches_ahead = 600;    // issued and not ended, before the program is held
   std::uint32_t ticket_every = 8;        // launches of a stream
+  // Launches that wait may share a gate if they use at most this part of the budget together.
+  std::uint32_t shared_gate_part = 16;
   // Launches that are told of before a quiet, where all fits: at first, and at most
   // (docs/quiet.md).
   std::uint64_t quiet_after = 64;

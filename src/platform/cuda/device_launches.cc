@@ -33,6 +33,7 @@ std::optional<StreamId> DeviceLaunches::add_stream(CuStream handle, CuContext co
   added.blocking = blocking;
   added.live = true;
   added.lost = false;
+  added.shared.forget();
   added.null_waited = 0;
   added.waited_by_null = added.operations;
   numbers_[name(handle, context)] = id;
@@ -75,6 +76,7 @@ std::uint32_t DeviceLaunches::begin(StreamId stream, LogRow row, std::span<const
   launch.missing.clear();
   launch.stream = stream;
   launch.number = ++streams_[stream].issued;
+  launch.through = launch.number;
   launch.row = row;
   for (const Access& access : launch.accesses) {
     for (BlockId block = access.first_block; block < access.first_block + access.block_count;
@@ -88,6 +90,7 @@ std::uint32_t DeviceLaunches::begin(StreamId stream, LogRow row, std::span<const
   ++in_flight_;
   ++waiting_;
   ++unreleased_;
+  ++streams_[stream].unreleased;
   return tag;
 }
 
@@ -104,6 +107,7 @@ void DeviceLaunches::oversized(std::uint32_t tag) {
 void DeviceLaunches::released(std::uint32_t tag, std::uint32_t unbacked) {
   launches_[tag].released = true;
   --unreleased_;
+  --streams_[launches_[tag].stream].unreleased;
   launches_[tag].released_ns = launches_[tag].first_ns != 0 ? now_ns() : 0;
   launches_[tag].unbacked = unbacked;
   if (unbacked == 0) {
@@ -117,37 +121,56 @@ void DeviceLaunches::backed(std::uint32_t tag) {
   }
 }
 
-// The gate opens up to the longest run of launches that may go.
+// The number up to which launches may go: the longest run of those that have their memory, without
+// those that share their gate with one that has not.
+std::uint64_t DeviceLaunches::ready_up_to(const Stream& stream, std::uint64_t opened) const {
+  std::uint64_t ready = opened;
+  for (std::size_t i = opened - stream.ended; i < stream.launches.size(); ++i) {
+    const Launch& launch = launches_[stream.launches[i]];
+    if (!launch.has_memory()) {
+      return std::min(ready, launch.through - 1);
+    }
+    ready = launch.number;
+  }
+  return ready;
+}
+
 void DeviceLaunches::open_those_ready(StreamId id) {
   Stream& stream = streams_[id];
-  const std::uint64_t was_open = gates_.opened(id);
-  std::uint64_t open_up_to = was_open;
-  for (std::size_t i = was_open - stream.ended; i < stream.launches.size(); ++i) {
-    Launch& launch = launches_[stream.launches[i]];
-    if (!launch.has_memory()) {
-      break;
-    }
+  const std::uint64_t opened = gates_.opened(id);
+  const std::uint64_t ready = ready_up_to(stream, opened);
+  for (std::uint64_t number = opened + 1; number <= ready; ++number) {
+    Launch& launch = launches_[stream.launches[number - stream.ended - 1]];
     launch.open = true;
     launch.opened_ns = now_ns();
     --waiting_;
-    open_up_to = launch.number;
     if (launch.first_ns != 0) {
-      const TimeNs at_ns = now_ns();
-      const TimeNs waited_ns = at_ns - launch.first_ns;
-      const TimeNs unmapped_ns = at_ns - std::max(launch.first_ns, launch.released_ns);
-      ++waited_.count;
-      waited_.unmapped_ns += unmapped_ns;
-      waited_.unreleased_ns += waited_ns - unmapped_ns;
-      stalls_.end();
-      if (const Source source = waited_for(launch); source != Source::kZeros) {
-        log_.waited(launch.row, source, waited_ns);
-      } else {
-        log_.waited_for_room(launch.row, waited_ns);
-      }
+      note_waited(stream, launch);
     }
   }
-  if (open_up_to > was_open) {
-    gates_.open(id, open_up_to);
+  if (ready > opened) {
+    gates_.open(id, ready);
+  }
+}
+
+// It was the first of its stream, and what held it up may be what others lacked that go through its
+// gate.
+void DeviceLaunches::note_waited(const Stream& stream, const Launch& launch) {
+  const TimeNs waited_ns = launch.opened_ns - launch.first_ns;
+  const TimeNs unmapped_ns = launch.opened_ns - std::max(launch.first_ns, launch.released_ns);
+  ++waited_.count;
+  waited_.unmapped_ns += unmapped_ns;
+  waited_.unreleased_ns += waited_ns - unmapped_ns;
+  stalls_.end();
+  Source source = waited_for(launch);
+  for (std::size_t i = launch.number - stream.ended;
+       i < stream.launches.size() && launches_[stream.launches[i]].through <= launch.number; ++i) {
+    source = std::max(source, waited_for(launches_[stream.launches[i]]));
+  }
+  if (source != Source::kZeros) {
+    log_.waited(launch.row, source, waited_ns);
+  } else {
+    log_.waited_for_room(launch.row, waited_ns);
   }
 }
 
@@ -199,6 +222,14 @@ void DeviceLaunches::gate(std::uint32_t tag) {
   gated_streams_ += stream.gated > stream.ended ? 0U : 1U;
   stream.gated = launch.number;
   launch.gated = true;
+}
+
+void DeviceLaunches::share_gate(std::uint32_t tag, const SharedGate::Launch& launch) {
+  gate(tag);
+  SharedGate& shared = streams_[launches_[tag].stream].shared;
+  shared.take(launch);
+  launches_[tag].through = shared.number();
+  most_shared_bytes_ = std::max(most_shared_bytes_, shared.bytes());
 }
 
 // Another thread may make a later one first. Numbers on a stream have no gaps.

@@ -20,6 +20,7 @@
 #include "platform/common/launch_log.h"
 #include "platform/common/stall_clock.h"
 #include "platform/cuda/gates.h"
+#include "platform/cuda/shared_gate.h"
 
 namespace spillway::cuda {
 
@@ -29,6 +30,8 @@ class DeviceLaunches {
   struct Launch {
     std::uint32_t stream = 0;
     std::uint64_t number = 0;  // on its stream, from 1
+    // The one before which its gate stands, if it has one: itself, or one with which it shares it.
+    std::uint64_t through = 0;
     LaunchId id = kNoLaunch;
     LogRow row = kNoLogRow;
     std::vector<Access> accesses;
@@ -61,9 +64,12 @@ class DeviceLaunches {
     std::uint64_t ended = 0;       // up to here they have ended
     std::uint64_t gated = 0;       // the last one behind a gate
     std::uint32_t unseen = 0;      // calls that somebody is making who does not know of gates
+    std::uint32_t unreleased = 0;  // launches, as below
+    SharedGate shared;             // the last gate, where others may go through it
     TimeNs ended_ns = 0;           // when the last end was seen
     // Whatever has been put on it counts: on the null stream even a ticket waits for others.
     std::uint64_t operations = 0;
+    std::uint64_t tickets_put = 0;       // of these
     std::uint64_t null_waited = 0;       // of the null stream's, that it has waited for
     std::uint64_t waited_by_null = 0;    // its own, that the null stream has waited for
     std::deque<std::uint32_t> launches;  // tags, of those that have not ended
@@ -92,6 +98,7 @@ class DeviceLaunches {
   void lose(StreamId id) { streams_[id].lost = true; }
   void lose(CuContext context);
   [[nodiscard]] Stream& stream(StreamId id) { return streams_[id]; }
+  [[nodiscard]] const Stream& stream(StreamId id) const { return streams_[id]; }
   [[nodiscard]] CuContext context_of(StreamId id) const { return streams_[id].context; }
   [[nodiscard]] std::size_t streams() const { return streams_.size(); }
 
@@ -114,6 +121,12 @@ class DeviceLaunches {
   // Nor where somebody is about to make a call that must not stand behind it.
   [[nodiscard]] bool may_gate(std::uint32_t tag, unsigned most) const;
   void gate(std::uint32_t tag);
+  // Instead of a gate of its own it has its stream's last one, which is not open: nothing behind that
+  // goes before it may.
+  void share_gate(std::uint32_t tag, const SharedGate::Launch& launch);
+  // So much at most do launches that wait and share a gate need beside what is held: they must be
+  // admitted together.
+  [[nodiscard]] Bytes sharing_bytes() const { return waiting_ > 0 ? most_shared_bytes_ : 0; }
   void made(std::uint32_t tag);
   // Of one that stands for calls of which nobody was told: one of those is still being made; has
   // been, and true if that was the last; there are none. Until it is told as well that a ticket
@@ -141,6 +154,10 @@ class DeviceLaunches {
   [[nodiscard]] std::uint32_t waiting() const { return waiting_; }
   // Of those, for which the engine has no room or no bytes yet: ends of others may help them.
   [[nodiscard]] std::uint32_t unreleased() const { return unreleased_; }
+  // Whether all of these are on this stream.
+  [[nodiscard]] bool only_unreleased_on(StreamId id) const {
+    return streams_[id].unreleased == unreleased_;
+  }
   [[nodiscard]] std::uint32_t oversized() const { return oversized_; }
   // Whether some on streams of this context have not ended.
   [[nodiscard]] bool any_of(CuContext context) const;
@@ -160,7 +177,9 @@ class DeviceLaunches {
   // Whether the device lets what comes to `other` wait for what stands on `id`.
   [[nodiscard]] bool comes_behind(StreamId other, StreamId id) const;
   [[nodiscard]] bool unseen_behind(StreamId id) const;
+  [[nodiscard]] std::uint64_t ready_up_to(const Stream& stream, std::uint64_t opened) const;
   void open_those_ready(StreamId id);
+  void note_waited(const Stream& stream, const Launch& launch);
   void note_first(StreamId id);
   bool end_up_to(StreamId id, std::uint64_t number);
   [[nodiscard]] Source waited_for(const Launch& launch) const;
@@ -181,6 +200,7 @@ class DeviceLaunches {
   std::uint32_t unreleased_ = 0;
   std::uint32_t oversized_ = 0;
   unsigned gated_streams_ = 0;
+  Bytes most_shared_bytes_ = 0;  // of launches that have gone through one gate
   Waited waited_;
 };
 

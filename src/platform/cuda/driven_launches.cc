@@ -130,14 +130,19 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
   // One that has its memory and is not open stands behind another on its stream, and that one's
   // gate is there or its thread waits: it needs none of its own.
   if (!launches_.at(tag).has_memory()) {
+    const SharedGate::Launch for_its_gate = for_gate(tag);
     queue_->wake();
-    put_tickets(lock);
-    take_ends();  // which may have left it the room
-    if (launch.needs_mapping) {
-      wait_for_release(tag, lock);
+    if (!launch.needs_mapping && shares_gate(tag, for_its_gate)) {
+      launches_.share_gate(tag, for_its_gate);
     } else {
-      let_room_come(tag, lock);
-      put_gate(tag, lock);
+      put_tickets(lock);
+      take_ends();  // which may have left it the room
+      if (launch.needs_mapping) {
+        wait_for_release(tag, lock);
+      } else {
+        let_room_come(tag, lock);
+        put_gate(tag, for_its_gate, lock);
+      }
     }
   }
   launches_.at(tag).in_legacy_order = in_legacy_order;
@@ -195,8 +200,10 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
     legacy = std::unique_lock(legacy_order_, std::adopt_lock);
   }
   launches_.made(tag);
-  const bool somebody_waits =
-      launches_.at(tag).gated || launches_.unreleased() > 0 || held_ > 0 || told_no_memory_;
+  // Launches that wait behind it on its stream have tickets before their gates.
+  const bool others_wait = !launches_.only_unreleased_on(stream) ||
+                           launches_.at(tag).number < launches_.stream(stream).issued;
+  const bool somebody_waits = others_wait || held_ > 0 || told_no_memory_;
   // Where all fits, ends are of use only to who lacks room, and that one asks for them.
   constexpr std::uint32_t kSeldom = 4;
   const std::uint32_t every = options_.ticket_every * (patience_.all_fits() ? kSeldom : 1);
@@ -235,7 +242,8 @@ void DrivenPlatform::make_up_room(const Launch& launch, std::string_view name) {
 // admitted.
 void DrivenPlatform::follow_budget() {
   if (launches_.oversized() == 0 && engine_.capacity_bytes(Tier::kDevice) > budget_bytes_) {
-    (void)engine_.set_device_capacity(std::max(budget_bytes_, engine_.fit({}).held_bytes));
+    (void)engine_.set_device_capacity(
+        std::max(budget_bytes_, engine_.fit({}).held_bytes + launches_.sharing_bytes()));
   }
 }
 
@@ -334,7 +342,34 @@ void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
   }
 }
 
-void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
+SharedGate::Launch DrivenPlatform::for_gate(std::uint32_t tag) const {
+  const DeviceLaunches::Launch& launch = launches_.at(tag);
+  const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
+  Bytes bytes = 0;
+  for (const Access& access : launch.accesses) {
+    bytes += access.block_count * engine_.space().allocation(access.allocation).block_bytes;
+  }
+  return {.number = launch.number,
+          .bytes = bytes,
+          .issues = engine_.stats().launches,
+          .operations = stream.operations - stream.tickets_put};
+}
+
+// Those that share a gate wait for each other, so they must be admitted together whatever happens:
+// nobody else's launch may be next in line between them, or need what they hold, and nothing on
+// their stream may be what somebody waits for.
+bool DrivenPlatform::shares_gate(std::uint32_t tag, const SharedGate::Launch& launch) const {
+  const DeviceLaunches::Launch& here = launches_.at(tag);
+  const DeviceLaunches::Stream& stream = launches_.stream(here.stream);
+  const SharedGate::Limits limits{
+      .launches = std::min<std::uint64_t>(SharedGate::kMostLaunches, patience_.always_together()),
+      .bytes = engine_.capacity_bytes(Tier::kDevice) / options_.shared_gate_part};
+  return launches_.oversized() == 0 && !told_no_memory_ && stream.made + 1 == here.number &&
+         launches_.only_unreleased_on(here.stream) &&
+         stream.shared.takes(launch, gates_.opened(here.stream), limits);
+}
+
+void DrivenPlatform::put_gate(std::uint32_t tag, const SharedGate::Launch& issued, Lock& lock) {
   const DeviceLaunches::Launch& launch = launches_.at(tag);
   do {
     if (!launches_.may_gate(tag, options_.gated_streams)) {
@@ -362,7 +397,9 @@ void DrivenPlatform::put_gate(std::uint32_t tag, Lock& lock) {
   lock.lock();
   if (result != CuResult::kSuccess) {
     stream_failed(launch.stream, context, "cuStreamWaitValue64", result);
+    return;
   }
+  launches_.stream(launch.stream).shared.put_before(issued);
 }
 
 // --- Tickets ------------------------------------------------------------------------------------
@@ -390,6 +427,7 @@ void DrivenPlatform::put_ticket(StreamId id, Lock& lock) {
     return;
   }
   stream.ticketed = number;
+  ++stream.tickets_put;
   order_with_null_stream(id);
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;

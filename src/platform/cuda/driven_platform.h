@@ -161,7 +161,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void wait_a_little(Lock& lock, TimeNs& sign_ns);
   void ask_whether_alive(Lock& lock);
   void ask_whether_alive(StreamId id, Lock& lock);
-  void put_gate(std::uint32_t tag, Lock& lock);
+  [[nodiscard]] SharedGate::Launch for_gate(std::uint32_t tag) const;
+  [[nodiscard]] bool shares_gate(std::uint32_t tag, const SharedGate::Launch& launch) const;
+  void put_gate(std::uint32_t tag, const SharedGate::Launch& issued, Lock& lock);
   // While it lives a thread of the program waits.
   class Held;
   void put_tickets(Lock& lock);

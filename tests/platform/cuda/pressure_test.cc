@@ -110,5 +110,85 @@ TEST_F(Pressure, ManyLaunchesOfLittleMemoryAreAdmittedWhereOtherMemoryMustLeave)
   whole();
 }
 
+// Which of many buffers have left, and launches on them that wait for long.
+class WaitingLaunches : public Pressure {
+ protected:
+  void set_up() {
+    options.device_bytes = 128 * kMiB;
+    options.host_bytes = 256 * kMiB;
+    options.block_bytes = 2 * kMiB;
+    open(lookahead);
+    on = stream();
+    buffers = written(on, 96, 2 * kMiB);
+    slow_copies();
+    before = fake_cuda_log_lines();
+  }
+  void end() {
+    config.copy_ns = 0;
+    fake_cuda_change(&config);
+    synchronize(on);
+    EXPECT_EQ(wrong_words(), 0U);
+    whole();
+  }
+  [[nodiscard]] std::size_t gates() const { return calls("cuStreamWaitValue64", before); }
+  [[nodiscard]] std::size_t tickets() const { return calls("cuStreamWriteValue64", before); }
+
+  Lookahead lookahead;
+  CuStream on = nullptr;
+  std::vector<Buffer> buffers;
+  std::size_t before = 0;
+};
+
+// A gate and a ticket for each would cost the device more than a short launch takes.
+TEST_F(WaitingLaunches, InARowShareAGateAndATicket) {
+  set_up();
+  for (std::size_t i = 0; i < 12; ++i) {
+    check(on, buffers[i]);
+  }
+  EXPECT_EQ(gates(), 3U);
+  EXPECT_LE(tickets(), 3U);
+  end();
+}
+
+TEST_F(WaitingLaunches, HaveAGateEachWhereSomethingComesBetween) {
+  set_up();
+  const CuStream other = stream();
+  const CuEvent happened = event();
+  for (std::size_t i = 0; i < 4; ++i) {
+    check(on, buffers[i]);
+    EXPECT_EQ(driver.event_record(happened, on), CuResult::kSuccess);
+    platform->recorded(happened, on);
+  }
+  EXPECT_EQ(gates(), 4U);
+  for (std::size_t i = 4; i < 8; ++i) {
+    check(i % 2 == 0 ? on : other, buffers[i]);
+  }
+  EXPECT_EQ(gates(), 8U);
+  synchronize(other);
+  end();
+}
+
+TEST_F(WaitingLaunches, HaveAGateEachWhereTheyNeedMuch) {
+  options.shared_gate_part = 64;
+  set_up();
+  for (std::size_t i = 0; i < 4; ++i) {
+    check(on, buffers[i]);
+  }
+  EXPECT_EQ(gates(), 4U);
+  end();
+}
+
+// Who comes later and needs what those hold hears of their ends.
+TEST_F(WaitingLaunches, ThatShareAGateMakeRoomForALargeOne) {
+  set_up();
+  Buffer large = allocate(120 * kMiB);
+  for (std::size_t i = 0; i < 6; ++i) {
+    check(on, buffers[i]);
+  }
+  fill(on, large, 1);
+  check(on, large);
+  end();
+}
+
 }  // namespace
 }  // namespace spillway::cuda

@@ -104,6 +104,7 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
     config.connections = static_cast<int>(options.gated_streams) + 1;
     options.reclaim_discarded_first = rng.chance(0.5);
     options.launches_ahead = rng.chance(0.3) ? 5 : 600;
+    options.shared_gate_part = rng.chance(0.5) ? 2 : 16;
     options.quiet_after = 1 + rng.below(20);
     options.quiet_after_at_most = options.quiet_after;
     const double refused = config.copy_refused;
@@ -230,8 +231,13 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
       whole();
     } else if (what < 42) {
       copy(thread, memory, stream);
-    } else {
+    } else if (what < 94) {
       use(thread, memory, stream);
+    } else {
+      // One stream's in a row, as programs have them.
+      for (std::uint64_t left = rng.below(12); left > 0; --left) {
+        use(thread, thread.memory[rng.below(thread.memory.size())], stream);
+      }
     }
   }
 
