@@ -265,9 +265,25 @@ TEST_F(LargeHeapTest, AskersThatAreKnownDoNotStop) {
   }
   EXPECT_EQ(space_->platform().stats().page_faults, 0U);
   EXPECT_EQ(space_->platform().stats().write_faults, 0U);
-  char* const unknown = fill(20 * kMiB + kPageBytes, LargeHeap::kAnyPlace, 1);
+  char* const unknown = fill(40 * kMiB, LargeHeap::kAnyPlace, 1);
   EXPECT_TRUE(heap_->free(unknown));
   EXPECT_GT(space_->platform().stats().page_faults, 0U);  // it may never be touched
+}
+
+// Of other sizes each time: frames are found where the last ones were.
+TEST_F(LargeHeapTest, AskersOfChangingSizesFindFrames) {
+  open(128 * kMiB);
+  if (!heap_) return;
+  char* const largest = fill(40 * kMiB, 1, 1);
+  EXPECT_TRUE(heap_->free(largest));
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    char* const start = fill((39 - 2 * i) * kMiB, 2 + i % 2, 2);
+    EXPECT_EQ(start, largest);
+    EXPECT_TRUE(heap_->free(start));
+  }
+  EXPECT_EQ(space_->platform().stats().page_faults, 0U);
+  EXPECT_LE(resident_bytes(), 41 * kMiB);
+  expect_nothing_moved();
 }
 
 // A budget just above what is alive: dead memory never competes with it, whatever the policy

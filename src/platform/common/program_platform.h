@@ -56,8 +56,11 @@ class ProgramPlatform : public ObservedPlatform {
   virtual Status reuse(void* start) = 0;
   // As reuse, of its first bytes only, until it is retired again: what lies behind stays dead.
   virtual Status reuse_first(void* start, Bytes /*bytes*/) { return reuse(start); }
+  // Memory that is alive has had to leave: policies know it by its addresses, which are worth more
+  // than frames from now on.
+  [[nodiscard]] virtual bool addresses_had_better_repeat() const { return true; }
   // Whether the first bytes of a retired allocation can be used again without moving anything.
-  // False where addresses had better repeat, as memory that is alive has had to leave.
+  // False where addresses had better repeat.
   [[nodiscard]] virtual bool ready_for_reuse(const void* /*start*/, Bytes /*bytes*/) const {
     return false;
   }

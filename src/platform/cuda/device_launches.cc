@@ -108,7 +108,7 @@ void DeviceLaunches::released(std::uint32_t tag, std::uint32_t unbacked) {
   launches_[tag].released = true;
   --unreleased_;
   --streams_[launches_[tag].stream].unreleased;
-  launches_[tag].released_ns = launches_[tag].first_ns != 0 ? now_ns() : 0;
+  launches_[tag].released_ns = now_ns();
   launches_[tag].unbacked = unbacked;
   if (unbacked == 0) {
     open_those_ready(launches_[tag].stream);
@@ -153,20 +153,25 @@ void DeviceLaunches::open_those_ready(StreamId id) {
   }
 }
 
-// It was the first of its stream, and what held it up may be what others lacked that go through its
+// It was the first of its stream. What held it up may be what another lacked that goes through its
 // gate.
 void DeviceLaunches::note_waited(const Stream& stream, const Launch& launch) {
+  TimeNs released_ns = launch.released_ns;
+  Source source = waited_for(launch);
+  for (std::size_t i = launch.number - stream.ended; i < stream.launches.size(); ++i) {
+    const Launch& with_it = launches_[stream.launches[i]];
+    if (with_it.through > launch.number) {
+      break;
+    }
+    released_ns = std::max(released_ns, with_it.released_ns);
+    source = std::max(source, waited_for(with_it));
+  }
   const TimeNs waited_ns = launch.opened_ns - launch.first_ns;
-  const TimeNs unmapped_ns = launch.opened_ns - std::max(launch.first_ns, launch.released_ns);
+  const TimeNs unmapped_ns = launch.opened_ns - std::max(launch.first_ns, released_ns);
   ++waited_.count;
   waited_.unmapped_ns += unmapped_ns;
   waited_.unreleased_ns += waited_ns - unmapped_ns;
   stalls_.end();
-  Source source = waited_for(launch);
-  for (std::size_t i = launch.number - stream.ended;
-       i < stream.launches.size() && launches_[stream.launches[i]].through <= launch.number; ++i) {
-    source = std::max(source, waited_for(launches_[stream.launches[i]]));
-  }
   if (source != Source::kZeros) {
     log_.waited(launch.row, source, waited_ns);
   } else {
@@ -229,7 +234,24 @@ void DeviceLaunches::share_gate(std::uint32_t tag, const SharedGate::Launch& lau
   SharedGate& shared = streams_[launches_[tag].stream].shared;
   shared.take(launch);
   launches_[tag].through = shared.number();
-  most_shared_bytes_ = std::max(most_shared_bytes_, shared.bytes());
+}
+
+std::optional<DeviceLaunches::HoldsUp> DeviceLaunches::holds_up(StreamId id) const {
+  const Stream& stream = streams_[id];
+  if (stream.launches.empty()) {
+    return std::nullopt;
+  }
+  const Launch& first = launches_[stream.launches.front()];
+  if (first.open || !first.has_memory()) {
+    return std::nullopt;
+  }
+  const auto other = std::find_if(stream.launches.begin(), stream.launches.end(),
+                                  [this](std::uint32_t tag) { return !launches_[tag].released; });
+  if (other == stream.launches.end() || launches_[*other].through > first.number) {
+    return std::nullopt;
+  }
+  const TimeNs since_ns = std::max({first.first_ns, first.released_ns, ended_ns_});
+  return HoldsUp{.tag = *other, .time_ns = now_ns() - since_ns};
 }
 
 // Another thread may make a later one first. Numbers on a stream have no gaps.
@@ -285,6 +307,15 @@ std::uint64_t DeviceLaunches::ticket_due(StreamId id) const {
 
 std::uint64_t DeviceLaunches::uncovered(StreamId id) const {
   return streams_[id].issued - std::max(streams_[id].ticketed, streams_[id].ended);
+}
+
+bool DeviceLaunches::others_covered(StreamId id) const {
+  for (StreamId other = 0; other < streams_.size(); ++other) {
+    if (other != id && uncovered(other) > 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool DeviceLaunches::take_ends() {
@@ -373,6 +404,14 @@ Status DeviceLaunches::check() const {
                         "invariant broken: stream {} has run up to launch {}, its gate is open up "
                         "to {}",
                         id, gates_.run_up_to(id), gates_.opened(id));
+    }
+    for (const std::uint32_t tag : streams_[id].launches) {
+      const Launch& launch = launches_[tag];
+      if (!launch.open && launch.through <= gates_.opened(id)) {
+        return make_error(ErrorCode::kDefect,
+                          "invariant broken: launch {} of stream {} is not open, and its gate is",
+                          launch.number, id);
+      }
     }
   }
   if (gated != gated_streams_) {

@@ -47,7 +47,7 @@ class DeviceLaunches {
     // Since when it is the first of its stream and waits; 0: it is or does not.
     TimeNs first_ns = 0;
     [[nodiscard]] bool has_memory() const { return released && unbacked == 0; }
-    TimeNs released_ns = 0;  // when the engine did that, if it waited then
+    TimeNs released_ns = 0;
     TimeNs opened_ns = 0;
   };
   struct Stream {
@@ -70,6 +70,7 @@ class DeviceLaunches {
     // Whatever has been put on it counts: on the null stream even a ticket waits for others.
     std::uint64_t operations = 0;
     std::uint64_t tickets_put = 0;       // of these
+    std::uint64_t orders_others = 0;     // how often another of its context was told to wait for it
     std::uint64_t null_waited = 0;       // of the null stream's, that it has waited for
     std::uint64_t waited_by_null = 0;    // its own, that the null stream has waited for
     std::deque<std::uint32_t> launches;  // tags, of those that have not ended
@@ -124,9 +125,13 @@ class DeviceLaunches {
   // Instead of a gate of its own it has its stream's last one, which is not open: nothing behind that
   // goes before it may.
   void share_gate(std::uint32_t tag, const SharedGate::Launch& launch);
-  // So much at most do launches that wait and share a gate need beside what is held: they must be
-  // admitted together.
-  [[nodiscard]] Bytes sharing_bytes() const { return waiting_ > 0 ? most_shared_bytes_ : 0; }
+  // One that the engine has not admitted, although the first of its stream waits for nothing else:
+  // they share a gate. And for how long that has been so, while nothing has ended. nullopt: none.
+  struct HoldsUp {
+    std::uint32_t tag = 0;
+    TimeNs time_ns = 0;
+  };
+  [[nodiscard]] std::optional<HoldsUp> holds_up(StreamId id) const;
   void made(std::uint32_t tag);
   // Of one that stands for calls of which nobody was told: one of those is still being made; has
   // been, and true if that was the last; there are none. Until it is told as well that a ticket
@@ -158,6 +163,8 @@ class DeviceLaunches {
   [[nodiscard]] bool only_unreleased_on(StreamId id) const {
     return streams_[id].unreleased == unreleased_;
   }
+  // Whether tickets cover all that has been issued to other streams.
+  [[nodiscard]] bool others_covered(StreamId id) const;
   [[nodiscard]] std::uint32_t oversized() const { return oversized_; }
   // Whether some on streams of this context have not ended.
   [[nodiscard]] bool any_of(CuContext context) const;
@@ -200,7 +207,6 @@ class DeviceLaunches {
   std::uint32_t unreleased_ = 0;
   std::uint32_t oversized_ = 0;
   unsigned gated_streams_ = 0;
-  Bytes most_shared_bytes_ = 0;  // of launches that have gone through one gate
   Waited waited_;
 };
 

@@ -28,6 +28,9 @@ bool context_is_lost(CuResult result) {
     case CuResult::kDeinitialized:
     case CuResult::kInvalidContext:
     case CuResult::kEccUncorrectable:
+    case CuResult::kNvlinkUncorrectable:
+    case CuResult::kContained:
+    case CuResult::kMpsClientTerminated:
     case CuResult::kUnknown:
     case CuResult::kContextIsDestroyed:
       return true;
@@ -242,8 +245,7 @@ void DrivenPlatform::make_up_room(const Launch& launch, std::string_view name) {
 // admitted.
 void DrivenPlatform::follow_budget() {
   if (launches_.oversized() == 0 && engine_.capacity_bytes(Tier::kDevice) > budget_bytes_) {
-    (void)engine_.set_device_capacity(
-        std::max(budget_bytes_, engine_.fit({}).held_bytes + launches_.sharing_bytes()));
+    (void)engine_.set_device_capacity(std::max(budget_bytes_, engine_.fit({}).held_bytes));
   }
 }
 
@@ -342,31 +344,52 @@ void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
   }
 }
 
+Bytes DrivenPlatform::bound_bytes(std::uint32_t tag) const {
+  Bytes bytes = 0;
+  for (const Access& access : launches_.at(tag).accesses) {
+    bytes += access.block_count * engine_.space().allocation(access.allocation).block_bytes;
+  }
+  return bytes;
+}
+
 SharedGate::Launch DrivenPlatform::for_gate(std::uint32_t tag) const {
   const DeviceLaunches::Launch& launch = launches_.at(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
-  Bytes bytes = 0;
-  for (const Access& access : launch.accesses) {
-    bytes += access.block_count * engine_.space().allocation(access.allocation).block_bytes;
-  }
   return {.number = launch.number,
-          .bytes = bytes,
+          .bytes = bound_bytes(tag),
           .issues = engine_.stats().launches,
-          .operations = stream.operations - stream.tickets_put};
+          .operations = stream.operations - stream.tickets_put + stream.orders_others};
 }
 
-// Those that share a gate wait for each other, so they must be admitted together whatever happens:
-// nobody else's launch may be next in line between them, or need what they hold, and nothing on
-// their stream may be what somebody waits for.
+// Those that share a gate wait for each other, so they should be admitted together: nobody else's
+// launch is next in line between them, or has what they lack without a ticket behind it, and
+// nothing on their stream is what somebody waits for. Where they are not all the same, see
+// let_those_together_go.
 bool DrivenPlatform::shares_gate(std::uint32_t tag, const SharedGate::Launch& launch) const {
   const DeviceLaunches::Launch& here = launches_.at(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(here.stream);
+  const Bytes budget_bytes = std::min(engine_.capacity_bytes(Tier::kDevice), budget_bytes_);
   const SharedGate::Limits limits{
       .launches = std::min<std::uint64_t>(SharedGate::kMostLaunches, patience_.always_together()),
-      .bytes = engine_.capacity_bytes(Tier::kDevice) / options_.shared_gate_part};
-  return launches_.oversized() == 0 && !told_no_memory_ && stream.made + 1 == here.number &&
-         launches_.only_unreleased_on(here.stream) &&
-         stream.shared.takes(launch, gates_.opened(here.stream), limits);
+      .bytes = budget_bytes / options_.shared_gate_part};
+  return stream.shared.takes(launch, gates_.opened(here.stream), limits) &&
+         launches_.oversized() == 0 && !told_no_memory_ && stream.made + 1 == here.number &&
+         launches_.only_unreleased_on(here.stream) && launches_.others_covered(here.stream);
+}
+
+// Launches that share a gate, and of which the engine cannot admit one before the others have
+// ended: what others hold comes free only when these have run (what they have in hand themselves
+// and is dead already, or what a kernel or the host does behind them, of which nobody is told), or
+// the budget has fallen. The one that is lacking gets room as one that is larger than the budget.
+void DrivenPlatform::let_those_together_go() {
+  constexpr TimeNs kPatienceNs = 250'000'000;
+  for (StreamId id = 0; id < launches_.streams(); ++id) {
+    const std::optional<DeviceLaunches::HoldsUp> lacking = launches_.holds_up(id);
+    if (lacking && lacking->time_ns >= kPatienceNs) {
+      const Bytes bytes = engine_.fit({}).held_bytes + bound_bytes(lacking->tag);
+      (void)engine_.set_device_capacity(std::max(bytes, engine_.capacity_bytes(Tier::kDevice)));
+    }
+  }
 }
 
 void DrivenPlatform::put_gate(std::uint32_t tag, const SharedGate::Launch& issued, Lock& lock) {
@@ -572,6 +595,7 @@ void DrivenPlatform::order_with_null_stream(StreamId id) {
   DeviceLaunches::Stream& null_stream = launches_.stream(*null_id);
   const auto wait = [this](StreamId who, StreamId whom) {
     const SignalId signal = engine_.create_signal();
+    ++launches_.stream(whom).orders_others;
     engine_.record_signal(signal, whom);
     engine_.wait_for_signal(signal, who);
   };

@@ -312,6 +312,7 @@ void DrivenPlatform::check_progress() {
     return;
   }
   look_for_ends();
+  let_those_together_go();
   const bool moving = launches_.waiting() == 0 || engine_.transfers_in_flight() > 0 ||
                       !queue_->empty() || !launches_.all_wait();
   const bool host_grows = !host_ended_ && host_ready_bytes_ < options_.host_bytes;

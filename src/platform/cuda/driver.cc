@@ -54,6 +54,7 @@ std::string_view what_to_do(CuResult error) {
     case CuResult::kIllegalAddress:
     case CuResult::kLaunchTimeout:
     case CuResult::kLaunchFailed:
+    case CuResult::kTensorMemoryLeak:
       return "a kernel or a copy before it failed, and nothing runs in this context any more";
     case CuResult::kNotPermitted:
     case CuResult::kNotSupported:
@@ -102,7 +103,7 @@ Result<Driver> open_driver(const std::string& path, FindSymbol find_symbol) {
 
 bool kernel_has_failed(CuResult error) {
   return error == CuResult::kIllegalAddress || error == CuResult::kLaunchTimeout ||
-         error == CuResult::kAssert ||
+         error == CuResult::kAssert || error == CuResult::kTensorMemoryLeak ||
          (error >= CuResult::kHardwareStackError && error <= CuResult::kLaunchFailed);
 }
 

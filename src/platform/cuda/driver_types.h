@@ -40,6 +40,8 @@ enum class CuResult : std::uint32_t {
   kInvalidDevice = 101,
   kInvalidContext = 201,
   kEccUncorrectable = 214,
+  kNvlinkUncorrectable = 220,
+  kContained = 226,
   kOperatingSystem = 304,
   kInvalidHandle = 400,
   kIllegalState = 401,
@@ -53,9 +55,11 @@ enum class CuResult : std::uint32_t {
   kHostMemoryNotRegistered = 713,
   kHardwareStackError = 714,
   kLaunchFailed = 719,
+  kTensorMemoryLeak = 721,
   kNotPermitted = 800,
   kNotSupported = 801,
   kSystemDriverMismatch = 803,
+  kMpsClientTerminated = 810,
   kUnknown = 999,
 };
 

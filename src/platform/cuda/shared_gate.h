@@ -52,7 +52,6 @@ class SharedGate {
   }
   // The number of the launch before which it stands.
   [[nodiscard]] std::uint64_t number() const { return gate_; }
-  [[nodiscard]] Bytes bytes() const { return bytes_; }
 
  private:
   std::uint64_t gate_ = 0;

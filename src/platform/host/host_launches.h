@@ -47,6 +47,8 @@ class HostLaunches {
   void record_death(AllocationId id);
   // Something has had to leave: what is launched should be known at once from now on.
   void pressed() { pressed_.store(true, std::memory_order_relaxed); }
+  // Without the lock.
+  [[nodiscard]] bool is_pressed() const { return pressed_.load(std::memory_order_relaxed); }
 
   // A block is there, and launches that wait for it should count it.
   void mapped(BlockId block);

@@ -22,7 +22,7 @@ Bytes spare_bytes(Bytes size, Bytes place_bytes) {
 LargeHeap::Place LargeHeap::warm_place(Bytes size) const {
   constexpr int kLookedAt = 32;
   constexpr Bytes kTimesLarger = 8;
-  constexpr Bytes kSparePart = 8;  // of what was ever in use, or a block
+  constexpr Bytes kSparePart = 16;  // of what was ever in use, or a block
   if (own_places_.contains(size)) {
     return {};
   }
@@ -62,12 +62,14 @@ LargeHeap::Place LargeHeap::take_retired(Bytes size, std::uint64_t place) {
       found = same;
     }
   }
-  const bool ready = found != retired_.end() && found->first.first == size &&
-                     platform_.ready_for_reuse(found->first.second, size);
-  note_kept_from(size, ready);
-  if (const Place warm = ready ? Place{} : warm_place(size); warm.start != nullptr) {
-    found = retired_.find({warm.size, warm.start});
-    size = warm.size;
+  if (!platform_.addresses_had_better_repeat()) {
+    const bool ready = found != retired_.end() && found->first.first == size &&
+                       platform_.ready_for_reuse(found->first.second, size);
+    note_kept_from(size, ready);
+    if (const Place warm = ready ? Place{} : warm_place(size); warm.start != nullptr) {
+      found = retired_.find({warm.size, warm.start});
+      size = warm.size;
+    }
   }
   if (found == retired_.end() || found->first.first != size) {
     return {};

@@ -4,9 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "base/rng.h"
 #include "platform/cuda/cuda_world.h"
@@ -44,7 +45,6 @@ TEST_F(SharedGateRule, ThoseInARowAsManyAsMay) {
   gate.take(third);
   EXPECT_FALSE(takes(behind(third)));
   EXPECT_EQ(gate.number(), 7U);
-  EXPECT_EQ(gate.bytes(), 6 * kMiB);
 }
 
 TEST_F(SharedGateRule, NoneThroughAGateThatIsOpen) {
@@ -69,22 +69,110 @@ TEST_F(SharedGateRule, NoneBehindSomethingElse) {
   EXPECT_FALSE(takes(next));
 }
 
-// Much waits, on one stream and on several that wait for each other, while budgets change.
-class SharedGates : public CudaWorld, public ::testing::WithParamInterface<std::uint64_t> {
+class GateWorld : public CudaWorld {
  protected:
-  static constexpr std::size_t kBuffers = 64;
   static constexpr Bytes kMost = 64 * kMiB;
-  SharedGates() {
+  GateWorld() {
     options.device_bytes = kMost;
     options.host_bytes = 192 * kMiB;
     options.block_bytes = 4 * kMiB;
+    options.shared_gate_part = 3;
+    config.log_calls = 1;
+  }
+  // That have been put on streams so far.
+  static std::size_t gates() {
+    std::size_t count = 0;
+    std::string line(200, ' ');
+    for (std::size_t i = 0; i < fake_cuda_log_lines(); ++i) {
+      const std::size_t bytes = fake_cuda_log(i, line.data(), line.size());
+      count += std::string_view(line).substr(0, bytes).starts_with("cuStreamWaitValue64") ? 1U : 0U;
+    }
+    return count;
+  }
+  void slow_copies(std::int64_t each_ns) {
+    config.copy_ns = each_ns;
+    fake_cuda_change(&config);
+  }
+  Lookahead lookahead;
+};
+
+// What a launch holds comes free only behind another, which is behind the gate that it shares with
+// one that lacks just that.
+TEST_F(GateWorld, ThoseThatCannotBeAdmittedTogetherRunAllTheSame) {
+  open(lookahead);
+  const CuStream on = stream();
+  const CuStream other = stream();
+  Buffer first = allocate(4 * kMiB);
+  Buffer second = allocate(14 * kMiB);
+  Buffer large = allocate(48 * kMiB);
+  Buffer rest = allocate(16 * kMiB);
+  for (Buffer* const buffer : {&first, &second, &large, &rest}) {
+    fill(on, *buffer, 1);
+  }
+  synchronize(on);
+  platform->wait_until_idle();
+  std::uint64_t* const flag = pinned(1);
+  *flag = 0;
+  const CudaOperand held = operand(large, AccessMode::kRead);
+  ASSERT_EQ(issue(other, {&held, 1}, "wait", false,
+                  [&] { return launch(test::kernels().wait, other, address_of(flag)); }),
+            CuResult::kSuccess);
+  slow_copies(50'000'000);
+  const std::size_t before = gates();
+  check(on, first);
+  ASSERT_EQ(launch(test::kernels().fill, on, address_of(flag), 1, 1), CuResult::kSuccess);
+  check(on, second);
+  EXPECT_EQ(gates(), before + 1);
+  slow_copies(0);
+  synchronize(on);
+  synchronize(other);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+// Somebody may be about to put it there, and what it would tell may be what is waited for.
+TEST_F(GateWorld, NoneIsSharedWhileAnotherStreamHasALaunchWithoutATicket) {
+  open(lookahead);
+  const CuStream on = stream();
+  const CuStream other = stream();
+  std::vector<Buffer> buffers;
+  for (std::size_t i = 0; i < 24; ++i) {
+    buffers.push_back(allocate(4 * kMiB));
+    fill(on, buffers.back(), i + 1);
+  }
+  synchronize(on);
+  platform->wait_until_idle();
+  const CudaOperand there = operand(buffers.back(), AccessMode::kRead);
+  const std::uint64_t slow = platform->before_launch(
+      {.stream = other, .hash = {}, .name = "slow", .operands = {&there, 1}});
+  slow_copies(50'000'000);
+  const std::size_t before = gates();
+  check(on, buffers[0]);
+  check(on, buffers[1]);
+  EXPECT_EQ(gates(), before + 2);
+  platform->after_launch(slow, false);
+  check(on, buffers[2]);
+  check(on, buffers[3]);
+  EXPECT_LT(gates(), before + 4);
+  slow_copies(0);
+  synchronize(on);
+  synchronize(other);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+// Much waits, on one stream and on several that wait for each other, while budgets change.
+class SharedGates : public GateWorld, public ::testing::WithParamInterface<std::uint64_t> {
+ protected:
+  static constexpr std::size_t kBuffers = 64;
+  SharedGates() {
     config.copy_bytes_per_s = 4e9;
     config.launch_ns = 20'000;
   }
   void open_with_buffers() {
     open(lookahead);
     for (std::size_t i = 0; i < kBuffers; ++i) {
-      buffers.push_back(allocate((1 + i % 2) * 2 * kMiB));
+      buffers.push_back(allocate((1 + i / 2 % 2) * 2 * kMiB));
       fill(nullptr, buffers.back(), i + 1);
     }
     synchronize(nullptr);
@@ -106,8 +194,20 @@ class SharedGates : public CudaWorld, public ::testing::WithParamInterface<std::
     }
     return on;
   }
+  // True if it stands behind a gate, its own or another's.
+  bool rewrite_behind_gate(CuStream on, Buffer& buffer, std::uint64_t seed) const {
+    const CudaOperand it = operand(buffer, AccessMode::kReadWrite);
+    const std::uint64_t id = platform->before_launch(
+        {.stream = on, .hash = {}, .name = "rewrite", .operands = {&it, 1}});
+    const bool gated = platform->is_gated(id);
+    EXPECT_EQ(launch(test::kernels().rewrite, on, buffer.address, buffer.words, buffer.seed, seed,
+                     address_of(wrong)),
+              CuResult::kSuccess);
+    platform->after_launch(id, true);
+    buffer.seed = seed;
+    return gated;
+  }
 
-  Lookahead lookahead;
   std::vector<Buffer> buffers;
   std::vector<CuStream> streams;
   std::vector<CuEvent> last;
@@ -117,13 +217,14 @@ TEST_P(SharedGates, NothingIsLostAndNothingWaitsForEver) {
   open_with_buffers();
   Rng rng(GetParam());
   std::uint64_t seed = 1000;
+  const std::size_t before = gates();
+  std::size_t behind_gates = 0;
   for (int burst = 0; burst < 30; ++burst) {
     const CuStream on = behind_all(rng.below(streams.size()));
     for (std::uint64_t left = 1 + rng.below(80); left > 0; --left) {
-      Buffer& buffer = buffers[rng.below(kBuffers)];
-      rng.chance(0.5) ? rewrite(on, buffer, ++seed) : check(on, buffer);
+      behind_gates += rewrite_behind_gate(on, buffers[rng.below(kBuffers)], ++seed) ? 1U : 0U;
     }
-    if (rng.chance(0.1)) {
+    if (rng.chance(0.2)) {
       const Status set = platform->set_device_capacity(kMost - 8 * kMiB * rng.below(6));
       EXPECT_TRUE(set) << set.error().message;
     }
@@ -135,23 +236,10 @@ TEST_P(SharedGates, NothingIsLostAndNothingWaitsForEver) {
   for (const CuStream on : streams) {
     synchronize(on);
   }
+  EXPECT_LT(gates() - before, behind_gates);
   EXPECT_EQ(wrong_words(), 0U);
   platform->wait_until_idle();
   whole();
-}
-
-// Others have what the budget counts on: launches that share a gate are admitted together all the
-// same.
-TEST_P(SharedGates, WhereTheDeviceHasLessThanTheBudget) {
-  config.device_bytes = 2 * config.context_bytes + 40 * kMiB;
-  open_with_buffers();
-  Rng rng(GetParam());
-  std::uint64_t seed = 1000;
-  for (int i = 0; i < 400; ++i) {
-    rewrite(streams[0], buffers[rng.below(kBuffers)], ++seed);
-  }
-  synchronize(streams[0]);
-  EXPECT_EQ(wrong_words(), 0U);
 }
 
 // Two threads, each on a stream and with buffers of its own.
