@@ -122,8 +122,8 @@ class DeviceLaunches {
   // Nor where somebody is about to make a call that must not stand behind it.
   [[nodiscard]] bool may_gate(std::uint32_t tag, unsigned most) const;
   void gate(std::uint32_t tag);
-  // Instead of a gate of its own it has its stream's last one, which is not open: nothing behind that
-  // goes before it may.
+  // Instead of a gate of its own it has its stream's last one, which is not open: nothing behind
+  // that goes before it may.
   void share_gate(std::uint32_t tag, const SharedGate::Launch& launch);
   // One that the engine has not admitted, although the first of its stream waits for nothing else:
   // they share a gate. And for how long that has been so, while nothing has ended. nullopt: none.
