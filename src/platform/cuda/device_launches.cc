@@ -250,8 +250,7 @@ std::optional<DeviceLaunches::HoldsUp> DeviceLaunches::holds_up(StreamId id) con
   if (other == stream.launches.end() || launches_[*other].through > first.number) {
     return std::nullopt;
   }
-  const TimeNs since_ns = std::max({first.first_ns, first.released_ns, ended_ns_});
-  return HoldsUp{.tag = *other, .time_ns = now_ns() - since_ns};
+  return HoldsUp{.tag = *other, .time_ns = now_ns() - std::max(first.first_ns, first.released_ns)};
 }
 
 // Another thread may make a later one first. Numbers on a stream have no gaps.

@@ -125,8 +125,8 @@ class DeviceLaunches {
   // Instead of a gate of its own it has its stream's last one, which is not open: nothing behind
   // that goes before it may.
   void share_gate(std::uint32_t tag, const SharedGate::Launch& launch);
-  // One that the engine has not admitted, although the first of its stream waits for nothing else:
-  // they share a gate. And for how long that has been so, while nothing has ended. nullopt: none.
+  // One that lacks room or bytes, although the first of its stream, with which it shares a gate,
+  // waits for nothing else; and for how long that has been released. nullopt: none.
   struct HoldsUp {
     std::uint32_t tag = 0;
     TimeNs time_ns = 0;

@@ -377,17 +377,23 @@ bool DrivenPlatform::shares_gate(std::uint32_t tag, const SharedGate::Launch& la
          launches_.only_unreleased_on(here.stream) && launches_.others_covered(here.stream);
 }
 
-// Launches that share a gate, and of which the engine cannot admit one before the others have
-// ended: what others hold comes free only when these have run (what they have in hand themselves
-// and is dead already, or what a kernel or the host does behind them, of which nobody is told), or
-// the budget has fallen. The one that is lacking gets room as one that is larger than the budget.
+// Launches that share a gate, and of which the engine has no room for one before the others have
+// ended: what others hold comes free only when these have run (what they use themselves and is dead
+// already, or what a kernel or the host does behind them, of which nobody is told), or the budget
+// has fallen. The one that is lacking gets room as one that is larger than the budget, once.
 void DrivenPlatform::let_those_together_go() {
   constexpr TimeNs kPatienceNs = 250'000'000;
+  if (launches_.unreleased() == 0 || engine_.transfers_in_flight() > 0 || !queue_->empty()) {
+    return;
+  }
   for (StreamId id = 0; id < launches_.streams(); ++id) {
     const std::optional<DeviceLaunches::HoldsUp> lacking = launches_.holds_up(id);
-    if (lacking && lacking->time_ns >= kPatienceNs) {
-      const Bytes bytes = engine_.fit({}).held_bytes + bound_bytes(lacking->tag);
-      (void)engine_.set_device_capacity(std::max(bytes, engine_.capacity_bytes(Tier::kDevice)));
+    if (lacking && lacking->time_ns >= kPatienceNs && !launches_.at(lacking->tag).oversized) {
+      launches_.oversized(lacking->tag);
+      const Bytes taken_bytes =
+          std::max(engine_.fit({}).held_bytes, engine_.used_bytes(Tier::kDevice));
+      (void)engine_.set_device_capacity(
+          std::max(taken_bytes + bound_bytes(lacking->tag), engine_.capacity_bytes(Tier::kDevice)));
     }
   }
 }

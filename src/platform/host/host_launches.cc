@@ -53,8 +53,7 @@ LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOpera
   if (IterationRecorder* const recorder = log_.recorder()) {
     recorder->launch(launch.execution, name, now_ns(), stalls_.ended_stalls_ns(), true);
     for (const Access& access : launch.accesses) {
-      recorder->access(access.allocation, engine_.space().allocation(access.allocation).bytes,
-                       writes(access.mode));
+      recorder->access(access.allocation, bytes_in_use_(access.allocation), writes(access.mode));
     }
   }
   LaunchAdmission admission = issue(launch, logged.row);
@@ -187,7 +186,7 @@ void HostLaunches::use_marked(const LaunchMark& mark) {
   if (recorder != nullptr && mark.first_block < space.block_slots()) {
     const AllocationId id = space.block(mark.first_block).allocation;
     if (space.is_live(id)) {
-      recorder->access(id, space.allocation(id).bytes, mark.writes);
+      recorder->access(id, bytes_in_use_(id), mark.writes);
     }
   }
   if (marked_tells_all_) {

@@ -26,10 +26,16 @@ namespace spillway::host {
 
 class HostLaunches {
  public:
-  // All of them must outlive it.
+  // All of them must outlive it. `bytes_in_use`: what the program has of an allocation, whose rest
+  // may be nobody's.
   HostLaunches(Engine& engine, const AddressSpace& addresses, const DevicePages& pages,
-               LaunchLog& log, StallClock& stalls)
-      : engine_(engine), addresses_(addresses), pages_(pages), log_(log), stalls_(stalls) {}
+               LaunchLog& log, StallClock& stalls, std::function<Bytes(AllocationId)> bytes_in_use)
+      : engine_(engine),
+        addresses_(addresses),
+        pages_(pages),
+        log_(log),
+        stalls_(stalls),
+        bytes_in_use_(std::move(bytes_in_use)) {}
 
   // See ProgramPlatform. `lock` is the platform's, and is given up while it waits.
   LaunchId begin(std::string_view name, std::span<const ProgramOperand> operands,
@@ -47,8 +53,6 @@ class HostLaunches {
   void record_death(AllocationId id);
   // Something has had to leave: what is launched should be known at once from now on.
   void pressed() { pressed_.store(true, std::memory_order_relaxed); }
-  // Without the lock.
-  [[nodiscard]] bool is_pressed() const { return pressed_.load(std::memory_order_relaxed); }
 
   // A block is there, and launches that wait for it should count it.
   void mapped(BlockId block);
@@ -80,6 +84,7 @@ class HostLaunches {
   const DevicePages& pages_;
   LaunchLog& log_;
   StallClock& stalls_;
+  std::function<Bytes(AllocationId)> bytes_in_use_;
   LaunchMarks marks_;
   std::vector<LaunchMark> taken_;   // its memory
   std::uint64_t next_tag_ = 1;      // of launches

@@ -51,6 +51,10 @@ class HostMemory {
   void pre_evict(void* start, Bytes bytes, Tier to);
   [[nodiscard]] Bytes size_of(const void* start) const;
   [[nodiscard]] const Commitment& commitment() const { return commitment_; }
+  // What the program has asked for, or taken of a larger one that had been retired.
+  [[nodiscard]] Bytes bytes_in_use(AllocationId id) const {
+    return in_part_.contains(id) ? used_bytes(id) : engine_.space().allocation(id).bytes;
+  }
 
  private:
   [[nodiscard]] std::array<Bytes, kTierCount> capacity_bytes() const;

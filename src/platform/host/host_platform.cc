@@ -117,7 +117,8 @@ HostPlatform::HostPlatform(const HostOptions& options, std::optional<SwapFile> s
       addresses_(std::move(addresses), engine_.space()),
       pages_(userfault_, addresses_, failures_, options.device_bytes, options.keep_frames),
       places_(kHostPlaces * options.host_bytes, storage ? 2 * storage->bytes() : 0),
-      launches_(engine_, addresses_, pages_, log_, stalls_),
+      launches_(engine_, addresses_, pages_, log_, stalls_,
+                [this](AllocationId id) { return memory_.bytes_in_use(id); }),
       threads_(userfault_, addresses_, pages_, log_, stalls_),
       memory_(engine_, addresses_, pages_, launches_, threads_) {
   if (!options_.warn) {
@@ -186,6 +187,11 @@ Status HostPlatform::reuse(void* start) {
 Status HostPlatform::reuse_first(void* start, Bytes bytes) {
   const std::scoped_lock lock(mutex_);
   return memory_.reuse_first(start, bytes);
+}
+
+bool HostPlatform::addresses_had_better_repeat() const {
+  const std::scoped_lock lock(mutex_);
+  return engine_.stats().evictions > 0;
 }
 
 bool HostPlatform::ready_for_reuse(const void* start, Bytes bytes) const {

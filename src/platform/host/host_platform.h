@@ -45,7 +45,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void retire(void* start) override;
   Status reuse(void* start) override;
   Status reuse_first(void* start, Bytes bytes) override;
-  [[nodiscard]] bool addresses_had_better_repeat() const override { return launches_.is_pressed(); }
+  [[nodiscard]] bool addresses_had_better_repeat() const override;
   [[nodiscard]] bool ready_for_reuse(const void* start, Bytes bytes) const override;
   void provide(void* start) override;
   void discard(void* start, Bytes bytes, DiscardMode mode) override;

@@ -128,7 +128,7 @@ TEST_F(GateWorld, ThoseThatCannotBeAdmittedTogetherRunAllTheSame) {
   ASSERT_EQ(issue(other, {&held, 1}, "wait", false,
                   [&] { return launch(test::kernels().wait, other, address_of(flag)); }),
             CuResult::kSuccess);
-  slow_copies(50'000'000);
+  slow_copies(300'000'000);
   const std::size_t before = gates();
   check(on, first);
   // Finds no pattern, and says so at the flag.
@@ -159,7 +159,7 @@ TEST_F(GateWorld, NoneIsSharedWhileAnotherStreamHasALaunchWithoutATicket) {
   const CudaOperand there = operand(buffers.back(), AccessMode::kRead);
   const std::uint64_t slow = platform->before_launch(
       {.stream = other, .hash = {}, .name = "slow", .operands = {&there, 1}});
-  slow_copies(50'000'000);
+  slow_copies(300'000'000);
   const std::size_t before = gates();
   check(on, buffers[0]);
   check(on, buffers[1]);
