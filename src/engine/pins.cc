@@ -119,6 +119,14 @@ Bytes bytes_of(const Launch& launch, const Space& space, Bytes enough) {
   return sum;
 }
 
+Bytes bound_bytes_of(std::span<const Access> accesses, const Space& space) {
+  Bytes sum = 0;
+  for (const Access& access : accesses) {
+    sum += access.block_count * space.allocation(access.allocation).block_bytes;
+  }
+  return sum;
+}
+
 Bytes unpinned_bytes_of(const Launch& launch, const Space& space) {
   Bytes sum = 0;
   for (const Access& access : each_block_once(launch)) {

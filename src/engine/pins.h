@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "base/error.h"
 #include "engine/launch_table.h"
@@ -39,6 +40,9 @@ class Pins {
 // What the launch's operands are together: each block once if that is more than `enough`, else
 // at most that.
 [[nodiscard]] Bytes bytes_of(const Launch& launch, const Space& space, Bytes enough);
+// No less than what these operands are together: blocks as large as their allocation's, as often as
+// they are named.
+[[nodiscard]] Bytes bound_bytes_of(std::span<const Access> accesses, const Space& space);
 // Those of its blocks that nothing has pinned, each once.
 [[nodiscard]] Bytes unpinned_bytes_of(const Launch& launch, const Space& space);
 

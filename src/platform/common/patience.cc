@@ -6,19 +6,11 @@
 #include "engine/claims.h"
 #include "engine/for_each_block.h"
 #include "engine/page_queues.h"
+#include "engine/pins.h"
 #include "engine/space.h"
 
 namespace spillway {
 namespace {
-
-// At least what the launch's blocks have.
-Bytes bound_bytes(const Launch& launch, const Control& control) {
-  Bytes bytes = 0;
-  for (const Access& access : launch.accesses) {
-    bytes += access.block_count * control.space().allocation(access.allocation).block_bytes;
-  }
-  return bytes;
-}
 
 // Frames whose loss costs nothing.
 Bytes room_bytes(const Control& control) {
@@ -45,7 +37,7 @@ void Patience::on_launch(const Launch& launch, Control& control) {
     return;
   }
   issuing_ = launch.id == issuing_id_ ? nullptr : issuing_;
-  admitted_bytes_ += bound_bytes(launch, control);
+  admitted_bytes_ += bound_bytes_of(launch.accesses, control.space());
   policy_.on_launch(launch, control);
 }
 
@@ -53,7 +45,7 @@ void Patience::on_launch_end(const Launch& launch, Control& control) {
   if (launch.execution == kUnseen) {
     return;
   }
-  admitted_bytes_ -= bound_bytes(launch, control);
+  admitted_bytes_ -= bound_bytes_of(launch.accesses, control.space());
   policy_.on_launch_end(launch, control);
 }
 
@@ -64,7 +56,7 @@ void Patience::on_issue(const Launch& launch, Control& control) {
   control_ = &control;
   issuing_ = &launch;
   issuing_id_ = launch.id;
-  largest_bytes_ = std::max(largest_bytes_, bound_bytes(launch, control));
+  largest_bytes_ = std::max(largest_bytes_, bound_bytes_of(launch.accesses, control.space()));
   policy_.on_issue(launch, control);
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "engine/for_each_block.h"
+#include "engine/pins.h"
 #include "platform/common/clock.h"
 #include "platform/common/current_module.h"
 #include "platform/cuda/driven_platform.h"
@@ -344,19 +345,11 @@ void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
   }
 }
 
-Bytes DrivenPlatform::bound_bytes(std::uint32_t tag) const {
-  Bytes bytes = 0;
-  for (const Access& access : launches_.at(tag).accesses) {
-    bytes += access.block_count * engine_.space().allocation(access.allocation).block_bytes;
-  }
-  return bytes;
-}
-
 SharedGate::Launch DrivenPlatform::for_gate(std::uint32_t tag) const {
   const DeviceLaunches::Launch& launch = launches_.at(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   return {.number = launch.number,
-          .bytes = bound_bytes(tag),
+          .bytes = bound_bytes_of(launch.accesses, engine_.space()),
           .issues = engine_.stats().launches,
           .operations = stream.operations - stream.tickets_put + stream.orders_others};
 }
@@ -390,10 +383,11 @@ void DrivenPlatform::let_those_together_go() {
     const std::optional<DeviceLaunches::HoldsUp> lacking = launches_.holds_up(id);
     if (lacking && lacking->time_ns >= kPatienceNs && !launches_.at(lacking->tag).oversized) {
       launches_.oversized(lacking->tag);
+      const Bytes needed_bytes = bound_bytes_of(launches_.at(lacking->tag).accesses, engine_.space());
       const Bytes taken_bytes =
           std::max(engine_.fit({}).held_bytes, engine_.used_bytes(Tier::kDevice));
       (void)engine_.set_device_capacity(
-          std::max(taken_bytes + bound_bytes(lacking->tag), engine_.capacity_bytes(Tier::kDevice)));
+          std::max(taken_bytes + needed_bytes, engine_.capacity_bytes(Tier::kDevice)));
     }
   }
 }

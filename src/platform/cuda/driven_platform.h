@@ -161,8 +161,6 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void wait_a_little(Lock& lock, TimeNs& sign_ns);
   void ask_whether_alive(Lock& lock);
   void ask_whether_alive(StreamId id, Lock& lock);
-  [[nodiscard]] Bytes bound_bytes(
-      std::uint32_t tag) const;  // at least what the launch's blocks have
   [[nodiscard]] SharedGate::Launch for_gate(std::uint32_t tag) const;
   [[nodiscard]] bool shares_gate(std::uint32_t tag, const SharedGate::Launch& launch) const;
   void put_gate(std::uint32_t tag, const SharedGate::Launch& issued, Lock& lock);
