@@ -383,7 +383,8 @@ void DrivenPlatform::let_those_together_go() {
     const std::optional<DeviceLaunches::HoldsUp> lacking = launches_.holds_up(id);
     if (lacking && lacking->time_ns >= kPatienceNs && !launches_.at(lacking->tag).oversized) {
       launches_.oversized(lacking->tag);
-      const Bytes needed_bytes = bound_bytes_of(launches_.at(lacking->tag).accesses, engine_.space());
+      const Bytes needed_bytes =
+          bound_bytes_of(launches_.at(lacking->tag).accesses, engine_.space());
       const Bytes taken_bytes =
           std::max(engine_.fit({}).held_bytes, engine_.used_bytes(Tier::kDevice));
       (void)engine_.set_device_capacity(
