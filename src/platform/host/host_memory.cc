@@ -173,7 +173,7 @@ Status HostMemory::reuse_first(void* start, Bytes bytes) {
 bool HostMemory::ready_for_reuse(const void* start, Bytes bytes) const {
   const std::optional<AllocationId> retired = addresses_.allocation_at(start);
   const std::optional<BlockRange> range = addresses_.blocks_with(start, bytes);
-  if (!retired || !retired_[*retired] || !range || engine_.stats().evictions > 0) {
+  if (!retired || !retired_[*retired] || !range || addresses_had_better_repeat()) {
     return false;
   }
   for (BlockId id = range->first; id < range->first + range->count; ++id) {

@@ -38,6 +38,7 @@ class HostMemory {
   void retire(void* start);
   Status reuse(void* start);
   Status reuse_first(void* start, Bytes bytes);
+  [[nodiscard]] bool addresses_had_better_repeat() const { return engine_.stats().evictions > 0; }
   [[nodiscard]] bool ready_for_reuse(const void* start, Bytes bytes) const;
   void provide(void* start);
   void discard(void* start, Bytes bytes, DiscardMode mode);

@@ -191,7 +191,7 @@ Status HostPlatform::reuse_first(void* start, Bytes bytes) {
 
 bool HostPlatform::addresses_had_better_repeat() const {
   const std::scoped_lock lock(mutex_);
-  return engine_.stats().evictions > 0;
+  return memory_.addresses_had_better_repeat();
 }
 
 bool HostPlatform::ready_for_reuse(const void* start, Bytes bytes) const {

@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -46,6 +48,22 @@ class FakeDevice : public ::testing::Test {
   void TearDown() override {
     EXPECT_THAT(violations(), ::testing::IsEmpty());
     fake_cuda_reset(&config);
+  }
+
+  // Lines of the driver's log (config.log_calls) from this one on that begin with this call.
+  static std::size_t calls(std::string_view name, std::size_t from) {
+    std::size_t count = 0;
+    std::string line(200, ' ');
+    for (std::size_t i = from; i < fake_cuda_log_lines(); ++i) {
+      const std::size_t bytes = fake_cuda_log(i, line.data(), line.size());
+      count += std::string_view(line).substr(0, bytes).starts_with(name) ? 1U : 0U;
+    }
+    return count;
+  }
+  // From now on every copy takes so long, besides its bytes.
+  void slow_copies(std::int64_t each_ns) {
+    config.copy_ns = each_ns;
+    fake_cuda_change(&config);
   }
 
   // Their kinds, and no more of them.

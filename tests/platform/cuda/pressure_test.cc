@@ -1,6 +1,5 @@
 // Where data must move: what waits for what, and what need not.
 #include <chrono>
-#include <string_view>
 
 #include "platform/cuda/cuda_world.h"
 #include "policy/lookahead.h"
@@ -14,20 +13,6 @@ class Pressure : public CudaWorld {
  protected:
   Pressure() { config.log_calls = 1; }
 
-  // Lines of the driver's log from this one on that begin with this call.
-  static std::size_t calls(std::string_view name, std::size_t from) {
-    std::size_t count = 0;
-    std::string line(200, ' ');
-    for (std::size_t i = from; i < fake_cuda_log_lines(); ++i) {
-      const std::size_t bytes = fake_cuda_log(i, line.data(), line.size());
-      count += std::string_view(line).substr(0, bytes).starts_with(name) ? 1U : 0U;
-    }
-    return count;
-  }
-  void slow_copies() {
-    config.copy_ns = kSlowNs;
-    fake_cuda_change(&config);
-  }
   // So many buffers, the first of which have had to leave.
   std::vector<Buffer> written(CuStream on, std::size_t count, Bytes bytes) {
     std::vector<Buffer> buffers;
@@ -50,7 +35,7 @@ TEST_F(Pressure, AMemsetIsIssuedBehindALaunchThatWaits) {
   check(on, buffers[2]);
   synchronize(on);
   platform->wait_until_idle();
-  slow_copies();
+  slow_copies(kSlowNs);
   const std::size_t before = fake_cuda_log_lines();
   check(on, buffers[0]);
   EXPECT_EQ(calls("cuStreamWaitValue64", before), 1U);
@@ -75,13 +60,12 @@ TEST_F(Pressure, SeveralBlocksThatALaunchLacksAreOnTheirWayAtOnce) {
   platform->free(buffers[1].address);
   platform->free(buffers[2].address);
   platform->wait_until_idle();
-  slow_copies();
+  slow_copies(kSlowNs);
   const std::size_t before = fake_cuda_log_lines();
   check(on, buffers[0]);
   EXPECT_TRUE(soon([&] { return calls("cuMemcpyHtoDAsync", before) >= 3; }));
   EXPECT_EQ(counters().copies_in, 0U);  // none has ended
-  config.copy_ns = 0;
-  fake_cuda_change(&config);
+  slow_copies(0);
   synchronize(on);
   EXPECT_EQ(wrong_words(), 0U);
   whole();
@@ -120,12 +104,11 @@ class WaitingLaunches : public Pressure {
     open(lookahead);
     on = stream();
     buffers = written(on, 96, 2 * kMiB);
-    slow_copies();
+    slow_copies(kSlowNs);
     before = fake_cuda_log_lines();
   }
   void end() {
-    config.copy_ns = 0;
-    fake_cuda_change(&config);
+    slow_copies(0);
     synchronize(on);
     EXPECT_EQ(wrong_words(), 0U);
     whole();

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -89,19 +87,8 @@ class GateWorld : public CudaWorld {
     config.log_calls = 1;
   }
   // That have been put on streams so far.
-  static std::size_t gates() {
-    std::size_t count = 0;
-    std::string line(200, ' ');
-    for (std::size_t i = 0; i < fake_cuda_log_lines(); ++i) {
-      const std::size_t bytes = fake_cuda_log(i, line.data(), line.size());
-      count += std::string_view(line).substr(0, bytes).starts_with("cuStreamWaitValue64") ? 1U : 0U;
-    }
-    return count;
-  }
-  void slow_copies(std::int64_t each_ns) {
-    config.copy_ns = each_ns;
-    fake_cuda_change(&config);
-  }
+  static std::size_t gates() { return calls("cuStreamWaitValue64", 0); }
+
   Lookahead lookahead;
 };
 

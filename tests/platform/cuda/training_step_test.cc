@@ -226,15 +226,7 @@ class TrainingStep : public CudaWorld, public ::testing::WithParamInterface<cons
   }
 
   // Launches behind a gate, from this line of the driver's log on.
-  static std::size_t gates(std::size_t from) {
-    std::size_t count = 0;
-    std::string line(200, ' ');
-    for (std::size_t i = from; i < fake_cuda_log_lines(); ++i) {
-      const std::size_t bytes = fake_cuda_log(i, line.data(), line.size());
-      count += std::string_view(line).substr(0, bytes).starts_with("cuStreamWaitValue64") ? 1U : 0U;
-    }
-    return count;
-  }
+  static std::size_t gates(std::size_t from) { return calls("cuStreamWaitValue64", from); }
 
   void run(Policy& steered_by, Bytes budget_bytes, int steps) {
     options.device_bytes = budget_bytes / kBlockBytes * kBlockBytes;
