@@ -25,8 +25,18 @@ set_target_properties(fake_cufile PROPERTIES
   OUTPUT_NAME cufile VERSION 0 SOVERSION 0 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_driver)
 
 file(GLOB cuda_test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/platform/cuda/*_test.cc)
+# Of the interposer, what is tested without its hooks. By itself: clang-tidy is to see it as the
+# interposer's, without what tests are compiled with.
+set(cuda_front ${CMAKE_SOURCE_DIR}/src/front/cuda)
+add_library(cuda_own_kernels OBJECT ${cuda_front}/own_kernels.cc
+  ${cuda_front}/fill_kernel.cc ${cuda_front}/fill_ptx.cc
+  ${cuda_front}/fingerprint_kernel.cc ${cuda_front}/fingerprint_ptx.cc)
+target_link_libraries(cuda_own_kernels PRIVATE spillway_runtime)
+spillway_target_defaults(cuda_own_kernels)
+spillway_unity(cuda_own_kernels)
+unset(cuda_front)
 add_executable(cuda_test ${cuda_test_sources})
-target_link_libraries(cuda_test PRIVATE spillway_runtime fake_cuda fake_cufile GTest::gmock GTest::gtest_main)
+target_link_libraries(cuda_test PRIVATE cuda_own_kernels spillway_runtime fake_cuda fake_cufile GTest::gmock GTest::gtest_main)
 target_include_directories(cuda_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 target_compile_definitions(cuda_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
   FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>" SPILLWAY_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

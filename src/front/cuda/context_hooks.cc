@@ -1,7 +1,7 @@
 // Contexts that end: what is ours in them ends as well. Layer: front, cuda.
-#include "front/cuda/fill_kernel.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/kernel_layouts.h"
+#include "front/cuda/own_kernels.h"
 #include "front/cuda/session.h"
 
 namespace spillway::cuda {
@@ -17,7 +17,7 @@ void ended(CuContext context) {
 
 template <typename Call>
 CuResult end_context(CuContext context, const Call& call) {
-  forget_fill_kernel(context);
+  forget_own_kernels(context);
   const CuResult result = call();
   if (result == CuResult::kSuccess) {
     ended(context);
@@ -45,7 +45,7 @@ CuResult release_primary(CuDevice device, const Call& call) {
   if (here != nullptr && here->device == device &&
       real().cuDevicePrimaryCtxGetState(device, &flags, &active) == CuResult::kSuccess &&
       active == 0) {
-    forget_fill_kernel(here->context);
+    forget_own_kernels(here->context);
     ended(here->context);
   }
   return result;

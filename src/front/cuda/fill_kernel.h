@@ -32,22 +32,13 @@ std::optional<Fill> fill_of(CuAddress to, Value value, std::size_t count) {
   return Fill{.to = to, .bytes = count * sizeof(Value), .pattern = pattern};
 }
 
-// Loads the kernel into the calling thread's context and tries it there. While nothing is gated
-// there: loading waits for the device, and others for who loads. Where that fails there is none,
-// and memsets remain memsets.
-void load_fill_kernel();
-// A context ends, and its kernels with it.
-void forget_fill_kernel(CuContext context);
-// Whether it was there and is gone with its context. To load it anew is tried once: `true` for one
-// caller.
-[[nodiscard]] bool fill_kernel_is_lost();
-[[nodiscard]] bool take_lost_fill_kernel();
-// Whether it is there, for the calling thread's context.
+// Whether the kernel is there (own_kernels.h), for the calling thread's context. Where it is not,
+// memsets remain memsets.
 [[nodiscard]] bool has_fill_kernel();
 // Put on a stream of that context.
 [[nodiscard]] CuResult launch_fill(const Fill& fill, CuStream stream);
 
 // The kernel's source.
-extern const char* const kFillPtx;
+extern const char kFillPtx[];
 
 }  // namespace spillway::cuda

@@ -5,7 +5,7 @@
 
 namespace spillway::cuda {
 
-const char* const kFillPtx = R"ptx(
+const char kFillPtx[] = R"ptx(
 .version 6.0
 .target sm_60
 .address_size 64

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "front/cuda/captures.h"
-#include "front/cuda/fill_kernel.h"
 #include "front/cuda/hook_table.h"
+#include "front/cuda/own_kernels.h"
 #include "front/cuda/real_symbols.h"
 #include "front/cuda/recording.h"
 #include "platform/common/say.h"
@@ -165,7 +165,7 @@ Session* open_session(CuDevice device, CuContext context) {
     detail::call_times = &times;
   }
   if (!captures_under_way()) {
-    load_fill_kernel();
+    load_own_kernels();
   }
   for (const CuDevice peer : peers) {
     (*everything)->space->platform().share_with(peer);
@@ -177,11 +177,11 @@ Session* open_session(CuDevice device, CuContext context) {
 
 // In the first context that allocates and in which nothing of ours is under way, so that no gate is
 // waited for.
-void load_lost_fill_kernel(const Session& here) {
+void load_lost_own_kernels(const Session& here) {
   CuContext context = nullptr;
   if (!captures_under_way() && real().cuCtxGetCurrent(&context) == CuResult::kSuccess &&
-      !here.platform->is_busy(context) && take_lost_fill_kernel()) {
-    load_fill_kernel();
+      !here.platform->is_busy(context) && take_lost_own_kernels()) {
+    load_own_kernels();
   }
 }
 
@@ -207,8 +207,8 @@ Session* session_for_allocation() {
                                device, here->device));
     return nullptr;
   }
-  if (here != nullptr && fill_kernel_is_lost()) {
-    load_lost_fill_kernel(*here);
+  if (here != nullptr && own_kernels_are_lost()) {
+    load_lost_own_kernels(*here);
   }
   return here;
 }

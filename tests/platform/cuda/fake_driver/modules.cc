@@ -1,9 +1,11 @@
 // Modules: code is not run here, so what a module holds is known by the names of its kernels.
 // Fake driver.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string_view>
 
+#include "launch_words.h"
 #include "world.h"
 
 namespace fake_cuda {
@@ -39,15 +41,61 @@ std::size_t fill_ranges(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std
   return 1;
 }
 
-CuFunction fill_kernel() {
+// The same of src/front/cuda/fingerprint_ptx.cc: (from, bytes, to).
+std::uint64_t mixed(std::uint64_t word) {
+  word = (word ^ (word >> 30U)) * 0xBF58476D1CE4E5B9;
+  word = (word ^ (word >> 27U)) * 0x94D049BB133111EB;
+  return word ^ (word >> 31U);
+}
+
+void run_fingerprint(const FakeCudaLaunch* launch) {
+  constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
+  const std::uint64_t from = test::parameter(launch, 0);
+  const std::uint64_t bytes = test::parameter(launch, 1);
+  std::uint64_t* const sums = test::words_at(test::parameter(launch, 2));
+  std::fill_n(sums, launch->grid[0], 0);
+  // Two words a piece, two for the last one as well.
+  const std::uint64_t words = (bytes + 2 * kWordBytes - 1) / (2 * kWordBytes) * 2;
+  for (std::uint64_t i = 0; i < words; ++i) {
+    std::uint64_t word = 0;
+    if (i * kWordBytes < bytes) {
+      std::memcpy(&word, pointer(from + i * kWordBytes),
+                  std::min(kWordBytes, bytes - i * kWordBytes));
+    }
+    sums[i / 2 / launch->block[0] % launch->grid[0]] += mixed(word + (i + 1) * 0x9E3779B97F4A7C15);
+  }
+}
+
+std::size_t fingerprint_ranges(const FakeCudaLaunch* launch, FakeCudaRange* ranges,
+                               std::size_t room) {
+  if (room > 1) {
+    ranges[0] = {test::parameter(launch, 0), test::parameter(launch, 1), 0};
+    ranges[1] = {test::parameter(launch, 2), sizeof(std::uint64_t) * launch->grid[0], 1};
+  }
+  return 2;
+}
+
+CuFunction made(const FakeCudaKernel& kernel) {
+  return static_cast<CuFunction>(fake_cuda_register_kernel(&kernel));
+}
+
+// nullptr if there is none of that name.
+CuFunction kernel_of_module(std::string_view name) {
   static const std::array<std::size_t, 3> offsets = {0, 8, 16};
-  static const std::array<std::size_t, 3> bytes = {8, 8, 4};
-  static void* const made = [] {
-    const FakeCudaKernel kernel{"spillway_fill", offsets.data(), bytes.data(),
-                                offsets.size(),  run_fill,       fill_ranges};
-    return fake_cuda_register_kernel(&kernel);
-  }();
-  return static_cast<CuFunction>(made);
+  static const std::array<std::size_t, 3> fill_bytes = {8, 8, 4};
+  static const std::array<std::size_t, 3> fingerprint_bytes = {8, 8, 8};
+  if (name == "spillway_fill") {
+    static const CuFunction fill = made({"spillway_fill", offsets.data(), fill_bytes.data(),
+                                         offsets.size(), run_fill, fill_ranges});
+    return fill;
+  }
+  if (name == "spillway_fingerprint") {
+    static const CuFunction fingerprint =
+        made({"spillway_fingerprint", offsets.data(), fingerprint_bytes.data(), offsets.size(),
+              run_fingerprint, fingerprint_ranges});
+    return fingerprint;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -63,11 +111,8 @@ CuResult cuModuleLoadData(CuModule* module, const void* image) {
 }
 
 CuResult cuModuleGetFunction(CuFunction* function, CuModule, const char* name) {
-  if (std::string_view(name) != "spillway_fill") {
-    return CuResult::kNotFound;
-  }
-  *function = fill_kernel();
-  return CuResult::kSuccess;
+  *function = kernel_of_module(name);
+  return *function != nullptr ? CuResult::kSuccess : CuResult::kNotFound;
 }
 
 }  // namespace fake_cuda
