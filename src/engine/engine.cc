@@ -131,7 +131,13 @@ void Engine::carry_out(const DeathOrder::Due& due) {
   }
 }
 
+void Engine::set_recomputable(AllocationId id, bool can) {
+  assert(!space_.allocation(id).packed);
+  can ? recomputable_.add(id) : recomputable_.remove(id);
+}
+
 void Engine::free(AllocationId id) {
+  recomputable_.remove(id);
   policy_->on_death_said(id);
   say({.kind = Remark::Kind::kFree, .allocation = id});
 }
@@ -178,6 +184,7 @@ void Engine::release_if_gone(BlockId id) {
 }
 
 void Engine::discard(AllocationId id, DiscardMode mode) {
+  recomputable_.remove(id);
   policy_->on_death_said(id);
   const Allocation& allocation = space_.allocation(id);
   if (!allocation.packed) {

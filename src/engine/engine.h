@@ -27,6 +27,7 @@
 #include "engine/page_queues.h"
 #include "engine/pins.h"
 #include "engine/policy.h"
+#include "engine/recomputable.h"
 #include "engine/space.h"
 #include "engine/stats.h"
 #include "engine/tier_accounts.h"
@@ -92,6 +93,11 @@ class Engine final : private Control {
   // The program is about to write all of an allocation: blocks that are nowhere get frames at once,
   // as far as nothing alive has to leave for them, and are mapped to be written.
   void provide(AllocationId id);
+
+  // What the allocation holds can be made again from now on, or no more: once it has been given up
+  // (Mechanism::gave_up) the platform issues a launch that overwrites all of it before any that
+  // names it. It is as well, no more, when it dies. docs/recomputing.md.
+  void set_recomputable(AllocationId id, bool can);
 
   // A launch is issued: its blocks are pinned and made resident when it is admitted, and stay so
   // until end_launch. docs/launches.md says when that is. The id and number in `launch` are
@@ -175,6 +181,7 @@ class Engine final : private Control {
   }
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return fetches_.prefetch_bytes(); }
   [[nodiscard]] bool dies_after(BlockId id, LaunchId launch) const override;
+  [[nodiscard]] BlockId oldest_recomputable() const override;
 
   // engine.cc: memory, budgets
   [[nodiscard]] bool alive(BlockId id) const { return space_.has_tenant(id); }
@@ -235,6 +242,8 @@ class Engine final : private Control {
     return options_.clean_copies == CleanCopies::kAll ||
            (options_.clean_copies == CleanCopies::kStorage && tier == Tier::kStorage);
   }
+  [[nodiscard]] bool can_give_up(AllocationId id) const;
+  void give_up(AllocationId id);
   void begin_eviction(BlockId victim);
   void cancel_eviction(BlockId id);
   std::optional<BlockId> choose_victim(Cause cause, BlockId incoming);
@@ -273,6 +282,7 @@ class Engine final : private Control {
   FetchWishes fetches_;
   EvictionWishes evictions_;
   Flights flights_;
+  Recomputable recomputable_;
   Orders orders_;
   EngineStats stats_;
   std::optional<Error> fatal_;

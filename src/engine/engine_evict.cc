@@ -170,7 +170,8 @@ bool Engine::leaves_at_once(const Block& block) {
 }
 
 bool Engine::can_leave(BlockId id) const {
-  return leaves_at_once(space_.block(id)) || room_below(id, Tier::kHost).has_value();
+  return leaves_at_once(space_.block(id)) || room_below(id, Tier::kHost).has_value() ||
+         (policy_->recomputes() && can_give_up(owner_of(id)));
 }
 
 // Where the block can go: the preferred tier, else the other one below.
@@ -185,8 +186,45 @@ std::optional<Tier> Engine::room_below(BlockId id, Tier preferred) const {
   return std::nullopt;
 }
 
+// Whether all of the allocation can go now: no launch in flight names it, nothing of it moves.
+bool Engine::can_give_up(AllocationId id) const {
+  if (!recomputable_.has(id) || deaths_.busy(id)) {
+    return false;
+  }
+  const Allocation& allocation = space_.allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    const Block& block = space_.block(allocation.first_block + i);
+    if (block.contents != Contents::kLive || block.pins > 0 || block.transfer != kNoIndex ||
+        block.fetch != FetchState::kNone) {
+      return false;
+    }
+  }
+  return true;
+}
+
+BlockId Engine::oldest_recomputable() const {
+  const AllocationId oldest = recomputable_.first([&](AllocationId id) {
+    return can_give_up(id) && evictable(space_.allocation(id).first_block);
+  });
+  return oldest == kNoAllocation ? kNoBlock : space_.allocation(oldest).first_block;
+}
+
+void Engine::give_up(AllocationId id) {
+  recomputable_.remove(id);
+  orders_.now().gave_up(id);
+  const Allocation& allocation = space_.allocation(id);
+  stats_.given_up_bytes += allocation.frame_bytes;
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    discard_block(allocation.first_block + i, DiscardMode::kEager);
+  }
+}
+
 // Starts to empty the victim's frame, at once where nothing must be copied.
 void Engine::begin_eviction(BlockId victim) {
+  if (policy_->recomputes() && can_give_up(owner_of(victim))) {
+    pressed_ = true;
+    give_up(owner_of(victim));
+  }
   if (leaves_at_once(space_.block(victim))) {
     ++stats_.evictions;
     reclaim_device_frame(victim);

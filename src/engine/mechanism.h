@@ -44,6 +44,10 @@ class Mechanism {
   // number may be given to another.
   virtual void freed(AllocationId /*id*/) {}
 
+  // What the allocation held is given up, in whatever tier, because it can be made again
+  // (Engine::set_recomputable).
+  virtual void gave_up(AllocationId /*id*/) {}
+
   // Asked when a block needs a frame and none is free: the block that had best give its own, if it
   // is dead; kNoBlock where that makes no difference to the platform. The one function here that
   // is asked in the middle of an event, before what comes earlier has been said.

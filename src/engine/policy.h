@@ -51,6 +51,9 @@ class Control {
   // Whether the block is known to be dead after this launch: the last issued launch that names it,
   // behind which the program has freed or discarded it already.
   [[nodiscard]] virtual bool dies_after(BlockId block, LaunchId launch) const = 0;
+  // A block on the device that can be given up, because a launch can make it again, with all of its
+  // allocation: of the one that has been so for longest. kNoBlock if there is none.
+  [[nodiscard]] virtual BlockId oldest_recomputable() const = 0;
 };
 
 class Policy {
@@ -87,6 +90,9 @@ class Policy {
   virtual void on_death_said(AllocationId /*id*/) {}
   // Whether it wants to know which launches are the same code (Launch::kind).
   [[nodiscard]] virtual bool wants_kinds() const { return false; }
+
+  // Whether victims whose contents can be made again are given up rather than copied.
+  [[nodiscard]] virtual bool recomputes() const { return false; }
 
   // A block to move away to make room for `incoming`. nullopt: none that this policy would give for
   // it; the incoming block then waits. For Cause::kFault the engine falls back on the least

@@ -15,6 +15,8 @@ struct EngineStats {
   // Transfers that did not happen because the contents were dead, both directions
   // (UVM Discard section 5.3).
   Bytes saved_by_discard_bytes = 0;
+  // Contents that were given up because a launch could make them again.
+  Bytes given_up_bytes = 0;
   std::uint64_t launches = 0;
   std::uint64_t faults = 0;             // blocks that a launch needed and nobody had asked for
   std::uint64_t late_prefetches = 0;    // blocks that a launch needed while they were on their way

@@ -70,8 +70,8 @@ enum class Contents : std::uint8_t {
   kDiscarded,  // dead: reads give zeros or old values until the next write
 };
 
-// Where the bytes of a block that is wanted on the device come from. Recomputing them (launching
-// the kernel that made them once more) will be one more answer to this question.
+// Where the bytes of a block that is wanted on the device come from. What a launch makes once more
+// (docs/recomputing.md) comes from nowhere: to the engine it is overwritten.
 enum class Source : std::uint8_t { kZeros, kHostCopy, kStorageCopy };
 inline constexpr std::size_t kSourceCount = 3;
 

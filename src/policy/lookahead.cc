@@ -113,6 +113,9 @@ void Lookahead::on_launch_end(const Launch& launch, Control& control) {
 
 std::optional<BlockId> Lookahead::select_victim(Cause cause, BlockId incoming,
                                                 const Control& control) {
+  if (const BlockId again = control.oldest_recomputable(); again != kNoBlock) {
+    return again;
+  }
   const std::optional<BlockId> victim = ahead_.victim(cause, incoming, control);
   if (victim) {
     ahead_.leaves(*victim, control);

@@ -69,9 +69,11 @@ class Lookahead final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "lookahead"; }
   [[nodiscard]] LaunchWindow window() const override { return {.launches_per_stream = 4}; }
+  [[nodiscard]] bool recomputes() const override { return true; }
   void on_issue(const Launch& launch, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
+  // First what can be made again, which needs no way out and no way in; then as AheadOfDevice says.
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override;
 

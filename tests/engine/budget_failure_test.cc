@@ -168,7 +168,8 @@ TEST(Stats, TheDifferenceIsFieldByField) {
                           &EngineStats::recovered,
                           &EngineStats::zeroed,
                           &EngineStats::failed_transfers,
-                          &EngineStats::saved_by_discard_bytes};
+                          &EngineStats::saved_by_discard_bytes,
+                          &EngineStats::given_up_bytes};
   static_assert(sizeof(EngineStats) == 8 * (9 + fields.size()), "a field is missing here");
   for (const auto field : fields) {
     before.*field = value++;

@@ -44,6 +44,7 @@ class FakeControl final : public Control {
   [[nodiscard]] bool dies_after(BlockId /*block*/, LaunchId /*launch*/) const override {
     return false;
   }
+  [[nodiscard]] BlockId oldest_recomputable() const override { return kNoBlock; }
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return 0; }
 
   // Resident blocks, least recently migrated first.

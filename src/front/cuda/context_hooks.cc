@@ -17,6 +17,9 @@ void ended(CuContext context) {
 
 template <typename Call>
 CuResult end_context(CuContext context, const Call& call) {
+  if (const Session* const here = session()) {
+    here->platform->code_ends();
+  }
   forget_own_kernels(context);
   const CuResult result = call();
   if (result == CuResult::kSuccess) {

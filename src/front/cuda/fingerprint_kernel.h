@@ -6,17 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "platform/cuda/driver_types.h"
+#include "platform/cuda/fingerprint.h"
 
 namespace spillway::cuda {
-
-// What one launch writes: a word for each of its blocks.
-inline constexpr std::size_t kFingerprintWords = 256;
 
 // Whether the kernel is there (own_kernels.h), for the calling thread's context.
 [[nodiscard]] bool has_fingerprint_kernel();
 // Put on a stream of that context. `from` is a multiple of 16 and `bytes` more than 0; `to` is
-// pinned memory of kFingerprintWords words that the device reaches at the same address.
+// pinned memory of kFingerprintWords words that the device reaches at the same address: each of the
+// launch's blocks writes one.
 [[nodiscard]] CuResult launch_fingerprint(CuAddress from, std::size_t bytes, std::uint64_t* to,
                                           CuStream stream);
 

@@ -1,14 +1,16 @@
 // Kernels on their way to the device. Layer: front, cuda.
 #include "front/cuda/captures.h"
 #include "front/cuda/issue.h"
+#include "front/cuda/kept_launch.h"
 #include "front/cuda/launch_operands.h"
 
 namespace spillway::cuda {
 namespace {
 
+// `shape`: nullptr for one that is not launched again.
 template <typename Call>
 CuResult launch(CuFunction function, CuStream stream, void* const* parameters, void* const* extra,
-                const Call& call) {
+                const LaunchShape* shape, const Call& call) {
   ProgramCall here(CallKind::kLaunch);
   const Session* const session = here.seen_by();
   if (session == nullptr || captured(stream)) {
@@ -24,13 +26,26 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   if (operands.empty()) {
     return here.driver(call);
   }
-  return issue_told(*session,
-                    {.stream = stream,
-                     .hash = operands.hash(kernel.hash),
-                     .name = kernel.name,
-                     .operands = operands.all(),
-                     .needs_mapping = false},
-                    [&](std::uint64_t /*launch*/) { return here.driver(call); });
+  CudaLaunch what{.stream = stream,
+                  .hash = operands.hash(kernel.hash),
+                  .name = kernel.name,
+                  .operands = operands.all(),
+                  .needs_mapping = false};
+  const auto keep = [&] {
+    return keep_launch(*session, *shape, kernel, parameters, operands.all());
+  };
+  if (kernel.reads && shape != nullptr && recording() == nullptr) {
+    what.keep = std::cref(keep);
+  }
+  return issue_told(*session, what, [&](std::uint64_t /*launch*/) { return here.driver(call); });
+}
+
+std::optional<LaunchShape> shape_of(const CuLaunchConfig* config, CuFunction function) {
+  if (config == nullptr || config->attribute_count != 0) {
+    return std::nullopt;
+  }
+  return LaunchShape{function,        config->grid_x,  config->grid_y,  config->grid_z,
+                     config->block_x, config->block_y, config->block_z, config->shared_bytes};
 }
 
 // Calls from before kernels had parameter lists: what they use is said by other calls.
@@ -58,26 +73,34 @@ using spillway::cuda::CuStream;
   CuResult symbol(CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,      \
                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, \
                   CuStream stream, void** parameters, void** extra) {                          \
-    return cuda::launch(function, cuda::meant(stream, per_thread), parameters, extra, [&] {    \
+    const cuda::LaunchShape shape{function, grid_x,  grid_y,  grid_z,                          \
+                                  block_x,  block_y, block_z, shared_bytes};                   \
+    const auto call = [&] {                                                                    \
       return cuda::real().symbol(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,  \
                                  shared_bytes, stream, parameters, extra);                     \
-    });                                                                                        \
+    };                                                                                         \
+    return cuda::launch(function, cuda::meant(stream, per_thread), parameters, extra,          \
+                        extra == nullptr ? &shape : nullptr, call);                            \
   }
 #define SPILLWAY_LAUNCH_EX(symbol, per_thread)                                                     \
   CuResult symbol(const CuLaunchConfig* config, CuFunction function, void** parameters,            \
                   void** extra) {                                                                  \
     const CuStream stream = config != nullptr ? config->stream : nullptr;                          \
+    const std::optional<cuda::LaunchShape> shape =                                                 \
+        extra == nullptr ? cuda::shape_of(config, function) : std::nullopt;                        \
     return cuda::launch(function, cuda::meant(stream, per_thread), parameters, extra,              \
+                        shape ? &*shape : nullptr,                                                 \
                         [&] { return cuda::real().symbol(config, function, parameters, extra); }); \
   }
-#define SPILLWAY_LAUNCH_COOPERATIVE(symbol, per_thread)                                        \
-  CuResult symbol(CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,      \
-                  unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, \
-                  CuStream stream, void** parameters) {                                        \
-    return cuda::launch(function, cuda::meant(stream, per_thread), parameters, nullptr, [&] {  \
-      return cuda::real().symbol(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,  \
-                                 shared_bytes, stream, parameters);                            \
-    });                                                                                        \
+#define SPILLWAY_LAUNCH_COOPERATIVE(symbol, per_thread)                                           \
+  CuResult symbol(CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,         \
+                  unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,    \
+                  CuStream stream, void** parameters) {                                           \
+    return cuda::launch(                                                                          \
+        function, cuda::meant(stream, per_thread), parameters, nullptr, nullptr, [&] {            \
+          return cuda::real().symbol(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, \
+                                     shared_bytes, stream, parameters);                           \
+        });                                                                                       \
   }
 
 extern "C" {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "front/cuda/captures.h"
+#include "front/cuda/fingerprint_kernel.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/own_kernels.h"
 #include "front/cuda/real_symbols.h"
@@ -92,6 +93,11 @@ void in_child() {
   set_recording(nullptr);  // another thread may have had its lock
 }
 
+CuResult put_fingerprint(CuStream stream, CuAddress from, Bytes bytes, std::uint64_t* to) {
+  return has_fingerprint_kernel() ? launch_fingerprint(from, bytes, to, stream)
+                                  : CuResult::kNotSupported;
+}
+
 void fatal(const Error& error) {
   if (ending) {
     return;
@@ -128,7 +134,7 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
     options->device_bytes = most_bytes;
   }
   Result<std::unique_ptr<CudaSpace>> space =
-      CudaSpace::open(*driver, device, *options, fatal, warn);
+      CudaSpace::open(*driver, device, *options, fatal, warn, put_fingerprint);
   if (!space) {
     return tl::unexpected<Error>(space.error());
   }

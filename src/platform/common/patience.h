@@ -61,6 +61,7 @@ class Patience final : public Policy {
   void on_allocate(AllocationId id, Control& control) override { policy_.on_allocate(id, control); }
   void on_death_said(AllocationId id) override { policy_.on_death_said(id); }
   [[nodiscard]] bool wants_kinds() const override { return policy_.wants_kinds(); }
+  [[nodiscard]] bool recomputes() const override { return policy_.recomputes(); }
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override {
     return cause == Cause::kPrefetch && !ended_ ? std::nullopt

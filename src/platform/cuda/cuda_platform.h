@@ -21,6 +21,7 @@
 #include "platform/common/swap_file.h"
 #include "platform/cuda/cufile.h"
 #include "platform/cuda/driver.h"
+#include "platform/cuda/fingerprint.h"
 
 namespace spillway::cuda {
 
@@ -43,6 +44,8 @@ struct CudaOptions {
   Bytes address_bytes = Bytes{1} << 46U;
   StorageIo::Wrap wrap_io;
   CuFilePlace cufile;
+  // Without it nothing is made again that a launch may have written which nobody knows.
+  PutFingerprint put_fingerprint;
   std::function<void(const Error&)> on_fatal;
   std::function<void(std::string_view)> warn;
 };
@@ -54,6 +57,24 @@ struct CudaOperand {
   AccessMode mode = AccessMode::kReadWrite;
 };
 
+// A launch that is kept to be issued again, with all that it was given by value. Any thread's, with
+// the context current that it was issued in.
+class Relaunch {
+ public:
+  Relaunch() = default;
+  Relaunch(const Relaunch&) = delete;
+  Relaunch& operator=(const Relaunch&) = delete;
+  virtual ~Relaunch() = default;
+  [[nodiscard]] virtual CuResult launch(CuStream stream) const = 0;
+};
+
+// It writes this operand alone, without reading it, and makes the same of the same bytes in the
+// others, all of which are the space's.
+struct KeptLaunch {
+  CudaOperand makes;
+  std::shared_ptr<const Relaunch> how;
+};
+
 // What the program is about to put on a stream.
 struct CudaLaunch {
   CuStream stream = nullptr;
@@ -63,6 +84,9 @@ struct CudaLaunch {
   // The driver refuses it on addresses without memory (copies and memsets): it is not issued behind
   // a gate, but when its operands are there.
   bool needs_mapping = false;
+  // Of a kernel that may be known: what it makes, and how it is launched again. Asked in
+  // before_launch, where that is wanted (docs/recomputing.md).
+  std::function<std::optional<KeptLaunch>()> keep = nullptr;
 };
 
 class CudaPlatform : public ObservedPlatform {
@@ -136,6 +160,9 @@ class CudaPlatform : public ObservedPlatform {
   virtual void watch_captures(const std::atomic<int>& under_way) = 0;
   // The program is about to capture a stream, which has been counted.
   virtual void capture_begins() = 0;
+  // The program is about to unload code, or to end a context: no kernel is launched again that it
+  // has launched so far.
+  virtual void code_ends() = 0;
   // A context of the program has ended, and with it what stood on its streams.
   virtual void context_ended(CuContext context) = 0;
   // Whether launches on its streams have not ended, as far as tickets tell.

@@ -8,7 +8,7 @@
 #include "engine/pins.h"
 #include "platform/common/clock.h"
 #include "platform/common/current_module.h"
-#include "platform/cuda/driven_platform.h"
+#include "platform/cuda/driven_program_thread.h"
 
 namespace spillway::cuda {
 namespace {
@@ -42,57 +42,42 @@ bool context_is_lost(CuResult result) {
 
 }  // namespace
 
-class DrivenPlatform::Held {
- public:
-  Held(DrivenPlatform& platform, WorkTimes::What why)
-      : platform_(platform), why_(why), since_ns_(now_ns()) {
-    ++platform_.held_;
-  }
-  ~Held() {
-    --platform_.held_;
-    platform_.queue_->times().add(why_, now_ns() - since_ns_);
-  }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-
- private:
-  DrivenPlatform& platform_;
-  WorkTimes::What why_;
-  TimeNs since_ns_;
-};
-
-template <typename Call>
-CuResult DrivenPlatform::in_context(CuContext context, const Call& call) const {
-  CuContext current = nullptr;
-  (void)driver_.context_get_current(&current);
-  if (current == context) {
-    return call();
-  }
-  if (const CuResult pushed = driver_.context_push(context); pushed != CuResult::kSuccess) {
-    return pushed;
-  }
-  const CuResult result = call();
-  (void)driver_.context_pop(&current);
-  return result;
-}
-
 // --- A launch -----------------------------------------------------------------------------------
 
 std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
+  return issue(launch, false);
+}
+
+// `ours`: one that stands before a launch of the program which needs it.
+std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, bool ours) {
   Lock lock(mutex_);
-  hold_back(lock);
+  if (!ours) {
+    hold_back(lock);
+  }
   const StreamId stream = stream_of(canonical(launch.stream), lock);
   const bool in_legacy_order =
       launches_.stream(stream).blocking || canonical(launch.stream) == nullptr;
   std::unique_lock legacy(legacy_order_, std::defer_lock);
-  if (in_legacy_order) {
-    lock.unlock();
-    legacy.lock();
-    lock.lock();
-  }
-  std::vector<Access> accesses = memory_->accesses_of(launch.operands);
-  if (accesses.empty() || broken_) {
-    return 0;
+  std::vector<Access> accesses;
+  while (true) {
+    if (in_legacy_order) {
+      lock.unlock();
+      legacy.lock();
+      lock.lock();
+    }
+    accesses = memory_->accesses_of(launch.operands);
+    if (accesses.empty() || broken_) {
+      return 0;
+    }
+    const std::optional<Recomputing::Step> step =
+        recomputing_.before_launch(accesses, stream, ours);
+    if (!step) {
+      break;
+    }
+    if (in_legacy_order) {
+      legacy.unlock();  // it is a launch, too, or another thread's
+    }
+    carry_out(*step, lock);
   }
   if (may_be_unseen(launch.stream, accesses)) {
     note_unseen(canonical(launch.stream), stream);
@@ -116,6 +101,9 @@ std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
     events->launch_began(stream, logged.row, log_.name_of(logged.row), now_ns());
   }
   const std::uint32_t tag = launches_.begin(stream, logged.row, issued.accesses);
+  if (!ours) {
+    keep(launch, issued.accesses, stream);
+  }
   issued.tag = tag;
   issued.execution = logged.execution;
   if (patience_.wants_kinds()) {
@@ -169,6 +157,11 @@ void DrivenPlatform::use_while_quiet(const Launch& launch) {
       quiet_.used.push_back(access.allocation);
     }
   }
+}
+
+std::uint64_t DrivenPlatform::number_of(std::uint64_t launch) const {
+  const Lock lock(mutex_);
+  return launches_.at(tag_of(launch)).number;
 }
 
 bool DrivenPlatform::is_gated(std::uint64_t launch) const {
@@ -536,6 +529,7 @@ void DrivenPlatform::stream_failed(StreamId id, CuContext context, std::string_v
 void DrivenPlatform::take_ends() {
   if (launches_.take_ends()) {
     follow_budget();
+    compare_fingerprints();
     changed_.notify_all();
   }
 }
@@ -705,6 +699,9 @@ void DrivenPlatform::context_ended(CuContext context) {
   for (StreamId id = 0; id < launches_.streams(); ++id) {
     const DeviceLaunches::Stream& stream = launches_.stream(id);
     if (stream.live && stream.context == context) {
+      Recomputing::Lost lost;  // with the memory of the context
+      recomputing_.end(id, lost);
+      no_more(lost);
       launches_.forget(id);
     }
   }
@@ -724,6 +721,7 @@ void DrivenPlatform::destroyed(CuStream stream) {
     if (std::find(quiet_.streams.begin(), quiet_.streams.end(), *id) != quiet_.streams.end()) {
       leave_quiet();
     }
+    remake_all(*id, lock);
     put_ticket(*id, lock);
     launches_.forget(*id);
   }

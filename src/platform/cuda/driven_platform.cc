@@ -83,7 +83,8 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
       engine_(engine_options(options, storage ? whole_blocks(storage->bytes()) : 0), *this,
               patience_),
       gates_(driver_),
-      launches_(engine_, gates_, log_, stalls_) {
+      launches_(engine_, gates_, log_, stalls_),
+      recomputing_(launches_) {
   options_.host_bytes = whole_blocks(options.host_bytes);
   budget_bytes_ = options.device_bytes;
   quiet_.after = options_.quiet_after;
@@ -113,6 +114,15 @@ Status DrivenPlatform::begin(CuContext context) {
                           driver_.address_reserve(&reservation_, options_.address_bytes, 0, 0, 0));
       !made) {
     return made;
+  }
+  // Nobody misses it: without fingerprints less is given up.
+  constexpr Bytes kFingerprintBytes =
+      Bytes{2} * Recomputing::kPlaces * kFingerprintWords * sizeof(std::uint64_t);
+  void* words = nullptr;
+  if (options_.put_fingerprint && patience_.recomputes() &&
+      driver_.host_alloc(&words, kFingerprintBytes, kCuHostAllocPortable) == CuResult::kSuccess) {
+    fingerprints_ = static_cast<std::uint64_t*>(words);
+    recomputing_.set_words(fingerprints_);
   }
   // Large blocks lie at multiples of their size.
   const std::uint64_t start = round_up(reservation_, options_.block_bytes);
@@ -149,6 +159,9 @@ void DrivenPlatform::end() {
     host_->unregister();
   }
   gates_.give_back();
+  if (fingerprints_ != nullptr) {
+    (void)driver_.host_free(fingerprints_);
+  }
   if (reservation_ != 0) {
     (void)driver_.address_free(reservation_, options_.address_bytes);
   }
@@ -164,12 +177,17 @@ Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
     open_calls();
   }
   want_host();
+  if (address) {
+    born(*address);
+  }
   return address;
 }
 
 void DrivenPlatform::free(std::uint64_t address) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  before_death(address, lock);
   if (const std::optional<AllocationId> freed = memory_->free(address)) {
+    dies(*freed);
     end_ordered_with(*freed);
     if (!quiet_memory_.freed(*freed)) {
       leave_quiet();
@@ -181,12 +199,14 @@ void DrivenPlatform::free(std::uint64_t address) {
 }
 
 void DrivenPlatform::retire(std::uint64_t address) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  before_death(address, lock);
   settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
   const std::optional<AllocationId> retired = memory_->retire(address);
   if (!retired) {
     return;
   }
+  dies(*retired);
   end_ordered_with(*retired);
   if (quiet_memory_.retired(*retired)) {
     engine_.discard(*retired, DiscardMode::kLazy);
@@ -205,6 +225,9 @@ Status DrivenPlatform::reuse(std::uint64_t address) {
     open_calls();
   }
   want_host();
+  if (*reused) {
+    born(address);
+  }
   return {};
 }
 
@@ -322,6 +345,9 @@ Status DrivenPlatform::check_invariants() const {
       return make_error(ErrorCode::kDefect,
                         "invariant broken: launches wait for block {}, which none has pinned", id);
     }
+  }
+  if (Status known = recomputing_.check(); !known) {
+    return known;
   }
   return launches_.check();
 }

@@ -31,6 +31,7 @@
 #include "platform/cuda/program_memory.h"
 #include "platform/cuda/quiet_calls.h"
 #include "platform/cuda/quiet_memory.h"
+#include "platform/cuda/recomputing.h"
 
 namespace spillway::cuda {
 
@@ -74,6 +75,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void waits_for_value(CuAddress word, CuStream stream) override;
   void watch_captures(const std::atomic<int>& under_way) override;
   void capture_begins() override;
+  void code_ends() override;
   void context_ended(CuContext context) override;
   [[nodiscard]] bool is_busy(CuContext context) const override;
   void destroyed(CuStream stream) override;
@@ -98,6 +100,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void unmap(std::span<const BlockId> blocks) override;
   void drop(std::span<const BlockId> blocks, Tier tier) override;
   void freed(AllocationId id) override;
+  void gave_up(AllocationId id) override { recomputing_.gave_up(id); }
   [[nodiscard]] BlockId holds_frame_of(BlockId block) const override;
   void faults_served(std::uint64_t launch) override;
   void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
@@ -140,7 +143,22 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void consider_quiet();
   void leave_quiet();
 
+  // driven_recomputing.cc
+  [[nodiscard]] bool recomputes() const;
+  void born(std::uint64_t address);
+  void before_death(std::uint64_t address, Lock& lock);
+  void dies(AllocationId id);
+  void remake_all(std::optional<StreamId> stream, Lock& lock);
+  void carry_out(const Recomputing::Step& step, Lock& lock);
+  CuResult put(const Recomputing::Step& step, const Recomputing::Maker& maker, CuStream stream,
+               std::uint64_t* words, std::uint64_t* number);
+  void keep(const CudaLaunch& launch, std::span<const Access> accesses, StreamId stream);
+  void no_more(const Recomputing::Lost& lost);
+  void compare_fingerprints();
+
   // driven_launches.cc
+  std::uint64_t issue(const CudaLaunch& launch, bool ours);
+  [[nodiscard]] std::uint64_t number_of(std::uint64_t launch) const;
   static CuEvent value_event(CuAddress word);
   [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
   [[nodiscard]] bool comes_behind_others(CuStream stream, Lock& lock) const;
@@ -192,6 +210,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   LaunchLog log_;
   StallClock stalls_;
   DeviceLaunches launches_;
+  Recomputing recomputing_;
+  std::uint64_t* fingerprints_ = nullptr;  // pinned, recomputing_'s
   std::unique_ptr<ProgramMemory> memory_;
   QuietCalls calls_;
   QuietMemory quiet_memory_;

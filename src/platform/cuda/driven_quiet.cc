@@ -296,10 +296,13 @@ void DrivenPlatform::consider_quiet() {
   const bool calm = patience_.all_fits() && launches_.waiting() == 0 && held_ == 0 &&
                     launches_.oversized() == 0 && engine_.transfers_in_flight() == 0 &&
                     (captures_ == nullptr || *captures_ == 0) && !told_no_memory_ && !broken_ &&
-                    log_.events() == nullptr;
+                    log_.events() == nullptr && recomputing_.at_rest();
   if (!calm) {
     return;
   }
+  Recomputing::Lost lost;
+  recomputing_.forget_all(lost);
+  no_more(lost);
   quiet_.on = true;
   quiet_.calls_before = calls_.calls();
   quiet_.seen_closed = 0;
@@ -370,8 +373,9 @@ void DrivenPlatform::will_wait_for_value() {
 // was told least of all: so there is nothing of that kind until the capture has ended.
 void DrivenPlatform::capture_begins() {
   {
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
     leave_quiet();
+    remake_all(std::nullopt, lock);
   }
   before_wait(std::nullopt);
 }

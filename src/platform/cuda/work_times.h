@@ -36,14 +36,18 @@ class WorkTimes {
     kStalledOut,
     kStalledBoth,
     // The program's thread: held because it is far ahead, for room, for what a copy or memset
-    // needs, for a gate.
+    // needs, for a gate, for what is made again on another stream or by another thread.
     kHeldAhead,
     kHeldForRoom,
     kHeldForCopy,
     kHeldForGate,
+    kHeldForRemake,
     // Its calls that put a launch behind a gate, and tickets behind launches.
     kGated,
     kTicket,
+    // ... that take fingerprints, and that make again what was given up.
+    kFingerprint,
+    kRemake,
     // Between the device and the swap file past host memory, and what was refused there.
     kDirectRead,
     kDirectWrite,
@@ -52,11 +56,12 @@ class WorkTimes {
   static constexpr std::size_t kCount = static_cast<std::size_t>(What::kDirectRefused) + 1;
   // In that order; for people and JSON.
   static constexpr std::array<std::string_view, kCount> kNames{
-      "create",     "release",       "map",           "access",        "unmap",
-      "round",      "copies",        "engine",        "asleep",        "link_in",
-      "link_out",   "stalled_idle",  "stalled_in",    "stalled_out",   "stalled_both",
-      "held_ahead", "held_for_room", "held_for_copy", "held_for_gate", "gated",
-      "ticket",     "direct_read",   "direct_write",  "direct_refused"};
+      "create",       "release",       "map",           "access",        "unmap",
+      "round",        "copies",        "engine",        "asleep",        "link_in",
+      "link_out",     "stalled_idle",  "stalled_in",    "stalled_out",   "stalled_both",
+      "held_ahead",   "held_for_room", "held_for_copy", "held_for_gate", "held_for_remake",
+      "gated",        "ticket",        "fingerprint",   "remake",        "direct_read",
+      "direct_write", "direct_refused"};
 
   void add(What what, TimeNs time_ns) {
     One& one = all_[static_cast<std::size_t>(what)];

@@ -45,7 +45,8 @@ cuda::CudaOptions cuda_options(const SpaceOptions& options, const PolicyTraits& 
 Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, int device,
                                                    const SpaceOptions& options,
                                                    std::function<void(const Error&)> on_fatal,
-                                                   std::function<void(std::string_view)> warn) {
+                                                   std::function<void(std::string_view)> warn,
+                                                   cuda::PutFingerprint put_fingerprint) {
   if (const Status fine = check_cuda_policy(options); !fine) {
     return tl::unexpected<Error>(fine.error());
   }
@@ -71,6 +72,7 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
   made.device = device;
   made.on_fatal = std::move(on_fatal);
   made.warn = std::move(warn);
+  made.put_fingerprint = std::move(put_fingerprint);
   Result<std::unique_ptr<cuda::CudaPlatform>> platform =
       cuda::CudaPlatform::create(driver, made, std::move(*storage), *space->policy_);
   if (!platform) {

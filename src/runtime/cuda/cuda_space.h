@@ -22,7 +22,8 @@ class CudaSpace {
   static Result<std::unique_ptr<CudaSpace>> open(const cuda::Driver& driver, int device,
                                                  const SpaceOptions& options,
                                                  std::function<void(const Error&)> on_fatal,
-                                                 std::function<void(std::string_view)> warn = {});
+                                                 std::function<void(std::string_view)> warn = {},
+                                                 cuda::PutFingerprint put_fingerprint = {});
 
   ~CudaSpace();
   CudaSpace(const CudaSpace&) = delete;

@@ -1,8 +1,8 @@
 // A seeded random program on the CUDA platform: one or two threads with several streams each,
 // events between them, memory that comes and goes and dies in flight, copies and memsets, budgets
 // that change; through host memory and a swap file, with refusals and delays of everything that may
-// refuse or take long. Every kernel checks the pattern that it finds and writes another.
-// SPILLWAY_SEED replays one seed.
+// refuse or take long. Every kernel checks the pattern that it finds and writes another, or the
+// same; some are known to make one buffer of nothing or of another. SPILLWAY_SEED replays one seed.
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -12,8 +12,8 @@
 
 #include "base/rng.h"
 #include "base/sanitizers.h"
-#include "platform/cuda/cuda_world.h"
 #include "platform/cuda/fake_cufile/fake_cufile.h"
+#include "platform/cuda/remaking_world.h"
 #include "policy/registry.h"
 
 namespace spillway::cuda {
@@ -60,7 +60,7 @@ class RefusingIo final : public BlockIo {
   Rng rng_;
 };
 
-class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::string_view> {
+class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<std::string_view> {
  protected:
   // What one thread of the program has.
   struct Thread {
@@ -254,7 +254,7 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
   void use(Thread& thread, Thread::Memory& memory, std::size_t stream) {
     const CuStream on = ordered(thread, memory, stream);
     if (!memory.known) {
-      fill(on, memory.buffer, ++thread.next_seed);
+      make_contents(thread, memory, stream);
       memory.known = true;
     } else if (thread.rng.chance(0.3)) {
       check(on, memory.buffer);
@@ -266,7 +266,7 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
                   thread.rng.chance(0.5) ? AccessMode::kReadWrite : AccessMode::kWrite),
           operand(other.buffer, AccessMode::kRead)};
       Buffer& buffer = memory.buffer;
-      const std::uint64_t seed = ++thread.next_seed;
+      const std::uint64_t seed = thread.rng.chance(0.4) ? buffer.seed : ++thread.next_seed;
       EXPECT_EQ(issue(on, operands, "rewrite", false,
                       [&] {
                         return launch(test::kernels().rewrite, on, buffer.address, buffer.words,
@@ -274,6 +274,20 @@ class RandomCuda : public CudaWorld, public ::testing::WithParamInterface<std::s
                       }),
                 CuResult::kSuccess);
       buffer.seed = seed;
+    }
+  }
+
+  void make_contents(Thread& thread, Thread::Memory& memory, std::size_t stream) {
+    const CuStream on = ordered(thread, memory, stream);
+    Thread::Memory& source = thread.memory[thread.rng.below(thread.memory.size())];
+    const std::uint64_t seed = ++thread.next_seed;
+    if (thread.rng.chance(0.4)) {
+      fill(on, memory.buffer, seed);
+    } else if (source.known && source.buffer.words >= memory.buffer.words) {
+      ordered(thread, source, stream);
+      derive(on, memory.buffer, source.buffer, seed);
+    } else {
+      make(on, memory.buffer, seed);
     }
   }
 
@@ -314,6 +328,7 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
   std::uint64_t failed = 0;
   std::uint64_t gates = 0;
   std::uint64_t unseen = 0;
+  Bytes given_up_bytes = 0;
   for (std::uint64_t seed = first; seed <= last && !HasFailure(); ++seed) {
     SCOPED_TRACE("SPILLWAY_SEED=" + std::to_string(seed));
     set_up(seed);
@@ -323,6 +338,7 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
     failed += platform->stats().engine.failed_transfers;
     gates += counters().gates_waited;
     unseen += platform->unseen_calls();
+    given_up_bytes += given_up();
     end_and_check();
   }
   if (given == nullptr) {
@@ -332,6 +348,7 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
     if (kMeetsEverything) {
       EXPECT_GT(failed, 0U);
       EXPECT_GT(from_storage, 0U);
+      EXPECT_EQ(given_up_bytes > 0, policy->recomputes());
     }
   }
 }

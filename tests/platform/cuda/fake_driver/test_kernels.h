@@ -36,7 +36,10 @@ struct Kernels {
   CuFunction rewrite;  // (at, words, old seed, new seed, wrong): counts words that are not the old
                        // pattern in the atomic at `wrong`, writes the new one
   CuFunction add;      // (to, from, words): to[i] += from[i]
-  CuFunction wait;     // (flag): ends when the atomic at `flag` is not 0
+  CuFunction derive;  // (to, from, words, seed of from, seed, wrong): writes the pattern of `seed`,
+                      // counts words at `from` that are not its own as `rewrite` does
+  CuFunction mix;     // (to, from, words): to[0] is a number that any change of a word changes
+  CuFunction wait;    // (flag): ends when the atomic at `flag` is not 0
 };
 
 namespace detail {
@@ -98,6 +101,38 @@ inline const Kernels& kernels() {
             ranges[0] = {parameter(launch, 0), bytes, 1};
             ranges[1] = {parameter(launch, 1), bytes, 0};
             return 2;
+          }),
+      .derive = detail::make(
+          "derive", 6,
+          [](const FakeCudaLaunch* launch) {
+            std::uint64_t* to = words_at(parameter(launch, 0));
+            const std::uint64_t* from = words_at(parameter(launch, 1));
+            std::uint64_t wrong = 0;
+            for (std::uint64_t i = 0; i < parameter(launch, 2); ++i) {
+              wrong += from[i] == pattern(parameter(launch, 3), i) ? 0U : 1U;
+              to[i] = pattern(parameter(launch, 4), i);
+            }
+            *reinterpret_cast<std::atomic<std::uint64_t>*>(words_at(parameter(launch, 5))) += wrong;
+          },
+          [](const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) -> std::size_t {
+            const std::uint64_t bytes = 8 * parameter(launch, 2);
+            ranges[0] = {parameter(launch, 0), bytes, 1};
+            ranges[1] = {parameter(launch, 1), bytes, 0};
+            return 2;
+          }),
+      .mix = detail::make(
+          "mix", 3,
+          [](const FakeCudaLaunch* launch) {
+            const std::uint64_t* from = words_at(parameter(launch, 1));
+            std::uint64_t mixed = 0;
+            for (std::uint64_t i = 0; i < parameter(launch, 2); ++i) {
+              mixed += pattern(from[i], i);
+            }
+            words_at(parameter(launch, 0))[0] = mixed;
+          },
+          [](const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) -> std::size_t {
+            ranges[0] = {parameter(launch, 1), 8 * parameter(launch, 2), 0};
+            return 1;
           }),
       .wait = detail::make(
           "wait", 1,

@@ -1,0 +1,44 @@
+// Allocations whose contents can be made again by a launch, in the order in which that was said.
+// Layer: engine. docs/recomputing.md. What that launch is only the platform knows.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "engine/types.h"
+
+namespace spillway {
+
+class Recomputable {
+ public:
+  void add(AllocationId id) {
+    if (!has(id)) {
+      listed_.resize(std::max(listed_.size(), id + std::size_t{1}));
+      listed_[id] = true;
+      order_.push_back(id);
+    }
+  }
+  void remove(AllocationId id) {
+    if (has(id)) {
+      listed_[id] = false;
+      order_.erase(std::find(order_.begin(), order_.end(), id));
+    }
+  }
+  [[nodiscard]] bool has(AllocationId id) const { return id < listed_.size() && listed_[id]; }
+  // The first that `may`, of the first few: those behind are used soon.
+  template <typename May>
+  [[nodiscard]] AllocationId first(const May& may) const {
+    constexpr std::size_t kLookedAt = 64;
+    const auto end =
+        order_.begin() + static_cast<std::ptrdiff_t>(std::min(kLookedAt, order_.size()));
+    const auto found = std::find_if(order_.begin(), end, may);
+    return found == end ? kNoAllocation : *found;
+  }
+
+ private:
+  std::vector<bool> listed_;         // by allocation
+  std::vector<AllocationId> order_;  // oldest first
+};
+
+}  // namespace spillway

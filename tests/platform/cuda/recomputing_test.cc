@@ -1,0 +1,327 @@
+// Contents that are made again instead of moved: when they may be, and that what is not known stays
+// as it is. docs/recomputing.md.
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "platform/cuda/remaking_world.h"
+#include "policy/lookahead.h"
+
+namespace spillway::cuda {
+namespace {
+
+// A budget of 32 MiB, of which a step leaves little: `crowd` takes the rest.
+class Recomputes : public RemakingWorld {
+ protected:
+  static constexpr Bytes kBytes = 6 * kMiB;
+  Recomputes() {
+    options.device_bytes = 32 * kMiB;
+    options.host_bytes = 256 * kMiB;
+  }
+  // More is alive than fits from now on.
+  void press() {
+    open(lookahead);
+    on = stream();
+    for (int i = 0; i < 7; ++i) {
+      crowd_.push_back(allocate(kBytes));
+      fill(on, crowd_.back(), seed_++);
+    }
+    settle();
+  }
+  // Everything alive but what is made is named, so whatever else is there has to leave.
+  void crowd() {
+    for (Buffer& buffer : crowd_) {
+      rewrite(on, buffer, seed_++);
+    }
+    settle();
+  }
+  void settle() {
+    synchronize(on);
+    platform->wait_until_idle();
+    whole();
+  }
+  // How often something was done, by its name among the platform's times.
+  [[nodiscard]] std::uint64_t times(std::string_view name) const {
+    std::uint64_t count = 0;
+    for (const CudaPlatform::Work& work : platform->work()) {
+      count += work.name == name ? work.count : 0;
+    }
+    return count;
+  }
+  [[nodiscard]] Buffer made_from(const Buffer& source) {
+    Buffer made = allocate(kBytes);
+    derive(on, made, source, seed_++);
+    return made;
+  }
+  [[nodiscard]] Buffer source() {
+    Buffer made = allocate(kBytes);
+    fill(on, made, seed_++);
+    return made;
+  }
+  void TearDown() override {
+    EXPECT_EQ(wrong_words(), 0U);
+    RemakingWorld::TearDown();
+  }
+
+  Lookahead lookahead;
+  CuStream on = nullptr;
+
+ private:
+  std::vector<Buffer> crowd_;
+  std::uint64_t seed_ = 1;
+};
+
+TEST_F(Recomputes, WhatAKernelMadeThatSomethingHasReadSince) {
+  press();
+  const Buffer from = source();
+  const Buffer made = made_from(from);
+  use(on, made);
+  check(on, from);  // behind which it is compared
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), kBytes);
+  use(on, made);
+  settle();
+  EXPECT_EQ(times("remake"), 1U);
+  crowd();
+  check(on, made);  // it has been copied like anything else
+  settle();
+  EXPECT_EQ(given_up(), kBytes);
+}
+
+TEST_F(Recomputes, NotWhatSomethingHasWrittenSince) {
+  press();
+  const Buffer from = source();
+  Buffer made = made_from(from);
+  rewrite(on, made, 1'000);
+  check(on, from);
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), 0U);
+  check(on, made);
+  settle();
+}
+
+// Of what was given up before: it is made while that is possible.
+TEST_F(Recomputes, BeforeWhatItWasMadeOfChanges) {
+  press();
+  Buffer from = source();
+  const Buffer made = made_from(from);
+  use(on, made);
+  check(on, from);
+  settle();
+  crowd();
+  ASSERT_EQ(given_up(), kBytes);
+  rewrite(on, from, 2'000);
+  check(on, made);
+  settle();
+}
+
+TEST_F(Recomputes, BeforeWhatItWasMadeOfDies) {
+  press();
+  const Buffer from = source();
+  const Buffer made = made_from(from);
+  use(on, made);
+  check(on, from);
+  settle();
+  crowd();
+  ASSERT_EQ(given_up(), kBytes);
+  platform->retire(from.address);
+  ASSERT_TRUE(platform->reuse(from.address));
+  Buffer other = from;
+  const CuStream elsewhere = stream();
+  fill(elsewhere, other, 3'000);
+  check(on, made);
+  settle();
+  synchronize(elsewhere);
+}
+
+TEST_F(Recomputes, OnceThatWasMadeOfWhatWasGivenUpItself) {
+  press();
+  const Buffer from = source();
+  const Buffer first = made_from(from);
+  const Buffer second = made_from(first);
+  use(on, first);
+  use(on, second);
+  check(on, from);
+  check(on, from);
+  settle();
+  crowd();
+  crowd();
+  // The first was named as something that may be written, so only one of the two is known.
+  EXPECT_GE(given_up(), kBytes);
+  check(on, second);
+  check(on, first);
+  settle();
+}
+
+TEST_F(Recomputes, OutOfNothing) {
+  press();
+  Buffer made = allocate(kBytes);
+  make(on, made, 4'000);
+  use(on, made);
+  const Buffer from = source();
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), kBytes);
+  use(on, made);
+  check(on, from);
+  settle();
+}
+
+// Another stream is not ordered behind what makes it again.
+TEST_F(Recomputes, AnotherStreamWaits) {
+  press();
+  const Buffer from = source();
+  const Buffer made = made_from(from);
+  use(on, made);
+  check(on, from);
+  settle();
+  crowd();
+  ASSERT_EQ(given_up(), kBytes);
+  const CuStream other = stream();
+  use(other, made);
+  synchronize(other);
+  EXPECT_EQ(wrong_words(), 0U);
+}
+
+TEST_F(Recomputes, ACopyOutHasIt) {
+  press();
+  const Buffer from = source();
+  const Buffer made = made_from(from);
+  use(on, made);
+  check(on, from);
+  settle();
+  crowd();
+  ASSERT_EQ(given_up(), kBytes);
+  std::uint64_t* const host = pinned(made.words);
+  const CudaOperand it = operand(made, AccessMode::kRead);
+  EXPECT_EQ(issue(on, {&it, 1}, "copy out", true,
+                  [&] { return driver.copy_out(host, made.address, made.bytes(), on); }),
+            CuResult::kSuccess);
+  settle();
+  std::uint64_t differ = 0;
+  for (std::uint64_t i = 0; i < made.words; ++i) {
+    differ += host[i] == test::pattern(made.seed, i) ? 0U : 1U;
+  }
+  EXPECT_EQ(differ, 0U);
+}
+
+TEST_F(Recomputes, BeforeCodeOrItsStreamGoes) {
+  press();
+  const Buffer from = source();
+  const Buffer made = made_from(from);
+  use(on, made);
+  check(on, from);
+  settle();
+  crowd();
+  ASSERT_EQ(given_up(), kBytes);
+  platform->code_ends();
+  const CuStream before = std::exchange(on, stream());
+  synchronize(before);
+  check(on, made);
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), kBytes);
+  check(on, made);
+  settle();
+}
+
+TEST_F(Recomputes, NotWhileAllFits) {
+  open(lookahead);
+  on = stream();
+  const Buffer from = source();
+  const Buffer made = made_from(from);
+  use(on, made);
+  check(on, from);
+  settle();
+  EXPECT_EQ(given_up(), 0U);
+  EXPECT_EQ(times("fingerprint"), 0U);
+}
+
+TEST_F(Recomputes, NotWhatIsMadeOfMore) {
+  press();
+  Buffer from = allocate(3 * kBytes);
+  fill(on, from, 5'000);
+  const Buffer made = made_from(from);
+  use(on, made);
+  check(on, from);
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), 0U);
+  check(on, made);
+  settle();
+}
+
+// A kernel whose results nobody has room for again.
+TEST_F(Recomputes, NoMoreOfWhatIsMadeAgainInVain) {
+  press();
+  std::uint64_t given_up_last = 0;
+  int rounds = 0;
+  for (bool more = true; more && rounds < 40; ++rounds) {
+    const Buffer from = source();
+    const Buffer made = made_from(from);
+    use(on, made);
+    check(on, from);
+    settle();
+    crowd();
+    more = std::exchange(given_up_last, given_up()) < given_up();
+    platform->free(from.address);  // before anybody has wanted what it was made of
+    check(on, made);
+    settle();
+    platform->free(made.address);
+  }
+  EXPECT_LT(rounds, 40);
+}
+
+// Two threads, each with its stream, use what both have given up.
+TEST_F(Recomputes, ForTwoThreadsOnce) {
+  press();
+  for (int round = 0; round < 20; ++round) {
+    const Buffer from = source();
+    const Buffer made = made_from(from);
+    use(on, made);
+    check(on, from);
+    settle();
+    crowd();
+    const CuStream other = stream();
+    std::thread second([&] {
+      (void)driver.context_set_current(primary);
+      check(other, made);
+      synchronize(other);
+    });
+    check(on, made);
+    second.join();
+    settle();
+    platform->free(made.address);
+    platform->free(from.address);
+  }
+  EXPECT_GT(given_up(), 0U);
+}
+
+// The driver refuses the launch that would make it again: its bytes are nowhere.
+TEST_F(Recomputes, ARefusedLaunchEndsTheRun) {
+  press();
+  const Buffer from = source();
+  Buffer made = allocate(kBytes);
+  bool refused = false;
+  derive(on, made, from, 6'000, &refused);
+  use(on, made);
+  check(on, from);
+  settle();
+  crowd();
+  ASSERT_EQ(given_up(), kBytes);
+  refused = true;
+  const CudaOperand it = operand(made, AccessMode::kRead);
+  EXPECT_EQ(platform->before_launch({.stream = on, .hash = {}, .name = "it", .operands = {&it, 1}}),
+            0U);
+  ASSERT_EQ(fatal.size(), 1U);
+  EXPECT_THAT(fatal.front(), ::testing::HasSubstr("launched again"));
+  fatal.clear();
+  EXPECT_EQ(driver.stream_synchronize(on), CuResult::kSuccess);  // its gate is there
+}
+
+}  // namespace
+}  // namespace spillway::cuda

@@ -1,0 +1,95 @@
+// A CUDA world whose program has kernels that are known to make one buffer out of others, as the
+// interposer knows PyTorch's pointwise kernels.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "platform/cuda/cuda_world.h"
+
+namespace spillway::cuda {
+
+class RemakingWorld : public CudaWorld {
+ protected:
+  RemakingWorld() {
+    options.put_fingerprint = [this](CuStream on, CuAddress from, Bytes bytes, std::uint64_t* to) {
+      return launch(test::kernels().mix, on, address_of(to), from, bytes / 8);
+    };
+  }
+
+  // `to` gets the pattern of `seed`, out of `from` (at least as long), whose words are checked each
+  // time that the kernel runs. The driver refuses it when and if that is `refused`.
+  void derive(CuStream on, Buffer& to, const Buffer& from, std::uint64_t seed,
+              const bool* refused = nullptr) const {
+    const CudaOperand operands[] = {operand(to, AccessMode::kReadWrite),
+                                    operand(from, AccessMode::kRead)};
+    const Buffer made = to;
+    const auto call = [this, made, from, seed, refused](CuStream stream) {
+      if (refused != nullptr && *refused) {
+        return CuResult::kInvalidValue;
+      }
+      return launch(test::kernels().derive, stream, made.address, from.address, made.words,
+                    from.seed, seed, address_of(wrong));
+    };
+    EXPECT_EQ(issue_known(on, operands, "derive", call), CuResult::kSuccess);
+    to.seed = seed;
+  }
+  // The same out of nothing.
+  void make(CuStream on, Buffer& to, std::uint64_t seed) const {
+    const CudaOperand it = operand(to, AccessMode::kReadWrite);
+    const Buffer made = to;
+    const auto call = [this, made, seed](CuStream stream) {
+      return launch(test::kernels().fill, stream, made.address, made.words, seed);
+    };
+    EXPECT_EQ(issue_known(on, {&it, 1}, "make", call), CuResult::kSuccess);
+    to.seed = seed;
+  }
+  // A kernel of which nobody knows that it only reads.
+  void use(CuStream on, const Buffer& buffer) const {
+    Buffer same = buffer;
+    rewrite(on, same, buffer.seed);
+  }
+  [[nodiscard]] Bytes given_up() const { return platform->stats().engine.given_up_bytes; }
+
+ private:
+  using Again = std::function<CuResult(CuStream)>;
+  class Kept final : public Relaunch {
+   public:
+    explicit Kept(Again again) : again_(std::move(again)) {}
+    [[nodiscard]] CuResult launch(CuStream stream) const override { return again_(stream); }
+
+   private:
+    Again again_;
+  };
+
+  // The first operand is what it makes.
+  CuResult issue_known(CuStream on, std::span<const CudaOperand> operands, std::string_view name,
+                       const Again& call) const {
+    if (platform->begin_unseen(on)) {
+      const CuResult result = call(on);
+      platform->end_unseen();
+      return result;
+    }
+    std::vector<LaunchOperand> identity;
+    for (const CudaOperand& operand : operands) {
+      identity.push_back({.allocation = operand.address, .bytes = operand.bytes});
+    }
+    const std::uint64_t launch = platform->before_launch(
+        {.stream = on,
+         .hash = hash_launch(name, identity),
+         .name = name,
+         .operands = operands,
+         .needs_mapping = false,
+         .keep = [&] {
+           return std::optional(
+               KeptLaunch{.makes = operands[0], .how = std::make_shared<const Kept>(call)});
+         }});
+    const CuResult result = call(on);
+    platform->after_launch(launch, result == CuResult::kSuccess);
+    return result;
+  }
+};
+
+}  // namespace spillway::cuda
