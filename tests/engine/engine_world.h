@@ -41,6 +41,7 @@ class RecordingMechanism final : public Mechanism {
     note("drop", blocks, fmt::format(" {}", name_of(tier)));
   }
   void freed(AllocationId id) override { gone.push_back(id); }
+  void gave_up(AllocationId id) override { given_up.push_back(id); }
   void faults_served(std::uint64_t launch) override {
     calls.push_back(fmt::format("served {}", launch));
   }
@@ -50,6 +51,7 @@ class RecordingMechanism final : public Mechanism {
   }
 
   std::vector<AllocationId> gone;           // allocations whose freeing took effect
+  std::vector<AllocationId> given_up;       // ... that are to be made again
   std::vector<TransferId> released_behind;  // of the last launch
   std::vector<std::size_t> spans;           // how many blocks each call was for
   std::vector<Transfer> under_way;          // in the order in which they were started
@@ -74,6 +76,7 @@ class ScriptedPolicy final : public Policy {
     }
   }
   [[nodiscard]] LaunchWindow window() const override { return admitted_at_once; }
+  [[nodiscard]] bool recomputes() const override { return gives_up; }
   void on_launch(const Launch& launch, Control& control) override {
     if (at_launch) {
       at_launch(launch, control);
@@ -99,6 +102,7 @@ class ScriptedPolicy final : public Policy {
   std::function<void(const Launch&, Control&)> at_issue;
   std::function<void(const Launch&, Control&)> at_launch;
   LaunchWindow admitted_at_once;
+  bool gives_up = false;
   std::function<void(const Launch&, Control&)> at_launch_end;
   std::function<std::optional<BlockId>(Cause)> victim;
   Tier tier = Tier::kHost;

@@ -22,14 +22,16 @@ bool Recomputing::is_under_way(const Entry& entry) const {
   return launches_.stream(entry.maker.stream).ended < entry.number;
 }
 
-// A kernel whose results are compared again and again and never given up, or only in vain, is left
-// alone.
+// A kernel whose results are compared again and again and seldom given up, or only in vain, is left
+// alone, but for one in a while: what is worth it changes with the program.
 bool Recomputing::worth_it(std::uint64_t kind) const {
-  constexpr std::uint32_t kTries = 8;
-  constexpr std::uint32_t kTriesForUse = 4;
+  constexpr std::uint64_t kTries = 16;
+  constexpr std::uint64_t kTriesForUse = 8;
+  constexpr std::uint64_t kOnceIn = 64;
   const auto found = worth_.find(kind);
   return found == worth_.end() ||
-         found->second.marked < kTries + kTriesForUse * found->second.useful;
+         found->second.gone < kTries + kTriesForUse * found->second.useful ||
+         found->second.left_alone % kOnceIn == kOnceIn - 1;
 }
 
 bool Recomputing::are_same(const Entry& entry) const {
@@ -105,6 +107,7 @@ void Recomputing::lose(AllocationId id, Lost& lost) {
   std::erase(comparing_, id);
   if (entry.place != kNoIndex) {
     free_places_.push_back(entry.place);
+    ++worth_[entry.maker.kind].gone;
   }
   for (const AllocationId source : entry.maker.read_ids) {
     const auto of = sources_.find(source);
@@ -233,6 +236,7 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
         entry.state = State::kDoubted;
         doubted_.push_back(id);
       } else if (entry.state != State::kDoubted) {
+        worth_[entry.maker.kind].left_alone += entry.state == State::kMade ? 1 : 0;
         lose(id, lost);
       }
     }
@@ -286,7 +290,6 @@ bool Recomputing::begin(const Step& step, Lost& lost) {
     }
     entry.place = free_places_.back();
     free_places_.pop_back();
-    ++worth_[entry.maker.kind].marked;
   }
   if (step.vain) {
     --worth_[entry.maker.kind].useful;

@@ -120,9 +120,12 @@ class Recomputing {
     std::uint32_t place = kNoIndex;
     std::uint64_t number = 0;  // of the last step's launch, on its stream
   };
+  // Of a kind: results that were marked and are gone, how many of them had been given up and asked
+  // for, and how many have not been marked since it was not worth it.
   struct Worth {
-    std::uint32_t marked = 0;
-    std::uint32_t useful = 0;
+    std::uint64_t gone = 0;
+    std::uint64_t useful = 0;
+    std::uint64_t left_alone = 0;
   };
   // When an allocation that something was made of was last named by the program.
   struct Named {

@@ -89,7 +89,7 @@ std::vector<What> scenarios() {
     }
   }
   for (const char* const policy : {"deepum", "lookahead", "g10"}) {
-    for (const char* const scenario : {"patterns", "threads", "temporaries", "graphs"}) {
+    for (const char* const scenario : {"patterns", "threads", "temporaries", "graphs", "steps"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }
@@ -177,6 +177,21 @@ TEST_F(InterposerTest, LaunchesAreNamedByTheModuleOfTheirThread) {
   EXPECT_EQ(record.dump().find("of another thread"), std::string::npos);
   const std::string timeline = read_file(folder_ / "timeline");
   EXPECT_THAT(timeline, ::testing::HasSubstr(R"("cat":"launch","name":"h.1.mlp (backward) )"));
+}
+
+// What PyTorch's pointwise kernels made is not moved.
+TEST_F(InterposerTest, ResultsOfKnownKernelsAreMadeAgain) {
+  std::map<std::string, nlohmann::json> records;
+  for (const char* const policy : {"base_uvm", "lookahead"}) {
+    const Outcome outcome =
+        run_on_gpu({.scenario = "steps", .policy = policy, .budget_mib = 32}, "--json record");
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_EQ(numbers(lines_of(outcome.out).back()).at("wrong"), 0U);
+    records[policy] = nlohmann::json::parse(read_file(folder_ / "record"));
+  }
+  EXPECT_EQ(records["base_uvm"]["given_up_bytes"], 0U);
+  // Some of the eight layers' 4 MiB of each step but the first ones.
+  EXPECT_GE(records["lookahead"]["given_up_bytes"].get<std::uint64_t>(), 8U * 4 << 20U);
 }
 
 // The first, before there is a space, and those that fail.

@@ -231,8 +231,10 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
       whole();
     } else if (what < 42) {
       copy(thread, memory, stream);
-    } else if (what < 94) {
+    } else if (what < 86) {
       use(thread, memory, stream);
+    } else if (what < 94) {
+      make_and_read(thread, memory, stream);
     } else {
       // One stream's in a row, as programs have them.
       for (std::uint64_t left = rng.below(12); left > 0; --left) {
@@ -274,6 +276,22 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
                       }),
                 CuResult::kSuccess);
       buffer.seed = seed;
+    }
+  }
+
+  // On one stream, by kernels of which one is known: what has been made so may be given up.
+  void make_and_read(Thread& thread, Thread::Memory& memory, std::size_t stream) {
+    platform->retire(memory.buffer.address);
+    EXPECT_TRUE(platform->reuse(memory.buffer.address));
+    memory.known = false;
+    make_contents(thread, memory, stream);
+    memory.known = true;
+    RemakingWorld::use(thread.streams[stream], memory.buffer);
+    for (const int again : {0, 1}) {
+      Thread::Memory& other = thread.memory[thread.rng.below(thread.memory.size())];
+      if (&other != &memory) {
+        use(thread, other, again == 0 ? stream : thread.rng.below(thread.streams.size()));
+      }
     }
   }
 

@@ -19,6 +19,7 @@
 #include "orders.h"
 #include "random.h"
 #include "runtime.h"
+#include "steps.h"
 
 namespace spillway::cuda::test {
 namespace {
@@ -480,6 +481,7 @@ int main(int count, char** words) {
       {"known-reads", [](const test::Device& it) { test::pointwise(it, true); }},
       {"unknown-reads", [](const test::Device& it) { test::pointwise(it, false); }},
       {"memsets", test::memsets},
+      {"steps", test::steps},
       {"captured", test::captured_and_never_run},
       {"refused", test::refused_copies},
       {"values", test::read_before_a_copy},
