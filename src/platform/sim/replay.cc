@@ -5,8 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/vitality.h"
-
 namespace spillway::sim {
 
 Replay::Replay(const Trace& trace, const ReplayOptions& options, Simulator& simulator)
@@ -22,6 +20,7 @@ Replay::Replay(Program program, const ReplayOptions& options, Simulator& simulat
       others(timing);
     }
   };
+  simulator.on_gave_up = [this](AllocationId id) { remakes_.gave_up(id); };
 }
 
 Status Replay::prepare() {
@@ -106,6 +105,7 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
         add(id, AccessMode::kWrite);
       }
     }
+    step.makes = made_by(trace, vitality, graph, index);
     step.launch.execution = executions_.id_of(hash_launch(kernel.name, operands));
     steps.push_back(std::move(step));
   }
@@ -116,6 +116,64 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
     }
   }
   return steps;
+}
+
+// What is known of kernels on a GPU (docs/recomputing.md), and the same limit on what they read.
+AllocationId Replay::made_by(const Trace& trace, const Vitality& vitality, std::uint32_t graph,
+                             KernelIndex index) const {
+  constexpr Bytes kMostTimes = 2;
+  constexpr Bytes kMorePart = 16;
+  const Kernel& kernel = trace.kernels[index];
+  if (!is_pointwise(kernel.name) || kernel.writes.size() != 1) {
+    return kNoAllocation;
+  }
+  const TensorId made = kernel.writes.front();
+  const std::optional<TensorLife>& life = vitality.lives[made];
+  const bool is_new = life && life->first_use == index && !trace.tensors[made].persistent;
+  const AllocationId id = allocations_[places_.of[graph][made]];
+  Bytes read_bytes = 0;
+  for (const TensorId read : kernel.reads) {
+    read_bytes += trace.tensors[read].bytes;
+    if (allocations_[places_.of[graph][read]] == id) {
+      return kNoAllocation;
+    }
+  }
+  const Bytes made_bytes = trace.tensors[made].bytes;
+  return is_new && !simulator_->engine().space().allocation(id).packed &&
+                 read_bytes <= kMostTimes * made_bytes + made_bytes / kMorePart
+             ? id
+             : kNoAllocation;
+}
+
+void Replay::no_more(const std::vector<AllocationId>& lost) {
+  for (const AllocationId id : lost) {
+    simulator_->set_recomputable(id, false);
+  }
+}
+
+// Behind it what was made of it is as it was.
+Status Replay::remake(Remakes::Maker maker, std::size_t iteration) {
+  remakes_.remade(maker.makes);
+  maker.launch.position = static_cast<std::uint32_t>(program_.graphs[0].size());
+  maker.launch.execution =
+      executions_.id_of(hash_launch("again", {{{.allocation = maker.launch.execution}}}));
+  const Status status =
+      launch(maker.launch, maker.duration_ns, {.iteration = iteration, .again = true});
+  // Without a queue nothing orders what needs it behind it.
+  return status && options_.queue_depth == 0 ? simulator_->run_until_idle() : status;
+}
+
+Status Replay::die(AllocationId id, std::size_t iteration) {
+  while (std::optional<Remakes::Maker> maker = remakes_.before_death(id)) {
+    if (Status status = remake(std::move(*maker), iteration); !status) {
+      return status;
+    }
+  }
+  std::vector<AllocationId> lost;
+  remakes_.dies(id, lost);
+  no_more(lost);
+  simulator_->discard(id, DiscardMode::kEager);
+  return {};
 }
 
 Result<std::vector<IterationResult>> Replay::run(std::span<const std::uint32_t> graphs,
@@ -153,6 +211,10 @@ Status Replay::iterate(std::size_t iteration, std::uint32_t graph) {
     if (Status status = launch(step.launch, step.duration_ns, awaited); !status) {
       return status;
     }
+    if (step.makes != kNoAllocation) {
+      remakes_.made(step.launch, step.duration_ns, step.makes);
+      simulator_->set_recomputable(step.makes, true);
+    }
     if (options_.queue_depth == 0 || step.synchronizes) {
       if (Status status = simulator_->run_until_idle(); !status) {
         return status;
@@ -160,7 +222,9 @@ Status Replay::iterate(std::size_t iteration, std::uint32_t graph) {
       host_free_ns_ = std::max(host_free_ns_, simulator_->now_ns());
     }
     for (std::size_t i = 0; options_.tells_deaths && i < step.deaths.size(); ++i) {
-      simulator_->discard(step.deaths[i], DiscardMode::kEager);
+      if (Status status = die(step.deaths[i], iteration); !status) {
+        return status;
+      }
     }
   }
   return {};
@@ -184,19 +248,28 @@ Status Replay::launch(const Launch& launch, TimeNs duration_ns, const Awaited& a
   return launch_in_pieces(launch, duration_ns, awaited);
 }
 
-// When the host comes to it, and the queue has room.
+// When the host comes to it, the queue has room, and nothing that it needs is given up: while time
+// passes more may be.
 Result<LaunchState> Replay::issue(const Launch& launch, TimeNs duration_ns,
                                   const Awaited& awaited) {
+  while (true) {
+    if (Status status = wait_for_turn(); !status) {
+      return tl::unexpected<Error>(status.error());
+    }
+    std::optional<Remakes::Maker> maker = remakes_.before(launch);
+    if (!maker) {
+      break;
+    }
+    if (Status status = remake(std::move(*maker), awaited.iteration); !status) {
+      return tl::unexpected<Error>(status.error());
+    }
+  }
   Launch issued = launch;
-  if (options_.queue_depth > 0) {
-    issued.stream = 0;
-    if (Status status = simulator_->run_until_fewer_than(options_.queue_depth); !status) {
-      return tl::unexpected<Error>(status.error());
-    }
-    host_free_ns_ = std::max(host_free_ns_, simulator_->now_ns()) + options_.launch_ns;
-    if (Status status = simulator_->run_until(host_free_ns_); !status) {
-      return tl::unexpected<Error>(status.error());
-    }
+  issued.stream = options_.queue_depth > 0 ? 0 : issued.stream;
+  if (!awaited.again) {
+    std::vector<AllocationId> lost;
+    remakes_.issued(launch, lost);
+    no_more(lost);
   }
   awaited_.push_back(awaited);
   const LaunchState state = simulator_->issue(std::move(issued), duration_ns);
@@ -204,6 +277,17 @@ Result<LaunchState> Replay::issue(const Launch& launch, TimeNs duration_ns,
     awaited_.pop_back();
   }
   return state;
+}
+
+Status Replay::wait_for_turn() {
+  if (options_.queue_depth == 0) {
+    return {};
+  }
+  if (Status status = simulator_->run_until_fewer_than(options_.queue_depth); !status) {
+    return status;
+  }
+  host_free_ns_ = std::max(host_free_ns_, simulator_->now_ns()) + options_.launch_ns;
+  return simulator_->run_until(host_free_ns_);
 }
 
 // What paging does to a kernel that is larger than the device: it runs through its operands, and

@@ -7,7 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "analysis/vitality.h"
 #include "base/error.h"
+#include "platform/sim/remakes.h"
 #include "platform/sim/simulator.h"
 #include "platform/sim/tensor_places.h"
 #include "policy/launch_hash.h"
@@ -64,7 +66,8 @@ class Replay {
     Launch launch;
     TimeNs duration_ns = 0;
     bool synchronizes = false;
-    std::vector<AllocationId> deaths;  // after it
+    AllocationId makes = kNoAllocation;  // what it alone has made so far and could make again
+    std::vector<AllocationId> deaths;    // after it
   };
   // Launches that are issued and whose end is awaited.
   struct Awaited {
@@ -72,6 +75,7 @@ class Replay {
     TimeNs duration_ns = 0;
     bool ends_kernel = false;
     bool ends_iteration = false;
+    bool again = false;  // it makes something again
   };
 
   Status allocate();
@@ -79,6 +83,12 @@ class Replay {
   [[nodiscard]] Access access_to(AllocationId id, AccessMode mode) const;
   std::vector<Step> steps_of(std::uint32_t graph);
   Status iterate(std::size_t iteration, std::uint32_t graph);
+  [[nodiscard]] AllocationId made_by(const Trace& trace, const Vitality& vitality,
+                                     std::uint32_t graph, KernelIndex index) const;
+  Status remake(Remakes::Maker maker, std::size_t iteration);
+  Status wait_for_turn();
+  Status die(AllocationId id, std::size_t iteration);
+  void no_more(const std::vector<AllocationId>& lost);
   Status launch(const Launch& launch, TimeNs duration_ns, const Awaited& awaited);
   Status launch_in_pieces(const Launch& launch, TimeNs duration_ns, Awaited awaited);
   Result<LaunchState> issue(const Launch& launch, TimeNs duration_ns, const Awaited& awaited);
@@ -92,6 +102,7 @@ class Replay {
   std::vector<AllocationId> allocations_;  // by PlaceId
   std::vector<std::vector<Step>> graphs_;
   ExecutionIds executions_;
+  Remakes remakes_;
   std::vector<IterationResult> results_;
   std::deque<Awaited> awaited_;  // one stream: they finish in the order of issue
   TimeNs kernel_began_ns_ = 0;

@@ -120,6 +120,10 @@ class Simulator final : private Mechanism {
   // Called as each launch finishes.
   std::function<void(const LaunchTiming&)> on_finished;
   std::function<void(std::uint64_t thread)> on_touched;
+  // Called as the contents of an allocation are given up: whoever listens says what can be made
+  // again, and does that before it issues anything that names it.
+  std::function<void(AllocationId)> on_gave_up;
+  void set_recomputable(AllocationId id, bool can) { engine_.set_recomputable(id, can); }
 
  private:
   using Token = std::uint64_t;  // block in the high half, version in the low
@@ -223,6 +227,7 @@ class Simulator final : private Mechanism {
   void unmap(std::span<const BlockId> blocks) override;
   void drop(std::span<const BlockId> blocks, Tier tier) override;
   void freed(AllocationId id) override;
+  void gave_up(AllocationId id) override { on_gave_up(id); }
   void faults_served(std::uint64_t launch) override;
   void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
 

@@ -1,0 +1,115 @@
+// Contents that are made again, in the simulator: that they move less, and that every launch finds
+// what it should (the simulator looks itself). docs/recomputing.md.
+#include "platform/sim/remakes.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "analysis/memory_curve.h"
+#include "analysis/vitality.h"
+#include "machine/load.h"
+#include "platform/sim/replay.h"
+#include "platform/sim/simulator.h"
+#include "policy/base_uvm.h"
+#include "policy/lookahead.h"
+#include "policy/registry.h"
+#include "trace/generate.h"
+#include "trace/validate.h"
+
+namespace spillway::sim {
+namespace {
+
+constexpr const char* kPointwise = "at::native::vectorized_elementwise_kernel<4, some functor>";
+
+TEST(RemakesOfATrace, AreOfPyTorchsPointwiseKernels) {
+  EXPECT_TRUE(is_pointwise(kPointwise));
+  EXPECT_TRUE(is_pointwise("at::native::unrolled_elementwise_kernel<at::native::CUDAFunctor_add"));
+  EXPECT_FALSE(is_pointwise("at::native::elementwise_kernel<128, 2, ...>"));
+  EXPECT_FALSE(is_pointwise("layer0.gelu.forward"));
+}
+
+class RemakesInReplay : public ::testing::Test {
+ protected:
+  // Several iterations at a part of what is alive at once.
+  EngineStats run(const Trace& trace, Policy& policy, double part, std::uint32_t queue_depth) {
+    EXPECT_TRUE(validate_trace(trace, "the step"));
+    const MemoryCurve curve = memory_curve(trace, analyze_vitality(trace));
+    Machine machine = *load_machine("h200");
+    machine.device.capacity_bytes = round_up(
+        static_cast<Bytes>(part * static_cast<double>(curve.peak_live_bytes)), kBlockBytes);
+    machine.host.capacity_bytes = round_up(2 * curve.peak_live_bytes, kBlockBytes);
+    Simulator simulator(machine, simulator_options(machine, (*find_policy("lookahead"))->traits),
+                        policy);
+    Replay replay(trace,
+                  {.tells_deaths = true,
+                   .pages = false,
+                   .queue_depth = queue_depth,
+                   .launch_ns = machine.host.launch_ns,
+                   .shared_frame_bytes = kBlockBytes},
+                  simulator);
+    EXPECT_TRUE(replay.prepare());
+    const std::vector<std::uint32_t> graphs(4);
+    const auto ran = replay.run(graphs, 1);
+    EXPECT_TRUE(ran) << (ran ? "" : ran.error().message);
+    EXPECT_TRUE(simulator.engine().check_invariants());
+    return simulator.engine().stats();
+  }
+  static Trace step() {
+    return generate_transformer({.batch_size = 8,
+                                 .sequence = 256,
+                                 .width = 768,
+                                 .heads = 12,
+                                 .layers = 8,
+                                 .feed_forward = 3072,
+                                 .vocabulary = 8000});
+  }
+  // The same, with PyTorch's name on those whose names end so.
+  static Trace named(Trace trace, const std::string& end) {
+    for (Kernel& kernel : trace.kernels) {
+      if (kernel.name.ends_with(end)) {
+        kernel.name = kPointwise;
+      }
+    }
+    return trace;
+  }
+
+  Lookahead lookahead;
+};
+
+TEST_F(RemakesInReplay, MoveLess) {
+  const Trace unknown = step();
+  Lookahead other;
+  const EngineStats moving = run(unknown, other, 0.5, 300);
+  const EngineStats again = run(named(unknown, ".gelu.forward"), lookahead, 0.5, 300);
+  EXPECT_EQ(moving.given_up_bytes, 0U);
+  EXPECT_GT(again.given_up_bytes, 0U);
+  EXPECT_GT(again.launches, moving.launches);
+  EXPECT_LT(again.moved(Tier::kDevice, Tier::kHost), moving.moved(Tier::kDevice, Tier::kHost));
+}
+
+// Sums whose parts die at once, and results that are changed in place: whatever has such a name.
+TEST_F(RemakesInReplay, EveryLaunchFindsWhatItShould) {
+  Trace all = step();
+  for (Kernel& kernel : all.kernels) {
+    kernel.name = kPointwise;
+  }
+  for (const double part : {0.9, 0.6, 0.4}) {
+    for (const std::uint32_t queue_depth : {0U, 7U, 300U}) {
+      Lookahead policy;
+      (void)run(all, policy, part, queue_depth);
+    }
+  }
+}
+
+TEST_F(RemakesInReplay, OnlyWhereThePolicyWantsIt) {
+  BaseUvm base_uvm;
+  EXPECT_EQ(run(named(step(), ".gelu.forward"), base_uvm, 0.5, 300).given_up_bytes, 0U);
+}
+
+TEST_F(RemakesInReplay, NothingWhileAllFits) {
+  EXPECT_EQ(run(named(step(), ".gelu.forward"), lookahead, 1.2, 300).given_up_bytes, 0U);
+}
+
+}  // namespace
+}  // namespace spillway::sim
