@@ -59,6 +59,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, bool ours) {
       launches_.stream(stream).blocking || canonical(launch.stream) == nullptr;
   std::unique_lock legacy(legacy_order_, std::defer_lock);
   std::vector<Access> accesses;
+  bool ends_have_come = false;
   while (true) {
     if (in_legacy_order) {
       lock.unlock();
@@ -69,6 +70,19 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, bool ours) {
     if (accesses.empty() || broken_) {
       return 0;
     }
+    if (may_be_unseen(launch.stream, accesses)) {
+      note_unseen(canonical(launch.stream), stream);
+      if (quiet_.seen_closed >= quiet_.order_after) {
+        order_what_nobody_uses(lock);
+      }
+      return kUnseen;
+    }
+    if (patience_.all_fits() && lacks_room(accesses) && !std::exchange(ends_have_come, true)) {
+      leave_quiet();
+      let_ends_come(stream, lock);
+      accesses = memory_->accesses_of(launch.operands);
+    }
+    // From here on the lock is held until the engine has the launch.
     const std::optional<Recomputing::Step> step =
         recomputing_.before_launch(accesses, stream, ours);
     if (!step) {
@@ -78,18 +92,6 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, bool ours) {
       legacy.unlock();  // it is a launch, too, or another thread's
     }
     carry_out(*step, lock);
-  }
-  if (may_be_unseen(launch.stream, accesses)) {
-    note_unseen(canonical(launch.stream), stream);
-    if (quiet_.seen_closed >= quiet_.order_after) {
-      order_what_nobody_uses(lock);
-    }
-    return kUnseen;
-  }
-  if (patience_.all_fits() && lacks_room(accesses)) {
-    leave_quiet();
-    let_ends_come(stream, lock);
-    accesses = memory_->accesses_of(launch.operands);
   }
   Launch issued;
   issued.stream = stream;

@@ -304,7 +304,11 @@ std::size_t Recomputing::words_of(const Step& step) const {
 }
 
 void Recomputing::done(const Step& step, std::uint64_t number) {
-  Entry& entry = entries_.at(step.id);
+  const auto found = entries_.find(step.id);
+  if (found == entries_.end()) {
+    return;  // its context has ended meanwhile
+  }
+  Entry& entry = found->second;
   entry.busy = false;
   entry.number = number;
   switch (step.what) {
