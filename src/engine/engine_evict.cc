@@ -215,7 +215,12 @@ void Engine::give_up(AllocationId id) {
   const Allocation& allocation = space_.allocation(id);
   stats_.given_up_bytes += allocation.frame_bytes;
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
-    discard_block(allocation.first_block + i, DiscardMode::kEager);
+    const BlockId block = allocation.first_block + i;
+    discard_block(block, DiscardMode::kEager);
+    if (space_.block(block).frames.has(Tier::kDevice)) {
+      ++stats_.evictions;
+      reclaim_device_frame(block);
+    }
   }
 }
 
@@ -224,6 +229,7 @@ void Engine::begin_eviction(BlockId victim) {
   if (policy_->recomputes() && can_give_up(owner_of(victim))) {
     pressed_ = true;
     give_up(owner_of(victim));
+    return;
   }
   if (leaves_at_once(space_.block(victim))) {
     ++stats_.evictions;
@@ -324,7 +330,8 @@ void Engine::copy_down(BlockId id, Tier to) {
 }
 
 void Engine::wish_out(BlockId id, Tier to, bool stays) {
-  if (!alive(id) || to == Tier::kDevice) {
+  if (!alive(id) || to == Tier::kDevice ||
+      (policy_->recomputes() && recomputable_.has(owner_of(id)))) {
     return;
   }
   Block& block = space_.block(id);

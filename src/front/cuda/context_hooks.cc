@@ -17,8 +17,11 @@ void ended(CuContext context) {
 
 template <typename Call>
 CuResult end_context(CuContext context, const Call& call) {
-  if (const Session* const here = session()) {
-    here->platform->code_ends();
+  {
+    const ProgramCall here(CallKind::kOther);
+    if (const Session* const session = here.seen_by()) {
+      session->platform->code_ends();
+    }
   }
   forget_own_kernels(context);
   const CuResult result = call();

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "platform/cuda/fingerprint.h"
+#include "platform/cuda/own_launches.h"
 
 namespace spillway::cuda {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "front/cuda/hook_table.h"
@@ -50,14 +51,54 @@ class LaunchAgain final : public Relaunch {
   std::vector<Word> block_;  // of parameters
 };
 
-// The operand that the launch writes; nullptr where it may write more, or reads anything else.
-const CudaOperand* only_result(const Session& session, const KernelLayout& kernel,
-                               void* const* parameters, std::span<const CudaOperand> operands) {
-  // An address in the functor is an operand that may be written.
+// Whether some word of the functor may be an address, of whatever memory: numbers that programs
+// have there seldom look like one.
+bool holds_address(const KernelLayout& kernel, void* const* parameters) {
+  constexpr std::uint64_t kFirst = std::uint64_t{1} << 16U;
+  constexpr std::uint64_t kEnd = std::uint64_t{1} << 47U;
+  const std::size_t bytes = kernel.parameters[KnownReads::kFunctor].bytes;
+  const auto* const functor = static_cast<const std::byte*>(parameters[KnownReads::kFunctor]);
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, functor + at, sizeof word);
+    if (word >= kFirst && word < kEnd) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Whatever decides which bytes it writes.
+std::uint64_t kind_of(const CudaOperand& makes, const LaunchShape& shape,
+                      const KernelLayout& kernel, void* const* parameters) {
+  std::string all;
+  const auto add = [&all](const void* bytes, std::size_t count) {
+    all.append(static_cast<const char*>(bytes), count);
+  };
+  add(&kernel.hash, sizeof kernel.hash);
+  add(&makes.bytes, sizeof makes.bytes);
+  add(&shape.grid_x, sizeof shape.grid_x);
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    // Structures without members take a byte, which holds anything.
+    if (i != KnownReads::kFunctor && i != kernel.reads->parameter &&
+        kernel.parameters[i].bytes > 1) {
+      add(parameters[i], kernel.parameters[i].bytes);
+    }
+  }
+  return hash_launch(all, {}).first;
+}
+
+}  // namespace
+
+std::optional<CudaOperand> only_result(const Session& session, const KernelLayout& kernel,
+                                       void* const* parameters,
+                                       std::span<const CudaOperand> operands) {
   const auto written = [](const CudaOperand& operand) { return writes(operand.mode); };
   const auto result = std::find_if(operands.begin(), operands.end(), written);
-  if (result == operands.end() || std::any_of(result + 1, operands.end(), written)) {
-    return nullptr;
+  if (!kernel.reads || !kernel.reads->of_pytorch || parameters == nullptr ||
+      result == operands.end() || std::any_of(result + 1, operands.end(), written) ||
+      holds_address(kernel, parameters)) {
+    return std::nullopt;
   }
   for (std::size_t i = 0; i < kernel.reads->pointers; ++i) {
     std::uint64_t address = 0;
@@ -67,24 +108,23 @@ const CudaOperand* only_result(const Session& session, const KernelLayout& kerne
         sizeof address);
     const bool in_result = address >= result->address && address < result->address + result->bytes;
     // What is not the space's could change without our knowledge.
-    if (in_result != (i == 0) || !session.platform->allocation_of(address)) {
-      return nullptr;
+    if (in_result != (i == 0) || (i == 0 && address != result->address) ||
+        !session.platform->allocation_of(address)) {
+      return std::nullopt;
     }
   }
-  return &*result;
-}
-
-}  // namespace
-
-std::optional<KeptLaunch> keep_launch(const Session& session, const LaunchShape& shape,
-                                      const KernelLayout& kernel, void* const* parameters,
-                                      std::span<const CudaOperand> operands) {
-  const CudaOperand* const result = only_result(session, kernel, parameters, operands);
-  if (result == nullptr) {
+  const std::optional<Bytes> asked_bytes = session.heap->bytes_of(result->address);
+  if (!asked_bytes) {
     return std::nullopt;
   }
-  return KeptLaunch{.makes = *result,
-                    .how = std::make_shared<const LaunchAgain>(shape, kernel, parameters)};
+  return CudaOperand{.address = result->address, .bytes = *asked_bytes, .mode = result->mode};
+}
+
+KeptLaunch keep_launch(const CudaOperand& makes, const LaunchShape& shape,
+                       const KernelLayout& kernel, void* const* parameters) {
+  return {.makes = makes,
+          .kind = kind_of(makes, shape, kernel, parameters),
+          .how = std::make_shared<const LaunchAgain>(shape, kernel, parameters)};
 }
 
 }  // namespace spillway::cuda

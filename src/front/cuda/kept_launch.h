@@ -22,12 +22,15 @@ struct LaunchShape {
   unsigned shared_bytes = 0;
 };
 
-// If the kernel is known to write one of these operands and only to read others, all of it the
-// space's. `parameters` as the launch was given them; they are copied.
-[[nodiscard]] std::optional<KeptLaunch> keep_launch(const Session& session,
-                                                    const LaunchShape& shape,
-                                                    const KernelLayout& kernel,
-                                                    void* const* parameters,
-                                                    std::span<const CudaOperand> operands);
+// What the launch makes, all that the program has asked for: if the kernel is known to write
+// nothing but that operand, from its start, and to read nothing but others, all of it the space's.
+[[nodiscard]] std::optional<CudaOperand> only_result(const Session& session,
+                                                     const KernelLayout& kernel,
+                                                     void* const* parameters,
+                                                     std::span<const CudaOperand> operands);
+
+// `parameters` as the launch was given them; they are copied.
+[[nodiscard]] KeptLaunch keep_launch(const CudaOperand& makes, const LaunchShape& shape,
+                                     const KernelLayout& kernel, void* const* parameters);
 
 }  // namespace spillway::cuda

@@ -14,6 +14,10 @@ namespace spillway::cuda {
 struct KnownReads {
   std::size_t parameter = 0;  // the array; all of its pointers but the first are only read through
   std::size_t pointers = 0;   // in it
+  // The functor is one of PyTorch's own: what it gives depends on the values that it gets, and on
+  // what it holds.
+  bool of_pytorch = false;
+  static constexpr std::size_t kFunctor = 1;  // the parameter that it is
 };
 
 // Of the kernel that the compiler has given this name; nullopt: not known.

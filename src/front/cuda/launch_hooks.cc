@@ -7,10 +7,15 @@
 namespace spillway::cuda {
 namespace {
 
-// `shape`: nullptr for one that is not launched again.
+// What else is to be known of a launch.
+struct HowLaunched {
+  const LaunchShape* shape = nullptr;  // nullptr: it is not launched again
+  bool starts_early = false;           // CudaLaunch's
+};
+
 template <typename Call>
 CuResult launch(CuFunction function, CuStream stream, void* const* parameters, void* const* extra,
-                const LaunchShape* shape, const Call& call) {
+                const HowLaunched& again, const Call& call) {
   ProgramCall here(CallKind::kLaunch);
   const Session* const session = here.seen_by();
   if (session == nullptr || captured(stream)) {
@@ -30,11 +35,15 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
                   .hash = operands.hash(kernel.hash),
                   .name = kernel.name,
                   .operands = operands.all(),
-                  .needs_mapping = false};
-  const auto keep = [&] {
-    return keep_launch(*session, *shape, kernel, parameters, operands.all());
-  };
-  if (kernel.reads && shape != nullptr && recording() == nullptr) {
+                  .needs_mapping = false,
+                  .starts_early = again.starts_early};
+  std::optional<CudaOperand> result;
+  if (kernel.reads && again.shape != nullptr && recording() == nullptr &&
+      session->platform->keeps_launches()) {
+    result = only_result(*session, kernel, parameters, what.operands);
+  }
+  const auto keep = [&] { return keep_launch(*result, *again.shape, kernel, parameters); };
+  if (result) {
     what.keep = std::cref(keep);
   }
   return issue_told(*session, what, [&](std::uint64_t /*launch*/) { return here.driver(call); });
@@ -80,7 +89,7 @@ using spillway::cuda::CuStream;
                                  shared_bytes, stream, parameters, extra);                     \
     };                                                                                         \
     return cuda::launch(function, cuda::meant(stream, per_thread), parameters, extra,          \
-                        extra == nullptr ? &shape : nullptr, call);                            \
+                        {.shape = extra == nullptr ? &shape : nullptr}, call);                 \
   }
 #define SPILLWAY_LAUNCH_EX(symbol, per_thread)                                                     \
   CuResult symbol(const CuLaunchConfig* config, CuFunction function, void** parameters,            \
@@ -89,18 +98,17 @@ using spillway::cuda::CuStream;
     const std::optional<cuda::LaunchShape> shape =                                                 \
         extra == nullptr ? cuda::shape_of(config, function) : std::nullopt;                        \
     return cuda::launch(function, cuda::meant(stream, per_thread), parameters, extra,              \
-                        shape ? &*shape : nullptr,                                                 \
+                        {.shape = shape ? &*shape : nullptr, .starts_early = !shape},              \
                         [&] { return cuda::real().symbol(config, function, parameters, extra); }); \
   }
 #define SPILLWAY_LAUNCH_COOPERATIVE(symbol, per_thread)                                           \
   CuResult symbol(CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,         \
                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,    \
                   CuStream stream, void** parameters) {                                           \
-    return cuda::launch(                                                                          \
-        function, cuda::meant(stream, per_thread), parameters, nullptr, nullptr, [&] {            \
-          return cuda::real().symbol(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, \
-                                     shared_bytes, stream, parameters);                           \
-        });                                                                                       \
+    return cuda::launch(function, cuda::meant(stream, per_thread), parameters, nullptr, {}, [&] { \
+      return cuda::real().symbol(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,     \
+                                 shared_bytes, stream, parameters);                               \
+    });                                                                                           \
   }
 
 extern "C" {

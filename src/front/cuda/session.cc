@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "front/cuda/captures.h"
+#include "front/cuda/fill_kernel.h"
 #include "front/cuda/fingerprint_kernel.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/own_kernels.h"
@@ -93,9 +94,18 @@ void in_child() {
   set_recording(nullptr);  // another thread may have had its lock
 }
 
-CuResult put_fingerprint(CuStream stream, CuAddress from, Bytes bytes, std::uint64_t* to) {
-  return has_fingerprint_kernel() ? launch_fingerprint(from, bytes, to, stream)
-                                  : CuResult::kNotSupported;
+OwnLaunches own_launches() {
+  return {.fingerprint =
+              [](CuStream stream, CuAddress from, Bytes bytes, std::uint64_t* to) {
+                return has_fingerprint_kernel() ? launch_fingerprint(from, bytes, to, stream)
+                                                : CuResult::kNotSupported;
+              },
+          .fill =
+              [](CuStream stream, CuAddress to, Bytes bytes, std::uint32_t pattern) {
+                return has_fill_kernel() && has_fingerprint_kernel()
+                           ? launch_fill({.to = to, .bytes = bytes, .pattern = pattern}, stream)
+                           : CuResult::kNotSupported;
+              }};
 }
 
 void fatal(const Error& error) {
@@ -134,7 +144,7 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
     options->device_bytes = most_bytes;
   }
   Result<std::unique_ptr<CudaSpace>> space =
-      CudaSpace::open(*driver, device, *options, fatal, warn, put_fingerprint);
+      CudaSpace::open(*driver, device, *options, fatal, warn, own_launches());
   if (!space) {
     return tl::unexpected<Error>(space.error());
   }

@@ -71,8 +71,11 @@ CuResult destroy(CuStream stream, const Call& call) {
 
 template <typename Call>
 CuResult unload(const Call& call) {
-  if (const Session* const here = session()) {
-    here->platform->code_ends();
+  {
+    const ProgramCall here(CallKind::kOther);
+    if (const Session* const session = here.seen_by()) {
+      session->platform->code_ends();
+    }
   }
   const CuResult result = wait(std::nullopt, call);
   forget_kernel_layouts();

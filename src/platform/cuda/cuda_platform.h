@@ -21,7 +21,7 @@
 #include "platform/common/swap_file.h"
 #include "platform/cuda/cufile.h"
 #include "platform/cuda/driver.h"
-#include "platform/cuda/fingerprint.h"
+#include "platform/cuda/own_launches.h"
 
 namespace spillway::cuda {
 
@@ -44,8 +44,7 @@ struct CudaOptions {
   Bytes address_bytes = Bytes{1} << 46U;
   StorageIo::Wrap wrap_io;
   CuFilePlace cufile;
-  // Without it nothing is made again that a launch may have written which nobody knows.
-  PutFingerprint put_fingerprint;
+  OwnLaunches own_launches;  // without them nothing is made again
   std::function<void(const Error&)> on_fatal;
   std::function<void(std::string_view)> warn;
 };
@@ -68,10 +67,12 @@ class Relaunch {
   [[nodiscard]] virtual CuResult launch(CuStream stream) const = 0;
 };
 
-// It writes this operand alone, without reading it, and makes the same of the same bytes in the
-// others, all of which are the space's.
+// It writes `makes` alone, as far as it writes, without reading it, and the same whenever the other
+// operands hold the same bytes; all of those are the space's.
 struct KeptLaunch {
-  CudaOperand makes;
+  CudaOperand makes;  // what the program has asked for, from an allocation's start
+  // The same: it writes the same part of as many bytes.
+  std::uint64_t kind = 0;
   std::shared_ptr<const Relaunch> how;
 };
 
@@ -84,9 +85,10 @@ struct CudaLaunch {
   // The driver refuses it on addresses without memory (copies and memsets): it is not issued behind
   // a gate, but when its operands are there.
   bool needs_mapping = false;
-  // Of a kernel that may be known: what it makes, and how it is launched again. Asked in
-  // before_launch, where that is wanted (docs/recomputing.md).
-  std::function<std::optional<KeptLaunch>()> keep = nullptr;
+  // Its kernel may start before the one before it on its stream has ended (programmatic launches).
+  bool starts_early = false;
+  // Where keeps_launches(), of one that can be launched again: how. Asked in before_launch.
+  std::function<KeptLaunch()> keep = nullptr;
 };
 
 class CudaPlatform : public ObservedPlatform {
@@ -107,7 +109,8 @@ class CudaPlatform : public ObservedPlatform {
   virtual void free(std::uint64_t address) = 0;
   // What it holds is dead once those launches have ended, but the address stays: `reuse` before a
   // launch names it again. Until one does, its memory may serve others.
-  virtual void retire(std::uint64_t address) = 0;
+  // `next_on`: the stream on which it is; nullopt: any.
+  virtual void retire(std::uint64_t address, std::optional<CuStream> next_on) = 0;
   virtual Status reuse(std::uint64_t address) = 0;
   // The allocation in which an address lies: its start and size; nullopt if it is none of ours, or
   // one that is retired.
@@ -130,6 +133,8 @@ class CudaPlatform : public ObservedPlatform {
   virtual void end_unseen() = 0;
   [[nodiscard]] virtual std::uint64_t unseen_calls() const = 0;  // so far
 
+  // Whether something may be made again that launches make from now on (docs/recomputing.md).
+  [[nodiscard]] virtual bool keeps_launches() const = 0;
   // Called by the program's thread, in its context, right before it makes the launch; puts what it
   // needs on the stream, and waits where docs/cuda.md says so. 0: nothing of ours is used.
   virtual std::uint64_t before_launch(const CudaLaunch& launch) = 0;

@@ -56,6 +56,12 @@ void DeviceLaunches::lose(CuContext context) {
   }
 }
 
+bool DeviceLaunches::is_lost(CuContext context) const {
+  return std::any_of(streams_.begin(), streams_.end(), [&](const Stream& stream) {
+    return stream.context == context && stream.lost;
+  });
+}
+
 // --- A launch -----------------------------------------------------------------------------------
 
 std::uint32_t DeviceLaunches::begin(StreamId stream, LogRow row, std::span<const Access> accesses) {

@@ -42,8 +42,8 @@ class DeviceLaunches {
     bool open = false;
     bool gated = false;
     bool oversized = false;
-    bool in_legacy_order = false;  // on the null stream, or one that waits for it
-    std::uint32_t unseen = 0;      // calls that it stands for and that have not been made yet
+    std::mutex* in_order = nullptr;  // held from its issue until it is made
+    std::uint32_t unseen = 0;        // calls that it stands for and that have not been made yet
     // Since when it is the first of its stream and waits; 0: it is or does not.
     TimeNs first_ns = 0;
     [[nodiscard]] bool has_memory() const { return released && unbacked == 0; }
@@ -74,6 +74,10 @@ class DeviceLaunches {
     std::uint64_t null_waited = 0;       // of the null stream's, that it has waited for
     std::uint64_t waited_by_null = 0;    // its own, that the null stream has waited for
     std::deque<std::uint32_t> launches;  // tags, of those that have not ended
+    // Held by a thread of the program from before_launch to after_launch: launches come to the
+    // stream in the order of their numbers. (The platform has one for those that the device orders
+    // with each other by itself.)
+    std::mutex issuing;
     std::mutex tickets;  // held while one is put there; not under the platform's lock
   };
 
@@ -98,6 +102,7 @@ class DeviceLaunches {
   // Nothing runs on it, or on any of the context's streams, any more, and nothing ever will.
   void lose(StreamId id) { streams_[id].lost = true; }
   void lose(CuContext context);
+  [[nodiscard]] bool is_lost(CuContext context) const;
   [[nodiscard]] Stream& stream(StreamId id) { return streams_[id]; }
   [[nodiscard]] const Stream& stream(StreamId id) const { return streams_[id]; }
   [[nodiscard]] CuContext context_of(StreamId id) const { return streams_[id].context; }

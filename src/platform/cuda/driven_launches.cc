@@ -45,11 +45,12 @@ bool context_is_lost(CuResult result) {
 // --- A launch -----------------------------------------------------------------------------------
 
 std::uint64_t DrivenPlatform::before_launch(const CudaLaunch& launch) {
-  return issue(launch, false);
+  return issue(launch, kNoAllocation);
 }
 
-// `ours`: one that stands before a launch of the program which needs it.
-std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, bool ours) {
+// `step_of`: one of ours, which stands before a launch of the program (recomputing.h).
+std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_of) {
+  const bool ours = step_of != kNoAllocation;
   Lock lock(mutex_);
   if (!ours) {
     hold_back(lock);
@@ -57,15 +58,15 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, bool ours) {
   const StreamId stream = stream_of(canonical(launch.stream), lock);
   const bool in_legacy_order =
       launches_.stream(stream).blocking || canonical(launch.stream) == nullptr;
-  std::unique_lock legacy(legacy_order_, std::defer_lock);
+  std::unique_lock in_order(in_legacy_order ? legacy_order_ : launches_.stream(stream).issuing,
+                            std::defer_lock);
   std::vector<Access> accesses;
   bool ends_have_come = false;
+  TimeNs sign_ns = now_ns();
   while (true) {
-    if (in_legacy_order) {
-      lock.unlock();
-      legacy.lock();
-      lock.lock();
-    }
+    lock.unlock();
+    in_order.lock();
+    lock.lock();
     accesses = memory_->accesses_of(launch.operands);
     if (accesses.empty() || broken_) {
       return 0;
@@ -84,19 +85,24 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, bool ours) {
     }
     // From here on the lock is held until the engine has the launch.
     const std::optional<Recomputing::Step> step =
-        recomputing_.before_launch(accesses, stream, ours);
+        recomputing_.before_launch(accesses, stream, step_of);
     if (!step) {
       break;
     }
-    if (in_legacy_order) {
-      legacy.unlock();  // it is a launch, too, or another thread's
+    in_order.unlock();  // it is a launch, too, or another thread's
+    carry_out(*step, lock, sign_ns);
+    // Not before what has been made again is there.
+    if (launch.starts_early && step->what == Recomputing::Step::What::kRemake) {
+      put_ticket(step->stream, lock);
     }
-    carry_out(*step, lock);
   }
   Launch issued;
   issued.stream = stream;
   issued.accesses = std::move(accesses);
   use_while_quiet(issued);
+  // Nor does the engine, told of streams, of more room or of others, give up what it names.
+  const std::vector<AllocationId> kept = recomputing_.sure_among(issued.accesses);
+  no_more(kept);
   order_with_null_stream(stream);
   const LaunchLog::Launched logged = log_.launched(launch.hash, launch.name, current_module());
   if (EventLog* const events = log_.events()) {
@@ -121,6 +127,9 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, bool ours) {
     failures_.fatal({ErrorCode::kDefect, "a launch does not fit what was made up for it"});
   }
   launches_.issued(tag, admission.id);
+  for (const AllocationId id : kept) {
+    engine_.set_recomputable(id, recomputing_.is_sure(id));
+  }
   // One that has its memory and is not open stands behind another on its stream, and that one's
   // gate is there or its thread waits: it needs none of its own.
   if (!launches_.at(tag).has_memory()) {
@@ -139,8 +148,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, bool ours) {
       }
     }
   }
-  launches_.at(tag).in_legacy_order = in_legacy_order;
-  legacy.release();  // by after_launch
+  launches_.at(tag).in_order = in_order.release();  // by after_launch
   return tag + std::uint64_t{1};
 }
 
@@ -177,12 +185,12 @@ bool DrivenPlatform::is_gated(std::uint64_t launch) const {
 void DrivenPlatform::let_others_issue(std::uint64_t launch) {
   const Lock lock(mutex_);
   DeviceLaunches::Launch& here = launches_.at(tag_of(launch));
-  if (std::exchange(here.in_legacy_order, false)) {
-    legacy_order_.unlock();
+  if (std::mutex* const in_order = std::exchange(here.in_order, nullptr)) {
+    in_order->unlock();
   }
 }
 
-void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
+void DrivenPlatform::after_launch(std::uint64_t launch, bool made) {
   if (launch == 0) {
     return;
   }
@@ -194,11 +202,16 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool /*made*/) {
   Lock lock(mutex_);
   const std::uint32_t tag = tag_of(launch);
   const StreamId stream = launches_.at(tag).stream;
-  std::unique_lock<std::mutex> legacy;
-  if (launches_.at(tag).in_legacy_order) {
-    legacy = std::unique_lock(legacy_order_, std::adopt_lock);
+  std::unique_lock<std::mutex> in_order;
+  if (launches_.at(tag).in_order != nullptr) {
+    in_order = std::unique_lock(*launches_.at(tag).in_order, std::adopt_lock);
   }
   launches_.made(tag);
+  if (!made) {
+    Recomputing::Lost lost;
+    recomputing_.not_made(stream, launches_.at(tag).number, lost);
+    no_more(lost);
+  }
   // Launches that wait behind it on its stream have tickets before their gates.
   const bool others_wait = !launches_.only_unreleased_on(stream) ||
                            launches_.at(tag).number < launches_.stream(stream).issued;
@@ -531,7 +544,7 @@ void DrivenPlatform::stream_failed(StreamId id, CuContext context, std::string_v
 void DrivenPlatform::take_ends() {
   if (launches_.take_ends()) {
     follow_budget();
-    compare_fingerprints();
+    look_at_steps();
     changed_.notify_all();
   }
 }

@@ -119,7 +119,7 @@ Status DrivenPlatform::begin(CuContext context) {
   constexpr Bytes kFingerprintBytes =
       Bytes{2} * Recomputing::kPlaces * kFingerprintWords * sizeof(std::uint64_t);
   void* words = nullptr;
-  if (options_.put_fingerprint && patience_.recomputes() &&
+  if (options_.own_launches.fingerprint && patience_.recomputes() &&
       driver_.host_alloc(&words, kFingerprintBytes, kCuHostAllocPortable) == CuResult::kSuccess) {
     fingerprints_ = static_cast<std::uint64_t*>(words);
     recomputing_.set_words(fingerprints_);
@@ -185,7 +185,7 @@ Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
 
 void DrivenPlatform::free(std::uint64_t address) {
   Lock lock(mutex_);
-  before_death(address, lock);
+  before_death(address, {.handed_on = false, .next_on = std::nullopt}, lock);
   if (const std::optional<AllocationId> freed = memory_->free(address)) {
     dies(*freed);
     end_ordered_with(*freed);
@@ -198,9 +198,10 @@ void DrivenPlatform::free(std::uint64_t address) {
   }
 }
 
-void DrivenPlatform::retire(std::uint64_t address) {
+void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_on) {
   Lock lock(mutex_);
-  before_death(address, lock);
+  const std::optional<StreamId> stream = next_on ? known_stream(canonical(*next_on)) : std::nullopt;
+  before_death(address, {.handed_on = true, .next_on = stream}, lock);
   settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
   const std::optional<AllocationId> retired = memory_->retire(address);
   if (!retired) {

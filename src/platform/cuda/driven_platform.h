@@ -2,11 +2,12 @@
 // docs/cuda.md. What the engine asks for becomes orders (order_queue.h), which one thread carries
 // out; launches are device_launches.h's, memory is program_memory.h's.
 //
-// Locks: `legacy_order_`, a stream's `tickets`, the platform's, in this order. No call of the
-// driver is made under the platform's, and nobody waits while holding it; but for
-// cuCtxGetCurrent, which only reads what the calling thread has.
+// Locks: `legacy_order_` or a stream's `issuing`, a stream's `tickets`, the platform's, in this
+// order. No call of the driver is made under the platform's, and nobody waits while holding it; but
+// for cuCtxGetCurrent, which only reads what the calling thread has.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -46,7 +47,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
 
   Result<std::uint64_t> allocate(Bytes bytes) override;
   void free(std::uint64_t address) override;
-  void retire(std::uint64_t address) override;
+  void retire(std::uint64_t address, std::optional<CuStream> next_on) override;
   Status reuse(std::uint64_t address) override;
   [[nodiscard]] std::optional<Range> allocation_of(std::uint64_t address) const override {
     return memory_->allocation_of(address);
@@ -61,6 +62,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] bool begin_unseen(CuStream stream) override;
   void end_unseen() override;
   [[nodiscard]] std::uint64_t unseen_calls() const override { return calls_.calls(); }
+  [[nodiscard]] bool keeps_launches() const override {
+    return keeps_launches_.load(std::memory_order_relaxed);
+  }
   std::uint64_t before_launch(const CudaLaunch& launch) override;
   [[nodiscard]] bool is_gated(std::uint64_t launch) const override;
   void let_others_issue(std::uint64_t launch) override;
@@ -146,18 +150,30 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // driven_recomputing.cc
   [[nodiscard]] bool recomputes() const;
   void born(std::uint64_t address);
-  void before_death(std::uint64_t address, Lock& lock);
+  void before_death(std::uint64_t address, const Recomputing::Death& death, Lock& lock);
   void dies(AllocationId id);
   void remake_all(std::optional<StreamId> stream, Lock& lock);
-  void carry_out(const Recomputing::Step& step, Lock& lock);
-  CuResult put(const Recomputing::Step& step, const Recomputing::Maker& maker, CuStream stream,
-               std::uint64_t* words, std::uint64_t* number);
   void keep(const CudaLaunch& launch, std::span<const Access> accesses, StreamId stream);
   void no_more(const Recomputing::Lost& lost);
-  void compare_fingerprints();
+  void look_at_steps();
+  template <typename Call>
+  Result<std::uint64_t> put(const Recomputing::Step& step, std::span<const CudaOperand> operands,
+                            std::string_view name, LaunchHash hash, CuStream stream,
+                            const Call& call);
+  Result<std::uint64_t> put_fill(const Recomputing::Step& step, const KeptLaunch& kept,
+                                 CuStream stream, std::uint32_t pattern);
+  Result<std::uint64_t> put_fingerprint(const Recomputing::Step& step, const KeptLaunch& kept,
+                                        CuStream stream, std::uint64_t* words);
+  Result<std::uint64_t> put_maker(const Recomputing::Step& step, const Recomputing::Maker& maker,
+                                  CuStream stream);
+  Result<std::uint64_t> put_trial(const Recomputing::Step& step, const Recomputing::Maker& maker,
+                                  CuStream stream, std::uint64_t* first, std::uint64_t* second,
+                                  bool* overwritten);
+  void carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns);
+  void bytes_are_nowhere(CuContext context, std::string_view why);
 
   // driven_launches.cc
-  std::uint64_t issue(const CudaLaunch& launch, bool ours);
+  std::uint64_t issue(const CudaLaunch& launch, AllocationId step_of);
   [[nodiscard]] std::uint64_t number_of(std::uint64_t launch) const;
   static CuEvent value_event(CuAddress word);
   [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
@@ -212,6 +228,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   DeviceLaunches launches_;
   Recomputing recomputing_;
   std::uint64_t* fingerprints_ = nullptr;  // pinned, recomputing_'s
+  std::atomic<bool> keeps_launches_{false};
   std::unique_ptr<ProgramMemory> memory_;
   QuietCalls calls_;
   QuietMemory quiet_memory_;

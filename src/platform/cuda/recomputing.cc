@@ -17,26 +17,58 @@ bool names(std::span<const Access> accesses, AllocationId id) {
 
 // --- What is known ------------------------------------------------------------------------------
 
-// Whether what was put on its stream last has not ended.
+bool Recomputing::has_ended(StreamId stream, std::uint64_t number) const {
+  return launches_.stream(stream).ended >= number;
+}
+
+// Whether what was put on a stream for it last has not ended.
 bool Recomputing::is_under_way(const Entry& entry) const {
-  return launches_.stream(entry.maker.stream).ended < entry.number;
+  return !has_ended(entry.stream, entry.number);
+}
+
+const Recomputing::Kind& Recomputing::kind_of(const Entry& entry) const {
+  static const Kind unknown;
+  const auto found = kinds_.find(entry.maker.kept.kind);
+  return found == kinds_.end() ? unknown : found->second;
+}
+
+// Programs whose shapes change all the time must not fill memory.
+Recomputing::Kind& Recomputing::learn(const Entry& entry) {
+  constexpr std::size_t kMost = 4096;
+  if (kinds_.size() >= kMost && !kinds_.contains(entry.maker.kept.kind)) {
+    kinds_.clear();
+  }
+  return kinds_[entry.maker.kept.kind];
 }
 
 // A kernel whose results are compared again and again and seldom given up, or only in vain, is left
 // alone, but for one in a while: what is worth it changes with the program.
-bool Recomputing::worth_it(std::uint64_t kind) const {
+bool Recomputing::worth_it(const Kind& kind) const {
   constexpr std::uint64_t kTries = 16;
   constexpr std::uint64_t kTriesForUse = 8;
   constexpr std::uint64_t kOnceIn = 64;
-  const auto found = worth_.find(kind);
-  return found == worth_.end() ||
-         found->second.gone < kTries + kTriesForUse * found->second.useful ||
-         found->second.left_alone % kOnceIn == kOnceIn - 1;
+  return kind.gone < kTries + kTriesForUse * kind.useful ||
+         kind.left_alone % kOnceIn == kOnceIn - 1;
+}
+
+// As long as trials are few beside what comes of them.
+bool Recomputing::may_try() const {
+  constexpr std::uint64_t kTrials = 256;
+  constexpr std::uint64_t kUsesForTrial = 4;
+  return trials_ < kTrials + given_up_ / kUsesForTrial;
 }
 
 bool Recomputing::are_same(const Entry& entry) const {
   const std::uint64_t* const first = words_ + std::size_t{2} * kFingerprintWords * entry.place;
   return std::equal(first, first + kFingerprintWords, first + kFingerprintWords);
+}
+
+// What a stream is behind of when it asks, the kernel may read: what it reads was there before the
+// program let that stream use what it makes. But a kernel is one of its context's.
+StreamId Recomputing::stream_for(const Entry& entry, StreamId asking) const {
+  return launches_.context_of(asking) == launches_.context_of(entry.maker.stream)
+             ? asking
+             : entry.maker.stream;
 }
 
 // --- Memory -------------------------------------------------------------------------------------
@@ -46,27 +78,28 @@ void Recomputing::born(AllocationId id) {
   new_[id] = true;
 }
 
-std::optional<Recomputing::Step> Recomputing::before_death(AllocationId id) const {
-  if (const auto found = entries_.find(id); found != entries_.end()) {
-    const Entry& entry = found->second;
-    // Whoever gets the memory next is ordered behind the program's launches, not behind ours.
-    const bool unordered = entry.state == State::kRemade && !entry.named_since;
-    if (entry.busy || (unordered && is_under_way(entry))) {
-      return Step{.what = Step::What::kWait, .id = id};
-    }
+// Whoever gets the memory next is ordered behind the program's launches, and behind ours only on
+// the same stream.
+std::optional<Recomputing::Step> Recomputing::before_death(AllocationId id,
+                                                           const Death& death) const {
+  const auto in_the_way = [&](const Entry& entry) {
+    return entry.busy || (death.handed_on && has_writer(entry.state) && is_under_way(entry) &&
+                          death.next_on != entry.stream);
+  };
+  if (const auto found = entries_.find(id); found != entries_.end() && in_the_way(found->second)) {
+    return Step{.what = Step::What::kWait, .id = id};
   }
-  const auto found = sources_.find(id);
-  if (found == sources_.end()) {
+  const auto found = makes_.find(id);
+  if (found == makes_.end()) {
     return std::nullopt;
   }
-  for (const AllocationId made : found->second.of) {
+  for (const AllocationId made : found->second) {
     const Entry& entry = entries_.at(made);
     if (entry.state == State::kGivenUp && !entry.busy) {
-      return Step{.what = Step::What::kRemake, .id = made, .vain = true};
+      return Step{
+          .what = Step::What::kRemake, .id = made, .stream = entry.maker.stream, .vain = true};
     }
-    const Named& named = found->second.named;
-    const bool ordered = named.stream == entry.maker.stream && named.number > entry.number;
-    if (entry.busy || (entry.state == State::kRemade && !ordered && is_under_way(entry))) {
+    if (in_the_way(entry)) {
       return Step{.what = Step::What::kWait, .id = made};
     }
   }
@@ -81,15 +114,18 @@ void Recomputing::dies(AllocationId id, Lost& lost) {
   lose_made_of(id, lost);
 }
 
-// Nothing can be made of it any more.
+// Nothing can be made of it any more. What is being made of it will be, and whoever uses that on
+// another stream waits.
 void Recomputing::lose_made_of(AllocationId id, Lost& lost) {
-  const auto found = sources_.find(id);
-  if (found == sources_.end()) {
+  const auto found = makes_.find(id);
+  if (found == makes_.end()) {
     return;
   }
-  const std::vector<AllocationId> made = found->second.of;
+  const std::vector<AllocationId> made = found->second;
   for (const AllocationId it : made) {
-    lose(it, lost);
+    if (!has_writer(entries_.at(it).state)) {
+      lose(it, lost);
+    }
   }
 }
 
@@ -99,21 +135,22 @@ void Recomputing::lose(AllocationId id, Lost& lost) {
   if (found == entries_.end()) {
     return;
   }
-  const Entry& entry = found->second;
+  Entry& entry = found->second;
   if (entry.state == State::kSure) {
     lost.push_back(id);
   }
-  std::erase(doubted_, id);
-  std::erase(comparing_, id);
-  if (entry.place != kNoIndex) {
-    free_places_.push_back(entry.place);
-    ++worth_[entry.maker.kind].gone;
+  if (entry.state == State::kMarked || entry.state == State::kDoubted ||
+      entry.state == State::kComparing || entry.state == State::kSure) {
+    ++learn(entry).gone;
   }
+  std::erase(doubted_, id);
+  std::erase(ending_, id);
+  free_place(entry);
   for (const AllocationId source : entry.maker.read_ids) {
-    const auto of = sources_.find(source);
-    std::erase(of->second.of, id);
-    if (of->second.of.empty()) {
-      sources_.erase(of);
+    const auto of = makes_.find(source);
+    std::erase(of->second, id);
+    if (of->second.empty()) {
+      makes_.erase(of);
     }
   }
   entries_.erase(found);
@@ -129,18 +166,26 @@ std::optional<Recomputing::Step> Recomputing::before_use(AllocationId id, const 
   }
   switch (entry.state) {
     case State::kGivenUp:
-      return Step{.what = Step::What::kRemake, .id = id};
-    case State::kRemade:
-      if (stream != entry.maker.stream && is_under_way(entry)) {
+      return Step{.what = Step::What::kRemake, .id = id, .stream = stream_for(entry, stream)};
+    case State::kTrying:
+    case State::kRemaking:
+      if (stream != entry.stream && is_under_way(entry)) {
         return Step{.what = Step::What::kWait, .id = id};
       }
       return std::nullopt;
-    case State::kMade:
-      if (may_write && stream == entry.maker.stream && words_ != nullptr &&
-          worth_it(entry.maker.kind)) {
-        return Step{.what = Step::What::kMark, .id = id};
+    case State::kMade: {
+      if (!may_write || stream != entry.maker.stream || words_ == nullptr) {
+        return std::nullopt;
+      }
+      const Kind& kind = kind_of(entry);
+      if (kind.writes == Kind::Writes::kUnknown && may_try()) {
+        return Step{.what = Step::What::kTry, .id = id, .stream = stream};
+      }
+      if (kind.writes == Kind::Writes::kAll && worth_it(kind)) {
+        return Step{.what = Step::What::kMark, .id = id, .stream = stream};
       }
       return std::nullopt;
+    }
     case State::kMarked:
     case State::kDoubted:
     case State::kComparing:
@@ -153,17 +198,19 @@ std::optional<Recomputing::Step> Recomputing::before_use(AllocationId id, const 
 // Before a launch that may write what others were made of.
 std::optional<Recomputing::Step> Recomputing::before_change(AllocationId id,
                                                             StreamId stream) const {
-  const auto found = sources_.find(id);
-  if (found == sources_.end()) {
+  const auto found = makes_.find(id);
+  if (found == makes_.end()) {
     return std::nullopt;
   }
-  for (const AllocationId made : found->second.of) {
+  for (const AllocationId made : found->second) {
     const Entry& entry = entries_.at(made);
     if (entry.state == State::kGivenUp && !entry.busy) {
-      return Step{.what = Step::What::kRemake, .id = made, .vain = true};
+      return Step{.what = Step::What::kRemake,
+                  .id = made,
+                  .stream = stream_for(entry, stream),
+                  .vain = true};
     }
-    if (entry.busy ||
-        (entry.state == State::kRemade && stream != entry.maker.stream && is_under_way(entry))) {
+    if (entry.busy || (has_writer(entry.state) && stream != entry.stream && is_under_way(entry))) {
       return Step{.what = Step::What::kWait, .id = made};
     }
   }
@@ -171,38 +218,53 @@ std::optional<Recomputing::Step> Recomputing::before_change(AllocationId id,
 }
 
 std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Access> accesses,
-                                                            StreamId stream, bool ours) const {
+                                                            StreamId stream,
+                                                            AllocationId of) const {
   if (entries_.empty()) {
     return std::nullopt;
   }
+  const bool ours = of != kNoAllocation;
   for (const Access& access : accesses) {
-    // What ours overwrites it makes again; what it reads it does not change.
-    if (ours && writes(access.mode)) {
+    if (access.allocation == of) {
       continue;
     }
+    const bool may_write = writes(access.mode) && !ours;
     if (const auto found = entries_.find(access.allocation); found != entries_.end()) {
-      const Entry& entry = found->second;
-      const bool there = entry.state != State::kGivenUp && entry.state != State::kRemade;
-      const std::optional<Step> step =
-          ours && there ? std::nullopt
-                        : before_use(access.allocation, entry, writes(access.mode), stream);
-      if (step) {
+      if (std::optional<Step> step =
+              before_use(access.allocation, found->second, may_write, stream)) {
         return step;
       }
     }
-    if (!ours && writes(access.mode)) {
-      if (const std::optional<Step> step = before_change(access.allocation, stream)) {
+    if (may_write) {
+      if (std::optional<Step> step = before_change(access.allocation, stream)) {
         return step;
       }
     }
   }
   for (const AllocationId id : doubted_) {
     const Entry& entry = entries_.at(id);
-    if (!ours && !entry.busy && entry.maker.stream == stream && !names(accesses, id)) {
-      return Step{.what = Step::What::kCompare, .id = id};
+    // Another thread may not have made the launch yet behind which this must stand.
+    const bool behind = launches_.stream(entry.maker.stream).made >= entry.doubt;
+    if (!ours && !entry.busy && behind && entry.maker.stream == stream && !names(accesses, id)) {
+      return Step{.what = Step::What::kCompare, .id = id, .stream = stream};
     }
   }
   return std::nullopt;
+}
+
+bool Recomputing::is_sure(AllocationId id) const {
+  const auto found = entries_.find(id);
+  return found != entries_.end() && found->second.state == State::kSure;
+}
+
+std::vector<AllocationId> Recomputing::sure_among(std::span<const Access> accesses) const {
+  std::vector<AllocationId> sure;
+  for (const Access& access : accesses) {
+    if (!entries_.empty() && is_sure(access.allocation)) {
+      sure.push_back(access.allocation);
+    }
+  }
+  return sure;
 }
 
 void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std::uint64_t number,
@@ -215,28 +277,25 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
     if (entries_.empty()) {
       continue;
     }
-    if (const auto source = sources_.find(id); source != sources_.end()) {
-      source->second.named = {.stream = stream, .number = number};
-      if (writes(access.mode)) {
-        lose_made_of(id, lost);
-      }
+    if (writes(access.mode)) {
+      lose_made_of(id, lost);
     }
     const auto found = entries_.find(id);
-    if (found == entries_.end()) {
+    if (found == entries_.end() || has_writer(found->second.state)) {
       continue;
     }
     Entry& entry = found->second;
     assert(entry.state != State::kGivenUp && !entry.busy);
-    if (entry.state == State::kRemade) {
-      entry.named_since = true;
-    } else if (stream != entry.maker.stream) {
+    if (stream != entry.maker.stream) {
       lose(id, lost);
     } else if (writes(access.mode)) {
-      if (entry.state == State::kMarked) {
-        entry.state = State::kDoubted;
-        doubted_.push_back(id);
-      } else if (entry.state != State::kDoubted) {
-        worth_[entry.maker.kind].left_alone += entry.state == State::kMade ? 1 : 0;
+      if (entry.state == State::kMarked || entry.state == State::kDoubted) {
+        if (std::exchange(entry.state, State::kDoubted) == State::kMarked) {
+          doubted_.push_back(id);
+        }
+        entry.doubt = number;
+      } else {
+        learn(entry).left_alone += entry.state == State::kMade ? 1 : 0;
         lose(id, lost);
       }
     }
@@ -246,9 +305,18 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
 void Recomputing::made(AllocationId id, Maker maker) {
   assert(!entries_.contains(id));
   for (const AllocationId source : maker.read_ids) {
-    sources_[source].of.push_back(id);
+    makes_[source].push_back(id);
   }
   entries_[id].maker = std::move(maker);
+}
+
+void Recomputing::not_made(StreamId stream, std::uint64_t number, Lost& lost) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& it) {
+    return it.second.maker.stream == stream && it.second.maker.number == number;
+  });
+  if (found != entries_.end()) {
+    lose(found->first, lost);
+  }
 }
 
 // --- Steps --------------------------------------------------------------------------------------
@@ -258,8 +326,11 @@ std::optional<Recomputing::Step> Recomputing::before_end(std::optional<StreamId>
     if (stream && entry.maker.stream != *stream) {
       continue;
     }
-    if (entry.busy || entry.state == State::kGivenUp) {
-      return Step{.what = entry.busy ? Step::What::kWait : Step::What::kRemake, .id = id};
+    if (entry.busy) {
+      return Step{.what = Step::What::kWait, .id = id};
+    }
+    if (entry.state == State::kGivenUp) {
+      return Step{.what = Step::What::kRemake, .id = id, .stream = entry.maker.stream};
     }
   }
   return std::nullopt;
@@ -268,8 +339,8 @@ std::optional<Recomputing::Step> Recomputing::before_end(std::optional<StreamId>
 void Recomputing::end(std::optional<StreamId> stream, Lost& lost) {
   std::vector<AllocationId> ended;
   for (const auto& [id, entry] : entries_) {
-    // What has been made again may yet be waited for.
-    if ((!stream || entry.maker.stream == *stream) && entry.state != State::kRemade) {
+    // What is on its way may yet be waited for.
+    if ((!stream || entry.maker.stream == *stream) && !has_writer(entry.state)) {
       ended.push_back(id);
     }
   }
@@ -278,29 +349,54 @@ void Recomputing::end(std::optional<StreamId> stream, Lost& lost) {
   }
 }
 
+// One whose fingerprints have ended, or come before on the same stream.
+bool Recomputing::take_place(Entry& entry) {
+  const auto found =
+      std::find_if(free_places_.begin(), free_places_.end(), [&](const FreePlace& it) {
+        return it.stream == entry.maker.stream || has_ended(it.stream, it.number);
+      });
+  if (found != free_places_.end()) {
+    entry.place = found->place;
+    free_places_.erase(found);
+  } else if (places_ < kPlaces) {
+    entry.place = places_++;
+  }
+  return entry.place != kNoIndex;
+}
+
+// One that a thread is about to use is nobody's any more.
+void Recomputing::free_place(Entry& entry) {
+  if (entry.place != kNoIndex && !entry.busy) {
+    free_places_.push_back({.place = entry.place, .stream = entry.stream, .number = entry.number});
+  }
+  entry.place = kNoIndex;
+}
+
 bool Recomputing::begin(const Step& step, Lost& lost) {
   Entry& entry = entries_.at(step.id);
+  if ((step.what == Step::What::kMark || step.what == Step::What::kTry) && !take_place(entry)) {
+    lose(step.id, lost);
+    return false;
+  }
   if (step.what == Step::What::kMark) {
-    if (free_places_.empty() && places_ < kPlaces) {
-      free_places_.push_back(places_++);
-    }
-    if (free_places_.empty()) {
-      lose(step.id, lost);
-      return false;
-    }
-    entry.place = free_places_.back();
-    free_places_.pop_back();
+    // One that was not worth it counts as left alone, or those behind it would be marked as well.
+    Kind& kind = learn(entry);
+    kind.left_alone += kind.left_alone > 0 ? 1 : 0;
+  }
+  if (step.what == Step::What::kTry) {
+    ++trials_;
+    entry.state = State::kTrying;
   }
   if (step.vain) {
-    --worth_[entry.maker.kind].useful;
+    Kind& kind = learn(entry);
+    kind.useful -= std::min<std::uint64_t>(kind.useful, 1);
   }
   entry.busy = true;
   return true;
 }
 
-std::size_t Recomputing::words_of(const Step& step) const {
-  return kFingerprintWords * (std::size_t{2} * entries_.at(step.id).place +
-                              (step.what == Step::What::kCompare ? 1 : 0));
+std::size_t Recomputing::words_of(AllocationId id, bool second) const {
+  return kFingerprintWords * (std::size_t{2} * entries_.at(id).place + (second ? 1 : 0));
 }
 
 void Recomputing::done(const Step& step, std::uint64_t number) {
@@ -310,20 +406,23 @@ void Recomputing::done(const Step& step, std::uint64_t number) {
   }
   Entry& entry = found->second;
   entry.busy = false;
+  entry.stream = step.stream;
   entry.number = number;
   switch (step.what) {
+    case Step::What::kTry:
+      ending_.push_back(step.id);
+      return;
     case Step::What::kMark:
       entry.state = State::kMarked;
       return;
     case Step::What::kCompare:
       entry.state = State::kComparing;
       std::erase(doubted_, step.id);
-      comparing_.push_back(step.id);
+      ending_.push_back(step.id);
       return;
     case Step::What::kRemake:
-      entry.state = State::kRemade;
-      entry.named_since = false;
-      ++remade_;
+      entry.state = State::kRemaking;
+      ending_.push_back(step.id);
       return;
     case Step::What::kWait:
       return;
@@ -332,19 +431,22 @@ void Recomputing::done(const Step& step, std::uint64_t number) {
 
 void Recomputing::refused(const Step& step, Lost& lost) { lose(step.id, lost); }
 
-void Recomputing::compare(std::vector<AllocationId>& sure) {
-  Lost lost;
-  const std::vector<AllocationId> under_way = comparing_;
-  for (const AllocationId id : under_way) {
+void Recomputing::look(std::vector<AllocationId>& sure, Lost& lost) {
+  const std::vector<AllocationId> ending = ending_;
+  for (const AllocationId id : ending) {
     Entry& entry = entries_.at(id);
     if (is_under_way(entry)) {
       continue;
     }
-    if (!are_same(entry)) {
+    if (entry.state == State::kTrying) {
+      learn(entry).writes = are_same(entry) ? Kind::Writes::kAll : Kind::Writes::kLess;
+    }
+    if (entry.state != State::kComparing || !are_same(entry)) {
       lose(id, lost);
       continue;
     }
-    std::erase(comparing_, id);
+    std::erase(ending_, id);
+    free_place(entry);
     entry.state = State::kSure;
     sure.push_back(id);
   }
@@ -354,7 +456,9 @@ void Recomputing::gave_up(AllocationId id) {
   Entry& entry = entries_.at(id);
   assert(entry.state == State::kSure && !entry.busy);
   entry.state = State::kGivenUp;
-  ++worth_[entry.maker.kind].useful;
+  ++learn(entry).useful;
+  ++learn(entry).gone;
+  ++given_up_;
 }
 
 bool Recomputing::at_rest() const {
@@ -374,19 +478,20 @@ void Recomputing::forget_all(Lost& lost) {
 Status Recomputing::check() const {
   for (const auto& [id, entry] : entries_) {
     for (const AllocationId source : entry.maker.read_ids) {
-      const auto of = sources_.find(source);
-      if (of == sources_.end() || std::count(of->second.of.begin(), of->second.of.end(), id) != 1) {
+      const auto of = makes_.find(source);
+      if (of == makes_.end() || std::count(of->second.begin(), of->second.end(), id) != 1) {
         return make_error(ErrorCode::kDefect,
                           "invariant broken: allocation {} is made of {}, which does not know", id,
                           source);
       }
     }
     const bool doubted = std::count(doubted_.begin(), doubted_.end(), id) == 1;
-    const bool comparing = std::count(comparing_.begin(), comparing_.end(), id) == 1;
-    if (doubted != (entry.state == State::kDoubted) ||
-        comparing != (entry.state == State::kComparing)) {
+    const bool ending = std::count(ending_.begin(), ending_.end(), id) == 1;
+    const bool has_to_end =
+        entry.state == State::kComparing || (has_writer(entry.state) && !entry.busy);
+    if (doubted != (entry.state == State::kDoubted) || ending != has_to_end) {
       return make_error(ErrorCode::kDefect,
-                        "invariant broken: the fingerprints of allocation {} are not counted", id);
+                        "invariant broken: the steps of allocation {} are not counted", id);
     }
   }
   return {};

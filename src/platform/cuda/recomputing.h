@@ -22,18 +22,18 @@ class Recomputing {
  public:
   // A launch that wrote one allocation, only read others, and can be issued again.
   struct Maker {
-    std::shared_ptr<const Relaunch> how;
+    KeptLaunch kept;
     StreamId stream = 0;
+    std::uint64_t number = 0;  // on it
     LaunchHash hash;
-    std::string name;        // for people
-    std::uint64_t kind = 0;  // of the kernel and the sizes: what is learnt is learnt of these
-    CudaOperand makes;
+    std::string name;  // for people
     std::vector<CudaOperand> reads = {};
     std::vector<AllocationId> read_ids = {};
   };
   // What must be done before a launch is issued, or memory dies.
   struct Step {
     enum class What : std::uint8_t {
+      kTry,      // whether it writes all of it: twice, over two patterns, with a fingerprint each
       kMark,     // the first fingerprint is put on its stream
       kCompare,  // the second one
       kRemake,   // its maker
@@ -41,7 +41,8 @@ class Recomputing {
     };
     What what = What::kWait;
     AllocationId id = kNoAllocation;
-    bool vain = false;  // nobody has asked for what is made again
+    StreamId stream = 0;  // where
+    bool vain = false;    // nobody has asked for what is made again
   };
   // Those that can be given up no more: the engine is to be told.
   using Lost = std::vector<AllocationId>;
@@ -49,7 +50,7 @@ class Recomputing {
   explicit Recomputing(const DeviceLaunches& launches) : launches_(launches) {}
 
   // Fingerprints of `kPlaces` allocations, two of kFingerprintWords words each, which the device
-  // writes. Without them nothing is given up that a launch may have written.
+  // writes. Without them nothing is given up.
   static constexpr std::uint32_t kPlaces = 256;
   void set_words(const std::uint64_t* words) { words_ = words; }
 
@@ -57,21 +58,32 @@ class Recomputing {
 
   // Its contents are undefined: what the next launch writes is all that there is.
   void born(AllocationId id);
-  [[nodiscard]] std::optional<Step> before_death(AllocationId id) const;
+  // `next_on`: the stream on which its memory is used next, if it may be before all that is issued
+  // now has ended.
+  struct Death {
+    bool handed_on = false;
+    std::optional<StreamId> next_on;  // nullopt: any
+  };
+  [[nodiscard]] std::optional<Step> before_death(AllocationId id, const Death& death) const;
   void dies(AllocationId id, Lost& lost);
 
   // --- Launches
 
-  // What must be done before such a launch is issued, one after the other until there is nothing;
-  // `ours`: it is one of these steps.
+  // What must be done before such a launch is issued, one after the other until there is nothing.
+  // `of`: kNoAllocation for one of the program's, else it is part of a step for this.
   [[nodiscard]] std::optional<Step> before_launch(std::span<const Access> accesses, StreamId stream,
-                                                  bool ours) const;
+                                                  AllocationId of) const;
+  // Of these, what the engine could give up while it is being told of the launch.
+  [[nodiscard]] std::vector<AllocationId> sure_among(std::span<const Access> accesses) const;
+  [[nodiscard]] bool is_sure(AllocationId id) const;
   // One of the program's is issued next, with this number on its stream.
   void issued(std::span<const Access> accesses, StreamId stream, std::uint64_t number, Lost& lost);
   // Whether the allocation was born and no launch has been issued that names it.
   [[nodiscard]] bool is_new(AllocationId id) const { return id < new_.size() && new_[id]; }
   // A launch that has just been issued made all of it.
   void made(AllocationId id, Maker maker);
+  // The driver has refused the launch.
+  void not_made(StreamId stream, std::uint64_t number, Lost& lost);
 
   // --- Steps
 
@@ -84,65 +96,74 @@ class Recomputing {
   // nothing need be done any more.
   [[nodiscard]] bool begin(const Step& step, Lost& lost);
   [[nodiscard]] const Maker& maker(AllocationId id) const { return entries_.at(id).maker; }
-  // Where the words of the fingerprint of this step go, from the first of all.
-  [[nodiscard]] std::size_t words_of(const Step& step) const;
-  // It is on its stream as the launch with this number, or the driver has refused it.
+  // Where the words of its first or second fingerprint go, from the first of all.
+  [[nodiscard]] std::size_t words_of(AllocationId id, bool second) const;
+  // It is on its stream, up to the launch with this number; or the driver has refused it.
   void done(const Step& step, std::uint64_t number);
   void refused(const Step& step, Lost& lost);
 
-  // Compares the fingerprints that have ended: what can be given up from now on.
-  void compare(std::vector<AllocationId>& sure);
-  [[nodiscard]] bool compares() const { return !comparing_.empty(); }
+  // Looks at the steps that have ended: what can be given up from now on.
+  void look(std::vector<AllocationId>& sure, Lost& lost);
+  [[nodiscard]] bool looks() const { return !ending_.empty(); }
   // Mechanism::gave_up.
   void gave_up(AllocationId id);
 
   // Whether nothing is given up, or on its way. Then all can be forgotten.
   [[nodiscard]] bool at_rest() const;
   void forget_all(Lost& lost);
-  [[nodiscard]] std::uint64_t remade() const { return remade_; }
   [[nodiscard]] Status check() const;
 
  private:
   enum class State : std::uint8_t {
     kMade,       // nobody may have written it since
-    kMarked,     // the same, and its fingerprint is on the stream
+    kTrying,     // it is being made again to see what that writes
+    kMarked,     // as it was made, and its fingerprint is on the stream
     kDoubted,    // a launch that may write it stands behind that
     kComparing,  // its second fingerprint is on the stream
     kSure,       // it is as it was made
     kGivenUp,
-    kRemade,  // it is there again, and is given up no more
+    kRemaking,  // its maker is on a stream again: behind it, it is memory like any other
   };
   struct Entry {
     Maker maker;
     State state = State::kMade;
-    bool busy = false;         // a thread carries out a step
-    bool named_since = false;  // by a launch of the program behind the one that made it again
+    bool busy = false;  // a thread carries out a step
     std::uint32_t place = kNoIndex;
-    std::uint64_t number = 0;  // of the last step's launch, on its stream
+    StreamId stream = 0;       // of the last step
+    std::uint64_t number = 0;  // of its launch
+    std::uint64_t doubt = 0;   // number of the last launch that may have written it, on that stream
   };
-  // Of a kind: results that were marked and are gone, how many of them had been given up and asked
-  // for, and how many have not been marked since it was not worth it.
-  struct Worth {
-    std::uint64_t gone = 0;
-    std::uint64_t useful = 0;
-    std::uint64_t left_alone = 0;
+  // Of a kind: whether it writes all that it is given, and what came of its results.
+  struct Kind {
+    enum class Writes : std::uint8_t { kUnknown, kAll, kLess };
+    Writes writes = Writes::kUnknown;
+    std::uint64_t gone = 0;        // that were marked
+    std::uint64_t useful = 0;      // of those, that were given up and asked for
+    std::uint64_t left_alone = 0;  // since it was not worth it
   };
-  // When an allocation that something was made of was last named by the program.
-  struct Named {
+  // A place whose old fingerprints may still be on their way.
+  struct FreePlace {
+    std::uint32_t place = 0;
     StreamId stream = 0;
     std::uint64_t number = 0;
   };
-  struct Source {
-    std::vector<AllocationId> of;  // what was made of it
-    Named named;
-  };
 
+  static bool has_writer(State state) {
+    return state == State::kRemaking || state == State::kTrying;
+  }
+  [[nodiscard]] bool has_ended(StreamId stream, std::uint64_t number) const;
   [[nodiscard]] bool is_under_way(const Entry& entry) const;
-  [[nodiscard]] bool worth_it(std::uint64_t kind) const;
+  [[nodiscard]] bool worth_it(const Kind& kind) const;
+  [[nodiscard]] bool may_try() const;
+  [[nodiscard]] const Kind& kind_of(const Entry& entry) const;
+  Kind& learn(const Entry& entry);
   [[nodiscard]] bool are_same(const Entry& entry) const;
+  [[nodiscard]] StreamId stream_for(const Entry& entry, StreamId asking) const;
   [[nodiscard]] std::optional<Step> before_use(AllocationId id, const Entry& entry, bool may_write,
                                                StreamId stream) const;
   [[nodiscard]] std::optional<Step> before_change(AllocationId id, StreamId stream) const;
+  [[nodiscard]] bool take_place(Entry& entry);
+  void free_place(Entry& entry);
   void lose(AllocationId id, Lost& lost);
   void lose_made_of(AllocationId id, Lost& lost);
 
@@ -150,13 +171,14 @@ class Recomputing {
   const std::uint64_t* words_ = nullptr;
   std::vector<bool> new_;  // by allocation
   std::unordered_map<AllocationId, Entry> entries_;
-  std::unordered_map<AllocationId, Source> sources_;
+  std::unordered_map<AllocationId, std::vector<AllocationId>> makes_;  // by what is read
   std::vector<AllocationId> doubted_;
-  std::vector<AllocationId> comparing_;
-  std::vector<std::uint32_t> free_places_;
-  std::uint32_t places_ = 0;  // that were ever used
-  std::unordered_map<std::uint64_t, Worth> worth_;
-  std::uint64_t remade_ = 0;
+  std::vector<AllocationId> ending_;  // of which the last step has to end
+  std::vector<FreePlace> free_places_;
+  std::uint32_t places_ = 0;                       // that were ever used
+  std::unordered_map<std::uint64_t, Kind> kinds_;  // by KeptLaunch::kind
+  std::uint64_t trials_ = 0;
+  std::uint64_t given_up_ = 0;
 };
 
 }  // namespace spillway::cuda

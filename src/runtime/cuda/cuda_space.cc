@@ -46,7 +46,7 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
                                                    const SpaceOptions& options,
                                                    std::function<void(const Error&)> on_fatal,
                                                    std::function<void(std::string_view)> warn,
-                                                   cuda::PutFingerprint put_fingerprint) {
+                                                   cuda::OwnLaunches own_launches) {
   if (const Status fine = check_cuda_policy(options); !fine) {
     return tl::unexpected<Error>(fine.error());
   }
@@ -72,7 +72,7 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
   made.device = device;
   made.on_fatal = std::move(on_fatal);
   made.warn = std::move(warn);
-  made.put_fingerprint = std::move(put_fingerprint);
+  made.own_launches = std::move(own_launches);
   Result<std::unique_ptr<cuda::CudaPlatform>> platform =
       cuda::CudaPlatform::create(driver, made, std::move(*storage), *space->policy_);
   if (!platform) {

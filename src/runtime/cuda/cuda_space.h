@@ -23,7 +23,7 @@ class CudaSpace {
                                                  const SpaceOptions& options,
                                                  std::function<void(const Error&)> on_fatal,
                                                  std::function<void(std::string_view)> warn = {},
-                                                 cuda::PutFingerprint put_fingerprint = {});
+                                                 cuda::OwnLaunches own_launches = {});
 
   ~CudaSpace();
   CudaSpace(const CudaSpace&) = delete;

@@ -149,7 +149,7 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
     platform_.free(address);
     return true;
   }
-  platform_.retire(address);
+  platform_.retire(address, *order);
   keep({*order, size, address});
   // A program that never asks for the same size twice must not gather dead addresses. Several
   // times what is in use at once is more than one that repeats itself leaves behind in one round.

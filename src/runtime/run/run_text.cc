@@ -75,11 +75,11 @@ std::string summary_text(const RunRecord& record) {
                       moved(Tier::kHost, Tier::kDevice), moved(Tier::kDevice, Tier::kHost),
                       moved(Tier::kStorage, Tier::kDevice), moved(Tier::kDevice, Tier::kStorage));
   text +=
-      fmt::format("  not moved  {} that were dead", format_bytes(record.saved_by_discard_bytes));
+      fmt::format("  not moved  {} that were dead\n", format_bytes(record.saved_by_discard_bytes));
   if (record.given_up_bytes > 0) {
-    text += fmt::format(", {} of them to be made again", format_bytes(record.given_up_bytes));
+    text += fmt::format("  given up   {}, to be made again when needed\n",
+                        format_bytes(record.given_up_bytes));
   }
-  text += "\n";
   text += modules_text(record.waits_by_module);
   const double times = times_moved(
       record.moved(Tier::kHost, Tier::kDevice) + record.moved(Tier::kStorage, Tier::kDevice),

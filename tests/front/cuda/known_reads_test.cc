@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+
 namespace spillway::cuda {
 namespace {
 
@@ -19,6 +22,18 @@ TEST(KnownReads, ArePyTorchsPointwiseKernels) {
       "Li1EEEEEviT_T0_T2_T3_T4_T5_");
   ASSERT_TRUE(add.has_value());
   EXPECT_EQ(add->pointers, 3U);
+}
+
+TEST(KnownReads, AFunctorIsPyTorchsOrAnothers) {
+  for (const char* const functor :
+       {"ILi4ENS0_10AddFunctorE", "ILi8EZZZNS0_24bfloat16_copy_kernel_E",
+        "INS0_15CUDAFunctor_addIfEE", "ILi16EZNS0_3fooEvE", "ILi4EN3ext9MyFunctorE",
+        "ILi4EZZN3ext4gelEvE", "IN3ext1FE", "IfE", "Li", ""}) {
+    const auto reads = known_reads(std::string("_ZN2at6native29vectorized_elementwise_kernel") +
+                                   functor + "St5arrayIPcLm2EEEEviT0_T1_");
+    const bool ours = std::string_view(functor).find("NS0_") != std::string_view::npos;
+    EXPECT_EQ(reads && reads->of_pytorch, ours) << functor;
+  }
 }
 
 TEST(KnownReads, OthersAreNot) {

@@ -478,7 +478,7 @@ TEST_F(Platform, WhatIsRetiredMovesNowhereAndCanBeUsedAgain) {
     for (Buffer& buffer : buffers) {
       fill(on, buffer, step);
       check(on, buffer);
-      platform->retire(buffer.address);
+      platform->retire(buffer.address, std::nullopt);
       ASSERT_TRUE(platform->reuse(buffer.address));
     }
   }

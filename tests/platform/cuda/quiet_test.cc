@@ -175,7 +175,7 @@ TEST_F(Quiet, MemoryIsHandedOnWithoutAWord) {
   std::vector<Buffer> buffers = settled(6);
   const std::uint64_t unseen = platform->unseen_calls();
   for (int i = 0; i < 50; ++i) {
-    platform->retire(buffers[1].address);
+    platform->retire(buffers[1].address, std::nullopt);
     ASSERT_TRUE(platform->reuse(buffers[1].address));
     fill(stream, buffers[1], ++seed);
     rewrite(stream, buffers[1], ++seed);
@@ -188,7 +188,7 @@ TEST_F(Quiet, WhatDiedMeanwhileIsDeadAfterwardsAndDoesNotMove) {
   std::vector<Buffer> buffers = settled(6);
   const std::vector<Buffer> kept = {buffers[0], buffers[1]};
   for (std::size_t i = 2; i < buffers.size(); ++i) {
-    platform->retire(buffers[i].address);
+    platform->retire(buffers[i].address, std::nullopt);
   }
   Buffer more = too_much();
   fill(stream, more, ++seed);

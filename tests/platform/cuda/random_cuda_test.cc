@@ -1,8 +1,9 @@
-// A seeded random program on the CUDA platform: one or two threads with several streams each,
-// events between them, memory that comes and goes and dies in flight, copies and memsets, budgets
-// that change; through host memory and a swap file, with refusals and delays of everything that may
-// refuse or take long. Every kernel checks the pattern that it finds and writes another, or the
-// same; some are known to make one buffer of nothing or of another. SPILLWAY_SEED replays one seed.
+// A seeded random program on the CUDA platform: one or two threads with several streams each and
+// one that both use, events between them, memory that comes and goes and dies in flight, copies and
+// memsets, budgets that change; through host memory and a swap file, with refusals and delays of
+// everything that may refuse or take long. Every kernel checks the pattern that it finds and writes
+// another, or the same; some are known to make one buffer of nothing or of another. SPILLWAY_SEED
+// replays one seed.
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -115,6 +116,7 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
 
   void run(std::uint64_t seed, std::size_t threads) {
     two_threads = threads > 1;
+    const CuStream of_both = stream();
     std::vector<std::unique_ptr<Thread>> all;
     for (std::size_t i = 0; i < threads; ++i) {
       all.push_back(std::make_unique<Thread>(seed * 100 + i));
@@ -129,10 +131,8 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
         it.streams.push_back(made);
         it.events.push_back(event());
       }
-      if (threads == 1) {
-        it.streams.push_back(nullptr);
-        it.events.push_back(event());
-      }
+      it.streams.push_back(threads == 1 ? nullptr : of_both);
+      it.events.push_back(event());
     }
     config.host_memory_fails = host_memory_fails;
     fake_cuda_change(&config);
@@ -217,7 +217,7 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
       thread.live_bytes -= memory.buffer.bytes();
       thread.memory.erase(thread.memory.begin() + static_cast<std::ptrdiff_t>(which));
     } else if (what < 26) {
-      platform->retire(memory.buffer.address);
+      platform->retire(memory.buffer.address, std::nullopt);
       const Status again = platform->reuse(memory.buffer.address);
       EXPECT_TRUE(again);
       memory.known = false;
@@ -281,7 +281,7 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
 
   // On one stream, by kernels of which one is known: what has been made so may be given up.
   void make_and_read(Thread& thread, Thread::Memory& memory, std::size_t stream) {
-    platform->retire(memory.buffer.address);
+    platform->retire(memory.buffer.address, std::nullopt);
     EXPECT_TRUE(platform->reuse(memory.buffer.address));
     memory.known = false;
     make_contents(thread, memory, stream);

@@ -29,6 +29,25 @@ class Recomputes : public RemakingWorld {
       fill(on, crowd_.back(), seed_++);
     }
     settle();
+    for (const bool derives : {true, false}) {
+      try_kind(derives);
+    }
+  }
+  // The first result of each kernel shows whether it writes all of it.
+  void try_kind(bool derives) {
+    const Buffer from = source();
+    Buffer made = allocate(kBytes);
+    if (derives) {
+      derive(on, made, from, seed_++);
+    } else {
+      make(on, made, seed_++);
+    }
+    use(on, made);
+    settle();
+    check(on, made);
+    settle();
+    platform->free(made.address);
+    platform->free(from.address);
   }
   // Everything alive but what is made is named, so whatever else is there has to leave.
   void crowd() {
@@ -55,9 +74,10 @@ class Recomputes : public RemakingWorld {
     derive(on, made, source, seed_++);
     return made;
   }
-  [[nodiscard]] Buffer source() {
+  [[nodiscard]] Buffer source() { return source_on(on); }
+  [[nodiscard]] Buffer source_on(CuStream stream) {
     Buffer made = allocate(kBytes);
-    fill(on, made, seed_++);
+    fill(stream, made, seed_++);
     return made;
   }
   void TearDown() override {
@@ -84,7 +104,7 @@ TEST_F(Recomputes, WhatAKernelMadeThatSomethingHasReadSince) {
   EXPECT_EQ(given_up(), kBytes);
   use(on, made);
   settle();
-  EXPECT_EQ(times("remake"), 1U);
+  EXPECT_EQ(times("remake"), 1U);  // the trials count as fingerprints
   crowd();
   check(on, made);  // it has been copied like anything else
   settle();
@@ -128,7 +148,7 @@ TEST_F(Recomputes, BeforeWhatItWasMadeOfDies) {
   settle();
   crowd();
   ASSERT_EQ(given_up(), kBytes);
-  platform->retire(from.address);
+  platform->retire(from.address, std::nullopt);
   ASSERT_TRUE(platform->reuse(from.address));
   Buffer other = from;
   const CuStream elsewhere = stream();
@@ -171,8 +191,8 @@ TEST_F(Recomputes, OutOfNothing) {
   settle();
 }
 
-// Another stream is not ordered behind what makes it again.
-TEST_F(Recomputes, AnotherStreamWaits) {
+// It is made again on the stream that asks; the one on which it was made waits for that.
+TEST_F(Recomputes, OnAnotherStream) {
   press();
   const Buffer from = source();
   const Buffer made = made_from(from);
@@ -183,8 +203,66 @@ TEST_F(Recomputes, AnotherStreamWaits) {
   ASSERT_EQ(given_up(), kBytes);
   const CuStream other = stream();
   use(other, made);
+  use(on, made);
   synchronize(other);
+  settle();
   EXPECT_EQ(wrong_words(), 0U);
+}
+
+// Nobody has defined the rest when it is made; whoever does so next leaves what is there, and is no
+// change that a fingerprint would show.
+TEST_F(Recomputes, NotWhatIsMadeInPart) {
+  press();
+  for (int round = 0; round < 3; ++round) {
+    Buffer made = allocate(kBytes);
+    make_half(on, made, 7'000);
+    Buffer rest = made;
+    rest.address += made.bytes() / 2;
+    rest.words /= 2;
+    fill(on, rest, 8'000);
+    use(on, rest);
+    use(on, rest);
+    const Buffer from = source();
+    settle();
+    crowd();
+    Buffer half = made;
+    half.words /= 2;
+    check(on, half);
+    check(on, rest);
+    check(on, from);
+    settle();
+    platform->free(made.address);
+    platform->free(from.address);
+  }
+  EXPECT_EQ(given_up(), 0U);
+}
+
+// Two fingerprints of one that is gone already, on a stream that stands still, must not be taken
+// for those of another.
+TEST_F(Recomputes, NotByFingerprintsOfAnother) {
+  press();
+  const Buffer from = source();
+  Buffer first = made_from(from);
+  settle();
+  std::uint64_t* const gate = pinned(1);
+  *gate = 0;
+  ASSERT_EQ(launch(test::kernels().wait, on, address_of(gate)), CuResult::kSuccess);
+  use(on, first);
+  check(on, from);
+  platform->free(first.address);
+  const CuStream other = stream();
+  Buffer second = allocate(kBytes);
+  make(other, second, 9'000);
+  rewrite(other, second, 9'001);
+  const Buffer rest = source_on(other);
+  FakeDevice::open(gate);
+  synchronize(other);
+  settle();
+  crowd();
+  check(other, second);
+  check(other, rest);
+  synchronize(other);
+  EXPECT_EQ(given_up(), 0U);
 }
 
 TEST_F(Recomputes, ACopyOutHasIt) {
@@ -318,7 +396,7 @@ TEST_F(Recomputes, ARefusedLaunchEndsTheRun) {
   EXPECT_EQ(platform->before_launch({.stream = on, .hash = {}, .name = "it", .operands = {&it, 1}}),
             0U);
   ASSERT_EQ(fatal.size(), 1U);
-  EXPECT_THAT(fatal.front(), ::testing::HasSubstr("launched again"));
+  EXPECT_THAT(fatal.front(), ::testing::HasSubstr("could not be made again"));
   fatal.clear();
   EXPECT_EQ(driver.stream_synchronize(on), CuResult::kSuccess);  // its gate is there
 }

@@ -14,9 +14,15 @@ namespace spillway::cuda {
 class RemakingWorld : public CudaWorld {
  protected:
   RemakingWorld() {
-    options.put_fingerprint = [this](CuStream on, CuAddress from, Bytes bytes, std::uint64_t* to) {
-      return launch(test::kernels().mix, on, address_of(to), from, bytes / 8);
-    };
+    options.own_launches = {
+        .fingerprint =
+            [this](CuStream on, CuAddress from, Bytes bytes, std::uint64_t* to) {
+              return launch(test::kernels().mix, on, address_of(to), from, bytes / 8);
+            },
+        .fill =
+            [this](CuStream on, CuAddress to, Bytes bytes, std::uint32_t pattern) {
+              return launch(test::kernels().fill, on, to, bytes / 8, pattern);
+            }};
   }
 
   // `to` gets the pattern of `seed`, out of `from` (at least as long), whose words are checked each
@@ -33,7 +39,7 @@ class RemakingWorld : public CudaWorld {
       return launch(test::kernels().derive, stream, made.address, from.address, made.words,
                     from.seed, seed, address_of(wrong));
     };
-    EXPECT_EQ(issue_known(on, operands, "derive", call), CuResult::kSuccess);
+    EXPECT_EQ(issue_known(on, operands, "derive", kDerives, call), CuResult::kSuccess);
     to.seed = seed;
   }
   // The same out of nothing.
@@ -43,7 +49,17 @@ class RemakingWorld : public CudaWorld {
     const auto call = [this, made, seed](CuStream stream) {
       return launch(test::kernels().fill, stream, made.address, made.words, seed);
     };
-    EXPECT_EQ(issue_known(on, {&it, 1}, "make", call), CuResult::kSuccess);
+    EXPECT_EQ(issue_known(on, {&it, 1}, "make", kMakes, call), CuResult::kSuccess);
+    to.seed = seed;
+  }
+  // The first half of it. What lies behind stays as it is.
+  void make_half(CuStream on, Buffer& to, std::uint64_t seed) const {
+    const CudaOperand it = operand(to, AccessMode::kReadWrite);
+    const Buffer made = to;
+    const auto call = [this, made, seed](CuStream stream) {
+      return launch(test::kernels().fill, stream, made.address, made.words / 2, seed);
+    };
+    EXPECT_EQ(issue_known(on, {&it, 1}, "make half", kMakesHalf, call), CuResult::kSuccess);
     to.seed = seed;
   }
   // A kernel of which nobody knows that it only reads.
@@ -54,6 +70,10 @@ class RemakingWorld : public CudaWorld {
   [[nodiscard]] Bytes given_up() const { return platform->stats().engine.given_up_bytes; }
 
  private:
+  // KeptLaunch::kind: whatever the size, they write all of it, or half.
+  static constexpr std::uint64_t kDerives = 1;
+  static constexpr std::uint64_t kMakes = 2;
+  static constexpr std::uint64_t kMakesHalf = 3;
   using Again = std::function<CuResult(CuStream)>;
   class Kept final : public Relaunch {
    public:
@@ -66,7 +86,7 @@ class RemakingWorld : public CudaWorld {
 
   // The first operand is what it makes.
   CuResult issue_known(CuStream on, std::span<const CudaOperand> operands, std::string_view name,
-                       const Again& call) const {
+                       std::uint64_t kind, const Again& call) const {
     if (platform->begin_unseen(on)) {
       const CuResult result = call(on);
       platform->end_unseen();
@@ -83,8 +103,8 @@ class RemakingWorld : public CudaWorld {
          .operands = operands,
          .needs_mapping = false,
          .keep = [&] {
-           return std::optional(
-               KeptLaunch{.makes = operands[0], .how = std::make_shared<const Kept>(call)});
+           return KeptLaunch{
+               .makes = operands[0], .kind = kind, .how = std::make_shared<const Kept>(call)};
          }});
     const CuResult result = call(on);
     platform->after_launch(launch, result == CuResult::kSuccess);
