@@ -94,7 +94,11 @@ if(NOT SPILLWAY_SANITIZE)
   target_compile_definitions(front_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
     FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>"
     CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
-  target_sources(front_test PRIVATE ${CMAKE_SOURCE_DIR}/src/front/cuda/known_reads.cc)
+  # With the options of what it is part of, not those of the tests.
+  add_library(cuda_known_reads OBJECT ${CMAKE_SOURCE_DIR}/src/front/cuda/known_reads.cc)
+  target_include_directories(cuda_known_reads PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  spillway_target_defaults(cuda_known_reads)
+  target_link_libraries(front_test PRIVATE cuda_known_reads)
   add_dependencies(front_test spillway_cuda fake_cufile cuda_program cuda_program_linked)
   if(SPILLWAY_CUDA_INCLUDE)
     target_include_directories(front_test SYSTEM PRIVATE ${SPILLWAY_CUDA_INCLUDE})

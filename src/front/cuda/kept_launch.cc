@@ -29,6 +29,7 @@ class LaunchAgain final : public Relaunch {
 
   [[nodiscard]] CuResult launch(CuStream stream) const override {
     std::vector<void*> parameters;
+    parameters.reserve(offsets_.size());
     for (const std::size_t offset : offsets_) {
       parameters.push_back(at(offset));
     }
@@ -71,17 +72,20 @@ bool holds_address(const KernelLayout& kernel, void* const* parameters) {
 // Whatever decides which bytes it writes.
 std::uint64_t kind_of(const CudaOperand& makes, const LaunchShape& shape,
                       const KernelLayout& kernel, void* const* parameters) {
+  const KnownReads reads = kernel.reads.value_or(KnownReads{});
   std::string all;
   const auto add = [&all](const void* bytes, std::size_t count) {
     all.append(static_cast<const char*>(bytes), count);
   };
   add(&kernel.hash, sizeof kernel.hash);
   add(&makes.bytes, sizeof makes.bytes);
-  add(&shape.grid_x, sizeof shape.grid_x);
+  for (const unsigned count :
+       {shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y, shape.block_z}) {
+    add(&count, sizeof count);
+  }
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
     // Structures without members take a byte, which holds anything.
-    if (i != KnownReads::kFunctor && i != kernel.reads->parameter &&
-        kernel.parameters[i].bytes > 1) {
+    if (i != KnownReads::kFunctor && i != reads.parameter && kernel.parameters[i].bytes > 1) {
       add(parameters[i], kernel.parameters[i].bytes);
     }
   }
@@ -95,17 +99,16 @@ std::optional<CudaOperand> only_result(const Session& session, const KernelLayou
                                        std::span<const CudaOperand> operands) {
   const auto written = [](const CudaOperand& operand) { return writes(operand.mode); };
   const auto result = std::find_if(operands.begin(), operands.end(), written);
-  if (!kernel.reads || !kernel.reads->of_pytorch || parameters == nullptr ||
-      result == operands.end() || std::any_of(result + 1, operands.end(), written) ||
-      holds_address(kernel, parameters)) {
+  const KnownReads reads = kernel.reads.value_or(KnownReads{});
+  if (!reads.of_pytorch || parameters == nullptr || result == operands.end() ||
+      std::any_of(result + 1, operands.end(), written) || holds_address(kernel, parameters)) {
     return std::nullopt;
   }
-  for (std::size_t i = 0; i < kernel.reads->pointers; ++i) {
+  for (std::size_t i = 0; i < reads.pointers; ++i) {
     std::uint64_t address = 0;
-    std::memcpy(
-        &address,
-        static_cast<const std::byte*>(parameters[kernel.reads->parameter]) + i * sizeof address,
-        sizeof address);
+    std::memcpy(&address,
+                static_cast<const std::byte*>(parameters[reads.parameter]) + i * sizeof address,
+                sizeof address);
     const bool in_result = address >= result->address && address < result->address + result->bytes;
     // What is not the space's could change without our knowledge.
     if (in_result != (i == 0) || (i == 0 && address != result->address) ||
@@ -113,7 +116,7 @@ std::optional<CudaOperand> only_result(const Session& session, const KernelLayou
       return std::nullopt;
     }
   }
-  const std::optional<Bytes> asked_bytes = session.heap->bytes_of(result->address);
+  const std::optional<Bytes> asked_bytes = session.heap->bytes_of_at_once(result->address);
   if (!asked_bytes) {
     return std::nullopt;
   }

@@ -22,24 +22,6 @@ constexpr std::uint64_t kUnseen = ~std::uint64_t{0};
 // Of what before_launch has given.
 std::uint32_t tag_of(std::uint64_t launch) { return static_cast<std::uint32_t>(launch - 1); }
 
-// Errors after which a context runs nothing any more: of a device that has failed, a kernel that
-// has, a context or driver that is gone. All others are about the call.
-bool context_is_lost(CuResult result) {
-  switch (result) {
-    case CuResult::kDeinitialized:
-    case CuResult::kInvalidContext:
-    case CuResult::kEccUncorrectable:
-    case CuResult::kNvlinkUncorrectable:
-    case CuResult::kContained:
-    case CuResult::kMpsClientTerminated:
-    case CuResult::kUnknown:
-    case CuResult::kContextIsDestroyed:
-      return true;
-    default:
-      return kernel_has_failed(result);
-  }
-}
-
 }  // namespace
 
 // --- A launch -----------------------------------------------------------------------------------
@@ -86,14 +68,17 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     // From here on the lock is held until the engine has the launch.
     const std::optional<Recomputing::Step> step =
         recomputing_.before_launch(accesses, stream, step_of);
-    if (!step) {
+    // One that starts early must not do so before what has been made again is there.
+    const bool ticket_wanted = launch.starts_early && recomputing_.last_remake(accesses, stream) >
+                                                          launches_.stream(stream).ticket_put;
+    if (!step && !ticket_wanted) {
       break;
     }
     in_order.unlock();  // it is a launch, too, or another thread's
-    carry_out(*step, lock, sign_ns);
-    // Not before what has been made again is there.
-    if (launch.starts_early && step->what == Recomputing::Step::What::kRemake) {
-      put_ticket(step->stream, lock);
+    if (step) {
+      carry_out(*step, lock, sign_ns);
+    } else {
+      put_ticket(stream, lock);
     }
   }
   Launch issued;

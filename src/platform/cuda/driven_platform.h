@@ -156,21 +156,26 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void keep(const CudaLaunch& launch, std::span<const Access> accesses, StreamId stream);
   void no_more(const Recomputing::Lost& lost);
   void look_at_steps();
+  // A step on its way to a stream.
+  struct Putting {
+    Recomputing::Step step;
+    Recomputing::Maker maker;
+    CuStream stream = nullptr;
+    std::uint64_t* first = nullptr;  // where its fingerprints go
+    std::uint64_t* second = nullptr;
+    bool overwritten = false;  // what was there is nowhere if it fails
+    std::uint64_t number = 0;  // of its last launch
+  };
   template <typename Call>
-  Result<std::uint64_t> put(const Recomputing::Step& step, std::span<const CudaOperand> operands,
-                            std::string_view name, LaunchHash hash, CuStream stream,
-                            const Call& call);
-  Result<std::uint64_t> put_fill(const Recomputing::Step& step, const KeptLaunch& kept,
-                                 CuStream stream, std::uint32_t pattern);
-  Result<std::uint64_t> put_fingerprint(const Recomputing::Step& step, const KeptLaunch& kept,
-                                        CuStream stream, std::uint64_t* words);
-  Result<std::uint64_t> put_maker(const Recomputing::Step& step, const Recomputing::Maker& maker,
-                                  CuStream stream);
-  Result<std::uint64_t> put_trial(const Recomputing::Step& step, const Recomputing::Maker& maker,
-                                  CuStream stream, std::uint64_t* first, std::uint64_t* second,
-                                  bool* overwritten);
+  CuResult put(Putting& putting, std::span<const CudaOperand> operands, std::string_view name,
+               LaunchHash hash, const Call& call);
+  CuResult put_fill(Putting& putting, std::uint32_t pattern);
+  CuResult put_fingerprint(Putting& putting, bool second);
+  CuResult put_maker(Putting& putting);
+  CuResult put_trial(Putting& putting);
+  CuResult put(Putting& putting);
   void carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns);
-  void bytes_are_nowhere(CuContext context, std::string_view why);
+  void step_failed(const Putting& putting, CuContext context, CuResult result);
 
   // driven_launches.cc
   std::uint64_t issue(const CudaLaunch& launch, AllocationId step_of);

@@ -7,6 +7,24 @@
 
 namespace spillway::cuda {
 
+// Errors after which a context runs nothing any more: of a device that has failed, a kernel that
+// has, a context or driver that is gone. All others are about the call.
+inline bool context_is_lost(CuResult result) {
+  switch (result) {
+    case CuResult::kDeinitialized:
+    case CuResult::kInvalidContext:
+    case CuResult::kEccUncorrectable:
+    case CuResult::kNvlinkUncorrectable:
+    case CuResult::kContained:
+    case CuResult::kMpsClientTerminated:
+    case CuResult::kUnknown:
+    case CuResult::kContextIsDestroyed:
+      return true;
+    default:
+      return kernel_has_failed(result);
+  }
+}
+
 class DrivenPlatform::Held {
  public:
   Held(DrivenPlatform& platform, WorkTimes::What why)

@@ -135,74 +135,83 @@ void DrivenPlatform::look_at_steps() {
 
 // --- Steps --------------------------------------------------------------------------------------
 
-// One launch of a step, in its context, without the lock. The number that it has on its stream.
+// One launch of a step, in its context, without the lock.
 template <typename Call>
-Result<std::uint64_t> DrivenPlatform::put(const Recomputing::Step& step,
-                                          std::span<const CudaOperand> operands,
-                                          std::string_view name, LaunchHash hash, CuStream stream,
-                                          const Call& call) {
+CuResult DrivenPlatform::put(Putting& putting, std::span<const CudaOperand> operands,
+                             std::string_view name, LaunchHash hash, const Call& call) {
   const std::uint64_t launch =
-      issue({.stream = stream, .hash = hash, .name = name, .operands = operands}, step.id);
+      issue({.stream = putting.stream, .hash = hash, .name = name, .operands = operands},
+            putting.step.id);
   if (launch == 0) {
-    return make_error(ErrorCode::kUnsupported, "the run is ending");
+    return CuResult::kNotReady;  // the run is ending
   }
   const CuResult result = queue_->times().of(
-      step.what == What::kRemake ? WorkTimes::What::kRemake : WorkTimes::What::kFingerprint, call);
-  const std::uint64_t number = number_of(launch);
+      putting.step.what == What::kRemake ? WorkTimes::What::kRemake : WorkTimes::What::kFingerprint,
+      call);
+  putting.number = number_of(launch);
   after_launch(launch, result == CuResult::kSuccess);
-  if (result != CuResult::kSuccess) {
-    return make_error(ErrorCode::kUnsupported, "{}",
-                      error_text(driver_, "a launch of Spillway's own", result));
-  }
-  return number;
+  return result;
 }
 
-Result<std::uint64_t> DrivenPlatform::put_fill(const Recomputing::Step& step,
-                                               const KeptLaunch& kept, CuStream stream,
-                                               std::uint32_t pattern) {
-  CudaOperand made = kept.makes;
-  made.mode = AccessMode::kOverwrite;
-  return put(step, {&made, 1}, "pattern", hash_of("pattern", made.address, made.bytes), stream,
-             [&] { return options_.own_launches.fill(stream, made.address, made.bytes, pattern); });
+// Not as one that overwrites all of it: if the driver refuses it, the bytes are still there.
+CuResult DrivenPlatform::put_fill(Putting& putting, std::uint32_t pattern) {
+  CudaOperand made = putting.maker.kept.makes;
+  made.mode = AccessMode::kReadWrite;
+  const CuResult result =
+      put(putting, {&made, 1}, "pattern", hash_of("pattern", made.address, made.bytes), [&] {
+        return options_.own_launches.fill(putting.stream, made.address, made.bytes, pattern);
+      });
+  putting.overwritten |= result == CuResult::kSuccess;
+  return result;
 }
 
-Result<std::uint64_t> DrivenPlatform::put_fingerprint(const Recomputing::Step& step,
-                                                      const KeptLaunch& kept, CuStream stream,
-                                                      std::uint64_t* words) {
-  CudaOperand made = kept.makes;
+CuResult DrivenPlatform::put_fingerprint(Putting& putting, bool second) {
+  CudaOperand made = putting.maker.kept.makes;
   made.mode = AccessMode::kRead;
-  return put(
-      step, {&made, 1}, "fingerprint", hash_of("fingerprint", made.address, made.bytes), stream,
-      [&] { return options_.own_launches.fingerprint(stream, made.address, made.bytes, words); });
+  return put(putting, {&made, 1}, "fingerprint", hash_of("fingerprint", made.address, made.bytes),
+             [&] {
+               return options_.own_launches.fingerprint(putting.stream, made.address, made.bytes,
+                                                        second ? putting.second : putting.first);
+             });
 }
 
-Result<std::uint64_t> DrivenPlatform::put_maker(const Recomputing::Step& step,
-                                                const Recomputing::Maker& maker, CuStream stream) {
+CuResult DrivenPlatform::put_maker(Putting& putting) {
+  const Recomputing::Maker& maker = putting.maker;
   std::vector<CudaOperand> operands = maker.reads;
   operands.push_back(maker.kept.makes);
   operands.back().mode = AccessMode::kOverwrite;
-  return put(step, operands, maker.name, maker.hash, stream,
-             [&] { return maker.kept.how->launch(stream); });
+  return put(putting, operands, maker.name, maker.hash,
+             [&] { return maker.kept.how->launch(putting.stream); });
 }
 
 // Over two patterns of which no byte is the same: if it leaves the same behind, it writes every
 // byte.
-Result<std::uint64_t> DrivenPlatform::put_trial(const Recomputing::Step& step,
-                                                const Recomputing::Maker& maker, CuStream stream,
-                                                std::uint64_t* first, std::uint64_t* second,
-                                                bool* overwritten) {
+CuResult DrivenPlatform::put_trial(Putting& putting) {
   constexpr std::uint32_t kPattern = 0x5bd1e995;
-  Result<std::uint64_t> number = 0;
-  for (const auto& [pattern, words] : {std::pair{kPattern, first}, std::pair{~kPattern, second}}) {
-    number = put_fill(step, maker.kept, stream, pattern);
-    *overwritten |= number.has_value();
-    number = number ? put_maker(step, maker, stream) : number;
-    number = number ? put_fingerprint(step, maker.kept, stream, words) : number;
-    if (!number) {
-      break;
-    }
+  CuResult result = CuResult::kSuccess;
+  for (const bool second : {false, true}) {
+    result =
+        result == CuResult::kSuccess ? put_fill(putting, second ? ~kPattern : kPattern) : result;
+    result = result == CuResult::kSuccess ? put_maker(putting) : result;
+    result = result == CuResult::kSuccess ? put_fingerprint(putting, second) : result;
   }
-  return number;
+  return result;
+}
+
+CuResult DrivenPlatform::put(Putting& putting) {
+  switch (putting.step.what) {
+    case What::kTry:
+      return put_trial(putting);
+    case What::kMark:
+      return put_fingerprint(putting, false);
+    case What::kCompare:
+      return put_fingerprint(putting, true);
+    case What::kRemake:
+      return put_maker(putting);
+    case What::kWait:
+      break;
+  }
+  return CuResult::kSuccess;
 }
 
 // What is known when it returns is to be asked anew. `sign_ns`: wait_a_little's.
@@ -220,55 +229,40 @@ void DrivenPlatform::carry_out(const Recomputing::Step& step, Lock& lock, TimeNs
     no_more(lost);
     return;
   }
-  const Recomputing::Maker maker = recomputing_.maker(step.id);
-  const DeviceLaunches::Stream& stream = launches_.stream(step.stream);
-  const CuStream handle = stream.handle;
-  const CuContext context = stream.context;
-  const bool marks = step.what != What::kRemake;
-  std::uint64_t* const first =
-      marks ? fingerprints_ + recomputing_.words_of(step.id, false) : nullptr;
-  std::uint64_t* const second =
-      marks ? fingerprints_ + recomputing_.words_of(step.id, true) : nullptr;
+  Putting putting{.step = step,
+                  .maker = recomputing_.maker(step.id),
+                  .stream = launches_.stream(step.stream).handle,
+                  .overwritten = step.what == What::kRemake};
+  if (step.what != What::kRemake) {
+    putting.first = fingerprints_ + recomputing_.words_of(step.id, false);
+    putting.second = fingerprints_ + recomputing_.words_of(step.id, true);
+  }
+  const CuContext context = launches_.context_of(step.stream);
   lock.unlock();
-  Result<std::uint64_t> number = 0;
-  bool overwritten = step.what == What::kRemake;
-  const CuResult entered = in_context(context, [&] {
-    switch (step.what) {
-      case What::kTry:
-        number = put_trial(step, maker, handle, first, second, &overwritten);
-        break;
-      case What::kMark:
-        number = put_fingerprint(step, maker.kept, handle, first);
-        break;
-      case What::kCompare:
-        number = put_fingerprint(step, maker.kept, handle, second);
-        break;
-      case What::kRemake:
-      case What::kWait:
-        number = put_maker(step, maker, handle);
-        break;
-    }
-    return CuResult::kSuccess;
-  });
+  const CuResult result = in_context(context, [&] { return put(putting); });
   lock.lock();
-  if (entered == CuResult::kSuccess && number) {
-    recomputing_.done(step, *number);
+  if (result == CuResult::kSuccess) {
+    recomputing_.done(step, putting.number);
   } else {
     recomputing_.refused(step, lost);
     no_more(lost);
-    if (overwritten) {
-      bytes_are_nowhere(context, number ? "its context is gone" : number.error().message);
-    }
+    step_failed(putting, context, result);
   }
   changed_.notify_all();
 }
 
-// Unless all that its context has is lost.
-void DrivenPlatform::bytes_are_nowhere(CuContext context, std::string_view why) {
-  if (!broken_ && !launches_.is_lost(context)) {
+// Where a kernel of the program has failed, or its context is gone, it hears of that from the
+// driver, and of nothing else.
+void DrivenPlatform::step_failed(const Putting& putting, CuContext context, CuResult result) {
+  if (kernel_has_failed(result)) {
+    launches_.lose(context);
+  } else if (context_is_lost(result)) {
+    launches_.lose(putting.step.stream);
+  }
+  if (putting.overwritten && !broken_ && !launches_.is_lost(context)) {
     broken_ = true;
     failures_.fatal({ErrorCode::kUnsupported,
-                     fmt::format("what was given up could not be made again: {}", why)});
+                     error_text(driver_, "what was given up could not be made again", result)});
   }
 }
 

@@ -64,11 +64,12 @@ bool Recomputing::are_same(const Entry& entry) const {
 }
 
 // What a stream is behind of when it asks, the kernel may read: what it reads was there before the
-// program let that stream use what it makes. But a kernel is one of its context's.
+// program let that stream use what it makes. But a kernel is one of its context's, and behind one
+// handle each thread has a stream of its own.
 StreamId Recomputing::stream_for(const Entry& entry, StreamId asking) const {
-  return launches_.context_of(asking) == launches_.context_of(entry.maker.stream)
-             ? asking
-             : entry.maker.stream;
+  const bool fits = launches_.context_of(asking) == launches_.context_of(entry.maker.stream) &&
+                    !is_per_thread(launches_.stream(asking).handle);
+  return fits ? asking : entry.maker.stream;
 }
 
 // --- Memory -------------------------------------------------------------------------------------
@@ -123,6 +124,7 @@ void Recomputing::lose_made_of(AllocationId id, Lost& lost) {
   }
   const std::vector<AllocationId> made = found->second;
   for (const AllocationId it : made) {
+    assert(entries_.at(it).state != State::kGivenUp);
     if (!has_writer(entries_.at(it).state)) {
       lose(it, lost);
     }
@@ -229,14 +231,15 @@ std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Acce
       continue;
     }
     const bool may_write = writes(access.mode) && !ours;
-    if (const auto found = entries_.find(access.allocation); found != entries_.end()) {
-      if (std::optional<Step> step =
-              before_use(access.allocation, found->second, may_write, stream)) {
+    // First what is made of it: to be tried it is written over.
+    if (may_write) {
+      if (std::optional<Step> step = before_change(access.allocation, stream)) {
         return step;
       }
     }
-    if (may_write) {
-      if (std::optional<Step> step = before_change(access.allocation, stream)) {
+    if (const auto found = entries_.find(access.allocation); found != entries_.end()) {
+      if (std::optional<Step> step =
+              before_use(access.allocation, found->second, may_write, stream)) {
         return step;
       }
     }
@@ -259,12 +262,34 @@ bool Recomputing::is_sure(AllocationId id) const {
 
 std::vector<AllocationId> Recomputing::sure_among(std::span<const Access> accesses) const {
   std::vector<AllocationId> sure;
+  if (entries_.empty()) {
+    return sure;
+  }
+  const auto add = [&](AllocationId id) {
+    if (is_sure(id)) {
+      sure.push_back(id);
+    }
+  };
   for (const Access& access : accesses) {
-    if (!entries_.empty() && is_sure(access.allocation)) {
-      sure.push_back(access.allocation);
+    add(access.allocation);
+    if (const auto made = makes_.find(access.allocation);
+        made != makes_.end() && writes(access.mode)) {
+      std::for_each(made->second.begin(), made->second.end(), add);
     }
   }
   return sure;
+}
+
+std::uint64_t Recomputing::last_remake(std::span<const Access> accesses, StreamId stream) const {
+  std::uint64_t last = 0;
+  for (const Access& access : accesses) {
+    const auto found = entries_.find(access.allocation);
+    if (found != entries_.end() && has_writer(found->second.state) &&
+        found->second.stream == stream && is_under_way(found->second)) {
+      last = std::max(last, found->second.number);
+    }
+  }
+  return last;
 }
 
 void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std::uint64_t number,
@@ -322,26 +347,26 @@ void Recomputing::not_made(StreamId stream, std::uint64_t number, Lost& lost) {
 // --- Steps --------------------------------------------------------------------------------------
 
 std::optional<Recomputing::Step> Recomputing::before_end(std::optional<StreamId> stream) const {
-  for (const auto& [id, entry] : entries_) {
-    if (stream && entry.maker.stream != *stream) {
-      continue;
-    }
-    if (entry.busy) {
-      return Step{.what = Step::What::kWait, .id = id};
-    }
-    if (entry.state == State::kGivenUp) {
-      return Step{.what = Step::What::kRemake, .id = id, .stream = entry.maker.stream};
-    }
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& it) {
+    const Entry& entry = it.second;
+    return stream.value_or(entry.maker.stream) == entry.maker.stream &&
+           (entry.busy || entry.state == State::kGivenUp);
+  });
+  if (found == entries_.end()) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  return Step{.what = found->second.busy ? Step::What::kWait : Step::What::kRemake,
+              .id = found->first,
+              .stream = found->second.maker.stream};
 }
 
 void Recomputing::end(std::optional<StreamId> stream, Lost& lost) {
   std::vector<AllocationId> ended;
-  for (const auto& [id, entry] : entries_) {
+  for (const auto& it : entries_) {
     // What is on its way may yet be waited for.
-    if ((!stream || entry.maker.stream == *stream) && !has_writer(entry.state)) {
-      ended.push_back(id);
+    const StreamId its_stream = it.second.maker.stream;
+    if (stream.value_or(its_stream) == its_stream && !has_writer(it.second.state)) {
+      ended.push_back(it.first);
     }
   }
   for (const AllocationId id : ended) {
@@ -429,7 +454,17 @@ void Recomputing::done(const Step& step, std::uint64_t number) {
   }
 }
 
-void Recomputing::refused(const Step& step, Lost& lost) { lose(step.id, lost); }
+void Recomputing::refused(const Step& step, Lost& lost) {
+  const auto found = entries_.find(step.id);
+  if (found == entries_.end()) {
+    return;
+  }
+  found->second.busy = false;
+  if (step.what == Step::What::kTry) {
+    learn(found->second).writes = Kind::Writes::kLess;
+  }
+  lose(step.id, lost);
+}
 
 void Recomputing::look(std::vector<AllocationId>& sure, Lost& lost) {
   const std::vector<AllocationId> ending = ending_;

@@ -73,9 +73,13 @@ class Recomputing {
   // `of`: kNoAllocation for one of the program's, else it is part of a step for this.
   [[nodiscard]] std::optional<Step> before_launch(std::span<const Access> accesses, StreamId stream,
                                                   AllocationId of) const;
-  // Of these, what the engine could give up while it is being told of the launch.
+  // What the engine could give up while it is being told of the launch: of what that names, and of
+  // what was made of what it may write.
   [[nodiscard]] std::vector<AllocationId> sure_among(std::span<const Access> accesses) const;
   [[nodiscard]] bool is_sure(AllocationId id) const;
+  // The number of the last launch on this stream that makes one of these again, and has not ended;
+  // 0: there is none.
+  [[nodiscard]] std::uint64_t last_remake(std::span<const Access> accesses, StreamId stream) const;
   // One of the program's is issued next, with this number on its stream.
   void issued(std::span<const Access> accesses, StreamId stream, std::uint64_t number, Lost& lost);
   // Whether the allocation was born and no launch has been issued that names it.

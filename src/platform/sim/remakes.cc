@@ -39,13 +39,13 @@ void Remakes::made(const Launch& launch, TimeNs duration_ns, AllocationId makes)
   made_[makes] = {.by = std::move(maker)};
 }
 
-std::optional<Remakes::Maker> Remakes::before(const Launch& launch) const {
+std::optional<Remakes::Maker> Remakes::before(const Launch& launch, bool again) const {
   for (const Access& access : launch.accesses) {
     const auto found = made_.find(access.allocation);
     if (found != made_.end() && found->second.given_up) {
       return found->second.by;
     }
-    if (writes(access.mode)) {
+    if (writes(access.mode) && !again) {
       if (std::optional<Maker> maker = before_death(access.allocation)) {
         return maker;
       }

@@ -164,7 +164,11 @@ Status Replay::remake(Remakes::Maker maker, std::size_t iteration) {
 }
 
 Status Replay::die(AllocationId id, std::size_t iteration) {
-  while (std::optional<Remakes::Maker> maker = remakes_.before_death(id)) {
+  while (true) {
+    std::optional<Remakes::Maker> maker = remakes_.before_death(id);
+    if (!maker) {
+      break;
+    }
     if (Status status = remake(std::move(*maker), iteration); !status) {
       return status;
     }
@@ -256,7 +260,7 @@ Result<LaunchState> Replay::issue(const Launch& launch, TimeNs duration_ns,
     if (Status status = wait_for_turn(); !status) {
       return tl::unexpected<Error>(status.error());
     }
-    std::optional<Remakes::Maker> maker = remakes_.before(launch);
+    std::optional<Remakes::Maker> maker = remakes_.before(launch, awaited.again);
     if (!maker) {
       break;
     }

@@ -182,6 +182,15 @@ std::optional<Bytes> DeviceHeap::bytes_of(std::uint64_t address) const {
   return found == used_.end() ? std::nullopt : std::optional(found->second.bytes);
 }
 
+std::optional<Bytes> DeviceHeap::bytes_of_at_once(std::uint64_t address) const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) {
+    return std::nullopt;
+  }
+  const auto found = used_.find(address);
+  return found == used_.end() ? std::nullopt : std::optional(found->second.bytes);
+}
+
 void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const {
   const std::scoped_lock lock(mutex_);
   for (const auto& [address, used] : used_) {

@@ -39,6 +39,8 @@ class DeviceHeap {
   void forget(Order order);
   // Bytes that a program asked for; nullopt if none starts there.
   [[nodiscard]] std::optional<Bytes> bytes_of(std::uint64_t address) const;
+  // The same for who must not wait: also nullopt while another thread is in the heap.
+  [[nodiscard]] std::optional<Bytes> bytes_of_at_once(std::uint64_t address) const;
   // Each allocation in use: its address and bytes.
   void for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const;
 

@@ -2,10 +2,12 @@
 // as it is. docs/recomputing.md.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "platform/cuda/remaking_world.h"
 #include "policy/lookahead.h"
 
@@ -16,6 +18,11 @@ namespace {
 class Recomputes : public RemakingWorld {
  protected:
   static constexpr Bytes kBytes = 6 * kMiB;
+#if SPILLWAY_THREAD_SANITIZER
+  static constexpr int kRounds = 20;
+#else
+  static constexpr int kRounds = 150;
+#endif
   Recomputes() {
     options.device_bytes = 32 * kMiB;
     options.host_bytes = 256 * kMiB;
@@ -237,6 +244,54 @@ TEST_F(Recomputes, NotWhatIsMadeInPart) {
   EXPECT_EQ(given_up(), 0U);
 }
 
+// What a result is made of is tried while, on another stream, that is being made again of it.
+TEST_F(Recomputes, NothingIsTriedUnderWhatIsMadeOfIt) {
+  press();
+  const Buffer from = source();
+  Buffer middle = allocate(kBytes);
+  constexpr std::uint64_t kNotTried = 100;
+  make(on, middle, 500, kNotTried);
+  const Buffer made = made_from(middle);
+  use(on, made);
+  check(on, from);
+  settle();
+  crowd();
+  ASSERT_GT(given_up(), 0U);
+  const CuStream other = stream();
+  std::uint64_t* const gate = pinned(1);
+  *gate = 0;
+  ASSERT_EQ(launch(test::kernels().wait, other, address_of(gate)), CuResult::kSuccess);
+  use(other, made);
+  std::thread opens([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    FakeDevice::open(gate);
+  });
+  use(on, middle);
+  opens.join();
+  synchronize(other);
+  settle();
+  check(on, made);
+  settle();
+}
+
+// The driver refuses what would show whether a kernel writes all: the bytes are as they were.
+TEST_F(Recomputes, ATrialThatIsRefusedLosesNothing) {
+  options.own_launches.fill = [](CuStream, CuAddress, Bytes, std::uint32_t) {
+    return CuResult::kNotSupported;
+  };
+  press();
+  const Buffer from = source();
+  const Buffer made = made_from(from);
+  crowd();
+  use(on, made);
+  check(on, from);
+  settle();
+  crowd();
+  check(on, made);
+  settle();
+  EXPECT_EQ(given_up(), 0U);
+}
+
 // Two fingerprints of one that is gone already, on a stream that stands still, must not be taken
 // for those of another.
 TEST_F(Recomputes, NotByFingerprintsOfAnother) {
@@ -377,6 +432,34 @@ TEST_F(Recomputes, ForTwoThreadsOnce) {
     platform->free(from.address);
   }
   EXPECT_GT(given_up(), 0U);
+}
+
+// Launches of both come to one stream in the order in which the platform has heard of them, and
+// fingerprints with them.
+TEST_F(Recomputes, TwoThreadsOnOneStream) {
+  press();
+  const auto run = [this](std::uint64_t seed) {
+    (void)driver.context_set_current(primary);
+    for (int round = 0; round < kRounds; ++round) {
+      Buffer from = allocate(kBytes);
+      fill(on, from, ++seed);
+      Buffer made = allocate(kBytes);
+      derive(on, made, from, ++seed);
+      round % 3 == 0 ? rewrite(on, made, ++seed) : use(on, made);
+      Buffer other = allocate(kBytes);
+      fill(on, other, ++seed);
+      rewrite(on, other, ++seed);
+      check(on, from);
+      use(on, made);
+      for (const Buffer& buffer : {from, made, other}) {
+        platform->free(buffer.address);
+      }
+    }
+  };
+  std::thread second([&] { run(1'000'000); });
+  run(2'000'000);
+  second.join();
+  settle();
 }
 
 // The driver refuses the launch that would make it again: its bytes are nowhere.

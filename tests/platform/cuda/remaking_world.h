@@ -13,6 +13,11 @@ namespace spillway::cuda {
 
 class RemakingWorld : public CudaWorld {
  protected:
+  // KeptLaunch::kind: whatever the size, they write all of it, or half.
+  static constexpr std::uint64_t kDerives = 1;
+  static constexpr std::uint64_t kMakes = 2;
+  static constexpr std::uint64_t kMakesHalf = 3;
+
   RemakingWorld() {
     options.own_launches = {
         .fingerprint =
@@ -43,13 +48,13 @@ class RemakingWorld : public CudaWorld {
     to.seed = seed;
   }
   // The same out of nothing.
-  void make(CuStream on, Buffer& to, std::uint64_t seed) const {
+  void make(CuStream on, Buffer& to, std::uint64_t seed, std::uint64_t kind = kMakes) const {
     const CudaOperand it = operand(to, AccessMode::kReadWrite);
     const Buffer made = to;
     const auto call = [this, made, seed](CuStream stream) {
       return launch(test::kernels().fill, stream, made.address, made.words, seed);
     };
-    EXPECT_EQ(issue_known(on, {&it, 1}, "make", kMakes, call), CuResult::kSuccess);
+    EXPECT_EQ(issue_known(on, {&it, 1}, "make", kind, call), CuResult::kSuccess);
     to.seed = seed;
   }
   // The first half of it. What lies behind stays as it is.
@@ -70,10 +75,6 @@ class RemakingWorld : public CudaWorld {
   [[nodiscard]] Bytes given_up() const { return platform->stats().engine.given_up_bytes; }
 
  private:
-  // KeptLaunch::kind: whatever the size, they write all of it, or half.
-  static constexpr std::uint64_t kDerives = 1;
-  static constexpr std::uint64_t kMakes = 2;
-  static constexpr std::uint64_t kMakesHalf = 3;
   using Again = std::function<CuResult(CuStream)>;
   class Kept final : public Relaunch {
    public:
