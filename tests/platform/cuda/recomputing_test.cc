@@ -18,6 +18,7 @@ namespace {
 class Recomputes : public RemakingWorld {
  protected:
   static constexpr Bytes kBytes = 6 * kMiB;
+  static constexpr std::uint64_t kNotTried = 100;  // KeptLaunch::kind
 #if SPILLWAY_THREAD_SANITIZER
   static constexpr int kRounds = 20;
 #else
@@ -246,10 +247,20 @@ TEST_F(Recomputes, NotWhatIsMadeInPart) {
 
 // What a result is made of is tried while, on another stream, that is being made again of it.
 TEST_F(Recomputes, NothingIsTriedUnderWhatIsMadeOfIt) {
+  std::uint64_t* gate = nullptr;
+  const auto fill_memory = options.own_launches.fill;
+  options.own_launches.fill = [&](CuStream stream, CuAddress to, Bytes bytes,
+                                  std::uint32_t pattern) {
+    const CuResult result = fill_memory(stream, to, bytes, pattern);
+    if (gate != nullptr) {
+      FakeDevice::open(gate);  // while the pattern is there
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return result;
+  };
   press();
   const Buffer from = source();
   Buffer middle = allocate(kBytes);
-  constexpr std::uint64_t kNotTried = 100;
   make(on, middle, 500, kNotTried);
   const Buffer made = made_from(middle);
   use(on, made);
@@ -257,13 +268,13 @@ TEST_F(Recomputes, NothingIsTriedUnderWhatIsMadeOfIt) {
   settle();
   crowd();
   ASSERT_GT(given_up(), 0U);
-  const CuStream other = stream();
-  std::uint64_t* const gate = pinned(1);
+  gate = pinned(1);
   *gate = 0;
+  const CuStream other = stream();
   ASSERT_EQ(launch(test::kernels().wait, other, address_of(gate)), CuResult::kSuccess);
   use(other, made);
   std::thread opens([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     FakeDevice::open(gate);
   });
   use(on, middle);
@@ -280,11 +291,11 @@ TEST_F(Recomputes, ATrialThatIsRefusedLosesNothing) {
     return CuResult::kNotSupported;
   };
   press();
-  const Buffer from = source();
-  const Buffer made = made_from(from);
-  crowd();
+  Buffer made = allocate(kBytes);
+  make(on, made, 500, kNotTried);
+  settle();
+  crowd();  // it is elsewhere
   use(on, made);
-  check(on, from);
   settle();
   crowd();
   check(on, made);
@@ -295,6 +306,7 @@ TEST_F(Recomputes, ATrialThatIsRefusedLosesNothing) {
 // Two fingerprints of one that is gone already, on a stream that stands still, must not be taken
 // for those of another.
 TEST_F(Recomputes, NotByFingerprintsOfAnother) {
+  options.ticket_every = 1'000;  // nobody looks at any before all have been made
   press();
   const Buffer from = source();
   Buffer first = made_from(from);
