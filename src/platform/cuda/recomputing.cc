@@ -90,6 +90,14 @@ std::optional<Recomputing::Step> Recomputing::before_death(AllocationId id,
   if (const auto found = entries_.find(id); found != entries_.end() && in_the_way(found->second)) {
     return Step{.what = Step::What::kWait, .id = id};
   }
+  return before_loss(id, std::nullopt, in_the_way);
+}
+
+// What is given up and made of this, is made again: on the stream that asks, or its own.
+template <typename InTheWay>
+std::optional<Recomputing::Step> Recomputing::before_loss(AllocationId id,
+                                                          std::optional<StreamId> asking,
+                                                          const InTheWay& in_the_way) const {
   const auto found = makes_.find(id);
   if (found == makes_.end()) {
     return std::nullopt;
@@ -97,8 +105,10 @@ std::optional<Recomputing::Step> Recomputing::before_death(AllocationId id,
   for (const AllocationId made : found->second) {
     const Entry& entry = entries_.at(made);
     if (entry.state == State::kGivenUp && !entry.busy) {
-      return Step{
-          .what = Step::What::kRemake, .id = made, .stream = entry.maker.stream, .vain = true};
+      return Step{.what = Step::What::kRemake,
+                  .id = made,
+                  .stream = asking ? stream_for(entry, *asking) : entry.maker.stream,
+                  .vain = true};
     }
     if (in_the_way(entry)) {
       return Step{.what = Step::What::kWait, .id = made};
@@ -200,23 +210,9 @@ std::optional<Recomputing::Step> Recomputing::before_use(AllocationId id, const 
 // Before a launch that may write what others were made of.
 std::optional<Recomputing::Step> Recomputing::before_change(AllocationId id,
                                                             StreamId stream) const {
-  const auto found = makes_.find(id);
-  if (found == makes_.end()) {
-    return std::nullopt;
-  }
-  for (const AllocationId made : found->second) {
-    const Entry& entry = entries_.at(made);
-    if (entry.state == State::kGivenUp && !entry.busy) {
-      return Step{.what = Step::What::kRemake,
-                  .id = made,
-                  .stream = stream_for(entry, stream),
-                  .vain = true};
-    }
-    if (entry.busy || (has_writer(entry.state) && stream != entry.stream && is_under_way(entry))) {
-      return Step{.what = Step::What::kWait, .id = made};
-    }
-  }
-  return std::nullopt;
+  return before_loss(id, stream, [&](const Entry& entry) {
+    return entry.busy || (has_writer(entry.state) && stream != entry.stream && is_under_way(entry));
+  });
 }
 
 std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Access> accesses,

@@ -166,6 +166,9 @@ class Recomputing {
   [[nodiscard]] std::optional<Step> before_use(AllocationId id, const Entry& entry, bool may_write,
                                                StreamId stream) const;
   [[nodiscard]] std::optional<Step> before_change(AllocationId id, StreamId stream) const;
+  template <typename InTheWay>
+  [[nodiscard]] std::optional<Step> before_loss(AllocationId id, std::optional<StreamId> asking,
+                                                const InTheWay& in_the_way) const;
   [[nodiscard]] bool take_place(Entry& entry);
   void free_place(Entry& entry);
   void lose(AllocationId id, Lost& lost);

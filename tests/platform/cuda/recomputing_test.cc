@@ -82,6 +82,21 @@ class Recomputes : public RemakingWorld {
     derive(on, made, source, seed_++);
     return made;
   }
+  // What something was made of, and that, which has been given up.
+  struct GivenUp {
+    Buffer from;
+    Buffer made;
+  };
+  [[nodiscard]] GivenUp one_given_up() {
+    const Buffer from = source();
+    const Buffer made = made_from(from);
+    use(on, made);
+    check(on, from);  // behind which it is compared
+    settle();
+    crowd();
+    EXPECT_EQ(given_up(), kBytes);
+    return {.from = from, .made = made};
+  }
   [[nodiscard]] Buffer source() { return source_on(on); }
   [[nodiscard]] Buffer source_on(CuStream stream) {
     Buffer made = allocate(kBytes);
@@ -103,13 +118,7 @@ class Recomputes : public RemakingWorld {
 
 TEST_F(Recomputes, WhatAKernelMadeThatSomethingHasReadSince) {
   press();
-  const Buffer from = source();
-  const Buffer made = made_from(from);
-  use(on, made);
-  check(on, from);  // behind which it is compared
-  settle();
-  crowd();
-  EXPECT_EQ(given_up(), kBytes);
+  const auto [from, made] = one_given_up();
   use(on, made);
   settle();
   EXPECT_EQ(times("remake"), 1U);  // the trials count as fingerprints
@@ -135,13 +144,7 @@ TEST_F(Recomputes, NotWhatSomethingHasWrittenSince) {
 // Of what was given up before: it is made while that is possible.
 TEST_F(Recomputes, BeforeWhatItWasMadeOfChanges) {
   press();
-  Buffer from = source();
-  const Buffer made = made_from(from);
-  use(on, made);
-  check(on, from);
-  settle();
-  crowd();
-  ASSERT_EQ(given_up(), kBytes);
+  auto [from, made] = one_given_up();
   rewrite(on, from, 2'000);
   check(on, made);
   settle();
@@ -149,13 +152,7 @@ TEST_F(Recomputes, BeforeWhatItWasMadeOfChanges) {
 
 TEST_F(Recomputes, BeforeWhatItWasMadeOfDies) {
   press();
-  const Buffer from = source();
-  const Buffer made = made_from(from);
-  use(on, made);
-  check(on, from);
-  settle();
-  crowd();
-  ASSERT_EQ(given_up(), kBytes);
+  const auto [from, made] = one_given_up();
   platform->retire(from.address, std::nullopt);
   ASSERT_TRUE(platform->reuse(from.address));
   Buffer other = from;
@@ -202,13 +199,7 @@ TEST_F(Recomputes, OutOfNothing) {
 // It is made again on the stream that asks; the one on which it was made waits for that.
 TEST_F(Recomputes, OnAnotherStream) {
   press();
-  const Buffer from = source();
-  const Buffer made = made_from(from);
-  use(on, made);
-  check(on, from);
-  settle();
-  crowd();
-  ASSERT_EQ(given_up(), kBytes);
+  const auto [from, made] = one_given_up();
   const CuStream other = stream();
   use(other, made);
   use(on, made);
@@ -334,13 +325,7 @@ TEST_F(Recomputes, NotByFingerprintsOfAnother) {
 
 TEST_F(Recomputes, ACopyOutHasIt) {
   press();
-  const Buffer from = source();
-  const Buffer made = made_from(from);
-  use(on, made);
-  check(on, from);
-  settle();
-  crowd();
-  ASSERT_EQ(given_up(), kBytes);
+  const auto [from, made] = one_given_up();
   std::uint64_t* const host = pinned(made.words);
   const CudaOperand it = operand(made, AccessMode::kRead);
   EXPECT_EQ(issue(on, {&it, 1}, "copy out", true,
@@ -356,13 +341,7 @@ TEST_F(Recomputes, ACopyOutHasIt) {
 
 TEST_F(Recomputes, BeforeCodeOrItsStreamGoes) {
   press();
-  const Buffer from = source();
-  const Buffer made = made_from(from);
-  use(on, made);
-  check(on, from);
-  settle();
-  crowd();
-  ASSERT_EQ(given_up(), kBytes);
+  const auto [from, made] = one_given_up();
   platform->code_ends();
   const CuStream before = std::exchange(on, stream());
   synchronize(before);
@@ -434,10 +413,10 @@ TEST_F(Recomputes, ForTwoThreadsOnce) {
     const CuStream other = stream();
     std::thread second([&] {
       (void)driver.context_set_current(primary);
-      check(other, made);
+      look(other, made);
       synchronize(other);
     });
-    check(on, made);
+    look(on, made);
     second.join();
     settle();
     platform->free(made.address);

@@ -67,14 +67,22 @@ class RemakingWorld : public CudaWorld {
     EXPECT_EQ(issue_known(on, {&it, 1}, "make half", kMakesHalf, call), CuResult::kSuccess);
     to.seed = seed;
   }
-  // A kernel of which nobody knows that it only reads.
-  void use(CuStream on, const Buffer& buffer) const {
-    Buffer same = buffer;
-    rewrite(on, same, buffer.seed);
-  }
+  // Kernels that only read, of which that is known, or not.
+  void look(CuStream on, const Buffer& buffer) const { verify(on, buffer, AccessMode::kRead); }
+  void use(CuStream on, const Buffer& buffer) const { verify(on, buffer, AccessMode::kReadWrite); }
   [[nodiscard]] Bytes given_up() const { return platform->stats().engine.given_up_bytes; }
 
  private:
+  void verify(CuStream on, const Buffer& buffer, AccessMode mode) const {
+    const CudaOperand it = operand(buffer, mode);
+    EXPECT_EQ(issue(on, {&it, 1}, "verify", false,
+                    [&] {
+                      return launch(test::kernels().verify, on, buffer.address, buffer.words,
+                                    buffer.seed, address_of(wrong));
+                    }),
+              CuResult::kSuccess);
+  }
+
   using Again = std::function<CuResult(CuStream)>;
   class Kept final : public Relaunch {
    public:

@@ -36,6 +36,7 @@ struct Kernels {
   CuFunction rewrite;  // (at, words, old seed, new seed, wrong): counts words that are not the old
                        // pattern in the atomic at `wrong`, writes the new one
   CuFunction add;      // (to, from, words): to[i] += from[i]
+  CuFunction verify;   // (at, words, seed, wrong): counts as `rewrite` does, and writes nothing
   CuFunction derive;  // (to, from, words, seed of from, seed, wrong): writes the pattern of `seed`,
                       // counts words at `from` that are not its own as `rewrite` does
   CuFunction mix;     // (to, from, words): to[0] is a number that any change of a word changes
@@ -101,6 +102,20 @@ inline const Kernels& kernels() {
             ranges[0] = {parameter(launch, 0), bytes, 1};
             ranges[1] = {parameter(launch, 1), bytes, 0};
             return 2;
+          }),
+      .verify = detail::make(
+          "verify", 4,
+          [](const FakeCudaLaunch* launch) {
+            const std::uint64_t* at = words_at(parameter(launch, 0));
+            std::uint64_t wrong = 0;
+            for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {
+              wrong += at[i] == pattern(parameter(launch, 2), i) ? 0U : 1U;
+            }
+            *reinterpret_cast<std::atomic<std::uint64_t>*>(words_at(parameter(launch, 3))) += wrong;
+          },
+          [](const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) -> std::size_t {
+            ranges[0] = {parameter(launch, 0), 8 * parameter(launch, 1), 0};
+            return 1;
           }),
       .derive = detail::make(
           "derive", 6,
