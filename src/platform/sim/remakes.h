@@ -31,7 +31,8 @@ class Remakes {
   void made(const Launch& launch, TimeNs duration_ns, AllocationId makes);
   void gave_up(AllocationId id) { made_.at(id).given_up = true; }
   // What must be made again before such a launch is issued, or before this dies: the first of it.
-  // `again`: the launch itself makes something again, of which what was made of that is not changed.
+  // `again`: the launch itself makes something again, of which what was made of that is not
+  // changed.
   [[nodiscard]] std::optional<Maker> before(const Launch& launch, bool again) const;
   [[nodiscard]] std::optional<Maker> before_death(AllocationId id) const;
   // It has been, for the rest of its life.
