@@ -10,6 +10,14 @@
 
 namespace spillway {
 
+// Whether so much may be read to make so much again: what must be there for it may have to be
+// brought for it alone.
+[[nodiscard]] constexpr bool worth_reading(Bytes read_bytes, Bytes made_bytes) {
+  constexpr Bytes kMostTimes = 2;
+  constexpr Bytes kMorePart = 16;
+  return read_bytes <= kMostTimes * made_bytes + made_bytes / kMorePart;
+}
+
 class Recomputable {
  public:
   void add(AllocationId id) {

@@ -17,12 +17,7 @@ void ended(CuContext context) {
 
 template <typename Call>
 CuResult end_context(CuContext context, const Call& call) {
-  {
-    const ProgramCall here(CallKind::kOther);
-    if (const Session* const session = here.seen_by()) {
-      session->platform->code_ends();
-    }
-  }
+  tell_that_code_ends();
   forget_own_kernels(context);
   const CuResult result = call();
   if (result == CuResult::kSuccess) {

@@ -239,6 +239,13 @@ void share_with(CuDevice device) {
   }
 }
 
+void tell_that_code_ends() {
+  const ProgramCall here(CallKind::kOther);
+  if (const Session* const session = here.seen_by()) {
+    session->platform->code_ends();
+  }
+}
+
 void say_once(std::atomic<bool>& told, std::string_view line) {
   if (!told.exchange(true)) {
     say(line);

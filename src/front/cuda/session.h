@@ -62,6 +62,9 @@ class ProgramCall {
   CallTimer timer_;
 };
 
+// Before code is unloaded or a context ends, where that is the program's doing.
+void tell_that_code_ends();
+
 // Says a line once in the process's life: `told` is who says it.
 void say_once(std::atomic<bool>& told, std::string_view line);
 // The same for a call that cannot be served, and its answer.

@@ -71,12 +71,7 @@ CuResult destroy(CuStream stream, const Call& call) {
 
 template <typename Call>
 CuResult unload(const Call& call) {
-  {
-    const ProgramCall here(CallKind::kOther);
-    if (const Session* const session = here.seen_by()) {
-      session->platform->code_ends();
-    }
-  }
+  tell_that_code_ends();
   const CuResult result = wait(std::nullopt, call);
   forget_kernel_layouts();
   return result;

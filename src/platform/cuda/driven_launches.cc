@@ -44,7 +44,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
                             std::defer_lock);
   std::vector<Access> accesses;
   bool ends_have_come = false;
-  TimeNs sign_ns = now_ns();
+  TimeNs sign_ns = 0;
   while (true) {
     lock.unlock();
     in_order.lock();
@@ -86,8 +86,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   issued.accesses = std::move(accesses);
   use_while_quiet(issued);
   // Nor does the engine, told of streams, of more room or of others, give up what it names.
-  const std::vector<AllocationId> kept = recomputing_.sure_among(issued.accesses);
-  no_more(kept);
+  const std::vector<AllocationId> withheld = recomputing_.withhold(issued.accesses);
   order_with_null_stream(stream);
   const LaunchLog::Launched logged = log_.launched(launch.hash, launch.name, current_module());
   if (EventLog* const events = log_.events()) {
@@ -112,9 +111,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     failures_.fatal({ErrorCode::kDefect, "a launch does not fit what was made up for it"});
   }
   launches_.issued(tag, admission.id);
-  for (const AllocationId id : kept) {
-    engine_.set_recomputable(id, recomputing_.is_sure(id));
-  }
+  recomputing_.offer(withheld);
   // One that has its memory and is not open stands behind another on its stream, and that one's
   // gate is there or its thread waits: it needs none of its own.
   if (!launches_.at(tag).has_memory()) {
@@ -193,9 +190,7 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool made) {
   }
   launches_.made(tag);
   if (!made) {
-    Recomputing::Lost lost;
-    recomputing_.not_made(stream, launches_.at(tag).number, lost);
-    no_more(lost);
+    recomputing_.not_made(stream, launches_.at(tag).number);
   }
   // Launches that wait behind it on its stream have tickets before their gates.
   const bool others_wait = !launches_.only_unreleased_on(stream) ||
@@ -529,7 +524,7 @@ void DrivenPlatform::stream_failed(StreamId id, CuContext context, std::string_v
 void DrivenPlatform::take_ends() {
   if (launches_.take_ends()) {
     follow_budget();
-    look_at_steps();
+    recomputing_.look();
     changed_.notify_all();
   }
 }
@@ -699,9 +694,7 @@ void DrivenPlatform::context_ended(CuContext context) {
   for (StreamId id = 0; id < launches_.streams(); ++id) {
     const DeviceLaunches::Stream& stream = launches_.stream(id);
     if (stream.live && stream.context == context) {
-      Recomputing::Lost lost;  // with the memory of the context
-      recomputing_.end(id, lost);
-      no_more(lost);
+      recomputing_.end(id);  // with the memory of the context
       launches_.forget(id);
     }
   }

@@ -84,7 +84,7 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
               patience_),
       gates_(driver_),
       launches_(engine_, gates_, log_, stalls_),
-      recomputing_(launches_) {
+      recomputing_(launches_, engine_) {
   options_.host_bytes = whole_blocks(options.host_bytes);
   budget_bytes_ = options.device_bytes;
   quiet_.after = options_.quiet_after;
@@ -187,7 +187,7 @@ void DrivenPlatform::free(std::uint64_t address) {
   Lock lock(mutex_);
   before_death(address, {.handed_on = false, .next_on = std::nullopt}, lock);
   if (const std::optional<AllocationId> freed = memory_->free(address)) {
-    dies(*freed);
+    recomputing_.dies(*freed);
     end_ordered_with(*freed);
     if (!quiet_memory_.freed(*freed)) {
       leave_quiet();
@@ -207,7 +207,7 @@ void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_
   if (!retired) {
     return;
   }
-  dies(*retired);
+  recomputing_.dies(*retired);
   end_ordered_with(*retired);
   if (quiet_memory_.retired(*retired)) {
     engine_.discard(*retired, DiscardMode::kLazy);

@@ -151,11 +151,10 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] bool recomputes() const;
   void born(std::uint64_t address);
   void before_death(std::uint64_t address, const Recomputing::Death& death, Lock& lock);
-  void dies(AllocationId id);
   void remake_all(std::optional<StreamId> stream, Lock& lock);
   void keep(const CudaLaunch& launch, std::span<const Access> accesses, StreamId stream);
-  void no_more(const Recomputing::Lost& lost);
-  void look_at_steps();
+  template <typename Next>
+  void carry_out_all(Lock& lock, const Next& next);
   // A step on its way to a stream.
   struct Putting {
     Recomputing::Step step;

@@ -300,9 +300,7 @@ void DrivenPlatform::consider_quiet() {
   if (!calm) {
     return;
   }
-  Recomputing::Lost lost;
-  recomputing_.forget_all(lost);
-  no_more(lost);
+  recomputing_.forget_all();
   quiet_.on = true;
   quiet_.calls_before = calls_.calls();
   quiet_.seen_closed = 0;

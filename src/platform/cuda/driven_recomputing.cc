@@ -24,12 +24,6 @@ bool DrivenPlatform::recomputes() const {
          (captures_ == nullptr || *captures_ == 0);
 }
 
-void DrivenPlatform::no_more(const Recomputing::Lost& lost) {
-  for (const AllocationId id : lost) {
-    engine_.set_recomputable(id, false);
-  }
-}
-
 void DrivenPlatform::born(std::uint64_t address) {
   const bool may_be = recomputes();
   keeps_launches_.store(may_be, std::memory_order_relaxed);
@@ -40,12 +34,12 @@ void DrivenPlatform::born(std::uint64_t address) {
 
 // --- Deaths and ends ----------------------------------------------------------------------------
 
-void DrivenPlatform::before_death(std::uint64_t address, const Recomputing::Death& death,
-                                  Lock& lock) {
-  TimeNs sign_ns = now_ns();
+// One after the other until there is nothing.
+template <typename Next>
+void DrivenPlatform::carry_out_all(Lock& lock, const Next& next) {
+  TimeNs sign_ns = 0;
   while (!broken_) {
-    const std::optional<Recomputing::Step> step =
-        recomputing_.before_death(memory_->number_of(address), death);
+    const std::optional<Recomputing::Step> step = next();
     if (!step) {
       return;
     }
@@ -53,24 +47,15 @@ void DrivenPlatform::before_death(std::uint64_t address, const Recomputing::Deat
   }
 }
 
-void DrivenPlatform::dies(AllocationId id) {
-  Recomputing::Lost lost;
-  recomputing_.dies(id, lost);
-  no_more(lost);
+void DrivenPlatform::before_death(std::uint64_t address, const Recomputing::Death& death,
+                                  Lock& lock) {
+  carry_out_all(lock,
+                [&] { return recomputing_.before_death(memory_->number_of(address), death); });
 }
 
 void DrivenPlatform::remake_all(std::optional<StreamId> stream, Lock& lock) {
-  TimeNs sign_ns = now_ns();
-  while (!broken_) {
-    const std::optional<Recomputing::Step> step = recomputing_.before_end(stream);
-    if (!step) {
-      break;
-    }
-    carry_out(*step, lock, sign_ns);
-  }
-  Recomputing::Lost lost;
-  recomputing_.end(stream, lost);
-  no_more(lost);
+  carry_out_all(lock, [&] { return recomputing_.before_end(stream); });
+  recomputing_.end(stream);
 }
 
 void DrivenPlatform::code_ends() {
@@ -90,9 +75,7 @@ void DrivenPlatform::keep(const CudaLaunch& launch, std::span<const Access> acce
   const bool wanted = launch.keep && recomputes() && may_be_quiet_on(launch.stream) &&
                       std::any_of(accesses.begin(), accesses.end(), makes_new);
   const std::uint64_t number = launches_.stream(stream).issued;
-  Recomputing::Lost lost;
-  recomputing_.issued(accesses, stream, number, lost);
-  no_more(lost);
+  recomputing_.issued(accesses, stream, number);
   if (!wanted) {
     return;
   }
@@ -112,24 +95,8 @@ void DrivenPlatform::keep(const CudaLaunch& launch, std::span<const Access> acce
       maker.read_ids.push_back(id);
     }
   }
-  // What must be there for it may have to be brought for it alone.
-  constexpr Bytes kMostTimes = 2;
-  constexpr Bytes kMorePart = 16;
-  if (read_bytes <= kMostTimes * made_bytes + made_bytes / kMorePart) {
+  if (worth_reading(read_bytes, made_bytes)) {
     recomputing_.made(made, std::move(maker));
-  }
-}
-
-void DrivenPlatform::look_at_steps() {
-  if (!recomputing_.looks()) {
-    return;
-  }
-  std::vector<AllocationId> sure;
-  Recomputing::Lost lost;
-  recomputing_.look(sure, lost);
-  no_more(lost);
-  for (const AllocationId id : sure) {
-    engine_.set_recomputable(id, true);
   }
 }
 
@@ -214,19 +181,19 @@ CuResult DrivenPlatform::put(Putting& putting) {
   return CuResult::kSuccess;
 }
 
-// What is known when it returns is to be asked anew. `sign_ns`: wait_a_little's.
+// What is known when it returns is to be asked anew. `sign_ns`: wait_a_little's; 0 before the
+// first.
 void DrivenPlatform::carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns) {
   if (step.what == What::kWait) {
     const Held held(*this, WorkTimes::What::kHeldForRemake);
+    sign_ns = sign_ns == 0 ? now_ns() : sign_ns;
     put_tickets(lock);
     queue_->wake();
     wait_a_little(lock, sign_ns);
     take_ends();
     return;
   }
-  Recomputing::Lost lost;
-  if (!recomputing_.begin(step, lost)) {
-    no_more(lost);
+  if (!recomputing_.begin(step)) {
     return;
   }
   Putting putting{.step = step,
@@ -244,8 +211,7 @@ void DrivenPlatform::carry_out(const Recomputing::Step& step, Lock& lock, TimeNs
   if (result == CuResult::kSuccess) {
     recomputing_.done(step, putting.number);
   } else {
-    recomputing_.refused(step, lost);
-    no_more(lost);
+    recomputing_.refused(step);
     step_failed(putting, context, result);
   }
   changed_.notify_all();

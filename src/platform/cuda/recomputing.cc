@@ -117,17 +117,17 @@ std::optional<Recomputing::Step> Recomputing::before_loss(AllocationId id,
   return std::nullopt;
 }
 
-void Recomputing::dies(AllocationId id, Lost& lost) {
+void Recomputing::dies(AllocationId id) {
   if (id < new_.size()) {
     new_[id] = false;
   }
-  lose(id, lost);
-  lose_made_of(id, lost);
+  lose(id);
+  lose_made_of(id);
 }
 
 // Nothing can be made of it any more. What is being made of it will be, and whoever uses that on
 // another stream waits.
-void Recomputing::lose_made_of(AllocationId id, Lost& lost) {
+void Recomputing::lose_made_of(AllocationId id) {
   const auto found = makes_.find(id);
   if (found == makes_.end()) {
     return;
@@ -136,20 +136,20 @@ void Recomputing::lose_made_of(AllocationId id, Lost& lost) {
   for (const AllocationId it : made) {
     assert(entries_.at(it).state != State::kGivenUp);
     if (!has_writer(entries_.at(it).state)) {
-      lose(it, lost);
+      lose(it);
     }
   }
 }
 
 // What it holds is memory like any other.
-void Recomputing::lose(AllocationId id, Lost& lost) {
+void Recomputing::lose(AllocationId id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) {
     return;
   }
   Entry& entry = found->second;
   if (entry.state == State::kSure) {
-    lost.push_back(id);
+    engine_.set_recomputable(id, false);
   }
   if (entry.state == State::kMarked || entry.state == State::kDoubted ||
       entry.state == State::kComparing || entry.state == State::kSure) {
@@ -186,7 +186,7 @@ std::optional<Recomputing::Step> Recomputing::before_use(AllocationId id, const 
       }
       return std::nullopt;
     case State::kMade: {
-      if (!may_write || stream != entry.maker.stream || words_ == nullptr) {
+      if (!may_write || stream != entry.maker.stream) {
         return std::nullopt;
       }
       const Kind& kind = kind_of(entry);
@@ -256,24 +256,31 @@ bool Recomputing::is_sure(AllocationId id) const {
   return found != entries_.end() && found->second.state == State::kSure;
 }
 
-std::vector<AllocationId> Recomputing::sure_among(std::span<const Access> accesses) const {
-  std::vector<AllocationId> sure;
+std::vector<AllocationId> Recomputing::withhold(std::span<const Access> accesses) {
+  std::vector<AllocationId> withheld;
   if (entries_.empty()) {
-    return sure;
+    return withheld;
   }
-  const auto add = [&](AllocationId id) {
+  const auto take = [&](AllocationId id) {
     if (is_sure(id)) {
-      sure.push_back(id);
+      engine_.set_recomputable(id, false);
+      withheld.push_back(id);
     }
   };
   for (const Access& access : accesses) {
-    add(access.allocation);
+    take(access.allocation);
     if (const auto made = makes_.find(access.allocation);
         made != makes_.end() && writes(access.mode)) {
-      std::for_each(made->second.begin(), made->second.end(), add);
+      std::for_each(made->second.begin(), made->second.end(), take);
     }
   }
-  return sure;
+  return withheld;
+}
+
+void Recomputing::offer(std::span<const AllocationId> withheld) {
+  for (const AllocationId id : withheld) {
+    engine_.set_recomputable(id, is_sure(id));
+  }
 }
 
 std::uint64_t Recomputing::last_remake(std::span<const Access> accesses, StreamId stream) const {
@@ -288,8 +295,7 @@ std::uint64_t Recomputing::last_remake(std::span<const Access> accesses, StreamI
   return last;
 }
 
-void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std::uint64_t number,
-                         Lost& lost) {
+void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std::uint64_t number) {
   for (const Access& access : accesses) {
     const AllocationId id = access.allocation;
     if (id < new_.size()) {
@@ -299,7 +305,7 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
       continue;
     }
     if (writes(access.mode)) {
-      lose_made_of(id, lost);
+      lose_made_of(id);
     }
     const auto found = entries_.find(id);
     if (found == entries_.end() || has_writer(found->second.state)) {
@@ -308,7 +314,7 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
     Entry& entry = found->second;
     assert(entry.state != State::kGivenUp && !entry.busy);
     if (stream != entry.maker.stream) {
-      lose(id, lost);
+      lose(id);
     } else if (writes(access.mode)) {
       if (entry.state == State::kMarked || entry.state == State::kDoubted) {
         if (std::exchange(entry.state, State::kDoubted) == State::kMarked) {
@@ -317,7 +323,7 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
         entry.doubt = number;
       } else {
         learn(entry).left_alone += entry.state == State::kMade ? 1 : 0;
-        lose(id, lost);
+        lose(id);
       }
     }
   }
@@ -331,12 +337,12 @@ void Recomputing::made(AllocationId id, Maker maker) {
   entries_[id].maker = std::move(maker);
 }
 
-void Recomputing::not_made(StreamId stream, std::uint64_t number, Lost& lost) {
+void Recomputing::not_made(StreamId stream, std::uint64_t number) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& it) {
     return it.second.maker.stream == stream && it.second.maker.number == number;
   });
   if (found != entries_.end()) {
-    lose(found->first, lost);
+    lose(found->first);
   }
 }
 
@@ -356,7 +362,7 @@ std::optional<Recomputing::Step> Recomputing::before_end(std::optional<StreamId>
               .stream = found->second.maker.stream};
 }
 
-void Recomputing::end(std::optional<StreamId> stream, Lost& lost) {
+void Recomputing::end(std::optional<StreamId> stream) {
   std::vector<AllocationId> ended;
   for (const auto& it : entries_) {
     // What is on its way may yet be waited for.
@@ -366,7 +372,7 @@ void Recomputing::end(std::optional<StreamId> stream, Lost& lost) {
     }
   }
   for (const AllocationId id : ended) {
-    lose(id, lost);
+    lose(id);
   }
 }
 
@@ -393,10 +399,10 @@ void Recomputing::free_place(Entry& entry) {
   entry.place = kNoIndex;
 }
 
-bool Recomputing::begin(const Step& step, Lost& lost) {
+bool Recomputing::begin(const Step& step) {
   Entry& entry = entries_.at(step.id);
   if ((step.what == Step::What::kMark || step.what == Step::What::kTry) && !take_place(entry)) {
-    lose(step.id, lost);
+    lose(step.id);
     return false;
   }
   if (step.what == Step::What::kMark) {
@@ -450,7 +456,7 @@ void Recomputing::done(const Step& step, std::uint64_t number) {
   }
 }
 
-void Recomputing::refused(const Step& step, Lost& lost) {
+void Recomputing::refused(const Step& step) {
   const auto found = entries_.find(step.id);
   if (found == entries_.end()) {
     return;
@@ -459,10 +465,10 @@ void Recomputing::refused(const Step& step, Lost& lost) {
   if (step.what == Step::What::kTry) {
     learn(found->second).writes = Kind::Writes::kLess;
   }
-  lose(step.id, lost);
+  lose(step.id);
 }
 
-void Recomputing::look(std::vector<AllocationId>& sure, Lost& lost) {
+void Recomputing::look() {
   const std::vector<AllocationId> ending = ending_;
   for (const AllocationId id : ending) {
     Entry& entry = entries_.at(id);
@@ -473,13 +479,13 @@ void Recomputing::look(std::vector<AllocationId>& sure, Lost& lost) {
       learn(entry).writes = are_same(entry) ? Kind::Writes::kAll : Kind::Writes::kLess;
     }
     if (entry.state != State::kComparing || !are_same(entry)) {
-      lose(id, lost);
+      lose(id);
       continue;
     }
     std::erase(ending_, id);
     free_place(entry);
     entry.state = State::kSure;
-    sure.push_back(id);
+    engine_.set_recomputable(id, true);
   }
 }
 
@@ -499,9 +505,9 @@ bool Recomputing::at_rest() const {
   });
 }
 
-void Recomputing::forget_all(Lost& lost) {
+void Recomputing::forget_all() {
   while (!entries_.empty()) {
-    lose(entries_.begin()->first, lost);
+    lose(entries_.begin()->first);
   }
   new_.clear();
 }

@@ -44,10 +44,10 @@ class Recomputing {
     StreamId stream = 0;  // where
     bool vain = false;    // nobody has asked for what is made again
   };
-  // Those that can be given up no more: the engine is to be told.
-  using Lost = std::vector<AllocationId>;
 
-  explicit Recomputing(const DeviceLaunches& launches) : launches_(launches) {}
+  // The engine is told what can be given up, and what no more.
+  Recomputing(const DeviceLaunches& launches, Engine& engine)
+      : launches_(launches), engine_(engine) {}
 
   // Fingerprints of `kPlaces` allocations, two of kFingerprintWords words each, which the device
   // writes. Without them nothing is given up.
@@ -65,7 +65,7 @@ class Recomputing {
     std::optional<StreamId> next_on;  // nullopt: any
   };
   [[nodiscard]] std::optional<Step> before_death(AllocationId id, const Death& death) const;
-  void dies(AllocationId id, Lost& lost);
+  void dies(AllocationId id);
 
   // --- Launches
 
@@ -73,48 +73,47 @@ class Recomputing {
   // `of`: kNoAllocation for one of the program's, else it is part of a step for this.
   [[nodiscard]] std::optional<Step> before_launch(std::span<const Access> accesses, StreamId stream,
                                                   AllocationId of) const;
-  // What the engine could give up while it is being told of the launch: of what that names, and of
-  // what was made of what it may write.
-  [[nodiscard]] std::vector<AllocationId> sure_among(std::span<const Access> accesses) const;
-  [[nodiscard]] bool is_sure(AllocationId id) const;
+  // The engine must not give up what the launch names, nor what was made of what it may write,
+  // while it is being told of the launch: until `offer`.
+  [[nodiscard]] std::vector<AllocationId> withhold(std::span<const Access> accesses);
+  void offer(std::span<const AllocationId> withheld);
   // The number of the last launch on this stream that makes one of these again, and has not ended;
   // 0: there is none.
   [[nodiscard]] std::uint64_t last_remake(std::span<const Access> accesses, StreamId stream) const;
   // One of the program's is issued next, with this number on its stream.
-  void issued(std::span<const Access> accesses, StreamId stream, std::uint64_t number, Lost& lost);
+  void issued(std::span<const Access> accesses, StreamId stream, std::uint64_t number);
   // Whether the allocation was born and no launch has been issued that names it.
   [[nodiscard]] bool is_new(AllocationId id) const { return id < new_.size() && new_[id]; }
   // A launch that has just been issued made all of it.
   void made(AllocationId id, Maker maker);
   // The driver has refused the launch.
-  void not_made(StreamId stream, std::uint64_t number, Lost& lost);
+  void not_made(StreamId stream, std::uint64_t number);
 
   // --- Steps
 
   // Before the stream goes, or all code: what has been given up is made again. Behind that nothing
   // is known of what its launches made.
   [[nodiscard]] std::optional<Step> before_end(std::optional<StreamId> stream) const;
-  void end(std::optional<StreamId> stream, Lost& lost);
+  void end(std::optional<StreamId> stream);
 
   // The calling thread carries it out; others wait. False: there is no place for a fingerprint, and
   // nothing need be done any more.
-  [[nodiscard]] bool begin(const Step& step, Lost& lost);
+  [[nodiscard]] bool begin(const Step& step);
   [[nodiscard]] const Maker& maker(AllocationId id) const { return entries_.at(id).maker; }
   // Where the words of its first or second fingerprint go, from the first of all.
   [[nodiscard]] std::size_t words_of(AllocationId id, bool second) const;
   // It is on its stream, up to the launch with this number; or the driver has refused it.
   void done(const Step& step, std::uint64_t number);
-  void refused(const Step& step, Lost& lost);
+  void refused(const Step& step);
 
-  // Looks at the steps that have ended: what can be given up from now on.
-  void look(std::vector<AllocationId>& sure, Lost& lost);
-  [[nodiscard]] bool looks() const { return !ending_.empty(); }
+  // Looks at the steps that have ended, of which some show what can be given up from now on.
+  void look();
   // Mechanism::gave_up.
   void gave_up(AllocationId id);
 
   // Whether nothing is given up, or on its way. Then all can be forgotten.
   [[nodiscard]] bool at_rest() const;
-  void forget_all(Lost& lost);
+  void forget_all();
   [[nodiscard]] Status check() const;
 
  private:
@@ -171,10 +170,13 @@ class Recomputing {
                                                 const InTheWay& in_the_way) const;
   [[nodiscard]] bool take_place(Entry& entry);
   void free_place(Entry& entry);
-  void lose(AllocationId id, Lost& lost);
-  void lose_made_of(AllocationId id, Lost& lost);
+  void lose(AllocationId id);
+  void lose_made_of(AllocationId id);
+
+  [[nodiscard]] bool is_sure(AllocationId id) const;
 
   const DeviceLaunches& launches_;
+  Engine& engine_;
   const std::uint64_t* words_ = nullptr;
   std::vector<bool> new_;  // by allocation
   std::unordered_map<AllocationId, Entry> entries_;

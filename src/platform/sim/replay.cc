@@ -118,11 +118,9 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
   return steps;
 }
 
-// What is known of kernels on a GPU (docs/recomputing.md), and the same limit on what they read.
+// What is known of kernels on a GPU (docs/recomputing.md).
 AllocationId Replay::made_by(const Trace& trace, const Vitality& vitality, std::uint32_t graph,
                              KernelIndex index) const {
-  constexpr Bytes kMostTimes = 2;
-  constexpr Bytes kMorePart = 16;
   const Kernel& kernel = trace.kernels[index];
   if (!is_pointwise(kernel.name) || kernel.writes.size() != 1) {
     return kNoAllocation;
@@ -138,9 +136,8 @@ AllocationId Replay::made_by(const Trace& trace, const Vitality& vitality, std::
       return kNoAllocation;
     }
   }
-  const Bytes made_bytes = trace.tensors[made].bytes;
   return is_new && !simulator_->engine().space().allocation(id).packed &&
-                 read_bytes <= kMostTimes * made_bytes + made_bytes / kMorePart
+                 worth_reading(read_bytes, trace.tensors[made].bytes)
              ? id
              : kNoAllocation;
 }

@@ -176,19 +176,19 @@ void DeviceHeap::forget(Order order) {
   }
 }
 
-std::optional<Bytes> DeviceHeap::bytes_of(std::uint64_t address) const {
-  const std::scoped_lock lock(mutex_);
+std::optional<Bytes> DeviceHeap::find_bytes(std::uint64_t address) const {
   const auto found = used_.find(address);
   return found == used_.end() ? std::nullopt : std::optional(found->second.bytes);
 }
 
+std::optional<Bytes> DeviceHeap::bytes_of(std::uint64_t address) const {
+  const std::scoped_lock lock(mutex_);
+  return find_bytes(address);
+}
+
 std::optional<Bytes> DeviceHeap::bytes_of_at_once(std::uint64_t address) const {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) {
-    return std::nullopt;
-  }
-  const auto found = used_.find(address);
-  return found == used_.end() ? std::nullopt : std::optional(found->second.bytes);
+  return lock.owns_lock() ? find_bytes(address) : std::nullopt;
 }
 
 void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const {

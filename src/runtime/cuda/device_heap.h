@@ -78,6 +78,7 @@ class DeviceHeap {
     Bytes size = 0;   // what it has; as it was asked for it would be size_of(bytes)
     std::optional<Order> order;
   };
+  [[nodiscard]] std::optional<Bytes> find_bytes(std::uint64_t address) const;
   Result<std::uint64_t> make(Bytes size);
   // The smallest of what is kept in this order that has at least `size` and at most `most`.
   [[nodiscard]] ByKept::iterator kept_for(Bytes size, Bytes most, Order order);
