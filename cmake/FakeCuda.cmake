@@ -29,6 +29,7 @@ file(GLOB cuda_test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/platform
 # interposer's, without what tests are compiled with.
 set(cuda_front ${CMAKE_SOURCE_DIR}/src/front/cuda)
 add_library(cuda_own_kernels OBJECT ${cuda_front}/own_kernels.cc
+  ${cuda_front}/copy_kernel.cc ${cuda_front}/copy_ptx.cc
   ${cuda_front}/fill_kernel.cc ${cuda_front}/fill_ptx.cc
   ${cuda_front}/fingerprint_kernel.cc ${cuda_front}/fingerprint_ptx.cc)
 target_link_libraries(cuda_own_kernels PRIVATE spillway_runtime)
@@ -71,7 +72,16 @@ if(NOT SPILLWAY_SANITIZE)
   target_link_options(fake_cudart PRIVATE
     -Wl,--version-script=${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cudart.map)
   add_library(cuda_program_tensors MODULE ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/tensors.cc)
-  foreach(library fake_cudart cuda_program_tensors)
+  # The same of cuBLAS.
+  add_library(fake_cublas SHARED ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cublas.cc)
+  set_target_properties(fake_cublas PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_runtime
+    LINK_DEPENDS ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cublas.map)
+  target_link_options(fake_cublas PRIVATE
+    -Wl,--version-script=${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cublas.map)
+  target_link_libraries(fake_cublas PRIVATE ${CMAKE_DL_LIBS})
+  add_library(cuda_program_products MODULE ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/products.cc)
+  target_link_libraries(cuda_program_products PRIVATE fake_cublas)
+  foreach(library fake_cudart cuda_program_tensors fake_cublas cuda_program_products)
     spillway_test_defaults(${library})
   endforeach()
   target_link_libraries(fake_cudart PRIVATE ${CMAKE_DL_LIBS})
@@ -82,10 +92,12 @@ if(NOT SPILLWAY_SANITIZE)
       ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver)
     target_compile_definitions(${program} PRIVATE
       SPILLWAY_PLUGIN="$<TARGET_FILE:cuda_program_plugin>"
-      SPILLWAY_TENSORS="$<TARGET_FILE:cuda_program_tensors>")
+      SPILLWAY_TENSORS="$<TARGET_FILE:cuda_program_tensors>"
+      SPILLWAY_PRODUCTS="$<TARGET_FILE:cuda_program_products>")
     target_link_libraries(${program} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
     spillway_test_defaults(${program})
-    add_dependencies(${program} cuda_program_plugin cuda_program_tensors fake_cuda)
+    add_dependencies(${program} cuda_program_plugin cuda_program_tensors cuda_program_products
+      fake_cuda)
   endforeach()
   target_compile_definitions(cuda_program_linked PRIVATE SPILLWAY_LINKED)
   target_link_libraries(cuda_program_linked PRIVATE fake_cuda)

@@ -2,54 +2,141 @@
 #include "front/cuda/kept_launch.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "front/cuda/copy_kernel.h"
+#include "front/cuda/fill_kernel.h"
 #include "front/cuda/hook_table.h"
 
 namespace spillway::cuda {
 namespace {
 
+// Addresses that are others when it is launched again.
+struct Moved {
+  CuAddress from = 0;
+  Bytes bytes = 0;
+  CuAddress to = 0;
+
+  [[nodiscard]] bool has(CuAddress address) const {
+    return address >= from && address - from < bytes;
+  }
+};
+
 class LaunchAgain final : public Relaunch {
  public:
-  LaunchAgain(const LaunchShape& shape, const KernelLayout& kernel, void* const* parameters)
-      : shape_(shape) {
-    std::size_t bytes = 0;
-    for (const KernelLayout::Parameter& parameter : kernel.parameters) {
+  LaunchAgain(const Keeping& keeping, const LaunchShape& shape, const ProgramLaunch& launch)
+      : shape_(shape), copy_(keeping.copy) {
+    std::copy_if(shape.attributes.begin(), shape.attributes.end(),
+                 std::back_inserter(attributes_),
+                 [](const CuLaunchAttribute& it) { return it.id != kCuAttributeStartsEarly; });
+    bytes_ = launch.block.size();
+    for (const KernelLayout::Parameter& parameter : given_singly(launch)) {
       offsets_.push_back(parameter.offset);
-      bytes = std::max(bytes, parameter.offset + parameter.bytes);
+      bytes_ = std::max(bytes_, parameter.offset + parameter.bytes);
     }
-    block_.resize((bytes + sizeof(Word) - 1) / sizeof(Word));
-    for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
-      std::memcpy(at(offsets_[i]), parameters[i], kernel.parameters[i].bytes);
+    block_.resize((bytes_ + sizeof(Line) - 1) / sizeof(Line));
+    std::copy(launch.block.begin(), launch.block.end(), static_cast<std::byte*>(at(0)));
+    for (std::size_t i = 0; i < offsets_.size(); ++i) {
+      std::memcpy(at(offsets_[i]), launch.parameters[i], launch.kernel.parameters[i].bytes);
     }
+    move_addresses(keeping, launch);
   }
 
   [[nodiscard]] CuResult launch(CuStream stream) const override {
+    if (copy_ != nullptr && copy_->has_failed()) {
+      return CuResult::kInvalidValue;
+    }
+    for (const Fill& fill : fills_) {
+      if (const CuResult filled = launch_fill(fill, stream); filled != CuResult::kSuccess) {
+        return filled;
+      }
+    }
     std::vector<void*> parameters;
     parameters.reserve(offsets_.size());
     for (const std::size_t offset : offsets_) {
       parameters.push_back(at(offset));
     }
-    return real().cuLaunchKernel(shape_.function, shape_.grid_x, shape_.grid_y, shape_.grid_z,
-                                 shape_.block_x, shape_.block_y, shape_.block_z,
-                                 shape_.shared_bytes, stream, parameters.data(), nullptr);
+    std::size_t bytes = bytes_;
+    // NOLINTBEGIN(performance-no-int-to-ptr): numbers that say what follows
+    std::array<void*, 5> as_block = {reinterpret_cast<void*>(kCuExtraBuffer), at(0),
+                                     reinterpret_cast<void*>(kCuExtraBufferBytes), &bytes,
+                                     reinterpret_cast<void*>(kCuExtraEnd)};
+    // NOLINTEND(performance-no-int-to-ptr)
+    void** const singly = offsets_.empty() ? nullptr : parameters.data();
+    void** const extra = offsets_.empty() ? as_block.data() : nullptr;
+    if (attributes_.empty()) {
+      return real().cuLaunchKernel(shape_.function, shape_.grid_x, shape_.grid_y, shape_.grid_z,
+                                   shape_.block_x, shape_.block_y, shape_.block_z,
+                                   shape_.shared_bytes, stream, singly, extra);
+    }
+    std::vector<CuLaunchAttribute> attributes = attributes_;  // the driver only reads
+    const CuLaunchConfig config{.grid_x = shape_.grid_x,
+                                .grid_y = shape_.grid_y,
+                                .grid_z = shape_.grid_z,
+                                .block_x = shape_.block_x,
+                                .block_y = shape_.block_y,
+                                .block_z = shape_.block_z,
+                                .shared_bytes = shape_.shared_bytes,
+                                .stream = stream,
+                                .attributes = attributes.data(),
+                                .attribute_count = static_cast<unsigned>(attributes.size())};
+    return real().cuLaunchKernelEx(&config, shape_.function, singly, extra);
   }
 
  private:
-  struct alignas(16) Word {
-    std::byte bytes[16];
+  struct alignas(alignof(CuTensorMap)) Line {
+    std::byte bytes[alignof(CuTensorMap)];
   };
   // The driver takes places to be written to, and only reads.
   [[nodiscard]] void* at(std::size_t offset) const {
     return const_cast<std::byte*>(reinterpret_cast<const std::byte*>(block_.data())) + offset;
   }
 
+  static std::span<const KernelLayout::Parameter> given_singly(const ProgramLaunch& launch) {
+    return launch.parameters == nullptr ? std::span<const KernelLayout::Parameter>()
+                                        : launch.kernel.parameters;
+  }
+
+  void move_addresses(const Keeping& keeping, const ProgramLaunch& launch) {
+    std::vector<Moved> moved;
+    if (keeping.workspace != 0) {
+      const MatrixProduct& product = *launch.library->product();
+      moved.push_back({product.workspace, product.workspace_bytes, keeping.workspace});
+    }
+    if (keeping.copy != nullptr) {
+      moved.push_back({keeping.small.address, keeping.small.bytes, keeping.copy->address()});
+    }
+    for (const Moved& it : moved) {
+      for (std::size_t offset = 0; offset + sizeof(CuAddress) <= bytes_;
+           offset += sizeof(CuAddress)) {
+        CuAddress word = 0;
+        std::memcpy(&word, at(offset), sizeof word);
+        if (it.has(word)) {
+          word = it.to + (word - it.from);
+          std::memcpy(at(offset), &word, sizeof word);
+        }
+      }
+    }
+    if (keeping.workspace != 0) {
+      fills_ = launch.library->fills();
+      for (Fill& fill : fills_) {
+        fill.to = moved.front().to + (fill.to - moved.front().from);
+      }
+    }
+  }
+
   LaunchShape shape_;
+  std::vector<CuLaunchAttribute> attributes_;
   std::vector<std::size_t> offsets_;
-  std::vector<Word> block_;  // of parameters
+  std::vector<Line> block_;  // of parameters
+  std::size_t bytes_ = 0;    // of them
+  std::vector<Fill> fills_;  // before it
+  std::shared_ptr<const SmallCopy> copy_;
 };
 
 // Whether some word of the functor may be an address, of whatever memory: numbers that programs
@@ -70,45 +157,56 @@ bool holds_address(const KernelLayout& kernel, void* const* parameters) {
 }
 
 // Whatever decides which bytes it writes.
-std::uint64_t kind_of(const CudaOperand& makes, const LaunchShape& shape,
-                      const KernelLayout& kernel, void* const* parameters) {
-  const KnownReads reads = kernel.reads.value_or(KnownReads{});
+std::uint64_t kind_of(const Keeping& keeping, const LaunchShape& shape,
+                      const ProgramLaunch& launch) {
   std::string all;
   const auto add = [&all](const void* bytes, std::size_t count) {
     all.append(static_cast<const char*>(bytes), count);
   };
+  const KernelLayout& kernel = launch.kernel;
   add(&kernel.hash, sizeof kernel.hash);
-  add(&makes.bytes, sizeof makes.bytes);
+  add(&keeping.makes.bytes, sizeof keeping.makes.bytes);
   for (const unsigned count :
        {shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y, shape.block_z}) {
     add(&count, sizeof count);
   }
-  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+  // A product's others hold addresses, and it has promised.
+  for (std::size_t i = 0; kernel.reads && i < kernel.parameters.size(); ++i) {
     // Structures without members take a byte, which holds anything.
-    if (i != KnownReads::kFunctor && i != reads.parameter && kernel.parameters[i].bytes > 1) {
-      add(parameters[i], kernel.parameters[i].bytes);
+    if (i != KnownReads::kFunctor && i != kernel.reads->parameter &&
+        kernel.parameters[i].bytes > 1) {
+      add(launch.parameters[i], kernel.parameters[i].bytes);
     }
   }
   return hash_launch(all, {}).first;
 }
 
-}  // namespace
+// All that the program has asked for there; nullopt: it is not to be had at once.
+std::optional<CudaOperand> asked_for(const Session& session, const CudaOperand& result) {
+  const std::optional<Bytes> bytes = session.heap->bytes_of_at_once(result.address);
+  return bytes ? std::optional<CudaOperand>(
+                     {.address = result.address, .bytes = *bytes, .mode = result.mode})
+               : std::nullopt;
+}
 
-std::optional<CudaOperand> only_result(const Session& session, const KernelLayout& kernel,
-                                       void* const* parameters,
-                                       std::span<const CudaOperand> operands) {
+// --- PyTorch's pointwise kernels ----------------------------------------------------------------
+
+std::optional<Keeping> pointwise(const Session& session, const ProgramLaunch& launch) {
   const auto written = [](const CudaOperand& operand) { return writes(operand.mode); };
+  const std::span<const CudaOperand> operands = launch.operands;
   const auto result = std::find_if(operands.begin(), operands.end(), written);
-  const KnownReads reads = kernel.reads.value_or(KnownReads{});
-  if (!reads.of_pytorch || parameters == nullptr || result == operands.end() ||
-      std::any_of(result + 1, operands.end(), written) || holds_address(kernel, parameters)) {
+  const KnownReads& reads = *launch.kernel.reads;
+  if (!reads.of_pytorch || launch.parameters == nullptr || result == operands.end() ||
+      std::any_of(result + 1, operands.end(), written) ||
+      holds_address(launch.kernel, launch.parameters)) {
     return std::nullopt;
   }
   for (std::size_t i = 0; i < reads.pointers; ++i) {
     std::uint64_t address = 0;
-    std::memcpy(&address,
-                static_cast<const std::byte*>(parameters[reads.parameter]) + i * sizeof address,
-                sizeof address);
+    std::memcpy(
+        &address,
+        static_cast<const std::byte*>(launch.parameters[reads.parameter]) + i * sizeof address,
+        sizeof address);
     const bool in_result = address >= result->address && address < result->address + result->bytes;
     // What is not the space's could change without our knowledge.
     if (in_result != (i == 0) || (i == 0 && address != result->address) ||
@@ -116,18 +214,170 @@ std::optional<CudaOperand> only_result(const Session& session, const KernelLayou
       return std::nullopt;
     }
   }
-  const std::optional<Bytes> asked_bytes = session.heap->bytes_of_at_once(result->address);
-  if (!asked_bytes) {
+  const std::optional<CudaOperand> makes = asked_for(session, *result);
+  if (!makes) {
     return std::nullopt;
   }
-  return CudaOperand{.address = result->address, .bytes = *asked_bytes, .mode = result->mode};
+  Keeping keeping;
+  keeping.makes = *makes;
+  std::copy_if(operands.begin(), operands.end(), std::back_inserter(keeping.reads),
+               [&](const CudaOperand& it) { return it.address != makes->address; });
+  return keeping;
 }
 
-KeptLaunch keep_launch(const CudaOperand& makes, const LaunchShape& shape,
-                       const KernelLayout& kernel, void* const* parameters) {
-  return {.makes = makes,
-          .kind = kind_of(makes, shape, kernel, parameters),
-          .how = std::make_shared<const LaunchAgain>(shape, kernel, parameters)};
+// --- Matrix products ----------------------------------------------------------------------------
+
+// Whether some word of these bytes, which lie there in the block of parameters, is an address of
+// the operand.
+bool names(const std::byte* bytes, std::size_t offset, std::size_t count,
+           const CudaOperand& operand) {
+  const Moved range{.from = operand.address, .bytes = operand.bytes, .to = 0};
+  for (std::size_t at = round_up(offset, sizeof(CuAddress)) - offset;
+       at + sizeof(CuAddress) <= count; at += sizeof(CuAddress)) {
+    CuAddress word = 0;
+    std::memcpy(&word, bytes + at, sizeof word);
+    if (range.has(word)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool names(const ProgramLaunch& launch, const CudaOperand& operand) {
+  bool named = names(launch.block.data(), 0, launch.block.size(), operand);
+  for (std::size_t i = 0; launch.parameters != nullptr && i < launch.kernel.parameters.size();
+       ++i) {
+    const KernelLayout::Parameter& parameter = launch.kernel.parameters[i];
+    named = named || names(static_cast<const std::byte*>(launch.parameters[i]), parameter.offset,
+                           parameter.bytes, operand);
+  }
+  return named;
+}
+
+// What it was given is the product's, and all of it: the first kernel of a product that has one
+// reads both factors. Then what it needs of ours.
+std::optional<Keeping> product(const Session& session, const ProgramLaunch& launch) {
+  const MatrixProduct* const product = launch.library->product();
+  const bool given = launch.parameters != nullptr ? launch.kernel.known && launch.block.empty()
+                                                  : !launch.block.empty();
+  if (product == nullptr || product->made_bytes == 0 || launch.library->launches() > 0 || !given ||
+      is_per_thread(launch.stream)) {
+    return std::nullopt;
+  }
+  const auto of = [&](CuAddress address) { return session.platform->allocation_of(address); };
+  const auto start_of = [&](CuAddress address) {
+    const auto range = of(address);
+    return range ? range->start : 0;
+  };
+  Keeping keeping;
+  bool uses_workspace = !launch.library->fills().empty();
+  for (const CudaOperand& operand : launch.operands) {
+    if (operand.address == start_of(product->d)) {
+      keeping.makes = operand;
+    } else if (only_reads(*product, session, operand.address)) {
+      keeping.reads.push_back(operand);
+    } else if (operand.address == start_of(product->workspace)) {
+      uses_workspace = true;
+    } else {
+      return std::nullopt;
+    }
+  }
+  const auto reads = [&](CuAddress address) {
+    return std::any_of(keeping.reads.begin(), keeping.reads.end(),
+                       [start = start_of(address)](const CudaOperand& it) {
+                         return it.address == start;
+                       });
+  };
+  const std::optional<CudaOperand> makes = asked_for(session, keeping.makes);
+  if (!makes || makes->address != product->d || makes->bytes != product->made_bytes ||
+      !reads(product->a) || !reads(product->b) || (product->c != 0 && !reads(product->c)) ||
+      (product->bias != 0 && !reads(product->bias))) {
+    return std::nullopt;
+  }
+  keeping.makes = *makes;
+  const Moved workspace{.from = product->workspace, .bytes = product->workspace_bytes, .to = 0};
+  if (uses_workspace) {
+    const std::vector<Fill>& fills = launch.library->fills();
+    const auto within = [&](const Fill& fill) {
+      return workspace.has(fill.to) && fill.bytes <= workspace.bytes - (fill.to - workspace.from);
+    };
+    if (!has_fill_kernel() || !std::all_of(fills.begin(), fills.end(), within)) {
+      return std::nullopt;
+    }
+    keeping.workspace = own_workspace(session, launch.stream, workspace.bytes);
+    if (keeping.workspace == 0) {
+      return std::nullopt;
+    }
+  }
+  const auto small = std::find_if(
+      keeping.reads.begin(), keeping.reads.end(), [&](const CudaOperand& it) {
+        return it.address == start_of(product->bias) && it.bytes <= kMostCopiedBytes;
+      });
+  if (product->bias != 0 && small != keeping.reads.end() && has_copy_kernel()) {
+    if (!names(launch, *small)) {
+      return std::nullopt;  // its address is encoded
+    }
+    keeping.copy = place_for_copy(session, launch.stream, small->bytes);
+    if (keeping.copy == nullptr) {
+      return std::nullopt;
+    }
+    keeping.small = *small;
+    keeping.reads.erase(small);
+  }
+  return keeping;
+}
+
+}  // namespace
+
+std::optional<LaunchShape> shape_of(const CuLaunchConfig& config, CuFunction function) {
+  constexpr std::array kKnown = {kCuAttributeIgnore,      kCuAttributeClusterSize,
+                                 kCuAttributeClusterScheduling, kCuAttributeStartsEarly,
+                                 kCuAttributePriority,    kCuAttributePreferredClusterSize};
+  const std::span<const CuLaunchAttribute> attributes(config.attributes, config.attribute_count);
+  const bool known =
+      std::all_of(attributes.begin(), attributes.end(), [&](const CuLaunchAttribute& it) {
+        return std::find(kKnown.begin(), kKnown.end(), it.id) != kKnown.end();
+      });
+  return known ? std::optional<LaunchShape>({function, config.grid_x, config.grid_y, config.grid_z,
+                                             config.block_x, config.block_y, config.block_z,
+                                             config.shared_bytes, attributes})
+               : std::nullopt;
+}
+
+bool starts_early(const CuLaunchConfig& config) {
+  const std::span<const CuLaunchAttribute> attributes(config.attributes, config.attribute_count);
+  return !shape_of(config, nullptr) ||
+         std::any_of(attributes.begin(), attributes.end(), [](const CuLaunchAttribute& it) {
+           int value = 0;
+           std::memcpy(&value, it.value, sizeof value);
+           return it.id == kCuAttributeStartsEarly && value != 0;
+         });
+}
+
+std::optional<Keeping> may_keep(const Session& session, const ProgramLaunch& launch) {
+  if (launch.kernel.reads) {
+    return pointwise(session, launch);
+  }
+  return launch.library != nullptr ? product(session, launch) : std::nullopt;
+}
+
+KeptLaunch keep_launch(const Keeping& keeping, const LaunchShape& shape,
+                       const ProgramLaunch& launch) {
+  return {.makes = keeping.makes,
+          .reads = keeping.reads,
+          .kind = kind_of(keeping, shape, launch),
+          .whole = !launch.kernel.reads,
+          .on_its_stream = keeping.workspace != 0 || keeping.copy != nullptr,
+          .how = std::make_shared<const LaunchAgain>(keeping, shape, launch)};
+}
+
+// Nobody else has the copy if the launch has not been kept.
+void put_behind(const Keeping& keeping, CuStream stream) {
+  if (keeping.copy != nullptr && keeping.copy.use_count() > 1 &&
+      launch_copy(keeping.small.address, keeping.copy->address(), keeping.small.bytes, stream) !=
+          CuResult::kSuccess) {
+    keeping.copy->fail();
+  }
 }
 
 }  // namespace spillway::cuda

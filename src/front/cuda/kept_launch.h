@@ -2,15 +2,17 @@
 // that it was given. Layer: front, cuda. docs/recomputing.md.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 
+#include "front/cuda/kept_memory.h"
 #include "front/cuda/kernel_layouts.h"
+#include "front/cuda/library_calls.h"
 #include "front/cuda/session.h"
 
 namespace spillway::cuda {
 
-// Without attributes.
 struct LaunchShape {
   CuFunction function = nullptr;
   unsigned grid_x = 1;
@@ -20,17 +22,44 @@ struct LaunchShape {
   unsigned block_y = 1;
   unsigned block_z = 1;
   unsigned shared_bytes = 0;
+  std::span<const CuLaunchAttribute> attributes = {};
 };
 
-// What the launch makes, all that the program has asked for: if the kernel is known to write
-// nothing but that operand, from its start, and to read nothing but others, all of it the space's.
-[[nodiscard]] std::optional<CudaOperand> only_result(const Session& session,
-                                                     const KernelLayout& kernel,
-                                                     void* const* parameters,
-                                                     std::span<const CudaOperand> operands);
+// With attributes that say how it runs, and not what it may do besides; nullopt: with others.
+[[nodiscard]] std::optional<LaunchShape> shape_of(const CuLaunchConfig& config,
+                                                  CuFunction function);
+// Whether a kernel may start before the one before it on its stream has ended.
+[[nodiscard]] bool starts_early(const CuLaunchConfig& config);
 
-// `parameters` as the launch was given them; they are copied.
-[[nodiscard]] KeptLaunch keep_launch(const CudaOperand& makes, const LaunchShape& shape,
-                                     const KernelLayout& kernel, void* const* parameters);
+// A launch as the program makes it. Valid during the call.
+struct ProgramLaunch {
+  CuStream stream = nullptr;
+  const KernelLayout& kernel;
+  void* const* parameters = nullptr;
+  std::span<const std::byte> block;  // instead of them
+  std::span<const CudaOperand> operands;
+  LibraryCall* library = nullptr;  // within which it is made
+};
+
+// One that can be kept, and how.
+struct Keeping {
+  // All that the program has asked for.
+  CudaOperand makes;
+  std::vector<CudaOperand> reads;
+  // Instead of the program's, of a matrix product that has them.
+  CuAddress workspace = 0;
+  CudaOperand small;  // of which there is a copy; 0 bytes: none
+  std::shared_ptr<SmallCopy> copy;
+};
+
+// If the kernel is known to write nothing but one operand, from its start, and to read nothing but
+// others, all of it the space's: a pointwise one of PyTorch's, or a matrix product.
+[[nodiscard]] std::optional<Keeping> may_keep(const Session& session, const ProgramLaunch& launch);
+
+// Parameters are copied.
+[[nodiscard]] KeptLaunch keep_launch(const Keeping& keeping, const LaunchShape& shape,
+                                     const ProgramLaunch& launch);
+// Right behind it on its stream.
+void put_behind(const Keeping& keeping, CuStream stream);
 
 }  // namespace spillway::cuda

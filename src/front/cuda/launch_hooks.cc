@@ -28,6 +28,11 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   Operands operands(*session);
   operands.add_what_is_everywhere();
   add_parameters(operands, kernel, parameters, extra);
+  LibraryCall* const library = LibraryCall::current();
+  if (const MatrixProduct* const product = library == nullptr ? nullptr : library->product()) {
+    operands.only_read(
+        [&](std::uint64_t start) { return only_reads(*product, *session, start); });
+  }
   if (operands.empty()) {
     return here.driver(call);
   }
@@ -37,24 +42,30 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
                   .operands = operands.all(),
                   .needs_mapping = false,
                   .starts_early = again.starts_early};
-  std::optional<CudaOperand> result;
-  if (kernel.reads && again.shape != nullptr && recording() == nullptr &&
-      session->platform->keeps_launches()) {
-    result = only_result(*session, kernel, parameters, what.operands);
+  const ProgramLaunch as_made{.stream = stream,
+                              .kernel = kernel,
+                              .parameters = parameters,
+                              .block = parameter_block(extra),
+                              .operands = what.operands,
+                              .library = library};
+  std::optional<Keeping> keeping;
+  if (again.shape != nullptr && recording() == nullptr && session->platform->keeps_launches()) {
+    keeping = may_keep(*session, as_made);
   }
-  const auto keep = [&] { return keep_launch(*result, *again.shape, kernel, parameters); };
-  if (result) {
+  if (library != nullptr) {
+    library->launched();
+  }
+  const auto keep = [&] { return keep_launch(*keeping, *again.shape, as_made); };
+  if (keeping) {
     what.keep = std::cref(keep);
   }
-  return issue_told(*session, what, [&](std::uint64_t /*launch*/) { return here.driver(call); });
-}
-
-std::optional<LaunchShape> shape_of(const CuLaunchConfig* config, CuFunction function) {
-  if (config == nullptr || config->attribute_count != 0) {
-    return std::nullopt;
-  }
-  return LaunchShape{function,        config->grid_x,  config->grid_y,  config->grid_z,
-                     config->block_x, config->block_y, config->block_z, config->shared_bytes};
+  return issue_told(*session, what, [&](std::uint64_t /*launch*/) {
+    const CuResult result = here.driver(call);
+    if (keeping && result == CuResult::kSuccess) {
+      put_behind(*keeping, stream);
+    }
+    return result;
+  });
 }
 
 // Calls from before kernels had parameter lists: what they use is said by other calls.
@@ -89,16 +100,17 @@ using spillway::cuda::CuStream;
                                  shared_bytes, stream, parameters, extra);                     \
     };                                                                                         \
     return cuda::launch(function, cuda::meant(stream, per_thread), parameters, extra,          \
-                        {.shape = extra == nullptr ? &shape : nullptr}, call);                 \
+                        {.shape = &shape}, call);                                              \
   }
 #define SPILLWAY_LAUNCH_EX(symbol, per_thread)                                                     \
   CuResult symbol(const CuLaunchConfig* config, CuFunction function, void** parameters,            \
                   void** extra) {                                                                  \
     const CuStream stream = config != nullptr ? config->stream : nullptr;                          \
     const std::optional<cuda::LaunchShape> shape =                                                 \
-        extra == nullptr ? cuda::shape_of(config, function) : std::nullopt;                        \
+        config != nullptr ? cuda::shape_of(*config, function) : std::nullopt;                      \
     return cuda::launch(function, cuda::meant(stream, per_thread), parameters, extra,              \
-                        {.shape = shape ? &*shape : nullptr, .starts_early = !shape},              \
+                        {.shape = shape ? &*shape : nullptr,                                       \
+                         .starts_early = config != nullptr && cuda::starts_early(*config)},        \
                         [&] { return cuda::real().symbol(config, function, parameters, extra); }); \
   }
 #define SPILLWAY_LAUNCH_COOPERATIVE(symbol, per_thread)                                           \

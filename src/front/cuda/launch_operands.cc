@@ -6,23 +6,6 @@
 namespace spillway::cuda {
 namespace {
 
-// A list of what and value, as an alternative to pointers to each parameter.
-void add_extra(Operands& operands, void* const* extra) {
-  const void* buffer = nullptr;
-  std::size_t bytes = 0;
-  for (; reinterpret_cast<std::uintptr_t>(*extra) != kCuExtraEnd; extra += 2) {
-    const auto what = reinterpret_cast<std::uintptr_t>(*extra);
-    if (what == kCuExtraBuffer) {
-      buffer = extra[1];
-    } else if (what == kCuExtraBufferBytes) {
-      bytes = *static_cast<const std::size_t*>(extra[1]);
-    }
-  }
-  if (buffer != nullptr) {
-    operands.add_pointers_in(buffer, bytes);
-  }
-}
-
 // From the first byte of the first row to the last of the last.
 template <typename Side>
 void add_side(Operands& operands, const Side& side, Bytes offset, Bytes bytes, AccessMode mode) {
@@ -67,11 +50,25 @@ void add_side(Operands& operands, const CuCopy3d& copy, const CuCopy3d::Side& si
 
 }  // namespace
 
+std::span<const std::byte> parameter_block(void* const* extra) {
+  const void* buffer = nullptr;
+  std::size_t bytes = 0;
+  for (; extra != nullptr && reinterpret_cast<std::uintptr_t>(*extra) != kCuExtraEnd; extra += 2) {
+    const auto what = reinterpret_cast<std::uintptr_t>(*extra);
+    if (what == kCuExtraBuffer) {
+      buffer = extra[1];
+    } else if (what == kCuExtraBufferBytes) {
+      bytes = *static_cast<const std::size_t*>(extra[1]);
+    }
+  }
+  return buffer == nullptr ? std::span<const std::byte>()
+                           : std::span(static_cast<const std::byte*>(buffer), bytes);
+}
+
 void add_parameters(Operands& operands, const KernelLayout& kernel, void* const* parameters,
                     void* const* extra) {
-  if (extra != nullptr) {
-    add_extra(operands, extra);
-  }
+  const std::span<const std::byte> block = parameter_block(extra);
+  operands.add_pointers_in(block.data(), block.size());
   if (parameters == nullptr) {
     return;
   }

@@ -6,6 +6,10 @@
 
 namespace spillway::cuda {
 
+// The parameters of a launch in one block, as an alternative to pointers to each: from a list of
+// what and value. Empty if it has none.
+[[nodiscard]] std::span<const std::byte> parameter_block(void* const* extra);
+
 // Of one launch, from its parameters as the program gives them. What any kernel may reach without
 // being given it (Operands::add_what_is_everywhere) is for the caller to add.
 void add_parameters(Operands& operands, const KernelLayout& kernel, void* const* parameters,

@@ -38,6 +38,17 @@ class Operands {
   // that are only read are added last.
   void add_pointers_in(const void* bytes, std::size_t count,
                        AccessMode mode = AccessMode::kReadWrite);
+  // What of it is known to be only read, whatever was said before.
+  template <typename IsRead>
+  void only_read(const IsRead& is_read) {
+    const std::span<CudaOperand> there =
+        more_.empty() ? std::span(first_.data(), count_) : std::span(more_);
+    for (CudaOperand& operand : there) {
+      if (operand.mode == AccessMode::kReadWrite && is_read(operand.address)) {
+        operand.mode = AccessMode::kRead;
+      }
+    }
+  }
   // What any kernel may reach without being given it.
   void add_what_is_everywhere() { add_carried_by(kEverywhere); }
   // What the allocation that starts there holds addresses of, and what that does.

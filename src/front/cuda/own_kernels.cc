@@ -49,7 +49,7 @@ void load_own_kernels() {
   }
   trial.memory = static_cast<unsigned char*>(memory);
   bool any = false;
-  for (OwnKernel* const kernel : {&fill_kernel, &fingerprint_kernel}) {
+  for (OwnKernel* const kernel : {&copy_kernel, &fill_kernel, &fingerprint_kernel}) {
     kernel->function = load_and_try(*kernel, trial);
     any = any || kernel->function != nullptr;
   }

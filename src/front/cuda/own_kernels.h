@@ -41,6 +41,7 @@ struct OwnKernel {
 [[nodiscard]] bool has(const OwnKernel& kernel);
 
 // All of them.
+extern OwnKernel copy_kernel;
 extern OwnKernel fill_kernel;
 extern OwnKernel fingerprint_kernel;
 

@@ -3,16 +3,10 @@
 // of the runtime reaches us through the driver; so do these where they are not served here (a
 // runtime that is linked into the program, memory or devices that are not ours), and whenever one
 // fails, so that the runtime knows of its error.
-#include <dlfcn.h>
-#include <link.h>
-
-#include <array>
 #include <cstddef>
-#include <string>
-#include <vector>
 
 #include "front/cuda/hook_table.h"
-#include "front/cuda/real_symbols.h"
+#include "front/cuda/library_functions.h"
 #include "front/cuda/session.h"
 
 extern "C" {
@@ -40,98 +34,39 @@ using FreeOnStream = CuResult (*)(CuAddress, CuStream);
 constexpr int kRuntimeSuccess = 0;
 constexpr int kRuntimeSymbolNotFound = 500;
 
-// What a loaded library, or one that was loaded for it, has by this name, if that is not ours.
-void* found_by(const char* library, const char* name, const void* ours) {
-  void* const scope = ::dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-  if (scope == nullptr) {
-    return nullptr;
-  }
-  void* const found = real_dlsym()(scope, name);
-  ::dlclose(scope);
-  return found == ours ? nullptr : found;
+// One of the runtime's functions.
+template <typename Function>
+struct RuntimeFunction {
+  const void* caller = nullptr;
+  Function function = nullptr;
+  // Before CUDA 12 the runtime's device may be another than the one whose context is current,
+  // until it is first needed.
+  bool device_is_current = false;
+};
+
+bool is_since_12(const void* caller) {
+  constexpr int kSince = 12000;
+  auto* const ask =
+      reinterpret_cast<VersionCall>(without_us("cudaRuntimeGetVersion", nullptr, caller));
+  int version = 0;
+  return ask != nullptr && ask(&version) == kRuntimeSuccess && version >= kSince;
 }
 
-std::vector<std::string> libraries() {
-  std::vector<std::string> names;
-  const auto note = [](dl_phdr_info* library, std::size_t /*bytes*/, void* all) {
-    if (library->dlpi_name != nullptr && *library->dlpi_name != '\0') {
-      static_cast<std::vector<std::string>*>(all)->emplace_back(library->dlpi_name);
-    }
-    return 0;
-  };
-  ::dl_iterate_phdr(note, &names);
-  return names;
-}
-
-// The function that a caller would have without us. Programs may have several runtimes, each in
-// the scope of those that were linked with it. Where that does not tell (a call in place of a
-// return looks like one of its caller's) whichever is loaded serves: they share their contexts.
-void* without_us(const char* name, const void* ours, const void* caller) {
-  Dl_info info{};
-  void* found = nullptr;
-  if (::dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
-    found = found_by(info.dli_fname, name, ours);
-  }
-  found = found != nullptr ? found : real_dlsym()(RTLD_NEXT, name);
-  if (found == nullptr) {
-    for (const std::string& library : libraries()) {
-      found = found != nullptr ? found : found_by(library.c_str(), name, ours);
-    }
-  }
-  return found;
-}
-
-// What is remembered stays: a program may close the library that has brought it.
-void keep_loaded(const void* function) {
-  Dl_info info{};
-  if (function != nullptr && ::dladdr(function, &info) != 0 && info.dli_fname != nullptr) {
-    [[maybe_unused]] void* const kept =
-        ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-  }
-}
-
-// One of the runtime's functions by who calls it, as the last callers in this thread had it: the
-// same few call it all the time, and to find out costs as much as a launch.
 template <typename Function>
 class Runtime {
  public:
-  struct Caller {
-    const void* at = nullptr;
-    Function function = nullptr;  // that it would have without us
-    // Before CUDA 12 the runtime's device may be another than the one whose context is current,
-    // until it is first needed.
-    bool device_is_current = false;
-  };
-
   explicit constexpr Runtime(const char* name) : name_(name) {}
-  [[nodiscard]] const Caller& known(const void* at, Function ours) {
-    for (const Caller& caller : callers_) {
-      if (caller.at == at) {
-        return caller;
-      }
-    }
-    const Caller caller{.at = at,
-                        .function = reinterpret_cast<Function>(
-                            without_us(name_, reinterpret_cast<const void*>(ours), at)),
-                        .device_is_current = is_since_12(at)};
-    keep_loaded(reinterpret_cast<const void*>(caller.function));
-    // One that finds nothing asks again: its runtime may be loaded later.
-    return (caller.function == nullptr ? missed_ : callers_[next_++ % callers_.size()]) = caller;
+  [[nodiscard]] const RuntimeFunction<Function>& known(const void* caller, Function ours) {
+    return functions_.of(caller, [&] {
+      return RuntimeFunction<Function>{.caller = caller,
+                                       .function = without_us_as(name_, ours, caller),
+                                       .device_is_current = is_since_12(caller)};
+    });
   }
 
  private:
-  static bool is_since_12(const void* at) {
-    constexpr int kSince = 12000;
-    auto* const ask =
-        reinterpret_cast<VersionCall>(without_us("cudaRuntimeGetVersion", nullptr, at));
-    int version = 0;
-    return ask != nullptr && ask(&version) == kRuntimeSuccess && version >= kSince;
-  }
-
   const char* name_;
-  std::array<Caller, 8> callers_{};
-  Caller missed_;
-  std::size_t next_ = 0;
+  OfCallers<RuntimeFunction<Function>> functions_;
 };
 
 // The session, if what the calling thread allocates now is its.
@@ -146,7 +81,7 @@ const Session* serving(const Caller& caller) {
 }
 
 // `our_call` is what stands in front of the driver's function of the same kind.
-int allocate(const Runtime<AllocateCall>::Caller& caller, AllocateOnStream our_call, void** address,
+int allocate(const RuntimeFunction<AllocateCall>& caller, AllocateOnStream our_call, void** address,
              std::size_t bytes, CuStream stream) {
   if (address != nullptr && bytes > 0 && serving(caller) != nullptr) {
     CuAddress made = 0;
@@ -159,7 +94,7 @@ int allocate(const Runtime<AllocateCall>::Caller& caller, AllocateOnStream our_c
                                     : caller.function(address, bytes, stream);
 }
 
-int free(const Runtime<FreeCall>::Caller& caller, FreeOnStream our_call, void* address,
+int free(const RuntimeFunction<FreeCall>& caller, FreeOnStream our_call, void* address,
          CuStream stream) {
   const auto place = reinterpret_cast<CuAddress>(address);
   const Session* const here = address == nullptr ? nullptr : serving(caller);

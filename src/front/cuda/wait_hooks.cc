@@ -4,6 +4,7 @@
 #include "front/cuda/captures.h"
 #include "front/cuda/host_lists.h"
 #include "front/cuda/issue.h"
+#include "front/cuda/kept_memory.h"
 #include "front/cuda/kernel_layouts.h"
 
 namespace spillway::cuda {
@@ -65,6 +66,7 @@ CuResult destroy(CuStream stream, const Call& call) {
   if (const Session* const session = here.seen_by()) {
     session->platform->destroyed(stream);
     session->heap->forget(stream);
+    forget_kept_memory(stream);
   }
   return here.driver(call);
 }

@@ -67,12 +67,17 @@ class Relaunch {
   [[nodiscard]] virtual CuResult launch(CuStream stream) const = 0;
 };
 
-// It writes `makes` alone, as far as it writes, without reading it, and the same whenever the other
-// operands hold the same bytes; all of those are the space's.
+// It writes `makes` alone, as far as it writes, without reading it, and the same whenever what it
+// reads holds the same bytes; all of that is the space's.
 struct KeptLaunch {
   CudaOperand makes;  // what the program has asked for, from an allocation's start
+  std::vector<CudaOperand> reads;
   // The same: it writes the same part of as many bytes.
   std::uint64_t kind = 0;
+  // It is said to write every byte: one that does not is a defect.
+  bool whole = false;
+  // What it uses besides is its stream's.
+  bool on_its_stream = false;
   std::shared_ptr<const Relaunch> how;
 };
 
@@ -135,6 +140,9 @@ class CudaPlatform : public ObservedPlatform {
 
   // Whether something may be made again that launches make from now on (docs/recomputing.md).
   [[nodiscard]] virtual bool keeps_launches() const = 0;
+  // Device memory beside the budget that such a launch needs besides what it is given, until the
+  // run's end; 0: there is none (ExtraMemory).
+  [[nodiscard]] virtual CuAddress make_extra_memory(Bytes bytes) = 0;
   // Called by the program's thread, in its context, right before it makes the launch; puts what it
   // needs on the stream, and waits where docs/cuda.md says so. 0: nothing of ours is used.
   virtual std::uint64_t before_launch(const CudaLaunch& launch) = 0;

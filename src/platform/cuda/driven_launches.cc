@@ -524,7 +524,9 @@ void DrivenPlatform::stream_failed(StreamId id, CuContext context, std::string_v
 void DrivenPlatform::take_ends() {
   if (launches_.take_ends()) {
     follow_budget();
-    recomputing_.look();
+    if (const Status looked = recomputing_.look(); !looked && !std::exchange(broken_, true)) {
+      failures_.fatal(looked.error());
+    }
     changed_.notify_all();
   }
 }

@@ -84,7 +84,8 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
               patience_),
       gates_(driver_),
       launches_(engine_, gates_, log_, stalls_),
-      recomputing_(launches_, engine_) {
+      recomputing_(launches_, engine_),
+      extra_(driver_, options.device) {
   options_.host_bytes = whole_blocks(options.host_bytes);
   budget_bytes_ = options.device_bytes;
   quiet_.after = options_.quiet_after;
@@ -117,7 +118,8 @@ Status DrivenPlatform::begin(CuContext context) {
   }
   // Nobody misses it: without fingerprints less is given up.
   constexpr Bytes kFingerprintBytes =
-      Bytes{2} * Recomputing::kPlaces * kFingerprintWords * sizeof(std::uint64_t);
+      Bytes{Recomputing::kFingerprints} * Recomputing::kPlaces * kFingerprintWords *
+      sizeof(std::uint64_t);
   void* words = nullptr;
   if (options_.own_launches.fingerprint && patience_.recomputes() &&
       driver_.host_alloc(&words, kFingerprintBytes, kCuHostAllocPortable) == CuResult::kSuccess) {
@@ -162,6 +164,7 @@ void DrivenPlatform::end() {
   if (fingerprints_ != nullptr) {
     (void)driver_.host_free(fingerprints_);
   }
+  extra_.give_back();
   if (reservation_ != 0) {
     (void)driver_.address_free(reservation_, options_.address_bytes);
   }

@@ -7,6 +7,7 @@
 // for cuCtxGetCurrent, which only reads what the calling thread has.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -25,6 +26,7 @@
 #include "platform/common/stall_clock.h"
 #include "platform/cuda/cuda_platform.h"
 #include "platform/cuda/device_launches.h"
+#include "platform/cuda/extra_memory.h"
 #include "platform/cuda/gates.h"
 #include "platform/cuda/host_memory.h"
 #include "platform/cuda/order_queue.h"
@@ -65,6 +67,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] bool keeps_launches() const override {
     return keeps_launches_.load(std::memory_order_relaxed);
   }
+  [[nodiscard]] CuAddress make_extra_memory(Bytes bytes) override { return extra_.make(bytes); }
   std::uint64_t before_launch(const CudaLaunch& launch) override;
   [[nodiscard]] bool is_gated(std::uint64_t launch) const override;
   void let_others_issue(std::uint64_t launch) override;
@@ -160,8 +163,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     Recomputing::Step step;
     Recomputing::Maker maker;
     CuStream stream = nullptr;
-    std::uint64_t* first = nullptr;  // where its fingerprints go
-    std::uint64_t* second = nullptr;
+    std::array<std::uint64_t*, Recomputing::kFingerprints> fingerprints{};  // where they go
     bool overwritten = false;  // what was there is nowhere if it fails
     std::uint64_t number = 0;  // of its last launch
   };
@@ -169,7 +171,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   CuResult put(Putting& putting, std::span<const CudaOperand> operands, std::string_view name,
                LaunchHash hash, const Call& call);
   CuResult put_fill(Putting& putting, std::uint32_t pattern);
-  CuResult put_fingerprint(Putting& putting, bool second);
+  CuResult put_fingerprint(Putting& putting, Recomputing::Fingerprint which);
   CuResult put_maker(Putting& putting);
   CuResult put_trial(Putting& putting);
   CuResult put(Putting& putting);
@@ -298,6 +300,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   bool told_without_end_ = false;
 
   CuAddress reservation_ = 0;
+  ExtraMemory extra_;
   std::unique_ptr<HostMemory> host_;
   std::unique_ptr<OrderQueue> queue_;
 };

@@ -87,13 +87,9 @@ void DrivenPlatform::keep(const CudaLaunch& launch, std::span<const Access> acce
   const AllocationId made = memory_->number_of(maker.kept.makes.address);
   const Bytes made_bytes = maker.kept.makes.bytes;
   Bytes read_bytes = 0;
-  for (const CudaOperand& operand : launch.operands) {
-    const AllocationId id = memory_->number_of(operand.address);
-    if (id != made) {
-      read_bytes += operand.bytes;
-      maker.reads.push_back(operand);
-      maker.read_ids.push_back(id);
-    }
+  for (const CudaOperand& operand : maker.kept.reads) {
+    read_bytes += operand.bytes;
+    maker.read_ids.push_back(memory_->number_of(operand.address));
   }
   if (worth_reading(read_bytes, made_bytes)) {
     recomputing_.made(made, std::move(maker));
@@ -132,19 +128,19 @@ CuResult DrivenPlatform::put_fill(Putting& putting, std::uint32_t pattern) {
   return result;
 }
 
-CuResult DrivenPlatform::put_fingerprint(Putting& putting, bool second) {
+CuResult DrivenPlatform::put_fingerprint(Putting& putting, Recomputing::Fingerprint which) {
   CudaOperand made = putting.maker.kept.makes;
   made.mode = AccessMode::kRead;
   return put(putting, {&made, 1}, "fingerprint", hash_of("fingerprint", made.address, made.bytes),
              [&] {
                return options_.own_launches.fingerprint(putting.stream, made.address, made.bytes,
-                                                        second ? putting.second : putting.first);
+                                                        putting.fingerprints.at(which));
              });
 }
 
 CuResult DrivenPlatform::put_maker(Putting& putting) {
   const Recomputing::Maker& maker = putting.maker;
-  std::vector<CudaOperand> operands = maker.reads;
+  std::vector<CudaOperand> operands = maker.kept.reads;
   operands.push_back(maker.kept.makes);
   operands.back().mode = AccessMode::kOverwrite;
   return put(putting, operands, maker.name, maker.hash,
@@ -155,12 +151,14 @@ CuResult DrivenPlatform::put_maker(Putting& putting) {
 // byte.
 CuResult DrivenPlatform::put_trial(Putting& putting) {
   constexpr std::uint32_t kPattern = 0x5bd1e995;
-  CuResult result = CuResult::kSuccess;
-  for (const bool second : {false, true}) {
-    result =
-        result == CuResult::kSuccess ? put_fill(putting, second ? ~kPattern : kPattern) : result;
+  CuResult result = putting.maker.kept.whole
+                        ? put_fingerprint(putting, Recomputing::kBeforeTrial)
+                        : CuResult::kSuccess;
+  for (const Recomputing::Fingerprint which : {Recomputing::kFirst, Recomputing::kSecond}) {
+    const std::uint32_t pattern = which == Recomputing::kFirst ? kPattern : ~kPattern;
+    result = result == CuResult::kSuccess ? put_fill(putting, pattern) : result;
     result = result == CuResult::kSuccess ? put_maker(putting) : result;
-    result = result == CuResult::kSuccess ? put_fingerprint(putting, second) : result;
+    result = result == CuResult::kSuccess ? put_fingerprint(putting, which) : result;
   }
   return result;
 }
@@ -170,9 +168,9 @@ CuResult DrivenPlatform::put(Putting& putting) {
     case What::kTry:
       return put_trial(putting);
     case What::kMark:
-      return put_fingerprint(putting, false);
+      return put_fingerprint(putting, Recomputing::kFirst);
     case What::kCompare:
-      return put_fingerprint(putting, true);
+      return put_fingerprint(putting, Recomputing::kSecond);
     case What::kRemake:
       return put_maker(putting);
     case What::kWait:
@@ -201,8 +199,10 @@ void DrivenPlatform::carry_out(const Recomputing::Step& step, Lock& lock, TimeNs
                   .stream = launches_.stream(step.stream).handle,
                   .overwritten = step.what == What::kRemake};
   if (step.what != What::kRemake) {
-    putting.first = fingerprints_ + recomputing_.words_of(step.id, false);
-    putting.second = fingerprints_ + recomputing_.words_of(step.id, true);
+    for (const Recomputing::Fingerprint which :
+         {Recomputing::kFirst, Recomputing::kSecond, Recomputing::kBeforeTrial}) {
+      putting.fingerprints.at(which) = fingerprints_ + recomputing_.words_of(step.id, which);
+    }
   }
   const CuContext context = launches_.context_of(step.stream);
   lock.unlock();

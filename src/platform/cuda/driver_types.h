@@ -19,7 +19,6 @@ struct CuStreamObject;
 struct CuEventObject;
 struct CuFunctionObject;
 struct CuKernelObject;
-struct CuLaunchAttribute;
 using CuContext = CuContextObject*;
 using CuStream = CuStreamObject*;      // nullptr is the context's null stream
 using CuEvent = CuEventObject*;        // one recording at a time
@@ -115,6 +114,19 @@ struct CuAccessDescription {
 struct CuUuid {
   unsigned char bytes[16];
 };
+
+// Of a launch: what kind of attribute, and its value.
+struct CuLaunchAttribute {
+  unsigned id;
+  unsigned reserved;
+  alignas(8) unsigned char value[64];
+};
+inline constexpr unsigned kCuAttributeIgnore = 0;
+inline constexpr unsigned kCuAttributeClusterSize = 4;
+inline constexpr unsigned kCuAttributeClusterScheduling = 5;
+inline constexpr unsigned kCuAttributeStartsEarly = 6;  // "programmatic stream serialization"
+inline constexpr unsigned kCuAttributePriority = 8;
+inline constexpr unsigned kCuAttributePreferredClusterSize = 11;
 
 struct CuLaunchConfig {
   unsigned grid_x, grid_y, grid_z;

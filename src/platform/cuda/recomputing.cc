@@ -58,16 +58,19 @@ bool Recomputing::may_try() const {
   return trials_ < kTrials + given_up_ / kUsesForTrial;
 }
 
-bool Recomputing::are_same(const Entry& entry) const {
-  const std::uint64_t* const first = words_ + std::size_t{2} * kFingerprintWords * entry.place;
-  return std::equal(first, first + kFingerprintWords, first + kFingerprintWords);
+bool Recomputing::are_same(const Entry& entry, Fingerprint one, Fingerprint other) const {
+  const std::uint64_t* const first =
+      words_ + kFingerprintWords * (std::size_t{kFingerprints} * entry.place);
+  const std::uint64_t* const words = first + kFingerprintWords * one;
+  return std::equal(words, words + kFingerprintWords, first + kFingerprintWords * other);
 }
 
 // What a stream is behind of when it asks, the kernel may read: what it reads was there before the
 // program let that stream use what it makes. But a kernel is one of its context's, and behind one
 // handle each thread has a stream of its own.
 StreamId Recomputing::stream_for(const Entry& entry, StreamId asking) const {
-  const bool fits = launches_.context_of(asking) == launches_.context_of(entry.maker.stream) &&
+  const bool fits = !entry.maker.kept.on_its_stream &&
+                    launches_.context_of(asking) == launches_.context_of(entry.maker.stream) &&
                     !is_per_thread(launches_.stream(asking).handle);
   return fits ? asking : entry.maker.stream;
 }
@@ -170,9 +173,9 @@ void Recomputing::lose(AllocationId id) {
 
 // --- Launches -----------------------------------------------------------------------------------
 
-// Before a launch names it that may write it or not.
+// Before any launch names it.
 std::optional<Recomputing::Step> Recomputing::before_use(AllocationId id, const Entry& entry,
-                                                         bool may_write, StreamId stream) const {
+                                                         StreamId stream) const {
   if (entry.busy) {
     return Step{.what = Step::What::kWait, .id = id};
   }
@@ -185,24 +188,31 @@ std::optional<Recomputing::Step> Recomputing::before_use(AllocationId id, const 
         return Step{.what = Step::What::kWait, .id = id};
       }
       return std::nullopt;
-    case State::kMade: {
-      if (!may_write || stream != entry.maker.stream) {
-        return std::nullopt;
-      }
-      const Kind& kind = kind_of(entry);
-      if (kind.writes == Kind::Writes::kUnknown && may_try()) {
-        return Step{.what = Step::What::kTry, .id = id, .stream = stream};
-      }
-      if (kind.writes == Kind::Writes::kAll && worth_it(kind)) {
-        return Step{.what = Step::What::kMark, .id = id, .stream = stream};
-      }
-      return std::nullopt;
-    }
+    case State::kMade:
     case State::kMarked:
     case State::kDoubted:
     case State::kComparing:
     case State::kSure:
       return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// Before the program names it, on the stream where it was made, as nobody has who may have written
+// it.
+std::optional<Recomputing::Step> Recomputing::before_doubt(AllocationId id, const Entry& entry,
+                                                           bool may_write) const {
+  const bool undoubted =
+      entry.state == State::kMade || (entry.state == State::kSure && !entry.compared);
+  if (!undoubted) {
+    return std::nullopt;
+  }
+  const Kind& kind = kind_of(entry);
+  if (kind.writes == Kind::Writes::kUnknown && may_try()) {
+    return Step{.what = Step::What::kTry, .id = id, .stream = entry.maker.stream};
+  }
+  if (may_write && kind.writes == Kind::Writes::kAll && worth_it(kind)) {
+    return Step{.what = Step::What::kMark, .id = id, .stream = entry.maker.stream};
   }
   return std::nullopt;
 }
@@ -234,8 +244,12 @@ std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Acce
       }
     }
     if (const auto found = entries_.find(access.allocation); found != entries_.end()) {
-      if (std::optional<Step> step =
-              before_use(access.allocation, found->second, may_write, stream)) {
+      const Entry& entry = found->second;
+      std::optional<Step> step = before_use(access.allocation, entry, stream);
+      if (!step && !ours && stream == entry.maker.stream) {
+        step = before_doubt(access.allocation, entry, may_write);
+      }
+      if (step) {
         return step;
       }
     }
@@ -281,6 +295,10 @@ void Recomputing::offer(std::span<const AllocationId> withheld) {
   for (const AllocationId id : withheld) {
     engine_.set_recomputable(id, is_sure(id));
   }
+  for (const AllocationId id : newly_sure_) {
+    engine_.set_recomputable(id, is_sure(id));
+  }
+  newly_sure_.clear();
 }
 
 std::uint64_t Recomputing::last_remake(std::span<const Access> accesses, StreamId stream) const {
@@ -325,8 +343,26 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
         learn(entry).left_alone += entry.state == State::kMade ? 1 : 0;
         lose(id);
       }
+    } else if (entry.state == State::kMade) {
+      only_read(id, entry);
     }
   }
+}
+
+// Where that is known of a launch, what it leaves behind needs no fingerprints.
+void Recomputing::only_read(AllocationId id, Entry& entry) {
+  Kind& kind = learn(entry);
+  if (kind.writes != Kind::Writes::kAll) {
+    return;
+  }
+  if (!worth_it(kind)) {
+    ++kind.left_alone;
+    lose(id);
+    return;
+  }
+  kind.left_alone += kind.left_alone > 0 ? 1 : 0;
+  entry.state = State::kSure;
+  newly_sure_.push_back(id);
 }
 
 void Recomputing::made(AllocationId id, Maker maker) {
@@ -406,6 +442,10 @@ bool Recomputing::begin(const Step& step) {
     return false;
   }
   if (step.what == Step::What::kMark) {
+    if (entry.state == State::kSure) {
+      engine_.set_recomputable(step.id, false);
+      entry.state = State::kMade;
+    }
     // One that was not worth it counts as left alone, or those behind it would be marked as well.
     Kind& kind = learn(entry);
     kind.left_alone += kind.left_alone > 0 ? 1 : 0;
@@ -422,8 +462,8 @@ bool Recomputing::begin(const Step& step) {
   return true;
 }
 
-std::size_t Recomputing::words_of(AllocationId id, bool second) const {
-  return kFingerprintWords * (std::size_t{2} * entries_.at(id).place + (second ? 1 : 0));
+std::size_t Recomputing::words_of(AllocationId id, Fingerprint which) const {
+  return kFingerprintWords * (std::size_t{kFingerprints} * entries_.at(id).place + which);
 }
 
 void Recomputing::done(const Step& step, std::uint64_t number) {
@@ -468,7 +508,7 @@ void Recomputing::refused(const Step& step) {
   lose(step.id);
 }
 
-void Recomputing::look() {
+Status Recomputing::look() {
   const std::vector<AllocationId> ending = ending_;
   for (const AllocationId id : ending) {
     Entry& entry = entries_.at(id);
@@ -476,17 +516,26 @@ void Recomputing::look() {
       continue;
     }
     if (entry.state == State::kTrying) {
-      learn(entry).writes = are_same(entry) ? Kind::Writes::kAll : Kind::Writes::kLess;
+      const bool same = are_same(entry, kFirst, kSecond);
+      learn(entry).writes = same ? Kind::Writes::kAll : Kind::Writes::kLess;
+      if (entry.maker.kept.whole && !(same && are_same(entry, kFirst, kBeforeTrial))) {
+        return make_error(ErrorCode::kDefect,
+                          "'{}' gave other bytes than before: run with --policy deepum, which makes "
+                          "nothing again, and report this",
+                          entry.maker.name);
+      }
     }
-    if (entry.state != State::kComparing || !are_same(entry)) {
+    if (entry.state != State::kComparing || !are_same(entry, kFirst, kSecond)) {
       lose(id);
       continue;
     }
     std::erase(ending_, id);
     free_place(entry);
     entry.state = State::kSure;
+    entry.compared = true;
     engine_.set_recomputable(id, true);
   }
+  return {};
 }
 
 void Recomputing::gave_up(AllocationId id) {

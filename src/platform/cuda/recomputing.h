@@ -26,14 +26,14 @@ class Recomputing {
     StreamId stream = 0;
     std::uint64_t number = 0;  // on it
     LaunchHash hash;
-    std::string name;  // for people
-    std::vector<CudaOperand> reads = {};
-    std::vector<AllocationId> read_ids = {};
+    std::string name;                         // for people
+    std::vector<AllocationId> read_ids = {};  // KeptLaunch::reads
   };
   // What must be done before a launch is issued, or memory dies.
   struct Step {
     enum class What : std::uint8_t {
       kTry,      // whether it writes all of it: twice, over two patterns, with a fingerprint each
+                 // (and one of what was there first, if that must be the same)
       kMark,     // the first fingerprint is put on its stream
       kCompare,  // the second one
       kRemake,   // its maker
@@ -49,9 +49,10 @@ class Recomputing {
   Recomputing(const DeviceLaunches& launches, Engine& engine)
       : launches_(launches), engine_(engine) {}
 
-  // Fingerprints of `kPlaces` allocations, two of kFingerprintWords words each, which the device
-  // writes. Without them nothing is given up.
+  // Fingerprints of `kPlaces` allocations, kFingerprints of kFingerprintWords words each, which the
+  // device writes. Without them nothing is given up.
   static constexpr std::uint32_t kPlaces = 256;
+  enum Fingerprint : std::uint8_t { kFirst, kSecond, kBeforeTrial, kFingerprints };
   void set_words(const std::uint64_t* words) { words_ = words; }
 
   // --- The program's memory
@@ -100,14 +101,15 @@ class Recomputing {
   // nothing need be done any more.
   [[nodiscard]] bool begin(const Step& step);
   [[nodiscard]] const Maker& maker(AllocationId id) const { return entries_.at(id).maker; }
-  // Where the words of its first or second fingerprint go, from the first of all.
-  [[nodiscard]] std::size_t words_of(AllocationId id, bool second) const;
+  // Where the words of a fingerprint of it go, from the first of all.
+  [[nodiscard]] std::size_t words_of(AllocationId id, Fingerprint which) const;
   // It is on its stream, up to the launch with this number; or the driver has refused it.
   void done(const Step& step, std::uint64_t number);
   void refused(const Step& step);
 
-  // Looks at the steps that have ended, of which some show what can be given up from now on.
-  void look();
+  // Looks at the steps that have ended, of which some show what can be given up from now on. Fails
+  // if a trial has left other bytes where it must not: the program's are gone.
+  [[nodiscard]] Status look();
   // Mechanism::gave_up.
   void gave_up(AllocationId id);
 
@@ -130,7 +132,8 @@ class Recomputing {
   struct Entry {
     Maker maker;
     State state = State::kMade;
-    bool busy = false;  // a thread carries out a step
+    bool busy = false;      // a thread carries out a step
+    bool compared = false;  // and it was the same: not once more
     std::uint32_t place = kNoIndex;
     StreamId stream = 0;       // of the last step
     std::uint64_t number = 0;  // of its launch
@@ -160,10 +163,13 @@ class Recomputing {
   [[nodiscard]] bool may_try() const;
   [[nodiscard]] const Kind& kind_of(const Entry& entry) const;
   Kind& learn(const Entry& entry);
-  [[nodiscard]] bool are_same(const Entry& entry) const;
+  [[nodiscard]] bool are_same(const Entry& entry, Fingerprint one, Fingerprint other) const;
   [[nodiscard]] StreamId stream_for(const Entry& entry, StreamId asking) const;
-  [[nodiscard]] std::optional<Step> before_use(AllocationId id, const Entry& entry, bool may_write,
+  [[nodiscard]] std::optional<Step> before_use(AllocationId id, const Entry& entry,
                                                StreamId stream) const;
+  [[nodiscard]] std::optional<Step> before_doubt(AllocationId id, const Entry& entry,
+                                                 bool may_write) const;
+  void only_read(AllocationId id, Entry& entry);
   [[nodiscard]] std::optional<Step> before_change(AllocationId id, StreamId stream) const;
   template <typename InTheWay>
   [[nodiscard]] std::optional<Step> before_loss(AllocationId id, std::optional<StreamId> asking,
@@ -182,6 +188,7 @@ class Recomputing {
   std::unordered_map<AllocationId, Entry> entries_;
   std::unordered_map<AllocationId, std::vector<AllocationId>> makes_;  // by what is read
   std::vector<AllocationId> doubted_;
+  std::vector<AllocationId> newly_sure_;  // of which the engine is not told yet
   std::vector<AllocationId> ending_;  // of which the last step has to end
   std::vector<FreePlace> free_places_;
   std::uint32_t places_ = 0;                       // that were ever used

@@ -128,6 +128,82 @@ TEST_F(Recomputes, WhatAKernelMadeThatSomethingHasReadSince) {
   EXPECT_EQ(given_up(), kBytes);
 }
 
+// Nobody may have written it, so there is nothing to compare.
+TEST_F(Recomputes, WithoutFingerprintsOfWhatIsOnlyRead) {
+  press();
+  const Buffer from = source();
+  const Buffer made = made_from(from);
+  const std::uint64_t before = times("fingerprint");
+  look(on, made);
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), kBytes);
+  look(on, made);
+  check(on, from);
+  settle();
+  EXPECT_EQ(times("fingerprint"), before);
+  EXPECT_EQ(times("remake"), 1U);
+}
+
+// Who only reads it is followed by who may write it: then it is compared after all, once.
+TEST_F(Recomputes, WhatIsReadAndThenDoubted) {
+  press();
+  const Buffer from = source();
+  const Buffer made = made_from(from);
+  look(on, made);
+  use(on, made);
+  check(on, from);
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), kBytes);
+  use(on, made);
+  settle();
+  const Buffer other = source();
+  const Buffer twice = made_from(other);
+  look(on, twice);
+  use(on, twice);
+  check(on, from);
+  use(on, twice);
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), kBytes);
+  check(on, other);
+}
+
+// What it uses besides is in the order of its own stream: it is made again there, and who asks on
+// another one waits.
+TEST_F(Recomputes, OnItsOwnStream) {
+  press();
+  stays_on_stream = true;
+  const auto [from, made] = one_given_up();
+  const CuStream other = stream();
+  ran_on = nullptr;
+  use(other, made);
+  EXPECT_EQ(ran_on, on);
+  synchronize(other);
+  settle();
+}
+
+// A product has promised to write all of it, and the same each time.
+TEST_F(Recomputes, AnotherResultEndsTheRun) {
+  press();
+  makes_whole = true;
+  Buffer made = allocate(kBytes);
+  make(on, made, 8'000, kNotTried);
+  look(on, made);
+  settle();
+  EXPECT_TRUE(fatal.empty());
+  Buffer half = allocate(kBytes);
+  make_half(on, half, 9'000);
+  half.words /= 2;
+  look(on, half);
+  synchronize(on);
+  platform->wait_until_idle();
+  ASSERT_EQ(fatal.size(), 1U);
+  EXPECT_THAT(fatal.front(), ::testing::HasSubstr("gave other bytes than before"));
+  fatal.clear();
+}
+
 TEST_F(Recomputes, NotWhatSomethingHasWrittenSince) {
   press();
   const Buffer from = source();

@@ -17,6 +17,10 @@ class RemakingWorld : public CudaWorld {
   static constexpr std::uint64_t kDerives = 1;
   static constexpr std::uint64_t kMakes = 2;
   static constexpr std::uint64_t kMakesHalf = 3;
+  // KeptLaunch's, as of a matrix product with a workspace.
+  bool makes_whole = false;
+  bool stays_on_stream = false;
+  mutable CuStream ran_on = nullptr;  // what derives, last
 
   RemakingWorld() {
     options.own_launches = {
@@ -38,6 +42,7 @@ class RemakingWorld : public CudaWorld {
                                     operand(from, AccessMode::kRead)};
     const Buffer made = to;
     const auto call = [this, made, from, seed, refused](CuStream stream) {
+      ran_on = stream;
       if (refused != nullptr && *refused) {
         return CuResult::kInvalidValue;
       }
@@ -112,8 +117,12 @@ class RemakingWorld : public CudaWorld {
          .operands = operands,
          .needs_mapping = false,
          .keep = [&] {
-           return KeptLaunch{
-               .makes = operands[0], .kind = kind, .how = std::make_shared<const Kept>(call)};
+           return KeptLaunch{.makes = operands[0],
+                             .reads = {operands.begin() + 1, operands.end()},
+                             .kind = kind,
+                             .whole = makes_whole,
+                             .on_its_stream = stays_on_stream,
+                             .how = std::make_shared<const Kept>(call)};
          }});
     const CuResult result = call(on);
     platform->after_launch(launch, result == CuResult::kSuccess);

@@ -17,6 +17,7 @@
 #include "launch_ways.h"
 #include "memsets.h"
 #include "orders.h"
+#include "products.h"
 #include "random.h"
 #include "runtime.h"
 #include "steps.h"
@@ -485,6 +486,7 @@ int main(int count, char** words) {
       {"unknown-reads", [](const test::Device& it) { test::pointwise(it, false); }},
       {"memsets", test::memsets},
       {"steps", test::steps},
+      {"products", test::products},
       {"captured", test::captured_and_never_run},
       {"refused", test::refused_copies},
       {"values", test::read_before_a_copy},

@@ -75,6 +75,19 @@ std::size_t fingerprint_ranges(const FakeCudaLaunch* launch, FakeCudaRange* rang
   return 2;
 }
 
+void run_copy(const FakeCudaLaunch* launch) {
+  std::memcpy(pointer(test::parameter(launch, 1)), pointer(test::parameter(launch, 0)),
+              test::parameter(launch, 2));
+}
+
+std::size_t copy_ranges(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t room) {
+  if (room > 1) {
+    ranges[0] = {test::parameter(launch, 0), test::parameter(launch, 2), 0};
+    ranges[1] = {test::parameter(launch, 1), test::parameter(launch, 2), 1};
+  }
+  return 2;
+}
+
 CuFunction made(const FakeCudaKernel& kernel) {
   return static_cast<CuFunction>(fake_cuda_register_kernel(&kernel));
 }
@@ -83,7 +96,7 @@ CuFunction made(const FakeCudaKernel& kernel) {
 CuFunction kernel_of_module(std::string_view name) {
   static const std::array<std::size_t, 3> offsets = {0, 8, 16};
   static const std::array<std::size_t, 3> fill_bytes = {8, 8, 4};
-  static const std::array<std::size_t, 3> fingerprint_bytes = {8, 8, 8};
+  static const std::array<std::size_t, 3> words_bytes = {8, 8, 8};
   if (name == "spillway_fill") {
     static const CuFunction fill = made({"spillway_fill", offsets.data(), fill_bytes.data(),
                                          offsets.size(), run_fill, fill_ranges});
@@ -91,9 +104,14 @@ CuFunction kernel_of_module(std::string_view name) {
   }
   if (name == "spillway_fingerprint") {
     static const CuFunction fingerprint =
-        made({"spillway_fingerprint", offsets.data(), fingerprint_bytes.data(), offsets.size(),
+        made({"spillway_fingerprint", offsets.data(), words_bytes.data(), offsets.size(),
               run_fingerprint, fingerprint_ranges});
     return fingerprint;
+  }
+  if (name == "spillway_copy") {
+    static const CuFunction copy = made({"spillway_copy", offsets.data(), words_bytes.data(),
+                                         offsets.size(), run_copy, copy_ranges});
+    return copy;
   }
   return nullptr;
 }
