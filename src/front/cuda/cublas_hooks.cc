@@ -58,8 +58,7 @@ const Library& library_of(const void* caller) {
         .caller = caller,
         .pointer_mode = without_us_as<AskHandle>("cublasGetPointerMode_v2", nullptr, caller),
         .atomics_mode = without_us_as<AskHandle>("cublasGetAtomicsMode", nullptr, caller),
-        .product =
-            without_us_as<AskDescription>("cublasLtMatmulDescGetAttribute", nullptr, caller),
+        .product = without_us_as<AskDescription>("cublasLtMatmulDescGetAttribute", nullptr, caller),
         .layout =
             without_us_as<AskDescription>("cublasLtMatrixLayoutGetAttribute", nullptr, caller)};
     library.function = library.product != nullptr
@@ -76,7 +75,8 @@ bool tells(AskDescription ask, const void* of, int which, Value& value) {
          written == sizeof value;
 }
 
-// --- By handle: what the program has set of it counts ---------------------------------------------
+// --- By handle: what the program has set of it counts
+// ---------------------------------------------
 
 struct Product {
   const void* handle;
@@ -97,25 +97,23 @@ std::optional<MatrixProduct> describe(const Product& call, const Library& librar
   int atomics = 0;
   if (library.pointer_mode == nullptr || library.atomics_mode == nullptr ||
       library.pointer_mode(call.handle, &pointers) != kCublasSuccess ||
-      library.atomics_mode(call.handle, &atomics) != kCublasSuccess ||
-      pointers != kHostPointers) {
+      library.atomics_mode(call.handle, &atomics) != kCublasSuccess || pointers != kHostPointers) {
     return std::nullopt;
   }
   const Workspace workspace = workspace_of(call.handle);
   const bool reads_c = !is_zero(call.beta);
-  const bool no_gaps = call.leading == call.rows &&
-                       (call.count == 1 || call.stride == call.rows * call.columns);
+  const bool no_gaps =
+      call.leading == call.rows && (call.count == 1 || call.stride == call.rows * call.columns);
   const std::int64_t elements = call.rows * call.columns * call.count;
-  return MatrixProduct{
-      .a = place(call.a),
-      .b = place(call.b),
-      .c = reads_c ? place(call.c) : 0,
-      .d = place(call.c),
-      .made_bytes = !reads_c && no_gaps && atomics == kAtomicsNotAllowed
-                        ? static_cast<Bytes>(elements) * call.element_bytes
-                        : 0,
-      .workspace = workspace.address,
-      .workspace_bytes = workspace.bytes};
+  return MatrixProduct{.a = place(call.a),
+                       .b = place(call.b),
+                       .c = reads_c ? place(call.c) : 0,
+                       .d = place(call.c),
+                       .made_bytes = !reads_c && no_gaps && atomics == kAtomicsNotAllowed
+                                         ? static_cast<Bytes>(elements) * call.element_bytes
+                                         : 0,
+                       .workspace = workspace.address,
+                       .workspace_bytes = workspace.bytes};
 }
 
 // --- cublasLt: what the call's descriptions say --------------------------------------------------
@@ -196,8 +194,7 @@ std::optional<MatrixProduct> describe(const Call& call, const Library& library) 
     }
   }
   const void* bias = nullptr;
-  if ((epilogue & kAddsBias) != 0 &&
-      !tells(library.product, call.product, kBias, bias)) {
+  if ((epilogue & kAddsBias) != 0 && !tells(library.product, call.product, kBias, bias)) {
     return std::nullopt;
   }
   const bool reads_c = !is_zero(call.beta);
@@ -239,12 +236,12 @@ Function real_function(OfCallers<Cublas<Function>>& known, const char* name, Fun
 
 namespace cuda = spillway::cuda;
 
-#define SPILLWAY_CUBLAS(symbol)                                                               \
-  static constinit thread_local cuda::OfCallers<cuda::Cublas<decltype(&symbol)>> callers;     \
-  const void* const caller = __builtin_return_address(0);                                     \
-  auto* const real_call = cuda::real_function(callers, #symbol, &symbol, caller);             \
-  if (real_call == nullptr) {                                                                 \
-    return cuda::kCublasNotInitialized;                                                       \
+#define SPILLWAY_CUBLAS(symbol)                                                           \
+  static constinit thread_local cuda::OfCallers<cuda::Cublas<decltype(&symbol)>> callers; \
+  const void* const caller = __builtin_return_address(0);                                 \
+  auto* const real_call = cuda::real_function(callers, #symbol, &symbol, caller);         \
+  if (real_call == nullptr) {                                                             \
+    return cuda::kCublasNotInitialized;                                                   \
   }
 
 extern "C" {
@@ -276,15 +273,14 @@ int cublasGemmEx(void* handle, int transpose_a, int transpose_b, int m, int n, i
                  int algorithm) {
   SPILLWAY_CUBLAS(cublasGemmEx)
   const auto describe = [&] {
-    return cuda::scales_by_float(compute)
-               ? cuda::describe({handle, a, b, beta, c, m, n, ldc, 0, 1,
-                                 cuda::element_bytes(type_c)},
-                                cuda::library_of(caller))
-               : std::nullopt;
+    return cuda::scales_by_float(compute) ? cuda::describe({handle, a, b, beta, c, m, n, ldc, 0, 1,
+                                                            cuda::element_bytes(type_c)},
+                                                           cuda::library_of(caller))
+                                          : std::nullopt;
   };
   const cuda::DescribedCall call(describe);
-  return real_call(handle, transpose_a, transpose_b, m, n, k, alpha, a, type_a, lda, b, type_b,
-                   ldb, beta, c, type_c, ldc, compute, algorithm);
+  return real_call(handle, transpose_a, transpose_b, m, n, k, alpha, a, type_a, lda, b, type_b, ldb,
+                   beta, c, type_c, ldc, compute, algorithm);
 }
 
 int cublasGemmStridedBatchedEx(void* handle, int transpose_a, int transpose_b, int m, int n, int k,
@@ -319,9 +315,9 @@ int cublasSgemm_v2(void* handle, int transpose_a, int transpose_b, int m, int n,
   return real_call(handle, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-int cublasLtMatmul(void* handle, void* product, const void* alpha, const void* a,
-                   void* a_layout, const void* b, void* b_layout, const void* beta, const void* c,
-                   void* c_layout, void* d, void* d_layout, const void* algorithm, void* workspace,
+int cublasLtMatmul(void* handle, void* product, const void* alpha, const void* a, void* a_layout,
+                   const void* b, void* b_layout, const void* beta, const void* c, void* c_layout,
+                   void* d, void* d_layout, const void* algorithm, void* workspace,
                    std::size_t workspace_bytes, void* stream) {
   SPILLWAY_CUBLAS(cublasLtMatmul)
   const auto describe = [&] {

@@ -31,8 +31,7 @@ class LaunchAgain final : public Relaunch {
  public:
   LaunchAgain(const Keeping& keeping, const LaunchShape& shape, const ProgramLaunch& launch)
       : shape_(shape), copy_(keeping.copy) {
-    std::copy_if(shape.attributes.begin(), shape.attributes.end(),
-                 std::back_inserter(attributes_),
+    std::copy_if(shape.attributes.begin(), shape.attributes.end(), std::back_inserter(attributes_),
                  [](const CuLaunchAttribute& it) { return it.id != kCuAttributeStartsEarly; });
     bytes_ = launch.block.size();
     for (const KernelLayout::Parameter& parameter : given_singly(launch)) {
@@ -283,10 +282,9 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
     }
   }
   const auto reads = [&](CuAddress address) {
-    return std::any_of(keeping.reads.begin(), keeping.reads.end(),
-                       [start = start_of(address)](const CudaOperand& it) {
-                         return it.address == start;
-                       });
+    return std::any_of(
+        keeping.reads.begin(), keeping.reads.end(),
+        [start = start_of(address)](const CudaOperand& it) { return it.address == start; });
   };
   const std::optional<CudaOperand> makes = asked_for(session, keeping.makes);
   if (!makes || makes->address != product->d || makes->bytes != product->made_bytes ||
@@ -309,8 +307,8 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
       return std::nullopt;
     }
   }
-  const auto small = std::find_if(
-      keeping.reads.begin(), keeping.reads.end(), [&](const CudaOperand& it) {
+  const auto small =
+      std::find_if(keeping.reads.begin(), keeping.reads.end(), [&](const CudaOperand& it) {
         return it.address == start_of(product->bias) && it.bytes <= kMostCopiedBytes;
       });
   if (product->bias != 0 && small != keeping.reads.end() && has_copy_kernel()) {
@@ -330,9 +328,9 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
 }  // namespace
 
 std::optional<LaunchShape> shape_of(const CuLaunchConfig& config, CuFunction function) {
-  constexpr std::array kKnown = {kCuAttributeIgnore,      kCuAttributeClusterSize,
-                                 kCuAttributeClusterScheduling, kCuAttributeStartsEarly,
-                                 kCuAttributePriority,    kCuAttributePreferredClusterSize};
+  constexpr std::array kKnown = {
+      kCuAttributeIgnore,      kCuAttributeClusterSize, kCuAttributeClusterScheduling,
+      kCuAttributeStartsEarly, kCuAttributePriority,    kCuAttributePreferredClusterSize};
   const std::span<const CuLaunchAttribute> attributes(config.attributes, config.attribute_count);
   const bool known =
       std::all_of(attributes.begin(), attributes.end(), [&](const CuLaunchAttribute& it) {

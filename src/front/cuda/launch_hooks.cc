@@ -30,8 +30,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   add_parameters(operands, kernel, parameters, extra);
   LibraryCall* const library = LibraryCall::current();
   if (const MatrixProduct* const product = library == nullptr ? nullptr : library->product()) {
-    operands.only_read(
-        [&](std::uint64_t start) { return only_reads(*product, *session, start); });
+    operands.only_read([&](std::uint64_t start) { return only_reads(*product, *session, start); });
   }
   if (operands.empty()) {
     return here.driver(call);

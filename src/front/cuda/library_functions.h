@@ -14,8 +14,7 @@ namespace spillway::cuda {
 [[nodiscard]] void* without_us(const char* name, const void* ours, const void* caller);
 template <typename Function>
 [[nodiscard]] Function without_us_as(const char* name, Function ours, const void* caller) {
-  return reinterpret_cast<Function>(
-      without_us(name, reinterpret_cast<const void*>(ours), caller));
+  return reinterpret_cast<Function>(without_us(name, reinterpret_cast<const void*>(ours), caller));
 }
 
 // The library that has it is not closed any more: it is remembered, and programs close what they

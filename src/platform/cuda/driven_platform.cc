@@ -117,9 +117,8 @@ Status DrivenPlatform::begin(CuContext context) {
     return made;
   }
   // Nobody misses it: without fingerprints less is given up.
-  constexpr Bytes kFingerprintBytes =
-      Bytes{Recomputing::kFingerprints} * Recomputing::kPlaces * kFingerprintWords *
-      sizeof(std::uint64_t);
+  constexpr Bytes kFingerprintBytes = Bytes{Recomputing::kFingerprints} * Recomputing::kPlaces *
+                                      kFingerprintWords * sizeof(std::uint64_t);
   void* words = nullptr;
   if (options_.own_launches.fingerprint && patience_.recomputes() &&
       driver_.host_alloc(&words, kFingerprintBytes, kCuHostAllocPortable) == CuResult::kSuccess) {

@@ -151,9 +151,8 @@ CuResult DrivenPlatform::put_maker(Putting& putting) {
 // byte.
 CuResult DrivenPlatform::put_trial(Putting& putting) {
   constexpr std::uint32_t kPattern = 0x5bd1e995;
-  CuResult result = putting.maker.kept.whole
-                        ? put_fingerprint(putting, Recomputing::kBeforeTrial)
-                        : CuResult::kSuccess;
+  CuResult result = putting.maker.kept.whole ? put_fingerprint(putting, Recomputing::kBeforeTrial)
+                                             : CuResult::kSuccess;
   for (const Recomputing::Fingerprint which : {Recomputing::kFirst, Recomputing::kSecond}) {
     const std::uint32_t pattern = which == Recomputing::kFirst ? kPattern : ~kPattern;
     result = result == CuResult::kSuccess ? put_fill(putting, pattern) : result;

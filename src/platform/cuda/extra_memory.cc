@@ -22,8 +22,7 @@ CuResult ExtraMemory::make(Piece& piece) const {
   CuAllocationProperties properties{};
   properties.type = CuAllocationType::kPinned;
   properties.location = {.type = CuLocationType::kDevice, .id = device_};
-  const CuAccessDescription access{.location = properties.location,
-                                   .access = CuAccess::kReadWrite};
+  const CuAccessDescription access{.location = properties.location, .access = CuAccess::kReadWrite};
   CuResult result = driver_.address_reserve(&piece.address, piece.bytes, kGranule, 0, 0);
   if (result == CuResult::kSuccess) {
     result = driver_.memory_create(&piece.handle, piece.bytes, &properties, 0);

@@ -519,10 +519,11 @@ Status Recomputing::look() {
       const bool same = are_same(entry, kFirst, kSecond);
       learn(entry).writes = same ? Kind::Writes::kAll : Kind::Writes::kLess;
       if (entry.maker.kept.whole && !(same && are_same(entry, kFirst, kBeforeTrial))) {
-        return make_error(ErrorCode::kDefect,
-                          "'{}' gave other bytes than before: run with --policy deepum, which makes "
-                          "nothing again, and report this",
-                          entry.maker.name);
+        return make_error(
+            ErrorCode::kDefect,
+            "'{}' gave other bytes than before: run with --policy deepum, which makes "
+            "nothing again, and report this",
+            entry.maker.name);
       }
     }
     if (entry.state != State::kComparing || !are_same(entry, kFirst, kSecond)) {

@@ -189,7 +189,7 @@ class Recomputing {
   std::unordered_map<AllocationId, std::vector<AllocationId>> makes_;  // by what is read
   std::vector<AllocationId> doubted_;
   std::vector<AllocationId> newly_sure_;  // of which the engine is not told yet
-  std::vector<AllocationId> ending_;  // of which the last step has to end
+  std::vector<AllocationId> ending_;      // of which the last step has to end
   std::vector<FreePlace> free_places_;
   std::uint32_t places_ = 0;                       // that were ever used
   std::unordered_map<std::uint64_t, Kind> kinds_;  // by KeptLaunch::kind

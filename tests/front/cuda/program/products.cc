@@ -57,8 +57,7 @@ Library open_library(const Device& device) {
   device.require(library != nullptr, ::dlerror());
   const auto find = [library](const char* name) { return ::dlsym(library, name); };
   return {.set_kernel = reinterpret_cast<void (*)(void*)>(find("products_set_kernel")),
-          .handle =
-              reinterpret_cast<void* (*)(void*, void*, std::size_t)>(find("products_handle")),
+          .handle = reinterpret_cast<void* (*)(void*, void*, std::size_t)>(find("products_handle")),
           .end = reinterpret_cast<void (*)(void*)>(find("products_end")),
           .by_handle = reinterpret_cast<decltype(Library::by_handle)>(find("products_by_handle")),
           .with_bias = reinterpret_cast<decltype(Library::with_bias)>(find("products_with_bias"))};
@@ -88,8 +87,8 @@ void products(const Device& device) {
     offsets[i] = 8 * i;
     bytes[i] = 8;
   }
-  const FakeCudaKernel kernel{"nvjet", offsets.data(), bytes.data(), offsets.size(), run_product,
-                              product_ranges};
+  const FakeCudaKernel kernel{"nvjet",        offsets.data(), bytes.data(),
+                              offsets.size(), run_product,    product_ranges};
   library.set_kernel(device.calls.register_kernel(&kernel));
   const CuStream stream = device.stream();
   const Buffer workspace = device.allocate(kWorkspaceBytes, stream);
@@ -113,8 +112,8 @@ void products(const Device& device) {
         Buffer bias = device.allocate(kBiasBytes, stream);
         device.fill(bias, layer.bias_seed, stream);
         device.require(library.with_bias(place(layer.weight), place(layer.input), place(bias),
-                                         kBiasBytes, place(layer.product), kBytes,
-                                         place(workspace), kWorkspaceBytes, stream) == 0,
+                                         kBiasBytes, place(layer.product), kBytes, place(workspace),
+                                         kWorkspaceBytes, stream) == 0,
                        "a product with a bias");
         device.free(bias, stream);
       } else {

@@ -41,8 +41,10 @@ int launch(std::array<std::uint64_t, kCublasParameters> block, void* stream) {
   static const auto put = driver<Launch>("cuLaunchKernelEx");
   unsigned result = set(block[kCublasWorkspace], 0, sizeof(std::uint64_t), stream);
   Attribute cluster{.id = 4, .value = {1, 1, 1}};
-  const Config config{
-      .shape = {1, 1, 1, 1, 1, 1, 0}, .stream = stream, .attributes = &cluster, .attribute_count = 1};
+  const Config config{.shape = {1, 1, 1, 1, 1, 1, 0},
+                      .stream = stream,
+                      .attributes = &cluster,
+                      .attribute_count = 1};
   std::size_t bytes = sizeof block;
   // NOLINTBEGIN(performance-no-int-to-ptr)
   void* extra[] = {reinterpret_cast<void*>(1), block.data(), reinterpret_cast<void*>(2), &bytes,

@@ -27,8 +27,17 @@ int cublasLtMatrixLayoutGetAttribute(const void* layout, int which, void* value,
 
 // Not the real one's: the kernel of its products, registered with the fake driver by who has it.
 // D's word is 3 a + b + its bias's, and c's if beta is 1. All parameters are 64 bits.
-enum CublasWord { kCublasA, kCublasB, kCublasC, kCublasBias, kCublasBiasWords, kCublasD,
-                  kCublasWords, kCublasWorkspace, kCublasParameters };
+enum CublasWord {
+  kCublasA,
+  kCublasB,
+  kCublasC,
+  kCublasBias,
+  kCublasBiasWords,
+  kCublasD,
+  kCublasWords,
+  kCublasWorkspace,
+  kCublasParameters
+};
 void cublas_set_kernel(void* function);
 
 }  // extern "C"
