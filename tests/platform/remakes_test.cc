@@ -20,6 +20,7 @@
 namespace spillway::sim {
 namespace {
 
+constexpr const char* kProduct = "nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN";
 constexpr const char* kPointwise = "at::native::vectorized_elementwise_kernel<4, some functor>";
 
 TEST(RemakesOfATrace, AreOfPyTorchsPointwiseKernels) {
@@ -27,6 +28,9 @@ TEST(RemakesOfATrace, AreOfPyTorchsPointwiseKernels) {
   EXPECT_TRUE(is_pointwise("at::native::unrolled_elementwise_kernel<at::native::CUDAFunctor_add"));
   EXPECT_FALSE(is_pointwise("at::native::elementwise_kernel<128, 2, ...>"));
   EXPECT_FALSE(is_pointwise("layer0.gelu.forward"));
+  EXPECT_TRUE(is_matrix_product(kProduct));
+  EXPECT_FALSE(is_matrix_product("sm80_xmma_fprop_implicit_gemm_bf16"));
+  EXPECT_FALSE(is_matrix_product(kPointwise));
 }
 
 class RemakesInReplay : public ::testing::Test {
@@ -64,11 +68,11 @@ class RemakesInReplay : public ::testing::Test {
                                  .feed_forward = 3072,
                                  .vocabulary = 8000});
   }
-  // The same, with PyTorch's name on those whose names end so.
-  static Trace named(Trace trace, const std::string& end) {
+  // The same, with PyTorch's name on those whose names end so, or another.
+  static Trace named(Trace trace, const std::string& end, const char* name = kPointwise) {
     for (Kernel& kernel : trace.kernels) {
       if (kernel.name.ends_with(end)) {
-        kernel.name = kPointwise;
+        kernel.name = name;
       }
     }
     return trace;
@@ -88,11 +92,20 @@ TEST_F(RemakesInReplay, MoveLess) {
   EXPECT_LT(again.moved(Tier::kDevice, Tier::kHost), moving.moved(Tier::kDevice, Tier::kHost));
 }
 
+TEST_F(RemakesInReplay, AndMatrixProducts) {
+  const Trace unknown = step();
+  Lookahead other;
+  const EngineStats moving = run(unknown, other, 0.5, 300);
+  const EngineStats again = run(named(unknown, ".expand.forward", kProduct), lookahead, 0.5, 300);
+  EXPECT_GT(again.given_up_bytes, 0U);
+  EXPECT_LT(again.moved(Tier::kDevice, Tier::kHost), moving.moved(Tier::kDevice, Tier::kHost));
+}
+
 // Sums whose parts die at once, and results that are changed in place: whatever has such a name.
 TEST_F(RemakesInReplay, EveryLaunchFindsWhatItShould) {
   Trace all = step();
-  for (Kernel& kernel : all.kernels) {
-    kernel.name = kPointwise;
+  for (std::size_t i = 0; i < all.kernels.size(); ++i) {
+    all.kernels[i].name = i % 2 == 0 ? kPointwise : kProduct;
   }
   for (const double part : {0.9, 0.6, 0.4}) {
     for (const std::uint32_t queue_depth : {0U, 7U, 300U}) {

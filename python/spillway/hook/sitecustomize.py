@@ -8,7 +8,8 @@ imports this file by its name. It does six things:
 - if SPILLWAY_OPERATORS is 1, waits for the program to import torch, and then starts operators.py.
   It never imports torch itself, so a program without torch pays for one file;
 - if SPILLWAY_DEVICE is cuda, waits for the program to import torch._inductor.config, and turns
-  its graph trees off, which want PyTorch's own allocator (docs/gpu.md section 1);
+  its graph trees off, which want PyTorch's own allocator (docs/gpu.md section 1), and for what
+  loads Triton's kernels, and has them told (triton_kernels.py);
 - if SPILLWAY_CAPTURE is set as well, starts operands.py then (docs/recording.md);
 - if SPILLWAY_MODULE_NAMES is 1, starts modules.py then (docs/run-record.md);
 - runs the sitecustomize of the user or the distribution, which this one stands in front of.
@@ -91,6 +92,22 @@ def _no_graph_trees(config):
             print(f"spillway: cudagraph_trees stays on: {error}", file=sys.stderr)
 
 
+def _kernels(follow):
+    """What triton_kernels.py does with a module."""
+
+    def then(module):
+        try:
+            _package()
+            from _spillway import triton_kernels
+
+            getattr(triton_kernels, follow)(module)
+        except Exception as error:
+            if os.environ.get("SPILLWAY_VERBOSE"):
+                print(f"spillway: Triton's kernels are not told: {error}", file=sys.stderr)
+
+    return then
+
+
 class _ImportWatch:
     """An import finder that finds nothing of its own: calls then(module) after a module's import."""
 
@@ -150,6 +167,9 @@ if os.environ.get("SPILLWAY_OPERATORS") == "1":
     _starts.append(_start)
 if os.environ.get("SPILLWAY_DEVICE") == "cuda":
     _after_import("torch._inductor.config", _no_graph_trees)
+    for _launcher in ("static_triton_launcher", "static_cuda_launcher"):
+        _after_import(f"torch._inductor.runtime.{_launcher}", _kernels("follow_static_launcher"))
+    _after_import("triton.compiler.compiler", _kernels("follow_triton"))
     if os.environ.get("SPILLWAY_CAPTURE"):
         _starts.append(_tell_operands)
 if os.environ.get("SPILLWAY_MODULE_NAMES") == "1":

@@ -52,7 +52,8 @@ struct Library {
 };
 
 const Library& library_of(const void* caller) {
-  static constinit thread_local OfCallers<Library> known;
+  constexpr std::size_t kCallers = 32;  // each place in the program that multiplies
+  static constinit thread_local OfCallers<Library, kCallers> known;
   return known.of(caller, [&] {
     Library library{
         .caller = caller,

@@ -12,6 +12,7 @@
 #include "front/cuda/copy_kernel.h"
 #include "front/cuda/fill_kernel.h"
 #include "front/cuda/hook_table.h"
+#include "front/cuda/told_kernels.h"
 
 namespace spillway::cuda {
 namespace {
@@ -47,9 +48,6 @@ class LaunchAgain final : public Relaunch {
   }
 
   [[nodiscard]] CuResult launch(CuStream stream) const override {
-    if (copy_ != nullptr && copy_->has_failed()) {
-      return CuResult::kInvalidValue;
-    }
     for (const Fill& fill : fills_) {
       if (const CuResult filled = launch_fill(fill, stream); filled != CuResult::kSuccess) {
         return filled;
@@ -122,7 +120,7 @@ class LaunchAgain final : public Relaunch {
       }
     }
     if (keeping.workspace != 0) {
-      fills_ = launch.library->fills();
+      fills_ = launch.library->filled();
       for (Fill& fill : fills_) {
         fill.to = moved.front().to + (fill.to - moved.front().from);
       }
@@ -165,15 +163,35 @@ std::uint64_t kind_of(const Keeping& keeping, const LaunchShape& shape,
   const KernelLayout& kernel = launch.kernel;
   add(&kernel.hash, sizeof kernel.hash);
   add(&keeping.makes.bytes, sizeof keeping.makes.bytes);
+  for (const CudaOperand& read : keeping.reads) {
+    add(&read.bytes, sizeof read.bytes);
+  }
+  add(&keeping.small.bytes, sizeof keeping.small.bytes);
+  add(&shape.shared_bytes, sizeof shape.shared_bytes);
+  add(shape.attributes.data(), shape.attributes.size_bytes());
+  if (keeping.workspace != 0) {
+    for (const Fill& fill : launch.library->filled()) {
+      const std::uint64_t offset = fill.to - launch.library->product()->workspace;
+      add(&offset, sizeof offset);
+      add(&fill.bytes, sizeof fill.bytes);
+    }
+  }
   for (const unsigned count :
        {shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y, shape.block_z}) {
     add(&count, sizeof count);
   }
-  // A product's others hold addresses, and it has promised.
-  for (std::size_t i = 0; kernel.reads && i < kernel.parameters.size(); ++i) {
-    // Structures without members take a byte, which holds anything.
-    if (i != KnownReads::kFunctor && i != kernel.reads->parameter &&
-        kernel.parameters[i].bytes > 1) {
+  const auto counts = [&](std::size_t i) {
+    if (kernel.reads) {
+      // Structures without members take a byte, which holds anything.
+      return i != KnownReads::kFunctor && i != kernel.reads->parameter &&
+             kernel.parameters[i].bytes > 1;
+    }
+    // A product's hold addresses, and it has promised.
+    return i < kernel.roles.size() && kernel.roles[i] != kOnlyRead &&
+           kernel.roles[i] != kOnlyResult;
+  };
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    if (counts(i)) {
       add(launch.parameters[i], kernel.parameters[i].bytes);
     }
   }
@@ -224,6 +242,45 @@ std::optional<Keeping> pointwise(const Session& session, const ProgramLaunch& la
   return keeping;
 }
 
+// --- Kernels that say it of themselves ----------------------------------------------------------
+
+// Numbers beside pointers, of which none but the result's is written through.
+std::optional<Keeping> told(const Session& session, const ProgramLaunch& launch) {
+  const KernelLayout& kernel = launch.kernel;
+  if (launch.parameters == nullptr || !launch.block.empty()) {
+    return std::nullopt;
+  }
+  Keeping keeping;
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, launch.parameters[i], std::min(kernel.parameters[i].bytes, sizeof word));
+    const char role = i < kernel.roles.size() ? kernel.roles[i] : ' ';
+    const bool is_pointer = role == kOnlyRead || role == kOnlyResult;
+    if (is_pointer != session.platform->allocation_of(word).has_value() ||
+        (i >= kernel.roles.size() && word != 0)) {
+      return std::nullopt;
+    }
+    if (role == kOnlyResult) {
+      keeping.makes.address = word;
+    }
+  }
+  for (const CudaOperand& operand : launch.operands) {
+    if (!writes(operand.mode)) {
+      keeping.reads.push_back(operand);
+    } else if (operand.address == keeping.makes.address) {
+      keeping.makes = operand;
+    } else {
+      return std::nullopt;
+    }
+  }
+  const std::optional<CudaOperand> makes = asked_for(session, keeping.makes);
+  if (!makes || !writes(makes->mode)) {
+    return std::nullopt;
+  }
+  keeping.makes = *makes;
+  return keeping;
+}
+
 // --- Matrix products ----------------------------------------------------------------------------
 
 // Whether some word of these bytes, which lie there in the block of parameters, is an address of
@@ -259,8 +316,7 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
   const MatrixProduct* const product = launch.library->product();
   const bool given = launch.parameters != nullptr ? launch.kernel.known && launch.block.empty()
                                                   : !launch.block.empty();
-  if (product == nullptr || product->made_bytes == 0 || launch.library->launches() > 0 || !given ||
-      is_per_thread(launch.stream)) {
+  if (product == nullptr || product->made_bytes == 0 || !given || is_per_thread(launch.stream)) {
     return std::nullopt;
   }
   const auto of = [&](CuAddress address) { return session.platform->allocation_of(address); };
@@ -269,13 +325,13 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
     return range ? range->start : 0;
   };
   Keeping keeping;
-  bool uses_workspace = !launch.library->fills().empty();
+  bool uses_workspace = !launch.library->filled().empty();
   for (const CudaOperand& operand : launch.operands) {
     if (operand.address == start_of(product->d)) {
       keeping.makes = operand;
     } else if (only_reads(*product, session, operand.address)) {
       keeping.reads.push_back(operand);
-    } else if (operand.address == start_of(product->workspace)) {
+    } else if (operand.address == start_of(product->workspace) && names(launch, operand)) {
       uses_workspace = true;
     } else {
       return std::nullopt;
@@ -295,7 +351,7 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
   keeping.makes = *makes;
   const Moved workspace{.from = product->workspace, .bytes = product->workspace_bytes, .to = 0};
   if (uses_workspace) {
-    const std::vector<Fill>& fills = launch.library->fills();
+    const std::vector<Fill>& fills = launch.library->filled();
     const auto within = [&](const Fill& fill) {
       return workspace.has(fill.to) && fill.bytes <= workspace.bytes - (fill.to - workspace.from);
     };
@@ -311,16 +367,14 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
       std::find_if(keeping.reads.begin(), keeping.reads.end(), [&](const CudaOperand& it) {
         return it.address == start_of(product->bias) && it.bytes <= kMostCopiedBytes;
       });
-  if (product->bias != 0 && small != keeping.reads.end() && has_copy_kernel()) {
-    if (!names(launch, *small)) {
-      return std::nullopt;  // its address is encoded
-    }
+  // One whose address is encoded, or for which there is no place, stays the program's.
+  if (product->bias != 0 && small != keeping.reads.end() && has_copy_kernel() &&
+      names(launch, *small)) {
     keeping.copy = place_for_copy(session, launch.stream, small->bytes);
-    if (keeping.copy == nullptr) {
-      return std::nullopt;
+    if (keeping.copy != nullptr) {
+      keeping.small = *small;
+      keeping.reads.erase(small);
     }
-    keeping.small = *small;
-    keeping.reads.erase(small);
   }
   return keeping;
 }
@@ -356,6 +410,9 @@ std::optional<Keeping> may_keep(const Session& session, const ProgramLaunch& lau
   if (launch.kernel.reads) {
     return pointwise(session, launch);
   }
+  if (launch.kernel.roles.find(kOnlyResult) != std::string::npos) {
+    return told(session, launch);
+  }
   return launch.library != nullptr ? product(session, launch) : std::nullopt;
 }
 
@@ -364,18 +421,17 @@ KeptLaunch keep_launch(const Keeping& keeping, const LaunchShape& shape,
   return {.makes = keeping.makes,
           .reads = keeping.reads,
           .kind = kind_of(keeping, shape, launch),
-          .whole = !launch.kernel.reads,
+          .whole = launch.library != nullptr && launch.library->product() != nullptr &&
+                   launch.library->product()->d == keeping.makes.address,
           .on_its_stream = keeping.workspace != 0 || keeping.copy != nullptr,
           .how = std::make_shared<const LaunchAgain>(keeping, shape, launch)};
 }
 
 // Nobody else has the copy if the launch has not been kept.
-void put_behind(const Keeping& keeping, CuStream stream) {
-  if (keeping.copy != nullptr && keeping.copy.use_count() > 1 &&
-      launch_copy(keeping.small.address, keeping.copy->address(), keeping.small.bytes, stream) !=
-          CuResult::kSuccess) {
-    keeping.copy->fail();
-  }
+bool put_behind(const Keeping& keeping, CuStream stream) {
+  return keeping.copy == nullptr || keeping.copy.use_count() == 1 ||
+         launch_copy(keeping.small.address, keeping.copy->address(), keeping.small.bytes, stream) ==
+             CuResult::kSuccess;
 }
 
 }  // namespace spillway::cuda

@@ -38,7 +38,7 @@ struct ProgramLaunch {
   void* const* parameters = nullptr;
   std::span<const std::byte> block;  // instead of them
   std::span<const CudaOperand> operands;
-  LibraryCall* library = nullptr;  // within which it is made
+  LibraryCall* library = nullptr;  // whose first it is
 };
 
 // One that can be kept, and how.
@@ -59,7 +59,7 @@ struct Keeping {
 // Parameters are copied.
 [[nodiscard]] KeptLaunch keep_launch(const Keeping& keeping, const LaunchShape& shape,
                                      const ProgramLaunch& launch);
-// Right behind it on its stream.
-void put_behind(const Keeping& keeping, CuStream stream);
+// Right behind it on its stream. False: the driver has refused that, and it must not be kept.
+[[nodiscard]] bool put_behind(const Keeping& keeping, CuStream stream);
 
 }  // namespace spillway::cuda

@@ -52,6 +52,7 @@ struct KeptMemory {
 struct AllKeptMemory {
   std::mutex mutex;
   std::map<CuStream, KeptMemory> of;
+  bool is_full = false;  // it is not asked again: to ask takes calls of the driver
 };
 AllKeptMemory& all_kept_memory() {
   static auto* const all = new AllKeptMemory;  // threads of the program may run until the very end
@@ -66,9 +67,11 @@ CuAddress own_workspace(const Session& session, CuStream stream, Bytes bytes) {
   const std::scoped_lock lock(all.mutex);
   KeptMemory& kept = all.of[stream];
   if (kept.workspace_bytes < bytes) {
-    const CuAddress made =
-        bytes <= kMostWorkspaceBytes ? session.platform->make_extra_memory(bytes) : 0;
+    const CuAddress made = bytes <= kMostWorkspaceBytes && !all.is_full
+                               ? session.platform->make_extra_memory(bytes)
+                               : 0;
     if (made == 0) {
+      all.is_full |= bytes <= kMostWorkspaceBytes;
       return 0;
     }
     kept.workspace = made;
@@ -84,8 +87,10 @@ std::shared_ptr<SmallCopy> place_for_copy(const Session& session, CuStream strea
     const std::scoped_lock lock(all.mutex);
     KeptMemory& kept = all.of[stream];
     if (kept.copies == nullptr) {
-      const CuAddress made = session.platform->make_extra_memory(kCopyPlaces * kPlaceBytes);
+      const CuAddress made =
+          all.is_full ? 0 : session.platform->make_extra_memory(kCopyPlaces * kPlaceBytes);
       if (made == 0) {
+        all.is_full = true;
         return nullptr;
       }
       kept.copies = std::make_shared<CopyPlaces>(made);

@@ -26,16 +26,11 @@ class SmallCopy {
   SmallCopy& operator=(const SmallCopy&) = delete;
   ~SmallCopy();
   [[nodiscard]] CuAddress address() const { return address_; }
-  // Nothing has been put there.
-  void fail() { failed_ = true; }
-  [[nodiscard]] bool has_failed() const { return failed_; }
-
  private:
   std::shared_ptr<CopyPlaces> of_;
   std::size_t first_;
   std::size_t count_;
   CuAddress address_;
-  std::atomic<bool> failed_{false};
 };
 
 // At least as large; 0: there is none. For whatever the stream does next.

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "front/cuda/hook_table.h"
+#include "front/cuda/told_kernels.h"
 
 namespace spillway::cuda {
 namespace {
@@ -86,6 +87,7 @@ std::unique_ptr<KernelLayout> ask(CuFunction function, std::uint64_t now) {
   if (reads && fits(*reads, layout->parameters)) {
     layout->reads = *reads;
   }
+  layout->roles = told_roles(function, name != nullptr ? name : "", layout->parameters.size());
   layout->name = name != nullptr ? readable(name) : "a kernel without a name";
   layout->hash = hash_launch(name != nullptr ? name : "", {});
   return layout;

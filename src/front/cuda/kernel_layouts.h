@@ -22,6 +22,7 @@ struct KernelLayout {
   bool known = false;  // the driver has told
   std::vector<Parameter> parameters;
   std::optional<KnownReads> reads;
+  std::string roles;  // told_kernels.h
   std::string name;  // for people
   LaunchHash hash;   // of the name that the compiler has given it
 };

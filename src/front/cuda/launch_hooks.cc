@@ -16,6 +16,11 @@ struct HowLaunched {
 template <typename Call>
 CuResult launch(CuFunction function, CuStream stream, void* const* parameters, void* const* extra,
                 const HowLaunched& again, const Call& call) {
+  LibraryCall* const library = LibraryCall::current();
+  const bool first_in_library = library != nullptr && library->launched() == 0;
+  if (library != nullptr) {
+    library->launches();
+  }
   ProgramCall here(CallKind::kLaunch);
   const Session* const session = here.seen_by();
   if (session == nullptr || captured(stream)) {
@@ -28,7 +33,6 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   Operands operands(*session);
   operands.add_what_is_everywhere();
   add_parameters(operands, kernel, parameters, extra);
-  LibraryCall* const library = LibraryCall::current();
   if (const MatrixProduct* const product = library == nullptr ? nullptr : library->product()) {
     operands.only_read([&](std::uint64_t start) { return only_reads(*product, *session, start); });
   }
@@ -46,22 +50,26 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
                               .parameters = parameters,
                               .block = parameter_block(extra),
                               .operands = what.operands,
-                              .library = library};
+                              .library = first_in_library ? library : nullptr};
   std::optional<Keeping> keeping;
   if (again.shape != nullptr && recording() == nullptr && session->platform->keeps_launches()) {
     keeping = may_keep(*session, as_made);
   }
-  if (library != nullptr) {
-    library->launched();
-  }
   const auto keep = [&] { return keep_launch(*keeping, *again.shape, as_made); };
-  if (keeping) {
-    what.keep = std::cref(keep);
+  if (library != nullptr) {
+    what.completes = library->kept();
   }
-  return issue_told(*session, what, [&](std::uint64_t /*launch*/) {
+  if (keeping) {
+    what.makes = keeping->makes.address;
+    what.keep = std::cref(keep);
+    if (library != nullptr) {
+      library->keeps(what.makes);
+    }
+  }
+  return issue_told(*session, what, [&](std::uint64_t launch) {
     const CuResult result = here.driver(call);
-    if (keeping && result == CuResult::kSuccess) {
-      put_behind(*keeping, stream);
+    if (keeping && result == CuResult::kSuccess && !put_behind(*keeping, stream)) {
+      session->platform->not_kept(launch);
     }
     return result;
   });

@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "front/cuda/told_kernels.h"
+
 namespace spillway::cuda {
 namespace {
 
@@ -80,11 +82,18 @@ void add_parameters(Operands& operands, const KernelLayout& kernel, void* const*
     operands.add_everything();
     return;
   }
+  const auto is_told_read = [&](std::size_t i) {
+    return i < kernel.roles.size() && kernel.roles[i] == kOnlyRead &&
+           kernel.parameters[i].bytes == sizeof(std::uint64_t);
+  };
   const auto only_read = [&](std::size_t i) {
     return kernel.reads && i == kernel.reads->parameter;
   };
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
     const KernelLayout::Parameter& parameter = kernel.parameters[i];
+    if (is_told_read(i)) {
+      continue;
+    }
     if (only_read(i)) {
       operands.add_pointers_in(parameters[i], sizeof(std::uint64_t));
       continue;
@@ -102,6 +111,11 @@ void add_parameters(Operands& operands, const KernelLayout& kernel, void* const*
     operands.add_pointers_in(
         static_cast<const char*>(parameters[kernel.reads->parameter]) + sizeof(std::uint64_t),
         (kernel.reads->pointers - 1) * sizeof(std::uint64_t), AccessMode::kRead);
+  }
+  for (std::size_t i = 0; i < kernel.roles.size(); ++i) {
+    if (is_told_read(i)) {
+      operands.add_pointers_in(parameters[i], sizeof(std::uint64_t), AccessMode::kRead);
+    }
   }
 }
 

@@ -37,16 +37,31 @@ class LibraryCall {
 
   // What is known of it; nullptr: nothing.
   [[nodiscard]] const MatrixProduct* product();
-  // It has put this on a stream.
-  void filled(const Fill& fill) { fills_.push_back(fill); }
-  void launched() { ++launches_; }
-  [[nodiscard]] const std::vector<Fill>& fills() const { return fills_; }
-  // Kernels and whatever else is no memset.
-  [[nodiscard]] unsigned launches() const { return launches_; }
+  // It puts this on a stream, or whatever else.
+  void fills(const Fill& fill) { fills_.push_back(fill); }
+  void launches() { ++launches_; }
+  [[nodiscard]] const std::vector<Fill>& filled() const { return fills_; }
+  // Of what is no such memset, that of the calls around it as well.
+  [[nodiscard]] unsigned launched() const { return launches_; }
+  // What a launch in it has been said to make; 0: nothing.
+  [[nodiscard]] CuAddress kept() const { return kept_; }
+  void keeps(CuAddress made) { kept_ = made; }
 
  protected:
-  LibraryCall() : outer_(innermost) { innermost = this; }
-  ~LibraryCall() { innermost = outer_; }
+  LibraryCall() : outer_(innermost) {
+    innermost = this;
+    if (outer_ != nullptr) {
+      launches_ = outer_->launches_ + static_cast<unsigned>(outer_->fills_.size());
+      kept_ = outer_->kept_;
+    }
+  }
+  ~LibraryCall() {
+    innermost = outer_;
+    if (outer_ != nullptr) {
+      outer_->launches_ = launches_ + static_cast<unsigned>(fills_.size());
+      outer_->kept_ = kept_;
+    }
+  }
 
  private:
   [[nodiscard]] virtual std::optional<MatrixProduct> describe() const = 0;
@@ -57,6 +72,7 @@ class LibraryCall {
   std::optional<MatrixProduct> product_;
   std::vector<Fill> fills_;
   unsigned launches_ = 0;
+  CuAddress kept_ = 0;
 };
 
 // `describe` is asked once, and only if a launch wants to know.

@@ -24,7 +24,7 @@ void keep_loaded(const void* function);
 // What is known of a function by who calls it, as the last callers had it: the same few call it all
 // the time, and to find out costs as much as a launch. `Known` has `caller` and `function`. Of one
 // thread.
-template <typename Known>
+template <typename Known, std::size_t kPlaces = 8>
 class OfCallers {
  public:
   template <typename Find>
@@ -41,7 +41,7 @@ class OfCallers {
   }
 
  private:
-  std::array<Known, 8> known_{};
+  std::array<Known, kPlaces> known_{};
   Known missed_;
   std::size_t next_ = 0;
 };

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "front/cuda/fill_kernel.h"
-#include "front/cuda/library_calls.h"
 #include "front/cuda/stream_work.h"
 
 namespace spillway::cuda {
@@ -34,15 +33,13 @@ CuResult issue_fill(const Session& session, CudaLaunch what, const Fill& fill, c
 template <typename Call>
 CuResult set(CuStream stream, CuAddress to, Bytes bytes, const std::optional<Fill>& fill,
              const Call& call) {
-  if (LibraryCall* const library = LibraryCall::current(); library != nullptr && fill) {
-    library->filled(*fill);
-  }
   return put(
       CallKind::kMemset, "memset", stream,
       [&](Operands& operands) { operands.add(to, bytes, AccessMode::kWrite); }, call,
       [&](const Session& session, const CudaLaunch& what, const auto& driver) {
         return fill ? issue_fill(session, what, *fill, driver) : issue(session, what, driver);
-      });
+      },
+      fill ? &*fill : nullptr);
 }
 
 // Rows of elements.

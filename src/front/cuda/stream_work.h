@@ -4,6 +4,7 @@
 
 #include "front/cuda/captures.h"
 #include "front/cuda/issue.h"
+#include "front/cuda/library_calls.h"
 #include "front/cuda/operands.h"
 
 // The driver's own call.
@@ -14,12 +15,23 @@ namespace spillway::cuda {
 // Where the thread's own default stream is meant by no stream at all.
 [[nodiscard]] inline CuStream no_stream(bool per_thread) { return meant(nullptr, per_thread); }
 
+// Within a call of a library, as far as that may be wanted.
+inline void note_in_library(const Fill* fill) {
+  LibraryCall* const library = LibraryCall::current();
+  if (library != nullptr && fill != nullptr) {
+    library->fills(*fill);
+  } else if (library != nullptr) {
+    library->launches();
+  }
+}
+
 // `add` names what is used; `issue` is told of the launch and puts it on the stream with the
 // driver's call, which it is given. One that is captured is only looked at by the driver, and done
 // when its graph runs.
 template <typename Add, typename Call, typename Issue>
 CuResult put(CallKind kind, const char* name, CuStream stream, const Add& add, const Call& call,
-             const Issue& issue) {
+             const Issue& issue, const Fill* fill = nullptr) {
+  note_in_library(fill);
   ProgramCall here(kind);
   const auto driver = [&] { return here.driver(call); };
   const Session* const session = here.seen_by();

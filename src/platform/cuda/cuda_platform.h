@@ -92,8 +92,12 @@ struct CudaLaunch {
   bool needs_mapping = false;
   // Its kernel may start before the one before it on its stream has ended (programmatic launches).
   bool starts_early = false;
-  // Where keeps_launches(), of one that can be launched again: how. Asked in before_launch.
+  // Where keeps_launches(), of one that can be launched again: what it makes (an address), and how.
+  // Asked in before_launch.
+  std::uint64_t makes = 0;
   std::function<KeptLaunch()> keep = nullptr;
+  // What an earlier launch was said to make, and makes only together with this one; 0: nothing.
+  std::uint64_t completes = 0;
 };
 
 class CudaPlatform : public ObservedPlatform {
@@ -146,6 +150,8 @@ class CudaPlatform : public ObservedPlatform {
   // Called by the program's thread, in its context, right before it makes the launch; puts what it
   // needs on the stream, and waits where docs/cuda.md says so. 0: nothing of ours is used.
   virtual std::uint64_t before_launch(const CudaLaunch& launch) = 0;
+  // Between the two, where it has been kept: it cannot be launched again after all.
+  virtual void not_kept(std::uint64_t launch) = 0;
   // Between the two: whether it stands behind a gate, and its operands may have no memory yet.
   [[nodiscard]] virtual bool is_gated(std::uint64_t launch) const = 0;
   // Behind the call, by a thread that is about to wait for what it has put on its stream: others

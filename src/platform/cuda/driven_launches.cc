@@ -37,6 +37,9 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   if (!ours) {
     hold_back(lock);
   }
+  if (launch.completes != 0) {
+    recomputing_.spoiled(memory_->number_of(launch.completes));
+  }
   const StreamId stream = stream_of(canonical(launch.stream), lock);
   const bool in_legacy_order =
       launches_.stream(stream).blocking || canonical(launch.stream) == nullptr;
@@ -162,6 +165,15 @@ bool DrivenPlatform::is_gated(std::uint64_t launch) const {
   }
   const Lock lock(mutex_);
   return launches_.at(tag_of(launch)).gated;
+}
+
+void DrivenPlatform::not_kept(std::uint64_t launch) {
+  if (launch == 0 || launch == kUnseen) {
+    return;
+  }
+  const Lock lock(mutex_);
+  const std::uint32_t tag = tag_of(launch);
+  recomputing_.not_made(launches_.at(tag).stream, launches_.at(tag).number);
 }
 
 void DrivenPlatform::let_others_issue(std::uint64_t launch) {

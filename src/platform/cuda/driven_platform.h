@@ -69,6 +69,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   }
   [[nodiscard]] CuAddress make_extra_memory(Bytes bytes) override { return extra_.make(bytes); }
   std::uint64_t before_launch(const CudaLaunch& launch) override;
+  void not_kept(std::uint64_t launch) override;
   [[nodiscard]] bool is_gated(std::uint64_t launch) const override;
   void let_others_issue(std::uint64_t launch) override;
   void after_launch(std::uint64_t launch, bool made) override;

@@ -68,12 +68,9 @@ void DrivenPlatform::code_ends() {
 // The launch is issued next; what it makes can be made again if nothing else is known of that.
 void DrivenPlatform::keep(const CudaLaunch& launch, std::span<const Access> accesses,
                           StreamId stream) {
-  const auto makes_new = [this](const Access& access) {
-    return writes(access.mode) && recomputing_.is_new(access.allocation) &&
-           !engine_.space().allocation(access.allocation).packed;
-  };
+  const AllocationId made = launch.keep ? memory_->number_of(launch.makes) : kNoAllocation;
   const bool wanted = launch.keep && recomputes() && may_be_quiet_on(launch.stream) &&
-                      std::any_of(accesses.begin(), accesses.end(), makes_new);
+                      recomputing_.is_new(made) && !engine_.space().allocation(made).packed;
   const std::uint64_t number = launches_.stream(stream).issued;
   recomputing_.issued(accesses, stream, number);
   if (!wanted) {
@@ -84,7 +81,6 @@ void DrivenPlatform::keep(const CudaLaunch& launch, std::span<const Access> acce
                            .number = number,
                            .hash = hash_of("again", launch.hash.first, launch.hash.second),
                            .name = fmt::format("again: {}", launch.name)};
-  const AllocationId made = memory_->number_of(maker.kept.makes.address);
   const Bytes made_bytes = maker.kept.makes.bytes;
   Bytes read_bytes = 0;
   for (const CudaOperand& operand : maker.kept.reads) {

@@ -202,16 +202,15 @@ std::optional<Recomputing::Step> Recomputing::before_use(AllocationId id, const 
 // it.
 std::optional<Recomputing::Step> Recomputing::before_doubt(AllocationId id, const Entry& entry,
                                                            bool may_write) const {
+  const Kind& kind = kind_of(entry);
+  if (entry.state == State::kMade && kind.writes == Kind::Writes::kUnknown && may_try()) {
+    // To be tried it is written over.
+    const std::optional<Step> first = before_change(id, entry.maker.stream);
+    return first ? first : Step{.what = Step::What::kTry, .id = id, .stream = entry.maker.stream};
+  }
   const bool undoubted =
       entry.state == State::kMade || (entry.state == State::kSure && !entry.compared);
-  if (!undoubted) {
-    return std::nullopt;
-  }
-  const Kind& kind = kind_of(entry);
-  if (kind.writes == Kind::Writes::kUnknown && may_try()) {
-    return Step{.what = Step::What::kTry, .id = id, .stream = entry.maker.stream};
-  }
-  if (may_write && kind.writes == Kind::Writes::kAll && worth_it(kind)) {
+  if (undoubted && may_write && kind.writes == Kind::Writes::kAll && worth_it(kind)) {
     return Step{.what = Step::What::kMark, .id = id, .stream = entry.maker.stream};
   }
   return std::nullopt;
@@ -237,7 +236,6 @@ std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Acce
       continue;
     }
     const bool may_write = writes(access.mode) && !ours;
-    // First what is made of it: to be tried it is written over.
     if (may_write) {
       if (std::optional<Step> step = before_change(access.allocation, stream)) {
         return step;
@@ -363,6 +361,13 @@ void Recomputing::only_read(AllocationId id, Entry& entry) {
   kind.left_alone += kind.left_alone > 0 ? 1 : 0;
   entry.state = State::kSure;
   newly_sure_.push_back(id);
+}
+
+void Recomputing::spoiled(AllocationId id) {
+  const auto found = entries_.find(id);
+  if (found != entries_.end() && found->second.state == State::kMade && !found->second.busy) {
+    lose(id);
+  }
 }
 
 void Recomputing::made(AllocationId id, Maker maker) {
@@ -515,7 +520,7 @@ Status Recomputing::look() {
     if (is_under_way(entry)) {
       continue;
     }
-    if (entry.state == State::kTrying) {
+    if (entry.state == State::kTrying && !launches_.is_lost(launches_.context_of(entry.stream))) {
       const bool same = are_same(entry, kFirst, kSecond);
       learn(entry).writes = same ? Kind::Writes::kAll : Kind::Writes::kLess;
       if (entry.maker.kept.whole && !(same && are_same(entry, kFirst, kBeforeTrial))) {

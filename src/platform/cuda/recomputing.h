@@ -87,7 +87,9 @@ class Recomputing {
   [[nodiscard]] bool is_new(AllocationId id) const { return id < new_.size() && new_[id]; }
   // A launch that has just been issued made all of it.
   void made(AllocationId id, Maker maker);
-  // The driver has refused the launch.
+  // The launch that made it was not all that makes it.
+  void spoiled(AllocationId id);
+  // The driver has refused the launch, or what belongs to it.
   void not_made(StreamId stream, std::uint64_t number);
 
   // --- Steps

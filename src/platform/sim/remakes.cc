@@ -18,6 +18,10 @@ bool is_pointwise(std::string_view kernel_name) {
          kernel_name.starts_with("at::native::unrolled_elementwise_kernel<");
 }
 
+bool is_matrix_product(std::string_view kernel_name) {
+  return kernel_name.starts_with("nvjet_") || kernel_name.starts_with("cutlass::Kernel2<");
+}
+
 void Remakes::issued(const Launch& launch, std::vector<AllocationId>& lost) {
   for (const Access& access : launch.accesses) {
     if (writes(access.mode)) {
@@ -29,8 +33,13 @@ void Remakes::issued(const Launch& launch, std::vector<AllocationId>& lost) {
   }
 }
 
-void Remakes::made(const Launch& launch, TimeNs duration_ns, AllocationId makes) {
+void Remakes::made(const Launch& launch, TimeNs duration_ns, AllocationId makes,
+                   std::span<const AllocationId> of) {
   Maker maker{.launch = launch, .duration_ns = duration_ns, .makes = makes};
+  std::erase_if(maker.launch.accesses, [&](const Access& access) {
+    return access.allocation != makes &&
+           std::find(of.begin(), of.end(), access.allocation) == of.end();
+  });
   for (Access& access : maker.launch.accesses) {
     if (access.allocation == makes) {
       access.mode = AccessMode::kOverwrite;

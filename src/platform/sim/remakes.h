@@ -16,6 +16,10 @@ namespace spillway::sim {
 // Whether kernels of this name make one tensor out of others, the same whenever they run:
 // PyTorch's pointwise kernels.
 [[nodiscard]] bool is_pointwise(std::string_view kernel_name);
+// The same of cuBLAS's matrix products, which have a workspace besides, and copies of what is
+// small.
+[[nodiscard]] bool is_matrix_product(std::string_view kernel_name);
+inline constexpr Bytes kMostCopiedBytes = 64 * kKiB;
 
 class Remakes {
  public:
@@ -27,8 +31,9 @@ class Remakes {
 
   // The program's launch is issued next. Those can be given up no more.
   void issued(const Launch& launch, std::vector<AllocationId>& lost);
-  // It has been, and this can be made again by it.
-  void made(const Launch& launch, TimeNs duration_ns, AllocationId makes);
+  // It has been, and this can be made again by it out of those.
+  void made(const Launch& launch, TimeNs duration_ns, AllocationId makes,
+            std::span<const AllocationId> of);
   void gave_up(AllocationId id) { made_.at(id).given_up = true; }
   // What must be made again before such a launch is issued, or before this dies: the first of it.
   // `again`: the launch itself makes something again, of which what was made of that is not

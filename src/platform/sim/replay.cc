@@ -119,27 +119,49 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
 }
 
 // What is known of kernels on a GPU (docs/recomputing.md).
-AllocationId Replay::made_by(const Trace& trace, const Vitality& vitality, std::uint32_t graph,
+Replay::Made Replay::made_by(const Trace& trace, const Vitality& vitality, std::uint32_t graph,
                              KernelIndex index) const {
   const Kernel& kernel = trace.kernels[index];
-  if (!is_pointwise(kernel.name) || kernel.writes.size() != 1) {
-    return kNoAllocation;
+  const bool is_product = is_matrix_product(kernel.name);
+  if (!is_product && !is_pointwise(kernel.name)) {
+    return {};
   }
-  const TensorId made = kernel.writes.front();
-  const std::optional<TensorLife>& life = vitality.lives[made];
-  const bool is_new = life && life->first_use == index && !trace.tensors[made].persistent;
-  const AllocationId id = allocations_[places_.of[graph][made]];
+  const auto reads = [&](TensorId id) {
+    return std::find(kernel.reads.begin(), kernel.reads.end(), id) != kernel.reads.end();
+  };
+  std::optional<TensorId> made;
+  for (const TensorId id : kernel.writes) {
+    if (is_product && trace.tensors[id].persistent && reads(id)) {
+      continue;  // its workspace
+    }
+    if (made || reads(id)) {
+      return {};
+    }
+    made = id;
+  }
+  const std::optional<TensorLife>& life = made ? vitality.lives[*made] : std::nullopt;
+  if (!life || life->first_use != index || trace.tensors[*made].persistent) {
+    return {};
+  }
+  Made it{.id = allocations_[places_.of[graph][*made]], .of = {}};
   Bytes read_bytes = 0;
-  for (const TensorId read : kernel.reads) {
-    read_bytes += trace.tensors[read].bytes;
-    if (allocations_[places_.of[graph][read]] == id) {
-      return kNoAllocation;
+  for (const TensorId id : kernel.reads) {
+    const Bytes bytes = trace.tensors[id].bytes;
+    const bool written =
+        std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
+    if (written || (is_product && bytes <= kMostCopiedBytes)) {
+      continue;
+    }
+    it.of.push_back(allocations_[places_.of[graph][id]]);
+    read_bytes += bytes;
+    if (it.of.back() == it.id) {
+      return {};
     }
   }
-  return is_new && !simulator_->engine().space().allocation(id).packed &&
-                 worth_reading(read_bytes, trace.tensors[made].bytes)
-             ? id
-             : kNoAllocation;
+  return !simulator_->engine().space().allocation(it.id).packed &&
+                 worth_reading(read_bytes, trace.tensors[*made].bytes)
+             ? it
+             : Made();
 }
 
 void Replay::no_more(const std::vector<AllocationId>& lost) {
@@ -212,9 +234,9 @@ Status Replay::iterate(std::size_t iteration, std::uint32_t graph) {
     if (Status status = launch(step.launch, step.duration_ns, awaited); !status) {
       return status;
     }
-    if (step.makes != kNoAllocation) {
-      remakes_.made(step.launch, step.duration_ns, step.makes);
-      simulator_->set_recomputable(step.makes, true);
+    if (step.makes.id != kNoAllocation) {
+      remakes_.made(step.launch, step.duration_ns, step.makes.id, step.makes.of);
+      simulator_->set_recomputable(step.makes.id, true);
     }
     if (options_.queue_depth == 0 || step.synchronizes) {
       if (Status status = simulator_->run_until_idle(); !status) {

@@ -61,13 +61,18 @@ class Replay {
                                            std::uint32_t extra = 0);
 
  private:
+  // What a kernel alone has made so far and could make again.
+  struct Made {
+    AllocationId id = kNoAllocation;
+    std::vector<AllocationId> of;
+  };
   // A kernel as the host issues it.
   struct Step {
     Launch launch;
     TimeNs duration_ns = 0;
     bool synchronizes = false;
-    AllocationId makes = kNoAllocation;  // what it alone has made so far and could make again
-    std::vector<AllocationId> deaths;    // after it
+    Made makes;
+    std::vector<AllocationId> deaths;  // after it
   };
   // Launches that are issued and whose end is awaited.
   struct Awaited {
@@ -83,8 +88,8 @@ class Replay {
   [[nodiscard]] Access access_to(AllocationId id, AccessMode mode) const;
   std::vector<Step> steps_of(std::uint32_t graph);
   Status iterate(std::size_t iteration, std::uint32_t graph);
-  [[nodiscard]] AllocationId made_by(const Trace& trace, const Vitality& vitality,
-                                     std::uint32_t graph, KernelIndex index) const;
+  [[nodiscard]] Made made_by(const Trace& trace, const Vitality& vitality, std::uint32_t graph,
+                             KernelIndex index) const;
   Status remake(Remakes::Maker maker, std::size_t iteration);
   Status wait_for_turn();
   Status die(AllocationId id, std::size_t iteration);

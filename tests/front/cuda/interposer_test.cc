@@ -92,7 +92,7 @@ std::vector<What> scenarios() {
   }
   for (const char* const policy : {"deepum", "lookahead", "g10"}) {
     for (const char* const scenario :
-         {"patterns", "threads", "temporaries", "graphs", "steps", "products"}) {
+         {"patterns", "threads", "temporaries", "graphs", "steps", "told-steps", "products"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }
@@ -190,9 +190,9 @@ TEST_F(InterposerTest, LaunchesAreNamedByTheModuleOfTheirThread) {
   EXPECT_THAT(timeline, ::testing::HasSubstr(R"("cat":"launch","name":"h.1.mlp (backward) )"));
 }
 
-// What PyTorch's pointwise kernels and cuBLAS's products made is not moved.
+// What PyTorch's pointwise kernels, torch.compile's and cuBLAS's products made is not moved.
 TEST_F(InterposerTest, ResultsOfKnownKernelsAreMadeAgain) {
-  for (const char* const scenario : {"steps", "products"}) {
+  for (const char* const scenario : {"steps", "told-steps", "products"}) {
     std::map<std::string, nlohmann::json> records;
     for (const char* const policy : {"base_uvm", "lookahead"}) {
       const Outcome outcome =

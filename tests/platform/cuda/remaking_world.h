@@ -116,6 +116,7 @@ class RemakingWorld : public CudaWorld {
          .name = name,
          .operands = operands,
          .needs_mapping = false,
+         .makes = operands[0].address,
          .keep = [&] {
            return KeptLaunch{.makes = operands[0],
                              .reads = {operands.begin() + 1, operands.end()},

@@ -1,6 +1,8 @@
 // See device.h.
 #include "device.h"
 
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cstring>
 
@@ -68,6 +70,22 @@ std::size_t add_ranges(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std:
   ranges[0] = {parameter(launch, 0), 8 * parameter(launch, 2), 1};
   ranges[1] = {parameter(launch, 1), 8 * parameter(launch, 2), 0};
   return 2;
+}
+
+// As torch.compile's: (to, from, words), and a place that is always null.
+void run_told_pointwise(const FakeCudaLaunch* launch) {
+  for (std::uint64_t i = 0; i < parameter(launch, 2); ++i) {
+    words_at(parameter(launch, 0))[i] = words_at(parameter(launch, 1))[i] + 1;
+  }
+}
+
+// What torch.compile's loader does, by the Python package.
+void tell_of(CuFunction function, const char* name, const char* roles) {
+  using Tell = void (*)(std::uint64_t, const char*, const char*);
+  auto* const tell = reinterpret_cast<Tell>(::dlsym(RTLD_DEFAULT, "spillway_kernel"));
+  if (tell != nullptr) {
+    tell(reinterpret_cast<std::uint64_t>(function), name, roles);
+  }
 }
 
 // (int count, a functor without members, std::array<char*, 2> data).
@@ -163,6 +181,9 @@ Device::Device(const Calls& all, std::uint64_t device_mib) : calls(all) {
   };
   pointwise_ = pointwise(kPointwise);
   unknown_pointwise_ = pointwise("mine");
+  constexpr const char* kTold = "triton_poi_fused_add_0";
+  told_pointwise_ = kernel(kTold, 4, run_told_pointwise, add_ranges);
+  tell_of(told_pointwise_, kTold, "wr.");
   add_listed_twice_ = kernel("add_listed_twice", 3, run_add_listed_twice, twice_ranges);
   add_listed_ = kernel("add_listed", 3, run_add_listed, list_range);
   add_listed_on_host_ = kernel("add_listed_on_host", 3, run_add_listed, no_range);
@@ -223,6 +244,10 @@ void Device::pointwise(const Buffer& to, const Buffer& from, bool known, CuStrea
   expect(calls.cuLaunchKernel(known ? pointwise_ : unknown_pointwise_, 1, 1, 1, 1, 1, 1, 0, stream,
                               parameters, nullptr),
          "cuLaunchKernel");
+}
+
+void Device::told_pointwise(const Buffer& to, const Buffer& from, CuStream stream) const {
+  launch(told_pointwise_, stream, {to.address, from.address, to.words, 0});
 }
 
 void Device::add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,

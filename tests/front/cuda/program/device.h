@@ -52,6 +52,8 @@ class Device {
   // to[i] = from[i] + 1, by a kernel as PyTorch has it for what it computes word by word, or by one
   // that nobody knows.
   void pointwise(const Buffer& to, const Buffer& from, bool known, CuStream stream) const;
+  // The same by a kernel of which Spillway, where it is there, has been told what it reads.
+  void told_pointwise(const Buffer& to, const Buffer& from, CuStream stream) const;
   void add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,
                   CuStream stream) const;
   // The same, where the list lies in pinned host memory.
@@ -98,6 +100,7 @@ class Device {
   CuFunction add_mapped_at_ = nullptr;
   CuFunction pointwise_ = nullptr;
   CuFunction unknown_pointwise_ = nullptr;
+  CuFunction told_pointwise_ = nullptr;
 };
 
 }  // namespace spillway::cuda::test

@@ -1,0 +1,58 @@
+// See told_kernels.h.
+#include "front/cuda/told_kernels.h"
+
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+#include "front/cuda/kernel_layouts.h"
+
+namespace spillway::cuda {
+namespace {
+
+struct Told {
+  std::string name;
+  std::string roles;
+};
+struct ToldKernels {
+  std::mutex mutex;
+  std::unordered_map<const void*, Told> of;
+};
+ToldKernels& told_kernels() {
+  static auto* const all = new ToldKernels;  // threads of the program may run until the very end
+  return *all;
+}
+
+}  // namespace
+
+std::string told_roles(const void* function, std::string_view name, std::size_t parameters) {
+  constexpr std::size_t kMostAdded = 2;
+  const std::scoped_lock lock(told_kernels().mutex);
+  const auto found = told_kernels().of.find(function);
+  return found != told_kernels().of.end() && found->second.name == name &&
+                 found->second.roles.size() <= parameters &&
+                 parameters - found->second.roles.size() <= kMostAdded
+             ? found->second.roles
+             : "";
+}
+
+}  // namespace spillway::cuda
+
+extern "C" {
+
+// What python/spillway/triton_kernels.py calls.
+void spillway_kernel(std::uint64_t function, const char* name, const char* roles) {
+  namespace cuda = spillway::cuda;
+  const auto* const it = reinterpret_cast<const void*>(function);  // NOLINT
+  {
+    const std::scoped_lock lock(cuda::told_kernels().mutex);
+    if (roles == nullptr) {
+      cuda::told_kernels().of.erase(it);
+    } else {
+      cuda::told_kernels().of[it] = {.name = name, .roles = roles};
+    }
+  }
+  cuda::forget_kernel_layouts();
+}
+
+}  // extern "C"

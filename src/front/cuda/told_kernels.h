@@ -1,0 +1,21 @@
+// Kernels of which the program's language says what they do with their parameters: those that
+// torch.compile makes (python/spillway/triton_kernels.py). Layer: front, cuda. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace spillway::cuda {
+
+// A letter for each parameter.
+inline constexpr char kOnlyRead = 'r';
+// The only one through which it writes, and what it writes depends on what it reads alone.
+inline constexpr char kOnlyResult = 'w';
+
+// What has been told of the function that has this name and as many parameters; "": nothing. There
+// may be fewer letters than parameters: Triton adds some that are always null.
+[[nodiscard]] std::string told_roles(const void* function, std::string_view name,
+                                     std::size_t parameters);
+
+}  // namespace spillway::cuda
