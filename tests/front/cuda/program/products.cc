@@ -47,7 +47,7 @@ struct Library {
   void (*set_kernel)(void*);
   void* (*handle)(void*, void*, std::size_t);
   void (*end)(void*);
-  int (*by_handle)(void*, const void*, const void*, void*, std::size_t, float);
+  int (*by_handle)(void*, const void*, const void*, void*, std::size_t, float, int);
   int (*with_bias)(const void*, const void*, const void*, std::size_t, void*, std::size_t, void*,
                    std::size_t, void*);
 };
@@ -73,6 +73,7 @@ struct Layer {
   Buffer input;
   Buffer product;
   std::uint64_t bias_seed = 0;  // 0: none
+  bool in_two = false;          // cublas.h
 };
 
 }  // namespace
@@ -108,6 +109,7 @@ void products(const Device& device) {
       device.fill(layer.input, 100 * step + i, stream);
       layer.product = device.allocate(kBytes, stream);
       layer.bias_seed = i % 2 == 0 ? 10'000 * (step + 1) + i : 0;
+      layer.in_two = i % 8 == 5;
       if (layer.bias_seed != 0) {
         Buffer bias = device.allocate(kBiasBytes, stream);
         device.fill(bias, layer.bias_seed, stream);
@@ -117,9 +119,10 @@ void products(const Device& device) {
                        "a product with a bias");
         device.free(bias, stream);
       } else {
-        device.require(library.by_handle(handle, place(layer.weight), place(layer.input),
-                                         place(layer.product), kBytes, 0) == 0,
-                       "a product");
+        device.require(
+            library.by_handle(handle, place(layer.weight), place(layer.input), place(layer.product),
+                              kBytes, 0, layer.in_two ? kCublasInTwo : -1) == 0,
+            "a product");
       }
       const Buffer result = device.allocate(kBytes, stream);
       device.pointwise(result, layer.product, true, stream);
@@ -134,7 +137,7 @@ void products(const Device& device) {
       const bool added = i % 4 == 3;
       if (added) {
         device.require(library.by_handle(handle, place(layer.weight), place(layer.input),
-                                         place(gradient), kBytes, 1) == 0,
+                                         place(gradient), kBytes, 1, -1) == 0,
                        "a product that is added");
       }
       device.synchronize(stream);
@@ -144,7 +147,8 @@ void products(const Device& device) {
             3 * pattern(layer.weight.seed, j) + pattern(layer.input.seed, j);
         const std::uint64_t bias =
             layer.bias_seed == 0 ? 0 : pattern(layer.bias_seed, j % (kBiasBytes / 8));
-        device.require(words[j] == pattern(7, j) + product + bias + (added ? product : 0),
+        device.require(words[j] == pattern(7, j) + (layer.in_two ? 2 : 1) * product + bias +
+                                       (added ? product : 0),
                        "a gradient's word");
       }
       device.free(gradient, stream);

@@ -96,11 +96,15 @@ int cublasGetAtomicsMode(void* /*handle*/, int* mode) { return *mode = 0; }
 int cublasGemmEx(void* handle, int /*transpose_a*/, int /*transpose_b*/, int m, int n, int /*k*/,
                  const void* /*alpha*/, const void* a, int /*type_a*/, int /*lda*/, const void* b,
                  int /*type_b*/, int /*ldb*/, const void* beta, void* c, int /*type_c*/,
-                 int /*ldc*/, int /*compute*/, int /*algorithm*/) {
+                 int /*ldc*/, int /*compute*/, int algorithm) {
   const auto* const it = static_cast<Handle*>(handle);
-  return launch({word(a), word(b), is_one(beta) ? word(c) : 0, 0, 0, word(c),
-                 static_cast<std::uint64_t>(m) * static_cast<std::uint64_t>(n) / 2, it->workspace},
-                it->stream);
+  const std::uint64_t words = static_cast<std::uint64_t>(m) * static_cast<std::uint64_t>(n) / 2;
+  const auto part = [&](bool adds) {
+    return launch({word(a), word(b), adds ? word(c) : 0, 0, 0, word(c), words, it->workspace},
+                  it->stream);
+  };
+  const int result = part(is_one(beta));
+  return result == 0 && algorithm == kCublasInTwo ? part(true) : result;
 }
 
 int cublasLtMatmul(void* /*handle*/, void* product, const void* /*alpha*/, const void* a,

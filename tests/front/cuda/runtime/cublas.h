@@ -38,6 +38,8 @@ enum CublasWord {
   kCublasWorkspace,
   kCublasParameters
 };
+// The algorithm of cublasGemmEx that makes the product twice, the second time added to the first.
+enum CublasAlgorithm { kCublasInTwo = 7 };
 void cublas_set_kernel(void* function);
 
 }  // extern "C"

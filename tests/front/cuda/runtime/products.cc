@@ -23,12 +23,12 @@ void* products_handle(void* stream, void* workspace, std::size_t bytes) {
 void products_end(void* handle) { cublasDestroy_v2(handle); }
 
 int products_by_handle(void* handle, const void* a, const void* b, void* c, std::size_t bytes,
-                       float beta) {
+                       float beta, int algorithm) {
   const float alpha = 1;
   const int rows = 64;
   const auto columns = static_cast<int>(bytes / kElementBytes / 64);
   return cublasGemmEx(handle, 0, 0, rows, columns, rows, &alpha, a, kReal32, rows, b, kReal32, rows,
-                      &beta, c, kReal32, rows, kCompute32, -1);
+                      &beta, c, kReal32, rows, kCompute32, algorithm);
 }
 
 int products_with_bias(const void* a, const void* b, const void* bias, std::size_t bias_bytes,
