@@ -26,6 +26,7 @@ class SmallCopy {
   SmallCopy& operator=(const SmallCopy&) = delete;
   ~SmallCopy();
   [[nodiscard]] CuAddress address() const { return address_; }
+
  private:
   std::shared_ptr<CopyPlaces> of_;
   std::size_t first_;
