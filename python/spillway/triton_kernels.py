@@ -6,28 +6,22 @@ this everything that such a kernel is given counts as written. The preloaded lib
 
     void spillway_kernel(unsigned long long function, const char* name, const char* roles);
 
-with a letter for each parameter: "r" only read, "w" the only one that a pointwise kernel writes,
-"." anything else; or NULL before the function ends. What is told here raises nothing.
+with a letter for each parameter, "r" only read, "." anything else; or NULL where nothing is known,
+and before the function ends. What is told here raises nothing.
 """
 
 import ctypes
 import re
 
-_POINTWISE = re.compile(r"triton_poi_")
 _INDUCTORS = re.compile(r"triton_(poi|red|per)_")
 _READ = re.compile(r"in_ptr\d+$")
-_WRITTEN = re.compile(r"out_ptr\d+$")
-_BOTH = re.compile(r"in_out_ptr\d+$")
 
 
 def roles(kernel, names):
     """One letter for each parameter; "" where the names are not Inductor's own."""
     if not _INDUCTORS.match(kernel):
         return ""
-    written = [name for name in names if _WRITTEN.match(name) or _BOTH.match(name)]
-    one = bool(_POINTWISE.match(kernel)) and len(written) == 1 and bool(_WRITTEN.match(written[0]))
-    return "".join("r" if _READ.match(name) else "w" if one and name == written[0] else "."
-                   for name in names)
+    return "".join("r" if _READ.match(name) else "." for name in names)
 
 
 def _index(key, names):
@@ -70,17 +64,36 @@ def _after(kind, method, names_of, tell):
     original = getattr(kind, method)
 
     def loads(self, *arguments, **options):
+        before = self.function
         result = original(self, *arguments, **options)
-        try:
-            if isinstance(self.function, int):
-                name, names = names_of(self)
-                said = roles(name, names)
-                tell(self.function, name.encode(), said.encode() if said else None)
-        except Exception:
-            pass  # it stays a kernel of which nothing is known
+        if self.function != before and isinstance(self.function, int):
+            tell(self.function, *_said(self, names_of))
         return result
 
     setattr(kind, method, loads)
+
+
+def _said(kernel, names_of):
+    try:
+        name, names = names_of(kernel)
+        said = roles(name, names)
+        return name.encode(), said.encode() if said else None
+    except Exception:
+        return b"", None  # it stays a kernel of which nothing is known
+
+
+def _before(kind, method, tell):
+    """Tells that a kernel ends with `method` of its class."""
+    original = getattr(kind, method, None)
+    if original is None:
+        return
+
+    def ends(self, *arguments, **options):
+        if isinstance(self.function, int):
+            tell(self.function, b"", None)
+        return original(self, *arguments, **options)
+
+    setattr(kind, method, ends)
 
 
 def follow_static_launcher(module):
@@ -90,6 +103,7 @@ def follow_static_launcher(module):
         module, "StaticallyLaunchedCudaKernel", None)
     if tell is not None and kind is not None:
         _after(kind, "load_kernel", _of_static_launcher, tell)
+        _before(kind, "close", tell)
 
 
 def follow_triton(module):

@@ -3,12 +3,14 @@
 #include "front/cuda/kernel_layouts.h"
 #include "front/cuda/own_kernels.h"
 #include "front/cuda/session.h"
+#include "front/cuda/told_kernels.h"
 
 namespace spillway::cuda {
 namespace {
 
 // Handles of its kernels and streams may be given to others.
 void ended(CuContext context) {
+  forget_told_kernels();
   forget_kernel_layouts();
   if (const Session* const here = session()) {
     here->platform->context_ended(context);

@@ -237,6 +237,7 @@ Function real_function(OfCallers<Cublas<Function>>& known, const char* name, Fun
 
 namespace cuda = spillway::cuda;
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a name
 #define SPILLWAY_CUBLAS(symbol)                                                           \
   static constinit thread_local cuda::OfCallers<cuda::Cublas<decltype(&symbol)>> callers; \
   const void* const caller = __builtin_return_address(0);                                 \
@@ -244,6 +245,7 @@ namespace cuda = spillway::cuda;
   if (real_call == nullptr) {                                                             \
     return cuda::kCublasNotInitialized;                                                   \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 extern "C" {
 

@@ -12,7 +12,6 @@
 #include "front/cuda/copy_kernel.h"
 #include "front/cuda/fill_kernel.h"
 #include "front/cuda/hook_table.h"
-#include "front/cuda/told_kernels.h"
 
 namespace spillway::cuda {
 namespace {
@@ -168,7 +167,11 @@ std::uint64_t kind_of(const Keeping& keeping, const LaunchShape& shape,
   }
   add(&keeping.small.bytes, sizeof keeping.small.bytes);
   add(&shape.shared_bytes, sizeof shape.shared_bytes);
-  add(shape.attributes.data(), shape.attributes.size_bytes());
+  for (const CuLaunchAttribute& attribute : shape.attributes) {
+    constexpr std::size_t kLargestValue = 3 * sizeof(unsigned);  // of those that are known
+    add(&attribute.id, sizeof attribute.id);
+    add(attribute.value, attribute.id == kCuAttributeClusterSize ? kLargestValue : 0);
+  }
   if (keeping.workspace != 0) {
     for (const Fill& fill : launch.library->filled()) {
       const std::uint64_t offset = fill.to - launch.library->product()->workspace;
@@ -180,18 +183,11 @@ std::uint64_t kind_of(const Keeping& keeping, const LaunchShape& shape,
        {shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y, shape.block_z}) {
     add(&count, sizeof count);
   }
-  const auto counts = [&](std::size_t i) {
-    if (kernel.reads) {
-      // Structures without members take a byte, which holds anything.
-      return i != KnownReads::kFunctor && i != kernel.reads->parameter &&
-             kernel.parameters[i].bytes > 1;
-    }
-    // A product's hold addresses, and it has promised.
-    return i < kernel.roles.size() && kernel.roles[i] != kOnlyRead &&
-           kernel.roles[i] != kOnlyResult;
-  };
-  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
-    if (counts(i)) {
+  // A product's parameters hold addresses, and it has promised.
+  for (std::size_t i = 0; kernel.reads && i < kernel.parameters.size(); ++i) {
+    // Structures without members take a byte, which holds anything.
+    if (i != KnownReads::kFunctor && i != kernel.reads->parameter &&
+        kernel.parameters[i].bytes > 1) {
       add(launch.parameters[i], kernel.parameters[i].bytes);
     }
   }
@@ -212,7 +208,7 @@ std::optional<Keeping> pointwise(const Session& session, const ProgramLaunch& la
   const auto written = [](const CudaOperand& operand) { return writes(operand.mode); };
   const std::span<const CudaOperand> operands = launch.operands;
   const auto result = std::find_if(operands.begin(), operands.end(), written);
-  const KnownReads& reads = *launch.kernel.reads;
+  const KnownReads reads = launch.kernel.reads.value_or(KnownReads{});
   if (!reads.of_pytorch || launch.parameters == nullptr || result == operands.end() ||
       std::any_of(result + 1, operands.end(), written) ||
       holds_address(launch.kernel, launch.parameters)) {
@@ -239,45 +235,6 @@ std::optional<Keeping> pointwise(const Session& session, const ProgramLaunch& la
   keeping.makes = *makes;
   std::copy_if(operands.begin(), operands.end(), std::back_inserter(keeping.reads),
                [&](const CudaOperand& it) { return it.address != makes->address; });
-  return keeping;
-}
-
-// --- Kernels that say it of themselves ----------------------------------------------------------
-
-// Numbers beside pointers, of which none but the result's is written through.
-std::optional<Keeping> told(const Session& session, const ProgramLaunch& launch) {
-  const KernelLayout& kernel = launch.kernel;
-  if (launch.parameters == nullptr || !launch.block.empty()) {
-    return std::nullopt;
-  }
-  Keeping keeping;
-  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, launch.parameters[i], std::min(kernel.parameters[i].bytes, sizeof word));
-    const char role = i < kernel.roles.size() ? kernel.roles[i] : ' ';
-    const bool is_pointer = role == kOnlyRead || role == kOnlyResult;
-    if (is_pointer != session.platform->allocation_of(word).has_value() ||
-        (i >= kernel.roles.size() && word != 0)) {
-      return std::nullopt;
-    }
-    if (role == kOnlyResult) {
-      keeping.makes.address = word;
-    }
-  }
-  for (const CudaOperand& operand : launch.operands) {
-    if (!writes(operand.mode)) {
-      keeping.reads.push_back(operand);
-    } else if (operand.address == keeping.makes.address) {
-      keeping.makes = operand;
-    } else {
-      return std::nullopt;
-    }
-  }
-  const std::optional<CudaOperand> makes = asked_for(session, keeping.makes);
-  if (!makes || !writes(makes->mode)) {
-    return std::nullopt;
-  }
-  keeping.makes = *makes;
   return keeping;
 }
 
@@ -365,7 +322,9 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
   }
   const auto small =
       std::find_if(keeping.reads.begin(), keeping.reads.end(), [&](const CudaOperand& it) {
-        return it.address == start_of(product->bias) && it.bytes <= kMostCopiedBytes;
+        return it.address == start_of(product->bias) && it.address != start_of(product->a) &&
+               it.address != start_of(product->b) && it.address != start_of(product->c) &&
+               it.bytes <= kMostCopiedBytes;
       });
   // One whose address is encoded, or for which there is no place, stays the program's.
   if (product->bias != 0 && small != keeping.reads.end() && has_copy_kernel() &&
@@ -410,9 +369,6 @@ std::optional<Keeping> may_keep(const Session& session, const ProgramLaunch& lau
   if (launch.kernel.reads) {
     return pointwise(session, launch);
   }
-  if (launch.kernel.roles.find(kOnlyResult) != std::string::npos) {
-    return told(session, launch);
-  }
   return launch.library != nullptr ? product(session, launch) : std::nullopt;
 }
 
@@ -421,8 +377,7 @@ KeptLaunch keep_launch(const Keeping& keeping, const LaunchShape& shape,
   return {.makes = keeping.makes,
           .reads = keeping.reads,
           .kind = kind_of(keeping, shape, launch),
-          .whole = launch.library != nullptr && launch.library->product() != nullptr &&
-                   launch.library->product()->d == keeping.makes.address,
+          .whole = !launch.kernel.reads,
           .on_its_stream = keeping.workspace != 0 || keeping.copy != nullptr,
           .how = std::make_shared<const LaunchAgain>(keeping, shape, launch)};
 }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr Bytes kPlaceBytes = 16 * kKiB;
 constexpr std::size_t kCopyPlaces = 256;
+constexpr Bytes kCopiesBytes = kCopyPlaces * kPlaceBytes;
 
 }  // namespace
 
@@ -52,7 +53,8 @@ struct KeptMemory {
 struct AllKeptMemory {
   std::mutex mutex;
   std::map<CuStream, KeptMemory> of;
-  bool is_full = false;  // it is not asked again: to ask takes calls of the driver
+  // As much is not asked for again: to ask takes calls of the driver.
+  Bytes refused_bytes = kMostWorkspaceBytes + 1;
 };
 AllKeptMemory& all_kept_memory() {
   static auto* const all = new AllKeptMemory;  // threads of the program may run until the very end
@@ -67,11 +69,11 @@ CuAddress own_workspace(const Session& session, CuStream stream, Bytes bytes) {
   const std::scoped_lock lock(all.mutex);
   KeptMemory& kept = all.of[stream];
   if (kept.workspace_bytes < bytes) {
-    const CuAddress made = bytes <= kMostWorkspaceBytes && !all.is_full
+    const CuAddress made = bytes <= kMostWorkspaceBytes && bytes < all.refused_bytes
                                ? session.platform->make_extra_memory(bytes)
                                : 0;
     if (made == 0) {
-      all.is_full |= bytes <= kMostWorkspaceBytes;
+      all.refused_bytes = std::min(all.refused_bytes, bytes);
       return 0;
     }
     kept.workspace = made;
@@ -88,9 +90,9 @@ std::shared_ptr<SmallCopy> place_for_copy(const Session& session, CuStream strea
     KeptMemory& kept = all.of[stream];
     if (kept.copies == nullptr) {
       const CuAddress made =
-          all.is_full ? 0 : session.platform->make_extra_memory(kCopyPlaces * kPlaceBytes);
+          kCopiesBytes < all.refused_bytes ? session.platform->make_extra_memory(kCopiesBytes) : 0;
       if (made == 0) {
-        all.is_full = true;
+        all.refused_bytes = std::min(all.refused_bytes, kCopiesBytes);
         return nullptr;
       }
       kept.copies = std::make_shared<CopyPlaces>(made);

@@ -36,6 +36,11 @@ std::string told_roles(const void* function, std::string_view name, std::size_t 
              : "";
 }
 
+void forget_told_kernels() {
+  const std::scoped_lock lock(told_kernels().mutex);
+  told_kernels().of.clear();
+}
+
 }  // namespace spillway::cuda
 
 extern "C" {
@@ -44,15 +49,21 @@ extern "C" {
 void spillway_kernel(std::uint64_t function, const char* name, const char* roles) {
   namespace cuda = spillway::cuda;
   const auto* const it = reinterpret_cast<const void*>(function);  // NOLINT
+  bool changes = false;
   {
     const std::scoped_lock lock(cuda::told_kernels().mutex);
+    auto& all = cuda::told_kernels().of;
     if (roles == nullptr) {
-      cuda::told_kernels().of.erase(it);
+      changes = all.erase(it) > 0;
     } else {
-      cuda::told_kernels().of[it] = {.name = name, .roles = roles};
+      cuda::Told& told = all[it];
+      changes = told.name != name || told.roles != roles;
+      told = {.name = name, .roles = roles};
     }
   }
-  cuda::forget_kernel_layouts();
+  if (changes) {
+    cuda::forget_kernel_layouts();
+  }
 }
 
 }  // extern "C"

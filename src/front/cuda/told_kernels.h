@@ -8,14 +8,14 @@
 
 namespace spillway::cuda {
 
-// A letter for each parameter.
+// The letter of a parameter through which it only reads; there is one for each.
 inline constexpr char kOnlyRead = 'r';
-// The only one through which it writes, and what it writes depends on what it reads alone.
-inline constexpr char kOnlyResult = 'w';
 
 // What has been told of the function that has this name and as many parameters; "": nothing. There
 // may be fewer letters than parameters: Triton adds some that are always null.
 [[nodiscard]] std::string told_roles(const void* function, std::string_view name,
                                      std::size_t parameters);
+// Code has gone of which nobody tells.
+void forget_told_kernels();
 
 }  // namespace spillway::cuda

@@ -136,6 +136,18 @@ SPILLWAY_SAME_PLACE(CuLaunchConfig, shared_bytes, CUlaunchConfig, sharedMemBytes
 SPILLWAY_SAME_PLACE(CuLaunchConfig, stream, CUlaunchConfig, hStream);
 SPILLWAY_SAME_PLACE(CuLaunchConfig, attributes, CUlaunchConfig, attrs);
 SPILLWAY_SAME_PLACE(CuLaunchConfig, attribute_count, CUlaunchConfig, numAttrs);
+static_assert(sizeof(CuLaunchAttribute) == sizeof(CUlaunchAttribute));
+SPILLWAY_SAME_PLACE(CuLaunchAttribute, id, CUlaunchAttribute, id);
+SPILLWAY_SAME_PLACE(CuLaunchAttribute, value, CUlaunchAttribute, value);
+SPILLWAY_EQUAL(kCuAttributeIgnore, CU_LAUNCH_ATTRIBUTE_IGNORE);
+SPILLWAY_EQUAL(kCuAttributeClusterSize, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+SPILLWAY_EQUAL(kCuAttributeClusterScheduling,
+               CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE);
+SPILLWAY_EQUAL(kCuAttributeStartsEarly, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+SPILLWAY_EQUAL(kCuAttributePriority, CU_LAUNCH_ATTRIBUTE_PRIORITY);
+#if CUDA_VERSION >= 12080
+SPILLWAY_EQUAL(kCuAttributePreferredClusterSize, CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION);
+#endif
 
 TEST(DriverAbi, IsThatOfTheToolkit) {
   EXPECT_EQ(std::uintptr_t{kCuStreamLegacy}, reinterpret_cast<std::uintptr_t>(CU_STREAM_LEGACY));

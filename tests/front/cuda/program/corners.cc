@@ -183,7 +183,7 @@ void late_tables(const Device& device) {
   write_word(device, table, named.address);
   std::vector<Buffer> more = others(device, stream);
   // It comes back, and would leave without a copy.
-  device.pointwise(result, named, true, stream);
+  device.pointwise(result, named, Reads::kKnown, stream);
   device.synchronize(stream);
   device.expect(device.calls.cuGraphLaunch(exec, stream), "cuGraphLaunch");
   for (Buffer& other : more) {

@@ -183,7 +183,7 @@ Device::Device(const Calls& all, std::uint64_t device_mib) : calls(all) {
   unknown_pointwise_ = pointwise("mine");
   constexpr const char* kTold = "triton_poi_fused_add_0";
   told_pointwise_ = kernel(kTold, 4, run_told_pointwise, add_ranges);
-  tell_of(told_pointwise_, kTold, "wr.");
+  tell_of(told_pointwise_, kTold, ".r.");
   add_listed_twice_ = kernel("add_listed_twice", 3, run_add_listed_twice, twice_ranges);
   add_listed_ = kernel("add_listed", 3, run_add_listed, list_range);
   add_listed_on_host_ = kernel("add_listed_on_host", 3, run_add_listed, no_range);
@@ -236,18 +236,18 @@ void Device::add(const Buffer& to, const Buffer& from, CuStream stream) const {
   launch(add_, stream, {to.address, from.address, to.words});
 }
 
-void Device::pointwise(const Buffer& to, const Buffer& from, bool known, CuStream stream) const {
+void Device::pointwise(const Buffer& to, const Buffer& from, Reads reads, CuStream stream) const {
+  if (reads == Reads::kTold) {
+    launch(told_pointwise_, stream, {to.address, from.address, to.words, 0});
+    return;
+  }
   auto words = static_cast<std::uint32_t>(from.words);
   std::uint8_t functor = 0;
   std::uint64_t data[] = {to.address, from.address};
   void* parameters[] = {&words, &functor, data};
-  expect(calls.cuLaunchKernel(known ? pointwise_ : unknown_pointwise_, 1, 1, 1, 1, 1, 1, 0, stream,
-                              parameters, nullptr),
+  expect(calls.cuLaunchKernel(reads == Reads::kKnown ? pointwise_ : unknown_pointwise_, 1, 1, 1, 1,
+                              1, 1, 0, stream, parameters, nullptr),
          "cuLaunchKernel");
-}
-
-void Device::told_pointwise(const Buffer& to, const Buffer& from, CuStream stream) const {
-  launch(told_pointwise_, stream, {to.address, from.address, to.words, 0});
 }
 
 void Device::add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,

@@ -19,6 +19,10 @@ struct Buffer {
   std::uint64_t seed = 0;
 };
 
+// What is known of what a kernel reads: it is as PyTorch has it for what it computes word by word;
+// Spillway, where it is there, has been told; nothing.
+enum class Reads : std::uint8_t { kKnown, kTold, kUnknown };
+
 class Device {
  public:
   Device(const Calls& calls, std::uint64_t device_mib);
@@ -49,11 +53,8 @@ class Device {
   void check(Buffer& buffer, CuStream stream) const { rewrite(buffer, buffer.seed, stream); }
   // to[i] += from[i], or to all buffers whose addresses stand in an array on the device.
   void add(const Buffer& to, const Buffer& from, CuStream stream) const;
-  // to[i] = from[i] + 1, by a kernel as PyTorch has it for what it computes word by word, or by one
-  // that nobody knows.
-  void pointwise(const Buffer& to, const Buffer& from, bool known, CuStream stream) const;
-  // The same by a kernel of which Spillway, where it is there, has been told what it reads.
-  void told_pointwise(const Buffer& to, const Buffer& from, CuStream stream) const;
+  // to[i] = from[i] + 1.
+  void pointwise(const Buffer& to, const Buffer& from, Reads reads, CuStream stream) const;
   void add_listed(const Buffer& list, std::uint64_t count, std::uint64_t words,
                   CuStream stream) const;
   // The same, where the list lies in pinned host memory.

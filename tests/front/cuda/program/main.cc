@@ -133,7 +133,7 @@ void modules(const Device& device) {
 }
 
 // What leaves unwritten needs no copy out; what is written in place does.
-void pointwise(const Device& device, bool known) {
+void pointwise(const Device& device, Reads reads) {
   const CuStream stream = device.stream();
   std::vector<Buffer> weights;
   for (std::uint64_t i = 0; i < 10; ++i) {
@@ -144,7 +144,7 @@ void pointwise(const Device& device, bool known) {
   const auto read_all = [&] {
     for (std::uint64_t round = 0; round < 6; ++round) {
       for (const Buffer& weight : weights) {
-        device.pointwise(result, weight, known, stream);
+        device.pointwise(result, weight, reads, stream);
       }
     }
   };
@@ -160,7 +160,7 @@ void pointwise(const Device& device, bool known) {
   read_all();
   require_all(0);
   for (const Buffer& weight : weights) {
-    device.pointwise(weight, weight, known, stream);
+    device.pointwise(weight, weight, reads, stream);
   }
   read_all();
   require_all(1);
@@ -409,7 +409,7 @@ void graphs(const Device& device) {
   device.fill(step, 7, stream);
   const Buffer seen = device.allocate(2 * kMiB, stream);
   device.expect(device.calls.cuStreamBeginCapture_v2(stream, 0), "cuStreamBeginCapture");
-  device.pointwise(seen, sum, true, stream);  // which another node writes
+  device.pointwise(seen, sum, Reads::kKnown, stream);  // which another node writes
   const Buffer within = device.allocate(2 * kMiB, stream);
   device.expect(
       device.calls.cuMemcpyDtoDAsync_v2(within.address, step.address, 8 * step.words, stream),
@@ -482,11 +482,11 @@ int main(int count, char** words) {
       {"too-much", test::too_much},
       {"graphs", test::graphs},
       {"fork", test::forks},
-      {"known-reads", [](const test::Device& it) { test::pointwise(it, true); }},
-      {"unknown-reads", [](const test::Device& it) { test::pointwise(it, false); }},
+      {"known-reads", [](const test::Device& it) { test::pointwise(it, test::Reads::kKnown); }},
+      {"told-reads", [](const test::Device& it) { test::pointwise(it, test::Reads::kTold); }},
+      {"unknown-reads", [](const test::Device& it) { test::pointwise(it, test::Reads::kUnknown); }},
       {"memsets", test::memsets},
-      {"steps", [](const test::Device& it) { test::steps(it, false); }},
-      {"told-steps", [](const test::Device& it) { test::steps(it, true); }},
+      {"steps", test::steps},
       {"products", test::products},
       {"captured", test::captured_and_never_run},
       {"refused", test::refused_copies},

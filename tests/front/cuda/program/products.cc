@@ -125,7 +125,7 @@ void products(const Device& device) {
             "a product");
       }
       const Buffer result = device.allocate(kBytes, stream);
-      device.pointwise(result, layer.product, true, stream);
+      device.pointwise(result, layer.product, Reads::kKnown, stream);
       device.check(layer.other, stream);
       device.free(result, stream);
     }

@@ -3,7 +3,7 @@
 
 namespace spillway::cuda::test {
 
-void steps(const Device& device, bool told) {
+void steps(const Device& device) {
   constexpr std::uint64_t kBytes = 4 << 20U;
   constexpr std::uint64_t kLayers = 8;
   constexpr std::uint64_t kSteps = 4;
@@ -20,11 +20,7 @@ void steps(const Device& device, bool told) {
       inputs.push_back(device.allocate(kBytes, stream));
       device.fill(inputs.back(), 100 * step + i, stream);
       kept.push_back(device.allocate(kBytes, stream));
-      if (told) {
-        device.told_pointwise(kept.back(), inputs.back(), stream);
-      } else {
-        device.pointwise(kept.back(), inputs.back(), true, stream);
-      }
+      device.pointwise(kept.back(), inputs.back(), Reads::kKnown, stream);
       const Buffer result = device.allocate(kBytes, stream);
       Buffer filled = result;
       device.fill(filled, 0, stream);

@@ -7,7 +7,6 @@ namespace spillway::cuda::test {
 
 // Each layer keeps what a known kernel made of its input until the way back, on which an unknown
 // one reads it. Weights are updated behind that.
-// `told`: the known one is one that has been told of.
-void steps(const Device& device, bool told);
+void steps(const Device& device);
 
 }  // namespace spillway::cuda::test
