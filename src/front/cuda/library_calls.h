@@ -45,7 +45,7 @@ class LibraryCall {
   [[nodiscard]] unsigned launched() const { return launches_; }
   // What a launch in it has been said to make; 0: nothing.
   [[nodiscard]] CuAddress kept() const { return kept_; }
-  void keeps(CuAddress made) { kept_ = made; }
+  void keeps(CuAddress result) { kept_ = result; }
 
  protected:
   LibraryCall() : outer_(innermost) {
