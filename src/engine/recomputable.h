@@ -18,6 +18,9 @@ namespace spillway {
   return read_bytes <= kMostTimes * made_bytes + made_bytes / kMorePart;
 }
 
+// What a matrix product reads of at most so much is copied beside it, for it dies early.
+inline constexpr Bytes kMostCopiedBytes = 64 * kKiB;
+
 class Recomputable {
  public:
   void add(AllocationId id) {

@@ -76,8 +76,7 @@ bool tells(AskDescription ask, const void* of, int which, Value& value) {
          written == sizeof value;
 }
 
-// --- By handle: what the program has set of it counts
-// ---------------------------------------------
+// --- By handle: what the program has set of it counts --------------------------------------------
 
 struct Product {
   const void* handle;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/recomputable.h"
 #include "front/cuda/copy_kernel.h"
 #include "front/cuda/fill_kernel.h"
 #include "front/cuda/hook_table.h"
@@ -33,6 +34,7 @@ class LaunchAgain final : public Relaunch {
       : shape_(shape), copy_(keeping.copy) {
     std::copy_if(shape.attributes.begin(), shape.attributes.end(), std::back_inserter(attributes_),
                  [](const CuLaunchAttribute& it) { return it.id != kCuAttributeStartsEarly; });
+    shape_.attributes = {};  // the program's, which go
     bytes_ = launch.block.size();
     for (const KernelLayout::Parameter& parameter : given_singly(launch)) {
       offsets_.push_back(parameter.offset);

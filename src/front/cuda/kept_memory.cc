@@ -61,6 +61,18 @@ AllKeptMemory& all_kept_memory() {
   return *all;
 }
 
+// 0: there is none. With the lock held.
+CuAddress make_extra(AllKeptMemory& all, const Session& session, Bytes bytes) {
+  if (bytes >= all.refused_bytes) {
+    return 0;
+  }
+  const CuAddress made = session.platform->make_extra_memory(bytes);
+  if (made == 0) {
+    all.refused_bytes = bytes;
+  }
+  return made;
+}
+
 }  // namespace
 
 // A larger one leaves the smaller to launches that are kept.
@@ -69,11 +81,8 @@ CuAddress own_workspace(const Session& session, CuStream stream, Bytes bytes) {
   const std::scoped_lock lock(all.mutex);
   KeptMemory& kept = all.of[stream];
   if (kept.workspace_bytes < bytes) {
-    const CuAddress made = bytes <= kMostWorkspaceBytes && bytes < all.refused_bytes
-                               ? session.platform->make_extra_memory(bytes)
-                               : 0;
+    const CuAddress made = make_extra(all, session, bytes);
     if (made == 0) {
-      all.refused_bytes = std::min(all.refused_bytes, bytes);
       return 0;
     }
     kept.workspace = made;
@@ -89,10 +98,8 @@ std::shared_ptr<SmallCopy> place_for_copy(const Session& session, CuStream strea
     const std::scoped_lock lock(all.mutex);
     KeptMemory& kept = all.of[stream];
     if (kept.copies == nullptr) {
-      const CuAddress made =
-          kCopiesBytes < all.refused_bytes ? session.platform->make_extra_memory(kCopiesBytes) : 0;
+      const CuAddress made = make_extra(all, session, kCopiesBytes);
       if (made == 0) {
-        all.refused_bytes = std::min(all.refused_bytes, kCopiesBytes);
         return nullptr;
       }
       kept.copies = std::make_shared<CopyPlaces>(made);

@@ -12,7 +12,6 @@
 namespace spillway::cuda {
 
 inline constexpr Bytes kMostWorkspaceBytes = 32 * kMiB;
-inline constexpr Bytes kMostCopiedBytes = 64 * kKiB;
 
 // Of one stream.
 class CopyPlaces;

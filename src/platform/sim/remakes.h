@@ -19,7 +19,6 @@ namespace spillway::sim {
 // The same of cuBLAS's matrix products, which have a workspace besides, and copies of what is
 // small.
 [[nodiscard]] bool is_matrix_product(std::string_view kernel_name);
-inline constexpr Bytes kMostCopiedBytes = 64 * kKiB;
 
 class Remakes {
  public:
