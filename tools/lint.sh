@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tools/lint.sh [changed]: clang-tidy over src/, with the compile commands of build-lint/; or only over
-# what the last LINT_COMMITS (20) commits and the working tree have changed, and the sources beside changed
-# headers. A file that was clean is not looked at again until it, a header of ours that it includes,
+# what was committed in the LINT_HOURS (3) before the last commit and the working tree have changed, and the
+# sources beside changed headers. A file that was clean is not looked at again until it, a header of ours that it includes,
 # or the settings change. JOBS: how many at once.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -34,8 +34,10 @@ export -f fingerprint lint_one
 
 # All of it where the history does not go back so far.
 sources() {
-  local base
-  if [[ ${1:-} != changed ]] || ! base=$(git rev-parse --verify -q "HEAD~${LINT_COMMITS:-20}"); then
+  local since base
+  since=$(($(git log -1 --format=%ct) - 3600 * ${LINT_HOURS:-3}))
+  base=$(git rev-list -1 --before="$since" HEAD)
+  if [[ ${1:-} != changed || -z $base ]]; then
     find src -name '*.cc'
     return
   fi

@@ -173,6 +173,7 @@ class Engine final : private Control {
   void prefetch(BlockId id) override;
   void pre_evict(BlockId id, Tier to) override;
   void copy_down(BlockId id, Tier to) override;
+  [[nodiscard]] bool give_up(AllocationId id) override;
   [[nodiscard]] bool evictable(BlockId id) const override;
   [[nodiscard]] bool usable(BlockId id) const override;
   [[nodiscard]] bool on_its_way(BlockId id) const override;
@@ -243,7 +244,7 @@ class Engine final : private Control {
            (options_.clean_copies == CleanCopies::kStorage && tier == Tier::kStorage);
   }
   [[nodiscard]] bool can_give_up(AllocationId id) const;
-  void give_up(AllocationId id);
+  void let_go(AllocationId id);
   void begin_eviction(BlockId victim);
   void cancel_eviction(BlockId id);
   std::optional<BlockId> choose_victim(Cause cause, BlockId incoming);

@@ -209,7 +209,7 @@ BlockId Engine::oldest_recomputable() const {
   return oldest == kNoAllocation ? kNoBlock : space_.allocation(oldest).first_block;
 }
 
-void Engine::give_up(AllocationId id) {
+void Engine::let_go(AllocationId id) {
   recomputable_.remove(id);
   orders_.now().gave_up(id);
   const Allocation& allocation = space_.allocation(id);
@@ -224,11 +224,26 @@ void Engine::give_up(AllocationId id) {
   }
 }
 
+bool Engine::give_up(AllocationId id) {
+  if (ignores_wishes() || !policy_->recomputes() || !can_give_up(id)) {
+    return false;
+  }
+  const Allocation& allocation = space_.allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    const BlockId block = allocation.first_block + i;
+    if (space_.block(block).evicting || claims_.next_launch(block) != kNoLaunch) {
+      return false;
+    }
+  }
+  let_go(id);
+  return true;
+}
+
 // Starts to empty the victim's frame, at once where nothing must be copied.
 void Engine::begin_eviction(BlockId victim) {
   if (policy_->recomputes() && can_give_up(owner_of(victim))) {
     pressed_ = true;
-    give_up(owner_of(victim));
+    let_go(owner_of(victim));
     return;
   }
   if (leaves_at_once(space_.block(victim))) {

@@ -31,6 +31,9 @@ class Control {
   // Copy the block down, and let it stay as it is: until it is written again, it can leave without
   // a transfer. Where clean copies are not kept (EngineOptions::clean_copies), as pre_evict.
   virtual void copy_down(BlockId block, Tier to) = 0;
+  // Give up at once what a launch can make again, as if it had been chosen to make way. False, and
+  // nothing happens, where it cannot go or a launch that has been issued names it.
+  [[nodiscard]] virtual bool give_up(AllocationId id) = 0;
 
   [[nodiscard]] virtual const Space& space() const = 0;
   [[nodiscard]] virtual const PageQueues& queues() const = 0;

@@ -108,12 +108,14 @@ void Lookahead::on_launch(const Launch& launch, Control& control) {
 
 void Lookahead::on_launch_end(const Launch& launch, Control& control) {
   ahead_.ended(launch, control);
+  given_up_.ended(launch, control);
   ahead_.advance(control);
 }
 
 std::optional<BlockId> Lookahead::select_victim(Cause cause, BlockId incoming,
                                                 const Control& control) {
   if (const BlockId again = control.oldest_recomputable(); again != kNoBlock) {
+    given_up_.leaves(control.space().block(again).allocation);
     return again;
   }
   const std::optional<BlockId> victim = ahead_.victim(cause, incoming, control);

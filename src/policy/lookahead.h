@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "engine/policy.h"
+#include "policy/given_up.h"
 #include "policy/leavers.h"
 #include "policy/queue_window.h"
 #include "policy/returners.h"
@@ -79,6 +80,7 @@ class Lookahead final : public Policy {
 
  private:
   AheadOfDevice ahead_;
+  GivenUp given_up_;
 };
 
 }  // namespace spillway

@@ -30,6 +30,7 @@ class FakeControl final : public Control {
   void prefetch(BlockId block) override { prefetched.push_back(block); }
   void pre_evict(BlockId block, Tier /*to*/) override { pre_evicted.push_back(block); }
   void copy_down(BlockId block, Tier /*to*/) override { pre_evicted.push_back(block); }
+  bool give_up(AllocationId /*id*/) override { return false; }
   [[nodiscard]] const Space& space() const override { return space_; }
   [[nodiscard]] const PageQueues& queues() const override { return queues_; }
   [[nodiscard]] const Claims& claims() const override { return claims_; }

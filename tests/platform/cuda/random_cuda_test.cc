@@ -12,8 +12,10 @@
 
 #include "base/rng.h"
 #include "base/sanitizers.h"
+#include "engine/space.h"
 #include "platform/cuda/fake_cufile/fake_cufile.h"
 #include "platform/cuda/remaking_world.h"
+#include "policy/lookahead.h"
 #include "policy/registry.h"
 
 namespace spillway::cuda {
@@ -57,6 +59,44 @@ class RefusingIo final : public BlockIo {
   std::unique_ptr<BlockIo> real_;
   double rate_;
   std::mutex mutex_;
+  Rng rng_;
+};
+
+// Lookahead, and gives up whatever there is at any time.
+class GivesUpAtRandom final : public Policy {
+ public:
+  explicit GivesUpAtRandom(std::uint64_t seed) : rng_(seed) {}
+  [[nodiscard]] std::string_view name() const override { return "gives up at random"; }
+  [[nodiscard]] LaunchWindow window() const override { return lookahead_.window(); }
+  [[nodiscard]] bool recomputes() const override { return true; }
+  void on_issue(const Launch& launch, Control& control) override {
+    give_up_some(control);
+    lookahead_.on_issue(launch, control);
+  }
+  void on_launch(const Launch& launch, Control& control) override {
+    lookahead_.on_launch(launch, control);
+    give_up_some(control);
+  }
+  void on_launch_end(const Launch& launch, Control& control) override {
+    lookahead_.on_launch_end(launch, control);
+    give_up_some(control);
+  }
+  std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
+                                       const Control& control) override {
+    return lookahead_.select_victim(cause, incoming, control);
+  }
+
+ private:
+  void give_up_some(Control& control) {
+    constexpr std::uint64_t kAllocations = 100;
+    (void)control.give_up(static_cast<AllocationId>(rng_.below(kAllocations)));
+    if (const BlockId oldest = control.oldest_recomputable();
+        oldest != kNoBlock && rng_.chance(0.7)) {
+      (void)control.give_up(control.space().block(oldest).allocation);
+    }
+  }
+
+  Lookahead lookahead_;
   Rng rng_;
 };
 
@@ -155,6 +195,9 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
     const PolicyInfo& info = **find_policy(GetParam());
     const auto make = info.make_with_queue != nullptr ? info.make_with_queue : info.make;
     policy = std::move(*make(Trace{}, Machine{}, {}));
+    if (policy->recomputes() && seed % 2 == 0) {
+      policy = std::make_unique<GivesUpAtRandom>(seed);
+    }
     open(*policy, 96 * kMiB);
     run(seed, 1 + seed % 2);
     EXPECT_EQ(wrong_words(), 0U);

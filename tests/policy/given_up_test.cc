@@ -1,0 +1,129 @@
+// What has to be given up goes by habit the next time, and no longer than it needs to.
+#include "policy/given_up.h"
+
+#include "engine/engine_world.h"
+
+namespace spillway {
+namespace {
+
+using ::testing::SizeIs;
+
+// Room for four blocks. Of `a` a launch can make what it holds again.
+class ByHabit : public ::testing::Test {
+ protected:
+  enum : ExecutionId { kMakes, kUses, kUsesOtherwise, kMakesAgain, kOfOthers };
+
+  ByHabit() {
+    world.policy.gives_up = true;
+    world.policy.at_launch_end = [&](const Launch& launch, Control& control) {
+      Launch named = launch;
+      named.execution = execution;
+      habit.ended(named, control);
+    };
+    world.policy.victim = [&](Cause) -> std::optional<BlockId> {
+      habit.leaves(a);
+      return world.engine.space().allocation(a).first_block;
+    };
+  }
+  void run(ExecutionId kernel, std::vector<Access> accesses) {
+    execution = kernel;
+    world.run(std::move(accesses));
+  }
+  void make() {
+    run(kMakes, {world.overwrite(a)});
+    world.engine.set_recomputable(a, true);
+  }
+  // Others need all of the room.
+  void press() {
+    for (const AllocationId id : world.allocate_single_blocks(4)) {
+      run(kOfOthers, {world.write(id)});
+      others.push_back(id);
+    }
+  }
+  void relax() {
+    for (const AllocationId id : others) {
+      world.free(id);
+    }
+    others.clear();
+  }
+  // Once around, under pressure.
+  void learn() {
+    make();
+    run(kUses, {world.read(a)});
+    press();
+    ASSERT_THAT(world.mechanism.given_up, SizeIs(1));
+    relax();
+    run(kMakesAgain, {world.overwrite(a)});
+    world.discard(a, DiscardMode::kLazy);
+  }
+
+  World world{one_at_a_time(4, 8, 0)};
+  GivenUp habit;
+  AllocationId a = world.allocate(1);
+  std::vector<AllocationId> others;
+  ExecutionId execution = kNoExecution;
+};
+
+TEST_F(ByHabit, ItGoesBehindTheLaunchBehindWhichItHadToGo) {
+  learn();
+  make();
+  run(kUsesOtherwise, {world.read(a)});
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(1));
+  run(kUses, {world.read(a)});
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
+  EXPECT_TRUE(world.block(a).frames.empty());
+}
+
+TEST_F(ByHabit, NotWhileALaunchIsIssuedThatNamesIt) {
+  learn();
+  make();
+  execution = kUses;
+  world.begin({world.read(a)});
+  const std::uint64_t first = world.launches;
+  world.begin({world.read(a)});
+  world.finish_all();
+  world.end(first);
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(1));
+  world.end(first + 1);
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
+}
+
+TEST_F(ByHabit, NotWhatNoLaunchCanMakeAgain) {
+  learn();
+  run(kMakes, {world.overwrite(a)});
+  run(kUses, {world.read(a)});
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(1));
+  EXPECT_EQ(world.block(a).contents, Contents::kLive);
+}
+
+TEST_F(ByHabit, WhatNeedNotHaveGoneStaysTheNextTime) {
+  learn();
+  const auto around = [&] {
+    make();
+    run(kUses, {world.read(a)});
+    run(kMakesAgain, {world.overwrite(a)});
+    world.discard(a, DiscardMode::kLazy);
+  };
+  around();  // how much is spare is counted from here on
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
+  around();
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(3));
+  around();
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(3));
+}
+
+TEST_F(ByHabit, WhatHadToGoGoesTheNextTimeToo) {
+  learn();
+  for (std::size_t times = 2; times < 5; ++times) {
+    make();
+    run(kUses, {world.read(a)});
+    EXPECT_THAT(world.mechanism.given_up, SizeIs(times));
+    press();
+    relax();
+    run(kMakesAgain, {world.overwrite(a)});
+    world.discard(a, DiscardMode::kLazy);
+  }
+}
+
+}  // namespace
+}  // namespace spillway
