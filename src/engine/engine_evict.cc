@@ -228,13 +228,6 @@ bool Engine::give_up(AllocationId id) {
   if (ignores_wishes() || !policy_->recomputes() || !can_give_up(id)) {
     return false;
   }
-  const Allocation& allocation = space_.allocation(id);
-  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
-    const BlockId block = allocation.first_block + i;
-    if (space_.block(block).evicting || claims_.next_launch(block) != kNoLaunch) {
-      return false;
-    }
-  }
   let_go(id);
   return true;
 }
@@ -243,6 +236,7 @@ bool Engine::give_up(AllocationId id) {
 void Engine::begin_eviction(BlockId victim) {
   if (policy_->recomputes() && can_give_up(owner_of(victim))) {
     pressed_ = true;
+    policy_->on_give_up(owner_of(victim));
     let_go(owner_of(victim));
     return;
   }

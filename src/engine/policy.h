@@ -31,8 +31,8 @@ class Control {
   // Copy the block down, and let it stay as it is: until it is written again, it can leave without
   // a transfer. Where clean copies are not kept (EngineOptions::clean_copies), as pre_evict.
   virtual void copy_down(BlockId block, Tier to) = 0;
-  // Give up at once what a launch can make again, as if it had been chosen to make way. False, and
-  // nothing happens, where it cannot go or a launch that has been issued names it.
+  // Give up at once what a launch can make again, as a victim is. False, and nothing happens, where
+  // it cannot go or a launch that has been issued names it.
   [[nodiscard]] virtual bool give_up(AllocationId id) = 0;
 
   [[nodiscard]] virtual const Space& space() const = 0;
@@ -96,6 +96,8 @@ class Policy {
 
   // Whether victims whose contents can be made again are given up rather than copied.
   [[nodiscard]] virtual bool recomputes() const { return false; }
+  // A victim's allocation is about to be given up.
+  virtual void on_give_up(AllocationId /*id*/) {}
 
   // A block to move away to make room for `incoming`. nullopt: none that this policy would give for
   // it; the incoming block then waits. For Cause::kFault the engine falls back on the least

@@ -2,11 +2,24 @@
 #include "policy/given_up.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/page_queues.h"
 #include "engine/space.h"
 
 namespace spillway {
+namespace {
+
+// Of those that could not go so many are looked at again; others lose nothing but their turn.
+constexpr std::size_t kMostLater = 64;
+
+bool holds_something(AllocationId id, const Control& control) {
+  const Allocation& allocation = control.space().allocation(id);
+  return allocation.live &&
+         control.space().block(allocation.first_block).contents == Contents::kLive;
+}
+
+}  // namespace
 
 GivenUp::Habit& GivenUp::habit_of(AllocationId id) {
   if (id >= habits_.size()) {
@@ -15,37 +28,78 @@ GivenUp::Habit& GivenUp::habit_of(AllocationId id) {
   return habits_[id];
 }
 
-void GivenUp::ended(const Launch& launch, Control& control) {
+void GivenUp::note_spare(const Control& control) {
   spare_bytes_ = std::min(spare_bytes_, control.free_bytes(Tier::kDevice) +
                                             control.queues().bytes(PageQueue::kUnused) +
                                             control.queues().bytes(PageQueue::kDiscarded));
+}
+
+void GivenUp::issued(const Launch& launch) {
   for (const Access& access : launch.accesses) {
     Habit& habit = habit_of(access.allocation);
-    if (habit.gone) {
-      habit.gone = false;
-      comes_back_ = true;
-      const Bytes bytes = control.space().allocation(access.allocation).frame_bytes;
-      if (bytes <= spare_bytes_) {  // in vain
-        spare_bytes_ -= bytes;
-        habit.goes_after = kNoExecution;
-      }
+    habit.returns |= habit.gone;
+  }
+}
+
+void GivenUp::admitted(const Launch& launch, const Control& control) {
+  note_spare(control);
+  for (const Access& access : launch.accesses) {
+    Habit& habit = habit_of(access.allocation);
+    if (!habit.gone) {
+      continue;
     }
-    habit.used_by = launch.execution;
-    if (habit.goes_after == launch.execution && launch.execution != kNoExecution &&
-        control.give_up(access.allocation)) {
-      habit.gone = true;
-      if (comes_back_) {
-        comes_back_ = false;
-        spare_bytes_ = kNotKnown;
-      }
+    habit.gone = habit.returns = false;
+    --gone_;
+    if (const Bytes bytes = control.space().allocation(access.allocation).frame_bytes;
+        bytes <= spare_bytes_) {
+      spare_bytes_ -= bytes;
+      habit.goes_after[habit.goes_after[0] == habit.used_by ? 0 : 1] = kNoExecution;
     }
+  }
+}
+
+void GivenUp::ended(const Launch& launch, Control& control) {
+  note_spare(control);
+  for (const Access& access : launch.accesses) {
+    habit_of(access.allocation).used_by = launch.execution;
+  }
+  for (const AllocationId id : std::exchange(later_, {})) {
+    go(id, control);
+  }
+  for (const Access& access : launch.accesses) {
+    go(access.allocation, control);
+  }
+}
+
+// Without having been asked for again.
+void GivenUp::dies(AllocationId id) {
+  Habit& habit = habit_of(id);
+  if (habit.gone && !habit.returns) {
+    habit.gone = false;
+    --gone_;
+  }
+}
+
+void GivenUp::go(AllocationId id, Control& control) {
+  Habit& habit = habit_of(id);
+  if (habit.gone || !habit.goes()) {
+    return;
+  }
+  habit.gone = control.give_up(id);
+  if (habit.gone && gone_++ == 0) {
+    spare_bytes_ = kNotKnown;
+  }
+  if (!habit.gone && holds_something(id, control) && later_.size() < kMostLater &&
+      std::find(later_.begin(), later_.end(), id) == later_.end()) {
+    later_.push_back(id);
   }
 }
 
 void GivenUp::leaves(AllocationId id) {
   Habit& habit = habit_of(id);
-  habit.goes_after = habit.used_by;
-  habit.gone = false;
+  if (!habit.goes()) {
+    habit.goes_after = {habit.used_by, habit.goes_after[0]};
+  }
 }
 
 }  // namespace spillway

@@ -5,6 +5,8 @@
 // up when it has been used they are there for the next layer's, which have their sizes.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
@@ -14,27 +16,43 @@ namespace spillway {
 
 class GivenUp {
  public:
-  // The launch has ended; what it used may go.
+  // Every launch is told of when it is issued, when it is admitted and when it has ended: what it
+  // used may go then.
+  void issued(const Launch& launch);
+  void admitted(const Launch& launch, const Control& control);
   void ended(const Launch& launch, Control& control);
-  // It was chosen to make way, since a launch can make it again.
+  // It had to make way.
   void leaves(AllocationId id);
+  // The program has said that it is dead behind all launches that are issued so far.
+  void dies(AllocationId id);
 
  private:
   // Of an allocation, by its number: its tensor's as long as it lives, and mostly that of the same
   // tensor of the next iteration.
   struct Habit {
-    ExecutionId used_by = kNoExecution;     // last
-    ExecutionId goes_after = kNoExecution;  // the launch behind which it had to go
-    bool gone = false;                      // by habit, and nobody has used it since
+    ExecutionId used_by = kNoExecution;  // last
+    // The launches behind which it had to go: two tensors may have the number in turn.
+    std::array<ExecutionId, 2> goes_after{kNoExecution, kNoExecution};
+    bool gone = false;     // by habit, and nobody has used it since
+    bool returns = false;  // a launch that is issued will
+
+    [[nodiscard]] bool goes() const {
+      return used_by != kNoExecution && (goes_after[0] == used_by || goes_after[1] == used_by);
+    }
   };
   Habit& habit_of(AllocationId id);
+  void go(AllocationId id, Control& control);
+  void note_spare(const Control& control);
 
   std::vector<Habit> habits_;
-  // How much was free or dead at least since something went by habit: so much of what went need not
-  // have gone.
+  // Those that could not go when they had been used: it is not known yet that they are what the
+  // launch made, or they are on their way.
+  std::vector<AllocationId> later_;
+  // So many are gone, and so much has been free or dead at least since the first of them went: so
+  // much of them need not have gone.
+  std::size_t gone_ = 0;
   static constexpr Bytes kNotKnown = std::numeric_limits<Bytes>::max();
   Bytes spare_bytes_ = kNotKnown;
-  bool comes_back_ = false;  // something that went has been used since
 };
 
 }  // namespace spillway

@@ -98,11 +98,13 @@ std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
 
 void Lookahead::on_issue(const Launch& launch, Control& control) {
   ahead_.issued(launch, control);
+  given_up_.issued(launch);
   ahead_.advance(control);
 }
 
 void Lookahead::on_launch(const Launch& launch, Control& control) {
   ahead_.admitted(launch, control);
+  given_up_.admitted(launch, control);
   ahead_.advance(control);
 }
 
@@ -115,7 +117,6 @@ void Lookahead::on_launch_end(const Launch& launch, Control& control) {
 std::optional<BlockId> Lookahead::select_victim(Cause cause, BlockId incoming,
                                                 const Control& control) {
   if (const BlockId again = control.oldest_recomputable(); again != kNoBlock) {
-    given_up_.leaves(control.space().block(again).allocation);
     return again;
   }
   const std::optional<BlockId> victim = ahead_.victim(cause, incoming, control);

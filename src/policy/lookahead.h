@@ -74,6 +74,8 @@ class Lookahead final : public Policy {
   void on_issue(const Launch& launch, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
+  void on_death_said(AllocationId id) override { given_up_.dies(id); }
+  void on_give_up(AllocationId id) override { given_up_.leaves(id); }
   // First what can be made again, which needs no way out and no way in; then as AheadOfDevice says.
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override;

@@ -77,6 +77,16 @@ class ScriptedPolicy final : public Policy {
   }
   [[nodiscard]] LaunchWindow window() const override { return admitted_at_once; }
   [[nodiscard]] bool recomputes() const override { return gives_up; }
+  void on_death_said(AllocationId id) override {
+    if (at_death_said) {
+      at_death_said(id);
+    }
+  }
+  void on_give_up(AllocationId id) override {
+    if (at_give_up) {
+      at_give_up(id);
+    }
+  }
   void on_launch(const Launch& launch, Control& control) override {
     if (at_launch) {
       at_launch(launch, control);
@@ -103,6 +113,8 @@ class ScriptedPolicy final : public Policy {
   std::function<void(const Launch&, Control&)> at_launch;
   LaunchWindow admitted_at_once;
   bool gives_up = false;
+  std::function<void(AllocationId)> at_death_said;
+  std::function<void(AllocationId)> at_give_up;
   std::function<void(const Launch&, Control&)> at_launch_end;
   std::function<std::optional<BlockId>(Cause)> victim;
   Tier tier = Tier::kHost;

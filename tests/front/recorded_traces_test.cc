@@ -27,9 +27,10 @@ struct Recorded {
   double measured_ms = 0;  // 0: not measured with that budget
   std::string_view policy = "lookahead";
   double least = 0.85;  // of what was measured
+  double most = 1.15;
 };
 constexpr Recorded kRecorded[] = {
-    {"bert-large", 11622, 228, "lookahead", 0.65},
+    {"bert-large", 11622, 228, "lookahead", 0.65, 0.72},  // 0.79 without habit
     {"bert-large", 11128, 683, "base_uvm"},
     {"dlrm", 7168, 405},
     {"gpt2", 2290, 0},
@@ -72,7 +73,7 @@ TEST_F(RecordedTraces, AreReadAndTakeAboutWhatWasMeasured) {
     const double simulated_ms = 1e3 * result["iteration_s"].get<double>();
     EXPECT_GE(simulated_ms, it.least * it.measured_ms);
     if (it.measured_ms > 0) {
-      EXPECT_LE(simulated_ms, 1.15 * it.measured_ms);
+      EXPECT_LE(simulated_ms, it.most * it.measured_ms);
     }
   }
   const auto files = fs::directory_iterator(folder);

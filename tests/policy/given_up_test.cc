@@ -15,13 +15,20 @@ class ByHabit : public ::testing::Test {
 
   ByHabit() {
     world.policy.gives_up = true;
+    world.policy.at_issue = [&](const Launch& launch, Control& /*control*/) {
+      habit.issued(launch);
+    };
+    world.policy.at_death_said = [&](AllocationId id) { habit.dies(id); };
+    world.policy.at_launch = [&](const Launch& launch, Control& control) {
+      habit.admitted(launch, control);
+    };
     world.policy.at_launch_end = [&](const Launch& launch, Control& control) {
       Launch named = launch;
       named.execution = execution;
       habit.ended(named, control);
     };
+    world.policy.at_give_up = [&](AllocationId id) { habit.leaves(id); };
     world.policy.victim = [&](Cause) -> std::optional<BlockId> {
-      habit.leaves(a);
       return world.engine.space().allocation(a).first_block;
     };
   }
@@ -71,7 +78,7 @@ TEST_F(ByHabit, ItGoesBehindTheLaunchBehindWhichItHadToGo) {
   EXPECT_THAT(world.mechanism.given_up, SizeIs(1));
   run(kUses, {world.read(a)});
   EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
-  EXPECT_TRUE(world.block(a).frames.empty());
+  EXPECT_EQ(world.block(a).contents, Contents::kDiscarded);
 }
 
 TEST_F(ByHabit, NotWhileALaunchIsIssuedThatNamesIt) {
@@ -88,12 +95,27 @@ TEST_F(ByHabit, NotWhileALaunchIsIssuedThatNamesIt) {
   EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
 }
 
-TEST_F(ByHabit, NotWhatNoLaunchCanMakeAgain) {
+TEST_F(ByHabit, NotWhatNoLaunchCanMakeAgainUntilOneCan) {
   learn();
   run(kMakes, {world.overwrite(a)});
   run(kUses, {world.read(a)});
   EXPECT_THAT(world.mechanism.given_up, SizeIs(1));
   EXPECT_EQ(world.block(a).contents, Contents::kLive);
+  // It was not known yet that it still is what the launch made.
+  world.engine.set_recomputable(a, true);
+  press();
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
+  EXPECT_TRUE(world.block(a).frames.empty());
+}
+
+TEST_F(ByHabit, NotWhatHasBeenUsedOtherwiseSince) {
+  learn();
+  run(kMakes, {world.overwrite(a)});
+  run(kUses, {world.read(a)});
+  run(kUsesOtherwise, {world.read(a)});
+  world.engine.set_recomputable(a, true);
+  run(kOfOthers, {world.write(world.allocate(1))});
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(1));
 }
 
 TEST_F(ByHabit, WhatNeedNotHaveGoneStaysTheNextTime) {
@@ -101,15 +123,24 @@ TEST_F(ByHabit, WhatNeedNotHaveGoneStaysTheNextTime) {
   const auto around = [&] {
     make();
     run(kUses, {world.read(a)});
-    run(kMakesAgain, {world.overwrite(a)});
+    run(kMakesAgain, {world.overwrite(a)});  // there has always been room
     world.discard(a, DiscardMode::kLazy);
   };
-  around();  // how much is spare is counted from here on
+  around();
   EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
   around();
-  EXPECT_THAT(world.mechanism.given_up, SizeIs(3));
-  around();
-  EXPECT_THAT(world.mechanism.given_up, SizeIs(3));
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
+}
+
+// What dies without having been made again does not count as having come back.
+TEST_F(ByHabit, WhatDiesWhileItIsGoneHasNotComeBack) {
+  learn();
+  for (std::size_t times = 2; times < 5; ++times) {
+    make();
+    run(kUses, {world.read(a)});
+    EXPECT_THAT(world.mechanism.given_up, SizeIs(times));
+    world.discard(a, DiscardMode::kLazy);
+  }
 }
 
 TEST_F(ByHabit, WhatHadToGoGoesTheNextTimeToo) {
@@ -123,6 +154,23 @@ TEST_F(ByHabit, WhatHadToGoGoesTheNextTimeToo) {
     run(kMakesAgain, {world.overwrite(a)});
     world.discard(a, DiscardMode::kLazy);
   }
+}
+
+TEST_F(ByHabit, ANumberMayBeThatOfTwoInTurn) {
+  learn();
+  run(kMakes, {world.overwrite(a)});
+  world.engine.set_recomputable(a, true);
+  run(kUsesOtherwise, {world.read(a)});
+  press();  // has to go behind that one, too
+  relax();
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
+  for (const ExecutionId use : {kUses, kUsesOtherwise}) {
+    make();
+    run(use, {world.read(a)});
+    press();
+    relax();
+  }
+  EXPECT_THAT(world.mechanism.given_up, SizeIs(4));
 }
 
 }  // namespace

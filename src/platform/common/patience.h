@@ -62,6 +62,7 @@ class Patience final : public Policy {
   void on_death_said(AllocationId id) override { policy_.on_death_said(id); }
   [[nodiscard]] bool wants_kinds() const override { return policy_.wants_kinds(); }
   [[nodiscard]] bool recomputes() const override { return policy_.recomputes(); }
+  void on_give_up(AllocationId id) override { policy_.on_give_up(id); }
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override {
     return cause == Cause::kPrefetch && !ended_ ? std::nullopt

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t kMostWords = 5 * kMiB / 8;
 #if SPILLWAY_THREAD_SANITIZER
-constexpr std::uint64_t kSeeds = 2;
+constexpr std::uint64_t kSeeds = 3;
 constexpr int kActions = 300;
 constexpr bool kMeetsEverything = false;  // which so few actions need not
 #elif SPILLWAY_ADDRESS_SANITIZER
@@ -65,10 +65,12 @@ class RefusingIo final : public BlockIo {
 // Lookahead, and gives up whatever there is at any time.
 class GivesUpAtRandom final : public Policy {
  public:
-  explicit GivesUpAtRandom(std::uint64_t seed) : rng_(seed) {}
+  GivesUpAtRandom(std::uint64_t seed, std::uint64_t& times) : rng_(seed), times_(times) {}
   [[nodiscard]] std::string_view name() const override { return "gives up at random"; }
   [[nodiscard]] LaunchWindow window() const override { return lookahead_.window(); }
   [[nodiscard]] bool recomputes() const override { return true; }
+  void on_give_up(AllocationId id) override { lookahead_.on_give_up(id); }
+  void on_death_said(AllocationId id) override { lookahead_.on_death_said(id); }
   void on_issue(const Launch& launch, Control& control) override {
     give_up_some(control);
     lookahead_.on_issue(launch, control);
@@ -89,15 +91,16 @@ class GivesUpAtRandom final : public Policy {
  private:
   void give_up_some(Control& control) {
     constexpr std::uint64_t kAllocations = 100;
-    (void)control.give_up(static_cast<AllocationId>(rng_.below(kAllocations)));
+    times_ += control.give_up(static_cast<AllocationId>(rng_.below(kAllocations))) ? 1U : 0U;
     if (const BlockId oldest = control.oldest_recomputable();
         oldest != kNoBlock && rng_.chance(0.7)) {
-      (void)control.give_up(control.space().block(oldest).allocation);
+      times_ += control.give_up(control.space().block(oldest).allocation) ? 1U : 0U;
     }
   }
 
   Lookahead lookahead_;
   Rng rng_;
+  std::uint64_t& times_;
 };
 
 class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<std::string_view> {
@@ -120,6 +123,7 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
     Bytes most_live_bytes = 0;
   };
   std::unique_ptr<Policy> policy;
+  std::uint64_t given_up_at_random = 0;  // allocations
   bool two_threads = false;
   double host_memory_fails = 0;  // once the program has what it needs itself
 
@@ -195,8 +199,8 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
     const PolicyInfo& info = **find_policy(GetParam());
     const auto make = info.make_with_queue != nullptr ? info.make_with_queue : info.make;
     policy = std::move(*make(Trace{}, Machine{}, {}));
-    if (policy->recomputes() && seed % 2 == 0) {
-      policy = std::make_unique<GivesUpAtRandom>(seed);
+    if (policy->recomputes() && seed / 2 % 2 == 1) {
+      policy = std::make_unique<GivesUpAtRandom>(seed, given_up_at_random);
     }
     open(*policy, 96 * kMiB);
     run(seed, 1 + seed % 2);
@@ -410,6 +414,7 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
       EXPECT_GT(failed, 0U);
       EXPECT_GT(from_storage, 0U);
       EXPECT_EQ(given_up_bytes > 0, policy->recomputes());
+      EXPECT_EQ(given_up_at_random > 0, policy->recomputes());
     }
   }
 }
