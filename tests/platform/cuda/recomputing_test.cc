@@ -21,6 +21,8 @@ class Recomputes : public RemakingWorld {
   static constexpr std::uint64_t kNotTried = 100;  // KeptLaunch::kind
 #if SPILLWAY_THREAD_SANITIZER
   static constexpr int kRounds = 20;
+#elif SPILLWAY_ADDRESS_SANITIZER
+  static constexpr int kRounds = 40;  // where each takes a second and a half
 #else
   static constexpr int kRounds = 150;
 #endif
