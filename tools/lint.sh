@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # tools/lint.sh [changed]: clang-tidy over src/, with the compile commands of build-lint/; or only over
-# what was committed in the LINT_HOURS (3) before the last commit and the working tree have changed, and the
-# sources beside changed headers. A file that was clean is not looked at again until it, a header of ours that it includes,
-# or the settings change. JOBS: how many at once.
+# what was committed in the LINT_HOURS (3) before the last commit and the working tree have changed, and
+# the sources beside changed headers. A file that was clean is not looked at again until it, a header of
+# ours that it includes, or the settings change. JOBS: how many at once.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,10 +34,11 @@ export -f fingerprint lint_one
 
 # All of it where the history does not go back so far.
 sources() {
-  local since base
-  since=$(($(git log -1 --format=%ct) - 3600 * ${LINT_HOURS:-3}))
-  base=$(git rev-list -1 --before="$since" HEAD)
-  if [[ ${1:-} != changed || -z $base ]]; then
+  local last base=
+  if [[ ${1:-} == changed ]] && last=$(git log -1 --format=%ct); then
+    base=$(git rev-list -1 --before="$((last - 3600 * ${LINT_HOURS:-3}))" HEAD)
+  fi
+  if [[ -z $base ]]; then
     find src -name '*.cc'
     return
   fi

@@ -234,10 +234,10 @@ bool Engine::give_up(AllocationId id) {
 
 // Starts to empty the victim's frame, at once where nothing must be copied.
 void Engine::begin_eviction(BlockId victim) {
-  if (policy_->recomputes() && can_give_up(owner_of(victim))) {
+  if (const AllocationId owner = owner_of(victim); policy_->recomputes() && can_give_up(owner)) {
     pressed_ = true;
-    policy_->on_give_up(owner_of(victim));
-    let_go(owner_of(victim));
+    policy_->on_give_up(owner);
+    let_go(owner);
     return;
   }
   if (leaves_at_once(space_.block(victim))) {

@@ -35,6 +35,9 @@ void GivenUp::note_spare(const Control& control) {
 }
 
 void GivenUp::issued(const Launch& launch) {
+  if (gone_ == 0) {
+    return;
+  }
   for (const Access& access : launch.accesses) {
     Habit& habit = habit_of(access.allocation);
     habit.returns |= habit.gone;
@@ -42,6 +45,9 @@ void GivenUp::issued(const Launch& launch) {
 }
 
 void GivenUp::admitted(const Launch& launch, const Control& control) {
+  if (gone_ == 0) {
+    return;
+  }
   note_spare(control);
   for (const Access& access : launch.accesses) {
     Habit& habit = habit_of(access.allocation);
@@ -59,7 +65,9 @@ void GivenUp::admitted(const Launch& launch, const Control& control) {
 }
 
 void GivenUp::ended(const Launch& launch, Control& control) {
-  note_spare(control);
+  if (gone_ > 0) {
+    note_spare(control);
+  }
   for (const Access& access : launch.accesses) {
     habit_of(access.allocation).used_by = launch.execution;
   }

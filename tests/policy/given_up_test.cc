@@ -40,6 +40,14 @@ class ByHabit : public ::testing::Test {
     run(kMakes, {world.overwrite(a)});
     world.engine.set_recomputable(a, true);
   }
+  void make_and_use() {
+    make();
+    run(kUses, {world.read(a)});
+  }
+  void come_back_and_die() {
+    run(kMakesAgain, {world.overwrite(a)});
+    world.discard(a, DiscardMode::kLazy);
+  }
   // Others need all of the room.
   void press() {
     for (const AllocationId id : world.allocate_single_blocks(4)) {
@@ -55,13 +63,11 @@ class ByHabit : public ::testing::Test {
   }
   // Once around, under pressure.
   void learn() {
-    make();
-    run(kUses, {world.read(a)});
+    make_and_use();
     press();
     ASSERT_THAT(world.mechanism.given_up, SizeIs(1));
     relax();
-    run(kMakesAgain, {world.overwrite(a)});
-    world.discard(a, DiscardMode::kLazy);
+    come_back_and_die();
   }
 
   World world{one_at_a_time(4, 8, 0)};
@@ -103,7 +109,7 @@ TEST_F(ByHabit, NotWhatNoLaunchCanMakeAgainUntilOneCan) {
   EXPECT_EQ(world.block(a).contents, Contents::kLive);
   // It was not known yet that it still is what the launch made.
   world.engine.set_recomputable(a, true);
-  press();
+  run(kOfOthers, {world.write(world.allocate(1))});  // for which there is room
   EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
   EXPECT_TRUE(world.block(a).frames.empty());
 }
@@ -121,10 +127,8 @@ TEST_F(ByHabit, NotWhatHasBeenUsedOtherwiseSince) {
 TEST_F(ByHabit, WhatNeedNotHaveGoneStaysTheNextTime) {
   learn();
   const auto around = [&] {
-    make();
-    run(kUses, {world.read(a)});
-    run(kMakesAgain, {world.overwrite(a)});  // there has always been room
-    world.discard(a, DiscardMode::kLazy);
+    make_and_use();
+    come_back_and_die();  // there has always been room
   };
   around();
   EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
@@ -136,8 +140,7 @@ TEST_F(ByHabit, WhatNeedNotHaveGoneStaysTheNextTime) {
 TEST_F(ByHabit, WhatDiesWhileItIsGoneHasNotComeBack) {
   learn();
   for (std::size_t times = 2; times < 5; ++times) {
-    make();
-    run(kUses, {world.read(a)});
+    make_and_use();
     EXPECT_THAT(world.mechanism.given_up, SizeIs(times));
     world.discard(a, DiscardMode::kLazy);
   }
@@ -146,13 +149,11 @@ TEST_F(ByHabit, WhatDiesWhileItIsGoneHasNotComeBack) {
 TEST_F(ByHabit, WhatHadToGoGoesTheNextTimeToo) {
   learn();
   for (std::size_t times = 2; times < 5; ++times) {
-    make();
-    run(kUses, {world.read(a)});
+    make_and_use();
     EXPECT_THAT(world.mechanism.given_up, SizeIs(times));
     press();
     relax();
-    run(kMakesAgain, {world.overwrite(a)});
-    world.discard(a, DiscardMode::kLazy);
+    come_back_and_die();
   }
 }
 
@@ -164,9 +165,11 @@ TEST_F(ByHabit, ANumberMayBeThatOfTwoInTurn) {
   press();  // has to go behind that one, too
   relax();
   EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
+  std::size_t times = 2;
   for (const ExecutionId use : {kUses, kUsesOtherwise}) {
     make();
     run(use, {world.read(a)});
+    EXPECT_THAT(world.mechanism.given_up, SizeIs(++times));  // before anything presses
     press();
     relax();
   }
