@@ -230,10 +230,10 @@ void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
   if (part.held) {
     return;
   }
-  int error = userfault_->move(place, start, part.bytes);
+  int error = frames_->take_pages(place, start, part.bytes);
   if (error == EBUSY || error == ENOENT) {
     error = make_exclusive(start, part.bytes);
-    error = error == 0 ? userfault_->move(place, start, part.bytes) : error;
+    error = error == 0 ? frames_->take_pages(place, start, part.bytes) : error;
   }
   if (error == 0) {
     part.aside = place;
@@ -354,15 +354,24 @@ void DevicePages::landed(BlockId block, const TransferJob::Part& part) {
 void DevicePages::fill_pages(char* block, const void* from, Bytes bytes, bool writable) {
   // The system may be short of memory for a moment.
   constexpr int kTries = 100;
-  int error = 0;
-  for (int tries = 0; tries < kTries; ++tries) {
-    error = userfault_->copy(block, from, bytes, writable);
-    if (error != ENOMEM) {
-      break;
-    }
+  int error = userfault_->copy(block, from, bytes, writable);
+  for (int tries = 1; error == ENOMEM && tries < kTries; ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    error = fill_rest(block, static_cast<const char*>(from), bytes, writable);
   }
   failures_->must(error, "fill");
+}
+
+// What has appeared before memory ran out stays as it is.
+int DevicePages::fill_rest(char* block, const char* from, Bytes bytes, bool writable) {
+  for (Bytes at = 0; at < bytes; at += kPageBytes) {
+    const Bytes some = std::min(bytes - at, kPageBytes);
+    const int error = userfault_->copy(block + at, from + at, some, writable);
+    if (error != 0 && error != EEXIST) {
+      return error;
+    }
+  }
+  return 0;
 }
 
 // Into a frame, which then becomes the block's pages. Those are writable when they appear, so a

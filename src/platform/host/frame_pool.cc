@@ -1,11 +1,15 @@
 // See frame_pool.h.
 #include "platform/host/frame_pool.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "platform/common/descriptor.h"
 
 namespace spillway::host {
 namespace {
@@ -30,7 +34,8 @@ std::unique_ptr<FramePool> FramePool::create(const Userfault& userfault, std::si
   // A child has no use for what is on its way.
   ::madvise(first, places * kBlockBytes, MADV_DONTFORK);
   char* const rest = first + kNurseryFrames * kBlockBytes;
-  if (!userfault.watch(rest, frames * kBlockBytes)) {
+  if (!userfault.watch(rest, frames * kBlockBytes) ||
+      !userfault.admit(first, kNurseryFrames * kBlockBytes)) {
     return nullptr;
   }
   pool->nursery_ = first;
@@ -39,7 +44,39 @@ std::unique_ptr<FramePool> FramePool::create(const Userfault& userfault, std::si
     char* const place = first + i * kBlockBytes;
     (place < rest ? pool->unborn_ : pool->empty_).push_back(place);
   }
+  pool->unprotects_ = pool->protection_moves_along();
   return pool;
+}
+
+// A moved page has been writable, whatever it was before, in the first kernels that have such a
+// call; later ones keep its protection. Who writes a frame of ours then would wait for himself.
+bool FramePool::protection_moves_along() const {
+  constexpr std::uint64_t kProtected = std::uint64_t{1} << 57U;
+  char* const page = nursery_;
+  char* const place = nursery_end_;
+  *static_cast<volatile char*>(page) = 0;
+  std::uint64_t entry = kProtected;  // where nobody tells
+  if (userfault_->move(place, page, kPageBytes) == 0 &&
+      userfault_->protect(place, kPageBytes) == 0 &&
+      userfault_->move(page, place, kPageBytes) == 0) {
+    const Descriptor tables(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+    const auto at = static_cast<off_t>(Userfault::address_of(page) / kPageBytes * sizeof entry);
+    (void)::pread(tables.get(), &entry, sizeof entry, at);
+  }
+  ::madvise(page, kPageBytes, MADV_DONTNEED);
+  ::madvise(place, kPageBytes, MADV_DONTNEED);
+  return (entry & kProtected) != 0;
+}
+
+int FramePool::take_pages(char* place, char* block, Bytes bytes) const {
+  int error = userfault_->move(place, block, bytes);
+  if (error == 0 && unprotects_) {
+    error = userfault_->unprotect(place, bytes);
+    if (error != 0) {
+      (void)userfault_->move(block, place, bytes);
+    }
+  }
+  return error;
 }
 
 void* FramePool::take() {
@@ -152,8 +189,8 @@ bool FramePool::recover(void* block, Bytes bytes) {
   if (empty_.empty()) {
     return false;
   }
-  void* const place = empty_.back();
-  if (userfault_->move(place, block, bytes) != 0) {
+  char* const place = static_cast<char*>(empty_.back());
+  if (take_pages(place, static_cast<char*>(block), bytes) != 0) {
     return false;
   }
   empty_.pop_back();

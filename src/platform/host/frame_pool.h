@@ -5,7 +5,8 @@
 // Where the system has huge pages a frame is one, and a move takes a microsecond. Needs Linux 6.8;
 // where it is missing, or a page cannot be moved (a child shares it, a device reads it), the caller
 // does without. A block that is smaller leaves a part of a frame; it takes parts, or cuts a frame.
-// Not thread-safe, except for `place`.
+// Not thread-safe, except for `place` and
+// `take_pages`.
 #pragma once
 
 #include <memory>
@@ -53,6 +54,9 @@ class FramePool {
   // An empty place, to which pages may be moved; nullptr if there is none. It comes back as a frame
   // that was taken does: with give_back if it is one, or with placed.
   void* take_place();
+  // The block's pages are those at the place from now on, and can be written there, however they
+  // were protected. An error number; then they are where they were. Any thread's.
+  [[nodiscard]] int take_pages(char* place, char* block, Bytes bytes) const;
   // Gives parts, then frames back to the system until at most so many bytes wait to be taken. Of
   // the last frame only what is too much.
   void trim(Bytes most_bytes);
@@ -66,11 +70,13 @@ class FramePool {
     char* place = nullptr;
     Bytes bytes = 0;
   };
+  [[nodiscard]] bool protection_moves_along() const;
   bool cut_frame();
   void shrink(std::size_t part, Bytes bytes);
 
   const Userfault* userfault_;
   Reservation addresses_;
+  bool unprotects_ = false;  // what has been moved may still be protected
   // Frames are born in places that the system fills at a touch, and come back to places that only
   // moves may fill.
   char* nursery_ = nullptr;

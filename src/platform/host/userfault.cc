@@ -22,16 +22,6 @@ constexpr std::uint64_t kWantedFeatures = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_
 
 // Newer than the headers of some systems that run it.
 constexpr std::uint64_t kFeatureMove = std::uint64_t{1} << 16U;
-struct MoveArgument {
-  __u64 to;
-  __u64 from;
-  __u64 bytes;
-  __u64 mode;
-  __s64 moved;
-};
-constexpr unsigned long kMove = _IOWR(UFFDIO, 0x05, MoveArgument);
-constexpr std::uint64_t kMoveWakesNobody = 1;
-
 struct PoisonArgument {
   uffdio_range range;
   __u64 mode;
@@ -39,10 +29,6 @@ struct PoisonArgument {
 };
 constexpr unsigned long kPoison = _IOWR(UFFDIO, 0x08, PoisonArgument);
 constexpr std::uint64_t kPoisonWakesNobody = 1;
-
-std::uint64_t address_of(const void* pointer) {
-  return reinterpret_cast<std::uint64_t>(pointer);  // NOLINT(*-reinterpret-cast): the kernel's type
-}
 
 // The system call serves those with the capability or where the sysctl allows it, the device node
 // those whom its permissions admit. Both report faults that happen inside system calls.
@@ -61,19 +47,6 @@ int open_descriptor() {
   ::close(device);
   errno = error;
   return at_high_number(from_device);
-}
-
-// An ioctl on a descriptor that the program may have closed: nobody can be served any more.
-int call(int fd, unsigned long request, void* argument) {
-  const int result = ioctl(fd, request, argument);
-  if (result != 0 && (errno == EBADF || errno == ENOTTY)) {
-    end_run(
-        fmt::format("the program has closed file descriptor {}, which was Spillway's, by a bare "
-                    "system call; its memory cannot be moved any more, ending it before data is "
-                    "lost",
-                    fd));
-  }
-  return result;
 }
 
 std::string why_not(int error) {
@@ -158,11 +131,35 @@ Result<Userfault> Userfault::open() {
   return make_error(ErrorCode::kUnsupported, "{}", why_not_enabled(error));
 }
 
+// An ioctl on a descriptor that the program may have closed: nobody can be served any more.
+int Userfault::call(unsigned long request, void* argument) const {
+  const int result = ioctl(fd_.get(), request, argument);
+  if (result != 0 && (errno == EBADF || errno == ENOTTY)) {
+    end_run(
+        fmt::format("the program has closed file descriptor {}, which was Spillway's, by a bare "
+                    "system call; its memory cannot be moved any more, ending it before data is "
+                    "lost",
+                    fd_.get()));
+  }
+  return result;
+}
+
+std::uint64_t Userfault::address_of(const void* pointer) {
+  return reinterpret_cast<std::uint64_t>(pointer);  // NOLINT(*-reinterpret-cast): the kernel's type
+}
+
 Status Userfault::watch(void* start, Bytes bytes) const {
-  uffdio_register range{.range = {.start = address_of(start), .len = bytes},
-                        .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
-                        .ioctls = 0};
-  if (call(fd_.get(), UFFDIO_REGISTER, &range) != 0) {
+  return watch(start, bytes, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP);
+}
+
+Status Userfault::admit(void* start, Bytes bytes) const {
+  return watch(start, bytes, UFFDIO_REGISTER_MODE_WP);
+}
+
+Status Userfault::watch(void* start, Bytes bytes, std::uint64_t mode) const {
+  uffdio_register range{
+      .range = {.start = address_of(start), .len = bytes}, .mode = mode, .ioctls = 0};
+  if (call(UFFDIO_REGISTER, &range) != 0) {
     return make_error(ErrorCode::kUnsupported, "userfaultfd refuses {} of address space: {}",
                       format_bytes(bytes), std::strerror(errno));
   }
@@ -178,7 +175,7 @@ int Userfault::copy(void* to, const void* from, Bytes bytes, bool writable) cons
                      .mode = UFFDIO_COPY_MODE_DONTWAKE |
                              (writable ? std::uint64_t{0} : std::uint64_t{UFFDIO_COPY_MODE_WP}),
                      .copy = 0};
-    if (call(fd_.get(), UFFDIO_COPY, &copy) == 0) {
+    if (call(UFFDIO_COPY, &copy) == 0) {
       return 0;
     }
     const int error = errno;
@@ -202,7 +199,7 @@ int Userfault::zero(void* start, Bytes bytes) const {
     uffdio_zeropage zero{.range = {.start = address_of(start) + done, .len = bytes - done},
                          .mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE,
                          .zeropage = 0};
-    if (call(fd_.get(), UFFDIO_ZEROPAGE, &zero) == 0) {
+    if (call(UFFDIO_ZEROPAGE, &zero) == 0) {
       return 0;
     }
     const int error = errno;
@@ -218,37 +215,9 @@ int Userfault::zero(void* start, Bytes bytes) const {
 int Userfault::poison(void* start, Bytes bytes) const {
   PoisonArgument argument{
       .range = {.start = address_of(start), .len = bytes}, .mode = kPoisonWakesNobody, .done = 0};
-  while (call(fd_.get(), kPoison, &argument) != 0) {
+  while (call(kPoison, &argument) != 0) {
     const int error = errno;
     if (!again(error)) {
-      return error;
-    }
-  }
-  return 0;
-}
-
-int Userfault::move(void* to, void* from, Bytes bytes) const {
-  Bytes done = 0;
-  while (done < bytes) {
-    MoveArgument argument{.to = address_of(to) + done,
-                          .from = address_of(from) + done,
-                          .bytes = bytes - done,
-                          .mode = kMoveWakesNobody,
-                          .moved = 0};
-    if (call(fd_.get(), kMove, &argument) == 0) {
-      return 0;
-    }
-    const int error = errno;
-    if (argument.moved > 0) {
-      done += static_cast<Bytes>(argument.moved);
-    } else if (!again(error)) {
-      // What has moved goes back, so that the caller knows where everything is.
-      if (const int back = done > 0 ? move(from, to, done) : 0; back != 0) {
-        end_run(fmt::format(
-            "half of {} of the program's memory can be moved neither on nor back: {}; ending it "
-            "before data is lost",
-            format_bytes(bytes), std::strerror(back)));
-      }
       return error;
     }
   }
@@ -263,7 +232,7 @@ int Userfault::unprotect(void* start, Bytes bytes) const { return write_protect(
 
 int Userfault::write_protect(void* start, Bytes bytes, std::uint64_t mode) const {
   uffdio_writeprotect range{.range = {.start = address_of(start), .len = bytes}, .mode = mode};
-  while (call(fd_.get(), UFFDIO_WRITEPROTECT, &range) != 0) {
+  while (call(UFFDIO_WRITEPROTECT, &range) != 0) {
     const int error = errno;
     if (error == ENOENT && bytes > kPageBytes) {
       return by_halves(bytes, [&](Bytes at, Bytes part) {
@@ -288,7 +257,7 @@ bool Userfault::again(int error) const {
 
 void Userfault::wake(void* start, Bytes bytes) const {
   uffdio_range range{.start = address_of(start), .len = bytes};
-  call(fd_.get(), UFFDIO_WAKE, &range);
+  call(UFFDIO_WAKE, &range);
 }
 
 std::size_t Userfault::read(std::span<uffd_msg> events) const {

@@ -40,6 +40,8 @@ class Userfault {
 
   // Both missing pages and writes to protected ones are reported from now on.
   Status watch(void* start, Bytes bytes) const;
+  // Pages may be moved there as well; nothing is reported of memory that is never protected.
+  Status admit(void* start, Bytes bytes) const;
 
   // Each of these covers whole pages and wakes threads that wait there, unless it says otherwise.
   // Fills missing pages with a copy, write-protected or not; wakes nobody. An error number: 0,
@@ -49,12 +51,17 @@ class Userfault {
   [[nodiscard]] int zero(void* start, Bytes bytes) const;
   // Missing pages end whoever touches them, by SIGBUS; wakes nobody. EINVAL before Linux 6.6.
   [[nodiscard]] int poison(void* start, Bytes bytes) const;
-  // The pages at `from` are those at `to` from now on, writable; none may be at `to` before.
-  // Nothing is copied. All of it or nothing: after an error number the pages are where they were.
+  // The pages at `from` are those at `to` from now on; none may be at `to` before. Nothing is
+  // copied. All of it or nothing: after an error number the pages are where they were, for which
+  // both must be watched or admitted. Whether a page that was protected is writable then depends on
+  // the kernel (FramePool); others are.
   [[nodiscard]] int move(void* to, void* from, Bytes bytes) const;
   [[nodiscard]] int protect(void* start, Bytes bytes) const;  // wakes nobody
   [[nodiscard]] int unprotect(void* start, Bytes bytes) const;
   void wake(void* start, Bytes bytes) const;
+
+  // As the kernel writes it.
+  static std::uint64_t address_of(const void* pointer);
 
   // What has happened since the last call, at most events.size(). 0 if nothing has.
   [[nodiscard]] std::size_t read(std::span<uffd_msg> events) const;
@@ -69,6 +76,12 @@ class Userfault {
   // Whether a call that the kernel has refused for the moment is to be made again.
   [[nodiscard]] bool again(int error) const;
   [[nodiscard]] int write_protect(void* start, Bytes bytes, std::uint64_t mode) const;
+  Status watch(void* start, Bytes bytes, std::uint64_t mode) const;
+  // An ioctl. Ends the run where the program has closed the descriptor.
+  int call(unsigned long request, void* argument) const;
+  int move_some(void* to, void* from, Bytes bytes, Bytes& moved_bytes) const;
+  [[nodiscard]] int move_page(void* to, void* from) const;
+  void move_back(char* to, char* from, Bytes bytes) const;
   Descriptor fd_;
   bool reports_forks_ = false;
   bool moves_ = false;
