@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -75,10 +74,11 @@ Bytes DevicePages::place_frames(char* block, Bytes bytes, bool zeroed) {
     std::memset(frame, 0, kBlockBytes);
   }
   if (!frames_->place(frame, block)) {
+    fill_pages(block, frame, kBlockBytes, true);
     frames_->give_back(frame);
-    return 0;
+  } else {
+    frames_->placed(frame);
   }
-  frames_->placed(frame);
   return kBlockBytes;
 }
 
@@ -169,7 +169,7 @@ void DevicePages::drop(BlockId block, Bytes bytes) {
     recovered = at.populated_bytes <= bytes;
   } else if (frames_ && at.populated_bytes > 0 && reuses_frames_) {
     const std::scoped_lock lock(frames_mutex_);
-    recovered = frames_->recover(start, at.populated_bytes);
+    recovered = frames_->recover(start, at.populated_bytes, !at.writable);
   }
   // More may be there than the block has bytes, if somebody has touched what was nobody's.
   const Bytes dropped_bytes = std::max({bytes, at.populated_bytes, kPageBytes});
@@ -230,10 +230,10 @@ void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
   if (part.held) {
     return;
   }
-  int error = frames_->take_pages(place, start, part.bytes);
+  int error = frames_->take_pages(place, start, part.bytes, true);
   if (error == EBUSY || error == ENOENT) {
     error = make_exclusive(start, part.bytes);
-    error = error == 0 ? frames_->take_pages(place, start, part.bytes) : error;
+    error = error == 0 ? frames_->take_pages(place, start, part.bytes, true) : error;
   }
   if (error == 0) {
     part.aside = place;
@@ -278,6 +278,7 @@ void DevicePages::put_back(BlockId block, const void* copied, TransferJob::Part&
     frames_->placed(std::exchange(part.aside, nullptr));
   } else {
     --writable_moments_;
+    part.held = std::memcmp(part.aside, copied, part.bytes) != 0;
     return;
   }
   userfault_->wake(start, kBlockBytes);
@@ -312,6 +313,11 @@ void DevicePages::give_back_aside(char* place, Bytes bytes) {
 // Page by page, as some may be there: of what lived there and has not gone yet.
 void DevicePages::fill_dead(BlockId block) {
   char* const start = addresses_->address_of(block);
+  if (char* const place = std::exchange(pages(block).aside, nullptr); place != nullptr) {
+    ::madvise(place, kBlockBytes, MADV_DONTNEED);
+    const std::scoped_lock lock(frames_mutex_);
+    frames_->placed(place);
+  }
   for (Bytes offset = 0; offset < kBlockBytes; offset += kPageBytes) {
     const int error = userfault_->zero(start + offset, kPageBytes);
     failures_->must(error == EEXIST ? 0 : error, "zero");
@@ -350,34 +356,13 @@ void DevicePages::landed(BlockId block, const TransferJob::Part& part) {
   at.writable = part.writable;
 }
 
-// Giving up half-way is not possible: pages that have appeared may have been written.
 void DevicePages::fill_pages(char* block, const void* from, Bytes bytes, bool writable) {
-  // The system may be short of memory for a moment.
-  constexpr int kTries = 100;
-  int error = userfault_->copy(block, from, bytes, writable);
-  for (int tries = 1; error == ENOMEM && tries < kTries; ++tries) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    error = fill_rest(block, static_cast<const char*>(from), bytes, writable);
-  }
-  failures_->must(error, "fill");
-}
-
-// What has appeared before memory ran out stays as it is.
-int DevicePages::fill_rest(char* block, const char* from, Bytes bytes, bool writable) {
-  for (Bytes at = 0; at < bytes; at += kPageBytes) {
-    const Bytes some = std::min(bytes - at, kPageBytes);
-    const int error = userfault_->copy(block + at, from + at, some, writable);
-    if (error != 0 && error != EEXIST) {
-      return error;
-    }
-  }
-  return 0;
+  failures_->must(userfault_->copy(block, from, bytes, writable), "fill");
 }
 
 // Into a frame, which then becomes the block's pages. Those are writable when they appear, so a
 // block that is to be read only is protected at once; whether somebody wrote it in between is told
-// by comparing. False if there is no frame or it cannot be moved, or must not be writable:
-// nothing has happened.
+// by comparing. False if there is no frame, or it must not be writable: nothing has happened.
 bool DevicePages::fill_by_frame(char* block, const void* from, TransferJob::Part& part) {
   if (!frames_ || (!part.writable && pins_)) {
     return false;
@@ -401,9 +386,13 @@ bool DevicePages::fill_by_frame(char* block, const void* from, TransferJob::Part
       --writable_moments_;
     }
   }
+  if (!placed) {
+    fill_pages(block, frame, kBlockBytes, part.writable);
+    part.touched = protects && std::memcmp(frame, from, kBlockBytes) != 0;
+  }
   const std::scoped_lock lock(frames_mutex_);
   placed ? frames_->placed(frame) : frames_->give_back(frame);
-  return placed;
+  return true;
 }
 
 }  // namespace spillway::host

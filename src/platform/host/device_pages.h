@@ -96,7 +96,6 @@ class DevicePages {
   void give_back_aside(char* place, Bytes bytes);
   int make_exclusive(char* start, Bytes bytes);
   void fill_pages(char* block, const void* from, Bytes bytes, bool writable);
-  int fill_rest(char* block, const char* from, Bytes bytes, bool writable);
   bool fill_by_frame(char* block, const void* from, TransferJob::Part& part);
   [[nodiscard]] bool begin_writable_moment();
   bool end_writable_moment(char* start, const void* contents, Bytes bytes);

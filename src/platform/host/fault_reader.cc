@@ -67,6 +67,11 @@ void FaultReader::read_once() {
     const auto& fault = events[i].arg.pagefault;
     const auto offset =
         fault.address - reinterpret_cast<std::uint64_t>(addresses_.base());  // NOLINT
+    if (offset >= addresses_.bytes()) {
+      end_run(
+          "a page of Spillway's own has been missed, which is a defect; ending the program before "
+          "data is lost");
+    }
     const FaultRecord record{
         .block = static_cast<BlockId>(offset / kBlockBytes),
         .write = (fault.flags & (UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP)) != 0,

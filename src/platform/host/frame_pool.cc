@@ -1,15 +1,13 @@
 // See frame_pool.h.
 #include "platform/host/frame_pool.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "platform/common/descriptor.h"
+#include "platform/common/say.h"
 
 namespace spillway::host {
 namespace {
@@ -44,37 +42,16 @@ std::unique_ptr<FramePool> FramePool::create(const Userfault& userfault, std::si
     char* const place = first + i * kBlockBytes;
     (place < rest ? pool->unborn_ : pool->empty_).push_back(place);
   }
-  pool->unprotects_ = pool->protection_moves_along();
   return pool;
 }
 
-// A moved page has been writable, whatever it was before, in the first kernels that have such a
-// call; later ones keep its protection. Who writes a frame of ours then would wait for himself.
-bool FramePool::protection_moves_along() const {
-  constexpr std::uint64_t kProtected = std::uint64_t{1} << 57U;
-  char* const page = nursery_;
-  char* const place = nursery_end_;
-  *static_cast<volatile char*>(page) = 0;
-  std::uint64_t entry = kProtected;  // where nobody tells
-  if (userfault_->move(place, page, kPageBytes) == 0 &&
-      userfault_->protect(place, kPageBytes) == 0 &&
-      userfault_->move(page, place, kPageBytes) == 0) {
-    const Descriptor tables(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-    const auto at = static_cast<off_t>(Userfault::address_of(page) / kPageBytes * sizeof entry);
-    (void)::pread(tables.get(), &entry, sizeof entry, at);
-  }
-  ::madvise(page, kPageBytes, MADV_DONTNEED);
-  ::madvise(place, kPageBytes, MADV_DONTNEED);
-  return (entry & kProtected) != 0;
-}
-
-int FramePool::take_pages(char* place, char* block, Bytes bytes) const {
-  int error = userfault_->move(place, block, bytes);
-  if (error == 0 && unprotects_) {
-    error = userfault_->unprotect(place, bytes);
-    if (error != 0) {
-      (void)userfault_->move(block, place, bytes);
-    }
+// The first kernels that can move pages make them writable, other than those that are swapped out.
+// Who writes a frame of ours that is still protected would wait for himself.
+int FramePool::take_pages(char* place, char* block, Bytes bytes, bool is_protected) const {
+  const int error = userfault_->move(place, block, bytes);
+  if (error == 0 && is_protected && userfault_->unprotect(place, bytes) != 0) {
+    end_run(
+        "pages that have been moved stay protected; ending the program before it waits for ever");
   }
   return error;
 }
@@ -101,6 +78,15 @@ void FramePool::give_back(void* frame) { full_.push_back(frame); }
 
 bool FramePool::place(void* frame, void* block) const {
   return userfault_->move(block, frame, kBlockBytes) == 0;
+}
+
+// Somebody may have written what was at the block for a moment, and is here again.
+bool FramePool::copy_refused(char* pages, char* block, Bytes bytes) const {
+  const bool copied = userfault_->copy(block, pages, bytes, true) == 0;
+  if (copied) {
+    ::madvise(pages, bytes, MADV_DONTNEED);
+  }
+  return copied;
 }
 
 void FramePool::placed(void* frame) {
@@ -157,7 +143,8 @@ Bytes FramePool::place_parts(char* block, Bytes bytes, bool zeroed) {
     if (zeroed) {
       std::memset(from, 0, some);
     }
-    if (userfault_->move(block + done, from, some) != 0) {
+    if (userfault_->move(block + done, from, some) != 0 &&
+        !copy_refused(from, block + done, some)) {
       break;
     }
     shrink(parts_.size() - 1, some);
@@ -185,12 +172,12 @@ void* FramePool::take_place() {
   return place;
 }
 
-bool FramePool::recover(void* block, Bytes bytes) {
+bool FramePool::recover(void* block, Bytes bytes, bool is_protected) {
   if (empty_.empty()) {
     return false;
   }
   char* const place = static_cast<char*>(empty_.back());
-  if (take_pages(place, static_cast<char*>(block), bytes) != 0) {
+  if (take_pages(place, static_cast<char*>(block), bytes, is_protected) != 0) {
     return false;
   }
   empty_.pop_back();

@@ -37,7 +37,8 @@ class FramePool {
   // Of a frame that was taken and not placed.
   void give_back(void* frame);
   // The frame becomes the block's pages, writable; its own address is then empty, which `placed`
-  // must be told. Wakes nobody. False if the system refuses: the frame is as before. Any thread's.
+  // must be told. Wakes nobody. False if the system refuses: its pages are where they were, but who
+  // uses the block may have written what was there for a moment. Any thread's.
   [[nodiscard]] bool place(void* frame, void* block) const;
   void placed(void* frame);
   // Pages of parts, and of frames that wait, become the block's, writable, from its beginning on:
@@ -46,17 +47,17 @@ class FramePool {
   // Whether a block should rather be made of parts than take a frame: none waits, and of the parts
   // there are enough for most of it.
   [[nodiscard]] bool parts_do() const { return full_.empty() && parts_bytes_ >= kBlockBytes / 2; }
-  // The block's pages become a frame that can be taken, or a part. False if the system refuses, or
-  // there is no place: the pages are where they were.
-  [[nodiscard]] bool recover(void* block, Bytes bytes = kBlockBytes);
+  // The block's pages, which may be protected, become a frame that can be taken, or a part. False
+  // if the system refuses, or there is no place: the pages are where they were.
+  [[nodiscard]] bool recover(void* block, Bytes bytes = kBlockBytes, bool is_protected = true);
   // Of a place that was taken: so many bytes there are a part from now on.
   void give_back_part(void* place, Bytes bytes);
   // An empty place, to which pages may be moved; nullptr if there is none. It comes back as a frame
   // that was taken does: with give_back if it is one, or with placed.
   void* take_place();
-  // The block's pages are those at the place from now on, and can be written there, however they
-  // were protected. An error number; then they are where they were. Any thread's.
-  [[nodiscard]] int take_pages(char* place, char* block, Bytes bytes) const;
+  // The block's pages, which may be protected, are those at the place from now on, and can be
+  // written there. An error number; then they are where they were. Any thread's.
+  [[nodiscard]] int take_pages(char* place, char* block, Bytes bytes, bool is_protected) const;
   // Gives parts, then frames back to the system until at most so many bytes wait to be taken. Of
   // the last frame only what is too much.
   void trim(Bytes most_bytes);
@@ -70,13 +71,12 @@ class FramePool {
     char* place = nullptr;
     Bytes bytes = 0;
   };
-  [[nodiscard]] bool protection_moves_along() const;
+  [[nodiscard]] bool copy_refused(char* pages, char* block, Bytes bytes) const;
   bool cut_frame();
   void shrink(std::size_t part, Bytes bytes);
 
   const Userfault* userfault_;
   Reservation addresses_;
-  bool unprotects_ = false;  // what has been moved may still be protected
   // Frames are born in places that the system fills at a touch, and come back to places that only
   // moves may fill.
   char* nursery_ = nullptr;

@@ -19,12 +19,12 @@ void HostPlatform::correlate() {
   const TimeNs latency_ns = options_.link.fault_latency_ns;
   constexpr TimeNs kLeastWaitNs = 20'000;  // where the first one has been postponed
   while (!stop_) {
-    const TimeNs due_ns =
-        faults_.empty() ? kIdleWaitNs : faults_.front().at_ns + latency_ns - now_ns();
-    wake_.wait_for(std::clamp<TimeNs>(due_ns, faults_.empty() ? 0 : kLeastWaitNs, kIdleWaitNs));
+    const std::optional<TimeNs> next_at_ns = faults_.next_at_ns();
+    const TimeNs due_ns = next_at_ns ? *next_at_ns + latency_ns - now_ns() : kIdleWaitNs;
+    wake_.wait_for(std::clamp<TimeNs>(due_ns, next_at_ns ? kLeastWaitNs : 0, kIdleWaitNs));
     FaultRecord record;
     while (reader_->next(record)) {
-      faults_.push_back(record);
+      faults_.add(record);
     }
     const std::scoped_lock lock(mutex_);
     if (forking_) {
@@ -39,16 +39,15 @@ void HostPlatform::correlate() {
 // Those that the machine's latency has passed for.
 void HostPlatform::take_faults() {
   const TimeNs until_ns = now_ns() - options_.link.fault_latency_ns;
-  faults_taken_.clear();
-  while (!faults_.empty() && faults_.front().at_ns <= until_ns) {
-    FaultRecord fault = faults_.front();
-    faults_.pop_front();
-    const Space& space = engine_.space();
+  const Space& space = engine_.space();
+  std::vector<ThreadFault> taken;
+  FaultRecord fault;
+  while (faults_.take(until_ns, fault)) {
     if (fault.block >= space.block_slots() || space.block(fault.block).tenants == 0) {
       // The program uses memory that it has freed, or never had. What it reads is undefined; it
       // must not stop for ever. What still moves has to arrive first.
       if (fault.block < space.block_slots() && space.block(fault.block).transfer != kNoIndex) {
-        faults_postponed_.push_back(fault);
+        faults_.postpone(fault);
         continue;
       }
       pages_.fill_dead(fault.block);
@@ -66,12 +65,11 @@ void HostPlatform::take_faults() {
         space.block(fault.block).transfer != kNoIndex) {
       workers_->hurry(fault.block);
     }
-    faults_taken_.push_back({.block = fault.block, .write = fault.write});
+    taken.push_back({.block = fault.block, .write = fault.write});
   }
-  faults_.insert(faults_.end(), faults_postponed_.begin(), faults_postponed_.end());
-  faults_postponed_.clear();
-  if (!faults_taken_.empty()) {
-    engine_.thread_faults(launches_.latest(), faults_taken_);
+  faults_.put_back();
+  if (!taken.empty()) {
+    engine_.thread_faults(launches_.latest(), taken);
   }
 }
 

@@ -5,7 +5,6 @@
 // (transfer_workers.h). It decides nothing about migration. All functions are thread-safe.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +23,7 @@
 #include "platform/host/host_launches.h"
 #include "platform/host/host_memory.h"
 #include "platform/host/host_options.h"
+#include "platform/host/pending_faults.h"
 #include "platform/host/waiting_threads.h"
 
 namespace spillway::host {
@@ -104,9 +104,9 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void arrive(const TransferJob& job);
   void protect_unmapped(const Transfer& transfer);
 
-  // host_correlator.cc: faults and marks into the engine
   void wait_for_transfers();
   void keep_addresses_taken();
+  // host_correlator.cc: faults and marks into the engine
   void correlate();
   void take_faults();
   void check_progress();
@@ -136,9 +136,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   bool is_child_ = false;
   bool warned_ = false;
   Departures departures_;
-  std::deque<FaultRecord> faults_;             // that have been read and are not due yet
-  std::vector<FaultRecord> faults_postponed_;  // and whose block has yet to arrive
-  std::vector<ThreadFault> faults_taken_;      // its memory
+  PendingFaults faults_;
 
   // The threads, which end in the opposite order.
   WakeUp wake_;

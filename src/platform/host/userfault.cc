@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "platform/common/own_descriptors.h"
@@ -166,8 +168,13 @@ Status Userfault::watch(void* start, Bytes bytes, std::uint64_t mode) const {
   return {};
 }
 
+// What has appeared stays: it may have been written. The system may be short of memory for a
+// moment.
 int Userfault::copy(void* to, const void* from, Bytes bytes, bool writable) const {
+  constexpr int kTries = 100;
+  constexpr std::chrono::milliseconds kBetween{10};
   Bytes done = 0;
+  int tries = 1;
   while (done < bytes) {
     uffdio_copy copy{.dst = address_of(to) + done,
                      .src = address_of(from) + done,
@@ -181,6 +188,9 @@ int Userfault::copy(void* to, const void* from, Bytes bytes, bool writable) cons
     const int error = errno;
     if (copy.copy > 0) {  // a part is there
       done += static_cast<Bytes>(copy.copy);
+    } else if (error == ENOMEM && patient_ && tries < kTries) {
+      ++tries;
+      std::this_thread::sleep_for(kBetween);
     } else if (error == ENOENT && bytes - done > kPageBytes) {
       return by_halves(bytes - done, [&](Bytes at, Bytes part) {
         return this->copy(static_cast<char*>(to) + done + at,

@@ -1,6 +1,6 @@
 // The kernel's userfaultfd: page faults of this process handled by this process.
-// Layer: platform, host. Thin: one method an ioctl, errors as text for a person. A descriptor may
-// be used by several threads at once.
+// Layer: platform, host. Thin: a method is an ioctl, and says what has become of it in the end. A
+// descriptor may be used by several threads at once.
 #pragma once
 
 #include <linux/userfaultfd.h>
@@ -44,24 +44,20 @@ class Userfault {
   Status admit(void* start, Bytes bytes) const;
 
   // Each of these covers whole pages and wakes threads that wait there, unless it says otherwise.
-  // Fills missing pages with a copy, write-protected or not; wakes nobody. An error number: 0,
-  // or e.g. ENOMEM.
+  // Fills missing pages with a copy, write-protected or not; wakes nobody. An error number: 0, or
+  // ENOMEM if the system has none for a second.
   [[nodiscard]] int copy(void* to, const void* from, Bytes bytes, bool writable) const;
   // Fills missing pages with zeros; wakes nobody.
   [[nodiscard]] int zero(void* start, Bytes bytes) const;
   // Missing pages end whoever touches them, by SIGBUS; wakes nobody. EINVAL before Linux 6.6.
   [[nodiscard]] int poison(void* start, Bytes bytes) const;
   // The pages at `from` are those at `to` from now on; none may be at `to` before. Nothing is
-  // copied. All of it or nothing: after an error number the pages are where they were, for which
-  // both must be watched or admitted. Whether a page that was protected is writable then depends on
-  // the kernel (FramePool); others are.
+  // copied. All of it or nothing: after an error number the pages are where they were. Both must be
+  // watched or admitted. What was protected may still be so, what was not is writable.
   [[nodiscard]] int move(void* to, void* from, Bytes bytes) const;
   [[nodiscard]] int protect(void* start, Bytes bytes) const;  // wakes nobody
   [[nodiscard]] int unprotect(void* start, Bytes bytes) const;
   void wake(void* start, Bytes bytes) const;
-
-  // As the kernel writes it.
-  static std::uint64_t address_of(const void* pointer);
 
   // What has happened since the last call, at most events.size(). 0 if nothing has.
   [[nodiscard]] std::size_t read(std::span<uffd_msg> events) const;
@@ -77,10 +73,10 @@ class Userfault {
   [[nodiscard]] bool again(int error) const;
   [[nodiscard]] int write_protect(void* start, Bytes bytes, std::uint64_t mode) const;
   Status watch(void* start, Bytes bytes, std::uint64_t mode) const;
+  static std::uint64_t address_of(const void* pointer);
   // An ioctl. Ends the run where the program has closed the descriptor.
   int call(unsigned long request, void* argument) const;
-  int move_some(void* to, void* from, Bytes bytes, Bytes& moved_bytes) const;
-  [[nodiscard]] int move_page(void* to, void* from) const;
+  int move_some(void* to, void* from, Bytes bytes, Bytes& counted_bytes) const;
   void move_back(char* to, char* from, Bytes bytes) const;
   Descriptor fd_;
   bool reports_forks_ = false;

@@ -1,13 +1,14 @@
 // Moving pages (UFFDIO_MOVE, Linux 6.8), and knowing afterwards where they are. See userfault.h.
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "platform/common/say.h"
+#include "platform/host/page_tables.h"
 #include "platform/host/userfault.h"
 
 namespace spillway::host {
@@ -24,36 +25,60 @@ struct MoveArgument {
 constexpr unsigned long kMove = _IOWR(UFFDIO, 0x05, MoveArgument);
 constexpr std::uint64_t kMoveWakesNobody = 1;
 
-// Nothing is there, not even what the system is moving elsewhere at the moment.
-bool is_missing(void* page) {
-  unsigned char resident = 1;
-  return ::mincore(page, kPageBytes, &resident) == 0 && (resident & 1U) == 0;
+// Of pages that were at `from`, and of which some have been moved to `to`.
+struct Run {
+  Bytes at = 0;
+  Bytes bytes = 0;  // 0: there is none
+};
+
+// The first of those that have been.
+Run first_moved(const void* to, const void* from, Bytes bytes) {
+  const PageTables there(to, bytes);
+  const PageTables here(from, bytes);
+  const auto moved = [&](std::size_t page) { return there.has(page) && !here.has(page); };
+  std::size_t page = 0;
+  while (page < there.pages() && !moved(page)) {
+    ++page;
+  }
+  std::size_t end = page;
+  while (end < there.pages() && moved(end)) {
+    ++end;
+  }
+  return {.at = page * kPageBytes, .bytes = (end - page) * kPageBytes};
 }
 
 }  // namespace
 
 // What the kernel says has been moved need not be all: Linux 6.18 forgets to count the pages that
 // it moves after it has had to wait for one, such as one that the system compacts, and then stops
-// because it finds them at `to`. So only the page tables know.
+// because it finds them at `to`. So what it has not said is looked up.
 int Userfault::move(void* to, void* from, Bytes bytes) const {
   char* const there = static_cast<char*>(to);
   char* const here = static_cast<char*>(from);
   Bytes done = 0;
-  int error = move_some(to, from, bytes, done);
-  if (error == 0 || (done == 0 && error != EEXIST)) {
-    return error;
+  while (done < bytes) {
+    Bytes counted_bytes = 0;
+    const int error = move_some(there + done, here + done, bytes - done, counted_bytes);
+    if (error == 0) {
+      break;
+    }
+    if (done == 0 && counted_bytes == 0 && error != EEXIST) {
+      return error;  // nothing has moved: pages that are not counted would be in the way
+    }
+    done += counted_bytes;
+    const Run more = done < bytes ? first_moved(there + done, here + done, bytes - done) : Run{};
+    const Bytes uncounted_bytes = more.at == 0 ? more.bytes : 0;
+    done += uncounted_bytes;
+    if (counted_bytes + uncounted_bytes == 0) {
+      move_back(here, there, bytes);
+      return error;
+    }
   }
-  for (error = 0; error == 0 && done < bytes; done += error == 0 ? kPageBytes : 0) {
-    error = move_page(there + done, here + done);
-  }
-  if (error != 0) {
-    move_back(here, there, done);
-  }
-  return error;
+  return 0;
 }
 
 // One call, made until the kernel does not ask for another try with nothing moved.
-int Userfault::move_some(void* to, void* from, Bytes bytes, Bytes& moved_bytes) const {
+int Userfault::move_some(void* to, void* from, Bytes bytes, Bytes& counted_bytes) const {
   MoveArgument argument{.to = address_of(to),
                         .from = address_of(from),
                         .bytes = bytes,
@@ -63,30 +88,24 @@ int Userfault::move_some(void* to, void* from, Bytes bytes, Bytes& moved_bytes) 
   do {
     error = call(kMove, &argument) == 0 ? 0 : errno;
   } while (error != 0 && argument.moved <= 0 && again(error));
-  moved_bytes = static_cast<Bytes>(std::max<__s64>(argument.moved, 0));
+  counted_bytes = static_cast<Bytes>(std::max<__s64>(argument.moved, 0));
   return error;
 }
 
-int Userfault::move_page(void* to, void* from) const {
-  Bytes moved_bytes = 0;
-  const int error = move_some(to, from, kPageBytes, moved_bytes);
-  return error == EEXIST && is_missing(from) ? 0 : error;  // it is there, though not counted
-}
-
-// The pages that have moved, and maybe some of them already have moved back.
+// Whatever is at `from` and not at `to`, where it was. Somebody may hold a page for a moment.
 void Userfault::move_back(char* to, char* from, Bytes bytes) const {
-  Bytes moved_bytes = 0;
-  if (bytes == 0 || move_some(to, from, bytes, moved_bytes) == 0) {
-    return;
-  }
-  for (Bytes at = 0; at < bytes; at += kPageBytes) {
-    const int error = move_some(to + at, from + at, kPageBytes, moved_bytes);
-    if (error != 0 && error != ENOENT && error != EEXIST) {
+  constexpr int kTries = 10'000;
+  int tries = 0;
+  for (Run run = first_moved(from, to, bytes); run.bytes > 0; run = first_moved(from, to, bytes)) {
+    Bytes counted_bytes = 0;
+    const int error = move_some(to + run.at, from + run.at, run.bytes, counted_bytes);
+    if (error != 0 && counted_bytes == 0 && ++tries == kTries) {
       end_run(
           fmt::format("half of {} of the program's memory can be moved neither on nor back: {}; "
                       "ending it before data is lost",
                       format_bytes(bytes), std::strerror(error)));
     }
+    sched_yield();
   }
 }
 
