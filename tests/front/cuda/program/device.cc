@@ -12,26 +12,21 @@ namespace {
 std::atomic<std::uint64_t> wrong{0};
 
 void run_fill(const FakeCudaLaunch* launch) {
-  std::uint64_t* const to = words_at(parameter(launch, 0));
-  for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {
-    to[i] = pattern(parameter(launch, 2), i);
-  }
+  write_pattern(words_at(parameter(launch, 0)), parameter(launch, 1), parameter(launch, 2));
 }
 
 void run_rewrite(const FakeCudaLaunch* launch) {
   std::uint64_t* const at = words_at(parameter(launch, 0));
-  std::uint64_t bad = 0;
-  for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {
-    bad += at[i] == pattern(parameter(launch, 2), i) ? 0U : 1U;
-    at[i] = pattern(parameter(launch, 3), i);
-  }
-  wrong += bad;
+  const std::uint64_t words = parameter(launch, 1);
+  wrong += count_wrong(at, words, parameter(launch, 2));
+  write_pattern(at, words, parameter(launch, 3));
 }
 
 void run_add(const FakeCudaLaunch* launch) {
   std::uint64_t* const to = words_at(parameter(launch, 0));
   const std::uint64_t* const from = words_at(parameter(launch, 1));
-  for (std::uint64_t i = 0; i < parameter(launch, 2); ++i) {
+  const std::uint64_t words = parameter(launch, 2);
+  for (std::uint64_t i = 0; i < words; ++i) {
     to[i] += from[i];
   }
 }

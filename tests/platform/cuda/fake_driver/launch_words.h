@@ -24,4 +24,21 @@ inline std::uint64_t parameter(const FakeCudaLaunch* launch, std::size_t index) 
   return value;
 }
 
+// Loops over words know nothing of launches: most of the time of the tests goes here, above all
+// with sanitizers.
+inline void write_pattern(std::uint64_t* to, std::uint64_t words, std::uint64_t seed) {
+  for (std::uint64_t i = 0; i < words; ++i) {
+    to[i] = pattern(seed, i);
+  }
+}
+
+// Words that are not the pattern's.
+inline std::uint64_t count_wrong(const std::uint64_t* at, std::uint64_t words, std::uint64_t seed) {
+  std::uint64_t wrong = 0;
+  for (std::uint64_t i = 0; i < words; ++i) {
+    wrong += at[i] == pattern(seed, i) ? 0U : 1U;
+  }
+  return wrong;
+}
+
 }  // namespace spillway::cuda::test

@@ -54,15 +54,18 @@ void run_fingerprint(const FakeCudaLaunch* launch) {
   const std::uint64_t bytes = test::parameter(launch, 1);
   std::uint64_t* const sums = test::words_at(test::parameter(launch, 2));
   std::fill_n(sums, launch->grid[0], 0);
+  const std::uint64_t pieces = launch->block[0];
+  const std::uint64_t blocks = launch->grid[0];
   // Two words a piece, two for the last one as well.
   const std::uint64_t words = (bytes + 2 * kWordBytes - 1) / (2 * kWordBytes) * 2;
+  std::array<std::uint64_t, 512> some{};
   for (std::uint64_t i = 0; i < words; ++i) {
-    std::uint64_t word = 0;
-    if (i * kWordBytes < bytes) {
-      std::memcpy(&word, pointer(from + i * kWordBytes),
-                  std::min(kWordBytes, bytes - i * kWordBytes));
+    if (i % some.size() == 0) {
+      some.fill(0);
+      std::memcpy(some.data(), pointer(from + i * kWordBytes),
+                  std::min(some.size() * kWordBytes, bytes - i * kWordBytes));
     }
-    sums[i / 2 / launch->block[0] % launch->grid[0]] += mixed(word + (i + 1) * 0x9E3779B97F4A7C15);
+    sums[i / 2 / pieces % blocks] += mixed(some[i % some.size()] + (i + 1) * 0x9E3779B97F4A7C15);
   }
 }
 

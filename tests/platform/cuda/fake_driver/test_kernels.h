@@ -50,6 +50,10 @@ inline std::size_t one_range(const FakeCudaLaunch* launch, FakeCudaRange* ranges
   return 1;
 }
 
+inline void add_wrong(std::uint64_t counter, std::uint64_t wrong) {
+  *reinterpret_cast<std::atomic<std::uint64_t>*>(words_at(counter)) += wrong;
+}
+
 inline CuFunction make(const char* name, std::size_t count, void (*run)(const FakeCudaLaunch*),
                        std::size_t (*ranges)(const FakeCudaLaunch*, FakeCudaRange*, std::size_t)) {
   std::array<std::size_t, 8> offsets{};
@@ -70,22 +74,17 @@ inline const Kernels& kernels() {
       .fill = detail::make(
           "fill", 3,
           [](const FakeCudaLaunch* launch) {
-            std::uint64_t* to = words_at(parameter(launch, 0));
-            for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {
-              to[i] = pattern(parameter(launch, 2), i);
-            }
+            write_pattern(words_at(parameter(launch, 0)), parameter(launch, 1),
+                          parameter(launch, 2));
           },
           detail::one_range),
       .rewrite = detail::make(
           "rewrite", 5,
           [](const FakeCudaLaunch* launch) {
-            std::uint64_t* at = words_at(parameter(launch, 0));
-            std::uint64_t wrong = 0;
-            for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {
-              wrong += at[i] == pattern(parameter(launch, 2), i) ? 0U : 1U;
-              at[i] = pattern(parameter(launch, 3), i);
-            }
-            *reinterpret_cast<std::atomic<std::uint64_t>*>(words_at(parameter(launch, 4))) += wrong;
+            std::uint64_t* const at = words_at(parameter(launch, 0));
+            const std::uint64_t words = parameter(launch, 1);
+            detail::add_wrong(parameter(launch, 4), count_wrong(at, words, parameter(launch, 2)));
+            write_pattern(at, words, parameter(launch, 3));
           },
           detail::one_range),
       .add = detail::make(
@@ -93,7 +92,8 @@ inline const Kernels& kernels() {
           [](const FakeCudaLaunch* launch) {
             std::uint64_t* to = words_at(parameter(launch, 0));
             const std::uint64_t* from = words_at(parameter(launch, 1));
-            for (std::uint64_t i = 0; i < parameter(launch, 2); ++i) {
+            const std::uint64_t words = parameter(launch, 2);
+            for (std::uint64_t i = 0; i < words; ++i) {
               to[i] += from[i];
             }
           },
@@ -106,12 +106,9 @@ inline const Kernels& kernels() {
       .verify = detail::make(
           "verify", 4,
           [](const FakeCudaLaunch* launch) {
-            const std::uint64_t* at = words_at(parameter(launch, 0));
-            std::uint64_t wrong = 0;
-            for (std::uint64_t i = 0; i < parameter(launch, 1); ++i) {
-              wrong += at[i] == pattern(parameter(launch, 2), i) ? 0U : 1U;
-            }
-            *reinterpret_cast<std::atomic<std::uint64_t>*>(words_at(parameter(launch, 3))) += wrong;
+            detail::add_wrong(parameter(launch, 3),
+                              count_wrong(words_at(parameter(launch, 0)), parameter(launch, 1),
+                                          parameter(launch, 2)));
           },
           [](const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) -> std::size_t {
             ranges[0] = {parameter(launch, 0), 8 * parameter(launch, 1), 0};
@@ -120,14 +117,10 @@ inline const Kernels& kernels() {
       .derive = detail::make(
           "derive", 6,
           [](const FakeCudaLaunch* launch) {
-            std::uint64_t* to = words_at(parameter(launch, 0));
-            const std::uint64_t* from = words_at(parameter(launch, 1));
-            std::uint64_t wrong = 0;
-            for (std::uint64_t i = 0; i < parameter(launch, 2); ++i) {
-              wrong += from[i] == pattern(parameter(launch, 3), i) ? 0U : 1U;
-              to[i] = pattern(parameter(launch, 4), i);
-            }
-            *reinterpret_cast<std::atomic<std::uint64_t>*>(words_at(parameter(launch, 5))) += wrong;
+            const std::uint64_t words = parameter(launch, 2);
+            detail::add_wrong(parameter(launch, 5), count_wrong(words_at(parameter(launch, 1)),
+                                                                words, parameter(launch, 3)));
+            write_pattern(words_at(parameter(launch, 0)), words, parameter(launch, 4));
           },
           [](const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) -> std::size_t {
             const std::uint64_t bytes = 8 * parameter(launch, 2);
@@ -139,8 +132,9 @@ inline const Kernels& kernels() {
           "mix", 3,
           [](const FakeCudaLaunch* launch) {
             const std::uint64_t* from = words_at(parameter(launch, 1));
+            const std::uint64_t words = parameter(launch, 2);
             std::uint64_t mixed = 0;
-            for (std::uint64_t i = 0; i < parameter(launch, 2); ++i) {
+            for (std::uint64_t i = 0; i < words; ++i) {
               mixed += pattern(from[i], i);
             }
             words_at(parameter(launch, 0))[0] = mixed;
