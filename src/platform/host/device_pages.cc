@@ -62,24 +62,41 @@ Bytes DevicePages::place_frames(char* block, Bytes bytes, bool zeroed) {
   if (!frames_) {
     return 0;
   }
-  const std::scoped_lock lock(frames_mutex_);
-  if (bytes < kBlockBytes || frames_->parts_do()) {
-    return frames_->place_parts(block, bytes, zeroed);
+  char* frame = nullptr;
+  {
+    const std::scoped_lock lock(frames_mutex_);
+    if (bytes < kBlockBytes || frames_->parts_do()) {
+      return frames_->place_parts(block, bytes, zeroed);
+    }
+    frame = static_cast<char*>(frames_->take());
   }
-  void* const frame = frames_->take();
   if (frame == nullptr) {
     return 0;
   }
   if (zeroed) {
     std::memset(frame, 0, kBlockBytes);
   }
-  if (!frames_->place(frame, block)) {
-    fill_pages(block, frame, kBlockBytes, true);
-    frames_->give_back(frame);
-  } else {
-    frames_->placed(frame);
-  }
+  become(frame, block, kBlockBytes, true);
   return kBlockBytes;
+}
+
+// The pages at a place of ours are the block's from now on, and those that the system does not move
+// are copied: what has appeared may have been written, so nothing goes back.
+void DevicePages::become(char* place, char* block, Bytes bytes, bool copies_writable) {
+  int error = 0;
+  const Bytes moved_bytes = userfault_->move_on(block, place, bytes, error);
+  if (moved_bytes < bytes) {
+    fill_pages(block + moved_bytes, place + moved_bytes, bytes - moved_bytes, copies_writable);
+  }
+  if (moved_bytes == 0) {
+    give_back_aside(place, bytes);
+    return;
+  }
+  if (moved_bytes < bytes) {
+    ::madvise(place, bytes, MADV_DONTNEED);
+  }
+  const std::scoped_lock lock(frames_mutex_);
+  frames_->placed(place);
 }
 
 // What is not there yet appears when it is mapped: only then is it known whether it may be written.
@@ -142,12 +159,13 @@ void DevicePages::map(BlockId block, Bytes bytes, bool writable) {
     populate(block, bytes, writable);  // zeroed, or to be overwritten as a whole
   }
   char* const start = addresses_->address_of(block);
+  const Bytes all_bytes = std::max(bytes, at.populated_bytes);  // with what is behind its end
   if (at.aside != nullptr) {
     bring_back(block, bytes, writable);
   } else if (writable && !at.writable) {
-    failures_->must(userfault_->unprotect(start, bytes), "unprotect");
+    failures_->must(userfault_->unprotect(start, all_bytes), "unprotect");
   } else if (!writable && at.writable) {
-    failures_->must(userfault_->protect(start, bytes), "protect");
+    failures_->must(userfault_->protect(start, all_bytes), "protect");
   }
   at.writable = writable;
 }
@@ -155,7 +173,8 @@ void DevicePages::map(BlockId block, Bytes bytes, bool writable) {
 void DevicePages::unmap(BlockId block, Bytes bytes) {
   Pages& at = pages(block);
   if (at.populated_bytes > 0 && at.writable && at.aside == nullptr) {
-    failures_->must(userfault_->protect(addresses_->address_of(block), bytes), "protect");
+    const Bytes all_bytes = std::max(bytes, at.populated_bytes);
+    failures_->must(userfault_->protect(addresses_->address_of(block), all_bytes), "protect");
     at.writable = false;
   }
 }
@@ -169,7 +188,7 @@ void DevicePages::drop(BlockId block, Bytes bytes) {
     recovered = at.populated_bytes <= bytes;
   } else if (frames_ && at.populated_bytes > 0 && reuses_frames_) {
     const std::scoped_lock lock(frames_mutex_);
-    recovered = frames_->recover(start, at.populated_bytes, !at.writable);
+    recovered = frames_->recover(start, at.populated_bytes);
   }
   // More may be there than the block has bytes, if somebody has touched what was nobody's.
   const Bytes dropped_bytes = std::max({bytes, at.populated_bytes, kPageBytes});
@@ -230,10 +249,10 @@ void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
   if (part.held) {
     return;
   }
-  int error = frames_->take_pages(place, start, part.bytes, true);
+  int error = frames_->take_pages(place, start, part.bytes);
   if (error == EBUSY || error == ENOENT) {
     error = make_exclusive(start, part.bytes);
-    error = error == 0 ? frames_->take_pages(place, start, part.bytes, true) : error;
+    error = error == 0 ? frames_->take_pages(place, start, part.bytes) : error;
   }
   if (error == 0) {
     part.aside = place;
@@ -272,14 +291,9 @@ void DevicePages::put_back(BlockId block, const void* copied, TransferJob::Part&
   if (!begin_writable_moment()) {
     fill_pages(start, copied, part.bytes, false);
     give_back_aside(std::exchange(part.aside, nullptr), part.bytes);
-  } else if (userfault_->move(start, part.aside, part.bytes) == 0) {
-    part.held = end_writable_moment(start, copied, part.bytes);
-    const std::scoped_lock lock(frames_mutex_);
-    frames_->placed(std::exchange(part.aside, nullptr));
   } else {
-    --writable_moments_;
-    part.held = std::memcmp(part.aside, copied, part.bytes) != 0;
-    return;
+    become(std::exchange(part.aside, nullptr), start, part.bytes, false);
+    part.held = end_writable_moment(start, copied, part.bytes);
   }
   userfault_->wake(start, kBlockBytes);
 }
@@ -290,14 +304,15 @@ void DevicePages::bring_back(BlockId block, Bytes bytes, bool writable) {
   Pages& at = pages(block);
   char* const start = addresses_->address_of(block);
   char* const place = std::exchange(at.aside, nullptr);
-  if (writable && userfault_->move(start, place, bytes) == 0) {
-    const std::scoped_lock lock(frames_mutex_);
-    frames_->placed(place);
-  } else {
-    fill_pages(start, place, bytes, writable);
+  if (!writable) {
+    fill_pages(start, place, bytes, false);
     give_back_aside(place, bytes);
+    return;
   }
-  at.writable = writable;
+  become(place, start, bytes, true);
+  if (at.populated_bytes > bytes) {  // what is behind its end has stayed
+    failures_->must(userfault_->unprotect(start + bytes, at.populated_bytes - bytes), "unprotect");
+  }
 }
 
 void DevicePages::give_back_aside(char* place, Bytes bytes) {
@@ -367,31 +382,23 @@ bool DevicePages::fill_by_frame(char* block, const void* from, TransferJob::Part
   if (!frames_ || (!part.writable && pins_)) {
     return false;
   }
-  void* frame = nullptr;
+  char* frame = nullptr;
   {
     const std::scoped_lock lock(frames_mutex_);
-    frame = frames_->take();
+    frame = static_cast<char*>(frames_->take());
   }
   if (frame == nullptr) {
     return false;
   }
   std::memcpy(frame, from, kBlockBytes);
-  const bool protects = !part.writable;
-  bool placed = false;
-  if (!protects || begin_writable_moment()) {
-    placed = frames_->place(frame, block);
-    if (protects && placed) {
-      part.touched = end_writable_moment(block, from, kBlockBytes);
-    } else if (protects) {
-      --writable_moments_;
-    }
+  if (!part.writable && !begin_writable_moment()) {
+    give_back_aside(frame, kBlockBytes);
+    return false;
   }
-  if (!placed) {
-    fill_pages(block, frame, kBlockBytes, part.writable);
-    part.touched = protects && std::memcmp(frame, from, kBlockBytes) != 0;
+  become(frame, block, kBlockBytes, part.writable);
+  if (!part.writable) {
+    part.touched = end_writable_moment(block, from, kBlockBytes);
   }
-  const std::scoped_lock lock(frames_mutex_);
-  placed ? frames_->placed(frame) : frames_->give_back(frame);
   return true;
 }
 

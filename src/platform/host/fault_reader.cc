@@ -69,8 +69,8 @@ void FaultReader::read_once() {
         fault.address - reinterpret_cast<std::uint64_t>(addresses_.base());  // NOLINT
     if (offset >= addresses_.bytes()) {
       end_run(
-          "a page of Spillway's own has been missed, which is a defect; ending the program before "
-          "data is lost");
+          "memory of Spillway's own has been touched that is not there, and nobody would answer; "
+          "ending the program before data is lost");
     }
     const FaultRecord record{
         .block = static_cast<BlockId>(offset / kBlockBytes),

@@ -47,11 +47,17 @@ std::unique_ptr<FramePool> FramePool::create(const Userfault& userfault, std::si
 
 // The first kernels that can move pages make them writable, other than those that are swapped out.
 // Who writes a frame of ours that is still protected would wait for himself.
-int FramePool::take_pages(char* place, char* block, Bytes bytes, bool is_protected) const {
-  const int error = userfault_->move(place, block, bytes);
-  if (error == 0 && is_protected && userfault_->unprotect(place, bytes) != 0) {
+void FramePool::unprotect(char* place, Bytes bytes) const {
+  if (userfault_->unprotect(place, bytes) != 0) {
     end_run(
         "pages that have been moved stay protected; ending the program before it waits for ever");
+  }
+}
+
+int FramePool::take_pages(char* place, char* block, Bytes bytes) const {
+  const int error = userfault_->move(place, block, bytes);
+  if (error == 0) {
+    unprotect(place, bytes);
   }
   return error;
 }
@@ -75,19 +81,6 @@ void* FramePool::take() {
 }
 
 void FramePool::give_back(void* frame) { full_.push_back(frame); }
-
-bool FramePool::place(void* frame, void* block) const {
-  return userfault_->move(block, frame, kBlockBytes) == 0;
-}
-
-// Somebody may have written what was at the block for a moment, and is here again.
-bool FramePool::copy_refused(char* pages, char* block, Bytes bytes) const {
-  const bool copied = userfault_->copy(block, pages, bytes, true) == 0;
-  if (copied) {
-    ::madvise(pages, bytes, MADV_DONTNEED);
-  }
-  return copied;
-}
 
 void FramePool::placed(void* frame) {
   const auto* const at = static_cast<char*>(frame);
@@ -143,12 +136,16 @@ Bytes FramePool::place_parts(char* block, Bytes bytes, bool zeroed) {
     if (zeroed) {
       std::memset(from, 0, some);
     }
-    if (userfault_->move(block + done, from, some) != 0 &&
-        !copy_refused(from, block + done, some)) {
-      break;
+    int error = 0;
+    const Bytes moved_bytes = userfault_->move_on(block + done, from, some, error);
+    done += moved_bytes;
+    if (moved_bytes < some) {
+      ::madvise(from, some, MADV_DONTNEED);
     }
     shrink(parts_.size() - 1, some);
-    done += some;
+    if (error != 0) {
+      break;
+    }
   }
   return done;
 }
@@ -172,14 +169,19 @@ void* FramePool::take_place() {
   return place;
 }
 
-bool FramePool::recover(void* block, Bytes bytes, bool is_protected) {
+bool FramePool::recover(char* block, Bytes bytes) {
   if (empty_.empty()) {
     return false;
   }
   char* const place = static_cast<char*>(empty_.back());
-  if (take_pages(place, static_cast<char*>(block), bytes, is_protected) != 0) {
+  int error = 0;
+  if (userfault_->move_on(place, block, bytes, error) > 0 && error != 0) {
+    ::madvise(place, bytes, MADV_DONTNEED);
+  }
+  if (error != 0) {
     return false;
   }
+  unprotect(place, bytes);
   empty_.pop_back();
   if (bytes == kBlockBytes) {
     full_.push_back(place);

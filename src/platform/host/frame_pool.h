@@ -5,8 +5,7 @@
 // Where the system has huge pages a frame is one, and a move takes a microsecond. Needs Linux 6.8;
 // where it is missing, or a page cannot be moved (a child shares it, a device reads it), the caller
 // does without. A block that is smaller leaves a part of a frame; it takes parts, or cuts a frame.
-// Not thread-safe, except for `place` and
-// `take_pages`.
+// Not thread-safe, except for `take_pages`.
 #pragma once
 
 #include <memory>
@@ -36,11 +35,8 @@ class FramePool {
   void* take();
   // Of a frame that was taken and not placed.
   void give_back(void* frame);
-  // The frame becomes the block's pages, writable; its own address is then empty, which `placed`
-  // must be told. Wakes nobody. False if the system refuses: its pages are where they were, but who
-  // uses the block may have written what was there for a moment. Any thread's.
-  [[nodiscard]] bool place(void* frame, void* block) const;
-  void placed(void* frame);
+  // A place is empty, as what was there has been moved or given up.
+  void placed(void* place);
   // Pages of parts, and of frames that wait, become the block's, writable, from its beginning on:
   // returns how many bytes. `zeroed`: they hold zeros then, else anything. Wakes nobody.
   Bytes place_parts(char* block, Bytes bytes, bool zeroed);
@@ -48,8 +44,9 @@ class FramePool {
   // there are enough for most of it.
   [[nodiscard]] bool parts_do() const { return full_.empty() && parts_bytes_ >= kBlockBytes / 2; }
   // The block's pages, which may be protected, become a frame that can be taken, or a part. False
-  // if the system refuses, or there is no place: the pages are where they were.
-  [[nodiscard]] bool recover(void* block, Bytes bytes = kBlockBytes, bool is_protected = true);
+  // if the system refuses, or there is no place: then some of them may be gone, and the rest is
+  // there.
+  [[nodiscard]] bool recover(char* block, Bytes bytes = kBlockBytes);
   // Of a place that was taken: so many bytes there are a part from now on.
   void give_back_part(void* place, Bytes bytes);
   // An empty place, to which pages may be moved; nullptr if there is none. It comes back as a frame
@@ -57,7 +54,7 @@ class FramePool {
   void* take_place();
   // The block's pages, which may be protected, are those at the place from now on, and can be
   // written there. An error number; then they are where they were. Any thread's.
-  [[nodiscard]] int take_pages(char* place, char* block, Bytes bytes, bool is_protected) const;
+  [[nodiscard]] int take_pages(char* place, char* block, Bytes bytes) const;
   // Gives parts, then frames back to the system until at most so many bytes wait to be taken. Of
   // the last frame only what is too much.
   void trim(Bytes most_bytes);
@@ -71,7 +68,7 @@ class FramePool {
     char* place = nullptr;
     Bytes bytes = 0;
   };
-  [[nodiscard]] bool copy_refused(char* pages, char* block, Bytes bytes) const;
+  void unprotect(char* place, Bytes bytes) const;
   bool cut_frame();
   void shrink(std::size_t part, Bytes bytes);
 

@@ -22,13 +22,18 @@ PageTables::PageTables(const void* start, Bytes bytes) : entries_(bytes / kPageB
   const auto first = reinterpret_cast<std::uintptr_t>(start) / kPageBytes;  // NOLINT: a number
   const Bytes size_bytes = entries_.size() * sizeof entries_.front();
   const Descriptor file(::open(kFile, O_RDONLY | O_CLOEXEC));
-  const ssize_t got = ::pread(file.get(), entries_.data(), size_bytes,
-                              static_cast<off_t>(first * sizeof entries_.front()));
+  int error = errno;
+  ssize_t got = -1;
+  if (file.get() >= 0) {
+    got = ::pread(file.get(), entries_.data(), size_bytes,
+                  static_cast<off_t>(first * sizeof entries_.front()));
+    error = errno;
+  }
   if (got != static_cast<ssize_t>(size_bytes)) {
     end_run(
         fmt::format("cannot read {}: {}; where the program's memory is cannot be told without it, "
                     "ending it before data is lost",
-                    kFile, got < 0 ? std::strerror(errno) : "the file ends too early"));
+                    kFile, got < 0 ? std::strerror(error) : "the file ends too early"));
   }
 }
 

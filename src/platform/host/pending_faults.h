@@ -1,5 +1,5 @@
 // Faults that have been read and are not answered yet: a machine's faults take a while, and some
-// wait for what moves. Layer: platform, host. With the platform's lock held.
+// wait for what moves. Layer: platform, host. The correlator's own.
 #pragma once
 
 #include <deque>

@@ -45,16 +45,20 @@ class Userfault {
 
   // Each of these covers whole pages and wakes threads that wait there, unless it says otherwise.
   // Fills missing pages with a copy, write-protected or not; wakes nobody. An error number: 0, or
-  // ENOMEM if the system has none for a second.
+  // ENOMEM, for a process's own memory only if the system has had none for a second.
   [[nodiscard]] int copy(void* to, const void* from, Bytes bytes, bool writable) const;
   // Fills missing pages with zeros; wakes nobody.
   [[nodiscard]] int zero(void* start, Bytes bytes) const;
   // Missing pages end whoever touches them, by SIGBUS; wakes nobody. EINVAL before Linux 6.6.
   [[nodiscard]] int poison(void* start, Bytes bytes) const;
   // The pages at `from` are those at `to` from now on; none may be at `to` before. Nothing is
-  // copied. All of it or nothing: after an error number the pages are where they were. Both must be
-  // watched or admitted. What was protected may still be so, what was not is writable.
+  // copied, nobody is woken. What was protected may still be so, what was not is writable. All of
+  // it or nothing: after an error number the pages are where they were, maybe without their
+  // protection. Both must be watched or admitted.
   [[nodiscard]] int move(void* to, void* from, Bytes bytes) const;
+  // Likewise, but what has been moved when a page is refused stays there: returns how many bytes,
+  // from the beginning on. An error number if that is not all.
+  [[nodiscard]] Bytes move_on(void* to, void* from, Bytes bytes, int& error) const;
   [[nodiscard]] int protect(void* start, Bytes bytes) const;  // wakes nobody
   [[nodiscard]] int unprotect(void* start, Bytes bytes) const;
   void wake(void* start, Bytes bytes) const;

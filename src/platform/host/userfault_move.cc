@@ -52,29 +52,38 @@ Run first_moved(const void* to, const void* from, Bytes bytes) {
 // What the kernel says has been moved need not be all: Linux 6.18 forgets to count the pages that
 // it moves after it has had to wait for one, such as one that the system compacts, and then stops
 // because it finds them at `to`. So what it has not said is looked up.
-int Userfault::move(void* to, void* from, Bytes bytes) const {
+Bytes Userfault::move_on(void* to, void* from, Bytes bytes, int& error) const {
   char* const there = static_cast<char*>(to);
   char* const here = static_cast<char*>(from);
   Bytes done = 0;
   while (done < bytes) {
     Bytes counted_bytes = 0;
-    const int error = move_some(there + done, here + done, bytes - done, counted_bytes);
+    error = move_some(there + done, here + done, bytes - done, counted_bytes);
     if (error == 0) {
-      break;
-    }
-    if (done == 0 && counted_bytes == 0 && error != EEXIST) {
-      return error;  // nothing has moved: pages that are not counted would be in the way
+      return bytes;
     }
     done += counted_bytes;
-    const Run more = done < bytes ? first_moved(there + done, here + done, bytes - done) : Run{};
+    // Pages that are not counted are in the way, or have been given up there by the program.
+    const bool maybe_more = done > 0 || error == EEXIST || error == ENOENT;
+    const Run more =
+        maybe_more && done < bytes ? first_moved(there + done, here + done, bytes - done) : Run{};
     const Bytes uncounted_bytes = more.at == 0 ? more.bytes : 0;
     done += uncounted_bytes;
     if (counted_bytes + uncounted_bytes == 0) {
-      move_back(here, there, bytes);
-      return error;
+      return done;
     }
   }
-  return 0;
+  error = 0;
+  return bytes;
+}
+
+int Userfault::move(void* to, void* from, Bytes bytes) const {
+  int error = 0;
+  const Bytes moved_bytes = move_on(to, from, bytes, error);
+  if (error != 0 && (moved_bytes > 0 || error == EEXIST || error == ENOENT)) {
+    move_back(static_cast<char*>(from), static_cast<char*>(to), bytes);
+  }
+  return error;
 }
 
 // One call, made until the kernel does not ask for another try with nothing moved.
@@ -99,7 +108,10 @@ void Userfault::move_back(char* to, char* from, Bytes bytes) const {
   for (Run run = first_moved(from, to, bytes); run.bytes > 0; run = first_moved(from, to, bytes)) {
     Bytes counted_bytes = 0;
     const int error = move_some(to + run.at, from + run.at, run.bytes, counted_bytes);
-    if (error != 0 && counted_bytes == 0 && ++tries == kTries) {
+    if (error == 0 || counted_bytes > 0) {
+      continue;
+    }
+    if (++tries == kTries) {
       end_run(
           fmt::format("half of {} of the program's memory can be moved neither on nor back: {}; "
                       "ending it before data is lost",
