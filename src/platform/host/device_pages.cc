@@ -82,7 +82,9 @@ Bytes DevicePages::place_frames(char* block, Bytes bytes, bool zeroed) {
 
 // The pages at a place of ours are the block's from now on, and those that the system does not move
 // are copied: what has appeared may have been written, so nothing goes back.
-void DevicePages::become(char* place, char* block, Bytes bytes, bool copies_writable) {
+// Returns how many bytes, from the beginning on, have been moved: writable, while copies are as
+// asked.
+Bytes DevicePages::become(char* place, char* block, Bytes bytes, bool copies_writable) {
   int error = 0;
   const Bytes moved_bytes = userfault_->move_on(block, place, bytes, error);
   if (moved_bytes < bytes) {
@@ -90,13 +92,14 @@ void DevicePages::become(char* place, char* block, Bytes bytes, bool copies_writ
   }
   if (moved_bytes == 0) {
     give_back_aside(place, bytes);
-    return;
+    return 0;
   }
   if (moved_bytes < bytes) {
     ::madvise(place, bytes, MADV_DONTNEED);
   }
   const std::scoped_lock lock(frames_mutex_);
   frames_->placed(place);
+  return moved_bytes;
 }
 
 // What is not there yet appears when it is mapped: only then is it known whether it may be written.
@@ -220,8 +223,12 @@ bool DevicePages::begin_writable_moment() {
   return true;
 }
 
-// The pages have just been moved there. True if somebody has written them meanwhile.
+// So many bytes have just been moved there. True if somebody has written them meanwhile.
 bool DevicePages::end_writable_moment(char* start, const void* contents, Bytes bytes) {
+  if (bytes == 0) {
+    --writable_moments_;
+    return false;
+  }
   failures_->must(userfault_->protect(start, bytes), "protect");
   wait_for_writes_by_the_kernel();
   --writable_moments_;
@@ -235,7 +242,9 @@ bool DevicePages::end_writable_moment(char* start, const void* contents, Bytes b
 // how it tells. Nor pages that a child of a fork shares, or has shared; nobody has pinned those,
 // and they can be moved once they are written.
 void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
+  char* const start = addresses_->address_of(block);
   if (!frames_) {
+    fill_holes(start, part.bytes);
     wait_for_writes_by_the_kernel();
     return;
   }
@@ -244,9 +253,9 @@ void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
     const std::scoped_lock lock(frames_mutex_);
     place = static_cast<char*>(frames_->take_place());
   }
-  char* const start = addresses_->address_of(block);
   part.held = place == nullptr;
   if (part.held) {
+    fill_holes(start, part.bytes);
     return;
   }
   int error = frames_->take_pages(place, start, part.bytes);
@@ -260,21 +269,30 @@ void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
     return;
   }
   part.held = true;
+  fill_holes(start, part.bytes);
   const std::scoped_lock lock(frames_mutex_);
   frames_->placed(place);
+}
+
+// What a bare madvise has taken away holds zeros; a thread of ours that read it would wait for
+// ever. What is there, though the kernel says that it is not resident, stays.
+void DevicePages::fill_holes(char* start, Bytes bytes) {
+  std::array<unsigned char, kBlockBytes / kPageBytes> resident{};
+  const bool known = ::mincore(start, bytes, resident.data()) == 0;
+  for (std::size_t page = 0; page < bytes / kPageBytes; ++page) {
+    if (!known || (resident[page] & 1U) == 0) {
+      const int error =
+          userfault_->copy(start + page * kPageBytes, zeros.data(), kPageBytes, false);
+      failures_->must(error == EEXIST ? 0 : error, "fill");
+    }
+  }
 }
 
 // Nobody's copy of these pages is theirs as well. The block cannot be written before and after
 // this.
 int DevicePages::make_exclusive(char* start, Bytes bytes) {
   constexpr int kPopulateWrite = 23;  // newer than some systems' headers
-  for (Bytes at = 0; at < bytes; at += kPageBytes) {
-    // What a bare madvise has taken away holds zeros.
-    const int error = userfault_->copy(start + at, zeros.data(), kPageBytes, false);
-    if (error != 0 && error != EEXIST) {
-      return error;
-    }
-  }
+  fill_holes(start, bytes);
   int error = userfault_->unprotect(start, bytes);
   if (error == 0 && ::madvise(start, bytes, kPopulateWrite) != 0) {
     error = errno;
@@ -292,8 +310,8 @@ void DevicePages::put_back(BlockId block, const void* copied, TransferJob::Part&
     fill_pages(start, copied, part.bytes, false);
     give_back_aside(std::exchange(part.aside, nullptr), part.bytes);
   } else {
-    become(std::exchange(part.aside, nullptr), start, part.bytes, false);
-    part.held = end_writable_moment(start, copied, part.bytes);
+    const Bytes moved_bytes = become(std::exchange(part.aside, nullptr), start, part.bytes, false);
+    part.held = end_writable_moment(start, copied, moved_bytes);
   }
   userfault_->wake(start, kBlockBytes);
 }
@@ -307,12 +325,14 @@ void DevicePages::bring_back(BlockId block, Bytes bytes, bool writable) {
   if (!writable) {
     fill_pages(start, place, bytes, false);
     give_back_aside(place, bytes);
+    trim_frames();
     return;
   }
   become(place, start, bytes, true);
   if (at.populated_bytes > bytes) {  // what is behind its end has stayed
     failures_->must(userfault_->unprotect(start + bytes, at.populated_bytes - bytes), "unprotect");
   }
+  trim_frames();
 }
 
 void DevicePages::give_back_aside(char* place, Bytes bytes) {
@@ -395,9 +415,9 @@ bool DevicePages::fill_by_frame(char* block, const void* from, TransferJob::Part
     give_back_aside(frame, kBlockBytes);
     return false;
   }
-  become(frame, block, kBlockBytes, part.writable);
+  const Bytes moved_bytes = become(frame, block, kBlockBytes, part.writable);
   if (!part.writable) {
-    part.touched = end_writable_moment(block, from, kBlockBytes);
+    part.touched = end_writable_moment(block, from, moved_bytes);
   }
   return true;
 }

@@ -92,10 +92,11 @@ class DevicePages {
   void set_populated(Pages& at, Bytes bytes);
   void populate(BlockId block, Bytes bytes, bool writable);
   Bytes place_frames(char* block, Bytes bytes, bool zeroed);
-  void become(char* place, char* block, Bytes bytes, bool copies_writable);
+  Bytes become(char* place, char* block, Bytes bytes, bool copies_writable);
   void bring_back(BlockId block, Bytes bytes, bool writable);
   void give_back_aside(char* place, Bytes bytes);
   int make_exclusive(char* start, Bytes bytes);
+  void fill_holes(char* start, Bytes bytes);
   void fill_pages(char* block, const void* from, Bytes bytes, bool writable);
   bool fill_by_frame(char* block, const void* from, TransferJob::Part& part);
   [[nodiscard]] bool begin_writable_moment();

@@ -139,6 +139,9 @@ Bytes FramePool::place_parts(char* block, Bytes bytes, bool zeroed) {
     int error = 0;
     const Bytes moved_bytes = userfault_->move_on(block + done, from, some, error);
     done += moved_bytes;
+    if (moved_bytes == 0) {
+      break;
+    }
     if (moved_bytes < some) {
       ::madvise(from, some, MADV_DONTNEED);
     }

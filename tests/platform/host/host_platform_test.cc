@@ -54,6 +54,49 @@ TEST_F(HostPlatformTest, WhatIsBehindTheEndCanBeWritten) {
   EXPECT_EQ(behind, 1U);
 }
 
+// By a bare system call, where the system can move pages and where it cannot.
+TEST_F(HostPlatformTest, WhatTheProgramHasGivenUpLeavesAsZeros) {
+  for (const bool keep_frames : {true, false}) {
+    HostOptions options;
+    options.keep_frames = keep_frames;
+    open(32 * kMiB, 256 * kMiB, 0, options);
+    if (!platform_) return;
+    const auto words = allocate(8 * kMiB);
+    std::ranges::fill(words, 7U);
+    for (std::size_t at = kMiB / 8; at < words.size(); at += 2 * kMiB / 8) {
+      ASSERT_EQ(::madvise(&words[at], 4096, MADV_DONTNEED), 0);
+    }
+    const auto others = allocate(64 * kMiB);
+    std::ranges::fill(others, 8U);  // so all of the first has to leave
+    EXPECT_GE(platform_->stats().engine.moved(Tier::kDevice, Tier::kHost), 8 * kMiB);
+    for (std::size_t at = 0; at < words.size(); ++at) {
+      ASSERT_EQ(words[at], at * 8 % (2 * kMiB) / 4096 == kMiB / 4096 ? 0U : 7U) << at;
+    }
+  }
+}
+
+// As above, of blocks that come back: divided when they have left.
+TEST_F(HostPlatformTest, ContentsSurviveWherePagesThatComeBackCannotBeMoved) {
+  open(32 * kMiB, 256 * kMiB, 0);
+  if (!platform_) return;
+  std::vector<std::span<std::uint64_t>> buffers;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    buffers.push_back(allocate(8 * kMiB));
+    fill(buffers.back(), i, 1);
+  }
+  for (const std::span<std::uint64_t> words : buffers) {
+    char* const start = reinterpret_cast<char*>(words.data());
+    ASSERT_EQ(::madvise(start + 256 * kKiB, kMiB, MADV_DONTDUMP), 0);
+    ASSERT_EQ(::mprotect(start + 3 * kMiB, 4096, PROT_NONE), 0);
+    EXPECT_GT(words[2 * kMiB / 8 + 3], 0U);  // read only, beside a page that nobody may read
+    ASSERT_EQ(::mprotect(start + 3 * kMiB, 4096, PROT_READ | PROT_WRITE), 0);
+  }
+  for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_EQ(mismatches(buffers[i], i, 1), 0U) << i;
+  }
+  ASSERT_TRUE(platform_->check_invariants()) << platform_->check_invariants().error().message;
+}
+
 // The program has divided the mapping, so pages cannot be moved into the block, nor out of it.
 TEST_F(HostPlatformTest, ContentsSurviveWherePagesCannotBeMoved) {
   open(32 * kMiB, 256 * kMiB, 0);
