@@ -94,11 +94,8 @@ Bytes DevicePages::become(char* place, char* block, Bytes bytes, bool copies_wri
     give_back_aside(place, bytes);
     return 0;
   }
-  if (moved_bytes < bytes) {
-    ::madvise(place, bytes, MADV_DONTNEED);
-  }
   const std::scoped_lock lock(frames_mutex_);
-  frames_->placed(place);
+  moved_bytes < bytes ? frames_->empty(place, bytes) : frames_->placed(place);
   return moved_bytes;
 }
 
@@ -341,17 +338,15 @@ void DevicePages::give_back_aside(char* place, Bytes bytes) {
     bytes == kBlockBytes ? frames_->give_back(place) : frames_->give_back_part(place, bytes);
     return;
   }
-  ::madvise(place, bytes, MADV_DONTNEED);
-  frames_->placed(place);
+  frames_->empty(place, bytes);
 }
 
 // Page by page, as some may be there: of what lived there and has not gone yet.
 void DevicePages::fill_dead(BlockId block) {
   char* const start = addresses_->address_of(block);
   if (char* const place = std::exchange(pages(block).aside, nullptr); place != nullptr) {
-    ::madvise(place, kBlockBytes, MADV_DONTNEED);
     const std::scoped_lock lock(frames_mutex_);
-    frames_->placed(place);
+    frames_->empty(place);
   }
   for (Bytes offset = 0; offset < kBlockBytes; offset += kPageBytes) {
     const int error = userfault_->zero(start + offset, kPageBytes);

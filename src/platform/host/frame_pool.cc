@@ -87,6 +87,11 @@ void FramePool::placed(void* frame) {
   (at >= nursery_ && at < nursery_end_ ? unborn_ : empty_).push_back(frame);
 }
 
+void FramePool::empty(void* place, Bytes bytes) {
+  ::madvise(place, bytes, MADV_DONTNEED);
+  placed(place);
+}
+
 void FramePool::trim(Bytes most_bytes) {
   while (full_.size() * kBlockBytes + parts_bytes_ > most_bytes) {
     const Bytes over_bytes =
@@ -101,8 +106,7 @@ void FramePool::trim(Bytes most_bytes) {
     }
     void* const frame = full_.back();
     full_.pop_back();
-    ::madvise(frame, kBlockBytes, MADV_DONTNEED);
-    placed(frame);
+    empty(frame);
   }
 }
 

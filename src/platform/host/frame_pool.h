@@ -37,6 +37,8 @@ class FramePool {
   void give_back(void* frame);
   // A place is empty, as what was there has been moved or given up.
   void placed(void* place);
+  // Gives what is at a place, so many bytes at most, back to the system; it is empty then.
+  void empty(void* place, Bytes bytes = kBlockBytes);
   // Pages of parts, and of frames that wait, become the block's, writable, from its beginning on:
   // returns how many bytes. `zeroed`: they hold zeros then, else anything. Wakes nobody.
   Bytes place_parts(char* block, Bytes bytes, bool zeroed);

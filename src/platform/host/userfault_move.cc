@@ -47,6 +47,12 @@ Run first_moved(const void* to, const void* from, Bytes bytes) {
   return {.at = page * kPageBytes, .bytes = (end - page) * kPageBytes};
 }
 
+// After a refusal. Pages that are not counted are in the way, or have been given up there by the
+// program.
+bool some_may_have_moved(Bytes counted_bytes, int error) {
+  return counted_bytes > 0 || error == EEXIST || error == ENOENT;
+}
+
 }  // namespace
 
 // What the kernel says has been moved need not be all: Linux 6.18 forgets to count the pages that
@@ -63,10 +69,9 @@ Bytes Userfault::move_on(void* to, void* from, Bytes bytes, int& error) const {
       return bytes;
     }
     done += counted_bytes;
-    // Pages that are not counted are in the way, or have been given up there by the program.
-    const bool maybe_more = done > 0 || error == EEXIST || error == ENOENT;
-    const Run more =
-        maybe_more && done < bytes ? first_moved(there + done, here + done, bytes - done) : Run{};
+    const Run more = some_may_have_moved(done, error) && done < bytes
+                         ? first_moved(there + done, here + done, bytes - done)
+                         : Run{};
     const Bytes uncounted_bytes = more.at == 0 ? more.bytes : 0;
     done += uncounted_bytes;
     if (counted_bytes + uncounted_bytes == 0) {
@@ -80,7 +85,7 @@ Bytes Userfault::move_on(void* to, void* from, Bytes bytes, int& error) const {
 int Userfault::move(void* to, void* from, Bytes bytes) const {
   int error = 0;
   const Bytes moved_bytes = move_on(to, from, bytes, error);
-  if (error != 0 && (moved_bytes > 0 || error == EEXIST || error == ENOENT)) {
+  if (error != 0 && some_may_have_moved(moved_bytes, error)) {
     move_back(static_cast<char*>(from), static_cast<char*>(to), bytes);
   }
   return error;

@@ -108,13 +108,7 @@ TEST_F(HostPlatformTest, ContentsSurviveWherePagesCannotBeMoved) {
     ASSERT_EQ(::madvise(start + i * 256 * kKiB, kMiB, MADV_DONTDUMP), 0);
     fill(buffers.back(), i, 1);
   }
-  for (std::uint64_t round = 1; round < 4; ++round) {
-    for (std::uint64_t i = 0; i < buffers.size(); ++i) {
-      ASSERT_EQ(mismatches(buffers[i], i, round), 0U) << i;
-      fill(buffers[i], i, round + 1);
-    }
-    ASSERT_TRUE(platform_->check_invariants()) << platform_->check_invariants().error().message;
-  }
+  ASSERT_NO_FATAL_FAILURE(read_and_rewrite(buffers));
 }
 
 TEST_F(HostPlatformTest, ContentsSurviveHostMemory) {
@@ -125,14 +119,7 @@ TEST_F(HostPlatformTest, ContentsSurviveHostMemory) {
     buffers.push_back(allocate(7 * kMiB + 12 * kKiB));
     fill(buffers.back(), i, 1);
   }
-  for (std::uint64_t round = 1; round < 4; ++round) {
-    for (std::uint64_t i = 0; i < buffers.size(); ++i) {
-      ASSERT_EQ(mismatches(buffers[i], i, round), 0U) << i;
-      fill(buffers[i], i, round + 1);
-      ASSERT_LE(platform_->stats().used_bytes[0], 32 * kMiB);
-    }
-    ASSERT_TRUE(platform_->check_invariants()) << platform_->check_invariants().error().message;
-  }
+  ASSERT_NO_FATAL_FAILURE(read_and_rewrite(buffers));
   const ProgramStats stats = platform_->stats();
   EXPECT_GT(stats.engine.moved(Tier::kDevice, Tier::kHost), 200 * kMiB);
   EXPECT_GT(stats.engine.moved(Tier::kHost, Tier::kDevice), 200 * kMiB);
@@ -147,12 +134,7 @@ TEST_F(HostPlatformTest, ContentsSurviveStorage) {
     buffers.push_back(allocate(9 * kMiB - 8 * kKiB));
     fill(buffers.back(), i, 1);
   }
-  for (std::uint64_t round = 1; round < 4; ++round) {
-    for (std::uint64_t i = 0; i < buffers.size(); ++i) {
-      ASSERT_EQ(mismatches(buffers[i], i, round), 0U) << i;
-      fill(buffers[i], i, round + 1);
-    }
-  }
+  ASSERT_NO_FATAL_FAILURE(read_and_rewrite(buffers));
   EXPECT_GT(platform_->stats().engine.moved(Tier::kDevice, Tier::kStorage), 0U);
   EXPECT_GT(platform_->stats().engine.moved(Tier::kStorage, Tier::kDevice), 0U);
   EXPECT_TRUE(platform_->check_invariants());

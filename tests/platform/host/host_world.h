@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "platform/host/host_platform.h"
 #include "policy/base_uvm.h"
@@ -66,6 +67,19 @@ class HostPlatformTest : public ::testing::Test {
     const Result<void*> start = platform_->allocate(bytes);
     EXPECT_TRUE(start) << start.error().message;
     return {static_cast<std::uint64_t*>(*start), bytes / sizeof(std::uint64_t)};
+  }
+
+  // Of buffers that have been filled once, by their numbers: each holds what it should, three
+  // times.
+  void read_and_rewrite(const std::vector<std::span<std::uint64_t>>& buffers) {
+    for (std::uint64_t round = 1; round < 4; ++round) {
+      for (std::uint64_t i = 0; i < buffers.size(); ++i) {
+        ASSERT_EQ(mismatches(buffers[i], i, round), 0U) << i;
+        fill(buffers[i], i, round + 1);
+        ASSERT_LE(platform_->stats().used_bytes[0], platform_->capacity_bytes(Tier::kDevice));
+      }
+      ASSERT_TRUE(platform_->check_invariants()) << platform_->check_invariants().error().message;
+    }
   }
 
   BaseUvm policy_;
