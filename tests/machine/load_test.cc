@@ -119,7 +119,7 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
     EXPECT_EQ(machine->faults.model,
               row.name == "h200" ? FaultModel::kLaunch : FaultModel::kReplayable);
     EXPECT_EQ(machine->handles.cost_time(), row.name == "h200") << row.name;
-    EXPECT_EQ(machine->device.block_bytes, row.name == "h200" ? 64 * kMiB : kBlockBytes);
+    EXPECT_EQ(machine->device.block_bytes, row.name == "h200" ? 128 * kMiB : kBlockBytes);
     EXPECT_EQ(machine->faults.batches_in_flight, row.name == "h200" ? 4U : 1U) << row.name;
     EXPECT_EQ(machine->host.launch_ns, row.name == "h200" ? 45'000 : 0) << row.name;
   }

@@ -135,6 +135,12 @@ TEST(SimulatedHandles, BlocksAreAPartOfTheDevice) {
   EXPECT_EQ(block_bytes(machine), 12 * kMiB);
   machine.device.capacity_bytes = kGiB;
   EXPECT_EQ(block_bytes(machine), 64 * kMiB);
+  machine.device.block_bytes = 128 * kMiB;
+  EXPECT_EQ(block_bytes(machine), 64 * kMiB);
+  machine.device.capacity_bytes = 6 * kGiB;
+  EXPECT_EQ(block_bytes(machine), 96 * kMiB);
+  machine.device.capacity_bytes = 20 * kGiB;
+  EXPECT_EQ(block_bytes(machine), 128 * kMiB);
   machine.device.block_bytes = kBlockBytes;
   EXPECT_EQ(block_bytes(machine), kBlockBytes);
 }

@@ -9,11 +9,14 @@
 namespace spillway {
 
 // The largest block on a device with so much memory, at most `most_bytes`: a device of a few blocks
-// would leave no room to move in.
+// would leave no room to move in. Blocks that take long to copy are only for devices of many.
 [[nodiscard]] inline Bytes largest_block_bytes(Bytes device_bytes, Bytes most_bytes) {
   constexpr Bytes kBlocksAtLeast = 8;
-  const Bytes part_bytes = device_bytes / kBlocksAtLeast / kBlockBytes * kBlockBytes;
-  return std::min(most_bytes, std::max(part_bytes, kBlockBytes));
+  constexpr Bytes kManyBlocks = 64;
+  constexpr Bytes kMostOfFewBytes = 64 * kMiB;
+  const Bytes part_bytes = std::max(std::min(device_bytes / kBlocksAtLeast, kMostOfFewBytes),
+                                    device_bytes / kManyBlocks);
+  return std::min(most_bytes, std::max(part_bytes / kBlockBytes * kBlockBytes, kBlockBytes));
 }
 
 // What an allocation takes of a heap that hands what is freed on to the next of its size. Small
