@@ -1,7 +1,10 @@
 // cuBLAS's matrix products, whose launches are known by what they promise (library_calls.h). Layer:
 // front, cuda. The types and numbers are those of cublas_v2.h and cublasLt.h.
+#include "front/cuda/cublas_hooks.h"
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -38,7 +41,7 @@ bool is_zero(const void* number) {
 
 CuAddress place(const void* pointer) { return reinterpret_cast<CuAddress>(pointer); }
 
-// What can be asked of the library that a caller uses.
+// What can be asked of the library that a caller uses, or that a function is in.
 using AskHandle = int (*)(const void* handle, int* answer);
 using AskDescription = int (*)(const void* description, int which, void* value, std::size_t bytes,
                                std::size_t* written);
@@ -208,6 +211,26 @@ std::optional<MatrixProduct> describe(const Call& call, const Library& library) 
                        .workspace_bytes = call.workspace.bytes};
 }
 
+using Multiply = int (*)(void* handle, void* product, const void* alpha, const void* a,
+                         void* a_layout, const void* b, void* b_layout, const void* beta,
+                         const void* c, void* c_layout, void* d, void* d_layout,
+                         const void* algorithm, void* workspace, std::size_t workspace_bytes,
+                         void* stream);
+
+// `from`: who calls, or a function of the library that is called.
+int multiply(Multiply real_call, const void* from, void* handle, void* product, const void* alpha,
+             const void* a, void* a_layout, const void* b, void* b_layout, const void* beta,
+             const void* c, void* c_layout, void* d, void* d_layout, const void* algorithm,
+             void* workspace, std::size_t workspace_bytes, void* stream) {
+  const auto describe_it = [&] {
+    return describe({product, a, b, beta, c, d, d_layout, {place(workspace), workspace_bytes}},
+                    library_of(from));
+  };
+  const DescribedCall call(describe_it);
+  return real_call(handle, product, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout,
+                   algorithm, workspace, workspace_bytes, stream);
+}
+
 }  // namespace lt
 
 // --- The calls ----------------------------------------------------------------------------------
@@ -322,14 +345,43 @@ int cublasLtMatmul(void* handle, void* product, const void* alpha, const void* a
                    void* d, void* d_layout, const void* algorithm, void* workspace,
                    std::size_t workspace_bytes, void* stream) {
   SPILLWAY_CUBLAS(cublasLtMatmul)
-  const auto describe = [&] {
-    return cuda::lt::describe(
-        {product, a, b, beta, c, d, d_layout, {cuda::place(workspace), workspace_bytes}},
-        cuda::library_of(caller));
-  };
-  const cuda::DescribedCall call(describe);
-  return real_call(handle, product, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout,
-                   algorithm, workspace, workspace_bytes, stream);
+  return cuda::lt::multiply(real_call, caller, handle, product, alpha, a, a_layout, b, b_layout,
+                            beta, c, c_layout, d, d_layout, algorithm, workspace, workspace_bytes,
+                            stream);
 }
 
 }  // extern "C"
+
+namespace spillway::cuda {
+namespace {
+
+std::atomic<lt::Multiply> found_multiply{nullptr};
+
+// What who has looked the function up is given.
+int multiply_as_found(void* handle, void* product, const void* alpha, const void* a, void* a_layout,
+                      const void* b, void* b_layout, const void* beta, const void* c,
+                      void* c_layout, void* d, void* d_layout, const void* algorithm,
+                      void* workspace, std::size_t workspace_bytes, void* stream) {
+  const lt::Multiply real_call = found_multiply.load(std::memory_order_acquire);
+  return lt::multiply(real_call, reinterpret_cast<const void*>(real_call), handle, product, alpha,
+                      a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout, algorithm,
+                      workspace, workspace_bytes, stream);
+}
+
+}  // namespace
+
+bool is_looked_up_cublas(std::string_view name) { return name == "cublasLtMatmul"; }
+
+void* hook_of_cublas(std::string_view name, void* found) {
+  const auto function = reinterpret_cast<lt::Multiply>(found);
+  if (!is_looked_up_cublas(name) || function == nullptr || function == &::cublasLtMatmul) {
+    return nullptr;
+  }
+  lt::Multiply first = nullptr;
+  if (!found_multiply.compare_exchange_strong(first, function) && first != function) {
+    return nullptr;
+  }
+  return reinterpret_cast<void*>(&multiply_as_found);
+}
+
+}  // namespace spillway::cuda

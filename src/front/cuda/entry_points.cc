@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "front/cuda/cublas_hooks.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/real_symbols.h"
 #include "platform/common/service_thread.h"
@@ -98,6 +99,12 @@ void* answer(void* library, const char* name) {
   return hooked_name(name) ? hook_of(found) : own_lookup(name, found);
 }
 
+void* answer_cublas(void* library, const char* name) {
+  return library == RTLD_DEFAULT || library == RTLD_NEXT
+             ? nullptr
+             : hook_of_cublas(name, real_dlsym()(library, name));
+}
+
 CuResult hooked(CuResult result, void** function) {
   if (result == CuResult::kSuccess && function != nullptr && *function != nullptr &&
       !in_service()) {
@@ -116,6 +123,9 @@ extern "C" {
 // 0: the caller's own question to the C library.
 void* spillway_cuda_answer(void* library, const char* name) {
   spillway_cuda_dlsym = cuda::real_dlsym();
+  if (name != nullptr && cuda::is_looked_up_cublas(name) && !spillway::in_service()) {
+    return cuda::answer_cublas(library, name);
+  }
   return name != nullptr && cuda::of_interest(name) ? cuda::answer(library, name) : nullptr;
 }
 

@@ -193,7 +193,7 @@ TEST_F(InterposerTest, LaunchesAreNamedByTheModuleOfTheirThread) {
 
 // What PyTorch's pointwise kernels and cuBLAS's products made is not moved.
 TEST_F(InterposerTest, ResultsOfKnownKernelsAreMadeAgain) {
-  for (const char* const scenario : {"steps", "products"}) {
+  for (const char* const scenario : {"steps", "products", "looked-up-products"}) {
     std::map<std::string, nlohmann::json> records;
     for (const char* const policy : {"base_uvm", "lookahead"}) {
       const Outcome outcome =

@@ -488,6 +488,7 @@ int main(int count, char** words) {
       {"memsets", test::memsets},
       {"steps", test::steps},
       {"products", test::products},
+      {"looked-up-products", test::looked_up_products},
       {"captured", test::captured_and_never_run},
       {"refused", test::refused_copies},
       {"values", test::read_before_a_copy},

@@ -49,7 +49,7 @@ struct Library {
   void (*end)(void*);
   int (*by_handle)(void*, const void*, const void*, void*, std::size_t, float, int);
   int (*with_bias)(const void*, const void*, const void*, std::size_t, void*, std::size_t, void*,
-                   std::size_t, void*);
+                   std::size_t, void*, int);
 };
 
 Library open_library(const Device& device) {
@@ -76,9 +76,8 @@ struct Layer {
   bool in_two = false;          // cublas.h
 };
 
-}  // namespace
-
-void products(const Device& device) {
+// `looked_up`: all by the function that is found by its name.
+void multiply(const Device& device, bool looked_up) {
   constexpr std::uint64_t kLayers = 8;
   constexpr std::uint64_t kSteps = 5;
   const Library library = open_library(device);
@@ -108,14 +107,14 @@ void products(const Device& device) {
       layer.input = device.allocate(kBytes, stream);
       device.fill(layer.input, 100 * step + i, stream);
       layer.product = device.allocate(kBytes, stream);
-      layer.bias_seed = i % 2 == 0 ? 10'000 * (step + 1) + i : 0;
-      layer.in_two = i % 8 == 5;
+      layer.bias_seed = looked_up || i % 2 == 0 ? 10'000 * (step + 1) + i : 0;
+      layer.in_two = !looked_up && i % 8 == 5;
       if (layer.bias_seed != 0) {
         Buffer bias = device.allocate(kBiasBytes, stream);
         device.fill(bias, layer.bias_seed, stream);
         device.require(library.with_bias(place(layer.weight), place(layer.input), place(bias),
                                          kBiasBytes, place(layer.product), kBytes, place(workspace),
-                                         kWorkspaceBytes, stream) == 0,
+                                         kWorkspaceBytes, stream, looked_up ? 1 : 0) == 0,
                        "a product with a bias");
         device.free(bias, stream);
       } else {
@@ -161,5 +160,11 @@ void products(const Device& device) {
   device.require(unexpected_workspaces == 0, "the workspace of a product");
   library.end(handle);
 }
+
+}  // namespace
+
+void products(const Device& device) { multiply(device, false); }
+
+void looked_up_products(const Device& device) { multiply(device, true); }
 
 }  // namespace spillway::cuda::test

@@ -1,4 +1,6 @@
 // Who multiplies by the cuBLAS that it is linked against, as PyTorch does. Test library.
+#include <dlfcn.h>
+
 #include <array>
 
 #include "cublas.h"
@@ -31,15 +33,27 @@ int products_by_handle(void* handle, const void* a, const void* b, void* c, std:
                       &beta, c, kReal32, rows, kCompute32, algorithm);
 }
 
+// `looked_up`: as cuDNN does, which opens the library.
 int products_with_bias(const void* a, const void* b, const void* bias, std::size_t bias_bytes,
                        void* d, std::size_t bytes, void* workspace, std::size_t workspace_bytes,
-                       void* stream) {
+                       void* stream, int looked_up) {
+  auto* multiply = &cublasLtMatmul;
+  if (looked_up != 0) {
+    Dl_info info{};
+    ::dladdr(reinterpret_cast<const void*>(&cublasCreate_v2), &info);
+    void* const library = ::dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    void* const found = library == nullptr ? nullptr : ::dlsym(library, "cublasLtMatmul");
+    if (found == nullptr) {
+      return 1;
+    }
+    multiply = reinterpret_cast<decltype(multiply)>(found);
+  }
   const float alpha = 1;
   const float beta = 0;
   CublasProduct product{.epilogue = 4, .bias = bias, .bias_words = bias_bytes / 8};
   CublasLayout layout{.rows = 64, .columns = bytes / kElementBytes / 64, .leading = 64};
-  return cublasLtMatmul(nullptr, &product, &alpha, a, &layout, b, &layout, &beta, d, &layout, d,
-                        &layout, nullptr, workspace, workspace_bytes, stream);
+  return multiply(nullptr, &product, &alpha, a, &layout, b, &layout, &beta, d, &layout, d, &layout,
+                  nullptr, workspace, workspace_bytes, stream);
 }
 
 }  // extern "C"
