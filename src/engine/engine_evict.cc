@@ -75,7 +75,7 @@ BlockId Engine::dead_for(BlockId incoming) const {
     Bytes dead_bytes = 0;
     BlockId oldest = kNoBlock;
   };
-  constexpr std::size_t kSizes = 32;
+  constexpr std::size_t kSizes = 64;  // of 2 to 128 MiB
   constexpr int kLookedAt = 1024;
   std::array<OfSize, kSizes> sizes{};
   std::size_t count = 0;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "platform/common/gpu_sizes.h"
 #include "platform/timed_run.h"
 
 namespace spillway::sim {
@@ -137,10 +138,14 @@ TEST(SimulatedHandles, BlocksAreAPartOfTheDevice) {
   EXPECT_EQ(block_bytes(machine), 64 * kMiB);
   machine.device.block_bytes = 128 * kMiB;
   EXPECT_EQ(block_bytes(machine), 64 * kMiB);
-  machine.device.capacity_bytes = 6 * kGiB;
-  EXPECT_EQ(block_bytes(machine), 96 * kMiB);
-  machine.device.capacity_bytes = 20 * kGiB;
+  machine.device.capacity_bytes = 8 * kGiB - kBlockBytes;
+  EXPECT_EQ(block_bytes(machine), 64 * kMiB);
+  machine.device.capacity_bytes = 8 * kGiB;
   EXPECT_EQ(block_bytes(machine), 128 * kMiB);
+  EXPECT_EQ(copied_at_once_bytes(block_bytes(machine)), 64 * kMiB);
+  EXPECT_EQ(largest_block_of_run(8 * kGiB, kGiB, false), 128 * kMiB);
+  EXPECT_EQ(largest_block_of_run(8 * kGiB, kGiB, true), 64 * kMiB);
+  EXPECT_EQ(largest_block_of_run(8 * kGiB, kGiB - 1, false), 64 * kMiB);
   machine.device.block_bytes = kBlockBytes;
   EXPECT_EQ(block_bytes(machine), kBlockBytes);
 }

@@ -381,6 +381,7 @@ void* hook_of_cublas(std::string_view name, void* found) {
   if (!found_multiply.compare_exchange_strong(first, function) && first != function) {
     return nullptr;
   }
+  keep_loaded(found);
   return reinterpret_cast<void*>(&multiply_as_found);
 }
 

@@ -9,14 +9,30 @@
 namespace spillway {
 
 // The largest block on a device with so much memory, at most `most_bytes`: a device of a few blocks
-// would leave no room to move in. Blocks that take long to copy are only for devices of many.
+// would leave no room to move in. Blocks of more than 64 MiB are only for devices of many.
 [[nodiscard]] inline Bytes largest_block_bytes(Bytes device_bytes, Bytes most_bytes) {
   constexpr Bytes kBlocksAtLeast = 8;
   constexpr Bytes kManyBlocks = 64;
   constexpr Bytes kMostOfFewBytes = 64 * kMiB;
-  const Bytes part_bytes = std::max(std::min(device_bytes / kBlocksAtLeast, kMostOfFewBytes),
-                                    device_bytes / kManyBlocks);
-  return std::min(most_bytes, std::max(part_bytes / kBlockBytes * kBlockBytes, kBlockBytes));
+  if (most_bytes > kMostOfFewBytes && device_bytes / kManyBlocks >= most_bytes) {
+    return most_bytes;
+  }
+  const Bytes part_bytes = device_bytes / kBlocksAtLeast / kBlockBytes * kBlockBytes;
+  return std::min({most_bytes, kMostOfFewBytes, std::max(part_bytes, kBlockBytes)});
+}
+
+// The same for `spillway run`, with this below the device. What comes from a disk is read whole
+// before it is copied, and little host memory holds few blocks: there they are smaller.
+[[nodiscard]] inline Bytes largest_block_of_run(Bytes device_bytes, Bytes host_bytes,
+                                                bool storage) {
+  const bool small = storage || host_bytes < kGiB;
+  return largest_block_bytes(device_bytes, (small ? 64 : 128) * kMiB);
+}
+
+// What is copied in by one transfer, of blocks of at most this size: who waits for the first of
+// them waits for all.
+[[nodiscard]] inline Bytes copied_at_once_bytes(Bytes largest_block_bytes) {
+  return std::min(largest_block_bytes, 64 * kMiB);
 }
 
 // What an allocation takes of a heap that hands what is freed on to the next of its size. Small

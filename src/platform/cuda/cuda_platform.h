@@ -26,10 +26,10 @@
 namespace spillway::cuda {
 
 struct CudaOptions {
-  int device = 0;                  // ordinal
-  Bytes device_bytes = 0;          // the budget: the sum of all handles never exceeds it
-  Bytes host_bytes = 0;            // pinned memory, registered as it is needed
-  Bytes block_bytes = 128 * kMiB;  // of allocations of that size and more; a multiple of 2 MiB
+  int device = 0;                 // ordinal
+  Bytes device_bytes = 0;         // the budget: the sum of all handles never exceeds it
+  Bytes host_bytes = 0;           // pinned memory, registered as it is needed
+  Bytes block_bytes = 64 * kMiB;  // of allocations of that size and more; a multiple of 2 MiB
   Bytes pinned_piece_bytes = 64 * kMiB;  // that host memory grows by
   unsigned gated_streams = 7;            // at once: CUDA_DEVICE_MAX_CONNECTIONS - 1
   std::uint32_t launches_ahead = 600;    // issued and not ended, before the program is held

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "platform/common/gpu_sizes.h"
 #include "platform/common/platform_engine.h"
 #include "platform/common/say.h"
 
@@ -20,7 +21,7 @@ EngineOptions engine_options(const CudaOptions& options, Bytes storage_bytes) {
           .host_capacity_bytes = 0,
           .storage_capacity_bytes = storage_bytes,
           .device_frame_bytes = kBlockBytes,
-          .host_batch_bytes = options.block_bytes,
+          .host_batch_bytes = copied_at_once_bytes(options.block_bytes),
           .storage_batch_bytes = 1,
           .eviction_batch_bytes = 1,
           .fault_batches_in_flight = 4,

@@ -254,8 +254,9 @@ std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Acce
   }
   for (const AllocationId id : doubted_) {
     const Entry& entry = entries_.at(id);
+    // Others may read it once more soon: two kernels of a norm, one of which takes statistics.
     // Another thread may not have made the launch yet behind which this must stand.
-    const bool behind = launches_.stream(entry.maker.stream).made >= entry.doubt;
+    const bool behind = launches_.stream(entry.maker.stream).made >= entry.doubt + kLaunchesBetween;
     if (!ours && !entry.busy && behind && entry.maker.stream == stream && !names(accesses, id)) {
       return Step{.what = Step::What::kCompare, .id = id, .stream = stream};
     }

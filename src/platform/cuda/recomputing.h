@@ -55,6 +55,9 @@ class Recomputing {
   enum Fingerprint : std::uint8_t { kFirst, kSecond, kBeforeTrial, kFingerprints };
   void set_words(const std::uint64_t* words) { words_ = words; }
 
+  // What may have been written is compared when so many launches have followed on its stream.
+  static constexpr std::uint64_t kLaunchesBetween = 3;
+
   // --- The program's memory
 
   // Its contents are undefined: what the next launch writes is all that there is.

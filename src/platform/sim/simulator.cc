@@ -57,7 +57,7 @@ EngineOptions engine_options(const Machine& machine) {
   options.fault_batches_in_flight = machine.faults.batches_in_flight;
   if (machine.handles.cost_time()) {
     // What the CUDA platform has: copies out block by block, so that room is there soon.
-    options.host_batch_bytes = block_bytes(machine);
+    options.host_batch_bytes = copied_at_once_bytes(block_bytes(machine));
     options.storage_batch_bytes = options.eviction_batch_bytes = 1;
     options.frames_have_sizes = true;
   }

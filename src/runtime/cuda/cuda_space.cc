@@ -31,7 +31,8 @@ cuda::CudaOptions cuda_options(const SpaceOptions& options, const PolicyTraits& 
   cuda::CudaOptions made;
   made.device_bytes = whole_blocks(options.device_bytes);
   made.host_bytes = traits.uses_host ? options.host_bytes : 0;
-  made.block_bytes = largest_block_bytes(made.device_bytes, made.block_bytes);
+  made.block_bytes =
+      largest_block_of_run(made.device_bytes, made.host_bytes, !options.storage_path.empty());
   constexpr Bytes kPiecesAtLeast = 8;
   made.pinned_piece_bytes =
       std::clamp(whole_blocks(made.host_bytes / kPiecesAtLeast), made.block_bytes,

@@ -1,5 +1,7 @@
 // Contents that are made again instead of moved: when they may be, and that what is not known stays
 // as it is. docs/recomputing.md.
+#include "platform/cuda/recomputing.h"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -93,11 +95,17 @@ class Recomputes : public RemakingWorld {
     const Buffer from = source();
     const Buffer made = made_from(from);
     use(on, made);
-    check(on, from);  // behind which it is compared
+    follow(from);  // behind which it is compared
     settle();
     crowd();
     EXPECT_EQ(given_up(), kBytes);
     return {.from = from, .made = made};
+  }
+  // Launches that name only this, behind which others are compared.
+  void follow(const Buffer& other) {
+    for (std::uint64_t i = 0; i <= Recomputing::kLaunchesBetween; ++i) {
+      check(on, other);
+    }
   }
   [[nodiscard]] Buffer source() { return source_on(on); }
   [[nodiscard]] Buffer source_on(CuStream stream) {
@@ -141,7 +149,7 @@ TEST_F(Recomputes, WithoutFingerprintsOfWhatIsOnlyRead) {
   crowd();
   EXPECT_EQ(given_up(), kBytes);
   look(on, made);
-  check(on, from);
+  follow(from);
   settle();
   EXPECT_EQ(times("fingerprint"), before);
   EXPECT_EQ(times("remake"), 1U);
@@ -154,7 +162,7 @@ TEST_F(Recomputes, WhatIsReadAndThenDoubted) {
   const Buffer made = made_from(from);
   look(on, made);
   use(on, made);
-  check(on, from);
+  follow(from);
   settle();
   crowd();
   EXPECT_EQ(given_up(), kBytes);
@@ -164,12 +172,28 @@ TEST_F(Recomputes, WhatIsReadAndThenDoubted) {
   const Buffer twice = made_from(other);
   look(on, twice);
   use(on, twice);
-  check(on, from);
+  follow(from);
   use(on, twice);
   settle();
   crowd();
   EXPECT_EQ(given_up(), kBytes);
   check(on, other);
+}
+
+// As two kernels of a norm do, with one for the running statistics between them.
+TEST_F(Recomputes, WhatTwoLaunchesMayHaveWritten) {
+  press();
+  const Buffer from = source();
+  const Buffer made = made_from(from);
+  use(on, made);
+  check(on, from);
+  use(on, made);
+  follow(from);
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), kBytes);
+  check(on, made);
+  settle();
 }
 
 // What it uses besides is in the order of its own stream: it is made again there, and who asks on
@@ -211,7 +235,7 @@ TEST_F(Recomputes, NotWhatSomethingHasWrittenSince) {
   const Buffer from = source();
   Buffer made = made_from(from);
   rewrite(on, made, 1'000);
-  check(on, from);
+  follow(from);
   settle();
   crowd();
   EXPECT_EQ(given_up(), 0U);
@@ -248,8 +272,8 @@ TEST_F(Recomputes, OnceThatWasMadeOfWhatWasGivenUpItself) {
   const Buffer second = made_from(first);
   use(on, first);
   use(on, second);
-  check(on, from);
-  check(on, from);
+  follow(from);
+  follow(from);
   settle();
   crowd();
   crowd();
@@ -266,6 +290,7 @@ TEST_F(Recomputes, OutOfNothing) {
   make(on, made, 4'000);
   use(on, made);
   const Buffer from = source();
+  follow(from);
   settle();
   crowd();
   EXPECT_EQ(given_up(), kBytes);
@@ -306,7 +331,7 @@ TEST_F(Recomputes, NotWhatIsMadeInPart) {
     half.words /= 2;
     check(on, half);
     check(on, rest);
-    check(on, from);
+    follow(from);
     settle();
     platform->free(made.address);
     platform->free(from.address);
@@ -333,7 +358,7 @@ TEST_F(Recomputes, NothingIsTriedUnderWhatIsMadeOfIt) {
   make(on, middle, 500, kNotTried);
   const Buffer made = made_from(middle);
   use(on, made);
-  check(on, from);
+  follow(from);
   settle();
   crowd();
   ASSERT_GT(given_up(), 0U);
@@ -384,7 +409,7 @@ TEST_F(Recomputes, NotByFingerprintsOfAnother) {
   *gate = 0;
   ASSERT_EQ(launch(test::kernels().wait, on, address_of(gate)), CuResult::kSuccess);
   use(on, first);
-  check(on, from);
+  follow(from);
   platform->free(first.address);
   const CuStream other = stream();
   Buffer second = allocate(kBytes);
@@ -437,7 +462,7 @@ TEST_F(Recomputes, NotWhileAllFits) {
   const Buffer from = source();
   const Buffer made = made_from(from);
   use(on, made);
-  check(on, from);
+  follow(from);
   settle();
   EXPECT_EQ(given_up(), 0U);
   EXPECT_EQ(times("fingerprint"), 0U);
@@ -449,7 +474,7 @@ TEST_F(Recomputes, NotWhatIsMadeOfMore) {
   fill(on, from, 5'000);
   const Buffer made = made_from(from);
   use(on, made);
-  check(on, from);
+  follow(from);
   settle();
   crowd();
   EXPECT_EQ(given_up(), 0U);
@@ -466,7 +491,7 @@ TEST_F(Recomputes, NoMoreOfWhatIsMadeAgainInVain) {
     const Buffer from = source();
     const Buffer made = made_from(from);
     use(on, made);
-    check(on, from);
+    follow(from);
     settle();
     crowd();
     more = std::exchange(given_up_last, given_up()) < given_up();
@@ -485,7 +510,7 @@ TEST_F(Recomputes, ForTwoThreadsOnce) {
     const Buffer from = source();
     const Buffer made = made_from(from);
     use(on, made);
-    check(on, from);
+    follow(from);
     settle();
     crowd();
     const CuStream other = stream();
@@ -518,7 +543,7 @@ TEST_F(Recomputes, TwoThreadsOnOneStream) {
       Buffer other = allocate(kBytes);
       fill(on, other, ++seed);
       rewrite(on, other, ++seed);
-      check(on, from);
+      follow(from);
       use(on, made);
       for (const Buffer& buffer : {from, made, other}) {
         platform->free(buffer.address);
@@ -539,7 +564,7 @@ TEST_F(Recomputes, ARefusedLaunchEndsTheRun) {
   bool refused = false;
   derive(on, made, from, 6'000, &refused);
   use(on, made);
-  check(on, from);
+  follow(from);
   settle();
   crowd();
   ASSERT_EQ(given_up(), kBytes);

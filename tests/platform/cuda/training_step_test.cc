@@ -346,7 +346,6 @@ TEST_P(TrainingStep, WhatIsNeverAliveTogetherStaysMappedAtTheSameMemory) {
   policy = made(GetParam());
   config.log_calls = 1;
   options.device_bytes = 160 * kMiB;
-  options.block_bytes = 64 * kMiB;
   open(*policy);
   on = stream();
   heap = std::make_unique<DeviceHeap>(*platform);
