@@ -45,6 +45,33 @@ TEST(BlockSizes, AreThePlatformsChoiceForEachAllocation) {
   EXPECT_EQ(world.engine.used_bytes(Tier::kDevice) + world.engine.used_bytes(Tier::kHost), 0U);
 }
 
+// As many sizes as a device has that gives out 2 to 128 MiB.
+TEST(BlockSizes, RoomComesFromTheSizeOfWhichMostIsDead) {
+  constexpr std::uint64_t kSizes = 60;
+  EngineOptions options = with_frames(kBlockBytes, kSizes * (kSizes + 1) / 2 + 2 * 62);
+  options.frames_have_sizes = true;
+  World world(options);
+  const auto dead = [&](std::uint64_t frames) {
+    const Bytes bytes = frames * kBlockBytes;
+    const AllocationId id = *world.engine.allocate(bytes, 0, bytes);
+    world.run({world.write(id)});
+    world.engine.discard(id, DiscardMode::kEager);
+    return id;
+  };
+  std::vector<AllocationId> one_of_each;
+  for (std::uint64_t frames = 1; frames <= kSizes; ++frames) {
+    one_of_each.push_back(dead(frames));
+  }
+  const std::array most{dead(62), dead(62)};
+  const Bytes bytes = 61 * kBlockBytes;
+  world.run({world.write(*world.engine.allocate(bytes, 0, bytes))});
+  EXPECT_FALSE(world.block(most[0]).frames.has(Tier::kDevice));
+  EXPECT_TRUE(world.block(most[1]).frames.has(Tier::kDevice));
+  for (const AllocationId id : one_of_each) {
+    EXPECT_TRUE(world.block(id).frames.has(Tier::kDevice));
+  }
+}
+
 TEST(BlockSizes, ThatAreNoMultipleOfTheFrameAreRefused) {
   World world(with_frames(64 * kKiB, 8));
   for (const Bytes bytes : {64 * kKiB + 4096, kGiB + 64 * kKiB, 2 * kGiB, 100'000 * kKiB + 1}) {
