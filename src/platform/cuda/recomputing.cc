@@ -254,9 +254,10 @@ std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Acce
   }
   for (const AllocationId id : doubted_) {
     const Entry& entry = entries_.at(id);
-    // Others may read it once more soon: two kernels of a norm, one of which takes statistics.
+    // It may be named once more soon: by two kernels of a norm, one of which takes statistics.
     // Another thread may not have made the launch yet behind which this must stand.
-    const bool behind = launches_.stream(entry.maker.stream).made >= entry.doubt + kLaunchesBetween;
+    const bool behind = launches_.stream(entry.maker.stream).made >= entry.doubt &&
+                        issued_on_[entry.maker.stream] >= entry.doubt_count + kLaunchesBetween;
     if (!ours && !entry.busy && behind && entry.maker.stream == stream && !names(accesses, id)) {
       return Step{.what = Step::What::kCompare, .id = id, .stream = stream};
     }
@@ -313,6 +314,8 @@ std::uint64_t Recomputing::last_remake(std::span<const Access> accesses, StreamI
 }
 
 void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std::uint64_t number) {
+  issued_on_.resize(std::max(issued_on_.size(), stream + std::size_t{1}));
+  ++issued_on_[stream];
   for (const Access& access : accesses) {
     const AllocationId id = access.allocation;
     if (id < new_.size()) {
@@ -338,6 +341,7 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
           doubted_.push_back(id);
         }
         entry.doubt = number;
+        entry.doubt_count = issued_on_[stream];
       } else {
         learn(entry).left_alone += entry.state == State::kMade ? 1 : 0;
         lose(id);

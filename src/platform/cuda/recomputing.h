@@ -55,7 +55,8 @@ class Recomputing {
   enum Fingerprint : std::uint8_t { kFirst, kSecond, kBeforeTrial, kFingerprints };
   void set_words(const std::uint64_t* words) { words_ = words; }
 
-  // What may have been written is compared when so many launches have followed on its stream.
+  // What may have been written is compared when so many of the program's launches have followed on
+  // its stream.
   static constexpr std::uint64_t kLaunchesBetween = 3;
 
   // --- The program's memory
@@ -143,6 +144,7 @@ class Recomputing {
     StreamId stream = 0;       // of the last step
     std::uint64_t number = 0;  // of its launch
     std::uint64_t doubt = 0;   // number of the last launch that may have written it, on that stream
+    std::uint64_t doubt_count = 0;  // as in issued_on_
   };
   // Of a kind: whether it writes all that it is given, and what came of its results.
   struct Kind {
@@ -193,6 +195,7 @@ class Recomputing {
   std::unordered_map<AllocationId, Entry> entries_;
   std::unordered_map<AllocationId, std::vector<AllocationId>> makes_;  // by what is read
   std::vector<AllocationId> doubted_;
+  std::vector<std::uint64_t> issued_on_;  // by stream, how many launches of the program
   std::vector<AllocationId> newly_sure_;  // of which the engine is not told yet
   std::vector<AllocationId> ending_;      // of which the last step has to end
   std::vector<FreePlace> free_places_;

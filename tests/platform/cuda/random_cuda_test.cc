@@ -14,6 +14,7 @@
 #include "base/sanitizers.h"
 #include "engine/space.h"
 #include "platform/cuda/fake_cufile/fake_cufile.h"
+#include "platform/cuda/recomputing.h"
 #include "platform/cuda/remaking_world.h"
 #include "policy/lookahead.h"
 #include "policy/registry.h"
@@ -334,10 +335,13 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
     make_contents(thread, memory, stream);
     memory.known = true;
     RemakingWorld::use(thread.streams[stream], memory.buffer);
-    for (const int again : {0, 1}) {
+    // So many that it is compared, or not yet.
+    const std::uint64_t on_stream =
+        thread.rng.chance(0.5) ? Recomputing::kLaunchesBetween + 1 : std::uint64_t{1};
+    for (std::uint64_t i = 0; i <= on_stream; ++i) {
       Thread::Memory& other = thread.memory[thread.rng.below(thread.memory.size())];
       if (&other != &memory) {
-        use(thread, other, again == 0 ? stream : thread.rng.below(thread.streams.size()));
+        use(thread, other, i < on_stream ? stream : thread.rng.below(thread.streams.size()));
       }
     }
   }

@@ -102,9 +102,10 @@ class Recomputes : public RemakingWorld {
     return {.from = from, .made = made};
   }
   // Launches that name only this, behind which others are compared.
-  void follow(const Buffer& other) {
+  void follow(const Buffer& other) { follow(other, on); }
+  void follow(const Buffer& other, CuStream stream) {
     for (std::uint64_t i = 0; i <= Recomputing::kLaunchesBetween; ++i) {
-      check(on, other);
+      check(stream, other);
     }
   }
   [[nodiscard]] Buffer source() { return source_on(on); }
@@ -193,6 +194,28 @@ TEST_F(Recomputes, WhatTwoLaunchesMayHaveWritten) {
   crowd();
   EXPECT_EQ(given_up(), kBytes);
   check(on, made);
+  settle();
+}
+
+// What is put there for others does not count as a launch that has followed.
+TEST_F(Recomputes, WhatTwoLaunchesMayHaveWrittenBesideOthers) {
+  press();
+  const Buffer from = source();
+  const Buffer other = made_from(from);
+  const Buffer made = made_from(from);
+  use(on, other);
+  check(on, from);
+  use(on, made);
+  for (std::uint64_t i = 0; i < Recomputing::kLaunchesBetween; ++i) {
+    check(on, from);  // behind the first of which the other is compared
+  }
+  use(on, made);
+  follow(from);
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), 2 * kBytes);
+  check(on, made);
+  check(on, other);
   settle();
 }
 
@@ -325,13 +348,14 @@ TEST_F(Recomputes, NotWhatIsMadeInPart) {
     use(on, rest);
     use(on, rest);
     const Buffer from = source();
+    follow(from);
     settle();
     crowd();
     Buffer half = made;
     half.words /= 2;
     check(on, half);
     check(on, rest);
-    follow(from);
+    check(on, from);
     settle();
     platform->free(made.address);
     platform->free(from.address);
@@ -416,7 +440,9 @@ TEST_F(Recomputes, NotByFingerprintsOfAnother) {
   make(other, second, 9'000);
   rewrite(other, second, 9'001);
   const Buffer rest = source_on(other);
+  follow(rest, other);
   FakeDevice::open(gate);
+  synchronize(on);
   synchronize(other);
   settle();
   crowd();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "platform/common/gpu_sizes.h"
 #include "platform/cuda/cuda_world.h"
 #include "policy/lookahead.h"
 #include "runtime/cuda/device_heap.h"
@@ -29,7 +30,6 @@ class RecordedStep : public CudaWorld, public ::testing::WithParamInterface<What
     options.host_bytes = 2 * kGiB;
     options.quiet_after = 16;
     options.quiet_after_at_most = 64;
-    options.block_bytes = CudaOptions{}.block_bytes;
     options.pinned_piece_bytes = 64 * kMiB;
     options.address_bytes = 256 * kGiB;
   }
@@ -132,6 +132,8 @@ class RecordedStep : public CudaWorld, public ::testing::WithParamInterface<What
 TEST_P(RecordedStep, FindsAllOfItsMemoryAfterAFewSteps) {
   options.device_bytes =
       most_alive_bytes() * static_cast<Bytes>(GetParam().percent) / 100 / kBlockBytes * kBlockBytes;
+  options.block_bytes = largest_block_of_run(options.device_bytes, 64 * kGiB, false);
+  options.pinned_piece_bytes = std::max(options.pinned_piece_bytes, options.block_bytes);
   open(lookahead);
   heap = std::make_unique<DeviceHeap>(*platform);
   addresses.assign(trace.tensors.size(), 0);
