@@ -46,7 +46,7 @@ Program::Program(const Driver& driver, const Options& options)
   made.device_bytes = options.budget_bytes / kBlockBytes * kBlockBytes;
   made.host_bytes = 64 * kGiB;
   made.block_bytes = largest_block_of_run(made.device_bytes, made.host_bytes, false);
-  made.pinned_piece_bytes = std::max(made.pinned_piece_bytes, made.block_bytes);
+  made.pinned_piece_bytes = pinned_piece_of_run(made.host_bytes, made.block_bytes);
   made.on_fatal = [](const Error& error) { fatal(error.message); };
   Result<std::unique_ptr<CudaPlatform>> platform =
       CudaPlatform::create(driver, made, std::nullopt, *policy_);

@@ -146,6 +146,10 @@ TEST(SimulatedHandles, BlocksAreAPartOfTheDevice) {
   EXPECT_EQ(largest_block_of_run(8 * kGiB, kGiB, false), 128 * kMiB);
   EXPECT_EQ(largest_block_of_run(8 * kGiB, kGiB, true), 64 * kMiB);
   EXPECT_EQ(largest_block_of_run(8 * kGiB, kGiB - 1, false), 64 * kMiB);
+  EXPECT_EQ(pinned_piece_of_run(kGiB, 128 * kMiB), 128 * kMiB);
+  EXPECT_EQ(pinned_piece_of_run(kGiB, 2 * kMiB), 64 * kMiB);
+  EXPECT_EQ(pinned_piece_of_run(100 * kMiB, 2 * kMiB), 12 * kMiB);
+  EXPECT_EQ(pinned_piece_of_run(0, 2 * kMiB), 2 * kMiB);
   machine.device.block_bytes = kBlockBytes;
   EXPECT_EQ(block_bytes(machine), kBlockBytes);
 }

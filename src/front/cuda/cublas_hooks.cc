@@ -372,9 +372,9 @@ int multiply_as_found(void* handle, void* product, const void* alpha, const void
 
 bool is_looked_up_cublas(std::string_view name) { return name == "cublasLtMatmul"; }
 
-void* hook_of_cublas(std::string_view name, void* found) {
+void* hook_of_cublas(void* found) {
   const auto function = reinterpret_cast<lt::Multiply>(found);
-  if (!is_looked_up_cublas(name) || function == nullptr || function == &::cublasLtMatmul) {
+  if (function == nullptr || function == &::cublasLtMatmul) {
     return nullptr;
   }
   lt::Multiply first = nullptr;

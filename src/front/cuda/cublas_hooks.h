@@ -9,8 +9,8 @@ namespace spillway::cuda {
 
 // cublasLtMatmul, which needs nothing that other calls have set.
 [[nodiscard]] bool is_looked_up_cublas(std::string_view name);
-// What stands in front of the function that was found by this name; nullptr: nothing, as where
-// another library's was found before. Any thread's.
-[[nodiscard]] void* hook_of_cublas(std::string_view name, void* found);
+// What stands in front of the function that was found by it; nullptr: nothing, as where another
+// library's was found before, or none. Any thread's.
+[[nodiscard]] void* hook_of_cublas(void* found);
 
 }  // namespace spillway::cuda

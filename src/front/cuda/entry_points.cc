@@ -102,7 +102,7 @@ void* answer(void* library, const char* name) {
 void* answer_cublas(void* library, const char* name) {
   return library == RTLD_DEFAULT || library == RTLD_NEXT
              ? nullptr
-             : hook_of_cublas(name, real_dlsym()(library, name));
+             : hook_of_cublas(real_dlsym()(library, name));
 }
 
 CuResult hooked(CuResult result, void** function) {

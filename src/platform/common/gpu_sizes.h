@@ -8,17 +8,19 @@
 
 namespace spillway {
 
+// More is only for devices and tiers that hold many of them, and no more is copied at once.
+inline constexpr Bytes kUsualBlockBytes = 64 * kMiB;
+
 // The largest block on a device with so much memory, at most `most_bytes`: a device of a few blocks
-// would leave no room to move in. Blocks of more than 64 MiB are only for devices of many.
+// would leave no room to move in. Larger blocks than usual are only for devices of many.
 [[nodiscard]] inline Bytes largest_block_bytes(Bytes device_bytes, Bytes most_bytes) {
   constexpr Bytes kBlocksAtLeast = 8;
   constexpr Bytes kManyBlocks = 64;
-  constexpr Bytes kMostOfFewBytes = 64 * kMiB;
-  if (most_bytes > kMostOfFewBytes && device_bytes / kManyBlocks >= most_bytes) {
+  if (most_bytes > kUsualBlockBytes && device_bytes / kManyBlocks >= most_bytes) {
     return most_bytes;
   }
   const Bytes part_bytes = device_bytes / kBlocksAtLeast / kBlockBytes * kBlockBytes;
-  return std::min({most_bytes, kMostOfFewBytes, std::max(part_bytes, kBlockBytes)});
+  return std::min({most_bytes, kUsualBlockBytes, std::max(part_bytes, kBlockBytes)});
 }
 
 // The same for `spillway run`, with this below the device. What comes from a disk is read whole
@@ -26,13 +28,20 @@ namespace spillway {
 [[nodiscard]] inline Bytes largest_block_of_run(Bytes device_bytes, Bytes host_bytes,
                                                 bool storage) {
   const bool small = storage || host_bytes < kGiB;
-  return largest_block_bytes(device_bytes, (small ? 64 : 128) * kMiB);
+  return largest_block_bytes(device_bytes, small ? kUsualBlockBytes : 128 * kMiB);
+}
+
+// What host memory grows by there: several pieces of it, each of a block at least.
+[[nodiscard]] inline Bytes pinned_piece_of_run(Bytes host_bytes, Bytes block_bytes) {
+  constexpr Bytes kPiecesAtLeast = 8;
+  return std::clamp(host_bytes / kPiecesAtLeast / kBlockBytes * kBlockBytes, block_bytes,
+                    std::max(kUsualBlockBytes, block_bytes));
 }
 
 // What is copied in by one transfer, of blocks of at most this size: who waits for the first of
 // them waits for all.
-[[nodiscard]] inline Bytes copied_at_once_bytes(Bytes largest_block_bytes) {
-  return std::min(largest_block_bytes, 64 * kMiB);
+[[nodiscard]] inline Bytes copied_at_once_bytes(Bytes block_bytes) {
+  return std::min(block_bytes, kUsualBlockBytes);
 }
 
 // What an allocation takes of a heap that hands what is freed on to the next of its size. Small

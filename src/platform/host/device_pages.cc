@@ -319,15 +319,15 @@ void DevicePages::bring_back(BlockId block, Bytes bytes, bool writable) {
   Pages& at = pages(block);
   char* const start = addresses_->address_of(block);
   char* const place = std::exchange(at.aside, nullptr);
-  if (!writable) {
+  if (writable) {
+    become(place, start, bytes, true);
+    if (at.populated_bytes > bytes) {  // what is behind its end has stayed
+      failures_->must(userfault_->unprotect(start + bytes, at.populated_bytes - bytes),
+                      "unprotect");
+    }
+  } else {
     fill_pages(start, place, bytes, false);
     give_back_aside(place, bytes);
-    trim_frames();
-    return;
-  }
-  become(place, start, bytes, true);
-  if (at.populated_bytes > bytes) {  // what is behind its end has stayed
-    failures_->must(userfault_->unprotect(start + bytes, at.populated_bytes - bytes), "unprotect");
   }
   trim_frames();
 }

@@ -1,7 +1,6 @@
 // See cuda_space.h.
 #include "runtime/cuda/cuda_space.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -33,10 +32,7 @@ cuda::CudaOptions cuda_options(const SpaceOptions& options, const PolicyTraits& 
   made.host_bytes = traits.uses_host ? options.host_bytes : 0;
   made.block_bytes =
       largest_block_of_run(made.device_bytes, made.host_bytes, !options.storage_path.empty());
-  constexpr Bytes kPiecesAtLeast = 8;
-  made.pinned_piece_bytes =
-      std::clamp(whole_blocks(made.host_bytes / kPiecesAtLeast), made.block_bytes,
-                 std::max(made.pinned_piece_bytes, made.block_bytes));
+  made.pinned_piece_bytes = pinned_piece_of_run(made.host_bytes, made.block_bytes);
   made.gated_streams = gated_streams();
   return made;
 }

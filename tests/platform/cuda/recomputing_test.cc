@@ -296,7 +296,6 @@ TEST_F(Recomputes, OnceThatWasMadeOfWhatWasGivenUpItself) {
   use(on, first);
   use(on, second);
   follow(from);
-  follow(from);
   settle();
   crowd();
   crowd();

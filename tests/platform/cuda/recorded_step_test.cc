@@ -30,7 +30,6 @@ class RecordedStep : public CudaWorld, public ::testing::WithParamInterface<What
     options.host_bytes = 2 * kGiB;
     options.quiet_after = 16;
     options.quiet_after_at_most = 64;
-    options.pinned_piece_bytes = 64 * kMiB;
     options.address_bytes = 256 * kGiB;
   }
 
@@ -132,8 +131,8 @@ class RecordedStep : public CudaWorld, public ::testing::WithParamInterface<What
 TEST_P(RecordedStep, FindsAllOfItsMemoryAfterAFewSteps) {
   options.device_bytes =
       most_alive_bytes() * static_cast<Bytes>(GetParam().percent) / 100 / kBlockBytes * kBlockBytes;
-  options.block_bytes = largest_block_of_run(options.device_bytes, 64 * kGiB, false);
-  options.pinned_piece_bytes = std::max(options.pinned_piece_bytes, options.block_bytes);
+  options.block_bytes = largest_block_of_run(options.device_bytes, options.host_bytes, false);
+  options.pinned_piece_bytes = pinned_piece_of_run(options.host_bytes, options.block_bytes);
   open(lookahead);
   heap = std::make_unique<DeviceHeap>(*platform);
   addresses.assign(trace.tensors.size(), 0);
