@@ -139,8 +139,8 @@ const Launch* Claims::next_issued(LaunchId after) const {
 Status Claims::check() const {
   for (BlockId id = 0; id < space_->block_slots(); ++id) {
     const Block& block = space_->block(id);
-    const bool may_leave =
-        block.queue == PageQueue::kUsed && block.pins == 0 && block.transfer == kNoIndex;
+    const bool may_leave = block.queue == PageQueue::kUsed && block.pins == 0 &&
+                           block.transfer == kNoIndex && !block.far;
     if (block.listed != (may_leave && block.first_claim != kNoIndex)) {
       return broken(id, "listed with its next launch, and should not be, or the reverse");
     }

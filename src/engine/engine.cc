@@ -176,6 +176,9 @@ void Engine::release_if_gone(BlockId id) {
       drop_frame(id, tier);
     }
   }
+  if (block.far) {
+    tiers_.end_far(id);
+  }
   if (!gone_.empty() && gone_.back().first + gone_.back().second == id) {
     ++gone_.back().second;
   } else {
@@ -231,10 +234,14 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
     return;  // what is under way cannot be called back; its end drops it
   }
   drop_copies_below(id);
+  if (block.far && end_far(id)) {
+    return;
+  }
   if (was_below) {
     return;
   }
-  if (!options_.reclaim_discarded_first && block.queue == PageQueue::kUsed && block.mapped) {
+  if ((!options_.reclaim_discarded_first || block.far) && block.queue == PageQueue::kUsed &&
+      block.mapped) {
     if (block.writable && !block.retired && options_.tracks_writes) {
       block.writable = false;  // its next write makes it live again, and must be seen
       orders_.map(id, false);
@@ -278,7 +285,7 @@ void Engine::provide(AllocationId id) {
       continue;
     }
     // As for prefetches: the room that faults wait for is theirs.
-    if (!reclaim_room(block.bytes + fetches_.fault_bytes(), block_id)) {
+    if (!reclaim_room(device_bytes(block) + fetches_.fault_bytes(), block_id)) {
       break;
     }
     take_frame(block_id, Tier::kDevice);

@@ -136,6 +136,10 @@ class Engine final : private Control {
   // Host memory or storage that the space may use from now on. What it uses already stays.
   void set_capacity_below(Tier tier, Bytes bytes);
 
+  // Host memory, beside the host tier's, that far blocks may have together (docs/far.md). Those
+  // that are far already stay so.
+  void set_far_capacity(Bytes bytes) { far_capacity_bytes_ = bytes; }
+
   // --- What the platform reports --------------------------------------------------------------
 
   void transfer_finished(TransferId id);
@@ -161,6 +165,7 @@ class Engine final : private Control {
     return tiers_.capacity_bytes(tier);
   }
   [[nodiscard]] Bytes free_bytes(Tier tier) const override { return tiers_.free_bytes(tier); }
+  [[nodiscard]] Bytes far_bytes() const { return tiers_.far_bytes(); }
   // What blocks on the device should not exceed, dead ones included, unless more is alive: a frugal
   // engine's answer is what was ever alive there at once and a little more.
   [[nodiscard]] Bytes frugal_bytes() const;
@@ -174,6 +179,8 @@ class Engine final : private Control {
   void pre_evict(BlockId id, Tier to) override;
   void copy_down(BlockId id, Tier to) override;
   [[nodiscard]] bool give_up(AllocationId id) override;
+  [[nodiscard]] bool set_far(BlockId id) override;
+  void set_near(BlockId id) override;
   [[nodiscard]] bool evictable(BlockId id) const override;
   [[nodiscard]] bool usable(BlockId id) const override;
   [[nodiscard]] bool on_its_way(BlockId id) const override;
@@ -263,6 +270,16 @@ class Engine final : private Control {
   void move_down_ended(BlockId id, bool finished);
   void shrink();
 
+  // engine_far.cc: what is used where it lies in host memory
+  [[nodiscard]] static bool named(const Block& block) {
+    return block.pins > 0 || block.first_claim != kNoIndex || block.held_for;
+  }
+  bool end_far(BlockId id);
+  [[nodiscard]] static bool leavable(const Block& block) {
+    return block.queue == PageQueue::kUsed && block.pins == 0 && block.transfer == kNoIndex &&
+           !block.evicting;
+  }
+
   // engine_transfer.cc: batches and frames
   void start(Transfer transfer, Lane& lane);
   void take_frame(BlockId id, Tier tier);
@@ -289,6 +306,7 @@ class Engine final : private Control {
   std::optional<Error> fatal_;
   std::uint32_t failures_in_a_row_ = 0;
   std::uint32_t admitted_ = 0;  // launches that have not ended
+  Bytes far_capacity_bytes_ = 0;
   Bytes most_alive_bytes_ = 0;  // on the device, with what asked for room there
   // Of a frugal engine: what dead memory may keep, and what it has lost and not come back for.
   static constexpr Bytes kLeastSlackBytes = 2 * kMiB;

@@ -123,8 +123,7 @@ bool Engine::evictable(BlockId id) const {
     return false;
   }
   const Block& block = space_.block(id);
-  return block.queue == PageQueue::kUsed && block.pins == 0 && block.transfer == kNoIndex &&
-         !block.evicting;
+  return leavable(block) && !block.far;
 }
 
 bool Engine::usable(BlockId id) const {
@@ -380,7 +379,8 @@ void Engine::form_evictions(Cause cause, Tier to) {
 bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
   Block& block = space_.block(id);
   evictions_.take_back_wish(block);
-  if (!evictable(id) || block.contents != Contents::kLive) {
+  if (!alive(id) || !leavable(block) || block.contents != Contents::kLive ||
+      (block.far && named(block))) {
     return false;
   }
   const bool clean_below = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
@@ -396,6 +396,10 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
     queues_.remove(id);
   }
   if (clean_below) {
+    if (block.far) {
+      (void)end_far(id);
+      return false;
+    }
     for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
       tiers_.remove_spare(id, tier);  // its device frame may go at any time
     }
@@ -425,8 +429,11 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
   }
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
+    if (block.far && end_far(id)) {
+      return;
+    }
     queues_.push(PageQueue::kDiscarded, id);
-    if (needed(block)) {
+    if (needed(block) || block.far) {
       make_usable(id);
       wake(id, false);
     }
@@ -439,8 +446,11 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
     wake(id, false);
     return;
   }
+  if (block.far && end_far(id)) {
+    return;
+  }
   queues_.push(PageQueue::kUnused, id);
-  if (needed(block)) {  // wanted again while it was leaving: it stays
+  if (needed(block) || block.far) {  // wanted again while it was leaving: it stays
     ++stats_.cancelled_evictions;
     make_usable(id);
     wake(id, false);
@@ -459,8 +469,11 @@ void Engine::eviction_failed(BlockId id, Tier to, Cause cause) {
     return;
   }
   if (block.contents == Contents::kDiscarded) {
+    if (block.far && end_far(id)) {
+      return;
+    }
     queues_.push(PageQueue::kDiscarded, id);
-    if (!needed(block)) {
+    if (!needed(block) && !block.far) {
       return;
     }
   }

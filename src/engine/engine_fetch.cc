@@ -145,13 +145,13 @@ bool Engine::form_fetches(FetchState priority, Source source, std::uint64_t limi
 }
 
 bool Engine::take_device_frame(BlockId id, FetchState priority) {
-  const Bytes bytes = space_.block(id).bytes;
+  const Bytes bytes = device_bytes(space_.block(id));
   const bool fault = priority == FetchState::kFault;
   const Bytes ahead = fault ? std::min(fetches_.fault_bytes(), options_.room_ahead_bytes)
                             : options_.room_ahead_bytes;
   // A prefetch leaves alone the room that faults wait for.
   const Bytes need = fault ? bytes : bytes + fetches_.fault_bytes();
-  if (!make_room(need, ahead, fault ? Cause::kFault : Cause::kPrefetch, id)) {
+  if (bytes > 0 && !make_room(need, ahead, fault ? Cause::kFault : Cause::kPrefetch, id)) {
     return false;
   }
   take_frame(id, Tier::kDevice);
@@ -250,8 +250,11 @@ void Engine::fetch_finished(BlockId id) {
   }
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
+    if (block.far && end_far(id)) {
+      return;
+    }
     queues_.push(PageQueue::kDiscarded, id);
-    if (!needed(block) && !block.wants_write) {  // nor written since, on its way
+    if (!needed(block) && !block.wants_write && !block.far) {  // nor written since, on its way
       if (block.mapped) {
         unmap(id);
       }
@@ -277,6 +280,9 @@ void Engine::fetch_failed(BlockId id, TransferId transfer) {
   }
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
+  }
+  if (block.far) {
+    (void)end_far(id);
   }
   block.prefetched = false;
   if (needed(block)) {

@@ -22,7 +22,7 @@ class PageQueues {
   PageQueues(Space& space, Claims& claims) : space_(&space), claims_(&claims) {}
 
   // The block joins the queue at its newest end; leaves the one it was in. In the used queue it may
-  // leave if nothing has pinned it and it is not being copied down.
+  // leave if nothing has pinned it, it is not being copied down, and it is not far.
   void push(PageQueue queue, BlockId id);
   // Leaves its queue, if it is in one.
   void remove(BlockId id);
@@ -65,7 +65,7 @@ class PageQueues {
   };
   // Of a used block.
   static bool may_leave(const Block& block) {
-    return block.pins == 0 && block.transfer == kNoIndex;
+    return block.pins == 0 && block.transfer == kNoIndex && !block.far;
   }
   static std::size_t index_of(PageQueue queue) {
     assert(queue != PageQueue::kNone);

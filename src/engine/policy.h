@@ -35,6 +35,15 @@ class Control {
   // it cannot go or a launch that has been issued names it.
   [[nodiscard]] virtual bool give_up(AllocationId id) = 0;
 
+  // Let launches use the block in host memory, over the link, from now on: it is brought there, and
+  // never has to make way (docs/far.md). Only while its contents lie in host memory and not on the
+  // device, and no admitted launch names it. False, and nothing happens, where it cannot be, or
+  // there is no host memory for it.
+  [[nodiscard]] virtual bool set_far(BlockId block) = 0;
+  // A far block goes back to the host tier, and is then brought to the device like any other. While
+  // a launch that has been issued names it, or where the tier is full, nothing happens.
+  virtual void set_near(BlockId block) = 0;
+
   [[nodiscard]] virtual const Space& space() const = 0;
   [[nodiscard]] virtual const PageQueues& queues() const = 0;
   // What launches that are issued and not admitted yet will use, and in which order they come.

@@ -54,11 +54,15 @@ struct alignas(64) Block {
   bool stays : 1 = false;        // ... or it is being copied down, and is used as before afterwards
   bool held_for : 1 = false;     // the launch that is to be admitted next names it (pins.h)
   bool listed : 1 = false;       // with others that its next launch will find (claims.h)
+  bool far : 1 = false;          // its device frame is host memory, used over the link (far.md)
   Tier wished_to = Tier::kHost;  // ... to this tier
   std::uint8_t gathered = 0;     // calls about it that the mechanism has not heard yet (orders.h)
 };
 
 static_assert(sizeof(Block) == 64, "a launch touches many blocks, each of them somewhere else");
+
+// What its device frame takes of the device.
+[[nodiscard]] inline Bytes device_bytes(const Block& block) { return block.far ? 0 : block.bytes; }
 
 struct Allocation {
   BlockId first_block = 0;
@@ -105,6 +109,12 @@ class Space {
         allocations_[blocks_[id].allocation];  // may be gone, or another by now
     return !last.live || last.packed || id - last.first_block >= last.block_count;
   }
+  // The block's device frame is host memory from now on, or no more (docs/far.md).
+  void set_far(BlockId id, bool far) {
+    blocks_[id].far = far;
+    far ? ++far_blocks_ : --far_blocks_;
+  }
+  [[nodiscard]] bool has_far_blocks() const { return far_blocks_ > 0; }
   [[nodiscard]] std::size_t block_slots() const { return blocks_.size(); }
   [[nodiscard]] std::size_t allocation_slots() const { return allocations_.size(); }
 
@@ -122,6 +132,7 @@ class Space {
   std::vector<AllocationId> free_allocations_;
   std::vector<Block> blocks_;
   FreeRanges free_blocks_;
+  std::size_t far_blocks_ = 0;
   // Room in frames that small allocations share. Such a frame has the place block number times
   // twice its size, so that the room of two frames never touches.
   FreeRanges free_room_;

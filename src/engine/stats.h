@@ -17,6 +17,8 @@ struct EngineStats {
   Bytes saved_by_discard_bytes = 0;
   // Contents that were given up because a launch could make them again.
   Bytes given_up_bytes = 0;
+  // Blocks that launches use in host memory from then on (docs/far.md).
+  Bytes far_bytes = 0;
   std::uint64_t launches = 0;
   std::uint64_t faults = 0;             // blocks that a launch needed and nobody had asked for
   std::uint64_t late_prefetches = 0;    // blocks that a launch needed while they were on their way

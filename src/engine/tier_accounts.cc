@@ -13,6 +13,25 @@ TierAccounts::TierAccounts(Space& space, const std::array<Bytes, kTierCount>& ca
   }
 }
 
+// Far frames have an account of their own.
+Bytes TierAccounts::bytes_in(const Block& block, Tier tier) {
+  return tier == Tier::kDevice ? device_bytes(block) : block.bytes;
+}
+
+void TierAccounts::set_far(BlockId id) {
+  const Block& block = space_->block(id);
+  assert(!block.far && !block.frames.has(Tier::kDevice));
+  space_->set_far(id, true);
+  far_bytes_ += block.bytes;
+}
+
+void TierAccounts::end_far(BlockId id) {
+  const Block& block = space_->block(id);
+  assert(block.far && !block.frames.has(Tier::kDevice));
+  space_->set_far(id, false);
+  far_bytes_ -= block.bytes;
+}
+
 void TierAccounts::set_capacity(Tier tier, Bytes bytes) {
   Account& account = at(tier);
   account.capacity_bytes = bytes;
@@ -23,19 +42,20 @@ void TierAccounts::take(BlockId id, Tier tier) {
   Block& block = space_->block(id);
   Account& account = at(tier);
   assert(!block.frames.has(tier));
-  assert(account.used_bytes + block.bytes <= account.capacity_bytes);
+  const Bytes bytes = bytes_in(block, tier);
+  assert(bytes == 0 || account.used_bytes + bytes <= account.capacity_bytes);
   block.frames.add(tier);
-  account.used_bytes += block.bytes;
+  account.used_bytes += bytes;
 }
 
 void TierAccounts::give_back(BlockId id, Tier tier) {
   Block& block = space_->block(id);
   Account& account = at(tier);
-  assert(block.frames.has(tier) && account.used_bytes >= block.bytes);
+  assert(block.frames.has(tier) && account.used_bytes >= bytes_in(block, tier));
   remove_spare(id, tier);
   block.frames.remove(tier);
   block.copies.remove(tier);
-  account.used_bytes -= block.bytes;
+  account.used_bytes -= bytes_in(block, tier);
   account.limit_bytes = std::max(account.capacity_bytes, account.used_bytes);
 }
 
@@ -80,10 +100,12 @@ std::optional<BlockId> TierAccounts::spare_in_the_way(Tier tier, Bytes bytes) {
 Status TierAccounts::check() const {
   std::array<Bytes, kTierCount> used{};
   std::array<Bytes, kTierCount> spare{};
+  Bytes far = 0;
   for (BlockId id = 0; id < space_->block_slots(); ++id) {
     const Block& block = space_->block(id);
+    far += block.far ? block.bytes : 0;
     for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
-      used[index_of(tier)] += block.frames.has(tier) ? block.bytes : 0;
+      used[index_of(tier)] += block.frames.has(tier) ? bytes_in(block, tier) : 0;
       spare[index_of(tier)] += block.spare.has(tier) ? block.bytes : 0;
     }
     if (!block.frames.contains(block.copies)) {
@@ -93,6 +115,9 @@ Status TierAccounts::check() const {
         (!block.spare.empty() && !block.copies.has(Tier::kDevice))) {
       return broken(id, "its only copy counts as one that may go");
     }
+  }
+  if (far != far_bytes_) {
+    return broken_sum("far", far_bytes_, far);
   }
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
     const Account& account = at(tier);

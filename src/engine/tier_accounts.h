@@ -40,9 +40,17 @@ class TierAccounts {
   // more; nullopt if none has to, or none is left.
   [[nodiscard]] std::optional<BlockId> spare_in_the_way(Tier tier, Bytes bytes);
 
+  // From now on the block's device frame, which it does not have, is host memory (docs/far.md), or
+  // no more.
+  void set_far(BlockId id);
+  void end_far(BlockId id);
+  // Of all blocks that are far.
+  [[nodiscard]] Bytes far_bytes() const { return far_bytes_; }
+
   [[nodiscard]] Status check() const;
 
  private:
+  static Bytes bytes_in(const Block& block, Tier tier);
   struct Account {
     Bytes capacity_bytes = 0;
     Bytes used_bytes = 0;
@@ -55,6 +63,7 @@ class TierAccounts {
 
   Space* space_;
   std::array<Account, kTierCount> accounts_{};
+  Bytes far_bytes_ = 0;
 };
 
 }  // namespace spillway

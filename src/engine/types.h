@@ -113,6 +113,7 @@ struct Launch {
   std::uint32_t position = 0;            // place in the iteration, for plans
   std::uint64_t kind = 0;  // the same code, whatever its operands, where a policy wants that
   TimeNs computed_ns = 0;  // without waiting for data; told with its end, 0 where not known
+  bool sparse = false;     // of what is large among its operands it uses only a little
   bool tells_all = false;  // Policy::on_access will name everything that it uses
   std::vector<Access> accesses;
 };

@@ -24,7 +24,7 @@ constexpr double kLongestNs = 1e10;
 using M = Machine;
 using K = FieldKind;
 
-constexpr std::array<Field, 33> kFields{{
+constexpr std::array<Field, 34> kFields{{
     {"", "name", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.name; }},
     {"", "source", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.source; }},
     {"device", "capacity", K::kBytes, kPage, kLargest, false,
@@ -57,6 +57,8 @@ constexpr std::array<Field, 33> kFields{{
      [](M& m) -> FieldRef { return &m.link.from_device_bytes_per_s; }},
     {"link", "both_ways", K::kBandwidth, kSlowest, kFastest, true,
      [](M& m) -> FieldRef { return &m.link.both_ways_bytes_per_s; }},
+    {"link", "far_bandwidth", K::kBandwidth, kSlowest, kFastest, true,
+     [](M& m) -> FieldRef { return &m.link.far_bytes_per_s; }},
     {"link", "latency", K::kTime, 1, kLongestNs, true,
      [](M& m) -> FieldRef { return &m.link.latency_ns; }},
     {"faults", "model", K::kFaultModel, 0, 0, true,

@@ -64,7 +64,7 @@ void AheadOfDevice::issued(const Launch& launch, const Control& control) {
 }
 
 void AheadOfDevice::ended(const Launch& launch, const Control& control) {
-  window_.ended(launch, control);
+  window_.ended(launch);
   if (pressed_) {
     leavers_.ended(launch, control);
     returners_.ended(launch, control);
@@ -111,6 +111,8 @@ void Lookahead::on_launch(const Launch& launch, Control& control) {
 void Lookahead::on_launch_end(const Launch& launch, Control& control) {
   ahead_.ended(launch, control);
   given_up_.ended(launch, control);
+  far_.ended(launch, control);
+  far_.advance(control);
   ahead_.advance(control);
 }
 
@@ -122,6 +124,7 @@ std::optional<BlockId> Lookahead::select_victim(Cause cause, BlockId incoming,
   const std::optional<BlockId> victim = ahead_.victim(cause, incoming, control);
   if (victim) {
     ahead_.leaves(*victim, control);
+    far_.leaves(*victim, control);
   }
   return victim;
 }

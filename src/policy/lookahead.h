@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "engine/policy.h"
+#include "policy/far_blocks.h"
 #include "policy/given_up.h"
 #include "policy/leavers.h"
 #include "policy/queue_window.h"
@@ -74,7 +75,10 @@ class Lookahead final : public Policy {
   void on_issue(const Launch& launch, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
-  void on_death_said(AllocationId id) override { given_up_.dies(id); }
+  void on_death_said(AllocationId id) override {
+    given_up_.dies(id);
+    far_.dies(id);
+  }
   void on_give_up(AllocationId id) override { given_up_.leaves(id); }
   // First what can be made again, which needs no way out and no way in; then as AheadOfDevice says.
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
@@ -83,6 +87,7 @@ class Lookahead final : public Policy {
  private:
   AheadOfDevice ahead_;
   GivenUp given_up_;
+  FarBlocks far_;
 };
 
 }  // namespace spillway

@@ -15,7 +15,8 @@ void QueueWindow::add(const Launch& launch, const Control& control) {
     Named& named = blocks_[id];
     if (named.launches++ == 0 || named.dies) {
       const Block& block = control.space().block(id);
-      const auto bytes = static_cast<std::int64_t>(block.bytes);
+      named.bytes = static_cast<std::uint32_t>(device_bytes(block));
+      const std::int64_t bytes = named.bytes;
       live_bytes_ += bytes;
       // What dies before this launch is in use from here on only.
       contents_bytes_ += block.contents == Contents::kLive && !named.dies ? bytes : 0;
@@ -31,7 +32,7 @@ void QueueWindow::add(const Launch& launch, const Control& control) {
     Named& named = blocks_[id];
     if (!named.dies && control.dies_after(id, launch.id)) {
       named.dies = true;
-      live_bytes_ -= static_cast<std::int64_t>(control.space().block(id).bytes);
+      live_bytes_ -= named.bytes;
     }
   });
 }
@@ -47,14 +48,14 @@ void QueueWindow::admitted(const Launch& launch, const Control& control) {
   }
 }
 
-void QueueWindow::ended(const Launch& launch, const Control& control) {
+void QueueWindow::ended(const Launch& launch) {
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
     Named& block = blocks_[id];
     if (--block.launches > 0) {
       return;
     }
     // What dies here has been taken off every later launch when this one came into the window.
-    gone_bytes_ += block.dies ? 0 : static_cast<std::int64_t>(control.space().block(id).bytes);
+    gone_bytes_ += block.dies ? 0 : block.bytes;
     block.dies = false;
   });
   while (!peaks_.empty() && peaks_.front().first <= launch.seq) {

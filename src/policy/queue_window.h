@@ -18,7 +18,7 @@ class QueueWindow {
  public:
   // A launch is admitted, or has ended: each launch once.
   void admitted(const Launch& launch, const Control& control);
-  void ended(const Launch& launch, const Control& control);
+  void ended(const Launch& launch);
   // As far as room allows.
   void extend(const Control& control);
 
@@ -34,6 +34,7 @@ class QueueWindow {
 
   struct Named {
     std::uint32_t launches = 0;  // within the window that name it, as often as they do
+    std::uint32_t bytes = 0;     // of the device, when it was taken in: it may become far meanwhile
     bool dies = false;           // after the last of them
   };
   std::vector<Named> blocks_;

@@ -169,7 +169,8 @@ TEST(Stats, TheDifferenceIsFieldByField) {
                           &EngineStats::zeroed,
                           &EngineStats::failed_transfers,
                           &EngineStats::saved_by_discard_bytes,
-                          &EngineStats::given_up_bytes};
+                          &EngineStats::given_up_bytes,
+                          &EngineStats::far_bytes};
   static_assert(sizeof(EngineStats) == 8 * (9 + fields.size()), "a field is missing here");
   for (const auto field : fields) {
     before.*field = value++;

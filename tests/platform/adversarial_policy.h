@@ -55,12 +55,18 @@ class AdversarialPolicy final : public Policy {
   Tier random_tier() { return static_cast<Tier>(rng_.below(kTierCount)); }
   void wish(Control& control) {
     for (std::uint64_t i = rng_.below(4); i > 0; --i) {
-      switch (rng_.below(4)) {
+      switch (rng_.below(6)) {
         case 0:
           control.pre_evict(random_block(control), random_tier());
           break;
         case 1:
           control.copy_down(random_block(control), random_tier());
+          break;
+        case 2:
+          (void)control.set_far(random_block(control));
+          break;
+        case 3:
+          control.set_near(random_block(control));
           break;
         default:
           control.prefetch(random_block(control));

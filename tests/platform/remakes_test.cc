@@ -6,16 +6,10 @@
 
 #include <string>
 
-#include "analysis/memory_curve.h"
-#include "analysis/vitality.h"
-#include "machine/load.h"
-#include "platform/sim/replay.h"
-#include "platform/sim/simulator.h"
+#include "platform/replay_within.h"
 #include "policy/base_uvm.h"
 #include "policy/lookahead.h"
-#include "policy/registry.h"
 #include "trace/generate.h"
-#include "trace/validate.h"
 
 namespace spillway::sim {
 namespace {
@@ -35,29 +29,9 @@ TEST(RemakesOfATrace, AreOfPyTorchsPointwiseKernels) {
 
 class RemakesInReplay : public ::testing::Test {
  protected:
-  // Several iterations at a part of what is alive at once.
-  EngineStats run(const Trace& trace, Policy& policy, double part, std::uint32_t queue_depth) {
-    EXPECT_TRUE(validate_trace(trace, "the step"));
-    const MemoryCurve curve = memory_curve(trace, analyze_vitality(trace));
-    Machine machine = *load_machine("h200");
-    machine.device.capacity_bytes = round_up(
-        static_cast<Bytes>(part * static_cast<double>(curve.peak_live_bytes)), kBlockBytes);
-    machine.host.capacity_bytes = round_up(2 * curve.peak_live_bytes, kBlockBytes);
-    Simulator simulator(machine, simulator_options(machine, (*find_policy("lookahead"))->traits),
-                        policy);
-    Replay replay(trace,
-                  {.tells_deaths = true,
-                   .pages = false,
-                   .queue_depth = queue_depth,
-                   .launch_ns = machine.host.launch_ns,
-                   .shared_frame_bytes = kBlockBytes},
-                  simulator);
-    EXPECT_TRUE(replay.prepare());
-    const std::vector<std::uint32_t> graphs(4);
-    const auto ran = replay.run(graphs, 1);
-    EXPECT_TRUE(ran) << (ran ? "" : ran.error().message);
-    EXPECT_TRUE(simulator.engine().check_invariants());
-    return simulator.engine().stats();
+  static EngineStats run(const Trace& trace, Policy& policy, double part,
+                         std::uint32_t queue_depth) {
+    return replay_within(part, trace, policy, queue_depth).stats;
   }
   static Trace step() {
     return generate_transformer({.batch_size = 8,

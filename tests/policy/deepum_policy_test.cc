@@ -31,6 +31,8 @@ class FakeControl final : public Control {
   void pre_evict(BlockId block, Tier /*to*/) override { pre_evicted.push_back(block); }
   void copy_down(BlockId block, Tier /*to*/) override { pre_evicted.push_back(block); }
   bool give_up(AllocationId /*id*/) override { return false; }
+  bool set_far(BlockId /*block*/) override { return false; }
+  void set_near(BlockId /*block*/) override {}
   [[nodiscard]] const Space& space() const override { return space_; }
   [[nodiscard]] const PageQueues& queues() const override { return queues_; }
   [[nodiscard]] const Claims& claims() const override { return claims_; }

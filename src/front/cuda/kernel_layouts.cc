@@ -11,6 +11,7 @@
 
 #include "front/cuda/hook_table.h"
 #include "front/cuda/told_kernels.h"
+#include "platform/common/sparse_kernels.h"
 
 namespace spillway::cuda {
 namespace {
@@ -89,6 +90,7 @@ std::unique_ptr<KernelLayout> ask(CuFunction function, std::uint64_t now) {
   }
   layout->roles = told_roles(function, name != nullptr ? name : "", layout->parameters.size());
   layout->name = name != nullptr ? readable(name) : "a kernel without a name";
+  layout->sparse = uses_a_little(layout->name);
   layout->hash = hash_launch(name != nullptr ? name : "", {});
   return layout;
 }

@@ -22,9 +22,10 @@ struct KernelLayout {
   bool known = false;  // the driver has told
   std::vector<Parameter> parameters;
   std::optional<KnownReads> reads;
-  std::string roles;  // told_kernels.h
-  std::string name;   // for people
-  LaunchHash hash;    // of the name that the compiler has given it
+  std::string roles;    // told_kernels.h
+  std::string name;     // for people
+  bool sparse = false;  // sparse_kernels.h
+  LaunchHash hash;      // of the name that the compiler has given it
 };
 
 // A function or a kernel of a library: programs launch either. Valid until the process ends.

@@ -44,6 +44,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
                   .name = kernel.name,
                   .operands = operands.all(),
                   .needs_mapping = false,
+                  .sparse = kernel.sparse,
                   .starts_early = again.starts_early};
   const ProgramLaunch as_made{.stream = stream,
                               .kernel = kernel,

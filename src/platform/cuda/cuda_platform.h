@@ -90,6 +90,7 @@ struct CudaLaunch {
   // The driver refuses it on addresses without memory (copies and memsets): it is not issued behind
   // a gate, but when its operands are there.
   bool needs_mapping = false;
+  bool sparse = false;  // of what is large among its operands it uses only a little
   // Its kernel may start before the one before it on its stream has ended (programmatic launches).
   bool starts_early = false;
   // Where keeps_launches(), of one that can be launched again: what it makes (an address), and how.

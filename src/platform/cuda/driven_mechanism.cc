@@ -41,6 +41,7 @@ void DrivenPlatform::start_transfer(const Transfer& transfer) {
     Move::Part part{.block = id, .bytes = bytes, .address = 0, .host = {}, .storage = {}};
     if (transfer.from == Tier::kDevice || transfer.to == Tier::kDevice) {
       part.address = memory_->address_of(id);
+      part.far = engine_.space().block(id).far;
     }
     if (transfer.from == Tier::kHost || transfer.to == Tier::kHost) {
       for (const Run& run : host_places_.of(id)) {
@@ -83,6 +84,7 @@ void DrivenPlatform::map(std::span<const BlockId> blocks, bool /*writable*/) {
                   .block = id,
                   .address = memory_->address_of(id),
                   .bytes = bytes_of(id),
+                  .far = engine_.space().block(id).far,
                   .serial = block.serial});
   }
 }
@@ -240,6 +242,13 @@ void DrivenPlatform::moved(const MoveEnded& ended) {
     ended.error == 0 ? events->transfer_ended(move.id, move.from, move.to, bytes, now_ns())
                      : events->transfer_failed(move.id);
   }
+  const bool far = std::any_of(move.parts.begin(), move.parts.end(),
+                               [](const Move::Part& part) { return part.far; });
+  if (far && ended.error == ENOMEM && move.to == Tier::kDevice) {
+    no_far_memory();
+    engine_.transfer_failed(move.id);
+    return;
+  }
   if (ended.error != 0) {
     if (report_failed(engine_, move.id, move.to, ended.error)) {
       set_limits();
@@ -254,7 +263,34 @@ void DrivenPlatform::moved(const MoveEnded& ended) {
     }
   }
   engine_.transfer_finished(move.id);
-  host_->want(engine_.used_bytes(Tier::kHost) + 2 * options_.pinned_piece_bytes);
+  want_pinned(engine_.used_bytes(Tier::kHost) + 2 * options_.pinned_piece_bytes);
+}
+
+// Pinned memory and what launches use over the link are the host's together (docs/far.md): what one
+// has taken the other cannot have.
+Bytes DrivenPlatform::most_pinned_bytes() const {
+  const Bytes far_bytes = engine_.far_bytes();
+  const Bytes left_bytes = options_.host_bytes - std::min(options_.host_bytes, far_bytes);
+  return far_bytes == 0 ? left_bytes
+                        : left_bytes / options_.pinned_piece_bytes * options_.pinned_piece_bytes;
+}
+
+void DrivenPlatform::want_pinned(Bytes bytes) {
+  bytes = std::min(bytes, most_pinned_bytes());
+  host_->want(bytes);
+  wanted_pinned_bytes_ = std::max(wanted_pinned_bytes_, bytes);
+  const Bytes taken_bytes = round_up(wanted_pinned_bytes_, options_.pinned_piece_bytes);
+  engine_.set_far_capacity(has_far_ && !host_ended_
+                               ? options_.host_bytes - std::min(options_.host_bytes, taken_bytes)
+                               : 0);
+}
+
+// The system has none for it: what is far stays so.
+void DrivenPlatform::no_far_memory() {
+  has_far_ = false;
+  engine_.set_far_capacity(0);
+  options_.warn(fmt::format("no more host memory that launches can use than {}: going on without",
+                            format_bytes(engine_.far_bytes())));
 }
 
 // Others use the card: the budget becomes what there is. What launches have been admitted for and
@@ -315,9 +351,9 @@ void DrivenPlatform::check_progress() {
   let_those_together_go();
   const bool moving = launches_.waiting() == 0 || engine_.transfers_in_flight() > 0 ||
                       !queue_->empty() || !launches_.all_wait();
-  const bool host_grows = !host_ended_ && host_ready_bytes_ < options_.host_bytes;
+  const bool host_grows = !host_ended_ && host_ready_bytes_ < most_pinned_bytes();
   if (!moving && host_grows) {
-    host_->want(host_ready_bytes_ + options_.pinned_piece_bytes);
+    want_pinned(host_ready_bytes_ + options_.pinned_piece_bytes);
   }
   if (moving || host_grows) {
     stuck_since_ns_ = 0;

@@ -141,6 +141,11 @@ Status DrivenPlatform::begin(CuContext context) {
     return tl::unexpected<Error>(host.error());
   }
   host_ = std::move(*host);
+  int possible = 0;
+  int node = -1;
+  (void)driver_.device_attribute(&possible, CuAttribute::kHostNumaVirtualMemory, options_.device);
+  (void)driver_.device_attribute(&node, CuAttribute::kHostNumaId, options_.device);
+  has_far_ = possible != 0 && node >= 0;
   return {};
 }
 
@@ -241,7 +246,8 @@ void DrivenPlatform::want_host() {
   const Bytes device_bytes = engine_.capacity_bytes(Tier::kDevice);
   patience_.alive_at_most(memory_->commitment().peak_bytes(), budget_bytes_);
   if (live_bytes > device_bytes) {
-    host_->want(live_bytes - device_bytes + options_.pinned_piece_bytes);
+    want_pinned(live_bytes - std::min(live_bytes, device_bytes + engine_.far_bytes()) +
+                options_.pinned_piece_bytes);
   }
 }
 

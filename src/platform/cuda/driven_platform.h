@@ -126,6 +126,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void look_for_ends();
   void set_limits();
   void want_host();
+  void want_pinned(Bytes bytes);
+  [[nodiscard]] Bytes most_pinned_bytes() const;
+  void no_far_memory();
 
   // driven_quiet.cc
   [[nodiscard]] static bool is_hold(std::uint64_t tag);
@@ -261,6 +264,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Places storage_places_;
   Bytes host_ready_bytes_ = 0;
   bool host_ended_ = false;
+  Bytes wanted_pinned_bytes_ = 0;
+  bool has_far_ = false;  // launches can use host memory, and there has always been some for them
   // By block: whether it has its memory on the device.
   enum class Backing : std::uint8_t { kNone, kComing, kThere };
   struct BlockState {

@@ -30,6 +30,7 @@ struct Move {
     BlockId block = 0;
     Bytes bytes = 0;
     CuAddress address = 0;               // on the device
+    bool far = false;                    // what is there is host memory
     std::vector<BlockCopy::Piece> host;  // in pinned memory, where that is one end
     std::vector<Run> storage;            // in the swap file
   };

@@ -2,6 +2,7 @@
 #include "platform/cuda/order_queue.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 #include <utility>
 
@@ -169,7 +170,8 @@ void OrderQueue::carry_out_some() {
 bool OrderQueue::carry_out(Order& order) {
   switch (order.kind) {
     case Order::Kind::kBack:
-      if (!back(order.block, order.address, order.bytes)) {
+      if (!(order.far ? back_far(order.block, order.address, order.bytes)
+                      : back(order.block, order.address, order.bytes))) {
         return false;
       }
       done_.backed.push_back({.block = order.block, .serial = order.serial});
@@ -178,8 +180,14 @@ bool OrderQueue::carry_out(Order& order) {
       if (order.move.to == Tier::kDevice) {
         // Blocks that have their memory keep it meanwhile.
         for (const Move::Part& part : order.move.parts) {
-          if (!back(part.block, part.address, part.bytes)) {
+          // What has no host memory fails, and goes to the device (Engine::fetch_failed).
+          if (part.far) {
+            order.move.error = back_far(part.block, part.address, part.bytes) ? 0 : ENOMEM;
+          } else if (!back(part.block, part.address, part.bytes)) {
             return false;
+          }
+          if (order.move.error != 0) {
+            break;
           }
         }
       }
@@ -218,6 +226,17 @@ bool OrderQueue::back(BlockId block, CuAddress address, Bytes bytes) {
   }
   must(result, "cuMemMap");
   return true;
+}
+
+// False where there is no host memory for it.
+bool OrderQueue::back_far(BlockId block, CuAddress address, Bytes bytes) {
+  moves_.lanes().keep_out_short(true);
+  const CuResult result = blocks_.back_on_host(block, address, bytes);
+  mapped_ns_ = now_ns();
+  if (result != CuResult::kOutOfMemory) {
+    must(result, "cuMemMap");
+  }
+  return result == CuResult::kSuccess;
 }
 
 // More than the budget is asked for only for a launch that needs more than that. And a device that
@@ -260,7 +279,7 @@ void OrderQueue::look_for_memory() {
     without_memory_since_ns_ = at_ns;
     told_ns_ = at_ns - kTellAgainNs + kPatienceNs;
   }
-  if (at_ns - told_ns_ >= kTellAgainNs) {
+  if (!without_memory_.front().far && at_ns - told_ns_ >= kTellAgainNs) {
     told_ns_ = at_ns;
     listener_->no_memory(pool_.bytes());
   }

@@ -38,6 +38,7 @@ struct Order {
   BlockId block = 0;
   CuAddress address = 0;
   Bytes bytes = 0;
+  bool far = false;          // of kBack: host memory
   CuDevice device = 0;       // of kShare
   std::uint64_t serial = 0;  // of kBack, to know its answer by
   Move move = {};
@@ -129,6 +130,7 @@ class OrderQueue {
   // False if there is no memory for it now.
   [[nodiscard]] bool carry_out(Order& order);
   [[nodiscard]] bool back(BlockId block, CuAddress address, Bytes bytes);
+  [[nodiscard]] bool back_far(BlockId block, CuAddress address, Bytes bytes);
   [[nodiscard]] bool back_on_host(BlockId block, CuAddress address, Bytes bytes);
   void retry();
   void drop(BlockId block);

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "platform/common/sparse_kernels.h"
+
 namespace spillway::sim {
 
 Replay::Replay(const Trace& trace, const ReplayOptions& options, Simulator& simulator)
@@ -81,6 +83,7 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
     const Kernel& kernel = trace.kernels[index];
     Step step;
     step.launch.kind = hash_launch(kernel.name, {}).first;
+    step.launch.sparse = uses_a_little(kernel.name);
     step.duration_ns = kernel.duration_ns;
     step.synchronizes = kernel.synchronizes;
     // A kernel of another graph is at a place of the first one if it is the same kernel.

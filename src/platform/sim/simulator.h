@@ -158,6 +158,7 @@ class Simulator final : private Mechanism {
     bool live = false;
     bool released = false;
     bool started = false;
+    bool far = false;  // it uses host memory over the link
   };
   // What a stream has to do, in order.
   enum class Step : std::uint8_t { kLaunch, kRecord, kWait };
@@ -213,11 +214,13 @@ class Simulator final : private Mechanism {
     Bytes bytes = 0;
     std::uint64_t serial = 0;
     std::uint32_t slot = 0;  // of the transfer
+    bool far = false;        // host memory's, which are kept for the next
   };
   // A block and its handle.
   struct Backing {
-    std::uint64_t serial = 0;            // of the order that gives it one; 0: none has been made
-    bool there = false;                  // that order has been carried out
+    std::uint64_t serial = 0;  // of the order that gives it one; 0: none has been made
+    bool there = false;        // that order has been carried out
+    bool far = false;
     std::vector<std::uint32_t> waiting;  // released launches
   };
 
@@ -241,6 +244,7 @@ class Simulator final : private Mechanism {
   Backing& backing(BlockId id);
   void clear(Bytes bytes);
   void cleared();
+  void share_link();
   void order(const Order& order);
   void order_back(BlockId id);
   void order_drop(BlockId id);
@@ -253,6 +257,8 @@ class Simulator final : private Mechanism {
   std::uint32_t take_slot();
   Stream& stream_at(StreamId id);
   [[nodiscard]] bool at_head(std::uint32_t slot) const;
+  [[nodiscard]] TimeNs far_ns(const Launch& launch, TimeNs duration_ns) const;
+  void note_far();
   void try_start(std::uint32_t slot);
   void advance(StreamId stream);
   void finish(std::uint32_t slot);
@@ -285,10 +291,12 @@ class Simulator final : private Mechanism {
   FairShare links_;
   Flash flash_;
   HandlePool handles_;
-  TimeNs cleared_ns_ = 0;          // when what was released will have been cleared
-  std::deque<Order> orders_;       // in their order; the first is being carried out, or none is
-  bool carrying_out_ = false;      // the first
-  std::vector<Backing> backings_;  // by block, where handles take time
+  std::uint32_t far_launches_ = 0;  // that run and use host memory over the link
+  Bytes far_bytes_ = 0;             // that the host tier's capacity has been lowered by
+  TimeNs cleared_ns_ = 0;           // when what was released will have been cleared
+  std::deque<Order> orders_;        // in their order; the first is being carried out, or none is
+  bool carrying_out_ = false;       // the first
+  std::vector<Backing> backings_;   // by block, where handles take time
   std::uint64_t last_serial_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   std::vector<Moving> moving_;

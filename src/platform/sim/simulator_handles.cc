@@ -27,15 +27,20 @@ void Simulator::order_back(BlockId id) {
     return;
   }
   block.serial = ++last_serial_;
+  block.far = engine_.space().block(id).far;
   order({.kind = Order::Kind::kBack,
          .block = id,
          .bytes = engine_.space().block(id).bytes,
-         .serial = block.serial});
+         .serial = block.serial,
+         .far = block.far});
 }
 
 void Simulator::order_drop(BlockId id) {
-  backing(id) = {};
-  order({.kind = Order::Kind::kDrop, .block = id, .bytes = engine_.space().block(id).bytes});
+  const bool far = std::exchange(backing(id), {}).far;
+  order({.kind = Order::Kind::kDrop,
+         .block = id,
+         .bytes = engine_.space().block(id).bytes,
+         .far = far});
 }
 
 void Simulator::carry_out() {
@@ -59,6 +64,9 @@ TimeNs Simulator::calls_ns(const Order& order) {
   }
   const TimeNs out_until_ns = links_.next_completion_ns(Resource::kFromDevice).value_or(now_ns_);
   const TimeNs wait_ns = std::clamp<TimeNs>(out_until_ns - now_ns_, 0, costs.map_wait_ns);
+  if (order.far) {
+    return costs.map_ns + wait_ns;
+  }
   const Bytes released_before = handles_.released_bytes();
   const TimeNs calls_ns = handles_.take(order.bytes) + costs.map_ns + wait_ns;
   clear(handles_.released_bytes() - released_before);
@@ -74,14 +82,26 @@ void Simulator::clear(Bytes bytes) {
   }
   cleared_ns_ =
       std::max(cleared_ns_, now_ns_) + static_cast<TimeNs>(static_cast<double>(bytes) / rate * 1e9);
-  links_.set_bandwidth(Resource::kToDevice, machine_.link.to_device_bytes_per_s / 2, now_ns_);
+  share_link();
   push(cleared_ns_, EventKind::kCleared, 0);
 }
 
 void Simulator::cleared() {
-  if (now_ns_ >= cleared_ns_) {  // and nothing more has been released since
-    links_.set_bandwidth(Resource::kToDevice, machine_.link.to_device_bytes_per_s, now_ns_);
-  }
+  share_link();  // unless more has been released since
+}
+
+// What copies have of the link beside what is cleared and what launches use over it.
+void Simulator::share_link() {
+  const Link& link = machine_.link;
+  const double far_bytes_per_s = far_launches_ > 0 ? link.far_bytes_per_s : 0;
+  // Something is left even where launches could take all of it.
+  const auto left = [&](double bytes_per_s) {
+    constexpr double kLeastPart = 16;
+    return std::max(bytes_per_s - far_bytes_per_s, bytes_per_s / kLeastPart);
+  };
+  const double clearing = now_ns_ < cleared_ns_ ? 2 : 1;
+  links_.set_bandwidth(Resource::kToDevice, left(link.to_device_bytes_per_s) / clearing, now_ns_);
+  links_.set_bandwidth(Resource::kFromDevice, left(link.from_device_bytes_per_s), now_ns_);
 }
 
 void Simulator::order_ends() {
@@ -89,7 +109,9 @@ void Simulator::order_ends() {
   orders_.pop_front();
   carrying_out_ = false;
   if (done.kind == Order::Kind::kDrop) {
-    handles_.give_back(done.bytes);
+    if (!done.far) {
+      handles_.give_back(done.bytes);
+    }
   } else if (Backing& block = backing(done.block); block.serial == done.serial) {
     // Otherwise it has been dropped, and perhaps ordered again, since.
     block.there = true;

@@ -66,6 +66,7 @@ struct RunRecord {
   MovedBytes moved_bytes{};
   Bytes saved_by_discard_bytes = 0;
   Bytes given_up_bytes = 0;
+  Bytes far_bytes = 0;
   double stalled_s = 0;
   double fault_wait_s = 0;
   double copy_s = 0;
@@ -176,6 +177,7 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"saved_by_discard_bytes", &RunRecord::saved_by_discard_bytes,
           "not moved, since it was dead"},
     Field{"given_up_bytes", &RunRecord::given_up_bytes, "given up, to be made again"},
+    Field{"far_bytes", &RunRecord::far_bytes, "used in host memory, over the link"},
     Field{"stalled_s", &RunRecord::stalled_s},
     Field{"fault_wait_s", &RunRecord::fault_wait_s},
     Field{"copy_s", &RunRecord::copy_s},

@@ -124,6 +124,7 @@ RunRecord RunRecorder::finish(const std::string& command) {
   record.moved_bytes = engine.moved_bytes;
   record.saved_by_discard_bytes = engine.saved_by_discard_bytes;
   record.given_up_bytes = engine.given_up_bytes;
+  record.far_bytes = engine.far_bytes;
   record.stalled_s = to_seconds(stats.stalled_ns);
   record.fault_wait_s = to_seconds(stats.fault_wait_ns);
   record.copy_s = to_seconds(stats.copy_ns);

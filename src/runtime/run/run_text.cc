@@ -80,6 +80,10 @@ std::string summary_text(const RunRecord& record) {
     text += fmt::format("  given up   {}, to be made again when needed\n",
                         format_bytes(record.given_up_bytes));
   }
+  if (record.far_bytes > 0) {
+    text += fmt::format("  used there {} in host memory, over the link\n",
+                        format_bytes(record.far_bytes));
+  }
   text += modules_text(record.waits_by_module);
   const double times = times_moved(
       record.moved(Tier::kHost, Tier::kDevice) + record.moved(Tier::kStorage, Tier::kDevice),

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/common/sparse_kernels.h"
 #include "platform/cuda/cuda_platform.h"
 #include "platform/cuda/fake_device.h"
 #include "policy/base_uvm.h"
@@ -96,7 +97,8 @@ class CudaWorld : public FakeDevice {
                                                           .hash = hash_launch(name, identity),
                                                           .name = name,
                                                           .operands = operands,
-                                                          .needs_mapping = needs_mapping});
+                                                          .needs_mapping = needs_mapping,
+                                                          .sparse = uses_a_little(name)});
     const CuResult result = call();
     platform->after_launch(launch, result == CuResult::kSuccess);
     return result;
@@ -114,9 +116,10 @@ class CudaWorld : public FakeDevice {
     buffer.seed = seed;
   }
   // Checks the pattern and writes another. Words that are wrong are counted in `wrong`.
-  void rewrite(CuStream on, Buffer& buffer, std::uint64_t seed) const {
+  void rewrite(CuStream on, Buffer& buffer, std::uint64_t seed,
+               std::string_view name = "rewrite") const {
     const CudaOperand it = operand(buffer, AccessMode::kReadWrite);
-    EXPECT_EQ(issue(on, {&it, 1}, "rewrite", false,
+    EXPECT_EQ(issue(on, {&it, 1}, name, false,
                     [&] {
                       return launch(test::kernels().rewrite, on, buffer.address, buffer.words,
                                     buffer.seed, seed, address_of(wrong));

@@ -63,10 +63,12 @@ class RefusingIo final : public BlockIo {
   Rng rng_;
 };
 
-// Lookahead, and gives up whatever there is at any time.
+// Lookahead, and gives up whatever there is and has whatever can be used over the link, or no more,
+// at any time.
 class GivesUpAtRandom final : public Policy {
  public:
-  GivesUpAtRandom(std::uint64_t seed, std::uint64_t& times) : rng_(seed), times_(times) {}
+  GivesUpAtRandom(std::uint64_t seed, std::uint64_t& times, std::uint64_t& far)
+      : rng_(seed), times_(times), far_(far) {}
   [[nodiscard]] std::string_view name() const override { return "gives up at random"; }
   [[nodiscard]] LaunchWindow window() const override { return lookahead_.window(); }
   [[nodiscard]] bool recomputes() const override { return true; }
@@ -97,11 +99,18 @@ class GivesUpAtRandom final : public Policy {
         oldest != kNoBlock && rng_.chance(0.7)) {
       times_ += control.give_up(control.space().block(oldest).allocation) ? 1U : 0U;
     }
+    const auto block = static_cast<BlockId>(rng_.below(control.space().block_slots() + 1));
+    if (rng_.chance(0.5)) {
+      far_ += control.set_far(block) ? 1U : 0U;
+    } else {
+      control.set_near(block);
+    }
   }
 
   Lookahead lookahead_;
   Rng rng_;
   std::uint64_t& times_;
+  std::uint64_t& far_;
 };
 
 class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<std::string_view> {
@@ -125,6 +134,7 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
   };
   std::unique_ptr<Policy> policy;
   std::uint64_t given_up_at_random = 0;  // allocations
+  std::uint64_t far_at_random = 0;       // blocks
   bool two_threads = false;
   double host_memory_fails = 0;  // once the program has what it needs itself
 
@@ -201,7 +211,7 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
     const auto make = info.make_with_queue != nullptr ? info.make_with_queue : info.make;
     policy = std::move(*make(Trace{}, Machine{}, {}));
     if (policy->recomputes() && seed / 2 % 2 == 1) {
-      policy = std::make_unique<GivesUpAtRandom>(seed, given_up_at_random);
+      policy = std::make_unique<GivesUpAtRandom>(seed, given_up_at_random, far_at_random);
     }
     open(*policy, 96 * kMiB);
     run(seed, 1 + seed % 2);
@@ -419,6 +429,7 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
       EXPECT_GT(from_storage, 0U);
       EXPECT_EQ(given_up_bytes > 0, policy->recomputes());
       EXPECT_EQ(given_up_at_random > 0, policy->recomputes());
+      EXPECT_EQ(far_at_random > 0, policy->recomputes());
     }
   }
 }

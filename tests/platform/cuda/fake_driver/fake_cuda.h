@@ -41,7 +41,7 @@ typedef struct FakeCudaConfig {
   uint64_t seed;
   double create_fails;      /* cuMemCreate says out of memory */
   double access_fails;      /* cuMemSetAccess does */
-  double host_memory_fails; /* cuMemHostRegister and cuMemHostAlloc say out of memory */
+  double host_memory_fails; /* cuMemHostRegister, cuMemHostAlloc, cuMemCreate of host memory do */
   double copy_refused;      /* a copy is refused when it is issued (unknown error), and not done */
   double copy_breaks;       /* a copy that was accepted does half, and its context is lost (ECC) */
   double copy_slow;         /* a copy takes slow_ns longer */

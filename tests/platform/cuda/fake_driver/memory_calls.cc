@@ -9,7 +9,8 @@ namespace fake_cuda {
 namespace {
 
 CuResult create(World& w, std::uint64_t bytes, bool on_host, std::uint64_t* handle) {
-  if (!on_host && w.happens(Chance::kCreate, w.config.create_fails)) {
+  if (on_host ? w.happens(Chance::kHostMemory, w.config.host_memory_fails)
+              : w.happens(Chance::kCreate, w.config.create_fails)) {
     return CuResult::kOutOfMemory;
   }
   FakeCudaCounters& counters = w.report.counters;

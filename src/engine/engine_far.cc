@@ -1,0 +1,64 @@
+// Blocks whose device frame is host memory, which launches use over the link. docs/far.md; see
+// engine.h. A block becomes far while no launch has been admitted that names it, and near again
+// only while none that names it has even been issued: what a launch needs of the device never
+// grows.
+#include <cassert>
+
+#include "engine/engine.h"
+
+namespace spillway {
+
+bool Engine::set_far(BlockId id) {
+  if (!alive(id) || ignores_wishes() || options_.tracks_writes || space_.is_shared(id) ||
+      recomputable_.has(owner_of(id))) {
+    return false;
+  }
+  const Block& block = space_.block(id);
+  if (block.far || block.pins > 0 || block.awaited || block.evicting ||
+      block.transfer != kNoIndex || block.contents != Contents::kLive ||
+      block.frames.has(Tier::kDevice) || !block.copies.has(Tier::kHost) ||
+      tiers_.far_bytes() + block.bytes > far_capacity_bytes_) {
+    return false;
+  }
+  pins_.becomes_far(id);
+  tiers_.set_far(id);
+  stats_.far_bytes += block.bytes;
+  prefetch(id);
+  return true;
+}
+
+void Engine::set_near(BlockId id) {
+  if (!alive(id)) {
+    return;
+  }
+  const Block& block = space_.block(id);
+  if (block.far && !named(block) && leavable(block) && block.contents == Contents::kLive &&
+      free_bytes(Tier::kHost) >= block.bytes) {
+    evictions_.wish(id, Tier::kHost, false);
+  }
+}
+
+// A far block's frame is given back, and its next one is the device's. False while a launch names
+// it: then it stays as it is.
+bool Engine::end_far(BlockId id) {
+  Block& block = space_.block(id);
+  assert(block.far && block.transfer == kNoIndex);
+  if (named(block)) {
+    return false;
+  }
+  fetches_.remove(block);
+  queues_.remove(id);
+  if (block.mapped) {
+    unmap(id);
+  }
+  if (block.frames.has(Tier::kDevice)) {
+    for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
+      tiers_.remove_spare(id, tier);  // the only copy now, if it is alive
+    }
+    drop_frame(id, Tier::kDevice);
+  }
+  tiers_.end_far(id);
+  return true;
+}
+
+}  // namespace spillway

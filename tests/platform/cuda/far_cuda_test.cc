@@ -1,0 +1,120 @@
+// Memory that launches use where it lies in the host's, on the CUDA platform: words stay what they
+// are, and neither budget is exceeded. docs/far.md.
+#include <gmock/gmock.h>
+
+#include <vector>
+
+#include "platform/cuda/cuda_world.h"
+#include "policy/lookahead.h"
+
+namespace spillway::cuda {
+namespace {
+
+constexpr std::string_view kAdd = "at::native::indexFuncLargeIndex<float, long>";
+
+class FarCuda : public CudaWorld {
+ protected:
+  static constexpr std::size_t kTables = 5;
+  static constexpr Bytes kTableBytes = 8 * kMiB;
+
+  void begin() {
+    open(lookahead);
+    on = stream();
+    for (std::size_t i = 0; i < kTables; ++i) {
+      tables.push_back(allocate(kTableBytes));
+      fill(on, tables.back(), ++seed);
+    }
+  }
+  // Each table once in a step. The host is never far ahead.
+  void steps(int count, std::string_view name = kAdd) {
+    for (int i = 0; i < count; ++i) {
+      for (Buffer& table : tables) {
+        rewrite(on, table, ++seed, name);
+      }
+      synchronize(on);
+      const FakeCudaCounters seen = counters();
+      most_host_bytes = std::max(most_host_bytes, seen.host_handle_bytes + seen.pinned_bytes);
+    }
+    whole();
+    EXPECT_EQ(wrong_words(), 0U);
+  }
+  [[nodiscard]] Bytes far() const { return platform->stats().engine.far_bytes; }
+
+  Lookahead lookahead;
+  CuStream on = nullptr;
+  std::vector<Buffer> tables;
+  std::uint64_t seed = 0;
+  Bytes most_host_bytes = 0;
+};
+
+TEST_F(FarCuda, NothingMovesAnyMore) {
+  begin();
+  steps(12);
+  EXPECT_GE(far(), (kTables - 2) * kTableBytes);
+  EXPECT_GE(counters().host_handle_bytes, (kTables - 2) * kTableBytes);
+  const Bytes moved_in = moved(Tier::kHost, Tier::kDevice);
+  steps(6);
+  EXPECT_EQ(moved(Tier::kHost, Tier::kDevice), moved_in);
+}
+
+TEST_F(FarCuda, WhatOtherKernelsUseMoves) {
+  begin();
+  steps(8, "rewrite");
+  EXPECT_EQ(far(), 0U);
+}
+
+// It comes back to the device for those.
+TEST_F(FarCuda, AndBack) {
+  begin();
+  steps(12);
+  ASSERT_GT(far(), 0U);
+  steps(12, "rewrite");
+  EXPECT_GT(moved(Tier::kDevice, Tier::kHost), far());
+  for (Buffer& table : tables) {
+    check(on, table);
+  }
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+}
+
+TEST_F(FarCuda, HostMemoryIsOneLimitForBoth) {
+  options.host_bytes = 64 * kMiB;
+  begin();
+  steps(12);
+  EXPECT_GT(far(), 0U);
+  // Beside gates, fingerprints and what the test has.
+  EXPECT_LE(most_host_bytes, options.host_bytes + 8 * kMiB);
+}
+
+TEST_F(FarCuda, WithoutHostMemoryForItItMoves) {
+  begin();
+  steps(1);
+  config.host_memory_fails = 1;
+  fake_cuda_change(&config);
+  steps(12);
+  EXPECT_EQ(counters().host_handle_bytes, 0U);
+  EXPECT_THAT(warned, ::testing::Contains(
+                          ::testing::HasSubstr("no more host memory that launches can use")));
+}
+
+// What is dead leaves nothing behind, and what comes to live there is on the device.
+TEST_F(FarCuda, EndsWithWhatItHeld) {
+  begin();
+  steps(12);
+  ASSERT_GT(far(), 0U);
+  for (const Buffer& table : tables) {
+    platform->free(table.address);
+  }
+  tables.clear();
+  synchronize(on);
+  for (std::size_t i = 0; i < kTables; ++i) {
+    tables.push_back(allocate(kTableBytes));
+    fill(on, tables.back(), ++seed);
+  }
+  const Bytes before = far();
+  steps(4, "rewrite");
+  EXPECT_EQ(far(), before);
+}
+
+}  // namespace
+}  // namespace spillway::cuda
