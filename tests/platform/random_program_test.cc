@@ -59,6 +59,7 @@ struct Seen {
     stats.recovered += result.stats.recovered;
     stats.reclaimed_discarded += result.stats.reclaimed_discarded;
     stats.failed_transfers += result.stats.failed_transfers;
+    stats.far_bytes += result.stats.far_bytes;
   }
 };
 
@@ -96,6 +97,7 @@ TEST_P(RandomPrograms, KeepTheirContentsAndTheirLimits) {
     EXPECT_GT(seen.stats.pre_evictions, 100U);
     EXPECT_GT(seen.stats.recovered, 100U);
     EXPECT_GT(seen.stats.failed_transfers, 100U);
+    EXPECT_EQ(seen.stats.far_bytes > 100 * kBlockBytes, GetParam() == "adversarial");
   }
 }
 

@@ -96,8 +96,9 @@ inline RandomSetup random_setup(Rng& rng, std::string_view policy_name, std::uin
   setup.kind = static_cast<Kind>(seed % kKinds);
   const Bytes scale = rng.chance(0.15) ? 32 : 1;
   setup.machine = random_machine(rng, scale);
-  setup.machine.link.far_bytes_per_s =
-      rng.chance(0.5) ? setup.machine.link.to_device_bytes_per_s : 0;
+  if (seed / kKinds % 2 == 0) {
+    setup.machine.link.far_bytes_per_s = setup.machine.link.to_device_bytes_per_s;
+  }
   setup.options.failures = random_failures(rng);
   if (seed % 14 == 9) {
     setup.options.failures.transfer_fails = 0.95;
