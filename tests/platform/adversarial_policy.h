@@ -63,7 +63,9 @@ class AdversarialPolicy final : public Policy {
           control.copy_down(random_block(control), random_tier());
           break;
         case 2:
-          (void)control.set_far(random_block(control));
+          for (int tries = 0; tries < 8; ++tries) {
+            (void)control.set_far(random_block(control));
+          }
           break;
         case 3:
           control.set_near(random_block(control));
