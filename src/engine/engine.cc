@@ -234,14 +234,14 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
     return;  // what is under way cannot be called back; its end drops it
   }
   drop_copies_below(id);
-  if (block.far && end_far(id)) {
+  if (block.far) {
+    (void)end_far(id);
     return;
   }
   if (was_below) {
     return;
   }
-  if ((!options_.reclaim_discarded_first || block.far) && block.queue == PageQueue::kUsed &&
-      block.mapped) {
+  if (!options_.reclaim_discarded_first && block.queue == PageQueue::kUsed && block.mapped) {
     if (block.writable && !block.retired && options_.tracks_writes) {
       block.writable = false;  // its next write makes it live again, and must be seen
       orders_.map(id, false);

@@ -271,9 +271,6 @@ class Engine final : private Control {
   void shrink();
 
   // engine_far.cc: what is used where it lies in host memory
-  [[nodiscard]] static bool named(const Block& block) {
-    return block.pins > 0 || block.first_claim != kNoIndex || block.held_for;
-  }
   bool end_far(BlockId id);
   [[nodiscard]] static bool leavable(const Block& block) {
     return block.queue == PageQueue::kUsed && block.pins == 0 && block.transfer == kNoIndex &&

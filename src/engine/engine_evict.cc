@@ -379,8 +379,7 @@ void Engine::form_evictions(Cause cause, Tier to) {
 bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
   Block& block = space_.block(id);
   evictions_.take_back_wish(block);
-  if (!alive(id) || !leavable(block) || block.contents != Contents::kLive ||
-      (block.far && named(block))) {
+  if (!alive(id) || !leavable(block) || block.contents != Contents::kLive) {
     return false;
   }
   const bool clean_below = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
@@ -433,7 +432,7 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
       return;
     }
     queues_.push(PageQueue::kDiscarded, id);
-    if (needed(block) || block.far) {
+    if (needed(block)) {
       make_usable(id);
       wake(id, false);
     }
@@ -450,7 +449,7 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
     return;
   }
   queues_.push(PageQueue::kUnused, id);
-  if (needed(block) || block.far) {  // wanted again while it was leaving: it stays
+  if (needed(block)) {  // wanted again while it was leaving: it stays
     ++stats_.cancelled_evictions;
     make_usable(id);
     wake(id, false);
@@ -473,7 +472,7 @@ void Engine::eviction_failed(BlockId id, Tier to, Cause cause) {
       return;
     }
     queues_.push(PageQueue::kDiscarded, id);
-    if (!needed(block) && !block.far) {
+    if (!needed(block)) {
       return;
     }
   }

@@ -1,7 +1,6 @@
 // Blocks whose device frame is host memory, which launches use over the link. docs/far.md; see
-// engine.h. A block becomes far while no launch has been admitted that names it, and near again
-// only while none that names it has even been issued: what a launch needs of the device never
-// grows.
+// engine.h. What launches need of the device is counted as if it were there: so a block can become
+// near at any time, whoever has been issued or admitted meanwhile.
 #include <cassert>
 
 #include "engine/engine.h"
@@ -20,7 +19,6 @@ bool Engine::set_far(BlockId id) {
       tiers_.far_bytes() + block.bytes > far_capacity_bytes_) {
     return false;
   }
-  pins_.becomes_far(id);
   tiers_.set_far(id);
   stats_.far_bytes += block.bytes;
   prefetch(id);
@@ -32,18 +30,18 @@ void Engine::set_near(BlockId id) {
     return;
   }
   const Block& block = space_.block(id);
-  if (block.far && !named(block) && leavable(block) && block.contents == Contents::kLive &&
+  if (block.far && leavable(block) && block.contents == Contents::kLive &&
       free_bytes(Tier::kHost) >= block.bytes) {
     evictions_.wish(id, Tier::kHost, false);
   }
 }
 
-// A far block's frame is given back, and its next one is the device's. False while a launch names
-// it: then it stays as it is.
+// A far block's frame, if it has one, is given back, and its next one is the device's. False while
+// an admitted launch uses it: then it stays as it is.
 bool Engine::end_far(BlockId id) {
   Block& block = space_.block(id);
   assert(block.far && block.transfer == kNoIndex);
-  if (named(block)) {
+  if (block.pins > 0 && block.frames.has(Tier::kDevice)) {
     return false;
   }
   fetches_.remove(block);

@@ -254,7 +254,7 @@ void Engine::fetch_finished(BlockId id) {
       return;
     }
     queues_.push(PageQueue::kDiscarded, id);
-    if (!needed(block) && !block.wants_write && !block.far) {  // nor written since, on its way
+    if (!needed(block) && !block.wants_write) {  // nor written since, on its way
       if (block.mapped) {
         unmap(id);
       }

@@ -16,8 +16,8 @@ bool Pins::pin(BlockId id) {
   if (block.pins++ > 0) {
     return false;
   }
-  bytes_ += device_bytes(block);
-  more_bytes_ -= block.held_for ? device_bytes(block) : 0;
+  bytes_ += block.bytes;
+  more_bytes_ -= block.held_for ? block.bytes : 0;
   return true;
 }
 
@@ -27,8 +27,8 @@ bool Pins::unpin(BlockId id) {
   if (--block.pins > 0) {
     return false;
   }
-  bytes_ -= device_bytes(block);
-  more_bytes_ += block.held_for ? device_bytes(block) : 0;
+  bytes_ -= block.bytes;
+  more_bytes_ += block.held_for ? block.bytes : 0;
   return true;
 }
 
@@ -47,7 +47,7 @@ void Pins::hold_for(std::uint32_t slot, const LaunchTable& launches) {
     Block& block = space_->block(id);
     if (!block.held_for) {
       block.held_for = true;
-      more_bytes_ += block.pins == 0 ? device_bytes(block) : 0;
+      more_bytes_ += block.pins == 0 ? block.bytes : 0;
     }
   });
 }
@@ -57,8 +57,8 @@ Status Pins::check() const {
   Bytes more = 0;
   for (BlockId id = 0; id < space_->block_slots(); ++id) {
     const Block& block = space_->block(id);
-    pinned += block.pins > 0 ? device_bytes(block) : 0;
-    more += block.held_for && block.pins == 0 ? device_bytes(block) : 0;
+    pinned += block.pins > 0 ? block.bytes : 0;
+    more += block.held_for && block.pins == 0 ? block.bytes : 0;
     if (block.held_for && slot_ == kNoIndex) {
       return broken(id, "held for a launch, and none is next in line");
     }
@@ -95,14 +95,7 @@ Bytes bytes_of(const Access& access, const Space& space) {
   }
   const BlockId last = access.first_block + access.block_count - 1;
   if (access.block_count == 1) {
-    return device_bytes(space.block(last));  // its allocation lies elsewhere in memory
-  }
-  if (space.has_far_blocks()) {
-    Bytes sum = 0;
-    for (BlockId id = access.first_block; id <= last; ++id) {
-      sum += device_bytes(space.block(id));
-    }
-    return sum;
+    return space.block(last).bytes;  // its allocation lies elsewhere in memory
   }
   return (access.block_count - 1) * space.allocation(access.allocation).block_bytes +
          space.block(last).bytes;
@@ -139,7 +132,7 @@ Bytes unpinned_bytes_of(const Launch& launch, const Space& space) {
   for (const Access& access : each_block_once(launch)) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
       const Block& block = space.block(access.first_block + i);
-      sum += block.pins == 0 ? device_bytes(block) : 0;
+      sum += block.pins == 0 ? block.bytes : 0;
     }
   }
   return sum;

@@ -21,11 +21,6 @@ class Pins {
   // True if nothing pins it any more.
   bool unpin(BlockId id);
   [[nodiscard]] Bytes bytes() const { return bytes_; }
-  // The block, which nothing pins, is to be far: the launch that is next in line needs it no more.
-  void becomes_far(BlockId id) {
-    const Block& block = space_->block(id);
-    more_bytes_ -= block.held_for ? device_bytes(block) : 0;
-  }
 
   // The launch is next in line and waits for room: from here on it is known at once what it needs
   // beside what is pinned. kNoIndex: none is.
@@ -42,8 +37,8 @@ class Pins {
   Bytes more_bytes_ = 0;
 };
 
-// What the launch's operands are together on the device: each block once if that is more than
-// `enough`, else at most that.
+// What the launch's operands are together: each block once if that is more than `enough`, else
+// at most that.
 [[nodiscard]] Bytes bytes_of(const Launch& launch, const Space& space, Bytes enough);
 // No less than what these operands are together: blocks as large as their allocation's, as often as
 // they are named.

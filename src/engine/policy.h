@@ -41,7 +41,7 @@ class Control {
   // there is no host memory for it.
   [[nodiscard]] virtual bool set_far(BlockId block) = 0;
   // A far block goes back to the host tier, and is then brought to the device like any other. While
-  // a launch that has been issued names it, or where the tier is full, nothing happens.
+  // an admitted launch names it, or where the tier is full, nothing happens.
   virtual void set_near(BlockId block) = 0;
 
   [[nodiscard]] virtual const Space& space() const = 0;

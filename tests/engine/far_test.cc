@@ -68,11 +68,11 @@ TEST_F(Far, ComesIntoHostMemoryAndTakesNothingOfTheDevice) {
   EXPECT_EQ(world.stats().far_bytes, kBlockBytes);
   EXPECT_EQ(world.engine.used_bytes(Tier::kDevice), 2 * kBlockBytes);
   EXPECT_EQ(world.engine.used_bytes(Tier::kHost), 0U);
-  // All three at once, on a device of two.
-  const LaunchAdmission admission = world.begin({world.write(a), world.read(b), world.write(c)});
+  const LaunchAdmission admission = world.begin({world.write(a), world.read(b)});
   EXPECT_EQ(admission.state, LaunchState::kReady);
   EXPECT_EQ(admission.missing_blocks, 0U);
   world.end(world.launches);
+  EXPECT_TRUE(world.block(c).mapped);
   EXPECT_EQ(world.block(a).contents, Contents::kLive);
 }
 
@@ -104,7 +104,6 @@ TEST_F(Far, OnlyWhatLiesInHostMemoryAndNoAdmittedLaunchNames) {
   EXPECT_EQ(world.engine.far_bytes(), 0U);
 }
 
-// A launch that waits for its admission needs less of the device from then on.
 TEST_F(Far, WhatLaunchesToComeName) {
   const auto [a, b, c] = written();
   world.begin({world.read(b), world.write(c)}, 0);
@@ -225,22 +224,50 @@ TEST_F(Far, DeadOnItsWay) {
   }
 }
 
-// What is issued behind the death names it: what a launch needs does not change while it waits.
-TEST_F(Far, DeadAndNamedStaysAsItIs) {
+// What is issued behind the death names it, and has been let in for all that it may need.
+TEST_F(Far, DeadAndNamedIsNearAllTheSame) {
   const auto [a, b, c] = written();
   make_far(a);
   world.begin({world.read(a)}, 0);
   world.discard(a);
   world.begin({world.read(b), world.read(c)}, 0);
-  world.policy.admitted_at_once.launches_per_stream = 1;
   world.begin({world.write(a)}, 0);
   for (std::uint64_t launch = world.launches - 2; launch <= world.launches; ++launch) {
     world.finish_all();
     world.end(launch);
   }
   EXPECT_EQ(world.block(a).contents, Contents::kLive);
-  world.discard(a);
   EXPECT_EQ(world.engine.far_bytes(), 0U);
+  EXPECT_LE(world.engine.used_bytes(Tier::kDevice), 2 * kBlockBytes);
+}
+
+// Also where a launch waits for it.
+TEST_F(Far, IsNearAgainIfItCannotComeToALaunchThatWaits) {
+  const auto [a, b, c] = written();
+  far = {first_block(a)};
+  world.begin({});
+  world.end(world.launches);
+  world.begin({world.read(a)});
+  world.fail();
+  EXPECT_EQ(world.engine.far_bytes(), 0U);
+  world.finish_all();
+  world.end(world.launches);
+  EXPECT_TRUE(world.block(a).copies.has(Tier::kDevice));
+  EXPECT_EQ(world.engine.used_bytes(Tier::kDevice), 2 * kBlockBytes);
+}
+
+// Who overwrites all of it wants nothing of what was there.
+TEST_F(Far, OverwrittenOnItsWay) {
+  const auto [a, b, c] = written();
+  world.begin({world.read(b)});  // and the other transfers wait
+  far = {first_block(a)};
+  world.begin({});
+  world.end(world.launches);
+  world.begin({world.overwrite(a)});
+  world.finish_all();
+  world.end(world.launches);
+  world.end(world.launches - 2);
+  EXPECT_EQ(world.block(a).contents, Contents::kLive);
 }
 
 TEST_F(Far, NotWhatCanBeMadeAgainNorWhatIsShared) {
@@ -251,19 +278,19 @@ TEST_F(Far, NotWhatCanBeMadeAgainNorWhatIsShared) {
   EXPECT_EQ(became, 0);
 }
 
-// A launch of several blocks, of which some are far, needs what the others do.
 TEST_F(Far, SomeBlocksOfAnAllocation) {
   const AllocationId a = world.allocate(2);
   world.run({world.write(a)});
-  world.run({world.write(world.allocate(1))});
+  const AllocationId b = world.allocate(1);
+  world.run({world.write(b)});
   far = {first_block(a), first_block(a) + 1};
   world.run({});
   EXPECT_EQ(became, 1);
-  const AllocationId b = world.allocate(1);
-  const LaunchAdmission admission = world.begin({world.read(a), world.write(b)});
-  EXPECT_NE(admission.state, LaunchState::kTooLarge);
   world.finish_all();
-  world.end(world.launches);
+  world.forget();
+  world.run({world.write(a)});
+  world.run({world.read(b)});
+  EXPECT_THAT(world.calls(), no_transfer);
   EXPECT_EQ(world.engine.used_bytes(Tier::kDevice), 2 * kBlockBytes);
 }
 

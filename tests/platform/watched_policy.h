@@ -96,7 +96,7 @@ class WatchedPolicy final : public Policy {
   }
   void on_launch_end(const Launch& launch, Control& control) override {
     for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
-      held_bytes_ -= --pins(id) == 0 ? device_bytes(control.space().block(id)) : 0;
+      held_bytes_ -= --pins(id) == 0 ? control.space().block(id).bytes : 0;
     });
     if (launch.stream != kNoStream) {
       --streams_[launch.stream].admitted;
@@ -175,7 +175,7 @@ class WatchedPolicy final : public Policy {
     }
     const bool alone = held_bytes_ == 0;
     for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
-      held_bytes_ += pins(id)++ == 0 ? device_bytes(control.space().block(id)) : 0;
+      held_bytes_ += pins(id)++ == 0 ? control.space().block(id).bytes : 0;
     });
     const Bytes most = std::min(control.capacity_bytes(Tier::kDevice), window().bytes);
     if (held_bytes_ > most && !alone) {

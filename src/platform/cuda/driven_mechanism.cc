@@ -84,7 +84,6 @@ void DrivenPlatform::map(std::span<const BlockId> blocks, bool /*writable*/) {
                   .block = id,
                   .address = memory_->address_of(id),
                   .bytes = bytes_of(id),
-                  .far = engine_.space().block(id).far,
                   .serial = block.serial});
   }
 }

@@ -170,8 +170,7 @@ void OrderQueue::carry_out_some() {
 bool OrderQueue::carry_out(Order& order) {
   switch (order.kind) {
     case Order::Kind::kBack:
-      if (!(order.far ? back_far(order.block, order.address, order.bytes)
-                      : back(order.block, order.address, order.bytes))) {
+      if (!back(order.block, order.address, order.bytes)) {
         return false;
       }
       done_.backed.push_back({.block = order.block, .serial = order.serial});
@@ -279,7 +278,7 @@ void OrderQueue::look_for_memory() {
     without_memory_since_ns_ = at_ns;
     told_ns_ = at_ns - kTellAgainNs + kPatienceNs;
   }
-  if (!without_memory_.front().far && at_ns - told_ns_ >= kTellAgainNs) {
+  if (at_ns - told_ns_ >= kTellAgainNs) {
     told_ns_ = at_ns;
     listener_->no_memory(pool_.bytes());
   }

@@ -38,7 +38,6 @@ struct Order {
   BlockId block = 0;
   CuAddress address = 0;
   Bytes bytes = 0;
-  bool far = false;          // of kBack: host memory
   CuDevice device = 0;       // of kShare
   std::uint64_t serial = 0;  // of kBack, to know its answer by
   Move move = {};
