@@ -72,7 +72,12 @@ void Engine::transfer_finished(TransferId id) {
 void Engine::transfer_failed(TransferId id) {
   const Transfer transfer = flights_.land(id);
   ++stats_.failed_transfers;
-  if (++failures_in_a_row_ >= options_.failures_in_a_row_max && !fatal_) {
+  // What was to be far had no memory there, and goes to the device: nothing is lost.
+  const bool far = transfer.to == Tier::kDevice &&
+                   std::any_of(transfer.blocks.begin(), transfer.blocks.end(),
+                               [this](BlockId block) { return space_.block(block).far; });
+  failures_in_a_row_ += far ? 0 : 1;
+  if (failures_in_a_row_ >= options_.failures_in_a_row_max && !fatal_) {
     fatal_ = Error{ErrorCode::kIo,
                    fmt::format("{} transfers in a row failed, the last from {} to {}; giving up "
                                "before data is lost",

@@ -30,7 +30,7 @@ FarBlocks::Habit& FarBlocks::habit_of(BlockId block, const Control& control) {
 }
 
 bool FarBlocks::had_better_be_far(const Habit& habit) {
-  return habit.uses >= kUses && habit.times >= kTimes;
+  return habit.uses >= kUses && habit.times >= kTimes && !habit.often;
 }
 
 void FarBlocks::ended(const Launch& launch, Control& control) {
@@ -41,7 +41,8 @@ void FarBlocks::ended(const Launch& launch, Control& control) {
       return;
     }
     habit.uses = 0;
-    if (habit.far) {
+    if (control.space().block(id).far) {
+      habit.often = true;
       control.set_near(id);
     }
   });
@@ -49,8 +50,7 @@ void FarBlocks::ended(const Launch& launch, Control& control) {
 
 void FarBlocks::leaves(BlockId block, const Control& control) {
   Habit& habit = habit_of(block, control);
-  count(habit.times, kTimes);
-  if (had_better_be_far(habit) && !habit.leaving) {
+  if (habit.uses >= kUses && !habit.leaving) {
     habit.leaving = true;
     leaving_.push_back(block);
   }
@@ -78,7 +78,12 @@ void FarBlocks::advance(Control& control) {
     leaving_.pop_front();
     Habit& habit = habits_[id];
     habit.leaving = false;
-    habit.far |= had_better_be_far(habit) && control.set_far(id);
+    if (control.space().has_tenant(id) && !control.space().block(id).frames.has(Tier::kDevice)) {
+      count(habit.times, kTimes);
+      if (had_better_be_far(habit)) {
+        (void)control.set_far(id);
+      }
+    }
   }
 }
 

@@ -25,9 +25,9 @@ class FarBlocks {
   // Of a block, by its number, since what lives there was born.
   struct Habit {
     std::uint8_t uses = 0;   // in a row by launches that use only a little of it
-    std::uint8_t times = 0;  // that it had to leave
+    std::uint8_t times = 0;  // that it has left after those
     bool leaving = false;    // in leaving_
-    bool far = false;
+    bool often = false;      // it has been far, and launches used all of it
   };
   Habit& habit_of(BlockId block, const Control& control);
   void bury(const Control& control);

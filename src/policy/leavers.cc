@@ -69,11 +69,12 @@ void Leavers::advance(LaunchSeq used_up_to, Control& control) {
   }
 }
 
-// Gone, dead, or safe below; or its habit has been found wrong since.
+// Gone, dead, far, or safe below; or its habit has been found wrong since.
 bool Leavers::needs_no_copy(BlockId id, const Control& control) const {
   const Block& block = control.space().block(id);
   return !control.space().has_tenant(id) || !habits_[id].leaves() || habits_[id].copied ||
-         block.contents != Contents::kLive || !block.copies.has(Tier::kDevice) || safe_below(block);
+         block.far || block.contents != Contents::kLive || !block.copies.has(Tier::kDevice) ||
+         safe_below(block);
 }
 
 void Leavers::copy_first(std::deque<BlockId>& blocks, LaunchSeq used_up_to, Control& control) {

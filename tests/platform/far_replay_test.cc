@@ -89,6 +89,7 @@ TEST_F(FarInReplay, WhatIsUsedOftenAllTheSameComesBack) {
   const Replayed far = run(trace, 0.5);
   const Replayed moving = run(tables("look up", "add"), 0.5);
   EXPECT_LT(far.times_ns.back(), 3 * moving.times_ns.back());
+  EXPECT_GT(far.last.moved(Tier::kHost, Tier::kDevice), 0U);
 }
 
 // Whatever has such a name, and at every depth.

@@ -232,7 +232,7 @@ void DrivenPlatform::make_up_room(const Launch& launch, std::string_view name) {
   blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
   Bytes needed_bytes = 0;
   for (const BlockId id : blocks) {
-    needed_bytes += device_bytes(engine_.space().block(id));
+    needed_bytes += bytes_of(id);
   }
   (void)engine_.set_device_capacity(std::max(needed_bytes, engine_.capacity_bytes(Tier::kDevice)));
   if (!std::exchange(told_too_large_, true)) {

@@ -268,7 +268,7 @@ void DrivenPlatform::moved(const MoveEnded& ended) {
 // Pinned memory and what launches use over the link are the host's together (docs/far.md): what one
 // has taken the other cannot have.
 Bytes DrivenPlatform::most_pinned_bytes() const {
-  const Bytes far_bytes = engine_.far_bytes();
+  const Bytes far_bytes = std::max(engine_.far_bytes(), queue_->host_handle_bytes());
   const Bytes left_bytes = options_.host_bytes - std::min(options_.host_bytes, far_bytes);
   return far_bytes == 0 ? left_bytes
                         : left_bytes / options_.pinned_piece_bytes * options_.pinned_piece_bytes;
@@ -286,8 +286,10 @@ void DrivenPlatform::want_pinned(Bytes bytes) {
 
 // The system has none for it: what is far stays so.
 void DrivenPlatform::no_far_memory() {
-  has_far_ = false;
   engine_.set_far_capacity(0);
+  if (!std::exchange(has_far_, false)) {
+    return;
+  }
   options_.warn(fmt::format("no more host memory that launches can use than {}: going on without",
                             format_bytes(engine_.far_bytes())));
 }
@@ -330,7 +332,8 @@ void DrivenPlatform::host_ended(const Error& error) {
 
 // What can be promised: some of the lower tiers stays free, so that blocks can change places.
 void DrivenPlatform::set_limits() {
-  const Bytes host_bytes = host_ended_ ? host_ready_bytes_ : options_.host_bytes;
+  const Bytes host_bytes =
+      host_ended_ ? host_ready_bytes_ + engine_.far_bytes() : options_.host_bytes;
   const Bytes below_bytes = host_bytes + engine_.capacity_bytes(Tier::kStorage);
   memory_->set_limit(budget_bytes_ + below_bytes - std::min(below_bytes, 2 * options_.block_bytes));
 }

@@ -33,8 +33,11 @@ CuResult HostHandles::make(Bytes bytes, CuMemHandle& handle) {
   CuAllocationProperties properties{};
   properties.type = CuAllocationType::kPinned;
   properties.location = {.type = CuLocationType::kHostNuma, .id = node};
-  return times_->of(WorkTimes::What::kCreate,
-                    [&] { return driver_->memory_create(&handle, bytes, &properties, 0); });
+  const CuResult made = times_->of(WorkTimes::What::kCreate, [&] {
+    return driver_->memory_create(&handle, bytes, &properties, 0);
+  });
+  bytes_ += made == CuResult::kSuccess ? bytes : 0;
+  return made;
 }
 
 CuResult HostHandles::give_back(CuMemHandle handle, Bytes bytes) {
@@ -50,6 +53,7 @@ CuResult HostHandles::release_down_to(Bytes bytes) {
     const Free oldest = free_.front();
     free_.pop_front();
     free_bytes_ -= oldest.bytes;
+    bytes_ -= oldest.bytes;
     const CuResult released = times_->of(WorkTimes::What::kRelease,
                                          [&] { return driver_->memory_release(oldest.handle); });
     first = first == CuResult::kSuccess ? released : first;

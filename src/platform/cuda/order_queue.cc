@@ -180,13 +180,12 @@ bool OrderQueue::carry_out(Order& order) {
         // Blocks that have their memory keep it meanwhile.
         for (const Move::Part& part : order.move.parts) {
           // What has no host memory fails, and goes to the device (Engine::fetch_failed).
-          if (part.far) {
-            order.move.error = back_far(part.block, part.address, part.bytes) ? 0 : ENOMEM;
-          } else if (!back(part.block, part.address, part.bytes)) {
-            return false;
-          }
-          if (order.move.error != 0) {
+          if (part.far && !back_far(part.block, part.address, part.bytes)) {
+            order.move.error = ENOMEM;
             break;
+          }
+          if (!part.far && !back(part.block, part.address, part.bytes)) {
+            return false;
           }
         }
       }
@@ -229,12 +228,12 @@ bool OrderQueue::back(BlockId block, CuAddress address, Bytes bytes) {
 
 // False where there is no host memory for it.
 bool OrderQueue::back_far(BlockId block, CuAddress address, Bytes bytes) {
+  if (blocks_.has(block)) {
+    return true;
+  }
   moves_.lanes().keep_out_short(true);
   const CuResult result = blocks_.back_on_host(block, address, bytes);
   mapped_ns_ = now_ns();
-  if (result != CuResult::kOutOfMemory) {
-    must(result, "cuMemMap");
-  }
   return result == CuResult::kSuccess;
 }
 

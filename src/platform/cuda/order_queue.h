@@ -115,6 +115,8 @@ class OrderQueue {
   // once.
   [[nodiscard]] bool empty() const { return unanswered_ == 0; }
   [[nodiscard]] Bytes copied_bytes() const { return copied_bytes_; }
+  // Of handles of host memory, those that are kept for the next included.
+  [[nodiscard]] Bytes host_handle_bytes() const { return on_host_.bytes(); }
   [[nodiscard]] TimeNs processor_ns() const;  // that its threads have run on a processor
   [[nodiscard]] const WorkTimes& times() const { return pool_.times(); }
   [[nodiscard]] WorkTimes& times() { return pool_.times(); }
