@@ -82,6 +82,7 @@ TEST_F(FarCuda, InALaunchThatIsLargerThanTheBudget) {
   ASSERT_GT(far(), 0U);
   for (int i = 0; i < 3; ++i) {
     std::vector<CudaOperand> all;
+    all.reserve(tables.size());
     for (const Buffer& table : tables) {
       all.push_back(operand(table, AccessMode::kRead));
     }
