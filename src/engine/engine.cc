@@ -234,11 +234,7 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
     return;  // what is under way cannot be called back; its end drops it
   }
   drop_copies_below(id);
-  if (block.far) {
-    (void)end_far(id);
-    return;
-  }
-  if (was_below) {
+  if (end_far(id) || was_below) {
     return;
   }
   if (!options_.reclaim_discarded_first && block.queue == PageQueue::kUsed && block.mapped) {

@@ -395,8 +395,7 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
     queues_.remove(id);
   }
   if (clean_below) {
-    if (block.far) {
-      (void)end_far(id);
+    if (end_far(id)) {
       return false;
     }
     for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
@@ -428,7 +427,7 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
   }
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
-    if (block.far && end_far(id)) {
+    if (end_far(id)) {
       return;
     }
     queues_.push(PageQueue::kDiscarded, id);
@@ -445,7 +444,7 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
     wake(id, false);
     return;
   }
-  if (block.far && end_far(id)) {
+  if (end_far(id)) {
     return;
   }
   queues_.push(PageQueue::kUnused, id);
@@ -468,7 +467,7 @@ void Engine::eviction_failed(BlockId id, Tier to, Cause cause) {
     return;
   }
   if (block.contents == Contents::kDiscarded) {
-    if (block.far && end_far(id)) {
+    if (end_far(id)) {
       return;
     }
     queues_.push(PageQueue::kDiscarded, id);

@@ -36,14 +36,14 @@ void Engine::set_near(BlockId id) {
   }
 }
 
-// A far block's frame, if it has one, is given back, and its next one is the device's. False while
-// an admitted launch uses it: then it stays as it is.
+// A far block's frame, if it has one, is given back, and its next one is the device's. False for
+// one that is not far, and while an admitted launch uses it: then it stays as it is.
 bool Engine::end_far(BlockId id) {
   Block& block = space_.block(id);
-  assert(block.far && block.transfer == kNoIndex);
-  if (block.pins > 0 && block.frames.has(Tier::kDevice)) {
+  if (!block.far || (block.pins > 0 && block.frames.has(Tier::kDevice))) {
     return false;
   }
+  assert(block.transfer == kNoIndex);
   fetches_.remove(block);
   queues_.remove(id);
   if (block.mapped) {

@@ -250,7 +250,7 @@ void Engine::fetch_finished(BlockId id) {
   }
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
-    if (block.far && end_far(id)) {
+    if (end_far(id)) {
       return;
     }
     queues_.push(PageQueue::kDiscarded, id);
@@ -281,9 +281,7 @@ void Engine::fetch_failed(BlockId id, TransferId transfer) {
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
   }
-  if (block.far) {
-    (void)end_far(id);
-  }
+  (void)end_far(id);
   block.prefetched = false;
   if (needed(block)) {
     fetches_.add(id, FetchState::kFault);

@@ -261,9 +261,7 @@ void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
       block.contents = Contents::kDiscarded;
       drop_copies_below(id);
     }
-    if (block.far) {
-      (void)end_far(id);
-    }
+    (void)end_far(id);
     block.overwritten = true;
   }
   fetches_.add(id, FetchState::kFault);

@@ -109,12 +109,6 @@ class Space {
         allocations_[blocks_[id].allocation];  // may be gone, or another by now
     return !last.live || last.packed || id - last.first_block >= last.block_count;
   }
-  // The block's device frame is host memory from now on, or no more (docs/far.md).
-  void set_far(BlockId id, bool far) {
-    blocks_[id].far = far;
-    far ? ++far_blocks_ : --far_blocks_;
-  }
-  [[nodiscard]] bool has_far_blocks() const { return far_blocks_ > 0; }
   [[nodiscard]] std::size_t block_slots() const { return blocks_.size(); }
   [[nodiscard]] std::size_t allocation_slots() const { return allocations_.size(); }
 
@@ -132,7 +126,6 @@ class Space {
   std::vector<AllocationId> free_allocations_;
   std::vector<Block> blocks_;
   FreeRanges free_blocks_;
-  std::size_t far_blocks_ = 0;
   // Room in frames that small allocations share. Such a frame has the place block number times
   // twice its size, so that the room of two frames never touches.
   FreeRanges free_room_;

@@ -19,16 +19,16 @@ Bytes TierAccounts::bytes_in(const Block& block, Tier tier) {
 }
 
 void TierAccounts::set_far(BlockId id) {
-  const Block& block = space_->block(id);
+  Block& block = space_->block(id);
   assert(!block.far && !block.frames.has(Tier::kDevice));
-  space_->set_far(id, true);
+  block.far = true;
   far_bytes_ += block.bytes;
 }
 
 void TierAccounts::end_far(BlockId id) {
-  const Block& block = space_->block(id);
+  Block& block = space_->block(id);
   assert(block.far && !block.frames.has(Tier::kDevice));
-  space_->set_far(id, false);
+  block.far = false;
   far_bytes_ -= block.bytes;
 }
 

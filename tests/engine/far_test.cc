@@ -35,15 +35,23 @@ class Far : public ::testing::Test {
   [[nodiscard]] BlockId first_block(AllocationId id) const {
     return world.engine.space().allocation(id).first_block;
   }
-  // At the end of a launch that does nothing else.
-  void make_far(AllocationId id) {
+  // At the end of a launch that does nothing else; what moves then is left under way.
+  void begin_far(AllocationId id) {
     far = {first_block(id)};
-    world.run({});
+    world.begin({});
+    world.end(world.launches);
+  }
+  void begin_near(AllocationId id) {
+    near = {first_block(id)};
+    world.begin({});
+    world.end(world.launches);
+  }
+  void make_far(AllocationId id) {
+    begin_far(id);
     world.finish_all();
   }
   void make_near(AllocationId id) {
-    near = {first_block(id)};
-    world.run({});
+    begin_near(id);
     world.finish_all();
   }
 
@@ -55,9 +63,7 @@ class Far : public ::testing::Test {
 
 TEST_F(Far, ComesIntoHostMemoryAndTakesNothingOfTheDevice) {
   const auto [a, b, c] = written();
-  far = {first_block(a)};
-  world.begin({});
-  world.end(world.launches);
+  begin_far(a);
   EXPECT_EQ(became, 1);
   EXPECT_EQ(world.engine.used_bytes(Tier::kDevice), 2 * kBlockBytes);
   world.finish_all();
@@ -95,9 +101,7 @@ TEST_F(Far, OnlyWhatLiesInHostMemoryAndNoAdmittedLaunchNames) {
   make_far(b);  // on the device
   EXPECT_EQ(became, 0);
   world.begin({world.read(a)});  // waits for it
-  far = {first_block(a)};
-  world.begin({});
-  world.end(world.launches);
+  begin_far(a);
   EXPECT_EQ(became, 0);
   world.finish_all();
   world.end(world.launches - 1);
@@ -108,9 +112,7 @@ TEST_F(Far, WhatLaunchesToComeName) {
   const auto [a, b, c] = written();
   world.begin({world.read(b), world.write(c)}, 0);
   world.begin({world.write(a)}, 0);
-  far = {first_block(a)};
-  world.begin({});
-  world.end(world.launches);
+  begin_far(a);
   EXPECT_EQ(became, 1);
   world.finish_all();
   world.end(world.launches - 2);
@@ -150,9 +152,7 @@ TEST_F(Far, GoesBackToTheHostTierAndIsLikeAnyOtherThen) {
 TEST_F(Far, StaysIfALaunchComesWhileItGoesBack) {
   const auto [a, b, c] = written();
   make_far(a);
-  near = {first_block(a)};
-  world.begin({});
-  world.end(world.launches);
+  begin_near(a);
   ASSERT_EQ(world.mechanism.under_way.size(), 1U);
   const LaunchAdmission admission = world.begin({world.read(a)});
   EXPECT_EQ(admission.state, LaunchState::kWaiting);
@@ -165,9 +165,7 @@ TEST_F(Far, StaysIfALaunchComesWhileItGoesBack) {
 TEST_F(Far, AFailedWayBackChangesNothing) {
   const auto [a, b, c] = written();
   make_far(a);
-  near = {first_block(a)};
-  world.begin({});
-  world.end(world.launches);
+  begin_near(a);
   world.fail();
   EXPECT_TRUE(world.block(a).far);
   EXPECT_TRUE(world.block(a).mapped);
@@ -175,9 +173,7 @@ TEST_F(Far, AFailedWayBackChangesNothing) {
 
 TEST_F(Far, IsNearAgainIfItCannotCome) {
   const auto [a, b, c] = written();
-  far = {first_block(a)};
-  world.begin({});
-  world.end(world.launches);
+  begin_far(a);
   world.fail();
   EXPECT_FALSE(world.block(a).far);
   EXPECT_EQ(world.engine.far_bytes(), 0U);
@@ -200,17 +196,16 @@ TEST_F(Far, EndsWithWhatItHeld) {
 TEST_F(Far, EndsWithItsAllocation) {
   const auto [a, b, c] = written();
   make_far(a);
+  const BlockId block = first_block(a);
   world.free(a);
   EXPECT_EQ(world.engine.far_bytes(), 0U);
-  EXPECT_FALSE(world.engine.space().has_far_blocks());
+  EXPECT_FALSE(world.engine.space().block(block).far);
 }
 
 TEST_F(Far, DeadOnItsWay) {
   for (const bool freed : {false, true}) {
     const auto [a, b, c] = written();
-    far = {first_block(a)};
-    world.begin({});
-    world.end(world.launches);
+    begin_far(a);
     freed ? world.free(a) : world.discard(a);
     world.finish_all();
     world.check();
@@ -244,9 +239,7 @@ TEST_F(Far, DeadAndNamedIsNearAllTheSame) {
 // Also where a launch waits for it.
 TEST_F(Far, IsNearAgainIfItCannotComeToALaunchThatWaits) {
   const auto [a, b, c] = written();
-  far = {first_block(a)};
-  world.begin({});
-  world.end(world.launches);
+  begin_far(a);
   world.begin({world.read(a)});
   world.fail();
   EXPECT_EQ(world.engine.far_bytes(), 0U);
@@ -260,9 +253,7 @@ TEST_F(Far, IsNearAgainIfItCannotComeToALaunchThatWaits) {
 TEST_F(Far, OverwrittenOnItsWay) {
   const auto [a, b, c] = written();
   world.begin({world.read(b)});  // and the other transfers wait
-  far = {first_block(a)};
-  world.begin({});
-  world.end(world.launches);
+  begin_far(a);
   world.begin({world.overwrite(a)});
   world.finish_all();
   world.end(world.launches);

@@ -23,9 +23,10 @@ CuResult DeviceBlocks::back(BlockId block, CuAddress address, Bytes bytes) {
       before = forget(block);
     }
   }
-  if (const CuResult unmapped = before.handle != 0 ? unmap(before) : CuResult::kSuccess;
-      unmapped != CuResult::kSuccess) {
-    return unmapped;
+  if (before.handle != 0) {
+    if (const CuResult unmapped = unmap(before); unmapped != CuResult::kSuccess) {
+      return unmapped;
+    }
   }
   Backed backed{.address = address, .bytes = bytes};
   const CuResult result = pool_->take(bytes, backed.handle);
@@ -33,19 +34,12 @@ CuResult DeviceBlocks::back(BlockId block, CuAddress address, Bytes bytes) {
 }
 
 CuResult DeviceBlocks::back_on_host(BlockId block, CuAddress address, Bytes bytes) {
-  Backed before;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (block < blocks_.size() && blocks_[block].handle != 0) {
-      if (!blocks_[block].kept) {
-        return CuResult::kSuccess;
-      }
-      before = forget(block);
-    }
+  if (has(block)) {
+    return CuResult::kSuccess;
   }
-  if (const CuResult unmapped = before.handle != 0 ? unmap(before) : CuResult::kSuccess;
-      unmapped != CuResult::kSuccess) {
-    return unmapped;
+  // It may still be mapped at a handle that is another's.
+  if (const CuResult dropped = drop(block); dropped != CuResult::kSuccess) {
+    return dropped;
   }
   Backed backed{.address = address, .bytes = bytes, .on_host = true};
   const CuResult result = on_host_->take(bytes, backed.handle);

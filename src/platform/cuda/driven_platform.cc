@@ -141,11 +141,7 @@ Status DrivenPlatform::begin(CuContext context) {
     return tl::unexpected<Error>(host.error());
   }
   host_ = std::move(*host);
-  int possible = 0;
-  int node = -1;
-  (void)driver_.device_attribute(&possible, CuAttribute::kHostNumaVirtualMemory, options_.device);
-  (void)driver_.device_attribute(&node, CuAttribute::kHostNumaId, options_.device);
-  has_far_ = possible != 0 && node >= 0;
+  has_far_ = node_of_host_handles(driver_, options_.device).has_value();
   return {};
 }
 

@@ -22,17 +22,22 @@ CuResult HostHandles::take(Bytes bytes, CuMemHandle& handle) {
   return CuResult::kSuccess;
 }
 
-CuResult HostHandles::make(Bytes bytes, CuMemHandle& handle) {
+std::optional<int> node_of_host_handles(const Driver& driver, int device) {
   int possible = 0;
   int node = -1;
-  (void)driver_->device_attribute(&possible, CuAttribute::kHostNumaVirtualMemory, device_);
-  (void)driver_->device_attribute(&node, CuAttribute::kHostNumaId, device_);
-  if (possible == 0 || node < 0) {
+  (void)driver.device_attribute(&possible, CuAttribute::kHostNumaVirtualMemory, device);
+  (void)driver.device_attribute(&node, CuAttribute::kHostNumaId, device);
+  return possible != 0 && node >= 0 ? std::optional(node) : std::nullopt;
+}
+
+CuResult HostHandles::make(Bytes bytes, CuMemHandle& handle) {
+  const std::optional<int> node = node_of_host_handles(*driver_, device_);
+  if (!node) {
     return CuResult::kNotSupported;
   }
   CuAllocationProperties properties{};
   properties.type = CuAllocationType::kPinned;
-  properties.location = {.type = CuLocationType::kHostNuma, .id = node};
+  properties.location = {.type = CuLocationType::kHostNuma, .id = *node};
   const CuResult made = times_->of(WorkTimes::What::kCreate, [&] {
     return driver_->memory_create(&handle, bytes, &properties, 0);
   });

@@ -7,12 +7,17 @@
 
 #include <atomic>
 #include <deque>
+#include <optional>
 
 #include "base/units.h"
 #include "platform/cuda/driver.h"
 #include "platform/cuda/work_times.h"
 
 namespace spillway::cuda {
+
+// Where the memory of such handles lies for this device; nullopt where it cannot use host memory
+// so.
+[[nodiscard]] std::optional<int> node_of_host_handles(const Driver& driver, int device);
 
 class HostHandles {
  public:

@@ -148,7 +148,7 @@ void Simulator::release_launch(std::uint64_t launch, std::span<const TransferId>
 // (docs/far.md). It uses no more of what it names than the device's memory could have given it in
 // its own time: of a large operand perhaps a part only, of each alike.
 TimeNs Simulator::far_ns(const Launch& launch, TimeNs duration_ns) const {
-  if (!engine_.space().has_far_blocks()) {
+  if (engine_.far_bytes() == 0) {
     return 0;
   }
   double named_bytes = 0;

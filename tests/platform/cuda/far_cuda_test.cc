@@ -20,6 +20,9 @@ class FarCuda : public CudaWorld {
   void begin() {
     open(lookahead);
     on = stream();
+    make_tables();
+  }
+  void make_tables() {
     for (std::size_t i = 0; i < kTables; ++i) {
       tables.push_back(allocate(kTableBytes));
       fill(on, tables.back(), ++seed);
@@ -129,10 +132,7 @@ TEST_F(FarCuda, EndsWithWhatItHeld) {
   }
   tables.clear();
   synchronize(on);
-  for (std::size_t i = 0; i < kTables; ++i) {
-    tables.push_back(allocate(kTableBytes));
-    fill(on, tables.back(), ++seed);
-  }
+  make_tables();
   const Bytes before = moved(Tier::kHost, Tier::kDevice);
   steps(4, "rewrite");
   EXPECT_GE(moved(Tier::kHost, Tier::kDevice) - before, 4 * kTableBytes);
