@@ -5,8 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "platform/common/sparse_kernels.h"
-
 namespace spillway::sim {
 
 Replay::Replay(const Trace& trace, const ReplayOptions& options, Simulator& simulator)
@@ -71,100 +69,6 @@ Status Replay::allocate() {
 Access Replay::access_to(AllocationId id, AccessMode mode) const {
   const Allocation& allocation = simulator_->engine().space().allocation(id);
   return {id, allocation.first_block, allocation.block_count, mode};
-}
-
-std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
-  const Trace trace = graph_of(program_, graph);
-  const Vitality vitality = analyze_vitality(trace);
-  const auto allocation_of = [&](TensorId id) { return allocations_[places_.of[graph][id]]; };
-  const std::vector<Kernel>& base = program_.graphs[0];
-  std::vector<Step> steps;
-  for (KernelIndex index = 0; index < trace.kernels.size(); ++index) {
-    const Kernel& kernel = trace.kernels[index];
-    Step step;
-    step.launch.kind = hash_launch(kernel.name, {}).first;
-    step.launch.sparse = uses_a_little(kernel.name);
-    step.duration_ns = kernel.duration_ns;
-    step.synchronizes = kernel.synchronizes;
-    // A kernel of another graph is at a place of the first one if it is the same kernel.
-    const bool known =
-        index < base.size() && base[index].name == kernel.name && base[index].reads == kernel.reads;
-    step.launch.position = static_cast<std::uint32_t>(known ? index : base.size());
-    std::vector<LaunchOperand> operands;
-    const auto add = [&](TensorId id, AccessMode mode) {
-      step.launch.accesses.push_back(access_to(allocation_of(id), mode));
-      operands.push_back({allocation_of(id), trace.tensors[id].bytes});
-    };
-    for (const TensorId id : kernel.reads) {
-      const bool written =
-          std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
-      // A tensor whose first use is a read is input that the program has put there.
-      const std::optional<TensorLife>& life = vitality.lives[id];
-      const bool input = !trace.tensors[id].persistent && life && life->first_use == index;
-      add(id, written || input ? AccessMode::kReadWrite : AccessMode::kRead);
-    }
-    for (const TensorId id : kernel.writes) {
-      if (std::find(kernel.reads.begin(), kernel.reads.end(), id) == kernel.reads.end()) {
-        add(id, AccessMode::kWrite);
-      }
-    }
-    step.makes = made_by(trace, vitality, graph, index);
-    step.launch.execution = executions_.id_of(hash_launch(kernel.name, operands));
-    steps.push_back(std::move(step));
-  }
-  for (TensorId id = 0; id < trace.tensors.size(); ++id) {
-    const std::optional<TensorLife>& life = vitality.lives[id];
-    if (life && !trace.tensors[id].persistent) {
-      steps[life->last_use].deaths.push_back(allocation_of(id));
-    }
-  }
-  return steps;
-}
-
-// What is known of kernels on a GPU (docs/recomputing.md).
-Replay::Made Replay::made_by(const Trace& trace, const Vitality& vitality, std::uint32_t graph,
-                             KernelIndex index) const {
-  const Kernel& kernel = trace.kernels[index];
-  const bool is_product = is_matrix_product(kernel.name);
-  if (!is_product && !is_pointwise(kernel.name)) {
-    return {};
-  }
-  const auto reads = [&](TensorId id) {
-    return std::find(kernel.reads.begin(), kernel.reads.end(), id) != kernel.reads.end();
-  };
-  std::optional<TensorId> made;
-  for (const TensorId id : kernel.writes) {
-    if (is_product && trace.tensors[id].persistent && reads(id)) {
-      continue;  // its workspace
-    }
-    if (made || reads(id)) {
-      return {};
-    }
-    made = id;
-  }
-  const std::optional<TensorLife>& life = made ? vitality.lives[*made] : std::nullopt;
-  if (!life || life->first_use != index || trace.tensors[*made].persistent) {
-    return {};
-  }
-  Made it{.id = allocations_[places_.of[graph][*made]], .of = {}};
-  Bytes read_bytes = 0;
-  for (const TensorId id : kernel.reads) {
-    const Bytes bytes = trace.tensors[id].bytes;
-    const bool written =
-        std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
-    if (written || (is_product && bytes <= kMostCopiedBytes)) {
-      continue;
-    }
-    it.of.push_back(allocations_[places_.of[graph][id]]);
-    read_bytes += bytes;
-    if (it.of.back() == it.id) {
-      return {};
-    }
-  }
-  return !simulator_->engine().space().allocation(it.id).packed &&
-                 worth_reading(read_bytes, trace.tensors[*made].bytes)
-             ? it
-             : Made();
 }
 
 void Replay::no_more(const std::vector<AllocationId>& lost) {
