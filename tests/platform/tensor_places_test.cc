@@ -15,6 +15,7 @@ namespace {
 using testing::ElementsAre;
 
 constexpr Bytes kFrame = 2 * kMiB;
+constexpr Bytes kRoomForAll = kGiB;
 
 Kernel kernel(std::vector<TensorId> reads, std::vector<TensorId> writes) {
   Kernel made;
@@ -38,7 +39,7 @@ Program chain() {
 }
 
 TEST(TensorPlaces, AreHandedOnToTheNextOfTheirSize) {
-  const TensorPlaces made = handed_on_places(chain(), kFrame);
+  const TensorPlaces made = handed_on_places(chain(), kFrame, kRoomForAll);
   // What stays has the first. 0 and 1 take 4 MiB each, and 2 has the place of 0; 3 takes 6.
   EXPECT_THAT(made.of, ElementsAre(ElementsAre(1, 2, 1, 3, 0)));
   EXPECT_EQ(made.peak_bytes, 12 * kMiB);
@@ -62,8 +63,23 @@ TEST(TensorPlaces, AreEachTensorsOwnOtherwise) {
 TEST(TensorPlaces, KeepWhatIsPersistentInAllGraphs) {
   Program program = chain();
   program.graphs.push_back({kernel({4}, {2}), kernel({2}, {4})});
-  const TensorPlaces made = handed_on_places(program, kFrame);
+  const TensorPlaces made = handed_on_places(program, kFrame, kRoomForAll);
   EXPECT_THAT(made.of[1], ElementsAre(kNoPlace, kNoPlace, 1, kNoPlace, 0));
+}
+
+// 18 and 20 MiB, at other times, beside one that stays.
+TEST(TensorPlaces, AreOneForSizesThatAreNearWhereNotAllFits) {
+  Program program;
+  program.tensors = {
+      {18 * kMiB, false, false}, {20 * kMiB, false, false}, {20 * kMiB, true, false}};
+  program.graphs = {{kernel({2}, {0}), kernel({0}, {}), kernel({2}, {1}), kernel({1}, {})}};
+  const TensorPlaces apart = handed_on_places(program, kFrame, kRoomForAll);
+  EXPECT_THAT(apart.of, ElementsAre(ElementsAre(1, 2, 0)));
+  const TensorPlaces made = handed_on_places(program, kFrame, 30 * kMiB);
+  EXPECT_THAT(made.of, ElementsAre(ElementsAre(1, 1, 0)));
+  ASSERT_EQ(made.places.size(), 2U);  // none is left that nobody uses any more
+  EXPECT_EQ(made.places[1].bytes, 20 * kMiB);
+  EXPECT_EQ(made.peak_bytes, 40 * kMiB);
 }
 
 TEST(TensorPlaces, NeverHoldTwoTensorsAtOnce) {
@@ -75,7 +91,7 @@ TEST(TensorPlaces, NeverHoldTwoTensorsAtOnce) {
                                             .feed_forward = 1024,
                                             .vocabulary = 2000});
   const Program program{.tensors = trace.tensors, .graphs = {trace.kernels}, .iterations = {}};
-  const TensorPlaces made = handed_on_places(program, kFrame);
+  const TensorPlaces made = handed_on_places(program, kFrame, kRoomForAll);
   EXPECT_LT(made.places.size(), trace.tensors.size());
   const Vitality vitality = analyze_vitality(trace);
   std::map<PlaceId, std::vector<TensorLife>> lives;

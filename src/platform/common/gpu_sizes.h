@@ -10,6 +10,7 @@ namespace spillway {
 
 // More is only for devices and tiers that hold many of them, and no more is copied at once.
 inline constexpr Bytes kUsualBlockBytes = 64 * kMiB;
+inline constexpr Bytes kLargestBlockBytes = 128 * kMiB;
 
 // The largest block on a device with so much memory, at most `most_bytes`: a device of a few blocks
 // would leave no room to move in. Larger blocks than usual are only for devices of many.
@@ -28,7 +29,7 @@ inline constexpr Bytes kUsualBlockBytes = 64 * kMiB;
 [[nodiscard]] inline Bytes largest_block_of_run(Bytes device_bytes, Bytes host_bytes,
                                                 bool storage) {
   const bool small = storage || host_bytes < kGiB;
-  return largest_block_bytes(device_bytes, small ? kUsualBlockBytes : 128 * kMiB);
+  return largest_block_bytes(device_bytes, small ? kUsualBlockBytes : kLargestBlockBytes);
 }
 
 // What host memory grows by there: several pieces of it, each of a block at least.

@@ -53,7 +53,8 @@ Status Replay::fill(AllocationId id) {
 
 Status Replay::allocate() {
   places_ = options_.shared_frame_bytes > 0
-                ? handed_on_places(program_, options_.shared_frame_bytes)
+                ? handed_on_places(program_, options_.shared_frame_bytes,
+                                   simulator_->engine().capacity_bytes(Tier::kDevice))
                 : places_of_their_own(program_);
   for (const Place& place : places_.places) {
     const Result<AllocationId> allocation =

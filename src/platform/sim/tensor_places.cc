@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "analysis/vitality.h"
 #include "platform/common/gpu_sizes.h"
+#include "platform/common/near_sizes.h"
 
 namespace spillway::sim {
 namespace {
@@ -32,26 +34,57 @@ PlaceId add(TensorPlaces& made, TensorId tensor, Bytes bytes) {
 
 class Heap {
  public:
-  explicit Heap(TensorPlaces& made) : made_(&made) {}
+  Heap(TensorPlaces& made, Bytes budget_bytes) : made_(&made), budget_bytes_(budget_bytes) {}
 
   PlaceId allocate(TensorId tensor, Bytes bytes) {
     used_bytes_ += bytes;
     made_->peak_bytes = std::max(made_->peak_bytes, used_bytes_);
-    std::set<PlaceId>& same = kept_[bytes];
-    return same.empty() ? add(*made_, tensor, bytes) : same.extract(same.begin()).value();
+    const Bytes size = made_->peak_bytes > budget_bytes_ ? near_.better(bytes) : bytes;
+    near_.born(bytes);
+    std::set<PlaceId>& same = kept_[size];
+    return same.empty() ? add(*made_, tensor, size) : same.extract(same.begin()).value();
   }
 
-  void free(PlaceId place) {
-    const Bytes bytes = made_->places[place].bytes;
+  // `bytes` as it was asked for.
+  void free(PlaceId place, Bytes bytes) {
     used_bytes_ -= bytes;
-    kept_[bytes].insert(place);
+    near_.died(bytes);
+    kept_[made_->places[place].bytes].insert(place);
   }
 
  private:
   TensorPlaces* made_;
+  Bytes budget_bytes_;
+  NearSizes near_;
   std::map<Bytes, std::set<PlaceId>> kept_;  // by size
   Bytes used_bytes_ = 0;
 };
+
+// Only those that are used, in their order.
+void keep_used(TensorPlaces& made) {
+  std::vector<bool> used(made.places.size(), false);
+  for (const std::vector<PlaceId>& of : made.of) {
+    for (const PlaceId place : of) {
+      if (place != kNoPlace) {
+        used[place] = true;
+      }
+    }
+  }
+  std::vector<PlaceId> now(made.places.size(), kNoPlace);
+  std::vector<Place> places;
+  for (PlaceId place = 0; place < used.size(); ++place) {
+    if (used[place]) {
+      now[place] = static_cast<PlaceId>(places.size());
+      places.push_back(made.places[place]);
+    }
+  }
+  made.places = std::move(places);
+  for (std::vector<PlaceId>& of : made.of) {
+    for (PlaceId& place : of) {
+      place = place == kNoPlace ? kNoPlace : now[place];
+    }
+  }
+}
 
 // The tensors of one iteration as they come and go.
 struct Births {
@@ -85,28 +118,34 @@ TensorPlaces places_of_their_own(const Program& program) {
   return made;
 }
 
-TensorPlaces handed_on_places(const Program& program, Bytes frame_bytes) {
+TensorPlaces handed_on_places(const Program& program, Bytes frame_bytes, Bytes budget_bytes) {
   TensorPlaces made;
-  Heap heap(made);
-  const auto allocate = [&](TensorId id) {
-    return heap.allocate(id, heap_size_of(program.tensors[id].bytes, frame_bytes));
+  Heap heap(made, budget_bytes);
+  const auto size_of = [&](TensorId id) {
+    return heap_size_of(program.tensors[id].bytes, frame_bytes);
   };
+  const auto allocate = [&](TensorId id) { return heap.allocate(id, size_of(id)); };
   const std::vector<bool> used = used_tensors(program);
   std::vector<PlaceId> of(used.size(), kNoPlace);
   for (TensorId id = 0; id < used.size(); ++id) {
     of[id] = used[id] && program.tensors[id].persistent ? allocate(id) : kNoPlace;
   }
   made.of.assign(program.graphs.size(), of);
-  for (std::uint32_t graph = 0; graph < program.graphs.size(); ++graph) {
-    for (const Births& at : births_of(graph_of(program, graph))) {
-      for (const TensorId id : at.born) {
-        made.of[graph][id] = allocate(id);
-      }
-      for (const TensorId id : at.dead) {
-        heap.free(made.of[graph][id]);
+  // Which sizes are near, and what lies where, is the same from the second round on.
+  constexpr int kRounds = 3;
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::uint32_t graph = 0; graph < program.graphs.size(); ++graph) {
+      for (const Births& at : births_of(graph_of(program, graph))) {
+        for (const TensorId id : at.born) {
+          made.of[graph][id] = allocate(id);
+        }
+        for (const TensorId id : at.dead) {
+          heap.free(made.of[graph][id], size_of(id));
+        }
       }
     }
   }
+  keep_used(made);
   return made;
 }
 

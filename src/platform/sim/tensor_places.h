@@ -34,8 +34,10 @@ struct TensorPlaces {
 
 // As an allocator has it that keeps what is freed for the next tensor of its size (DeviceHeap): the
 // place of one that dies goes to the next of its size that is born, the lowest place first. Sizes
-// are rounded up to whole frames, those below a frame to 512 bytes. The places are the same in
-// every iteration, for at its end nothing is in use but what is persistent.
-[[nodiscard]] TensorPlaces handed_on_places(const Program& program, Bytes frame_bytes);
+// are rounded up to whole frames, those below a frame to 512 bytes; where all does not fit the
+// budget also to sizes that are near, as they are known after a few iterations (near_sizes.h). The
+// places are the same in every iteration, for at its end nothing is in use but what is persistent.
+[[nodiscard]] TensorPlaces handed_on_places(const Program& program, Bytes frame_bytes,
+                                            Bytes budget_bytes);
 
 }  // namespace spillway::sim

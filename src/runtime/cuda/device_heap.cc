@@ -36,6 +36,15 @@ DeviceHeap::ByKept::iterator DeviceHeap::larger_kept_for(Bytes size, Order order
 // what is more than it asked for; by then it is not known either how much room there is.
 bool DeviceHeap::grows() const { return allocations_ < 2 * allocations_at_most_; }
 
+// Where all fits, or it is not known yet what comes and goes, nobody is given more than it asks
+// for.
+Bytes DeviceHeap::size_for(Bytes asked) const {
+  const Bytes better = near_.better(asked);
+  const bool shares =
+      better > asked && !grows() && most_used_bytes_ > platform_.capacity_bytes(Tier::kDevice);
+  return shares ? better : asked;
+}
+
 // How much more than they ask for allocations may have, where one of this size has no room beside
 // what is kept, but what is in use has much. 0: there is room; or there is pressure, under which
 // memory that is larger than what is asked for would only have to move more often; or it is so
@@ -104,8 +113,8 @@ Result<std::uint64_t> DeviceHeap::make(Bytes size) {
 Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> order) {
   // What could not be rounded up is more than any tier has.
   const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
-  Bytes size = asked;
   const std::scoped_lock lock(mutex_);
+  Bytes size = size_for(asked);
   auto kept = order ? kept_for(size, size, *order) : kept_.end();
   if (order && kept == kept_.end()) {
     kept = larger_kept_for(size, *order);
@@ -120,6 +129,10 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     forget_kept(kept);
   } else {
     Result<std::uint64_t> made = make(size);
+    if (!made && size > asked) {
+      size = asked;
+      made = make(size);
+    }
     if (!made) {
       return made;
     }
@@ -128,6 +141,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   used_[address] = {.bytes = bytes, .size = size, .order = order};
   used_bytes_ += asked;
   more_bytes_ += size - asked;
+  near_.born(asked);
   ++allocations_;
   note_highs();
   return address;
@@ -145,6 +159,7 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   used_.erase(found);
   used_bytes_ -= asked;
   more_bytes_ -= size - asked;
+  near_.died(asked);
   if (!handed_on) {
     platform_.free(address);
     return true;

@@ -3,7 +3,8 @@
 // step live for four launches (docs/gpu.md section 6) and must cost no map and no unmap. Where all
 // fits but for what is kept, a larger one is handed on as well, as long as the difference has room
 // beside the most that was ever in use, or what nobody has taken for longest is given up: after a
-// few steps of a program each allocation finds what it needs. Layer: runtime. Thread-safe.
+// few steps of a program each allocation finds what it needs. Where something has to leave, sizes
+// that are near become one (near_sizes.h). Layer: runtime. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "platform/common/near_sizes.h"
 #include "platform/cuda/cuda_platform.h"
 
 namespace spillway {
@@ -91,6 +93,7 @@ class DeviceHeap {
   [[nodiscard]] Bytes reserved_bytes() const;
   [[nodiscard]] Bytes spare_bytes(Bytes size) const;
   [[nodiscard]] bool grows() const;
+  [[nodiscard]] Bytes size_for(Bytes asked) const;
 
   cuda::CudaPlatform& platform_;
   const Bytes budget_bytes_;  // as it was at first, which is good enough for statistics
@@ -109,6 +112,7 @@ class DeviceHeap {
   Bytes given_up_for_room_bytes_ = 0;      // so far
   std::uint64_t allocations_ = 0;          // so far
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
+  NearSizes near_;                         // of all that were asked for
 };
 
 }  // namespace spillway

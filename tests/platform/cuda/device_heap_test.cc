@@ -1,0 +1,116 @@
+// Where the memory of a training loop lies whose sizes are near, on the fake driver: under pressure
+// they share addresses, and where all fits each has what it asks for.
+#include "runtime/cuda/device_heap.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+#include <vector>
+
+#include "platform/cuda/cuda_world.h"
+#include "policy/lookahead.h"
+
+namespace spillway::cuda {
+namespace {
+
+using testing::IsSubsetOf;
+using Addresses = std::set<std::uint64_t>;
+
+constexpr Bytes kSaved = 18 * kMiB;
+constexpr Bytes kGradient = 20 * kMiB;
+constexpr int kEach = 6;
+
+class DeviceHeapTest : public CudaWorld {
+ protected:
+  DeviceHeapTest() {
+    config.device_bytes = kGiB;
+    config.poison_handles = 0;
+    options.host_bytes = kGiB;
+    options.block_bytes = 64 * kMiB;
+    options.pinned_piece_bytes = 64 * kMiB;
+    options.address_bytes = 64 * kGiB;
+  }
+
+  std::uint64_t use(Bytes bytes) {
+    const Result<std::uint64_t> made = heap->allocate(bytes, on);
+    EXPECT_TRUE(made) << made.error().message;
+    const CudaOperand operand{.address = made.value_or(0), .bytes = bytes};
+    EXPECT_EQ(issue(on, {&operand, 1}, "use", false,
+                    [&] { return launch(test::kernels().fill, on, operand.address, 8, 1); }),
+              CuResult::kSuccess);
+    return operand.address;
+  }
+  // So many live, and die; returns where they lay.
+  Addresses live_and_die(Bytes bytes) {
+    Addresses addresses;
+    for (int i = 0; i < kEach; ++i) {
+      addresses.insert(use(bytes));
+    }
+    for (const std::uint64_t address : addresses) {
+      EXPECT_EQ(heap->bytes_of(address), bytes);
+      EXPECT_TRUE(heap->free(address, on));
+    }
+    EXPECT_EQ(addresses.size(), std::size_t{kEach});
+    return addresses;
+  }
+
+  struct Where {
+    Addresses saved;
+    Addresses gradients;
+    std::uint64_t maps = 0;
+  };
+  // Weights stay, a forward pass saves, a backward pass makes gradients. The last of several steps.
+  Where steps(Bytes budget_bytes, int count) {
+    options.device_bytes = budget_bytes;
+    open(policy);
+    on = stream();
+    heap = std::make_unique<DeviceHeap>(*platform);
+    std::vector<std::uint64_t> weights;
+    for (int i = 0; i < kEach; ++i) {
+      weights.push_back(use(kGradient));
+    }
+    Where where;
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t maps = counters().maps;
+      where.saved = live_and_die(kSaved);
+      where.gradients = live_and_die(kGradient);
+      synchronize(on);
+      where.maps = counters().maps - maps;
+    }
+    EXPECT_EQ(heap->usage().used_bytes, kEach * kGradient);
+    for (const std::uint64_t address : weights) {
+      EXPECT_TRUE(heap->free(address, on));
+    }
+    EXPECT_EQ(heap->usage().used_bytes, 0U);
+    whole();
+    heap.reset();
+    return where;
+  }
+
+  Lookahead policy;
+  CuStream on = nullptr;
+  std::unique_ptr<DeviceHeap> heap;
+};
+
+TEST_F(DeviceHeapTest, SizesThatAreNearShareAddressesUnderPressure) {
+  const Where where = steps(2 * kEach * kGradient - 24 * kMiB, 8);
+  EXPECT_THAT(where.saved, IsSubsetOf(where.gradients));
+}
+
+// The first steps show what comes and goes; until then all have what they ask for.
+TEST_F(DeviceHeapTest, NotBeforeItIsKnownWhatComesAndGoes) {
+  const Where where = steps(2 * kEach * kGradient - 24 * kMiB, 1);
+  for (const std::uint64_t address : where.saved) {
+    EXPECT_FALSE(where.gradients.contains(address));
+  }
+}
+
+TEST_F(DeviceHeapTest, NobodyIsGivenMoreWhereAllFits) {
+  const Where where = steps(3 * kEach * kGradient + 48 * kMiB, 8);
+  for (const std::uint64_t address : where.saved) {
+    EXPECT_FALSE(where.gradients.contains(address));
+  }
+}
+
+}  // namespace
+}  // namespace spillway::cuda
