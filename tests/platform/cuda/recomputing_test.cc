@@ -228,7 +228,7 @@ TEST_F(Recomputes, OnItsOwnStream) {
   const CuStream other = stream();
   ran_on = nullptr;
   use(other, made);
-  EXPECT_EQ(ran_on, on);
+  EXPECT_EQ(ran_on.load(), on);
   synchronize(other);
   settle();
 }

@@ -2,6 +2,7 @@
 // interposer knows PyTorch's pointwise kernels.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -20,7 +21,7 @@ class RemakingWorld : public CudaWorld {
   // KeptLaunch's, as of a matrix product with a workspace.
   bool makes_whole = false;
   bool stays_on_stream = false;
-  mutable CuStream ran_on = nullptr;  // what derives, last
+  mutable std::atomic<CuStream> ran_on{nullptr};  // what derives, last
 
   RemakingWorld() {
     options.own_launches = {
