@@ -187,6 +187,7 @@ class Engine final : private Control {
   [[nodiscard]] Bytes pre_evicting_bytes(Tier to) const override {
     return evictions_.ahead_bytes(to);
   }
+  [[nodiscard]] bool frames_have_sizes() const override { return options_.frames_have_sizes; }
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return fetches_.prefetch_bytes(); }
   [[nodiscard]] bool dies_after(BlockId id, LaunchId launch) const override;
   [[nodiscard]] BlockId oldest_recomputable() const override;

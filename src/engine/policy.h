@@ -50,6 +50,8 @@ class Control {
   [[nodiscard]] virtual const Claims& claims() const = 0;
   [[nodiscard]] virtual Bytes free_bytes(Tier tier) const = 0;
   [[nodiscard]] virtual Bytes capacity_bytes(Tier tier) const = 0;
+  // EngineOptions::frames_have_sizes: what a frame costs, it costs however small it is.
+  [[nodiscard]] virtual bool frames_have_sizes() const = 0;
   // Device frames that copies ahead of need, under way or waiting, will make reclaimable.
   [[nodiscard]] virtual Bytes pre_evicting_bytes(Tier to) const = 0;
   // Whether the block may be chosen as a victim now: resident, used by no launch, not moving.

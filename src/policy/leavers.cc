@@ -6,6 +6,7 @@
 #include "engine/claims.h"
 #include "engine/for_each_block.h"
 #include "engine/space.h"
+#include "policy/small_blocks.h"
 
 namespace spillway {
 namespace {
@@ -34,8 +35,9 @@ Leavers::Habit& Leavers::habit_of(BlockId block, const Control& control) {
 }
 
 void Leavers::ended(const Launch& launch, const Control& control) {
+  const Bytes least_bytes = small_block_bytes(control);
   for_each_block(launch, [&](BlockId id, const Access& access) {
-    if (!writes(access.mode)) {
+    if (!writes(access.mode) || control.space().block(id).bytes < least_bytes) {
       return;
     }
     Habit& habit = habit_of(id, control);

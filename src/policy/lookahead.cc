@@ -5,8 +5,8 @@
 
 #include "engine/claims.h"
 #include "engine/for_each_block.h"
-#include "engine/page_queues.h"
 #include "engine/space.h"
+#include "policy/small_blocks.h"
 
 namespace spillway {
 void AheadOfLaunches::advance(LaunchSeq until, Control& control) {
@@ -84,7 +84,7 @@ std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
   if (const std::optional<BlockId> copied = leavers_.oldest_copied(control)) {
     return copied;
   }
-  if (const BlockId id = control.queues().oldest_unclaimed(); id != kNoBlock) {
+  if (const BlockId id = oldest_worth_moving(control); id != kNoBlock) {
     return id;
   }
   const BlockId last = control.claims().needed_last();

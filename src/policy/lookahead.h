@@ -53,8 +53,9 @@ class AheadOfDevice {
   void advance(Control& control);
   // The block is about to leave.
   void leaves(BlockId block, const Control& control);
-  // What has been copied down already; else the oldest block that no issued launch names; else the
-  // one that is needed last, if `incoming` is needed before it or a launch waits for it.
+  // What has been copied down already; else an old block that no issued launch names
+  // (small_blocks.h); else the one that is needed last, if `incoming` is needed before it or a
+  // launch waits for it.
   [[nodiscard]] std::optional<BlockId> victim(Cause cause, BlockId incoming,
                                               const Control& control);
 

@@ -25,7 +25,8 @@ struct Replayed {
 // Several iterations at a part of what is alive at once, as `lookahead` runs.
 inline Replayed replay_within(double part, const Trace& trace, Policy& policy,
                               std::uint32_t queue_depth, std::size_t iterations = 4,
-                              Machine machine = *load_machine("h200")) {
+                              Machine machine = *load_machine("h200"),
+                              Bytes block_bytes = kBlockBytes) {
   EXPECT_TRUE(validate_trace(trace, "the step"));
   const MemoryCurve curve = memory_curve(trace, analyze_vitality(trace));
   machine.device.capacity_bytes =
@@ -38,6 +39,7 @@ inline Replayed replay_within(double part, const Trace& trace, Policy& policy,
                  .pages = false,
                  .queue_depth = queue_depth,
                  .launch_ns = machine.host.launch_ns,
+                 .block_bytes = block_bytes,
                  .shared_frame_bytes = kBlockBytes},
                 simulator);
   EXPECT_TRUE(replay.prepare());

@@ -48,6 +48,7 @@ class FakeControl final : public Control {
     return false;
   }
   [[nodiscard]] BlockId oldest_recomputable() const override { return kNoBlock; }
+  [[nodiscard]] bool frames_have_sizes() const override { return false; }
   [[nodiscard]] Bytes queued_prefetch_bytes() const override { return 0; }
 
   // Resident blocks, least recently migrated first.
