@@ -17,7 +17,7 @@ Bytes small_block_bytes(const Control& control) {
 }
 
 BlockId oldest_worth_moving(const Control& control) {
-  constexpr int kLooks = 64;  // those behind them may be needed much sooner
+  constexpr int kLooks = 128;  // those behind them may be needed much sooner
   const PageQueues& queues = control.queues();
   const Bytes large_bytes = 2 * small_block_bytes(control);
   const BlockId oldest = queues.oldest_unclaimed();
