@@ -22,7 +22,7 @@ lint_one() {
   stamp=$stamps/$(fingerprint "$1") || stamp=
   if [[ -n $stamp && -e $stamp ]]; then return 0; fi
   # The analyzer's shallow mode inlines less of the libraries' templates: a third of the time.
-  output=$(timeout --kill-after=10 300 clang-tidy-16 -p build-lint --quiet --extra-arg=-Xclang \
+  output=$(timeout --foreground --kill-after=10 300 clang-tidy-16 -p build-lint --quiet --extra-arg=-Xclang \
     --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=mode=shallow "$1" 2>&1)
   local status=$?
   if ((status == 0)); then
@@ -30,8 +30,8 @@ lint_one() {
     return 0
   fi
   if ((status == 124 || status == 137)); then
-    output="$1: clang-tidy has not ended after 300 s (others need 10 to 20): a function with many
-    optionals and branches, for bugprone-unchecked-optional-access? Take it apart."
+    output+="$1: clang-tidy has not ended after 300 s (10 to 20 are usual). "
+    output+="Take functions apart that have many optionals and branches (bugprone-unchecked-optional-access)."
   fi
   printf '%s\n' "$output" | grep -v 'warnings generated'
   return 1

@@ -37,7 +37,7 @@ Leavers::Habit& Leavers::habit_of(BlockId block, const Control& control) {
 void Leavers::ended(const Launch& launch, const Control& control) {
   const Bytes least_bytes = small_block_bytes(control);
   for_each_block(launch, [&](BlockId id, const Access& access) {
-    if (!writes(access.mode) || control.space().block(id).bytes < least_bytes) {
+    if (!writes(access.mode)) {
       return;
     }
     Habit& habit = habit_of(id, control);
@@ -46,7 +46,7 @@ void Leavers::ended(const Launch& launch, const Control& control) {
       habit.copied = false;
     }
     habit.written_by = launch.execution;
-    if (habit.leaves() && !habit.listed) {
+    if (habit.leaves() && !habit.listed && control.space().block(id).bytes >= least_bytes) {
       habit.listed = true;
       written_.push_back(id);
     }

@@ -6,7 +6,6 @@
 #include "engine/claims.h"
 #include "engine/for_each_block.h"
 #include "engine/space.h"
-#include "policy/small_blocks.h"
 
 namespace spillway {
 void AheadOfLaunches::advance(LaunchSeq until, Control& control) {
@@ -67,6 +66,7 @@ void AheadOfDevice::ended(const Launch& launch, const Control& control) {
   window_.ended(launch);
   if (pressed_) {
     leavers_.ended(launch, control);
+    small_.ended(launch);
     returners_.ended(launch, control);
   }
 }
@@ -74,6 +74,7 @@ void AheadOfDevice::ended(const Launch& launch, const Control& control) {
 void AheadOfDevice::leaves(BlockId block, const Control& control) {
   pressed_ = true;
   leavers_.leaves(block, control);
+  small_.leaves(block, control);
   returners_.leaves(block, control);
   frames_.leaves(block, control);
   contents_.leaves(block, control);
@@ -84,7 +85,7 @@ std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
   if (const std::optional<BlockId> copied = leavers_.oldest_copied(control)) {
     return copied;
   }
-  if (const BlockId id = oldest_worth_moving(control); id != kNoBlock) {
+  if (const BlockId id = small_.oldest_worth_moving(control); id != kNoBlock) {
     return id;
   }
   const BlockId last = control.claims().needed_last();

@@ -15,6 +15,7 @@
 #include "policy/leavers.h"
 #include "policy/queue_window.h"
 #include "policy/returners.h"
+#include "policy/small_blocks.h"
 
 namespace spillway {
 
@@ -62,6 +63,7 @@ class AheadOfDevice {
  private:
   QueueWindow window_;
   Leavers leavers_;
+  SmallBlocks small_;
   Returners returners_;
   bool pressed_ = false;  // something has had to leave
   AheadOfLaunches contents_{AheadOfLaunches::What::kContents, 256 * kMiB};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/for_each_block.h"
 #include "engine/page_queues.h"
 #include "engine/space.h"
 
@@ -16,20 +17,55 @@ Bytes small_block_bytes(const Control& control) {
              : 0;
 }
 
-BlockId oldest_worth_moving(const Control& control) {
-  constexpr int kLooks = 128;  // those behind them may be needed much sooner
+void SmallBlocks::ended(const Launch& launch) {
+  for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
+    if (id < passed_.size()) {
+      passed_[id] = kNotPassed;
+    }
+  });
+}
+
+void SmallBlocks::leaves(BlockId block, const Control& control) {
+  left_bytes_ += control.space().block(block).bytes;
+  if (block < passed_.size()) {
+    passed_[block] = kNotPassed;
+  }
+}
+
+// While so much has left that the device was filled anew, twice. What a step of training uses once
+// is used again by then.
+bool SmallBlocks::passed_too_long(BlockId block, Bytes device_bytes) {
+  constexpr Bytes kTimes = 2;
+  if (block >= passed_.size()) {
+    passed_.resize(std::max(block + std::size_t{1}, 2 * passed_.size()), kNotPassed);
+  }
+  passed_[block] = std::min(passed_[block], left_bytes_);
+  return left_bytes_ - passed_[block] >= kTimes * device_bytes;
+}
+
+BlockId SmallBlocks::oldest_worth_moving(const Control& control) {
+  // What lies behind so many, or so much, may be needed much sooner.
+  constexpr int kLooks = 128;
+  constexpr Bytes kPassedPart = 16;
   const PageQueues& queues = control.queues();
+  const Bytes device_bytes = control.capacity_bytes(Tier::kDevice);
   const Bytes large_bytes = 2 * small_block_bytes(control);
-  const BlockId oldest = queues.oldest_unclaimed();
-  BlockId best = oldest;
-  BlockId id = oldest;
-  for (int looks = 0; id != kNoBlock && looks < kLooks; ++looks, id = queues.newer_unclaimed(id)) {
-    if (control.space().block(best).bytes >= large_bytes) {
-      return best;
+  BlockId best = kNoBlock;
+  Bytes most_bytes = 0;
+  Bytes passed_bytes = 0;
+  BlockId id = queues.oldest_unclaimed();
+  for (int looks = 0;
+       id != kNoBlock && looks < kLooks && passed_bytes <= device_bytes / kPassedPart;
+       ++looks, id = queues.newer_unclaimed(id)) {
+    const Bytes bytes = control.space().block(id).bytes;
+    if (bytes >= large_bytes || passed_too_long(id, device_bytes)) {
+      return id;
     }
-    if (control.space().block(id).bytes > control.space().block(best).bytes) {
+    if (bytes > most_bytes) {
       best = id;
+      most_bytes = bytes;
     }
+    passed_bytes += bytes;
   }
   return best;
 }

@@ -92,6 +92,75 @@ TEST_F(FarInReplay, WhatIsUsedOftenAllTheSameComesBack) {
   EXPECT_GT(far.last.moved(Tier::kHost, Tier::kDevice), 0U);
 }
 
+// Steps that save much beside the tables, and then as many that save nothing.
+class FarComesBack : public FarInReplay {
+ protected:
+  struct Ran {
+    Bytes far_bytes = 0;  // at the end
+    EngineStats stats;
+    EngineStats last;  // of the last step
+    TimeNs last_ns = 0;
+  };
+  static Ran run_within(Bytes device_bytes, std::size_t first, std::size_t then) {
+    const Trace small = tables(kLookUp, kAdd);
+    Program program{.tensors = small.tensors, .graphs = {{}, small.kernels}, .iterations = {}};
+    const auto saved = static_cast<TensorId>(program.tensors.size());
+    std::vector<Kernel>& large = program.graphs[0];
+    constexpr TensorId kSaved = 20;
+    for (TensorId i = 0; i < kSaved; ++i) {
+      program.tensors.push_back({.bytes = 128 * kMiB});
+      large.push_back(
+          {.name = "saves", .duration_ns = 100'000, .reads = {}, .writes = {saved + i}});
+    }
+    large.insert(large.end(), small.kernels.begin(), small.kernels.end());
+    for (TensorId i = 0; i < kSaved; ++i) {
+      large.push_back(
+          {.name = "needs", .duration_ns = 100'000, .reads = {saved + i}, .writes = {}});
+    }
+    std::vector<std::uint32_t> steps(first, 0);
+    steps.insert(steps.end(), then, 1);
+
+    Machine machine = *load_machine("h200");
+    machine.device.capacity_bytes = device_bytes;
+    machine.host.capacity_bytes = 8 * kGiB;
+    Lookahead policy;
+    Simulator simulator(machine, simulator_options(machine, (*find_policy("lookahead"))->traits),
+                        policy);
+    Replay replay(program,
+                  {.pages = false,
+                   .queue_depth = 24,
+                   .launch_ns = machine.host.launch_ns,
+                   .block_bytes = 128 * kMiB,
+                   .shared_frame_bytes = kBlockBytes},
+                  simulator);
+    EXPECT_TRUE(replay.prepare());
+    const auto ran = replay.run(steps);
+    EXPECT_TRUE(ran) << (ran ? "" : ran.error().message);
+    EXPECT_TRUE(simulator.engine().check_invariants());
+    const std::size_t last = steps.size() - 1;
+    return {.far_bytes = simulator.engine().far_bytes(),
+            .stats = simulator.engine().stats(),
+            .last = difference((*ran)[last].stats, (*ran)[last - 1].stats),
+            .last_ns = (*ran)[last].ended_ns - (*ran)[last - 1].ended_ns};
+  }
+};
+
+TEST_F(FarComesBack, WhereRoomStaysFree) {
+  const Ran pressed = run_within(4 * kGiB, 12, 0);
+  EXPECT_GE(pressed.far_bytes, 512 * kMiB);
+  const Ran free = run_within(4 * kGiB, 12, 24);
+  EXPECT_EQ(free.far_bytes, 0U);
+  EXPECT_EQ(free.last.moved(Tier::kHost, Tier::kDevice), 0U);
+  EXPECT_LT(free.last_ns, 13 * kNsPerMs / 10);  // 12 times 90 us
+}
+
+// A step that saves much is in the way of the tables for a moment only, but each time.
+TEST_F(FarComesBack, NotForWhatIsFreeBetweenTwoSteps) {
+  const Ran pressed = run_within(4 * kGiB, 24, 0);
+  EXPECT_GE(pressed.far_bytes, 512 * kMiB);
+  EXPECT_EQ(pressed.last.moved(Tier::kHost, Tier::kDevice), 0U);
+}
+
 // Whatever has such a name, and at every depth.
 TEST_F(FarInReplay, EveryLaunchFindsWhatItShould) {
   Trace all = generate_transformer({.batch_size = 8,

@@ -1,6 +1,9 @@
 // What leaves a device whose frames are handles: large blocks rather than small ones, whose calls
-// cost as much. In the simulator, on a step that is made for it.
+// cost as much, unless nobody uses those. In the simulator, on steps that are made for it.
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "platform/replay_within.h"
 #include "policy/lookahead.h"
@@ -10,59 +13,100 @@ namespace {
 
 constexpr Bytes kLarge = 32 * kMiB;
 constexpr Bytes kSmall = 4 * kMiB;
-constexpr int kStates = 48;
-constexpr int kSaved = 40;
 
-// An optimizer's states of two sizes by turns, and what a forward pass saves for a backward pass.
-Trace step() {
+struct Made {
   Trace trace;
-  const auto kernel = [&](const char* name, TimeNs duration_ns, std::vector<TensorId> reads,
-                          std::vector<TensorId> writes) {
+  TensorId tensor(Bytes bytes, bool persistent) {
+    trace.tensors.push_back({.bytes = bytes, .persistent = persistent});
+    return static_cast<TensorId>(trace.tensors.size() - 1);
+  }
+  void kernel(const char* name, TimeNs duration_ns, std::vector<TensorId> reads,
+              std::vector<TensorId> writes) {
     trace.kernels.push_back({.name = name + std::to_string(trace.kernels.size()),
                              .duration_ns = duration_ns,
                              .reads = std::move(reads),
                              .writes = std::move(writes)});
-  };
+  }
+};
+
+// An optimizer's states of two sizes by turns, and what a forward pass saves for a backward pass.
+Trace step(Bytes one, Bytes other) {
+  constexpr int kStates = 48;
+  constexpr int kSaved = 40;
+  Made made;
+  std::vector<TensorId> states;
   for (int i = 0; i < kStates; ++i) {
-    trace.tensors.push_back({.bytes = kLarge, .persistent = true});
-    trace.tensors.push_back({.bytes = kSmall, .persistent = true});
+    states.push_back(made.tensor(one, true));
+    states.push_back(made.tensor(other, true));
   }
+  std::vector<TensorId> saved;
   for (int i = 0; i < kSaved; ++i) {
-    trace.tensors.push_back({.bytes = 2 * kLarge});
-    kernel("forward", kNsPerMs, {}, {static_cast<TensorId>(2 * kStates + i)});
+    saved.push_back(made.tensor(2 * kLarge, false));
+    made.kernel("forward", kNsPerMs, {}, {saved.back()});
   }
-  for (int i = kSaved - 1; i >= 0; --i) {
-    kernel("backward", 2 * kNsPerMs, {static_cast<TensorId>(2 * kStates + i)}, {});
+  for (; !saved.empty(); saved.pop_back()) {
+    made.kernel("backward", 2 * kNsPerMs, {saved.back()}, {});
   }
-  for (TensorId id = 0; id < 2 * kStates; ++id) {
-    kernel("optimizer", kNsPerMs / 4, {id}, {id});
+  for (const TensorId state : states) {
+    made.kernel("optimizer", kNsPerMs / 4, {state}, {state});
   }
-  return trace;
+  return made.trace;
 }
 
-struct Left {
-  std::uint64_t blocks = 0;
-  Bytes bytes = 0;
-};
-Left left_in_a_step(double part, Machine machine) {
+// The last of several steps with a queue of 100.
+EngineStats last_step(double part, const Trace& trace, Machine machine = *load_machine("h200")) {
   Lookahead policy;
-  const Replayed ran = replay_within(part, step(), policy, 100, 8, std::move(machine), 2 * kLarge);
-  return {.blocks = ran.last.evictions, .bytes = ran.last.moved(Tier::kDevice, Tier::kHost)};
+  return replay_within(part, trace, policy, 100, 8, std::move(machine), 2 * kLarge).last;
 }
 
 TEST(SmallBlocks, StayWhileLargeOnesCanGo) {
-  const Left left = left_in_a_step(0.8, *load_machine("h200"));
-  ASSERT_GT(left.blocks, 0U);
-  EXPECT_GE(left.bytes, left.blocks * kLarge / 8 * 7);
+  for (const double part : {0.9, 0.8}) {
+    const EngineStats last = last_step(part, step(kLarge, kSmall));
+    ASSERT_GT(last.evictions, 0U);
+    EXPECT_GE(last.moved(Tier::kDevice, Tier::kHost), last.evictions * kLarge / 8 * 7);
+  }
 }
 
 // A device of pages moves what is oldest.
 TEST(SmallBlocks, GoWhereWhatMovesCostsByItsBytes) {
   Machine machine = *load_machine("h200");
   machine.handles = {};
-  const Left left = left_in_a_step(0.8, machine);
-  ASSERT_GT(left.blocks, 0U);
-  EXPECT_LT(left.bytes, left.blocks * kLarge / 8 * 7);
+  const EngineStats last = last_step(0.8, step(kLarge, kSmall), machine);
+  ASSERT_GT(last.evictions, 0U);
+  EXPECT_LT(last.moved(Tier::kDevice, Tier::kHost), last.evictions * kLarge / 8 * 7);
+}
+
+// Where nothing else can go they do, each when there is no room.
+TEST(SmallBlocks, AreNotCopiedDownAhead) {
+  const EngineStats large = last_step(0.9, step(kLarge, kLarge));
+  EXPECT_GT(large.pre_evictions, 0U);
+  const EngineStats small = last_step(0.9, step(kSmall, 2 * kSmall));
+  EXPECT_GT(small.evictions, 0U);
+  EXPECT_EQ(small.pre_evictions, 0U);
+}
+
+// Many of 24 MiB that are used once, and then large ones again and again, which would fit.
+TEST(SmallBlocks, AreNotPassedOverForEver) {
+  constexpr int kStale = 60;
+  constexpr int kHot = 14;
+  constexpr int kRounds = 40;
+  Made made;
+  std::vector<TensorId> hot;
+  for (int i = 0; i < kStale; ++i) {
+    made.kernel("once", kNsPerMs / 10, {made.tensor(24 * kMiB, true)}, {});
+  }
+  for (int i = 0; i < kHot; ++i) {
+    hot.push_back(made.tensor(64 * kMiB, true));
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    made.trace.kernels.back().synchronizes = true;
+    for (const TensorId id : hot) {
+      made.kernel("again", kNsPerMs, {id}, {});
+    }
+  }
+  const EngineStats last = last_step(0.87, made.trace);
+  // All of it once and a half; 37 GiB if what is small stayed.
+  EXPECT_LT(last.moved(Tier::kHost, Tier::kDevice), 7 * kGiB / 2);
 }
 
 }  // namespace

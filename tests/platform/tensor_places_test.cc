@@ -82,7 +82,10 @@ TEST(TensorPlaces, AreOneForSizesThatAreNearWhereNotAllFits) {
   EXPECT_EQ(made.peak_bytes, 40 * kMiB);
 }
 
-TEST(TensorPlaces, NeverHoldTwoTensorsAtOnce) {
+class TensorPlacesWithin : public ::testing::TestWithParam<Bytes> {};
+INSTANTIATE_TEST_SUITE_P(Budgets, TensorPlacesWithin, ::testing::Values(8 * kMiB, kRoomForAll));
+
+TEST_P(TensorPlacesWithin, NeverHoldTwoTensorsAtOnce) {
   const Trace trace = generate_transformer({.batch_size = 8,
                                             .sequence = 128,
                                             .width = 256,
@@ -91,7 +94,7 @@ TEST(TensorPlaces, NeverHoldTwoTensorsAtOnce) {
                                             .feed_forward = 1024,
                                             .vocabulary = 2000});
   const Program program{.tensors = trace.tensors, .graphs = {trace.kernels}, .iterations = {}};
-  const TensorPlaces made = handed_on_places(program, kFrame, kRoomForAll);
+  const TensorPlaces made = handed_on_places(program, kFrame, GetParam());
   EXPECT_LT(made.places.size(), trace.tensors.size());
   const Vitality vitality = analyze_vitality(trace);
   std::map<PlaceId, std::vector<TensorLife>> lives;

@@ -61,22 +61,36 @@ void NearSizes::died(Bytes size) {
 
 // Memory is kept by size, so each size takes as much of the addresses as it ever had in use at
 // once, and what exceeds the device changes places in each round. Two sizes together need no more
-// than they had at once; but each of the smaller ones takes more.
+// than they had at once; but each of the smaller ones takes more. 0: nothing is saved.
+Bytes NearSizes::saved_bytes(Sizes::const_iterator size, Bytes larger,
+                             std::uint64_t most_at_once) const {
+  const Size& own = size->second;
+  const std::uint64_t others = sizes_.at(larger).most;
+  const std::uint64_t together = std::max({most_at_once, own.most, others});
+  const Bytes apart_bytes = own.most * size->first + others * larger;
+  const Bytes cost_bytes = together * larger + kPeakWeighs * own.at_peak * (larger - size->first);
+  return apart_bytes - std::min(apart_bytes, cost_bytes);
+}
+
+// Whether this size itself had better be another.
+bool NearSizes::moves(Bytes size) const {
+  const auto it = sizes_.find(size);
+  return std::any_of(
+      it->second.most_with.begin(), it->second.most_with.end(),
+      [&](const auto& with) { return saved_bytes(it, with.first, with.second) > 0; });
+}
+
 Bytes NearSizes::better(Bytes size) const {
   const auto it = sizes_.find(size);
   if (it == sizes_.end()) {
     return size;
   }
-  const Size& own = it->second;
   Bytes best = size;
   Bytes most_saved_bytes = 0;
-  for (const auto& [larger, most_at_once] : own.most_with) {
-    const std::uint64_t others = sizes_.at(larger).most;
-    const std::uint64_t together = std::max({most_at_once, own.most, others});
-    const Bytes apart_bytes = own.most * size + others * larger;
-    const Bytes cost_bytes = together * larger + kPeakWeighs * own.at_peak * (larger - size);
-    if (apart_bytes > cost_bytes + most_saved_bytes) {
-      most_saved_bytes = apart_bytes - cost_bytes;
+  for (const auto& [larger, most_at_once] : it->second.most_with) {
+    const Bytes bytes = saved_bytes(it, larger, most_at_once);
+    if (bytes > most_saved_bytes && !moves(larger)) {
+      most_saved_bytes = bytes;
       best = larger;
     }
   }

@@ -20,7 +20,7 @@ class NearSizes {
   void died(Bytes size);
 
   // What the next one of this size had better be given: that size, or one of those that were asked
-  // for that is larger by an eighth at most.
+  // for that is larger by an eighth at most, and whose own are given what they ask for.
   [[nodiscard]] Bytes better(Bytes size) const;
 
  private:
@@ -33,6 +33,9 @@ class NearSizes {
   };
   using Sizes = std::map<Bytes, Size>;
   void note_most(Sizes::iterator born);
+  [[nodiscard]] Bytes saved_bytes(Sizes::const_iterator size, Bytes larger,
+                                  std::uint64_t most_at_once) const;
+  [[nodiscard]] bool moves(Bytes size) const;
 
   Sizes sizes_;  // those that one block can have
   Bytes bytes_ = 0;

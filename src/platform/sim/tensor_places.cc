@@ -36,28 +36,41 @@ class Heap {
  public:
   Heap(TensorPlaces& made, Bytes budget_bytes) : made_(&made), budget_bytes_(budget_bytes) {}
 
+  // As DeviceHeap::allocate.
   PlaceId allocate(TensorId tensor, Bytes bytes) {
-    used_bytes_ += bytes;
-    made_->peak_bytes = std::max(made_->peak_bytes, used_bytes_);
-    const Bytes size = made_->peak_bytes > budget_bytes_ ? near_.better(bytes) : bytes;
+    const Bytes size = shares_ ? near_.better(bytes) : bytes;
     near_.born(bytes);
-    std::set<PlaceId>& same = kept_[size];
-    return same.empty() ? add(*made_, tensor, size) : same.extract(same.begin()).value();
+    asked_bytes_ += bytes;
+    most_asked_bytes_ = std::max(most_asked_bytes_, asked_bytes_);
+    const std::set<PlaceId>& better = kept_[size];
+    std::set<PlaceId>& from = kept_[better.empty() ? bytes : size];
+    const PlaceId place =
+        from.empty() ? add(*made_, tensor, size) : from.extract(from.begin()).value();
+    used_bytes_ += made_->places[place].bytes;
+    made_->peak_bytes = std::max(made_->peak_bytes, used_bytes_);
+    return place;
   }
 
   // `bytes` as it was asked for.
   void free(PlaceId place, Bytes bytes) {
-    used_bytes_ -= bytes;
+    asked_bytes_ -= bytes;
     near_.died(bytes);
+    used_bytes_ -= made_->places[place].bytes;
     kept_[made_->places[place].bytes].insert(place);
   }
+
+  // It is known what comes and goes.
+  void round_ends() { shares_ = most_asked_bytes_ > budget_bytes_; }
 
  private:
   TensorPlaces* made_;
   Bytes budget_bytes_;
   NearSizes near_;
   std::map<Bytes, std::set<PlaceId>> kept_;  // by size
+  Bytes asked_bytes_ = 0;
+  Bytes most_asked_bytes_ = 0;
   Bytes used_bytes_ = 0;
+  bool shares_ = false;  // sizes that are near are one
 };
 
 // Only those that are used, in their order.
@@ -131,7 +144,7 @@ TensorPlaces handed_on_places(const Program& program, Bytes frame_bytes, Bytes b
     of[id] = used[id] && program.tensors[id].persistent ? allocate(id) : kNoPlace;
   }
   made.of.assign(program.graphs.size(), of);
-  // Which sizes are near, and what lies where, is the same from the second round on.
+  // In the second round sizes that are near become one; what lies where is the same from then on.
   constexpr int kRounds = 3;
   for (int round = 0; round < kRounds; ++round) {
     for (std::uint32_t graph = 0; graph < program.graphs.size(); ++graph) {
@@ -144,6 +157,7 @@ TensorPlaces handed_on_places(const Program& program, Bytes frame_bytes, Bytes b
         }
       }
     }
+    heap.round_ends();
   }
   keep_used(made);
   return made;

@@ -37,12 +37,12 @@ DeviceHeap::ByKept::iterator DeviceHeap::larger_kept_for(Bytes size, Order order
 bool DeviceHeap::grows() const { return allocations_ < 2 * allocations_at_most_; }
 
 // Where all fits, or it is not known yet what comes and goes, nobody is given more than it asks
-// for.
-Bytes DeviceHeap::size_for(Bytes asked) const {
-  const Bytes better = near_.better(asked);
-  const bool shares =
-      better > asked && !grows() && most_used_bytes_ > platform_.capacity_bytes(Tier::kDevice);
-  return shares ? better : asked;
+// for. After that a new high is no reason to give everything another place.
+Bytes DeviceHeap::better_size(Bytes asked, Order order) {
+  if (!shares_ && !grows()) {
+    shares_ = most_used_bytes_ > platform_.capacity_bytes(Tier::kDevice);
+  }
+  return shares_ ? near_[order].better(asked) : asked;
 }
 
 // How much more than they ask for allocations may have, where one of this size has no room beside
@@ -114,8 +114,11 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   // What could not be rounded up is more than any tier has.
   const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
   const std::scoped_lock lock(mutex_);
-  Bytes size = size_for(asked);
+  Bytes size = order ? better_size(asked, *order) : asked;
   auto kept = order ? kept_for(size, size, *order) : kept_.end();
+  if (kept == kept_.end() && size > asked) {
+    kept = kept_for(asked, asked, *order);
+  }
   if (order && kept == kept_.end()) {
     kept = larger_kept_for(size, *order);
   }
@@ -141,7 +144,9 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   used_[address] = {.bytes = bytes, .size = size, .order = order};
   used_bytes_ += asked;
   more_bytes_ += size - asked;
-  near_.born(asked);
+  if (order) {
+    near_[*order].born(asked);
+  }
   ++allocations_;
   note_highs();
   return address;
@@ -156,10 +161,12 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   const Bytes size = found->second.size;
   const bool handed_on = order && found->second.order == order;
   const Bytes asked = size_of(found->second.bytes);
+  if (found->second.order) {
+    near_[*found->second.order].died(asked);
+  }
   used_.erase(found);
   used_bytes_ -= asked;
   more_bytes_ -= size - asked;
-  near_.died(asked);
   if (!handed_on) {
     platform_.free(address);
     return true;
@@ -182,6 +189,7 @@ void DeviceHeap::forget(Order order) {
   while (kept != kept_.end() && std::get<0>(kept->first) == order) {
     give_up(kept++);
   }
+  near_.erase(order);
   // Another stream may be given the same handle.
   for (auto& entry : used_) {
     Used& used = entry.second;

@@ -93,7 +93,7 @@ class DeviceHeap {
   [[nodiscard]] Bytes reserved_bytes() const;
   [[nodiscard]] Bytes spare_bytes(Bytes size) const;
   [[nodiscard]] bool grows() const;
-  [[nodiscard]] Bytes size_for(Bytes asked) const;
+  [[nodiscard]] Bytes better_size(Bytes asked, Order order);
 
   cuda::CudaPlatform& platform_;
   const Bytes budget_bytes_;  // as it was at first, which is good enough for statistics
@@ -112,7 +112,9 @@ class DeviceHeap {
   Bytes given_up_for_room_bytes_ = 0;      // so far
   std::uint64_t allocations_ = 0;          // so far
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
-  NearSizes near_;                         // of all that were asked for
+  // What was asked for, by order: nobody else has what is kept there.
+  std::unordered_map<Order, NearSizes> near_;
+  bool shares_ = false;  // sizes that are near are one
 };
 
 }  // namespace spillway

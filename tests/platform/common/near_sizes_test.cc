@@ -79,5 +79,15 @@ TEST(NearSizes, TheOneThatSavesMost) {
   EXPECT_EQ(near.better(62 * kMiB), 64 * kMiB);
 }
 
+// What goes elsewhere itself leaves nothing behind.
+TEST(NearSizes, NotThoseThatAreGivenMoreThemselves) {
+  NearSizes near;
+  after_each_other(near, 32 * kMiB, 8, 36 * kMiB, 8);
+  EXPECT_EQ(near.better(32 * kMiB), 36 * kMiB);
+  after_each_other(near, 36 * kMiB, 8, 40 * kMiB, 8);
+  EXPECT_EQ(near.better(36 * kMiB), 40 * kMiB);
+  EXPECT_EQ(near.better(32 * kMiB), 32 * kMiB);
+}
+
 }  // namespace
 }  // namespace spillway
