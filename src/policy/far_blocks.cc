@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "engine/for_each_block.h"
-#include "engine/page_queues.h"
 #include "engine/space.h"
 
 namespace spillway {
@@ -14,9 +13,6 @@ namespace {
 // again.
 constexpr std::uint8_t kUses = 2;
 constexpr std::uint8_t kTimes = 2;
-constexpr std::uint32_t kMostRounds = 1U << 16U;
-// What stays free beside what comes back, as a part of the device.
-constexpr Bytes kFreePart = 8;
 // So many of those that are leaving are looked at in one event.
 constexpr int kLooks = 32;
 
@@ -37,43 +33,11 @@ bool FarBlocks::had_better_be_far(const Habit& habit) {
   return habit.uses >= kUses && habit.times >= kTimes && !habit.often;
 }
 
-void FarBlocks::note_spare(const Control& control) {
-  if (watched_ != kNoBlock) {
-    spare_bytes_ = std::min(spare_bytes_, control.free_bytes(Tier::kDevice) +
-                                              control.queues().bytes(PageQueue::kUnused) +
-                                              control.queues().bytes(PageQueue::kDiscarded));
-  }
-}
-
-void FarBlocks::used_far(BlockId id, Control& control) {
-  if (const Bytes bytes = control.space().block(id).bytes; bytes <= returning_bytes_) {
-    control.set_near(id);
-    if (control.space().block(id).wished_out) {
-      returning_bytes_ -= bytes;
-      habits_[id].returned = true;
-    }
-  }
-  if (watched_ == kNoBlock || !control.space().has_tenant(watched_) ||
-      !control.space().block(watched_).far) {
-    watched_ = id;
-    uses_left_ = rounds_;
-    spare_bytes_ = kNotKnown;
-  } else if (id == watched_ && --uses_left_ == 0) {
-    const Bytes free_bytes = control.capacity_bytes(Tier::kDevice) / kFreePart;
-    returning_bytes_ = spare_bytes_ - std::min(spare_bytes_, free_bytes);
-    watched_ = kNoBlock;
-  }
-}
-
 void FarBlocks::ended(const Launch& launch, Control& control) {
-  note_spare(control);
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
     Habit& habit = habit_of(id, control);
     if (launch.sparse) {
       count(habit.uses, kUses);
-      if (control.space().block(id).far) {
-        used_far(id, control);
-      }
       return;
     }
     habit.uses = 0;
@@ -86,10 +50,6 @@ void FarBlocks::ended(const Launch& launch, Control& control) {
 
 void FarBlocks::leaves(BlockId block, const Control& control) {
   Habit& habit = habit_of(block, control);
-  if (habit.returned) {
-    habit.returned = false;
-    rounds_ = std::min(2 * rounds_, kMostRounds);
-  }
   if (habit.uses >= kUses && !habit.leaving) {
     habit.leaving = true;
     leaving_.push_back(block);

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <vector>
 
 #include "engine/policy.h"
@@ -29,26 +28,14 @@ class FarBlocks {
     std::uint8_t times = 0;  // that it has left after those
     bool leaving = false;    // in leaving_
     bool often = false;      // it has been far, and launches used all of it
-    bool returned = false;   // it has been far, and there was room
   };
   Habit& habit_of(BlockId block, const Control& control);
   void bury(const Control& control);
   [[nodiscard]] static bool had_better_be_far(const Habit& habit);
-  void used_far(BlockId id, Control& control);
-  void note_spare(const Control& control);
 
   std::vector<Habit> habits_;
   std::vector<AllocationId> dead_;
   std::deque<BlockId> leaving_;  // that may become far when they have left
-
-  // Room that stays free lets far blocks come back. It is looked at from one use of a far block to
-  // so many uses of it later: over several rounds of a program that repeats itself.
-  static constexpr Bytes kNotKnown = std::numeric_limits<Bytes>::max();
-  BlockId watched_ = kNoBlock;
-  std::uint32_t rounds_ = 4;  // more where what came back had to leave again
-  std::uint32_t uses_left_ = 0;
-  Bytes spare_bytes_ = kNotKnown;  // the least that was free, unused or dead
-  Bytes returning_bytes_ = 0;      // of those that are used from now on
 };
 
 }  // namespace spillway

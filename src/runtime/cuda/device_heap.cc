@@ -37,9 +37,12 @@ DeviceHeap::ByKept::iterator DeviceHeap::larger_kept_for(Bytes size, Order order
 bool DeviceHeap::grows() const { return allocations_ < 2 * allocations_at_most_; }
 
 // Where all fits, or it is not known yet what comes and goes, nobody is given more than it asks
-// for. After that a new high is no reason to give everything another place.
+// for: an optimizer's states come last in a first step, whose backward pass may allocate several
+// times as often as all did before the most was in use. After that a new high is no reason to give
+// everything another place.
 Bytes DeviceHeap::better_size(Bytes asked, Order order) {
-  if (!shares_ && !grows()) {
+  constexpr std::uint64_t kTimes = 4;
+  if (!shares_ && allocations_ >= kTimes * allocations_at_most_) {
     shares_ = most_used_bytes_ > platform_.capacity_bytes(Tier::kDevice);
   }
   return shares_ ? near_[order].better(asked) : asked;
@@ -131,7 +134,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     }
     forget_kept(kept);
   } else {
-    Result<std::uint64_t> made = make(size);
+    Result<std::uint64_t> made = size > asked ? platform_.allocate(size) : make(size);
     if (!made && size > asked) {
       size = asked;
       made = make(size);

@@ -96,7 +96,7 @@ TEST_F(DeviceHeapTest, SizesThatAreNearShareAddressesUnderPressure) {
 
 // The first steps show what comes and goes; until then all have what they ask for.
 TEST_F(DeviceHeapTest, NotBeforeItIsKnownWhatComesAndGoes) {
-  const Where where = steps(2 * kEach * kGradient - 24 * kMiB, 2);
+  const Where where = steps(2 * kEach * kGradient - 24 * kMiB, 4);
   for (const std::uint64_t address : where.saved) {
     EXPECT_FALSE(where.gradients.contains(address));
   }
