@@ -119,7 +119,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   const std::scoped_lock lock(mutex_);
   Bytes size = order ? better_size(asked, *order) : asked;
   auto kept = order ? kept_for(size, size, *order) : kept_.end();
-  if (kept == kept_.end() && size > asked) {
+  if (order && kept == kept_.end() && size > asked) {
     kept = kept_for(asked, asked, *order);
   }
   if (order && kept == kept_.end()) {
@@ -164,8 +164,8 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   const Bytes size = found->second.size;
   const bool handed_on = order && found->second.order == order;
   const Bytes asked = size_of(found->second.bytes);
-  if (found->second.order) {
-    near_[*found->second.order].died(asked);
+  if (const std::optional<Order> of = found->second.order) {
+    near_[*of].died(asked);
   }
   used_.erase(found);
   used_bytes_ -= asked;
