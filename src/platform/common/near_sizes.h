@@ -22,6 +22,8 @@ class NearSizes {
   // What the next one of this size had better be given: that size, or one of those that were asked
   // for that is larger by an eighth at most, and whose own are given what they ask for.
   [[nodiscard]] Bytes better(Bytes size) const;
+  // The most that was in use, of all sizes.
+  [[nodiscard]] Bytes peak_bytes() const { return peak_bytes_; }
 
  private:
   struct Size {

@@ -1,7 +1,7 @@
 // What the host does for each kernel of a graph: its launch, what it makes, who dies after it. See
 // replay.h.
 #include <algorithm>
-#include <limits>
+#include <iterator>
 #include <optional>
 
 #include "platform/common/sparse_kernels.h"
@@ -10,12 +10,10 @@
 namespace spillway::sim {
 namespace {
 
-constexpr TensorId kNoTensor = std::numeric_limits<TensorId>::max();
-constexpr KernelIndex kUnused = std::numeric_limits<KernelIndex>::max();
-
-KernelIndex first_use(const Vitality& vitality, TensorId id) {
+// Whether this kernel is the first to use it.
+bool begins_at(const Vitality& vitality, TensorId id, KernelIndex index) {
   const std::optional<TensorLife>& life = vitality.lives[id];
-  return life ? life->first_use : kUnused;
+  return life && life->first_use == index;
 }
 
 }  // namespace
@@ -46,7 +44,7 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
       const bool written =
           std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
       // A tensor whose first use is a read is input that the program has put there.
-      const bool input = !trace.tensors[id].persistent && first_use(vitality, id) == index;
+      const bool input = !trace.tensors[id].persistent && begins_at(vitality, id, index);
       add(id, written || input ? AccessMode::kReadWrite : AccessMode::kRead);
     }
     for (const TensorId id : kernel.writes) {
@@ -78,17 +76,17 @@ Replay::Made Replay::made_by(const Trace& trace, const Vitality& vitality, std::
   const auto reads = [&](TensorId id) {
     return std::find(kernel.reads.begin(), kernel.reads.end(), id) != kernel.reads.end();
   };
-  TensorId made = kNoTensor;
-  for (const TensorId id : kernel.writes) {
-    if (is_product && trace.tensors[id].persistent && reads(id)) {
-      continue;  // its workspace
-    }
-    if (made != kNoTensor || reads(id)) {
-      return {};
-    }
-    made = id;
+  std::vector<TensorId> results;
+  std::copy_if(kernel.writes.begin(), kernel.writes.end(), std::back_inserter(results),
+               [&](TensorId id) {
+                 const bool workspace = is_product && trace.tensors[id].persistent && reads(id);
+                 return !workspace;
+               });
+  if (results.size() != 1 || reads(results[0])) {
+    return {};
   }
-  if (made == kNoTensor || first_use(vitality, made) != index || trace.tensors[made].persistent) {
+  const TensorId made = results[0];
+  if (!begins_at(vitality, made, index) || trace.tensors[made].persistent) {
     return {};
   }
   Made it{.id = allocations_[places_.of[graph][made]], .of = {}};

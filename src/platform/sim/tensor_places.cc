@@ -40,8 +40,6 @@ class Heap {
   PlaceId allocate(TensorId tensor, Bytes bytes) {
     const Bytes size = shares_ ? near_.better(bytes) : bytes;
     near_.born(bytes);
-    asked_bytes_ += bytes;
-    most_asked_bytes_ = std::max(most_asked_bytes_, asked_bytes_);
     const std::set<PlaceId>& better = kept_[size];
     std::set<PlaceId>& from = kept_[better.empty() ? bytes : size];
     const PlaceId place =
@@ -53,22 +51,19 @@ class Heap {
 
   // `bytes` as it was asked for.
   void free(PlaceId place, Bytes bytes) {
-    asked_bytes_ -= bytes;
     near_.died(bytes);
     used_bytes_ -= made_->places[place].bytes;
     kept_[made_->places[place].bytes].insert(place);
   }
 
   // It is known what comes and goes.
-  void round_ends() { shares_ = most_asked_bytes_ > budget_bytes_; }
+  void round_ends() { shares_ = near_.peak_bytes() > budget_bytes_; }
 
  private:
   TensorPlaces* made_;
   Bytes budget_bytes_;
   NearSizes near_;
   std::map<Bytes, std::set<PlaceId>> kept_;  // by size
-  Bytes asked_bytes_ = 0;
-  Bytes most_asked_bytes_ = 0;
   Bytes used_bytes_ = 0;
   bool shares_ = false;  // sizes that are near are one
 };
@@ -144,11 +139,15 @@ TensorPlaces handed_on_places(const Program& program, Bytes frame_bytes, Bytes b
     of[id] = used[id] && program.tensors[id].persistent ? allocate(id) : kNoPlace;
   }
   made.of.assign(program.graphs.size(), of);
+  std::vector<std::vector<Births>> births;
+  for (std::uint32_t graph = 0; graph < program.graphs.size(); ++graph) {
+    births.push_back(births_of(graph_of(program, graph)));
+  }
   // In the second round sizes that are near become one; what lies where is the same from then on.
   constexpr int kRounds = 3;
   for (int round = 0; round < kRounds; ++round) {
-    for (std::uint32_t graph = 0; graph < program.graphs.size(); ++graph) {
-      for (const Births& at : births_of(graph_of(program, graph))) {
+    for (std::size_t graph = 0; graph < births.size(); ++graph) {
+      for (const Births& at : births[graph]) {
         for (const TensorId id : at.born) {
           made.of[graph][id] = allocate(id);
         }

@@ -117,13 +117,17 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   // What could not be rounded up is more than any tier has.
   const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
   const std::scoped_lock lock(mutex_);
-  Bytes size = order ? better_size(asked, *order) : asked;
-  auto kept = order ? kept_for(size, size, *order) : kept_.end();
-  if (order && kept == kept_.end() && size > asked) {
-    kept = kept_for(asked, asked, *order);
-  }
-  if (order && kept == kept_.end()) {
-    kept = larger_kept_for(size, *order);
+  Bytes size = asked;
+  auto kept = kept_.end();
+  if (order) {
+    size = better_size(asked, *order);
+    kept = kept_for(size, size, *order);
+    if (kept == kept_.end() && size > asked) {
+      kept = kept_for(asked, asked, *order);
+    }
+    if (kept == kept_.end()) {
+      kept = larger_kept_for(size, *order);
+    }
   }
   std::uint64_t address = 0;
   if (kept != kept_.end()) {

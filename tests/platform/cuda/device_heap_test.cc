@@ -84,6 +84,12 @@ class DeviceHeapTest : public CudaWorld {
     return where;
   }
 
+  static void expect_apart(const Where& where) {
+    for (const std::uint64_t address : where.saved) {
+      EXPECT_FALSE(where.gradients.contains(address));
+    }
+  }
+
   Lookahead policy;
   CuStream on = nullptr;
   std::unique_ptr<DeviceHeap> heap;
@@ -96,17 +102,11 @@ TEST_F(DeviceHeapTest, SizesThatAreNearShareAddressesUnderPressure) {
 
 // The first steps show what comes and goes; until then all have what they ask for.
 TEST_F(DeviceHeapTest, NotBeforeItIsKnownWhatComesAndGoes) {
-  const Where where = steps(2 * kEach * kGradient - 24 * kMiB, 4);
-  for (const std::uint64_t address : where.saved) {
-    EXPECT_FALSE(where.gradients.contains(address));
-  }
+  expect_apart(steps(2 * kEach * kGradient - 24 * kMiB, 4));
 }
 
 TEST_F(DeviceHeapTest, NobodyIsGivenMoreWhereAllFits) {
-  const Where where = steps(3 * kEach * kGradient + 48 * kMiB, 8);
-  for (const std::uint64_t address : where.saved) {
-    EXPECT_FALSE(where.gradients.contains(address));
-  }
+  expect_apart(steps(3 * kEach * kGradient + 48 * kMiB, 8));
 }
 
 }  // namespace
