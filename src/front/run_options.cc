@@ -21,8 +21,9 @@ void add_space_options(CLI::App& command, RunOptions& options) {
                      "Memory for what is moved out of it (half of what is available)");
   command.add_option("--storage", options.storage,
                      "PATH[:SIZE] of a folder, a new file or a block device to swap to (none)");
-  command.add_option("--policy", options.policy, "Who decides what moves when; see below")
-      ->capture_default_str();
+  command.add_option("--policy", options.policy,
+                     "Who decides what moves when; see below (lookahead on a GPU, deepum on the\n"
+                     "host)");
   command.add_option("--link-bandwidth", options.link_bandwidth,
                      "Bytes a second between fast and host memory, each way: lets this machine\n"
                      "stand in for one with a device behind a link (as fast as it is)");

@@ -33,12 +33,12 @@ const Recomputing::Kind& Recomputing::kind_of(const Entry& entry) const {
 }
 
 // Programs whose shapes change all the time must not fill memory.
-Recomputing::Kind& Recomputing::learn(const Entry& entry) {
+Recomputing::Kind& Recomputing::learn(std::uint64_t kind) {
   constexpr std::size_t kMost = 4096;
-  if (kinds_.size() >= kMost && !kinds_.contains(entry.maker.kept.kind)) {
+  if (kinds_.size() >= kMost && !kinds_.contains(kind)) {
     kinds_.clear();
   }
-  return kinds_[entry.maker.kept.kind];
+  return kinds_[kind];
 }
 
 // A kernel whose results are compared again and again and seldom given up, or only in vain, is left
@@ -55,12 +55,12 @@ bool Recomputing::worth_it(const Kind& kind) const {
 bool Recomputing::may_try() const {
   constexpr std::uint64_t kTrials = 256;
   constexpr std::uint64_t kUsesForTrial = 4;
-  return trials_ < kTrials + given_up_ / kUsesForTrial;
+  return tried_ < kTrials + given_up_ / kUsesForTrial;
 }
 
-bool Recomputing::are_same(const Entry& entry, Fingerprint one, Fingerprint other) const {
+bool Recomputing::are_same(std::uint32_t place, Fingerprint one, Fingerprint other) const {
   const std::uint64_t* const first =
-      words_ + kFingerprintWords * (std::size_t{kFingerprints} * entry.place);
+      words_ + kFingerprintWords * (std::size_t{kFingerprints} * place);
   const std::uint64_t* const words = first + kFingerprintWords * one;
   return std::equal(words, words + kFingerprintWords, first + kFingerprintWords * other);
 }
@@ -157,6 +157,9 @@ void Recomputing::lose(AllocationId id) {
   if (entry.state == State::kMarked || entry.state == State::kDoubted ||
       entry.state == State::kComparing || entry.state == State::kSure) {
     ++learn(entry).gone;
+  }
+  if (entry.state == State::kTrying && entry.busy) {
+    learn(entry).writes = Kind::Writes::kUnknown;  // nobody will tell
   }
   std::erase(doubted_, id);
   std::erase(ending_, id);
@@ -461,8 +464,9 @@ bool Recomputing::begin(const Step& step) {
     kind.left_alone += kind.left_alone > 0 ? 1 : 0;
   }
   if (step.what == Step::What::kTry) {
-    ++trials_;
+    ++tried_;
     entry.state = State::kTrying;
+    learn(entry).writes = Kind::Writes::kBeingTried;
   }
   if (step.vain) {
     Kind& kind = learn(entry);
@@ -488,6 +492,12 @@ void Recomputing::done(const Step& step, std::uint64_t number) {
   switch (step.what) {
     case Step::What::kTry:
       ending_.push_back(step.id);
+      trials_.push_back({.kind = entry.maker.kept.kind,
+                         .whole = entry.maker.kept.whole,
+                         .name = entry.maker.name,
+                         .place = std::exchange(entry.place, kNoIndex),
+                         .stream = step.stream,
+                         .number = number});
       return;
     case Step::What::kMark:
       entry.state = State::kMarked;
@@ -525,18 +535,7 @@ Status Recomputing::look() {
     if (is_under_way(entry)) {
       continue;
     }
-    if (entry.state == State::kTrying && !launches_.is_lost(launches_.context_of(entry.stream))) {
-      const bool same = are_same(entry, kFirst, kSecond);
-      learn(entry).writes = same ? Kind::Writes::kAll : Kind::Writes::kLess;
-      if (entry.maker.kept.whole && !(same && are_same(entry, kFirst, kBeforeTrial))) {
-        return make_error(
-            ErrorCode::kDefect,
-            "'{}' gave other bytes than before: run with --policy deepum, which makes "
-            "nothing again, and report this",
-            entry.maker.name);
-      }
-    }
-    if (entry.state != State::kComparing || !are_same(entry, kFirst, kSecond)) {
+    if (entry.state != State::kComparing || !are_same(entry.place, kFirst, kSecond)) {
       lose(id);
       continue;
     }
@@ -545,6 +544,35 @@ Status Recomputing::look() {
     entry.state = State::kSure;
     entry.compared = true;
     engine_.set_recomputable(id, true);
+  }
+  const auto ended = std::stable_partition(
+      trials_.begin(), trials_.end(),
+      [this](const Trial& trial) { return !has_ended(trial.stream, trial.number); });
+  const std::vector<Trial> judged(ended, trials_.end());
+  trials_.erase(ended, trials_.end());
+  for (const Trial& trial : judged) {
+    if (const Status fine = judge(trial); !fine) {
+      return fine;
+    }
+  }
+  return {};
+}
+
+// Where its context is lost, nobody knows, and what comes behind it is tried instead.
+Status Recomputing::judge(const Trial& trial) {
+  free_places_.push_back({.place = trial.place, .stream = trial.stream, .number = trial.number});
+  Kind& kind = learn(trial.kind);
+  if (launches_.is_lost(launches_.context_of(trial.stream))) {
+    kind.writes = Kind::Writes::kUnknown;
+    return {};
+  }
+  const bool same = are_same(trial.place, kFirst, kSecond);
+  kind.writes = same ? Kind::Writes::kAll : Kind::Writes::kLess;
+  if (trial.whole && !(same && are_same(trial.place, kFirst, kBeforeTrial))) {
+    return make_error(ErrorCode::kDefect,
+                      "'{}' gave other bytes than before: run with --policy deepum, which makes "
+                      "nothing again, and report this",
+                      trial.name);
   }
   return {};
 }
@@ -559,10 +587,10 @@ void Recomputing::gave_up(AllocationId id) {
 }
 
 bool Recomputing::at_rest() const {
-  return std::none_of(entries_.begin(), entries_.end(), [this](const auto& it) {
-    const Entry& entry = it.second;
-    return entry.busy || entry.state == State::kGivenUp || is_under_way(entry);
-  });
+  return trials_.empty() && std::none_of(entries_.begin(), entries_.end(), [this](const auto& it) {
+           const Entry& entry = it.second;
+           return entry.busy || entry.state == State::kGivenUp || is_under_way(entry);
+         });
 }
 
 void Recomputing::forget_all() {

@@ -148,11 +148,21 @@ class Recomputing {
   };
   // Of a kind: whether it writes all that it is given, and what came of its results.
   struct Kind {
-    enum class Writes : std::uint8_t { kUnknown, kAll, kLess };
+    enum class Writes : std::uint8_t { kUnknown, kBeingTried, kAll, kLess };
     Writes writes = Writes::kUnknown;
     std::uint64_t gone = 0;        // that were marked
     std::uint64_t useful = 0;      // of those, that were given up and asked for
     std::uint64_t left_alone = 0;  // since it was not worth it
+  };
+  // A trial that is on its stream. What was tried may die first: most results are kept for a moment
+  // only, and the program is far ahead.
+  struct Trial {
+    std::uint64_t kind = 0;
+    bool whole = false;  // KeptLaunch's
+    std::string name;
+    std::uint32_t place = kNoIndex;
+    StreamId stream = 0;
+    std::uint64_t number = 0;  // of its last launch
   };
   // A place whose old fingerprints may still be on their way.
   struct FreePlace {
@@ -169,8 +179,10 @@ class Recomputing {
   [[nodiscard]] bool worth_it(const Kind& kind) const;
   [[nodiscard]] bool may_try() const;
   [[nodiscard]] const Kind& kind_of(const Entry& entry) const;
-  Kind& learn(const Entry& entry);
-  [[nodiscard]] bool are_same(const Entry& entry, Fingerprint one, Fingerprint other) const;
+  Kind& learn(const Entry& entry) { return learn(entry.maker.kept.kind); }
+  Kind& learn(std::uint64_t kind);
+  [[nodiscard]] bool are_same(std::uint32_t place, Fingerprint one, Fingerprint other) const;
+  [[nodiscard]] Status judge(const Trial& trial);
   [[nodiscard]] StreamId stream_for(const Entry& entry, StreamId asking) const;
   [[nodiscard]] std::optional<Step> before_use(AllocationId id, const Entry& entry,
                                                StreamId stream) const;
@@ -198,10 +210,11 @@ class Recomputing {
   std::vector<std::uint64_t> issued_on_;  // by stream, how many launches of the program
   std::vector<AllocationId> newly_sure_;  // of which the engine is not told yet
   std::vector<AllocationId> ending_;      // of which the last step has to end
+  std::vector<Trial> trials_;             // that have not been judged
   std::vector<FreePlace> free_places_;
   std::uint32_t places_ = 0;                       // that were ever used
   std::unordered_map<std::uint64_t, Kind> kinds_;  // by KeptLaunch::kind
-  std::uint64_t trials_ = 0;
+  std::uint64_t tried_ = 0;
   std::uint64_t given_up_ = 0;
 };
 

@@ -96,6 +96,9 @@ Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes) {
   if (std::getenv("SPILLWAY_DEVICE_MEMORY") == nullptr) {
     options->device_bytes = whole_blocks(free_device_bytes / 10 * 9);
   }
+  if (std::getenv("SPILLWAY_POLICY") == nullptr) {
+    options->policy = "lookahead";
+  }
   if (std::getenv("SPILLWAY_PREFETCH_DEGREE") == nullptr) {
     options->policy_options.prefetch_degree.reset();
     options->policy_options.results_ahead = false;  // nothing faults

@@ -420,6 +420,39 @@ TEST_F(Recomputes, ATrialThatIsRefusedLosesNothing) {
   EXPECT_EQ(given_up(), 0U);
 }
 
+// Most results are kept for a moment only, and the program is far ahead of the device: what a trial
+// shows is learnt all the same, and no other result is tried meanwhile.
+TEST_F(Recomputes, TriedOnceThoughItDiesFirst) {
+  press();
+  const Buffer from = source();
+  settle();
+  std::uint64_t* const gate = pinned(1);
+  *gate = 0;
+  ASSERT_EQ(launch(test::kernels().wait, on, address_of(gate)), CuResult::kSuccess);
+  const std::uint64_t before = times("fingerprint");
+  std::uint64_t once = 0;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    Buffer passing = allocate(kBytes);
+    make(on, passing, 600 + i, kNotTried);
+    use(on, passing);
+    platform->free(passing.address);
+    once = i == 0 ? times("fingerprint") : once;
+  }
+  EXPECT_GT(once, before);
+  FakeDevice::open(gate);
+  settle();
+  Buffer made = allocate(kBytes);
+  make(on, made, 700, kNotTried);
+  look(on, made);
+  settle();
+  EXPECT_EQ(times("fingerprint"), once);
+  crowd();
+  EXPECT_EQ(given_up(), kBytes);
+  check(on, made);
+  check(on, from);
+  settle();
+}
+
 // Two fingerprints of one that is gone already, on a stream that stands still, must not be taken
 // for those of another.
 TEST_F(Recomputes, NotByFingerprintsOfAnother) {
