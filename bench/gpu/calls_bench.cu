@@ -1,18 +1,22 @@
-// What one call of the driver for several handles in a row would save: handles of 40 MiB are mapped
-// side by side, given access and unmapped, each by its own call or some by one; alone, beside a
-// thread that launches without pause, and beside copies out of 8 MiB, one at a time.
+// What the driver's calls for a handle of 40 MiB cost, and what makes them dearer: handles are
+// made, mapped side by side, given access, unmapped and released, in a context of their own, alone
+// and beside what a program does in its own: launches, launches with gates and tickets, a device
+// that is busy with memory, copies out of several lengths, one at a time. Access and unmap singly,
+// and for eight handles in a row by one call.
 //
 //   nvcc -std=c++20 -O2 -o calls_bench bench/gpu/calls_bench.cu -lcuda && ./calls_bench
 //
-// Takes 3 GiB of the device and 8 MiB of the host.
+// Takes 4 GiB of the device and 16 MiB of the host.
 #include <cuda.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -21,7 +25,9 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kHandleBytes = 40 * kMiB;
 constexpr size_t kHandles = 64;
-constexpr int kRounds = 20;
+constexpr int kRounds = 12;
+constexpr size_t kLongestCopyBytes = 16 * kMiB;
+constexpr size_t kBusyBytes = 1024 * kMiB;
 
 // Does nothing.
 constexpr const char* kEmptyKernel =
@@ -52,6 +58,7 @@ class Beside {
             again();
             ++times_;
           }
+          must(cuCtxSynchronize(), "to wait for its end");
         }) {}
   ~Beside() {
     stop_ = true;
@@ -67,28 +74,30 @@ class Beside {
   std::thread thread_;
 };
 
+// Of each call, for each handle, in us.
+struct Calls {
+  std::vector<double> create, map, access, unmap, release;
+};
+
 class Bench {
  public:
   Bench() {
     must(cuInit(0), "to begin");
     must(cuDeviceGet(&device_, 0), "to find a device");
-    must(cuDevicePrimaryCtxRetain(&context_, device_), "to make a context");
-    must(cuCtxSetCurrent(context_), "to use the context");
-    must(cuMemAddressReserve(&addresses_, kHandles * kHandleBytes, 0, 0, 0),
-         "to reserve addresses");
-    CUmemAllocationProp properties{};
-    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    properties.location.id = device_;
-    for (CUmemGenericAllocationHandle& handle : handles_) {
-      must(cuMemCreate(&handle, kHandleBytes, &properties, 0), "to make a handle");
-    }
+    must(cuDevicePrimaryCtxRetain(&program_, device_), "to make the program's context");
+    must(cuCtxSetCurrent(program_), "to use it");
     must(cuModuleLoadData(&module_, kEmptyKernel), "to load a kernel");
     must(cuModuleGetFunction(&kernel_, module_, "empty"), "to find it");
     must(cuStreamCreate(&launches_, CU_STREAM_NON_BLOCKING), "to make a stream");
+    must(cuMemAlloc(&busy_, kBusyBytes), "to have memory");
+    must(cuMemHostAlloc(reinterpret_cast<void**>(&words_), 16, 0), "to pin memory");
+    words_[0] = words_[1] = 0;
+    must(cuCtxCreate(&own_, nullptr, 0, device_), "to make a context");
     must(cuStreamCreate(&copies_, CU_STREAM_NON_BLOCKING), "to make a stream");
-    must(cuMemAlloc(&from_, kCopyBytes), "to have memory");
-    must(cuMemHostAlloc(&to_, kCopyBytes, 0), "to pin memory");
+    must(cuMemAlloc(&from_, kLongestCopyBytes), "to have memory");
+    must(cuMemHostAlloc(&to_, kLongestCopyBytes, 0), "to pin memory");
+    must(cuMemAddressReserve(&addresses_, kHandles * kHandleBytes, 0, 0, 0),
+         "to reserve addresses");
   }
 
   void all() {
@@ -96,68 +105,93 @@ class Bench {
                 kHandleBytes / kMiB, kRounds, kHandles);
     rows("alone");
     {
-      const Beside launching(context_, [this] {
-        must(cuLaunchKernel(kernel_, 1, 1, 1, 1, 1, 1, 0, launches_, nullptr, nullptr),
-             "to launch");
-      });
-      rows("beside launches");
+      const Beside launching(program_, [this] { launch(); });
+      rows("launches");
     }
-    must(cuStreamSynchronize(launches_), "to wait for launches");
     {
-      const Beside copying(context_, [this] {
-        must(cuMemcpyDtoHAsync(to_, from_, kCopyBytes, copies_), "to copy");
+      uint32_t number = 0;
+      const CUdeviceptr gate = reinterpret_cast<CUdeviceptr>(words_);
+      const Beside launching(program_, [this, &number, gate] {
+        must(cuStreamWaitValue32(launches_, gate, 0, CU_STREAM_WAIT_VALUE_GEQ), "to gate");
+        launch();
+        must(cuStreamWriteValue32(launches_, gate + 4, ++number, 0), "to have a ticket");
+      });
+      rows("gates and tickets");
+    }
+    {
+      const Beside busy(program_, [this] {
+        for (int i = 0; i < 16; ++i) {
+          must(cuMemsetD32Async(busy_, 0, kBusyBytes / 4, launches_), "to fill");
+        }
+        must(cuStreamSynchronize(launches_), "to wait for fills");
+      });
+      rows("a busy device");
+    }
+    for (const size_t copy_bytes : {16 * kMiB, 8 * kMiB, 4 * kMiB, 2 * kMiB}) {
+      const Beside copying(own_, [this, copy_bytes] {
+        must(cuMemcpyDtoHAsync(to_, from_, copy_bytes, copies_), "to copy");
         must(cuStreamSynchronize(copies_), "to wait for a copy");
       });
       const Clock::time_point start = Clock::now();
-      rows("beside copies out");
+      const std::string name = "copies of " + std::to_string(copy_bytes / kMiB) + " MiB";
+      rows(name.c_str());
       std::printf("  which came to %.1f GB/s\n",
-                  double(copying.times()) * kCopyBytes / us_since(start) / 1e3);
+                  double(copying.times()) * double(copy_bytes) / us_since(start) / 1e3);
     }
   }
 
  private:
-  static constexpr size_t kCopyBytes = 8 * kMiB;
+  void launch() {
+    must(cuLaunchKernel(kernel_, 1, 1, 1, 1, 1, 1, 0, launches_, nullptr, nullptr), "to launch");
+  }
 
   void rows(const char* when) {
-    for (const size_t together : {1, 2, 4, 8}) {
-      std::vector<double> map;
-      std::vector<double> access;
-      std::vector<double> unmap;
+    for (const size_t together : {1, 8}) {
+      Calls calls;
       for (int round = 0; round < kRounds; ++round) {
-        one_round(together, map, access, unmap);
+        one_round(together, calls);
       }
-      std::printf("%-18s %zu together: map %5.1f, access %5.1f, unmap %5.1f\n", when, together,
-                  median(map), median(access), median(unmap));
+      std::printf(
+          "%-18s %zu together: create %5.1f, map %5.1f, access %5.1f, unmap %5.1f, "
+          "release %5.1f\n",
+          when, together, median(calls.create), median(calls.map), median(calls.access),
+          median(calls.unmap), median(calls.release));
+      std::fflush(stdout);
     }
   }
 
-  void one_round(size_t together, std::vector<double>& map, std::vector<double>& access,
-                 std::vector<double>& unmap) {
+  void one_round(size_t together, Calls& calls) {
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.id = device_;
     CUmemAccessDesc description{};
-    description.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    description.location.id = device_;
+    description.location = properties.location;
     description.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    double map_us = 0;
-    double access_us = 0;
-    for (size_t first = 0; first < kHandles; first += together) {
-      Clock::time_point start = Clock::now();
-      for (size_t i = first; i < first + together; ++i) {
-        must(cuMemMap(addresses_ + i * kHandleBytes, kHandleBytes, 0, handles_[i], 0), "to map");
-      }
-      map_us += us_since(start);
-      start = Clock::now();
-      must(cuMemSetAccess(addresses_ + first * kHandleBytes, together * kHandleBytes, &description,
-                          1),
+    timed(calls.create, 1, [&](size_t i) {
+      must(cuMemCreate(&handles_[i], kHandleBytes, &properties, 0), "to make a handle");
+    });
+    timed(calls.map, 1, [&](size_t i) {
+      must(cuMemMap(addresses_ + i * kHandleBytes, kHandleBytes, 0, handles_[i], 0), "to map");
+    });
+    timed(calls.access, together, [&](size_t i) {
+      must(cuMemSetAccess(addresses_ + i * kHandleBytes, together * kHandleBytes, &description, 1),
            "to give access");
-      access_us += us_since(start);
-    }
+    });
+    timed(calls.unmap, together, [&](size_t i) {
+      must(cuMemUnmap(addresses_ + i * kHandleBytes, together * kHandleBytes), "to unmap");
+    });
+    timed(calls.release, 1,
+          [&](size_t i) { must(cuMemRelease(handles_[i]), "to release a handle"); });
+  }
+
+  template <typename Call>
+  static void timed(std::vector<double>& us, size_t together, const Call& call) {
     const Clock::time_point start = Clock::now();
-    for (size_t first = 0; first < kHandles; first += together) {
-      must(cuMemUnmap(addresses_ + first * kHandleBytes, together * kHandleBytes), "to unmap");
+    for (size_t i = 0; i < kHandles; i += together) {
+      call(i);
     }
-    map.push_back(map_us / kHandles);
-    access.push_back(access_us / kHandles);
-    unmap.push_back(us_since(start) / kHandles);
+    us.push_back(us_since(start) / kHandles);
   }
 
   static double median(std::vector<double>& all) {
@@ -166,15 +200,18 @@ class Bench {
   }
 
   CUdevice device_ = 0;
-  CUcontext context_ = nullptr;
+  CUcontext program_ = nullptr;
+  CUcontext own_ = nullptr;
   CUdeviceptr addresses_ = 0;
   std::array<CUmemGenericAllocationHandle, kHandles> handles_{};
   CUmodule module_ = nullptr;
   CUfunction kernel_ = nullptr;
   CUstream launches_ = nullptr;
   CUstream copies_ = nullptr;
+  CUdeviceptr busy_ = 0;
   CUdeviceptr from_ = 0;
   void* to_ = nullptr;
+  uint32_t* words_ = nullptr;  // a gate that is open, and a ticket
 };
 
 }  // namespace

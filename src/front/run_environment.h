@@ -16,7 +16,7 @@ struct RunOptions {
   std::string device_memory;
   std::string host_memory;
   std::string storage;
-  std::string policy;
+  std::string policy;        // what measures best there
   std::string report;        // the name of a file
   std::string json;          // likewise, or "-"
   std::string trace_events;  // the name of a file

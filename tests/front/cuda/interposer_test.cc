@@ -29,9 +29,10 @@ class Interposer : public ProgramTest, public ::testing::WithParamInterface<What
                                    const std::string& environment = "") const {
     const std::string program =
         what.way == "linked" ? CUDA_PROGRAM_LINKED : CUDA_PROGRAM;  // by the build
-    return run(fmt::format("run --device cuda --device-memory {}MiB --host-memory 256MiB --policy "
-                           "{} {} -- {} {} {}",
-                           what.budget_mib, what.policy, options, program, what.way, what.scenario),
+    const std::string policy = what.policy.empty() ? "" : "--policy " + what.policy;
+    return run(fmt::format("run --device cuda --device-memory {}MiB --host-memory 256MiB {} {} -- "
+                           "{} {} {}",
+                           what.budget_mib, policy, options, program, what.way, what.scenario),
                fmt::format("{1} SPILLWAY_CUDA_DRIVER='{0}' LD_LIBRARY_PATH=$(dirname '{0}')",
                            FAKE_CUDA_LIBRARY, environment));
   }
@@ -147,6 +148,16 @@ TEST_F(InterposerTest, WhatIsKnownToBeReadLeavesWithoutACopy) {
   }
   EXPECT_LT(out.at("known-reads"), out.at("unknown-reads") / 2);
   EXPECT_LT(out.at("told-reads"), out.at("unknown-reads") / 2);
+}
+
+// What measures best is the default; the environment may name another.
+TEST_F(InterposerTest, WithoutAPolicyItIsLookahead) {
+  for (const auto& [environment, policy] : std::map<std::string, std::string>{
+           {"", "lookahead"}, {"SPILLWAY_POLICY=base_uvm", "base_uvm"}}) {
+    const Outcome outcome = run_on_gpu({.policy = ""}, "--json record", environment);
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_EQ(nlohmann::json::parse(read_file(folder_ / "record"))["policy"], policy);
+  }
 }
 
 // Nodes that are disabled would make it more than the budget.
