@@ -82,6 +82,7 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
                       .pages = traits.pages,
                       .queue_depth = options.queue_depth,
                       .launch_ns = machine.host.launch_ns,
+                      .told_ns = on_gpu ? machine.host.told_ns : 0,
                       .block_bytes = sim::block_bytes(machine),
                       .shared_frame_bytes = shares ? machine.device.frame_bytes : 0},
                      simulator);

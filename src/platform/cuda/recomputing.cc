@@ -551,7 +551,7 @@ Status Recomputing::look() {
   const std::vector<Trial> judged(ended, trials_.end());
   trials_.erase(ended, trials_.end());
   for (const Trial& trial : judged) {
-    if (const Status fine = judge(trial); !fine) {
+    if (Status fine = judge(trial); !fine) {
       return fine;
     }
   }

@@ -10,26 +10,19 @@ namespace spillway {
 
 Bytes DeviceHeap::size_of(Bytes bytes) { return heap_size_of(bytes, kBlockBytes); }
 
-DeviceHeap::ByKept::iterator DeviceHeap::kept_for(Bytes size, Bytes most, Order order) {
-  const auto found = kept_.lower_bound({order, size, 0});
-  const bool fits = found != kept_.end() && std::get<0>(found->first) == order &&
-                    std::get<1>(found->first) <= most;
-  return fits ? found : kept_.end();
-}
-
-DeviceHeap::ByKept::iterator DeviceHeap::larger_kept_for(Bytes size, Order order) {
+std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Order order) {
   constexpr Bytes kTimes = 2;
   constexpr Bytes kMorePart = 8;
   const Bytes most_more_bytes = platform_.capacity_bytes(Tier::kDevice) / kMorePart;
   if (grows() || more_bytes_ >= most_more_bytes) {
-    return kept_.end();
+    return std::nullopt;
   }
   const Bytes spare = std::min(spare_bytes(size), most_more_bytes - more_bytes_);
   if (spare == 0) {
-    return kept_.end();
+    return std::nullopt;
   }
   const Bytes most = size < kBlockBytes ? kBlockBytes - 1 : kTimes * size;
-  return kept_for(size, std::min(most, size + spare), order);
+  return kept_.find(order, size, std::min(most, size + spare));
 }
 
 // What a program allocates while it still grows stays with it (an optimizer's state), and so would
@@ -58,55 +51,54 @@ Bytes DeviceHeap::spare_bytes(Bytes size) const {
   const Bytes budget_bytes = platform_.capacity_bytes(Tier::kDevice);
   const Bytes most_bytes = budget_bytes - budget_bytes / kSharedPart;
   const Bytes in_use_bytes = std::max(most_used_bytes_, used_bytes_ + size) + more_bytes_;
-  if (used_bytes_ + more_bytes_ + kept_bytes_ + size <= most_bytes || in_use_bytes > most_bytes ||
+  if (used_bytes_ + more_bytes_ + kept_.bytes() + size <= most_bytes || in_use_bytes > most_bytes ||
       size > budget_bytes / kLargePart) {
     return 0;
   }
   return most_bytes - in_use_bytes;
 }
 
-void DeviceHeap::keep(const Kept& kept) {
-  ByKept::iterator added;
-  if (spare_kept_.empty()) {
-    added = kept_.emplace(kept, Place{}).first;
-    spare_ages_.emplace_back();
-  } else {
-    ByKept::node_type node = std::move(spare_kept_.back());
-    spare_kept_.pop_back();
-    node.key() = kept;
-    added = kept_.insert(std::move(node)).position;
+const DeviceHeap::Memory* DeviceHeap::used_at(std::uint64_t address) const {
+  const auto found = slots_.find(address);
+  return found == slots_.end() || !memory_[found->second].used ? nullptr : &memory_[found->second];
+}
+
+DeviceHeap::Slot DeviceHeap::new_slot(std::uint64_t address) {
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<Slot>(memory_.size()));
+    memory_.emplace_back();
   }
-  by_age_.splice(by_age_.end(), spare_ages_, spare_ages_.begin());
-  by_age_.back() = added;
-  added->second.at = std::prev(by_age_.end());
-  kept_bytes_ += std::get<1>(kept);
+  const Slot slot = free_slots_.back();
+  free_slots_.pop_back();
+  memory_[slot].address = address;
+  slots_.emplace(address, slot);
+  return slot;
 }
 
-void DeviceHeap::forget_kept(ByKept::iterator kept) {
-  kept_bytes_ -= std::get<1>(kept->first);
-  spare_ages_.splice(spare_ages_.begin(), by_age_, kept->second.at);
-  spare_kept_.push_back(kept_.extract(kept));
+void DeviceHeap::free_slot(Slot slot) {
+  platform_.free(memory_[slot].address);
+  slots_.erase(memory_[slot].address);
+  memory_[slot] = {};
+  free_slots_.push_back(slot);
 }
 
-void DeviceHeap::give_up(ByKept::iterator kept) {
-  platform_.free(std::get<2>(kept->first));
-  forget_kept(kept);
+void DeviceHeap::give_up(Slot kept) {
+  kept_.remove(kept);
+  free_slot(kept);
 }
-
-void DeviceHeap::give_up_oldest() { give_up(by_age_.front()); }
 
 // Dead addresses make room for new ones where there are none left.
 Result<std::uint64_t> DeviceHeap::make(Bytes size) {
   // Where that does not end, everything being used too tightly, the platform does better.
   constexpr Bytes kGivenUpTimes = 2;
-  while (!by_age_.empty() && spare_bytes(size) > 0 &&
+  while (!kept_.empty() && spare_bytes(size) > 0 &&
          given_up_for_room_bytes_ < kGivenUpTimes * platform_.capacity_bytes(Tier::kDevice)) {
-    given_up_for_room_bytes_ += std::get<1>(by_age_.front()->first);
+    given_up_for_room_bytes_ += memory_[kept_.oldest()].size;
     give_up_oldest();
   }
   while (true) {
     Result<std::uint64_t> made = platform_.allocate(size);
-    if (made || by_age_.empty()) {
+    if (made || kept_.empty()) {
       return made;
     }
     give_up_oldest();
@@ -118,25 +110,25 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
   const std::scoped_lock lock(mutex_);
   Bytes size = asked;
-  auto kept = kept_.end();
+  std::optional<KeptAddresses::Found> kept;
   if (order) {
     size = better_size(asked, *order);
-    kept = kept_for(size, size, *order);
-    if (kept == kept_.end() && size > asked) {
-      kept = kept_for(asked, asked, *order);
+    kept = kept_.find(*order, size, size);
+    if (!kept && size > asked) {
+      kept = kept_.find(*order, asked, asked);
     }
-    if (kept == kept_.end()) {
+    if (!kept) {
       kept = larger_kept_for(size, *order);
     }
   }
-  std::uint64_t address = 0;
-  if (kept != kept_.end()) {
-    size = std::get<1>(kept->first);
-    address = std::get<2>(kept->first);
-    if (const Status reused = platform_.reuse(address); !reused) {
+  Slot slot = 0;
+  if (kept) {
+    size = kept->size;
+    slot = kept->slot;
+    if (const Status reused = platform_.reuse(memory_[slot].address); !reused) {
       return tl::unexpected<Error>(reused.error());
     }
-    forget_kept(kept);
+    kept_.remove(slot);
   } else {
     Result<std::uint64_t> made = size > asked ? platform_.allocate(size) : make(size);
     if (!made && size > asked) {
@@ -146,9 +138,10 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     if (!made) {
       return made;
     }
-    address = *made;
+    slot = new_slot(*made);
   }
-  used_[address] = {.bytes = bytes, .size = size, .order = order};
+  Memory& memory = memory_[slot];
+  memory = {.address = memory.address, .bytes = bytes, .size = size, .order = order, .used = true};
   used_bytes_ += asked;
   more_bytes_ += size - asked;
   if (order) {
@@ -156,34 +149,36 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   }
   ++allocations_;
   note_highs();
-  return address;
+  return memory.address;
 }
 
 bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   const std::scoped_lock lock(mutex_);
-  const auto found = used_.find(address);
-  if (found == used_.end()) {
+  const auto found = slots_.find(address);
+  if (found == slots_.end() || !memory_[found->second].used) {
     return false;
   }
-  const Bytes size = found->second.size;
-  const bool handed_on = order && found->second.order == order;
-  const Bytes asked = size_of(found->second.bytes);
-  if (const std::optional<Order> of = found->second.order) {
-    near_[*of].died(asked);
+  const Slot slot = found->second;
+  Memory& memory = memory_[slot];
+  const Bytes size = memory.size;
+  const bool handed_on = order && memory.order == order;
+  const Bytes asked = size_of(memory.bytes);
+  if (memory.order) {
+    near_[*memory.order].died(asked);
   }
-  used_.erase(found);
+  memory.used = false;
   used_bytes_ -= asked;
   more_bytes_ -= size - asked;
   if (!handed_on) {
-    platform_.free(address);
+    free_slot(slot);
     return true;
   }
   platform_.retire(address, *order);
-  keep({*order, size, address});
+  kept_.keep(*order, size, address, slot);
   // A program that never asks for the same size twice must not gather dead addresses. Several
   // times what is in use at once is more than one that repeats itself leaves behind in one round.
   constexpr Bytes kKeptTimes = 4;
-  while (kept_bytes_ > kKeptTimes * most_used_bytes_) {
+  while (kept_.bytes() > kKeptTimes * most_used_bytes_) {
     give_up_oldest();
   }
   note_highs();
@@ -192,23 +187,21 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
 
 void DeviceHeap::forget(Order order) {
   const std::scoped_lock lock(mutex_);
-  auto kept = kept_.lower_bound({order, 0, 0});
-  while (kept != kept_.end() && std::get<0>(kept->first) == order) {
-    give_up(kept++);
+  for (const Slot slot : kept_.forget(order)) {
+    free_slot(slot);
   }
   near_.erase(order);
   // Another stream may be given the same handle.
-  for (auto& entry : used_) {
-    Used& used = entry.second;
-    if (used.order == order) {
-      used.order.reset();
+  for (Memory& memory : memory_) {
+    if (memory.order == order) {
+      memory.order.reset();
     }
   }
 }
 
 std::optional<Bytes> DeviceHeap::find_bytes(std::uint64_t address) const {
-  const auto found = used_.find(address);
-  return found == used_.end() ? std::nullopt : std::optional(found->second.bytes);
+  const Memory* const found = used_at(address);
+  return found == nullptr ? std::nullopt : std::optional(found->bytes);
 }
 
 std::optional<Bytes> DeviceHeap::bytes_of(std::uint64_t address) const {
@@ -223,20 +216,22 @@ std::optional<Bytes> DeviceHeap::bytes_of_at_once(std::uint64_t address) const {
 
 void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const {
   const std::scoped_lock lock(mutex_);
-  for (const auto& [address, used] : used_) {
-    visit(address, used.bytes);
+  for (const Memory& memory : memory_) {
+    if (memory.used) {
+      visit(memory.address, memory.bytes);
+    }
   }
 }
 
 void DeviceHeap::trim_to(Bytes bytes) {
   const std::scoped_lock lock(mutex_);
-  while (!by_age_.empty() && used_bytes_ + more_bytes_ + kept_bytes_ > bytes) {
+  while (!kept_.empty() && used_bytes_ + more_bytes_ + kept_.bytes() > bytes) {
     give_up_oldest();
   }
 }
 
 Bytes DeviceHeap::reserved_bytes() const {
-  return std::max(used_bytes_, std::min(used_bytes_ + more_bytes_ + kept_bytes_, budget_bytes_));
+  return std::max(used_bytes_, std::min(used_bytes_ + more_bytes_ + kept_.bytes(), budget_bytes_));
 }
 
 void DeviceHeap::note_highs() {

@@ -9,11 +9,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <list>
-#include <map>
 #include <mutex>
 #include <optional>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -21,6 +18,7 @@
 #include "base/units.h"
 #include "platform/common/near_sizes.h"
 #include "platform/cuda/cuda_platform.h"
+#include "runtime/cuda/kept_addresses.h"
 
 namespace spillway {
 
@@ -65,30 +63,23 @@ class DeviceHeap {
   [[nodiscard]] static Bytes size_of(Bytes bytes);
 
  private:
-  // By order and size, lowest address first: the same requests meet the same answers.
-  using Kept = std::tuple<Order, Bytes, std::uint64_t>;
-  // Each with its place among all, oldest first. Entries are used again: a program frees and
-  // allocates with every launch.
-  struct Place;
-  using ByKept = std::map<Kept, Place>;
-  using ByAge = std::list<ByKept::iterator>;
-  struct Place {
-    ByAge::iterator at;
-  };
-  struct Used {
+  using Slot = KeptAddresses::Slot;
+  // An address that the heap has of the platform: in use, or kept.
+  struct Memory {
+    std::uint64_t address = 0;
     Bytes bytes = 0;  // as it was asked for
     Bytes size = 0;   // what it has; as it was asked for it would be size_of(bytes)
     std::optional<Order> order;
+    bool used = false;
   };
   [[nodiscard]] std::optional<Bytes> find_bytes(std::uint64_t address) const;
   Result<std::uint64_t> make(Bytes size);
-  // The smallest of what is kept in this order that has at least `size` and at most `most`.
-  [[nodiscard]] ByKept::iterator kept_for(Bytes size, Bytes most, Order order);
-  [[nodiscard]] ByKept::iterator larger_kept_for(Bytes size, Order order);
-  void keep(const Kept& kept);
-  void give_up(ByKept::iterator kept);
-  void forget_kept(ByKept::iterator kept);
-  void give_up_oldest();
+  [[nodiscard]] const Memory* used_at(std::uint64_t address) const;
+  [[nodiscard]] std::optional<KeptAddresses::Found> larger_kept_for(Bytes size, Order order);
+  [[nodiscard]] Slot new_slot(std::uint64_t address);
+  void free_slot(Slot slot);
+  void give_up(Slot kept);
+  void give_up_oldest() { give_up(kept_.oldest()); }
   void note_highs();
   [[nodiscard]] Bytes reserved_bytes() const;
   [[nodiscard]] Bytes spare_bytes(Bytes size) const;
@@ -98,17 +89,15 @@ class DeviceHeap {
   cuda::CudaPlatform& platform_;
   const Bytes budget_bytes_;  // as it was at first, which is good enough for statistics
   mutable std::mutex mutex_;
-  std::unordered_map<std::uint64_t, Used> used_;
+  std::vector<Memory> memory_;                     // by slot
+  std::unordered_map<std::uint64_t, Slot> slots_;  // by address
+  std::vector<Slot> free_slots_;
+  KeptAddresses kept_;
   Bytes used_bytes_ = 0;  // sizes of those in use, as they were asked for
   Bytes more_bytes_ = 0;  // that they have
   Bytes most_used_bytes_ = 0;
   Bytes used_high_bytes_ = 0;
   Bytes reserved_high_bytes_ = 0;
-  ByKept kept_;
-  ByAge by_age_;
-  std::vector<ByKept::node_type> spare_kept_;
-  ByAge spare_ages_;
-  Bytes kept_bytes_ = 0;
   Bytes given_up_for_room_bytes_ = 0;      // so far
   std::uint64_t allocations_ = 0;          // so far
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
