@@ -24,7 +24,7 @@ constexpr double kLongestNs = 1e10;
 using M = Machine;
 using K = FieldKind;
 
-constexpr std::array<Field, 34> kFields{{
+constexpr std::array<Field, 35> kFields{{
     {"", "name", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.name; }},
     {"", "source", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.source; }},
     {"device", "capacity", K::kBytes, kPage, kLargest, false,
@@ -51,6 +51,8 @@ constexpr std::array<Field, 34> kFields{{
      [](M& m) -> FieldRef { return &m.host.capacity_bytes; }},
     {"host", "launch", K::kTime, 1, kLongestNs, true,
      [](M& m) -> FieldRef { return &m.host.launch_ns; }},
+    {"host", "told", K::kTime, 1, kLongestNs, true,
+     [](M& m) -> FieldRef { return &m.host.told_ns; }},
     {"link", "to_device", K::kBandwidth, kSlowest, kFastest, false,
      [](M& m) -> FieldRef { return &m.link.to_device_bytes_per_s; }},
     {"link", "from_device", K::kBandwidth, kSlowest, kFastest, false,

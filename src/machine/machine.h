@@ -44,6 +44,7 @@ struct Handles {
 struct HostTier {
   Bytes capacity_bytes = 0;
   TimeNs launch_ns = 0;  // what the program needs to issue one launch; 0: no time
+  TimeNs told_ns = 0;    // more, where not all fits: of each launch somebody has to be told
 };
 
 // Host to device and back.

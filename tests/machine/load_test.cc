@@ -39,6 +39,7 @@ void expect_equal(const Machine& a, const Machine& b) {
   EXPECT_EQ(a.handles.clear_bytes_per_s, b.handles.clear_bytes_per_s);
   EXPECT_EQ(a.host.capacity_bytes, b.host.capacity_bytes);
   EXPECT_EQ(a.host.launch_ns, b.host.launch_ns);
+  EXPECT_EQ(a.host.told_ns, b.host.told_ns);
   EXPECT_EQ(a.link.to_device_bytes_per_s, b.link.to_device_bytes_per_s);
   EXPECT_EQ(a.link.from_device_bytes_per_s, b.link.from_device_bytes_per_s);
   EXPECT_EQ(a.link.latency_ns, b.link.latency_ns);
@@ -123,6 +124,7 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
     EXPECT_EQ(machine->device.block_bytes, measured ? 128 * kMiB : kBlockBytes);
     EXPECT_EQ(machine->faults.batches_in_flight, measured ? 4U : 1U) << row.name;
     EXPECT_EQ(machine->host.launch_ns, measured ? 45'000 : 0) << row.name;
+    EXPECT_EQ(machine->host.told_ns, measured ? 20'000 : 0) << row.name;
   }
   EXPECT_EQ(builtin_machine_names(), names);
 }

@@ -44,6 +44,7 @@ TEST(ApplySetting, SetsEveryField) {
       {"handles.clear_bandwidth=215 GB/s", "clear_bandwidth = \"215 GB/s\""},
       {"host.capacity=32GiB", "capacity = \"32GiB\""},
       {"host.launch=45us", "launch = \"45us\""},
+      {"host.told=20us", "told = \"20us\""},
       {"link.to_device=32 GB/s", "to_device = \"32 GB/s\""},
       {"link.from_device=31 GB/s", "from_device = \"31 GB/s\""},
       {"link.both_ways=50 GB/s", "both_ways = \"50 GB/s\""},

@@ -184,7 +184,7 @@ Status Replay::launch(const Launch& launch, TimeNs duration_ns, const Awaited& a
 Result<LaunchState> Replay::issue(const Launch& launch, TimeNs duration_ns,
                                   const Awaited& awaited) {
   while (true) {
-    if (Status status = wait_for_turn(); !status) {
+    if (Status status = wait_for_turn(awaited.again); !status) {
       return tl::unexpected<Error>(status.error());
     }
     std::optional<Remakes::Maker> maker = remakes_.before(launch, awaited.again);
@@ -210,14 +210,17 @@ Result<LaunchState> Replay::issue(const Launch& launch, TimeNs duration_ns,
   return state;
 }
 
-Status Replay::wait_for_turn() {
+// The program knows nothing of what is made again: that costs what it takes to tell.
+Status Replay::wait_for_turn(bool again) {
   if (options_.queue_depth == 0) {
     return {};
   }
   if (Status status = simulator_->run_until_fewer_than(options_.queue_depth); !status) {
     return status;
   }
-  host_free_ns_ = std::max(host_free_ns_, simulator_->now_ns()) + options_.launch_ns;
+  const bool all_fits = peak_bytes() <= simulator_->engine().capacity_bytes(Tier::kDevice);
+  host_free_ns_ = std::max(host_free_ns_, simulator_->now_ns()) + (again ? 0 : options_.launch_ns) +
+                  (all_fits ? 0 : options_.told_ns);
   return simulator_->run_until(host_free_ns_);
 }
 

@@ -28,6 +28,7 @@ struct ReplayOptions {
   // How many launches the host may be ahead of the device. 0: it waits for each.
   std::uint32_t queue_depth = 0;
   TimeNs launch_ns = 0;             // that the host needs for each, where it does not wait
+  TimeNs told_ns = 0;               // more, where not all fits; alone for what is made again
   Bytes block_bytes = kBlockBytes;  // of allocations of that size and more
   // Tensors of one size, in whole frames of so many bytes, share memory if they never live at once
   // (tensor_places.h). 0: none do, as under a plan, which tells tensors apart by their allocations.
@@ -91,7 +92,7 @@ class Replay {
   [[nodiscard]] Made made_by(const Trace& trace, const Vitality& vitality, std::uint32_t graph,
                              KernelIndex index) const;
   Status remake(Remakes::Maker maker, std::size_t iteration);
-  Status wait_for_turn();
+  Status wait_for_turn(bool again);
   Status die(AllocationId id, std::size_t iteration);
   void no_more(const std::vector<AllocationId>& lost);
   Status launch(const Launch& launch, TimeNs duration_ns, const Awaited& awaited);
