@@ -6,7 +6,7 @@
 //
 //   nvcc -std=c++20 -O2 -o calls_bench bench/gpu/calls_bench.cu -lcuda && ./calls_bench
 //
-// Takes 4 GiB of the device and 16 MiB of the host.
+// Takes 4 GiB of the device and 16 MiB of the host. CUDA 13.
 #include <cuda.h>
 
 #include <algorithm>

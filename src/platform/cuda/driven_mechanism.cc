@@ -103,7 +103,8 @@ void DrivenPlatform::drop(std::span<const BlockId> blocks, Tier tier) {
     block.backing = Backing::kNone;
     block.serial = 0;
     const Block& dropped = engine_.space().block(id);
-    if (there && dropped.contents == Contents::kDiscarded && dropped.tenants > 0 &&
+    if (there && patience_.all_fits() && dropped.contents == Contents::kDiscarded &&
+        dropped.tenants > 0 &&
         block.freed_run == kNoIndex && queue_->keep_mapped(id)) {
       block.kept = true;
       continue;

@@ -93,7 +93,17 @@ std::optional<Recomputing::Step> Recomputing::before_death(AllocationId id,
   if (const auto found = entries_.find(id); found != entries_.end() && in_the_way(found->second)) {
     return Step{.what = Step::What::kWait, .id = id};
   }
+  if (death.handed_on && is_read_elsewhere(id, death.next_on)) {
+    return Step{.what = Step::What::kWait, .id = id};
+  }
   return before_loss(id, std::nullopt, in_the_way);
+}
+
+// By what was to make something again that died first, on another stream than this.
+bool Recomputing::is_read_elsewhere(AllocationId id, std::optional<StreamId> stream) const {
+  return std::any_of(readings_.begin(), readings_.end(), [&](const Reading& it) {
+    return it.source == id && it.stream != stream && !has_ended(it.stream, it.number);
+  });
 }
 
 // What is given up and made of this, is made again: on the stream that asks, or its own.
@@ -161,6 +171,11 @@ void Recomputing::lose(AllocationId id) {
   if (entry.state == State::kTrying && entry.busy) {
     learn(entry).writes = Kind::Writes::kUnknown;  // nobody will tell
   }
+  if (has_writer(entry.state) && !entry.busy && is_under_way(entry)) {
+    for (const AllocationId source : entry.maker.read_ids) {
+      readings_.push_back({.source = source, .stream = entry.stream, .number = entry.number});
+    }
+  }
   std::erase(doubted_, id);
   std::erase(ending_, id);
   free_place(entry);
@@ -222,6 +237,9 @@ std::optional<Recomputing::Step> Recomputing::before_doubt(AllocationId id, cons
 // Before a launch that may write what others were made of.
 std::optional<Recomputing::Step> Recomputing::before_change(AllocationId id,
                                                             StreamId stream) const {
+  if (is_read_elsewhere(id, stream)) {
+    return Step{.what = Step::What::kWait, .id = id};
+  }
   return before_loss(id, stream, [&](const Entry& entry) {
     return entry.busy || (has_writer(entry.state) && stream != entry.stream && is_under_way(entry));
   });
@@ -230,7 +248,7 @@ std::optional<Recomputing::Step> Recomputing::before_change(AllocationId id,
 std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Access> accesses,
                                                             StreamId stream,
                                                             AllocationId of) const {
-  if (entries_.empty()) {
+  if (entries_.empty() && readings_.empty()) {
     return std::nullopt;
   }
   const bool ours = of != kNoAllocation;
@@ -545,6 +563,7 @@ Status Recomputing::look() {
     entry.compared = true;
     engine_.set_recomputable(id, true);
   }
+  std::erase_if(readings_, [this](const Reading& it) { return has_ended(it.stream, it.number); });
   const auto ended = std::stable_partition(
       trials_.begin(), trials_.end(),
       [this](const Trial& trial) { return !has_ended(trial.stream, trial.number); });
@@ -570,7 +589,7 @@ Status Recomputing::judge(const Trial& trial) {
   kind.writes = same ? Kind::Writes::kAll : Kind::Writes::kLess;
   if (trial.whole && !(same && are_same(trial.place, kFirst, kBeforeTrial))) {
     return make_error(ErrorCode::kDefect,
-                      "'{}' gave other bytes than before: run with --policy deepum, which makes "
+                      "'{}' gave other bytes than before: run with --policy g10, which makes "
                       "nothing again, and report this",
                       trial.name);
   }
@@ -587,7 +606,8 @@ void Recomputing::gave_up(AllocationId id) {
 }
 
 bool Recomputing::at_rest() const {
-  return trials_.empty() && std::none_of(entries_.begin(), entries_.end(), [this](const auto& it) {
+  return trials_.empty() && readings_.empty() &&
+         std::none_of(entries_.begin(), entries_.end(), [this](const auto& it) {
            const Entry& entry = it.second;
            return entry.busy || entry.state == State::kGivenUp || is_under_way(entry);
          });

@@ -164,6 +164,12 @@ class Recomputing {
     StreamId stream = 0;
     std::uint64_t number = 0;  // of its last launch
   };
+  // What a launch of ours reads that is on its stream and makes again what has died since.
+  struct Reading {
+    AllocationId source = kNoAllocation;
+    StreamId stream = 0;
+    std::uint64_t number = 0;
+  };
   // A place whose old fingerprints may still be on their way.
   struct FreePlace {
     std::uint32_t place = 0;
@@ -193,6 +199,7 @@ class Recomputing {
   template <typename InTheWay>
   [[nodiscard]] std::optional<Step> before_loss(AllocationId id, std::optional<StreamId> asking,
                                                 const InTheWay& in_the_way) const;
+  [[nodiscard]] bool is_read_elsewhere(AllocationId id, std::optional<StreamId> stream) const;
   [[nodiscard]] bool take_place(Entry& entry);
   void free_place(Entry& entry);
   void lose(AllocationId id);
@@ -211,6 +218,7 @@ class Recomputing {
   std::vector<AllocationId> newly_sure_;  // of which the engine is not told yet
   std::vector<AllocationId> ending_;      // of which the last step has to end
   std::vector<Trial> trials_;             // that have not been judged
+  std::vector<Reading> readings_;
   std::vector<FreePlace> free_places_;
   std::uint32_t places_ = 0;                       // that were ever used
   std::unordered_map<std::uint64_t, Kind> kinds_;  // by KeptLaunch::kind

@@ -183,8 +183,11 @@ Status Replay::launch(const Launch& launch, TimeNs duration_ns, const Awaited& a
 // passes more may be.
 Result<LaunchState> Replay::issue(const Launch& launch, TimeNs duration_ns,
                                   const Awaited& awaited) {
+  // The program knows nothing of what is made again: that costs what it takes to tell.
+  const bool all_fits = peak_bytes() <= simulator_->engine().capacity_bytes(Tier::kDevice);
+  TimeNs costs_ns = (awaited.again ? 0 : options_.launch_ns) + (all_fits ? 0 : options_.told_ns);
   while (true) {
-    if (Status status = wait_for_turn(awaited.again); !status) {
+    if (Status status = wait_for_turn(std::exchange(costs_ns, 0)); !status) {
       return tl::unexpected<Error>(status.error());
     }
     std::optional<Remakes::Maker> maker = remakes_.before(launch, awaited.again);
@@ -210,17 +213,15 @@ Result<LaunchState> Replay::issue(const Launch& launch, TimeNs duration_ns,
   return state;
 }
 
-// The program knows nothing of what is made again: that costs what it takes to tell.
-Status Replay::wait_for_turn(bool again) {
+// And the host has spent so much on it.
+Status Replay::wait_for_turn(TimeNs costs_ns) {
   if (options_.queue_depth == 0) {
     return {};
   }
   if (Status status = simulator_->run_until_fewer_than(options_.queue_depth); !status) {
     return status;
   }
-  const bool all_fits = peak_bytes() <= simulator_->engine().capacity_bytes(Tier::kDevice);
-  host_free_ns_ = std::max(host_free_ns_, simulator_->now_ns()) + (again ? 0 : options_.launch_ns) +
-                  (all_fits ? 0 : options_.told_ns);
+  host_free_ns_ = std::max(host_free_ns_, simulator_->now_ns()) + costs_ns;
   return simulator_->run_until(host_free_ns_);
 }
 

@@ -92,7 +92,7 @@ class Replay {
   [[nodiscard]] Made made_by(const Trace& trace, const Vitality& vitality, std::uint32_t graph,
                              KernelIndex index) const;
   Status remake(Remakes::Maker maker, std::size_t iteration);
-  Status wait_for_turn(bool again);
+  Status wait_for_turn(TimeNs costs_ns);
   Status die(AllocationId id, std::size_t iteration);
   void no_more(const std::vector<AllocationId>& lost);
   Status launch(const Launch& launch, TimeNs duration_ns, const Awaited& awaited);

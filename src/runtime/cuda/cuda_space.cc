@@ -96,7 +96,8 @@ Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes) {
   if (std::getenv("SPILLWAY_DEVICE_MEMORY") == nullptr) {
     options->device_bytes = whole_blocks(free_device_bytes / 10 * 9);
   }
-  if (std::getenv("SPILLWAY_POLICY") == nullptr) {
+  if (const char* const policy = std::getenv("SPILLWAY_POLICY");
+      policy == nullptr || *policy == '\0') {
     options->policy = "lookahead";
   }
   if (std::getenv("SPILLWAY_PREFETCH_DEGREE") == nullptr) {

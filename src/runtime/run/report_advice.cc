@@ -64,8 +64,9 @@ std::string storage_advice(const RunRecord& session, const Waiting& waiting) {
 void add_prefetch_advice(const RunRecord& session, std::vector<std::string>& advice) {
   if (session.policy == "base_uvm") {
     advice.emplace_back(
-        "base_uvm moves blocks only once a thread has stopped at them: try `--policy deepum`, "
-        "which fetches ahead.");
+        "base_uvm moves blocks only once something has stopped at them: without `--policy` it is "
+        "one "
+        "that fetches ahead.");
     return;
   }
   if (session.launches == 0) {
@@ -110,7 +111,8 @@ std::vector<std::string> advice_for(const RunRecord& session) {
   } else {
     add_prefetch_advice(session, advice);
   }
-  if (exceeds(session.prefetches_wasted, kMany, session.prefetched_blocks)) {
+  if (session.policy.starts_with("deepum") &&
+      exceeds(session.prefetches_wasted, kMany, session.prefetched_blocks)) {
     advice.push_back(
         fmt::format("{} of {} prefetches left again before anything used them: a lower "
                     "`--prefetch-degree` moves less in vain.",

@@ -72,7 +72,8 @@ Result<SpaceOptions> space_options_from_environment() {
   const Bytes available_bytes = available_memory_bytes();
   options.device_bytes = available_bytes / 4 * 3;
   options.host_bytes = available_bytes / 2;
-  if (const char* const policy = std::getenv("SPILLWAY_POLICY")) {
+  if (const char* const policy = std::getenv("SPILLWAY_POLICY");
+      policy != nullptr && *policy != '\0') {
     options.policy = policy;
   }
   Bytes bandwidth_bytes_per_s = 0;

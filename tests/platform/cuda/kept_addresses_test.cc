@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <random>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace spillway {
@@ -123,6 +125,40 @@ TEST_F(Kept, IsWhatItSaysForLong) {
   }
   EXPECT_EQ(kept.bytes(), bytes);
   EXPECT_GT(is.size(), 100U);
+}
+
+// Of one size so many that what was given up in between is looked for.
+TEST_F(Kept, ManyOfOneSize) {
+  std::mt19937_64 random(8);  // NOLINT(cert-msc51-cpp): the same each time
+  std::uint64_t address = 0;
+  std::set<std::pair<std::uint64_t, KeptAddresses::Slot>> is;
+  std::deque<KeptAddresses::Slot> by_age;
+  std::map<KeptAddresses::Slot, std::uint64_t> address_of;
+  KeptAddresses::Slot slots = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    address = (address + 618'033'989) % 1'000'000'007;
+    kept.keep(order(1), 512, address, slots);
+    is.insert({address, slots});
+    by_age.push_back(slots);
+    address_of[slots++] = address;
+    // Low addresses are taken at once, and high ones grow old.
+    const bool take = random() % 2 == 0;
+    if (is.size() > 1'500) {
+      const KeptAddresses::Slot slot = take ? is.begin()->second : by_age.front();
+      ASSERT_EQ(take ? kept.find(order(1), 512, 512)->slot : kept.oldest(), slot);
+      kept.remove(slot);
+      is.erase({address_of[slot], slot});
+      std::erase(by_age, slot);
+    }
+  }
+  ASSERT_EQ(kept.bytes(), 512 * is.size());
+  while (!is.empty()) {
+    const KeptAddresses::Slot slot = kept.find(order(1), 512, 512)->slot;
+    ASSERT_EQ(slot, is.begin()->second);
+    kept.remove(slot);
+    is.erase(is.begin());
+  }
+  EXPECT_TRUE(kept.empty());
 }
 
 }  // namespace

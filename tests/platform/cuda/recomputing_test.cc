@@ -453,6 +453,31 @@ TEST_F(Recomputes, TriedOnceThoughItDiesFirst) {
   settle();
 }
 
+// What is made again may die while the launch that makes it has yet to run. What that reads must
+// not change before, on a stream that the program has ordered behind the first time only.
+TEST_F(Recomputes, WhatIsReadForWhatHasDied) {
+  press();
+  const auto [from, made] = one_given_up();
+  std::uint64_t* const gate = pinned(1);
+  *gate = 0;
+  ASSERT_EQ(launch(test::kernels().wait, on, address_of(gate)), CuResult::kSuccess);
+  use(on, made);
+  platform->free(made.address);
+  std::thread opens([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    FakeDevice::open(gate);
+  });
+  const CuStream other = stream();
+  Buffer changes = from;
+  rewrite(other, changes, 801);
+  opens.join();
+  synchronize(other);
+  settle();
+  check(other, changes);
+  synchronize(other);
+  settle();
+}
+
 // Two fingerprints of one that is gone already, on a stream that stands still, must not be taken
 // for those of another.
 TEST_F(Recomputes, NotByFingerprintsOfAnother) {
