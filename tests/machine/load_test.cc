@@ -123,7 +123,9 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
     EXPECT_EQ(machine->handles.cost_time(), measured) << row.name;
     EXPECT_EQ(machine->device.block_bytes, measured ? 128 * kMiB : kBlockBytes);
     EXPECT_EQ(machine->faults.batches_in_flight, measured ? 4U : 1U) << row.name;
-    EXPECT_EQ(machine->host.launch_ns, !measured ? 0 : row.name == "h100" ? 50'000 : 45'000)
+    EXPECT_EQ(machine->host.launch_ns, !measured            ? 0
+                                       : row.name == "h100" ? 50'000
+                                                            : 45'000)
         << row.name;
     EXPECT_EQ(machine->host.told_ns, measured ? 20'000 : 0) << row.name;
   }

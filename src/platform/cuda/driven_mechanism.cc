@@ -104,8 +104,7 @@ void DrivenPlatform::drop(std::span<const BlockId> blocks, Tier tier) {
     block.serial = 0;
     const Block& dropped = engine_.space().block(id);
     if (there && patience_.all_fits() && dropped.contents == Contents::kDiscarded &&
-        dropped.tenants > 0 &&
-        block.freed_run == kNoIndex && queue_->keep_mapped(id)) {
+        dropped.tenants > 0 && block.freed_run == kNoIndex && queue_->keep_mapped(id)) {
       block.kept = true;
       continue;
     }
