@@ -93,14 +93,12 @@ std::optional<Recomputing::Step> Recomputing::before_death(AllocationId id,
   if (const auto found = entries_.find(id); found != entries_.end() && in_the_way(found->second)) {
     return Step{.what = Step::What::kWait, .id = id};
   }
-  if (death.handed_on && is_read_elsewhere(id, death.next_on)) {
-    return Step{.what = Step::What::kWait, .id = id};
-  }
   return before_loss(id, std::nullopt, in_the_way);
 }
 
-// By what was to make something again that died first, on another stream than this.
-bool Recomputing::is_read_elsewhere(AllocationId id, std::optional<StreamId> stream) const {
+// By what was to make something again that died first, on another stream than this. Who has the
+// memory next has its number, and asks when it writes.
+bool Recomputing::is_read_elsewhere(AllocationId id, StreamId stream) const {
   return std::any_of(readings_.begin(), readings_.end(), [&](const Reading& it) {
     return it.source == id && it.stream != stream && !has_ended(it.stream, it.number);
   });

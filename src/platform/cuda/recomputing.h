@@ -199,7 +199,7 @@ class Recomputing {
   template <typename InTheWay>
   [[nodiscard]] std::optional<Step> before_loss(AllocationId id, std::optional<StreamId> asking,
                                                 const InTheWay& in_the_way) const;
-  [[nodiscard]] bool is_read_elsewhere(AllocationId id, std::optional<StreamId> stream) const;
+  [[nodiscard]] bool is_read_elsewhere(AllocationId id, StreamId stream) const;
   [[nodiscard]] bool take_place(Entry& entry);
   void free_place(Entry& entry);
   void lose(AllocationId id);

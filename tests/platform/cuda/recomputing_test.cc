@@ -457,25 +457,40 @@ TEST_F(Recomputes, TriedOnceThoughItDiesFirst) {
 // not change before, on a stream that the program has ordered behind the first time only.
 TEST_F(Recomputes, WhatIsReadForWhatHasDied) {
   press();
-  const auto [from, made] = one_given_up();
-  std::uint64_t* const gate = pinned(1);
-  *gate = 0;
-  ASSERT_EQ(launch(test::kernels().wait, on, address_of(gate)), CuResult::kSuccess);
-  use(on, made);
-  platform->free(made.address);
-  std::thread opens([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    FakeDevice::open(gate);
-  });
-  const CuStream other = stream();
-  Buffer changes = from;
-  rewrite(other, changes, 801);
-  opens.join();
-  synchronize(other);
-  settle();
-  check(other, changes);
-  synchronize(other);
-  settle();
+  for (const bool handed_on : {false, true}) {
+    const Buffer from = source();
+    const Buffer made = made_from(from);
+    look(on, made);
+    settle();
+    const Bytes before = given_up();
+    crowd();
+    ASSERT_GT(given_up(), before);
+    std::uint64_t* const gate = pinned(1);
+    *gate = 0;
+    ASSERT_EQ(launch(test::kernels().wait, on, address_of(gate)), CuResult::kSuccess);
+    use(on, made);
+    platform->free(made.address);
+    std::thread opens([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      FakeDevice::open(gate);
+    });
+    const CuStream other = stream();
+    Buffer changes = from;
+    if (handed_on) {
+      platform->retire(from.address, other);
+      ASSERT_TRUE(platform->reuse(from.address));
+      fill(other, changes, 801);
+    } else {
+      rewrite(other, changes, 801);
+    }
+    opens.join();
+    synchronize(other);
+    settle();
+    check(other, changes);
+    synchronize(other);
+    settle();
+    EXPECT_EQ(wrong_words(), 0U) << handed_on;
+  }
 }
 
 // Two fingerprints of one that is gone already, on a stream that stands still, must not be taken
