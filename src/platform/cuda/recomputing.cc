@@ -562,17 +562,15 @@ Status Recomputing::look() {
     engine_.set_recomputable(id, true);
   }
   std::erase_if(readings_, [this](const Reading& it) { return has_ended(it.stream, it.number); });
-  const auto ended = std::stable_partition(
-      trials_.begin(), trials_.end(),
-      [this](const Trial& trial) { return !has_ended(trial.stream, trial.number); });
-  const std::vector<Trial> judged(ended, trials_.end());
-  trials_.erase(ended, trials_.end());
-  for (const Trial& trial : judged) {
-    if (Status fine = judge(trial); !fine) {
-      return fine;
-    }
+  const auto ended = std::partition(trials_.begin(), trials_.end(), [this](const Trial& trial) {
+    return !has_ended(trial.stream, trial.number);
+  });
+  Status fine;
+  for (auto trial = ended; fine && trial != trials_.end(); ++trial) {
+    fine = judge(*trial);
   }
-  return {};
+  trials_.erase(ended, trials_.end());
+  return fine;
 }
 
 // Where its context is lost, nobody knows, and what comes behind it is tried instead.

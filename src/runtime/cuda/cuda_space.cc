@@ -89,16 +89,12 @@ CudaSpace::~CudaSpace() {
 }
 
 Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes) {
-  Result<SpaceOptions> options = space_options_from_environment();
+  Result<SpaceOptions> options = space_options_from_environment("lookahead");
   if (!options) {
     return options;
   }
   if (std::getenv("SPILLWAY_DEVICE_MEMORY") == nullptr) {
     options->device_bytes = whole_blocks(free_device_bytes / 10 * 9);
-  }
-  if (const char* const policy = std::getenv("SPILLWAY_POLICY");
-      policy == nullptr || *policy == '\0') {
-    options->policy = "lookahead";
   }
   if (std::getenv("SPILLWAY_PREFETCH_DEGREE") == nullptr) {
     options->policy_options.prefetch_degree.reset();

@@ -58,9 +58,10 @@ Bytes DeviceHeap::spare_bytes(Bytes size) const {
   return most_bytes - in_use_bytes;
 }
 
-const DeviceHeap::Memory* DeviceHeap::used_at(std::uint64_t address) const {
+std::optional<DeviceHeap::Slot> DeviceHeap::used_at(std::uint64_t address) const {
   const auto found = slots_.find(address);
-  return found == slots_.end() || !memory_[found->second].used ? nullptr : &memory_[found->second];
+  return found == slots_.end() || !memory_[found->second].used ? std::nullopt
+                                                               : std::optional(found->second);
 }
 
 DeviceHeap::Slot DeviceHeap::new_slot(std::uint64_t address) {
@@ -82,9 +83,10 @@ void DeviceHeap::free_slot(Slot slot) {
   free_slots_.push_back(slot);
 }
 
-void DeviceHeap::give_up(Slot kept) {
-  kept_.remove(kept);
-  free_slot(kept);
+void DeviceHeap::give_up_oldest() {
+  const Slot oldest = kept_.oldest();
+  kept_.remove(oldest);
+  free_slot(oldest);
 }
 
 // Dead addresses make room for new ones where there are none left.
@@ -154,12 +156,11 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
 
 bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   const std::scoped_lock lock(mutex_);
-  const auto found = slots_.find(address);
-  if (found == slots_.end() || !memory_[found->second].used) {
+  const std::optional<Slot> slot = used_at(address);
+  if (!slot) {
     return false;
   }
-  const Slot slot = found->second;
-  Memory& memory = memory_[slot];
+  Memory& memory = memory_[*slot];
   const Bytes size = memory.size;
   const bool handed_on = order && memory.order == order;
   const Bytes asked = size_of(memory.bytes);
@@ -170,11 +171,11 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   used_bytes_ -= asked;
   more_bytes_ -= size - asked;
   if (!handed_on) {
-    free_slot(slot);
+    free_slot(*slot);
     return true;
   }
   platform_.retire(address, *order);
-  kept_.keep(*order, size, address, slot);
+  kept_.keep(*order, size, address, *slot);
   // A program that never asks for the same size twice must not gather dead addresses. Several
   // times what is in use at once is more than one that repeats itself leaves behind in one round.
   constexpr Bytes kKeptTimes = 4;
@@ -200,8 +201,8 @@ void DeviceHeap::forget(Order order) {
 }
 
 std::optional<Bytes> DeviceHeap::find_bytes(std::uint64_t address) const {
-  const Memory* const found = used_at(address);
-  return found == nullptr ? std::nullopt : std::optional(found->bytes);
+  const std::optional<Slot> slot = used_at(address);
+  return slot ? std::optional(memory_[*slot].bytes) : std::nullopt;
 }
 
 std::optional<Bytes> DeviceHeap::bytes_of(std::uint64_t address) const {

@@ -74,12 +74,12 @@ class DeviceHeap {
   };
   [[nodiscard]] std::optional<Bytes> find_bytes(std::uint64_t address) const;
   Result<std::uint64_t> make(Bytes size);
-  [[nodiscard]] const Memory* used_at(std::uint64_t address) const;
+  // nullopt: nothing in use begins there.
+  [[nodiscard]] std::optional<Slot> used_at(std::uint64_t address) const;
   [[nodiscard]] std::optional<KeptAddresses::Found> larger_kept_for(Bytes size, Order order);
   [[nodiscard]] Slot new_slot(std::uint64_t address);
   void free_slot(Slot slot);
-  void give_up(Slot kept);
-  void give_up_oldest() { give_up(kept_.oldest()); }
+  void give_up_oldest();
   void note_highs();
   [[nodiscard]] Bytes reserved_bytes() const;
   [[nodiscard]] Bytes spare_bytes(Bytes size) const;

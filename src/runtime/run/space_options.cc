@@ -67,14 +67,15 @@ Status set_storage(SpaceOptions& options, const std::string& text) {
   return {};
 }
 
-Result<SpaceOptions> space_options_from_environment() {
+Result<SpaceOptions> space_options_from_environment(const std::string& policy) {
   SpaceOptions options;
+  options.policy = policy;
   const Bytes available_bytes = available_memory_bytes();
   options.device_bytes = available_bytes / 4 * 3;
   options.host_bytes = available_bytes / 2;
-  if (const char* const policy = std::getenv("SPILLWAY_POLICY");
-      policy != nullptr && *policy != '\0') {
-    options.policy = policy;
+  if (const char* const named = std::getenv("SPILLWAY_POLICY");
+      named != nullptr && *named != '\0') {
+    options.policy = named;
   }
   Bytes bandwidth_bytes_per_s = 0;
   std::uint32_t degree = 0;

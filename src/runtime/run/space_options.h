@@ -24,9 +24,10 @@ struct SpaceOptions {
 // SPILLWAY_DEVICE_MEMORY, SPILLWAY_HOST_MEMORY, SPILLWAY_STORAGE (PATH[:SIZE]), SPILLWAY_POLICY,
 // SPILLWAY_LINK_BANDWIDTH (bytes a second), SPILLWAY_FAULT_LATENCY (nanoseconds),
 // SPILLWAY_PREFETCH_DEGREE. Sizes may have suffixes. What is not set keeps its default: of the
-// memory that is available now, three quarters for the device, half for the host. Fails with
-// kInvalidInput and the variable's name.
-[[nodiscard]] Result<SpaceOptions> space_options_from_environment();
+// memory that is available now, three quarters for the device, half for the host; `policy`. Fails
+// with kInvalidInput and the variable's name.
+[[nodiscard]] Result<SpaceOptions> space_options_from_environment(
+    const std::string& policy = "deepum");
 // "PATH" or "PATH:SIZE" into the options.
 Status set_storage(SpaceOptions& options, const std::string& text);
 // Memory that programs could have now without swapping.

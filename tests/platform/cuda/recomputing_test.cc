@@ -108,6 +108,13 @@ class Recomputes : public RemakingWorld {
       check(stream, other);
     }
   }
+  // The stream stands still until FakeDevice::open.
+  [[nodiscard]] std::uint64_t* stop(CuStream stream) {
+    std::uint64_t* const gate = pinned(1);
+    *gate = 0;
+    EXPECT_EQ(launch(test::kernels().wait, stream, address_of(gate)), CuResult::kSuccess);
+    return gate;
+  }
   [[nodiscard]] Buffer source() { return source_on(on); }
   [[nodiscard]] Buffer source_on(CuStream stream) {
     Buffer made = allocate(kBytes);
@@ -385,10 +392,8 @@ TEST_F(Recomputes, NothingIsTriedUnderWhatIsMadeOfIt) {
   settle();
   crowd();
   ASSERT_GT(given_up(), 0U);
-  gate = pinned(1);
-  *gate = 0;
   const CuStream other = stream();
-  ASSERT_EQ(launch(test::kernels().wait, other, address_of(gate)), CuResult::kSuccess);
+  gate = stop(other);
   use(other, made);
   std::thread opens([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -426,9 +431,7 @@ TEST_F(Recomputes, TriedOnceThoughItDiesFirst) {
   press();
   const Buffer from = source();
   settle();
-  std::uint64_t* const gate = pinned(1);
-  *gate = 0;
-  ASSERT_EQ(launch(test::kernels().wait, on, address_of(gate)), CuResult::kSuccess);
+  std::uint64_t* const gate = stop(on);
   const std::uint64_t before = times("fingerprint");
   std::uint64_t once = 0;
   for (std::uint64_t i = 0; i < 3; ++i) {
@@ -465,9 +468,7 @@ TEST_F(Recomputes, WhatIsReadForWhatHasDied) {
     const Bytes before = given_up();
     crowd();
     ASSERT_GT(given_up(), before);
-    std::uint64_t* const gate = pinned(1);
-    *gate = 0;
-    ASSERT_EQ(launch(test::kernels().wait, on, address_of(gate)), CuResult::kSuccess);
+    std::uint64_t* const gate = stop(on);
     use(on, made);
     platform->free(made.address);
     std::thread opens([&] {
@@ -501,9 +502,7 @@ TEST_F(Recomputes, NotByFingerprintsOfAnother) {
   const Buffer from = source();
   Buffer first = made_from(from);
   settle();
-  std::uint64_t* const gate = pinned(1);
-  *gate = 0;
-  ASSERT_EQ(launch(test::kernels().wait, on, address_of(gate)), CuResult::kSuccess);
+  std::uint64_t* const gate = stop(on);
   use(on, first);
   follow(from);
   platform->free(first.address);
