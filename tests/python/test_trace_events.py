@@ -96,6 +96,9 @@ def test_on_a_gpu(tmp_path):
     assert kinds["wait"] > 0 and kinds["transfer"] > 0
     streams = {event["tid"] for event in timeline["traceEvents"] if event.get("cat") == "launch"}
     assert len(streams) == 2
+    # Some were issued while others ran.
+    assert any(event.get("args", {}).get("ahead_us", 0) > 0 for event in timeline["traceEvents"]
+               if event.get("cat") == "launch")
 
 
 def test_a_file_that_cannot_be_written_is_told_before_the_run(tmp_path):

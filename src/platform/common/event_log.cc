@@ -14,7 +14,7 @@ void EventLog::launch_began(std::uint32_t stream, LogRow row, std::string_view n
     events_.names[row] = name;
   }
   streams_[stream].running.push_back(
-      {.stream = stream, .row = row, .begin_ns = at_ns, .end_ns = 0});
+      {.stream = stream, .row = row, .issued_ns = at_ns, .begin_ns = at_ns, .end_ns = 0});
 }
 
 void EventLog::launch_ended(std::uint32_t stream, TimeNs at_ns) {

@@ -25,6 +25,7 @@ inline constexpr LogRow kNoLogRow = ~LogRow{0};
 struct LoggedLaunch {
   std::uint32_t stream = 0;
   LogRow row = kNoLogRow;
+  TimeNs issued_ns = 0;
   TimeNs begin_ns = 0;
   TimeNs end_ns = 0;
 };

@@ -25,17 +25,19 @@ std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Orde
   return kept_.find(order, size, std::min(most, size + spare));
 }
 
-// What a program allocates while it still grows stays with it (an optimizer's state), and so would
-// what is more than it asked for; by then it is not known either how much room there is.
-bool DeviceHeap::grows() const { return allocations_ < 2 * allocations_at_most_; }
+// What a program allocates while it still grows stays with it, and so would what is more than it
+// asked for; by then it is not known either how much room there is. An optimizer's states come last
+// in a first step, whose backward pass may allocate several times as often as all did before the
+// most was in use.
+bool DeviceHeap::grows() const {
+  constexpr std::uint64_t kTimes = 4;
+  return allocations_ < kTimes * allocations_at_most_;
+}
 
 // Where all fits, or it is not known yet what comes and goes, nobody is given more than it asks
-// for: an optimizer's states come last in a first step, whose backward pass may allocate several
-// times as often as all did before the most was in use. After that a new high is no reason to give
-// everything another place.
+// for. After that a new high is no reason to give everything another place.
 Bytes DeviceHeap::better_size(Bytes asked, Order order) {
-  constexpr std::uint64_t kTimes = 4;
-  if (!shares_ && allocations_ >= kTimes * allocations_at_most_) {
+  if (!shares_ && !grows()) {
     shares_ = most_used_bytes_ > platform_.capacity_bytes(Tier::kDevice);
   }
   return shares_ ? near_[order].better(asked) : asked;

@@ -21,8 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::string_view kExtension = ".events";
+constexpr double kNsPerUs = 1e3;
 constexpr std::array kWaits{"waits for host memory", "waits for storage", "waits for new memory",
                             "waits for room"};
 
@@ -62,7 +63,6 @@ class Timeline {
   }
   void interval(std::string_view category, const std::string& quoted_name, std::int64_t pid,
                 std::size_t tid, TimeNs begin_ns, TimeNs end_ns, const std::string& more) {
-    constexpr double kNsPerUs = 1e3;
     put(fmt::format(
         R"({{"ph":"X","cat":"{}","name":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}{}}})",
         category, quoted_name, pid, tid, static_cast<double>(begin_ns - zero_ns_) / kNsPerUs,
@@ -124,7 +124,7 @@ class ProcessTimeline {
                        fmt::format("launches of stream {}", launch.stream));
       }
       timeline_.interval("launch", name_of(launch.row), process_.pid, tid, launch.begin_ns,
-                         launch.end_ns, "");
+                         launch.end_ns, ahead_of(launch));
     }
   }
   void put_transfers() {
@@ -159,6 +159,13 @@ class ProcessTimeline {
                          fmt::format(R"(,"args":{{"launch":{}}})", name_of(wait.row)));
     }
   }
+  // How long before its beginning it was issued: nothing is ahead of a device that waits for its
+  // program.
+  static std::string ahead_of(const LoggedLaunch& launch) {
+    const auto ahead_ns = static_cast<double>(launch.begin_ns - launch.issued_ns);
+    return ahead_ns <= 0 ? std::string()
+                         : fmt::format(R"(,"args":{{"ahead_us":{:.1f}}})", ahead_ns / kNsPerUs);
+  }
   static std::string_view name_of_tier(Tier tier) { return spillway::name_of(tier); }
 
   const ProcessEvents& process_;
@@ -170,8 +177,11 @@ LoggedEvents events_in(const json& object) {
   LoggedEvents events;
   events.names = object.at("names").get<std::vector<std::string>>();
   for (const json& one : object.at("launches")) {
-    events.launches.push_back(
-        {.stream = one.at(0), .row = one.at(1), .begin_ns = one.at(2), .end_ns = one.at(3)});
+    events.launches.push_back({.stream = one.at(0),
+                               .row = one.at(1),
+                               .issued_ns = one.at(2),
+                               .begin_ns = one.at(3),
+                               .end_ns = one.at(4)});
   }
   for (const json& one : object.at("transfers")) {
     events.transfers.push_back({.from = static_cast<Tier>(one.at(0).get<int>()),
@@ -212,7 +222,7 @@ std::string to_json(const ProcessEvents& process) {
     text += "]";
   };
   list("launches", events.launches, [](const LoggedLaunch& it) {
-    return fmt::format("[{},{},{},{}]", it.stream, it.row, it.begin_ns, it.end_ns);
+    return fmt::format("[{},{},{},{},{}]", it.stream, it.row, it.issued_ns, it.begin_ns, it.end_ns);
   });
   list("transfers", events.transfers, [](const LoggedTransfer& it) {
     return fmt::format("[{},{},{},{},{}]", static_cast<int>(it.from), static_cast<int>(it.to),

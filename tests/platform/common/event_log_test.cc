@@ -22,6 +22,7 @@ TEST(EventLog, LaunchesOfAStreamFollowEachOther) {
   EXPECT_EQ(events.launches[0].begin_ns, 10);
   EXPECT_EQ(events.launches[0].end_ns, 20);
   EXPECT_EQ(events.launches[1].begin_ns, 20);
+  EXPECT_EQ(events.launches[1].issued_ns, 11);
   EXPECT_EQ(events.launches[1].end_ns, 30);
   EXPECT_EQ(events.launches[2].stream, 1U);
   EXPECT_EQ(events.launches[2].begin_ns, 12);
