@@ -42,6 +42,7 @@ void NearSizes::born(Bytes size) {
   if (counts(size)) {
     const auto it = sizes_.try_emplace(size).first;
     ++it->second.now;
+    ++it->second.ever;
     note_most(it);
   }
   if (bytes_ > peak_bytes_) {
@@ -78,6 +79,14 @@ bool NearSizes::moves(Bytes size) const {
   return std::any_of(
       it->second.most_with.begin(), it->second.most_with.end(),
       [&](const auto& with) { return saved_bytes(it, with.first, with.second) > 0; });
+}
+
+bool NearSizes::comes_and_goes(Bytes size) const {
+  if (!counts(size)) {
+    return true;
+  }
+  const auto it = sizes_.find(size);
+  return it != sizes_.end() && 2 * it->second.now <= it->second.ever;
 }
 
 Bytes NearSizes::better(Bytes size) const {

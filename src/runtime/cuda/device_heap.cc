@@ -14,7 +14,7 @@ std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Orde
   constexpr Bytes kTimes = 2;
   constexpr Bytes kMorePart = 8;
   const Bytes most_more_bytes = platform_.capacity_bytes(Tier::kDevice) / kMorePart;
-  if (grows() || more_bytes_ >= most_more_bytes) {
+  if (grows() || more_bytes_ >= most_more_bytes || !near_[order].comes_and_goes(size)) {
     return std::nullopt;
   }
   const Bytes spare = std::min(spare_bytes(size), most_more_bytes - more_bytes_);
@@ -26,18 +26,17 @@ std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Orde
 }
 
 // What a program allocates while it still grows stays with it, and so would what is more than it
-// asked for; by then it is not known either how much room there is. An optimizer's states come last
-// in a first step, whose backward pass may allocate several times as often as all did before the
-// most was in use.
-bool DeviceHeap::grows() const {
-  constexpr std::uint64_t kTimes = 4;
-  return allocations_ < kTimes * allocations_at_most_;
-}
+// asked for; by then it is not known either how much room there is. An optimizer's states come when
+// it seems to grow no more, but their sizes are those of weights, which stay.
+bool DeviceHeap::grows() const { return allocations_ < 2 * allocations_at_most_; }
 
 // Where all fits, or it is not known yet what comes and goes, nobody is given more than it asks
-// for. After that a new high is no reason to give everything another place.
+// for: an optimizer's states come last in a first step, whose backward pass may allocate several
+// times as often as all did before the most was in use. After that a new high is no reason to give
+// everything another place.
 Bytes DeviceHeap::better_size(Bytes asked, Order order) {
-  if (!shares_ && !grows()) {
+  constexpr std::uint64_t kTimes = 4;
+  if (!shares_ && allocations_ >= kTimes * allocations_at_most_) {
     shares_ = most_used_bytes_ > platform_.capacity_bytes(Tier::kDevice);
   }
   return shares_ ? near_[order].better(asked) : asked;

@@ -79,6 +79,18 @@ TEST(NearSizes, TheOneThatSavesMost) {
   EXPECT_EQ(near.better(62 * kMiB), 64 * kMiB);
 }
 
+TEST(NearSizes, WhatComesAndGoes) {
+  NearSizes near;
+  EXPECT_FALSE(near.comes_and_goes(40 * kMiB));  // nothing is known of it
+  born(near, 40 * kMiB, 4);
+  EXPECT_FALSE(near.comes_and_goes(40 * kMiB));
+  died(near, 40 * kMiB, 2);
+  EXPECT_TRUE(near.comes_and_goes(40 * kMiB));
+  born(near, 40 * kMiB, 1);
+  EXPECT_FALSE(near.comes_and_goes(40 * kMiB));
+  EXPECT_TRUE(near.comes_and_goes(512 * kKiB));  // what shares frames
+}
+
 // What goes elsewhere itself leaves nothing behind.
 TEST(NearSizes, NotThoseThatAreGivenMoreThemselves) {
   NearSizes near;

@@ -1,5 +1,5 @@
-// Where the memory of a training loop lies whose sizes are near, on the fake driver: under pressure
-// they share addresses, and where all fits each has what it asks for.
+// Where the memory of a training loop lies, on the fake driver: sizes that are near share addresses
+// under pressure, and where all fits each has what it asks for; what stays has no more than that.
 #include "runtime/cuda/device_heap.h"
 
 #include <gmock/gmock.h>
@@ -103,6 +103,36 @@ TEST_F(DeviceHeapTest, SizesThatAreNearShareAddressesUnderPressure) {
 // The first steps show what comes and goes; until then all have what they ask for.
 TEST_F(DeviceHeapTest, NotBeforeItIsKnownWhatComesAndGoes) {
   expect_apart(steps(2 * kEach * kGradient - 24 * kMiB, 4));
+}
+
+// The first step fits, and has allocated often enough since its highest use to look like one of
+// many. What its activations leave would suit an optimizer's states, and be twice of that for good.
+TEST_F(DeviceHeapTest, WhatStaysHasWhatItAsksFor) {
+  constexpr Bytes kActivation = 36 * kMiB;
+  options.device_bytes = 400 * kMiB;
+  open(policy);
+  on = stream();
+  heap = std::make_unique<DeviceHeap>(*platform);
+  std::vector<std::uint64_t> staying;
+  for (int i = 0; i < kEach; ++i) {
+    staying.push_back(use(kGradient));  // weights
+  }
+  live_and_die(kActivation);
+  for (int i = 0; i < 10 * kEach; ++i) {
+    EXPECT_TRUE(heap->free(use(4 * kMiB), on));
+  }
+  for (int i = 0; i < kEach; ++i) {
+    staying.push_back(use(kGradient));  // states
+    const auto range = platform->allocation_of(staying.back());
+    ASSERT_TRUE(range);
+    EXPECT_EQ(range->bytes, kGradient);
+  }
+  for (const std::uint64_t address : staying) {
+    EXPECT_TRUE(heap->free(address, on));
+  }
+  synchronize(on);
+  whole();
+  heap.reset();
 }
 
 TEST_F(DeviceHeapTest, NobodyIsGivenMoreWhereAllFits) {
