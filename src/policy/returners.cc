@@ -15,7 +15,7 @@ namespace {
 // So much may wait to come: what a launch needs comes behind it.
 constexpr Bytes kComingBytes = 128 * kMiB;
 // This part of the device is left for what comes to life.
-constexpr Bytes kSparePart = 12;
+constexpr Bytes kSparePart = 20;
 // Launches may differ from iteration to iteration. One that is late by this part of what was
 // expected does not come.
 constexpr LaunchSeq kLatePart = 4;

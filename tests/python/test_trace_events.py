@@ -96,9 +96,15 @@ def test_on_a_gpu(tmp_path):
     assert kinds["wait"] > 0 and kinds["transfer"] > 0
     streams = {event["tid"] for event in timeline["traceEvents"] if event.get("cat") == "launch"}
     assert len(streams) == 2
-    # Some were issued while others ran.
-    assert any(event.get("args", {}).get("ahead_us", 0) > 0 for event in timeline["traceEvents"]
-               if event.get("cat") == "launch")
+    # Some were issued while others ran, and all of a stream in their order.
+    issued = collections.defaultdict(list)
+    for event in timeline["traceEvents"]:
+        if event.get("cat") == "launch":
+            issued[event["tid"]].append(event["ts"] - event.get("args", {}).get("ahead_us", 0))
+    assert any("args" in event for event in timeline["traceEvents"] if event.get("cat") == "launch")
+    for times in issued.values():
+        assert times[0] >= 0
+        assert all(later >= earlier - 0.2 for earlier, later in zip(times, times[1:]))
 
 
 def test_a_file_that_cannot_be_written_is_told_before_the_run(tmp_path):

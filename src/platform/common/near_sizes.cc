@@ -15,8 +15,11 @@ constexpr Bytes kNearPart = 8;
 // 1 to 3.
 constexpr Bytes kPeakWeighs = 8;
 
+// Smaller ones share frames.
+bool counts(Bytes size) { return size >= kBlockBytes; }
+
 // Larger memory is mostly frames of the largest size anyway.
-bool counts(Bytes size) { return size >= kBlockBytes && size <= kLargestBlockBytes; }
+bool is_one_frame(Bytes size) { return counts(size) && size <= kLargestBlockBytes; }
 
 bool near(Bytes size, Bytes larger) { return larger <= size + size / kNearPart; }
 
@@ -29,7 +32,11 @@ void NearSizes::note_most(Sizes::iterator born) {
   };
   Size& own = born->second;
   own.most = std::max(own.most, own.now);
-  for (auto at = std::next(born); at != sizes_.end() && near(born->first, at->first); ++at) {
+  if (!is_one_frame(born->first)) {
+    return;
+  }
+  for (auto at = std::next(born);
+       at != sizes_.end() && is_one_frame(at->first) && near(born->first, at->first); ++at) {
     note(own, at->first, at->second.now);
   }
   for (auto at = born; at != sizes_.begin() && near(std::prev(at)->first, born->first); --at) {
@@ -42,7 +49,6 @@ void NearSizes::born(Bytes size) {
   if (counts(size)) {
     const auto it = sizes_.try_emplace(size).first;
     ++it->second.now;
-    ++it->second.ever;
     note_most(it);
   }
   if (bytes_ > peak_bytes_) {
@@ -81,12 +87,9 @@ bool NearSizes::moves(Bytes size) const {
       [&](const auto& with) { return saved_bytes(it, with.first, with.second) > 0; });
 }
 
-bool NearSizes::comes_and_goes(Bytes size) const {
-  if (!counts(size)) {
-    return true;
-  }
+bool NearSizes::was_there_before(Bytes size) const {
   const auto it = sizes_.find(size);
-  return it != sizes_.end() && 2 * it->second.now <= it->second.ever;
+  return it != sizes_.end() && it->second.now < it->second.most;
 }
 
 Bytes NearSizes::better(Bytes size) const {

@@ -22,16 +22,15 @@ class NearSizes {
   // What the next one of this size had better be given: that size, or one of those that were asked
   // for that is larger by an eighth at most, and whose own are given what they ask for.
   [[nodiscard]] Bytes better(Bytes size) const;
-  // Whether those of this size do not stay: at least half of all that ever were are gone. Known of
-  // sizes that one block can have, and true of others.
-  [[nodiscard]] bool comes_and_goes(Bytes size) const;
+  // Whether one more of this size is what was there before: more of them have been in use at once.
+  // Otherwise the program grows by it, which may stay. Of sizes from 2 MiB on.
+  [[nodiscard]] bool was_there_before(Bytes size) const;
   // The most that was in use, of all sizes.
   [[nodiscard]] Bytes peak_bytes() const { return peak_bytes_; }
 
  private:
   struct Size {
     std::uint64_t now = 0;
-    std::uint64_t ever = 0;
     std::uint64_t most = 0;
     std::uint64_t at_peak = 0;  // when most bytes of all sizes were in use
     // By larger size: how many of both were in use at once at most.
@@ -43,7 +42,7 @@ class NearSizes {
                                   std::uint64_t most_at_once) const;
   [[nodiscard]] bool moves(Bytes size) const;
 
-  Sizes sizes_;  // those that one block can have
+  Sizes sizes_;
   Bytes bytes_ = 0;
   Bytes peak_bytes_ = 0;
 };

@@ -14,11 +14,13 @@ std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Orde
   constexpr Bytes kTimes = 2;
   constexpr Bytes kMorePart = 8;
   const Bytes most_more_bytes = platform_.capacity_bytes(Tier::kDevice) / kMorePart;
-  if (grows() || more_bytes_ >= most_more_bytes || !near_[order].comes_and_goes(size)) {
+  if (grows() || more_bytes_ >= most_more_bytes) {
     return std::nullopt;
   }
   const Bytes spare = std::min(spare_bytes(size), most_more_bytes - more_bytes_);
-  if (spare == 0) {
+  // Nor while there are more of this size than ever: an optimizer's states come when all in all the
+  // program seems to grow no more.
+  if (spare == 0 || (size >= kBlockBytes && !near_[order].was_there_before(size))) {
     return std::nullopt;
   }
   const Bytes most = size < kBlockBytes ? kBlockBytes - 1 : kTimes * size;
@@ -26,8 +28,7 @@ std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Orde
 }
 
 // What a program allocates while it still grows stays with it, and so would what is more than it
-// asked for; by then it is not known either how much room there is. An optimizer's states come when
-// it seems to grow no more, but their sizes are those of weights, which stay.
+// asked for; by then it is not known either how much room there is.
 bool DeviceHeap::grows() const { return allocations_ < 2 * allocations_at_most_; }
 
 // Where all fits, or it is not known yet what comes and goes, nobody is given more than it asks

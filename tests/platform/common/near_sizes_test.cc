@@ -79,16 +79,17 @@ TEST(NearSizes, TheOneThatSavesMost) {
   EXPECT_EQ(near.better(62 * kMiB), 64 * kMiB);
 }
 
-TEST(NearSizes, WhatComesAndGoes) {
-  NearSizes near;
-  EXPECT_FALSE(near.comes_and_goes(40 * kMiB));  // nothing is known of it
-  born(near, 40 * kMiB, 4);
-  EXPECT_FALSE(near.comes_and_goes(40 * kMiB));
-  died(near, 40 * kMiB, 2);
-  EXPECT_TRUE(near.comes_and_goes(40 * kMiB));
-  born(near, 40 * kMiB, 1);
-  EXPECT_FALSE(near.comes_and_goes(40 * kMiB));
-  EXPECT_TRUE(near.comes_and_goes(512 * kKiB));  // what shares frames
+TEST(NearSizes, WhatWasThereBefore) {
+  for (const Bytes size : {40 * kMiB, 200 * kMiB}) {
+    NearSizes near;
+    EXPECT_FALSE(near.was_there_before(size));
+    born(near, size, 4);
+    EXPECT_FALSE(near.was_there_before(size));
+    died(near, size, 2);
+    EXPECT_TRUE(near.was_there_before(size));
+    born(near, size, 2);
+    EXPECT_FALSE(near.was_there_before(size));
+  }
 }
 
 // What goes elsewhere itself leaves nothing behind.
