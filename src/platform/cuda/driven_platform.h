@@ -182,7 +182,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns);
   void step_failed(const Putting& putting, CuContext context, CuResult result);
 
-  // driven_launches.cc
+  // driven_launches.cc, driven_waits.cc, driven_tickets.cc, driven_streams.cc
   std::uint64_t issue(const CudaLaunch& launch, AllocationId step_of);
   [[nodiscard]] std::uint64_t number_of(std::uint64_t launch) const;
   static CuEvent value_event(CuAddress word);
