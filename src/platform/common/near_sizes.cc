@@ -53,8 +53,9 @@ void NearSizes::born(Bytes size) {
   }
   if (bytes_ > peak_bytes_) {
     peak_bytes_ = bytes_;
-    for (auto& entry : sizes_) {
-      entry.second.at_peak = entry.second.now;
+    const auto end = sizes_.upper_bound(kLargestBlockBytes);
+    for (auto at = sizes_.begin(); at != end; ++at) {
+      at->second.at_peak = at->second.now;
     }
   }
 }

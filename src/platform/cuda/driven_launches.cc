@@ -1,6 +1,6 @@
 // The program's thread: a launch from before its call to after it. See driven_platform.h; where it
 // waits and how it is held back are driven_waits.cc's, tickets driven_tickets.cc's.
-#include <algorithm>
+#include <utility>
 
 #include "platform/common/clock.h"
 #include "platform/common/current_module.h"

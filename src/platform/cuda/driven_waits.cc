@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "engine/for_each_block.h"
 #include "engine/pins.h"

@@ -10,7 +10,8 @@ namespace spillway {
 
 Bytes DeviceHeap::size_of(Bytes bytes) { return heap_size_of(bytes, kBlockBytes); }
 
-std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Order order) {
+std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Bytes asked,
+                                                                Order order) {
   constexpr Bytes kTimes = 2;
   constexpr Bytes kMorePart = 8;
   const Bytes most_more_bytes = platform_.capacity_bytes(Tier::kDevice) / kMorePart;
@@ -18,9 +19,11 @@ std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Orde
     return std::nullopt;
   }
   const Bytes spare = std::min(spare_bytes(size), most_more_bytes - more_bytes_);
-  // Nor while there are more of this size than ever: an optimizer's states come when all in all the
-  // program seems to grow no more.
-  if (spare == 0 || (size >= kBlockBytes && !near_[order].was_there_before(size))) {
+  // Nor yet where there are more of this size than ever: an optimizer's states come when all in all
+  // the program seems to grow no more.
+  const bool is_growth =
+      asked >= kBlockBytes && may_grow() && !near_[order].was_there_before(asked);
+  if (spare == 0 || is_growth) {
     return std::nullopt;
   }
   const Bytes most = size < kBlockBytes ? kBlockBytes - 1 : kTimes * size;
@@ -31,13 +34,14 @@ std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Orde
 // asked for; by then it is not known either how much room there is.
 bool DeviceHeap::grows() const { return allocations_ < 2 * allocations_at_most_; }
 
+// An optimizer's states come last in a first step, whose backward pass may allocate several times
+// as often as all did before the most was in use.
+bool DeviceHeap::may_grow() const { return allocations_ < 4 * allocations_at_most_; }
+
 // Where all fits, or it is not known yet what comes and goes, nobody is given more than it asks
-// for: an optimizer's states come last in a first step, whose backward pass may allocate several
-// times as often as all did before the most was in use. After that a new high is no reason to give
-// everything another place.
+// for. After that a new high is no reason to give everything another place.
 Bytes DeviceHeap::better_size(Bytes asked, Order order) {
-  constexpr std::uint64_t kTimes = 4;
-  if (!shares_ && allocations_ >= kTimes * allocations_at_most_) {
+  if (!shares_ && !may_grow()) {
     shares_ = most_used_bytes_ > platform_.capacity_bytes(Tier::kDevice);
   }
   return shares_ ? near_[order].better(asked) : asked;
@@ -122,7 +126,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
       kept = kept_.find(*order, asked, asked);
     }
     if (!kept) {
-      kept = larger_kept_for(size, *order);
+      kept = larger_kept_for(size, asked, *order);
     }
   }
   Slot slot = 0;

@@ -77,7 +77,8 @@ class DeviceHeap {
   Result<std::uint64_t> make(Bytes size);
   // nullopt: nothing in use begins there.
   [[nodiscard]] std::optional<Slot> used_at(std::uint64_t address) const;
-  [[nodiscard]] std::optional<KeptAddresses::Found> larger_kept_for(Bytes size, Order order);
+  [[nodiscard]] std::optional<KeptAddresses::Found> larger_kept_for(Bytes size, Bytes asked,
+                                                                    Order order);
   [[nodiscard]] Slot new_slot(std::uint64_t address);
   void free_slot(Slot slot);
   void give_up_oldest();
@@ -85,6 +86,7 @@ class DeviceHeap {
   [[nodiscard]] Bytes reserved_bytes() const;
   [[nodiscard]] Bytes spare_bytes(Bytes size) const;
   [[nodiscard]] bool grows() const;
+  [[nodiscard]] bool may_grow() const;
   [[nodiscard]] Bytes better_size(Bytes asked, Order order);
 
   cuda::CudaPlatform& platform_;
