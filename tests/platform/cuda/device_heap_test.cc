@@ -124,9 +124,7 @@ class AfterAFirstStep : public DeviceHeapTest {
     }
     EXPECT_TRUE(heap->free(use(kPassing), on));
     live_and_die(kActivation);
-    for (int i = 0; i < 10 * kEach; ++i) {
-      EXPECT_TRUE(heap->free(use(4 * kMiB), on));
-    }
+    come_and_go(20);  // and it has allocated more than twice as often as at its highest use
     // What was there once and has been given up since.
     heap->trim_to(kWeights * kGradient + kEach * kActivation + 4 * kMiB);
   }
@@ -135,6 +133,11 @@ class AfterAFirstStep : public DeviceHeapTest {
     whole();
     heap.reset();
     DeviceHeapTest::TearDown();
+  }
+  void come_and_go(int count) {
+    for (int i = 0; i < count; ++i) {
+      EXPECT_TRUE(heap->free(use(4 * kMiB), on));
+    }
   }
   // That one more of this size has.
   Bytes given(Bytes bytes) {
@@ -150,6 +153,11 @@ TEST_F(AfterAFirstStep, WhatItGrowsByHasWhatItAsksFor) {
 }
 
 TEST_F(AfterAFirstStep, WhatWasThereBeforeMayHaveMore) { EXPECT_EQ(given(kPassing), kActivation); }
+
+TEST_F(AfterAFirstStep, SoMayWhatComesWhenItSurelyRepeatsItself) {
+  come_and_go(40);
+  EXPECT_EQ(given(kGradient), kActivation);
+}
 
 TEST_F(DeviceHeapTest, NobodyIsGivenMoreWhereAllFits) {
   expect_apart(steps(3 * kEach * kGradient + 48 * kMiB, 8));
