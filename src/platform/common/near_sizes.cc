@@ -18,12 +18,14 @@ constexpr Bytes kPeakWeighs = 8;
 // Smaller ones share frames.
 bool counts(Bytes size) { return size >= kBlockBytes; }
 
-// Larger memory is mostly frames of the largest size anyway.
-bool is_one_frame(Bytes size) { return counts(size) && size <= kLargestBlockBytes; }
-
 bool near(Bytes size, Bytes larger) { return larger <= size + size / kNearPart; }
 
 }  // namespace
+
+// Sizes from here on have no near ones: such memory is mostly frames of the largest size anyway.
+NearSizes::Sizes::iterator NearSizes::of_several_frames() {
+  return sizes_.upper_bound(kLargestBlockBytes);
+}
 
 void NearSizes::note_most(Sizes::iterator born) {
   const auto note = [](Size& size, Bytes larger, std::uint64_t others) {
@@ -32,11 +34,11 @@ void NearSizes::note_most(Sizes::iterator born) {
   };
   Size& own = born->second;
   own.most = std::max(own.most, own.now);
-  if (!is_one_frame(born->first)) {
+  if (born->first > kLargestBlockBytes) {
     return;
   }
-  for (auto at = std::next(born);
-       at != sizes_.end() && is_one_frame(at->first) && near(born->first, at->first); ++at) {
+  const auto end = of_several_frames();
+  for (auto at = std::next(born); at != end && near(born->first, at->first); ++at) {
     note(own, at->first, at->second.now);
   }
   for (auto at = born; at != sizes_.begin() && near(std::prev(at)->first, born->first); --at) {
@@ -53,7 +55,7 @@ void NearSizes::born(Bytes size) {
   }
   if (bytes_ > peak_bytes_) {
     peak_bytes_ = bytes_;
-    const auto end = sizes_.upper_bound(kLargestBlockBytes);
+    const auto end = of_several_frames();
     for (auto at = sizes_.begin(); at != end; ++at) {
       at->second.at_peak = at->second.now;
     }

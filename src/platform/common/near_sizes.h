@@ -37,6 +37,7 @@ class NearSizes {
     std::map<Bytes, std::uint64_t> most_with;
   };
   using Sizes = std::map<Bytes, Size>;
+  [[nodiscard]] Sizes::iterator of_several_frames();
   void note_most(Sizes::iterator born);
   [[nodiscard]] Bytes saved_bytes(Sizes::const_iterator size, Bytes larger,
                                   std::uint64_t most_at_once) const;

@@ -182,39 +182,47 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns);
   void step_failed(const Putting& putting, CuContext context, CuResult result);
 
-  // driven_launches.cc, driven_waits.cc, driven_tickets.cc, driven_streams.cc
+  // driven_launches.cc
   std::uint64_t issue(const CudaLaunch& launch, AllocationId step_of);
   [[nodiscard]] std::uint64_t number_of(std::uint64_t launch) const;
-  static CuEvent value_event(CuAddress word);
-  [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
-  [[nodiscard]] bool comes_behind_others(CuStream stream, Lock& lock) const;
-  [[nodiscard]] StreamId stream_of(CuStream stream, Lock& lock);
-  void order_with_null_stream(StreamId id);
+  void use_while_quiet(const Launch& launch);
+
+  // driven_waits.cc
   void make_up_room(const Launch& launch, std::string_view name);
   void follow_budget();
   void hold_back(Lock& lock);
   void let_room_come(std::uint32_t tag, Lock& lock);
   [[nodiscard]] bool lacks_room(std::span<const Access> accesses) const;
   void let_ends_come(StreamId id, Lock& lock);
-  void use_while_quiet(const Launch& launch);
   // For what becomes true as launches end, which tickets tell.
   void wait_until(Lock& lock, const std::function<bool()>& done);
   void wait_for_release(std::uint32_t tag, Lock& lock);
   // For a thread that waits: a moment, after which it asks whether the device still runs, where
   // nothing has ended for long since `sign_ns`, when it began to wait or asked last.
   void wait_a_little(Lock& lock, TimeNs& sign_ns);
-  void ask_whether_alive(Lock& lock);
-  void ask_whether_alive(StreamId id, Lock& lock);
   [[nodiscard]] SharedGate::Launch for_gate(std::uint32_t tag) const;
   [[nodiscard]] bool shares_gate(std::uint32_t tag, const SharedGate::Launch& launch) const;
   void put_gate(std::uint32_t tag, const SharedGate::Launch& issued, Lock& lock);
-  void let_those_together_go();
-  // While it lives a thread of the program waits.
-  class Held;
+  void let_those_together_go();  // the driver thread's
+
+  // driven_tickets.cc
   void put_tickets(Lock& lock);
   void put_ticket(StreamId id, Lock& lock);
+  void ask_whether_alive(Lock& lock);
+  void ask_whether_alive(StreamId id, Lock& lock);
   void stream_failed(StreamId id, CuContext context, std::string_view symbol, CuResult result);
   void take_ends();
+
+  // driven_streams.cc
+  static CuEvent value_event(CuAddress word);
+  [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
+  [[nodiscard]] bool comes_behind_others(CuStream stream, Lock& lock) const;
+  [[nodiscard]] StreamId stream_of(CuStream stream, Lock& lock);
+  void order_with_null_stream(StreamId id);
+
+  // driven_program_thread.h
+  // While it lives a thread of the program waits.
+  class Held;
   // Runs `call` with that context current.
   template <typename Call>
   CuResult in_context(CuContext context, const Call& call) const;

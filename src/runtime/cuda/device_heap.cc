@@ -19,11 +19,12 @@ std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Byte
     return std::nullopt;
   }
   const Bytes spare = std::min(spare_bytes(size), most_more_bytes - more_bytes_);
+  if (spare == 0) {
+    return std::nullopt;
+  }
   // Nor yet where there are more of this size than ever: an optimizer's states come when all in all
   // the program seems to grow no more.
-  const bool is_growth =
-      asked >= kBlockBytes && may_grow() && !near_[order].was_there_before(asked);
-  if (spare == 0 || is_growth) {
+  if (asked >= kBlockBytes && may_grow() && !near_[order].was_there_before(asked)) {
     return std::nullopt;
   }
   const Bytes most = size < kBlockBytes ? kBlockBytes - 1 : kTimes * size;

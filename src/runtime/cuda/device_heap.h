@@ -3,9 +3,9 @@
 // step live for four launches (docs/gpu.md section 6) and must cost no map and no unmap. Where all
 // fits but for what is kept, a larger one is handed on as well, as long as the difference has room
 // beside the most that was ever in use and the program does not grow by it, or what nobody has
-// taken for longest is given up: after a
-// few steps of a program each allocation finds what it needs. Where something has to leave, sizes
-// that are near become one (near_sizes.h). Layer: runtime. Thread-safe.
+// taken for longest is given up: after a few steps of a program each allocation finds what it
+// needs. Where something has to leave, sizes that are near become one (near_sizes.h). Layer:
+// runtime. Thread-safe.
 #pragma once
 
 #include <cstdint>

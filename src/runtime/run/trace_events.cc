@@ -23,9 +23,12 @@ using nlohmann::json;
 
 constexpr int kVersion = 2;
 constexpr std::string_view kExtension = ".events";
-constexpr double kNsPerUs = 1e3;
 constexpr std::array kWaits{"waits for host memory", "waits for storage", "waits for new memory",
                             "waits for room"};
+
+double to_us(TimeNs time_ns) {
+  return static_cast<double>(time_ns) / static_cast<double>(kNsPerUs);
+}
 
 std::string as_text(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -65,8 +68,8 @@ class Timeline {
                 std::size_t tid, TimeNs begin_ns, TimeNs end_ns, const std::string& more) {
     put(fmt::format(
         R"({{"ph":"X","cat":"{}","name":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}{}}})",
-        category, quoted_name, pid, tid, static_cast<double>(begin_ns - zero_ns_) / kNsPerUs,
-        static_cast<double>(std::max<TimeNs>(end_ns - begin_ns, 0)) / kNsPerUs, more));
+        category, quoted_name, pid, tid, to_us(begin_ns - zero_ns_),
+        to_us(std::max<TimeNs>(end_ns - begin_ns, 0)), more));
   }
 
  private:
@@ -162,9 +165,9 @@ class ProcessTimeline {
   // How long before its beginning it was issued: nothing is ahead of a device that waits for its
   // program.
   static std::string ahead_of(const LoggedLaunch& launch) {
-    const auto ahead_ns = static_cast<double>(launch.begin_ns - launch.issued_ns);
+    const TimeNs ahead_ns = launch.begin_ns - launch.issued_ns;
     return ahead_ns <= 0 ? std::string()
-                         : fmt::format(R"(,"args":{{"ahead_us":{:.1f}}})", ahead_ns / kNsPerUs);
+                         : fmt::format(R"(,"args":{{"ahead_us":{:.1f}}})", to_us(ahead_ns));
   }
   static std::string_view name_of_tier(Tier tier) { return spillway::name_of(tier); }
 
