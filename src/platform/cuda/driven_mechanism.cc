@@ -32,7 +32,9 @@ void DrivenPlatform::start_transfer(const Transfer& transfer) {
   order.move.id = transfer.id;
   order.move.from = transfer.from;
   order.move.to = transfer.to;
+  bool all_there = transfer.from == Tier::kDevice;
   for (const BlockId id : transfer.blocks) {
+    all_there = all_there && state(id).backing == Backing::kThere;
     const Bytes bytes = bytes_of(id);
     if ((transfer.to == Tier::kHost && !host_places_.take(id, bytes)) ||
         (transfer.to == Tier::kStorage && !storage_places_.take(id, bytes))) {
@@ -60,7 +62,7 @@ void DrivenPlatform::start_transfer(const Transfer& transfer) {
   if (EventLog* const events = log_.events()) {
     events->transfer_began(transfer.id, now_ns());
   }
-  queue_->push(std::move(order));
+  all_there ? queue_->push_ahead(std::move(order)) : queue_->push(std::move(order));
 }
 
 // Nobody has promised zeros.

@@ -68,6 +68,15 @@ void OrderQueue::push(Order order) {
   wake();
 }
 
+void OrderQueue::push_ahead(Order order) {
+  ++unanswered_;
+  {
+    const std::scoped_lock lock(mutex_);
+    ahead_.push_back(std::move(order));
+  }
+  wake();
+}
+
 Status OrderQueue::make() {
   WakeUp::make_sleeps_precise();
   stay_out_of_captures(*driver_);
@@ -91,6 +100,7 @@ void OrderQueue::run() {
   TimeNs sleep_ns = kShortestSleepNs;
   while (whole && !broken_) {
     take_orders();
+    start_ahead();
     carry_out_some();
     look_after_copies();
     retry();
@@ -151,8 +161,19 @@ void OrderQueue::take_orders() {
   orders_.clear();
 }
 
-// An order takes as long as a copy of a few MiB: between two of them copies are looked after, and
-// what has been done is not kept back for long.
+void OrderQueue::start_ahead() {
+  std::deque<Order> ahead;
+  {
+    const std::scoped_lock lock(mutex_);
+    ahead.swap(ahead_);
+  }
+  for (Order& order : ahead) {
+    moves_.start(std::move(order.move));
+  }
+}
+
+// An order takes as long as a copy of a few MiB: between two of them copies are looked after and
+// begun, and what has been done is not kept back for long.
 void OrderQueue::carry_out_some() {
   const TimeNs until_ns = now_ns() + kLongestRoundNs;
   while (!taken_.empty() && !broken_) {
@@ -160,6 +181,7 @@ void OrderQueue::carry_out_some() {
       without_memory_.push_back(std::move(taken_.front()));
     }
     taken_.pop_front();
+    start_ahead();
     look_after_copies();
     if (!done_.empty() && now_ns() >= until_ns) {
       return;

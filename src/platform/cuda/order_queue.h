@@ -106,6 +106,9 @@ class OrderQueue {
 
   // Any thread's, from here on.
   void push(Order order);
+  // A transfer from the device, of blocks for which nothing else is on order: none of the orders
+  // before it is waited for. Those are calls of the driver, and the way out stands still meanwhile.
+  void push_ahead(Order order);
   void wake() { wake_.call(); }
   // Of blocks for which nothing is on order, done at once and without it (device_blocks.h).
   [[nodiscard]] bool keep_mapped(BlockId block) { return blocks_.keep_mapped(block); }
@@ -125,6 +128,7 @@ class OrderQueue {
   void run();
   Status make();
   void take_orders();
+  void start_ahead();
   void carry_out_some();
   void look_after_copies();
   void note_link();
@@ -151,6 +155,7 @@ class OrderQueue {
 
   std::mutex mutex_;
   std::deque<Order> orders_;
+  std::deque<Order> ahead_;
   std::atomic<std::uint64_t> unanswered_{0};
   WakeUp wake_;
   std::atomic<bool> stop_{false};

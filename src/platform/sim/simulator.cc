@@ -159,7 +159,14 @@ void Simulator::start_transfer(const Transfer& transfer) {
   for (std::size_t i = 0; transfer.to == Tier::kDevice && i < transfer.blocks.size(); ++i) {
     order_back(transfer.blocks[i]);
   }
-  order({.kind = Order::Kind::kCopy, .slot = slot});
+  const bool all_there = transfer.from == Tier::kDevice &&
+                         std::all_of(transfer.blocks.begin(), transfer.blocks.end(),
+                                     [this](BlockId id) { return backing(id).there; });
+  if (all_there) {
+    push(now_ns_ + latency_ns, EventKind::kTransferStarts, slot);
+  } else {
+    order({.kind = Order::Kind::kCopy, .slot = slot});
+  }
 }
 
 void Simulator::end_transfer(std::uint32_t slot) {

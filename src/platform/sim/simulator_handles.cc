@@ -14,8 +14,8 @@ Simulator::Backing& Simulator::backing(BlockId id) {
   return backings_[id];
 }
 
-// What is asked of the thread is done in the order in which it is asked for: a copy, either way,
-// stands behind all calls that were ordered before it.
+// What is asked of the thread is done in the order in which it is asked for: a copy stands behind
+// all calls that were ordered before it, unless it is one of what has its handle.
 void Simulator::order(const Order& order) {
   orders_.push_back(order);
   carry_out();
