@@ -347,6 +347,7 @@ Status Engine::set_device_capacity(Bytes bytes) {
                       format_bytes(bytes), format_bytes(pins_.bytes()));
   }
   tiers_.set_capacity(Tier::kDevice, bytes);
+  forget_free_frames();
   shrink();
   admit_those_that_fit();
   pump();

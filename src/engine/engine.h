@@ -20,6 +20,7 @@
 #include "engine/eviction_wishes.h"
 #include "engine/fetch_wishes.h"
 #include "engine/flights.h"
+#include "engine/free_frames.h"
 #include "engine/launch_order.h"
 #include "engine/launch_table.h"
 #include "engine/mechanism.h"
@@ -253,6 +254,9 @@ class Engine final : private Control {
   }
   [[nodiscard]] bool can_give_up(AllocationId id) const;
   void let_go(AllocationId id);
+  void discard_remakable(AllocationId id);
+  void keep_free_frames_for_their_size(BlockId incoming);
+  [[nodiscard]] BlockId least_missed_for(BlockId incoming);
   void begin_eviction(BlockId victim);
   void cancel_eviction(BlockId id);
   std::optional<BlockId> choose_victim(Cause cause, BlockId incoming);
@@ -282,6 +286,8 @@ class Engine final : private Control {
   void start(Transfer transfer, Lane& lane);
   void take_frame(BlockId id, Tier tier);
   void drop_frame(BlockId id, Tier tier);
+  [[nodiscard]] bool has_frame_of_its_size(BlockId id, Tier tier) const;
+  void forget_free_frames();
   void drop_copies_below(BlockId id);
 
   EngineOptions options_;
@@ -291,6 +297,7 @@ class Engine final : private Control {
   Claims claims_;
   PageQueues queues_;
   TierAccounts tiers_;
+  FreeFrames free_frames_;  // of the device, where frames have sizes
   Pins pins_;
   Waiters waiters_;
   LaunchOrder order_;

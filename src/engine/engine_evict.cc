@@ -44,17 +44,55 @@ bool Engine::reclaim_room(Bytes need_bytes, BlockId incoming) {
     taken_from_dead_bytes_ += space_.block(dead).bytes;
     reclaim_device_frame(dead);
   }
+  if (free_bytes(Tier::kDevice) >= need_bytes) {
+    keep_free_frames_for_their_size(incoming);
+  }
   while (free_bytes(Tier::kDevice) < need_bytes) {
-    BlockId id = queues_.oldest(PageQueue::kUnused);
-    if (id == kNoBlock) {
-      id = dead_for(incoming);
-    }
+    const BlockId id = least_missed_for(incoming);
     if (id == kNoBlock) {
       break;
     }
     reclaim_device_frame(id);
   }
   return free_bytes(Tier::kDevice) >= need_bytes;
+}
+
+// There is room, but no free frame of this size, and under pressure what is free is wanted again
+// soon as it is. So a dead frame of the size is taken beside, where there is one: as long as no
+// more is free than a small part.
+void Engine::keep_free_frames_for_their_size(BlockId incoming) {
+  constexpr Bytes kFreePart = 16;
+  if (!pressed_ || !options_.frames_have_sizes || incoming == kNoBlock ||
+      free_bytes(Tier::kDevice) > capacity_bytes(Tier::kDevice) / kFreePart ||
+      free_frames_.has(space_.block(incoming).bytes)) {
+    return;
+  }
+  const BlockId dead = dead_for(incoming);
+  if (dead != kNoBlock && space_.block(dead).bytes == space_.block(incoming).bytes) {
+    reclaim_device_frame(dead);
+  }
+}
+
+// Whose frame goes first: what is unused, then what is dead. A little that is dead and of other
+// sizes stays, though, where the policy has something that leaves without a copy: of a program that
+// repeats itself the next launches want it in those sizes.
+BlockId Engine::least_missed_for(BlockId incoming) {
+  constexpr Bytes kDeadPart = 32;
+  if (const BlockId unused = queues_.oldest(PageQueue::kUnused); unused != kNoBlock) {
+    return unused;
+  }
+  const BlockId dead = dead_for(incoming);
+  if (!pressed_ || !options_.frames_have_sizes || dead == kNoBlock || incoming == kNoBlock ||
+      space_.block(dead).bytes == space_.block(incoming).bytes ||
+      queues_.bytes(PageQueue::kDiscarded) > capacity_bytes(Tier::kDevice) / kDeadPart) {
+    return dead;
+  }
+  const std::optional<BlockId> clean = policy_->select_clean_victim(*this);
+  if (!clean || !evictable(*clean) || !leaves_at_once(space_.block(*clean))) {
+    return dead;
+  }
+  ++stats_.evictions;
+  return *clean;
 }
 
 // The dead block whose frame is taken for this one: the one that the platform names, or the oldest
@@ -208,14 +246,23 @@ BlockId Engine::oldest_recomputable() const {
   return oldest == kNoAllocation ? kNoBlock : space_.allocation(oldest).first_block;
 }
 
-void Engine::let_go(AllocationId id) {
+// Its frames are those of something dead.
+void Engine::discard_remakable(AllocationId id) {
   recomputable_.remove(id);
   orders_.now().gave_up(id);
   const Allocation& allocation = space_.allocation(id);
   stats_.given_up_bytes += allocation.frame_bytes;
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    discard_block(allocation.first_block + i, DiscardMode::kEager);
+  }
+}
+
+// To make room.
+void Engine::let_go(AllocationId id) {
+  discard_remakable(id);
+  const Allocation& allocation = space_.allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     const BlockId block = allocation.first_block + i;
-    discard_block(block, DiscardMode::kEager);
     if (space_.block(block).frames.has(Tier::kDevice)) {
       ++stats_.evictions;
       reclaim_device_frame(block);
@@ -227,7 +274,7 @@ bool Engine::give_up(AllocationId id) {
   if (ignores_wishes() || !policy_->recomputes() || !can_give_up(id)) {
     return false;
   }
-  let_go(id);
+  discard_remakable(id);
   return true;
 }
 

@@ -18,11 +18,30 @@ void Engine::take_frame(BlockId id, Tier tier) {
     drop_frame(*spare, tier);
   }
   tiers_.take(id, tier);
+  if (has_frame_of_its_size(id, tier)) {
+    (void)free_frames_.take(space_.block(id).bytes);
+    forget_free_frames();
+  }
+}
+
+bool Engine::has_frame_of_its_size(BlockId id, Tier tier) const {
+  return tier == Tier::kDevice && options_.frames_have_sizes && !space_.block(id).far;
+}
+
+// The platform has no more of them than there is room.
+void Engine::forget_free_frames() {
+  while (free_frames_.bytes() > free_bytes(Tier::kDevice)) {
+    (void)free_frames_.take_oldest();
+  }
 }
 
 void Engine::drop_frame(BlockId id, Tier tier) {
   assert(tier != Tier::kDevice || !space_.block(id).mapped);
   tiers_.give_back(id, tier);
+  if (has_frame_of_its_size(id, tier)) {
+    free_frames_.add(space_.block(id).bytes);
+    forget_free_frames();
+  }
   orders_.drop(id, tier);
 }
 

@@ -112,6 +112,9 @@ Status Engine::check_invariants() const {
   if (admitted != admitted_) {
     return broken("admitted launches were counted wrongly");
   }
+  if (free_frames_.bytes() > free_bytes(Tier::kDevice)) {
+    return broken("more of the device's frames are free than there is room");
+  }
   for (const Status& status :
        {space_.check(), tiers_.check(), queues_.check(), claims_.check(), launches_.check(),
         order_.check(), flights_.check(), pins_.check(), deaths_.check(), fetches_.check(),

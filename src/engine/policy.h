@@ -115,6 +115,11 @@ class Policy {
   // recently migrated evictable block rather than wait for ever.
   virtual std::optional<BlockId> select_victim(Cause /*cause*/, BlockId /*incoming*/,
                                                const Control& control);
+  // One that is safe below and would be chosen soon: instead of what is dead and has another size
+  // than the incoming block. nullopt: that goes.
+  virtual std::optional<BlockId> select_clean_victim(const Control& /*control*/) {
+    return std::nullopt;
+  }
   // Where a victim goes; the engine takes the other tier when this one is full.
   [[nodiscard]] virtual Tier eviction_tier(BlockId /*block*/, const Control& /*control*/) {
     return Tier::kHost;

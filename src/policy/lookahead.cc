@@ -124,10 +124,22 @@ std::optional<BlockId> Lookahead::select_victim(Cause cause, BlockId incoming,
   }
   const std::optional<BlockId> victim = ahead_.victim(cause, incoming, control);
   if (victim) {
-    ahead_.leaves(*victim, control);
-    far_.leaves(*victim, control);
+    leaves(*victim, control);
   }
   return victim;
+}
+
+std::optional<BlockId> Lookahead::select_clean_victim(const Control& control) {
+  const std::optional<BlockId> copied = ahead_.copied(control);
+  if (copied) {
+    leaves(*copied, control);
+  }
+  return copied;
+}
+
+void Lookahead::leaves(BlockId block, const Control& control) {
+  ahead_.leaves(block, control);
+  far_.leaves(block, control);
 }
 
 }  // namespace spillway

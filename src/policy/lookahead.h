@@ -59,6 +59,10 @@ class AheadOfDevice {
   // launch waits for it.
   [[nodiscard]] std::optional<BlockId> victim(Cause cause, BlockId incoming,
                                               const Control& control);
+  // What has been copied down already.
+  [[nodiscard]] std::optional<BlockId> copied(const Control& control) {
+    return leavers_.oldest_copied(control);
+  }
 
  private:
   QueueWindow window_;
@@ -86,8 +90,11 @@ class Lookahead final : public Policy {
   // First what can be made again, which needs no way out and no way in; then as AheadOfDevice says.
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override;
+  std::optional<BlockId> select_clean_victim(const Control& control) override;
 
  private:
+  void leaves(BlockId block, const Control& control);
+
   AheadOfDevice ahead_;
   GivenUp given_up_;
   FarBlocks far_;

@@ -72,6 +72,109 @@ TEST(BlockSizes, RoomComesFromTheSizeOfWhichMostIsDead) {
   }
 }
 
+// A device on which something alive has had to leave. Sizes in blocks.
+class SizesUnderPressure : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kDevice = 128;
+
+  SizesUnderPressure() {
+    const std::array filled{made(64), made(64), made(64)};
+    for (const AllocationId id : filled) {
+      world.free(id);
+    }
+  }
+  AllocationId made(std::uint64_t size) {
+    const Bytes bytes = size * kBlockBytes;
+    const AllocationId id = *world.engine.allocate(bytes, 0, bytes);
+    world.run({world.write(id)});
+    return id;
+  }
+  AllocationId dead(std::uint64_t size) {
+    const AllocationId id = made(size);
+    world.discard(id);
+    return id;
+  }
+  // One that leaves without a copy, when it is asked for.
+  AllocationId clean(std::uint64_t size) {
+    const AllocationId id = made(size);
+    const BlockId block = world.engine.space().allocation(id).first_block;
+    world.policy.at_launch_end = [block](const Launch&, Control& control) {
+      control.copy_down(block, Tier::kHost);
+    };
+    world.run({});
+    world.policy.at_launch_end = nullptr;
+    world.finish_all();
+    world.policy.clean_victim = block;
+    return id;
+  }
+  // So many blocks stay free.
+  void fill_but(std::uint64_t free) {
+    made(world.engine.free_bytes(Tier::kDevice) / kBlockBytes - free);
+  }
+  [[nodiscard]] bool has_frame(AllocationId id) const {
+    return world.block(id).frames.has(Tier::kDevice);
+  }
+  static EngineOptions options() {
+    EngineOptions options = with_frames(kBlockBytes, kDevice);
+    options.host_capacity_bytes = 4 * kDevice * kBlockBytes;
+    options.clean_copies = CleanCopies::kAll;
+    options.frames_have_sizes = true;
+    return options;
+  }
+
+  World world{options()};
+};
+
+// A frame of 4 is free, which the next of that size has as it is.
+TEST_F(SizesUnderPressure, AFreeFrameIsKeptForItsSizeWhereOneOfTheRightSizeIsDead) {
+  const AllocationId of_three = dead(3);
+  const AllocationId leaves = made(4);
+  fill_but(0);
+  world.free(leaves);
+  made(3);
+  EXPECT_FALSE(has_frame(of_three));
+  EXPECT_EQ(world.engine.free_bytes(Tier::kDevice), 4 * kBlockBytes);
+}
+
+TEST_F(SizesUnderPressure, AFreeFrameOfTheRightSizeIsTaken) {
+  const AllocationId of_three = dead(3);
+  const AllocationId leaves = made(3);
+  fill_but(0);
+  world.free(leaves);
+  made(3);
+  EXPECT_TRUE(has_frame(of_three));
+}
+
+TEST_F(SizesUnderPressure, ALittleThatIsDeadStaysWhereSomethingLeavesWithoutACopy) {
+  const AllocationId of_three = dead(3);
+  const AllocationId copied = clean(5);
+  fill_but(0);
+  made(4);
+  EXPECT_TRUE(has_frame(of_three));
+  EXPECT_FALSE(has_frame(copied));
+  world.run({world.read(copied)});  // as it was
+}
+
+TEST_F(SizesUnderPressure, NotMoreThanALittle) {
+  const AllocationId of_three = dead(3);
+  const AllocationId of_four = dead(4);
+  const AllocationId copied = clean(5);
+  fill_but(0);
+  made(2);
+  EXPECT_TRUE(has_frame(of_three));
+  EXPECT_FALSE(has_frame(of_four));
+  EXPECT_TRUE(has_frame(copied));
+}
+
+TEST_F(SizesUnderPressure, NotWhereItIsOfTheRightSize) {
+  const AllocationId of_four = dead(4);
+  const AllocationId copied = clean(5);
+  fill_but(0);
+  made(4);
+  EXPECT_FALSE(has_frame(of_four));
+  EXPECT_TRUE(has_frame(copied));
+}
+
 TEST(BlockSizes, ThatAreNoMultipleOfTheFrameAreRefused) {
   World world(with_frames(64 * kKiB, 8));
   for (const Bytes bytes : {64 * kKiB + 4096, kGiB + 64 * kKiB, 2 * kGiB, 100'000 * kKiB + 1}) {

@@ -107,6 +107,9 @@ class ScriptedPolicy final : public Policy {
                                        const Control& control) override {
     return victim ? victim(cause) : Policy::select_victim(cause, incoming, control);
   }
+  std::optional<BlockId> select_clean_victim(const Control& /*control*/) override {
+    return clean_victim;
+  }
   Tier eviction_tier(BlockId /*block*/, const Control& /*control*/) override { return tier; }
 
   std::function<void(const Launch&, Control&)> at_issue;
@@ -117,6 +120,7 @@ class ScriptedPolicy final : public Policy {
   std::function<void(AllocationId)> at_give_up;
   std::function<void(const Launch&, Control&)> at_launch_end;
   std::function<std::optional<BlockId>(Cause)> victim;
+  std::optional<BlockId> clean_victim;
   Tier tier = Tier::kHost;
   std::vector<BlockId> faults;
   std::vector<BlockId> accesses;

@@ -111,7 +111,8 @@ TEST_F(ByHabit, NotWhatNoLaunchCanMakeAgainUntilOneCan) {
   world.engine.set_recomputable(a, true);
   run(kOfOthers, {world.write(world.allocate(1))});  // for which there is room
   EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
-  EXPECT_TRUE(world.block(a).frames.empty());
+  EXPECT_EQ(world.block(a).contents, Contents::kDiscarded);
+  EXPECT_TRUE(world.block(a).frames.has(Tier::kDevice));  // whoever wants one has it
 }
 
 TEST_F(ByHabit, NotWhatHasBeenUsedOtherwiseSince) {

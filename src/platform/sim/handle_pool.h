@@ -3,10 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <map>
 
 #include "base/units.h"
+#include "engine/free_frames.h"
 #include "machine/machine.h"
 
 namespace spillway::sim {
@@ -20,24 +19,21 @@ class HandlePool {
 
   // How long the calls take that give a block of this size a handle: none for one that is free.
   [[nodiscard]] TimeNs take(Bytes bytes);
-  void give_back(Bytes bytes);
+  void give_back(Bytes bytes) { free_.add(bytes); }
 
   [[nodiscard]] std::uint64_t made() const { return made_; }
   [[nodiscard]] Bytes bytes() const { return bytes_; }  // of all handles
   [[nodiscard]] Bytes released_bytes() const { return released_bytes_; }
 
  private:
-  // Since when they are free, in give_backs; oldest first.
-  using Ages = std::deque<std::uint64_t>;
   [[nodiscard]] bool release_oldest();
 
   Handles costs_;
   Bytes budget_bytes_;
   Bytes bytes_ = 0;
   Bytes released_bytes_ = 0;
-  std::uint64_t given_back_ = 0;
   std::uint64_t made_ = 0;
-  std::map<Bytes, Ages> free_;  // by size; no size is empty
+  FreeFrames free_;
 };
 
 }  // namespace spillway::sim

@@ -1,5 +1,7 @@
 // Where data must move: what waits for what, and what need not.
+#include <array>
 #include <chrono>
+#include <utility>
 
 #include "platform/cuda/cuda_world.h"
 #include "policy/lookahead.h"
@@ -46,6 +48,59 @@ TEST_F(Pressure, AMemsetIsIssuedBehindALaunchThatWaits) {
             CuResult::kSuccess);
   const auto took = std::chrono::steady_clock::now() - since;
   EXPECT_LT(std::chrono::nanoseconds(took).count(), kSlowNs / 2);
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
+// Sends a block away with the next launch that does not name it first.
+class SendsAway final : public Policy {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "sends_away"; }
+  void on_issue(const spillway::Launch& launch, Control& control) override {
+    if (away != kNoBlock && launch.accesses[0].first_block != away) {
+      control.pre_evict(std::exchange(away, kNoBlock), Tier::kHost);
+    }
+    last = launch.accesses[0].first_block;
+  }
+  BlockId last = kNoBlock;  // of the last launch
+  BlockId away = kNoBlock;  // it
+};
+
+// Each of those is a call of the driver, and the way out has nothing to do meanwhile.
+TEST_F(Pressure, ACopyOutDoesNotWaitForMemoryThatIsMapped) {
+  SendsAway policy;
+  config.access_ns = 50'000'000;
+  options.device_bytes = 64 * kMiB;
+  open(policy);
+  const CuStream on = stream();
+  const std::vector<Buffer> buffers = written(on, 9, 8 * kMiB);
+  check(on, buffers[8]);
+  const BlockId leaves = policy.last;
+  for (std::size_t i = 1; i < 6; ++i) {
+    platform->free(buffers[i].address);
+  }
+  synchronize(on);
+  platform->wait_until_idle();
+  std::array<Buffer, 4> made;
+  std::array<CudaOperand, 4> operands;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    made.at(i) = allocate(8 * kMiB);
+    operands.at(i) = operand(made.at(i), AccessMode::kOverwrite);
+  }
+  const std::size_t before = fake_cuda_log_lines();
+  EXPECT_EQ(issue(on, operands, "fill", false,
+                  [&] {
+                    return launch(test::kernels().fill, on, made[0].address, made[0].words,
+                                  std::uint64_t{1});
+                  }),
+            CuResult::kSuccess);
+  policy.away = leaves;
+  check(on, buffers[7]);
+  EXPECT_TRUE(soon([&] { return calls("cuMemcpyDtoHAsync", before) > 0; }));
+  EXPECT_LT(calls("cuMemSetAccess", before), operands.size());
+  synchronize(on);
+  check(on, buffers[8]);
   synchronize(on);
   EXPECT_EQ(wrong_words(), 0U);
   whole();
