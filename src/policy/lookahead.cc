@@ -59,15 +59,23 @@ void AheadOfDevice::advance(Control& control) {
 void AheadOfDevice::issued(const Launch& launch, const Control& control) {
   if (pressed_) {
     returners_.issued(launch, control);
+    lingerers_.issued(launch, control);
   }
 }
 
-void AheadOfDevice::ended(const Launch& launch, const Control& control) {
+void AheadOfDevice::ended(const Launch& launch, Control& control) {
   window_.ended(launch);
   if (pressed_) {
     leavers_.ended(launch, control);
     small_.ended(launch);
     returners_.ended(launch, control);
+    lingerers_.ended(launch, control);
+  }
+}
+
+void AheadOfDevice::dies(AllocationId id) {
+  if (pressed_) {
+    lingerers_.dies(id);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "policy/far_blocks.h"
 #include "policy/given_up.h"
 #include "policy/leavers.h"
+#include "policy/lingerers.h"
 #include "policy/queue_window.h"
 #include "policy/returners.h"
 #include "policy/small_blocks.h"
@@ -49,11 +50,13 @@ class AheadOfDevice {
   // Every launch is told of when it is issued, when it is admitted and when it has ended.
   void issued(const Launch& launch, const Control& control);
   void admitted(const Launch& launch, const Control& control) { window_.admitted(launch, control); }
-  void ended(const Launch& launch, const Control& control);
+  void ended(const Launch& launch, Control& control);
   // Wishes for what is lacking, and for copies of what will leave.
   void advance(Control& control);
   // The block is about to leave.
   void leaves(BlockId block, const Control& control);
+  // The program has said that it is dead behind all launches that are issued so far.
+  void dies(AllocationId id);
   // What has been copied down already; else an old block that no issued launch names
   // (small_blocks.h); else the one that is needed last, if `incoming` is needed before it or a
   // launch waits for it.
@@ -69,6 +72,7 @@ class AheadOfDevice {
   Leavers leavers_;
   SmallBlocks small_;
   Returners returners_;
+  Lingerers lingerers_;
   bool pressed_ = false;  // something has had to leave
   AheadOfLaunches contents_{AheadOfLaunches::What::kContents, 256 * kMiB};
   AheadOfLaunches frames_{AheadOfLaunches::What::kFrames, 512 * kMiB};
@@ -83,6 +87,7 @@ class Lookahead final : public Policy {
   void on_launch(const Launch& launch, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
   void on_death_said(AllocationId id) override {
+    ahead_.dies(id);
     given_up_.dies(id);
     far_.dies(id);
   }

@@ -1,0 +1,81 @@
+// See lingerers.h.
+#include "policy/lingerers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/space.h"
+
+namespace spillway {
+
+Lingerers::Habit::Last* Lingerers::Habit::known() {
+  const auto found =
+      std::find_if(last.begin(), last.end(), [this](const Last& it) { return it.use == used_by; });
+  return used_by == kNoExecution || found == last.end() ? nullptr : &*found;
+}
+
+Lingerers::Habit& Lingerers::habit_of(AllocationId id) {
+  if (id >= habits_.size()) {
+    habits_.resize(std::max(id + std::size_t{1}, 2 * habits_.size()));
+  }
+  return habits_[id];
+}
+
+void Lingerers::issued(const Launch& launch, const Control& control) {
+  now_ = launch.seq;
+  for (const Access& access : launch.accesses) {
+    if (control.space().allocation(access.allocation).frame_bytes < kLeastBytes) {
+      continue;
+    }
+    Habit& habit = habit_of(access.allocation);
+    if (Habit::Last* const known = habit.known(); std::exchange(habit.gone, false) && known) {
+      *known = {};  // it was not the last use
+    }
+    habit.used_by = launch.execution;
+    habit.used = launch.seq;
+  }
+}
+
+void Lingerers::ended(const Launch& launch, Control& control) {
+  for (const Access& access : launch.accesses) {
+    if (access.allocation >= habits_.size()) {
+      continue;
+    }
+    Habit& habit = habits_[access.allocation];
+    const Habit::Last* const known = habit.known();
+    if (habit.used != launch.seq || known == nullptr || known->times < kSurely || habit.gone) {
+      continue;
+    }
+    const Allocation& allocation = control.space().allocation(access.allocation);
+    if (!allocation.live || control.free_bytes(Tier::kHost) < allocation.frame_bytes) {
+      continue;
+    }
+    habit.gone = true;
+    for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+      control.pre_evict(allocation.first_block + i, Tier::kHost);
+    }
+  }
+}
+
+void Lingerers::dies(AllocationId id) {
+  if (id >= habits_.size()) {
+    return;
+  }
+  Habit& habit = habits_[id];
+  Habit::Last* const known = habit.known();
+  if (now_ - habit.used < kLong) {
+    if (known != nullptr) {
+      *known = {};
+    }
+  } else if (known != nullptr) {
+    known->times = std::min(known->times + 1, kSurely);
+  } else if (habit.used_by != kNoExecution) {
+    *std::min_element(habit.last.begin(), habit.last.end(), [](const auto& a, const auto& b) {
+      return a.times < b.times;
+    }) = {.use = habit.used_by, .times = 1};
+  }
+  habit.used_by = kNoExecution;
+  habit.gone = false;
+}
+
+}  // namespace spillway
