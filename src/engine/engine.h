@@ -253,10 +253,11 @@ class Engine final : private Control {
            (options_.clean_copies == CleanCopies::kStorage && tier == Tier::kStorage);
   }
   [[nodiscard]] bool can_give_up(AllocationId id) const;
-  void let_go(AllocationId id);
-  void discard_remakable(AllocationId id);
-  void keep_free_frames_for_their_size(BlockId incoming);
-  [[nodiscard]] BlockId least_missed_for(BlockId incoming);
+  void give_up_in_place(AllocationId id);
+  void give_up_for_room(AllocationId id);
+  [[nodiscard]] bool keeps_sizes(BlockId incoming) const;
+  void take_dead_of_its_size(BlockId incoming);
+  void spare_what_is_dead(Bytes need_bytes, Cause cause, BlockId incoming);
   void begin_eviction(BlockId victim);
   void cancel_eviction(BlockId id);
   std::optional<BlockId> choose_victim(Cause cause, BlockId incoming);
@@ -286,7 +287,7 @@ class Engine final : private Control {
   void start(Transfer transfer, Lane& lane);
   void take_frame(BlockId id, Tier tier);
   void drop_frame(BlockId id, Tier tier);
-  [[nodiscard]] bool has_frame_of_its_size(BlockId id, Tier tier) const;
+  [[nodiscard]] bool frame_has_size(BlockId id, Tier tier) const;
   void forget_free_frames();
   void drop_copies_below(BlockId id);
 

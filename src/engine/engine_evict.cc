@@ -45,10 +45,13 @@ bool Engine::reclaim_room(Bytes need_bytes, BlockId incoming) {
     reclaim_device_frame(dead);
   }
   if (free_bytes(Tier::kDevice) >= need_bytes) {
-    keep_free_frames_for_their_size(incoming);
+    take_dead_of_its_size(incoming);
   }
   while (free_bytes(Tier::kDevice) < need_bytes) {
-    const BlockId id = least_missed_for(incoming);
+    BlockId id = queues_.oldest(PageQueue::kUnused);
+    if (id == kNoBlock) {
+      id = dead_for(incoming);
+    }
     if (id == kNoBlock) {
       break;
     }
@@ -60,9 +63,9 @@ bool Engine::reclaim_room(Bytes need_bytes, BlockId incoming) {
 // There is room, but no free frame of this size, and under pressure what is free is wanted again
 // soon as it is. So a dead frame of the size is taken beside, where there is one: as long as no
 // more is free than a small part.
-void Engine::keep_free_frames_for_their_size(BlockId incoming) {
+void Engine::take_dead_of_its_size(BlockId incoming) {
   constexpr Bytes kFreePart = 16;
-  if (!pressed_ || !options_.frames_have_sizes || incoming == kNoBlock ||
+  if (!keeps_sizes(incoming) ||
       free_bytes(Tier::kDevice) > capacity_bytes(Tier::kDevice) / kFreePart ||
       free_frames_.has(space_.block(incoming).bytes)) {
     return;
@@ -73,26 +76,31 @@ void Engine::keep_free_frames_for_their_size(BlockId incoming) {
   }
 }
 
-// Whose frame goes first: what is unused, then what is dead. A little that is dead and of other
-// sizes stays, though, where the policy has something that leaves without a copy: of a program that
-// repeats itself the next launches want it in those sizes.
-BlockId Engine::least_missed_for(BlockId incoming) {
+// A little that is dead and of other sizes stays where the policy has something that leaves without
+// a copy: of a program that repeats itself the next launches want it in those sizes.
+void Engine::spare_what_is_dead(Bytes need_bytes, Cause cause, BlockId incoming) {
   constexpr Bytes kDeadPart = 32;
-  if (const BlockId unused = queues_.oldest(PageQueue::kUnused); unused != kNoBlock) {
-    return unused;
+  const Bytes dead_bytes = queues_.bytes(PageQueue::kDiscarded);
+  const auto room_bytes = [this] {
+    return free_bytes(Tier::kDevice) + queues_.bytes(PageQueue::kUnused) +
+           evictions_.promised_bytes();
+  };
+  if (!keeps_sizes(incoming) || dead_bytes == 0 ||
+      dead_bytes > capacity_bytes(Tier::kDevice) / kDeadPart || room_bytes() >= need_bytes ||
+      space_.block(dead_for(incoming)).bytes == space_.block(incoming).bytes) {
+    return;
   }
-  const BlockId dead = dead_for(incoming);
-  if (!pressed_ || !options_.frames_have_sizes || dead == kNoBlock || incoming == kNoBlock ||
-      space_.block(dead).bytes == space_.block(incoming).bytes ||
-      queues_.bytes(PageQueue::kDiscarded) > capacity_bytes(Tier::kDevice) / kDeadPart) {
-    return dead;
+  while (room_bytes() < need_bytes) {
+    const std::optional<BlockId> clean = policy_->select_clean_victim(cause, *this);
+    if (!clean || !evictable(*clean)) {
+      return;
+    }
+    begin_eviction(*clean);
   }
-  const std::optional<BlockId> clean = policy_->select_clean_victim(*this);
-  if (!clean || !evictable(*clean) || !leaves_at_once(space_.block(*clean))) {
-    return dead;
-  }
-  ++stats_.evictions;
-  return *clean;
+}
+
+bool Engine::keeps_sizes(BlockId incoming) const {
+  return pressed_ && options_.frames_have_sizes && incoming != kNoBlock;
 }
 
 // The dead block whose frame is taken for this one: the one that the platform names, or the oldest
@@ -142,6 +150,7 @@ BlockId Engine::dead_for(BlockId incoming) const {
 // True if need_bytes are free now. Otherwise starts what will free ahead_bytes: victims that the
 // policy chooses.
 bool Engine::make_room(Bytes need_bytes, Bytes ahead_bytes, Cause cause, BlockId incoming) {
+  spare_what_is_dead(need_bytes, cause, incoming);
   if (reclaim_room(need_bytes, incoming)) {
     return true;
   }
@@ -247,7 +256,7 @@ BlockId Engine::oldest_recomputable() const {
 }
 
 // Its frames are those of something dead.
-void Engine::discard_remakable(AllocationId id) {
+void Engine::give_up_in_place(AllocationId id) {
   recomputable_.remove(id);
   orders_.now().gave_up(id);
   const Allocation& allocation = space_.allocation(id);
@@ -257,9 +266,8 @@ void Engine::discard_remakable(AllocationId id) {
   }
 }
 
-// To make room.
-void Engine::let_go(AllocationId id) {
-  discard_remakable(id);
+void Engine::give_up_for_room(AllocationId id) {
+  give_up_in_place(id);
   const Allocation& allocation = space_.allocation(id);
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     const BlockId block = allocation.first_block + i;
@@ -274,7 +282,7 @@ bool Engine::give_up(AllocationId id) {
   if (ignores_wishes() || !policy_->recomputes() || !can_give_up(id)) {
     return false;
   }
-  discard_remakable(id);
+  give_up_in_place(id);
   return true;
 }
 
@@ -283,7 +291,7 @@ void Engine::begin_eviction(BlockId victim) {
   if (const AllocationId owner = owner_of(victim); policy_->recomputes() && can_give_up(owner)) {
     pressed_ = true;
     policy_->on_give_up(owner);
-    let_go(owner);
+    give_up_for_room(owner);
     return;
   }
   if (leaves_at_once(space_.block(victim))) {

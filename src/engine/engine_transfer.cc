@@ -18,13 +18,13 @@ void Engine::take_frame(BlockId id, Tier tier) {
     drop_frame(*spare, tier);
   }
   tiers_.take(id, tier);
-  if (has_frame_of_its_size(id, tier)) {
+  if (frame_has_size(id, tier)) {
     (void)free_frames_.take(space_.block(id).bytes);
     forget_free_frames();
   }
 }
 
-bool Engine::has_frame_of_its_size(BlockId id, Tier tier) const {
+bool Engine::frame_has_size(BlockId id, Tier tier) const {
   return tier == Tier::kDevice && options_.frames_have_sizes && !space_.block(id).far;
 }
 
@@ -38,7 +38,7 @@ void Engine::forget_free_frames() {
 void Engine::drop_frame(BlockId id, Tier tier) {
   assert(tier != Tier::kDevice || !space_.block(id).mapped);
   tiers_.give_back(id, tier);
-  if (has_frame_of_its_size(id, tier)) {
+  if (frame_has_size(id, tier)) {
     free_frames_.add(space_.block(id).bytes);
     forget_free_frames();
   }

@@ -115,9 +115,9 @@ class Policy {
   // recently migrated evictable block rather than wait for ever.
   virtual std::optional<BlockId> select_victim(Cause /*cause*/, BlockId /*incoming*/,
                                                const Control& control);
-  // One that is safe below and would be chosen soon: instead of what is dead and has another size
-  // than the incoming block. nullopt: that goes.
-  virtual std::optional<BlockId> select_clean_victim(const Control& /*control*/) {
+  // A victim that leaves without a copy, as it would soon: instead of what is dead and has another
+  // size than the incoming block. What is answered leaves. nullopt: what is dead goes.
+  virtual std::optional<BlockId> select_clean_victim(Cause /*cause*/, const Control& /*control*/) {
     return std::nullopt;
   }
   // Where a victim goes; the engine takes the other tier when this one is full.

@@ -28,8 +28,8 @@ GivenUp::Habit& GivenUp::habit_of(AllocationId id) {
   return habits_[id];
 }
 
-void GivenUp::note_spare(const Control& control) {
-  spare_bytes_ = std::min(spare_bytes_, control.free_bytes(Tier::kDevice) +
+void GivenUp::note_spare(const Control& control, Bytes more_bytes) {
+  spare_bytes_ = std::min(spare_bytes_, more_bytes + control.free_bytes(Tier::kDevice) +
                                             control.queues().bytes(PageQueue::kUnused) +
                                             control.queues().bytes(PageQueue::kDiscarded));
 }
@@ -48,7 +48,16 @@ void GivenUp::admitted(const Launch& launch, const Control& control) {
   if (gone_ == 0) {
     return;
   }
-  note_spare(control);
+  // What comes back with this launch and has its frame already was spare until now.
+  Bytes back_bytes = 0;
+  for (const Access& access : launch.accesses) {
+    const Allocation& allocation = control.space().allocation(access.allocation);
+    const Block& first = control.space().block(allocation.first_block);
+    if (habit_of(access.allocation).gone && first.frames.has(Tier::kDevice)) {
+      back_bytes += allocation.frame_bytes;
+    }
+  }
+  note_spare(control, back_bytes);
   for (const Access& access : launch.accesses) {
     Habit& habit = habit_of(access.allocation);
     if (!habit.gone) {
@@ -66,7 +75,7 @@ void GivenUp::admitted(const Launch& launch, const Control& control) {
 
 void GivenUp::ended(const Launch& launch, Control& control) {
   if (gone_ > 0) {
-    note_spare(control);
+    note_spare(control, 0);
   }
   for (const Access& access : launch.accesses) {
     habit_of(access.allocation).used_by = launch.execution;

@@ -42,7 +42,7 @@ class GivenUp {
   };
   Habit& habit_of(AllocationId id);
   void go(AllocationId id, Control& control);
-  void note_spare(const Control& control);
+  void note_spare(const Control& control, Bytes more_bytes);
 
   std::vector<Habit> habits_;
   // Those that could not go when they had been used: it is not known yet that they are what the

@@ -137,7 +137,10 @@ std::optional<BlockId> Lookahead::select_victim(Cause cause, BlockId incoming,
   return victim;
 }
 
-std::optional<BlockId> Lookahead::select_clean_victim(const Control& control) {
+std::optional<BlockId> Lookahead::select_clean_victim(Cause /*cause*/, const Control& control) {
+  if (const BlockId again = control.oldest_recomputable(); again != kNoBlock) {
+    return again;
+  }
   const std::optional<BlockId> copied = ahead_.copied(control);
   if (copied) {
     leaves(*copied, control);

@@ -95,7 +95,8 @@ class Lookahead final : public Policy {
   // First what can be made again, which needs no way out and no way in; then as AheadOfDevice says.
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override;
-  std::optional<BlockId> select_clean_victim(const Control& control) override;
+  // Only those of the first two that leave without a copy.
+  std::optional<BlockId> select_clean_victim(Cause cause, const Control& control) override;
 
  private:
   void leaves(BlockId block, const Control& control);

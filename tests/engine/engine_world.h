@@ -107,7 +107,7 @@ class ScriptedPolicy final : public Policy {
                                        const Control& control) override {
     return victim ? victim(cause) : Policy::select_victim(cause, incoming, control);
   }
-  std::optional<BlockId> select_clean_victim(const Control& /*control*/) override {
+  std::optional<BlockId> select_clean_victim(Cause /*cause*/, const Control& /*control*/) override {
     return clean_victim;
   }
   Tier eviction_tier(BlockId /*block*/, const Control& /*control*/) override { return tier; }

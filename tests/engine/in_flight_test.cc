@@ -179,6 +179,7 @@ TEST(InFlight, EveryLaunchThatFitsAloneEnds) {
     EngineOptions options = one_at_a_time(4 + rng.below(4), 64, 0);
     options.release_early = rng.chance(0.5);
     options.batches_in_flight = static_cast<std::uint32_t>(1 + rng.below(3));
+    options.frames_have_sizes = rng.chance(0.5);
     options.failures_in_a_row_max = 1000;
     World world(options);
     if (rng.chance(0.5)) {

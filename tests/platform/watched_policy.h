@@ -108,6 +108,9 @@ class WatchedPolicy final : public Policy {
                                        const Control& control) override {
     return inner_->select_victim(cause, incoming, control);
   }
+  std::optional<BlockId> select_clean_victim(Cause cause, const Control& control) override {
+    return inner_->select_clean_victim(cause, control);
+  }
   [[nodiscard]] Tier eviction_tier(BlockId block, const Control& control) override {
     return inner_->eviction_tier(block, control);
   }

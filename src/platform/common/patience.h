@@ -68,8 +68,9 @@ class Patience final : public Policy {
     return cause == Cause::kPrefetch && !ended_ ? std::nullopt
                                                 : policy_.select_victim(cause, incoming, control);
   }
-  std::optional<BlockId> select_clean_victim(const Control& control) override {
-    return policy_.select_clean_victim(control);
+  std::optional<BlockId> select_clean_victim(Cause cause, const Control& control) override {
+    return cause == Cause::kPrefetch && !ended_ ? std::nullopt
+                                                : policy_.select_clean_victim(cause, control);
   }
   [[nodiscard]] Tier eviction_tier(BlockId block, const Control& control) override {
     return policy_.eviction_tier(block, control);

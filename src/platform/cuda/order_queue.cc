@@ -162,7 +162,7 @@ void OrderQueue::take_orders() {
 }
 
 void OrderQueue::start_ahead() {
-  std::deque<Order> ahead;
+  std::vector<Order> ahead;
   {
     const std::scoped_lock lock(mutex_);
     ahead.swap(ahead_);
@@ -181,6 +181,9 @@ void OrderQueue::carry_out_some() {
       without_memory_.push_back(std::move(taken_.front()));
     }
     taken_.pop_front();
+    if (broken_) {
+      return;
+    }
     start_ahead();
     look_after_copies();
     if (!done_.empty() && now_ns() >= until_ns) {
@@ -208,6 +211,9 @@ bool OrderQueue::carry_out(Order& order) {
           }
           if (!part.far && !back(part.block, part.address, part.bytes)) {
             return false;
+          }
+          if (!broken_) {
+            start_ahead();
           }
         }
       }

@@ -1,6 +1,6 @@
-// What the engine has asked for, in that order, and the thread that carries it out: the driver
-// thread, in a context of the engine's own. Layer: platform, cuda. The engine's reasons it does not
-// know.
+// What the engine has asked for, in that order but for copies out (push_ahead), and the thread that
+// carries it out: the driver thread, in a context of the engine's own. Layer: platform, cuda. The
+// engine's reasons it does not know.
 // It waits for nobody: while copies are under way or somebody waits for a launch it looks again
 // after a short sleep, otherwise it sleeps until it is called. It calls nothing that synchronises,
 // and nothing on a stream of the program.
@@ -108,6 +108,7 @@ class OrderQueue {
   void push(Order order);
   // A transfer from the device, of blocks for which nothing else is on order: none of the orders
   // before it is waited for. Those are calls of the driver, and the way out stands still meanwhile.
+  // It may, because nothing of a block is ordered until its transfer has ended.
   void push_ahead(Order order);
   void wake() { wake_.call(); }
   // Of blocks for which nothing is on order, done at once and without it (device_blocks.h).
@@ -155,7 +156,7 @@ class OrderQueue {
 
   std::mutex mutex_;
   std::deque<Order> orders_;
-  std::deque<Order> ahead_;
+  std::vector<Order> ahead_;
   std::atomic<std::uint64_t> unanswered_{0};
   WakeUp wake_;
   std::atomic<bool> stop_{false};

@@ -162,11 +162,8 @@ void Simulator::start_transfer(const Transfer& transfer) {
   const bool all_there = transfer.from == Tier::kDevice &&
                          std::all_of(transfer.blocks.begin(), transfer.blocks.end(),
                                      [this](BlockId id) { return backing(id).there; });
-  if (all_there) {
-    push(now_ns_ + latency_ns, EventKind::kTransferStarts, slot);
-  } else {
-    order({.kind = Order::Kind::kCopy, .slot = slot});
-  }
+  const Order copy{.kind = Order::Kind::kCopy, .slot = slot};
+  all_there ? order_ahead(copy) : order(copy);
 }
 
 void Simulator::end_transfer(std::uint32_t slot) {

@@ -246,6 +246,7 @@ class Simulator final : private Mechanism {
   void cleared();
   void share_link();
   void order(const Order& order);
+  void order_ahead(const Order& order);
   void order_back(BlockId id);
   void order_drop(BlockId id);
   void carry_out();

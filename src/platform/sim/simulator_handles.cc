@@ -21,6 +21,12 @@ void Simulator::order(const Order& order) {
   carry_out();
 }
 
+// Behind the call that is being made.
+void Simulator::order_ahead(const Order& order) {
+  orders_.insert(orders_.begin() + (carrying_out_ ? 1 : 0), order);
+  carry_out();
+}
+
 void Simulator::order_back(BlockId id) {
   Backing& block = backing(id);
   if (block.serial != 0) {

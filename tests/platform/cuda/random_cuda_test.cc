@@ -90,6 +90,9 @@ class GivesUpAtRandom final : public Policy {
                                        const Control& control) override {
     return lookahead_.select_victim(cause, incoming, control);
   }
+  std::optional<BlockId> select_clean_victim(Cause cause, const Control& control) override {
+    return lookahead_.select_clean_victim(cause, control);
+  }
 
  private:
   void give_up_some(Control& control) {
