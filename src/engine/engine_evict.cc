@@ -92,7 +92,9 @@ void Engine::spare_what_is_dead(Bytes need_bytes, Cause cause, BlockId incoming)
   }
   while (room_bytes() < need_bytes) {
     const std::optional<BlockId> clean = policy_->select_clean_victim(cause, *this);
-    if (!clean || !evictable(*clean)) {
+    if (!clean || !evictable(*clean) ||
+        !(leaves_at_once(space_.block(*clean)) ||
+          (policy_->recomputes() && can_give_up(owner_of(*clean))))) {
       return;
     }
     begin_eviction(*clean);

@@ -19,6 +19,16 @@ bool holds_something(AllocationId id, const Control& control) {
          control.space().block(allocation.first_block).contents == Contents::kLive;
 }
 
+Bytes bytes_on_device(AllocationId id, const Control& control) {
+  const Allocation& allocation = control.space().allocation(id);
+  Bytes bytes = 0;
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    const Block& block = control.space().block(allocation.first_block + i);
+    bytes += block.frames.has(Tier::kDevice) ? block.bytes : 0;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 GivenUp::Habit& GivenUp::habit_of(AllocationId id) {
@@ -48,16 +58,9 @@ void GivenUp::admitted(const Launch& launch, const Control& control) {
   if (gone_ == 0) {
     return;
   }
-  // What comes back with this launch and has its frame already was spare until now.
+  // What comes back with this launch and has its frames already was spare until now.
+  std::vector<AllocationId> back;
   Bytes back_bytes = 0;
-  for (const Access& access : launch.accesses) {
-    const Allocation& allocation = control.space().allocation(access.allocation);
-    const Block& first = control.space().block(allocation.first_block);
-    if (habit_of(access.allocation).gone && first.frames.has(Tier::kDevice)) {
-      back_bytes += allocation.frame_bytes;
-    }
-  }
-  note_spare(control, back_bytes);
   for (const Access& access : launch.accesses) {
     Habit& habit = habit_of(access.allocation);
     if (!habit.gone) {
@@ -65,9 +68,14 @@ void GivenUp::admitted(const Launch& launch, const Control& control) {
     }
     habit.gone = habit.returns = false;
     --gone_;
-    if (const Bytes bytes = control.space().allocation(access.allocation).frame_bytes;
-        bytes <= spare_bytes_) {
+    back.push_back(access.allocation);
+    back_bytes += bytes_on_device(access.allocation, control);
+  }
+  note_spare(control, back_bytes);
+  for (const AllocationId id : back) {
+    if (const Bytes bytes = control.space().allocation(id).frame_bytes; bytes <= spare_bytes_) {
       spare_bytes_ -= bytes;
+      Habit& habit = habit_of(id);
       habit.goes_after[habit.goes_after[0] == habit.used_by ? 0 : 1] = kNoExecution;
     }
   }

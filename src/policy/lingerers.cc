@@ -2,8 +2,11 @@
 #include "policy/lingerers.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
+#include "engine/claims.h"
+#include "engine/page_queues.h"
 #include "engine/space.h"
 
 namespace spillway {
@@ -29,7 +32,7 @@ void Lingerers::issued(const Launch& launch, const Control& control) {
     }
     Habit& habit = habit_of(access.allocation);
     if (Habit::Last* const known = habit.known(); std::exchange(habit.gone, false) && known) {
-      *known = {};  // it was not the last use
+      known->times = kWrong;  // it was not the last use
     }
     habit.used_by = launch.execution;
     habit.used = launch.seq;
@@ -43,11 +46,8 @@ void Lingerers::ended(const Launch& launch, Control& control) {
     }
     Habit& habit = habits_[access.allocation];
     const Habit::Last* const known = habit.known();
-    if (habit.used != launch.seq || known == nullptr || known->times < kSurely || habit.gone) {
-      continue;
-    }
     const Allocation& allocation = control.space().allocation(access.allocation);
-    if (!allocation.live || control.free_bytes(Tier::kHost) < allocation.frame_bytes) {
+    if (known == nullptr || known->times < kSurely || habit.gone || !may_go(allocation, control)) {
       continue;
     }
     habit.gone = true;
@@ -55,6 +55,24 @@ void Lingerers::ended(const Launch& launch, Control& control) {
       control.pre_evict(allocation.first_block + i, Tier::kHost);
     }
   }
+}
+
+bool Lingerers::may_go(const Allocation& allocation, const Control& control) {
+  const Bytes room_bytes = control.free_bytes(Tier::kDevice) +
+                           control.queues().bytes(PageQueue::kUnused) +
+                           control.queues().bytes(PageQueue::kDiscarded);
+  if (!allocation.live || room_bytes > control.capacity_bytes(Tier::kDevice) / kRoomPart ||
+      control.free_bytes(Tier::kHost) <
+          allocation.frame_bytes + control.pre_evicting_bytes(Tier::kHost)) {
+    return false;
+  }
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    const BlockId block = allocation.first_block + i;
+    if (!control.evictable(block) || control.claims().next_launch(block) != kNoLaunch) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void Lingerers::dies(AllocationId id) {
@@ -71,7 +89,7 @@ void Lingerers::dies(AllocationId id) {
     known->times = std::min(known->times + 1, kSurely);
   } else if (habit.used_by != kNoExecution) {
     *std::min_element(habit.last.begin(), habit.last.end(), [](const auto& a, const auto& b) {
-      return a.times < b.times;
+      return std::abs(a.times) < std::abs(b.times);
     }) = {.use = habit.used_by, .times = 1};
   }
   habit.used_by = kNoExecution;

@@ -23,8 +23,12 @@ class Lingerers {
  private:
   // So many launches after its last use, and it lingered.
   static constexpr LaunchSeq kLong = 256;
-  // So often in a row behind the same launch, and the next time it goes.
+  // So often behind the same launch, and not sooner in between: the next time it goes.
   static constexpr int kSurely = 2;
+  // Where that was wrong, so many times do not count.
+  static constexpr int kWrong = -8;
+  // While so much of the device is free or dead nothing needs to go.
+  static constexpr Bytes kRoomPart = 8;
   // What is smaller is not worth the calls.
   static constexpr Bytes kLeastBytes = 32 * kMiB;
 
@@ -44,6 +48,7 @@ class Lingerers {
     [[nodiscard]] Last* known();
   };
   Habit& habit_of(AllocationId id);
+  [[nodiscard]] static bool may_go(const Allocation& allocation, const Control& control);
 
   std::vector<Habit> habits_;
   LaunchSeq now_ = 0;  // the last that was issued

@@ -155,6 +155,17 @@ TEST_F(SizesUnderPressure, ALittleThatIsDeadStaysWhereSomethingLeavesWithoutACop
   world.run({world.read(copied)});  // as it was
 }
 
+// A policy that says of something that it leaves at once is not believed.
+TEST_F(SizesUnderPressure, NothingIsCopiedForIt) {
+  const AllocationId of_three = dead(3);
+  const AllocationId dirty = made(5);
+  fill_but(0);
+  world.policy.clean_victim = world.engine.space().allocation(dirty).first_block;
+  made(3 - 1);
+  EXPECT_FALSE(has_frame(of_three));
+  EXPECT_TRUE(has_frame(dirty));
+}
+
 TEST_F(SizesUnderPressure, NotMoreThanALittle) {
   const AllocationId of_three = dead(3);
   const AllocationId of_four = dead(4);

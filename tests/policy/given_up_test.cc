@@ -153,6 +153,30 @@ TEST_F(ByHabitOfTwoInThree, WhatNeedNotHaveGoneStaysTheNextTime) {
   EXPECT_THAT(world.mechanism.given_up, SizeIs(2));
 }
 
+// However often a launch names it.
+TEST_F(ByHabitOfTwoInThree, ItsFramesCountOnce) {
+  const AllocationId b = world.allocate(1);
+  const auto around = [&](bool presses) {
+    make_and_use();
+    run(kMakes, {world.overwrite(b)});
+    world.engine.set_recomputable(b, true);
+    run(kUses, {world.read(b)});
+    if (presses) {
+      press();
+      relax();
+    }
+    run(kMakesAgain, {world.overwrite(a), world.read(a)});
+    run(kMakesAgain, {world.overwrite(b)});
+    world.discard(a, DiscardMode::kLazy);
+    world.discard(b, DiscardMode::kLazy);
+  };
+  learn();
+  around(false);
+  const std::size_t times = world.mechanism.given_up.size();
+  around(false);
+  EXPECT_EQ(world.mechanism.given_up.size(), times);
+}
+
 // What dies without having been made again does not count as having come back.
 TEST_F(ByHabit, WhatDiesWhileItIsGoneHasNotComeBack) {
   learn();

@@ -22,6 +22,7 @@ class Lingering : public ::testing::Test {
       lingerers.ended(named(launch), control);
     };
     world.policy.at_death_said = [&](AllocationId id) { lingerers.dies(id); };
+    run(kOfOthers, {world.write(rest)});
   }
   [[nodiscard]] Launch named(Launch launch) const {
     launch.execution = execution;
@@ -53,6 +54,7 @@ class Lingering : public ::testing::Test {
   World world{one_at_a_time(64, 128, 0)};
   Lingerers lingerers;
   AllocationId a = world.allocate(16);
+  AllocationId rest = world.allocate(48);  // of the device
   ExecutionId execution = kNoExecution;
 };
 
@@ -94,7 +96,34 @@ TEST_F(Lingering, WhatWasUsedAfterAllStaysTheNextTime) {
   others(kLong);
   run(kUsesOtherwise, {world.read(a)});
   world.discard(a, DiscardMode::kLazy);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_FALSE(once(kUses, kLong)) << i;
+  }
+  EXPECT_TRUE(once(kUses, kLong));
+}
+
+TEST_F(Lingering, NotWhereThereIsRoom) {
+  once(kUses, kLong);
+  once(kUses, kLong);
+  world.free(rest);
   EXPECT_FALSE(once(kUses, kLong));
+}
+
+// The second one, on another stream, ends first.
+TEST_F(Lingering, BehindWhicheverEndsLast) {
+  once(kUses, kLong);
+  once(kUses, kLong);
+  run(kMakes, {world.overwrite(a)});
+  world.forget();
+  execution = kUses;
+  world.begin({world.read(a)}, 1);
+  const std::uint64_t first = world.launches;
+  world.begin({world.read(a)}, 2);
+  world.finish_all();
+  world.end(first + 1);
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("pre_evict"))));
+  world.end(first);
+  EXPECT_THAT(world.calls(), Contains(StartsWith("pre_evict device>host")));
 }
 
 TEST_F(Lingering, NotWhileALaunchIsIssuedThatNamesIt) {

@@ -295,9 +295,9 @@ class Simulator final : private Mechanism {
   std::uint32_t far_launches_ = 0;  // that run and use host memory over the link
   Bytes far_bytes_ = 0;             // that the host tier's capacity has been lowered by
   TimeNs cleared_ns_ = 0;           // when what was released will have been cleared
-  std::deque<Order> orders_;        // in their order; the first is being carried out, or none is
-  bool carrying_out_ = false;       // the first
-  std::vector<Backing> backings_;   // by block, where handles take time
+  std::deque<Order> orders_;  // as they are carried out; the first is being carried out, or none is
+  bool carrying_out_ = false;      // the first
+  std::vector<Backing> backings_;  // by block, where handles take time
   std::uint64_t last_serial_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   std::vector<Moving> moving_;

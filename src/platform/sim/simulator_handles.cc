@@ -21,9 +21,11 @@ void Simulator::order(const Order& order) {
   carry_out();
 }
 
-// Behind the call that is being made.
+// Behind the call that is being made, and copies that stand there already.
 void Simulator::order_ahead(const Order& order) {
-  orders_.insert(orders_.begin() + (carrying_out_ ? 1 : 0), order);
+  const auto at = std::find_if(orders_.begin() + (carrying_out_ ? 1 : 0), orders_.end(),
+                               [](const Order& it) { return it.kind != Order::Kind::kCopy; });
+  orders_.insert(at, order);
   carry_out();
 }
 
