@@ -47,7 +47,8 @@ void Lingerers::ended(const Launch& launch, Control& control) {
     Habit& habit = habits_[access.allocation];
     const Habit::Last* const known = habit.known();
     const Allocation& allocation = control.space().allocation(access.allocation);
-    if (known == nullptr || known->times < kSurely || habit.gone || !may_go(allocation, control)) {
+    if (known == nullptr || known->times < kSurely || habit.gone ||
+        !may_go(access.allocation, control)) {
       continue;
     }
     habit.gone = true;
@@ -57,7 +58,8 @@ void Lingerers::ended(const Launch& launch, Control& control) {
   }
 }
 
-bool Lingerers::may_go(const Allocation& allocation, const Control& control) {
+bool Lingerers::may_go(AllocationId id, const Control& control) {
+  const Allocation& allocation = control.space().allocation(id);
   const Bytes room_bytes = control.free_bytes(Tier::kDevice) +
                            control.queues().bytes(PageQueue::kUnused) +
                            control.queues().bytes(PageQueue::kDiscarded);

@@ -48,7 +48,7 @@ class Lingerers {
     [[nodiscard]] Last* known();
   };
   Habit& habit_of(AllocationId id);
-  [[nodiscard]] static bool may_go(const Allocation& allocation, const Control& control);
+  [[nodiscard]] static bool may_go(AllocationId id, const Control& control);
 
   std::vector<Habit> habits_;
   LaunchSeq now_ = 0;  // the last that was issued
