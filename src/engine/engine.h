@@ -263,6 +263,7 @@ class Engine final : private Control {
   std::optional<BlockId> choose_victim(Cause cause, BlockId incoming);
   [[nodiscard]] std::optional<BlockId> oldest_that_can_leave() const;
   [[nodiscard]] static bool leaves_at_once(const Block& block);
+  [[nodiscard]] bool leaves_without_a_copy(BlockId id) const;
   [[nodiscard]] bool can_leave(BlockId id) const;
   [[nodiscard]] std::optional<Tier> room_below(BlockId id, Tier preferred) const;
   void reclaim_device_frame(BlockId id);

@@ -92,9 +92,7 @@ void Engine::spare_what_is_dead(Bytes need_bytes, Cause cause, BlockId incoming)
   }
   while (room_bytes() < need_bytes) {
     const std::optional<BlockId> clean = policy_->select_clean_victim(cause, *this);
-    if (!clean || !evictable(*clean) ||
-        !(leaves_at_once(space_.block(*clean)) ||
-          (policy_->recomputes() && can_give_up(owner_of(*clean))))) {
+    if (!clean || !evictable(*clean) || !leaves_without_a_copy(*clean)) {
       return;
     }
     begin_eviction(*clean);
@@ -217,9 +215,13 @@ bool Engine::leaves_at_once(const Block& block) {
          block.copies.has(Tier::kStorage);
 }
 
+// That, or a launch can make it again.
+bool Engine::leaves_without_a_copy(BlockId id) const {
+  return leaves_at_once(space_.block(id)) || (policy_->recomputes() && can_give_up(owner_of(id)));
+}
+
 bool Engine::can_leave(BlockId id) const {
-  return leaves_at_once(space_.block(id)) || room_below(id, Tier::kHost).has_value() ||
-         (policy_->recomputes() && can_give_up(owner_of(id)));
+  return leaves_without_a_copy(id) || room_below(id, Tier::kHost).has_value();
 }
 
 // Where the block can go: the preferred tier, else the other one below.

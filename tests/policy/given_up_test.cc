@@ -156,24 +156,20 @@ TEST_F(ByHabitOfTwoInThree, WhatNeedNotHaveGoneStaysTheNextTime) {
 // However often a launch names it.
 TEST_F(ByHabitOfTwoInThree, ItsFramesCountOnce) {
   const AllocationId b = world.allocate(1);
-  const auto around = [&](bool presses) {
+  const auto around = [&] {
     make_and_use();
     run(kMakes, {world.overwrite(b)});
     world.engine.set_recomputable(b, true);
     run(kUses, {world.read(b)});
-    if (presses) {
-      press();
-      relax();
-    }
     run(kMakesAgain, {world.overwrite(a), world.read(a)});
     run(kMakesAgain, {world.overwrite(b)});
     world.discard(a, DiscardMode::kLazy);
     world.discard(b, DiscardMode::kLazy);
   };
   learn();
-  around(false);
+  around();
   const std::size_t times = world.mechanism.given_up.size();
-  around(false);
+  around();
   EXPECT_EQ(world.mechanism.given_up.size(), times);
 }
 

@@ -48,6 +48,11 @@ class Lingering : public ::testing::Test {
     world.discard(a, DiscardMode::kLazy);
     return left;
   }
+  // The next time it goes.
+  void learn() {
+    once(kUses, kLong);
+    once(kUses, kLong);
+  }
   static constexpr int kLong = 300;
   static constexpr int kShort = 100;
 
@@ -81,15 +86,13 @@ TEST_F(Lingering, TwoMayHaveTheNumberInTurn) {
 }
 
 TEST_F(Lingering, ItStaysAgainWhenItHasDiedSoon) {
-  once(kUses, kLong);
-  once(kUses, kLong);
+  learn();
   once(kUses, kShort);
   EXPECT_FALSE(once(kUses, kLong));
 }
 
 TEST_F(Lingering, WhatWasUsedAfterAllStaysTheNextTime) {
-  once(kUses, kLong);
-  once(kUses, kLong);
+  learn();
   run(kMakes, {world.overwrite(a)});
   run(kUses, {world.read(a)});
   EXPECT_THAT(world.calls(), Contains(StartsWith("pre_evict device>host")));
@@ -103,16 +106,14 @@ TEST_F(Lingering, WhatWasUsedAfterAllStaysTheNextTime) {
 }
 
 TEST_F(Lingering, NotWhereThereIsRoom) {
-  once(kUses, kLong);
-  once(kUses, kLong);
+  learn();
   world.free(rest);
   EXPECT_FALSE(once(kUses, kLong));
 }
 
 // The second one, on another stream, ends first.
 TEST_F(Lingering, BehindWhicheverEndsLast) {
-  once(kUses, kLong);
-  once(kUses, kLong);
+  learn();
   run(kMakes, {world.overwrite(a)});
   world.forget();
   execution = kUses;
@@ -127,8 +128,7 @@ TEST_F(Lingering, BehindWhicheverEndsLast) {
 }
 
 TEST_F(Lingering, NotWhileALaunchIsIssuedThatNamesIt) {
-  once(kUses, kLong);
-  once(kUses, kLong);
+  learn();
   run(kMakes, {world.overwrite(a)});
   world.forget();
   execution = kUses;
