@@ -35,6 +35,7 @@ typedef struct FakeCudaConfig {
   int64_t access_beside_copy_out_ns; /* the same while a copy out of the device runs */
   int64_t access_waits_ns; /* or it waits for the copy out that runs, at most so long, and just so
                               long if another has been given; then it takes its time */
+  int access_stands;       /* cuMemSetAccess does not end before this is 0 again */
   int64_t create_ns, release_ns, unmap_ns; /* of cuMemCreate, cuMemRelease, cuMemUnmap */
 
   /* What goes wrong, decided by the seed, the kind and how many of its kind there were before. */

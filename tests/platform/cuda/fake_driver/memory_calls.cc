@@ -53,6 +53,9 @@ void take_access_time(World& w, Caller& caller, std::uint64_t handles) {
     }
     take_time(caller, time_ns);
   }
+  while (w.config.access_stands != 0) {
+    take_time(caller, 1'000'000);
+  }
 }
 
 CuResult give_back_host(World& w, Caller& caller, void* pointer, bool allocated) {
