@@ -106,7 +106,10 @@ bool Engine::keeps_sizes(BlockId incoming) const {
 // The dead block whose frame is taken for this one: the one that the platform names, or the oldest
 // of its size where frames of one size are not good for another. Otherwise the oldest of the size
 // of which most is dead: a program that repeats itself needs the oldest of all soonest, and what it
-// has most of it can spare. So each size ends with as many frames as were ever alive at once.
+// has most of it can spare. So each size ends with as many frames as were ever alive at once, where
+// the device holds that. Where it does not, sizes become others in every step, and rather large
+// ones: a large frame goes with one call, and is made again with one. Of a size of which little is
+// dead that comes and goes.
 BlockId Engine::dead_for(BlockId incoming) const {
   const BlockId oldest = queues_.oldest(PageQueue::kDiscarded);
   if (!options_.frames_have_sizes || oldest == kNoBlock || incoming == kNoBlock) {
@@ -120,6 +123,12 @@ BlockId Engine::dead_for(BlockId incoming) const {
     Bytes block_bytes = 0;
     Bytes dead_bytes = 0;
     BlockId oldest = kNoBlock;
+
+    [[nodiscard]] std::pair<bool, Bytes> can_be_spared(bool pressed) const {
+      constexpr Bytes kLittle = 120 * kMiB;
+      return pressed ? std::pair(dead_bytes >= kLittle, dead_bytes / kMiB * block_bytes)
+                     : std::pair(true, dead_bytes);
+    }
   };
   constexpr std::size_t kSizes = 64;  // of 2 to 128 MiB
   constexpr int kLookedAt = 1024;
@@ -141,9 +150,10 @@ BlockId Engine::dead_for(BlockId incoming) const {
       size->dead_bytes += bytes;
     }
   }
-  return std::max_element(
-             sizes.begin(), sizes.begin() + count,
-             [](const OfSize& a, const OfSize& b) { return a.dead_bytes < b.dead_bytes; })
+  return std::max_element(sizes.begin(), sizes.begin() + count,
+                          [this](const OfSize& a, const OfSize& b) {
+                            return a.can_be_spared(pressed_) < b.can_be_spared(pressed_);
+                          })
       ->oldest;
 }
 

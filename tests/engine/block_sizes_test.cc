@@ -1,4 +1,7 @@
 // Blocks of any size in one space, and frames that allocations smaller than a frame share.
+#include <algorithm>
+#include <vector>
+
 #include "base/rng.h"
 #include "engine/engine_world.h"
 
@@ -94,6 +97,16 @@ class SizesUnderPressure : public testing::Test {
     world.discard(id);
     return id;
   }
+  std::vector<AllocationId> dead_at_once(std::size_t count, std::uint64_t size) {
+    std::vector<AllocationId> ids;
+    while (ids.size() < count) {
+      ids.push_back(made(size));
+    }
+    for (const AllocationId id : ids) {
+      world.discard(id);
+    }
+    return ids;
+  }
   // One that leaves without a copy, when it is asked for.
   AllocationId clean(std::uint64_t size) {
     const AllocationId id = made(size);
@@ -113,6 +126,9 @@ class SizesUnderPressure : public testing::Test {
   }
   [[nodiscard]] bool has_frame(AllocationId id) const {
     return world.block(id).frames.has(Tier::kDevice);
+  }
+  [[nodiscard]] std::ptrdiff_t how_many_have_frames(const std::vector<AllocationId>& ids) const {
+    return std::count_if(ids.begin(), ids.end(), [this](AllocationId id) { return has_frame(id); });
   }
   static EngineOptions options() {
     EngineOptions options = with_frames(kBlockBytes, kDevice);
@@ -184,6 +200,26 @@ TEST_F(SizesUnderPressure, NotWhereItIsOfTheRightSize) {
   made(4);
   EXPECT_FALSE(has_frame(of_four));
   EXPECT_TRUE(has_frame(copied));
+}
+
+// It goes with one call of the driver, and is made again with one.
+TEST_F(SizesUnderPressure, ALargeFrameBecomesOthersRatherThanSeveralSmallOnes) {
+  const std::vector<AllocationId> large = dead_at_once(2, 30);
+  const std::vector<AllocationId> small = dead_at_once(32, 2);
+  fill_but(0);
+  made(10);
+  EXPECT_FALSE(has_frame(large[0]));
+  EXPECT_TRUE(has_frame(large[1]));
+  EXPECT_EQ(how_many_have_frames(small), 32);
+}
+
+TEST_F(SizesUnderPressure, UnlessLittleOfItsSizeIsDead) {
+  const AllocationId large = dead(30);
+  const std::vector<AllocationId> small = dead_at_once(47, 2);
+  fill_but(0);
+  made(10);
+  EXPECT_TRUE(has_frame(large));
+  EXPECT_EQ(how_many_have_frames(small), 47 - 5);
 }
 
 TEST(BlockSizes, ThatAreNoMultipleOfTheFrameAreRefused) {
