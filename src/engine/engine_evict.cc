@@ -108,8 +108,8 @@ bool Engine::keeps_sizes(BlockId incoming) const {
 // of which most is dead: a program that repeats itself needs the oldest of all soonest, and what it
 // has most of it can spare. So each size ends with as many frames as were ever alive at once, where
 // the device holds that. Where it does not, sizes become others in every step, and rather large
-// ones: a large frame goes with one call, and is made again with one. Of a size of which little is
-// dead that comes and goes.
+// ones: a large frame goes with one call, and is made again with one. Sizes of which little is dead
+// go last, large ones of them first: what is left of them comes and goes.
 BlockId Engine::dead_for(BlockId incoming) const {
   const BlockId oldest = queues_.oldest(PageQueue::kDiscarded);
   if (!options_.frames_have_sizes || oldest == kNoBlock || incoming == kNoBlock) {

@@ -222,6 +222,40 @@ TEST_F(SizesUnderPressure, UnlessLittleOfItsSizeIsDead) {
   EXPECT_EQ(how_many_have_frames(small), 47 - 5);
 }
 
+TEST_F(SizesUnderPressure, WhereLittleIsDeadOfAnySizeALargeFrameGoesToo) {
+  const AllocationId large = dead(30);
+  const std::vector<AllocationId> small = dead_at_once(20, 2);
+  fill_but(0);
+  made(10);
+  EXPECT_FALSE(has_frame(large));
+  EXPECT_EQ(how_many_have_frames(small), 20);
+}
+
+// As long as nothing alive has had to leave.
+TEST(BlockSizes, ALargeFrameStaysWhereMoreOfSmallOnesIsDead) {
+  EngineOptions options = with_frames(kBlockBytes, 60 + 80 + 4);
+  options.frames_have_sizes = true;
+  World world(options);
+  std::vector<AllocationId> ids;
+  const auto made = [&](std::uint64_t frames) {
+    const Bytes bytes = frames * kBlockBytes;
+    ids.push_back(*world.engine.allocate(bytes, 0, bytes));
+    world.run({world.write(ids.back())});
+  };
+  made(30);
+  made(30);
+  for (int small = 0; small < 40; ++small) {
+    made(2);
+  }
+  for (const AllocationId id : ids) {
+    world.engine.discard(id, DiscardMode::kEager);
+  }
+  made(10);
+  EXPECT_TRUE(world.block(ids[0]).frames.has(Tier::kDevice));
+  EXPECT_TRUE(world.block(ids[1]).frames.has(Tier::kDevice));
+  EXPECT_FALSE(world.block(ids[2]).frames.has(Tier::kDevice));
+}
+
 TEST(BlockSizes, ThatAreNoMultipleOfTheFrameAreRefused) {
   World world(with_frames(64 * kKiB, 8));
   for (const Bytes bytes : {64 * kKiB + 4096, kGiB + 64 * kKiB, 2 * kGiB, 100'000 * kKiB + 1}) {

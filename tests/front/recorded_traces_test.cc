@@ -37,7 +37,7 @@ constexpr Recorded kRecorded[] = {
     {"dlrm", 7000, 33, "lookahead", 1, 3.5},
     {"gpt2", 2290, 0},
     {"gpt2-xl", 14178, 589},
-    // Before frames kept their sizes: an H100 took 0.92 to 0.97 of what it took before, with that.
+    // Before frames kept their sizes, with which H100s took 0.92 to 0.97 of what they took before.
     {"gpt2-xl", 20254, 408, "lookahead", 0.8},
     {"gpt2-xl", 32407, 278},
     {"gpt2-xl", 20254, 1188, "base_uvm"},

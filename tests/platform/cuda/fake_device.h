@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -54,28 +53,12 @@ class FakeDevice : public ::testing::Test {
   // Lines of the driver's log (config.log_calls) from this one on that begin with this call.
   static std::size_t calls(std::string_view name, std::size_t from) {
     std::size_t count = 0;
+    std::string line(200, ' ');
     for (std::size_t i = from; i < fake_cuda_log_lines(); ++i) {
-      count += logged(i).starts_with(name) ? 1U : 0U;
+      const std::size_t bytes = fake_cuda_log(i, line.data(), line.size());
+      count += std::string_view(line).substr(0, bytes).starts_with(name) ? 1U : 0U;
     }
     return count;
-  }
-  // The first of them; how many lines there are, if there is none.
-  static std::size_t first_call(std::string_view name, std::size_t from) {
-    std::size_t line = from;
-    while (line < fake_cuda_log_lines() && !logged(line).starts_with(name)) {
-      ++line;
-    }
-    return line;
-  }
-  static std::string logged(std::size_t line) {
-    std::string text(200, ' ');
-    text.resize(std::min(fake_cuda_log(line, text.data(), text.size()), text.size()));
-    return text;
-  }
-  // Until it is said again, giving access to memory does not end.
-  void access_stands(bool yes) {
-    config.access_stands = yes ? 1 : 0;
-    fake_cuda_change(&config);
   }
   // From now on every copy takes so long, besides its bytes.
   void slow_copies(std::int64_t each_ns) {

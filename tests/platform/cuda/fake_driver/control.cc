@@ -131,6 +131,18 @@ void fake_cuda_hold_stream(void* stream, int hold) {
   w.moved();
 }
 
+void fake_cuda_let_access(int64_t calls) {
+  World& w = world();
+  const std::lock_guard lock(w.mutex);
+  w.access_passes = calls;
+  w.moved();
+}
+
+int fake_cuda_access_stands() {
+  const std::lock_guard lock(world().mutex);
+  return world().access_stands;
+}
+
 int fake_cuda_stream_works(void* stream) {
   World& w = world();
   const std::lock_guard lock(w.mutex);

@@ -35,7 +35,6 @@ typedef struct FakeCudaConfig {
   int64_t access_beside_copy_out_ns; /* the same while a copy out of the device runs */
   int64_t access_waits_ns; /* or it waits for the copy out that runs, at most so long, and just so
                               long if another has been given; then it takes its time */
-  int access_stands;       /* cuMemSetAccess does not end before this is 0 again */
   int64_t create_ns, release_ns, unmap_ns; /* of cuMemCreate, cuMemRelease, cuMemUnmap */
 
   /* What goes wrong, decided by the seed, the kind and how many of its kind there were before. */
@@ -74,7 +73,7 @@ typedef enum FakeCudaViolation {
   FAKE_CUDA_RACE,                /* a copy or memset ran beside what writes, or reads, the same */
   FAKE_CUDA_CRASH,               /* the real driver dies here */
   FAKE_CUDA_WAITED_AT_GATE,      /* who opens gates called something that waits for a closed one */
-  FAKE_CUDA_STUCK,               /* a call waited for a closed gate, see stuck_after_ns */
+  FAKE_CUDA_STUCK,               /* a call waited for a closed gate or stood, see stuck_after_ns */
   FAKE_CUDA_TOO_MANY_GATES,      /* gated streams hold up another: CUDA_DEVICE_MAX_CONNECTIONS */
   FAKE_CUDA_CALL_IN_HOST_FUNCTION, /* a driver call from within a stream's host function */
   FAKE_CUDA_WRONG_CONTEXT          /* stream, event and current context do not go together */
@@ -142,6 +141,11 @@ void fake_cuda_thread_opens_gates(int yes);
 /* The stream (null: the primary context's null stream) stands still before its next operation, or
  * goes on. */
 void fake_cuda_hold_stream(void* stream, int hold);
+
+/* From now on so many calls of cuMemSetAccess end, and others stand, but not longer than
+ * stuck_after_ns; -1: all end. A reset lets all of them. */
+void fake_cuda_let_access(int64_t calls);
+int fake_cuda_access_stands(void); /* how many stand at this moment */
 
 /* Whether the stream (null as above) is doing something at this moment, not waiting for it. */
 int fake_cuda_stream_works(void* stream);

@@ -53,8 +53,19 @@ void take_access_time(World& w, Caller& caller, std::uint64_t handles) {
     }
     take_time(caller, time_ns);
   }
-  while (w.config.access_stands != 0) {
+  const std::int64_t stands_ns = now_ns();
+  ++w.access_stands;
+  while (w.access_passes == 0) {
+    if (now_ns() - stands_ns > w.config.stuck_after_ns) {
+      w.report.violation(FAKE_CUDA_STUCK, "cuMemSetAccess: stands for {} ms, and nobody lets it go",
+                         w.config.stuck_after_ns / 1'000'000);
+      break;
+    }
     take_time(caller, 1'000'000);
+  }
+  --w.access_stands;
+  if (w.access_passes > 0) {
+    --w.access_passes;
   }
 }
 

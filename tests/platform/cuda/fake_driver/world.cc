@@ -44,6 +44,7 @@ void World::reset(const FakeCudaConfig& to) {
   progress.wait(lock, [this] { return alive.empty(); });
   stopping = false;
   ++generation;
+  access_passes = -1;
   initialized = false;
   primary.reset();
   contexts.clear();

@@ -72,6 +72,8 @@ class World {
   std::condition_variable progress;  // an operation has ended, or something like it
 
   FakeCudaConfig config{};
+  std::int64_t access_passes = -1;  // fake_cuda_let_access
+  int access_stands = 0;
   Report report;
   std::unique_ptr<DeviceMemory> memory;
   std::unique_ptr<HostMemory> host;
