@@ -61,7 +61,7 @@ void take_access_time(World& w, Caller& caller, std::uint64_t handles) {
                          w.config.stuck_after_ns / 1'000'000);
       break;
     }
-    take_time(caller, 1'000'000);
+    w.progress.wait_for(caller.lock, std::chrono::milliseconds(1));
   }
   --w.access_stands;
   if (w.access_passes > 0) {
