@@ -34,6 +34,9 @@ inline constexpr Bytes kBlockBytes = 2 * kMiB;
 [[nodiscard]] constexpr double to_seconds(TimeNs time_ns) {
   return static_cast<double>(time_ns) / static_cast<double>(kNsPerS);
 }
+[[nodiscard]] constexpr double to_us(TimeNs time_ns) {
+  return static_cast<double>(time_ns) / static_cast<double>(kNsPerUs);
+}
 
 // "40GiB", "1.5 TiB", "15.754 GB", "4096": binary and decimal suffixes, a bare number is bytes.
 // Fails with kInvalidInput on anything else, on negative and on absurd (> 2^60) values.

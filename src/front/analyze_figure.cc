@@ -21,9 +21,6 @@ constexpr int kSkyBlue = 4;
 constexpr int kGreyColor = 7;
 
 double to_gib(Bytes bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
-double to_us(TimeNs time_ns) {
-  return static_cast<double>(time_ns) / static_cast<double>(kNsPerUs);
-}
 
 XyChart memory_chart(const Analysis& analysis) {
   XySeries live{"all tensors", {}, {}, plot::Mark::kArea, kSkyBlue, false};

@@ -15,6 +15,9 @@ namespace {
 // A refusal may pass: others pin memory as well.
 constexpr int kTries = 20;
 constexpr std::chrono::milliseconds kBetweenTries{20};
+// Pages of so many pieces are made present ahead of the one that is registered: each of the threads
+// that do it has one under way and one done.
+constexpr Bytes kPiecesAhead = 8;
 
 }  // namespace
 
@@ -36,6 +39,7 @@ HostMemory::HostMemory(const Driver& driver, CuContext context, Options options,
       context_(context),
       options_(std::move(options)),
       memory_(std::move(memory)),
+      pages_(memory_.start(), options_.most_bytes, options_.piece_bytes),
       thread_(service_thread("spw-cuda-pin", [this] { work(); })) {}
 
 HostMemory::~HostMemory() { stop(); }
@@ -61,15 +65,17 @@ void HostMemory::work() {
       wanted_.wait(lock);
       continue;
     }
+    const Bytes wanted_bytes = wanted_bytes_;
     lock.unlock();
     const Bytes bytes = std::min(options_.piece_bytes, options_.most_bytes - registered_bytes_);
-    const CuResult result = register_next(bytes);
+    const CuResult result = register_next(wanted_bytes, bytes);
     if (result == CuResult::kSuccess) {
       const std::uint64_t at = registered_bytes_ / options_.piece_bytes * 2 * options_.piece_bytes;
       registered_bytes_ += bytes;
       refused = 0;
       options_.grown(at, bytes);
     } else if (++refused == kTries) {
+      give_back_the_rest();
       options_.ended({ErrorCode::kUnsupported, error_text(*driver_, "cuMemHostRegister", result)});
     }
     lock.lock();
@@ -83,9 +89,18 @@ void HostMemory::work() {
   }
 }
 
-CuResult HostMemory::register_next(Bytes bytes) {
+CuResult HostMemory::register_next(Bytes wanted_bytes, Bytes bytes) {
+  pages_.want(std::min(wanted_bytes, registered_bytes_ + kPiecesAhead * options_.piece_bytes));
+  pages_.wait_for(registered_bytes_ / options_.piece_bytes);
   return driver_->host_register(memory_.start() + registered_bytes_, bytes,
                                 kCuHostRegisterPortable);
+}
+
+// What has been made present and will not be registered.
+void HostMemory::give_back_the_rest() {
+  pages_.stop();
+  ::madvise(memory_.start() + registered_bytes_, memory_.bytes() - registered_bytes_,
+            MADV_DONTNEED);
 }
 
 void HostMemory::stop() {

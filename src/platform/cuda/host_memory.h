@@ -1,7 +1,8 @@
 // Pinned memory: how much of it there is by now, and where. Layer: platform, cuda.
 // Addresses for all that may ever be wanted are reserved at once; a thread registers them with the
-// driver piece by piece, ahead of need. No copy may cross from one piece into the next, so each
-// piece has offsets that do not touch its neighbours'. What the bytes are it does not know.
+// driver piece by piece, ahead of need, once others have made their pages present. No copy may
+// cross from one piece into the next, so each piece has offsets that do not touch its neighbours'.
+// What the bytes are it does not know.
 #pragma once
 
 #include <condition_variable>
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "platform/common/reservation.h"
 #include "platform/cuda/driver.h"
+#include "platform/cuda/present_pages.h"
 
 namespace spillway::cuda {
 
@@ -52,13 +54,15 @@ class HostMemory {
  private:
   HostMemory(const Driver& driver, CuContext context, Options options, Reservation memory);
   void work();
-  [[nodiscard]] CuResult register_next(Bytes bytes);
+  [[nodiscard]] CuResult register_next(Bytes wanted_bytes, Bytes bytes);
+  void give_back_the_rest();
   void stop();
 
   const Driver* driver_;
   CuContext context_;
   Options options_;
   Reservation memory_;
+  PresentPages pages_;
   Bytes registered_bytes_ = 0;  // the thread's; after it has ended, unregister's
   std::mutex mutex_;
   std::condition_variable wanted_;

@@ -26,10 +26,6 @@ constexpr std::string_view kExtension = ".events";
 constexpr std::array kWaits{"waits for host memory", "waits for storage", "waits for new memory",
                             "waits for room"};
 
-double to_us(TimeNs time_ns) {
-  return static_cast<double>(time_ns) / static_cast<double>(kNsPerUs);
-}
-
 std::string as_text(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -1,6 +1,8 @@
 // Copies, pinned memory and gates, each alone on the fake driver.
 #include "platform/cuda/copy_lanes.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -253,6 +255,11 @@ TEST_F(Pinned, ARefusalIsTriedAgainAndThenReported) {
   host->want(8 * kMiB);
   EXPECT_TRUE(soon([&] { return ends == 1; }));
   EXPECT_EQ(pieces, 4);
+  // What was to be registered next has been given back.
+  std::array<unsigned char, 8 * kMiB / kPageBytes> pages{};
+  ASSERT_EQ(::mincore(host->at(0), 8 * kMiB, pages.data()), 0);
+  EXPECT_TRUE(std::all_of(pages.begin(), pages.end(),
+                          [](const unsigned char page) { return (page & 1U) == 0; }));
 }
 
 class GateWords : public FakeDevice {};

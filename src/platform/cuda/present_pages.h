@@ -1,0 +1,51 @@
+// Makes the pages of memory present before somebody needs them all. Layer: platform, cuda.
+// To register memory is to hold a lock of the driver's in which copies and maps wait, and most of
+// that time is the system's, which finds pages and clears them. A few threads do that first, piece
+// by piece and side by side: 8 and 4 of them are a quarter of the time in all (docs/gpu.md section
+// 7). Memory does not grow by it: what is wanted here is what is registered next.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/units.h"
+
+namespace spillway::cuda {
+
+class PresentPages {
+ public:
+  // Of `bytes` from `start` on, mapped and never written so far, in pieces of piece_bytes, of which
+  // the last may be smaller. No thread is begun before something is wanted.
+  PresentPages(char* start, Bytes bytes, Bytes piece_bytes);
+  ~PresentPages() { stop(); }
+  PresentPages(const PresentPages&) = delete;
+  PresentPages& operator=(const PresentPages&) = delete;
+
+  // All pieces that begin below this are to be present soon. One thread's, as the next.
+  void want(Bytes below_bytes);
+  // Waits until this piece, which is wanted, is present, or is not because the system would not.
+  void wait_for(std::size_t piece);
+  // Ends the threads; nothing is wanted or waited for any more.
+  void stop();
+
+ private:
+  static constexpr std::size_t kThreads = 4;
+  void work();
+
+  char* const start_;
+  const Bytes bytes_;
+  const Bytes piece_bytes_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t wanted_ = 0;  // pieces
+  std::size_t taken_ = 0;   // by a thread
+  std::vector<bool> done_;
+  bool stop_ = false;
+  std::array<std::thread, kThreads> threads_;
+};
+
+}  // namespace spillway::cuda
