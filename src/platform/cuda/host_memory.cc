@@ -15,8 +15,8 @@ namespace {
 // A refusal may pass: others pin memory as well.
 constexpr int kTries = 20;
 constexpr std::chrono::milliseconds kBetweenTries{20};
-// Pages of so many pieces are made present ahead of the one that is registered: each of the threads
-// that do it has one under way and one done.
+// Pages of so many pieces are made present, the one that is registered next among them: each of the
+// threads that do it has one under way and one done.
 constexpr Bytes kPiecesAhead = 8;
 
 }  // namespace
@@ -75,7 +75,8 @@ void HostMemory::work() {
       refused = 0;
       options_.grown(at, bytes);
     } else if (++refused == kTries) {
-      give_back_the_rest();
+      pages_.stop();
+      give_back_from(registered_bytes_);
       options_.ended({ErrorCode::kUnsupported, error_text(*driver_, "cuMemHostRegister", result)});
     }
     lock.lock();
@@ -83,7 +84,7 @@ void HostMemory::work() {
       if (refused >= kTries) {
         wanted_.wait(lock, [this] { return stop_; });
       } else {
-        wanted_.wait_for(lock, kBetweenTries);
+        wanted_.wait_for(lock, kBetweenTries, [this] { return stop_; });
       }
     }
   }
@@ -96,11 +97,9 @@ CuResult HostMemory::register_next(Bytes wanted_bytes, Bytes bytes) {
                                 kCuHostRegisterPortable);
 }
 
-// What has been made present and will not be registered.
-void HostMemory::give_back_the_rest() {
-  pages_.stop();
-  ::madvise(memory_.start() + registered_bytes_, memory_.bytes() - registered_bytes_,
-            MADV_DONTNEED);
+// Nobody makes pages present any more, and none is registered from there on.
+void HostMemory::give_back_from(Bytes at) {
+  ::madvise(memory_.start() + at, memory_.bytes() - at, MADV_DONTNEED);
 }
 
 void HostMemory::stop() {
@@ -112,6 +111,7 @@ void HostMemory::stop() {
   if (thread_.joinable()) {
     thread_.join();
   }
+  pages_.stop();
 }
 
 void HostMemory::unregister() {
@@ -120,6 +120,7 @@ void HostMemory::unregister() {
     (void)driver_->host_unregister(memory_.start() + at);
   }
   registered_bytes_ = 0;
+  give_back_from(0);
 }
 
 }  // namespace spillway::cuda

@@ -55,7 +55,7 @@ class HostMemory {
   HostMemory(const Driver& driver, CuContext context, Options options, Reservation memory);
   void work();
   [[nodiscard]] CuResult register_next(Bytes wanted_bytes, Bytes bytes);
-  void give_back_the_rest();
+  void give_back_from(Bytes at);
   void stop();
 
   const Driver* driver_;

@@ -4,16 +4,21 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "platform/common/service_thread.h"
 
 namespace spillway::cuda {
 namespace {
 
-// Linux 5.14; older headers do not name it. Where the system does not know it, or has no memory, it
-// says so, and whoever registers the pages finds them or hears why not. Writing to them instead
-// would have the process killed where a limit on its memory is reached.
+// Four are as fast as eight, and leave more to copies and maps.
+constexpr unsigned kMostThreads = 4;
+constexpr unsigned kProcessorsEach = 4;
+// Linux 5.14; older headers do not name it. A system that does not know it says so, and whoever
+// registers the pages waits for them as it would have without us.
 constexpr int kPopulateWrite = 23;
+// A call keeps those waiting who change the process's mappings.
+constexpr Bytes kCallBytes = 8 * kMiB;
 
 }  // namespace
 
@@ -23,16 +28,16 @@ PresentPages::PresentPages(char* start, Bytes bytes, Bytes piece_bytes)
       piece_bytes_(piece_bytes),
       done_((bytes + piece_bytes - 1) / piece_bytes) {}
 
-void PresentPages::stop() {
-  {
-    const std::scoped_lock lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-  for (std::thread& thread : threads_) {
-    if (thread.joinable()) {
-      thread.join();
+void PresentPages::begin() {
+  const unsigned count =
+      std::clamp(std::thread::hardware_concurrency() / kProcessorsEach, 1U, kMostThreads);
+  threads_.reserve(count);
+  try {
+    while (threads_.size() < count) {
+      threads_.push_back(service_thread("spw-cuda-touch", [this] { work(); }));
     }
+  } catch (const std::system_error&) {
+    // A limit on threads: those that there are do it, or nobody.
   }
 }
 
@@ -45,34 +50,54 @@ void PresentPages::want(Bytes below_bytes) {
     }
     wanted_ = pieces;
   }
-  if (!threads_[0].joinable()) {
-    for (std::thread& thread : threads_) {
-      thread = service_thread("spw-cuda-touch", [this] { work(); });
-    }
+  if (!begun_) {
+    begun_ = true;
+    begin();
   }
   changed_.notify_all();
 }
 
 void PresentPages::wait_for(std::size_t piece) {
+  if (threads_.empty()) {
+    return;
+  }
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return done_[piece]; });
 }
 
+void PresentPages::stop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+  threads_.clear();
+}
+
+// Until all that there may ever be is taken.
 void PresentPages::work() {
   std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return stop_ || taken_ < wanted_; });
-    if (stop_) {
-      return;
+  while (!stop_ && taken_ < done_.size()) {
+    if (taken_ == wanted_) {
+      changed_.wait(lock);
+      continue;
     }
-    const std::size_t piece = taken_++;
-    lock.unlock();
-    const Bytes at = piece * piece_bytes_;
-    (void)::madvise(start_ + at, std::min(piece_bytes_, bytes_ - at), kPopulateWrite);
-    lock.lock();
-    done_[piece] = true;
+    make_present(taken_++, lock);
     changed_.notify_all();
   }
+}
+
+void PresentPages::make_present(std::size_t piece, std::unique_lock<std::mutex>& lock) {
+  const Bytes end = std::min((piece + 1) * piece_bytes_, bytes_);
+  for (Bytes at = piece * piece_bytes_; at < end && !stop_; at += kCallBytes) {
+    lock.unlock();
+    (void)::madvise(start_ + at, std::min(kCallBytes, end - at), kPopulateWrite);
+    lock.lock();
+  }
+  done_[piece] = true;
 }
 
 }  // namespace spillway::cuda

@@ -1,11 +1,9 @@
 // Makes the pages of memory present before somebody needs them all. Layer: platform, cuda.
-// To register memory is to hold a lock of the driver's in which copies and maps wait, and most of
-// that time is the system's, which finds pages and clears them. A few threads do that first, piece
-// by piece and side by side: 8 and 4 of them are a quarter of the time in all (docs/gpu.md section
-// 7). Memory does not grow by it: what is wanted here is what is registered next.
+// While the driver registers memory, copies and maps wait, and most of that time is the system's,
+// which finds pages and clears them. A few threads do that first, piece by piece and side by side
+// (docs/gpu.md section 7). Memory does not grow by it: what is wanted here is registered next.
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -25,27 +23,30 @@ class PresentPages {
   PresentPages(const PresentPages&) = delete;
   PresentPages& operator=(const PresentPages&) = delete;
 
-  // All pieces that begin below this are to be present soon. One thread's, as the next.
+  // All pieces that begin below this are to be present soon. One thread's, as the next two.
   void want(Bytes below_bytes);
-  // Waits until this piece, which is wanted, is present, or is not because the system would not.
+  // Waits until this piece, which is wanted, is present, or is not because there is nobody to do it
+  // or the system would not: who needs it is told of that by the system, too.
   void wait_for(std::size_t piece);
   // Ends the threads; nothing is wanted or waited for any more.
   void stop();
 
  private:
-  static constexpr std::size_t kThreads = 4;
+  void begin();
   void work();
+  void make_present(std::size_t piece, std::unique_lock<std::mutex>& lock);
 
   char* const start_;
   const Bytes bytes_;
   const Bytes piece_bytes_;
+  std::vector<std::thread> threads_;  // the wanting thread's
+  bool begun_ = false;                // likewise
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t wanted_ = 0;  // pieces
   std::size_t taken_ = 0;   // by a thread
   std::vector<bool> done_;
   bool stop_ = false;
-  std::array<std::thread, kThreads> threads_;
 };
 
 }  // namespace spillway::cuda
