@@ -1,0 +1,98 @@
+// Lookahead tells each of its habits what it has to know, and asks them in their order.
+#include "engine/engine_world.h"
+#include "policy/lookahead.h"
+
+namespace spillway {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class LookaheadHabits : public ::testing::Test {
+ protected:
+  enum : ExecutionId { kMakes, kUses, kOfOthers };
+
+  LookaheadHabits() {
+    world.policy.gives_up = lookahead.recomputes();
+    world.policy.at_issue = [&](const Launch& launch, Control& control) {
+      seen = &control;
+      lookahead.on_issue(named(launch), control);
+    };
+    world.policy.at_launch = [&](const Launch& launch, Control& control) {
+      lookahead.on_launch(named(launch), control);
+    };
+    world.policy.at_launch_end = [&](const Launch& launch, Control& control) {
+      lookahead.on_launch_end(named(launch), control);
+    };
+    world.policy.at_death_said = [&](AllocationId id) { lookahead.on_death_said(id); };
+    world.policy.at_give_up = [&](AllocationId id) { lookahead.on_give_up(id); };
+    world.policy.victim = [&](Cause cause) {
+      return lookahead.select_victim(cause, kNoBlock, *seen);
+    };
+    run(kOfOthers, {world.write(rest)});
+  }
+  [[nodiscard]] Launch named(Launch launch) const {
+    launch.execution = execution;
+    return launch;
+  }
+  void run(ExecutionId kernel, std::vector<Access> accesses) {
+    execution = kernel;
+    world.run(std::move(accesses));
+  }
+  // Something has to leave.
+  void press() {
+    run(kMakes, {world.overwrite(a)});
+    const AllocationId more = world.allocate(2);
+    run(kOfOthers, {world.write(more)});
+    world.free(more);
+    world.discard(a, DiscardMode::kLazy);
+  }
+  // Used for the last time, and dead long after.
+  void linger() {
+    run(kMakes, {world.overwrite(a)});
+    world.forget();
+    run(kUses, {world.read(a)});
+    for (int i = 0; i < 300; ++i) {
+      run(kOfOthers, {});
+    }
+    world.discard(a, DiscardMode::kLazy);
+  }
+
+  World world{one_at_a_time(64, 128, 0)};
+  Lookahead lookahead;
+  AllocationId a = world.allocate(16);
+  AllocationId rest = world.allocate(48);  // of the device
+  ExecutionId execution = kNoExecution;
+  Control* seen = nullptr;
+};
+
+TEST_F(LookaheadHabits, WhatOnlyLingersIsSentAwayOnceSomethingHasHadToLeave) {
+  press();
+  linger();
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("pre_evict"))));
+  linger();
+  linger();
+  EXPECT_THAT(world.calls(), Contains(StartsWith("pre_evict device>host")));
+}
+
+TEST_F(LookaheadHabits, NothingIsSentAwayWhereNothingEverHadTo) {
+  for (int i = 0; i < 4; ++i) {
+    linger();
+    EXPECT_THAT(world.calls(), Not(Contains(StartsWith("pre_evict")))) << i;
+  }
+}
+
+TEST_F(LookaheadHabits, WhatCanBeMadeAgainLeavesFirstAndNothingElseWithoutACopy) {
+  press();
+  run(kMakes, {world.overwrite(a)});
+  run(kUses, {world.read(a)});
+  EXPECT_EQ(lookahead.select_clean_victim(Cause::kFault, *seen), std::nullopt);
+  world.engine.set_recomputable(a, true);
+  const BlockId first = world.engine.space().allocation(a).first_block;
+  EXPECT_EQ(lookahead.select_clean_victim(Cause::kFault, *seen), first);
+  EXPECT_EQ(lookahead.select_victim(Cause::kFault, kNoBlock, *seen), first);
+}
+
+}  // namespace
+}  // namespace spillway
