@@ -43,15 +43,16 @@ void PresentPages::begin() {
 
 void PresentPages::want(Bytes below_bytes) {
   const std::size_t pieces = (std::min(below_bytes, bytes_) + piece_bytes_ - 1) / piece_bytes_;
+  bool first = false;
   {
     const std::scoped_lock lock(mutex_);
     if (pieces <= wanted_) {
       return;
     }
+    first = wanted_ == 0;
     wanted_ = pieces;
   }
-  if (!begun_) {
-    begun_ = true;
+  if (first) {
     begin();
   }
   changed_.notify_all();

@@ -40,7 +40,6 @@ class PresentPages {
   const Bytes bytes_;
   const Bytes piece_bytes_;
   std::vector<std::thread> threads_;  // the wanting thread's
-  bool begun_ = false;                // likewise
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t wanted_ = 0;  // pieces

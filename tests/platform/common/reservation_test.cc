@@ -8,7 +8,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <utility>
-#include <vector>
+
+#include "platform/resident_pages.h"
 
 namespace spillway {
 namespace {
@@ -16,14 +17,6 @@ namespace {
 bool is_mapped(char* start) {
   unsigned char resident = 0;
   return ::mincore(start, kPageBytes, &resident) == 0 || errno != ENOMEM;
-}
-
-std::size_t resident_pages(char* start, Bytes bytes) {
-  std::vector<unsigned char> resident(bytes / kPageBytes);
-  EXPECT_EQ(::mincore(start, bytes, resident.data()), 0);
-  std::size_t pages = 0;
-  for (const unsigned char page : resident) pages += page & 1U;
-  return pages;
 }
 
 TEST(Reservation, IsAlignedAndTakesNoMemoryUntilItIsTouched) {

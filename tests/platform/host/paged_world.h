@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "platform/host/device_pages.h"
+#include "platform/resident_pages.h"
 
 namespace spillway::host {
 
@@ -51,10 +52,7 @@ class PagedWorld {
   }
   // How many pages of the block are there.
   [[nodiscard]] std::size_t resident_pages(BlockId block) const {
-    std::array<unsigned char, kBlockBytes / kPageBytes> resident{};
-    EXPECT_EQ(::mincore(start(block), kBlockBytes, resident.data()), 0);
-    return static_cast<std::size_t>(
-        std::ranges::count_if(resident, [](unsigned char page) { return (page & 1U) != 0; }));
+    return spillway::resident_pages(start(block), kBlockBytes);
   }
 
  private:
