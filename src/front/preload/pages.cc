@@ -11,6 +11,7 @@
 #include "front/preload/bare_call.h"
 #include "front/preload/next.h"
 #include "front/preload/session.h"
+#include "platform/common/memory_advice.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
 
@@ -65,7 +66,6 @@ void zero_pages(LargeHeap& heap, const Part& pages) {
 
 // Advice that says how memory will be used changes nothing that a program can see.
 bool only_a_hint(int advice) {
-  constexpr int kCollapse = 25;  // newer than some systems' headers
   switch (advice) {
     case MADV_NORMAL:
     case MADV_RANDOM:
@@ -165,9 +165,6 @@ int protect_pages(void* start, std::size_t bytes, int protection) {
 }
 
 int advise_pages(void* start, std::size_t bytes, int advice) {
-  constexpr int kPopulateRead = 22;  // newer than some systems' headers, as those below
-  constexpr int kPopulateWrite = 23;
-  constexpr int kDontNeedLocked = 24;
   if (!starts_page(start) || !sizes_fit(start, bytes)) {
     return refused(EINVAL);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "platform/common/memory_advice.h"
 #include "platform/common/service_thread.h"
 
 namespace spillway::cuda {
@@ -14,9 +15,6 @@ namespace {
 // Four are as fast as eight, and leave more to copies and maps.
 constexpr unsigned kMostThreads = 4;
 constexpr unsigned kProcessorsEach = 4;
-// Linux 5.14; older headers do not name it. A system that does not know it says so, and whoever
-// registers the pages waits for them as it would have without us.
-constexpr int kPopulateWrite = 23;
 // A call keeps those waiting who change the process's mappings.
 constexpr Bytes kCallBytes = 8 * kMiB;
 
@@ -95,6 +93,7 @@ void PresentPages::make_present(std::size_t piece, std::unique_lock<std::mutex>&
   const Bytes end = std::min((piece + 1) * piece_bytes_, bytes_);
   for (Bytes at = piece * piece_bytes_; at < end && !stop_; at += kCallBytes) {
     lock.unlock();
+    // Where the system does not know this, whoever registers them waits as it would without us.
     (void)::madvise(start_ + at, std::min(kCallBytes, end - at), kPopulateWrite);
     lock.lock();
   }

@@ -12,6 +12,8 @@
 #include <thread>
 #include <utility>
 
+#include "platform/common/memory_advice.h"
+
 namespace spillway::host {
 namespace {
 
@@ -288,7 +290,6 @@ void DevicePages::fill_holes(char* start, Bytes bytes) {
 // Nobody's copy of these pages is theirs as well. The block cannot be written before and after
 // this.
 int DevicePages::make_exclusive(char* start, Bytes bytes) {
-  constexpr int kPopulateWrite = 23;  // newer than some systems' headers
   fill_holes(start, bytes);
   int error = userfault_->unprotect(start, bytes);
   if (error == 0 && ::madvise(start, bytes, kPopulateWrite) != 0) {

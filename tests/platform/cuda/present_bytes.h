@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/units.h"
+#include "platform/common/memory_advice.h"
 #include "platform/common/reservation.h"
 #include "platform/resident_pages.h"
 
@@ -18,7 +19,6 @@ inline Bytes present_bytes(char* start, Bytes bytes) {
 
 // Whether this system can make pages present for somebody: Linux 5.14.
 inline bool makes_present() {
-  constexpr int kPopulateWrite = 23;
   const Result<Reservation> trial = Reservation::make(kBlockBytes);
   return trial && (::madvise(trial->start(), kBlockBytes, kPopulateWrite) == 0 || errno != EINVAL);
 }
