@@ -2,6 +2,7 @@
 #include "policy/leavers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/claims.h"
 #include "engine/for_each_block.h"
@@ -41,11 +42,12 @@ void Leavers::ended(const Launch& launch, const Control& control) {
       return;
     }
     Habit& habit = habit_of(id, control);
-    if (habit.copied) {  // in vain: it has not left
-      habit.leaves_after[habit.leaves_after[0] == habit.written_by ? 0 : 1] = kNoExecution;
-      habit.copied = false;
+    if (std::exchange(habit.copied, false)) {
+      habit.leaves_after.in_vain(habit.written_by);  // it has not left
+    } else {
+      habit.leaves_after.nothing_came(habit.written_by);
     }
-    habit.written_by = launch.execution;
+    habit.written_by = Use::of(launch);
     if (habit.leaves() && !habit.listed && control.space().block(id).bytes >= least_bytes) {
       habit.listed = true;
       written_.push_back(id);
@@ -55,8 +57,8 @@ void Leavers::ended(const Launch& launch, const Control& control) {
 
 void Leavers::leaves(BlockId block, const Control& control) {
   Habit& habit = habit_of(block, control);
-  if (!habit.leaves()) {
-    habit.leaves_after = {habit.written_by, habit.leaves_after[0]};
+  if (habit.written_by.execution != kNoExecution) {
+    (void)habit.leaves_after.came(habit.written_by);
   }
   habit.copied = false;
 }

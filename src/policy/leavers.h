@@ -5,13 +5,13 @@
 // leave during the next forward pass; its way down is free while the optimizer runs.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <vector>
 
 #include "engine/policy.h"
+#include "policy/use_habit.h"
 
 namespace spillway {
 
@@ -31,17 +31,12 @@ class Leavers {
   // Of a block, by its number: an allocation's numbers are its tensor's as long as it lives, and
   // mostly that of the same tensor of the next iteration.
   struct Habit {
-    // The launches behind which it had to make way: a weight may leave once behind its forward pass
-    // and once behind its update.
-    std::array<ExecutionId, 2> leaves_after{};
-    ExecutionId written_by = kNoExecution;
+    UseHabit leaves_after;  // of writes, behind which it had to make way
+    Use written_by;
     bool copied = false;  // down, since then
     bool listed = false;  // in written_ or later_
 
-    [[nodiscard]] bool leaves() const {
-      return written_by != kNoExecution &&
-             (leaves_after[0] == written_by || leaves_after[1] == written_by);
-    }
+    [[nodiscard]] bool leaves() const { return leaves_after.find(written_by).has_value(); }
   };
 
   Habit& habit_of(BlockId block, const Control& control);

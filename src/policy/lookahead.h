@@ -82,6 +82,7 @@ class Lookahead final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "lookahead"; }
   [[nodiscard]] LaunchWindow window() const override { return {.launches_per_stream = 4}; }
+  [[nodiscard]] bool wants_kinds() const override { return true; }
   [[nodiscard]] bool recomputes() const override { return true; }
   void on_issue(const Launch& launch, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;

@@ -27,9 +27,8 @@ constexpr int kAwayLooks = 32;
 }  // namespace
 
 Returners::Return* Returners::Habit::known() {
-  const auto found = std::find_if(returns.begin(), returns.end(),
-                                  [this](const Return& one) { return one.after == used_by; });
-  return used_by == kNoExecution || found == returns.end() ? nullptr : &*found;
+  const std::optional<std::size_t> place = returns_after.find(used_by);
+  return place ? &returns.at(*place) : nullptr;
 }
 
 Returners::Habit& Returners::habit_of(BlockId block, const Control& control) {
@@ -50,15 +49,11 @@ void Returners::issued(const Launch& launch, const Control& control) {
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
     Habit& habit = habit_of(id, control);
     forget(id, habit);
-    if (habit.away && habit.used_by != kNoExecution) {
-      Return* known = habit.known();
-      if (known == nullptr) {
-        habit.returns[1] = habit.returns[0];
-        known = &habit.returns[0];
-        *known = {.after = habit.used_by};
-      }
-      known->launches = launch.seq - habit.used;
-      known->too_early -= known->too_early / kEarlierPart;
+    if (habit.away && habit.used_by.execution != kNoExecution) {
+      const bool is_new = habit.known() == nullptr;
+      Return& known = habit.returns.at(habit.returns_after.came(habit.used_by));
+      known = {.launches = launch.seq - habit.used,
+               .too_early = is_new ? 0 : known.too_early - known.too_early / kEarlierPart};
     }
     habit.away = false;
     habit.brought = false;
@@ -69,8 +64,9 @@ void Returners::ended(const Launch& launch, const Control& control) {
   now_ = std::max(now_, launch.seq);
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
     Habit& habit = habit_of(id, control);
+    habit.returns_after.nothing_came(habit.used_by);
     habit.used = launch.seq;
-    habit.used_by = launch.execution;
+    habit.used_by = Use::of(launch);
   });
 }
 

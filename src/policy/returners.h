@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/policy.h"
+#include "policy/use_habit.h"
 
 namespace spillway {
 
@@ -28,15 +29,15 @@ class Returners {
   // How many launches after this one a block was named again, and how many after it was too early:
   // it had come, and had to leave before anybody named it.
   struct Return {
-    ExecutionId after = kNoExecution;
     LaunchSeq launches = 0;
     LaunchSeq too_early = 0;
   };
-  // Of a block, by its number, as in leavers.h. A weight may be away twice in an iteration.
+  // Of a block, by its number, as in leavers.h.
   struct Habit {
-    std::array<Return, 2> returns{};
+    UseHabit returns_after;  // of uses, behind which it was away before it was named again
+    std::array<Return, UseHabit::kPlaces> returns{};
     LaunchSeq used = 0;  // by the last launch that has ended and named it
-    ExecutionId used_by = kNoExecution;
+    Use used_by;
     LaunchSeq expected = 0;  // where it stands in away_; 0: nowhere
     bool away = false;       // it left, and no launch has named it since
     bool brought = false;    // by habit, and no launch has named it since

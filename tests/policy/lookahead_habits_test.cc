@@ -11,7 +11,8 @@ using ::testing::StartsWith;
 
 class LookaheadHabits : public ::testing::Test {
  protected:
-  enum : ExecutionId { kMakes, kUses, kOfOthers };
+  enum : ExecutionId { kMakes, kUses, kOfOthers, kMoved };
+  enum : std::uint64_t { kNoKind, kCode, kOtherCode };
 
   LookaheadHabits() {
     world.policy.gives_up = lookahead.recomputes();
@@ -34,10 +35,12 @@ class LookaheadHabits : public ::testing::Test {
   }
   [[nodiscard]] Launch named(Launch launch) const {
     launch.execution = execution;
+    launch.kind = kind;
     return launch;
   }
-  void run(ExecutionId kernel, std::vector<Access> accesses) {
+  void run(ExecutionId kernel, std::vector<Access> accesses, std::uint64_t code = kNoKind) {
     execution = kernel;
+    kind = code;
     world.run(std::move(accesses));
   }
   // Something has to leave.
@@ -47,6 +50,24 @@ class LookaheadHabits : public ::testing::Test {
     run(kOfOthers, {world.write(more)});
     world.free(more);
     world.discard(a, DiscardMode::kLazy);
+  }
+  void others_need_room() {
+    const AllocationId more = world.allocate(20);
+    run(kOfOthers, {world.write(more)});
+    world.free(more);
+  }
+  // Behind this one.
+  void rest_has_to_leave() {
+    run(kMakes, {world.write(rest)}, kCode);
+    others_need_room();
+    world.forget();
+  }
+  // What happens behind a write that is not followed by any need.
+  std::vector<std::string> behind_write(ExecutionId kernel, std::uint64_t code) {
+    run(kernel, {world.write(rest)}, code);
+    world.forget();
+    run(kOfOthers, {});
+    return world.calls();
   }
   // Used for the last time, and dead long after.
   void linger() {
@@ -64,6 +85,7 @@ class LookaheadHabits : public ::testing::Test {
   AllocationId a = world.allocate(16);
   AllocationId rest = world.allocate(48);  // of the device
   ExecutionId execution = kNoExecution;
+  std::uint64_t kind = kNoKind;
   Control* seen = nullptr;
 };
 
@@ -81,6 +103,26 @@ TEST_F(LookaheadHabits, NothingIsSentAwayWhereNothingEverHadTo) {
     linger();
     EXPECT_THAT(world.calls(), Not(Contains(StartsWith("pre_evict")))) << i;
   }
+}
+
+TEST_F(LookaheadHabits, WhatHadToLeaveIsCopiedAheadBehindTheSameCodeElsewhere) {
+  ASSERT_TRUE(lookahead.wants_kinds());
+  press();  // before that nobody listens
+  rest_has_to_leave();
+  EXPECT_THAT(behind_write(kMoved, kCode), Contains(StartsWith("pre_evict device>host")));
+}
+
+TEST_F(LookaheadHabits, ButNotBehindOtherCode) {
+  press();
+  rest_has_to_leave();
+  EXPECT_THAT(behind_write(kMoved, kOtherCode), Not(Contains(StartsWith("pre_evict"))));
+}
+
+TEST_F(LookaheadHabits, NorBehindTheSameCodeWhereNothingCameOfThat) {
+  press();
+  run(kMoved, {world.write(rest)}, kCode);
+  rest_has_to_leave();
+  EXPECT_THAT(behind_write(kMoved, kCode), Not(Contains(StartsWith("pre_evict"))));
 }
 
 TEST_F(LookaheadHabits, WhatCanBeMadeAgainLeavesFirstAndNothingElseWithoutACopy) {
