@@ -42,6 +42,9 @@ void Leavers::ended(const Launch& launch, const Control& control) {
       return;
     }
     Habit& habit = habit_of(id, control);
+    if (std::exchange(habit.written, launch.seq) == launch.seq) {
+      return;  // it names the block twice
+    }
     if (std::exchange(habit.copied, false)) {
       habit.leaves_after.in_vain(habit.written_by);  // it has not left
     } else {
@@ -57,9 +60,7 @@ void Leavers::ended(const Launch& launch, const Control& control) {
 
 void Leavers::leaves(BlockId block, const Control& control) {
   Habit& habit = habit_of(block, control);
-  if (habit.written_by.execution != kNoExecution) {
-    (void)habit.leaves_after.came(habit.written_by);
-  }
+  (void)habit.leaves_after.came(habit.written_by);
   habit.copied = false;
 }
 

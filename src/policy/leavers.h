@@ -33,8 +33,9 @@ class Leavers {
   struct Habit {
     UseHabit leaves_after;  // of writes, behind which it had to make way
     Use written_by;
-    bool copied = false;  // down, since then
-    bool listed = false;  // in written_ or later_
+    LaunchSeq written = kNever;  // by the last launch that has ended and wrote it
+    bool copied = false;         // down, since then
+    bool listed = false;         // in written_ or later_
 
     [[nodiscard]] bool leaves() const { return leaves_after.find(written_by).has_value(); }
   };

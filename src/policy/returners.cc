@@ -49,11 +49,13 @@ void Returners::issued(const Launch& launch, const Control& control) {
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
     Habit& habit = habit_of(id, control);
     forget(id, habit);
-    if (habit.away && habit.used_by.execution != kNoExecution) {
-      const bool is_new = habit.known() == nullptr;
-      Return& known = habit.returns.at(habit.returns_after.came(habit.used_by));
-      known = {.launches = launch.seq - habit.used,
-               .too_early = is_new ? 0 : known.too_early - known.too_early / kEarlierPart};
+    if (habit.away) {
+      const Return* const known = habit.known();
+      const LaunchSeq too_early = known == nullptr ? 0 : known->too_early;
+      if (const std::optional<std::size_t> place = habit.returns_after.came(habit.used_by)) {
+        habit.returns.at(*place) = {.launches = launch.seq - habit.used,
+                                    .too_early = too_early - too_early / kEarlierPart};
+      }
     }
     habit.away = false;
     habit.brought = false;
@@ -64,6 +66,9 @@ void Returners::ended(const Launch& launch, const Control& control) {
   now_ = std::max(now_, launch.seq);
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
     Habit& habit = habit_of(id, control);
+    if (habit.used == launch.seq && habit.used_by.execution == launch.execution) {
+      return;  // it names the block twice
+    }
     habit.returns_after.nothing_came(habit.used_by);
     habit.used = launch.seq;
     habit.used_by = Use::of(launch);

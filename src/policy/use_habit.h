@@ -2,9 +2,9 @@
 // is needed again. Layer: policy. docs/lookahead.md.
 // A use is known by the execution id of its launch, which has addresses in it: a program of one
 // shape meets the same ids in each iteration. One of changing shapes, or whose memory has moved,
-// meets others, and then the same code counts as the same use. But a kernel may use a block several
-// times in an iteration, and something comes of it only behind one of them: so the ids are kept,
-// too, of uses behind which nothing came.
+// meets others, and then a kernel of the same name counts as the same use. But a kernel may use a
+// block several times in an iteration, and something comes of it only behind one of them: so the
+// ids are kept, too, of uses behind which nothing came.
 #pragma once
 
 #include <array>
@@ -29,25 +29,33 @@ class UseHabit {
   // A weight may leave, or return, once behind its forward pass and once behind its update.
   static constexpr std::size_t kPlaces = 2;
 
+  UseHabit() { without_.fill(kNoExecution); }
+
   // The place of the use that this one is, or is like; nullopt: nothing came behind such a one.
   [[nodiscard]] std::optional<std::size_t> find(const Use& use) const;
-  // Something came behind it, whose execution is known. Its place, which may have been another's.
-  std::size_t came(const Use& use);
-  // The next use came behind it, and nothing else. That of a launch behind which something came
-  // once is no reason to forget it: there may have been room.
+  // Something came behind it. Its place from now on, which may have been another's; one that is
+  // not known has none.
+  std::optional<std::size_t> came(const Use& use);
+  // The next use came behind it, and nothing else. One behind which something came before stays
+  // known: there may have been room this time.
   void nothing_came(const Use& use);
-  // What was expected behind it was in vain.
+  // What was done for the use that it is, or is like, was in vain.
   void in_vain(const Use& use);
 
  private:
+  struct Place {
+    Use use;
+    unsigned in_vain = 0;  // so often in a row, for others that are like it
+  };
   [[nodiscard]] std::optional<std::size_t> find_itself(const Use& use) const;
-  [[nodiscard]] bool is_idle(ExecutionId execution) const;
+  [[nodiscard]] std::optional<std::size_t> find_like(const Use& use) const;
+  [[nodiscard]] bool is_without(ExecutionId execution) const;
 
-  std::array<Use, kPlaces> uses_{};
+  std::array<Place, kPlaces> places_{};
   std::size_t next_place_ = 0;
   // As many as a weight has in an iteration, forward, backward and in its update.
-  std::array<ExecutionId, 8> idle_{};
-  std::size_t next_idle_ = 0;
+  std::array<ExecutionId, 8> without_;
+  std::size_t next_without_ = 0;
 };
 
 }  // namespace spillway

@@ -112,6 +112,18 @@ TEST_F(LookaheadHabits, WhatHadToLeaveIsCopiedAheadBehindTheSameCodeElsewhere) {
   EXPECT_THAT(behind_write(kMoved, kCode), Contains(StartsWith("pre_evict device>host")));
 }
 
+// Each time elsewhere, and never again anybody's room.
+TEST_F(LookaheadHabits, CopiesBehindTheSameCodeEndWhenTheyAreInVain) {
+  press();
+  rest_has_to_leave();
+  int copied = 0;
+  for (ExecutionId kernel = kMoved; kernel < kMoved + 10; ++kernel) {
+    const std::vector<std::string> calls = behind_write(kernel, kCode);
+    copied += testing::Value(calls, Contains(StartsWith("pre_evict"))) ? 1 : 0;
+  }
+  EXPECT_EQ(copied, 2);
+}
+
 TEST_F(LookaheadHabits, ButNotBehindOtherCode) {
   press();
   rest_has_to_leave();

@@ -38,7 +38,7 @@ class ReturnersTest : public ::testing::Test {
   }
   // It is written and has to leave. Whether it is there again a while after there is room.
   bool comes_back_behind(ExecutionId kernel, std::uint64_t code) {
-    run(kernel, code, {world.write(kept)});
+    run(kernel, code, std::vector<Access>(times_named, world.write(kept)));
     const AllocationId more = world.allocate(64);
     run(kOfOthers, kOtherCode, {world.write(more)});
     EXPECT_FALSE(there());
@@ -54,6 +54,7 @@ class ReturnersTest : public ::testing::Test {
   World world{one_at_a_time(64, 128, 0)};
   Returners returners;
   AllocationId kept = world.allocate(1);
+  std::size_t times_named = 1;
   ExecutionId execution = kNoExecution;
   std::uint64_t kind = 0;
   Control* seen = nullptr;
@@ -65,6 +66,12 @@ TEST_F(ReturnersTest, ItComesBehindTheLaunchBehindWhichItDidTheLastTime) {
 }
 
 TEST_F(ReturnersTest, AndBehindTheSameCodeElsewhere) {
+  EXPECT_FALSE(comes_back_behind(kMakes, kCode));
+  EXPECT_TRUE(comes_back_behind(kMoved, kCode));
+}
+
+TEST_F(ReturnersTest, ThatTheLaunchNamesTwice) {
+  times_named = 2;
   EXPECT_FALSE(comes_back_behind(kMakes, kCode));
   EXPECT_TRUE(comes_back_behind(kMoved, kCode));
 }

@@ -41,6 +41,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   }
   CudaLaunch what{.stream = stream,
                   .hash = operands.hash(kernel.hash),
+                  .kind = kernel.hash.first,
                   .name = kernel.name,
                   .operands = operands.all(),
                   .needs_mapping = false,

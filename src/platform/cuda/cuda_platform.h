@@ -84,8 +84,9 @@ struct KeptLaunch {
 // What the program is about to put on a stream.
 struct CudaLaunch {
   CuStream stream = nullptr;
-  LaunchHash hash;        // whether two are the same
-  std::string_view name;  // for people, who are told of the calling thread's module as well
+  LaunchHash hash;         // whether two are the same
+  std::uint64_t kind = 0;  // hash_launch of the kernel's name, where it is known already
+  std::string_view name;   // for people, who are told of the calling thread's module as well
   std::span<const CudaOperand> operands;
   // The driver refuses it on addresses without memory (copies and memsets): it is not issued behind
   // a gate, but when its operands are there.

@@ -94,7 +94,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   issued.execution = logged.execution;
   issued.sparse = launch.sparse;
   if (patience_.wants_kinds()) {
-    issued.kind = hash_launch(launch.name, {}).first;
+    issued.kind = launch.kind != 0 ? launch.kind : hash_launch(launch.name, {}).first;
   }
   LaunchAdmission admission = engine_.issue_launch(issued);
   if (admission.state == LaunchState::kTooLarge) {

@@ -84,6 +84,7 @@ Status Replay::remake(Remakes::Maker maker, std::size_t iteration) {
   maker.launch.position = static_cast<std::uint32_t>(program_.graphs[0].size());
   maker.launch.execution =
       executions_.id_of(hash_launch("again", {{{.allocation = maker.launch.execution}}}));
+  maker.launch.kind = hash_launch("again", {{{.allocation = maker.launch.kind}}}).first;
   const Status status =
       launch(maker.launch, maker.duration_ns, {.iteration = iteration, .again = true});
   // Without a queue nothing orders what needs it behind it.
