@@ -17,6 +17,10 @@ namespace {
 constexpr Bytes kCopyingBytes = 512 * kMiB;
 // Of those that were still used, so many are looked at again at each event.
 constexpr std::size_t kLaterLooks = 32;
+// Of those that were copied down so many are compared, and as many looked at for them: launches use
+// others.
+constexpr std::size_t kCopiedCandidates = 64;
+constexpr std::size_t kCopiedLooks = 256;
 
 Bytes copying_bytes(const Control& control) {
   return control.pre_evicting_bytes(Tier::kHost) + control.pre_evicting_bytes(Tier::kStorage);
@@ -102,22 +106,41 @@ void Leavers::copy_first(std::deque<BlockId>& blocks, LaunchSeq used_up_to, Cont
                     control.free_bytes(Tier::kHost) > wanted_bytes ? Tier::kHost : Tier::kStorage);
 }
 
-std::optional<BlockId> Leavers::oldest_copied(const Control& control) {
-  while (!copied_.empty()) {
-    const BlockId id = copied_.front();
+// The oldest few: an optimizer writes a parameter, which the next forward pass uses, together with
+// its states, which only the next optimizer does.
+std::optional<BlockId> Leavers::copied(const Control& control, const Returners& uses) {
+  std::optional<BlockId> last;
+  LaunchSeq last_use = 0;
+  std::size_t candidates = 0;
+  std::size_t looks = 0;
+  for (auto next = copied_.begin();
+       next != copied_.end() && candidates < kCopiedCandidates && looks < kCopiedLooks; ++looks) {
+    const BlockId id = *next;
     const Block& block = control.space().block(id);
-    if (control.space().has_tenant(id) && habits_[id].copied &&
-        control.claims().next_launch(id) == kNoLaunch) {
+    if (!control.space().has_tenant(id) || !habits_[id].copied) {
+      next = copied_.erase(next);
+      continue;
+    }
+    if (control.claims().next_launch(id) == kNoLaunch) {
       if (block.wished_out || block.transfer != kNoIndex) {
-        return std::nullopt;  // those behind it have not come further
+        break;  // those behind it have not come further
       }
-      if (safe_below(block) && control.evictable(id)) {
-        return id;
+      if (!safe_below(block)) {
+        next = copied_.erase(next);
+        continue;
+      }
+      if (control.evictable(id)) {
+        const LaunchSeq use = uses.expected(id);
+        if (!last || use > last_use) {
+          last = id;
+          last_use = use;
+        }
+        ++candidates;
       }
     }
-    copied_.pop_front();
+    ++next;
   }
-  return std::nullopt;
+  return last;
 }
 
 }  // namespace spillway

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/policy.h"
+#include "policy/returners.h"
 #include "policy/use_habit.h"
 
 namespace spillway {
@@ -23,9 +24,9 @@ class Leavers {
   void leaves(BlockId block, const Control& control);
   // Wishes for copies of what leaves by habit and is not used up to this launch.
   void advance(LaunchSeq used_up_to, Control& control);
-  // The one that was copied down first, among those that no issued launch names and that nobody has
-  // written since: it leaves at once.
-  [[nodiscard]] std::optional<BlockId> oldest_copied(const Control& control);
+  // Of those that were copied down first, among those that no issued launch names and that nobody
+  // has written since, the one that is expected to be used last: it leaves at once.
+  [[nodiscard]] std::optional<BlockId> copied(const Control& control, const Returners& uses);
 
  private:
   // Of a block, by its number: an allocation's numbers are its tensor's as long as it lives, and

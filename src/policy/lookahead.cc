@@ -90,8 +90,8 @@ void AheadOfDevice::leaves(BlockId block, const Control& control) {
 
 std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
                                              const Control& control) {
-  if (const std::optional<BlockId> copied = leavers_.oldest_copied(control)) {
-    return copied;
+  if (const std::optional<BlockId> id = copied(control)) {
+    return id;
   }
   if (const BlockId id = small_.oldest_worth_moving(control); id != kNoBlock) {
     return id;

@@ -64,7 +64,7 @@ class AheadOfDevice {
                                               const Control& control);
   // What has been copied down already.
   [[nodiscard]] std::optional<BlockId> copied(const Control& control) {
-    return leavers_.oldest_copied(control);
+    return leavers_.copied(control, returners_);
   }
 
  private:

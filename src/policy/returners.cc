@@ -26,6 +26,11 @@ constexpr int kAwayLooks = 32;
 
 }  // namespace
 
+const Returners::Return* Returners::Habit::known() const {
+  const std::optional<std::size_t> place = returns_after.find(used_by);
+  return place ? &returns.at(*place) : nullptr;
+}
+
 Returners::Return* Returners::Habit::known() {
   const std::optional<std::size_t> place = returns_after.find(used_by);
   return place ? &returns.at(*place) : nullptr;
@@ -91,6 +96,16 @@ void Returners::leaves(BlockId block, const Control& control) {
   forget(block, habit);
   habit.expected = habit.used + known->launches;
   away_.insert({habit.expected, block});
+}
+
+LaunchSeq Returners::expected(BlockId block) const {
+  const Habit none;
+  const Habit& habit = block < habits_.size() ? habits_[block] : none;
+  const Return* const known = habit.known();
+  if (known != nullptr && habit.used + known->launches > now_) {
+    return habit.used + known->launches;
+  }
+  return 2 * now_ - std::min(now_, habit.used);
 }
 
 void Returners::advance(Control& control) {

@@ -22,6 +22,9 @@ class Returners {
   void ended(const Launch& launch, const Control& control);
   // The block was chosen to make way.
   void leaves(BlockId block, const Control& control);
+  // The launch that is expected to use the block next: by habit, or, where none is known or it has
+  // come to nothing, as far from now as its last use is.
+  [[nodiscard]] LaunchSeq expected(BlockId block) const;
   // Wishes for what is expected to be needed first, as long as there is room that nothing needs.
   void advance(Control& control);
 
@@ -42,6 +45,7 @@ class Returners {
     bool away = false;       // it left, and no launch has named it since
     bool brought = false;    // by habit, and no launch has named it since
 
+    [[nodiscard]] const Return* known() const;
     [[nodiscard]] Return* known();
   };
   Habit& habit_of(BlockId block, const Control& control);
