@@ -1,0 +1,141 @@
+// Of what has been copied down ahead of need, what is used last makes way first.
+#include "policy/leavers.h"
+
+#include "engine/engine_world.h"
+#include "policy/returners.h"
+
+namespace spillway {
+namespace {
+
+// A parameter and its state are written by one launch; others want the room of both, then the
+// parameter is used, and much later its state.
+class LeaversTest : public ::testing::Test {
+ protected:
+  enum : ExecutionId { kOptimizer = 1, kForward, kOfOthers };
+
+  LeaversTest() {
+    world.policy.at_issue = [this](const Launch& launch, Control& control) {
+      seen = &control;
+      returners.issued(named(launch), control);
+    };
+    world.policy.at_launch_end = [this](const Launch& launch, Control& control) {
+      returners.ended(named(launch), control);
+      leavers.ended(named(launch), control);
+      leavers.advance(0, control);
+    };
+    world.policy.victim = [this](Cause /*cause*/) -> std::optional<BlockId> {
+      for (const AllocationId id : {parameter, state}) {
+        if (seen->evictable(block_of(id))) {
+          leaves(id);
+          return block_of(id);
+        }
+      }
+      return std::nullopt;
+    };
+  }
+  [[nodiscard]] Launch named(Launch launch) const {
+    launch.execution = execution;
+    return launch;
+  }
+  [[nodiscard]] BlockId block_of(AllocationId id) const {
+    return world.engine.space().allocation(id).first_block;
+  }
+  void leaves(AllocationId id) {
+    leavers.leaves(block_of(id), *seen);
+    returners.leaves(block_of(id), *seen);
+  }
+  void run(ExecutionId kernel, std::vector<Access> accesses) {
+    execution = kernel;
+    world.run(std::move(accesses));
+    world.finish_all();  // copies
+  }
+  void others_run(int launches) {
+    for (int i = 0; i < launches; ++i) {
+      run(kOfOthers, {});
+    }
+  }
+  void optimizer() { run(kOptimizer, {world.write(parameter), world.write(state)}); }
+  void both_leave() {
+    const AllocationId all = world.allocate(8);
+    run(kOfOthers, {world.write(all)});
+    world.free(all);
+  }
+  void forward_and_backward() {
+    others_run(2);
+    run(kForward, {world.read(parameter)});
+    others_run(20);
+  }
+  [[nodiscard]] std::optional<BlockId> copied() { return leavers.copied(*seen, returners); }
+
+  [[nodiscard]] static EngineOptions options() {
+    EngineOptions options = one_at_a_time(8, 32, 0);
+    options.clean_copies = CleanCopies::kAll;
+    return options;
+  }
+
+  World world{options()};
+  Leavers leavers;
+  Returners returners;
+  AllocationId parameter = world.allocate(1);
+  AllocationId state = world.allocate(1);
+  ExecutionId execution = kNoExecution;
+  Control* seen = nullptr;
+};
+
+TEST_F(LeaversTest, NothingHasBeenCopiedBeforeAnythingHadToLeave) {
+  optimizer();
+  others_run(2);
+  EXPECT_EQ(copied(), std::nullopt);
+}
+
+TEST_F(LeaversTest, WhatIsUsedLastLeavesFirstByWhatItDidTheLastTime) {
+  optimizer();
+  both_leave();
+  forward_and_backward();
+  optimizer();
+  others_run(2);
+  ASSERT_TRUE(world.block(parameter).copies.has(Tier::kHost));
+  ASSERT_TRUE(world.block(state).copies.has(Tier::kHost));
+  EXPECT_EQ(copied(), block_of(state));
+  leaves(state);
+  EXPECT_EQ(copied(), block_of(parameter));
+}
+
+// One that does not come when it did the last time is expected as far ahead as its last use is
+// back.
+TEST_F(LeaversTest, WhatDoesNotComeLeavesOnceItHasBeenAwaitedForLonger) {
+  optimizer();
+  both_leave();
+  others_run(2);
+  run(kForward, {world.read(state)});
+  others_run(40);
+  run(kForward, {world.read(parameter)});
+  optimizer();
+  others_run(10);
+  EXPECT_EQ(copied(), block_of(parameter));
+  others_run(20);
+  EXPECT_EQ(copied(), block_of(state));
+}
+
+TEST_F(LeaversTest, WhatALaunchWillUseStays) {
+  optimizer();
+  both_leave();
+  forward_and_backward();
+  optimizer();
+  others_run(2);
+  world.begin({world.read(state)});
+  EXPECT_EQ(copied(), block_of(parameter));
+}
+
+TEST_F(LeaversTest, AndSoDoesWhatHasBeenWrittenSince) {
+  optimizer();
+  both_leave();
+  forward_and_backward();
+  optimizer();
+  others_run(2);
+  run(kForward, {world.write(state)});
+  EXPECT_EQ(copied(), block_of(parameter));
+}
+
+}  // namespace
+}  // namespace spillway
