@@ -46,15 +46,13 @@ void Leavers::ended(const Launch& launch, const Control& control) {
       return;
     }
     Habit& habit = habit_of(id, control);
-    if (std::exchange(habit.written, launch.seq) == launch.seq) {
+    if (habit.leaves_after.used_by(launch)) {
       return;  // it names the block twice
     }
     if (std::exchange(habit.copied, false)) {
-      habit.leaves_after.in_vain(habit.written_by);  // it has not left
-    } else {
-      habit.leaves_after.nothing_came(habit.written_by);
+      habit.leaves_after.in_vain();  // it has not left
     }
-    habit.written_by = Use::of(launch);
+    habit.leaves_after.used(launch);
     if (habit.leaves() && !habit.listed && control.space().block(id).bytes >= least_bytes) {
       habit.listed = true;
       written_.push_back(id);
@@ -64,7 +62,7 @@ void Leavers::ended(const Launch& launch, const Control& control) {
 
 void Leavers::leaves(BlockId block, const Control& control) {
   Habit& habit = habit_of(block, control);
-  (void)habit.leaves_after.came(habit.written_by);
+  (void)habit.leaves_after.came();
   habit.copied = false;
 }
 

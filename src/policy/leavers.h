@@ -33,12 +33,10 @@ class Leavers {
   // mostly that of the same tensor of the next iteration.
   struct Habit {
     UseHabit leaves_after;  // of writes, behind which it had to make way
-    Use written_by;
-    LaunchSeq written = kNever;  // by the last launch that has ended and wrote it
-    bool copied = false;         // down, since then
-    bool listed = false;         // in written_ or later_
+    bool copied = false;    // down, since the last of them
+    bool listed = false;    // in written_ or later_
 
-    [[nodiscard]] bool leaves() const { return leaves_after.find(written_by).has_value(); }
+    [[nodiscard]] bool leaves() const { return leaves_after.place().has_value(); }
   };
 
   Habit& habit_of(BlockId block, const Control& control);

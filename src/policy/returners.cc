@@ -27,12 +27,12 @@ constexpr int kAwayLooks = 32;
 }  // namespace
 
 const Returners::Return* Returners::Habit::known() const {
-  const std::optional<std::size_t> place = returns_after.find(used_by);
+  const std::optional<std::size_t> place = returns_after.place();
   return place ? &returns.at(*place) : nullptr;
 }
 
 Returners::Return* Returners::Habit::known() {
-  const std::optional<std::size_t> place = returns_after.find(used_by);
+  const std::optional<std::size_t> place = returns_after.place();
   return place ? &returns.at(*place) : nullptr;
 }
 
@@ -57,8 +57,8 @@ void Returners::issued(const Launch& launch, const Control& control) {
     if (habit.away) {
       const Return* const known = habit.known();
       const LaunchSeq too_early = known == nullptr ? 0 : known->too_early;
-      if (const std::optional<std::size_t> place = habit.returns_after.came(habit.used_by)) {
-        habit.returns.at(*place) = {.launches = launch.seq - habit.used,
+      if (const std::optional<std::size_t> place = habit.returns_after.came()) {
+        habit.returns.at(*place) = {.launches = launch.seq - habit.used(),
                                     .too_early = too_early - too_early / kEarlierPart};
       }
     }
@@ -71,12 +71,7 @@ void Returners::ended(const Launch& launch, const Control& control) {
   now_ = std::max(now_, launch.seq);
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
     Habit& habit = habit_of(id, control);
-    if (habit.used == launch.seq && habit.used_by.execution == launch.execution) {
-      return;  // it names the block twice
-    }
-    habit.returns_after.nothing_came(habit.used_by);
-    habit.used = launch.seq;
-    habit.used_by = Use::of(launch);
+    habit.returns_after.used(launch);
   });
 }
 
@@ -91,21 +86,23 @@ void Returners::leaves(BlockId block, const Control& control) {
     return;
   }
   if (std::exchange(habit.brought, false)) {
-    known->too_early = std::max(known->too_early, now_ - habit.used);
+    known->too_early = std::max(known->too_early, now_ - habit.used());
   }
   forget(block, habit);
-  habit.expected = habit.used + known->launches;
+  habit.expected = habit.used() + known->launches;
   away_.insert({habit.expected, block});
 }
 
 LaunchSeq Returners::expected(BlockId block) const {
-  const Habit none;
-  const Habit& habit = block < habits_.size() ? habits_[block] : none;
-  const Return* const known = habit.known();
-  if (known != nullptr && habit.used + known->launches > now_) {
-    return habit.used + known->launches;
+  if (block >= habits_.size()) {
+    return 2 * now_;
   }
-  return 2 * now_ - std::min(now_, habit.used);
+  const Habit& habit = habits_[block];
+  const Return* const known = habit.known();
+  if (known != nullptr && habit.used() + known->launches > now_) {
+    return habit.used() + known->launches;
+  }
+  return 2 * now_ - std::min(now_, habit.used());
 }
 
 void Returners::advance(Control& control) {
@@ -128,7 +125,7 @@ void Returners::advance(Control& control) {
     const bool comes = known != nullptr && expected + known->launches / kLatePart >= now_ &&
                        control.space().has_tenant(id) && block.contents == Contents::kLive &&
                        !control.usable(id) && !control.on_its_way(id);
-    if (comes && now_ - habit.used <= known->too_early) {
+    if (comes && now_ - habit.used() <= known->too_early) {
       ++next;
       ++looks;
       continue;

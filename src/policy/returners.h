@@ -39,12 +39,11 @@ class Returners {
   struct Habit {
     UseHabit returns_after;  // of uses, behind which it was away before it was named again
     std::array<Return, UseHabit::kPlaces> returns{};
-    LaunchSeq used = 0;  // by the last launch that has ended and named it
-    Use used_by;
     LaunchSeq expected = 0;  // where it stands in away_; 0: nowhere
     bool away = false;       // it left, and no launch has named it since
     bool brought = false;    // by habit, and no launch has named it since
 
+    [[nodiscard]] LaunchSeq used() const { return returns_after.last_use(); }
     [[nodiscard]] const Return* known() const;
     [[nodiscard]] Return* known();
   };

@@ -11,9 +11,22 @@ constexpr unsigned kMostInVain = 2;
 
 }  // namespace
 
-std::optional<std::size_t> UseHabit::find_itself(const Use& use) const {
+void UseHabit::used(const Launch& launch) {
+  if (used_by(launch)) {
+    return;
+  }
+  nothing_came();
+  last_ = {launch.execution, launch.kind};
+  last_use_ = launch.seq;
+}
+
+bool UseHabit::used_by(const Launch& launch) const {
+  return last_use_ == launch.seq && last_.execution == launch.execution;
+}
+
+std::optional<std::size_t> UseHabit::place_itself() const {
   for (std::size_t place = 0; place < places_.size(); ++place) {
-    if (use.execution != kNoExecution && places_.at(place).use.execution == use.execution) {
+    if (last_.execution != kNoExecution && places_.at(place).use.execution == last_.execution) {
       return place;
     }
   }
@@ -21,13 +34,13 @@ std::optional<std::size_t> UseHabit::find_itself(const Use& use) const {
 }
 
 // The one that came last, of several.
-std::optional<std::size_t> UseHabit::find_like(const Use& use) const {
-  if (use.execution == kNoExecution || use.kind == 0 || is_without(use.execution)) {
+std::optional<std::size_t> UseHabit::place_of_like() const {
+  if (last_.execution == kNoExecution || last_.kind == 0 || is_without(last_.execution)) {
     return std::nullopt;
   }
   for (std::size_t back = 1; back <= places_.size(); ++back) {
     const std::size_t place = (next_place_ + places_.size() - back) % places_.size();
-    if (places_.at(place).use.kind == use.kind && places_.at(place).in_vain < kMostInVain) {
+    if (places_.at(place).use.kind == last_.kind && places_.at(place).in_vain < kMostInVain) {
       return place;
     }
   }
@@ -38,45 +51,45 @@ bool UseHabit::is_without(ExecutionId execution) const {
   return std::find(without_.begin(), without_.end(), execution) != without_.end();
 }
 
-std::optional<std::size_t> UseHabit::find(const Use& use) const {
-  const std::optional<std::size_t> itself = find_itself(use);
-  return itself ? itself : find_like(use);
+std::optional<std::size_t> UseHabit::place() const {
+  const std::optional<std::size_t> itself = place_itself();
+  return itself ? itself : place_of_like();
 }
 
 // A kernel may use a block twice, and something come behind both: one that is like another takes
 // its place only where there is no other.
-std::optional<std::size_t> UseHabit::came(const Use& use) {
-  if (use.execution == kNoExecution) {
+std::optional<std::size_t> UseHabit::came() {
+  if (last_.execution == kNoExecution) {
     return std::nullopt;
   }
-  std::optional<std::size_t> place = find_itself(use);
+  std::optional<std::size_t> place = place_itself();
   if (!place && places_.at(next_place_).use.execution != kNoExecution) {
-    place = find_like(use);
+    place = place_of_like();
   }
   if (!place) {
     place = next_place_;
     next_place_ = (next_place_ + 1) % places_.size();
   }
-  places_.at(*place) = {.use = use};
-  std::replace(without_.begin(), without_.end(), use.execution, kNoExecution);
+  places_.at(*place) = {.use = last_};
+  std::replace(without_.begin(), without_.end(), last_.execution, kNoExecution);
   return place;
 }
 
-void UseHabit::nothing_came(const Use& use) {
-  if (use.execution != kNoExecution && use.kind != 0 && !find_itself(use) &&
-      !is_without(use.execution)) {
-    without_.at(next_without_) = use.execution;
+void UseHabit::nothing_came() {
+  if (last_.execution != kNoExecution && last_.kind != 0 && !place_itself() &&
+      !is_without(last_.execution)) {
+    without_.at(next_without_) = last_.execution;
     next_without_ = (next_without_ + 1) % without_.size();
   }
 }
 
-void UseHabit::in_vain(const Use& use) {
-  if (const std::optional<std::size_t> itself = find_itself(use)) {
+void UseHabit::in_vain() {
+  if (const std::optional<std::size_t> itself = place_itself()) {
     places_.at(*itself) = {};
-  } else if (const std::optional<std::size_t> like = find_like(use)) {
+  } else if (const std::optional<std::size_t> like = place_of_like()) {
     ++places_.at(*like).in_vain;
   }
-  nothing_came(use);
+  nothing_came();
 }
 
 }  // namespace spillway

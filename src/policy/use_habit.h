@@ -16,13 +16,6 @@
 
 namespace spillway {
 
-struct Use {
-  ExecutionId execution = kNoExecution;  // kNoExecution: like no other
-  std::uint64_t kind = 0;                // Launch::kind; 0: not known
-
-  [[nodiscard]] static Use of(const Launch& launch) { return {launch.execution, launch.kind}; }
-};
-
 // Of one block.
 class UseHabit {
  public:
@@ -31,26 +24,40 @@ class UseHabit {
 
   UseHabit() { without_.fill(kNoExecution); }
 
-  // The place of the use that this one is, or is like; nullopt: nothing came behind such a one.
-  [[nodiscard]] std::optional<std::size_t> find(const Use& use) const;
+  // The launch has ended and used the block; behind the use before nothing came but what has been
+  // said. A launch that names the block twice uses it once.
+  void used(const Launch& launch);
+  // Whether the launch is the one that used it last.
+  [[nodiscard]] bool used_by(const Launch& launch) const;
+  // The number of that one; 0 if there was none.
+  [[nodiscard]] LaunchSeq last_use() const { return last_use_; }
+
+  // All of the last use.
+  // The place of the use that it is, or is like; nullopt: nothing came behind such a one.
+  [[nodiscard]] std::optional<std::size_t> place() const;
   // Something came behind it. Its place from now on, which may have been another's; one that is
   // not known has none.
-  std::optional<std::size_t> came(const Use& use);
-  // The next use came behind it, and nothing else. One behind which something came before stays
-  // known: there may have been room this time.
-  void nothing_came(const Use& use);
+  std::optional<std::size_t> came();
   // What was done for the use that it is, or is like, was in vain.
-  void in_vain(const Use& use);
+  void in_vain();
 
  private:
+  struct Use {
+    ExecutionId execution = kNoExecution;  // kNoExecution: like no other
+    std::uint64_t kind = 0;                // Launch::kind; 0: not known
+  };
   struct Place {
     Use use;
     unsigned in_vain = 0;  // so often in a row, for others that are like it
   };
-  [[nodiscard]] std::optional<std::size_t> find_itself(const Use& use) const;
-  [[nodiscard]] std::optional<std::size_t> find_like(const Use& use) const;
+  [[nodiscard]] std::optional<std::size_t> place_itself() const;
+  [[nodiscard]] std::optional<std::size_t> place_of_like() const;
   [[nodiscard]] bool is_without(ExecutionId execution) const;
+  // One behind which something came before stays known: there may have been room this time.
+  void nothing_came();
 
+  Use last_;
+  LaunchSeq last_use_ = 0;
   std::array<Place, kPlaces> places_{};
   std::size_t next_place_ = 0;
   // As many as a weight has in an iteration, forward, backward and in its update.
