@@ -17,10 +17,10 @@ namespace {
 constexpr Bytes kCopyingBytes = 512 * kMiB;
 // Of those that were still used, so many are looked at again at each event.
 constexpr std::size_t kLaterLooks = 32;
-// Of those that were copied down so many are compared, and as many looked at for them: launches use
-// others.
+// Of those that were copied down so many are compared, beside those that launches use, of which so
+// many are looked at.
 constexpr std::size_t kCopiedCandidates = 64;
-constexpr std::size_t kCopiedLooks = 256;
+constexpr std::size_t kCopiedInUse = 1024;
 
 Bytes copying_bytes(const Control& control) {
   return control.pre_evicting_bytes(Tier::kHost) + control.pre_evicting_bytes(Tier::kStorage);
@@ -46,9 +46,6 @@ void Leavers::ended(const Launch& launch, const Control& control) {
       return;
     }
     Habit& habit = habit_of(id, control);
-    if (habit.leaves_after.used_by(launch)) {
-      return;  // it names the block twice
-    }
     if (std::exchange(habit.copied, false)) {
       habit.leaves_after.in_vain();  // it has not left
     }
@@ -97,47 +94,51 @@ void Leavers::copy_first(std::deque<BlockId>& blocks, LaunchSeq used_up_to, Cont
   }
   habits_[id].listed = false;
   habits_[id].copied = true;
-  copied_.push_back(id);
+  if (!std::exchange(habits_[id].in_copied, true)) {
+    copied_.push_back(id);
+  }
   const Bytes wanted_bytes =
       control.pre_evicting_bytes(Tier::kHost) + control.space().block(id).bytes;
   control.copy_down(id,
                     control.free_bytes(Tier::kHost) > wanted_bytes ? Tier::kHost : Tier::kStorage);
 }
 
-// The oldest few: an optimizer writes a parameter, which the next forward pass uses, together with
-// its states, which only the next optimizer does.
+// It has left, is gone, or has been written since.
+bool Leavers::is_copied_no_more(BlockId id, const Control& control) const {
+  const Block& block = control.space().block(id);
+  return !control.space().has_tenant(id) || !habits_[id].copied ||
+         !block.copies.has(Tier::kDevice) ||
+         (!safe_below(block) && !block.wished_out && block.transfer == kNoIndex);
+}
+
+// Among the oldest: an optimizer writes a parameter, which the next forward pass uses, together
+// with its states, which only the next optimizer does.
 std::optional<BlockId> Leavers::copied(const Control& control, const Returners& uses) {
   std::optional<BlockId> last;
   LaunchSeq last_use = 0;
   std::size_t candidates = 0;
-  std::size_t looks = 0;
-  for (auto next = copied_.begin();
-       next != copied_.end() && candidates < kCopiedCandidates && looks < kCopiedLooks; ++looks) {
+  std::size_t in_use = 0;
+  auto kept = copied_.begin();
+  auto next = copied_.begin();
+  for (; next != copied_.end() && candidates < kCopiedCandidates && in_use < kCopiedInUse; ++next) {
     const BlockId id = *next;
-    const Block& block = control.space().block(id);
-    if (!control.space().has_tenant(id) || !habits_[id].copied) {
-      next = copied_.erase(next);
+    if (is_copied_no_more(id, control)) {
+      habits_[id].in_copied = false;
       continue;
     }
-    if (control.claims().next_launch(id) == kNoLaunch) {
-      if (block.wished_out || block.transfer != kNoIndex) {
-        break;  // those behind it have not come further
-      }
-      if (!safe_below(block)) {
-        next = copied_.erase(next);
-        continue;
-      }
-      if (control.evictable(id)) {
-        const LaunchSeq use = uses.expected(id);
-        if (!last || use > last_use) {
-          last = id;
-          last_use = use;
-        }
-        ++candidates;
-      }
+    *kept++ = id;
+    if (control.claims().next_launch(id) != kNoLaunch || !control.evictable(id) ||
+        !safe_below(control.space().block(id))) {
+      ++in_use;  // or on its way down
+      continue;
     }
-    ++next;
+    ++candidates;
+    if (const LaunchSeq use = uses.expected(id); !last || use > last_use) {
+      last = id;
+      last_use = use;
+    }
   }
+  copied_.erase(kept, next);
   return last;
 }
 

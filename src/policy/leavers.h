@@ -24,8 +24,9 @@ class Leavers {
   void leaves(BlockId block, const Control& control);
   // Wishes for copies of what leaves by habit and is not used up to this launch.
   void advance(LaunchSeq used_up_to, Control& control);
-  // Of those that were copied down first, among those that no issued launch names and that nobody
-  // has written since, the one that is expected to be used last: it leaves at once.
+  // Of those that were copied down first, and that no issued launch names and nobody has written
+  // since, the one that is expected to be used last: it leaves at once. None where launches name
+  // all that were copied first.
   [[nodiscard]] std::optional<BlockId> copied(const Control& control, const Returners& uses);
 
  private:
@@ -35,18 +36,20 @@ class Leavers {
     UseHabit leaves_after;  // of writes, behind which it had to make way
     bool copied = false;    // down, since the last of them
     bool listed = false;    // in written_ or later_
+    bool in_copied = false;
 
     [[nodiscard]] bool leaves() const { return leaves_after.place().has_value(); }
   };
 
   Habit& habit_of(BlockId block, const Control& control);
+  [[nodiscard]] bool is_copied_no_more(BlockId id, const Control& control) const;
   [[nodiscard]] bool needs_no_copy(BlockId id, const Control& control) const;
   void copy_first(std::deque<BlockId>& blocks, LaunchSeq used_up_to, Control& control);
 
   std::vector<Habit> habits_;
   std::deque<BlockId> written_;  // of those that leave, oldest first
   std::deque<BlockId> later_;    // of these, those that were still used when they were looked at
-  std::deque<BlockId> copied_;   // in that order; may hold others
+  std::deque<BlockId> copied_;   // in that order; may hold others, each once
 };
 
 }  // namespace spillway

@@ -62,7 +62,7 @@ class AheadOfDevice {
   // launch waits for it.
   [[nodiscard]] std::optional<BlockId> victim(Cause cause, BlockId incoming,
                                               const Control& control);
-  // What has been copied down already.
+  // What has been copied down already, of which the one that is expected to be used last.
   [[nodiscard]] std::optional<BlockId> copied(const Control& control) {
     return leavers_.copied(control, returners_);
   }

@@ -99,10 +99,10 @@ LaunchSeq Returners::expected(BlockId block) const {
   }
   const Habit& habit = habits_[block];
   const Return* const known = habit.known();
-  if (known != nullptr && habit.used() + known->launches > now_) {
-    return habit.used() + known->launches;
+  if (known != nullptr && habit.used() + known->launches + known->launches / kLatePart >= now_) {
+    return std::max(now_, habit.used() + known->launches);
   }
-  return 2 * now_ - std::min(now_, habit.used());
+  return now_ + (now_ - habit.used());
 }
 
 void Returners::advance(Control& control) {

@@ -12,16 +12,12 @@ constexpr unsigned kMostInVain = 2;
 }  // namespace
 
 void UseHabit::used(const Launch& launch) {
-  if (used_by(launch)) {
+  if (last_use_ == launch.seq && last_.execution == launch.execution) {
     return;
   }
   nothing_came();
   last_ = {launch.execution, launch.kind};
   last_use_ = launch.seq;
-}
-
-bool UseHabit::used_by(const Launch& launch) const {
-  return last_use_ == launch.seq && last_.execution == launch.execution;
 }
 
 std::optional<std::size_t> UseHabit::place_itself() const {

@@ -27,8 +27,6 @@ class UseHabit {
   // The launch has ended and used the block; behind the use before nothing came but what has been
   // said. A launch that names the block twice uses it once.
   void used(const Launch& launch);
-  // Whether the launch is the one that used it last.
-  [[nodiscard]] bool used_by(const Launch& launch) const;
   // The number of that one; 0 if there was none.
   [[nodiscard]] LaunchSeq last_use() const { return last_use_; }
 

@@ -1,6 +1,8 @@
 // Of what has been copied down ahead of need, what is used last makes way first.
 #include "policy/leavers.h"
 
+#include <algorithm>
+
 #include "engine/engine_world.h"
 #include "policy/returners.h"
 
@@ -67,8 +69,8 @@ class LeaversTest : public ::testing::Test {
   }
   [[nodiscard]] std::optional<BlockId> copied() { return leavers.copied(*seen, returners); }
 
-  [[nodiscard]] static EngineOptions options() {
-    EngineOptions options = one_at_a_time(8, 32, 0);
+  [[nodiscard]] static EngineOptions options(std::uint64_t device = 8, std::uint64_t host = 32) {
+    EngineOptions options = one_at_a_time(device, host, 0);
     options.clean_copies = CleanCopies::kAll;
     return options;
   }
@@ -117,24 +119,110 @@ TEST_F(LeaversTest, WhatDoesNotComeLeavesOnceItHasBeenAwaitedForLonger) {
   EXPECT_EQ(copied(), block_of(state));
 }
 
-TEST_F(LeaversTest, WhatALaunchWillUseStays) {
+// It may be a little late.
+TEST_F(LeaversTest, WhatIsDueStays) {
   optimizer();
   both_leave();
-  forward_and_backward();
+  others_run(15);
+  run(kForward, {world.read(state)});
+  run(kForward, {world.read(parameter)});
   optimizer();
-  others_run(2);
+  others_run(18);
+  EXPECT_EQ(copied(), block_of(parameter));
+}
+
+class LeaversOfCopies : public LeaversTest {
+ protected:
+  // Both have been copied down, of which the state is used last.
+  LeaversOfCopies() {
+    optimizer();
+    both_leave();
+    forward_and_backward();
+    optimizer();
+    others_run(2);
+    EXPECT_EQ(copied(), block_of(state));
+  }
+};
+
+TEST_F(LeaversOfCopies, WhatALaunchUsesStays) {
   world.begin({world.read(state)});
   EXPECT_EQ(copied(), block_of(parameter));
 }
 
-TEST_F(LeaversTest, AndSoDoesWhatHasBeenWrittenSince) {
+TEST_F(LeaversOfCopies, AndWhatOneWillUseThatIsOnlyIssued) {
+  world.policy.admitted_at_once.launches_per_stream = 1;
+  constexpr StreamId kStream = 1;
+  world.begin({}, kStream);
+  world.begin({world.read(state)}, kStream);
+  ASSERT_EQ(world.block(state).pins, 0U);
+  EXPECT_EQ(copied(), block_of(parameter));
+}
+
+TEST_F(LeaversOfCopies, WhatHasBeenWrittenSinceStays) {
+  run(kForward, {world.write(state)});
+  EXPECT_EQ(copied(), block_of(parameter));
+}
+
+TEST_F(LeaversOfCopies, WhatIsFreedIsGone) {
+  world.free(state);
+  EXPECT_EQ(copied(), block_of(parameter));
+  world.free(parameter);
+  EXPECT_EQ(copied(), std::nullopt);
+}
+
+TEST_F(LeaversTest, WhatIsOnItsWayDownStays) {
   optimizer();
   both_leave();
   forward_and_backward();
-  optimizer();
-  others_run(2);
-  run(kForward, {world.write(state)});
+  execution = kOptimizer;
+  world.run({world.write(parameter), world.write(state)});
+  ASSERT_NE(world.block(parameter).transfer, kNoIndex);
+  EXPECT_EQ(copied(), std::nullopt);
+  world.finish();
+  ASSERT_NE(world.block(state).transfer, kNoIndex);
   EXPECT_EQ(copied(), block_of(parameter));
+  world.finish();
+  EXPECT_EQ(copied(), block_of(state));
+}
+
+// Others than the policy may send away: they are found again behind all that has left so.
+TEST_F(LeaversTest, WhatHasLeftOtherwiseHidesNothing) {
+  constexpr std::size_t kMany = 1500;
+  World large{options(kMany + 64, 2 * kMany)};
+  std::vector<AllocationId> all(kMany);
+  std::generate(all.begin(), all.end(), [&] { return large.allocate(1); });
+  Leavers of_large;
+  Control* control = nullptr;
+  const auto first_block = [&](AllocationId id) {
+    return large.engine.space().allocation(id).first_block;
+  };
+  large.policy.at_issue = [&](const Launch& /*launch*/, Control& it) { control = &it; };
+  large.policy.at_launch_end = [&](const Launch& launch, Control& /*it*/) {
+    Launch by = launch;
+    by.execution = kOptimizer;
+    of_large.ended(by, *control);
+    of_large.advance(0, *control);
+  };
+  const auto write_all = [&] {
+    for (const AllocationId id : all) {
+      large.run({large.write(id)});
+      large.finish_all();
+    }
+  };
+  write_all();
+  for (const AllocationId id : all) {
+    of_large.leaves(first_block(id), *control);
+  }
+  write_all();
+  large.run({});
+  large.finish_all();
+  ASSERT_EQ(of_large.copied(*control, returners), first_block(all.front()));
+  // All but the last leave, and nobody tells of it.
+  ASSERT_TRUE(large.engine.set_device_capacity(kBlockBytes));
+  large.finish_all();
+  ASSERT_FALSE(large.block(all.front()).copies.has(Tier::kDevice));
+  ASSERT_TRUE(large.block(all.back()).copies.has(Tier::kDevice));
+  EXPECT_EQ(of_large.copied(*control, returners), first_block(all.back()));
 }
 
 }  // namespace
