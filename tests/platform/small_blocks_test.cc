@@ -59,8 +59,9 @@ EngineStats last_step(double part, const Trace& trace, Machine machine = *load_m
   return replay_within(part, trace, policy, 100, 8, std::move(machine), 2 * kLarge).last;
 }
 
+// Those that issued launches name cannot: at less, half of the large ones.
 TEST(SmallBlocks, StayWhileLargeOnesCanGo) {
-  for (const double part : {0.9, 0.8}) {
+  for (const double part : {0.9, 0.85}) {
     const EngineStats last = last_step(part, step(kLarge, kSmall));
     ASSERT_GT(last.evictions, 0U);
     EXPECT_GE(last.moved(Tier::kDevice, Tier::kHost), last.evictions * kLarge / 8 * 7);
