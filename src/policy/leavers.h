@@ -33,10 +33,10 @@ class Leavers {
   // Of a block, by its number: an allocation's numbers are its tensor's as long as it lives, and
   // mostly that of the same tensor of the next iteration.
   struct Habit {
-    UseHabit leaves_after;  // of writes, behind which it had to make way
-    bool copied = false;    // down, since the last of them
-    bool listed = false;    // in written_ or later_
-    bool in_copied = false;
+    UseHabit leaves_after;   // of writes, behind which it had to make way
+    bool copied = false;     // down, since the last of them
+    bool listed = false;     // in written_ or later_
+    bool in_copied = false;  // in copied_
 
     [[nodiscard]] bool leaves() const { return leaves_after.place().has_value(); }
   };

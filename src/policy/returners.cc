@@ -19,6 +19,9 @@ constexpr Bytes kSparePart = 20;
 // Launches may differ from iteration to iteration. One that is late by this part of what was
 // expected does not come.
 constexpr LaunchSeq kLatePart = 4;
+bool comes_yet(LaunchSeq expected, LaunchSeq launches, LaunchSeq now) {
+  return expected + launches / kLatePart >= now;
+}
 // What was too early is tried again a little earlier each time: shapes change.
 constexpr LaunchSeq kEarlierPart = 32;
 // Of those that would come too early, so many are looked at.
@@ -27,11 +30,6 @@ constexpr int kAwayLooks = 32;
 }  // namespace
 
 const Returners::Return* Returners::Habit::known() const {
-  const std::optional<std::size_t> place = returns_after.place();
-  return place ? &returns.at(*place) : nullptr;
-}
-
-Returners::Return* Returners::Habit::known() {
   const std::optional<std::size_t> place = returns_after.place();
   return place ? &returns.at(*place) : nullptr;
 }
@@ -70,8 +68,7 @@ void Returners::issued(const Launch& launch, const Control& control) {
 void Returners::ended(const Launch& launch, const Control& control) {
   now_ = std::max(now_, launch.seq);
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
-    Habit& habit = habit_of(id, control);
-    habit.returns_after.used(launch);
+    habit_of(id, control).returns_after.used(launch);
   });
 }
 
@@ -81,15 +78,16 @@ void Returners::leaves(BlockId block, const Control& control) {
   }
   Habit& habit = habit_of(block, control);
   habit.away = true;
-  Return* const known = habit.known();
-  if (known == nullptr) {
+  const std::optional<std::size_t> place = habit.returns_after.place();
+  if (!place) {
     return;
   }
+  Return& known = habit.returns.at(*place);
   if (std::exchange(habit.brought, false)) {
-    known->too_early = std::max(known->too_early, now_ - habit.used());
+    known.too_early = std::max(known.too_early, now_ - habit.used());
   }
   forget(block, habit);
-  habit.expected = habit.used() + known->launches;
+  habit.expected = habit.used() + known.launches;
   away_.insert({habit.expected, block});
 }
 
@@ -99,8 +97,11 @@ LaunchSeq Returners::expected(BlockId block) const {
   }
   const Habit& habit = habits_[block];
   const Return* const known = habit.known();
-  if (known != nullptr && habit.used() + known->launches + known->launches / kLatePart >= now_) {
-    return std::max(now_, habit.used() + known->launches);
+  if (known != nullptr) {
+    const LaunchSeq expected = habit.used() + known->launches;
+    if (comes_yet(expected, known->launches, now_)) {
+      return std::max(now_, expected);
+    }
   }
   return now_ + (now_ - habit.used());
 }
@@ -122,7 +123,7 @@ void Returners::advance(Control& control) {
     }
     Habit& habit = habits_[id];
     const Return* const known = habit.known();
-    const bool comes = known != nullptr && expected + known->launches / kLatePart >= now_ &&
+    const bool comes = known != nullptr && comes_yet(expected, known->launches, now_) &&
                        control.space().has_tenant(id) && block.contents == Contents::kLive &&
                        !control.usable(id) && !control.on_its_way(id);
     if (comes && now_ - habit.used() <= known->too_early) {

@@ -45,7 +45,6 @@ class Returners {
 
     [[nodiscard]] LaunchSeq used() const { return returns_after.last_use(); }
     [[nodiscard]] const Return* known() const;
-    [[nodiscard]] Return* known();
   };
   Habit& habit_of(BlockId block, const Control& control);
   void forget(BlockId block, Habit& habit);

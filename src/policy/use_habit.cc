@@ -85,7 +85,6 @@ void UseHabit::in_vain() {
   } else if (const std::optional<std::size_t> like = place_of_like()) {
     ++places_.at(*like).in_vain;
   }
-  nothing_came();
 }
 
 }  // namespace spillway

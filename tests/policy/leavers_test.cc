@@ -90,19 +90,6 @@ TEST_F(LeaversTest, NothingHasBeenCopiedBeforeAnythingHadToLeave) {
   EXPECT_EQ(copied(), std::nullopt);
 }
 
-TEST_F(LeaversTest, WhatIsUsedLastLeavesFirstByWhatItDidTheLastTime) {
-  optimizer();
-  both_leave();
-  forward_and_backward();
-  optimizer();
-  others_run(2);
-  ASSERT_TRUE(world.block(parameter).copies.has(Tier::kHost));
-  ASSERT_TRUE(world.block(state).copies.has(Tier::kHost));
-  EXPECT_EQ(copied(), block_of(state));
-  leaves(state);
-  EXPECT_EQ(copied(), block_of(parameter));
-}
-
 // One that does not come when it did the last time is expected as far ahead as its last use is
 // back.
 TEST_F(LeaversTest, WhatDoesNotComeLeavesOnceItHasBeenAwaitedForLonger) {
@@ -143,6 +130,14 @@ class LeaversOfCopies : public LeaversTest {
     EXPECT_EQ(copied(), block_of(state));
   }
 };
+
+TEST_F(LeaversOfCopies, WhatIsUsedLastLeavesFirstByWhatItDidTheLastTime) {
+  ASSERT_TRUE(world.block(parameter).copies.has(Tier::kHost));
+  ASSERT_TRUE(world.block(state).copies.has(Tier::kHost));
+  EXPECT_EQ(copied(), block_of(state));
+  leaves(state);
+  EXPECT_EQ(copied(), block_of(parameter));
+}
 
 TEST_F(LeaversOfCopies, WhatALaunchUsesStays) {
   world.begin({world.read(state)});
