@@ -20,6 +20,7 @@
 
 #include "engine/engine.h"
 #include "platform/common/clock.h"
+#include "platform/common/eager_lock.h"
 #include "platform/common/failures.h"
 #include "platform/common/launch_log.h"
 #include "platform/common/patience.h"
@@ -99,7 +100,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] Status check_invariants() const override;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = EagerLock;
 
   // driven_mechanism.cc; with the lock held
   void start_transfer(const Transfer& transfer) override;
