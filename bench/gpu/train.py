@@ -9,6 +9,7 @@ then the policies in the order asked for. It can be stopped at any time (Ctrl-C,
 known then is kept, that of the run under way as well."""
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -20,6 +21,8 @@ import sys
 import tempfile
 import threading
 import time
+
+from busy_link import BusyLink, busy_link
 
 # What is measured are programs without hooks in them; no row here names modules.
 os.environ.setdefault("SPILLWAY_MODULE_NAMES", "0")
@@ -100,7 +103,7 @@ class SetUp:
     def budget_bytes(self, peak_bytes):
         return self.budget.bytes(peak_bytes) if self.policy else None
 
-    def spillway(self, options, peak_bytes, record):
+    def spillway(self, options, peak_bytes, record, *more):
         if self.policy is None:
             return []
         budget = self.budget_bytes(peak_bytes)
@@ -108,7 +111,7 @@ class SetUp:
         host = min(host_limit_bytes(), max(peak_bytes - budget, 0) * 5 // 4 + 4 * GIB)
         return [options.spillway, "run", "--device", "cuda", "--device-memory", f"{budget // MIB}MiB",
                 "--host-memory", f"{host // MIB}MiB", "--policy", self.policy,
-                "--json", record, "--"]
+                "--json", record, *more, "--"]
 
 
 def plain():
@@ -156,8 +159,8 @@ def run(options, model, set_up, peak_bytes):
     result = {"model": model, "set_up": set_up.name, "policy": set_up.policy,
               "budget_bytes": set_up.budget_bytes(peak_bytes), "ms": [], "losses": []}
     with tempfile.TemporaryDirectory() as folder, DeviceUse() as use:
-        record, work = f"{folder}/record", f"{folder}/work"
-        command = set_up.spillway(options, peak_bytes, record) + child(
+        record, work, timeline = (f"{folder}/{name}" for name in ("record", "work", "timeline"))
+        command = set_up.spillway(options, peak_bytes, record, "--trace-events", timeline) + child(
             options, model, "--steps", options.steps, "--seconds", limit * 0.5,
             "--stacks-after", limit * 0.9, *set_up.more)
         begin = time.monotonic()
@@ -179,6 +182,7 @@ def run(options, model, set_up, peak_bytes):
             result["record"] = read_record(record)
         if os.path.exists(work):
             result["work"] = json.loads(pathlib.Path(work).read_text())
+        events = pathlib.Path(timeline).read_text() if os.path.exists(timeline) else None
     for line in printed.splitlines():
         try:
             told = json.loads(line)
@@ -191,6 +195,9 @@ def run(options, model, set_up, peak_bytes):
             result.update(told)
     if process.returncode != 0:
         result.setdefault("failed", f"exit status {process.returncode}")
+    elif events and len(result["ms"]) > WARM_UP:
+        steady_s = sum(result["ms"][WARM_UP:]) / 1e3
+        result["link"] = dataclasses.asdict(busy_link(json.loads(events), steady_s))
     if "failed" in result:
         result["said"] = said.splitlines()[-25:]
     result["spillway_said"] = [line for line in said.splitlines() if line.startswith("spillway:")]
@@ -231,29 +238,6 @@ def columns(result, reference):
     return found
 
 
-def steady_link(record, ms):
-    """How busy the link was in the steps after the first, by the record's samples: seconds, stalled
-    seconds, and GB/s over those, of the larger direction and of both. None with few samples."""
-    moved = (lambda sample: [sample["moved_bytes"][way]
-                             for way in ("host_to_device", "device_to_host")])
-    samples = record.get("timeline", [])
-    # The program's end is not a step.
-    while len(samples) > 1 and moved(samples[-1]) == moved(samples[-2]):
-        samples = samples[:-1]
-    steps_s = sum(ms[WARM_UP:]) / 1e3
-    samples = [one for one in samples if one["at_s"] >= samples[-1]["at_s"] - steps_s]
-    if len(samples) < 5:
-        return None
-    first, last = samples[0], samples[-1]
-    stalled_s = last["stalled_s"] - first["stalled_s"]
-    if stalled_s <= 0:
-        return None
-    carried = [after - before for before, after in zip(moved(first), moved(last))]
-    return {"s": last["at_s"] - first["at_s"], "stalled_s": stalled_s,
-            "larger_gb_s": max(carried) / stalled_s / 1e9,
-            "both_gb_s": sum(carried) / stalled_s / 1e9}
-
-
 def number(value, width, digits=2, scale=1.0):
     return f"{'-' if value is None else f'{value * scale:.{digits}f}':>{width}}"
 
@@ -281,11 +265,9 @@ def work_lines(result):
     link = {way: work[f"link_{way}"]["s"] for way in ("in", "out")}
     routes = result.get("record", {}).get("moved_bytes", {})
     carried = {"in": routes.get("host_to_device", 0), "out": routes.get("device_to_host", 0)}
-    steady = steady_link(result.get("record", {}), result["ms"])
     return [
-        *([f"after the first steps stalled {steady['stalled_s']:.2f} of {steady['s']:.2f} s, the "
-           f"larger direction {steady['larger_gb_s']:.1f} GB/s over that, both "
-           f"{steady['both_gb_s']:.1f}"] if steady else []),
+        *(["after the first steps " + BusyLink(**result["link"]).text()]
+          if "link" in result else []),
         "stalled " + ", ".join(f"{name} {seconds('stalled_' + name)}"
                                for name in ("idle", "in", "out", "both"))
         + f" (link); before release {seconds('stalled_unreleased')}, before memory "

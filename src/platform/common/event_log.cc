@@ -35,29 +35,13 @@ void EventLog::launch_ended(std::uint32_t stream, TimeNs at_ns) {
   }
 }
 
-void EventLog::transfer_began(TransferId id, TimeNs at_ns) {
+void EventLog::transferred(const LoggedTransfer& transfer) {
   const std::scoped_lock lock(mutex_);
-  transfers_[id] = at_ns;
-}
-
-void EventLog::transfer_ended(TransferId id, Tier from, Tier to, Bytes bytes, TimeNs at_ns) {
-  const std::scoped_lock lock(mutex_);
-  const auto begun = transfers_.find(id);
-  const TimeNs begin_ns = begun == transfers_.end() ? at_ns : begun->second;
-  if (begun != transfers_.end()) {
-    transfers_.erase(begun);
-  }
   if (events_.transfers.size() < most_) {
-    events_.transfers.push_back(
-        {.from = from, .to = to, .bytes = bytes, .begin_ns = begin_ns, .end_ns = at_ns});
+    events_.transfers.push_back(transfer);
   } else {
     ++events_.dropped_transfers;
   }
-}
-
-void EventLog::transfer_failed(TransferId id) {
-  const std::scoped_lock lock(mutex_);
-  transfers_.erase(id);
 }
 
 void EventLog::waited(LogRow row, LoggedWait::For what, TimeNs begin_ns, TimeNs end_ns) {

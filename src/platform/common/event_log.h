@@ -33,7 +33,8 @@ struct LoggedTransfer {
   Tier from = Tier::kHost;
   Tier to = Tier::kHost;
   Bytes bytes = 0;
-  TimeNs begin_ns = 0;  // asked for
+  TimeNs asked_ns = 0;  // by the engine
+  TimeNs begin_ns = 0;  // its first bytes, where the platform knows when
   TimeNs end_ns = 0;
 };
 struct LoggedWait {
@@ -66,10 +67,8 @@ class EventLog {
   // in front of it has ended.
   void launch_began(std::uint32_t stream, LogRow row, std::string_view name, TimeNs at_ns);
   void launch_ended(std::uint32_t stream, TimeNs at_ns);
-  void transfer_began(TransferId id, TimeNs at_ns);
-  // Bytes that have arrived; one that has failed is forgotten.
-  void transfer_ended(TransferId id, Tier from, Tier to, Bytes bytes, TimeNs at_ns);
-  void transfer_failed(TransferId id);
+  // One that has arrived.
+  void transferred(const LoggedTransfer& transfer);
   void waited(LogRow row, LoggedWait::For what, TimeNs begin_ns, TimeNs end_ns);
 
   // Up to now.
@@ -83,7 +82,6 @@ class EventLog {
   const std::size_t most_;
   mutable std::mutex mutex_;
   std::unordered_map<std::uint32_t, Stream> streams_;
-  std::unordered_map<TransferId, TimeNs> transfers_;  // under way
   LoggedEvents events_;
 };
 

@@ -165,7 +165,9 @@ CuResult CopyLanes::end_chunks(Lane& lane, Direction direction) {
     lane.under_way.pop_front();
     events_.push_back(chunk.event);
     ended_bytes += chunk.bytes;
-    lane.batches.front().copied_bytes += chunk.bytes;
+    Batch& batch = lane.batches.front();
+    batch.copied_bytes += chunk.bytes;
+    batch.begun_ns = batch.begun_ns == 0 ? std::max(chunk.since_ns, lane.ended_ns) : batch.begun_ns;
     if (chunk.last) {
       end_batch(lane, direction);
     }
@@ -173,6 +175,7 @@ CuResult CopyLanes::end_chunks(Lane& lane, Direction direction) {
   const TimeNs at_ns = now_ns();
   if (ended_bytes > 0) {
     learn(lane, ended_bytes, at_ns, at_ns - since_ns);
+    lane.ended_ns = at_ns;
     if (!lane.under_way.empty()) {
       lane.under_way.front().since_ns = at_ns;  // it stood behind those
     }
@@ -183,7 +186,8 @@ CuResult CopyLanes::end_chunks(Lane& lane, Direction direction) {
 
 void CopyLanes::end_batch(Lane& lane, Direction direction) {
   const Batch& batch = lane.batches.front();
-  const Ended ended{.tag = batch.tag, .failed = batch.failed};
+  const Ended ended{
+      .tag = batch.tag, .failed = batch.failed, .begun_ns = batch.begun_ns, .ended_ns = now_ns()};
   copied_bytes_ += batch.failed ? 0 : batch.copied_bytes;
   lane.batches.pop_front();
   --lane.given;

@@ -40,6 +40,8 @@ class CopyLanes {
   struct Ended {
     std::uint64_t tag = 0;
     bool failed = false;  // the driver has refused a part; no part is under way any more
+    TimeNs begun_ns = 0;  // given to the driver, and nothing stood before it in its direction
+    TimeNs ended_ns = 0;  // its last end was seen
   };
 
   // The driver must outlive it. `wake` is called by its thread when there is something to poll.
@@ -83,6 +85,7 @@ class CopyLanes {
     Bytes done_bytes = 0;
     Bytes device_bytes = 0;  // done of the block
     Bytes copied_bytes = 0;  // have ended
+    TimeNs begun_ns = 0;
     bool failed = false;
   };
   // What was given to the driver at once.
@@ -101,6 +104,7 @@ class CopyLanes {
     std::deque<Chunk> under_way;
     double bytes_per_ns = 50;  // as the last chunks were
     TimeNs looked_ns = 0;      // for ends
+    TimeNs ended_ns = 0;       // the last one was seen
   };
   struct ChunkLimits {
     Bytes bytes = 0;

@@ -16,6 +16,21 @@ namespace {
 constexpr TimeNs kStuckNs = 2'000'000'000;
 constexpr TimeNs kWithoutEndNs = 10'000'000'000;
 
+void log_transfer(EventLog& events, const MoveEnded& ended) {
+  LoggedTransfer transfer{.from = ended.move.from,
+                          .to = ended.move.to,
+                          .bytes = 0,
+                          .asked_ns = ended.move.asked_ns,
+                          .begin_ns = ended.begun_ns,
+                          .end_ns = ended.ended_ns};
+  for (const Move::Part& part : ended.move.parts) {
+    transfer.bytes += part.bytes;
+  }
+  // What was asked for before anybody noted it.
+  transfer.asked_ns = transfer.asked_ns == 0 ? transfer.begin_ns : transfer.asked_ns;
+  events.transferred(transfer);
+}
+
 }  // namespace
 
 DrivenPlatform::BlockState& DrivenPlatform::state(BlockId block) {
@@ -32,6 +47,7 @@ void DrivenPlatform::start_transfer(const Transfer& transfer) {
   order.move.id = transfer.id;
   order.move.from = transfer.from;
   order.move.to = transfer.to;
+  order.move.asked_ns = log_.events() != nullptr ? now_ns() : 0;
   bool all_there = transfer.from == Tier::kDevice;
   for (const BlockId id : transfer.blocks) {
     all_there = all_there && state(id).backing == Backing::kThere;
@@ -58,9 +74,6 @@ void DrivenPlatform::start_transfer(const Transfer& transfer) {
       state(id).serial = 0;
     }
     order.move.parts.push_back(std::move(part));
-  }
-  if (EventLog* const events = log_.events()) {
-    events->transfer_began(transfer.id, now_ns());
   }
   all_there ? queue_->push_ahead(std::move(order)) : queue_->push(std::move(order));
 }
@@ -203,7 +216,7 @@ void DrivenPlatform::backed(BlockId id) {
 // --- What has become of it ----------------------------------------------------------------------
 
 bool DrivenPlatform::look(const Done& done) {
-  const std::scoped_lock lock(mutex_);
+  const Lock lock(mutex_);
   if (const TimeNs stalled_ns = stalls_.current_ns(); stalled_ns > 0) {
     using What = WorkTimes::What;
     queue_->times().add(done.copies_in ? (done.copies_out ? What::kStalledBoth : What::kStalledIn)
@@ -235,13 +248,8 @@ bool DrivenPlatform::look(const Done& done) {
 
 void DrivenPlatform::moved(const MoveEnded& ended) {
   const Move& move = ended.move;
-  if (EventLog* const events = log_.events()) {
-    Bytes bytes = 0;
-    for (const Move::Part& part : move.parts) {
-      bytes += part.bytes;
-    }
-    ended.error == 0 ? events->transfer_ended(move.id, move.from, move.to, bytes, now_ns())
-                     : events->transfer_failed(move.id);
+  if (EventLog* const events = log_.events(); events != nullptr && ended.error == 0) {
+    log_transfer(*events, ended);
   }
   const bool far = std::any_of(move.parts.begin(), move.parts.end(),
                                [](const Move::Part& part) { return part.far; });
@@ -299,7 +307,7 @@ void DrivenPlatform::no_far_memory() {
 // Others use the card: the budget becomes what there is. What launches have been admitted for and
 // now has no room is backed by host memory, and the engine follows as they end.
 void DrivenPlatform::no_memory(Bytes handle_bytes) {
-  const std::scoped_lock lock(mutex_);
+  const Lock lock(mutex_);
   if (handle_bytes >= budget_bytes_) {
     return;
   }
@@ -317,14 +325,14 @@ void DrivenPlatform::no_memory(Bytes handle_bytes) {
 }
 
 void DrivenPlatform::host_grown(std::uint64_t at, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const Lock lock(mutex_);
   host_places_.add(at, bytes);
   host_ready_bytes_ += bytes;
   engine_.set_capacity_below(Tier::kHost, host_ready_bytes_);
 }
 
 void DrivenPlatform::host_ended(const Error& error) {
-  const std::scoped_lock lock(mutex_);
+  const Lock lock(mutex_);
   host_ended_ = true;
   set_limits();
   options_.warn(fmt::format("no more pinned memory than {} of {}: {}",

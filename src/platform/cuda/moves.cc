@@ -6,6 +6,8 @@
 #include <chrono>
 #include <thread>
 
+#include "platform/common/clock.h"
+
 namespace spillway::cuda {
 namespace {
 
@@ -92,6 +94,7 @@ void Moves::begin(UnderWay& it) {
   const bool file_first = it.move.from == Tier::kStorage ||
                           (it.move.from == Tier::kHost && it.move.to == Tier::kStorage);
   if (file_first) {
+    it.begun_ns = now_ns();
     read_or_write(it);
   } else {
     copy(it);
@@ -153,6 +156,7 @@ void Moves::read_or_write(UnderWay& it) {
 void Moves::move_directly(UnderWay& it) {
   const Move::Part& part = it.move.parts.front();
   it.direct = true;
+  it.begun_ns = now_ns();
   it.requests_left = 1;
   direct_->start({.write = it.move.to == Tier::kStorage,
                   .address = part.address,
@@ -212,9 +216,11 @@ CuResult Moves::poll(std::vector<MoveEnded>& ended) {
   const CuResult result = lanes_.poll(copied_);
   for (const CopyLanes::Ended& copied : copied_) {
     UnderWay& it = moves_.at(copied.tag);
+    it.begun_ns = it.begun_ns == 0 ? copied.begun_ns : it.begun_ns;
     if (it.move.to == Tier::kStorage && !copied.failed) {
       read_or_write(it);
     } else {
+      it.copied_ns = copied.ended_ns;
       end(copied.tag, copied.failed ? EIO : 0, ended);
     }
   }
@@ -232,7 +238,10 @@ void Moves::end(std::uint64_t id, int error, std::vector<MoveEnded>& ended) {
   if (it.staging != nullptr) {
     slots_.push_back(it.staging);
   }
-  ended.push_back({.move = std::move(it.move), .error = error});
+  ended.push_back({.move = std::move(it.move),
+                   .error = error,
+                   .begun_ns = it.begun_ns,
+                   .ended_ns = it.copied_ns != 0 ? it.copied_ns : now_ns()});
   moves_.erase(id);
 }
 

@@ -37,13 +37,16 @@ struct Move {
   TransferId id = 0;
   Tier from = Tier::kHost;
   Tier to = Tier::kDevice;
-  int error = 0;  // an error number, and then it fails
+  int error = 0;        // an error number, and then it fails
+  TimeNs asked_ns = 0;  // for timelines
   std::vector<Part> parts;
 };
 
 struct MoveEnded {
   Move move;
-  int error = 0;  // an error number
+  int error = 0;        // an error number
+  TimeNs begun_ns = 0;  // its first bytes were under way
+  TimeNs ended_ns = 0;  // its last ones had arrived
 };
 
 class Moves {
@@ -78,6 +81,8 @@ class Moves {
   struct UnderWay {
     Move move;
     char* staging = nullptr;
+    TimeNs begun_ns = 0;
+    TimeNs copied_ns = 0;  // 0: it ends otherwise
     bool direct = false;
     bool refused = false;           // directly
     std::size_t requests_left = 0;  // of the swap file; with io_mutex_

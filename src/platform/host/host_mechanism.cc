@@ -40,9 +40,6 @@ void HostPlatform::start_transfer(const Transfer& transfer) {
   if (transfer.from == Tier::kDevice) {
     launches_.pressed();
   }
-  if (EventLog* const events = log_.events()) {
-    events->transfer_began(transfer.id, job->ready_ns);
-  }
   workers_->add(std::move(job));
 }
 
@@ -156,10 +153,13 @@ void HostPlatform::ended(TransferJob& job, int error) {
   const Transfer& transfer = job.transfer;
   const std::scoped_lock lock(mutex_);
   depart(job);
-  if (EventLog* const events = log_.events()) {
-    error == 0
-        ? events->transfer_ended(transfer.id, transfer.from, transfer.to, transfer.bytes, now_ns())
-        : events->transfer_failed(transfer.id);
+  if (EventLog* const events = log_.events(); events != nullptr && error == 0) {
+    events->transferred({.from = transfer.from,
+                         .to = transfer.to,
+                         .bytes = transfer.bytes,
+                         .asked_ns = job.ready_ns,
+                         .begin_ns = job.ready_ns,
+                         .end_ns = now_ns()});
   }
   if (error == 0) {
     arrive(job);

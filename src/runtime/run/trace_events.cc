@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr std::string_view kExtension = ".events";
 constexpr std::array kWaits{"waits for host memory", "waits for storage", "waits for new memory",
                             "waits for room"};
@@ -141,7 +141,9 @@ class ProcessTimeline {
         timeline_.name("thread_name", process_.pid, tid, fmt::format("{} {}", name, lane + 1));
       }
       timeline_.interval("transfer", as_text(name), process_.pid, tid, transfer.begin_ns,
-                         transfer.end_ns, fmt::format(R"(,"args":{{"bytes":{}}})", transfer.bytes));
+                         transfer.end_ns,
+                         fmt::format(R"(,"args":{{"bytes":{},"queued_us":{:.1f}}})", transfer.bytes,
+                                     to_us(transfer.begin_ns - transfer.asked_ns)));
     }
   }
   void put_waits() {
@@ -186,8 +188,9 @@ LoggedEvents events_in(const json& object) {
     events.transfers.push_back({.from = static_cast<Tier>(one.at(0).get<int>()),
                                 .to = static_cast<Tier>(one.at(1).get<int>()),
                                 .bytes = one.at(2),
-                                .begin_ns = one.at(3),
-                                .end_ns = one.at(4)});
+                                .asked_ns = one.at(3),
+                                .begin_ns = one.at(4),
+                                .end_ns = one.at(5)});
   }
   for (const json& one : object.at("waits")) {
     events.waits.push_back({.row = one.at(0),
@@ -224,8 +227,8 @@ std::string to_json(const ProcessEvents& process) {
     return fmt::format("[{},{},{},{},{}]", it.stream, it.row, it.issued_ns, it.begin_ns, it.end_ns);
   });
   list("transfers", events.transfers, [](const LoggedTransfer& it) {
-    return fmt::format("[{},{},{},{},{}]", static_cast<int>(it.from), static_cast<int>(it.to),
-                       it.bytes, it.begin_ns, it.end_ns);
+    return fmt::format("[{},{},{},{},{},{}]", static_cast<int>(it.from), static_cast<int>(it.to),
+                       it.bytes, it.asked_ns, it.begin_ns, it.end_ns);
   });
   list("waits", events.waits, [](const LoggedWait& it) {
     return fmt::format("[{},{},{},{}]", it.row, static_cast<int>(it.what), it.begin_ns, it.end_ns);

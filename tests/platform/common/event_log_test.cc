@@ -29,28 +29,17 @@ TEST(EventLog, LaunchesOfAStreamFollowEachOther) {
   EXPECT_EQ(events.names, (std::vector<std::string>{"first", "second"}));
 }
 
-TEST(EventLog, ATransferThatFailsLeavesNothing) {
-  EventLog log;
-  log.transfer_began(1, 5);
-  log.transfer_began(2, 6);
-  log.transfer_failed(1);
-  log.transfer_ended(2, Tier::kHost, Tier::kDevice, 4096, 9);
-  log.transfer_ended(3, Tier::kDevice, Tier::kHost, 1, 10);  // began before anybody noted it
-  const LoggedEvents events = log.events();
-  ASSERT_EQ(events.transfers.size(), 2U);
-  EXPECT_EQ(events.transfers[0].begin_ns, 6);
-  EXPECT_EQ(events.transfers[0].end_ns, 9);
-  EXPECT_EQ(events.transfers[0].bytes, 4096U);
-  EXPECT_EQ(events.transfers[1].begin_ns, 10);
-}
-
 TEST(EventLog, WhatFindsNoRoomIsCounted) {
   EventLog log(2);
-  for (TransferId id = 0; id < 5; ++id) {
-    log.launch_began(0, 0, "launch", static_cast<TimeNs>(id));
-    log.launch_ended(0, static_cast<TimeNs>(id));
-    log.transfer_began(id, 0);
-    log.transfer_ended(id, Tier::kHost, Tier::kDevice, 1, 1);
+  for (TimeNs at_ns = 0; at_ns < 5; ++at_ns) {
+    log.launch_began(0, 0, "launch", at_ns);
+    log.launch_ended(0, at_ns);
+    log.transferred({.from = Tier::kHost,
+                     .to = Tier::kDevice,
+                     .bytes = 1,
+                     .asked_ns = 0,
+                     .begin_ns = 0,
+                     .end_ns = 1});
     log.waited(0, LoggedWait::For::kRoom, 0, 1);
   }
   const LoggedEvents events = log.events();

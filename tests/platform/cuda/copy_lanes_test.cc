@@ -7,6 +7,7 @@
 #include <string_view>
 #include <thread>
 
+#include "platform/common/clock.h"
 #include "platform/cuda/fake_device.h"
 #include "platform/cuda/gates.h"
 #include "platform/cuda/host_memory.h"
@@ -96,6 +97,26 @@ TEST_F(Lanes, EndInOrderAndARefusedOneFailsAlone) {
     const auto ended = wait_for(1);
     EXPECT_EQ(ended[0].tag, tag);
     EXPECT_EQ(ended[0].failed, tag == 4);
+  }
+}
+
+// Not when it was asked for: what stood before it in its direction took the link.
+TEST_F(Lanes, EachSaysSinceWhenItWasTheFirst) {
+  const CuAddress block = memory();
+  std::uint64_t* host = pinned(kTwoMiB / 8);
+  constexpr TimeNs kCopyNs = 50'000'000;
+  config.copy_ns = kCopyNs;
+  fake_cuda_change(&config);
+  const TimeNs added_ns = now_ns();
+  for (std::uint64_t tag = 1; tag <= 3; ++tag) {
+    lanes.add(Direction::kOut, tag, {{.device = block, .pieces = {piece(host, kTwoMiB)}}});
+  }
+  const auto ended = wait_for(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_GE(ended[i].begun_ns, added_ns + static_cast<TimeNs>(i) * kCopyNs);
+    EXPECT_GE(ended[i].ended_ns, added_ns + static_cast<TimeNs>(i + 1) * kCopyNs);
+    EXPECT_GE(ended[i].ended_ns, ended[i].begun_ns);
+    EXPECT_LE(ended[i].ended_ns, now_ns());
   }
 }
 
