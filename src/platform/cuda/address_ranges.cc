@@ -87,27 +87,24 @@ void AddressRanges::name(std::uint64_t address, Bytes bytes, std::uint32_t numbe
   reach(named, page_of(address));
 }
 
-AddressRanges::Named* AddressRanges::named_at(std::uint64_t address) {
-  Page& page = page_made(page_of(address));
-  const auto after = std::upper_bound(page.names.begin(), page.names.end(), address, kBefore);
-  return after == page.names.begin() || std::prev(after)->start != address ? nullptr
-                                                                           : &*std::prev(after);
+AddressRanges::Named* AddressRanges::starting_at(std::uint64_t address) {
+  if (!contains(address) || page(page_of(address)) == nullptr) {
+    return nullptr;
+  }
+  std::vector<Named>& names = page_made(page_of(address)).names;
+  const auto after = std::upper_bound(names.begin(), names.end(), address, kBefore);
+  return after == names.begin() || std::prev(after)->start != address ? nullptr
+                                                                      : &*std::prev(after);
 }
 
 void AddressRanges::forget(std::uint64_t address) {
-  if (const Named* const named = named_at(address)) {
+  if (const Named* const named = starting_at(address)) {
     reach(*named, kNoPage);
     std::vector<Named>& names = page_made(page_of(address)).names;
     names.erase(names.begin() + (named - names.data()));
     if (names.empty()) {
       names = std::vector<Named>();  // there are pages that are never used again
     }
-  }
-}
-
-void AddressRanges::set_dead(std::uint64_t address, bool dead) {
-  if (Named* const named = named_at(address)) {
-    named->dead = dead;
   }
 }
 

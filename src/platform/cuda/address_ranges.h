@@ -45,8 +45,9 @@ class AddressRanges {
     std::uint32_t number = 0;
     bool dead = false;
   };
-  // The allocation that begins there is kept, and names nothing meanwhile; or lives again.
-  void set_dead(std::uint64_t address, bool dead);
+  // The allocation that begins there; nullptr if none does. Valid until the next name or forget.
+  // Its `dead` may be changed: it is kept, and names nothing meanwhile.
+  [[nodiscard]] Named* starting_at(std::uint64_t address);
   // The allocation in which the address lies.
   [[nodiscard]] std::optional<Named> at(std::uint64_t address) const;
 
@@ -79,7 +80,6 @@ class AddressRanges {
     return together == nullptr ? nullptr : &together[number % kPagesTogether];
   }
   [[nodiscard]] Page& page_made(std::uint64_t number);
-  [[nodiscard]] Named* named_at(std::uint64_t address);  // that begins there
   // The pages behind the first that the allocation reaches into.
   void reach(const Named& named, std::uint64_t from);
 

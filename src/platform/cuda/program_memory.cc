@@ -75,46 +75,40 @@ std::optional<std::uint64_t> ProgramMemory::place(AllocationId id) {
   return at_[first] + allocation.offset_bytes;
 }
 
-std::optional<AddressRanges::Named> ProgramMemory::at_start(std::uint64_t address) const {
-  const std::optional<AddressRanges::Named> named = addresses_.at(address);
-  return named && named->start == address ? named : std::nullopt;
-}
-
 std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
-  const std::optional<AddressRanges::Named> named = at_start(address);
-  if (!named) {
+  const AddressRanges::Named* const named = addresses_.starting_at(address);
+  if (named == nullptr) {
     return std::nullopt;
   }
+  const AllocationId id = named->number;
   if (!named->dead) {
-    commitment_.take_back(footprint_bytes(named->number));
+    commitment_.take_back(footprint_bytes(id));
   }
-  {
-    const std::unique_lock names(names_mutex_);
-    addresses_.forget(address);
-  }
-  return named->number;
+  const std::unique_lock names(names_mutex_);
+  addresses_.forget(address);
+  return id;
 }
 
 // Programs leave old addresses where nobody looks (docs/gpu.md section 6): a launch that names dead
 // memory does not use it.
-void ProgramMemory::set_dead(std::uint64_t address, bool dead) {
+void ProgramMemory::set_dead(AddressRanges::Named& named, bool dead) {
   const std::unique_lock names(names_mutex_);
-  addresses_.set_dead(address, dead);
+  named.dead = dead;
 }
 
 std::optional<AllocationId> ProgramMemory::retire(std::uint64_t address) {
-  const std::optional<AddressRanges::Named> named = at_start(address);
-  if (!named || named->dead) {
+  AddressRanges::Named* const named = addresses_.starting_at(address);
+  if (named == nullptr || named->dead) {
     return std::nullopt;
   }
-  set_dead(address, true);
+  set_dead(*named, true);
   commitment_.take_back(footprint_bytes(named->number));
   return named->number;
 }
 
 Result<std::optional<AllocationId>> ProgramMemory::reuse(std::uint64_t address) {
-  const std::optional<AddressRanges::Named> named = at_start(address);
-  if (!named) {
+  AddressRanges::Named* const named = addresses_.starting_at(address);
+  if (named == nullptr) {
     return make_error(ErrorCode::kInvalidInput, "no allocation starts at {:#x}", address);
   }
   if (!named->dead) {
@@ -125,7 +119,7 @@ Result<std::optional<AllocationId>> ProgramMemory::reuse(std::uint64_t address) 
   }
   // The engine hears of it from the launch that names it. Programs ask for memory long before the
   // device comes to its first use, and until then its frames may serve others.
-  set_dead(address, false);
+  set_dead(*named, false);
   return named->number;
 }
 

@@ -62,8 +62,7 @@ class ProgramMemory {
 
  private:
   Status promise(Bytes bytes);
-  [[nodiscard]] std::optional<AddressRanges::Named> at_start(std::uint64_t address) const;
-  void set_dead(std::uint64_t address, bool dead);
+  void set_dead(AddressRanges::Named& named, bool dead);
   [[nodiscard]] Bytes footprint_bytes(AllocationId id) const;
   [[nodiscard]] std::optional<std::uint64_t> place(AllocationId id);
 

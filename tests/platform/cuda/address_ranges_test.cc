@@ -118,7 +118,7 @@ TEST(AddressRanges, ARandomProgramFindsItsNames) {
         names.erase(names.begin() + static_cast<std::ptrdiff_t>(which));
       } else {
         names[which].dead = !names[which].dead;
-        ranges.set_dead(names[which].at, names[which].dead);
+        ranges.starting_at(names[which].at)->dead = names[which].dead;
       }
       for (int k = 0; k < 20; ++k) {
         const std::uint64_t asked = kStart + rng.below(64 * kMiB);
