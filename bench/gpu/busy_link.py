@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How busy the link was while launches waited, by a timeline (`spillway run --trace-events FILE`).
+"""How busy the device's link was while launches waited, by a timeline of a run on a GPU
+(`spillway run --trace-events FILE`), for each of its processes.
 
     bench/gpu/busy_link.py FILE [--last SECONDS]
 
@@ -7,10 +8,10 @@ Only what was under way at that time counts: bytes of a transfer that goes on be
 are taken to have come evenly. docs/benchmarks.md says what the numbers are."""
 
 import argparse
+import bisect
 import dataclasses
 import json
-
-INWARD, OUTWARD = "host to device", "device to host"
+import sys
 
 
 def union(intervals):
@@ -42,9 +43,27 @@ def length(intervals):
     return sum(end - begin for begin, end in intervals)
 
 
+class Within:
+    """How much of an interval lies within others, which are in order and do not touch."""
+
+    def __init__(self, others):
+        self.begins = [begin for begin, _ in others]
+        self.ends = [end for _, end in others]
+        self.before = [0.0]  # of all intervals in front of each
+        for begin, end in others:
+            self.before.append(self.before[-1] + end - begin)
+
+    def up_to(self, time):
+        i = bisect.bisect_right(self.begins, time)
+        return 0.0 if i == 0 else self.before[i] - max(self.ends[i - 1] - time, 0.0)
+
+    def length(self, begin, end):
+        return self.up_to(end) - self.up_to(begin)
+
+
 @dataclasses.dataclass
 class BusyLink:
-    """Seconds; parts of the time that launches waited; GB/s over that time."""
+    """Seconds; parts of the time that launches waited, with a transfer under way; GB/s over it."""
 
     s: float
     waited_s: float
@@ -61,36 +80,56 @@ class BusyLink:
                 f"{self.in_gb_s:.1f} GB/s in and {self.out_gb_s:.1f} out")
 
 
-def busy_link(timeline, last_s=None):
-    """In the last seconds before the last launch's end, or from the first launch on."""
-    spans = {"launch": [], "wait": [], INWARD: [], OUTWARD: []}
-    carried = {INWARD: [], OUTWARD: []}
-    for event in timeline["traceEvents"]:
-        if event["ph"] != "X":
-            continue
-        span = (event["ts"], event["ts"] + event["dur"])
-        if event["cat"] != "transfer":
-            spans[event["cat"]].append(span)
-        elif event["name"] in carried:
-            spans[event["name"]].append(span)
-            carried[event["name"]].append((span, event["args"]["bytes"]))
-    if not spans["launch"]:
-        return BusyLink(0.0, 0.0)
-    end = max(last for _, last in spans["launch"])
-    begin = min(first for first, _ in spans["launch"]) if last_s is None else end - last_s * 1e6
-    waited = overlap(union(spans["wait"]), [[begin, end]])
+def way_of(name):
+    """Into the device or out of it; None for what does not cross its link."""
+    return ("in" if name.endswith(" to device") else "out" if name.startswith("device to ")
+            else None)
+
+
+def of_process(events, last_s):
+    launches, waits, transfers = [], [], {"in": [], "out": []}
+    for event in events:
+        begin, end = event["ts"], event["ts"] + event["dur"]
+        if event["cat"] == "launch":
+            launches.append((begin, end))
+        elif event["cat"] == "wait":
+            waits.append((begin, end))
+        elif way_of(event["name"]) is not None:
+            transfers[way_of(event["name"])].append((begin, end, event["args"]["bytes"]))
+    if not launches:
+        return None
+    begin, end = min(launches)[0], max(end for _, end in launches)
+    if last_s is not None:
+        begin = max(begin, end - last_s * 1e6)
+    waited = overlap(union(waits), [[begin, end]])
     found = BusyLink((end - begin) / 1e6, length(waited) / 1e6)
     if not waited:
         return found
-    ways = {way: overlap(union(spans[way]), waited) for way in carried}
-    found.both_ways = length(overlap(ways[INWARD], ways[OUTWARD])) / length(waited)
-    found.either_way = length(union(ways[INWARD] + ways[OUTWARD])) / length(waited)
-    moved = {way: sum(bytes_ * length(overlap([list(span)], waited)) / (span[1] - span[0])
-                      for span, bytes_ in transfers if span[1] > span[0])
-             for way, transfers in carried.items()}
-    found.in_gb_s, found.out_gb_s = (moved[way] / length(waited) / 1e3
-                                     for way in (INWARD, OUTWARD))
+    ways = {way: overlap(union(span[:2] for span in some), waited)
+            for way, some in transfers.items()}
+    found.both_ways = length(overlap(ways["in"], ways["out"])) / length(waited)
+    found.either_way = length(union(ways["in"] + ways["out"])) / length(waited)
+    within = Within(waited)
+    found.in_gb_s, found.out_gb_s = (
+        sum(carried * within.length(first, last) / (last - first)
+            for first, last, carried in transfers[way] if last > first) / length(waited) / 1e3
+        for way in ("in", "out"))
     return found
+
+
+def busy_link(timeline, last_s=None):
+    """By process: from its first launch on, or in so many seconds before the end of its last. A
+    timeline from which events are missing tells nothing: ValueError."""
+    missing = [name for name, count in timeline.get("otherData", {}).items()
+               if name.startswith("dropped") and count]
+    if missing:
+        raise ValueError(f"the timeline is not whole ({', '.join(missing)}): shorten the run")
+    events = {}
+    for event in timeline["traceEvents"]:
+        if event["ph"] == "X":
+            events.setdefault(event["pid"], []).append(event)
+    found = {pid: of_process(some, last_s) for pid, some in events.items()}
+    return {pid: link for pid, link in found.items() if link is not None}
 
 
 def main():
@@ -99,9 +138,15 @@ def main():
     parser.add_argument("timeline")
     parser.add_argument("--last", type=float, help="seconds; all of it without")
     options = parser.parse_args()
-    with open(options.timeline, encoding="utf-8") as file:
-        print(busy_link(json.load(file), options.last).text())
+    try:
+        with open(options.timeline, encoding="utf-8") as file:
+            links = busy_link(json.load(file), options.last)
+    except (OSError, ValueError, KeyError) as error:
+        return f"busy_link.py: {options.timeline}: {error}"
+    for pid, link in links.items():
+        print((f"process {pid}: " if len(links) > 1 else "") + link.text())
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

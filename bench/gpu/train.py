@@ -9,7 +9,6 @@ then the policies in the order asked for. It can be stopped at any time (Ctrl-C,
 known then is kept, that of the run under way as well."""
 
 import argparse
-import dataclasses
 import json
 import os
 import pathlib
@@ -22,7 +21,7 @@ import tempfile
 import threading
 import time
 
-from busy_link import BusyLink, busy_link
+from busy_link import busy_link
 
 # What is measured are programs without hooks in them; no row here names modules.
 os.environ.setdefault("SPILLWAY_MODULE_NAMES", "0")
@@ -153,6 +152,19 @@ def stop(*_):
     raise Stopped
 
 
+def read_steps(result, printed):
+    for line in printed.splitlines():
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if "ms" in told:
+            result["ms"].append(told["ms"])
+            result["losses"].append(told["loss"])
+        else:
+            result.update(told)
+
+
 def run(options, model, set_up, peak_bytes):
     """What is known of the run, however it ended."""
     limit = min(options.limit, options.left())
@@ -160,7 +172,8 @@ def run(options, model, set_up, peak_bytes):
               "budget_bytes": set_up.budget_bytes(peak_bytes), "ms": [], "losses": []}
     with tempfile.TemporaryDirectory() as folder, DeviceUse() as use:
         record, work, timeline = (f"{folder}/{name}" for name in ("record", "work", "timeline"))
-        command = set_up.spillway(options, peak_bytes, record, "--trace-events", timeline) + child(
+        noted = ["--trace-events", timeline] if options.link else []
+        command = set_up.spillway(options, peak_bytes, record, *noted) + child(
             options, model, "--steps", options.steps, "--seconds", limit * 0.5,
             "--stacks-after", limit * 0.9, *set_up.more)
         begin = time.monotonic()
@@ -182,27 +195,26 @@ def run(options, model, set_up, peak_bytes):
             result["record"] = read_record(record)
         if os.path.exists(work):
             result["work"] = json.loads(pathlib.Path(work).read_text())
-        events = pathlib.Path(timeline).read_text() if os.path.exists(timeline) else None
-    for line in printed.splitlines():
-        try:
-            told = json.loads(line)
-        except ValueError:
-            continue
-        if "ms" in told:
-            result["ms"].append(told["ms"])
-            result["losses"].append(told["loss"])
-        else:
-            result.update(told)
+        read_steps(result, printed)
+        if os.path.exists(timeline):
+            result["link"] = link_line(timeline, result["ms"])
     if process.returncode != 0:
         result.setdefault("failed", f"exit status {process.returncode}")
-    elif events and len(result["ms"]) > WARM_UP:
-        steady_s = sum(result["ms"][WARM_UP:]) / 1e3
-        result["link"] = dataclasses.asdict(busy_link(json.loads(events), steady_s))
     if "failed" in result:
         result["said"] = said.splitlines()[-25:]
     result["spillway_said"] = [line for line in said.splitlines() if line.startswith("spillway:")]
     result["device_use_gib"] = use.gib()
     return result
+
+
+def link_line(timeline, ms):
+    """How busy the link was in the steps after the first ones, for people."""
+    try:
+        whole = json.loads(pathlib.Path(timeline).read_text())
+        links = busy_link(whole, sum(ms[WARM_UP:]) / 1e3)
+    except ValueError as error:
+        return str(error)
+    return "; ".join(link.text() for link in links.values()) or "nothing ran"
 
 
 def losses_compared(result, reference):
@@ -266,8 +278,7 @@ def work_lines(result):
     routes = result.get("record", {}).get("moved_bytes", {})
     carried = {"in": routes.get("host_to_device", 0), "out": routes.get("device_to_host", 0)}
     return [
-        *(["after the first steps " + BusyLink(**result["link"]).text()]
-          if "link" in result else []),
+        *(["after the first steps " + result["link"]] if "link" in result else []),
         "stalled " + ", ".join(f"{name} {seconds('stalled_' + name)}"
                                for name in ("idle", "in", "out", "both"))
         + f" (link); before release {seconds('stalled_unreleased')}, before memory "
@@ -540,6 +551,8 @@ def main():
                         help="seconds for everything: what has not begun by then is left out")
     parser.add_argument("--deterministic", action="store_true",
                         help="PyTorch's deterministic algorithms: losses must be the same bits")
+    parser.add_argument("--link", action="store_true", help="how busy the link was while launches "
+                        "waited; the timelines for it cost time in each launch, and most where all fits")
     parser.add_argument("--json", help="a file for all that is known of each run")
     parser.add_argument("--spillway", default=str(FOLDER.parent.parent / "build" / "spillway"))
     return go(parser.parse_args())

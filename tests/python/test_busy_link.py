@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import random
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench" / "gpu"
 sys.path.insert(0, str(BENCH))
 
-from busy_link import busy_link  # noqa: E402
+from busy_link import Within, busy_link, length, overlap, union  # noqa: E402
 
 
 def event(category, begin_us, end_us, name="kernel", **more):
@@ -32,13 +33,19 @@ TIMELINE = {"traceEvents": [
     event("wait", 100_000, 600_000, "waits for room"),
     # A quarter of it during the second wait.
     transfer("host to device", 1_400_000, 1_800_000, 4 << 30),
-    transfer("device to host", 1_300_000, 1_500_000, 2 << 30),
-    transfer("host to storage", 1_000_000, 1_500_000, 1 << 40),  # another link
+    transfer("device to host", 1_300_000, 1_400_000, 1 << 30),
+    transfer("device to storage", 1_400_000, 1_500_000, 1 << 30),
+    transfer("host to storage", 1_000_000, 1_500_000, 1 << 40),  # not the device's link
 ]}
 
 
+def only(timeline, **more):
+    (link,) = busy_link(timeline, **more).values()
+    return link
+
+
 def test_what_is_under_way_during_a_wait_counts():
-    found = busy_link(TIMELINE, last_s=1)
+    found = only(TIMELINE, last_s=1)
     assert found.s == pytest.approx(1)
     assert found.waited_s == pytest.approx(0.5)
     assert found.either_way == pytest.approx(0.4)
@@ -48,21 +55,50 @@ def test_what_is_under_way_during_a_wait_counts():
     assert "0.50 of 1.00 s: the link was busy 40 % of that, both ways 20 %" in found.text()
 
 
-def test_all_of_it():
-    found = busy_link(TIMELINE)
+@pytest.mark.parametrize("last_s", [None, 7])
+def test_all_of_it(last_s):
+    found = only(TIMELINE, last_s=last_s)
     assert (found.s, found.waited_s) == (pytest.approx(2), pytest.approx(1))
     assert found.either_way == pytest.approx(0.2)
 
 
 def test_where_nothing_waits_or_runs():
     launches = [one for one in TIMELINE["traceEvents"] if one.get("cat") != "wait"]
-    assert busy_link({"traceEvents": launches}).text() == "no launch waited in 2.00 s"
-    assert busy_link({"traceEvents": []}).waited_s == 0
+    assert only({"traceEvents": launches}).text() == "no launch waited in 2.00 s"
+    assert busy_link({"traceEvents": []}) == {}
+    assert busy_link({"traceEvents": [transfer("host to device", 0, 1, 1)]}) == {}
+
+
+def test_each_process_has_a_link():
+    other = [{**one, "pid": 2} for one in TIMELINE["traceEvents"] if one.get("cat") != "transfer"]
+    links = busy_link({"traceEvents": TIMELINE["traceEvents"] + other})
+    assert links[1] == only(TIMELINE)
+    assert (links[2].waited_s, links[2].either_way) == (pytest.approx(1), 0)
+
+
+def test_one_that_is_cut_off_tells_nothing():
+    with pytest.raises(ValueError, match="dropped_transfers"):
+        busy_link({**TIMELINE, "otherData": {"dropped_launches": 0, "dropped_transfers": 3}})
+
+
+def test_lengths_are_those_of_overlaps():
+    rng = random.Random(1)
+    for _ in range(200):
+        waits = union((begin, begin + rng.randint(0, 9)) for begin in rng.choices(range(100), k=9))
+        begin = rng.randint(-5, 110)
+        end = begin + rng.randint(0, 40)
+        assert Within(waits).length(begin, end) == length(overlap([[begin, end]], waits))
 
 
 def test_as_a_program(tmp_path):
     file = tmp_path / "timeline"
-    file.write_text(json.dumps(TIMELINE))
-    said = subprocess.run([sys.executable, BENCH / "busy_link.py", file, "--last", "1"], text=True,
-                          capture_output=True, check=True).stdout
-    assert said.startswith("launches waited 0.50 of 1.00 s")
+
+    def run(timeline):
+        file.write_text(json.dumps(timeline))
+        return subprocess.run([sys.executable, BENCH / "busy_link.py", file, "--last", "1"],
+                              text=True, capture_output=True, check=False)
+
+    assert run(TIMELINE).stdout.startswith("launches waited 0.50 of 1.00 s")
+    refused = run({})
+    assert refused.returncode == 1
+    assert "busy_link.py: " in refused.stderr and "Traceback" not in refused.stderr

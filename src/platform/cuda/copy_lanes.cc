@@ -154,28 +154,39 @@ CuResult CopyLanes::look(Direction direction) {
 
 CuResult CopyLanes::end_chunks(Lane& lane, Direction direction) {
   Bytes ended_bytes = 0;
+  std::size_t ended = 0;
   CuResult result = CuResult::kSuccess;
   const TimeNs since_ns = lane.under_way.empty() ? 0 : lane.under_way.front().since_ns;
-  while (!lane.under_way.empty()) {
-    const Chunk chunk = lane.under_way.front();
-    result = driver_->event_query(chunk.event);
+  while (ended < lane.under_way.size()) {
+    result = driver_->event_query(lane.under_way[ended].event);
     if (result != CuResult::kSuccess) {
       break;
     }
-    lane.under_way.pop_front();
-    events_.push_back(chunk.event);
-    ended_bytes += chunk.bytes;
-    Batch& batch = lane.batches.front();
-    batch.copied_bytes += chunk.bytes;
-    batch.begun_ns = batch.begun_ns == 0 ? std::max(chunk.since_ns, lane.ended_ns) : batch.begun_ns;
-    if (chunk.last) {
-      end_batch(lane, direction);
-    }
+    ended_bytes += lane.under_way[ended++].bytes;
   }
   const TimeNs at_ns = now_ns();
+  TimeNs begin_ns = since_ns;
+  for (Bytes left_bytes = ended_bytes; ended > 0; --ended) {
+    const Chunk chunk = lane.under_way.front();
+    lane.under_way.pop_front();
+    events_.push_back(chunk.event);
+    begin_ns = std::max(begin_ns, chunk.since_ns);
+    Batch& batch = lane.batches.front();
+    batch.copied_bytes += chunk.bytes;
+    batch.begun_ns = batch.begun_ns == 0 ? begin_ns : batch.begun_ns;
+    // Of what ended since the last look each took its part of the time.
+    begin_ns = chunk.bytes == left_bytes
+                   ? at_ns
+                   : begin_ns + static_cast<TimeNs>(static_cast<double>(at_ns - begin_ns) *
+                                                    static_cast<double>(chunk.bytes) /
+                                                    static_cast<double>(left_bytes));
+    left_bytes -= chunk.bytes;
+    if (chunk.last) {
+      end_batch(lane, direction, begin_ns);
+    }
+  }
   if (ended_bytes > 0) {
     learn(lane, ended_bytes, at_ns, at_ns - since_ns);
-    lane.ended_ns = at_ns;
     if (!lane.under_way.empty()) {
       lane.under_way.front().since_ns = at_ns;  // it stood behind those
     }
@@ -184,10 +195,10 @@ CuResult CopyLanes::end_chunks(Lane& lane, Direction direction) {
   return result == CuResult::kNotReady ? CuResult::kSuccess : result;
 }
 
-void CopyLanes::end_batch(Lane& lane, Direction direction) {
+void CopyLanes::end_batch(Lane& lane, Direction direction, TimeNs at_ns) {
   const Batch& batch = lane.batches.front();
   const Ended ended{
-      .tag = batch.tag, .failed = batch.failed, .begun_ns = batch.begun_ns, .ended_ns = now_ns()};
+      .tag = batch.tag, .failed = batch.failed, .begun_ns = batch.begun_ns, .ended_ns = at_ns};
   copied_bytes_ += batch.failed ? 0 : batch.copied_bytes;
   lane.batches.pop_front();
   --lane.given;

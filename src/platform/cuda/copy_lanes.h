@@ -41,7 +41,7 @@ class CopyLanes {
     std::uint64_t tag = 0;
     bool failed = false;  // the driver has refused a part; no part is under way any more
     TimeNs begun_ns = 0;  // given to the driver, and nothing stood before it in its direction
-    TimeNs ended_ns = 0;  // its last end was seen
+    TimeNs ended_ns = 0;  // as seen; of those that were seen at once, as their bytes tell
   };
 
   // The driver must outlive it. `wake` is called by its thread when there is something to poll.
@@ -104,7 +104,6 @@ class CopyLanes {
     std::deque<Chunk> under_way;
     double bytes_per_ns = 50;  // as the last chunks were
     TimeNs looked_ns = 0;      // for ends
-    TimeNs ended_ns = 0;       // the last one was seen
   };
   struct ChunkLimits {
     Bytes bytes = 0;
@@ -115,7 +114,7 @@ class CopyLanes {
   void take_added();
   CuResult look(Direction direction);
   CuResult end_chunks(Lane& lane, Direction direction);
-  void end_batch(Lane& lane, Direction direction);
+  void end_batch(Lane& lane, Direction direction, TimeNs at_ns);
   static void learn(Lane& lane, Bytes bytes, TimeNs at_ns, TimeNs took_ns);
   CuResult give(Lane& lane, Direction direction, const ChunkLimits& limits);
   [[nodiscard]] CuResult take_event(CuEvent& event);

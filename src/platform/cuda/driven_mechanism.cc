@@ -216,7 +216,7 @@ void DrivenPlatform::backed(BlockId id) {
 // --- What has become of it ----------------------------------------------------------------------
 
 bool DrivenPlatform::look(const Done& done) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   if (const TimeNs stalled_ns = stalls_.current_ns(); stalled_ns > 0) {
     using What = WorkTimes::What;
     queue_->times().add(done.copies_in ? (done.copies_out ? What::kStalledBoth : What::kStalledIn)
@@ -239,11 +239,13 @@ bool DrivenPlatform::look(const Done& done) {
   }
   shares_done_ += done.shared;
   take_ends();
+  check_progress();
+  const bool somebody_waits = launches_.waiting() > 0 || held_ > 0;
+  lock.unlock();  // or who is told would wait for it
   if (!done.empty()) {
     changed_.notify_all();
   }
-  check_progress();
-  return launches_.waiting() > 0 || held_ > 0;
+  return somebody_waits;
 }
 
 void DrivenPlatform::moved(const MoveEnded& ended) {

@@ -175,6 +175,7 @@ void Moves::direct_ended(std::uint64_t id, UnderWay& it, std::vector<MoveEnded>&
     end(id, 0, ended);
     return;
   }
+  it.begun_ns = 0;  // it begins anew
   waiting_.push_back(id);
   if (++refused_in_a_row_ >= kMostRefusals && std::exchange(tries_direct_, false)) {
     (void)add_slots(kSlots - kSlotsBesideDirect);  // without them it is slower

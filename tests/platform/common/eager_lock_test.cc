@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <thread>
 #include <vector>
 
@@ -32,15 +33,24 @@ TEST(EagerLockTest, OneHoldsItAtATime) {
   EXPECT_EQ(counted, 40'000);
 }
 
+TimeNs processor_ns() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * kNsPerS + time.tv_nsec;
+}
+
+// Asleep, but for the first moment.
 TEST(EagerLockTest, WaitsForAHolderThatTakesLong) {
   std::mutex mutex;
   bool done = false;
   EagerLock lock(mutex);
   std::thread other([&] {
+    const TimeNs before_ns = processor_ns();
     const EagerLock after(mutex);
     EXPECT_TRUE(done);
+    EXPECT_LT(processor_ns() - before_ns, 20'000'000);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   done = true;
   lock.unlock();
   other.join();
