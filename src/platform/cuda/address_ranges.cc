@@ -108,20 +108,20 @@ void AddressRanges::forget(std::uint64_t address) {
   }
 }
 
-std::optional<AddressRanges::Named> AddressRanges::at(std::uint64_t address) const {
+const AddressRanges::Named* AddressRanges::at(std::uint64_t address) const {
   const Page* there = contains(address) ? page(page_of(address)) : nullptr;
   if (there == nullptr) {
-    return std::nullopt;
+    return nullptr;
   }
   auto after = std::upper_bound(there->names.begin(), there->names.end(), address, kBefore);
   if (after == there->names.begin()) {
     if (there->reached_from == kNoPage) {
-      return std::nullopt;
+      return nullptr;
     }
     after = page(there->reached_from)->names.end();
   }
   const Named& named = *std::prev(after);
-  return address - named.start < named.bytes ? std::optional(named) : std::nullopt;
+  return address - named.start < named.bytes ? &named : nullptr;
 }
 
 }  // namespace spillway::cuda

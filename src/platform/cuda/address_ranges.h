@@ -43,13 +43,15 @@ class AddressRanges {
     std::uint64_t start = 0;
     Bytes bytes = 0;
     std::uint32_t number = 0;
-    bool dead = false;
+    bool dead = false;  // any thread's; by is_dead and set_dead
+    [[nodiscard]] bool is_dead() const { return __atomic_load_n(&dead, __ATOMIC_RELAXED); }
+    // It is kept, and names nothing meanwhile; or lives again.
+    void set_dead(bool yes) { __atomic_store_n(&dead, yes, __ATOMIC_RELAXED); }
   };
   // The allocation that begins there; nullptr if none does. Valid until the next name or forget.
-  // Its `dead` may be changed: it is kept, and names nothing meanwhile.
   [[nodiscard]] Named* starting_at(std::uint64_t address);
-  // The allocation in which the address lies.
-  [[nodiscard]] std::optional<Named> at(std::uint64_t address) const;
+  // The allocation in which the address lies, likewise.
+  [[nodiscard]] const Named* at(std::uint64_t address) const;
 
   [[nodiscard]] bool contains(std::uint64_t address) const {
     return address >= start_ && address < end_;

@@ -204,7 +204,8 @@ void DrivenPlatform::free(std::uint64_t address) {
 
 void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_on) {
   Lock lock(mutex_);
-  const std::optional<StreamId> stream = next_on ? known_stream(canonical(*next_on)) : std::nullopt;
+  const std::optional<StreamId> stream =
+      next_on && !recomputing_.empty() ? known_stream(canonical(*next_on)) : std::nullopt;
   before_death(address, {.handed_on = true, .next_on = stream}, lock);
   settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
   const std::optional<AllocationId> retired = memory_->retire(address);

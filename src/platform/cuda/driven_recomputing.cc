@@ -49,6 +49,9 @@ void DrivenPlatform::carry_out_all(Lock& lock, const Next& next) {
 
 void DrivenPlatform::before_death(std::uint64_t address, const Recomputing::Death& death,
                                   Lock& lock) {
+  if (recomputing_.empty()) {
+    return;
+  }
   carry_out_all(lock,
                 [&] { return recomputing_.before_death(memory_->number_of(address), death); });
 }

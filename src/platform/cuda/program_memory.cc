@@ -4,6 +4,15 @@
 #include <algorithm>
 
 namespace spillway::cuda {
+namespace {
+
+// What an allocation is counted as. Of what shares a frame, the frame counts, as long as anybody is
+// in it.
+Bytes footprint_bytes(Bytes bytes) {
+  return bytes < kBlockBytes ? 0 : round_up(bytes, kBlockBytes);
+}
+
+}  // namespace
 
 Status ProgramMemory::promise(Bytes bytes) {
   if (!commitment_.promise_within(bytes, limit_bytes_)) {
@@ -15,12 +24,6 @@ Status ProgramMemory::promise(Bytes bytes) {
         format_bytes(engine_.capacity_bytes(Tier::kDevice)), format_bytes(limit_bytes_));
   }
   return {};
-}
-
-// Of what shares a frame, the frame counts, as long as anybody is in it.
-Bytes ProgramMemory::footprint_bytes(AllocationId id) const {
-  const Allocation& allocation = engine_.space().allocation(id);
-  return allocation.packed ? 0 : allocation.frame_bytes;
 }
 
 Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
@@ -81,8 +84,8 @@ std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
     return std::nullopt;
   }
   const AllocationId id = named->number;
-  if (!named->dead) {
-    commitment_.take_back(footprint_bytes(id));
+  if (!named->is_dead()) {
+    commitment_.take_back(footprint_bytes(named->bytes));
   }
   const std::unique_lock names(names_mutex_);
   addresses_.forget(address);
@@ -91,18 +94,13 @@ std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
 
 // Programs leave old addresses where nobody looks (docs/gpu.md section 6): a launch that names dead
 // memory does not use it.
-void ProgramMemory::set_dead(AddressRanges::Named& named, bool dead) {
-  const std::unique_lock names(names_mutex_);
-  named.dead = dead;
-}
-
 std::optional<AllocationId> ProgramMemory::retire(std::uint64_t address) {
   AddressRanges::Named* const named = addresses_.starting_at(address);
-  if (named == nullptr || named->dead) {
+  if (named == nullptr || named->is_dead()) {
     return std::nullopt;
   }
-  set_dead(*named, true);
-  commitment_.take_back(footprint_bytes(named->number));
+  named->set_dead(true);
+  commitment_.take_back(footprint_bytes(named->bytes));
   return named->number;
 }
 
@@ -111,15 +109,15 @@ Result<std::optional<AllocationId>> ProgramMemory::reuse(std::uint64_t address) 
   if (named == nullptr) {
     return make_error(ErrorCode::kInvalidInput, "no allocation starts at {:#x}", address);
   }
-  if (!named->dead) {
+  if (!named->is_dead()) {
     return std::nullopt;
   }
-  if (Status room = promise(footprint_bytes(named->number)); !room) {
+  if (Status room = promise(footprint_bytes(named->bytes)); !room) {
     return tl::unexpected<Error>(room.error());
   }
   // The engine hears of it from the launch that names it. Programs ask for memory long before the
   // device comes to its first use, and until then its frames may serve others.
-  set_dead(*named, false);
+  named->set_dead(false);
   return named->number;
 }
 
@@ -128,8 +126,8 @@ std::optional<CudaPlatform::Range> ProgramMemory::allocation_of(std::uint64_t ad
     return std::nullopt;
   }
   const std::shared_lock names(names_mutex_);
-  const std::optional<AddressRanges::Named> named = addresses_.at(address);
-  return named && !named->dead
+  const AddressRanges::Named* const named = addresses_.at(address);
+  return named != nullptr && !named->is_dead()
              ? std::optional(CudaPlatform::Range{.start = named->start, .bytes = named->bytes})
              : std::nullopt;
 }
@@ -145,8 +143,8 @@ void ProgramMemory::allocations_of(std::span<const std::uint64_t> words,
     if (!names.owns_lock()) {
       names.lock();
     }
-    const std::optional<AddressRanges::Named> named = addresses_.at(words[i]);
-    if (named && !named->dead) {
+    const AddressRanges::Named* const named = addresses_.at(words[i]);
+    if (named != nullptr && !named->is_dead()) {
       found[i] = {.start = named->start, .bytes = named->bytes};
     }
   }
@@ -157,8 +155,8 @@ std::vector<Access> ProgramMemory::accesses_of(std::span<const CudaOperand> oper
   std::vector<Access> accesses;
   accesses.reserve(operands.size());
   for (const CudaOperand& operand : operands) {
-    const std::optional<AddressRanges::Named> named = addresses_.at(operand.address);
-    if (!named || named->dead || operand.bytes == 0) {
+    const AddressRanges::Named* const named = addresses_.at(operand.address);
+    if (named == nullptr || named->is_dead() || operand.bytes == 0) {
       continue;
     }
     const Allocation& allocation = engine_.space().allocation(named->number);

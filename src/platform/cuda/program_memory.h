@@ -35,7 +35,8 @@ class ProgramMemory {
   Result<std::optional<AllocationId>> reuse(std::uint64_t address);
   // The one that begins there.
   [[nodiscard]] AllocationId number_of(std::uint64_t address) const {
-    return addresses_.at(address).value_or(AddressRanges::Named{}).number;
+    const AddressRanges::Named* const named = addresses_.at(address);
+    return named != nullptr ? named->number : AllocationId{0};
   }
 
   // Any thread's, without the lock. What is retired is none.
@@ -62,12 +63,10 @@ class ProgramMemory {
 
  private:
   Status promise(Bytes bytes);
-  void set_dead(AddressRanges::Named& named, bool dead);
-  [[nodiscard]] Bytes footprint_bytes(AllocationId id) const;
   [[nodiscard]] std::optional<std::uint64_t> place(AllocationId id);
 
   Engine& engine_;
-  mutable std::shared_mutex names_mutex_;  // of the names in addresses_
+  mutable std::shared_mutex names_mutex_;  // of which names there are in addresses_
   AddressRanges addresses_;
   Bytes largest_block_bytes_;
   Bytes limit_bytes_ = 0;

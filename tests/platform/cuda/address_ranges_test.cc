@@ -81,11 +81,11 @@ TEST(AddressRanges, NamesTheAllocationInWhichAnAddressLies) {
   ranges.name(kStart, 1000, 7);
   ranges.name(kStart + 1024, 24, 8);
   EXPECT_EQ(ranges.at(kStart + 999)->number, 7U);
-  EXPECT_FALSE(ranges.at(kStart + 1000));
+  EXPECT_EQ(ranges.at(kStart + 1000), nullptr);
   EXPECT_EQ(ranges.at(kStart + 1030)->start, kStart + 1024);
-  EXPECT_FALSE(ranges.at(kStart - 1));
+  EXPECT_EQ(ranges.at(kStart - 1), nullptr);
   ranges.forget(kStart);
-  EXPECT_FALSE(ranges.at(kStart + 5));
+  EXPECT_EQ(ranges.at(kStart + 5), nullptr);
   EXPECT_TRUE(ranges.contains(kStart + 5));
   EXPECT_FALSE(ranges.contains(kStart + 16 * kMiB));
 }
@@ -118,20 +118,20 @@ TEST(AddressRanges, ARandomProgramFindsItsNames) {
         names.erase(names.begin() + static_cast<std::ptrdiff_t>(which));
       } else {
         names[which].dead = !names[which].dead;
-        ranges.starting_at(names[which].at)->dead = names[which].dead;
+        ranges.starting_at(names[which].at)->set_dead(names[which].dead);
       }
       for (int k = 0; k < 20; ++k) {
         const std::uint64_t asked = kStart + rng.below(64 * kMiB);
         const auto expected = std::find_if(names.begin(), names.end(), [&](const Named& it) {
           return asked >= it.at && asked < it.at + it.bytes;
         });
-        const auto found = ranges.at(asked);
-        ASSERT_EQ(found.has_value(), expected != names.end()) << "seed " << seed;
-        if (found) {
+        const AddressRanges::Named* const found = ranges.at(asked);
+        ASSERT_EQ(found != nullptr, expected != names.end()) << "seed " << seed;
+        if (found != nullptr) {
           EXPECT_EQ(found->number, expected->number);
           EXPECT_EQ(found->start, expected->at);
           EXPECT_EQ(found->bytes, expected->bytes);
-          EXPECT_EQ(found->dead, expected->dead);
+          EXPECT_EQ(found->is_dead(), expected->dead);
         }
       }
     }
