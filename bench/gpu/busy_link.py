@@ -80,10 +80,8 @@ class BusyLink:
                 f"{self.in_gb_s:.1f} GB/s in and {self.out_gb_s:.1f} out")
 
 
-def way_of(name):
-    """Into the device or out of it; None for what does not cross its link."""
-    return ("in" if name.endswith(" to device") else "out" if name.startswith("device to ")
-            else None)
+# Others wait for a disk as well, whose time is not the link's.
+WAYS = {"host to device": "in", "device to host": "out"}
 
 
 def of_process(events, last_s):
@@ -94,8 +92,8 @@ def of_process(events, last_s):
             launches.append((begin, end))
         elif event["cat"] == "wait":
             waits.append((begin, end))
-        elif way_of(event["name"]) is not None:
-            transfers[way_of(event["name"])].append((begin, end, event["args"]["bytes"]))
+        elif event["name"] in WAYS:
+            transfers[WAYS[event["name"]]].append((begin, end, event["args"]["bytes"]))
     if not launches:
         return None
     begin, end = min(launches)[0], max(end for _, end in launches)

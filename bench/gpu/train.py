@@ -9,6 +9,7 @@ then the policies in the order asked for. It can be stopped at any time (Ctrl-C,
 known then is kept, that of the run under way as well."""
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -21,7 +22,7 @@ import tempfile
 import threading
 import time
 
-from busy_link import busy_link
+from busy_link import BusyLink, busy_link
 
 # What is measured are programs without hooks in them; no row here names modules.
 os.environ.setdefault("SPILLWAY_MODULE_NAMES", "0")
@@ -196,8 +197,8 @@ def run(options, model, set_up, peak_bytes):
         if os.path.exists(work):
             result["work"] = json.loads(pathlib.Path(work).read_text())
         read_steps(result, printed)
-        if os.path.exists(timeline):
-            result["link"] = link_line(timeline, result["ms"])
+        if os.path.exists(timeline) and process.returncode == 0 and len(result["ms"]) > WARM_UP:
+            result["link"] = steady_link(timeline, result["ms"])
     if process.returncode != 0:
         result.setdefault("failed", f"exit status {process.returncode}")
     if "failed" in result:
@@ -207,14 +208,15 @@ def run(options, model, set_up, peak_bytes):
     return result
 
 
-def link_line(timeline, ms):
-    """How busy the link was in the steps after the first ones, for people."""
+def steady_link(timeline, ms):
+    """How busy the link was in the steps after the first ones, of each process."""
     try:
         whole = json.loads(pathlib.Path(timeline).read_text())
-        links = busy_link(whole, sum(ms[WARM_UP:]) / 1e3)
+        return [dataclasses.asdict(link)
+                for link in busy_link(whole, sum(ms[WARM_UP:]) / 1e3).values()]
     except ValueError as error:
-        return str(error)
-    return "; ".join(link.text() for link in links.values()) or "nothing ran"
+        print(f"    {error}", flush=True)
+        return []
 
 
 def losses_compared(result, reference):
@@ -278,7 +280,7 @@ def work_lines(result):
     routes = result.get("record", {}).get("moved_bytes", {})
     carried = {"in": routes.get("host_to_device", 0), "out": routes.get("device_to_host", 0)}
     return [
-        *(["after the first steps " + result["link"]] if "link" in result else []),
+        *("after the first steps " + BusyLink(**link).text() for link in result.get("link", [])),
         "stalled " + ", ".join(f"{name} {seconds('stalled_' + name)}"
                                for name in ("idle", "in", "out", "both"))
         + f" (link); before release {seconds('stalled_unreleased')}, before memory "

@@ -33,8 +33,8 @@ TIMELINE = {"traceEvents": [
     event("wait", 100_000, 600_000, "waits for room"),
     # A quarter of it during the second wait.
     transfer("host to device", 1_400_000, 1_800_000, 4 << 30),
-    transfer("device to host", 1_300_000, 1_400_000, 1 << 30),
-    transfer("device to storage", 1_400_000, 1_500_000, 1 << 30),
+    transfer("device to host", 1_300_000, 1_500_000, 2 << 30),
+    transfer("device to storage", 1_000_000, 1_500_000, 1 << 40),  # the disk's time
     transfer("host to storage", 1_000_000, 1_500_000, 1 << 40),  # not the device's link
 ]}
 

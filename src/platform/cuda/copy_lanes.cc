@@ -187,9 +187,11 @@ CuResult CopyLanes::end_chunks(Lane& lane, Direction direction) {
   }
   if (ended_bytes > 0) {
     learn(lane, ended_bytes, at_ns, at_ns - since_ns);
-    if (!lane.under_way.empty()) {
-      lane.under_way.front().since_ns = at_ns;  // it stood behind those
-    }
+  }
+  // It stood behind those; behind what was refused, it has stood there since that did.
+  if (!lane.under_way.empty()) {
+    TimeNs& next_ns = lane.under_way.front().since_ns;
+    next_ns = std::max(next_ns, ended_bytes > 0 ? at_ns : since_ns);
   }
   lane.looked_ns = at_ns;
   return result == CuResult::kNotReady ? CuResult::kSuccess : result;

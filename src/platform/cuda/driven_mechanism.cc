@@ -241,8 +241,9 @@ bool DrivenPlatform::look(const Done& done) {
   take_ends();
   check_progress();
   const bool somebody_waits = launches_.waiting() > 0 || held_ > 0;
+  const bool is_news = !done.empty() || broken_;
   lock.unlock();  // or who is told would wait for it
-  if (!done.empty()) {
+  if (is_news) {
     changed_.notify_all();
   }
   return somebody_waits;

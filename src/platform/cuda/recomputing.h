@@ -119,7 +119,7 @@ class Recomputing {
   // Mechanism::gave_up.
   void gave_up(AllocationId id);
 
-  // Whether it is known of nothing how it could be made again: no step stands before anything.
+  // Whether it is known of nothing how it could be made again: no step stands before a death.
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   // Whether nothing is given up, or on its way. Then all can be forgotten.
   [[nodiscard]] bool at_rest() const;

@@ -122,6 +122,22 @@ TEST_F(Lanes, EachSaysSinceWhenItWasTheFirst) {
   EXPECT_LE(ended.back().ended_ns, now_ns());
 }
 
+TEST_F(Lanes, BehindOneThatIsRefusedTheNextStandsWhereItStood) {
+  const CuAddress block = memory();
+  std::uint64_t* host = pinned(kTwoMiB / 8);
+  config.copy_ns = 50'000'000;
+  for (std::uint64_t tag = 1; tag <= 3; ++tag) {
+    config.copy_refused = tag == 2 ? 1 : 0;
+    fake_cuda_change(&config);
+    lanes.add(Direction::kIn, tag, {{.device = block, .pieces = {piece(host, kTwoMiB)}}});
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const auto ended = wait_for(3);
+  EXPECT_TRUE(ended[1].failed);
+  EXPECT_GE(ended[1].ended_ns, ended[0].ended_ns);
+  EXPECT_GE(ended[2].begun_ns, ended[0].ended_ns);
+}
+
 TEST_F(Lanes, ShortQueuesOutHaveOneUnderWay) {
   const CuAddress block = memory();
   std::uint64_t* host = pinned(kTwoMiB / 8);
