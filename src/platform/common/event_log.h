@@ -12,7 +12,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/ids.h"
 #include "base/units.h"
 #include "engine/types.h"
 

@@ -88,10 +88,11 @@ void AddressRanges::name(std::uint64_t address, Bytes bytes, std::uint32_t numbe
 }
 
 AddressRanges::Named* AddressRanges::starting_at(std::uint64_t address) {
-  if (!contains(address) || page(page_of(address)) == nullptr) {
+  Page* const there = contains(address) ? page(page_of(address)) : nullptr;
+  if (there == nullptr) {
     return nullptr;
   }
-  std::vector<Named>& names = page_made(page_of(address)).names;
+  std::vector<Named>& names = there->names;
   const auto after = std::upper_bound(names.begin(), names.end(), address, kBefore);
   return after == names.begin() || std::prev(after)->start != address ? nullptr
                                                                       : &*std::prev(after);

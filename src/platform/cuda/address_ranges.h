@@ -77,7 +77,7 @@ class AddressRanges {
     return (address - start_) / kBlockBytes;
   }
   // nullptr: nothing was ever near there.
-  [[nodiscard]] const Page* page(std::uint64_t number) const {
+  [[nodiscard]] Page* page(std::uint64_t number) const {
     const std::unique_ptr<Page[]>& together = pages_[number / kPagesTogether];
     return together == nullptr ? nullptr : &together[number % kPagesTogether];
   }

@@ -26,8 +26,6 @@ void log_transfer(EventLog& events, const MoveEnded& ended) {
   for (const Move::Part& part : ended.move.parts) {
     transfer.bytes += part.bytes;
   }
-  // What was asked for before anybody noted it.
-  transfer.asked_ns = transfer.asked_ns == 0 ? transfer.begin_ns : transfer.asked_ns;
   events.transferred(transfer);
 }
 
@@ -47,7 +45,7 @@ void DrivenPlatform::start_transfer(const Transfer& transfer) {
   order.move.id = transfer.id;
   order.move.from = transfer.from;
   order.move.to = transfer.to;
-  order.move.asked_ns = log_.events() != nullptr ? now_ns() : 0;
+  order.move.asked_ns = now_ns();
   bool all_there = transfer.from == Tier::kDevice;
   for (const BlockId id : transfer.blocks) {
     all_there = all_there && state(id).backing == Backing::kThere;

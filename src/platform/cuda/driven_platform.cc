@@ -182,14 +182,14 @@ Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
   }
   want_host();
   if (address) {
-    born(*address);
+    born(memory_->number_of(*address));
   }
   return address;
 }
 
 void DrivenPlatform::free(std::uint64_t address) {
   Lock lock(mutex_);
-  before_death(address, {.handed_on = false, .next_on = std::nullopt}, lock);
+  before_death(address, false, std::nullopt, lock);
   if (const std::optional<AllocationId> freed = memory_->free(address)) {
     recomputing_.dies(*freed);
     end_ordered_with(*freed);
@@ -204,9 +204,7 @@ void DrivenPlatform::free(std::uint64_t address) {
 
 void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_on) {
   Lock lock(mutex_);
-  const std::optional<StreamId> stream =
-      next_on && !recomputing_.empty() ? known_stream(canonical(*next_on)) : std::nullopt;
-  before_death(address, {.handed_on = true, .next_on = stream}, lock);
+  before_death(address, true, next_on, lock);
   settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
   const std::optional<AllocationId> retired = memory_->retire(address);
   if (!retired) {
@@ -226,13 +224,14 @@ Status DrivenPlatform::reuse(std::uint64_t address) {
   if (!reused) {
     return tl::unexpected<Error>(reused.error());
   }
-  if (const std::optional<AllocationId> again = *reused) {
+  const std::optional<AllocationId> again = *reused;
+  if (again) {
     quiet_memory_.reused(*again);
     open_calls();
   }
   want_host();
-  if (*reused) {
-    born(address);
+  if (again) {
+    born(*again);
   }
   return {};
 }

@@ -157,8 +157,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
 
   // driven_recomputing.cc
   [[nodiscard]] bool recomputes() const;
-  void born(std::uint64_t address);
-  void before_death(std::uint64_t address, const Recomputing::Death& death, Lock& lock);
+  void born(AllocationId id);
+  void before_death(std::uint64_t address, bool handed_on, std::optional<CuStream> next_on,
+                    Lock& lock);
   void remake_all(std::optional<StreamId> stream, Lock& lock);
   void keep(const CudaLaunch& launch, std::span<const Access> accesses, StreamId stream);
   template <typename Next>

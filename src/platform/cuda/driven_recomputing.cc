@@ -24,11 +24,11 @@ bool DrivenPlatform::recomputes() const {
          (captures_ == nullptr || *captures_ == 0);
 }
 
-void DrivenPlatform::born(std::uint64_t address) {
+void DrivenPlatform::born(AllocationId id) {
   const bool may_be = recomputes();
   keeps_launches_.store(may_be, std::memory_order_relaxed);
   if (may_be) {
-    recomputing_.born(memory_->number_of(address));
+    recomputing_.born(id);
   }
 }
 
@@ -47,11 +47,15 @@ void DrivenPlatform::carry_out_all(Lock& lock, const Next& next) {
   }
 }
 
-void DrivenPlatform::before_death(std::uint64_t address, const Recomputing::Death& death,
-                                  Lock& lock) {
+// Where nothing is kept to be made again, which is so where all fits, nothing is looked up.
+void DrivenPlatform::before_death(std::uint64_t address, bool handed_on,
+                                  std::optional<CuStream> next_on, Lock& lock) {
   if (recomputing_.empty()) {
     return;
   }
+  const Recomputing::Death death{
+      .handed_on = handed_on,
+      .next_on = next_on ? known_stream(canonical(*next_on)) : std::nullopt};
   carry_out_all(lock,
                 [&] { return recomputing_.before_death(memory_->number_of(address), death); });
 }

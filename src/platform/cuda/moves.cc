@@ -172,7 +172,7 @@ void Moves::direct_ended(std::uint64_t id, UnderWay& it, std::vector<MoveEnded>&
   it.direct = false;
   if (!it.refused) {
     refused_in_a_row_ = 0;
-    end(id, 0, ended);
+    end(id, 0, now_ns(), ended);
     return;
   }
   it.begun_ns = 0;  // it begins anew
@@ -196,7 +196,7 @@ void Moves::io_ended(UnderWay& it, int error) {
 
 CuResult Moves::poll(std::vector<MoveEnded>& ended) {
   for (; !failed_at_once_.empty(); failed_at_once_.pop_front()) {
-    end(failed_at_once_.front(), moves_.at(failed_at_once_.front()).move.error, ended);
+    end(failed_at_once_.front(), moves_.at(failed_at_once_.front()).move.error, now_ns(), ended);
   }
   std::vector<std::uint64_t> io;
   {
@@ -210,7 +210,7 @@ CuResult Moves::poll(std::vector<MoveEnded>& ended) {
     } else if (it.move.to == Tier::kDevice && it.error == 0) {
       copy(it);
     } else {
-      end(id, it.error, ended);
+      end(id, it.error, now_ns(), ended);
     }
   }
   copied_.clear();
@@ -221,8 +221,7 @@ CuResult Moves::poll(std::vector<MoveEnded>& ended) {
     if (it.move.to == Tier::kStorage && !copied.failed) {
       read_or_write(it);
     } else {
-      it.copied_ns = copied.ended_ns;
-      end(copied.tag, copied.failed ? EIO : 0, ended);
+      end(copied.tag, copied.failed ? EIO : 0, copied.ended_ns, ended);
     }
   }
   for (; !waiting_.empty() && !slots_.empty(); waiting_.pop_front()) {
@@ -234,15 +233,13 @@ CuResult Moves::poll(std::vector<MoveEnded>& ended) {
   return result;
 }
 
-void Moves::end(std::uint64_t id, int error, std::vector<MoveEnded>& ended) {
+void Moves::end(std::uint64_t id, int error, TimeNs at_ns, std::vector<MoveEnded>& ended) {
   UnderWay& it = moves_.at(id);
   if (it.staging != nullptr) {
     slots_.push_back(it.staging);
   }
-  ended.push_back({.move = std::move(it.move),
-                   .error = error,
-                   .begun_ns = it.begun_ns,
-                   .ended_ns = it.copied_ns != 0 ? it.copied_ns : now_ns()});
+  ended.push_back(
+      {.move = std::move(it.move), .error = error, .begun_ns = it.begun_ns, .ended_ns = at_ns});
   moves_.erase(id);
 }
 

@@ -82,7 +82,6 @@ class Moves {
     Move move;
     char* staging = nullptr;
     TimeNs begun_ns = 0;
-    TimeNs copied_ns = 0;  // 0: it ends otherwise
     bool direct = false;
     bool refused = false;           // directly
     std::size_t requests_left = 0;  // of the swap file; with io_mutex_
@@ -95,7 +94,7 @@ class Moves {
   void move_directly(UnderWay& it);
   void direct_ended(std::uint64_t id, UnderWay& it, std::vector<MoveEnded>& ended);
   void io_ended(UnderWay& it, int error);  // any thread's
-  void end(std::uint64_t id, int error, std::vector<MoveEnded>& ended);
+  void end(std::uint64_t id, int error, TimeNs at_ns, std::vector<MoveEnded>& ended);
   [[nodiscard]] static bool staged(const Move& move) {
     return move.from != Tier::kHost && move.to != Tier::kHost;
   }
