@@ -33,8 +33,10 @@ constexpr std::string_view kFolderName = "spillway-run-XXXXXX";
 Descriptor lock_of(const std::string& path) {
   Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat about {};
-  const bool ours = ::fstat(folder.get(), &about) == 0 && about.st_uid == ::geteuid() &&
-                    about.st_nlink > 0 && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
+  // In this order: who had it locked a moment ago may have removed it.
+  const bool ours = ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 &&
+                    ::fstat(folder.get(), &about) == 0 && about.st_uid == ::geteuid() &&
+                    about.st_nlink > 0;
   return ours ? std::move(folder) : Descriptor();
 }
 
