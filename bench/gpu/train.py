@@ -406,6 +406,10 @@ class Bench:
                        "counted": (fits.spillway(self.options, reference["peak_bytes"],
                                                  f"{folder}/counted"),
                                    {"SPILLWAY_WORK_TIMES": f"{folder}/work", **without_names}, 1)}
+            for name, left_out in (("plain async", "async"), ("with names", "names"),
+                                   ("counted", "counted")):
+                if left_out in self.options.without:
+                    del set_ups[name]
             if self.options.beside:
                 set_ups["the other spillway"] = ([self.options.beside, *under[1:]], without_names,
                                                  self.options.processes)
@@ -541,7 +545,9 @@ def main():
                         help="the most important one first")
     parser.add_argument("--without", type=split(str), default=[],
                         help="leave out save_on_cpu (or what a compiled model has instead), "
-                        "fits (where all fits), budgets, or several of them")
+                        "fits (where all fits), budgets, of what takes turns async, names, counted, "
+                        "or several of them; the fewer there are, the more processes of each the "
+                        "device has room for")
     parser.add_argument("--beside", help="another build of the program, which takes turns with this "
                         "one where everything fits")
     parser.add_argument("--steps", type=int, default=8, help="of each run; the first two are left "
