@@ -111,18 +111,20 @@ int free(const RuntimeFunction<FreeCall>& caller, FreeOnStream our_call, void* a
 namespace cuda = spillway::cuda;
 using spillway::cuda::CuStream;
 
+// At a fixed place of the thread's own, found without a call: this library is loaded first of all.
+#define SPILLWAY_OF_THREAD static constinit thread_local __attribute__((tls_model("initial-exec")))
+
 // One and its twin whose stream 0 is the calling thread's.
-#define SPILLWAY_RUNTIME_MEMORY(suffix)                                                           \
-  int cudaMallocAsync##suffix(void** address, std::size_t bytes, CuStream stream) {               \
-    static constinit thread_local cuda::Runtime<cuda::AllocateCall> runtime{                      \
-        "cudaMallocAsync" #suffix};                                                               \
-    return cuda::allocate(runtime.known(__builtin_return_address(0), &cudaMallocAsync##suffix),   \
-                          &cuMemAllocAsync##suffix, address, bytes, stream);                      \
-  }                                                                                               \
-  int cudaFreeAsync##suffix(void* address, CuStream stream) {                                     \
-    static constinit thread_local cuda::Runtime<cuda::FreeCall> runtime{"cudaFreeAsync" #suffix}; \
-    return cuda::free(runtime.known(__builtin_return_address(0), &cudaFreeAsync##suffix),         \
-                      &cuMemFreeAsync##suffix, address, stream);                                  \
+#define SPILLWAY_RUNTIME_MEMORY(suffix)                                                         \
+  int cudaMallocAsync##suffix(void** address, std::size_t bytes, CuStream stream) {             \
+    SPILLWAY_OF_THREAD cuda::Runtime<cuda::AllocateCall> runtime{"cudaMallocAsync" #suffix};    \
+    return cuda::allocate(runtime.known(__builtin_return_address(0), &cudaMallocAsync##suffix), \
+                          &cuMemAllocAsync##suffix, address, bytes, stream);                    \
+  }                                                                                             \
+  int cudaFreeAsync##suffix(void* address, CuStream stream) {                                   \
+    SPILLWAY_OF_THREAD cuda::Runtime<cuda::FreeCall> runtime{"cudaFreeAsync" #suffix};          \
+    return cuda::free(runtime.known(__builtin_return_address(0), &cudaFreeAsync##suffix),       \
+                      &cuMemFreeAsync##suffix, address, stream);                                \
   }
 
 extern "C" {

@@ -160,6 +160,9 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
   platform.watch_captures(detail::captures);
   everything->recording = Recording::make(*driver, everything->session);
   set_recording(everything->recording.get());
+  if (everything->recording != nullptr) {
+    everything->heap->tell_all();
+  }
   return everything;
 }
 

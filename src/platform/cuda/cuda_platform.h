@@ -123,6 +123,10 @@ class CudaPlatform : public ObservedPlatform {
   // `next_on`: the stream on which it is; nullopt: any.
   virtual void retire(std::uint64_t address, std::optional<CuStream> next_on) = 0;
   virtual Status reuse(std::uint64_t address) = 0;
+  // Whether neither need be told of what is freed and handed on in the order of one stream, so that
+  // it stays alive: nobody is told of launches (`begin_unseen`), and the budget has ample room for
+  // `bytes`, all that lives then. Waits for nobody.
+  [[nodiscard]] virtual bool hands_on_untold(Bytes bytes) const = 0;
   // The allocation in which an address lies: its start and size; nullopt if it is none of ours, or
   // one that is retired.
   struct Range {

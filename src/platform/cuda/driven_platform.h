@@ -52,6 +52,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void free(std::uint64_t address) override;
   void retire(std::uint64_t address, std::optional<CuStream> next_on) override;
   Status reuse(std::uint64_t address) override;
+  [[nodiscard]] bool hands_on_untold(Bytes bytes) const override;
   [[nodiscard]] std::optional<Range> allocation_of(std::uint64_t address) const override {
     return memory_->allocation_of(address);
   }
@@ -303,7 +304,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     std::optional<SignalId> before;
   };
   std::unordered_map<CuEvent, Recordings> events_;  // also by a value's word and 1 (value_event)
-  Bytes budget_bytes_ = 0;  // the engine's is larger while a launch runs that needs more
+  // The engine's is larger while a launch runs that needs more. Written under the lock.
+  std::atomic<Bytes> budget_bytes_{0};
   bool told_too_large_ = false;
   std::uint64_t shares_ = 0;       // with other devices, that have been ordered
   std::uint64_t shares_done_ = 0;  // and carried out

@@ -15,6 +15,12 @@ constexpr std::size_t kMostHolds = 64;
 
 bool DrivenPlatform::is_hold(std::uint64_t tag) { return tag == kHoldTag; }
 
+bool DrivenPlatform::hands_on_untold(Bytes bytes) const {
+  constexpr Bytes kFreePart = 16;
+  const Bytes budget_bytes = budget_bytes_.load(std::memory_order_relaxed);
+  return calls_.is_open() && bytes <= budget_bytes - budget_bytes / kFreePart;
+}
+
 // --- A call -------------------------------------------------------------------------------------
 
 bool DrivenPlatform::begin_unseen(CuStream stream) {

@@ -43,7 +43,7 @@ void DrivenPlatform::make_up_room(const Launch& launch, std::string_view name) {
 // admitted.
 void DrivenPlatform::follow_budget() {
   if (launches_.oversized() == 0 && engine_.capacity_bytes(Tier::kDevice) > budget_bytes_) {
-    (void)engine_.set_device_capacity(std::max(budget_bytes_, engine_.fit({}).held_bytes));
+    (void)engine_.set_device_capacity(std::max(budget_bytes_.load(), engine_.fit({}).held_bytes));
   }
 }
 
@@ -158,7 +158,7 @@ SharedGate::Launch DrivenPlatform::for_gate(std::uint32_t tag) const {
 bool DrivenPlatform::shares_gate(std::uint32_t tag, const SharedGate::Launch& launch) const {
   const DeviceLaunches::Launch& here = launches_.at(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(here.stream);
-  const Bytes budget_bytes = std::min(engine_.capacity_bytes(Tier::kDevice), budget_bytes_);
+  const Bytes budget_bytes = std::min(engine_.capacity_bytes(Tier::kDevice), budget_bytes_.load());
   const SharedGate::Limits limits{
       .launches = std::min<std::uint64_t>(SharedGate::kMostLaunches, patience_.always_together()),
       .bytes = budget_bytes / options_.shared_gate_part};

@@ -65,10 +65,22 @@ Bytes DeviceHeap::spare_bytes(Bytes size) const {
   return most_bytes - in_use_bytes;
 }
 
-std::optional<DeviceHeap::Slot> DeviceHeap::used_at(std::uint64_t address) const {
+std::optional<DeviceHeap::Slot> DeviceHeap::slot_of(std::uint64_t address) const {
+  constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 over the golden ratio
+  Slot& hint = hints_[(address * kSpread) >> (64 - kHintBits)];
+  if (hint < memory_.size() && memory_[hint].address == address) {
+    return hint;
+  }
   const auto found = slots_.find(address);
-  return found == slots_.end() || !memory_[found->second].used ? std::nullopt
-                                                               : std::optional(found->second);
+  if (found == slots_.end()) {
+    return std::nullopt;
+  }
+  return hint = found->second;
+}
+
+std::optional<DeviceHeap::Slot> DeviceHeap::used_at(std::uint64_t address) const {
+  const std::optional<Slot> slot = slot_of(address);
+  return slot && memory_[*slot].used ? slot : std::nullopt;
 }
 
 DeviceHeap::Slot DeviceHeap::new_slot(std::uint64_t address) {
@@ -114,10 +126,56 @@ Result<std::uint64_t> DeviceHeap::make(Bytes size) {
   }
 }
 
+// Whether nobody need be told of what is freed and handed on. All that the heap has lives then as
+// far as the platform knows.
+bool DeviceHeap::untold() const { return !tells_all_ && platform_.hands_on_untold(all_bytes()); }
+
+// It dies later than it was freed, behind more launches than may have used it.
+void DeviceHeap::tell_what_is_at_hand() {
+  if (at_hand_.empty()) {
+    return;
+  }
+  for (const Slot slot : at_hand_.take_all()) {
+    near_[*memory_[slot].order].died(memory_[slot].size);
+    keep(slot);
+  }
+  give_up_what_is_too_much();
+}
+
+void DeviceHeap::keep(Slot slot) {
+  const Memory& memory = memory_[slot];
+  platform_.retire(memory.address, *memory.order);
+  kept_.keep(*memory.order, memory.size, memory.address, slot);
+}
+
+// A program that never asks for the same size twice must not gather dead addresses. Several times
+// what is in use at once is more than one that repeats itself leaves behind in one round.
+void DeviceHeap::give_up_what_is_too_much() {
+  constexpr Bytes kKeptTimes = 4;
+  while (kept_.bytes() > kKeptTimes * most_used_bytes_) {
+    give_up_oldest();
+  }
+}
+
+std::uint64_t DeviceHeap::hand_out(Slot slot, Bytes bytes, Bytes asked) {
+  Memory& memory = memory_[slot];
+  memory.bytes = bytes;
+  memory.used = true;
+  used_bytes_ += asked;
+  ++allocations_;
+  note_highs();
+  return memory.address;
+}
+
 Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> order) {
   // What could not be rounded up is more than any tier has.
   const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
   const std::scoped_lock lock(mutex_);
+  if (!untold()) {
+    tell_what_is_at_hand();
+  } else if (const std::optional<Slot> slot = order ? at_hand_.take(*order, asked) : std::nullopt) {
+    return hand_out(*slot, bytes, asked);
+  }
   Bytes size = asked;
   std::optional<KeptAddresses::Found> kept;
   if (order) {
@@ -126,9 +184,10 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     if (!kept && size > asked) {
       kept = kept_.find(*order, asked, asked);
     }
-    if (!kept) {
-      kept = larger_kept_for(size, asked, *order);
-    }
+  }
+  if (!kept) {
+    tell_what_is_at_hand();
+    kept = order ? larger_kept_for(size, asked, *order) : std::nullopt;
   }
   Slot slot = 0;
   if (kept) {
@@ -149,16 +208,13 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     }
     slot = new_slot(*made);
   }
-  Memory& memory = memory_[slot];
-  memory = {.address = memory.address, .bytes = bytes, .size = size, .order = order, .used = true};
-  used_bytes_ += asked;
+  memory_[slot].size = size;
+  memory_[slot].order = order;
   more_bytes_ += size - asked;
   if (order) {
     near_[*order].born(asked);
   }
-  ++allocations_;
-  note_highs();
-  return memory.address;
+  return hand_out(slot, bytes, asked);
 }
 
 bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
@@ -171,6 +227,13 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   const Bytes size = memory.size;
   const bool handed_on = order && memory.order == order;
   const Bytes asked = size_of(memory.bytes);
+  if (!untold()) {
+    tell_what_is_at_hand();
+  } else if (handed_on && size == asked && at_hand_.put(*order, size, *slot)) {
+    memory.used = false;
+    used_bytes_ -= asked;
+    return true;
+  }
   if (memory.order) {
     near_[*memory.order].died(asked);
   }
@@ -181,20 +244,20 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
     free_slot(*slot);
     return true;
   }
-  platform_.retire(address, *order);
-  kept_.keep(*order, size, address, *slot);
-  // A program that never asks for the same size twice must not gather dead addresses. Several
-  // times what is in use at once is more than one that repeats itself leaves behind in one round.
-  constexpr Bytes kKeptTimes = 4;
-  while (kept_.bytes() > kKeptTimes * most_used_bytes_) {
-    give_up_oldest();
-  }
+  keep(*slot);
+  give_up_what_is_too_much();
   note_highs();
   return true;
 }
 
+void DeviceHeap::tell_all() {
+  const std::scoped_lock lock(mutex_);
+  tells_all_ = true;
+}
+
 void DeviceHeap::forget(Order order) {
   const std::scoped_lock lock(mutex_);
+  tell_what_is_at_hand();
   for (const Slot slot : kept_.forget(order)) {
     free_slot(slot);
   }
@@ -233,13 +296,19 @@ void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit
 
 void DeviceHeap::trim_to(Bytes bytes) {
   const std::scoped_lock lock(mutex_);
-  while (!kept_.empty() && used_bytes_ + more_bytes_ + kept_.bytes() > bytes) {
+  tell_what_is_at_hand();
+  while (!kept_.empty() && all_bytes() > bytes) {
     give_up_oldest();
   }
 }
 
+// In use, kept and at hand.
+Bytes DeviceHeap::all_bytes() const {
+  return used_bytes_ + more_bytes_ + kept_.bytes() + at_hand_.bytes();
+}
+
 Bytes DeviceHeap::reserved_bytes() const {
-  return std::max(used_bytes_, std::min(used_bytes_ + more_bytes_ + kept_.bytes(), budget_bytes_));
+  return std::max(used_bytes_, std::min(all_bytes(), budget_bytes_));
 }
 
 void DeviceHeap::note_highs() {

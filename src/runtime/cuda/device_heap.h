@@ -4,10 +4,12 @@
 // fits but for what is kept, a larger one is handed on as well, as long as the difference has room
 // beside the most that was ever in use and the program does not grow by it, or what nobody has
 // taken for longest is given up: after a few steps of a program each allocation finds what it
-// needs. Where something has to leave, sizes that are near become one (near_sizes.h). Layer:
-// runtime. Thread-safe.
+// needs. Where something has to leave, sizes that are near become one (near_sizes.h). Where
+// nobody is told of launches because all fits, nobody is told of what is freed and handed on either
+// (at_hand.h). Layer: runtime. Thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -19,6 +21,7 @@
 #include "base/units.h"
 #include "platform/common/near_sizes.h"
 #include "platform/cuda/cuda_platform.h"
+#include "runtime/cuda/at_hand.h"
 #include "runtime/cuda/kept_addresses.h"
 
 namespace spillway {
@@ -36,6 +39,9 @@ class DeviceHeap {
   // False if no allocation starts there. Takes effect when what was launched on it before has
   // ended.
   bool free(std::uint64_t address, std::optional<Order> order);
+  // From now on the platform is told of each death when it is one: launches are written down, with
+  // what lives.
+  void tell_all();
   // The program has given this stream up: nobody will ask in its order again.
   void forget(Order order);
   // Bytes that a program asked for; nullopt if none starts there.
@@ -65,6 +71,8 @@ class DeviceHeap {
 
  private:
   using Slot = KeptAddresses::Slot;
+  static constexpr int kHintBits = 15;
+  static constexpr std::size_t kHints = std::size_t{1} << kHintBits;
   // An address that the heap has of the platform: in use, or kept.
   struct Memory {
     std::uint64_t address = 0;
@@ -77,12 +85,19 @@ class DeviceHeap {
   Result<std::uint64_t> make(Bytes size);
   // nullopt: nothing in use begins there.
   [[nodiscard]] std::optional<Slot> used_at(std::uint64_t address) const;
+  [[nodiscard]] std::optional<Slot> slot_of(std::uint64_t address) const;
+  [[nodiscard]] std::uint64_t hand_out(Slot slot, Bytes bytes, Bytes asked);
+  [[nodiscard]] bool untold() const;
+  void tell_what_is_at_hand();
+  void keep(Slot slot);
+  void give_up_what_is_too_much();
   [[nodiscard]] std::optional<KeptAddresses::Found> larger_kept_for(Bytes size, Bytes asked,
                                                                     Order order);
   [[nodiscard]] Slot new_slot(std::uint64_t address);
   void free_slot(Slot slot);
   void give_up_oldest();
   void note_highs();
+  [[nodiscard]] Bytes all_bytes() const;
   [[nodiscard]] Bytes reserved_bytes() const;
   [[nodiscard]] Bytes spare_bytes(Bytes size) const;
   [[nodiscard]] bool grows() const;
@@ -92,21 +107,26 @@ class DeviceHeap {
   cuda::CudaPlatform& platform_;
   const Bytes budget_bytes_;  // as it was at first, which is good enough for statistics
   mutable std::mutex mutex_;
-  std::vector<Memory> memory_;                     // by slot
-  std::unordered_map<std::uint64_t, Slot> slots_;  // by address
-  std::vector<Slot> free_slots_;
-  KeptAddresses kept_;
-  Bytes used_bytes_ = 0;  // sizes of those in use, as they were asked for
-  Bytes more_bytes_ = 0;  // that they have
+  // What follows at once is what an allocation needs where nobody is told of it.
+  std::vector<Memory> memory_;  // by slot
+  Bytes used_bytes_ = 0;        // sizes of those in use, as they were asked for
+  Bytes more_bytes_ = 0;        // that they have
   Bytes most_used_bytes_ = 0;
   Bytes used_high_bytes_ = 0;
   Bytes reserved_high_bytes_ = 0;
   Bytes given_up_for_room_bytes_ = 0;      // so far
   std::uint64_t allocations_ = 0;          // so far
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
+  KeptAddresses kept_;
+  AtHand at_hand_;  // alive for the platform, and in use for `near_`
+  // What `slots_` said last, by a part of the address: a line of memory instead of three.
+  mutable std::array<Slot, kHints> hints_{};
+  std::unordered_map<std::uint64_t, Slot> slots_;  // by address
+  std::vector<Slot> free_slots_;
   // What was asked for, by order: nobody else has what is kept there.
   std::unordered_map<Order, NearSizes> near_;
   bool shares_ = false;  // sizes that are near are one
+  bool tells_all_ = false;
 };
 
 }  // namespace spillway

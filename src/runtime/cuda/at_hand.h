@@ -1,0 +1,51 @@
+// What a heap has at hand: memory that was freed where all fits, and of which nobody has been told,
+// by order and size, what was freed last on top. Layer: runtime. Not thread-safe.
+// By the time that a program allocates again, PyTorch and the driver have had the processor's
+// caches, and each line of ours costs more than what is done with it: so a stack is found by one
+// look at one array (docs/quiet.md).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/units.h"
+#include "platform/cuda/driver_types.h"
+
+namespace spillway {
+
+class AtHand {
+ public:
+  using Order = cuda::CuStream;
+  using Slot = std::uint32_t;  // the heap's number for an address
+
+  // False where no place is left for one more order and size: nothing has changed.
+  [[nodiscard]] bool put(Order order, Bytes size, Slot slot);
+  [[nodiscard]] std::optional<Slot> take(Order order, Bytes size);
+  // All of it; nothing is at hand then.
+  [[nodiscard]] std::vector<Slot> take_all();
+
+  [[nodiscard]] bool empty() const { return bytes_ == 0; }
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+
+ private:
+  struct Stack {
+    Order order = nullptr;
+    Bytes size = 0;  // 0: nobody's yet
+    Slot top = 0;
+    std::uint32_t count = 0;
+  };
+  // Whose it is, or the free one that it would have; nullptr: all places that it may have are
+  // others'.
+  [[nodiscard]] Stack* find(Order order, Bytes size);
+
+  static constexpr int kBits = 10;
+  static constexpr std::size_t kPlaces = 4;  // that one may have, in a row
+  Bytes bytes_ = 0;
+  std::vector<Slot> below_;           // by slot
+  std::vector<std::uint32_t> known_;  // stacks that are somebody's
+  std::array<Stack, (std::size_t{1} << kBits) + kPlaces> stacks_{};
+};
+
+}  // namespace spillway
