@@ -24,6 +24,7 @@ if(NOT SPILLWAY_SANITIZE)
 endif()
 set_target_properties(spillway_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   LINK_DEPENDS ${cuda_exports})
+unset(archive)
 unset(cuda_archives)
 unset(cuda_sources)
 unset(cuda_exports)

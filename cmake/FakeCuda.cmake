@@ -112,11 +112,9 @@ if(NOT SPILLWAY_SANITIZE)
   spillway_target_defaults(cuda_known_reads)
   target_link_libraries(front_test PRIVATE cuda_known_reads)
   add_dependencies(front_test spillway_cuda fake_cufile cuda_program cuda_program_linked)
-  if(NOT SPILLWAY_SANITIZE)
-    add_test(NAME CudaPreload.NeedsNothingButTheCLibrary
-      COMMAND ${CMAKE_COMMAND} -DREADELF=${CMAKE_READELF} -DLIBRARY=$<TARGET_FILE:spillway_cuda>
-        -P ${CMAKE_SOURCE_DIR}/cmake/NeedsOnlyC.cmake)
-  endif()
+  add_test(NAME CudaPreload.NeedsNothingButTheCLibrary
+    COMMAND ${CMAKE_COMMAND} -DREADELF=${CMAKE_READELF} -DLIBRARY=$<TARGET_FILE:spillway_cuda>
+      -P ${CMAKE_SOURCE_DIR}/cmake/NeedsOnlyC.cmake)
   if(SPILLWAY_CUDA_INCLUDE)
     target_include_directories(front_test SYSTEM PRIVATE ${SPILLWAY_CUDA_INCLUDE})
   endif()

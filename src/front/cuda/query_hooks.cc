@@ -20,7 +20,9 @@ std::optional<Place> place_of(const ProgramCall& here, CuAddress address) {
     return std::nullopt;
   }
   const auto range = session->platform->allocation_of(address);
-  return range ? std::optional(Place{.session = session, .range = *range}) : std::nullopt;
+  return range && !session->heap->was_freed(range->start)
+             ? std::optional(Place{.session = session, .range = *range})
+             : std::nullopt;
 }
 
 template <typename T>

@@ -161,7 +161,7 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
   everything->recording = Recording::make(*driver, everything->session);
   set_recording(everything->recording.get());
   if (everything->recording != nullptr) {
-    everything->heap->tell_all();
+    everything->heap->always_tell();
   }
   return everything;
 }

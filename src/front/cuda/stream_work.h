@@ -38,8 +38,8 @@ CuResult put(CallKind kind, const char* name, CuStream stream, const Add& add, c
   if (session == nullptr) {
     return driver();
   }
-  // A memset carries no addresses, so where nobody is told nothing is looked at.
-  if (kind == CallKind::kMemset && !captures_under_way()) {
+  // A memset carries no addresses, so where nobody is told nothing else is looked at.
+  if (fill != nullptr && session->platform->contains(fill->to) && !captures_under_way()) {
     if (const Unseen unseen(*session, stream); unseen) {
       return driver();
     }

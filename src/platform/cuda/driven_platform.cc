@@ -238,7 +238,8 @@ Status DrivenPlatform::reuse(std::uint64_t address) {
 
 // What cannot be on the device must have a place, and some of it is to be ready before that.
 void DrivenPlatform::want_host() {
-  const Bytes live_bytes = memory_->commitment().bytes() + options_.pinned_piece_bytes;
+  live_bytes_ = memory_->commitment().bytes();
+  const Bytes live_bytes = live_bytes_ + options_.pinned_piece_bytes;
   const Bytes device_bytes = engine_.capacity_bytes(Tier::kDevice);
   patience_.alive_at_most(memory_->commitment().peak_bytes(), budget_bytes_);
   if (live_bytes > device_bytes) {

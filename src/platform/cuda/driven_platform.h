@@ -306,6 +306,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   std::unordered_map<CuEvent, Recordings> events_;  // also by a value's word and 1 (value_event)
   // The engine's is larger while a launch runs that needs more. Written under the lock.
   std::atomic<Bytes> budget_bytes_{0};
+  std::atomic<Bytes> live_bytes_{0};  // when something was born last. Written under the lock
   bool told_too_large_ = false;
   std::uint64_t shares_ = 0;       // with other devices, that have been ordered
   std::uint64_t shares_done_ = 0;  // and carried out

@@ -15,10 +15,13 @@ constexpr std::size_t kMostHolds = 64;
 
 bool DrivenPlatform::is_hold(std::uint64_t tag) { return tag == kHoldTag; }
 
+// Small allocations share frames, which may be nearly empty: so what has been counted here as
+// alive must leave room as well.
 bool DrivenPlatform::hands_on_untold(Bytes bytes) const {
   constexpr Bytes kFreePart = 16;
   const Bytes budget_bytes = budget_bytes_.load(std::memory_order_relaxed);
-  return calls_.is_open() && bytes <= budget_bytes - budget_bytes / kFreePart;
+  return calls_.is_open() && std::max(bytes, live_bytes_.load(std::memory_order_relaxed)) <=
+                                 budget_bytes - budget_bytes / kFreePart;
 }
 
 // --- A call -------------------------------------------------------------------------------------

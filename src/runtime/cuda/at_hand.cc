@@ -3,29 +3,45 @@
 
 #include <algorithm>
 
+#include "base/spread.h"
+
 namespace spillway {
 
+AtHand::Stack* AtHand::first_place(Order order, Bytes size) {
+  return &stacks_[spread(size ^ (reinterpret_cast<std::uintptr_t>(order) << 8U), kBits)];
+}
+
 AtHand::Stack* AtHand::find(Order order, Bytes size) {
-  constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 over the golden ratio
-  const std::uint64_t key = size ^ (reinterpret_cast<std::uintptr_t>(order) << 8U);
-  Stack* const first = &stacks_[(key * kSpread) >> (64 - kBits)];
-  for (Stack* at = first; at != first + kPlaces; ++at) {
-    if (at->size == 0 || (at->size == size && at->order == order)) {
+  Stack* const first = first_place(order, size);
+  for (Stack* at = first; at != first + kPlaces && at->size != 0; ++at) {
+    if (at->size == size && at->order == order) {
       return at;
     }
   }
   return nullptr;
 }
 
+AtHand::Stack* AtHand::make(Order order, Bytes size) {
+  Stack* const first = first_place(order, size);
+  Stack* const place =
+      std::find_if(first, first + kPlaces, [](const Stack& it) { return it.count == 0; });
+  if (place == first + kPlaces) {
+    return nullptr;
+  }
+  if (place->size == 0) {
+    known_.push_back(static_cast<std::uint32_t>(place - stacks_.data()));
+  }
+  *place = {.order = order, .size = size};
+  return place;
+}
+
 bool AtHand::put(Order order, Bytes size, Slot slot) {
-  Stack* const stack = find(order, size);
+  Stack* stack = find(order, size);
+  if (stack == nullptr) {
+    stack = make(order, size);
+  }
   if (stack == nullptr) {
     return false;
-  }
-  if (stack->size == 0) {
-    stack->order = order;
-    stack->size = size;
-    known_.push_back(static_cast<std::uint32_t>(stack - stacks_.data()));
   }
   if (slot >= below_.size()) {
     below_.resize(std::max(slot + std::size_t{1}, 2 * below_.size()));
@@ -61,6 +77,7 @@ std::vector<AtHand::Slot> AtHand::take_all() {
   }
   known_.clear();
   bytes_ = 0;
+  std::reverse(all.begin(), all.end());
   return all;
 }
 

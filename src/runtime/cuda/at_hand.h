@@ -23,7 +23,8 @@ class AtHand {
   // False where no place is left for one more order and size: nothing has changed.
   [[nodiscard]] bool put(Order order, Bytes size, Slot slot);
   [[nodiscard]] std::optional<Slot> take(Order order, Bytes size);
-  // All of it; nothing is at hand then.
+  // All of it, what was freed first of each order and size before the rest; nothing is at hand
+  // then.
   [[nodiscard]] std::vector<Slot> take_all();
 
   [[nodiscard]] bool empty() const { return bytes_ == 0; }
@@ -32,13 +33,15 @@ class AtHand {
  private:
   struct Stack {
     Order order = nullptr;
-    Bytes size = 0;  // 0: nobody's yet
+    Bytes size = 0;  // 0: nobody's yet, nor are those behind it
     Slot top = 0;
     std::uint32_t count = 0;
   };
-  // Whose it is, or the free one that it would have; nullptr: all places that it may have are
-  // others'.
+  // nullptr: there is none.
   [[nodiscard]] Stack* find(Order order, Bytes size);
+  // An empty one, which is its own from now on; nullptr: others have all places that it may have.
+  [[nodiscard]] Stack* make(Order order, Bytes size);
+  [[nodiscard]] Stack* first_place(Order order, Bytes size);
 
   static constexpr int kBits = 10;
   static constexpr std::size_t kPlaces = 4;  // that one may have, in a row

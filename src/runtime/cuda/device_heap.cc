@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/spread.h"
 #include "platform/common/gpu_sizes.h"
 
 namespace spillway {
@@ -66,8 +67,7 @@ Bytes DeviceHeap::spare_bytes(Bytes size) const {
 }
 
 std::optional<DeviceHeap::Slot> DeviceHeap::slot_of(std::uint64_t address) const {
-  constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 over the golden ratio
-  Slot& hint = hints_[(address * kSpread) >> (64 - kHintBits)];
+  Slot& hint = hints_[spread(address, kHintBits)];
   if (hint < memory_.size() && memory_[hint].address == address) {
     return hint;
   }
@@ -128,7 +128,7 @@ Result<std::uint64_t> DeviceHeap::make(Bytes size) {
 
 // Whether nobody need be told of what is freed and handed on. All that the heap has lives then as
 // far as the platform knows.
-bool DeviceHeap::untold() const { return !tells_all_ && platform_.hands_on_untold(all_bytes()); }
+bool DeviceHeap::untold() const { return !always_tells_ && platform_.hands_on_untold(all_bytes()); }
 
 // It dies later than it was freed, behind more launches than may have used it.
 void DeviceHeap::tell_what_is_at_hand() {
@@ -136,7 +136,7 @@ void DeviceHeap::tell_what_is_at_hand() {
     return;
   }
   for (const Slot slot : at_hand_.take_all()) {
-    near_[*memory_[slot].order].died(memory_[slot].size);
+    no_longer_counts(memory_[slot]);
     keep(slot);
   }
   give_up_what_is_too_much();
@@ -146,6 +146,22 @@ void DeviceHeap::keep(Slot slot) {
   const Memory& memory = memory_[slot];
   platform_.retire(memory.address, *memory.order);
   kept_.keep(*memory.order, memory.size, memory.address, slot);
+}
+
+// What is dead and at hand counts for the platform, which may have no room for more.
+Status DeviceHeap::reuse(Slot slot) {
+  Status reused = platform_.reuse(memory_[slot].address);
+  if (!reused && !at_hand_.empty()) {
+    tell_what_is_at_hand();
+    reused = platform_.reuse(memory_[slot].address);
+  }
+  return reused;
+}
+
+void DeviceHeap::no_longer_counts(Memory& memory) {
+  if (std::exchange(memory.counted, false)) {
+    near_[*memory.order].died(size_of(memory.bytes));
+  }
 }
 
 // A program that never asks for the same size twice must not gather dead addresses. Several times
@@ -171,7 +187,8 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   // What could not be rounded up is more than any tier has.
   const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
   const std::scoped_lock lock(mutex_);
-  if (!untold()) {
+  const bool is_untold = untold();
+  if (!is_untold) {
     tell_what_is_at_hand();
   } else if (const std::optional<Slot> slot = order ? at_hand_.take(*order, asked) : std::nullopt) {
     return hand_out(*slot, bytes, asked);
@@ -193,10 +210,11 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   if (kept) {
     size = kept->size;
     slot = kept->slot;
-    if (const Status reused = platform_.reuse(memory_[slot].address); !reused) {
+    kept_.remove(slot);
+    if (const Status reused = reuse(slot); !reused) {
+      kept_.keep(*order, size, memory_[slot].address, slot);
       return tl::unexpected<Error>(reused.error());
     }
-    kept_.remove(slot);
   } else {
     Result<std::uint64_t> made = size > asked ? platform_.allocate(size) : make(size);
     if (!made && size > asked) {
@@ -211,8 +229,11 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   memory_[slot].size = size;
   memory_[slot].order = order;
   more_bytes_ += size - asked;
-  if (order) {
+  // Beside what is at hand and counts as in use, it would seem that more was than ever is. Nor does
+  // it matter how sizes live together where all fits with room.
+  if (order && !is_untold) {
     near_[*order].born(asked);
+    memory_[slot].counted = true;
   }
   return hand_out(slot, bytes, asked);
 }
@@ -227,16 +248,14 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   const Bytes size = memory.size;
   const bool handed_on = order && memory.order == order;
   const Bytes asked = size_of(memory.bytes);
-  if (!untold()) {
+  if (!handed_on || !untold()) {
     tell_what_is_at_hand();
-  } else if (handed_on && size == asked && at_hand_.put(*order, size, *slot)) {
+  } else if (size == asked && at_hand_.put(*order, size, *slot)) {
     memory.used = false;
     used_bytes_ -= asked;
     return true;
   }
-  if (memory.order) {
-    near_[*memory.order].died(asked);
-  }
+  no_longer_counts(memory);
   memory.used = false;
   used_bytes_ -= asked;
   more_bytes_ -= size - asked;
@@ -250,9 +269,9 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   return true;
 }
 
-void DeviceHeap::tell_all() {
+void DeviceHeap::always_tell() {
   const std::scoped_lock lock(mutex_);
-  tells_all_ = true;
+  always_tells_ = true;
 }
 
 void DeviceHeap::forget(Order order) {
@@ -266,6 +285,7 @@ void DeviceHeap::forget(Order order) {
   for (Memory& memory : memory_) {
     if (memory.order == order) {
       memory.order.reset();
+      memory.counted = false;
     }
   }
 }
@@ -278,6 +298,12 @@ std::optional<Bytes> DeviceHeap::find_bytes(std::uint64_t address) const {
 std::optional<Bytes> DeviceHeap::bytes_of(std::uint64_t address) const {
   const std::scoped_lock lock(mutex_);
   return find_bytes(address);
+}
+
+bool DeviceHeap::was_freed(std::uint64_t address) const {
+  const std::scoped_lock lock(mutex_);
+  const std::optional<Slot> slot = slot_of(address);
+  return slot && !memory_[*slot].used;
 }
 
 std::optional<Bytes> DeviceHeap::bytes_of_at_once(std::uint64_t address) const {

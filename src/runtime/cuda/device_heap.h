@@ -39,15 +39,18 @@ class DeviceHeap {
   // False if no allocation starts there. Takes effect when what was launched on it before has
   // ended.
   bool free(std::uint64_t address, std::optional<Order> order);
-  // From now on the platform is told of each death when it is one: launches are written down, with
-  // what lives.
-  void tell_all();
+  // The platform is told of each death at once, also where it need not be: launches are written
+  // down, with what lives. Before the first allocation.
+  void always_tell();
   // The program has given this stream up: nobody will ask in its order again.
   void forget(Order order);
   // Bytes that a program asked for; nullopt if none starts there.
   [[nodiscard]] std::optional<Bytes> bytes_of(std::uint64_t address) const;
   // The same for who must not wait: also nullopt while another thread is in the heap.
   [[nodiscard]] std::optional<Bytes> bytes_of_at_once(std::uint64_t address) const;
+  // Whether what starts there was freed: the platform may take it for alive. Whose is not the
+  // heap's was not.
+  [[nodiscard]] bool was_freed(std::uint64_t address) const;
   // Each allocation in use: its address and bytes.
   void for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const;
 
@@ -80,6 +83,7 @@ class DeviceHeap {
     Bytes size = 0;   // what it has; as it was asked for it would be size_of(bytes)
     std::optional<Order> order;
     bool used = false;
+    bool counted = false;  // `near_` knows that it is in use
   };
   [[nodiscard]] std::optional<Bytes> find_bytes(std::uint64_t address) const;
   Result<std::uint64_t> make(Bytes size);
@@ -90,6 +94,8 @@ class DeviceHeap {
   [[nodiscard]] bool untold() const;
   void tell_what_is_at_hand();
   void keep(Slot slot);
+  [[nodiscard]] Status reuse(Slot slot);
+  void no_longer_counts(Memory& memory);
   void give_up_what_is_too_much();
   [[nodiscard]] std::optional<KeptAddresses::Found> larger_kept_for(Bytes size, Bytes asked,
                                                                     Order order);
@@ -118,7 +124,7 @@ class DeviceHeap {
   std::uint64_t allocations_ = 0;          // so far
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
   KeptAddresses kept_;
-  AtHand at_hand_;  // alive for the platform, and in use for `near_`
+  AtHand at_hand_;  // alive for the platform, and for `near_` what it was when it was freed
   // What `slots_` said last, by a part of the address: a line of memory instead of three.
   mutable std::array<Slot, kHints> hints_{};
   std::unordered_map<std::uint64_t, Slot> slots_;  // by address
@@ -126,7 +132,7 @@ class DeviceHeap {
   // What was asked for, by order: nobody else has what is kept there.
   std::unordered_map<Order, NearSizes> near_;
   bool shares_ = false;  // sizes that are near are one
-  bool tells_all_ = false;
+  bool always_tells_ = false;
 };
 
 }  // namespace spillway

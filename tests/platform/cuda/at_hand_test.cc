@@ -4,7 +4,12 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <optional>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "base/rng.h"
@@ -40,13 +45,25 @@ TEST(AtHand, OnlyInItsOrderAndOfItsSize) {
   EXPECT_EQ(hand.take(order(64), 512), 1U);
 }
 
+// Streams come and go, and each has a stack: what nobody has anything on is another's.
+TEST(AtHand, AnEmptyStackMakesPlace) {
+  AtHand hand;
+  for (std::uint32_t i = 1; i <= 100'000; ++i) {
+    ASSERT_TRUE(hand.put(order(std::uintptr_t{i} * 64), 512, 1));
+    ASSERT_EQ(hand.take(order(std::uintptr_t{i} * 64), 512), 1U);
+  }
+}
+
 TEST(AtHand, AllOfIt) {
   AtHand hand;
   ASSERT_TRUE(hand.put(nullptr, 512, 7));
   ASSERT_TRUE(hand.put(order(64), 512, 8));
   ASSERT_TRUE(hand.put(nullptr, 1024, 9));
+  ASSERT_TRUE(hand.put(nullptr, 512, 6));
   EXPECT_EQ(hand.take(nullptr, 1024), 9U);
-  EXPECT_THAT(hand.take_all(), UnorderedElementsAre(7U, 8U));
+  const std::vector<AtHand::Slot> all = hand.take_all();
+  EXPECT_THAT(all, UnorderedElementsAre(6U, 7U, 8U));
+  EXPECT_LT(std::find(all.begin(), all.end(), 7U), std::find(all.begin(), all.end(), 6U));
   EXPECT_TRUE(hand.empty());
   EXPECT_EQ(hand.take(nullptr, 512), std::nullopt);
 }
@@ -120,11 +137,16 @@ class HandedOnUntold : public CudaWorld {
     return all;
   }
   void become_quiet(std::uint64_t address) {
-    for (int i = 0; i < 100 && !platform->hands_on_untold(0); ++i) {
+    bool quiet = false;
+    for (int i = 0; i < 100 && !quiet; ++i) {
       use(address, kEach);
       synchronize(on);
+      quiet = platform->begin_unseen(on);
+      if (quiet) {
+        platform->end_unseen();
+      }
     }
-    EXPECT_TRUE(platform->hands_on_untold(0));
+    EXPECT_TRUE(quiet);
   }
   [[nodiscard]] bool lives(std::uint64_t address) const {
     return platform->allocation_of(address).has_value();
@@ -144,18 +166,40 @@ TEST_F(HandedOnUntold, WhereAllFitsWithRoom) {
   EXPECT_FALSE(heap->free(all[1], on));
   EXPECT_EQ(heap->usage().used_bytes, 2 * kEach);
   EXPECT_EQ(heap->usage().reserved_bytes, 3 * kEach);
+  EXPECT_TRUE(heap->was_freed(all[1]));
+  EXPECT_FALSE(heap->was_freed(all[2]));
+  heap->reset_used_high();
   EXPECT_EQ(allocate_on(on, kEach - 5), all[1]);
+  EXPECT_FALSE(heap->was_freed(all[1]));
   EXPECT_EQ(heap->bytes_of(all[1]), kEach - 5);
   EXPECT_EQ(heap->usage().used_bytes, 3 * kEach);
+  EXPECT_EQ(heap->usage().used_high_bytes, 3 * kEach);
 }
 
-// 56 of 64 MiB are little room, though all fits.
+// A sixteenth of 64 MiB must be free.
 TEST_F(HandedOnUntold, NotWhereThereIsLittleRoom) {
-  const std::vector<std::uint64_t> all = settled(8);
+  std::vector<std::uint64_t> all = settled(7);
+  all.push_back(used(4 * kMiB));
+  become_quiet(all[0]);
+  EXPECT_TRUE(heap->free(all[1], on));
+  EXPECT_TRUE(lives(all[1]));
+  all.push_back(used(2 * kMiB));
+  become_quiet(all[0]);
+  EXPECT_TRUE(heap->free(all[2], on));
+  EXPECT_FALSE(lives(all[1]));
+  EXPECT_FALSE(lives(all[2]));
+}
+
+// Small ones share frames, which may be nearly empty.
+TEST_F(HandedOnUntold, NotWhereFramesHaveLittleRoom) {
+  constexpr Bytes kHalf = kMiB + 512;
+  std::vector<std::uint64_t> all = settled(4);
+  for (int i = 0; i < 15; ++i) {
+    all.push_back(used(kHalf));
+  }
+  become_quiet(all[0]);
   EXPECT_TRUE(heap->free(all[1], on));
   EXPECT_FALSE(lives(all[1]));
-  EXPECT_EQ(allocate_on(on, kEach), all[1]);
-  EXPECT_TRUE(lives(all[1]));
 }
 
 TEST_F(HandedOnUntold, NotToAnotherStream) {
@@ -166,11 +210,50 @@ TEST_F(HandedOnUntold, NotToAnotherStream) {
   EXPECT_FALSE(lives(all[1]));  // somebody needed memory: what is dead is told before
 }
 
+// Another stream than the one that it was allocated on, or none.
+TEST_F(HandedOnUntold, NotByAnotherStream) {
+  const std::vector<std::uint64_t> all = settled(4);
+  EXPECT_TRUE(heap->free(all[1], on));
+  EXPECT_TRUE(heap->free(all[2], stream()));
+  EXPECT_FALSE(lives(all[1]));
+  EXPECT_FALSE(lives(all[2]));
+  EXPECT_EQ(heap->usage().reserved_bytes, 3 * kEach);
+  become_quiet(all[0]);
+  EXPECT_TRUE(heap->free(all[3], std::nullopt));
+  EXPECT_FALSE(lives(all[3]));
+  EXPECT_EQ(heap->usage().reserved_bytes, 2 * kEach);
+}
+
+// What was given to a smaller one for want of room.
+TEST_F(HandedOnUntold, NotWhereItIsMoreThanWasAskedFor) {
+  const std::uint64_t first = used(kEach);
+  for (int i = 0; i < 30; ++i) {
+    for (const Bytes bytes : {12 * kMiB, 16 * kMiB, 18 * kMiB}) {
+      EXPECT_TRUE(heap->free(used(bytes), on));
+    }
+  }
+  const std::uint64_t larger = used(14 * kMiB);
+  ASSERT_EQ(platform->allocation_of(larger)->bytes, 16 * kMiB);
+  become_quiet(first);
+  EXPECT_TRUE(heap->free(larger, on));
+  EXPECT_FALSE(lives(larger));
+  EXPECT_EQ(heap->usage().reserved_bytes, kEach + 46 * kMiB);
+}
+
 TEST_F(HandedOnUntold, NotWhereLaunchesAreWrittenDown) {
-  heap->tell_all();
+  heap->always_tell();
   const std::vector<std::uint64_t> all = settled(3);
   EXPECT_TRUE(heap->free(all[1], on));
   EXPECT_FALSE(lives(all[1]));
+}
+
+TEST_F(HandedOnUntold, ToldBeforeAnythingIsAllocatedWhenTheQuietIsOver) {
+  const std::vector<std::uint64_t> all = settled(4);
+  EXPECT_TRUE(heap->free(all[1], on));
+  EXPECT_TRUE(heap->free(all[2], on));
+  platform->capture_begins();
+  EXPECT_EQ(allocate_on(on, kEach), std::min(all[1], all[2]));
+  EXPECT_FALSE(lives(std::max(all[1], all[2])));
 }
 
 // The next one who allocates or frees tells of what died meanwhile.
@@ -227,37 +310,52 @@ class Random : public HandedOnUntold, public testing::WithParamInterface<std::ui
 TEST_P(Random, NothingIsMixedUpHoweverOftenItEnds) {
   constexpr int kSteps = 2000;
   constexpr int kTooMuchFrom = 1500;
+  struct Held {
+    Buffer buffer;
+    CuStream stream = nullptr;
+  };
   Rng rng(GetParam());
-  std::vector<Buffer> held;
+  const CuStream other = stream();
+  std::atomic<bool> ends{false};
+  std::thread quiet_ends([&] {
+    while (!ends) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      platform->capture_begins();
+    }
+  });
+  std::vector<Held> held;
   std::uint64_t written = 0;
   int untold = 0;
   for (int i = 0; i < kSteps; ++i) {
     const std::size_t most = i < kTooMuchFrom ? 7 : 20;
     if (held.size() < most && rng.below(3) != 0) {
       const Bytes bytes = (1 + rng.below(3)) * 2 * kMiB;
-      held.push_back({.address = allocate_on(on, bytes), .words = bytes / 8, .seed = 0});
-      fill(on, held.back(), ++written);
+      const CuStream its = rng.below(4) == 0 ? other : on;
+      held.push_back({.buffer = {.address = allocate_on(its, bytes), .words = bytes / 8, .seed = 0},
+                      .stream = its});
+      fill(its, held.back().buffer, ++written);
     } else if (!held.empty()) {
       const std::size_t at = rng.below(held.size());
-      const Buffer gone = held[at];
-      check(on, gone);
-      EXPECT_TRUE(heap->free(gone.address, on));
-      untold += lives(gone.address) ? 1 : 0;
+      const Held gone = held[at];
+      check(gone.stream, gone.buffer);
+      EXPECT_TRUE(heap->free(gone.buffer.address, gone.stream));
+      untold += lives(gone.buffer.address) ? 1 : 0;
       held.erase(held.begin() + static_cast<std::ptrdiff_t>(at));
     }
     if (rng.below(16) == 0) {
       synchronize(on);
-    }
-    if (rng.below(200) == 0) {
-      platform->capture_begins();
+      synchronize(other);
     }
   }
-  for (const Buffer& buffer : held) {
-    check(on, buffer);
+  ends = true;
+  quiet_ends.join();
+  for (const Held& it : held) {
+    check(it.stream, it.buffer);
   }
   synchronize(on);
+  synchronize(other);
   EXPECT_EQ(wrong_words(), 0U);
-  EXPECT_GT(untold, 100);
+  EXPECT_GT(untold, 20);
   EXPECT_GT(moved(Tier::kDevice, Tier::kHost), 0U);
 }
 

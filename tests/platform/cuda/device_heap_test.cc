@@ -159,6 +159,45 @@ TEST_F(AfterAFirstStep, SoMayWhatComesWhenItSurelyRepeatsItself) {
   EXPECT_EQ(given(kGradient), kActivation);
 }
 
+// While nobody is told of what is freed and handed on, it looks as if sizes lived together that do
+// not: that must not count when the program grows beyond its budget.
+TEST_F(DeviceHeapTest, SizesThatAreNearAreKnownAfterAQuiet) {
+  options.device_bytes = 384 * kMiB;
+  options.quiet_after = 4;
+  open(policy);
+  on = stream();
+  heap = std::make_unique<DeviceHeap>(*platform);
+  constexpr Bytes kStays = 32 * kMiB;
+  std::vector<std::uint64_t> stays;
+  for (int i = 0; i < 4; ++i) {
+    stays.push_back(use(kStays));
+  }
+  bool untold = false;
+  for (int i = 0; i < 8; ++i) {
+    live_and_die(kSaved);
+    live_and_die(kGradient);
+    synchronize(on);
+    untold = untold || platform->hands_on_untold(0);
+  }
+  EXPECT_TRUE(untold);
+  for (int i = 0; i < 5; ++i) {
+    stays.push_back(use(kStays));
+  }
+  Where where;
+  for (int i = 0; i < 50; ++i) {
+    where.saved = live_and_die(kSaved);
+    where.gradients = live_and_die(kGradient);
+    synchronize(on);
+  }
+  EXPECT_THAT(where.saved, IsSubsetOf(where.gradients));
+  for (const std::uint64_t address : stays) {
+    EXPECT_TRUE(heap->free(address, on));
+  }
+  synchronize(on);
+  whole();
+  heap.reset();
+}
+
 TEST_F(DeviceHeapTest, NobodyIsGivenMoreWhereAllFits) {
   expect_apart(steps(3 * kEach * kGradient + 48 * kMiB, 8));
 }
