@@ -48,8 +48,7 @@ class DeviceHeap {
   [[nodiscard]] std::optional<Bytes> bytes_of(std::uint64_t address) const;
   // The same for who must not wait: also nullopt while another thread is in the heap.
   [[nodiscard]] std::optional<Bytes> bytes_of_at_once(std::uint64_t address) const;
-  // Whether what starts there was freed: the platform may take it for alive. Whose is not the
-  // heap's was not.
+  // Whether the heap has memory there that was freed, which the platform may take for alive.
   [[nodiscard]] bool was_freed(std::uint64_t address) const;
   // Each allocation in use: its address and bytes.
   void for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const;
