@@ -136,30 +136,37 @@ void DeviceHeap::tell_what_is_at_hand() {
     return;
   }
   for (const Slot slot : at_hand_.take_all()) {
-    no_longer_counts(memory_[slot]);
-    keep(slot);
+    Memory& memory = memory_[slot];
+    no_longer_counts(memory);
+    if (memory.order) {  // which all that is at hand has
+      keep(slot, *memory.order);
+    }
   }
   give_up_what_is_too_much();
 }
 
-void DeviceHeap::keep(Slot slot) {
+void DeviceHeap::keep(Slot slot, Order order) {
   const Memory& memory = memory_[slot];
-  platform_.retire(memory.address, *memory.order);
-  kept_.keep(*memory.order, memory.size, memory.address, slot);
+  platform_.retire(memory.address, order);
+  kept_.keep(order, memory.size, memory.address, slot);
 }
 
-// What is dead and at hand counts for the platform, which may have no room for more.
-Status DeviceHeap::reuse(Slot slot) {
+// What was kept. What is dead and at hand counts for the platform, which may have no room for more.
+Status DeviceHeap::reuse(Slot slot, Order order) {
+  kept_.remove(slot);
   Status reused = platform_.reuse(memory_[slot].address);
   if (!reused && !at_hand_.empty()) {
     tell_what_is_at_hand();
     reused = platform_.reuse(memory_[slot].address);
   }
+  if (!reused) {
+    kept_.keep(order, memory_[slot].size, memory_[slot].address, slot);
+  }
   return reused;
 }
 
 void DeviceHeap::no_longer_counts(Memory& memory) {
-  if (std::exchange(memory.counted, false)) {
+  if (memory.order && std::exchange(memory.counted, false)) {
     near_[*memory.order].died(size_of(memory.bytes));
   }
 }
@@ -207,12 +214,10 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     kept = order ? larger_kept_for(size, asked, *order) : std::nullopt;
   }
   Slot slot = 0;
-  if (kept) {
+  if (kept && order) {
     size = kept->size;
     slot = kept->slot;
-    kept_.remove(slot);
-    if (const Status reused = reuse(slot); !reused) {
-      kept_.keep(*order, size, memory_[slot].address, slot);
+    if (const Status reused = reuse(slot, *order); !reused) {
       return tl::unexpected<Error>(reused.error());
     }
   } else {
@@ -263,7 +268,7 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
     free_slot(*slot);
     return true;
   }
-  keep(*slot);
+  keep(*slot, *order);
   give_up_what_is_too_much();
   note_highs();
   return true;

@@ -92,8 +92,8 @@ class DeviceHeap {
   [[nodiscard]] std::uint64_t hand_out(Slot slot, Bytes bytes, Bytes asked);
   [[nodiscard]] bool untold() const;
   void tell_what_is_at_hand();
-  void keep(Slot slot);
-  [[nodiscard]] Status reuse(Slot slot);
+  void keep(Slot slot, Order order);
+  [[nodiscard]] Status reuse(Slot slot, Order order);
   void no_longer_counts(Memory& memory);
   void give_up_what_is_too_much();
   [[nodiscard]] std::optional<KeptAddresses::Found> larger_kept_for(Bytes size, Bytes asked,
