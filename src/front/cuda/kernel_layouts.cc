@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/spread.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/told_kernels.h"
 #include "platform/common/sparse_kernels.h"
@@ -18,15 +19,15 @@ namespace {
 
 // Open addressing, entries only ever replaced as a whole. One that has been replaced is not given
 // back, since somebody may be reading it: there are as many as a program unloads code.
-constexpr std::size_t kSlots = std::size_t{1} << 14U;
+constexpr int kSlotBits = 14;
+constexpr std::size_t kSlots = std::size_t{1} << kSlotBits;
 constexpr std::size_t kProbes = 16;
 std::array<std::atomic<const KernelLayout*>, kSlots> slots;
 std::atomic<std::uint64_t> generation{1};
 std::mutex adding;
 
 std::size_t slot_of(const void* function) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(function);
-  return (bits * 0x9e3779b97f4a7c15ULL) >> 50U;
+  return spread(reinterpret_cast<std::uintptr_t>(function), kSlotBits);
 }
 
 // Without arguments and templates' arguments, as far as a line allows.

@@ -65,12 +65,12 @@ std::optional<AtHand::Slot> AtHand::take(Order order, Bytes size) {
   return slot;
 }
 
-std::vector<AtHand::Slot> AtHand::take_all() {
-  std::vector<Slot> all;
+std::vector<AtHand::Taken> AtHand::take_all() {
+  std::vector<Taken> all;
   for (const std::uint32_t at : known_) {
     Stack& stack = stacks_[at];
     for (; stack.count > 0; --stack.count) {
-      all.push_back(stack.top);
+      all.push_back({.slot = stack.top, .order = stack.order});
       stack.top = below_[stack.top];
     }
     stack = {};

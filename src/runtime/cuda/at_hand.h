@@ -25,7 +25,11 @@ class AtHand {
   [[nodiscard]] std::optional<Slot> take(Order order, Bytes size);
   // All of it, what was freed first of each order and size before the rest; nothing is at hand
   // then.
-  [[nodiscard]] std::vector<Slot> take_all();
+  struct Taken {
+    Slot slot = 0;
+    Order order = nullptr;
+  };
+  [[nodiscard]] std::vector<Taken> take_all();
 
   [[nodiscard]] bool empty() const { return bytes_ == 0; }
   [[nodiscard]] Bytes bytes() const { return bytes_; }
@@ -33,7 +37,7 @@ class AtHand {
  private:
   struct Stack {
     Order order = nullptr;
-    Bytes size = 0;  // 0: nobody's yet, nor are those behind it
+    Bytes size = 0;  // 0: never had since all was taken, so nobody has had to go past it
     Slot top = 0;
     std::uint32_t count = 0;
   };

@@ -135,12 +135,9 @@ void DeviceHeap::tell_what_is_at_hand() {
   if (at_hand_.empty()) {
     return;
   }
-  for (const Slot slot : at_hand_.take_all()) {
-    Memory& memory = memory_[slot];
-    no_longer_counts(memory);
-    if (memory.order) {  // which all that is at hand has
-      keep(slot, *memory.order);
-    }
+  for (const AtHand::Taken& taken : at_hand_.take_all()) {
+    no_longer_counts(memory_[taken.slot]);
+    keep(taken.slot, taken.order);
   }
   give_up_what_is_too_much();
 }

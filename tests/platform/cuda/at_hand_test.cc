@@ -61,7 +61,11 @@ TEST(AtHand, AllOfIt) {
   ASSERT_TRUE(hand.put(nullptr, 1024, 9));
   ASSERT_TRUE(hand.put(nullptr, 512, 6));
   EXPECT_EQ(hand.take(nullptr, 1024), 9U);
-  const std::vector<AtHand::Slot> all = hand.take_all();
+  std::vector<AtHand::Slot> all;
+  for (const AtHand::Taken& taken : hand.take_all()) {
+    EXPECT_EQ(taken.order, taken.slot == 8 ? order(64) : nullptr);
+    all.push_back(taken.slot);
+  }
   EXPECT_THAT(all, UnorderedElementsAre(6U, 7U, 8U));
   EXPECT_LT(std::find(all.begin(), all.end(), 7U), std::find(all.begin(), all.end(), 6U));
   EXPECT_TRUE(hand.empty());
