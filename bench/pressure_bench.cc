@@ -32,7 +32,8 @@ using bench::now_ns;
 struct Options {
   std::string policy = "lookahead";
   std::string trace;  // a file; empty: the made-up step
-  int percent = 50;   // of what is alive at its highest
+  std::string perturbation = "none";
+  int percent = 50;  // of what is alive at its highest
   int steps = 3;
   int layers = 48;
   int slower = 1;
@@ -60,6 +61,19 @@ Status run(const Options& options) {
     }
     trace = std::move(*read);
   }
+  spillway::Program steps;
+  if (trace) {
+    const Result<Perturbation> kind = parse_perturbation(options.perturbation);
+    if (!kind) {
+      return tl::unexpected<Error>(kind.error());
+    }
+    Result<spillway::Program> perturbed =
+        perturb(*trace, *kind, static_cast<std::uint32_t>(options.steps) + 1, 1);
+    if (!perturbed) {
+      return tl::unexpected<Error>(perturbed.error());
+    }
+    steps = std::move(*perturbed);
+  }
   const FakeCudaConfig config = device_like_an_h200(options.slower);
   fake_cuda_reset(&config);
   const Result<Driver> driver = open_driver(FAKE_CUDA_LIBRARY);
@@ -77,13 +91,14 @@ Status run(const Options& options) {
         *driver,
         {.policy = options.policy, .budget_bytes = budget_bytes, .slower = options.slower});
     const std::unique_ptr<PressureStep> step =
-        trace ? recorded_step(program, *trace, options.fills_as_kernels)
+        trace ? recorded_step(program, std::move(steps), options.fills_as_kernels)
               : made_up_step(program, options.layers, options.reads_known);
     step->run();  // the optimizer's states come with the first
     for (int i = 0; i < options.steps; ++i) {
       const ProgramStats before = program.platform().stats();
       const FakeCudaCounters seen = counters();
       const std::vector<CudaPlatform::Work> worked = program.platform().work();
+      const std::uint64_t unseen = program.platform().unseen_calls();
       const TimeNs begin_ns = now_ns();
       step->run();
       const TimeNs took_ns = (now_ns() - begin_ns) / options.slower;
@@ -100,14 +115,15 @@ Status run(const Options& options) {
           "{:.0f} "
           "ms; "
           "{} copies in, {} out; handles made {}, mapped {}; gates waited at {}; processor {:.0f} "
-          "ms; high {}\n",
+          "ms; high {}, device {}; launches {}, of {} of them nobody was told\n",
           options.policy, options.percent, program.plans(), program.plan_launches(),
           to_seconds(took_ns) * 1e3, in / 1e9, out / 1e9, bench::per_s(in / 1e9, took_ns),
           bench::per_s(out / 1e9, took_ns), to_seconds(stalled_ns) * 1e3,
           now.copies_in - seen.copies_in, now.copies_out - seen.copies_out,
           now.creates - seen.creates, now.maps - seen.maps, now.gates_waited - seen.gates_waited,
           to_seconds(after.processor_ns - before.processor_ns) * 1e3,
-          format_bytes(program.high_bytes()));
+          format_bytes(program.high_bytes()), format_bytes(now.handle_bytes),
+          now.launches - seen.launches, program.platform().unseen_calls() - unseen);
       const EngineStats did = difference(after.engine, before.engine);
       fmt::print(
           "    {} faults, {} prefetched, {} used, {} late, {} wasted; {} evictions, {} ahead, {} "
@@ -148,6 +164,9 @@ int main_of(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--trace", options.trace, "A recorded step (spillway record) instead")
       ->type_name("FILE");
+  app.add_option("--perturb", options.perturbation,
+                 "How recorded steps differ: none, shapes, evaluation, alternating")
+      ->capture_default_str();
   app.add_flag("--reads-known", options.reads_known,
                "Of the step that is made up: as if what is only read were known");
   app.add_flag("--fills-as-kernels", options.fills_as_kernels,

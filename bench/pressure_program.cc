@@ -97,13 +97,24 @@ void Program::launch(const Work& work) {
   for (std::size_t i = 0; i < kKernelWords; ++i) {
     pointers[i] = &words[i];
   }
+  const auto launched = [&] {
+    return driver_.launch_kernel(kernel_, 1, 1, 1, 1, 1, 1, 0, on_, pointers.data(), nullptr);
+  };
+  if (platform_->begin_unseen(on_)) {
+    const CuResult made = launched();
+    platform_->end_unseen();
+    if (made != CuResult::kSuccess) {
+      fatal("a launch was refused");
+    }
+    wait_for_pace();
+    return;
+  }
   const std::uint64_t number = platform_->before_launch({.stream = on_,
                                                          .hash = hash_launch(work.name, identity),
                                                          .name = work.name,
                                                          .operands = operands,
                                                          .needs_mapping = work.needs_mapping});
-  const CuResult made =
-      driver_.launch_kernel(kernel_, 1, 1, 1, 1, 1, 1, 0, on_, pointers.data(), nullptr);
+  const CuResult made = launched();
   platform_->after_launch(number, made == CuResult::kSuccess);
   if (made != CuResult::kSuccess) {
     fatal("a launch was refused");

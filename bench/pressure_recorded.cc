@@ -21,10 +21,10 @@ struct Life {
   KernelIndex last = 0;
 };
 
-std::vector<Life> lives_of(const Trace& trace) {
-  std::vector<Life> lives(trace.tensors.size());
-  for (KernelIndex at = 0; at < trace.kernels.size(); ++at) {
-    for (const auto* const used : {&trace.kernels[at].reads, &trace.kernels[at].writes}) {
+std::vector<Life> lives_of(std::size_t tensors, const std::vector<Kernel>& kernels) {
+  std::vector<Life> lives(tensors);
+  for (KernelIndex at = 0; at < kernels.size(); ++at) {
+    for (const auto* const used : {&kernels[at].reads, &kernels[at].writes}) {
       for (const TensorId id : *used) {
         lives[id].first = std::min(lives[id].first, at);
         lives[id].last = at;
@@ -41,32 +41,38 @@ bool is_copy(std::string_view name) {
   return what == "copy" || what == "copies" || what == "value" || what == "values";
 }
 
+// A network: its launches, and what dies behind each.
+struct Graph {
+  const std::vector<Kernel>* kernels = nullptr;
+  std::vector<std::vector<TensorId>> dying;
+};
+
 class RecordedStep : public PressureStep {
  public:
-  RecordedStep(Program& program, const Trace& trace, bool fills_as_kernels)
+  RecordedStep(Program& program, spillway::Program steps, bool fills_as_kernels)
       : program_(program),
-        trace_(trace),
+        steps_(std::move(steps)),
         fills_as_kernels_(fills_as_kernels),
-        tensors_(trace.tensors.size()),
-        dying_(trace.kernels.size()) {
-    const std::vector<Life> lives = lives_of(trace);
-    for (TensorId id = 0; id < trace.tensors.size(); ++id) {
-      if (trace.tensors[id].persistent) {
-        tensors_[id] = program_.make(trace.tensors[id].bytes);
-        const Program::Use written{.tensor = tensors_[id].get(), .mode = AccessMode::kOverwrite};
-        program_.launch({.name = "initialize", .uses = {&written, 1}, .took_ns = kInitializeNs});
-      } else if (lives[id].first != kNever) {
-        dying_[lives[id].last].push_back(id);
+        tensors_(steps_.tensors.size()) {
+    for (const std::vector<Kernel>& kernels : steps_.graphs) {
+      Graph& graph = graphs_.emplace_back(Graph{.kernels = &kernels, .dying = {}});
+      graph.dying.resize(kernels.size());
+      const std::vector<Life> lives = lives_of(steps_.tensors.size(), kernels);
+      for (TensorId id = 0; id < lives.size(); ++id) {
+        if (!steps_.tensors[id].persistent && lives[id].first != kNever) {
+          graph.dying[lives[id].last].push_back(id);
+        }
       }
     }
   }
 
   void run() override {
     program_.keep_pace(kEachNs);
-    for (KernelIndex at = 0; at < trace_.kernels.size(); ++at) {
-      const Kernel& kernel = trace_.kernels[at];
+    const Graph& graph = graphs_[steps_.iterations[done_++ % steps_.iterations.size()]];
+    for (KernelIndex at = 0; at < graph.kernels->size(); ++at) {
+      const Kernel& kernel = (*graph.kernels)[at];
       issue(kernel);
-      for (const TensorId id : dying_[at]) {
+      for (const TensorId id : graph.dying[at]) {
         tensors_[id].reset();
       }
       if (kernel.synchronizes) {
@@ -79,9 +85,15 @@ class RecordedStep : public PressureStep {
  private:
   static constexpr TimeNs kInitializeNs = 10'000;
 
+  // Made when it is first used, as an optimizer's states are.
   const Program::Tensor* tensor(TensorId id) {
     if (tensors_[id] == nullptr) {
-      tensors_[id] = program_.make(trace_.tensors[id].bytes);
+      const Tensor& recorded = steps_.tensors[id];
+      tensors_[id] = program_.make(recorded.bytes);
+      if (recorded.persistent) {
+        const Program::Use written{.tensor = tensors_[id].get(), .mode = AccessMode::kOverwrite};
+        program_.launch({.name = "initialize", .uses = {&written, 1}, .took_ns = kInitializeNs});
+      }
     }
     return tensors_[id].get();
   }
@@ -109,22 +121,23 @@ class RecordedStep : public PressureStep {
   }
 
   Program& program_;
-  const Trace& trace_;
+  spillway::Program steps_;
   bool fills_as_kernels_;
-  std::vector<Program::Held> tensors_;        // by TensorId; none while it is not alive
-  std::vector<std::vector<TensorId>> dying_;  // behind each launch
-  std::vector<Program::Use> uses_;            // of the launch that is being issued
+  std::vector<Graph> graphs_;
+  std::vector<Program::Held> tensors_;  // by TensorId; none while it is not alive
+  std::size_t done_ = 0;
+  std::vector<Program::Use> uses_;  // of the launch that is being issued
 };
 
 }  // namespace
 
-std::unique_ptr<PressureStep> recorded_step(Program& program, const Trace& trace,
+std::unique_ptr<PressureStep> recorded_step(Program& program, spillway::Program steps,
                                             bool fills_as_kernels) {
-  return std::make_unique<RecordedStep>(program, trace, fills_as_kernels);
+  return std::make_unique<RecordedStep>(program, std::move(steps), fills_as_kernels);
 }
 
 Bytes recorded_peak_bytes(const Trace& trace) {
-  const std::vector<Life> lives = lives_of(trace);
+  const std::vector<Life> lives = lives_of(trace.tensors.size(), trace.kernels);
   std::vector<Bytes> born_bytes(trace.kernels.size());
   std::vector<Bytes> dying_bytes(trace.kernels.size());
   Bytes alive_bytes = 0;

@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "bench/pressure_program.h"
+#include "trace/perturb.h"
 #include "trace/trace.h"
 
 namespace spillway::cuda {
@@ -27,12 +28,12 @@ class PressureStep {
 // What is alive at its highest.
 [[nodiscard]] Bytes made_up_peak_bytes(int layers);
 
-// A recorded iteration (docs/recording.md): its launches with their operands, how they use them and
-// how long they took, in their order on one stream. What is not persistent is allocated before the
-// first launch that uses it and freed behind the last. Copies, values and memsets need their
-// operands' memory when they are issued, as the driver has it, unless `fills_as_kernels`: then
-// memsets do not. The program must outlive it, and the trace, which is valid.
-[[nodiscard]] std::unique_ptr<PressureStep> recorded_step(Program& program, const Trace& trace,
+// The iterations of recorded networks, one a step (docs/recording.md): their launches with their
+// operands, how they use them and how long they took, in their order on one stream. Everything is
+// allocated before the first launch that uses it; what is not persistent is freed behind the last
+// of the iteration. Copies, values and memsets need their operands' memory when they are issued, as
+// the driver has it, unless `fills_as_kernels`: then memsets do not. The program must outlive it.
+[[nodiscard]] std::unique_ptr<PressureStep> recorded_step(Program& program, spillway::Program steps,
                                                           bool fills_as_kernels);
 // What is alive at its highest, each allocation as large as the heap makes it.
 [[nodiscard]] Bytes recorded_peak_bytes(const Trace& trace);

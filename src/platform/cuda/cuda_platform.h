@@ -127,6 +127,9 @@ class CudaPlatform : public ObservedPlatform {
   // it stays alive: nobody is told of launches (`begin_unseen`), and the budget has ample room for
   // `bytes`, all that lives then. Waits for nobody.
   [[nodiscard]] virtual bool hands_on_untold(Bytes bytes) const = 0;
+  // Memory that nobody uses is given back to the device where all that was taken of it is more than
+  // this, instead of being kept for the next of its size; at first the budget. Waits for nobody.
+  virtual void keep_at_most(Bytes bytes) = 0;
   // The allocation in which an address lies: its start and size; nullopt if it is none of ours, or
   // one that is retired.
   struct Range {

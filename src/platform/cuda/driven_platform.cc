@@ -236,6 +236,13 @@ Status DrivenPlatform::reuse(std::uint64_t address) {
   return {};
 }
 
+void DrivenPlatform::keep_at_most(Bytes bytes) {
+  queue_->keep_at_most(bytes);
+  if (queue_->handle_bytes() > bytes) {
+    queue_->push({.kind = Order::Kind::kTrim});
+  }
+}
+
 // What cannot be on the device must have a place, and some of it is to be ready before that.
 void DrivenPlatform::want_host() {
   live_bytes_ = memory_->commitment().bytes();

@@ -357,10 +357,12 @@ void DrivenPlatform::leave_quiet() {
   for (const AllocationId id : quiet_memory_.end()) {
     engine_.discard(id, DiscardMode::kLazy);
   }
-  // To leave costs as much as a few thousand launches.
-  const std::uint64_t most = options_.quiet_after_at_most;
-  const bool worth_it = calls_.calls() - quiet_.calls_before > most;
-  quiet_.after = worth_it ? options_.quiet_after : std::min(most, 4 * quiet_.after);
+  // To leave and come again costs as much as two hundred launches that are told of.
+  constexpr std::uint64_t kWorthItTimes = 16;
+  const std::uint64_t calls = calls_.calls() - quiet_.calls_before;
+  quiet_.after = calls > kWorthItTimes * options_.quiet_after
+                     ? options_.quiet_after
+                     : std::min(options_.quiet_after_at_most, 4 * quiet_.after);
   quiet_.loud = 0;
   quiet_.streams.clear();
   quiet_.holds.clear();

@@ -22,7 +22,8 @@ CuResult HandlePool::take(Bytes bytes, CuMemHandle& handle) {
     if (bytes_ - free_bytes_ + bytes > budget_bytes_) {
       return CuResult::kOutOfMemory;
     }
-    most_bytes = budget_bytes_ - bytes;
+    most_bytes = std::min(budget_bytes_, kept_at_most_bytes_.load());
+    most_bytes -= std::min(most_bytes, bytes);
   }
   release_down_to(most_bytes);
   CuResult made = create(bytes, handle);
@@ -47,12 +48,19 @@ CuResult HandlePool::create(Bytes bytes, CuMemHandle& handle) {
 }
 
 void HandlePool::give_back(CuMemHandle handle, Bytes bytes) {
-  Bytes most_bytes = 0;
   {
     const std::scoped_lock lock(mutex_);
     free_[bytes].push_back({.handle = handle, .since = given_back_++});
     free_bytes_ += bytes;
-    most_bytes = budget_bytes_;
+  }
+  release_what_is_too_much();
+}
+
+void HandlePool::release_what_is_too_much() {
+  Bytes most_bytes = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    most_bytes = std::min(budget_bytes_, kept_at_most_bytes_.load());
   }
   release_down_to(most_bytes);
 }
@@ -92,7 +100,7 @@ void HandlePool::set_budget(Bytes bytes) {
     const std::scoped_lock lock(mutex_);
     budget_bytes_ = bytes;
   }
-  release_down_to(bytes);
+  release_what_is_too_much();
 }
 
 void HandlePool::release_down_to(Bytes bytes) {

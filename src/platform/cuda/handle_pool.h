@@ -36,6 +36,10 @@ class HandlePool {
   void give_back(CuMemHandle handle, Bytes bytes);
   // A smaller one is reached as handles are given back.
   void set_budget(Bytes bytes);
+  // Free handles are released where all together have more than this, when one is made or given
+  // back, and at `release_what_is_too_much`. Any thread's.
+  void keep_at_most(Bytes bytes) { kept_at_most_bytes_ = bytes; }
+  void release_what_is_too_much();
   // Whether what is made may be reached by a disk (direct_storage.h). Before the first is made.
   void make_for_direct_storage(bool yes) { rdma_capable_ = yes; }
   // Who still has free handles mapped somewhere: told before one is released.
@@ -74,6 +78,7 @@ class HandlePool {
   Bytes free_bytes_ = 0;
   CuResult first_error_ = CuResult::kSuccess;  // of a release
   WorkTimes times_;                            // of everything that the pool's thread does
+  std::atomic<Bytes> kept_at_most_bytes_{~Bytes{0}};
   std::atomic<Bytes> bytes_{0};
   std::atomic<Bytes> peak_bytes_{0};
 };

@@ -227,6 +227,10 @@ bool OrderQueue::carry_out(Order& order) {
       pool_.set_budget(order.bytes);
       --unanswered_;
       return true;
+    case Order::Kind::kTrim:
+      pool_.release_what_is_too_much();
+      --unanswered_;
+      return true;
     case Order::Kind::kShare:
       must(blocks_.share_with(order.device), "cuMemSetAccess");
       ++done_.shared;

@@ -31,6 +31,7 @@ struct Order {
     kMove,    // a transfer; to the device with memory for its blocks
     kDrop,    // a block's memory goes back to the pool
     kBudget,  // how many bytes all handles may have
+    kTrim,    // handles that nobody uses and that are too much are released
     kShare,   // another device may use all of it, too
     kForget,  // nothing of a run of addresses is mapped any more when this is reached
   };
@@ -111,6 +112,9 @@ class OrderQueue {
   // It may, because nothing of a block is ordered until its transfer has ended.
   void push_ahead(Order order);
   void wake() { wake_.call(); }
+  // HandlePool::keep_at_most, without an order.
+  void keep_at_most(Bytes bytes) { pool_.keep_at_most(bytes); }
+  [[nodiscard]] Bytes handle_bytes() const { return pool_.bytes(); }
   // Of blocks for which nothing is on order, done at once and without it (device_blocks.h).
   [[nodiscard]] bool keep_mapped(BlockId block) { return blocks_.keep_mapped(block); }
   [[nodiscard]] bool take_back(BlockId block) { return blocks_.take_back(block); }

@@ -11,59 +11,33 @@ namespace spillway {
 
 Bytes DeviceHeap::size_of(Bytes bytes) { return heap_size_of(bytes, kBlockBytes); }
 
-std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Bytes asked,
-                                                                Order order) {
-  constexpr Bytes kTimes = 2;
-  constexpr Bytes kMorePart = 8;
-  const Bytes most_more_bytes = platform_.capacity_bytes(Tier::kDevice) / kMorePart;
-  if (grows() || more_bytes_ >= most_more_bytes) {
-    return std::nullopt;
-  }
-  const Bytes spare = std::min(spare_bytes(size), most_more_bytes - more_bytes_);
-  if (spare == 0) {
-    return std::nullopt;
-  }
-  // Nor yet where there are more of this size than ever: an optimizer's states come when all in all
-  // the program seems to grow no more.
-  if (asked >= kBlockBytes && may_grow() && !near_[order].was_there_before(asked)) {
-    return std::nullopt;
-  }
-  const Bytes most = size < kBlockBytes ? kBlockBytes - 1 : kTimes * size;
-  return kept_.find(order, size, std::min(most, size + spare));
+HeapRoom::Has DeviceHeap::has() const {
+  return {.used_bytes = used_bytes_,
+          .more_bytes = more_bytes_,
+          .free_bytes = kept_.bytes() + at_hand_.bytes()};
 }
 
-// What a program allocates while it still grows stays with it, and so would what is more than it
-// asked for; by then it is not known either how much room there is.
-bool DeviceHeap::grows() const { return allocations_ < 2 * allocations_at_most_; }
-
-// An optimizer's states come last in a first step, whose backward pass may allocate several times
-// as often as all did before the most was in use.
-bool DeviceHeap::may_grow() const { return allocations_ < 4 * allocations_at_most_; }
+std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Bytes asked,
+                                                                Order order) {
+  const Bytes largest = room_.largest_for(size, has(), budget_bytes());
+  if (largest == size) {
+    return std::nullopt;
+  }
+  // Not where there are more of this size than ever: what stays would have more for good.
+  const bool ample = room_.is_ample(size, has(), budget_bytes());
+  const bool may_stay =
+      ample ? !missing_.has(asked)
+            : asked >= kBlockBytes && room_.may_grow() && !near_[order].was_there_before(asked);
+  return may_stay ? std::nullopt : kept_.find(order, size, largest);
+}
 
 // Where all fits, or it is not known yet what comes and goes, nobody is given more than it asks
 // for. After that a new high is no reason to give everything another place.
 Bytes DeviceHeap::better_size(Bytes asked, Order order) {
-  if (!shares_ && !may_grow()) {
-    shares_ = most_used_bytes_ > platform_.capacity_bytes(Tier::kDevice);
+  if (!shares_ && !room_.may_grow()) {
+    shares_ = room_.most_used_bytes() > budget_bytes();
   }
   return shares_ ? near_[order].better(asked) : asked;
-}
-
-// How much more than they ask for allocations may have, where one of this size has no room beside
-// what is kept, but what is in use has much. 0: there is room; or there is pressure, under which
-// memory that is larger than what is asked for would only have to move more often; or it is so
-// large that frames had better go from what is dead to what is new, which the platform does.
-Bytes DeviceHeap::spare_bytes(Bytes size) const {
-  constexpr Bytes kSharedPart = 128;  // small ones share frames, which are not full
-  constexpr Bytes kLargePart = 4;
-  const Bytes budget_bytes = platform_.capacity_bytes(Tier::kDevice);
-  const Bytes most_bytes = budget_bytes - budget_bytes / kSharedPart;
-  const Bytes in_use_bytes = std::max(most_used_bytes_, used_bytes_ + size) + more_bytes_;
-  if (used_bytes_ + more_bytes_ + kept_.bytes() + size <= most_bytes || in_use_bytes > most_bytes ||
-      size > budget_bytes / kLargePart) {
-    return 0;
-  }
-  return most_bytes - in_use_bytes;
 }
 
 std::optional<DeviceHeap::Slot> DeviceHeap::slot_of(std::uint64_t address) const {
@@ -104,17 +78,24 @@ void DeviceHeap::free_slot(Slot slot) {
 
 void DeviceHeap::give_up_oldest() {
   const Slot oldest = kept_.oldest();
+  missing_.gave_up(memory_[oldest].size);
   kept_.remove(oldest);
   free_slot(oldest);
 }
 
-// Dead addresses make room for new ones where there are none left.
+// What the platform keeps for the next of its size beyond what the heap has is nobody's either.
+void DeviceHeap::keep_at_most(Bytes bytes) {
+  if (std::exchange(keeps_at_most_bytes_, bytes) != bytes) {
+    platform_.keep_at_most(bytes);
+  }
+}
+
+// Dead addresses make room for new ones where there are none left, or more than enough.
 Result<std::uint64_t> DeviceHeap::make(Bytes size) {
-  // Where that does not end, everything being used too tightly, the platform does better.
-  constexpr Bytes kGivenUpTimes = 2;
-  while (!kept_.empty() && spare_bytes(size) > 0 &&
-         given_up_for_room_bytes_ < kGivenUpTimes * platform_.capacity_bytes(Tier::kDevice)) {
-    given_up_for_room_bytes_ += memory_[kept_.oldest()].size;
+  const bool ample = room_.is_ample(size, has(), budget_bytes());
+  keep_at_most(ample ? room_.most_bytes(size, has(), budget_bytes()) : budget_bytes());
+  while (!kept_.empty() && room_.is_too_much(size, has(), budget_bytes())) {
+    room_.gave_up(memory_[kept_.oldest()].size, ample);
     give_up_oldest();
   }
   while (true) {
@@ -137,6 +118,7 @@ void DeviceHeap::tell_what_is_at_hand() {
   }
   for (const AtHand::Taken& taken : at_hand_.take_all()) {
     no_longer_counts(memory_[taken.slot]);
+    no_longer_has_more(memory_[taken.slot]);
     keep(taken.slot, taken.order);
   }
   give_up_what_is_too_much();
@@ -162,6 +144,15 @@ Status DeviceHeap::reuse(Slot slot, Order order) {
   return reused;
 }
 
+// It is, or will be, kept for its own size again.
+void DeviceHeap::no_longer_has_more(const Memory& memory) {
+  const Bytes asked = size_of(memory.bytes);
+  if (memory.size > asked) {
+    more_bytes_ -= memory.size - asked;
+    missing_.returned(memory.size, asked);
+  }
+}
+
 void DeviceHeap::no_longer_counts(Memory& memory) {
   if (memory.order && std::exchange(memory.counted, false)) {
     near_[*memory.order].died(size_of(memory.bytes));
@@ -172,7 +163,7 @@ void DeviceHeap::no_longer_counts(Memory& memory) {
 // what is in use at once is more than one that repeats itself leaves behind in one round.
 void DeviceHeap::give_up_what_is_too_much() {
   constexpr Bytes kKeptTimes = 4;
-  while (kept_.bytes() > kKeptTimes * most_used_bytes_) {
+  while (kept_.bytes() > kKeptTimes * room_.most_used_bytes()) {
     give_up_oldest();
   }
 }
@@ -182,7 +173,7 @@ std::uint64_t DeviceHeap::hand_out(Slot slot, Bytes bytes, Bytes asked) {
   memory.bytes = bytes;
   memory.used = true;
   used_bytes_ += asked;
-  ++allocations_;
+  room_.allocated(used_bytes_);
   note_highs();
   return memory.address;
 }
@@ -217,6 +208,9 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     if (const Status reused = reuse(slot, *order); !reused) {
       return tl::unexpected<Error>(reused.error());
     }
+    if (size > asked) {
+      missing_.lent(size, asked);
+    }
   } else {
     Result<std::uint64_t> made = size > asked ? platform_.allocate(size) : make(size);
     if (!made && size > asked) {
@@ -227,6 +221,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
       return made;
     }
     slot = new_slot(*made);
+    missing_.made(asked);
   }
   memory_[slot].size = size;
   memory_[slot].order = order;
@@ -247,20 +242,19 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
     return false;
   }
   Memory& memory = memory_[*slot];
-  const Bytes size = memory.size;
   const bool handed_on = order && memory.order == order;
   const Bytes asked = size_of(memory.bytes);
   if (!handed_on || !untold()) {
     tell_what_is_at_hand();
-  } else if (size == asked && at_hand_.put(*order, size, *slot)) {
+  } else if (at_hand_.put(*order, asked, *slot)) {
     memory.used = false;
     used_bytes_ -= asked;
-    return true;
+    return true;  // what it has more is still counted as such
   }
   no_longer_counts(memory);
+  no_longer_has_more(memory);
   memory.used = false;
   used_bytes_ -= asked;
-  more_bytes_ -= size - asked;
   if (!handed_on) {
     free_slot(*slot);
     return true;
@@ -328,22 +322,17 @@ void DeviceHeap::trim_to(Bytes bytes) {
   while (!kept_.empty() && all_bytes() > bytes) {
     give_up_oldest();
   }
+  keep_at_most(all_bytes());
 }
 
 // In use, kept and at hand.
-Bytes DeviceHeap::all_bytes() const {
-  return used_bytes_ + more_bytes_ + kept_.bytes() + at_hand_.bytes();
-}
+Bytes DeviceHeap::all_bytes() const { return has().all_bytes(); }
 
 Bytes DeviceHeap::reserved_bytes() const {
-  return std::max(used_bytes_, std::min(all_bytes(), budget_bytes_));
+  return std::max(used_bytes_, std::min(all_bytes(), first_budget_bytes_));
 }
 
 void DeviceHeap::note_highs() {
-  if (used_bytes_ > most_used_bytes_) {
-    most_used_bytes_ = used_bytes_;
-    allocations_at_most_ = allocations_;
-  }
   used_high_bytes_ = std::max(used_high_bytes_, used_bytes_);
   reserved_high_bytes_ = std::max(reserved_high_bytes_, reserved_bytes());
 }

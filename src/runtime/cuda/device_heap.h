@@ -1,9 +1,8 @@
 // A program's allocator over a GPU's space: what is freed in the order of a stream is kept, dead
 // but in place, for the next allocation of its size on that stream. Half of the bytes of a training
-// step live for four launches (docs/gpu.md section 6) and must cost no map and no unmap. Where all
-// fits but for what is kept, a larger one is handed on as well, as long as the difference has room
-// beside the most that was ever in use and the program does not grow by it, or what nobody has
-// taken for longest is given up: after a few steps of a program each allocation finds what it
+// step live for four launches (docs/gpu.md section 6) and must cost no map and no unmap. So that a
+// program takes little more than it has in use, a larger one is handed on as well, or what nobody
+// has taken for longest is given up (heap_room.h): after a few steps each allocation finds what it
 // needs. Where something has to leave, sizes that are near become one (near_sizes.h). Where
 // nobody is told of launches because all fits, nobody is told of what is freed and handed on either
 // (at_hand.h). Layer: runtime. Thread-safe.
@@ -22,14 +21,16 @@
 #include "platform/common/near_sizes.h"
 #include "platform/cuda/cuda_platform.h"
 #include "runtime/cuda/at_hand.h"
+#include "runtime/cuda/heap_room.h"
 #include "runtime/cuda/kept_addresses.h"
+#include "runtime/cuda/missing_sizes.h"
 
 namespace spillway {
 
 class DeviceHeap {
  public:
   explicit DeviceHeap(cuda::CudaPlatform& platform)
-      : platform_(platform), budget_bytes_(platform.capacity_bytes(Tier::kDevice)) {}
+      : platform_(platform), first_budget_bytes_(platform.capacity_bytes(Tier::kDevice)) {}
 
   // Whose order an allocation and a free stand in: a stream. What was freed in one order may still
   // be in use in another. kNone: in nobody's, such memory is never handed on.
@@ -53,7 +54,8 @@ class DeviceHeap {
   // Each allocation in use: its address and bytes.
   void for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const;
 
-  // Gives kept memory up, oldest first, until at most so much is used and kept.
+  // Gives kept memory up, oldest first, until at most so much is used and kept; the device has it
+  // back when the launches before have ended.
   void trim_to(Bytes bytes);
 
   // As a memory pool of the driver tells it: `reserved` is what is used and what is kept, as far as
@@ -95,33 +97,32 @@ class DeviceHeap {
   void keep(Slot slot, Order order);
   [[nodiscard]] Status reuse(Slot slot, Order order);
   void no_longer_counts(Memory& memory);
+  void no_longer_has_more(const Memory& memory);
   void give_up_what_is_too_much();
   [[nodiscard]] std::optional<KeptAddresses::Found> larger_kept_for(Bytes size, Bytes asked,
                                                                     Order order);
+  [[nodiscard]] HeapRoom::Has has() const;
+  [[nodiscard]] Bytes budget_bytes() const { return platform_.capacity_bytes(Tier::kDevice); }
+  void keep_at_most(Bytes bytes);
   [[nodiscard]] Slot new_slot(std::uint64_t address);
   void free_slot(Slot slot);
   void give_up_oldest();
   void note_highs();
   [[nodiscard]] Bytes all_bytes() const;
   [[nodiscard]] Bytes reserved_bytes() const;
-  [[nodiscard]] Bytes spare_bytes(Bytes size) const;
-  [[nodiscard]] bool grows() const;
-  [[nodiscard]] bool may_grow() const;
   [[nodiscard]] Bytes better_size(Bytes asked, Order order);
 
   cuda::CudaPlatform& platform_;
-  const Bytes budget_bytes_;  // as it was at first, which is good enough for statistics
+  const Bytes first_budget_bytes_;  // good enough for statistics
   mutable std::mutex mutex_;
   // What follows at once is what an allocation needs where nobody is told of it.
   std::vector<Memory> memory_;  // by slot
   Bytes used_bytes_ = 0;        // sizes of those in use, as they were asked for
   Bytes more_bytes_ = 0;        // that they have
-  Bytes most_used_bytes_ = 0;
   Bytes used_high_bytes_ = 0;
   Bytes reserved_high_bytes_ = 0;
-  Bytes given_up_for_room_bytes_ = 0;      // so far
-  std::uint64_t allocations_ = 0;          // so far
-  std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
+  HeapRoom room_;
+  MissingSizes missing_;
   KeptAddresses kept_;
   AtHand at_hand_;  // alive for the platform, and for `near_` what it was when it was freed
   // What `slots_` said last, by a part of the address: a line of memory instead of three.
@@ -130,7 +131,8 @@ class DeviceHeap {
   std::vector<Slot> free_slots_;
   // What was asked for, by order: nobody else has what is kept there.
   std::unordered_map<Order, NearSizes> near_;
-  bool shares_ = false;  // sizes that are near are one
+  bool shares_ = false;            // sizes that are near are one
+  Bytes keeps_at_most_bytes_ = 0;  // as the platform was told last
   bool always_tells_ = false;
 };
 

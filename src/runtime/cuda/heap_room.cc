@@ -1,0 +1,94 @@
+// See heap_room.h.
+#include "runtime/cuda/heap_room.h"
+
+#include <algorithm>
+
+namespace spillway {
+namespace {
+
+constexpr Bytes kParts = 16;        // of the most in use
+constexpr Bytes kSharedPart = 128;  // small allocations share frames, which are not full
+
+Bytes usable_bytes(Bytes budget_bytes) { return budget_bytes - budget_bytes / kSharedPart; }
+
+}  // namespace
+
+void HeapRoom::allocated(Bytes used_bytes) {
+  ++allocations_;
+  if (used_bytes > most_used_bytes_) {
+    most_used_bytes_ = used_bytes;
+    allocations_at_most_ = allocations_;
+  }
+}
+
+// Where that does not end, sizes being new all the time, more room is better than more calls.
+void HeapRoom::gave_up(Bytes bytes, bool ample) {
+  (ample ? given_up_since_bytes_ : given_up_bytes_) += bytes;
+  if (given_up_since_bytes_ > most_used_bytes_) {
+    given_up_since_bytes_ = 0;
+    ++parts_;
+  }
+}
+
+Bytes HeapRoom::wanted_bytes(Bytes size, const Has& has) const {
+  const Bytes used_bytes = std::max(most_used_bytes_, has.used_bytes + size);
+  return used_bytes + used_bytes / kParts * parts_;
+}
+
+Bytes HeapRoom::in_use_bytes(Bytes size, const Has& has) const {
+  return std::max(most_used_bytes_, has.used_bytes + size) + has.more_bytes;
+}
+
+bool HeapRoom::is_ample(Bytes size, const Has& has, Bytes budget_bytes) const {
+  return wanted_bytes(size, has) < usable_bytes(budget_bytes);
+}
+
+Bytes HeapRoom::most_bytes(Bytes size, const Has& has, Bytes budget_bytes) const {
+  return std::min(wanted_bytes(size, has), usable_bytes(budget_bytes));
+}
+
+// How much more than they ask for allocations may have, where one of this size has no room beside
+// what is free, but what is in use has much. 0: there is room; or there is pressure, under which
+// memory that is larger than what is asked for would only have to move more often; or it is so
+// large that frames had better go from what is dead to what is new, which the platform does.
+Bytes HeapRoom::spare_bytes(Bytes size, const Has& has, Bytes budget_bytes) const {
+  constexpr Bytes kLargePart = 4;
+  const Bytes most_bytes = usable_bytes(budget_bytes);
+  const Bytes in_use = in_use_bytes(size, has);
+  if (has.all_bytes() + size <= most_bytes || in_use > most_bytes ||
+      size > budget_bytes / kLargePart) {
+    return 0;
+  }
+  return most_bytes - in_use;
+}
+
+Bytes HeapRoom::largest_for(Bytes size, const Has& has, Bytes budget_bytes) const {
+  const bool ample = is_ample(size, has, budget_bytes);
+  const Bytes room = most_bytes(size, has, budget_bytes);
+  const bool shares_frame = size < kBlockBytes;
+  if (ample ? shares_frame : grows()) {
+    return size;
+  }
+  const Bytes most_more_bytes = ample ? room / 4 : budget_bytes / 8;
+  const Bytes beside_bytes =
+      ample ? room - std::min(room, in_use_bytes(size, has)) : spare_bytes(size, has, budget_bytes);
+  const Bytes spare =
+      std::min(beside_bytes, most_more_bytes - std::min(most_more_bytes, has.more_bytes));
+  if (spare == 0) {
+    return size;
+  }
+  const Bytes times = ample && has.all_bytes() + size > room ? 4 : 2;
+  const Bytes most = shares_frame ? kBlockBytes - 1 : times * size;
+  return std::min(most, size + spare);
+}
+
+bool HeapRoom::is_too_much(Bytes size, const Has& has, Bytes budget_bytes) const {
+  // Where that does not end, everything being used too tightly, the platform does better.
+  constexpr Bytes kGivenUpTimes = 2;
+  if (is_ample(size, has, budget_bytes)) {
+    return has.all_bytes() + size > wanted_bytes(size, has);
+  }
+  return spare_bytes(size, has, budget_bytes) > 0 && given_up_bytes_ < kGivenUpTimes * budget_bytes;
+}
+
+}  // namespace spillway

@@ -1,0 +1,64 @@
+// How much of the device a heap takes, and how much more than it asks for an allocation may be
+// given to take no more. Layer: runtime. Not thread-safe; which addresses there are it does not
+// know. docs/cuda.md, "How much a program takes".
+// Addresses are kept by size, so that a program takes as much as each size ever had in use at once:
+// up to nine tenths more than it has in use at its highest, and several times as much where shapes
+// change. A program alone takes a sixth more. So where a budget has room for more than a quarter
+// beyond the highest use, what is freed is handed on to smaller allocations, and what is beyond
+// that quarter is given up, oldest first. Where a budget has less, its all is there to be taken.
+#pragma once
+
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace spillway {
+
+class HeapRoom {
+ public:
+  // What a heap has: in use, as it was asked for; what those have beyond that; and what is free.
+  struct Has {
+    Bytes used_bytes = 0;
+    Bytes more_bytes = 0;
+    Bytes free_bytes = 0;
+    [[nodiscard]] Bytes all_bytes() const { return used_bytes + more_bytes + free_bytes; }
+  };
+
+  // One more allocation: so much is in use now, as it was asked for.
+  void allocated(Bytes used_bytes);
+  // Of what is free so much has been given up for something new, where the budget was ample or not.
+  void gave_up(Bytes bytes, bool ample);
+
+  // The most that was in use.
+  [[nodiscard]] Bytes most_used_bytes() const { return most_used_bytes_; }
+  // An optimizer's states come last in a first step, whose backward pass may allocate several times
+  // as often as all did before the most was in use.
+  [[nodiscard]] bool may_grow() const { return allocations_ < 4 * allocations_at_most_; }
+
+  // With an allocation of `size` and this budget, what the heap has at most.
+  [[nodiscard]] Bytes most_bytes(Bytes size, const Has& has, Bytes budget_bytes) const;
+  // Whether the budget has more than that, so that what is not needed is nobody's.
+  [[nodiscard]] bool is_ample(Bytes size, const Has& has, Bytes budget_bytes) const;
+  // The largest that an allocation of `size`, by which the program does not grow, may be given of
+  // what is free; `size`: nothing larger.
+  [[nodiscard]] Bytes largest_for(Bytes size, const Has& has, Bytes budget_bytes) const;
+  // Whether something that is free had better go before one of `size` is made.
+  [[nodiscard]] bool is_too_much(Bytes size, const Has& has, Bytes budget_bytes) const;
+
+ private:
+  // What a program allocates while it still grows stays with it, and so would what is more than it
+  // asked for; by then it is not known either how much room there is.
+  [[nodiscard]] bool grows() const { return allocations_ < 2 * allocations_at_most_; }
+  [[nodiscard]] Bytes wanted_bytes(Bytes size, const Has& has) const;
+  [[nodiscard]] Bytes in_use_bytes(Bytes size, const Has& has) const;
+  [[nodiscard]] Bytes spare_bytes(Bytes size, const Has& has, Bytes budget_bytes) const;
+
+  Bytes most_used_bytes_ = 0;
+  std::uint64_t allocations_ = 0;          // so far
+  std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
+  Bytes given_up_bytes_ = 0;               // so far, where the budget was not ample
+  Bytes given_up_since_bytes_ = 0;         // where it was, since more was last allowed
+  std::uint64_t parts_ = 4;  // sixteenths of the most in use that the heap may have beyond it
+};
+
+}  // namespace spillway
