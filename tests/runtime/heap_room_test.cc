@@ -31,9 +31,18 @@ TEST_F(HeapRoomTest, AQuarterBeyondTheMostInUse) {
   EXPECT_EQ(room.most_bytes(kMiB, few, kBudget), kUsed / 4 * 5);
   EXPECT_TRUE(room.is_ample(kMiB, few, kBudget));
   EXPECT_FALSE(room.is_too_much(64 * kMiB, has(kUsed / 2, kUsed / 2), kBudget));
-  EXPECT_TRUE(room.is_too_much(64 * kMiB, has(kUsed / 2, kUsed / 4 * 3), kBudget));
   // Of what is in use with the allocation, where that is more than ever.
   EXPECT_FALSE(room.is_too_much(64 * kMiB, has(kUsed, kUsed / 4), kBudget));
+}
+
+TEST_F(HeapRoomTest, AllThatIsTooMuchGoesOnceASixteenthIs) {
+  allocate(1, kUsed);
+  const Bytes quarter = kUsed / 2 + kUsed / 4;  // beside the half that is in use
+  EXPECT_FALSE(room.is_too_much(kUsed / 16, has(kUsed / 2, quarter), kBudget));
+  EXPECT_TRUE(room.is_too_much(kUsed / 16, has(kUsed / 2, quarter + kMiB), kBudget));
+  EXPECT_TRUE(room.is_too_much(kUsed / 16, has(kUsed / 2, quarter - kUsed / 16 + 1), kBudget));
+  EXPECT_FALSE(room.is_too_much(kUsed / 16, has(kUsed / 2, quarter - kUsed / 16), kBudget));
+  EXPECT_FALSE(room.is_too_much(kUsed / 16, has(kUsed / 2, quarter), kBudget));
 }
 
 TEST_F(HeapRoomTest, AllOfABudgetThatHasNoQuarterBeyond) {

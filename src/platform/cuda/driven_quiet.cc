@@ -358,7 +358,7 @@ void DrivenPlatform::leave_quiet() {
     engine_.discard(id, DiscardMode::kLazy);
   }
   // To leave and come again costs as much as two hundred launches that are told of.
-  constexpr std::uint64_t kWorthItTimes = 16;
+  constexpr std::uint64_t kWorthItTimes = 4;
   const std::uint64_t calls = calls_.calls() - quiet_.calls_before;
   quiet_.after = calls > kWorthItTimes * options_.quiet_after
                      ? options_.quiet_after

@@ -82,11 +82,13 @@ Bytes HeapRoom::largest_for(Bytes size, const Has& has, Bytes budget_bytes) cons
   return std::min(most, size + spare);
 }
 
-bool HeapRoom::is_too_much(Bytes size, const Has& has, Bytes budget_bytes) const {
+bool HeapRoom::is_too_much(Bytes size, const Has& has, Bytes budget_bytes) {
   // Where that does not end, everything being used too tightly, the platform does better.
   constexpr Bytes kGivenUpTimes = 2;
   if (is_ample(size, has, budget_bytes)) {
-    return has.all_bytes() + size > wanted_bytes(size, has);
+    const Bytes beyond_bytes = gives_up_ ? 0 : most_used_bytes_ / kParts;
+    gives_up_ = has.all_bytes() + size > wanted_bytes(size, has) + beyond_bytes;
+    return gives_up_;
   }
   return spare_bytes(size, has, budget_bytes) > 0 && given_up_bytes_ < kGivenUpTimes * budget_bytes;
 }

@@ -42,8 +42,10 @@ class HeapRoom {
   // The largest that an allocation of `size`, by which the program does not grow, may be given of
   // what is free; `size`: nothing larger.
   [[nodiscard]] Bytes largest_for(Bytes size, const Has& has, Bytes budget_bytes) const;
-  // Whether something that is free had better go before one of `size` is made.
-  [[nodiscard]] bool is_too_much(Bytes size, const Has& has, Bytes budget_bytes) const;
+  // Whether something that is free had better go before one of `size` is made. To be asked until
+  // that is not so: to give up ends a quiet, so an ample budget has another sixteenth of the most
+  // in use taken of it before that is done at all, and then all that is too much goes.
+  [[nodiscard]] bool is_too_much(Bytes size, const Has& has, Bytes budget_bytes);
 
  private:
   // What a program allocates while it still grows stays with it, and so would what is more than it
@@ -58,6 +60,7 @@ class HeapRoom {
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
   Bytes given_up_bytes_ = 0;               // so far, where the budget was not ample
   Bytes given_up_since_bytes_ = 0;         // where it was, since more was last allowed
+  bool gives_up_ = false;                  // until it is not too much any more
   std::uint64_t parts_ = 4;  // sixteenths of the most in use that the heap may have beyond it
 };
 
