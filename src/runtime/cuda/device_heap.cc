@@ -19,15 +19,16 @@ HeapRoom::Has DeviceHeap::has() const {
 
 std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Bytes asked,
                                                                 Order order) {
-  const Bytes largest = room_.largest_for(size, has(), budget_bytes());
+  const Bytes budget = budget_bytes();
+  const Bytes largest = room_.largest_for(size, has(), budget);
   if (largest == size) {
     return std::nullopt;
   }
   // Not where there are more of this size than ever: what stays would have more for good.
-  const bool ample = room_.is_ample(size, has(), budget_bytes());
   const bool may_stay =
-      ample ? !missing_.has(asked)
-            : asked >= kBlockBytes && room_.may_grow() && !near_[order].was_there_before(asked);
+      room_.is_ample(size, has(), budget)
+          ? !missing_.has(asked)
+          : asked >= kBlockBytes && room_.may_grow() && !near_[order].was_there_before(asked);
   return may_stay ? std::nullopt : kept_.find(order, size, largest);
 }
 
@@ -90,14 +91,19 @@ void DeviceHeap::keep_at_most(Bytes bytes) {
   }
 }
 
-// Dead addresses make room for new ones where there are none left, or more than enough.
-Result<std::uint64_t> DeviceHeap::make(Bytes size) {
-  const bool ample = room_.is_ample(size, has(), budget_bytes());
-  keep_at_most(ample ? room_.most_bytes(size, has(), budget_bytes()) : budget_bytes());
-  while (!kept_.empty() && room_.is_too_much(size, has(), budget_bytes())) {
+// Dead addresses make room for new ones where there are more than enough.
+void DeviceHeap::make_room(Bytes size) {
+  const Bytes budget = budget_bytes();
+  const bool ample = room_.is_ample(size, has(), budget);
+  while (!kept_.empty() && room_.is_too_much(size, has(), budget)) {
     room_.gave_up(memory_[kept_.oldest()].size, ample);
     give_up_oldest();
   }
+}
+
+// And where there are none left.
+Result<std::uint64_t> DeviceHeap::make(Bytes size) {
+  make_room(size);
   while (true) {
     Result<std::uint64_t> made = platform_.allocate(size);
     if (made || kept_.empty()) {
@@ -212,6 +218,9 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
       missing_.lent(size, asked);
     }
   } else {
+    const Bytes budget = budget_bytes();
+    const bool ample = room_.is_ample(size, has(), budget);
+    keep_at_most(ample ? room_.most_bytes(size, has(), budget) : budget);
     Result<std::uint64_t> made = size > asked ? platform_.allocate(size) : make(size);
     if (!made && size > asked) {
       size = asked;

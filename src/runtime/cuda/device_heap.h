@@ -87,6 +87,7 @@ class DeviceHeap {
     bool counted = false;  // `near_` knows that it is in use
   };
   [[nodiscard]] std::optional<Bytes> find_bytes(std::uint64_t address) const;
+  void make_room(Bytes size);
   Result<std::uint64_t> make(Bytes size);
   // nullopt: nothing in use begins there.
   [[nodiscard]] std::optional<Slot> used_at(std::uint64_t address) const;
