@@ -16,7 +16,7 @@ class HeapRoomTest : public ::testing::Test {
   // So many allocations after the one with which the most was in use.
   void allocate(int count, Bytes used_bytes = kUsed / 2) {
     for (int i = 0; i < count; ++i) {
-      room.allocated(used_bytes);
+      room.allocated(0, used_bytes);
     }
   }
   static HeapRoom::Has has(Bytes used_bytes, Bytes free_bytes, Bytes more_bytes = 0) {
@@ -57,6 +57,9 @@ TEST_F(HeapRoomTest, AllOfABudgetThatHasNoQuarterBeyond) {
 TEST_F(HeapRoomTest, UpToTwiceAsLargeAndFourTimesWhereThereIsNoRoom) {
   constexpr Bytes kSize = 20 * kMiB;
   allocate(1, kUsed);
+  // While it grows by a quarter only: what seems to come and go may stay.
+  EXPECT_EQ(room.largest_for(kSize, has(kUsed / 2, kUsed), kBudget), kSize / 4 * 5);
+  allocate(1);
   EXPECT_EQ(room.largest_for(kSize, has(kUsed / 2, kUsed / 4), kBudget), 2 * kSize);
   EXPECT_EQ(room.largest_for(kSize, has(kUsed / 2, kUsed), kBudget), 4 * kSize);
   // Small ones share frames.
@@ -80,6 +83,7 @@ TEST_F(HeapRoomTest, NothingLargerWhereItMayNeedAllOfTheBudget) {
 TEST_F(HeapRoomTest, NoMoreThanThereIsRoomFor) {
   constexpr Bytes kSize = 20 * kMiB;
   allocate(1, kUsed);
+  allocate(1);
   const Bytes quarter = kUsed / 4;
   EXPECT_EQ(room.largest_for(kSize, has(kUsed / 2, kUsed, quarter - 4 * kMiB), kBudget),
             kSize + 4 * kMiB);
@@ -96,7 +100,29 @@ TEST_F(HeapRoomTest, MoreWhereGivingUpDoesNotEnd) {
   for (int i = 0; i < 1000; ++i) {
     room.gave_up(kUsed + 1, true);
   }
-  EXPECT_EQ(room.most_bytes(kMiB, few, kBudget), kUsable);
+  EXPECT_EQ(room.most_bytes(kMiB, few, kBudget), 2 * kUsed);
+  // A program that has become much larger begins anew.
+  allocate(1, 2 * kUsed);
+  EXPECT_EQ(room.most_bytes(kMiB, few, kBudget), kUsed / 2 * 5);
+}
+
+// As `cudnn.benchmark` does, to see how much there is.
+TEST_F(HeapRoomTest, WhoTakesAllForAMomentDoesNotUseIt) {
+  allocate(1, kUsed);
+  room.allocated(kBudget - kUsed, kBudget);
+  const auto few = has(kUsed / 2, 0);
+  EXPECT_EQ(room.most_bytes(kMiB, few, kBudget), kUsed / 4 * 5);
+  EXPECT_TRUE(room.is_ample(kMiB, few, kBudget));
+  // It does where something else is allocated meanwhile.
+  room.allocated(kMiB, kBudget + kMiB);
+  EXPECT_FALSE(room.is_ample(kMiB, few, kBudget));
+}
+
+TEST_F(HeapRoomTest, NothingIsAmpleForMoreThanTheBudget) {
+  for (const Bytes size : {kBudget + 1, Bytes{1} << 62U, Bytes{1} << 63U, ~Bytes{0}}) {
+    EXPECT_FALSE(room.is_ample(size, has(kUsed, 0), kBudget));
+    EXPECT_FALSE(room.is_too_much(size, has(kUsed, kUsed), kBudget));
+  }
 }
 
 // There calls would never end.

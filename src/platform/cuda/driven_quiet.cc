@@ -357,10 +357,12 @@ void DrivenPlatform::leave_quiet() {
   for (const AllocationId id : quiet_memory_.end()) {
     engine_.discard(id, DiscardMode::kLazy);
   }
-  // To leave and come again costs as much as two hundred launches that are told of.
+  // To leave and come again costs as much as a launch that is told of for each ten of what is
+  // settled, on each stream and once more.
   constexpr std::uint64_t kWorthItTimes = 4;
+  const std::uint64_t cost = all.size() * (quiet_.streams.size() + 1) / 10;
   const std::uint64_t calls = calls_.calls() - quiet_.calls_before;
-  quiet_.after = calls > kWorthItTimes * options_.quiet_after
+  quiet_.after = calls > std::max(kWorthItTimes * options_.quiet_after, cost)
                      ? options_.quiet_after
                      : std::min(options_.quiet_after_at_most, 4 * quiet_.after);
   quiet_.loud = 0;

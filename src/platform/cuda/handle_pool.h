@@ -36,9 +36,8 @@ class HandlePool {
   void give_back(CuMemHandle handle, Bytes bytes);
   // A smaller one is reached as handles are given back.
   void set_budget(Bytes bytes);
-  // Free handles are released where all together have more than this, when one is made or given
-  // back, and at `release_what_is_too_much`. Any thread's.
-  void keep_at_most(Bytes bytes) { kept_at_most_bytes_ = bytes; }
+  // Free handles are released where all together have more than `keep_at_most`, when one is made or
+  // given back.
   void release_what_is_too_much();
   // Whether what is made may be reached by a disk (direct_storage.h). Before the first is made.
   void make_for_direct_storage(bool yes) { rdma_capable_ = yes; }
@@ -47,6 +46,8 @@ class HandlePool {
   // Releases those that are free. Returns the first error of the driver.
   CuResult release_free();
 
+  // Any thread's.
+  void keep_at_most(Bytes bytes) { kept_at_most_bytes_ = bytes; }
   // Any thread's. Makes no call of the driver: a handle that nobody uses is given back as it is;
   // false if the budget has shrunk and it had better be released.
   [[nodiscard]] bool put_back(CuMemHandle handle, Bytes bytes);

@@ -91,6 +91,20 @@ void DeviceHeap::keep_at_most(Bytes bytes) {
   }
 }
 
+// Before one is made. After a trim it follows what the heap has: what is given back then comes
+// later than the next allocation.
+void DeviceHeap::keep_for(Bytes size) {
+  const Bytes budget = budget_bytes();
+  const Bytes with_it = all_bytes() + std::min(size, budget);
+  if (room_.is_ample(size, has(), budget)) {
+    keep_at_most(with_it);
+  } else if (keeps_at_most_bytes_ < budget) {
+    keep_at_most(with_it < budget ? std::max(keeps_at_most_bytes_, with_it) : ~Bytes{0});
+  } else {
+    keep_at_most(~Bytes{0});
+  }
+}
+
 // Dead addresses make room for new ones where there are more than enough.
 void DeviceHeap::make_room(Bytes size) {
   const Bytes budget = budget_bytes();
@@ -179,7 +193,7 @@ std::uint64_t DeviceHeap::hand_out(Slot slot, Bytes bytes, Bytes asked) {
   memory.bytes = bytes;
   memory.used = true;
   used_bytes_ += asked;
-  room_.allocated(used_bytes_);
+  room_.allocated(asked, used_bytes_);
   note_highs();
   return memory.address;
 }
@@ -205,7 +219,11 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   }
   if (!kept) {
     tell_what_is_at_hand();
-    kept = order ? larger_kept_for(size, asked, *order) : std::nullopt;
+  }
+  if (!kept && order) {
+    // What was at hand for who asks for less has its own size again.
+    kept = kept_.find(*order, size, size);
+    kept = kept ? kept : larger_kept_for(size, asked, *order);
   }
   Slot slot = 0;
   if (kept && order) {
@@ -218,9 +236,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
       missing_.lent(size, asked);
     }
   } else {
-    const Bytes budget = budget_bytes();
-    const bool ample = room_.is_ample(size, has(), budget);
-    keep_at_most(ample ? room_.most_bytes(size, has(), budget) : budget);
+    keep_for(size);
     Result<std::uint64_t> made = size > asked ? platform_.allocate(size) : make(size);
     if (!made && size > asked) {
       size = asked;
@@ -265,6 +281,7 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   memory.used = false;
   used_bytes_ -= asked;
   if (!handed_on) {
+    missing_.gave_up(memory.size);
     free_slot(*slot);
     return true;
   }
@@ -331,7 +348,7 @@ void DeviceHeap::trim_to(Bytes bytes) {
   while (!kept_.empty() && all_bytes() > bytes) {
     give_up_oldest();
   }
-  keep_at_most(all_bytes());
+  keep_at_most(std::max(bytes, all_bytes()));
 }
 
 // In use, kept and at hand.

@@ -105,6 +105,7 @@ class DeviceHeap {
   [[nodiscard]] HeapRoom::Has has() const;
   [[nodiscard]] Bytes budget_bytes() const { return platform_.capacity_bytes(Tier::kDevice); }
   void keep_at_most(Bytes bytes);
+  void keep_for(Bytes size);
   [[nodiscard]] Slot new_slot(std::uint64_t address);
   void free_slot(Slot slot);
   void give_up_oldest();
@@ -132,8 +133,8 @@ class DeviceHeap {
   std::vector<Slot> free_slots_;
   // What was asked for, by order: nobody else has what is kept there.
   std::unordered_map<Order, NearSizes> near_;
-  bool shares_ = false;            // sizes that are near are one
-  Bytes keeps_at_most_bytes_ = 0;  // as the platform was told last
+  bool shares_ = false;                    // sizes that are near are one
+  Bytes keeps_at_most_bytes_ = ~Bytes{0};  // as the platform was told last
   bool always_tells_ = false;
 };
 

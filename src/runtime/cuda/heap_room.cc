@@ -13,34 +13,38 @@ Bytes usable_bytes(Bytes budget_bytes) { return budget_bytes - budget_bytes / kS
 
 }  // namespace
 
-void HeapRoom::allocated(Bytes used_bytes) {
+void HeapRoom::allocated(Bytes asked, Bytes used_bytes) {
   ++allocations_;
+  most_lasting_bytes_ = std::max(most_lasting_bytes_, used_bytes - asked);
+  // What was too little for a program that was much smaller says nothing of this one.
+  if (most_lasting_bytes_ > parts_of_bytes_ + parts_of_bytes_ / 4) {
+    parts_of_bytes_ = most_lasting_bytes_;
+    parts_ = kPartsAtFirst;
+    given_up_since_bytes_ = 0;
+  }
   if (used_bytes > most_used_bytes_) {
     most_used_bytes_ = used_bytes;
     allocations_at_most_ = allocations_;
   }
 }
 
-// Where that does not end, sizes being new all the time, more room is better than more calls.
+// Where that does not end, sizes being new all the time, more room is better than more calls. But
+// not more than as much again.
 void HeapRoom::gave_up(Bytes bytes, bool ample) {
   (ample ? given_up_since_bytes_ : given_up_bytes_) += bytes;
-  if (given_up_since_bytes_ > most_used_bytes_) {
+  if (given_up_since_bytes_ > most_lasting_bytes_) {
     given_up_since_bytes_ = 0;
-    ++parts_;
+    parts_ = std::min<std::uint64_t>(parts_ + 1, kParts);
   }
 }
 
 Bytes HeapRoom::wanted_bytes(Bytes size, const Has& has) const {
-  const Bytes used_bytes = std::max(most_used_bytes_, has.used_bytes + size);
+  const Bytes used_bytes = std::max(most_lasting_bytes_, has.used_bytes + size);
   return used_bytes + used_bytes / kParts * parts_;
 }
 
-Bytes HeapRoom::in_use_bytes(Bytes size, const Has& has) const {
-  return std::max(most_used_bytes_, has.used_bytes + size) + has.more_bytes;
-}
-
 bool HeapRoom::is_ample(Bytes size, const Has& has, Bytes budget_bytes) const {
-  return wanted_bytes(size, has) < usable_bytes(budget_bytes);
+  return size <= budget_bytes && wanted_bytes(size, has) < usable_bytes(budget_bytes);
 }
 
 Bytes HeapRoom::most_bytes(Bytes size, const Has& has, Bytes budget_bytes) const {
@@ -54,7 +58,7 @@ Bytes HeapRoom::most_bytes(Bytes size, const Has& has, Bytes budget_bytes) const
 Bytes HeapRoom::spare_bytes(Bytes size, const Has& has, Bytes budget_bytes) const {
   constexpr Bytes kLargePart = 4;
   const Bytes most_bytes = usable_bytes(budget_bytes);
-  const Bytes in_use = in_use_bytes(size, has);
+  const Bytes in_use = std::max(most_used_bytes_, has.used_bytes + size) + has.more_bytes;
   if (has.all_bytes() + size <= most_bytes || in_use > most_bytes ||
       size > budget_bytes / kLargePart) {
     return 0;
@@ -69,16 +73,20 @@ Bytes HeapRoom::largest_for(Bytes size, const Has& has, Bytes budget_bytes) cons
   if (ample ? shares_frame : grows()) {
     return size;
   }
-  const Bytes most_more_bytes = ample ? room / 4 : budget_bytes / 8;
-  const Bytes beside_bytes =
-      ample ? room - std::min(room, in_use_bytes(size, has)) : spare_bytes(size, has, budget_bytes);
-  const Bytes spare =
-      std::min(beside_bytes, most_more_bytes - std::min(most_more_bytes, has.more_bytes));
+  if (ample) {
+    // While it grows what seems to come and go may stay.
+    const Bytes times = has.all_bytes() + size > room ? 4 : 2;
+    const Bytes most = grows() ? size + size / 4 : times * size;
+    const Bytes in_use = std::max(most_lasting_bytes_, has.used_bytes + size) + has.more_bytes;
+    return std::min(most, size + (room - std::min(room, in_use)));
+  }
+  const Bytes most_more_bytes = budget_bytes / 8;
+  const Bytes spare = std::min(spare_bytes(size, has, budget_bytes),
+                               most_more_bytes - std::min(most_more_bytes, has.more_bytes));
   if (spare == 0) {
     return size;
   }
-  const Bytes times = ample && has.all_bytes() + size > room ? 4 : 2;
-  const Bytes most = shares_frame ? kBlockBytes - 1 : times * size;
+  const Bytes most = shares_frame ? kBlockBytes - 1 : 2 * size;
   return std::min(most, size + spare);
 }
 
@@ -86,7 +94,7 @@ bool HeapRoom::is_too_much(Bytes size, const Has& has, Bytes budget_bytes) {
   // Where that does not end, everything being used too tightly, the platform does better.
   constexpr Bytes kGivenUpTimes = 2;
   if (is_ample(size, has, budget_bytes)) {
-    const Bytes beyond_bytes = gives_up_ ? 0 : most_used_bytes_ / kParts;
+    const Bytes beyond_bytes = gives_up_ ? 0 : most_lasting_bytes_ / kParts;
     gives_up_ = has.all_bytes() + size > wanted_bytes(size, has) + beyond_bytes;
     return gives_up_;
   }

@@ -24,8 +24,8 @@ class HeapRoom {
     [[nodiscard]] Bytes all_bytes() const { return used_bytes + more_bytes + free_bytes; }
   };
 
-  // One more allocation: so much is in use now, as it was asked for.
-  void allocated(Bytes used_bytes);
+  // One more allocation, of `asked` bytes: so much is in use now, as it was asked for.
+  void allocated(Bytes asked, Bytes used_bytes);
   // Of what is free so much has been given up for something new, where the budget was ample or not.
   void gave_up(Bytes bytes, bool ample);
 
@@ -48,20 +48,25 @@ class HeapRoom {
   [[nodiscard]] bool is_too_much(Bytes size, const Has& has, Bytes budget_bytes);
 
  private:
+  static constexpr std::uint64_t kPartsAtFirst = 4;
   // What a program allocates while it still grows stays with it, and so would what is more than it
   // asked for; by then it is not known either how much room there is.
   [[nodiscard]] bool grows() const { return allocations_ < 2 * allocations_at_most_; }
   [[nodiscard]] Bytes wanted_bytes(Bytes size, const Has& has) const;
-  [[nodiscard]] Bytes in_use_bytes(Bytes size, const Has& has) const;
   [[nodiscard]] Bytes spare_bytes(Bytes size, const Has& has, Bytes budget_bytes) const;
 
   Bytes most_used_bytes_ = 0;
+  // The most that was in use when something else was allocated: `cudnn.benchmark` takes all that is
+  // free at once, and gives it back.
+  Bytes most_lasting_bytes_ = 0;
   std::uint64_t allocations_ = 0;          // so far
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
   Bytes given_up_bytes_ = 0;               // so far, where the budget was not ample
   Bytes given_up_since_bytes_ = 0;         // where it was, since more was last allowed
   bool gives_up_ = false;                  // until it is not too much any more
-  std::uint64_t parts_ = 4;  // sixteenths of the most in use that the heap may have beyond it
+  // Sixteenths of the most in use that the heap may have beyond it, and what that was at first.
+  std::uint64_t parts_ = kPartsAtFirst;
+  Bytes parts_of_bytes_ = 0;
 };
 
 }  // namespace spillway

@@ -259,8 +259,11 @@ TEST_F(InAnAmpleBudget, WhatIsTrimmedIsGivenBackToTheDevice) {
   (void)round();
   EXPECT_GT(counters().handle_bytes, kMostUsed);
   heap->trim_to(0);
-  expect_device_use_at_most(kStays);
   EXPECT_EQ(heap->usage().reserved_bytes, kStays);
+  // Also where something new is wanted before all of that has ended.
+  const std::uint64_t next = use(4 * kMiB);
+  expect_device_use_at_most(kStays + 4 * kMiB);
+  EXPECT_TRUE(heap->free(next, on));
   // And taken again where it is wanted.
   const std::uint64_t made = round();
   EXPECT_GT(made, 0U);
@@ -270,26 +273,45 @@ TEST_F(InAnAmpleBudget, WhatIsTrimmedIsGivenBackToTheDevice) {
 // What was given to a smaller one is at hand for the next of what that asked for.
 TEST_F(InAnAmpleBudget, WhatHasMoreThanItAsksForIsHandedOnUntold) {
   const auto until_untold = [this] {
-    do {
+    EXPECT_TRUE(heap->free(use(4 * kMiB), on));
+    for (int i = 0; i < 5000 && !platform->hands_on_untold(0); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
       EXPECT_TRUE(heap->free(use(4 * kMiB), on));
-    } while (!platform->hands_on_untold(0));
+    }
+    ASSERT_TRUE(platform->hands_on_untold(0));
   };
   EXPECT_TRUE(heap->free(use(30 * kMiB), on));
   heap->trim_to(0);  // so that the next is none by which the program grows
   until_untold();
   EXPECT_TRUE(heap->free(use(40 * kMiB), on));
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_TRUE(heap->free(use(4 * kMiB), on));  // nor does it grow by now
+  }
   const std::uint64_t smaller = use(30 * kMiB);
   EXPECT_EQ(platform->allocation_of(smaller)->bytes, 40 * kMiB);
   EXPECT_EQ(heap->bytes_of(smaller), 30 * kMiB);
   until_untold();
   EXPECT_TRUE(heap->free(smaller, on));
+  EXPECT_TRUE(platform->allocation_of(smaller).has_value());  // nobody has been told
   EXPECT_EQ(use(30 * kMiB), smaller);
   EXPECT_EQ(heap->usage().used_bytes, kStays + 30 * kMiB);
   EXPECT_TRUE(heap->free(smaller, on));
-  // Told of, it has its own size again.
-  heap->trim_to(kGiB);
+  // Who asks for its own size has it, although it was at hand for less.
   EXPECT_EQ(use(40 * kMiB), smaller);
   EXPECT_EQ(heap->usage().reserved_bytes, kStays + 40 * kMiB + 4 * kMiB);
+}
+
+// What each size ever had in use at once fits the quarter: each has what it asks for.
+TEST_F(InAnAmpleBudget, NobodyIsGivenMoreWhereAllSizesHaveRoom) {
+  const std::uint64_t more_stays = use(3 * kStays);
+  Where where;
+  for (int i = 0; i < 8; ++i) {
+    where.saved = live_and_die(kSaved);
+    where.gradients = live_and_die(kGradient);
+    synchronize(on);
+  }
+  expect_apart(where);
+  EXPECT_TRUE(heap->free(more_stays, on));
 }
 
 }  // namespace
