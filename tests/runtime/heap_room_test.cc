@@ -16,7 +16,7 @@ class HeapRoomTest : public ::testing::Test {
   // So many allocations after the one with which the most was in use.
   void allocate(int count, Bytes used_bytes = kUsed / 2) {
     for (int i = 0; i < count; ++i) {
-      room.allocated(0, used_bytes);
+      room.allocated(0, used_bytes, kBudget);
     }
   }
   static HeapRoom::Has has(Bytes used_bytes, Bytes free_bytes, Bytes more_bytes = 0) {
@@ -109,12 +109,12 @@ TEST_F(HeapRoomTest, MoreWhereGivingUpDoesNotEnd) {
 // As `cudnn.benchmark` does, to see how much there is.
 TEST_F(HeapRoomTest, WhoTakesAllForAMomentDoesNotUseIt) {
   allocate(1, kUsed);
-  room.allocated(kBudget - kUsed, kBudget);
+  room.allocated(kBudget - kUsed, kBudget, kBudget);
   const auto few = has(kUsed / 2, 0);
   EXPECT_EQ(room.most_bytes(kMiB, few, kBudget), kUsed / 4 * 5);
   EXPECT_TRUE(room.is_ample(kMiB, few, kBudget));
   // It does where something else is allocated meanwhile.
-  room.allocated(kMiB, kBudget + kMiB);
+  room.allocated(kMiB, kBudget + kMiB, kBudget);
   EXPECT_FALSE(room.is_ample(kMiB, few, kBudget));
 }
 

@@ -193,7 +193,7 @@ std::uint64_t DeviceHeap::hand_out(Slot slot, Bytes bytes, Bytes asked) {
   memory.bytes = bytes;
   memory.used = true;
   used_bytes_ += asked;
-  room_.allocated(asked, used_bytes_);
+  room_.allocated(asked, used_bytes_, first_budget_bytes_);
   note_highs();
   return memory.address;
 }

@@ -13,9 +13,11 @@ Bytes usable_bytes(Bytes budget_bytes) { return budget_bytes - budget_bytes / kS
 
 }  // namespace
 
-void HeapRoom::allocated(Bytes asked, Bytes used_bytes) {
+void HeapRoom::allocated(Bytes asked, Bytes used_bytes, Bytes budget_bytes) {
+  constexpr Bytes kNearlyAllBut = 16;
   ++allocations_;
-  most_lasting_bytes_ = std::max(most_lasting_bytes_, used_bytes - asked);
+  const bool takes_all = used_bytes > budget_bytes - budget_bytes / kNearlyAllBut;
+  most_lasting_bytes_ = std::max(most_lasting_bytes_, takes_all ? used_bytes - asked : used_bytes);
   // What was too little for a program that was much smaller says nothing of this one.
   if (most_lasting_bytes_ > parts_of_bytes_ + parts_of_bytes_ / 4) {
     parts_of_bytes_ = most_lasting_bytes_;

@@ -25,7 +25,7 @@ class HeapRoom {
   };
 
   // One more allocation, of `asked` bytes: so much is in use now, as it was asked for.
-  void allocated(Bytes asked, Bytes used_bytes);
+  void allocated(Bytes asked, Bytes used_bytes, Bytes budget_bytes);
   // Of what is free so much has been given up for something new, where the budget was ample or not.
   void gave_up(Bytes bytes, bool ample);
 
@@ -56,8 +56,8 @@ class HeapRoom {
   [[nodiscard]] Bytes spare_bytes(Bytes size, const Has& has, Bytes budget_bytes) const;
 
   Bytes most_used_bytes_ = 0;
-  // The most that was in use when something else was allocated: `cudnn.benchmark` takes all that is
-  // free at once, and gives it back.
+  // The same without what took nearly all of the budget, but had gone before the next allocation:
+  // `cudnn.benchmark` takes all that is free at once, and gives it back.
   Bytes most_lasting_bytes_ = 0;
   std::uint64_t allocations_ = 0;          // so far
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
