@@ -91,17 +91,19 @@ void DeviceHeap::keep_at_most(Bytes bytes) {
   }
 }
 
-// Before one is made. After a trim it follows what the heap has: what is given back then comes
-// later than the next allocation.
+// Before one is made. After a trim it follows what the heap has until that is as much as before:
+// what is given back then comes later than the next allocation.
 void DeviceHeap::keep_for(Bytes size) {
   const Bytes budget = budget_bytes();
   const Bytes with_it = all_bytes() + std::min(size, budget);
   if (room_.is_ample(size, has(), budget)) {
     keep_at_most(with_it);
-  } else if (keeps_at_most_bytes_ < budget) {
-    keep_at_most(with_it < budget ? std::max(keeps_at_most_bytes_, with_it) : ~Bytes{0});
+    trimmed_from_bytes_ = 0;
+  } else if (with_it < trimmed_from_bytes_) {
+    keep_at_most(std::max(keeps_at_most_bytes_, with_it));
   } else {
     keep_at_most(~Bytes{0});
+    trimmed_from_bytes_ = 0;
   }
 }
 
@@ -118,6 +120,7 @@ void DeviceHeap::make_room(Bytes size) {
 // And where there are none left.
 Result<std::uint64_t> DeviceHeap::make(Bytes size) {
   make_room(size);
+  keep_for(size);
   while (true) {
     Result<std::uint64_t> made = platform_.allocate(size);
     if (made || kept_.empty()) {
@@ -236,7 +239,9 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
       missing_.lent(size, asked);
     }
   } else {
-    keep_for(size);
+    if (size > asked) {
+      keep_for(size);
+    }
     Result<std::uint64_t> made = size > asked ? platform_.allocate(size) : make(size);
     if (!made && size > asked) {
       size = asked;
@@ -345,6 +350,7 @@ void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit
 void DeviceHeap::trim_to(Bytes bytes) {
   const std::scoped_lock lock(mutex_);
   tell_what_is_at_hand();
+  trimmed_from_bytes_ = std::max(trimmed_from_bytes_, all_bytes());
   while (!kept_.empty() && all_bytes() > bytes) {
     give_up_oldest();
   }

@@ -134,7 +134,8 @@ class DeviceHeap {
   std::vector<Slot> free_slots_;
   // What was asked for, by order: nobody else has what is kept there.
   std::unordered_map<Order, NearSizes> near_;
-  bool shares_ = false;                    // sizes that are near are one
+  bool shares_ = false;           // sizes that are near are one
+  Bytes trimmed_from_bytes_ = 0;  // what the heap had before a trim; 0: it has had as much since
   Bytes keeps_at_most_bytes_ = ~Bytes{0};  // as the platform was told last
   bool always_tells_ = false;
 };

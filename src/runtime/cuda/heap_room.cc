@@ -33,7 +33,12 @@ void HeapRoom::allocated(Bytes asked, Bytes used_bytes, Bytes budget_bytes) {
 // Where that does not end, sizes being new all the time, more room is better than more calls. But
 // not more than as much again.
 void HeapRoom::gave_up(Bytes bytes, bool ample) {
-  (ample ? given_up_since_bytes_ : given_up_bytes_) += bytes;
+  if (ample) {
+    // Something that took all for a moment says little of what comes and goes.
+    given_up_since_bytes_ += std::min(bytes, most_lasting_bytes_ / kParts);
+  } else {
+    given_up_bytes_ += bytes;
+  }
   if (given_up_since_bytes_ > most_lasting_bytes_) {
     given_up_since_bytes_ = 0;
     parts_ = std::min<std::uint64_t>(parts_ + 1, kParts);
