@@ -90,7 +90,7 @@ void Progress::redraw_until_stopped(const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kRedraw{500};
   const auto start = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
-  while (!stop.stop_requested()) {
+  do {  // once in any case: what is done at once is shown as well
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     // One column less than there are, so that no terminal wraps.
     fmt::print(stderr, "{}{}", kClearLine,
@@ -98,7 +98,7 @@ void Progress::redraw_until_stopped(const std::stop_token& stop) {
     std::fflush(stderr);
     const std::size_t drawn = done_;
     changed_.wait_for(lock, stop, kRedraw, [&] { return done_ != drawn; });
-  }
+  } while (!stop.stop_requested());
   fmt::print(stderr, "{}", kClearLine);
   std::fflush(stderr);
 }
