@@ -100,22 +100,19 @@ void Program::launch(const Work& work) {
   const auto launched = [&] {
     return driver_.launch_kernel(kernel_, 1, 1, 1, 1, 1, 1, 0, on_, pointers.data(), nullptr);
   };
+  CuResult made = CuResult::kSuccess;
   if (platform_->begin_unseen(on_)) {
-    const CuResult made = launched();
+    made = launched();
     platform_->end_unseen();
-    if (made != CuResult::kSuccess) {
-      fatal("a launch was refused");
-    }
-    wait_for_pace();
-    return;
+  } else {
+    const std::uint64_t number = platform_->before_launch({.stream = on_,
+                                                           .hash = hash_launch(work.name, identity),
+                                                           .name = work.name,
+                                                           .operands = operands,
+                                                           .needs_mapping = work.needs_mapping});
+    made = launched();
+    platform_->after_launch(number, made == CuResult::kSuccess);
   }
-  const std::uint64_t number = platform_->before_launch({.stream = on_,
-                                                         .hash = hash_launch(work.name, identity),
-                                                         .name = work.name,
-                                                         .operands = operands,
-                                                         .needs_mapping = work.needs_mapping});
-  const CuResult made = launched();
-  platform_->after_launch(number, made == CuResult::kSuccess);
   if (made != CuResult::kSuccess) {
     fatal("a launch was refused");
   }

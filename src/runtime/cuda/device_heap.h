@@ -115,8 +115,8 @@ class DeviceHeap {
   [[nodiscard]] Bytes better_size(Bytes asked, Order order);
 
   cuda::CudaPlatform& platform_;
-  const Bytes
-      first_budget_bytes_;  // good enough for statistics and for what takes nearly all of it
+  // Good enough for statistics, and for what takes nearly all of it.
+  const Bytes first_budget_bytes_;
   mutable std::mutex mutex_;
   // What follows at once is what an allocation needs where nobody is told of it.
   std::vector<Memory> memory_;  // by slot

@@ -74,18 +74,20 @@ Bytes HeapRoom::spare_bytes(Bytes size, const Has& has, Bytes budget_bytes) cons
 }
 
 Bytes HeapRoom::largest_for(Bytes size, const Has& has, Bytes budget_bytes) const {
-  const bool ample = is_ample(size, has, budget_bytes);
-  const Bytes room = most_bytes(size, has, budget_bytes);
   const bool shares_frame = size < kBlockBytes;
-  if (ample ? shares_frame : grows()) {
-    return size;
-  }
-  if (ample) {
+  if (is_ample(size, has, budget_bytes)) {
+    if (shares_frame) {
+      return size;
+    }
+    const Bytes room = wanted_bytes(size, has);
     // While it grows what seems to come and go may stay.
     const Bytes times = has.all_bytes() + size > room ? 4 : 2;
     const Bytes most = grows() ? size + size / 4 : times * size;
     const Bytes in_use = std::max(most_lasting_bytes_, has.used_bytes + size) + has.more_bytes;
     return std::min(most, size + (room - std::min(room, in_use)));
+  }
+  if (grows()) {
+    return size;
   }
   const Bytes most_more_bytes = budget_bytes / 8;
   const Bytes spare = std::min(spare_bytes(size, has, budget_bytes),

@@ -228,8 +228,8 @@ TEST_F(HandedOnUntold, NotByAnotherStream) {
   EXPECT_EQ(heap->usage().reserved_bytes, 2 * kEach);
 }
 
-// What was given to a smaller one for want of room.
-// It is at hand for who asks for as little, and has its own size again when it is told of.
+// What was given to a smaller one: it is at hand for who asks for as little, and has its own size
+// again when it is told of.
 TEST_F(HandedOnUntold, WhatIsMoreThanWasAskedFor) {
   const std::uint64_t first = used(kEach);
   EXPECT_TRUE(heap->free(used(14 * kMiB), on));

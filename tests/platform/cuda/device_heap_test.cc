@@ -204,7 +204,6 @@ TEST_F(DeviceHeapTest, SizesThatAreNearAreKnownAfterAQuiet) {
 // several times what it has in use at once.
 class InAnAmpleBudget : public DeviceHeapTest {
  protected:
-  static constexpr int kShapes = 6;
   static constexpr Bytes kStays = 128 * kMiB;
   static constexpr Bytes kMostUsed = kStays + kEach * 36 * kMiB;
 
