@@ -31,6 +31,7 @@ bool Commitment::promise_within(Bytes bytes, Bytes limit_bytes) {
     return false;
   }
   bytes_ += bytes;
+  peak_before_bytes_ = peak_bytes_;
   peak_bytes_ = std::max(peak_bytes_, bytes_);
   return true;
 }

@@ -18,6 +18,11 @@ class Commitment {
   // too little.
   [[nodiscard]] bool promise_within(Bytes bytes, Bytes limit_bytes);
   void take_back(Bytes bytes) { bytes_ -= bytes; }
+  // What was promised last, as if it never had been.
+  void undo(Bytes bytes) {
+    bytes_ -= bytes;
+    peak_bytes_ = peak_before_bytes_;
+  }
 
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   [[nodiscard]] Bytes peak_bytes() const { return peak_bytes_; }
@@ -25,6 +30,7 @@ class Commitment {
  private:
   Bytes bytes_ = 0;
   Bytes peak_bytes_ = 0;
+  Bytes peak_before_bytes_ = 0;  // the last promise
 };
 
 }  // namespace spillway

@@ -26,6 +26,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   const bool ours = step_of != kNoAllocation;
   Lock lock(mutex_);
   if (!ours) {
+    newest_stays();
     hold_back(lock);
   }
   if (launch.completes != 0) {

@@ -175,12 +175,15 @@ void DrivenPlatform::end() {
 
 Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
   const Lock lock(mutex_);
+  newest_stays();
   Result<std::uint64_t> address = memory_->allocate(bytes);
   if (address) {
     quiet_memory_.allocated(memory_->number_of(*address));
     open_calls();
   }
-  want_host();
+  if (!memory_->may_undo()) {
+    want_host();
+  }
   if (address) {
     born(memory_->number_of(*address));
   }
@@ -202,6 +205,29 @@ void DrivenPlatform::free(std::uint64_t address) {
   }
 }
 
+// No launch can have used it, so that nobody need wait for any.
+bool DrivenPlatform::undo_allocate(std::uint64_t address) {
+  const Lock lock(mutex_);
+  const std::optional<AllocationId> undone = memory_->undo_allocate(address);
+  if (!undone) {
+    return false;
+  }
+  recomputing_.dies(*undone);
+  end_ordered_with(*undone);
+  (void)quiet_memory_.freed(*undone);
+  engine_.free(*undone);
+  open_calls();
+  return true;
+}
+
+// From here on it counts as having been alive.
+void DrivenPlatform::newest_stays() {
+  if (memory_->may_undo()) {
+    memory_->no_undo();
+    want_host();
+  }
+}
+
 void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_on) {
   Lock lock(mutex_);
   before_death(address, true, next_on, lock);
@@ -220,6 +246,7 @@ void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_
 
 Status DrivenPlatform::reuse(std::uint64_t address) {
   const Lock lock(mutex_);
+  newest_stays();
   const Result<std::optional<AllocationId>> reused = memory_->reuse(address);
   if (!reused) {
     return tl::unexpected<Error>(reused.error());

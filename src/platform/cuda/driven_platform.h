@@ -50,6 +50,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
 
   Result<std::uint64_t> allocate(Bytes bytes) override;
   void free(std::uint64_t address) override;
+  bool undo_allocate(std::uint64_t address) override;
   void retire(std::uint64_t address, std::optional<CuStream> next_on) override;
   Status reuse(std::uint64_t address) override;
   [[nodiscard]] bool hands_on_untold(Bytes bytes) const override;
@@ -129,6 +130,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void look_for_ends();
   void set_limits();
   void want_host();
+  void newest_stays();
   void want_pinned(Bytes bytes);
   [[nodiscard]] Bytes most_pinned_bytes() const;
   void no_far_memory();

@@ -2,6 +2,7 @@
 #include "platform/cuda/program_memory.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace spillway::cuda {
 namespace {
@@ -27,6 +28,7 @@ Status ProgramMemory::promise(Bytes bytes) {
 }
 
 Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
+  no_undo();
   const Bytes asked_bytes = std::max<Bytes>(bytes, 1);
   const bool packed = asked_bytes < kBlockBytes;
   // Nothing larger can be held, and it could not be rounded up.
@@ -58,6 +60,7 @@ Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
   }
   const std::unique_lock names(names_mutex_);
   addresses_.name(*address, asked_bytes, *id);
+  newest_ = packed ? kNoAllocation : *id;
   return *address;
 }
 
@@ -92,6 +95,17 @@ std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
   return id;
 }
 
+std::optional<AllocationId> ProgramMemory::undo_allocate(std::uint64_t address) {
+  const AddressRanges::Named* const named = addresses_.starting_at(address);
+  if (named == nullptr || named->number != newest_ || named->is_dead()) {
+    return std::nullopt;
+  }
+  commitment_.undo(footprint_bytes(named->bytes));
+  const std::unique_lock names(names_mutex_);
+  addresses_.forget(address);
+  return std::exchange(newest_, kNoAllocation);
+}
+
 // Programs leave old addresses where nobody looks (docs/gpu.md section 6): a launch that names dead
 // memory does not use it.
 std::optional<AllocationId> ProgramMemory::retire(std::uint64_t address) {
@@ -118,6 +132,7 @@ Result<std::optional<AllocationId>> ProgramMemory::reuse(std::uint64_t address) 
   // The engine hears of it from the launch that names it. Programs ask for memory long before the
   // device comes to its first use, and until then its frames may serve others.
   named->set_dead(false);
+  no_undo();
   return named->number;
 }
 

@@ -31,6 +31,12 @@ class ProgramMemory {
   // there (and lives, for `retire`).
   std::optional<AllocationId> free(std::uint64_t address);
   std::optional<AllocationId> retire(std::uint64_t address);
+  // The one that was allocated last, if it begins there and nothing has been allocated, reused or
+  // launched since, as if it never had been.
+  std::optional<AllocationId> undo_allocate(std::uint64_t address);
+  // Whether there is one that could be undone.
+  [[nodiscard]] bool may_undo() const { return newest_ != kNoAllocation; }
+  void no_undo() { newest_ = kNoAllocation; }
   // The allocation that lives again; nullopt: it did.
   Result<std::optional<AllocationId>> reuse(std::uint64_t address);
   // The one that begins there.
@@ -71,6 +77,7 @@ class ProgramMemory {
   Bytes largest_block_bytes_;
   Bytes limit_bytes_ = 0;
   Commitment commitment_;
+  AllocationId newest_ = kNoAllocation;
   std::vector<std::uint64_t> at_;  // by block; 0 for one that is nobody's
 };
 

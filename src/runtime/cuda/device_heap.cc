@@ -72,6 +72,10 @@ DeviceHeap::Slot DeviceHeap::new_slot(std::uint64_t address) {
 
 void DeviceHeap::free_slot(Slot slot) {
   platform_.free(memory_[slot].address);
+  forget_slot(slot);
+}
+
+void DeviceHeap::forget_slot(Slot slot) {
   slots_.erase(memory_[slot].address);
   memory_[slot] = {};
   free_slots_.push_back(slot);
@@ -196,7 +200,7 @@ std::uint64_t DeviceHeap::hand_out(Slot slot, Bytes bytes, Bytes asked) {
   memory.bytes = bytes;
   memory.used = true;
   used_bytes_ += asked;
-  room_.allocated(asked, used_bytes_, first_budget_bytes_);
+  room_.allocated(used_bytes_);
   note_highs();
   return memory.address;
 }
@@ -251,6 +255,14 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
       return made;
     }
     slot = new_slot(*made);
+    newest_.reset();
+    if (order && asked > kLargestBlockBytes) {
+      newest_ = {.slot = slot,
+                 .used_high_bytes = used_high_bytes_,
+                 .reserved_high_bytes = reserved_high_bytes_,
+                 .room = room_,
+                 .near = near_[*order]};
+    }
     missing_.made(asked);
   }
   memory_[slot].size = size;
@@ -265,11 +277,34 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   return hand_out(slot, bytes, asked);
 }
 
+// Whether it was only to see how much there is, as `cudnn.benchmark` does all the time: that says
+// nothing of what the program needs. Nothing has been born since.
+bool DeviceHeap::undo(Slot slot) {
+  if (!newest_ || newest_->slot != slot ||
+      room_.allocations() != newest_->room.allocations() + 1 ||
+      !platform_.undo_allocate(memory_[slot].address)) {
+    return false;
+  }
+  const Memory& memory = memory_[slot];
+  used_bytes_ -= size_of(memory.bytes);
+  more_bytes_ -= memory.size - size_of(memory.bytes);
+  used_high_bytes_ = newest_->used_high_bytes;
+  reserved_high_bytes_ = newest_->reserved_high_bytes;
+  room_ = newest_->room;
+  near_[*memory.order] = std::move(newest_->near);
+  newest_.reset();
+  forget_slot(slot);
+  return true;
+}
+
 bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   const std::scoped_lock lock(mutex_);
   const std::optional<Slot> slot = used_at(address);
   if (!slot) {
     return false;
+  }
+  if (undo(*slot)) {
+    return true;
   }
   Memory& memory = memory_[*slot];
   const bool handed_on = order && memory.order == order;
@@ -379,11 +414,13 @@ DeviceHeap::Usage DeviceHeap::usage() const {
 
 void DeviceHeap::reset_used_high() {
   const std::scoped_lock lock(mutex_);
+  newest_.reset();
   used_high_bytes_ = used_bytes_;
 }
 
 void DeviceHeap::reset_reserved_high() {
   const std::scoped_lock lock(mutex_);
+  newest_.reset();
   reserved_high_bytes_ = reserved_bytes();
 }
 

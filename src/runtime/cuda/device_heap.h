@@ -92,6 +92,7 @@ class DeviceHeap {
   // nullopt: nothing in use begins there.
   [[nodiscard]] std::optional<Slot> used_at(std::uint64_t address) const;
   [[nodiscard]] std::optional<Slot> slot_of(std::uint64_t address) const;
+  [[nodiscard]] bool undo(Slot slot);
   [[nodiscard]] std::uint64_t hand_out(Slot slot, Bytes bytes, Bytes asked);
   [[nodiscard]] bool untold() const;
   void tell_what_is_at_hand();
@@ -108,6 +109,7 @@ class DeviceHeap {
   void keep_for(Bytes size);
   [[nodiscard]] Slot new_slot(std::uint64_t address);
   void free_slot(Slot slot);
+  void forget_slot(Slot slot);
   void give_up_oldest();
   void note_highs();
   [[nodiscard]] Bytes all_bytes() const;
@@ -115,7 +117,7 @@ class DeviceHeap {
   [[nodiscard]] Bytes better_size(Bytes asked, Order order);
 
   cuda::CudaPlatform& platform_;
-  // Good enough for statistics, and for what takes nearly all of it.
+  // Good enough for statistics.
   const Bytes first_budget_bytes_;
   mutable std::mutex mutex_;
   // What follows at once is what an allocation needs where nobody is told of it.
@@ -138,6 +140,16 @@ class DeviceHeap {
   Bytes trimmed_from_bytes_ = 0;  // what the heap had before a trim; 0: it has had as much since
   Bytes keeps_at_most_bytes_ = ~Bytes{0};  // as the platform was told last
   bool always_tells_ = false;
+  // What was made last, if it is so large that it may only have been to see how much there is, and
+  // what was known before.
+  struct Newest {
+    Slot slot = 0;
+    Bytes used_high_bytes = 0;
+    Bytes reserved_high_bytes = 0;
+    HeapRoom room;
+    NearSizes near;
+  };
+  std::optional<Newest> newest_;
 };
 
 }  // namespace spillway

@@ -13,20 +13,18 @@ Bytes usable_bytes(Bytes budget_bytes) { return budget_bytes - budget_bytes / kS
 
 }  // namespace
 
-void HeapRoom::allocated(Bytes asked, Bytes used_bytes, Bytes budget_bytes) {
-  constexpr Bytes kNearlyAllBut = 16;
+void HeapRoom::allocated(Bytes used_bytes) {
   ++allocations_;
-  const bool takes_all = used_bytes > budget_bytes - budget_bytes / kNearlyAllBut;
-  most_lasting_bytes_ = std::max(most_lasting_bytes_, takes_all ? used_bytes - asked : used_bytes);
+  if (used_bytes <= most_used_bytes_) {
+    return;
+  }
+  most_used_bytes_ = used_bytes;
+  allocations_at_most_ = allocations_;
   // What was too little for a program that was much smaller says nothing of this one.
-  if (most_lasting_bytes_ > parts_of_bytes_ + parts_of_bytes_ / 4) {
-    parts_of_bytes_ = most_lasting_bytes_;
+  if (most_used_bytes_ > parts_of_bytes_ + parts_of_bytes_ / 4) {
+    parts_of_bytes_ = most_used_bytes_;
     parts_ = kPartsAtFirst;
     given_up_since_bytes_ = 0;
-  }
-  if (used_bytes > most_used_bytes_) {
-    most_used_bytes_ = used_bytes;
-    allocations_at_most_ = allocations_;
   }
 }
 
@@ -34,19 +32,18 @@ void HeapRoom::allocated(Bytes asked, Bytes used_bytes, Bytes budget_bytes) {
 // not more than as much again.
 void HeapRoom::gave_up(Bytes bytes, bool ample) {
   if (ample) {
-    // Something that took all for a moment says little of what comes and goes.
-    given_up_since_bytes_ += std::min(bytes, most_lasting_bytes_ / kParts);
+    given_up_since_bytes_ += bytes;
   } else {
     given_up_bytes_ += bytes;
   }
-  if (given_up_since_bytes_ > most_lasting_bytes_) {
+  if (given_up_since_bytes_ > most_used_bytes_) {
     given_up_since_bytes_ = 0;
     parts_ = std::min<std::uint64_t>(parts_ + 1, kParts);
   }
 }
 
 Bytes HeapRoom::wanted_bytes(Bytes size, const Has& has) const {
-  const Bytes used_bytes = std::max(most_lasting_bytes_, has.used_bytes + size);
+  const Bytes used_bytes = std::max(most_used_bytes_, has.used_bytes + size);
   return used_bytes + used_bytes / kParts * parts_;
 }
 
@@ -83,7 +80,7 @@ Bytes HeapRoom::largest_for(Bytes size, const Has& has, Bytes budget_bytes) cons
     // While it grows what seems to come and go may stay.
     const Bytes times = has.all_bytes() + size > room ? 4 : 2;
     const Bytes most = grows() ? size + size / 4 : times * size;
-    const Bytes in_use = std::max(most_lasting_bytes_, has.used_bytes + size) + has.more_bytes;
+    const Bytes in_use = std::max(most_used_bytes_, has.used_bytes + size) + has.more_bytes;
     return std::min(most, size + (room - std::min(room, in_use)));
   }
   if (grows()) {
@@ -103,7 +100,7 @@ bool HeapRoom::is_too_much(Bytes size, const Has& has, Bytes budget_bytes) {
   // Where that does not end, everything being used too tightly, the platform does better.
   constexpr Bytes kGivenUpTimes = 2;
   if (is_ample(size, has, budget_bytes)) {
-    const Bytes beyond_bytes = gives_up_ ? 0 : most_lasting_bytes_ / kParts;
+    const Bytes beyond_bytes = gives_up_ ? 0 : most_used_bytes_ / kParts;
     gives_up_ = has.all_bytes() + size > wanted_bytes(size, has) + beyond_bytes;
     return gives_up_;
   }

@@ -24,13 +24,14 @@ class HeapRoom {
     [[nodiscard]] Bytes all_bytes() const { return used_bytes + more_bytes + free_bytes; }
   };
 
-  // One more allocation, of `asked` bytes: so much is in use now, as it was asked for.
-  void allocated(Bytes asked, Bytes used_bytes, Bytes budget_bytes);
+  // One more allocation: so much is in use now, as it was asked for.
+  void allocated(Bytes used_bytes);
   // Of what is free so much has been given up for something new, where the budget was ample or not.
   void gave_up(Bytes bytes, bool ample);
 
   // The most that was in use.
   [[nodiscard]] Bytes most_used_bytes() const { return most_used_bytes_; }
+  [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
   // An optimizer's states come last in a first step, whose backward pass may allocate several times
   // as often as all did before the most was in use.
   [[nodiscard]] bool may_grow() const { return allocations_ < 4 * allocations_at_most_; }
@@ -56,9 +57,6 @@ class HeapRoom {
   [[nodiscard]] Bytes spare_bytes(Bytes size, const Has& has, Bytes budget_bytes) const;
 
   Bytes most_used_bytes_ = 0;
-  // The same without what took nearly all of the budget, but had gone before the next allocation:
-  // `cudnn.benchmark` takes all that is free at once, and gives it back.
-  Bytes most_lasting_bytes_ = 0;
   std::uint64_t allocations_ = 0;          // so far
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
   Bytes given_up_bytes_ = 0;               // so far, where the budget was not ample

@@ -254,6 +254,44 @@ TEST_F(InAnAmpleBudget, AProgramComesToRestWithLittleMoreThanItUses) {
   expect_device_use_at_most(kMostUsed / 16 * 33);
 }
 
+// As `cudnn.benchmark` does before each trial. It uses none of it.
+TEST_F(InAnAmpleBudget, WhoTakesAllForAMomentChangesNothing) {
+  int rounds = 0;
+  while ((round() > 0 || !platform->hands_on_untold(0)) && ++rounds < 60) {
+  }
+  EXPECT_LT(rounds, 60);
+  const DeviceHeap::Usage before = heap->usage();
+  const Bytes peak_bytes = platform->stats().live_peak_bytes;
+  std::uint64_t made = 0;
+  for (const Bytes less : {0 * kMiB, 2 * kMiB, 4 * kMiB}) {
+    const Result<std::uint64_t> all = heap->allocate(kGiB - less, on);
+    ASSERT_TRUE(all) << all.error().message;
+    EXPECT_TRUE(heap->free(*all, on));
+    made += round();
+  }
+  EXPECT_EQ(made, 0U);
+  EXPECT_TRUE(platform->hands_on_untold(0));
+  EXPECT_EQ(heap->usage().used_high_bytes, before.used_high_bytes);
+  EXPECT_EQ(heap->usage().reserved_high_bytes, before.reserved_high_bytes);
+  EXPECT_EQ(platform->stats().live_peak_bytes, peak_bytes);
+}
+
+// Where it is used, or something else allocated meanwhile, it counts.
+TEST_F(InAnAmpleBudget, WhatIsUsedForAMomentCounts) {
+  constexpr Bytes kMuch = kGiB - kStays;
+  EXPECT_TRUE(heap->free(use(kMuch), on));
+  EXPECT_EQ(heap->usage().used_high_bytes, kGiB);
+  EXPECT_EQ(platform->stats().live_peak_bytes, kGiB);
+  const Result<std::uint64_t> much = heap->allocate(kMuch + kMiB * 2, on);
+  ASSERT_TRUE(much);
+  const Result<std::uint64_t> little = heap->allocate(2 * kMiB, on);
+  ASSERT_TRUE(little);
+  EXPECT_TRUE(heap->free(*much, on));
+  EXPECT_TRUE(heap->free(*little, on));
+  EXPECT_EQ(heap->usage().used_high_bytes, kGiB + 4 * kMiB);
+  EXPECT_EQ(platform->stats().live_peak_bytes, kGiB + 4 * kMiB);
+}
+
 // As `torch.cuda.empty_cache()` promises: others have what nobody uses.
 TEST_F(InAnAmpleBudget, WhatIsTrimmedIsGivenBackToTheDevice) {
   (void)round();
