@@ -8,6 +8,7 @@
 // that quarter is given up, oldest first. Where a budget has less, its all is there to be taken.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/units.h"
@@ -34,7 +35,7 @@ class HeapRoom {
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
   // An optimizer's states come last in a first step, whose backward pass may allocate several times
   // as often as all did before the most was in use.
-  [[nodiscard]] bool may_grow() const { return allocations_ < 4 * allocations_at_most_; }
+  [[nodiscard]] bool may_grow() const { return since_most() < 3 * of_growing(); }
 
   // With an allocation of `size` and this budget, what the heap has at most.
   [[nodiscard]] Bytes most_bytes(Bytes size, const Has& has, Bytes budget_bytes) const;
@@ -50,9 +51,16 @@ class HeapRoom {
 
  private:
   static constexpr std::uint64_t kPartsAtFirst = 4;
+  static constexpr std::uint64_t kOfGrowingAtMost = 4096;  // first steps seldom allocate as often
   // What a program allocates while it still grows stays with it, and so would what is more than it
   // asked for; by then it is not known either how much room there is.
-  [[nodiscard]] bool grows() const { return allocations_ < 2 * allocations_at_most_; }
+  [[nodiscard]] bool grows() const { return since_most() < of_growing(); }
+  [[nodiscard]] std::uint64_t since_most() const { return allocations_ - allocations_at_most_; }
+  // A program that has become larger after a long time (a batch with longer texts, an evaluation)
+  // does not grow for as long again.
+  [[nodiscard]] std::uint64_t of_growing() const {
+    return std::min(allocations_at_most_, kOfGrowingAtMost);
+  }
   [[nodiscard]] Bytes wanted_bytes(Bytes size, const Has& has) const;
   [[nodiscard]] Bytes spare_bytes(Bytes size, const Has& has, Bytes budget_bytes) const;
 
