@@ -28,8 +28,8 @@ class HeapRoomTest : public ::testing::Test {
 TEST_F(HeapRoomTest, AQuarterBeyondTheMostInUse) {
   allocate(1, kUsed);
   const auto few = has(kUsed / 2, 0);
-  EXPECT_EQ(room.most_bytes(kMiB, few, kBudget), kUsed / 4 * 5);
-  EXPECT_TRUE(room.is_ample(kMiB, few, kBudget));
+  EXPECT_EQ(room.room_bytes(kMiB, few, kBudget), kUsed / 4 * 5);
+  EXPECT_TRUE(room.fits(kMiB, few, kBudget));
   EXPECT_FALSE(room.is_too_much(64 * kMiB, has(kUsed / 2, kUsed / 2), kBudget));
   // Of what is in use with the allocation, where that is more than ever.
   EXPECT_FALSE(room.is_too_much(64 * kMiB, has(kUsed, kUsed / 4), kBudget));
@@ -48,10 +48,23 @@ TEST_F(HeapRoomTest, AllThatIsTooMuchGoesOnceASixteenthIs) {
 TEST_F(HeapRoomTest, AllOfABudgetThatHasNoQuarterBeyond) {
   allocate(1, kBudget / 8 * 7);
   const auto much = has(kBudget / 8 * 7, 0);
-  EXPECT_EQ(room.most_bytes(kMiB, much, kBudget), kUsable);
-  EXPECT_FALSE(room.is_ample(kMiB, much, kBudget));
-  // With more in use than there is something has to move, and the platform decides what.
-  EXPECT_FALSE(room.is_too_much(64 * kMiB, has(kBudget, kBudget), kBudget));
+  EXPECT_TRUE(room.fits(kMiB, much, kBudget));
+  EXPECT_EQ(room.room_bytes(kMiB, much, kBudget), kUsable);
+  // And no sixteenth beyond it.
+  EXPECT_FALSE(room.is_too_much(
+      64 * kMiB, has(kBudget / 8 * 7, kUsable - kBudget / 8 * 7 - kGiB / 16), kBudget));
+  EXPECT_TRUE(room.is_too_much(
+      65 * kMiB, has(kBudget / 8 * 7, kUsable - kBudget / 8 * 7 - kGiB / 16), kBudget));
+}
+
+// Something has to move, and the platform decides what.
+TEST_F(HeapRoomTest, NothingIsGivenUpUnderPressure) {
+  allocate(1, kBudget);
+  allocate(1);
+  const auto all = has(kBudget, kBudget);
+  EXPECT_FALSE(room.fits(64 * kMiB, all, kBudget));
+  EXPECT_FALSE(room.is_too_much(64 * kMiB, all, kBudget));
+  EXPECT_EQ(room.largest_for(64 * kMiB, all, kBudget), 64 * kMiB);
 }
 
 TEST_F(HeapRoomTest, UpToTwiceAsLargeAndFourTimesWhereThereIsNoRoom) {
@@ -66,16 +79,24 @@ TEST_F(HeapRoomTest, UpToTwiceAsLargeAndFourTimesWhereThereIsNoRoom) {
   EXPECT_EQ(room.largest_for(kMiB, has(kUsed / 2, kUsed), kBudget), kMiB);
 }
 
-// Where the budget is not ample nothing is, until there have been twice as many allocations.
-TEST_F(HeapRoomTest, NothingLargerWhereItMayNeedAllOfTheBudget) {
+// Until there have been four times as many allocations as at the highest use; a program that has
+// run for long does not grow for as long again.
+TEST_F(HeapRoomTest, WhenItIsKnownWhatStays) {
   constexpr Bytes kSize = 20 * kMiB;
-  const auto much = has(kBudget / 2, kBudget / 2);
-  allocate(1, kBudget / 8 * 7);
-  EXPECT_EQ(room.largest_for(kSize, much, kBudget), kSize);
-  allocate(1);
+  allocate(1, kUsed);
   EXPECT_TRUE(room.may_grow());
-  EXPECT_EQ(room.largest_for(kSize, much, kBudget), 2 * kSize);
   allocate(2);
+  EXPECT_TRUE(room.may_grow());
+  allocate(1);
+  EXPECT_FALSE(room.may_grow());
+  allocate(100'000);
+  allocate(1, kUsed + kMiB);
+  allocate(4095);
+  EXPECT_EQ(room.largest_for(kSize, has(kUsed / 2, kUsed), kBudget), kSize / 4 * 5);
+  EXPECT_TRUE(room.may_grow());
+  allocate(1);
+  EXPECT_EQ(room.largest_for(kSize, has(kUsed / 2, kUsed), kBudget), 4 * kSize);
+  allocate(2 * 4096);
   EXPECT_FALSE(room.may_grow());
 }
 
@@ -93,33 +114,24 @@ TEST_F(HeapRoomTest, NoMoreThanThereIsRoomFor) {
 TEST_F(HeapRoomTest, MoreWhereGivingUpDoesNotEnd) {
   allocate(1, kUsed);
   const auto few = has(kUsed / 2, 0);
-  room.gave_up(kUsed, true);
-  EXPECT_EQ(room.most_bytes(kMiB, few, kBudget), kUsed / 4 * 5);
-  room.gave_up(kMiB, true);
-  EXPECT_EQ(room.most_bytes(kMiB, few, kBudget), kUsed / 16 * 21);
+  room.gave_up(kUsed);
+  EXPECT_EQ(room.room_bytes(kMiB, few, kBudget), kUsed / 4 * 5);
+  room.gave_up(kMiB);
+  EXPECT_EQ(room.room_bytes(kMiB, few, kBudget), kUsed / 16 * 21);
   for (int i = 0; i < 1000; ++i) {
-    room.gave_up(kUsed, true);
+    room.gave_up(kUsed);
   }
-  EXPECT_EQ(room.most_bytes(kMiB, few, kBudget), 2 * kUsed);
+  EXPECT_EQ(room.room_bytes(kMiB, few, kBudget), 2 * kUsed);
   // A program that has become much larger begins anew.
   allocate(1, 2 * kUsed);
-  EXPECT_EQ(room.most_bytes(kMiB, few, kBudget), kUsed / 2 * 5);
+  EXPECT_EQ(room.room_bytes(kMiB, few, kBudget), kUsed / 2 * 5);
 }
 
-TEST_F(HeapRoomTest, NothingIsAmpleForMoreThanTheBudget) {
+TEST_F(HeapRoomTest, NothingFitsThatIsMoreThanTheBudget) {
   for (const Bytes size : {kBudget + 1, Bytes{1} << 62U, Bytes{1} << 63U, ~Bytes{0}}) {
-    EXPECT_FALSE(room.is_ample(size, has(kUsed, 0), kBudget));
+    EXPECT_FALSE(room.fits(size, has(kUsed, 0), kBudget));
     EXPECT_FALSE(room.is_too_much(size, has(kUsed, kUsed), kBudget));
   }
-}
-
-// There calls would never end.
-TEST_F(HeapRoomTest, WhereThereIsLittleGivingUpEnds) {
-  allocate(1, kBudget / 8 * 7);
-  const auto much = has(kBudget / 8 * 6, kBudget / 4);
-  EXPECT_TRUE(room.is_too_much(64 * kMiB, much, kBudget));
-  room.gave_up(2 * kBudget, false);
-  EXPECT_FALSE(room.is_too_much(64 * kMiB, much, kBudget));
 }
 
 }  // namespace

@@ -90,11 +90,6 @@ bool NearSizes::moves(Bytes size) const {
       [&](const auto& with) { return saved_bytes(it, with.first, with.second) > 0; });
 }
 
-bool NearSizes::was_there_before(Bytes size) const {
-  const auto it = sizes_.find(size);
-  return it != sizes_.end() && it->second.now < it->second.most;
-}
-
 Bytes NearSizes::better(Bytes size) const {
   const auto it = sizes_.find(size);
   if (it == sizes_.end()) {

@@ -22,9 +22,6 @@ class NearSizes {
   // What the next one of this size had better be given: that size, or one of those that were asked
   // for that is larger by an eighth at most, and whose own are given what they ask for.
   [[nodiscard]] Bytes better(Bytes size) const;
-  // Whether one more of this size is what was there before: more of them have been in use at once.
-  // Otherwise the program grows by it, which may stay. Of sizes from 2 MiB on.
-  [[nodiscard]] bool was_there_before(Bytes size) const;
   // The most that was in use, of all sizes.
   [[nodiscard]] Bytes peak_bytes() const { return peak_bytes_; }
 

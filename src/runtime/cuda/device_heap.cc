@@ -19,17 +19,12 @@ HeapRoom::Has DeviceHeap::has() const {
 
 std::optional<KeptAddresses::Found> DeviceHeap::larger_kept_for(Bytes size, Bytes asked,
                                                                 Order order) {
-  const Bytes budget = budget_bytes();
-  const Bytes largest = room_.largest_for(size, has(), budget);
+  const Bytes largest = room_.largest_for(size, has(), budget_bytes());
   if (largest == size) {
     return std::nullopt;
   }
   // Not where there are more of this size than ever: what stays would have more for good.
-  const bool may_stay =
-      room_.is_ample(size, has(), budget)
-          ? !missing_.has(asked)
-          : asked >= kBlockBytes && room_.may_grow() && !near_[order].was_there_before(asked);
-  return may_stay ? std::nullopt : kept_.find(order, size, largest);
+  return missing_.has(asked) ? kept_.find(order, size, largest) : std::nullopt;
 }
 
 // Where all fits, or it is not known yet what comes and goes, nobody is given more than it asks
@@ -100,7 +95,7 @@ void DeviceHeap::keep_at_most(Bytes bytes) {
 void DeviceHeap::keep_for(Bytes size) {
   const Bytes budget = budget_bytes();
   const Bytes with_it = all_bytes() + std::min(size, budget);
-  if (room_.is_ample(size, has(), budget)) {
+  if (room_.fits(size, has(), budget)) {
     keep_at_most(with_it);
     trimmed_from_bytes_ = 0;
   } else if (with_it < trimmed_from_bytes_) {
@@ -114,9 +109,8 @@ void DeviceHeap::keep_for(Bytes size) {
 // Dead addresses make room for new ones where there are more than enough.
 void DeviceHeap::make_room(Bytes size) {
   const Bytes budget = budget_bytes();
-  const bool ample = room_.is_ample(size, has(), budget);
   while (!kept_.empty() && room_.is_too_much(size, has(), budget)) {
-    room_.gave_up(memory_[kept_.oldest()].size, ample);
+    room_.gave_up(memory_[kept_.oldest()].size);
     give_up_oldest();
   }
 }
@@ -280,8 +274,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
 // Whether it was only to see how much there is, as `cudnn.benchmark` does all the time: that says
 // nothing of what the program needs. Nothing has been born since.
 bool DeviceHeap::undo(Slot slot) {
-  if (!newest_ || newest_->slot != slot ||
-      room_.allocations() != newest_->room.allocations() + 1 ||
+  if (!newest_ || newest_->slot != slot || room_.allocations() != newest_->room.allocations() + 1 ||
       !platform_.undo_allocate(memory_[slot].address)) {
     return false;
   }

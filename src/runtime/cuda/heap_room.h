@@ -3,9 +3,9 @@
 // know. docs/cuda.md, "How much a program takes".
 // Addresses are kept by size, so that a program takes as much as each size ever had in use at once:
 // up to nine tenths more than it has in use at its highest, and several times as much where shapes
-// change. A program alone takes a sixth more. So where a budget has room for more than a quarter
-// beyond the highest use, what is freed is handed on to smaller allocations, and what is beyond
-// that quarter is given up, oldest first. Where a budget has less, its all is there to be taken.
+// change. A program alone takes a sixth more. So where the budget has room for all that is in use,
+// what is freed is handed on to smaller allocations, and what is beyond a quarter more is given up,
+// oldest first. Where it has not, its all is there to be taken.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ class HeapRoom {
 
   // One more allocation: so much is in use now, as it was asked for.
   void allocated(Bytes used_bytes);
-  // Of what is free so much has been given up for something new, where the budget was ample or not.
-  void gave_up(Bytes bytes, bool ample);
+  // Of what is free so much has been given up for something new.
+  void gave_up(Bytes bytes);
 
   // The most that was in use.
   [[nodiscard]] Bytes most_used_bytes() const { return most_used_bytes_; }
@@ -37,16 +37,17 @@ class HeapRoom {
   // as often as all did before the most was in use.
   [[nodiscard]] bool may_grow() const { return since_most() < 3 * of_growing(); }
 
-  // With an allocation of `size` and this budget, what the heap has at most.
-  [[nodiscard]] Bytes most_bytes(Bytes size, const Has& has, Bytes budget_bytes) const;
-  // Whether the budget has more than that, so that what is not needed is nobody's.
-  [[nodiscard]] bool is_ample(Bytes size, const Has& has, Bytes budget_bytes) const;
+  // Whether the budget has room for all that is in use with an allocation of `size`, and for what
+  // was at the most: then what is not needed is nobody's.
+  [[nodiscard]] bool fits(Bytes size, const Has& has, Bytes budget_bytes) const;
+  // What the heap has at most where it does.
+  [[nodiscard]] Bytes room_bytes(Bytes size, const Has& has, Bytes budget_bytes) const;
   // The largest that an allocation of `size`, by which the program does not grow, may be given of
   // what is free; `size`: nothing larger.
   [[nodiscard]] Bytes largest_for(Bytes size, const Has& has, Bytes budget_bytes) const;
   // Whether something that is free had better go before one of `size` is made. To be asked until
-  // that is not so: to give up ends a quiet, so an ample budget has another sixteenth of the most
-  // in use taken of it before that is done at all, and then all that is too much goes.
+  // that is not so: to give up ends a quiet, so where the budget has it another sixteenth of the
+  // most in use is taken before that is done at all, and then all that is too much goes.
   [[nodiscard]] bool is_too_much(Bytes size, const Has& has, Bytes budget_bytes);
 
  private:
@@ -61,14 +62,14 @@ class HeapRoom {
   [[nodiscard]] std::uint64_t of_growing() const {
     return std::min(allocations_at_most_, kOfGrowingAtMost);
   }
-  [[nodiscard]] Bytes wanted_bytes(Bytes size, const Has& has) const;
-  [[nodiscard]] Bytes spare_bytes(Bytes size, const Has& has, Bytes budget_bytes) const;
+  [[nodiscard]] Bytes most_with(Bytes size, const Has& has) const {
+    return std::max(most_used_bytes_, has.used_bytes + size);
+  }
 
   Bytes most_used_bytes_ = 0;
   std::uint64_t allocations_ = 0;          // so far
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
-  Bytes given_up_bytes_ = 0;               // so far, where the budget was not ample
-  Bytes given_up_since_bytes_ = 0;         // where it was, since more was last allowed
+  Bytes given_up_bytes_ = 0;               // since more was last allowed
   bool gives_up_ = false;                  // until it is not too much any more
   // Sixteenths of the most in use that the heap may have beyond it, and what that was at first.
   std::uint64_t parts_ = kPartsAtFirst;

@@ -79,19 +79,6 @@ TEST(NearSizes, TheOneThatSavesMost) {
   EXPECT_EQ(near.better(62 * kMiB), 64 * kMiB);
 }
 
-TEST(NearSizes, WhatWasThereBefore) {
-  for (const Bytes size : {40 * kMiB, 200 * kMiB}) {
-    NearSizes near;
-    EXPECT_FALSE(near.was_there_before(size));
-    born(near, size, 4);
-    EXPECT_FALSE(near.was_there_before(size));
-    died(near, size, 2);
-    EXPECT_TRUE(near.was_there_before(size));
-    born(near, size, 2);
-    EXPECT_FALSE(near.was_there_before(size));
-  }
-}
-
 // What goes elsewhere itself leaves nothing behind.
 TEST(NearSizes, NotThoseThatAreGivenMoreThemselves) {
   NearSizes near;

@@ -156,11 +156,6 @@ TEST_F(AfterAFirstStep, WhatItGrowsByHasWhatItAsksFor) {
 
 TEST_F(AfterAFirstStep, WhatWasThereBeforeMayHaveMore) { EXPECT_EQ(given(kPassing), kActivation); }
 
-TEST_F(AfterAFirstStep, SoMayWhatComesWhenItSurelyRepeatsItself) {
-  come_and_go(40);
-  EXPECT_EQ(given(kGradient), kActivation);
-}
-
 // While nobody is told of what is freed and handed on, it looks as if sizes lived together that do
 // not: that must not count when the program grows beyond its budget.
 TEST_F(DeviceHeapTest, SizesThatAreNearAreKnownAfterAQuiet) {
