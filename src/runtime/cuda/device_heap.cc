@@ -252,6 +252,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     newest_.reset();
     if (order && asked > kLargestBlockBytes) {
       newest_ = {.slot = slot,
+                 .order = *order,
                  .used_high_bytes = used_high_bytes_,
                  .reserved_high_bytes = reserved_high_bytes_,
                  .room = room_,
@@ -284,7 +285,7 @@ bool DeviceHeap::undo(Slot slot) {
   used_high_bytes_ = newest_->used_high_bytes;
   reserved_high_bytes_ = newest_->reserved_high_bytes;
   room_ = newest_->room;
-  near_[*memory.order] = std::move(newest_->near);
+  near_[newest_->order] = std::move(newest_->near);
   newest_.reset();
   forget_slot(slot);
   return true;
@@ -299,6 +300,7 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   if (undo(*slot)) {
     return true;
   }
+  newest_.reset();  // what was known before it knows nothing of this
   Memory& memory = memory_[*slot];
   const bool handed_on = order && memory.order == order;
   const Bytes asked = size_of(memory.bytes);
@@ -331,6 +333,7 @@ void DeviceHeap::always_tell() {
 
 void DeviceHeap::forget(Order order) {
   const std::scoped_lock lock(mutex_);
+  newest_.reset();
   tell_what_is_at_hand();
   for (const Slot slot : kept_.forget(order)) {
     free_slot(slot);
