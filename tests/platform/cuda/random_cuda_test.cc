@@ -274,7 +274,9 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
     Thread::Memory& memory = thread.memory[which];
     const std::size_t stream = rng.below(thread.streams.size());
     if (what < 20) {
-      platform->free(memory.buffer.address);
+      if (!platform->undo_allocate(memory.buffer.address)) {
+        platform->free(memory.buffer.address);
+      }
       thread.live_bytes -= memory.buffer.bytes();
       thread.memory.erase(thread.memory.begin() + static_cast<std::ptrdiff_t>(which));
     } else if (what < 26) {
@@ -308,6 +310,14 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
     const bool small = thread.rng.chance(0.3);
     const std::uint64_t words = 1 + thread.rng.below(small ? 20'000 : kMostWords);
     const Buffer buffer = allocate(8 * words);
+    if (buffer.address != 0 && thread.rng.chance(0.2)) {
+      const bool may_undo = buffer.bytes() >= kBlockBytes;
+      const bool undone = platform->undo_allocate(buffer.address);
+      EXPECT_TRUE(undone == may_undo || (two_threads && !undone));
+      if (undone) {
+        return;
+      }
+    }
     if (buffer.address != 0) {
       thread.memory.push_back({.buffer = buffer, .known = false, .last = 0});
       thread.live_bytes += buffer.bytes();
