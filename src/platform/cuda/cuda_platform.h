@@ -118,9 +118,9 @@ class CudaPlatform : public ObservedPlatform {
   virtual Result<std::uint64_t> allocate(Bytes bytes) = 0;
   // Takes effect when every launch that was issued before and uses it has ended.
   virtual void free(std::uint64_t address) = 0;
-  // Takes one back as if it had never been made, if nothing has been allocated, reused or launched
-  // since: programs take all that is free for a moment, to see how much that is. False otherwise,
-  // and nothing has happened; of what shares a frame always.
+  // Takes one back as if it had never been made, if nothing has been allocated or reused since
+  // and no launch has used it: programs take all that is free for a moment, to see how much that
+  // is. False otherwise, and nothing has happened; of what shares a frame always.
   virtual bool undo_allocate(std::uint64_t address) = 0;
   // What it holds is dead once those launches have ended, but the address stays: `reuse` before a
   // launch names it again. Until one does, its memory may serve others.

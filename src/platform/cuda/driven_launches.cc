@@ -1,5 +1,6 @@
 // The program's thread: a launch from before its call to after it. See driven_platform.h; where it
 // waits and how it is held back are driven_waits.cc's, tickets driven_tickets.cc's.
+#include <algorithm>
 #include <utility>
 
 #include "platform/common/clock.h"
@@ -26,7 +27,6 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   const bool ours = step_of != kNoAllocation;
   Lock lock(mutex_);
   if (!ours) {
-    newest_stays();
     hold_back(lock);
   }
   if (launch.completes != 0) {
@@ -75,6 +75,10 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     } else {
       put_ticket(stream, lock);
     }
+  }
+  if (std::any_of(accesses.begin(), accesses.end(),
+                  [this](const Access& access) { return memory_->is_newest(access.allocation); })) {
+    newest_stays();
   }
   Launch issued;
   issued.stream = stream;

@@ -205,9 +205,12 @@ void DrivenPlatform::free(std::uint64_t address) {
   }
 }
 
-// No launch can have used it, so that nobody need wait for any.
+// What is settled launches may use of which nobody was told.
 bool DrivenPlatform::undo_allocate(std::uint64_t address) {
   const Lock lock(mutex_);
+  if (!memory_->may_undo() || !quiet_memory_.is_unsettled(memory_->number_of(address))) {
+    return false;
+  }
   const std::optional<AllocationId> undone = memory_->undo_allocate(address);
   if (!undone) {
     return false;

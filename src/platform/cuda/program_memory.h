@@ -31,11 +31,12 @@ class ProgramMemory {
   // there (and lives, for `retire`).
   std::optional<AllocationId> free(std::uint64_t address);
   std::optional<AllocationId> retire(std::uint64_t address);
-  // The one that was allocated last, if it begins there and nothing has been allocated, reused or
-  // launched since, as if it never had been.
+  // The one that was allocated last, if it begins there and nothing has been allocated, reused
+  // since, and no launch has used it, as if it never had been.
   std::optional<AllocationId> undo_allocate(std::uint64_t address);
   // Whether there is one that could be undone.
   [[nodiscard]] bool may_undo() const { return newest_ != kNoAllocation; }
+  [[nodiscard]] bool is_newest(AllocationId id) const { return id == newest_; }
   void no_undo() { newest_ = kNoAllocation; }
   // The allocation that lives again; nullopt: it did.
   Result<std::optional<AllocationId>> reuse(std::uint64_t address);

@@ -250,13 +250,13 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     }
     slot = new_slot(*made);
     newest_.reset();
-    if (order && asked > kLargestBlockBytes) {
+    if (asked > kLargestBlockBytes) {
       newest_ = {.slot = slot,
-                 .order = *order,
+                 .order = order,
                  .used_high_bytes = used_high_bytes_,
                  .reserved_high_bytes = reserved_high_bytes_,
                  .room = room_,
-                 .near = near_[*order]};
+                 .near = order ? near_[*order] : NearSizes{}};
     }
     missing_.made(asked);
   }
@@ -285,7 +285,9 @@ bool DeviceHeap::undo(Slot slot) {
   used_high_bytes_ = newest_->used_high_bytes;
   reserved_high_bytes_ = newest_->reserved_high_bytes;
   room_ = newest_->room;
-  near_[newest_->order] = std::move(newest_->near);
+  if (newest_->order) {
+    near_[*newest_->order] = std::move(newest_->near);
+  }
   newest_.reset();
   forget_slot(slot);
   return true;

@@ -144,7 +144,7 @@ class DeviceHeap {
   // what was known before.
   struct Newest {
     Slot slot = 0;
-    Order order = nullptr;
+    std::optional<Order> order;
     Bytes used_high_bytes = 0;
     Bytes reserved_high_bytes = 0;
     HeapRoom room;

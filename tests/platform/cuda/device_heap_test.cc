@@ -262,6 +262,9 @@ TEST_F(InAnAmpleBudget, WhoTakesAllForAMomentChangesNothing) {
     const Result<std::uint64_t> all = heap->allocate(kGiB - less, on);
     ASSERT_TRUE(all) << all.error().message;
     EXPECT_TRUE(heap->free(*all, on));
+    const Result<std::uint64_t> in_no_order = heap->allocate(kGiB - less, std::nullopt);
+    ASSERT_TRUE(in_no_order) << in_no_order.error().message;
+    EXPECT_TRUE(heap->free(*in_no_order, std::nullopt));
     made += round();
   }
   EXPECT_EQ(made, 0U);
@@ -269,6 +272,39 @@ TEST_F(InAnAmpleBudget, WhoTakesAllForAMomentChangesNothing) {
   EXPECT_EQ(heap->usage().used_high_bytes, before.used_high_bytes);
   EXPECT_EQ(heap->usage().reserved_high_bytes, before.reserved_high_bytes);
   EXPECT_EQ(platform->stats().live_peak_bytes, peak_bytes);
+}
+
+// A launch that was on its way when it was allocated, and names it by an old address, uses it.
+TEST_F(DeviceHeapTest, WhatALaunchHasUsedCannotBeUndone) {
+  constexpr Bytes kBytes = 128 * kMiB;
+  options.device_bytes = kGiB;
+  options.quiet_after = 3;
+  open(policy);
+  const Result<std::uint64_t> before = platform->allocate(kBytes);
+  ASSERT_TRUE(before);
+  const CudaOperand first{.address = *before, .bytes = kBytes};
+  const CudaOperand next{.address = *before + kBytes, .bytes = kBytes};
+  const auto begin = [&](const CudaOperand& operand) {
+    return platform->before_launch({.stream = nullptr,
+                                    .hash = {},
+                                    .name = "it",
+                                    .operands = {&operand, 1},
+                                    .needs_mapping = true});
+  };
+  platform->after_launch(begin(first), true);
+  const std::uint64_t held = begin(first);  // and the null stream's order with it
+  std::thread other([&] { platform->after_launch(begin(next), true); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const Result<std::uint64_t> newest = platform->allocate(kBytes);
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(*newest, next.address);
+  platform->after_launch(held, true);
+  other.join();
+  EXPECT_FALSE(platform->undo_allocate(*newest));
+  platform->free(*newest);
+  platform->free(*before);
+  synchronize(nullptr);
+  whole();
 }
 
 // Where it is used, or something else allocated meanwhile, it counts.
