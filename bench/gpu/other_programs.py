@@ -250,6 +250,7 @@ def main():
         for name in plain:
             if name in ours:
                 print(row(program, name, plain[name], ours[name]), flush=True)
+                failed = failed or plain[name]["result"] != ours[name]["result"]
         for what, reason in (("plain", why), ("spillway", why_ours)):
             if reason:
                 failed = True
