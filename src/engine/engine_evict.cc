@@ -221,8 +221,7 @@ std::optional<BlockId> Engine::oldest_that_can_leave() const {
 
 // Dead, or safe below: nothing must be copied.
 bool Engine::leaves_at_once(const Block& block) {
-  return block.contents != Contents::kLive || block.copies.has(Tier::kHost) ||
-         block.copies.has(Tier::kStorage);
+  return block.contents != Contents::kLive || safe_below(block);
 }
 
 // That, or a launch can make it again.
@@ -451,7 +450,7 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
   if (!alive(id) || !leavable(block) || block.contents != Contents::kLive) {
     return false;
   }
-  const bool clean_below = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
+  const bool clean_below = safe_below(block);
   if (!clean_below && free_bytes(to) < block.bytes) {
     return false;
   }

@@ -12,7 +12,7 @@ namespace {
 std::string_view wrong_with(const Block& block, const EngineOptions& options, bool arriving,
                             bool reserved) {
   const bool on_device = block.copies.has(Tier::kDevice);
-  const bool below = block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
+  const bool below = safe_below(block);
   const bool copied_down = on_device && block.transfer != kNoIndex && block.stays;
   const bool wanted = block.fetch != FetchState::kNone || block.transfer != kNoIndex;
   if (block.contents == Contents::kLive && block.tenants > 0 && block.copies.empty()) {

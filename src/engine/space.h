@@ -61,6 +61,11 @@ struct alignas(64) Block {
 
 static_assert(sizeof(Block) == 64, "a launch touches many blocks, each of them somewhere else");
 
+// Whether a tier below the device has its current bytes.
+[[nodiscard]] inline bool safe_below(const Block& block) {
+  return block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
+}
+
 // What its device frame takes of the device.
 [[nodiscard]] inline Bytes device_bytes(const Block& block) { return block.far ? 0 : block.bytes; }
 

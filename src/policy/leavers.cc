@@ -26,10 +26,6 @@ Bytes copying_bytes(const Control& control) {
   return control.pre_evicting_bytes(Tier::kHost) + control.pre_evicting_bytes(Tier::kStorage);
 }
 
-bool safe_below(const Block& block) {
-  return block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
-}
-
 }  // namespace
 
 Leavers::Habit& Leavers::habit_of(BlockId block, const Control& control) {

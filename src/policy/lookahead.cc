@@ -94,7 +94,9 @@ std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
     return id;
   }
   if (const BlockId id = small_.oldest_worth_moving(control); id != kNoBlock) {
-    return id;
+    const BlockId newest = returners_.last_of_newest(control);
+    return newest != kNoBlock && returners_.expected(newest) > returners_.expected(id) ? newest
+                                                                                       : id;
   }
   const BlockId last = control.claims().needed_last();
   if (last == kNoBlock) {

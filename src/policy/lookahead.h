@@ -58,8 +58,8 @@ class AheadOfDevice {
   // The program has said that it is dead behind all launches that are issued so far.
   void dies(AllocationId id);
   // What has been copied down already; else an old block that no issued launch names
-  // (small_blocks.h); else the one that is needed last, if `incoming` is needed before it or a
-  // launch waits for it.
+  // (small_blocks.h), or one of the newest that needs no copy and is expected after it; else the
+  // one that is needed last, if `incoming` is needed before it or a launch waits for it.
   [[nodiscard]] std::optional<BlockId> victim(Cause cause, BlockId incoming,
                                               const Control& control);
   // What has been copied down already, of which the one that is expected to be used last.
