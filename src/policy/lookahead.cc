@@ -59,6 +59,7 @@ void AheadOfDevice::advance(Control& control) {
 void AheadOfDevice::issued(const Launch& launch, const Control& control) {
   if (pressed_) {
     returners_.issued(launch, control);
+    read_in_turn_.issued(launch, control);
     lingerers_.issued(launch, control);
   }
 }
@@ -69,6 +70,7 @@ void AheadOfDevice::ended(const Launch& launch, Control& control) {
     leavers_.ended(launch, control);
     small_.ended(launch);
     returners_.ended(launch, control);
+    read_in_turn_.ended(launch, control);
     lingerers_.ended(launch, control);
   }
 }
@@ -84,6 +86,7 @@ void AheadOfDevice::leaves(BlockId block, const Control& control) {
   leavers_.leaves(block, control);
   small_.leaves(block, control);
   returners_.leaves(block, control);
+  read_in_turn_.leaves(block, control);
   frames_.leaves(block, control);
   contents_.leaves(block, control);
 }
@@ -94,9 +97,8 @@ std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
     return id;
   }
   if (const BlockId id = small_.oldest_worth_moving(control); id != kNoBlock) {
-    const BlockId newest = returners_.last_of_newest(control);
-    return newest != kNoBlock && returners_.expected(newest) > returners_.expected(id) ? newest
-                                                                                       : id;
+    const BlockId newer = read_in_turn_.instead_of(id, returners_.expected(id), control);
+    return newer != kNoBlock ? newer : id;
   }
   const BlockId last = control.claims().needed_last();
   if (last == kNoBlock) {

@@ -15,6 +15,7 @@
 #include "policy/leavers.h"
 #include "policy/lingerers.h"
 #include "policy/queue_window.h"
+#include "policy/read_in_turn.h"
 #include "policy/returners.h"
 #include "policy/small_blocks.h"
 
@@ -58,8 +59,8 @@ class AheadOfDevice {
   // The program has said that it is dead behind all launches that are issued so far.
   void dies(AllocationId id);
   // What has been copied down already; else an old block that no issued launch names
-  // (small_blocks.h), or one of the newest that needs no copy and is expected after it; else the
-  // one that is needed last, if `incoming` is needed before it or a launch waits for it.
+  // (small_blocks.h), or one that is read in turn instead; else the one that is needed last, if
+  // `incoming` is needed before it or a launch waits for it.
   [[nodiscard]] std::optional<BlockId> victim(Cause cause, BlockId incoming,
                                               const Control& control);
   // What has been copied down already, of which the one that is expected to be used last.
@@ -72,6 +73,7 @@ class AheadOfDevice {
   Leavers leavers_;
   SmallBlocks small_;
   Returners returners_;
+  ReadInTurn read_in_turn_;
   Lingerers lingerers_;
   bool pressed_ = false;  // something has had to leave
   AheadOfLaunches contents_{AheadOfLaunches::What::kContents, 256 * kMiB};

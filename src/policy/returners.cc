@@ -8,7 +8,6 @@
 #include "engine/for_each_block.h"
 #include "engine/page_queues.h"
 #include "engine/space.h"
-#include "policy/small_blocks.h"
 
 namespace spillway {
 namespace {
@@ -27,21 +26,12 @@ bool comes_yet(LaunchSeq expected, LaunchSeq launches, LaunchSeq now) {
 constexpr LaunchSeq kEarlierPart = 32;
 // Of those that would come too early, so many are looked at.
 constexpr int kAwayLooks = 32;
-// Of what was used last, so many are compared.
-constexpr int kNewestLooks = 32;
 
 }  // namespace
 
 const Returners::Return* Returners::Habit::known() const {
   const std::optional<std::size_t> place = returns_after.place();
   return place ? &returns.at(*place) : nullptr;
-}
-
-LaunchSeq Returners::Habit::next_use(LaunchSeq now) const {
-  const Return* const it = known();
-  return it != nullptr && comes_yet(used() + it->launches, it->launches, now)
-             ? used() + it->launches
-             : 0;
 }
 
 Returners::Habit& Returners::habit_of(BlockId block, const Control& control) {
@@ -106,31 +96,14 @@ LaunchSeq Returners::expected(BlockId block) const {
     return 2 * now_;
   }
   const Habit& habit = habits_[block];
-  const LaunchSeq by_habit = habit.next_use(now_);
-  return by_habit != 0 ? std::max(now_, by_habit) : now_ + (now_ - habit.used());
-}
-
-// What is read in turn, as the weights of a model that writes texts, is wanted again last when it
-// has just been used. Were the oldest to leave, all of it would, each time.
-BlockId Returners::last_of_newest(const Control& control) const {
-  const PageQueues& queues = control.queues();
-  const Bytes least_bytes = small_block_bytes(control);
-  BlockId last = kNoBlock;
-  LaunchSeq last_use = 0;
-  BlockId id = queues.newest_unclaimed();
-  for (int looks = 0; id != kNoBlock && looks < kNewestLooks;
-       ++looks, id = queues.older_unclaimed(id)) {
-    const Block& block = control.space().block(id);
-    if (id >= habits_.size() || block.bytes < least_bytes || !safe_below(block)) {
-      continue;
-    }
-    const LaunchSeq use = habits_[id].next_use(now_);
-    if (use > last_use) {
-      last = id;
-      last_use = use;
+  const Return* const known = habit.known();
+  if (known != nullptr) {
+    const LaunchSeq expected = habit.used() + known->launches;
+    if (comes_yet(expected, known->launches, now_)) {
+      return std::max(now_, expected);
     }
   }
-  return last;
+  return now_ + (now_ - habit.used());
 }
 
 void Returners::advance(Control& control) {

@@ -25,9 +25,6 @@ class Returners {
   // The launch that is expected to use the block next: by habit, or, where none is known or it has
   // come to nothing, as far from now as its last use is.
   [[nodiscard]] LaunchSeq expected(BlockId block) const;
-  // Of the blocks that were used last, that no issued launch names and that leave without a copy,
-  // the one that is expected to be used last, by habit; kNoBlock if there is none. Small ones stay.
-  [[nodiscard]] BlockId last_of_newest(const Control& control) const;
   // Wishes for what is expected to be needed first, as long as there is room that nothing needs.
   void advance(Control& control);
 
@@ -48,8 +45,6 @@ class Returners {
 
     [[nodiscard]] LaunchSeq used() const { return returns_after.last_use(); }
     [[nodiscard]] const Return* known() const;
-    // 0: none is known, or it has come to nothing.
-    [[nodiscard]] LaunchSeq next_use(LaunchSeq now) const;
   };
   Habit& habit_of(BlockId block, const Control& control);
   void forget(BlockId block, Habit& habit);

@@ -80,13 +80,7 @@ class LookaheadHabits : public ::testing::Test {
     world.discard(a, DiscardMode::kLazy);
   }
 
-  static EngineOptions as_lookahead_is_run() {
-    EngineOptions options = one_at_a_time(64, 192, 0);
-    options.clean_copies = CleanCopies::kAll;
-    return options;
-  }
-
-  World world{as_lookahead_is_run()};
+  World world{one_at_a_time(64, 128, 0)};
   Lookahead lookahead;
   AllocationId a = world.allocate(16);
   AllocationId rest = world.allocate(48);  // of the device
@@ -152,32 +146,6 @@ TEST_F(LookaheadHabits, WhatCanBeMadeAgainLeavesFirstAndNothingElseWithoutACopy)
   const BlockId first = world.engine.space().allocation(a).first_block;
   EXPECT_EQ(lookahead.select_clean_victim(Cause::kFault, *seen), first);
   EXPECT_EQ(lookahead.select_victim(Cause::kFault, kNoBlock, *seen), first);
-}
-
-// Twice the device is read in turn, as weights are: what stays from one round to the next need not
-// come again, and by age all of it would leave.
-TEST_F(LookaheadHabits, OfWhatIsReadInTurnAsMuchAsThereIsRoomForStays) {
-  world.free(rest);
-  std::vector<AllocationId> weights;
-  for (ExecutionId i = 0; i < 16; ++i) {
-    weights.push_back(world.allocate(8));
-    run(100 + i, {world.overwrite(weights.back())}, kOtherCode);
-  }
-  const auto come_in_a_round = [&] {
-    world.forget();
-    for (ExecutionId i = 0; i < weights.size(); ++i) {
-      run(200 + i, {world.read(weights[i])}, kCode);
-    }
-    const std::vector<std::string> calls = world.calls();
-    return std::count_if(calls.begin(), calls.end(), [](const std::string& call) {
-      return call.find("host>device") != std::string::npos;
-    });
-  };
-  EXPECT_EQ(come_in_a_round(), 128);  // and one after the other, by age
-  for (int i = 0; i < 4; ++i) {
-    come_in_a_round();
-  }
-  EXPECT_LE(come_in_a_round(), 72);
 }
 
 }  // namespace

@@ -127,6 +127,26 @@ TEST_F(HeapRoomTest, MoreWhereGivingUpDoesNotEnd) {
   EXPECT_EQ(room.room_bytes(kMiB, few, kBudget), kUsed / 2 * 5);
 }
 
+// Its frames go from what is dead to what is new, as the platform has it.
+TEST_F(HeapRoomTest, WhereThereIsLittleGivingUpEndsUnlessItBringsRest) {
+  constexpr Bytes kMuch = kBudget / 8 * 7;
+  allocate(1, kMuch);
+  const auto full = has(kMuch, kBudget / 8);
+  for (int i = 0; i < 2; ++i) {
+    room.gave_up(kBudget);
+    EXPECT_TRUE(room.is_too_much(64 * kMiB, full, kBudget));
+  }
+  room.is_at_rest();
+  room.gave_up(2 * kBudget);
+  EXPECT_TRUE(room.is_too_much(64 * kMiB, full, kBudget));
+  room.gave_up(kMiB);
+  EXPECT_FALSE(room.is_too_much(64 * kMiB, full, kBudget));
+  // Not where there is room.
+  EXPECT_TRUE(room.is_too_much(64 * kMiB, has(kMuch, 8 * kMuch), 8 * kBudget));
+  room.is_at_rest();
+  EXPECT_TRUE(room.is_too_much(64 * kMiB, full, kBudget));
+}
+
 TEST_F(HeapRoomTest, NothingFitsThatIsMoreThanTheBudget) {
   for (const Bytes size : {kBudget + 1, Bytes{1} << 62U, Bytes{1} << 63U, ~Bytes{0}}) {
     EXPECT_FALSE(room.fits(size, has(kUsed, 0), kBudget));

@@ -109,6 +109,9 @@ void DeviceHeap::keep_for(Bytes size) {
 // Dead addresses make room for new ones where there are more than enough.
 void DeviceHeap::make_room(Bytes size) {
   const Bytes budget = budget_bytes();
+  if (platform_.is_quiet()) {
+    room_.is_at_rest();
+  }
   while (!kept_.empty() && room_.is_too_much(size, has(), budget)) {
     room_.gave_up(memory_[kept_.oldest()].size);
     give_up_oldest();

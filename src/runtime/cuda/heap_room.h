@@ -29,6 +29,8 @@ class HeapRoom {
   void allocated(Bytes used_bytes);
   // Of what is free so much has been given up for something new.
   void gave_up(Bytes bytes);
+  // Nobody is told of launches (docs/quiet.md).
+  void is_at_rest() { restless_bytes_ = 0; }
 
   // The most that was in use.
   [[nodiscard]] Bytes most_used_bytes() const { return most_used_bytes_; }
@@ -47,7 +49,8 @@ class HeapRoom {
   [[nodiscard]] Bytes largest_for(Bytes size, const Has& has, Bytes budget_bytes) const;
   // Whether something that is free had better go before one of `size` is made. To be asked until
   // that is not so: to give up ends a quiet, so where the budget has it another sixteenth of the
-  // most in use is taken before that is done at all, and then all that is too much goes.
+  // most in use is taken before that is done at all, and then all that is too much goes. In a
+  // budget that has no more room, no longer than it brings the program to rest.
   [[nodiscard]] bool is_too_much(Bytes size, const Has& has, Bytes budget_bytes);
 
  private:
@@ -70,6 +73,7 @@ class HeapRoom {
   std::uint64_t allocations_ = 0;          // so far
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
   Bytes given_up_bytes_ = 0;               // since more was last allowed
+  Bytes restless_bytes_ = 0;               // ... since the program was last at rest
   bool gives_up_ = false;                  // until it is not too much any more
   // Sixteenths of the most in use that the heap may have beyond it, and what that was at first.
   std::uint64_t parts_ = kPartsAtFirst;
