@@ -276,7 +276,8 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
 }
 
 // Whether it was only to see how much there is, as `cudnn.benchmark` does all the time: that says
-// nothing of what the program needs. Nothing has been born since.
+// nothing of what the program needs. Nothing has been born since. Who did not take all expects it
+// among what was in use at the highest.
 bool DeviceHeap::undo(Slot slot) {
   if (!newest_ || newest_->slot != slot || room_.allocations() != newest_->room.allocations() + 1 ||
       !platform_.undo_allocate(memory_[slot].address)) {
@@ -285,8 +286,11 @@ bool DeviceHeap::undo(Slot slot) {
   const Memory& memory = memory_[slot];
   used_bytes_ -= size_of(memory.bytes);
   more_bytes_ -= memory.size - size_of(memory.bytes);
-  used_high_bytes_ = newest_->used_high_bytes;
-  reserved_high_bytes_ = newest_->reserved_high_bytes;
+  constexpr Bytes kNearlyPart = 16;
+  if (used_bytes_ + memory.size >= budget_bytes() - budget_bytes() / kNearlyPart) {
+    used_high_bytes_ = newest_->used_high_bytes;
+    reserved_high_bytes_ = newest_->reserved_high_bytes;
+  }
   room_ = newest_->room;
   if (newest_->order) {
     near_[*newest_->order] = std::move(newest_->near);

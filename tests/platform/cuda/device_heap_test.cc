@@ -272,6 +272,13 @@ TEST_F(InAnAmpleBudget, WhoTakesAllForAMomentChangesNothing) {
   EXPECT_EQ(heap->usage().used_high_bytes, before.used_high_bytes);
   EXPECT_EQ(heap->usage().reserved_high_bytes, before.reserved_high_bytes);
   EXPECT_EQ(platform->stats().live_peak_bytes, peak_bytes);
+  // Not all: the program knows that it had it.
+  const Result<std::uint64_t> half = heap->allocate(kGiB / 2, on);
+  ASSERT_TRUE(half) << half.error().message;
+  const Bytes with_it = heap->usage().used_bytes;
+  EXPECT_TRUE(heap->free(*half, on));
+  EXPECT_TRUE(platform->hands_on_untold(0));
+  EXPECT_EQ(heap->usage().used_high_bytes, with_it);
 }
 
 // A launch that was on its way when it was allocated, and names it by an old address, uses it.
