@@ -14,7 +14,7 @@ namespace spillway {
 namespace {
 
 // Of what was used last, so many are compared.
-constexpr int kLooks = 32;
+constexpr int kNewest = 32;
 // What a wrong choice counts, beside a right one, which halves them; and at most.
 constexpr int kWrong = 4;
 constexpr int kMostWrong = 6;
@@ -77,7 +77,7 @@ BlockId ReadInTurn::instead_of(BlockId oldest, LaunchSeq expected, const Control
   const Bytes least_bytes = small_block_bytes(control);
   BlockId last = kNoBlock;
   BlockId id = queues.newest_unclaimed();
-  for (int looks = 0; id != kNoBlock && looks < kLooks; ++looks, id = queues.older_unclaimed(id)) {
+  for (int looks = 0; id != kNoBlock && looks < kNewest; ++looks, id = queues.older_unclaimed(id)) {
     const Block& block = control.space().block(id);
     const Uses& uses = uses_of(id, control);
     if (block.bytes >= least_bytes && safe_below(block) && uses.returns_until == 0 &&

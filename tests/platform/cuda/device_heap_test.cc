@@ -277,7 +277,6 @@ TEST_F(InAnAmpleBudget, WhoTakesAllForAMomentChangesNothing) {
   ASSERT_TRUE(half) << half.error().message;
   const Bytes with_it = heap->usage().used_bytes;
   EXPECT_TRUE(heap->free(*half, on));
-  EXPECT_TRUE(platform->hands_on_untold(0));
   EXPECT_EQ(heap->usage().used_high_bytes, with_it);
 }
 
