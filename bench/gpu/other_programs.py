@@ -10,6 +10,7 @@ not, what is computed is the same."""
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -22,16 +23,28 @@ PROGRAMS = FITTING + LARGER
 def run(program, command, limit_s):
     """Its parts, by name; what Spillway said of what was moved; the last line of what the program
     said if it failed."""
+    environment = dict(os.environ)
+    if program in LARGER:
+        environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # for deterministic algorithms
     try:
-        ended = subprocess.run([*command, sys.executable, __file__, "--only", program],
-                               capture_output=True, text=True, timeout=limit_s, check=False)
-    except subprocess.TimeoutExpired:
-        return {}, "", f"did not end within {limit_s} s"
+        process = subprocess.Popen([*command, sys.executable, __file__, "--only", program],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=environment, start_new_session=True)
     except OSError as error:
         return {}, "", str(error)
-    parts = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
-    moved = [line.strip() for line in ended.stderr.splitlines() if line.startswith("  moved")]
-    failed = "" if ended.returncode == 0 else (ended.stderr.strip().splitlines() or ["?"])[-1]
+    failed = ""
+    try:
+        printed, said = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        printed, said = process.communicate()
+        failed = f"did not end within {limit_s} s"
+    if process.returncode != 0 and not failed:
+        own = [line for line in said.splitlines()
+               if line.strip() and not line.startswith(("spillway: ", "  "))]
+        failed = own[-1] if own else f"exit status {process.returncode}"
+    parts = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    moved = [line.strip() for line in said.splitlines() if line.startswith("  moved")]
     return {part["part"]: part for part in parts}, (moved or [""])[0], failed
 
 
@@ -52,23 +65,24 @@ def compare(program, options):
     """Plain, then under Spillway. False if one of them failed, or they computed different things."""
     plain, _, failed = run(program, [], options.limit)
     failures = [f"plain: {failed}"] if failed else []
-    if plain:
+    # Without all of its parts nobody knows how much it has in use.
+    if options.percent is None or not failed:
         budget = options.device_memory
-        if options.percent:
+        if options.percent is not None:
             peak_gib = max(part["peak_gib"] for part in plain.values())
             budget = f"{int(peak_gib * 1024 * options.percent / 100)}MiB"
         under = [options.spillway, "run", "--device", "cuda", "--device-memory", budget,
                  "--host-memory", options.host_memory, "--"]
         ours, moved, failed = run(program, under, options.limit)
         failures += [f"spillway: {failed}"] if failed else []
-        for name, part in plain.items():
-            if name not in ours:
-                failures.append(f"spillway: {name} is missing")
+        for name in [*plain, *(name for name in ours if name not in plain)]:
+            if name not in ours or name not in plain:
+                failures.append(f"{'plain' if name in ours else 'spillway'}: {name} is missing")
                 continue
-            print(row(program, name, part, ours[name]), flush=True)
-            if part["result"] != ours[name]["result"]:
+            print(row(program, name, plain[name], ours[name]), flush=True)
+            if plain[name]["result"] != ours[name]["result"]:
                 failures.append(f"{name} differs")
-        if options.percent:
+        if options.percent is not None:
             print(f"{program:13} within {budget}: {moved}", flush=True)
     for failure in failures:
         print(f"{program:13} {failure}", flush=True)
@@ -79,9 +93,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spillway", default="spillway", help="the program to run them under")
-    parser.add_argument("--device-memory", default="66GiB")
-    parser.add_argument("--percent", type=float,
-                        help="device memory, of what the plain program had in use at the highest")
+    parser.add_argument("--device-memory", default="66GiB", help="66GiB if nothing is said")
+    parser.add_argument("--percent", type=float, help="instead of it, of what the plain program had"
+                        " in use at the highest")
     parser.add_argument("--host-memory", help="60GiB where --percent is given, else 8GiB")
     parser.add_argument("--programs", help=f"of {', '.join(PROGRAMS)}, separated by commas; without"
                         f" it the first {len(FITTING)}, or with --percent the others")
@@ -91,13 +105,14 @@ def main():
     if options.only:
         run_here(options.only)
         return 0
-    options.host_memory = options.host_memory or ("60GiB" if options.percent else "8GiB")
-    programs = (options.programs.split(",") if options.programs
-                else LARGER if options.percent else FITTING)
+    larger = options.percent is not None
+    if larger and options.percent <= 0:
+        parser.error("--percent: more than 0")
+    options.host_memory = options.host_memory or ("60GiB" if larger else "8GiB")
+    programs = options.programs.split(",") if options.programs else LARGER if larger else FITTING
     if unknown := [name for name in programs if name not in PROGRAMS]:
         parser.error(f"no such program: {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
     os.environ.setdefault("SPILLWAY_MODULE_NAMES", "0")
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as deterministic algorithms want it
     print(f"{'':26} {'ms, the last third':^26} {'ms, mean':^19} {'in use, GiB':^13}"
           f" {'device, GiB':^15}")
     print(f"{'program':13} {'part':12} {'plain':>9} {'spillway':>9} {'ratio':>6} {'plain':>9}"
@@ -112,9 +127,10 @@ def run_here(program):
     import fitting_programs
     import larger_programs
     torch.manual_seed(0)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # other bits each time, also in plain PyTorch
     if program in LARGER:
         torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.backends.cuda.enable_cudnn_sdp(False)  # other bits each time, also in plain PyTorch
+        torch.utils.deterministic.fill_uninitialized_memory = False
     {**fitting_programs.PROGRAMS, **larger_programs.PROGRAMS}[program]()
 
 

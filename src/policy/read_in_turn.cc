@@ -13,10 +13,11 @@
 namespace spillway {
 namespace {
 
-// Of what was used last, so many are compared.
+// Of what came last, so many are compared.
 constexpr int kNewest = 32;
-// What a wrong choice counts, beside a right one, which halves them; and at most.
-constexpr int kWrong = 4;
+// A wrong choice adds so much to a block's number, up to the most, and a right one halves it. The
+// block goes by age for the next returns: two to the power of it, none at 0.
+constexpr int kWrong = 5;
 constexpr int kMostWrong = 6;
 
 }  // namespace
@@ -28,7 +29,7 @@ LaunchSeq ReadInTurn::Uses::next() const {
 
 ReadInTurn::Uses& ReadInTurn::uses_of(BlockId block, const Control& control) {
   if (block >= uses_.size()) {
-    uses_.resize(std::max<std::size_t>(control.space().block_slots(), block + std::size_t{1}));
+    uses_.resize(control.space().block_slots());
   }
   return uses_[block];
 }
@@ -41,27 +42,30 @@ void ReadInTurn::issued(const Launch& launch, const Control& control) {
   });
 }
 
-// It was right if what stayed has been used before this one is.
+// It was right if what stayed has been used before this one is, or is about to be.
 void ReadInTurn::judge(Uses& uses, const Control& control) {
   if (uses.returns_until > 0) {
     --uses.returns_until;
   }
-  if (uses.stayed == kNoBlock) {
+  const BlockId stayed = std::exchange(uses.stayed, kNoBlock);
+  if (stayed == kNoBlock || !control.space().has_tenant(stayed)) {
     return;
   }
-  const bool right = uses_[uses.stayed].last > uses.chosen ||
-                     control.claims().next_launch(uses.stayed) != kNoLaunch;
+  const bool right = uses_[stayed].last > uses.chosen || control.space().block(stayed).pins > 0 ||
+                     control.claims().next_launch(stayed) != kNoLaunch;
   uses.wrong =
       static_cast<std::uint8_t>(right ? uses.wrong / 2 : std::min(uses.wrong + kWrong, kMostWrong));
   uses.returns_until = static_cast<std::uint8_t>(uses.wrong == 0 ? 0 : 1 << uses.wrong);
-  uses.stayed = kNoBlock;
 }
 
 void ReadInTurn::ended(const Launch& launch, const Control& control) {
   now_ = std::max(now_, launch.seq);
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
     Uses& uses = uses_of(id, control);
-    if (uses.last != 0 && uses.last != launch.seq) {
+    if (uses.last >= launch.seq) {
+      return;  // streams end in any order
+    }
+    if (uses.last != 0) {
       uses.gap_before = std::exchange(uses.gap, launch.seq - uses.last);
     }
     uses.last = launch.seq;
@@ -69,7 +73,11 @@ void ReadInTurn::ended(const Launch& launch, const Control& control) {
 }
 
 void ReadInTurn::leaves(BlockId block, const Control& control) {
-  uses_of(block, control).away = true;
+  Uses& uses = uses_of(block, control);
+  uses.away = true;
+  if (std::exchange(chosen_, kNoBlock) != block) {
+    uses.stayed = kNoBlock;  // of a choice before this one
+  }
 }
 
 BlockId ReadInTurn::instead_of(BlockId oldest, LaunchSeq expected, const Control& control) {
@@ -80,8 +88,8 @@ BlockId ReadInTurn::instead_of(BlockId oldest, LaunchSeq expected, const Control
   for (int looks = 0; id != kNoBlock && looks < kNewest; ++looks, id = queues.older_unclaimed(id)) {
     const Block& block = control.space().block(id);
     const Uses& uses = uses_of(id, control);
-    if (block.bytes >= least_bytes && safe_below(block) && uses.returns_until == 0 &&
-        uses.next() > expected) {
+    if (id != oldest && block.bytes >= least_bytes && safe_below(block) &&
+        uses.returns_until == 0 && uses.next() > expected) {
       last = id;
       expected = uses.next();
     }
@@ -90,6 +98,7 @@ BlockId ReadInTurn::instead_of(BlockId oldest, LaunchSeq expected, const Control
     (void)uses_of(oldest, control);
     uses_[last].stayed = oldest;
     uses_[last].chosen = now_;
+    chosen_ = last;
   }
   return last;
 }

@@ -128,6 +128,7 @@ TEST_F(ReadInTurnAlone, OnlyWhatIsSafeBelowKnownToReturnAndWantedLater) {
   world.run({});
   world.finish_all();
   // Launches 2, 3 and 5 used it: it is expected with launch 6.
+  EXPECT_EQ(in_turn.instead_of(first_of(newest), 5, *seen), kNoBlock);  // instead of itself
   EXPECT_EQ(in_turn.instead_of(first_of(oldest), 6, *seen), kNoBlock);
   EXPECT_EQ(in_turn.instead_of(first_of(oldest), 5, *seen), first_of(newest));
 }

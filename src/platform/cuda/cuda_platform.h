@@ -128,7 +128,7 @@ class CudaPlatform : public ObservedPlatform {
   virtual void retire(std::uint64_t address, std::optional<CuStream> next_on) = 0;
   virtual Status reuse(std::uint64_t address) = 0;
   // Whether nobody is told of launches (`begin_unseen`). Waits for nobody.
-  [[nodiscard]] virtual bool is_quiet() const = 0;
+  [[nodiscard]] virtual bool calls_are_open() const = 0;
   // Whether neither need be told of what is freed and handed on in the order of one stream, so that
   // it stays alive: nobody is told of launches (`begin_unseen`), and the budget has ample room for
   // `bytes`, all that lives then. Waits for nobody.

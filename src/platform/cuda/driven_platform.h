@@ -53,7 +53,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   bool undo_allocate(std::uint64_t address) override;
   void retire(std::uint64_t address, std::optional<CuStream> next_on) override;
   Status reuse(std::uint64_t address) override;
-  [[nodiscard]] bool is_quiet() const override { return calls_.is_open(); }
+  [[nodiscard]] bool calls_are_open() const override { return calls_.is_open(); }
   [[nodiscard]] bool hands_on_untold(Bytes bytes) const override;
   void keep_at_most(Bytes bytes) override;
   [[nodiscard]] std::optional<Range> allocation_of(std::uint64_t address) const override {

@@ -109,9 +109,6 @@ void DeviceHeap::keep_for(Bytes size) {
 // Dead addresses make room for new ones where there are more than enough.
 void DeviceHeap::make_room(Bytes size) {
   const Bytes budget = budget_bytes();
-  if (platform_.is_quiet()) {
-    room_.is_at_rest();
-  }
   while (!kept_.empty() && room_.is_too_much(size, has(), budget)) {
     room_.gave_up(memory_[kept_.oldest()].size);
     give_up_oldest();
@@ -206,6 +203,9 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   // What could not be rounded up is more than any tier has.
   const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
   const std::scoped_lock lock(mutex_);
+  if (platform_.calls_are_open()) {
+    room_.is_at_rest();
+  }
   const bool is_untold = untold();
   if (!is_untold) {
     tell_what_is_at_hand();
@@ -287,7 +287,8 @@ bool DeviceHeap::undo(Slot slot) {
   used_bytes_ -= size_of(memory.bytes);
   more_bytes_ -= memory.size - size_of(memory.bytes);
   constexpr Bytes kNearlyPart = 16;
-  if (used_bytes_ + memory.size >= budget_bytes() - budget_bytes() / kNearlyPart) {
+  const Bytes free_bytes = budget_bytes() - std::min(budget_bytes(), used_bytes_);
+  if (free_bytes > 0 && memory.size >= free_bytes - free_bytes / kNearlyPart) {
     used_high_bytes_ = newest_->used_high_bytes;
     reserved_high_bytes_ = newest_->reserved_high_bytes;
   }

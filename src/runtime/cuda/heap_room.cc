@@ -33,7 +33,7 @@ void HeapRoom::allocated(Bytes used_bytes) {
 // not more than as much again.
 void HeapRoom::gave_up(Bytes bytes) {
   given_up_bytes_ += bytes;
-  restless_bytes_ += bytes;
+  restless_bytes_ += full_ ? bytes : 0;
   if (given_up_bytes_ > most_used_bytes_) {
     given_up_bytes_ = 0;
     parts_ = std::min<std::uint64_t>(parts_ + 1, kParts);
@@ -70,8 +70,9 @@ bool HeapRoom::is_too_much(Bytes size, const Has& has, Bytes budget_bytes) {
   const Bytes room = room_bytes(size, has, budget_bytes) + beyond_bytes;
   // What is so large, or would never end, had better have the frames of what is dead, which stays
   // mapped there: so the platform has it where there is no more room (Mechanism::holds_frame_of).
-  const bool by_frames = room >= usable && (size > budget_bytes / kLargePart ||
-                                            restless_bytes_ > kRestlessTimes * budget_bytes);
+  full_ = room >= usable;
+  const bool by_frames = full_ && (size > budget_bytes / kLargePart ||
+                                   restless_bytes_ > kRestlessTimes * budget_bytes);
   gives_up_ = fits(size, has, budget_bytes) && !by_frames &&
               has.all_bytes() + size > std::min(room, usable);
   return gives_up_;

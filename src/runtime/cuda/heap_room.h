@@ -73,8 +73,9 @@ class HeapRoom {
   std::uint64_t allocations_ = 0;          // so far
   std::uint64_t allocations_at_most_ = 0;  // when the most was in use for the first time
   Bytes given_up_bytes_ = 0;               // since more was last allowed
-  Bytes restless_bytes_ = 0;               // ... since the program was last at rest
+  Bytes restless_bytes_ = 0;               // ... by a full budget, since it was last at rest
   bool gives_up_ = false;                  // until it is not too much any more
+  bool full_ = false;                      // the budget has no more room, when that was last asked
   // Sixteenths of the most in use that the heap may have beyond it, and what that was at first.
   std::uint64_t parts_ = kPartsAtFirst;
   Bytes parts_of_bytes_ = 0;

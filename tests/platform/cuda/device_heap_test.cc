@@ -278,6 +278,14 @@ TEST_F(InAnAmpleBudget, WhoTakesAllForAMomentChangesNothing) {
   const Bytes with_it = heap->usage().used_bytes;
   EXPECT_TRUE(heap->free(*half, on));
   EXPECT_EQ(heap->usage().used_high_bytes, with_it);
+  // Nor where there is little left.
+  const std::uint64_t most = use(kGiB / 16 * 11);
+  const Bytes beside = heap->usage().used_bytes;
+  const Result<std::uint64_t> little = heap->allocate(132 * kMiB, on);
+  ASSERT_TRUE(little) << little.error().message;
+  EXPECT_TRUE(heap->free(*little, on));
+  EXPECT_EQ(heap->usage().used_high_bytes, beside + 132 * kMiB);
+  EXPECT_TRUE(heap->free(most, on));
 }
 
 // A launch that was on its way when it was allocated, and names it by an old address, uses it.
