@@ -40,6 +40,13 @@ def transformer(width, layers, dtype=torch.float32):
         return words, nn.ModuleList(Block().to(dtype) for _ in range(layers))
 
 
+def guesses(words, blocks, text):
+    x = words(text)
+    for block in blocks:
+        x = block(x)
+    return x @ words.weight.T
+
+
 def texts(words, blocks, prompts, count, batch):
     """After each prompt so many tokens; what is attended to is kept."""
     for prompt in prompts:
@@ -100,12 +107,9 @@ def evaluations():
     def loss_of(batch, length, full):
         text = torch.randint(32000, (batch, length), device="cuda")
         with torch.autocast("cuda", torch.bfloat16):
-            x = words(text)
-            for block in blocks:
-                x = block(x)
-            guesses = x @ words.weight.T
-            guesses = guesses.float() if full else guesses
-            return F.cross_entropy(guesses.view(-1, 32000), text.view(-1))
+            y = guesses(words, blocks, text)
+            y = y.float() if full else y
+            return F.cross_entropy(y.view(-1, 32000), text.view(-1))
 
     def train(_, length=512):
         loss_of(8, length, False).backward()

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fitting_programs import texts, transformer
+from fitting_programs import guesses, texts, transformer
 from measuring import digest, tell, timed
 
 BF16 = torch.bfloat16
@@ -69,11 +69,8 @@ def accumulated():
         for _ in range(4):
             text = torch.randint(32000, (4, 512), device="cuda")
             with torch.autocast("cuda", torch.float16):
-                x = words(text)
-                for block in blocks:
-                    x = block(x)
-                guesses = x @ words.weight.T
-                loss = F.cross_entropy(guesses.view(-1, 32000), text.view(-1)) / 4
+                y = guesses(words, blocks, text)
+                loss = F.cross_entropy(y.view(-1, 32000), text.view(-1)) / 4
             scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(parameters, 1.0)

@@ -10,10 +10,11 @@ not, what is computed is the same."""
 import argparse
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
+
+from train import end
 
 FITTING = ("generate", "convolutions", "evaluations", "threads")
 LARGER = ("weights", "frozen", "accumulated", "denoiser", "adversaries", "algebra")
@@ -36,7 +37,7 @@ def run(program, command, limit_s):
     try:
         printed, said = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        end(process)
         printed, said = process.communicate()
         failed = f"did not end within {limit_s} s"
     if process.returncode != 0 and not failed:

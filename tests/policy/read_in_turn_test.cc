@@ -1,4 +1,4 @@
-// Which block leaves instead of the oldest: what has just been used, where blocks are read in turn.
+// Which block leaves instead of the oldest: what has just come, where blocks are read in turn.
 #include "policy/read_in_turn.h"
 
 #include "engine/engine_world.h"
