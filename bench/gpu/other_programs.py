@@ -10,6 +10,7 @@ not, what is computed is the same."""
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -21,9 +22,15 @@ LARGER = ("weights", "frozen", "accumulated", "denoiser", "adversaries", "algebr
 PROGRAMS = FITTING + LARGER
 
 
+def why(said):
+    """The last line of what a program that failed has said, if not of Spillway's report."""
+    lines = [line for line in said.splitlines()
+             if line.strip() and not re.match(r"  |spillway: \w+ for [\d.]+ s, stalled", line)]
+    return f": {lines[-1]}" if lines else ""
+
+
 def run(program, command, limit_s):
-    """Its parts, by name; what Spillway said of what was moved; the last line of what the program
-    said if it failed."""
+    """Its parts, by name; what Spillway said of what was moved; in what way it failed, if it did."""
     environment = dict(os.environ)
     if program in LARGER:
         environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # for deterministic algorithms
@@ -40,10 +47,10 @@ def run(program, command, limit_s):
         end(process)
         printed, said = process.communicate()
         failed = f"did not end within {limit_s} s"
+    finally:
+        end(process)  # Ctrl-C does not reach its session
     if process.returncode != 0 and not failed:
-        own = [line for line in said.splitlines()
-               if line.strip() and not line.startswith(("spillway: ", "  "))]
-        failed = own[-1] if own else f"exit status {process.returncode}"
+        failed = f"exit status {process.returncode}{why(said)}"
     parts = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     moved = [line.strip() for line in said.splitlines() if line.startswith("  moved")]
     return {part["part"]: part for part in parts}, (moved or [""])[0], failed
@@ -113,7 +120,6 @@ def main():
     programs = options.programs.split(",") if options.programs else LARGER if larger else FITTING
     if unknown := [name for name in programs if name not in PROGRAMS]:
         parser.error(f"no such program: {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
-    os.environ.setdefault("SPILLWAY_MODULE_NAMES", "0")
     print(f"{'':26} {'ms, the last third':^26} {'ms, mean':^19} {'in use, GiB':^13}"
           f" {'device, GiB':^15}")
     print(f"{'program':13} {'part':12} {'plain':>9} {'spillway':>9} {'ratio':>6} {'plain':>9}"

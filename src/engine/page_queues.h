@@ -48,10 +48,10 @@ class PageQueues {
   [[nodiscard]] BlockId newer_unclaimed(BlockId id) const {
     return used_.after(OrderIndex::Mark::kSecond, space_->block(id).position);
   }
-  // From the other end.
-  [[nodiscard]] BlockId newest_unclaimed() const { return used_.last(OrderIndex::Mark::kSecond); }
-  [[nodiscard]] BlockId older_unclaimed(BlockId id) const {
-    return used_.before(OrderIndex::Mark::kSecond, space_->block(id).position);
+  // Whether the block is one of those.
+  [[nodiscard]] bool is_unclaimed(BlockId id) const {
+    const Block& block = space_->block(id);
+    return block.queue == PageQueue::kUsed && used_.has(OrderIndex::Mark::kSecond, block.position);
   }
   [[nodiscard]] Bytes bytes(PageQueue queue) const { return totals_[index_of(queue)].bytes; }
   [[nodiscard]] std::size_t size(PageQueue queue) const { return totals_[index_of(queue)].blocks; }

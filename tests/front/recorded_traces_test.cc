@@ -52,6 +52,10 @@ constexpr Recorded kRecorded[] = {
     {"resnet152", 11264, 593, "base_uvm"},
     {"vgg19", 6446, 278},
     {"vit-large", 23419, 456},
+    // No training loop, or weights that stay as they are (2026-11-28-h200-order.md).
+    {"frozen", 7103, 232},
+    {"frozen", 9900, 153},
+    {"weights", 8879, 171, "lookahead", 0.8},
     // Medians of 15, 17, 1 and 3 processes on ten machines; at 35 % of three on two since. Memory
     // that lives and that no launch names takes 0.65 GiB more, and 1.4 in the compiled step.
     {"gpt2-xl", 32407, 285, "lookahead", 0.85, 1.15, "h100"},

@@ -133,6 +133,7 @@ TEST_F(HeapRoomTest, WhereThereIsLittleGivingUpEndsUnlessItBringsRest) {
   allocate(1, kMuch);
   const auto full = has(kMuch, kBudget / 8);
   room.gave_up(4 * kBudget);  // while there was room
+  EXPECT_TRUE(room.is_too_much(64 * kMiB, full, kBudget));
   for (int i = 0; i < 2; ++i) {
     room.gave_up(kBudget);
     EXPECT_TRUE(room.is_too_much(64 * kMiB, full, kBudget));

@@ -259,7 +259,8 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
                  .used_high_bytes = used_high_bytes_,
                  .reserved_high_bytes = reserved_high_bytes_,
                  .room = room_,
-                 .near = order ? near_[*order] : NearSizes{}};
+                 .near = order ? near_[*order] : NearSizes{},
+                 .missing_bytes = missing_.has(asked) ? asked : 0};
     }
     missing_.made(asked);
   }
@@ -295,6 +296,9 @@ bool DeviceHeap::undo(Slot slot) {
   room_ = newest_->room;
   if (newest_->order) {
     near_[*newest_->order] = std::move(newest_->near);
+  }
+  if (newest_->missing_bytes > 0) {
+    missing_.gave_up(newest_->missing_bytes);
   }
   newest_.reset();
   forget_slot(slot);

@@ -149,6 +149,7 @@ class DeviceHeap {
     Bytes reserved_high_bytes = 0;
     HeapRoom room;
     NearSizes near;
+    Bytes missing_bytes = 0;  // the size that was missing until then, if it was
   };
   std::optional<Newest> newest_;
 };
