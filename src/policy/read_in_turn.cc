@@ -108,10 +108,9 @@ void ReadInTurn::ended(const Launch& launch, const Control& control) {
   const Bytes least_bytes = small_block_bytes(control);
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
     Uses& uses = uses_of(id, control);
-    if (uses.last >= launch.seq) {
-      return;  // streams end in any order
+    if (launch.seq > uses.last) {  // streams end in any order
+      uses.used(launch.seq);
     }
-    uses.used(launch.seq);
     const bool may_be_chosen = uses.returns_until == 0 && lies_ready(id, control) &&
                                control.space().block(id).bytes >= least_bytes &&
                                control.claims().next_launch(id) == kNoLaunch;

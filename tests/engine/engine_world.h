@@ -105,6 +105,7 @@ class ScriptedPolicy final : public Policy {
   }
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override {
+    room_for = incoming;
     return victim ? victim(cause) : Policy::select_victim(cause, incoming, control);
   }
   std::optional<BlockId> select_clean_victim(Cause /*cause*/, const Control& /*control*/) override {
@@ -120,6 +121,7 @@ class ScriptedPolicy final : public Policy {
   std::function<void(AllocationId)> at_give_up;
   std::function<void(const Launch&, Control&)> at_launch_end;
   std::function<std::optional<BlockId>(Cause)> victim;
+  BlockId room_for = kNoBlock;  // what it was last asked for
   std::optional<BlockId> clean_victim;
   Tier tier = Tier::kHost;
   std::vector<BlockId> faults;
@@ -168,8 +170,11 @@ class World {
 
   // Launches are numbered 1, 2, 3...
   LaunchAdmission begin(std::vector<Access> accesses, StreamId stream = kNoStream) {
-    const LaunchAdmission admission = engine.issue_launch(
-        {.tag = ++launches, .stream = stream, .position = 0, .accesses = std::move(accesses)});
+    return issue({.stream = stream, .position = 0, .accesses = std::move(accesses)});
+  }
+  LaunchAdmission issue(Launch launch) {
+    launch.tag = ++launches;
+    const LaunchAdmission admission = engine.issue_launch(std::move(launch));
     launch_ids.push_back(admission.id);
     check();
     return admission;

@@ -1,5 +1,5 @@
 // Lookahead tells each of its habits what it has to know, and asks them in their order.
-#include "engine/engine_world.h"
+#include "policy/asking_world.h"
 #include "policy/lookahead.h"
 
 namespace spillway {
@@ -14,34 +14,11 @@ class LookaheadHabits : public ::testing::Test {
   enum : ExecutionId { kMakes, kUses, kOfOthers, kMoved };
   enum : std::uint64_t { kNoKind, kCode, kOtherCode };
 
-  LookaheadHabits() {
-    world.policy.gives_up = lookahead.recomputes();
-    world.policy.at_issue = [&](const Launch& launch, Control& control) {
-      seen = &control;
-      lookahead.on_issue(named(launch), control);
-    };
-    world.policy.at_launch = [&](const Launch& launch, Control& control) {
-      lookahead.on_launch(named(launch), control);
-    };
-    world.policy.at_launch_end = [&](const Launch& launch, Control& control) {
-      lookahead.on_launch_end(named(launch), control);
-    };
-    world.policy.at_death_said = [&](AllocationId id) { lookahead.on_death_said(id); };
-    world.policy.at_give_up = [&](AllocationId id) { lookahead.on_give_up(id); };
-    world.policy.victim = [&](Cause cause) {
-      return lookahead.select_victim(cause, kNoBlock, *seen);
-    };
-    run(kOfOthers, {world.write(rest)});
-  }
-  [[nodiscard]] Launch named(Launch launch) const {
-    launch.execution = execution;
-    launch.kind = kind;
-    return launch;
-  }
+  LookaheadHabits() { run(kOfOthers, {world.write(rest)}); }
   void run(ExecutionId kernel, std::vector<Access> accesses, std::uint64_t code = kNoKind) {
-    execution = kernel;
-    kind = code;
-    world.run(std::move(accesses));
+    world.issue({.execution = kernel, .kind = code, .accesses = std::move(accesses)});
+    world.finish_all();
+    world.end(world.launches);
   }
   // Something has to leave.
   void press() {
@@ -80,13 +57,10 @@ class LookaheadHabits : public ::testing::Test {
     world.discard(a, DiscardMode::kLazy);
   }
 
-  World world{one_at_a_time(64, 128, 0)};
   Lookahead lookahead;
+  AskingWorld world{one_at_a_time(64, 128, 0), lookahead};
   AllocationId a = world.allocate(16);
   AllocationId rest = world.allocate(48);  // of the device
-  ExecutionId execution = kNoExecution;
-  std::uint64_t kind = kNoKind;
-  Control* seen = nullptr;
 };
 
 TEST_F(LookaheadHabits, WhatOnlyLingersIsSentAwayOnceSomethingHasHadToLeave) {
@@ -141,11 +115,11 @@ TEST_F(LookaheadHabits, WhatCanBeMadeAgainLeavesFirstAndNothingElseWithoutACopy)
   press();
   run(kMakes, {world.overwrite(a)});
   run(kUses, {world.read(a)});
-  EXPECT_EQ(lookahead.select_clean_victim(Cause::kFault, *seen), std::nullopt);
+  EXPECT_EQ(lookahead.select_clean_victim(Cause::kFault, *world.seen), std::nullopt);
   world.engine.set_recomputable(a, true);
   const BlockId first = world.engine.space().allocation(a).first_block;
-  EXPECT_EQ(lookahead.select_clean_victim(Cause::kFault, *seen), first);
-  EXPECT_EQ(lookahead.select_victim(Cause::kFault, kNoBlock, *seen), first);
+  EXPECT_EQ(lookahead.select_clean_victim(Cause::kFault, *world.seen), first);
+  EXPECT_EQ(lookahead.select_victim(Cause::kFault, kNoBlock, *world.seen), first);
 }
 
 }  // namespace

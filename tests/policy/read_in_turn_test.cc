@@ -1,7 +1,7 @@
-// Which block leaves instead of the oldest: what has just come, where blocks are read in turn.
+// Which block leaves instead of the oldest: what is wanted last, where blocks are read in turn.
 #include "policy/read_in_turn.h"
 
-#include "engine/engine_world.h"
+#include "policy/asking_world.h"
 #include "policy/lookahead.h"
 
 namespace spillway {
@@ -11,26 +11,7 @@ namespace {
 class ReadInTurnTest : public ::testing::Test {
  protected:
   explicit ReadInTurnTest(std::uint64_t device_blocks = 64)
-      : world(keeps_clean_copies(device_blocks)) {
-    world.policy.at_issue = [&](const Launch& launch, Control& control) {
-      seen = &control;
-      lookahead.on_issue(launch, control);
-    };
-    world.policy.at_launch = [&](const Launch& launch, Control& control) {
-      lookahead.on_launch(launch, control);
-    };
-    world.policy.at_launch_end = [&](const Launch& launch, Control& control) {
-      lookahead.on_launch_end(launch, control);
-    };
-    world.policy.victim = [&](Cause cause) {
-      return lookahead.select_victim(cause, kNoBlock, *seen);
-    };
-  }
-  static EngineOptions keeps_clean_copies(std::uint64_t device_blocks) {
-    EngineOptions options = one_at_a_time(device_blocks, 256, 0);
-    options.clean_copies = CleanCopies::kAll;
-    return options;
-  }
+      : world(keeping_clean_copies(device_blocks, 256), lookahead) {}
   std::vector<AllocationId> weights(std::size_t count) {
     std::vector<AllocationId> ids(count);
     for (AllocationId& id : ids) {
@@ -41,21 +22,11 @@ class ReadInTurnTest : public ::testing::Test {
   }
   // The same one each time, by its id.
   void launch(const Access& access) {
-    Launch next;
-    next.tag = ++world.launches;
-    next.execution = knows_launches ? access.allocation + 1 : kNoExecution;
-    next.kind = knows_launches ? 1 : 0;
-    next.accesses = {access};
-    const LaunchAdmission admission = world.engine.issue_launch(std::move(next));
-    world.launch_ids.push_back(admission.id);
+    world.issue({.execution = knows_launches ? access.allocation + 1 : kNoExecution,
+                 .kind = knows_launches ? std::uint64_t{1} : 0,
+                 .accesses = {access}});
     world.finish_all();
     world.end(world.launches);
-  }
-  long blocks_that_came() {
-    const std::vector<std::string> calls = world.calls();
-    return std::count_if(calls.begin(), calls.end(), [](const std::string& call) {
-      return call.find("host>device") != std::string::npos;
-    });
   }
   // How many blocks come for it.
   long read(const std::vector<AllocationId>& ids, bool written = false) {
@@ -63,7 +34,7 @@ class ReadInTurnTest : public ::testing::Test {
     for (const AllocationId id : ids) {
       launch(written ? world.write(id) : world.read(id));
     }
-    return blocks_that_came();
+    return world.blocks_that_came();
   }
   // Two models by turns, each of them so often; in the last four phases.
   long came_by_turns(std::size_t count, int times) {
@@ -86,9 +57,8 @@ class ReadInTurnTest : public ::testing::Test {
   }
 
   static constexpr std::uint64_t kWeight = 8;
-  spillway::World world;
   Lookahead lookahead;
-  Control* seen = nullptr;
+  AskingWorld world;
   bool knows_launches = false;
 };
 
@@ -138,7 +108,7 @@ TEST_F(ReadInTurnTest, OfWeightsThatAreReadToAndFroThoseGoThatAreWantedLast) {
       world.free(saved.back());
       saved.pop_back();
     }
-    return blocks_that_came();
+    return world.blocks_that_came();
   };
   long came = 0;
   for (int i = 0; i < 12; ++i) {
@@ -169,7 +139,7 @@ class ReadInTurnAlone : public ReadInTurnTest {
  protected:
   ReadInTurnAlone() {
     world.policy.at_launch_end = [&](const Launch& launch, Control& control) {
-      seen = &control;
+      world.seen = &control;
       in_turn.ended(launch, control);
     };
     world.policy.at_launch = nullptr;
@@ -186,19 +156,19 @@ TEST_F(ReadInTurnAlone, OnlyWhatIsSafeBelowKnownToReturnAndWantedLater) {
   const AllocationId newest = world.allocate(1);
   world.run({world.write(oldest)});
   world.run({world.write(newest)});
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 0, *seen), kNoBlock);  // used once
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 0, *world.seen), kNoBlock);  // used once
   world.run({world.read(newest)});
   world.run({world.read(oldest)});
   world.run({world.read(newest)});
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 0, *seen), kNoBlock);  // it is nowhere else
-  seen->copy_down(first_of(newest), Tier::kHost);
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 0, *world.seen), kNoBlock);  // it is nowhere else
+  world.seen->copy_down(first_of(newest), Tier::kHost);
   world.run({});
   world.finish_all();
   world.run({world.read(newest)});
   // Launches 2, 3, 5 and 7 used it: it is expected with launch 9.
-  EXPECT_EQ(in_turn.instead_of(first_of(newest), 8, *seen), kNoBlock);  // instead of itself
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 9, *seen), kNoBlock);
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 8, *seen), first_of(newest));
+  EXPECT_EQ(in_turn.instead_of(first_of(newest), 8, *world.seen), kNoBlock);  // instead of itself
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 9, *world.seen), kNoBlock);
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 8, *world.seen), first_of(newest));
 }
 
 // A choice is judged when its block is named again: by then what stayed has to be in use, or to
@@ -210,18 +180,18 @@ class ReadInTurnJudged : public ReadInTurnAlone {
     newest = world.allocate(1);
     world.run({world.write(oldest)});
     world.run({world.write(newest)});
-    seen->copy_down(first_of(newest), Tier::kHost);
+    world.seen->copy_down(first_of(newest), Tier::kHost);
     world.run({});
     world.finish_all();
     world.run({world.read(newest)});
-    ASSERT_EQ(in_turn.instead_of(first_of(oldest), 0, *seen), first_of(newest));
-    in_turn.leaves(first_of(newest), *seen);
+    ASSERT_EQ(in_turn.instead_of(first_of(oldest), 0, *world.seen), first_of(newest));
+    in_turn.leaves(first_of(newest), *world.seen);
   }
   // It comes back, and is used.
   [[nodiscard]] bool may_be_chosen_again() {
     Launch launch;
     launch.accesses = {world.read(newest)};
-    in_turn.issued(launch, *seen);
+    in_turn.issued(launch, *world.seen);
     if (world.launches > ended) {
       world.finish_all();
       world.end(world.launches);
@@ -229,7 +199,7 @@ class ReadInTurnJudged : public ReadInTurnAlone {
     world.run({world.read(newest)});
     ended = world.launches;
     const AllocationId other = world.allocate(1);
-    return in_turn.instead_of(first_of(other), 0, *seen) == first_of(newest);
+    return in_turn.instead_of(first_of(other), 0, *world.seen) == first_of(newest);
   }
   AllocationId oldest = 0;
   AllocationId newest = 0;
@@ -245,7 +215,7 @@ TEST_F(ReadInTurnJudged, AndThenItGoesByAgeUntilItHasReturned32Times) {
   choose();
   for (int returns = 0; returns < 32; ++returns) {
     EXPECT_FALSE(may_be_chosen_again()) << returns;
-    in_turn.leaves(first_of(newest), *seen);
+    in_turn.leaves(first_of(newest), *world.seen);
   }
   EXPECT_TRUE(may_be_chosen_again());
 }
@@ -275,17 +245,17 @@ TEST_F(ReadInTurnAlone, LaunchesOfSeveralStreamsEndInAnyOrder) {
   const AllocationId oldest = world.allocate(1);
   const AllocationId block = world.allocate(1);
   world.run({world.write(block)});
-  seen->copy_down(first_of(block), Tier::kHost);
+  world.seen->copy_down(first_of(block), Tier::kHost);
   world.run({});
   world.finish_all();
   Launch launch;
   launch.accesses = {world.read(block)};
   for (const LaunchSeq seq : {10U, 12U, 11U}) {
     launch.seq = seq;
-    in_turn.ended(launch, *seen);
+    in_turn.ended(launch, *world.seen);
   }
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 14, *seen), kNoBlock);
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 13, *seen), first_of(block));
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 14, *world.seen), kNoBlock);
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 13, *world.seen), first_of(block));
 }
 
 // Another model's weights, while this one writes.
@@ -294,18 +264,18 @@ TEST_F(ReadInTurnAlone, WhatWasNotUsedWhenItWasExpectedIsExpectedTheLaterTheLong
   const AllocationId forgotten = world.allocate(1);
   world.run({world.write(oldest)});
   world.run({world.write(forgotten)});
-  seen->copy_down(first_of(forgotten), Tier::kHost);
+  world.seen->copy_down(first_of(forgotten), Tier::kHost);
   world.run({});
   world.finish_all();
   world.run({world.read(forgotten)});
   world.run({world.read(forgotten)});  // with launch 5, and then with launch 6
   world.run({});
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 6, *seen), kNoBlock);
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 6, *world.seen), kNoBlock);
   for (int i = 0; i < 9; ++i) {
     world.run({});
   }
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 25, *seen), kNoBlock);
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 24, *seen), first_of(forgotten));
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 25, *world.seen), kNoBlock);
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), 24, *world.seen), first_of(forgotten));
 }
 
 // A forward and a backward pass.
@@ -314,7 +284,7 @@ TEST_F(ReadInTurnAlone, GapsThatAlternateAreKnownWhenTheyHaveDoneSoTwice) {
   const AllocationId weight = world.allocate(1);
   world.run({world.write(oldest)});
   world.run({world.write(weight)});
-  seen->copy_down(first_of(weight), Tier::kHost);
+  world.seen->copy_down(first_of(weight), Tier::kHost);
   world.run({});
   world.finish_all();
   const auto use_after = [&](int launches) {
@@ -327,11 +297,11 @@ TEST_F(ReadInTurnAlone, GapsThatAlternateAreKnownWhenTheyHaveDoneSoTwice) {
   use_after(2);
   use_after(8);
   use_after(2);
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), first + 12 + 2, *seen), kNoBlock);
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), first + 12 + 2, *world.seen), kNoBlock);
   use_after(8);
   use_after(2);
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), first + 22 + 8, *seen), kNoBlock);
-  EXPECT_EQ(in_turn.instead_of(first_of(oldest), first + 22 + 7, *seen), first_of(weight));
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), first + 22 + 8, *world.seen), kNoBlock);
+  EXPECT_EQ(in_turn.instead_of(first_of(oldest), first + 22 + 7, *world.seen), first_of(weight));
 }
 
 }  // namespace
