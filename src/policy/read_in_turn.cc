@@ -14,7 +14,7 @@ namespace spillway {
 namespace {
 
 // So many are looked at, from either end.
-constexpr int kLooks = 32;
+constexpr int kLooksFromEitherEnd = 32;
 // Two gaps are the same if they differ by less than this part of the longer one.
 constexpr LaunchSeq kGapPart = 8;
 // A wrong choice adds so much to a block's number, up to the most, and a right one halves it. The
@@ -131,7 +131,8 @@ void ReadInTurn::leaves(BlockId block, const Control& control) {
 // last use is.
 ReadInTurn::Choice ReadInTurn::or_forgotten(Choice choice, BlockId oldest, const Control& control) {
   auto at = wanted_.begin();
-  for (int looks = 0; looks < kLooks && at != wanted_.end() && at->first < now_; ++looks) {
+  for (int looks = 0; looks < kLooksFromEitherEnd && at != wanted_.end() && at->first < now_;
+       ++looks) {
     const auto [wanted, id] = *at;
     if (!lies_ready(id, control)) {
       uses_[id].wanted = 0;
@@ -151,7 +152,7 @@ ReadInTurn::Choice ReadInTurn::or_forgotten(Choice choice, BlockId oldest, const
 ReadInTurn::Choice ReadInTurn::or_wanted_last(Choice choice, BlockId oldest,
                                               const Control& control) {
   auto at = wanted_.end();
-  for (int looks = 0; looks < kLooks && at != wanted_.begin(); ++looks) {
+  for (int looks = 0; looks < kLooksFromEitherEnd && at != wanted_.begin(); ++looks) {
     const auto [wanted, id] = *--at;
     if (wanted <= choice.expected) {
       break;
