@@ -119,7 +119,6 @@ TEST_F(ReadInTurnTest, OfWeightsThatAreReadToAndFroThoseGoThatAreWantedLast) {
 
 // Each fits, and looks as if it were read in turn when the program comes back to it.
 TEST_F(ReadInTurnTest, WhoTurnsToSomethingElseForAWhileIsLeftAlone) {
-  knows_launches = false;
   EXPECT_LE(came_by_turns(6, 6), 4 * 48 * 5 / 4);  // by age 48 each
 }
 
@@ -148,6 +147,12 @@ class ReadInTurnAlone : public ReadInTurnTest {
   [[nodiscard]] BlockId first_of(AllocationId id) const {
     return world.engine.space().allocation(id).first_block;
   }
+  // By a launch of its own.
+  void copy_down(AllocationId id) {
+    world.seen->copy_down(first_of(id), Tier::kHost);
+    world.run({});
+    world.finish_all();
+  }
   ReadInTurn in_turn;
 };
 
@@ -161,9 +166,7 @@ TEST_F(ReadInTurnAlone, OnlyWhatIsSafeBelowKnownToReturnAndWantedLater) {
   world.run({world.read(oldest)});
   world.run({world.read(newest)});
   EXPECT_EQ(in_turn.instead_of(first_of(oldest), 0, *world.seen), kNoBlock);  // it is nowhere else
-  world.seen->copy_down(first_of(newest), Tier::kHost);
-  world.run({});
-  world.finish_all();
+  copy_down(newest);
   world.run({world.read(newest)});
   // Launches 2, 3, 5 and 7 used it: it is expected with launch 9.
   EXPECT_EQ(in_turn.instead_of(first_of(newest), 8, *world.seen), kNoBlock);  // instead of itself
@@ -180,9 +183,7 @@ class ReadInTurnJudged : public ReadInTurnAlone {
     newest = world.allocate(1);
     world.run({world.write(oldest)});
     world.run({world.write(newest)});
-    world.seen->copy_down(first_of(newest), Tier::kHost);
-    world.run({});
-    world.finish_all();
+    copy_down(newest);
     world.run({world.read(newest)});
     ASSERT_EQ(in_turn.instead_of(first_of(oldest), 0, *world.seen), first_of(newest));
     in_turn.leaves(first_of(newest), *world.seen);
@@ -245,9 +246,7 @@ TEST_F(ReadInTurnAlone, LaunchesOfSeveralStreamsEndInAnyOrder) {
   const AllocationId oldest = world.allocate(1);
   const AllocationId block = world.allocate(1);
   world.run({world.write(block)});
-  world.seen->copy_down(first_of(block), Tier::kHost);
-  world.run({});
-  world.finish_all();
+  copy_down(block);
   Launch launch;
   launch.accesses = {world.read(block)};
   for (const LaunchSeq seq : {10U, 12U, 11U}) {
@@ -264,9 +263,7 @@ TEST_F(ReadInTurnAlone, WhatWasNotUsedWhenItWasExpectedIsExpectedTheLaterTheLong
   const AllocationId forgotten = world.allocate(1);
   world.run({world.write(oldest)});
   world.run({world.write(forgotten)});
-  world.seen->copy_down(first_of(forgotten), Tier::kHost);
-  world.run({});
-  world.finish_all();
+  copy_down(forgotten);
   world.run({world.read(forgotten)});
   world.run({world.read(forgotten)});  // with launch 5, and then with launch 6
   world.run({});
@@ -284,9 +281,7 @@ TEST_F(ReadInTurnAlone, GapsThatAlternateAreKnownWhenTheyHaveDoneSoTwice) {
   const AllocationId weight = world.allocate(1);
   world.run({world.write(oldest)});
   world.run({world.write(weight)});
-  world.seen->copy_down(first_of(weight), Tier::kHost);
-  world.run({});
-  world.finish_all();
+  copy_down(weight);
   const auto use_after = [&](int launches) {
     for (int i = 1; i < launches; ++i) {
       world.run({});
