@@ -24,9 +24,6 @@ import time
 
 from busy_link import BusyLink, busy_link
 
-# What is measured are programs without hooks in them; no row here names modules.
-os.environ.setdefault("SPILLWAY_MODULE_NAMES", "0")
-
 FOLDER = pathlib.Path(__file__).resolve().parent
 CHILD = FOLDER / "train_models.py"
 GIB = 1 << 30
@@ -563,6 +560,8 @@ def main():
                         "waited; the timelines for it cost time in each launch, and most where all fits")
     parser.add_argument("--json", help="a file for all that is known of each run")
     parser.add_argument("--spillway", default=str(FOLDER.parent.parent / "build" / "spillway"))
+    # What is measured are programs without hooks in them; no row here names modules.
+    os.environ.setdefault("SPILLWAY_MODULE_NAMES", "0")
     return go(parser.parse_args())
 
 

@@ -324,7 +324,9 @@ def test_what_ends_the_run_ends_the_program(number, tmp_path):
     """
     with subprocess.Popen([SPILLWAY, "run", "--device-memory", "32MiB", "--", *python(script)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          env={**os.environ, "TMPDIR": str(tmp_path)}) as process:
+                          env={**os.environ, "TMPDIR": str(tmp_path)},
+                          # As in a shell, also where tests run under nohup.
+                          preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
         program = int(process.stdout.readline())
         assert len(list(tmp_path.iterdir())) == 1
         process.send_signal(number)
