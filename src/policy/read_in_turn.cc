@@ -2,6 +2,7 @@
 #include "policy/read_in_turn.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "engine/claims.h"
@@ -133,35 +134,33 @@ ReadInTurn::Choice ReadInTurn::or_forgotten(Choice choice, BlockId oldest, const
   auto at = wanted_.begin();
   for (int looks = 0; looks < kLooksFromEitherEnd && at != wanted_.end() && at->first < now_;
        ++looks) {
-    const auto [wanted, id] = *at;
-    if (!lies_ready(id, control)) {
-      uses_[id].wanted = 0;
-      at = wanted_.erase(at);
-      continue;
-    }
+    const auto [wanted, id] = *at++;
     const LaunchSeq unused = now_ - uses_[id].last;
-    if (id != oldest && wanted + (wanted - uses_[id].last) < now_ &&
-        now_ + unused > choice.expected && control.queues().is_unclaimed(id)) {
+    if (!lies_ready(id, control)) {
+      stand(id, 0);
+    } else if (id != oldest && wanted + (wanted - uses_[id].last) < now_ &&
+               now_ + unused > choice.expected && control.queues().is_unclaimed(id)) {
       return {.block = id, .expected = now_ + unused};
     }
-    ++at;
   }
   return choice;
 }
 
 ReadInTurn::Choice ReadInTurn::or_wanted_last(Choice choice, BlockId oldest,
                                               const Control& control) {
-  auto at = wanted_.end();
-  for (int looks = 0; looks < kLooksFromEitherEnd && at != wanted_.begin(); ++looks) {
-    const auto [wanted, id] = *--at;
+  auto behind = wanted_.end();
+  for (int looks = 0; looks < kLooksFromEitherEnd && behind != wanted_.begin(); ++looks) {
+    const auto at = std::prev(behind);
+    const auto [wanted, id] = *at;
     if (wanted <= choice.expected) {
       break;
     }
     if (!lies_ready(id, control)) {
-      uses_[id].wanted = 0;
-      at = wanted_.erase(at);
+      stand(id, 0);
     } else if (id != oldest && control.queues().is_unclaimed(id)) {
       return {.block = id, .expected = wanted};
+    } else {
+      behind = at;
     }
   }
   return choice;
