@@ -19,6 +19,12 @@ HOOK = PROJECT / "python" / "spillway" / "hook"
 sys.path.insert(0, str(PROJECT / "python"))
 
 
+def clean_environment(*prefixes):
+    """Without Spillway's variables and what is preloaded, whoever has set them, and those prefixes'."""
+    return {key: value for key, value in os.environ.items()
+            if not key.startswith(("SPILLWAY", "LD_PRELOAD", *prefixes))}
+
+
 @pytest.fixture
 def run_python(tmp_path):
     """Runs a script with Spillway's folder first in PYTHONPATH; returns what it printed."""
@@ -29,11 +35,9 @@ def run_python(tmp_path):
             file.write_text(textwrap.dedent(script))
             script = file
         folders = [HOOK] if hooked else []
-        clean = {key: value for key, value in os.environ.items()
-                 if not key.startswith(("PYTHON", "SPILLWAY", "INTEL_", "LD_PRELOAD"))}
         result = subprocess.run(
             [sys.executable, str(script), *map(str, arguments)],
-            env={**clean,
+            env={**clean_environment("PYTHON", "INTEL_"),
                  "PYTHONPATH": os.pathsep.join(map(str, [*folders, *path])),
                  "PYTHONDONTWRITEBYTECODE": "1",
                  "OMP_NUM_THREADS": "2",

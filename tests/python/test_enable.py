@@ -10,6 +10,7 @@ import sys
 import textwrap
 
 import pytest
+from conftest import clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SPILLWAY_BUILD", ROOT / "build"))
@@ -21,20 +22,16 @@ pytestmark = pytest.mark.skipif(not (BUILD / "spillway").exists(), reason="spill
 def run(folder, script, *words, **more):
     file = folder / "script.py"
     file.write_text(textwrap.dedent(script))
-    clean = {key: value for key, value in os.environ.items()
-             if not key.startswith(("SPILLWAY", "LD_PRELOAD", "PYTHONPATH"))}
-    environment = {**clean, "PYTHONPATH": str(ROOT / "python"),
+    environment = {**clean_environment(), "PYTHONPATH": str(ROOT / "python"),
                    "PATH": f"{BUILD}:{os.environ['PATH']}", **more}
     return subprocess.run([sys.executable, file, *words], text=True, capture_output=True,
                           timeout=60, env=environment)
 
 
 def interpret(words, text, folder=None):
-    clean = {key: value for key, value in os.environ.items()
-             if not key.startswith(("SPILLWAY", "LD_PRELOAD", "PYTHONPATH"))}
     return subprocess.run([sys.executable, *words], input=text, text=True, capture_output=True,
                           timeout=60, cwd=folder,
-                          env={**clean, "PYTHONPATH": str(ROOT / "python"),
+                          env={**clean_environment(), "PYTHONPATH": str(ROOT / "python"),
                                "PATH": f"{BUILD}:{os.environ['PATH']}"})
 
 

@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import pytest
+from conftest import clean_environment
 
 pytest.importorskip("torch")
 
@@ -372,9 +373,7 @@ def test_under_pressure_waits_are_told_by_module(tmp_path):
         result = subprocess.run(
             [SPILLWAY, "run", "--device", "host", "--device-memory", "24MiB", "--host-memory",
              "512MiB", "--policy", "base_uvm", *options, "--", sys.executable, "-c", TRAINING],
-            text=True, capture_output=True, timeout=300,
-            env={key: value for key, value in os.environ.items()
-                 if key != "LD_PRELOAD" and not key.startswith("SPILLWAY_")})
+            text=True, capture_output=True, timeout=300, env=clean_environment())
         assert result.returncode == 0, result.stderr
         return result
 

@@ -11,6 +11,7 @@ import sys
 import textwrap
 
 import pytest
+from conftest import clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPILLWAY = pathlib.Path(os.environ.get("SPILLWAY_BUILD", ROOT / "build")) / "spillway"
@@ -21,10 +22,8 @@ pytestmark = pytest.mark.skipif(not SPILLWAY.exists(), reason=f"{SPILLWAY} is no
 
 
 def spillway(*arguments):
-    environment = {**os.environ}
-    environment.pop("LD_PRELOAD", None)
     return subprocess.run([SPILLWAY, *map(str, arguments)], text=True, capture_output=True,
-                          timeout=300, env=environment)
+                          timeout=300, env=clean_environment())
 
 
 def record(trace, command, *options):

@@ -16,6 +16,7 @@ import textwrap
 import time
 
 import pytest
+from conftest import clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPILLWAY = pathlib.Path(os.environ.get("SPILLWAY_BUILD", ROOT / "build")) / "spillway"
@@ -25,10 +26,9 @@ pytestmark = pytest.mark.skipif(not SPILLWAY.exists(), reason=f"{SPILLWAY} is no
 
 
 def run(options, command, environment=(), **more):
-    environment = {**os.environ, **dict(environment)}
-    environment.pop("LD_PRELOAD", None)
     return subprocess.run([SPILLWAY, "run", *options, "--", *command], text=True,
-                          capture_output=True, timeout=300, env=environment, **more)
+                          capture_output=True, timeout=300,
+                          env={**clean_environment(), **dict(environment)}, **more)
 
 
 def python(script):

@@ -17,6 +17,7 @@ import textwrap
 import time
 
 import pytest
+from conftest import clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPILLWAY = pathlib.Path(os.environ.get("SPILLWAY_BUILD", ROOT / "build")) / "spillway"
@@ -32,11 +33,9 @@ BUDGETS = pytest.mark.parametrize("budget", [TIGHT, ROOMY], ids=["tight", "roomy
 
 
 def begun(command, environment=(), **more):
-    clean = {key: value for key, value in os.environ.items()
-             if not key.startswith(("SPILLWAY_", "LD_PRELOAD"))}
     return subprocess.Popen([str(word) for word in command], text=True, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, start_new_session=True,
-                            env={**clean, **dict(environment)}, **more)
+                            env={**clean_environment(), **dict(environment)}, **more)
 
 
 def ended(process, timeout):

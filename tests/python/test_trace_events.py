@@ -12,6 +12,7 @@ import sys
 import textwrap
 
 import pytest
+from conftest import clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SPILLWAY_BUILD", ROOT / "build"))
@@ -33,11 +34,9 @@ ROUNDS = """
 def timeline_of(folder, options, command, environment=()):
     """What a run has told: its timeline and its record."""
     timeline, record = folder / "timeline.json", folder / "record"
-    clean = {**os.environ, **dict(environment)}
-    clean.pop("LD_PRELOAD", None)
     result = subprocess.run([SPILLWAY, "run", *options, "--trace-events", timeline, "--json", record,
                              "--", *command], text=True, capture_output=True, timeout=120,
-                            env=clean)
+                            env={**clean_environment(), **dict(environment)})
     assert result.returncode == 0, result.stderr + result.stdout
     return json.loads(timeline.read_text()), json.loads(record.read_text())
 
