@@ -71,13 +71,6 @@ class DeviceUse:
         return (self.most_mib - self.before_mib) * MIB / GIB if self.most_mib else None
 
 
-def host_limit_bytes():
-    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024 * 6 // 10
-    return 16 * GIB
-
-
 class Budget:
     """A percentage of what plain PyTorch needs at most (80), or so much (20GiB)."""
 
@@ -103,11 +96,10 @@ class SetUp:
     def spillway(self, options, peak_bytes, record, *more):
         if self.policy is None:
             return []
-        budget = self.budget_bytes(peak_bytes)
-        # What does not fit, a quarter more for what is rounded up, and room for blocks to change.
-        host = min(host_limit_bytes(), max(peak_bytes - budget, 0) * 5 // 4 + 4 * GIB)
-        return [options.spillway, "run", "--device", "cuda", "--device-memory", f"{budget // MIB}MiB",
-                "--host-memory", f"{host // MIB}MiB", "--policy", self.policy,
+        # Of host memory what a user has who does not say: tables that are used where they lie (far)
+        # need more of it than what does not fit.
+        return [options.spillway, "run", "--device", "cuda", "--device-memory",
+                f"{self.budget_bytes(peak_bytes) // MIB}MiB", "--policy", self.policy,
                 "--json", record, *more, "--"]
 
 

@@ -20,6 +20,8 @@ namespace spillway {
 
 // What a matrix product reads of at most so much is copied beside it, for it dies early.
 inline constexpr Bytes kMostCopiedBytes = 64 * kKiB;
+// The largest workspace of a product that is made again.
+inline constexpr Bytes kMostWorkspaceBytes = 32 * kMiB;
 
 class Recomputable {
  public:

@@ -24,7 +24,8 @@ Json traffic(const EngineStats& stats) {
           {"device_to_storage", stats.moved(Tier::kDevice, Tier::kStorage)},
           {"host_to_storage", stats.moved(Tier::kHost, Tier::kStorage)},
           {"storage_to_host", stats.moved(Tier::kStorage, Tier::kHost)},
-          {"saved_by_discard", stats.saved_by_discard_bytes}};
+          {"saved_by_discard", stats.saved_by_discard_bytes},
+          {"given_up", stats.given_up_bytes}};
 }
 
 std::string bytes_or_dash(Bytes bytes) { return bytes == 0 ? "-" : format_bytes(bytes); }

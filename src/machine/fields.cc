@@ -24,7 +24,7 @@ constexpr double kLongestNs = 1e10;
 using M = Machine;
 using K = FieldKind;
 
-constexpr std::array<Field, 35> kFields{{
+constexpr std::array<Field, 36> kFields{{
     {"", "name", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.name; }},
     {"", "source", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.source; }},
     {"device", "capacity", K::kBytes, kPage, kLargest, false,
@@ -33,6 +33,8 @@ constexpr std::array<Field, 35> kFields{{
      [](M& m) -> FieldRef { return &m.device.frame_bytes; }},
     {"device", "zero_bandwidth", K::kBandwidth, kSlowest, kFastest, true,
      [](M& m) -> FieldRef { return &m.device.zero_bandwidth_bytes_per_s; }},
+    {"device", "row_bandwidth", K::kBandwidth, kSlowest, kFastest, true,
+     [](M& m) -> FieldRef { return &m.device.row_bandwidth_bytes_per_s; }},
     {"device", "block", K::kBytes, kPage, static_cast<double>(kGiB), false,
      [](M& m) -> FieldRef { return &m.device.block_bytes; }},
     {"handles", "create", K::kTime, 1, kLongestNs, true,

@@ -21,6 +21,8 @@ struct DeviceTier {
   Bytes frame_bytes = kPageBytes;         // granularity in which device memory is given out
   Bytes block_bytes = kBlockBytes;        // a program's allocations move in blocks of so many bytes
   double zero_bandwidth_bytes_per_s = 0;  // 0: zeroing costs no time
+  // What a launch reads and writes at most that looks up rows of a table; 0: all that it names.
+  double row_bandwidth_bytes_per_s = 0;
 };
 
 // Where each block's device memory is a handle: what the driver's calls take, which one thread

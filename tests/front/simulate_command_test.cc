@@ -86,7 +86,7 @@ TEST_F(SimulateCommand, JsonHasEveryNumber) {
     EXPECT_TRUE(object.contains("storage_lifetime_years"));
     EXPECT_FALSE(object.contains("cannot_run"));
     for (const char* key : {"host_to_device", "device_to_host", "storage_to_device",
-                            "device_to_storage", "saved_by_discard"}) {
+                            "device_to_storage", "saved_by_discard", "given_up"}) {
       EXPECT_TRUE(object["traffic_bytes"][key].is_number_unsigned()) << key;
     }
   }

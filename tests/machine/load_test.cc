@@ -30,6 +30,7 @@ void expect_equal(const Machine& a, const Machine& b) {
   EXPECT_EQ(a.device.capacity_bytes, b.device.capacity_bytes);
   EXPECT_EQ(a.device.frame_bytes, b.device.frame_bytes);
   EXPECT_EQ(a.device.zero_bandwidth_bytes_per_s, b.device.zero_bandwidth_bytes_per_s);
+  EXPECT_EQ(a.device.row_bandwidth_bytes_per_s, b.device.row_bandwidth_bytes_per_s);
   EXPECT_EQ(a.device.block_bytes, b.device.block_bytes);
   EXPECT_EQ(a.handles.create_ns, b.handles.create_ns);
   EXPECT_EQ(a.handles.release_ns, b.handles.release_ns);

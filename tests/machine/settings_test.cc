@@ -48,6 +48,7 @@ TEST(ApplySetting, SetsEveryField) {
       {"link.to_device=32 GB/s", "to_device = \"32 GB/s\""},
       {"link.from_device=31 GB/s", "from_device = \"31 GB/s\""},
       {"link.both_ways=50 GB/s", "both_ways = \"50 GB/s\""},
+      {"device.row_bandwidth=2 TB/s", "row_bandwidth = \"2000 GB/s\""},
       {"link.far_bandwidth=20 GB/s", "far_bandwidth = \"20 GB/s\""},
       {"link.latency=3us", "\nlatency = \"3us\""},
       {"faults.model=launch", "model = \"launch\""},

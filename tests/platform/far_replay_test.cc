@@ -76,6 +76,21 @@ TEST_F(FarInReplay, NothingWhereLaunchesCannot) {
             0U);
 }
 
+// A launch cannot use more of a table than look-ups get of the device's memory in its time.
+TEST_F(FarInReplay, WhatIsLookedUpCrossesTheLink) {
+  const auto last_ns = [](double bytes_per_s) {
+    Lookahead policy;
+    Machine machine = *load_machine("h200");
+    machine.device.row_bandwidth_bytes_per_s = bytes_per_s;
+    return static_cast<double>(
+        replay_within(0.5, tables(kLookUp, kAdd), policy, kQueue, kIterations, machine)
+            .times_ns.back());
+  };
+  const double slow_ns = last_ns(1e12);
+  EXPECT_GT(last_ns(2e12), 1.5 * slow_ns);
+  EXPECT_GT(last_ns(0), 4 * slow_ns);  // all of each table
+}
+
 // What is used in other ways as well comes to the device again: here each second step's add is a
 // kernel that nobody knows.
 TEST_F(FarInReplay, WhatIsUsedOftenAllTheSameComesBack) {

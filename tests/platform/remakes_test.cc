@@ -75,6 +75,40 @@ TEST_F(RemakesInReplay, AndMatrixProducts) {
   EXPECT_LT(again.moved(Tier::kDevice, Tier::kHost), moving.moved(Tier::kDevice, Tier::kHost));
 }
 
+// A product that writes memory of its own besides, which another has written before and none reads
+// behind it, as convolutions have it: unless it is larger than any workspace, or wanted later.
+TEST_F(RemakesInReplay, AndMatrixProductsWithAWorkspaceOfTheirOwn) {
+  const auto with_workspaces = [](Bytes bytes, bool wanted_later) {
+    Trace trace;
+    const Trace plain = named(step(), ".expand.forward", kProduct);
+    trace.tensors = plain.tensors;
+    for (const Kernel& kernel : plain.kernels) {
+      trace.kernels.push_back(kernel);
+      if (kernel.name == kProduct) {
+        const auto workspace = static_cast<TensorId>(trace.tensors.size());
+        trace.tensors.push_back({.bytes = bytes});
+        trace.kernels.back().reads.push_back(workspace);
+        trace.kernels.back().writes.push_back(workspace);
+        trace.kernels.insert(
+            trace.kernels.end() - 1,
+            {.name = "memset", .duration_ns = 1000, .reads = {}, .writes = {workspace}});
+        if (wanted_later) {
+          trace.kernels.push_back(
+              {.name = "look", .duration_ns = 1000, .reads = {workspace}, .writes = {}});
+        }
+      }
+    }
+    return trace;
+  };
+  const auto given_up_bytes = [](const Trace& trace) {
+    Lookahead policy;
+    return run(trace, policy, 0.5, 300).given_up_bytes;
+  };
+  EXPECT_GT(given_up_bytes(with_workspaces(2 * kMiB, false)), 0U);
+  EXPECT_EQ(given_up_bytes(with_workspaces(2 * kMiB, true)), 0U);
+  EXPECT_EQ(given_up_bytes(with_workspaces(34 * kMiB, false)), 0U);
+}
+
 // Sums whose parts die at once, and results that are changed in place: whatever has such a name.
 TEST_F(RemakesInReplay, EveryLaunchFindsWhatItShould) {
   Trace all = step();

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "engine/recomputable.h"
+
 namespace spillway::cuda {
 namespace {
 

@@ -11,8 +11,6 @@
 
 namespace spillway::cuda {
 
-inline constexpr Bytes kMostWorkspaceBytes = 32 * kMiB;
-
 // Of one stream.
 class CopyPlaces;
 

@@ -16,6 +16,12 @@ bool begins_at(const Vitality& vitality, TensorId id, KernelIndex index) {
   return life && life->first_use == index;
 }
 
+// Whether it is the last to use it.
+bool ends_at(const Vitality& vitality, TensorId id, KernelIndex index) {
+  const std::optional<TensorLife>& life = vitality.lives[id];
+  return life && life->last_use == index;
+}
+
 }  // namespace
 
 std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
@@ -76,12 +82,16 @@ Replay::Made Replay::made_by(const Trace& trace, const Vitality& vitality, std::
   const auto reads = [&](TensorId id) {
     return std::find(kernel.reads.begin(), kernel.reads.end(), id) != kernel.reads.end();
   };
+  // A product's workspace was written before it, and holds nothing that is wanted behind it: one
+  // for all products, or memory of its own.
+  const auto is_workspace = [&](TensorId id) {
+    return is_product && reads(id) &&
+           (trace.tensors[id].persistent ||
+            (ends_at(vitality, id, index) && trace.tensors[id].bytes <= kMostWorkspaceBytes));
+  };
   std::vector<TensorId> results;
   std::copy_if(kernel.writes.begin(), kernel.writes.end(), std::back_inserter(results),
-               [&](TensorId id) {
-                 const bool workspace = is_product && trace.tensors[id].persistent && reads(id);
-                 return !workspace;
-               });
+               [&](TensorId id) { return !is_workspace(id); });
   if (results.size() != 1 || reads(results[0])) {
     return {};
   }

@@ -145,8 +145,8 @@ void Simulator::release_launch(std::uint64_t launch, std::span<const TransferId>
 }
 
 // How long a launch needs for what it uses of host memory over the link, both ways at once
-// (docs/far.md). It uses no more of what it names than the device's memory could have given it in
-// its own time: of a large operand perhaps a part only, of each alike.
+// (docs/far.md). What is far is looked up in rows, so the launch uses no more of what it names than
+// such look-ups get of the device's memory in its own time: of each operand the same part.
 TimeNs Simulator::far_ns(const Launch& launch, TimeNs duration_ns) const {
   if (engine_.far_bytes() == 0) {
     return 0;
@@ -163,7 +163,7 @@ TimeNs Simulator::far_ns(const Launch& launch, TimeNs duration_ns) const {
     return 0;
   }
   const double most_bytes =
-      machine_.device.zero_bandwidth_bytes_per_s * static_cast<double>(duration_ns) * 1e-9;
+      machine_.device.row_bandwidth_bytes_per_s * static_cast<double>(duration_ns) * 1e-9;
   const double part = most_bytes > 0 ? std::min(1.0, most_bytes / named_bytes) : 1;
   return static_cast<TimeNs>(far_bytes * part / machine_.link.far_bytes_per_s * 1e9);
 }
