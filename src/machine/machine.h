@@ -21,7 +21,7 @@ struct DeviceTier {
   Bytes frame_bytes = kPageBytes;         // granularity in which device memory is given out
   Bytes block_bytes = kBlockBytes;        // a program's allocations move in blocks of so many bytes
   double zero_bandwidth_bytes_per_s = 0;  // 0: zeroing costs no time
-  // What a launch reads and writes at most that looks up rows of a table; 0: all that it names.
+  // What a launch gets of the device's memory that looks up rows of a table; 0: the same.
   double row_bandwidth_bytes_per_s = 0;
 };
 

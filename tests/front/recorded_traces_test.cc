@@ -15,10 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using RecordedTraces = test::ProgramTest;
-
-// Steps with too little memory, most of them half, as an H200 took them under lookahead
-// (docs/results/2026-11-28-h200-goals.md), and under base_uvm earlier (2026-11-24-h200-copies.md);
+// Steps with too little memory, most of them half, as an H200 took them
+// (docs/results/2026-11-28-h200-goals.md; base_uvm but of GPT-2 XL: 2026-11-24-h200-copies.md);
 // H100s' beside their own traces (2026-11-26-h100-program.md, 2026-11-26-h100-states.md,
 // 2026-11-27-h100-order.md).
 struct Recorded {
@@ -39,10 +37,10 @@ constexpr Recorded kRecorded[] = {
     {"dlrm", 5030, 44},
     {"gpt2", 2290, 0},
     {"gpt2-xl", 14174, 538},
-    {"gpt2-xl", 20250, 396},
+    {"gpt2-xl", 20250, 396, "lookahead", 0.8},  // 387 to 423: with slower calls of the driver
     {"gpt2-xl", 32400, 223},
-    {"gpt2-xl", 20250, 1067, "base_uvm", 0.85, 1.2},
-    {"gpt2-xl-compiled", 20480, 536},  // with deterministic algorithms, both
+    {"gpt2-xl", 20250, 1067, "base_uvm", 0.85, 1.25},  // which moves more beside kernels
+    {"gpt2-xl-compiled", 20480, 536},                  // with deterministic algorithms, both
     {"gpt2-xl-compiled", 30720, 289},
     {"inception", 6832, 292},
     {"llama-1b", 23650, 529},
@@ -65,25 +63,37 @@ constexpr Recorded kRecorded[] = {
     {"gpt2-xl-compiled", 20480, 572, "lookahead", 0.85, 1.15, "h100"},
 };
 
+class RecordedTraces : public test::ProgramTest {
+ protected:
+  using Json = nlohmann::json;
+  static fs::path file_of(const Recorded& it) {
+    return fs::path(SPILLWAY_SOURCE_DIR) / "traces" / it.machine / fmt::format("{}.swt", it.model);
+  }
+  Json simulated(const Recorded& it) {
+    const test::Outcome outcome =
+        run(fmt::format("simulate --policy {} --queue-depth 300 --machine {} --as-run "
+                        "--warm-up 4 --iterations {} --set device.capacity={}MiB "
+                        "--set host.capacity=64GiB --json {}",
+                        it.policy, it.machine, kIterations, it.budget_mib, file_of(it).string()));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return Json::parse(outcome.out);
+  }
+  static constexpr int kIterations = 4;
+};
+
 TEST_F(RecordedTraces, AreReadAndTakeAboutWhatWasMeasured) {
   const fs::path folder = fs::path(SPILLWAY_SOURCE_DIR) / "traces";
   std::set<fs::path> read;
   for (const Recorded& it : kRecorded) {
     SCOPED_TRACE(fmt::format("{} under {} within {} MiB of {}", it.model, it.policy, it.budget_mib,
                              it.machine));
-    const fs::path file = folder / it.machine / fmt::format("{}.swt", it.model);
+    const fs::path file = file_of(it);
     read.insert(file);
     const Result<Trace> trace = read_trace(file);
     ASSERT_TRUE(trace) << trace.error().message;
     TimeNs kernels_ns = 0;
     for (const Kernel& kernel : trace->kernels) kernels_ns += kernel.duration_ns;
-    const test::Outcome outcome =
-        run(fmt::format("simulate --policy {} --queue-depth 300 --machine {} --as-run "
-                        "--warm-up 4 --iterations 4 --set device.capacity={}MiB "
-                        "--set host.capacity=64GiB --json {}",
-                        it.policy, it.machine, it.budget_mib, file.string()));
-    ASSERT_EQ(outcome.status, 0) << outcome.err;
-    const auto result = nlohmann::json::parse(outcome.out);
+    const Json result = simulated(it);
     EXPECT_NEAR(result["ideal_s"].get<double>(), to_seconds(kernels_ns), 1e-6);
     EXPECT_LT(result["fraction_of_ideal"].get<double>(), 1.0) << "it does not fit";
     const double simulated_ms = 1e3 * result["iteration_s"].get<double>();
@@ -95,6 +105,18 @@ TEST_F(RecordedTraces, AreReadAndTakeAboutWhatWasMeasured) {
   for (const fs::directory_entry& file : fs::recursive_directory_iterator(folder)) {
     EXPECT_EQ(file.path().extension() == ".swt", read.contains(file.path())) << file.path();
   }
+}
+
+// As bytes of a step on the device: 6.7 and 6.8 GiB come and go, some 5 are made again, most of
+// them by convolutions of 1 x 1, which are products with workspaces.
+TEST_F(RecordedTraces, MakeAgainWhatTheDeviceDoes) {
+  const Json bytes = simulated({"resnet152", 11422})["traffic_bytes"];
+  const auto gib = [&](const char* what) {
+    return bytes[what].get<double>() / kIterations / static_cast<double>(kGiB);
+  };
+  EXPECT_NEAR(gib("host_to_device"), 6.7, 0.7);
+  EXPECT_NEAR(gib("device_to_host"), 6.8, 0.7);
+  EXPECT_NEAR(gib("given_up"), 5, 0.7);
 }
 
 }  // namespace

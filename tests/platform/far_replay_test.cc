@@ -76,7 +76,7 @@ TEST_F(FarInReplay, NothingWhereLaunchesCannot) {
             0U);
 }
 
-// A launch cannot use more of a table than look-ups get of the device's memory in its time.
+// A look-up uses no more of a table than it gets of the device's memory in its time.
 TEST_F(FarInReplay, WhatIsLookedUpCrossesTheLink) {
   const auto last_ns = [](double bytes_per_s) {
     Lookahead policy;
@@ -88,7 +88,7 @@ TEST_F(FarInReplay, WhatIsLookedUpCrossesTheLink) {
   };
   const double slow_ns = last_ns(1e12);
   EXPECT_GT(last_ns(2e12), 1.5 * slow_ns);
-  EXPECT_GT(last_ns(0), 4 * slow_ns);  // all of each table
+  EXPECT_GT(last_ns(0), 2.5 * slow_ns);  // as any launch, 4.1e12
 }
 
 // What is used in other ways as well comes to the device again: here each second step's add is a

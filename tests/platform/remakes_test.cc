@@ -75,38 +75,53 @@ TEST_F(RemakesInReplay, AndMatrixProducts) {
   EXPECT_LT(again.moved(Tier::kDevice, Tier::kHost), moving.moved(Tier::kDevice, Tier::kHost));
 }
 
-// A product that writes memory of its own besides, which another has written before and none reads
-// behind it, as convolutions have it: unless it is larger than any workspace, or wanted later.
+// A product that writes memory of its own besides, as convolutions have it.
+struct Workspace {
+  Bytes bytes = 2 * kMiB;
+  const char* set_by = "memset";  // nullptr: nothing is in it
+  bool set_from_another = false;
+  bool wanted_later = false;
+  const char* product = kProduct;
+};
+
 TEST_F(RemakesInReplay, AndMatrixProductsWithAWorkspaceOfTheirOwn) {
-  const auto with_workspaces = [](Bytes bytes, bool wanted_later) {
+  const auto given_up_bytes = [](const Workspace& it) {
     Trace trace;
-    const Trace plain = named(step(), ".expand.forward", kProduct);
+    const Trace plain = named(step(), ".expand.forward", it.product);
     trace.tensors = plain.tensors;
-    for (const Kernel& kernel : plain.kernels) {
-      trace.kernels.push_back(kernel);
-      if (kernel.name == kProduct) {
-        const auto workspace = static_cast<TensorId>(trace.tensors.size());
-        trace.tensors.push_back({.bytes = bytes});
-        trace.kernels.back().reads.push_back(workspace);
-        trace.kernels.back().writes.push_back(workspace);
-        trace.kernels.insert(
-            trace.kernels.end() - 1,
-            {.name = "memset", .duration_ns = 1000, .reads = {}, .writes = {workspace}});
-        if (wanted_later) {
+    for (Kernel kernel : plain.kernels) {
+      const bool is_product = kernel.name == it.product;
+      const auto id = static_cast<TensorId>(trace.tensors.size());
+      if (is_product) {
+        trace.tensors.push_back({.bytes = it.bytes});
+        kernel.writes.push_back(id);
+        if (it.set_by != nullptr) {
+          std::vector<TensorId> reads;
+          if (it.set_from_another) {
+            reads.push_back(kernel.reads[0]);
+          }
           trace.kernels.push_back(
-              {.name = "look", .duration_ns = 1000, .reads = {workspace}, .writes = {}});
+              {.name = it.set_by, .duration_ns = 1000, .reads = reads, .writes = {id}});
+          kernel.reads.push_back(id);
         }
       }
+      trace.kernels.push_back(kernel);
+      if (is_product && it.wanted_later) {
+        trace.kernels.push_back({.name = "look", .duration_ns = 1000, .reads = {id}, .writes = {}});
+      }
     }
-    return trace;
-  };
-  const auto given_up_bytes = [](const Trace& trace) {
     Lookahead policy;
     return run(trace, policy, 0.5, 300).given_up_bytes;
   };
-  EXPECT_GT(given_up_bytes(with_workspaces(2 * kMiB, false)), 0U);
-  EXPECT_EQ(given_up_bytes(with_workspaces(2 * kMiB, true)), 0U);
-  EXPECT_EQ(given_up_bytes(with_workspaces(34 * kMiB, false)), 0U);
+  EXPECT_GT(given_up_bytes({}), 0U);
+  EXPECT_GT(given_up_bytes({.set_by = nullptr}), 0U);
+  EXPECT_EQ(given_up_bytes({.bytes = 34 * kMiB}), 0U);
+  EXPECT_EQ(given_up_bytes({.wanted_later = true}), 0U);
+  // Operands, of which the trace does not know that they are only read.
+  EXPECT_EQ(given_up_bytes({.set_by = "copy in"}), 0U);
+  EXPECT_EQ(given_up_bytes({.set_by = "another", .set_from_another = true}), 0U);
+  // Kernels that have no workspaces.
+  EXPECT_EQ(given_up_bytes({.product = kPointwise}), 0U);
 }
 
 // Sums whose parts die at once, and results that are changed in place: whatever has such a name.

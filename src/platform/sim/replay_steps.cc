@@ -16,10 +16,30 @@ bool begins_at(const Vitality& vitality, TensorId id, KernelIndex index) {
   return life && life->first_use == index;
 }
 
-// Whether it is the last to use it.
-bool ends_at(const Vitality& vitality, TensorId id, KernelIndex index) {
+bool has(const std::vector<TensorId>& ids, TensorId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+// Whether what a matrix product writes there is its workspace and no result: one for all products,
+// or its own, which nobody uses behind it, and of which it reads nothing but what a memset has set
+// (by the name that the recorder gives those). An operand counts as written where a trace does not
+// know better, and is none.
+bool is_workspace(const Trace& trace, const Vitality& vitality, TensorId id, KernelIndex index) {
   const std::optional<TensorLife>& life = vitality.lives[id];
-  return life && life->last_use == index;
+  if (trace.tensors[id].bytes > kMostWorkspaceBytes || !life) {
+    return false;
+  }
+  if (trace.tensors[id].persistent) {
+    return has(trace.kernels[index].reads, id);
+  }
+  if (life->first_use == index) {
+    return life->last_use == index && !has(trace.kernels[index].reads, id);
+  }
+  const auto begin = trace.kernels.begin();
+  return life->last_use == index &&
+         std::none_of(begin + life->first_use, begin + index, [id](const Kernel& kernel) {
+           return has(kernel.reads, id) || (has(kernel.writes, id) && kernel.name != "memset");
+         });
 }
 
 }  // namespace
@@ -47,14 +67,13 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
       operands.push_back({allocation_of(id), trace.tensors[id].bytes});
     };
     for (const TensorId id : kernel.reads) {
-      const bool written =
-          std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
+      const bool written = has(kernel.writes, id);
       // A tensor whose first use is a read is input that the program has put there.
       const bool input = !trace.tensors[id].persistent && begins_at(vitality, id, index);
       add(id, written || input ? AccessMode::kReadWrite : AccessMode::kRead);
     }
     for (const TensorId id : kernel.writes) {
-      if (std::find(kernel.reads.begin(), kernel.reads.end(), id) == kernel.reads.end()) {
+      if (!has(kernel.reads, id)) {
         add(id, AccessMode::kWrite);
       }
     }
@@ -79,20 +98,11 @@ Replay::Made Replay::made_by(const Trace& trace, const Vitality& vitality, std::
   if (!is_product && !is_pointwise(kernel.name)) {
     return {};
   }
-  const auto reads = [&](TensorId id) {
-    return std::find(kernel.reads.begin(), kernel.reads.end(), id) != kernel.reads.end();
-  };
-  // A product's workspace was written before it, and holds nothing that is wanted behind it: one
-  // for all products, or memory of its own.
-  const auto is_workspace = [&](TensorId id) {
-    return is_product && reads(id) &&
-           (trace.tensors[id].persistent ||
-            (ends_at(vitality, id, index) && trace.tensors[id].bytes <= kMostWorkspaceBytes));
-  };
   std::vector<TensorId> results;
-  std::copy_if(kernel.writes.begin(), kernel.writes.end(), std::back_inserter(results),
-               [&](TensorId id) { return !is_workspace(id); });
-  if (results.size() != 1 || reads(results[0])) {
+  std::copy_if(
+      kernel.writes.begin(), kernel.writes.end(), std::back_inserter(results),
+      [&](TensorId id) { return !is_product || !is_workspace(trace, vitality, id, index); });
+  if (results.size() != 1 || has(kernel.reads, results[0])) {
     return {};
   }
   const TensorId made = results[0];
@@ -103,9 +113,7 @@ Replay::Made Replay::made_by(const Trace& trace, const Vitality& vitality, std::
   Bytes read_bytes = 0;
   for (const TensorId id : kernel.reads) {
     const Bytes bytes = trace.tensors[id].bytes;
-    const bool written =
-        std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
-    if (written || (is_product && bytes <= kMostCopiedBytes)) {
+    if (has(kernel.writes, id) || (is_product && bytes <= kMostCopiedBytes)) {
       continue;
     }
     it.of.push_back(allocations_[places_.of[graph][id]]);

@@ -145,8 +145,8 @@ void Simulator::release_launch(std::uint64_t launch, std::span<const TransferId>
 }
 
 // How long a launch needs for what it uses of host memory over the link, both ways at once
-// (docs/far.md). What is far is looked up in rows, so the launch uses no more of what it names than
-// such look-ups get of the device's memory in its own time: of each operand the same part.
+// (docs/far.md). It uses no more of what it names than the device's memory could have given it in
+// its own time, looked up in rows or not: of each operand the same part.
 TimeNs Simulator::far_ns(const Launch& launch, TimeNs duration_ns) const {
   if (engine_.far_bytes() == 0) {
     return 0;
@@ -162,8 +162,11 @@ TimeNs Simulator::far_ns(const Launch& launch, TimeNs duration_ns) const {
   if (far_bytes == 0) {
     return 0;
   }
-  const double most_bytes =
-      machine_.device.row_bandwidth_bytes_per_s * static_cast<double>(duration_ns) * 1e-9;
+  const DeviceTier& device = machine_.device;
+  const double bytes_per_s = launch.sparse && device.row_bandwidth_bytes_per_s > 0
+                                 ? device.row_bandwidth_bytes_per_s
+                                 : device.zero_bandwidth_bytes_per_s;
+  const double most_bytes = bytes_per_s * static_cast<double>(duration_ns) * 1e-9;
   const double part = most_bytes > 0 ? std::min(1.0, most_bytes / named_bytes) : 1;
   return static_cast<TimeNs>(far_bytes * part / machine_.link.far_bytes_per_s * 1e9);
 }
