@@ -21,7 +21,8 @@ struct DeviceTier {
   Bytes frame_bytes = kPageBytes;         // granularity in which device memory is given out
   Bytes block_bytes = kBlockBytes;        // a program's allocations move in blocks of so many bytes
   double zero_bandwidth_bytes_per_s = 0;  // 0: zeroing costs no time
-  // What a launch gets of the device's memory that looks up rows of a table; 0: the same.
+  // What a launch gets of the device's memory that looks up rows of a table; 0: as others, the one
+  // above.
   double row_bandwidth_bytes_per_s = 0;
 };
 

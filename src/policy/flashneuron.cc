@@ -29,7 +29,7 @@ Bytes weight_bytes(const Trace& trace, const Machine& machine) {
 std::vector<TensorId> operands_of(const Kernel& kernel) {
   std::vector<TensorId> operands = kernel.reads;
   for (const TensorId id : kernel.writes) {
-    if (std::find(kernel.reads.begin(), kernel.reads.end(), id) == kernel.reads.end()) {
+    if (!reads(kernel, id)) {
       operands.push_back(id);
     }
   }

@@ -2,6 +2,7 @@
 // Layer: trace. Every analysis, planner and simulation starts from this.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,6 +36,13 @@ struct Kernel {
 
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
+
+[[nodiscard]] inline bool reads(const Kernel& kernel, TensorId id) {
+  return std::find(kernel.reads.begin(), kernel.reads.end(), id) != kernel.reads.end();
+}
+[[nodiscard]] inline bool writes(const Kernel& kernel, TensorId id) {
+  return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
+}
 
 // A tensor that is not persistent is born at its first use and dead after its last.
 struct Trace {

@@ -16,30 +16,26 @@ bool begins_at(const Vitality& vitality, TensorId id, KernelIndex index) {
   return life && life->first_use == index;
 }
 
-bool has(const std::vector<TensorId>& ids, TensorId id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
-
 // Whether what a matrix product writes there is its workspace and no result: one for all products,
 // or its own, which nobody uses behind it, and of which it reads nothing but what a memset has set
 // (by the name that the recorder gives those). An operand counts as written where a trace does not
 // know better, and is none.
 bool is_workspace(const Trace& trace, const Vitality& vitality, TensorId id, KernelIndex index) {
   const std::optional<TensorLife>& life = vitality.lives[id];
+  const bool is_read = reads(trace.kernels[index], id);
   if (trace.tensors[id].bytes > kMostWorkspaceBytes || !life) {
     return false;
   }
   if (trace.tensors[id].persistent) {
-    return has(trace.kernels[index].reads, id);
+    return is_read;
   }
-  if (life->first_use == index) {
-    return life->last_use == index && !has(trace.kernels[index].reads, id);
+  if (life->last_use != index || (is_read && life->first_use == index)) {
+    return false;
   }
   const auto begin = trace.kernels.begin();
-  return life->last_use == index &&
-         std::none_of(begin + life->first_use, begin + index, [id](const Kernel& kernel) {
-           return has(kernel.reads, id) || (has(kernel.writes, id) && kernel.name != "memset");
-         });
+  return std::none_of(begin + life->first_use, begin + index, [id](const Kernel& kernel) {
+    return reads(kernel, id) || (writes(kernel, id) && kernel.name != "memset");
+  });
 }
 
 }  // namespace
@@ -67,13 +63,13 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
       operands.push_back({allocation_of(id), trace.tensors[id].bytes});
     };
     for (const TensorId id : kernel.reads) {
-      const bool written = has(kernel.writes, id);
+      const bool written = writes(kernel, id);
       // A tensor whose first use is a read is input that the program has put there.
       const bool input = !trace.tensors[id].persistent && begins_at(vitality, id, index);
       add(id, written || input ? AccessMode::kReadWrite : AccessMode::kRead);
     }
     for (const TensorId id : kernel.writes) {
-      if (!has(kernel.reads, id)) {
+      if (!reads(kernel, id)) {
         add(id, AccessMode::kWrite);
       }
     }
@@ -102,7 +98,7 @@ Replay::Made Replay::made_by(const Trace& trace, const Vitality& vitality, std::
   std::copy_if(
       kernel.writes.begin(), kernel.writes.end(), std::back_inserter(results),
       [&](TensorId id) { return !is_product || !is_workspace(trace, vitality, id, index); });
-  if (results.size() != 1 || has(kernel.reads, results[0])) {
+  if (results.size() != 1 || reads(kernel, results[0])) {
     return {};
   }
   const TensorId made = results[0];
@@ -113,7 +109,7 @@ Replay::Made Replay::made_by(const Trace& trace, const Vitality& vitality, std::
   Bytes read_bytes = 0;
   for (const TensorId id : kernel.reads) {
     const Bytes bytes = trace.tensors[id].bytes;
-    if (has(kernel.writes, id) || (is_product && bytes <= kMostCopiedBytes)) {
+    if (writes(kernel, id) || (is_product && bytes <= kMostCopiedBytes)) {
       continue;
     }
     it.of.push_back(allocations_[places_.of[graph][id]]);

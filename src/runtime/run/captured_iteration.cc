@@ -149,8 +149,7 @@ void read_what_is_there(Trace& trace) {
   }
   for (Kernel& kernel : trace.kernels) {
     for (const TensorId id : kernel.writes) {
-      if (there[id] &&
-          std::find(kernel.reads.begin(), kernel.reads.end(), id) == kernel.reads.end()) {
+      if (there[id] && !reads(kernel, id)) {
         kernel.reads.push_back(id);
       }
     }
