@@ -34,25 +34,17 @@ Result<Bytes> device_memory_bytes() {
   return ok ? Result<Bytes>(bytes) : tl::unexpected<Error>(ok.error());
 }
 
-// PyTorch's own allocator takes memory in large pieces and hides tensors in them; this one asks the
-// driver for each. A person who has chosen one keeps it.
-void choose_allocator(Environment& environment) {
-  constexpr const char* kNames[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
-  for (const char* const name : kNames) {
+// What PyTorch maps itself does not come to us.
+void look_at_allocator() {
+  for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
     const char* const set = std::getenv(name);
-    if (set == nullptr || *set == '\0') {
-      continue;
-    }
-    if (std::string(set).find("backend:cudaMallocAsync") == std::string::npos) {
+    if (set != nullptr && std::string(set).find("expandable_segments:True") != std::string::npos) {
       say(
-          fmt::format("{}={} stays as it is: PyTorch's tensors are not seen one by one, and what "
-                      "moves are its segments; expandable segments do not move at all",
+          fmt::format("{}={} stays as it is: expandable segments are not part of the budget, and "
+                      "do not move; take expandable_segments out of it",
                       name, set));
+      return;
     }
-    return;
-  }
-  for (const char* const name : kNames) {
-    environment.emplace_back(name, "backend:cudaMallocAsync");
   }
 }
 
@@ -86,7 +78,7 @@ Result<Environment> gpu_environment(const std::string& library) {
     return tl::unexpected<Error>(fine.error());
   }
   Environment environment{{"LD_PRELOAD", library}, {"SPILLWAY_DEVICE", "cuda"}};
-  choose_allocator(environment);
+  look_at_allocator();
   return environment;
 }
 

@@ -7,9 +7,8 @@ imports this file by its name. It does six things:
   Python programs that this one starts are watched, too;
 - if SPILLWAY_OPERATORS is 1, waits for the program to import torch, and then starts operators.py.
   It never imports torch itself, so a program without torch pays for one file;
-- if SPILLWAY_DEVICE is cuda, waits for the program to import torch._inductor.config, and turns
-  its graph trees off, which want PyTorch's own allocator (docs/gpu.md section 1), and for what
-  loads Triton's kernels, and has them told (triton_kernels.py);
+- if SPILLWAY_DEVICE is cuda, waits for the program to import what loads Triton's kernels, and has
+  them told (triton_kernels.py);
 - if SPILLWAY_CAPTURE is set as well, starts operands.py then (docs/recording.md);
 - if SPILLWAY_MODULE_NAMES is 1, starts modules.py then (docs/run-record.md);
 - runs the sitecustomize of the user or the distribution, which this one stands in front of.
@@ -81,15 +80,6 @@ def _not_reported(error):
         reason = " ".join(str(error).split())
         print(f"spillway: operators are not reported: {type(error).__name__}: {reason}",
               file=sys.stderr)
-
-
-def _no_graph_trees(config):
-    """CUDA graphs without trees of them, which work only on PyTorch's own allocator."""
-    try:
-        config.triton.cudagraph_trees = False
-    except Exception as error:
-        if os.environ.get("SPILLWAY_VERBOSE"):
-            print(f"spillway: cudagraph_trees stays on: {error}", file=sys.stderr)
 
 
 def _kernels(follow):
@@ -166,7 +156,6 @@ _starts = []  # what begins once torch is there
 if os.environ.get("SPILLWAY_OPERATORS") == "1":
     _starts.append(_start)
 if os.environ.get("SPILLWAY_DEVICE") == "cuda":
-    _after_import("torch._inductor.config", _no_graph_trees)
     for _launcher in ("static_triton_launcher", "static_cuda_launcher"):
         _after_import(f"torch._inductor.runtime.{_launcher}", _kernels("follow_static_launcher"))
     _after_import("triton.compiler.compiler", _kernels("follow_triton"))

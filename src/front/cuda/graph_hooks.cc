@@ -21,6 +21,7 @@ CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
     return here.driver(call);
   }
   GraphUse use = use_of(*session, graph);
+  keep_for_graphs(*session, use);
   const CuResult result = with_memory(*session, checked_of(use), [&] { return here.driver(call); });
   if (result == CuResult::kSuccess && exec != nullptr) {
     set_executable(*exec, std::make_shared<ExecutableGraph>(std::move(use), captures_of(graph)));

@@ -60,6 +60,7 @@ CuResult change(CuGraphExec exec, CuGraphNode node, const Use& use, const Call& 
     return here.driver(call);
   }
   GraphUse now = use(*session);
+  keep_for_graphs(*session, now);
   const CuResult result = with_memory(*session, checked_of(now), [&] { return here.driver(call); });
   if (result == CuResult::kSuccess) {
     executable_of(exec)->change(node, std::move(now));

@@ -254,6 +254,14 @@ std::vector<CudaOperand> checked_of(const GraphUse& use) {
   return checked;
 }
 
+void keep_for_graphs(const Session& session, const GraphUse& use) {
+  for (const NodeUse& node : use) {
+    for (const CudaOperand& operand : node.operands) {
+      session.segments->keep_for_graphs(operand.address);
+    }
+  }
+}
+
 void note_conditional(CuGraph graph, CuGraphNode node, const CuConditionalNode& conditional) {
   forget_conditional(node);
   Conditional made{.graph = graph, .node = node, .bodies = {}};

@@ -45,6 +45,10 @@ using GraphUse = std::vector<NodeUse>;
 
 [[nodiscard]] std::vector<CudaOperand> checked_of(const GraphUse& use);
 
+// A graph uses this each time that it runs, whatever becomes of the tensors that were there when it
+// was captured.
+void keep_for_graphs(const Session& session, const GraphUse& use);
+
 // The driver does not tell later which graphs a conditional node has: they are kept until it, or
 // the graph that it is in, is destroyed.
 void note_conditional(CuGraph graph, CuGraphNode node, const CuConditionalNode& conditional);

@@ -198,10 +198,21 @@ std::uint64_t kind_of(const Keeping& keeping, const LaunchShape& shape,
 
 // All that the program has asked for there; nullopt: it is not to be had at once.
 std::optional<CudaOperand> asked_for(const Session& session, const CudaOperand& result) {
-  const std::optional<Bytes> bytes = session.heap->bytes_of_at_once(result.address);
+  std::optional<Bytes> bytes = session.segments->asked_alone_at_once(result.address);
+  if (bytes == Bytes{0}) {
+    bytes = session.heap->bytes_of_at_once(result.address);
+  }
   return bytes ? std::optional<CudaOperand>(
                      {.address = result.address, .bytes = *bytes, .mode = result.mode})
                : std::nullopt;
+}
+
+// The tensor that begins at this address of an operand, where that is known; else all of it.
+CudaOperand tensor_in(const Session& session, const CudaOperand& operand, CuAddress address) {
+  const auto tensor = session.segments->tensor_at_once(address);
+  return tensor
+             ? CudaOperand{.address = tensor->start, .bytes = tensor->bytes, .mode = operand.mode}
+             : operand;
 }
 
 // --- PyTorch's pointwise kernels ----------------------------------------------------------------
@@ -322,19 +333,20 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
       return std::nullopt;
     }
   }
-  const auto small =
+  const auto holder =
       std::find_if(keeping.reads.begin(), keeping.reads.end(), [&](const CudaOperand& it) {
         return it.address == start_of(product->bias) && it.address != start_of(product->a) &&
-               it.address != start_of(product->b) && it.address != start_of(product->c) &&
-               it.bytes <= kMostCopiedBytes;
+               it.address != start_of(product->b) && it.address != start_of(product->c);
       });
-  // One whose address is encoded, or for which there is no place, stays the program's.
-  if (product->bias != 0 && small != keeping.reads.end() && has_copy_kernel() &&
-      names(launch, *small)) {
-    keeping.copy = place_for_copy(session, launch.stream, small->bytes);
+  if (product->bias != 0 && holder != keeping.reads.end() && has_copy_kernel()) {
+    const CudaOperand small = tensor_in(session, *holder, product->bias);
+    // One whose address is encoded, or for which there is no place, stays the program's.
+    if (small.bytes <= kMostCopiedBytes && names(launch, small)) {
+      keeping.copy = place_for_copy(session, launch.stream, small.bytes);
+    }
     if (keeping.copy != nullptr) {
-      keeping.small = *small;
-      keeping.reads.erase(small);
+      keeping.small = small;
+      keeping.reads.erase(holder);
     }
   }
   return keeping;

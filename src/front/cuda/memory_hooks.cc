@@ -7,6 +7,7 @@
 #include "front/cuda/hook_table.h"
 #include "front/cuda/issue.h"
 #include "front/cuda/recording.h"
+#include "front/cuda/torch_allocator.h"
 #include "platform/common/clock.h"
 #include "platform/common/say.h"
 
@@ -42,14 +43,23 @@ void tell_recording_of_free(CuAddress address) {
   }
 }
 
-// Usable by any stream at once, and therefore kept for none.
+// Usable by any stream at once, and therefore kept for none. An allocator of the program may divide
+// it.
 template <typename Call>
 CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
   ProgramCall here(CallKind::kAllocation);
   Session* const session =
       here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
-  return session == nullptr ? here.driver(call)
-                            : answer(session->heap->allocate(bytes, std::nullopt), address);
+  if (session == nullptr) {
+    return here.driver(call);
+  }
+  session->segments->tell_deaths();
+  prefer_whole_segments(*session, bytes);
+  const CuResult result = answer(session->heap->allocate(bytes, std::nullopt), address);
+  if (result == CuResult::kSuccess) {
+    session->segments->made(*address, bytes);
+  }
+  return result;
 }
 
 template <typename Call>
@@ -149,6 +159,7 @@ CuResult cuMemFree_v2(CuAddress address) {
     return CuResult::kSuccess;
   }
   cuda::tell_recording_of_free(address);
+  session->segments->freed(address);
   // It takes effect when what uses it has ended: the program need not wait.
   return session->heap->free(address, std::nullopt) ? CuResult::kSuccess : CuResult::kInvalidValue;
 }

@@ -36,6 +36,7 @@ namespace {
 struct Everything {
   std::unique_ptr<CudaSpace> space;
   std::unique_ptr<DeviceHeap> heap;
+  std::unique_ptr<Segments> segments;
   std::unique_ptr<RunRecorder> recorder;
   std::unique_ptr<Recording> recording;
   Session session;
@@ -152,16 +153,21 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
   everything->space = std::move(*space);
   CudaPlatform& platform = everything->space->platform();
   everything->heap = std::make_unique<DeviceHeap>(platform);
+  everything->segments = std::make_unique<Segments>(platform);
   everything->recorder = std::make_unique<RunRecorder>(
       RunSubject{.platform = platform, .policy = options->policy, .plan_report = nullptr},
       own_live_file());
-  everything->session = {
-      .platform = &platform, .heap = everything->heap.get(), .device = device, .context = context};
+  everything->session = {.platform = &platform,
+                         .heap = everything->heap.get(),
+                         .segments = everything->segments.get(),
+                         .device = device,
+                         .context = context};
   platform.watch_captures(detail::captures);
   everything->recording = Recording::make(*driver, everything->session);
   set_recording(everything->recording.get());
   if (everything->recording != nullptr) {
     everything->heap->always_tell();
+    everything->segments->always_tell();
   }
   return everything;
 }

@@ -9,12 +9,14 @@
 #include "platform/common/service_thread.h"
 #include "platform/cuda/cuda_platform.h"
 #include "runtime/cuda/device_heap.h"
+#include "runtime/cuda/segments.h"
 
 namespace spillway::cuda {
 
 struct Session {
   CudaPlatform* platform = nullptr;
   DeviceHeap* heap = nullptr;
+  Segments* segments = nullptr;  // of the heap's memory, those that a caching allocator divides
   CuDevice device = 0;
   CuContext context = nullptr;  // the program's, when it was made
 };

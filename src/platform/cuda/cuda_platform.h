@@ -127,6 +127,12 @@ class CudaPlatform : public ObservedPlatform {
   // `next_on`: the stream on which it is; nullopt: any.
   virtual void retire(std::uint64_t address, std::optional<CuStream> next_on) = 0;
   virtual Status reuse(std::uint64_t address) = 0;
+  // The same of memory that cannot be refused later: `reuse` does not fail, since until then it
+  // counts when something else is allocated.
+  virtual void retire_keeping_room(std::uint64_t address, std::optional<CuStream> next_on) = 0;
+  // The program puts something else into an allocation that it uses: what it holds from now on is
+  // no longer what one launch has made.
+  virtual void divide(std::uint64_t address) = 0;
   // Whether nobody is told of launches (`begin_unseen`). Waits for nobody.
   [[nodiscard]] virtual bool calls_are_open() const = 0;
   // Whether neither need be told of what is freed and handed on in the order of one stream, so that

@@ -232,10 +232,19 @@ void DrivenPlatform::newest_stays() {
 }
 
 void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_on) {
+  retire(address, next_on, false);
+}
+
+void DrivenPlatform::retire_keeping_room(std::uint64_t address, std::optional<CuStream> next_on) {
+  retire(address, next_on, true);
+}
+
+void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_on,
+                            bool keeps_room) {
   Lock lock(mutex_);
   before_death(address, true, next_on, lock);
   settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
-  const std::optional<AllocationId> retired = memory_->retire(address);
+  const std::optional<AllocationId> retired = memory_->retire(address, keeps_room);
   if (!retired) {
     return;
   }

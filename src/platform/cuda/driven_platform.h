@@ -53,6 +53,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   bool undo_allocate(std::uint64_t address) override;
   void retire(std::uint64_t address, std::optional<CuStream> next_on) override;
   Status reuse(std::uint64_t address) override;
+  void retire_keeping_room(std::uint64_t address, std::optional<CuStream> next_on) override;
+  void divide(std::uint64_t address) override;
   [[nodiscard]] bool calls_are_open() const override { return calls_.is_open(); }
   [[nodiscard]] bool hands_on_untold(Bytes bytes) const override;
   void keep_at_most(Bytes bytes) override;
@@ -163,6 +165,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // driven_recomputing.cc
   [[nodiscard]] bool recomputes() const;
   void born(AllocationId id);
+  void retire(std::uint64_t address, std::optional<CuStream> next_on, bool keeps_room);
   void before_death(std::uint64_t address, bool handed_on, std::optional<CuStream> next_on,
                     Lock& lock);
   void remake_all(std::optional<StreamId> stream, Lock& lock);

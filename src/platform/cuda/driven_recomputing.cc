@@ -60,6 +60,13 @@ void DrivenPlatform::before_death(std::uint64_t address, bool handed_on,
                 [&] { return recomputing_.before_death(memory_->number_of(address), death); });
 }
 
+void DrivenPlatform::divide(std::uint64_t address) {
+  Lock lock(mutex_);
+  const AllocationId id = memory_->number_of(address);
+  carry_out_all(lock, [&] { return recomputing_.before_divide(id); });
+  recomputing_.divided(id);
+}
+
 void DrivenPlatform::remake_all(std::optional<StreamId> stream, Lock& lock) {
   carry_out_all(lock, [&] { return recomputing_.before_end(stream); });
   recomputing_.end(stream);

@@ -16,12 +16,12 @@ Bytes footprint_bytes(Bytes bytes) {
 }  // namespace
 
 Status ProgramMemory::promise(Bytes bytes) {
-  if (!commitment_.promise_within(bytes, limit_bytes_)) {
+  if (!commitment_.promise_within(bytes, limit_bytes_ - std::min(limit_bytes_, kept_room_bytes_))) {
     return make_error(
         ErrorCode::kUnsupported,
         "out of memory: {} asked for, {} in use; the budget is {} of device memory, and with host "
         "memory and storage {}; raise --host-memory or --storage",
-        format_bytes(bytes), format_bytes(commitment_.bytes()),
+        format_bytes(bytes), format_bytes(commitment_.bytes() + kept_room_bytes_),
         format_bytes(engine_.capacity_bytes(Tier::kDevice)), format_bytes(limit_bytes_));
   }
   return {};
@@ -89,6 +89,8 @@ std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
   const AllocationId id = named->number;
   if (!named->is_dead()) {
     commitment_.take_back(footprint_bytes(named->bytes));
+  } else if (named->keeps_room) {
+    kept_room_bytes_ -= footprint_bytes(named->bytes);
   }
   const std::unique_lock names(names_mutex_);
   addresses_.forget(address);
@@ -108,13 +110,15 @@ std::optional<AllocationId> ProgramMemory::undo_allocate(std::uint64_t address) 
 
 // Programs leave old addresses where nobody looks (docs/gpu.md section 6): a launch that names dead
 // memory does not use it.
-std::optional<AllocationId> ProgramMemory::retire(std::uint64_t address) {
+std::optional<AllocationId> ProgramMemory::retire(std::uint64_t address, bool keeps_room) {
   AddressRanges::Named* const named = addresses_.starting_at(address);
   if (named == nullptr || named->is_dead()) {
     return std::nullopt;
   }
   named->set_dead(true);
   commitment_.take_back(footprint_bytes(named->bytes));
+  named->keeps_room = keeps_room;
+  kept_room_bytes_ += keeps_room ? footprint_bytes(named->bytes) : 0;
   return named->number;
 }
 
@@ -126,7 +130,11 @@ Result<std::optional<AllocationId>> ProgramMemory::reuse(std::uint64_t address) 
   if (!named->is_dead()) {
     return std::nullopt;
   }
-  if (Status room = promise(footprint_bytes(named->bytes)); !room) {
+  const Bytes footprint = footprint_bytes(named->bytes);
+  if (std::exchange(named->keeps_room, false)) {
+    kept_room_bytes_ -= footprint;
+    (void)commitment_.promise_within(footprint, ~Bytes{0});  // it has been promised before
+  } else if (Status room = promise(footprint); !room) {
     return tl::unexpected<Error>(room.error());
   }
   // The engine hears of it from the launch that names it. Programs ask for memory long before the

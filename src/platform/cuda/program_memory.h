@@ -30,7 +30,8 @@ class ProgramMemory {
   // The engine has still to hear of these: of the allocation that is given back, if one begins
   // there (and lives, for `retire`).
   std::optional<AllocationId> free(std::uint64_t address);
-  std::optional<AllocationId> retire(std::uint64_t address);
+  // `keeps_room`: `reuse` will not fail.
+  std::optional<AllocationId> retire(std::uint64_t address, bool keeps_room);
   // The one that was allocated last, if it begins there and nothing has been allocated, reused
   // since, and no launch has used it, as if it never had been.
   std::optional<AllocationId> undo_allocate(std::uint64_t address);
@@ -78,6 +79,7 @@ class ProgramMemory {
   Bytes largest_block_bytes_;
   Bytes limit_bytes_ = 0;
   Commitment commitment_;
+  Bytes kept_room_bytes_ = 0;  // that what is dead has been promised beside that
   AllocationId newest_ = kNoAllocation;
   std::vector<std::uint64_t> at_;  // by block; 0 for one that is nobody's
 };

@@ -136,6 +136,30 @@ void Recomputing::dies(AllocationId id) {
   lose_made_of(id);
 }
 
+std::optional<Recomputing::Step> Recomputing::before_divide(AllocationId id) const {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) {
+    return std::nullopt;
+  }
+  const Entry& entry = found->second;
+  if (entry.busy) {
+    return Step{.what = Step::What::kWait, .id = id};
+  }
+  return entry.state == State::kGivenUp ? std::optional(Step{.what = Step::What::kRemake,
+                                                             .id = id,
+                                                             .stream = entry.maker.stream,
+                                                             .vain = true})
+                                        : std::nullopt;
+}
+
+// Who is about to issue the launch that makes it may have found it undivided.
+void Recomputing::divided(AllocationId id) {
+  if (id < new_.size()) {
+    new_[id] = false;
+  }
+  lose(id);
+}
+
 // Nothing can be made of it any more. What is being made of it will be, and whoever uses that on
 // another stream waits.
 void Recomputing::lose_made_of(AllocationId id) {

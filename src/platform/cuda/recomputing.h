@@ -71,6 +71,9 @@ class Recomputing {
   };
   [[nodiscard]] std::optional<Step> before_death(AllocationId id, const Death& death) const;
   void dies(AllocationId id);
+  // Something else lies in it from now on, which no launch that is known makes.
+  [[nodiscard]] std::optional<Step> before_divide(AllocationId id) const;
+  void divided(AllocationId id);
 
   // --- Launches
 

@@ -1,0 +1,283 @@
+// See torch_allocator.h. What PyTorch promises to nobody is looked at before it is used: a version
+// that is built otherwise is served by segments as a whole, which is slower and never wrong.
+#include "front/cuda/torch_allocator.h"
+
+#include <link.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "front/cuda/captures.h"
+#include "front/cuda/library_functions.h"
+#include "front/cuda/recording.h"
+
+// As PyTorch declares it: every allocator of PyTorch calls it for each tensor that it has made or
+// freed, from another library than its own, with the memory that the tensor takes.
+namespace c10 {
+
+struct Device {
+  std::int8_t type;
+  std::int8_t index;
+};
+void reportMemoryUsageToProfiler(void* address, std::int64_t bytes, std::size_t allocated_bytes,
+                                 std::size_t reserved_bytes, Device device);
+
+}  // namespace c10
+
+namespace spillway::cuda {
+namespace {
+
+using Report = void (*)(void*, std::int64_t, std::size_t, std::size_t, c10::Device);
+constexpr const char* kReport = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
+constexpr std::int8_t kCudaDevice = 1;  // c10::DeviceType::CUDA
+
+// A place in the library of PyTorch's allocator, from the first tensor that it had of our memory
+// on.
+std::atomic<const void*> torch_caller{nullptr};
+
+template <typename Function>
+Function torch_function(const char* name, const void* caller) {
+  return reinterpret_cast<Function>(without_us(name, nullptr, caller));
+}
+
+// --- What is asked for a tensor -----------------------------------------------------------------
+
+// c10::Allocator::allocate, which gives its first argument, where it has made what it returns.
+using Allocate = void* (*)(void* result, void* allocator, std::size_t bytes);
+std::atomic<Allocate> torch_allocate{nullptr};
+// Of the calling thread: the tensor that came last, and the device on which.
+struct Newest {
+  std::uint64_t address = 0;
+  std::int8_t device = 0;
+};
+__attribute__((tls_model("initial-exec"))) constinit thread_local Newest newest_tensor;
+
+std::optional<CuStream> current_stream(std::int8_t device);
+
+// Nothing here has to be undone where the allocator throws: two libraries' ways to do that would
+// meet. What it returns begins with the address.
+void* allocate_asked(void* result, void* allocator, std::size_t bytes) {
+  newest_tensor = {};
+  void* const returned = torch_allocate.load(std::memory_order_relaxed)(result, allocator, bytes);
+  std::uint64_t address = 0;
+  std::memcpy(&address, result, sizeof address);
+  const Session* const here = session();
+  if (here != nullptr && address != 0 && address == newest_tensor.address) {
+    here->segments->asked(address, bytes, current_stream(newest_tensor.device));
+  }
+  return returned;
+}
+
+// The end of what is loaded there in one piece.
+std::uintptr_t end_of_loaded(std::uintptr_t address) {
+  struct Look {
+    std::uintptr_t address = 0;
+    std::uintptr_t end = 0;
+  } look{.address = address};
+  const auto visit = [](dl_phdr_info* library, std::size_t /*bytes*/, void* data) {
+    auto* const it = static_cast<Look*>(data);
+    for (const ElfW(Phdr) & part : std::span(library->dlpi_phdr, library->dlpi_phnum)) {
+      const std::uintptr_t start = library->dlpi_addr + part.p_vaddr;
+      if (part.p_type == PT_LOAD && it->address >= start && it->address < start + part.p_memsz) {
+        it->end = start + part.p_memsz;
+      }
+    }
+    return it->end != 0 ? 1 : 0;
+  };
+  ::dl_iterate_phdr(visit, &look);
+  return look.end;
+}
+
+// The allocator gets a table of virtual functions of its own, in which one is ours. Which one it is
+// has been the same since PyTorch 1.0; the allocator's type says whether it is the one that we
+// know.
+void listen_to_what_is_asked(const void* caller) {
+  constexpr const char* kNative =
+      "N3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocatorE";
+  constexpr std::size_t kBefore = 2;    // the offset to the object, and its type
+  constexpr std::size_t kAllocate = 2;  // behind two destructors
+  constexpr std::size_t kMost = 192;
+  auto* const get = torch_function<void** (*)(const std::int8_t&)>(
+      "_ZN3c1012GetAllocatorERKNS_10DeviceTypeE", caller);
+  void** const allocator = get == nullptr ? nullptr : get(kCudaDevice);
+  if (allocator == nullptr || torch_allocate.load() != nullptr) {
+    return;
+  }
+  auto* const table = static_cast<void**>(*allocator);
+  const auto* const type = static_cast<const char* const*>(table[-1]);
+  if (type == nullptr || std::strcmp(type[1], kNative) != 0) {
+    return;
+  }
+  const auto place = reinterpret_cast<std::uintptr_t>(table);
+  const std::size_t count = std::min(kMost, (end_of_loaded(place) - place) / sizeof(void*));
+  if (count <= kAllocate) {
+    return;
+  }
+  // For as long as the allocator, which PyTorch never destroys.
+  auto* const copy = new std::array<void*, kBefore + kMost>{};
+  std::copy_n(table - kBefore, kBefore + count, copy->begin());
+  torch_allocate = reinterpret_cast<Allocate>((*copy)[kBefore + kAllocate]);
+  (*copy)[kBefore + kAllocate] = reinterpret_cast<void*>(&allocate_asked);
+  std::atomic_ref(*allocator).store(copy->data() + kBefore, std::memory_order_release);
+}
+
+// --- The stream on which it is used -------------------------------------------------------------
+
+// PyTorch's allocator hands memory on from tensor to tensor on one stream: that which is current
+// for who asks for a tensor.
+struct TorchStream {  // c10::cuda::CUDAStream
+  std::int64_t device = 0;
+  std::int64_t id = 0;
+};
+
+std::optional<CuStream> current_stream(std::int8_t device) {
+  static const auto current = torch_function<TorchStream (*)(std::int8_t)>(
+      "_ZN3c104cuda20getCurrentCUDAStreamEa", torch_caller);
+  static const auto handle = torch_function<CuStream (*)(const TorchStream*)>(
+      "_ZNK3c104cuda10CUDAStream6streamEv", torch_caller);
+  if (current == nullptr || handle == nullptr) {
+    return std::nullopt;
+  }
+  const TorchStream stream = current(device);
+  const CuStream found = handle(&stream);
+  return is_per_thread(found) ? std::nullopt : std::optional(canonical(found));
+}
+
+// --- Tensors ------------------------------------------------------------------------------------
+
+void born(const Session& session, std::uint64_t address, Bytes bytes, c10::Device device,
+          const void* caller) {
+  if (torch_caller.exchange(caller, std::memory_order_acq_rel) == nullptr) {
+    listen_to_what_is_asked(caller);
+  }
+  session.segments->born(address, bytes);
+  newest_tensor = {.address = address, .device = device.index};
+  if (captures_under_way()) {
+    session.segments->keep_for_graphs(address);
+  }
+  if (Recording* const recorded = recording()) {
+    recorded->allocated(address);
+  }
+}
+
+// While something is captured the graph may use it: PyTorch frees what a graph's kernels hand on.
+void died(const Session& session, std::uint64_t address) {
+  if (captures_under_way()) {
+    session.segments->keep_for_graphs(address);
+  }
+  Recording* const recorded = recording();
+  if (session.segments->died(address) && recorded != nullptr) {
+    recorded->freed(address);
+  }
+}
+
+void tensor_reported(std::uint64_t address, std::int64_t bytes, c10::Device device,
+                     const void* caller) {
+  const ProgramCall here(bytes > 0 ? CallKind::kAllocation : CallKind::kFree);
+  const Session* const session = here.seen_by();
+  if (session == nullptr || !session->platform->contains(address)) {
+    return;
+  }
+  if (bytes > 0) {
+    born(*session, address, static_cast<Bytes>(bytes), device, caller);
+  } else {
+    died(*session, address);
+  }
+}
+
+struct ReportFunction {
+  const void* caller = nullptr;
+  Report function = nullptr;
+};
+
+// --- How it divides -----------------------------------------------------------------------------
+
+bool user_says_how() {
+  for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+    const char* const set = std::getenv(name);
+    if (set != nullptr && (std::strstr(set, "max_split_size_mb") != nullptr ||
+                           std::strstr(set, "large_segment_size_mb") != nullptr)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// As PyTorch reads it of its variable, and without a look at what else stands there. It is the
+// least that it takes.
+void divide_nothing_large(const void* caller) {
+  using Words = std::vector<std::string>;  // c10::CachingAllocator::ConfigTokenizer has no more
+  using Parse = std::size_t (*)(void* config, const Words& words, std::size_t at);
+  const Words words = {"max_split_size_mb", ":", "21"};
+  // Until PyTorch 2.9.
+  auto* parse = torch_function<Parse>(
+      "_ZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig17parseMaxSplitSizeERKSt6vectorINSt7_"
+      "_"
+      "cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS9_EEm",
+      caller);
+  void* config = nullptr;
+  if (parse != nullptr) {
+    auto* const instance = torch_function<void**>(
+        "_ZZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig8instanceEvE10s_instance", caller);
+    config = instance != nullptr ? *instance : nullptr;
+  } else {
+    parse = torch_function<Parse>(
+        "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig17parseMaxSplitSizeERKNS0_"
+        "15ConfigTokenizerEm",
+        caller);
+    auto* const instance = torch_function<void* (*)()>(
+        "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig8instanceEv", caller);
+    config = instance != nullptr ? instance() : nullptr;
+  }
+  if (parse != nullptr && config != nullptr) {
+    (void)parse(config, words, 0);
+  }
+}
+
+}  // namespace
+
+void prefer_whole_segments(const Session& session, Bytes bytes) {
+  constexpr Bytes kWithinPart = 2;
+  static std::atomic<bool> done{false};
+  const void* const caller = torch_caller.load(std::memory_order_acquire);
+  if (caller == nullptr || done.load(std::memory_order_relaxed) ||
+      session.segments->bytes() + bytes <=
+          session.platform->capacity_bytes(Tier::kDevice) / kWithinPart) {
+    return;
+  }
+  if (!done.exchange(true) && !user_says_how()) {
+    divide_nothing_large(caller);
+  }
+}
+
+}  // namespace spillway::cuda
+
+namespace cuda = spillway::cuda;
+
+// The profiler's own function is called as well.
+void c10::reportMemoryUsageToProfiler(void* address, std::int64_t bytes,
+                                      std::size_t allocated_bytes, std::size_t reserved_bytes,
+                                      Device device) {
+  static constinit thread_local __attribute__((tls_model("initial-exec")))
+  cuda::OfCallers<cuda::ReportFunction>
+      functions;
+  const void* const caller = __builtin_return_address(0);
+  if (device.type == cuda::kCudaDevice && address != nullptr && bytes != 0) {
+    cuda::tensor_reported(reinterpret_cast<std::uint64_t>(address), bytes, device, caller);
+  }
+  const cuda::ReportFunction& report = functions.of(caller, [&] {
+    return cuda::ReportFunction{
+        .caller = caller,
+        .function = cuda::without_us_as(cuda::kReport, &c10::reportMemoryUsageToProfiler, caller)};
+  });
+  if (report.function != nullptr) {
+    report.function(address, bytes, allocated_bytes, reserved_bytes, device);
+  }
+}

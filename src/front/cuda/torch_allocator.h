@@ -1,0 +1,16 @@
+// PyTorch's own caching allocator: which tensors it has in the memory that it got from us
+// (docs/torch.md). Layer: front, cuda.
+#pragma once
+
+#include "base/units.h"
+#include "front/cuda/session.h"
+
+namespace spillway::cuda {
+
+// Before the program gets `bytes` more of device memory by cuMemAlloc. Once it has more than half
+// of the budget, PyTorch's allocator is asked not to divide what is large, unless the user has said
+// how it divides: what has a segment for itself moves and dies by itself. Not before: undivided,
+// what is free in one segment is of no use to smaller tensors, and the program takes more.
+void prefer_whole_segments(const Session& session, Bytes bytes);
+
+}  // namespace spillway::cuda

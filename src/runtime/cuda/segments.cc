@@ -1,0 +1,249 @@
+// See segments.h.
+#include "runtime/cuda/segments.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/spread.h"
+
+namespace spillway {
+
+bool Segments::is_untold() const { return !always_tells_ && platform_.hands_on_untold(0); }
+
+Segments::Index Segments::segment_of(std::uint64_t address) const {
+  const auto found = pages_.find(address / kBlockBytes);
+  return found == pages_.end() ? kNone : found->second;
+}
+
+// --- Places of tensors --------------------------------------------------------------------------
+
+// Where it is, or would be.
+std::size_t Segments::place_of(std::uint64_t address) const {
+  std::size_t at = spread(address, place_bits_);
+  while (tensors_[at].address != 0 && tensors_[at].address != address) {
+    at = (at + 1) % tensors_.size();
+  }
+  return at;
+}
+
+const Segments::Place* Segments::living_at(std::uint64_t address) const {
+  const Place& place = tensors_[place_of(address)];
+  return place.address == address && place.bytes > 0 ? &place : nullptr;
+}
+
+Segments::Place& Segments::place_for(std::uint64_t address) {
+  if (2 * used_places_ >= tensors_.size()) {
+    make_more_places();
+  }
+  Place& place = tensors_[place_of(address)];
+  used_places_ += place.address == 0 ? 1U : 0U;
+  place.address = address;
+  return place;
+}
+
+// The same addresses come again and again, so those of the dead stay until there are too many.
+void Segments::make_more_places() {
+  std::vector<Place> living;
+  std::copy_if(tensors_.begin(), tensors_.end(), std::back_inserter(living),
+               [](const Place& place) { return place.bytes > 0; });
+  while (4 * living.size() >= tensors_.size()) {
+    tensors_.resize(2 * tensors_.size());
+    ++place_bits_;
+  }
+  std::fill(tensors_.begin(), tensors_.end(), Place{});
+  used_places_ = living.size();
+  for (const Place& place : living) {
+    tensors_[place_of(place.address)] = place;
+  }
+}
+
+// --- Segments -----------------------------------------------------------------------------------
+
+void Segments::made(std::uint64_t address, Bytes bytes) {
+  if (bytes < kBlockBytes) {
+    return;  // shares its page with others, and is no segment
+  }
+  const std::scoped_lock lock(mutex_);
+  if (free_indices_.empty()) {
+    free_indices_.push_back(static_cast<Index>(segments_.size()));
+    segments_.emplace_back();
+  }
+  const Index index = free_indices_.back();
+  free_indices_.pop_back();
+  segments_[index] = {.address = address, .bytes = bytes};
+  for (Bytes offset = 0; offset < bytes; offset += kBlockBytes) {
+    pages_[(address + offset) / kBlockBytes] = index;
+  }
+  bytes_ += bytes;
+}
+
+void Segments::freed(std::uint64_t address) {
+  const std::scoped_lock lock(mutex_);
+  const Index index = segment_of(address);
+  if (index == kNone || segments_[index].address != address) {
+    return;
+  }
+  const Segment gone = std::exchange(segments_[index], {});
+  bytes_ -= gone.bytes;
+  for (Bytes offset = 0; offset < gone.bytes; offset += kBlockBytes) {
+    pages_.erase((address + offset) / kBlockBytes);
+  }
+  std::erase(empty_, index);
+  // An allocator gives back what it has nothing in; whoever else has divided it has ended it all.
+  if (gone.tensors > 0) {
+    for (Place& place : tensors_) {
+      if (place.bytes > 0 && place.segment == index) {
+        in_order_.erase(place.address);
+        place.bytes = 0;
+      }
+    }
+  }
+  free_indices_.push_back(index);
+}
+
+void Segments::keep_for_graphs(std::uint64_t address) {
+  const std::scoped_lock lock(mutex_);
+  const Index index = segment_of(address);
+  if (index == kNone) {
+    return;
+  }
+  Segment& segment = segments_[index];
+  segment.for_graphs = true;
+  if (std::exchange(segment.dead, false)) {
+    (void)platform_.reuse(segment.address);  // it has its room
+  }
+}
+
+// --- Tensors ------------------------------------------------------------------------------------
+
+void Segments::born(std::uint64_t address, Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  Place& place = place_for(address);
+  if (place.bytes > 0) {
+    end(place);  // a death that nobody has told of
+  }
+  const bool is_same = place.segment != kNone && segments_[place.segment].has(address);
+  const Index index = is_same ? place.segment : segment_of(address);
+  if (index == kNone) {
+    return;
+  }
+  place = {.address = address, .bytes = bytes, .asked_bytes = 0, .segment = index};
+  Segment& segment = segments_[index];
+  ++segment.tensors;
+  if (always_tells_) {
+    in_order_[address] = bytes;
+  }
+  if (!is_untold()) {
+    tell_all();
+  }
+  if (std::exchange(segment.dead, false)) {
+    (void)platform_.reuse(segment.address);  // it has its room
+  } else if (segment.tensors == 2) {
+    platform_.divide(segment.address);
+  }
+}
+
+void Segments::asked(std::uint64_t address, Bytes bytes, std::optional<cuda::CuStream> stream) {
+  const std::scoped_lock lock(mutex_);
+  Place& place = tensors_[place_of(address)];
+  if (place.address == address && place.bytes >= bytes) {
+    place.asked_bytes = bytes;
+    segments_[place.segment].stream = stream;
+  }
+}
+
+bool Segments::died(std::uint64_t address) {
+  const std::scoped_lock lock(mutex_);
+  Place& place = tensors_[place_of(address)];
+  if (place.address != address || place.bytes == 0) {
+    return false;
+  }
+  end(place);
+  if (!is_untold()) {
+    tell_all();
+  }
+  return true;
+}
+
+void Segments::end(Place& place) {
+  place.bytes = 0;
+  if (always_tells_) {
+    in_order_.erase(place.address);
+  }
+  Segment& segment = segments_[place.segment];
+  if (--segment.tensors == 0 && !std::exchange(segment.listed, true)) {
+    empty_.push_back(place.segment);
+  }
+}
+
+// --- Deaths -------------------------------------------------------------------------------------
+
+void Segments::retire(Segment& segment) {
+  segment.dead = true;
+  platform_.retire_keeping_room(segment.address, segment.stream);
+}
+
+void Segments::tell_all() {
+  for (const Index index : std::exchange(empty_, {})) {
+    Segment& segment = segments_[index];
+    segment.listed = false;
+    if (segment.tensors == 0 && !segment.for_graphs) {
+      retire(segment);
+    }
+  }
+}
+
+void Segments::tell_deaths() {
+  const std::scoped_lock lock(mutex_);
+  tell_all();
+}
+
+void Segments::always_tell() {
+  const std::scoped_lock lock(mutex_);
+  always_tells_ = true;
+}
+
+// --- What is asked ------------------------------------------------------------------------------
+
+std::optional<Bytes> Segments::asked_alone_at_once(std::uint64_t address) const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) {
+    return std::nullopt;
+  }
+  const Index index = segment_of(address);
+  if (index == kNone || segments_[index].tensors == 0) {
+    return Bytes{0};
+  }
+  const Segment& segment = segments_[index];
+  const Place* const place = living_at(address);
+  const bool alone = place != nullptr && place->asked_bytes > 0 && segment.tensors == 1 &&
+                     segment.address == address && !segment.for_graphs;
+  return alone ? std::optional(place->asked_bytes) : std::nullopt;
+}
+
+std::optional<cuda::CudaPlatform::Range> Segments::tensor_at_once(std::uint64_t address) const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  const Place* const place = lock.owns_lock() ? living_at(address) : nullptr;
+  return place == nullptr
+             ? std::nullopt
+             : std::optional(cuda::CudaPlatform::Range{.start = address, .bytes = place->bytes});
+}
+
+std::optional<cuda::CudaPlatform::Range> Segments::tensor_at(std::uint64_t address) const {
+  const std::scoped_lock lock(mutex_);
+  const auto behind = in_order_.upper_bound(address);
+  if (behind == in_order_.begin()) {
+    return std::nullopt;
+  }
+  const auto& [start, bytes] = *std::prev(behind);
+  return address - start < bytes
+             ? std::optional(cuda::CudaPlatform::Range{.start = start, .bytes = bytes})
+             : std::nullopt;
+}
+
+Bytes Segments::bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return bytes_;
+}
+
+}  // namespace spillway
