@@ -155,7 +155,7 @@ bool holds_address(const KernelLayout& kernel, void* const* parameters) {
 }
 
 // Whatever decides which bytes it writes.
-std::uint64_t kind_of(const Keeping& keeping, const LaunchShape& shape,
+std::uint64_t kind_of(const Session& session, const Keeping& keeping, const LaunchShape& shape,
                       const ProgramLaunch& launch) {
   std::string all;
   const auto add = [&all](const void* bytes, std::size_t count) {
@@ -165,7 +165,9 @@ std::uint64_t kind_of(const Keeping& keeping, const LaunchShape& shape,
   add(&kernel.hash, sizeof kernel.hash);
   add(&keeping.makes.bytes, sizeof keeping.makes.bytes);
   for (const CudaOperand& read : keeping.reads) {
-    add(&read.bytes, sizeof read.bytes);
+    // A segment may be larger than its tensor, each time by something else.
+    const Bytes bytes = session.segments->asked_at_once(read.address).value_or(read.bytes);
+    add(&bytes, sizeof bytes);
   }
   add(&keeping.small.bytes, sizeof keeping.small.bytes);
   add(&shape.shared_bytes, sizeof shape.shared_bytes);
@@ -386,11 +388,11 @@ std::optional<Keeping> may_keep(const Session& session, const ProgramLaunch& lau
   return launch.library != nullptr ? product(session, launch) : std::nullopt;
 }
 
-KeptLaunch keep_launch(const Keeping& keeping, const LaunchShape& shape,
+KeptLaunch keep_launch(const Session& session, const Keeping& keeping, const LaunchShape& shape,
                        const ProgramLaunch& launch) {
   return {.makes = keeping.makes,
           .reads = keeping.reads,
-          .kind = kind_of(keeping, shape, launch),
+          .kind = kind_of(session, keeping, shape, launch),
           .whole = !launch.kernel.reads,
           .on_its_stream = keeping.workspace != 0 || keeping.copy != nullptr,
           .how = std::make_shared<const LaunchAgain>(keeping, shape, launch)};

@@ -57,7 +57,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   if (again.shape != nullptr && recording() == nullptr && session->platform->keeps_launches()) {
     keeping = may_keep(*session, as_made);
   }
-  const auto keep = [&] { return keep_launch(*keeping, *again.shape, as_made); };
+  const auto keep = [&] { return keep_launch(*session, *keeping, *again.shape, as_made); };
   if (library != nullptr) {
     what.completes = library->kept();
   }
