@@ -66,6 +66,24 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     return memory_->contains(address);
   }
 
+  [[nodiscard]] std::optional<std::uint64_t> reserve(Bytes bytes, Bytes alignment) override;
+  void give_back_reserved(std::uint64_t start) override;
+  Status promise(Bytes bytes) override;
+  void take_back_promise(Bytes bytes) override;
+  Status allocate_at(std::uint64_t address, Bytes bytes) override;
+  void wait_until_free(std::uint64_t address, Bytes bytes) override;
+  void hide(std::uint64_t address) override;
+  void show(std::uint64_t address) override;
+  Result<std::uint64_t> move(std::uint64_t address, std::optional<std::uint64_t> to) override;
+  [[nodiscard]] bool has_reserved() const override { return memory_->has_reserved(); }
+  [[nodiscard]] std::vector<Range> allocations_in(std::uint64_t address,
+                                                  Bytes bytes) const override {
+    return memory_->allocations_in(address, bytes);
+  }
+  [[nodiscard]] std::vector<Range> allocations_beside(std::uint64_t address) const override {
+    return memory_->allocations_beside(address);
+  }
+
   [[nodiscard]] bool begin_unseen(CuStream stream) override;
   void end_unseen() override;
   [[nodiscard]] std::uint64_t unseen_calls() const override { return calls_.calls(); }
@@ -188,6 +206,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   CuResult put(Putting& putting);
   void carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns);
   void step_failed(const Putting& putting, CuContext context, CuResult result);
+
+  // driven_reserved.cc
+  [[nodiscard]] bool is_at_rest(AllocationId id) const;
 
   // driven_launches.cc
   std::uint64_t issue(const CudaLaunch& launch, AllocationId step_of);
