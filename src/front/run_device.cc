@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "front/jax_allocator.h"
 #include "platform/common/say.h"
 #include "platform/cuda/driver.h"
 #include "runtime/cuda/cuda_space.h"
@@ -87,6 +88,7 @@ Result<Environment> gpu_environment(const std::string& library) {
   }
   Environment environment{{"LD_PRELOAD", library}, {"SPILLWAY_DEVICE", "cuda"}};
   choose_allocator(environment);
+  choose_jax_allocator(environment);
   return environment;
 }
 

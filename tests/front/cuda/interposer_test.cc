@@ -319,5 +319,20 @@ TEST_F(InterposerTest, PyTorchIsToldWhichAllocator) {
   EXPECT_THAT(kept.err, ::testing::HasSubstr("PYTORCH_ALLOC_CONF=expandable_segments:True stays"));
 }
 
+TEST_F(InterposerTest, JaxAsksForEachArrayUnlessAPersonHasChosen) {
+  const std::string driver = fmt::format("SPILLWAY_CUDA_DRIVER='{}'", FAKE_CUDA_LIBRARY);
+  const std::string both =
+      "run --device cuda -- printenv XLA_PYTHON_CLIENT_ALLOCATOR XLA_PYTHON_CLIENT_PREALLOCATE";
+  const Outcome chosen = run(both, driver);
+  EXPECT_EQ(chosen.out, "cuda_async\nfalse\n");
+  EXPECT_THAT(chosen.err, ::testing::Not(::testing::HasSubstr("JAX")));
+  const Outcome kept = run(both, driver +
+                                     " XLA_PYTHON_CLIENT_ALLOCATOR=platform "
+                                     "XLA_PYTHON_CLIENT_PREALLOCATE=true");
+  EXPECT_EQ(kept.out, "platform\ntrue\n");
+  EXPECT_THAT(run(both, driver + " SPILLWAY_VERBOSE=1").err,
+              ::testing::HasSubstr("XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async for JAX"));
+}
+
 }  // namespace
 }  // namespace spillway::test
