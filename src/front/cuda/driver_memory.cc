@@ -1,8 +1,11 @@
 // See driver_memory.h.
 #include "front/cuda/driver_memory.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <mutex>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -46,6 +49,16 @@ CuResult wait_for_device(const Session& session) {
 }
 
 }  // namespace
+
+bool gives_memory_away(const void* code) {
+  Dl_info info{};
+  if (::dladdr(code, &info) == 0 || info.dli_fname == nullptr) {
+    return false;
+  }
+  std::string_view file = info.dli_fname;
+  file.remove_prefix(file.rfind('/') + 1);  // npos + 1: nothing
+  return file.starts_with("libnccl") || file.starts_with("libnvshmem");
+}
 
 CuResult try_properties(const CuAllocationProperties& properties) {
   using Kind = std::tuple<CuHandleType, unsigned, unsigned>;

@@ -9,6 +9,9 @@ namespace spillway::cuda {
 
 // Whether the driver would make a handle with these properties at all: asked once of each kind.
 [[nodiscard]] CuResult try_properties(const CuAllocationProperties& properties);
+// Whether the code there is a library's that gives its memory to other processes, devices and
+// network cards, which nobody would see: NCCL and NVSHMEM.
+[[nodiscard]] bool gives_memory_away(const void* code);
 // What an allocation of the space holds, into memory of the driver's that is mapped nowhere. Waits
 // for the device.
 [[nodiscard]] CuResult copy_to_driver(const Session& session, CuMemHandle to, CuAddress from,

@@ -87,8 +87,9 @@ MappedMemory::Answer MappedMemory::create(const Session& session, CuMemHandle* h
   std::size_t unit_bytes = 0;
   if (properties.type != CuAllocationType::kPinned ||
       properties.location.type != CuLocationType::kDevice ||
-      properties.location.id != session.device || properties.flags.usage != 0 || bytes == 0 ||
-      bytes % kBlockBytes != 0 || bytes > (Bytes{1} << 60U) ||
+      properties.location.id != session.device || properties.flags.usage != 0 ||
+      gives_memory_away(caller) || bytes == 0 || bytes % kBlockBytes != 0 ||
+      bytes > (Bytes{1} << 60U) ||
       real().cuMemGetAllocationGranularity(&unit_bytes, &properties, CuGranularity::kMinimum) !=
           CuResult::kSuccess ||
       unit_bytes == 0 || bytes % unit_bytes != 0) {

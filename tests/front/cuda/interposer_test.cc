@@ -319,6 +319,18 @@ TEST_F(InterposerTest, PyTorchIsToldWhichAllocator) {
   EXPECT_THAT(kept.err, ::testing::HasSubstr("PYTORCH_ALLOC_CONF=expandable_segments:True stays"));
 }
 
+TEST_F(InterposerTest, WhatOnlyTheDriverCanMapIsCountedAndSaid) {
+  for (const char* const scenario : {"mapped-by-the-driver", "mapped-by-nccl"}) {
+    const Outcome outcome = run_on_gpu({.scenario = scenario});
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err,
+                ::testing::HasSubstr("2 MiB of device memory were taken past the budget by "
+                                     "cuMemCreate"));
+  }
+  const Outcome outcome = run_on_gpu({.scenario = "growing"});
+  EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("past the budget")));
+}
+
 TEST_F(InterposerTest, JaxAsksForEachArrayUnlessAPersonHasChosen) {
   const std::string driver = fmt::format("SPILLWAY_CUDA_DRIVER='{}'", FAKE_CUDA_LIBRARY);
   const std::string both =

@@ -514,6 +514,7 @@ int main(int count, char** words) {
       {"mapped-tables", test::mapped_tables},
       {"mapped-questions", test::mapped_questions},
       {"mapped-by-the-driver", test::mapped_by_the_driver},
+      {"mapped-by-nccl", test::mapped_by_nccl},
       {"mapped-graphs", test::mapped_graphs},
       {"random-mapped", test::random_mapped},
       {"training", test::training}};

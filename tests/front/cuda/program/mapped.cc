@@ -1,8 +1,11 @@
 // See mapped.h.
 #include "mapped.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <random>
@@ -342,6 +345,34 @@ void mapped_by_the_driver(const Device& device) {
   device.synchronize(stream);
   unmap(device, start + 2 * kPiece, kPiece);
   free_reserved(device, start, 8 * kPiece);
+}
+
+void mapped_by_nccl(const Device& device) {
+  constexpr const char* kLibrary = "./libnccl.so.2";
+  std::filesystem::copy_file(SPILLWAY_PLUGIN, kLibrary,
+                             std::filesystem::copy_options::overwrite_existing);
+  void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  device.require(library != nullptr, "a library by that name");
+  const CuStream stream = device.stream();
+  const CuAddress start = reserve(device, 2 * kPiece);
+  CuMemHandle handle = 0;
+  const CuAllocationProperties properties = plain();
+  const auto create_there =
+      reinterpret_cast<unsigned (*)(void*, void*, unsigned long, const void*)>(
+          ::dlsym(library, "call_with"));
+  device.expect(
+      static_cast<CuResult>(create_there(reinterpret_cast<void*>(device.calls.cuMemCreate), &handle,
+                                         kPiece, &properties)),
+      "cuMemCreate");
+  map(device, start, kPiece, handle);
+  Buffer buffer = buffer_at(start, kPiece);
+  device.fill(buffer, 4, stream);
+  press(device, stream);
+  device.check(buffer, stream);
+  device.synchronize(stream);
+  release(device, handle);
+  unmap(device, start, kPiece);
+  free_reserved(device, start, 2 * kPiece);
 }
 
 void mapped_graphs(const Device& device) {

@@ -17,6 +17,8 @@ void mapped_questions(const Device& device);
 // What only the driver can do: memory at two addresses, memory that others may open, addresses of
 // the driver's own.
 void mapped_by_the_driver(const Device& device);
+// A library that gives memory to others makes handles.
+void mapped_by_nccl(const Device& device);
 // A graph runs on what is mapped at its addresses when it is launched.
 void mapped_graphs(const Device& device);
 // Everything, at random, compared with what it should hold.
