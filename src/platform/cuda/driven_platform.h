@@ -209,6 +209,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
 
   // driven_reserved.cc
   [[nodiscard]] bool is_at_rest(AllocationId id) const;
+  void keep_handles();  // driven_platform.cc
 
   // driven_launches.cc
   std::uint64_t issue(const CudaLaunch& launch, AllocationId step_of);
@@ -331,6 +332,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   std::unordered_map<CuEvent, Recordings> events_;  // also by a value's word and 1 (value_event)
   // The engine's is larger while a launch runs that needs more. Written under the lock.
   std::atomic<Bytes> budget_bytes_{0};
+  std::atomic<Bytes> heap_keeps_bytes_{~Bytes{0}};  // as keep_at_most was told last
   std::atomic<Bytes> live_bytes_{0};  // when something was born last. Written under the lock
   bool told_too_large_ = false;
   std::uint64_t shares_ = 0;       // with other devices, that have been ordered

@@ -26,7 +26,8 @@ void DrivenPlatform::give_back_reserved(std::uint64_t start) {
 Status DrivenPlatform::promise(Bytes bytes) {
   const Lock lock(mutex_);
   newest_stays();
-  Status promised = memory_->promise(bytes);
+  Status promised = memory_->promise_placed(bytes);
+  keep_handles();
   want_host();
   return promised;
 }
@@ -34,6 +35,7 @@ Status DrivenPlatform::promise(Bytes bytes) {
 void DrivenPlatform::take_back_promise(Bytes bytes) {
   const Lock lock(mutex_);
   memory_->take_back_promise(bytes);
+  keep_handles();
 }
 
 // What has been freed there goes when the launches that use it have ended, and that has been

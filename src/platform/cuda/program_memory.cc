@@ -119,6 +119,17 @@ void ProgramMemory::give_back_reserved(std::uint64_t start) {
   }
 }
 
+Status ProgramMemory::promise_placed(Bytes bytes) {
+  Status promised = promise(bytes);
+  placed_bytes_ += promised ? bytes : 0;
+  return promised;
+}
+
+void ProgramMemory::take_back_promise(Bytes bytes) {
+  commitment_.take_back(bytes);
+  placed_bytes_ -= bytes;
+}
+
 Result<AllocationId> ProgramMemory::allocate_at(std::uint64_t address, Bytes bytes) {
   no_undo();
   const Result<AllocationId> id = engine_.allocate(bytes, 0, std::min(bytes, largest_block_bytes_));
@@ -130,6 +141,7 @@ Result<AllocationId> ProgramMemory::allocate_at(std::uint64_t address, Bytes byt
   const std::unique_lock names(names_mutex_);
   reserved_.take(address, bytes);
   addresses_.name(address, bytes, *id);
+  addresses_.starting_at(address)->placed = true;
   return id;
 }
 
@@ -155,6 +167,7 @@ std::optional<ProgramMemory::Freed> ProgramMemory::move(std::uint64_t address,
   addresses_.forget(address);
   addresses_.name(*run, named.bytes, named.number);
   addresses_.starting_at(*run)->hidden = named.hidden;
+  addresses_.starting_at(*run)->placed = true;
   place_blocks(allocation, *run);
   return Freed{.address = address,
                .bytes = allocation.frame_bytes,
@@ -209,7 +222,9 @@ std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
     return std::nullopt;
   }
   const AllocationId id = named->number;
-  if (!named->is_dead()) {
+  if (named->placed) {
+    take_back_promise(named->bytes);
+  } else if (!named->is_dead()) {
     commitment_.take_back(footprint_bytes(named->bytes));
   }
   const std::unique_lock names(names_mutex_);

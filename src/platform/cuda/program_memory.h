@@ -61,8 +61,10 @@ class ProgramMemory {
   // places there is promised before.
   std::optional<std::uint64_t> reserve(Bytes bytes, Bytes alignment);
   void give_back_reserved(std::uint64_t start);
-  Status promise(Bytes bytes);
-  void take_back_promise(Bytes bytes) { commitment_.take_back(bytes); }
+  Status promise_placed(Bytes bytes);
+  void take_back_promise(Bytes bytes);
+  // What is promised of such memory, allocated or not.
+  [[nodiscard]] Bytes placed_bytes() const { return placed_bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool is_free(std::uint64_t address, Bytes bytes) const {
     return reserved_.is_free(address, bytes);
   }
@@ -91,10 +93,11 @@ class ProgramMemory {
   [[nodiscard]] const Commitment& commitment() const { return commitment_; }
 
  private:
+  Status promise(Bytes bytes);
   [[nodiscard]] std::optional<std::uint64_t> place(AllocationId id);
   [[nodiscard]] std::optional<std::uint64_t> take_run(const Allocation& allocation);
   void place_blocks(const Allocation& allocation, std::uint64_t address);
-  // With names_mutex_ held.
+  // With names_mutex_ held, or the lock.
   [[nodiscard]] const AddressRanges::Named* alive_at(std::uint64_t address) const;
   void add_accesses(std::vector<Access>& accesses, const AddressRanges::Named& named,
                     const CudaOperand& operand) const;
@@ -108,6 +111,7 @@ class ProgramMemory {
   Bytes largest_block_bytes_;
   Bytes limit_bytes_ = 0;
   Commitment commitment_;
+  std::atomic<Bytes> placed_bytes_{0};
   AllocationId newest_ = kNoAllocation;
   std::vector<std::uint64_t> at_;  // by block; 0 for one that is nobody's
 };

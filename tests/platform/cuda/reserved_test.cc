@@ -178,6 +178,34 @@ TEST_F(ReservedTest, PromisesCountAndAreTakenBack) {
   EXPECT_TRUE(platform->promise(24 * kMiB));
 }
 
+// A heap that has little itself says how much is to be kept of handles.
+TEST_F(ReservedTest, HandlesAreKeptForWhatTheProgramPlaces) {
+  open();
+  const CuStream on = stream();
+  const std::uint64_t start = reserved(64 * kMiB);
+  std::vector<Buffer> pieces;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    pieces.push_back(allocate_at(start + i * 4 * kMiB, 4 * kMiB));
+  }
+  platform->keep_at_most(2 * kMiB);
+  for (std::uint64_t round = 0; round < 10; ++round) {
+    for (Buffer& piece : pieces) {
+      round == 0 ? fill(on, piece, 1) : rewrite(on, piece, round);
+      synchronize(on);
+    }
+  }
+  EXPECT_EQ(wrong_words(), 0U);
+  EXPECT_LE(counters().creates, 8U);
+  for (const Buffer& piece : pieces) {
+    platform->free(piece.address);
+  }
+  platform->wait_until_idle();
+  fill(on, pieces.front() = allocate(2 * kMiB), 1);
+  synchronize(on);
+  platform->wait_until_idle();
+  EXPECT_LE(counters().handle_bytes, 2 * kMiB);
+}
+
 TEST_F(ReservedTest, AReservationThatEndsIsUsedAgainWhenAllInItIsGone) {
   options.address_bytes = 256 * kMiB;
   open();
