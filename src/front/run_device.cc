@@ -1,9 +1,7 @@
 // See run_device.h.
 #include "front/run_device.h"
 
-#include <cstdlib>
-
-#include "platform/common/say.h"
+#include "front/jax_allocator.h"
 #include "platform/cuda/driver.h"
 #include "runtime/cuda/cuda_space.h"
 
@@ -32,20 +30,6 @@ Result<Bytes> device_memory_bytes() {
   if (ok)
     ok = cuda::check(*driver, "cuDeviceTotalMem", driver->device_total_memory(&bytes, device));
   return ok ? Result<Bytes>(bytes) : tl::unexpected<Error>(ok.error());
-}
-
-// What PyTorch maps itself does not come to us.
-void look_at_allocator() {
-  for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
-    const char* const set = std::getenv(name);
-    if (set != nullptr && std::string(set).find("expandable_segments:True") != std::string::npos) {
-      say(
-          fmt::format("{}={} stays as it is: expandable segments are not part of the budget, and "
-                      "do not move; take expandable_segments out of it",
-                      name, set));
-      return;
-    }
-  }
 }
 
 }  // namespace
@@ -78,7 +62,7 @@ Result<Environment> gpu_environment(const std::string& library) {
     return tl::unexpected<Error>(fine.error());
   }
   Environment environment{{"LD_PRELOAD", library}, {"SPILLWAY_DEVICE", "cuda"}};
-  look_at_allocator();
+  choose_jax_allocator(environment);
   return environment;
 }
 

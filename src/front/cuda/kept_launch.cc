@@ -381,11 +381,26 @@ bool starts_early(const CuLaunchConfig& config) {
          });
 }
 
+namespace {
+
+// What lies at addresses that the program has reserved may get another, and is read by more than
+// one allocation.
+bool reads_reserved(const Session& session, const Keeping& keeping) {
+  return session.platform->has_reserved() &&
+         std::any_of(keeping.reads.begin(), keeping.reads.end(), [&](const CudaOperand& it) {
+           return !session.platform->allocations_beside(it.address).empty();
+         });
+}
+
+}  // namespace
+
 std::optional<Keeping> may_keep(const Session& session, const ProgramLaunch& launch) {
-  if (launch.kernel.reads) {
-    return pointwise(session, launch);
+  if (launch.kernel.reads || launch.library != nullptr) {
+    std::optional<Keeping> keeping =
+        launch.kernel.reads ? pointwise(session, launch) : product(session, launch);
+    return keeping && !reads_reserved(session, *keeping) ? std::move(keeping) : std::nullopt;
   }
-  return launch.library != nullptr ? product(session, launch) : std::nullopt;
+  return std::nullopt;
 }
 
 KeptLaunch keep_launch(const Session& session, const Keeping& keeping, const LaunchShape& shape,

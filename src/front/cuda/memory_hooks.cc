@@ -1,29 +1,18 @@
-// Device memory of the program, and what pools tell of it. Managed memory, and what the program
-// maps itself, is left to the driver. Layer: front, cuda.
+// Device memory of the program, and what pools tell of it. Managed memory is left to the driver;
+// what the program maps itself is mapped_memory_hooks.cc's. Layer: front, cuda.
 #include <algorithm>
 
 #include "front/cuda/captures.h"
 #include "front/cuda/carried_addresses.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/issue.h"
+#include "front/cuda/mapped_memory.h"
+#include "front/cuda/out_of_memory.h"
 #include "front/cuda/recording.h"
 #include "front/cuda/torch_allocator.h"
-#include "platform/common/clock.h"
-#include "platform/common/say.h"
 
 namespace spillway::cuda {
 namespace {
-
-// Programs try what they can get, so not every refusal is worth a line.
-void say_out_of_memory(const Error& error) {
-  constexpr TimeNs kBetweenNs = 1'000'000'000;
-  static std::atomic<TimeNs> last_ns{0};
-  const TimeNs now = now_ns();
-  TimeNs last = last_ns.load();
-  if ((last == 0 || now - last > kBetweenNs) && last_ns.compare_exchange_strong(last, now)) {
-    say(error.message);
-  }
-}
 
 CuResult answer(Result<std::uint64_t> made, CuAddress* address) {
   if (!made) {
@@ -173,7 +162,8 @@ CuResult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
   }
   if (const cuda::Session* const session = cuda::session_for_allocation()) {
     const std::size_t budget = session->platform->capacity_bytes(spillway::Tier::kDevice);
-    const std::size_t used = session->heap->usage().used_bytes;
+    const std::size_t used =
+        session->heap->usage().used_bytes + cuda::MappedMemory::of_program().bytes();
     // PyTorch insists that what it uses and what is free do not exceed the total.
     *free_bytes = budget - std::min(used, budget);
     *total_bytes = std::max(*total_bytes, used + *free_bytes);

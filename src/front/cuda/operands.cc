@@ -6,6 +6,7 @@
 
 #include "front/cuda/encoded_addresses.h"
 #include "front/cuda/host_lists.h"
+#include "front/cuda/mapped_memory.h"
 
 namespace spillway::cuda {
 namespace {
@@ -119,18 +120,43 @@ void Operands::add_host_list(std::uint64_t word) {
 // With what it holds addresses of, and what that does: not by calling itself, since a list may be
 // long.
 void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode) {
-  std::size_t next = count_;
-  if (!put_once(range.start, range.bytes, mode)) {
-    return;
+  const std::size_t next = count_;
+  if (put_with_neighbours(range, mode)) {
+    add_carried_since(next);
   }
+}
+
+void Operands::add_carried_since(std::size_t next) {
   for (; next < count_; ++next) {
     const std::uint64_t holder = all()[next].address;
     for_each_carried(holder, [this](std::uint64_t carried) {
       if (const auto there = session_.platform->allocation_of(carried)) {
-        (void)put_once(there->start, there->bytes, AccessMode::kReadWrite);
+        (void)put_with_neighbours(*there, AccessMode::kReadWrite);
       }
     });
   }
+}
+
+// What a program has mapped side by side may be one thing to it, of which an address tells only
+// where it begins. True if the allocation itself was not there before.
+bool Operands::put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode) {
+  const bool is_new = put_once(range.start, range.bytes, mode);
+  if (session_.platform->has_reserved() && (is_new || (writes(mode) && some_only_read_))) {
+    for (const CudaPlatform::Range& other : session_.platform->allocations_beside(range.start)) {
+      if (other.start != range.start) {
+        (void)put_once(other.start, other.bytes, mode);
+      }
+    }
+  }
+  return is_new;
+}
+
+void Operands::add_all_in(std::uint64_t address, Bytes bytes, AccessMode mode) {
+  const std::size_t next = count_;
+  for (const CudaPlatform::Range& range : session_.platform->allocations_in(address, bytes)) {
+    (void)put_once(range.start, range.bytes, mode);
+  }
+  add_carried_since(next);
 }
 
 void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode mode) {
@@ -171,7 +197,9 @@ void Operands::add_carried_by(std::uint64_t start) {
 }
 
 void Operands::add_everything() {
-  session_.heap->for_each([this](std::uint64_t start, Bytes bytes) { add_whole(start, bytes); });
+  const auto add_one = [this](std::uint64_t start, Bytes bytes) { add_whole(start, bytes); };
+  session_.heap->for_each(add_one);
+  MappedMemory::of_program().for_each(add_one);
 }
 
 LaunchHash hash_of(LaunchHash kernel, std::span<const CudaOperand> operands) {

@@ -38,13 +38,17 @@ class Operands {
   // that are only read are added last.
   void add_pointers_in(const void* bytes, std::size_t count,
                        AccessMode mode = AccessMode::kReadWrite);
+  // Every allocation that has some of these bytes: of something of which the program has told
+  // where it ends, although it may lie in several that were mapped side by side.
+  void add_all_in(std::uint64_t address, Bytes bytes, AccessMode mode = AccessMode::kReadWrite);
   // What of it is known to be only read, whatever was said before.
   template <typename IsRead>
   void only_read(const IsRead& is_read) {
     const std::span<CudaOperand> there =
         more_.empty() ? std::span(first_.data(), count_) : std::span(more_);
     for (CudaOperand& operand : there) {
-      if (operand.mode == AccessMode::kReadWrite && is_read(operand.address)) {
+      if (operand.mode == AccessMode::kReadWrite && is_read(operand.address) &&
+          !has_neighbours(operand.address)) {
         operand.mode = AccessMode::kRead;
       }
     }
@@ -67,6 +71,13 @@ class Operands {
   bool put_once(std::uint64_t start, Bytes bytes, AccessMode mode);
   void may_be_written(std::uint64_t start);
   void add_range(const CudaPlatform::Range& range, AccessMode mode);
+  void add_carried_since(std::size_t next);
+  bool put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode);
+  // Whether something may go on from it into the next, or come from the one before.
+  [[nodiscard]] bool has_neighbours(std::uint64_t start) const {
+    return session_.platform->has_reserved() &&
+           session_.platform->allocations_beside(start).size() > 1;
+  }
   void add_whole(std::uint64_t start, Bytes bytes);
   void add_host_list(std::uint64_t word);
   [[nodiscard]] bool has(std::uint64_t start);

@@ -81,7 +81,7 @@ void AddressRanges::reach(const Named& named, std::uint64_t from) {
 }
 
 void AddressRanges::name(std::uint64_t address, Bytes bytes, std::uint32_t number) {
-  const Named named{.start = address, .bytes = bytes, .number = number, .dead = false};
+  const Named named{.start = address, .bytes = bytes, .number = number};
   std::vector<Named>& names = page_made(page_of(address)).names;
   names.insert(std::upper_bound(names.begin(), names.end(), address, kBefore), named);
   reach(named, page_of(address));

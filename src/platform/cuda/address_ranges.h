@@ -45,6 +45,8 @@ class AddressRanges {
     std::uint32_t number = 0;
     bool dead = false;        // any thread's; by is_dead and set_dead
     bool keeps_room = false;  // while it is dead: it will live again, whatever else is allocated
+    bool hidden = false;  // it lives, and the program cannot use it at any address
+    bool placed = false;  // the program has said where, and its memory was promised before
     [[nodiscard]] bool is_dead() const { return __atomic_load_n(&dead, __ATOMIC_RELAXED); }
     // It is kept, and names nothing meanwhile; or lives again.
     void set_dead(bool yes) { __atomic_store_n(&dead, yes, __ATOMIC_RELAXED); }

@@ -15,6 +15,7 @@
 #include "device.h"
 #include "graphs.h"
 #include "launch_ways.h"
+#include "mapped.h"
 #include "memsets.h"
 #include "orders.h"
 #include "products.h"
@@ -508,6 +509,14 @@ int main(int count, char** words) {
       {"batches", test::orders_by_batches},
       {"free", test::all_that_is_free},
       {"runtime", test::by_the_runtime},
+      {"expandable", test::expandable_segments},
+      {"growing", test::growing_vector},
+      {"mapped-tables", test::mapped_tables},
+      {"mapped-questions", test::mapped_questions},
+      {"mapped-by-the-driver", test::mapped_by_the_driver},
+      {"mapped-by-nccl", test::mapped_by_nccl},
+      {"mapped-graphs", test::mapped_graphs},
+      {"random-mapped", test::random_mapped},
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);
   // A small card where more is to be used than the card has.

@@ -105,7 +105,7 @@ CuResult DeviceMemory::create(std::uint64_t bytes, bool on_host, std::uint64_t l
   handles_.emplace(*handle, Handle{.bytes = bytes,
                                    .offset = next_offset_,
                                    .on_host = on_host,
-                                   .released = false,
+                                   .references = 1,
                                    .mappings = 0});
   if (poison) {
     static const std::vector<unsigned char> garbage(kGranularityBytes, 0xA5);
@@ -124,12 +124,12 @@ CuResult DeviceMemory::create(std::uint64_t bytes, bool on_host, std::uint64_t l
 
 CuResult DeviceMemory::release(std::uint64_t handle) {
   const auto found = handles_.find(handle);
-  if (found == handles_.end() || found->second.released) {
+  if (!has(handle)) {
     report_->violation(FAKE_CUDA_BAD_HANDLE, "cuMemRelease: there is no handle {}{}", handle,
                        handle != 0 && handle < next_handle_ ? " any more" : "");
     return CuResult::kInvalidValue;
   }
-  found->second.released = true;
+  --found->second.references;
   give_back_if_unused(handle);
   return CuResult::kSuccess;
 }
@@ -137,7 +137,7 @@ CuResult DeviceMemory::release(std::uint64_t handle) {
 void DeviceMemory::give_back_if_unused(std::uint64_t handle) {
   const auto found = handles_.find(handle);
   const Handle& it = found->second;
-  if (!it.released || it.mappings > 0) {
+  if (it.references > 0 || it.mappings > 0) {
     return;
   }
   must(::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(it.offset),
@@ -150,7 +150,7 @@ void DeviceMemory::give_back_if_unused(std::uint64_t handle) {
 CuResult DeviceMemory::map(std::uint64_t address, std::uint64_t bytes, std::uint64_t offset,
                            std::uint64_t handle) {
   const auto found = handles_.find(handle);
-  if (found == handles_.end() || found->second.released) {
+  if (!has(handle)) {
     report_->violation(FAKE_CUDA_BAD_HANDLE, "cuMemMap: there is no handle {}", handle);
     return CuResult::kInvalidValue;
   }
@@ -231,6 +231,27 @@ std::uint64_t DeviceMemory::set_access(const Range& range, CuAccess access) {
     ++count;
   }
   return count;
+}
+
+bool DeviceMemory::has(std::uint64_t handle) const {
+  const auto found = handles_.find(handle);
+  return found != handles_.end() && found->second.references > 0;
+}
+
+std::uint64_t DeviceMemory::retain(std::uint64_t address) {
+  const auto mapping = at_or_after(address);
+  if (mapping == mappings_.end() || mapping->first > address) {
+    return 0;
+  }
+  ++handles_.at(mapping->second.handle).references;
+  return mapping->second.handle;
+}
+
+std::optional<CuAccess> DeviceMemory::access_of(std::uint64_t address) const {
+  const auto mapping = at_or_after(address);
+  return mapping == mappings_.end() || mapping->first > address
+             ? std::nullopt
+             : std::optional(mapping->second.access);
 }
 
 bool DeviceMemory::reserved(std::uint64_t address) const {

@@ -8,6 +8,8 @@
 namespace fake_cuda {
 namespace {
 
+constexpr unsigned kFabric = 8;
+
 CuResult create(World& w, std::uint64_t bytes, bool on_host, std::uint64_t* handle) {
   if (on_host ? w.happens(Chance::kHostMemory, w.config.host_memory_fails)
               : w.happens(Chance::kCreate, w.config.create_fails)) {
@@ -124,6 +126,10 @@ CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
               [&](World& w, Caller& caller) {
                 take_time(caller, w.config.create_ns);
                 const bool on_host = at.type == CuLocationType::kHostNuma;
+                // Handles for other machines want a service that is not there.
+                if ((static_cast<unsigned>(properties->exported_as) & kFabric) != 0) {
+                  return CuResult::kNotPermitted;
+                }
                 if (properties->type != CuAllocationType::kPinned || flags != 0 || at.id != 0 ||
                     (!on_host && at.type != CuLocationType::kDevice)) {
                   return CuResult::kInvalidValue;
@@ -131,6 +137,9 @@ CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
                 const CuResult result = create(w, bytes, on_host, handle);
                 if (result == CuResult::kSuccess && properties->flags.rdma_capable != 0) {
                   w.memory->make_rdma_capable(*handle);
+                }
+                if (result == CuResult::kSuccess) {
+                  w.handle_properties[*handle] = *properties;
                 }
                 return result;
               });
@@ -140,6 +149,51 @@ CuResult cuMemRelease(CuMemHandle handle) {
   return call("cuMemRelease", Needs::kContext, text("{}", handle), [&](World& w, Caller& caller) {
     take_time(caller, w.config.release_ns);
     return w.memory->release(handle);
+  });
+}
+
+CuResult cuMemRetainAllocationHandle(CuMemHandle* handle, void* address) {
+  return call("cuMemRetainAllocationHandle", Needs::kContext, text("{}", address),
+              [&](World& w, Caller&) {
+                *handle = w.memory->retain(reinterpret_cast<CuAddress>(address));
+                return *handle == 0 ? CuResult::kInvalidValue : CuResult::kSuccess;
+              });
+}
+
+CuResult cuMemGetAllocationPropertiesFromHandle(CuAllocationProperties* properties,
+                                                CuMemHandle handle) {
+  return call("cuMemGetAllocationPropertiesFromHandle", Needs::kInit, text("{}", handle),
+              [&](World& w, Caller&) {
+                if (!w.memory->has(handle)) {
+                  return CuResult::kInvalidValue;
+                }
+                *properties = w.handle_properties.at(handle);
+                return CuResult::kSuccess;
+              });
+}
+
+// What another process would open is the handle's number.
+CuResult cuMemExportToShareableHandle(void* shareable, CuMemHandle handle, unsigned type,
+                                      unsigned long long flags) {
+  return call("cuMemExportToShareableHandle", Needs::kInit, text("{}, {}", handle, type),
+              [&](World& w, Caller&) {
+                if (flags != 0 || !w.memory->has(handle) ||
+                    static_cast<unsigned>(w.handle_properties.at(handle).exported_as) != type) {
+                  return CuResult::kInvalidValue;
+                }
+                *static_cast<int*>(shareable) = static_cast<int>(handle);
+                return CuResult::kSuccess;
+              });
+}
+
+CuResult cuMemGetAccess(unsigned long long* flags, const CuLocation* location, CuAddress address) {
+  return call("cuMemGetAccess", Needs::kInit, text("{:#x}", address), [&](World& w, Caller&) {
+    const std::optional<CuAccess> access = w.memory->access_of(address);
+    if (!access || location->type != CuLocationType::kDevice || location->id != 0) {
+      return CuResult::kInvalidValue;
+    }
+    *flags = static_cast<unsigned long long>(*access);
+    return CuResult::kSuccess;
   });
 }
 

@@ -61,6 +61,13 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
                                    CuAddress address))                                             \
   X(cuMemGetAddressRange_v2, 3020, (CuAddress* start, std::size_t* bytes, CuAddress address))      \
   X(cuIpcGetMemHandle, 4010, (void* handle, CuAddress address))                                    \
+  X(cuMemGetAccess, 10020, (unsigned long long* flags, const CuLocation* location,                 \
+                            CuAddress address))                                                    \
+  X(cuMemRetainAllocationHandle, 11000, (CuMemHandle* handle, void* address))                      \
+  X(cuMemGetAllocationPropertiesFromHandle, 10020, (CuAllocationProperties* properties,            \
+                                                    CuMemHandle handle))                           \
+  X(cuMemExportToShareableHandle, 10020, (void* shareable, CuMemHandle handle, unsigned type,      \
+                                          unsigned long long flags))                               \
   X(cuStreamCreate, 2000, (CuStream* stream, unsigned flags))                                      \
   X(cuFuncGetName, 12030, (const char** name, CuFunction function))                                \
   X(cuKernelGetName, 12030, (const char** name, CuKernel kernel))                                  \

@@ -91,6 +91,7 @@ class World {
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::unordered_map<const void*, const Kernel*> kernel_handles;
   std::map<std::uint64_t, std::uint64_t> allocated;  // by cuMemAlloc: address -> bytes
+  std::map<std::uint64_t, CuAllocationProperties> handle_properties;  // by cuMemCreate, ever
   std::list<Running> running;
   std::map<CuGraph, std::shared_ptr<Graph>> graphs;
   std::map<CuGraphExec, std::shared_ptr<Graph>> executables;
