@@ -145,6 +145,20 @@
                          std::size_t count))                                                       \
   X(cuCtxEnablePeerAccess, (CuContext peer, unsigned flags))                                       \
                                                                                                    \
+  X(cuMemCreate, (CuMemHandle* handle, std::size_t bytes,                                          \
+                  const CuAllocationProperties* properties, unsigned long long flags))             \
+  X(cuMemRelease, (CuMemHandle handle))                                                            \
+  X(cuMemAllocManaged, (CuAddress* address, std::size_t bytes, unsigned flags))                    \
+  X(cuArrayCreate_v2, (CuArray* array, const CuArrayShape* shape))                                 \
+  X(cuArray3DCreate_v2, (CuArray* array, const CuArrayShape3d* shape))                             \
+  X(cuArrayDestroy, (CuArray array))                                                               \
+  X(cuMipmappedArrayCreate, (CuMipmaps* mipmaps, const CuArrayShape3d* shape, unsigned levels))    \
+  X(cuMipmappedArrayDestroy, (CuMipmaps mipmaps))                                                  \
+  X(cuGraphAddMemAllocNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,    \
+                             std::size_t count, CuMemAllocNode* parameters))                       \
+  X(cuImportExternalMemory, (CuExternalMemory* memory, const CuExternalMemoryHandle* handle))      \
+  X(cuDestroyExternalMemory, (CuExternalMemory memory))                                            \
+                                                                                                   \
   X(cuPointerGetAttribute, (void* data, CuPointerAttribute attribute, CuAddress address))          \
   X(cuPointerGetAttributes, (unsigned count, CuPointerAttribute* attributes, void** data,          \
                              CuAddress address))                                                   \

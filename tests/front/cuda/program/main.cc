@@ -17,6 +17,7 @@
 #include "launch_ways.h"
 #include "memsets.h"
 #include "orders.h"
+#include "past_budget.h"
 #include "products.h"
 #include "random.h"
 #include "runtime.h"
@@ -508,6 +509,11 @@ int main(int count, char** words) {
       {"batches", test::orders_by_batches},
       {"free", test::all_that_is_free},
       {"runtime", test::by_the_runtime},
+      {"past-budget", test::past_the_budget},
+      {"a-little-past", test::a_little_past_the_budget},
+      {"again-past", test::again_past_the_budget},
+      {"nothing-within", test::nothing_within_the_budget},
+      {"unseen-past", test::unseen_past_the_budget},
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);
   // A small card where more is to be used than the card has.
