@@ -1,6 +1,11 @@
 // See run_device.h.
 #include "front/run_device.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
 #include "front/jax_allocator.h"
 #include "platform/cuda/driver.h"
 #include "runtime/cuda/cuda_space.h"
@@ -47,6 +52,17 @@ Result<bool> runs_on_gpu(const std::string& device) {
     return tl::unexpected<Error>(bytes.error());
   }
   return bytes.has_value();
+}
+
+std::string why_gpu_is_not_used() {
+  const bool seems_there =
+      std::getenv(cuda::kDriverVariable) != nullptr || ::access("/dev/nvidia0", F_OK) == 0;
+  const Result<Bytes> bytes = seems_there ? device_memory_bytes() : Result<Bytes>(0);
+  return bytes ? std::string()
+               : fmt::format(
+                     "the GPU is not used, and the budgets are of this machine's own memory: "
+                     "{}; --device host says the same without this line",
+                     bytes.error().message);
 }
 
 Result<Environment> gpu_environment(const std::string& library) {

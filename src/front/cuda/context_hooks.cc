@@ -1,4 +1,5 @@
 // Contexts that end: what is ours in them ends as well. Layer: front, cuda.
+#include "front/cuda/driver_memory.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/kernel_layouts.h"
 #include "front/cuda/own_kernels.h"
@@ -12,6 +13,7 @@ namespace {
 void ended(CuContext context) {
   forget_told_kernels();
   forget_kernel_layouts();
+  driver_has_back_all_of(context);
   if (const Session* const here = session()) {
     here->platform->context_ended(context);
   }

@@ -1,23 +1,23 @@
-// Memory of the driver's own for a handle of the program's. Layer: front, cuda.
+// Memory that the driver has given the program past the budget, until it has it back: so the count
+// (past_budget.h) goes down again by what is told by an address or a handle alone.
+// Layer: front, cuda. Thread-safe.
 #pragma once
 
-#include <map>
+#include <cstdint>
+#include <string_view>
 
-#include "front/cuda/session.h"
+#include "base/units.h"
+#include "front/cuda/call_types.h"
 
 namespace spillway::cuda {
 
-// Whether the driver would make a handle with these properties at all: asked once of each kind.
-[[nodiscard]] CuResult try_properties(const CuAllocationProperties& properties);
-// Whether the code there is a library's that gives its memory to other processes, devices and
-// network cards, which nobody would see: NCCL and NVSHMEM.
-[[nodiscard]] bool gives_memory_away(const void* code);
-// What an allocation of the space holds, into memory of the driver's that is mapped nowhere. Waits
-// for the device.
-[[nodiscard]] CuResult copy_to_driver(const Session& session, CuMemHandle to, CuAddress from,
-                                      Bytes bytes);
-// Mapped at an address of the space where nothing is, for those who have access.
-[[nodiscard]] CuResult map_driver_memory(CuAddress address, Bytes bytes, CuMemHandle handle,
-                                         const std::map<int, CuAccess>& access);
+enum class DriverMemory : std::uint8_t { kAddress, kHandle, kArray, kMipmaps, kImport };
+
+// The call, without its version, and what it has made.
+void driver_gave(std::string_view call, DriverMemory kind, std::uint64_t name, Bytes bytes,
+                 const void* caller);
+void driver_has_back(DriverMemory kind, std::uint64_t name);
+// With its context ends what belongs to it; handles and imports do not.
+void driver_has_back_all_of(CuContext context);
 
 }  // namespace spillway::cuda

@@ -164,6 +164,16 @@
                          std::size_t offset, std::size_t bytes, unsigned long long flags))         \
   X(cuMulticastBindAddr, (CuMemHandle multicast, std::size_t at, CuAddress address,                \
                           std::size_t bytes, unsigned long long flags))                            \
+  X(cuMemAllocManaged, (CuAddress* address, std::size_t bytes, unsigned flags))                    \
+  X(cuArrayCreate_v2, (CuArray* array, const CuArrayShape* shape))                                 \
+  X(cuArray3DCreate_v2, (CuArray* array, const CuArrayShape3d* shape))                             \
+  X(cuArrayDestroy, (CuArray array))                                                               \
+  X(cuMipmappedArrayCreate, (CuMipmaps* mipmaps, const CuArrayShape3d* shape, unsigned levels))    \
+  X(cuMipmappedArrayDestroy, (CuMipmaps mipmaps))                                                  \
+  X(cuGraphAddMemAllocNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,    \
+                             std::size_t count, CuMemAllocNode* parameters))                       \
+  X(cuImportExternalMemory, (CuExternalMemory* memory, const CuExternalMemoryHandle* handle))      \
+  X(cuDestroyExternalMemory, (CuExternalMemory memory))                                            \
                                                                                                    \
   X(cuPointerGetAttribute, (void* data, CuPointerAttribute attribute, CuAddress address))          \
   X(cuPointerGetAttributes, (unsigned count, CuPointerAttribute* attributes, void** data,          \

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "front/cuda/carried_addresses.h"
-#include "front/cuda/driver_memory.h"
+#include "front/cuda/handle_memory.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/out_of_memory.h"
 #include "front/cuda/past_budget.h"

@@ -1,9 +1,11 @@
-// Device memory of the program, and what pools tell of it. Managed memory is left to the driver;
-// what the program maps itself is mapped_memory_hooks.cc's. Layer: front, cuda.
+// Device memory of the program, and what pools tell of it. Managed memory is left to the driver
+// (past_budget_hooks.cc); what the program maps itself is mapped_memory_hooks.cc's. Layer: front,
+// cuda.
 #include <algorithm>
 
 #include "front/cuda/captures.h"
 #include "front/cuda/carried_addresses.h"
+#include "front/cuda/driver_memory.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/issue.h"
 #include "front/cuda/mapped_memory.h"
@@ -32,6 +34,25 @@ void tell_recording_of_free(CuAddress address) {
   }
 }
 
+// On a device that is not served, or captured where nothing is.
+template <typename Call>
+CuResult from_driver(ProgramCall& here, CuAddress* address, Bytes bytes, const Call& call) {
+  const CuResult result = here.driver(call);
+  if (!here.inner() && result == CuResult::kSuccess) {
+    driver_gave("cuMemAlloc on another device", DriverMemory::kAddress, *address, bytes, nullptr);
+  }
+  return result;
+}
+
+template <typename Call>
+CuResult back_to_driver(ProgramCall& here, CuAddress address, const Call& call) {
+  const CuResult result = here.driver(call);
+  if (!here.inner() && result == CuResult::kSuccess) {
+    driver_has_back(DriverMemory::kAddress, address);
+  }
+  return result;
+}
+
 // Usable by any stream at once, and therefore kept for none. An allocator of the program may divide
 // it.
 template <typename Call>
@@ -40,7 +61,7 @@ CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
   Session* const session =
       here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
   if (session == nullptr) {
-    return here.driver(call);
+    return from_driver(here, address, bytes, call);
   }
   session->segments->tell_deaths();
   prefer_whole_segments(*session, bytes);
@@ -57,7 +78,7 @@ CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes, const Cal
   Session* const session =
       here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
   if (session == nullptr) {
-    return here.driver(call);
+    return from_driver(here, address, bytes, call);
   }
   if (captured(stream)) {
     return answer(allocate_captured(*session, bytes, stream), address);
@@ -74,7 +95,7 @@ CuResult free_on(CuStream stream, CuAddress address, const Call& call) {
   ProgramCall here(CallKind::kFree);
   const Session* const session = here.seen_by();
   if (session == nullptr || !session->platform->contains(address)) {
-    return here.driver(call);
+    return back_to_driver(here, address, call);
   }
   forget_carried(address);
   const bool stays = captured(stream);
@@ -141,7 +162,7 @@ CuResult cuMemFree_v2(CuAddress address) {
   cuda::ProgramCall here(CallKind::kFree);
   const cuda::Session* const session = here.seen_by();
   if (session == nullptr || !session->platform->contains(address)) {
-    return here.driver([&] { return cuda::real().cuMemFree_v2(address); });
+    return cuda::back_to_driver(here, address, [&] { return cuda::real().cuMemFree_v2(address); });
   }
   cuda::forget_carried(address);
   if (cuda::free_captured(*session, address, std::nullopt)) {

@@ -18,6 +18,7 @@
 #include "mapped.h"
 #include "memsets.h"
 #include "orders.h"
+#include "past_budget.h"
 #include "products.h"
 #include "random.h"
 #include "runtime.h"
@@ -517,6 +518,11 @@ int main(int count, char** words) {
       {"mapped-by-nccl", test::mapped_by_nccl},
       {"mapped-graphs", test::mapped_graphs},
       {"random-mapped", test::random_mapped},
+      {"past-budget", test::past_the_budget},
+      {"a-little-past", test::a_little_past_the_budget},
+      {"again-past", test::again_past_the_budget},
+      {"nothing-within", test::nothing_within_the_budget},
+      {"unseen-past", test::unseen_past_the_budget},
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);
   // A small card where more is to be used than the card has.

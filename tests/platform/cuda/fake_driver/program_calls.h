@@ -68,6 +68,18 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
                                                     CuMemHandle handle))                           \
   X(cuMemExportToShareableHandle, 10020, (void* shareable, CuMemHandle handle, unsigned type,      \
                                           unsigned long long flags))                               \
+  X(cuMemAllocManaged, 6000, (CuAddress* address, std::size_t bytes, unsigned flags))              \
+  X(cuArrayCreate_v2, 3020, (CuArray* array, const CuArrayShape* shape))                           \
+  X(cuArrayDestroy, 2000, (CuArray array))                                                         \
+  X(cuMipmappedArrayCreate, 5000, (CuMipmaps* mipmaps, const CuArrayShape3d* shape,                \
+                                   unsigned levels))                                               \
+  X(cuMipmappedArrayDestroy, 5000, (CuMipmaps mipmaps))                                            \
+  X(cuGraphAddMemAllocNode, 11040, (CuGraphNode* node, CuGraph graph,                              \
+                                    const CuGraphNode* dependencies, std::size_t count,            \
+                                    CuMemAllocNode* parameters))                                   \
+  X(cuImportExternalMemory, 10000, (CuExternalMemory* memory,                                      \
+                                    const CuExternalMemoryHandle* handle))                         \
+  X(cuDestroyExternalMemory, 10000, (CuExternalMemory memory))                                     \
   X(cuStreamCreate, 2000, (CuStream* stream, unsigned flags))                                      \
   X(cuFuncGetName, 12030, (const char** name, CuFunction function))                                \
   X(cuKernelGetName, 12030, (const char** name, CuKernel kernel))                                  \

@@ -54,6 +54,8 @@ void World::reset(const FakeCudaConfig& to) {
   graphs.clear();
   executables.clear();
   attributes.clear();
+  opaque.clear();
+  unseen_bytes = 0;
   memory.reset();
   host.reset();
   report = {};

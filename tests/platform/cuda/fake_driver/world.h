@@ -82,6 +82,8 @@ class World {
   std::uint64_t generation = 1;  // counts resets
   std::int64_t ended_ns = 0;     // when the last operation did
   std::map<int, int> attributes;
+  std::map<const void*, std::uint64_t> opaque;  // arrays and imports -> handles of their memory
+  std::uint64_t unseen_bytes = 0;               // fake_cuda_use_unseen
 
   std::shared_ptr<Context> primary;
   std::map<CuContext, std::shared_ptr<Context>> contexts;
