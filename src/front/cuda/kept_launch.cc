@@ -209,14 +209,6 @@ std::optional<CudaOperand> asked_for(const Session& session, const CudaOperand& 
                : std::nullopt;
 }
 
-// The tensor that begins at this address of an operand, where that is known; else all of it.
-CudaOperand tensor_in(const Session& session, const CudaOperand& operand, CuAddress address) {
-  const auto tensor = session.segments->tensor_at_once(address);
-  return tensor
-             ? CudaOperand{.address = tensor->start, .bytes = tensor->bytes, .mode = operand.mode}
-             : operand;
-}
-
 // --- PyTorch's pointwise kernels ----------------------------------------------------------------
 
 std::optional<Keeping> pointwise(const Session& session, const ProgramLaunch& launch) {
@@ -291,17 +283,20 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
   if (product == nullptr || product->made_bytes == 0 || !given || is_per_thread(launch.stream)) {
     return std::nullopt;
   }
-  const auto of = [&](CuAddress address) { return session.platform->allocation_of(address); };
+  // Of the operand in which it lies.
   const auto start_of = [&](CuAddress address) {
-    const auto range = of(address);
-    return range ? range->start : 0;
+    const auto operand = std::find_if(
+        launch.operands.begin(), launch.operands.end(), [address](const CudaOperand& it) {
+          return address >= it.address && address - it.address < it.bytes;
+        });
+    return operand != launch.operands.end() ? operand->address : CuAddress{0};
   };
   Keeping keeping;
   bool uses_workspace = !launch.library->filled().empty();
   for (const CudaOperand& operand : launch.operands) {
     if (operand.address == start_of(product->d)) {
       keeping.makes = operand;
-    } else if (only_reads(*product, session, operand.address)) {
+    } else if (only_reads(*product, operand)) {
       keeping.reads.push_back(operand);
     } else if (operand.address == start_of(product->workspace) && names(launch, operand)) {
       uses_workspace = true;
@@ -341,7 +336,7 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
                it.address != start_of(product->b) && it.address != start_of(product->c);
       });
   if (product->bias != 0 && holder != keeping.reads.end() && has_copy_kernel()) {
-    const CudaOperand small = tensor_in(session, *holder, product->bias);
+    const CudaOperand small = *holder;
     // One whose address is encoded, or for which there is no place, stays the program's.
     if (small.bytes <= kMostCopiedBytes && names(launch, small)) {
       keeping.copy = place_for_copy(session, launch.stream, small.bytes);

@@ -31,10 +31,13 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   }
   const KernelLayout& kernel = kernel_layout(function);
   Operands operands(*session);
+  if (recording() != nullptr || session->platform->keeps_launches()) {
+    operands.by_tensor();
+  }
   operands.add_what_is_everywhere();
   add_parameters(operands, kernel, parameters, extra);
   if (const MatrixProduct* const product = library == nullptr ? nullptr : library->product()) {
-    operands.only_read([&](std::uint64_t start) { return only_reads(*product, *session, start); });
+    operands.only_read([&](const CudaOperand& it) { return only_reads(*product, it); });
   }
   if (operands.empty()) {
     return here.driver(call);

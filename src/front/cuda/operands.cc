@@ -7,6 +7,7 @@
 #include "front/cuda/encoded_addresses.h"
 #include "front/cuda/host_lists.h"
 #include "front/cuda/mapped_memory.h"
+#include "front/cuda/recording.h"
 
 namespace spillway::cuda {
 namespace {
@@ -86,7 +87,10 @@ bool Operands::put_once(std::uint64_t start, Bytes bytes, AccessMode mode) {
 }
 
 void Operands::add_whole(std::uint64_t start, Bytes bytes) {
-  add_range({.start = start, .bytes = bytes}, AccessMode::kReadWrite);
+  const std::size_t next = count_;
+  if (put_with_neighbours({.start = start, .bytes = bytes}, AccessMode::kReadWrite)) {
+    add_carried_since(next);
+  }
 }
 
 void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
@@ -97,7 +101,7 @@ void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
     return;
   }
   if (const std::optional<CudaPlatform::Range> range = session_.platform->allocation_of(word)) {
-    add_range(*range, mode);
+    add_range(*range, mode, word);
   }
 }
 
@@ -119,11 +123,25 @@ void Operands::add_host_list(std::uint64_t word) {
 
 // With what it holds addresses of, and what that does: not by calling itself, since a list may be
 // long.
-void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode) {
+void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word) {
   const std::size_t next = count_;
-  if (put_with_neighbours(range, mode)) {
+  const auto tensor = tensor_of(word);
+  if (tensor && !has_neighbours(range.start)) {
+    if (put_once(tensor->start, tensor->bytes, mode)) {
+      add_carried_by(range.start);
+      add_carried_since(next + 1);
+    }
+  } else if (put_with_neighbours(range, mode)) {
     add_carried_since(next);
   }
+}
+
+std::optional<CudaPlatform::Range> Operands::tensor_of(std::uint64_t word) const {
+  if (!by_tensor_) {
+    return std::nullopt;
+  }
+  return recording() == nullptr ? session_.segments->tensor_at_once(word)
+                                : session_.segments->tensor_at(word);
 }
 
 void Operands::add_carried_since(std::size_t next) {
@@ -178,7 +196,7 @@ void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode 
     session_.platform->allocations_of(std::span(words).first(some), found.data());
     for (std::size_t i = 0; i < some; ++i) {
       if (found[i].bytes > 0) {
-        add_range(found[i], mode);
+        add_range(found[i], mode, words[i]);
       } else if (may_be_in_host_list(words[i])) {
         add_host_list(words[i]);
       }

@@ -47,12 +47,15 @@ class Operands {
     const std::span<CudaOperand> there =
         more_.empty() ? std::span(first_.data(), count_) : std::span(more_);
     for (CudaOperand& operand : there) {
-      if (operand.mode == AccessMode::kReadWrite && is_read(operand.address) &&
+      if (operand.mode == AccessMode::kReadWrite && is_read(operand) &&
           !has_neighbours(operand.address)) {
         operand.mode = AccessMode::kRead;
       }
     }
   }
+  // From now on of what PyTorch divides only the tensors that are named: who names the beginning of
+  // one uses nothing beside it.
+  void by_tensor() { by_tensor_ = true; }
   // What any kernel may reach without being given it.
   void add_what_is_everywhere() { add_carried_by(kEverywhere); }
   // What the allocation that starts there holds addresses of, and what that does.
@@ -70,7 +73,8 @@ class Operands {
   void put(const CudaOperand& operand);
   bool put_once(std::uint64_t start, Bytes bytes, AccessMode mode);
   void may_be_written(std::uint64_t start);
-  void add_range(const CudaPlatform::Range& range, AccessMode mode);
+  void add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word);
+  [[nodiscard]] std::optional<CudaPlatform::Range> tensor_of(std::uint64_t word) const;
   void add_carried_since(std::size_t next);
   bool put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode);
   // Whether something may go on from it into the next, or come from the one before.
@@ -87,6 +91,7 @@ class Operands {
   const Session& session_;
   std::size_t count_ = 0;
   bool some_only_read_ = false;
+  bool by_tensor_ = false;
   std::array<std::uint64_t, 16> seen_{};  // a bit for each start that may be here
   union {
     std::array<CudaOperand, kInPlace> first_;  // the first count_ of them are there

@@ -186,7 +186,12 @@ void Recording::synchronized() {
 
 // Parameters do not tell reads from writes. What an operator is given and does not change is only
 // read; all else may be both, but nobody reads what has only just been allocated.
+// In memory that PyTorch divides, tensors; elsewhere allocations.
 void Recording::note_operand(IterationRecorder& recorder, const CudaOperand& operand) {
+  if (const auto tensor = session_.segments->tensor_at(operand.address)) {
+    note_operand(recorder, operand, *tensor);
+    return;
+  }
   for (const CudaPlatform::Range& range :
        session_.platform->allocations_in(operand.address, operand.bytes)) {
     note_operand(recorder, operand, range);
@@ -205,7 +210,8 @@ void Recording::note_operand(IterationRecorder& recorder, const CudaOperand& ope
         });
     writes = !current.runs || told == current.operands.end() || told->writes;
   }
-  const Bytes bytes = session_.heap->bytes_of(range.start).value_or(range.bytes);
+  const Bytes asked_bytes = session_.heap->bytes_of(range.start).value_or(range.bytes);
+  const Bytes bytes = std::min(range.bytes, asked_bytes);
   note_access(recorder, range.start, bytes, reads, writes);
 }
 

@@ -326,7 +326,9 @@ void ProgramMemory::add_accesses(std::vector<Access>& accesses, const AddressRan
       accesses.push_back({.allocation = named.number,
                           .first_block = allocation.first_block + static_cast<BlockId>(first),
                           .block_count = static_cast<std::uint32_t>(end - first),
-                          .mode = mode});
+                          .mode = mode,
+                          .from_bytes = from,
+                          .to_bytes = to});
     }
   };
   const Bytes first = allocation.packed ? 0 : from / block_bytes;

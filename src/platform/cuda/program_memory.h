@@ -75,6 +75,12 @@ class ProgramMemory {
   // was its run, which may still be mapped; nullopt: there are no addresses left.
   std::optional<Freed> move(std::uint64_t address, std::optional<std::uint64_t> to);
 
+  // In the allocation in which it lies.
+  [[nodiscard]] Bytes offset_of(std::uint64_t address) const {
+    const AddressRanges::Named* const named = addresses_.at(address);
+    return named != nullptr ? address - named->start : Bytes{0};
+  }
+
   // Any thread's, without the lock. What is retired, or hidden, is none.
   [[nodiscard]] std::optional<CudaPlatform::Range> allocation_of(std::uint64_t address) const;
   void allocations_of(std::span<const std::uint64_t> words, CudaPlatform::Range* found) const;

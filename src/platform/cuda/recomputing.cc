@@ -8,6 +8,12 @@
 namespace spillway::cuda {
 namespace {
 
+bool is_of(const Recomputing::Source& source, const Access& access) {
+  return source.id == access.allocation &&
+         (access.to_bytes == 0 ||
+          (access.from_bytes < source.to_bytes && source.from_bytes < access.to_bytes));
+}
+
 bool names(std::span<const Access> accesses, AllocationId id) {
   return std::any_of(accesses.begin(), accesses.end(),
                      [id](const Access& access) { return access.allocation == id; });
@@ -668,7 +674,7 @@ Status Recomputing::check() const {
       if (of == makes_.end() || std::count(of->second.begin(), of->second.end(), id) != 1) {
         return make_error(ErrorCode::kDefect,
                           "invariant broken: allocation {} is made of {}, which does not know", id,
-                          source);
+                          source.id);
       }
     }
     const bool doubted = std::count(doubted_.begin(), doubted_.end(), id) == 1;

@@ -32,7 +32,7 @@ class Recomputing {
     StreamId stream = 0;
     std::uint64_t number = 0;  // on it
     LaunchHash hash;
-    std::string name;                         // for people
+    std::string name;                  // for people
     std::vector<Source> sources = {};  // KeptLaunch::reads
   };
   // What must be done before a launch is issued, or memory dies.
