@@ -101,7 +101,9 @@ void DrivenPlatform::keep(const CudaLaunch& launch, std::span<const Access> acce
     read_bytes += operand.bytes;
     maker.read_ids.push_back(memory_->number_of(operand.address));
   }
-  if (worth_reading(read_bytes, made_bytes)) {
+  const bool may_change = std::any_of(maker.read_ids.begin(), maker.read_ids.end(),
+                                      [this](AllocationId read) { return is_exported(read); });
+  if (!may_change && worth_reading(read_bytes, made_bytes)) {
     recomputing_.made(made, std::move(maker));
   }
 }

@@ -101,14 +101,14 @@ void Segments::freed(std::uint64_t address) {
   free_indices_.push_back(index);
 }
 
-void Segments::keep_for_graphs(std::uint64_t address) {
+void Segments::keep_whole(std::uint64_t address) {
   const std::scoped_lock lock(mutex_);
   const Index index = segment_of(address);
   if (index == kNone) {
     return;
   }
   Segment& segment = segments_[index];
-  segment.for_graphs = true;
+  segment.whole = true;
   if (std::exchange(segment.dead, false)) {
     (void)platform_.reuse(segment.address);  // it has its room
   }
@@ -187,7 +187,7 @@ void Segments::tell_all() {
   for (const Index index : std::exchange(empty_, {})) {
     Segment& segment = segments_[index];
     segment.listed = false;
-    if (segment.tensors == 0 && !segment.for_graphs) {
+    if (segment.tensors == 0 && !segment.whole) {
       retire(segment);
     }
   }
@@ -217,7 +217,7 @@ std::optional<Bytes> Segments::asked_alone_at_once(std::uint64_t address) const 
   const Segment& segment = segments_[index];
   const Place* const place = living_at(address);
   const bool alone = place != nullptr && place->asked_bytes > 0 && segment.tensors == 1 &&
-                     segment.address == address && !segment.for_graphs;
+                     segment.address == address && !segment.whole;
   return alone ? std::optional(place->asked_bytes) : std::nullopt;
 }
 

@@ -132,6 +132,10 @@ CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
                 if (result == CuResult::kSuccess && properties->flags.rdma_capable != 0) {
                   w.memory->make_rdma_capable(*handle);
                 }
+                if (result == CuResult::kSuccess &&
+                    properties->exported_as == CuHandleType::kFileDescriptor) {
+                  w.memory->make_exportable(*handle);
+                }
                 return result;
               });
 }

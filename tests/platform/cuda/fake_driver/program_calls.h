@@ -60,7 +60,9 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
   X(cuPointerGetAttributes, 7000, (unsigned count, CuPointerAttribute* attributes, void** data,    \
                                    CuAddress address))                                             \
   X(cuMemGetAddressRange_v2, 3020, (CuAddress* start, std::size_t* bytes, CuAddress address))      \
-  X(cuIpcGetMemHandle, 4010, (void* handle, CuAddress address))                                    \
+  X(cuIpcGetMemHandle, 4010, (CuIpcHandle * handle, CuAddress address))                            \
+  X(cuIpcOpenMemHandle_v2, 11000, (CuAddress* address, CuIpcHandle handle, unsigned flags))        \
+  X(cuIpcCloseMemHandle, 4010, (CuAddress address))                                                \
   X(cuStreamCreate, 2000, (CuStream* stream, unsigned flags))                                      \
   X(cuFuncGetName, 12030, (const char** name, CuFunction function))                                \
   X(cuKernelGetName, 12030, (const char** name, CuKernel kernel))                                  \
