@@ -175,7 +175,8 @@ Result<DescriptorClient> DescriptorClient::ask(const std::string& name, std::uin
   if (socket.get() < 0 || !is_patient(socket.get()) ||
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.socket), address.bytes) !=
           0) {
-    return make_error(ErrorCode::kIo, "{}", std::strerror(errno));
+    return make_error(ErrorCode::kIo, "{}",
+                      errno == ECONNREFUSED ? "it has ended" : std::strerror(errno));
   }
   if (!is_own_user(socket.get())) {
     return make_error(ErrorCode::kIo, "it is another user's");

@@ -177,6 +177,24 @@ TEST_F(Export, LaunchesThatNeedMoreThanIsLeftGoOn) {
   whole();
 }
 
+// One that waits had counted on more.
+TEST_F(Export, ALaunchThatWaitsMeanwhileGoesOn) {
+  std::vector<Buffer> shared = filled(1, 8 * kMiB);
+  Buffer large = allocate(12 * kMiB);
+  const CudaOperand it = operand(shared[0], AccessMode::kReadWrite);
+  (void)issue(own, {&it, 1}, "export", true, [&] {
+    fill(on, large, ++seed);
+    const Result<std::uint64_t> number = platform->export_memory(shared[0].address);
+    EXPECT_TRUE(number) << number.error().message;
+    return CuResult::kSuccess;
+  });
+  check(on, large);
+  check(on, shared[0]);
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
 TEST_F(Export, SmallOnesShareTheirFrame) {
   std::vector<Buffer> small = filled(2, 64 * kKiB);
   synchronize(on);
