@@ -82,10 +82,14 @@ void Engine::say(const Remark& remark) {
   const bool dies = remark.kind == Remark::Kind::kFree || remark.kind == Remark::Kind::kDiscard;
   // Where threads write as well, what they write meanwhile would be lost with the rest.
   const bool later = dies ? deaths_.busy(remark.allocation) : deaths_.waits(remark.allocation);
+  const Bytes fixed_bytes = pins_.fixed_bytes();
   if (later && (remark.kind != Remark::Kind::kDiscard || !options_.tracks_writes)) {
     deaths_.add(remark);
   } else {
     carry_out({.remark = remark, .epoch = deaths_.epoch(remark.allocation)});
+  }
+  if (pins_.fixed_bytes() < fixed_bytes) {
+    admit_those_that_fit();
   }
   pump();
   settle();
@@ -146,6 +150,7 @@ void Engine::free_now(AllocationId id) {
   const Allocation allocation = space_.allocation(id);
   orders_.now().freed(id);
   deaths_.forget(id);
+  end_fix(id);
   space_.end(id);
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     if (space_.block(allocation.first_block + i).tenants == 0) {
@@ -321,6 +326,58 @@ void Engine::unmap(BlockId id) {
 // --- Budget and state ---------------------------------------------------------------------------
 
 // What the largest launch that has not ended needs, or at least some bound that is `enough`.
+// --- What stays ---------------------------------------------------------------------------------
+
+Status Engine::fix(AllocationId id) {
+  if (fixed_.contains(id)) {
+    return {};
+  }
+  const Allocation& allocation = space_.allocation(id);
+  const BlockId end = allocation.first_block + allocation.block_count;
+  for (BlockId block = allocation.first_block; block < end; ++block) {
+    assert(space_.block(block).pins > 0 && space_.block(block).mapped);
+    if (space_.block(block).far) {
+      return make_error(ErrorCode::kInvalidInput, "what is far cannot stay on the device");
+    }
+  }
+  for (BlockId block = allocation.first_block; block < end; ++block) {
+    pins_.fix(block);
+  }
+  fixed_.insert(id);
+  const Bytes left_bytes = room_for_launches();
+  if (const Bytes largest_bytes = largest_launch_bytes(left_bytes); largest_bytes > left_bytes) {
+    end_fix(id);
+    return make_error(ErrorCode::kInvalidInput, "{} would be left for a launch that uses {}",
+                      format_bytes(left_bytes), format_bytes(largest_bytes));
+  }
+  return {};
+}
+
+void Engine::end_fix(AllocationId id) {
+  if (fixed_.erase(id) == 0) {
+    return;
+  }
+  const Allocation& allocation = space_.allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    if (pins_.end_fix(allocation.first_block + i)) {
+      queues_.update(allocation.first_block + i);
+    }
+  }
+}
+
+Bytes Engine::room_for_launches() const {
+  const Bytes capacity = capacity_bytes(Tier::kDevice);
+  return capacity - std::min(capacity, pins_.fixed_bytes());
+}
+
+// Of what is not fixed: each block once if that is more than `enough`, else at most that.
+Bytes Engine::needed_bytes(const Launch& launch, Bytes enough) const {
+  const Bytes bytes = bytes_of(launch, space_, enough);
+  return bytes <= enough || pins_.fixed_bytes() == 0 ? bytes : unfixed_bytes_of(launch, space_);
+}
+
+// --- Budgets ------------------------------------------------------------------------------------
+
 Bytes Engine::largest_launch_bytes(Bytes enough) {
   if (const Bytes bound_bytes = launches_.largest_bytes(); bound_bytes <= enough) {
     return bound_bytes;
@@ -329,22 +386,23 @@ Bytes Engine::largest_launch_bytes(Bytes enough) {
   for (std::uint32_t slot = 0; slot < launches_.slots(); ++slot) {
     const LaunchTable::Record& record = launches_.at(slot);
     if (record.stage != LaunchStage::kNone && record.bytes > enough) {
-      largest_bytes = std::max(largest_bytes, bytes_of(record.launch, space_, enough));
+      largest_bytes = std::max(largest_bytes, needed_bytes(record.launch, enough));
     }
   }
   return largest_bytes;
 }
 
 Status Engine::set_device_capacity(Bytes bytes) {
-  if (const Bytes largest_bytes = largest_launch_bytes(bytes); largest_bytes > bytes) {
+  const Bytes left_bytes = bytes - std::min(bytes, pins_.fixed_bytes());
+  if (const Bytes largest_bytes = largest_launch_bytes(left_bytes); largest_bytes > left_bytes) {
     return make_error(ErrorCode::kInvalidInput,
                       "a device budget of {} is less than the {} that a launch uses",
-                      format_bytes(bytes), format_bytes(largest_bytes));
+                      format_bytes(bytes), format_bytes(largest_bytes + pins_.fixed_bytes()));
   }
-  if (pins_.bytes() > bytes) {
+  if (const Bytes held_bytes = pins_.bytes() + pins_.fixed_bytes(); held_bytes > bytes) {
     return make_error(ErrorCode::kInvalidInput,
                       "a device budget of {} is less than the {} that running launches use",
-                      format_bytes(bytes), format_bytes(pins_.bytes()));
+                      format_bytes(bytes), format_bytes(held_bytes));
   }
   tiers_.set_capacity(Tier::kDevice, bytes);
   forget_free_frames();

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -54,7 +55,7 @@ struct LaunchAdmission {
 struct LaunchFit {
   LaunchState state = LaunchState::kReady;  // as issue_launch would say it of memory alone
   Bytes more_bytes = 0;                     // what it needs beside what is held
-  Bytes held_bytes = 0;                     // by admitted launches
+  Bytes held_bytes = 0;                     // by admitted launches, and by what is fixed
 };
 
 class Engine final : private Control {
@@ -100,6 +101,13 @@ class Engine final : private Control {
   // names it. It is as well, no more, when it dies. docs/recomputing.md.
   void set_recomputable(AllocationId id, bool can);
 
+  // The allocation stays on the device until its end takes effect, whoever needs room: others than
+  // launches use it. An admitted launch uses all of it, and all of it has come. What is fixed is
+  // none of what launches may have: fails with kInvalidInput, and nothing has happened, if one that
+  // has not ended needs more than what is left, or if some of it is far.
+  Status fix(AllocationId id);
+  [[nodiscard]] Bytes fixed_bytes() const { return pins_.fixed_bytes(); }
+
   // A launch is issued: its blocks are pinned and made resident when it is admitted, and stay so
   // until end_launch. docs/launches.md says when that is. The id and number in `launch` are
   // ignored.
@@ -132,7 +140,7 @@ class Engine final : private Control {
   void note_uses(BlockId first_block, std::uint32_t block_count);
 
   // Device memory that the space may use. A smaller budget is reached by eviction, step by step.
-  // Fails with kInvalidInput if a launch that has not ended needs more.
+  // Fails with kInvalidInput if a launch that has not ended needs more, beside what is fixed.
   Status set_device_capacity(Bytes bytes);
   // Host memory or storage that the space may use from now on. What it uses already stays.
   void set_capacity_below(Tier tier, Bytes bytes);
@@ -200,6 +208,9 @@ class Engine final : private Control {
   void carry_out(const DeathOrder::Due& due);
   void carry_out_due(AllocationId id);
   void free_now(AllocationId id);
+  void end_fix(AllocationId id);
+  [[nodiscard]] Bytes room_for_launches() const;
+  [[nodiscard]] Bytes needed_bytes(const Launch& launch, Bytes enough) const;
   void reuse_now(AllocationId id, std::uint32_t block_count);
   void discard_block(BlockId id, DiscardMode mode);
   void release_if_gone(BlockId id);
@@ -308,6 +319,7 @@ class Engine final : private Control {
   EvictionWishes evictions_;
   Flights flights_;
   Recomputable recomputable_;
+  std::unordered_set<AllocationId> fixed_;
   Orders orders_;
   EngineStats stats_;
   std::optional<Error> fatal_;

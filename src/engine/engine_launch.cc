@@ -12,8 +12,9 @@ namespace spillway {
 
 LaunchAdmission Engine::issue_launch(const Launch& launch) {
   LaunchAdmission admission{.state = LaunchState::kWaiting};
-  const Bytes bytes = bytes_of(launch, space_, capacity_bytes(Tier::kDevice));
-  if (bytes > capacity_bytes(Tier::kDevice) || launches_.full()) {
+  const Bytes most_bytes = room_for_launches();
+  const Bytes bytes = needed_bytes(launch, most_bytes);
+  if (bytes > most_bytes || launches_.full()) {
     admission.state = LaunchState::kTooLarge;
     return admission;
   }
@@ -99,7 +100,7 @@ void Engine::give_signal(SignalId signal) {
 // it lacks is counted from here on as others end.
 bool Engine::fits(std::uint32_t slot) {
   const Bytes held_bytes = pins_.bytes();
-  const Bytes limit_bytes = std::min(capacity_bytes(Tier::kDevice), window().bytes);
+  const Bytes limit_bytes = std::min(room_for_launches(), window().bytes);
   if (held_bytes == 0 || held_bytes + launches_.at(slot).bytes <= limit_bytes) {
     return true;
   }
@@ -110,19 +111,20 @@ bool Engine::fits(std::uint32_t slot) {
 }
 
 LaunchFit Engine::fit(const Launch& launch) const {
-  LaunchFit fit{.held_bytes = pins_.bytes()};
-  const Bytes capacity = capacity_bytes(Tier::kDevice);
-  const Bytes limit = std::min(capacity, window().bytes);
-  const Bytes bytes = bytes_of(launch, space_, capacity);
+  LaunchFit fit{.held_bytes = pins_.bytes() + pins_.fixed_bytes()};
+  const Bytes held_bytes = pins_.bytes();
+  const Bytes most_bytes = room_for_launches();
+  const Bytes limit = std::min(most_bytes, window().bytes);
+  const Bytes bytes = needed_bytes(launch, most_bytes);
   fit.more_bytes = bytes;
-  if (bytes > capacity) {
+  if (bytes > most_bytes) {
     fit.state = LaunchState::kTooLarge;
     return fit;
   }
-  if (fit.held_bytes + bytes > limit) {
+  if (held_bytes + bytes > limit) {
     fit.more_bytes = unpinned_bytes_of(launch, space_);
   }
-  const bool room = fit.held_bytes == 0 || fit.held_bytes + fit.more_bytes <= limit;
+  const bool room = held_bytes == 0 || held_bytes + fit.more_bytes <= limit;
   if (!room || order_.next() != LaunchOrder::kNoSlot) {
     fit.state = LaunchState::kWaiting;
   }

@@ -32,6 +32,26 @@ bool Pins::unpin(BlockId id) {
   return true;
 }
 
+void Pins::fix(BlockId id) {
+  Block& block = space_->block(id);
+  assert(block.pins > 0 && block.fixed < std::numeric_limits<std::uint16_t>::max());
+  ++block.pins;
+  if (block.fixed++ == 0) {
+    bytes_ -= block.bytes;
+    fixed_bytes_ += block.bytes;
+  }
+}
+
+bool Pins::end_fix(BlockId id) {
+  Block& block = space_->block(id);
+  assert(block.fixed > 0);
+  if (--block.fixed == 0) {
+    fixed_bytes_ -= block.bytes;
+    bytes_ += block.bytes;  // as if launches alone had pinned it
+  }
+  return unpin(id);
+}
+
 void Pins::hold_for(std::uint32_t slot, const LaunchTable& launches) {
   if (slot_ != kNoIndex) {
     for_each_block(launches.at(slot_).launch, [this](BlockId id, const Access& /*access*/) {
@@ -54,17 +74,25 @@ void Pins::hold_for(std::uint32_t slot, const LaunchTable& launches) {
 
 Status Pins::check() const {
   Bytes pinned = 0;
+  Bytes fixed = 0;
   Bytes more = 0;
   for (BlockId id = 0; id < space_->block_slots(); ++id) {
     const Block& block = space_->block(id);
-    pinned += block.pins > 0 ? block.bytes : 0;
+    pinned += block.pins > 0 && block.fixed == 0 ? block.bytes : 0;
+    fixed += block.fixed > 0 ? block.bytes : 0;
     more += block.held_for && block.pins == 0 ? block.bytes : 0;
+    if (block.fixed > block.pins) {
+      return broken(id, "fixed, and not pinned");
+    }
     if (block.held_for && slot_ == kNoIndex) {
       return broken(id, "held for a launch, and none is next in line");
     }
   }
   if (pinned != bytes_) {
     return broken_sum("pinned", bytes_, pinned);
+  }
+  if (fixed != fixed_bytes_) {
+    return broken_sum("fixed", fixed_bytes_, fixed);
   }
   if (more != more_bytes_) {
     return broken_sum("needed by the launch that is next in line", more_bytes_, more);
@@ -127,15 +155,28 @@ Bytes bound_bytes_of(std::span<const Access> accesses, const Space& space) {
   return sum;
 }
 
-Bytes unpinned_bytes_of(const Launch& launch, const Space& space) {
+namespace {
+
+template <typename Counts>
+Bytes bytes_of_those(const Launch& launch, const Space& space, const Counts& counts) {
   Bytes sum = 0;
   for (const Access& access : each_block_once(launch)) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
       const Block& block = space.block(access.first_block + i);
-      sum += block.pins == 0 ? block.bytes : 0;
+      sum += counts(block) ? block.bytes : 0;
     }
   }
   return sum;
+}
+
+}  // namespace
+
+Bytes unpinned_bytes_of(const Launch& launch, const Space& space) {
+  return bytes_of_those(launch, space, [](const Block& block) { return block.pins == 0; });
+}
+
+Bytes unfixed_bytes_of(const Launch& launch, const Space& space) {
+  return bytes_of_those(launch, space, [](const Block& block) { return block.fixed == 0; });
 }
 
 }  // namespace spillway

@@ -1,5 +1,5 @@
-// Which bytes of the device admitted launches hold, and how many more the next one in line needs.
-// Layer: engine.
+// Which bytes of the device admitted launches hold, and how many more the next one in line needs;
+// beside that, what is fixed there, and no launch's to hold. Layer: engine.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,14 @@ class Pins {
   bool pin(BlockId id);
   // True if nothing pins it any more.
   bool unpin(BlockId id);
+  // Of what is not fixed.
   [[nodiscard]] Bytes bytes() const { return bytes_; }
+
+  // One more allocation in the block is fixed, while launches use it; or one less: true if nothing
+  // pins it any more.
+  void fix(BlockId id);
+  bool end_fix(BlockId id);
+  [[nodiscard]] Bytes fixed_bytes() const { return fixed_bytes_; }
 
   // The launch is next in line and waits for room: from here on it is known at once what it needs
   // beside what is pinned. kNoIndex: none is.
@@ -33,6 +40,7 @@ class Pins {
  private:
   Space* space_;
   Bytes bytes_ = 0;
+  Bytes fixed_bytes_ = 0;
   std::uint32_t slot_ = kNoIndex;
   Bytes more_bytes_ = 0;
 };
@@ -45,5 +53,7 @@ class Pins {
 [[nodiscard]] Bytes bound_bytes_of(std::span<const Access> accesses, const Space& space);
 // Those of its blocks that nothing has pinned, each once.
 [[nodiscard]] Bytes unpinned_bytes_of(const Launch& launch, const Space& space);
+// Those that are not fixed, each once.
+[[nodiscard]] Bytes unfixed_bytes_of(const Launch& launch, const Space& space);
 
 }  // namespace spillway

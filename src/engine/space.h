@@ -33,7 +33,7 @@ struct alignas(64) Block {
   std::uint32_t transfer = kNoIndex;     // slot of the transfer that it is part of
   std::uint32_t first_claim = kNoIndex;  // issued launches that name it, in order (claims.h)
   std::uint32_t last_claim = kNoIndex;
-  std::uint32_t pins = 0;     // admitted launches that use it, as often as they name it
+  std::uint32_t pins = 0;     // admitted launches that use it, as often as they name it, and fixed
   std::uint32_t tenants = 0;  // live allocations in it; more than 1 only when packed
   PageQueue queue = PageQueue::kNone;
   FetchState fetch = FetchState::kNone;  // waiting in a fetch queue
@@ -57,6 +57,7 @@ struct alignas(64) Block {
   bool far : 1 = false;          // its device frame is host memory, used over the link (far.md)
   Tier wished_to = Tier::kHost;  // ... to this tier
   std::uint8_t gathered = 0;     // calls about it that the mechanism has not heard yet (orders.h)
+  std::uint16_t fixed = 0;       // allocations in it that stay on the device (Engine::fix)
 };
 
 static_assert(sizeof(Block) == 64, "a launch touches many blocks, each of them somewhere else");

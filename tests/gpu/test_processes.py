@@ -25,6 +25,5 @@ def test_peers_copy(run):
     run("processes.py", "peers", device=512 * MIB)
 
 
-def test_memory_for_another_process_is_refused_in_words(run):
-    result = run("processes.py", "handed_over", device=512 * MIB)
-    assert "IPC" in result["refused"] or "does not yet support" in result["refused"]
+def test_memory_is_handed_to_another_process_and_back(same_bits):
+    same_bits("processes.py", "handed_over", percent=[200, 60])

@@ -227,6 +227,11 @@ struct alignas(64) CuTensorMap {
   std::uint64_t words[16];
 };
 
+// By which another process opens an allocation; only ever copied.
+struct CuIpcHandle {
+  unsigned char bytes[64];
+};
+
 // Texture objects over plain device memory.
 struct CuResource {
   std::uint32_t type;

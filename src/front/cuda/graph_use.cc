@@ -257,7 +257,7 @@ std::vector<CudaOperand> checked_of(const GraphUse& use) {
 void keep_for_graphs(const Session& session, const GraphUse& use) {
   for (const NodeUse& node : use) {
     for (const CudaOperand& operand : node.operands) {
-      session.segments->keep_for_graphs(operand.address);
+      session.segments->keep_whole(operand.address);
     }
   }
 }

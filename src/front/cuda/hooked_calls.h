@@ -181,7 +181,10 @@
   X(cuPointerSetAttribute, (const void* value, CuPointerAttribute attribute, CuAddress address))   \
   X(cuMemGetAddressRange_v2, (CuAddress* start, std::size_t* bytes, CuAddress address))            \
   X(cuMemGetAccess, (unsigned long long* flags, const CuLocation* location, CuAddress address))    \
-  X(cuIpcGetMemHandle, (void* handle, CuAddress address))                                          \
+  X(cuIpcGetMemHandle, (CuIpcHandle * handle, CuAddress address))                                  \
+  X(cuIpcOpenMemHandle, (CuAddress* address, CuIpcHandle handle, unsigned flags))                  \
+  X(cuIpcOpenMemHandle_v2, (CuAddress* address, CuIpcHandle handle, unsigned flags))               \
+  X(cuIpcCloseMemHandle, (CuAddress address))                                                      \
   X(cuMemPoolExportPointer, (void* data, CuAddress address))                                       \
   X(cuMemRetainAllocationHandle, (CuMemHandle* handle, void* address))                             \
   X(cuMemGetHandleForAddressRange, (void* handle, CuAddress address, std::size_t bytes,            \

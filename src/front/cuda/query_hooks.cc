@@ -6,6 +6,7 @@
 #include "front/cuda/hook_table.h"
 #include "front/cuda/mapped_memory.h"
 #include "front/cuda/session.h"
+#include "front/cuda/shared_memory.h"
 
 namespace spillway::cuda {
 namespace {
@@ -47,10 +48,11 @@ CuResult tell(const Place& place, CuPointerAttribute attribute, CuAddress addres
       return put(data, address);
     case CuPointerAttribute::kSyncMemops:
     case CuPointerAttribute::kIsManaged:
-    case CuPointerAttribute::kIsLegacyIpcCapable:
     case CuPointerAttribute::kIsRdmaCapable:
     case CuPointerAttribute::kIsDecompressCapable:
       return put(data, false);
+    case CuPointerAttribute::kIsLegacyIpcCapable:
+      return put(data, can_be_shared(*place.session, place.range.start));
     case CuPointerAttribute::kBufferId:
     case CuPointerAttribute::kMemoryBlockId:
       return put<std::uint64_t>(data, place.range.start);
@@ -171,13 +173,6 @@ CuResult cuMemGetAccess(unsigned long long* flags, const CuLocation* location, C
   }
   *flags = static_cast<unsigned long long>(own ? CuAccess::kReadWrite : CuAccess::kNone);
   return CuResult::kSuccess;
-}
-
-CuResult cuIpcGetMemHandle(void* handle, CuAddress address) {
-  cuda::ProgramCall here(CallKind::kQuestion);
-  return cuda::place_of(here, address)
-             ? cuda::refuse_for("cuIpcGetMemHandle")
-             : here.driver([&] { return cuda::real().cuIpcGetMemHandle(handle, address); });
 }
 
 CuResult cuMemPoolExportPointer(void* data, CuAddress address) {

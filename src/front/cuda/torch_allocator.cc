@@ -164,7 +164,7 @@ void born(const Session& session, std::uint64_t address, Bytes bytes, c10::Devic
   session.segments->born(address, bytes);
   newest_tensor = {.address = address, .device = device.index};
   if (captures_under_way()) {
-    session.segments->keep_for_graphs(address);
+    session.segments->keep_whole(address);
   }
   if (Recording* const recorded = recording()) {
     recorded->allocated(address);
@@ -174,7 +174,7 @@ void born(const Session& session, std::uint64_t address, Bytes bytes, c10::Devic
 // While something is captured the graph may use it: PyTorch frees what a graph's kernels hand on.
 void died(const Session& session, std::uint64_t address) {
   if (captures_under_way()) {
-    session.segments->keep_for_graphs(address);
+    session.segments->keep_whole(address);
   }
   Recording* const recorded = recording();
   if (session.segments->died(address) && recorded != nullptr) {

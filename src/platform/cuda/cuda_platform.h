@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "engine/policy.h"
+#include "platform/common/descriptor.h"
 #include "platform/common/observed_platform.h"
 #include "platform/common/storage_io.h"
 #include "platform/common/swap_file.h"
@@ -252,6 +253,29 @@ class CudaPlatform : public ObservedPlatform {
 
   // Another device of the program, which can, uses this memory from now on. Waits until it may.
   virtual void share_with(CuDevice device) = 0;
+
+  // --- Other processes (docs/ipc.md) ------------------------------------------------------------
+
+  // Whether the device lets other processes have memory, by file descriptors.
+  [[nodiscard]] virtual bool exports_memory() const = 0;
+  // The number by which other processes know an allocation, which no other ever gets; nullopt if it
+  // has not been exported. Of the one that begins there, as below.
+  [[nodiscard]] virtual std::optional<std::uint64_t> exported(std::uint64_t address) const = 0;
+  // Fails with kUnsupported, and a line for people, if the budget has no room for it to stay.
+  [[nodiscard]] virtual Status may_export(std::uint64_t address) const = 0;
+  // Between begin_unseen and end_unseen, or before_launch and after_launch, of a call that needs
+  // mapping and uses all of it. It stays on the device from now on, until it is freed, and counts
+  // as changed at any time. Gives its number. Fails as above.
+  virtual Result<std::uint64_t> export_memory(std::uint64_t address) = 0;
+  // One of the pieces of exported memory, in the order of its addresses. Any thread's, with a
+  // context current. Fails if it has been freed.
+  struct ExportedPiece {
+    Descriptor memory;
+    Bytes bytes = 0;
+    Bytes all_bytes = 0;     // of all pieces
+    Bytes offset_bytes = 0;  // of the allocation in the first of them
+  };
+  virtual Result<ExportedPiece> exported_piece(std::uint64_t number, std::uint32_t piece) = 0;
 
   // The program is about to destroy a stream.
   virtual void destroyed(CuStream stream) = 0;

@@ -114,6 +114,9 @@ CuResult DeviceBlocks::give_back(const Backed& backed) {
   if (backed.on_host) {
     return on_host_->give_back(backed.handle, backed.bytes);
   }
+  if (backed.lent) {
+    return pool_->release(backed.handle, backed.bytes);
+  }
   pool_->give_back(backed.handle, backed.bytes);
   return CuResult::kSuccess;
 }
@@ -175,7 +178,7 @@ bool DeviceBlocks::keep_mapped(BlockId block) {
     return false;
   }
   Backed& backed = blocks_[block];
-  if (backed.handle == 0 || backed.on_host || backed.kept ||
+  if (backed.handle == 0 || backed.on_host || backed.kept || backed.lent ||
       !pool_->put_back(backed.handle, backed.bytes)) {
     return false;
   }
@@ -201,6 +204,15 @@ bool DeviceBlocks::take_back_locked(BlockId block) {
   std::erase(at.kept, block);
   at.holder = block;
   return true;
+}
+
+CuMemHandle DeviceBlocks::lend(BlockId block) {
+  const std::scoped_lock lock(mutex_);
+  if (block >= blocks_.size() || blocks_[block].on_host || blocks_[block].kept) {
+    return 0;
+  }
+  blocks_[block].lent = blocks_[block].handle != 0;
+  return blocks_[block].handle;
 }
 
 BlockId DeviceBlocks::holder_of(BlockId block) const {

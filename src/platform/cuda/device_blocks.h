@@ -54,6 +54,9 @@ class DeviceBlocks {
   [[nodiscard]] bool keep_mapped(BlockId block);
   // It is to live again: true if it has the handle back at which it is still mapped.
   [[nodiscard]] bool take_back(BlockId block);
+  // Its handle, for others than we to have: nobody gets it after this block. 0 if it has none of
+  // the device's. Any thread's; the caller sees to it that the block is not dropped meanwhile.
+  [[nodiscard]] CuMemHandle lend(BlockId block);
   // Who has the handle at which this block is still mapped; kNoBlock if it is mapped nowhere or
   // nobody has it.
   [[nodiscard]] BlockId holder_of(BlockId block) const;
@@ -65,6 +68,7 @@ class DeviceBlocks {
     Bytes bytes = 0;
     bool on_host = false;
     bool kept = false;  // mapped still, but the handle may be another's
+    bool lent = false;  // others than we may have its memory
   };
   struct Mapped {
     BlockId holder = kNoBlock;

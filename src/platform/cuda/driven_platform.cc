@@ -195,6 +195,7 @@ void DrivenPlatform::free(std::uint64_t address) {
   before_death(address, false, std::nullopt, lock);
   if (const std::optional<AllocationId> freed = memory_->free(address)) {
     recomputing_.dies(*freed);
+    end_export(*freed, lock);
     end_ordered_with(*freed);
     if (!quiet_memory_.freed(*freed)) {
       leave_quiet();

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -113,6 +114,11 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] bool is_busy(CuContext context) const override;
   void destroyed(CuStream stream) override;
   void share_with(CuDevice device) override;
+  [[nodiscard]] bool exports_memory() const override { return queue_->exportable(); }
+  [[nodiscard]] std::optional<std::uint64_t> exported(std::uint64_t address) const override;
+  [[nodiscard]] Status may_export(std::uint64_t address) const override;
+  Result<std::uint64_t> export_memory(std::uint64_t address) override;
+  Result<ExportedPiece> exported_piece(std::uint64_t number, std::uint32_t piece) override;
 
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;
@@ -214,6 +220,12 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] bool is_at_rest(AllocationId id) const;
   void keep_handles();  // driven_platform.cc
 
+  // driven_export.cc
+  [[nodiscard]] Bytes unfixed_bytes_of(AllocationId id) const;
+  [[nodiscard]] Status room_to_export(AllocationId id) const;
+  [[nodiscard]] bool is_exported(AllocationId id) const;
+  void end_export(AllocationId id, Lock& lock);
+
   // driven_launches.cc
   std::uint64_t issue(const CudaLaunch& launch, AllocationId step_of);
   [[nodiscard]] std::uint64_t number_of(std::uint64_t launch) const;
@@ -299,7 +311,10 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     std::vector<Access> ordered;
   };
   Quiet quiet_;
-  const std::atomic<int>* captures_ = nullptr;  // under way
+  const std::atomic<int>* captures_ = nullptr;     // under way
+  std::map<std::uint64_t, AllocationId> exports_;  // by number
+  std::uint64_t last_export_ = 0;
+  AllocationId handed_out_ = kNoAllocation;  // at this moment: it is not freed
   Places host_places_;
   Places storage_places_;
   Bytes host_ready_bytes_ = 0;

@@ -26,16 +26,18 @@ void DrivenPlatform::make_up_room(const Launch& launch, std::string_view name) {
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) { blocks.push_back(id); });
   std::sort(blocks.begin(), blocks.end());
   blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
-  Bytes needed_bytes = 0;
+  Bytes needed_bytes = engine_.fixed_bytes();
   for (const BlockId id : blocks) {
-    needed_bytes += bytes_of(id);
+    needed_bytes += engine_.space().block(id).fixed > 0 ? 0 : bytes_of(id);
   }
   (void)engine_.set_device_capacity(std::max(needed_bytes, engine_.capacity_bytes(Tier::kDevice)));
   if (!std::exchange(told_too_large_, true)) {
     options_.warn(
-        fmt::format("a launch of \"{}\" uses {}, more than the device budget of {}: what "
+        fmt::format("a launch of \"{}\" uses {}{}, more than the device budget of {}: what "
                     "does not fit stays in host memory, which is slow",
-                    name, format_bytes(needed_bytes), format_bytes(budget_bytes_)));
+                    name, format_bytes(needed_bytes),
+                    engine_.fixed_bytes() > 0 ? " with what other processes share" : "",
+                    format_bytes(budget_bytes_)));
   }
 }
 

@@ -51,6 +51,10 @@
     (CuMemHandle* handle, std::size_t bytes, const CuAllocationProperties* properties,             \
      unsigned long long flags))                                                                    \
   X(memory_release, cuMemRelease, 10020, (CuMemHandle handle))                                     \
+  X(memory_export, cuMemExportToShareableHandle, 10020,                                            \
+    (void* shareable, CuMemHandle handle, CuHandleType type, unsigned long long flags))            \
+  X(memory_import, cuMemImportFromShareableHandle, 10020,                                          \
+    (CuMemHandle * handle, void* shareable, CuHandleType type))                                    \
   X(memory_map, cuMemMap, 10020,                                                                   \
     (CuAddress address, std::size_t bytes, std::size_t offset, CuMemHandle handle,                 \
      unsigned long long flags))                                                                    \

@@ -42,6 +42,7 @@ CuResult HandlePool::create(Bytes bytes, CuMemHandle& handle) {
   CuAllocationProperties properties{};
   properties.type = CuAllocationType::kPinned;
   properties.location = {.type = CuLocationType::kDevice, .id = device_};
+  properties.exported_as = exportable_ ? CuHandleType::kFileDescriptor : CuHandleType::kNone;
   properties.flags.rdma_capable = rdma_capable_ ? 1 : 0;
   return times_.of(WorkTimes::What::kCreate,
                    [&] { return driver_->memory_create(&handle, bytes, &properties, 0); });
@@ -128,6 +129,10 @@ CuResult HandlePool::release_oldest() {
     }
     free_bytes_ -= bytes;
   }
+  return release(handle, bytes);
+}
+
+CuResult HandlePool::release(CuMemHandle handle, Bytes bytes) {
   CuResult result = told_ ? told_(handle) : CuResult::kSuccess;
   const CuResult released =
       times_.of(WorkTimes::What::kRelease, [&] { return driver_->memory_release(handle); });

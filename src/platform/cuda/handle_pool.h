@@ -34,6 +34,9 @@ class HandlePool {
   }
   // Mapped nowhere. Kept for the next block of its size, or released if the budget has shrunk.
   void give_back(CuMemHandle handle, Bytes bytes);
+  // Mapped nowhere but by who still has it mapped (`before_release`). Nobody gets it again: others
+  // than we may have its memory. Returns the first error of the driver.
+  CuResult release(CuMemHandle handle, Bytes bytes);
   // A smaller one is reached as handles are given back.
   void set_budget(Bytes bytes);
   // Free handles are released where all together have more than `keep_at_most`, when one is made or
@@ -41,6 +44,9 @@ class HandlePool {
   void release_what_is_too_much();
   // Whether what is made may be reached by a disk (direct_storage.h). Before the first is made.
   void make_for_direct_storage(bool yes) { rdma_capable_ = yes; }
+  // Whether other processes may get what is made (exporting.h). Before the first is made.
+  void make_exportable(bool yes) { exportable_ = yes; }
+  [[nodiscard]] bool exportable() const { return exportable_; }
   // Who still has free handles mapped somewhere: told before one is released.
   void before_release(std::function<CuResult(CuMemHandle)> told) { told_ = std::move(told); }
   // Releases those that are free. Returns the first error of the driver.
@@ -71,6 +77,7 @@ class HandlePool {
   const Driver* driver_;
   int device_;
   bool rdma_capable_ = false;
+  bool exportable_ = false;
   std::function<CuResult(CuMemHandle)> told_;
   mutable std::mutex mutex_;  // of the next four
   Bytes budget_bytes_;

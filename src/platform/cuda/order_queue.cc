@@ -8,6 +8,7 @@
 
 #include "platform/common/clock.h"
 #include "platform/common/service_thread.h"
+#include "platform/cuda/exporting.h"
 
 namespace spillway::cuda {
 namespace {
@@ -90,6 +91,7 @@ Status OrderQueue::make() {
     return made;
   }
   pool_.make_for_direct_storage(moves_.direct());
+  pool_.make_exportable(makes_descriptors(*driver_, options_.device));
   return listener_->begin(context_);
 }
 

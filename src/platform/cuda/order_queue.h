@@ -119,6 +119,9 @@ class OrderQueue {
   [[nodiscard]] bool keep_mapped(BlockId block) { return blocks_.keep_mapped(block); }
   [[nodiscard]] bool take_back(BlockId block) { return blocks_.take_back(block); }
   [[nodiscard]] BlockId holder_of(BlockId block) const { return blocks_.holder_of(block); }
+  // DeviceBlocks::lend, and whether what it gives can be exported.
+  [[nodiscard]] CuMemHandle lend(BlockId block) { return blocks_.lend(block); }
+  [[nodiscard]] bool exportable() const { return pool_.exportable(); }
   // Whether everything that was pushed before has been carried out; what came of it is told at
   // once.
   [[nodiscard]] bool empty() const { return unanswered_ == 0; }

@@ -372,6 +372,12 @@ std::optional<Bytes> DeviceHeap::bytes_of(std::uint64_t address) const {
   return find_bytes(address);
 }
 
+bool DeviceHeap::is_of_no_order(std::uint64_t address) const {
+  const std::scoped_lock lock(mutex_);
+  const std::optional<Slot> slot = used_at(address);
+  return slot && !memory_[*slot].order;
+}
+
 bool DeviceHeap::was_freed(std::uint64_t address) const {
   const std::scoped_lock lock(mutex_);
   const std::optional<Slot> slot = slot_of(address);

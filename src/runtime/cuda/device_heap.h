@@ -49,6 +49,8 @@ class DeviceHeap {
   [[nodiscard]] std::optional<Bytes> bytes_of(std::uint64_t address) const;
   // The same for who must not wait: also nullopt while another thread is in the heap.
   [[nodiscard]] std::optional<Bytes> bytes_of_at_once(std::uint64_t address) const;
+  // Whether what starts there is in use, and given back to the platform as soon as it is freed.
+  [[nodiscard]] bool is_of_no_order(std::uint64_t address) const;
   // Whether the heap has memory there that was freed, which the platform may take for alive.
   [[nodiscard]] bool was_freed(std::uint64_t address) const;
   // Each allocation in use: its address and bytes.

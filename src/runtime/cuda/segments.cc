@@ -104,7 +104,7 @@ void Segments::freed(std::uint64_t address) {
   dead_have_changed_ = true;
 }
 
-void Segments::keep_for_graphs(std::uint64_t address) {
+void Segments::keep_whole(std::uint64_t address) {
   const std::scoped_lock lock(mutex_);
   look_at_written();
   const Index index = segment_of(address);
@@ -112,7 +112,7 @@ void Segments::keep_for_graphs(std::uint64_t address) {
     return;
   }
   Segment& segment = segments_[index];
-  segment.for_graphs = true;
+  segment.whole = true;
   if (std::exchange(segment.dead, false)) {
     dead_have_changed_ = true;
     (void)platform_.reuse(segment.address);  // it has its room
@@ -216,7 +216,7 @@ void Segments::tell_all() {
   for (const Index index : std::exchange(empty_, {})) {
     Segment& segment = segments_[index];
     segment.listed = false;
-    if (segment.tensors == 0 && !segment.for_graphs) {
+    if (segment.tensors == 0 && !segment.whole) {
       retire(segment);
     }
   }
@@ -263,7 +263,7 @@ std::optional<Bytes> Segments::asked_alone_at_once(std::uint64_t address) const 
   const Segment& segment = segments_[index];
   const Place* const place = living_at(address);
   const bool alone = place != nullptr && place->asked_bytes > 0 && segment.tensors == 1 &&
-                     segment.address == address && !segment.for_graphs;
+                     segment.address == address && !segment.whole;
   return alone ? std::optional(place->asked_bytes) : std::nullopt;
 }
 

@@ -51,9 +51,9 @@ class Segments {
   void asked(std::uint64_t address, Bytes bytes, std::optional<cuda::CuStream> stream);
   // What was launched before may use it still. False: none that is known begins there.
   bool died(std::uint64_t address);
-  // A graph uses the segment in which this lies, each time that it runs, whatever becomes of the
-  // tensors: it lives as a whole until it is freed.
-  void keep_for_graphs(std::uint64_t address);
+  // A graph uses the segment in which this lies, each time that it runs, or another process does,
+  // whatever becomes of the tensors: it lives as a whole until it is freed.
+  void keep_whole(std::uint64_t address);
 
   // The platform hears of each death that it has not heard of yet.
   void tell_deaths();
@@ -84,7 +84,7 @@ class Segments {
     std::uint32_t tensors = 0;  // that live
     bool dead = false;          // and the platform knows
     bool listed = false;        // in empty_
-    bool for_graphs = false;
+    bool whole = false;
 
     [[nodiscard]] bool has(std::uint64_t at) const { return at >= address && at - address < bytes; }
   };

@@ -126,6 +126,35 @@ INSTANTIATE_TEST_SUITE_P(Random, Interposer, ::testing::ValuesIn(random_programs
 
 using InterposerTest = Interposer;
 
+// Each of the processes has the budget for itself.
+TEST_F(InterposerTest, MemoryGoesToOtherProcessesAndComesFromThem) {
+  for (const char* const way : {"linked", "proc2"}) {
+    for (const char* const policy : {"base_uvm", "lookahead"}) {
+      const Outcome outcome = run_on_gpu({.way = way, .scenario = "hand-over", .policy = policy});
+      ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+      for (const std::string& line : lines_of(outcome.out)) {
+        const auto seen = numbers(line);
+        EXPECT_EQ(seen.at("wrong") + seen.at("violations"), 0U) << outcome.out;
+        EXPECT_LE(seen.at("peak"), std::uint64_t{16} << 20U) << outcome.out;
+      }
+      EXPECT_THAT(outcome.err, ::testing::HasSubstr("no room for another 10 MiB"));
+      EXPECT_THAT(outcome.err, ::testing::HasSubstr("it is not there any more"));
+    }
+  }
+}
+
+TEST_F(InterposerTest, MemoryOfAProcessThatHasEndedCannotBeOpened) {
+  const Outcome outcome = run_on_gpu({.scenario = "hand-over-and-end"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, ::testing::ContainsRegex("memory of process [0-9]+ cannot be opened"));
+}
+
+TEST_F(InterposerTest, WhereADeviceHasNoHandlesForOthersThatIsSaid) {
+  const Outcome outcome = run_on_gpu({.scenario = "hand-over-refused"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr("cuIpcGetMemHandle is not supported"));
+}
+
 // What is wrong here is the random program itself, or the fake driver.
 TEST_F(InterposerTest, RandomProgramsAreRightAlone) {
   for (const int seed : kSeeds) {

@@ -166,33 +166,42 @@ def peers():
     return {"wrong": wrong + others.wrong()}
 
 
-def receives(queue, answer):
-    try:
-        tensor = queue.get()
-        answer.put(("sum", float(tensor.sum())))
-        del tensor
-    except RuntimeError as error:
-        answer.put(("raised", str(error).splitlines()[0]))
+def squares(inbox, outbox):
+    """Another process: changes what it is handed where it lies, and hands back memory of its own."""
+    others = Others(256)
+    while (given := inbox.get()) is not None:
+        others.touch()
+        given.add_(1.0)
+        outbox.put((given * given, others.wrong()))
+        del given
 
 
 def handed_over():
-    """A tensor for another process: what it holds, or a refusal in words."""
+    """Tensors for another process and of it, beside memory that is used in turn in both."""
     import torch.multiprocessing as multiprocessing
 
     context = multiprocessing.get_context("spawn")
-    queue, answer = context.Queue(), context.Queue()
-    child = context.Process(target=receives, args=(queue, answer))
+    inbox, outbox = context.Queue(), context.Queue()
+    child = context.Process(target=squares, args=(inbox, outbox))
     child.start()
-    x = torch.ones(MIB, device="cuda")
-    try:
-        x.untyped_storage()._share_cuda_()  # what the queue does, in a thread that hides errors
-    except RuntimeError as error:
-        child.terminate()
-        return {"wrong": 0, "refused": str(error).splitlines()[0]}
-    queue.put(x)
-    kind, said = answer.get(timeout=60)
+    others = Others(512)
+    wrong, seen = 0, []
+    # All of a segment, a part of one, and one that is not contiguous.
+    for count, of in [(16 * MIB, slice(None)), (1000, slice(100, 900)), (16 * MIB, slice(0, None, 2)),
+                      (16 * MIB, slice(None))]:
+        given = torch.arange(count, dtype=torch.float32, device="cuda")[of]
+        others.touch()
+        inbox.put(given)
+        squared, wrong_there = outbox.get(timeout=120)
+        torch.cuda.synchronize()
+        seen.append(digest([given, squared]))
+        wrong += wrong_there + int((squared != given * given).sum())
+        del given, squared
+        others.touch()
+    inbox.put(None)
     child.join()
-    return {"wrong": 0 if kind == "raised" or said == MIB else 1, "refused": str(said)}
+    return {"wrong": wrong + others.wrong(), "status": child.exitcode, "digest": digest(seen),
+            "peak_bytes": torch.cuda.max_memory_allocated()}
 
 
 if __name__ == "__main__":

@@ -225,7 +225,7 @@ TEST_F(Platform, SaysWhichAllocationAnAddressLiesIn) {
   EXPECT_FALSE(platform->contains(address_of(wrong)));
   platform->free(small.address);
   EXPECT_FALSE(platform->allocation_of(small.address));
-  EXPECT_EQ(counters().creates, 0U);  // nothing has been used
+  EXPECT_EQ(counters().handle_bytes, 0U);  // nothing has been used
 }
 
 TEST_F(Platform, MoreThanAllTiersIsRefused) {

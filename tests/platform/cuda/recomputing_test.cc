@@ -146,6 +146,28 @@ TEST_F(Recomputes, WhatAKernelMadeThatSomethingHasReadSince) {
   EXPECT_EQ(given_up(), kBytes);
 }
 
+// Another process may change it at any time (docs/ipc.md), and nobody here hears of that.
+TEST_F(Recomputes, NothingThatIsMadeOfExportedMemory) {
+  press();
+  const auto [from, before] = one_given_up();
+  const CudaOperand all = operand(from, AccessMode::kReadWrite);
+  (void)issue(stream(), {&all, 1}, "export", true, [this, address = from.address] {
+    EXPECT_TRUE(platform->export_memory(address));
+    return CuResult::kSuccess;
+  });
+  EXPECT_EQ(times("remake"), 1U);  // as long as it is what it was
+  const Buffer made = made_from(from);
+  use(on, made);
+  follow(from);
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), kBytes);
+  check(on, made);
+  check(on, before);
+  settle();
+  EXPECT_EQ(times("remake"), 1U);
+}
+
 // Nobody may have written it, so there is nothing to compare.
 TEST_F(Recomputes, WithoutFingerprintsOfWhatIsOnlyRead) {
   press();

@@ -135,6 +135,7 @@ Calls find_calls(const std::string& way) {
   SPILLWAY_CONTROL(hold_stream)
   SPILLWAY_CONTROL(use_unseen)
   SPILLWAY_CONTROL(thread_opens_gates)
+  SPILLWAY_CONTROL(set_attribute)
 #undef SPILLWAY_CONTROL
   return calls;
 }

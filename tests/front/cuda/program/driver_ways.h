@@ -28,6 +28,7 @@ struct Calls {
   decltype(&fake_cuda_hold_stream) hold_stream = nullptr;
   decltype(&fake_cuda_use_unseen) use_unseen = nullptr;
   decltype(&fake_cuda_thread_opens_gates) thread_opens_gates = nullptr;
+  decltype(&fake_cuda_set_attribute) set_attribute = nullptr;
 };
 
 // linked, dlopen, default, libc, dlvsym, proc1, proc2, plugin. Ends the program if something is not

@@ -19,6 +19,7 @@
 #include "memsets.h"
 #include "orders.h"
 #include "past_budget.h"
+#include "processes.h"
 #include "products.h"
 #include "random.h"
 #include "runtime.h"
@@ -309,9 +310,9 @@ void questions(const Device& device) {
                   "cuPointerGetAttributes");
     device.require(type == CuMemoryType::kDevice && host == nullptr, "several attributes");
   }
-  char handle[64];
-  device.expect(device.calls.cuIpcGetMemHandle(handle, buffers[0].address), "cuIpcGetMemHandle",
-                CuResult::kNotSupported);
+  CuIpcHandle handle{};
+  device.expect(device.calls.cuIpcGetMemHandle(&handle, buffers[0].address), "cuIpcGetMemHandle",
+                CuResult::kInvalidValue);  // as of a pool's memory
   std::size_t free_bytes = 1;
   std::size_t total_bytes = 0;
   device.expect(device.calls.cuMemGetInfo_v2(&free_bytes, &total_bytes), "cuMemGetInfo");
@@ -484,6 +485,10 @@ int main(int count, char** words) {
       {"too-much", test::too_much},
       {"graphs", test::graphs},
       {"fork", test::forks},
+      {"hand-over", [&](const test::Device& it) { test::hand_over(it, words[1]); }},
+      {"hand-over-and-end", [&](const test::Device& it) { test::hand_over_and_end(it, words[1]); }},
+      {"hand-over-refused", test::hand_over_refused},
+      {test::kOtherProcess, test::other_process},
       {"known-reads", [](const test::Device& it) { test::pointwise(it, test::Reads::kKnown); }},
       {"told-reads", [](const test::Device& it) { test::pointwise(it, test::Reads::kTold); }},
       {"unknown-reads", [](const test::Device& it) { test::pointwise(it, test::Reads::kUnknown); }},

@@ -320,9 +320,9 @@ void mapped_by_the_driver(const Device& device) {
   unmap(device, start + 6 * kPiece, kPiece);
   int shareable = 0;
   for (const CuMemHandle it : {mapped, hidden}) {
-    device.expect(device.calls.cuMemExportToShareableHandle(
-                      &shareable, it, static_cast<unsigned>(CuHandleType::kFileDescriptor), 0),
-                  "cuMemExportToShareableHandle");
+    device.expect(
+        device.calls.cuMemExportToShareableHandle(&shareable, it, CuHandleType::kFileDescriptor, 0),
+        "cuMemExportToShareableHandle");
   }
   press(device, stream);
   device.check(third, stream);

@@ -44,6 +44,7 @@ int attribute_of(const World& w, CuAttribute attribute) {
     case CuAttribute::kHostPointerForRegisteredMemory:
     case CuAttribute::kHostRegisterSupported:
     case CuAttribute::kVirtualMemoryManagement:
+    case CuAttribute::kHandleTypeFileDescriptor:
     case CuAttribute::kStreamMemoryOperations64:
     case CuAttribute::kHostNumaVirtualMemory:
       return 1;

@@ -37,6 +37,11 @@ DeviceMemory::~DeviceMemory() {
   for (const auto& [address, bytes] : reservations_) {
     ::munmap(pointer(address), bytes);
   }
+  for (const auto& [handle, it] : handles_) {
+    if (it.imported_file >= 0) {
+      ::close(it.imported_file);
+    }
+  }
   ::close(file_);
 }
 
@@ -140,7 +145,14 @@ void DeviceMemory::give_back_if_unused(std::uint64_t handle) {
   if (it.references > 0 || it.mappings > 0) {
     return;
   }
-  must(::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(it.offset),
+  if (it.imported_file >= 0) {
+    ::close(it.imported_file);
+    --report_->counters.handles;
+    handles_.erase(found);
+    return;
+  }
+  must(it.exported ||
+       ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(it.offset),
                    static_cast<off_t>(it.bytes)) == 0);
   (it.on_host ? report_->counters.host_handle_bytes : report_->counters.handle_bytes) -= it.bytes;
   --report_->counters.handles;
@@ -224,8 +236,8 @@ std::uint64_t DeviceMemory::set_access(const Range& range, CuAccess access) {
   for (auto it = mappings_.find(range.address); it != mappings_.end() && it->first < range.end();
        ++it) {
     const Handle& handle = handles_.at(it->second.handle);
-    must(::mmap(pointer(it->first), handle.bytes, protection, MAP_SHARED | MAP_FIXED, file_,
-                static_cast<off_t>(handle.offset)) != MAP_FAILED);
+    must(::mmap(pointer(it->first), handle.bytes, protection, MAP_SHARED | MAP_FIXED,
+                file_of(handle), static_cast<off_t>(handle.offset)) != MAP_FAILED);
     it->second.access = access;
     ++report_->counters.access_changes;
     ++count;
@@ -252,6 +264,41 @@ std::optional<CuAccess> DeviceMemory::access_of(std::uint64_t address) const {
   return mapping == mappings_.end() || mapping->first > address
              ? std::nullopt
              : std::optional(mapping->second.access);
+}
+
+// The file once more, at a place that says which handle's it is: where it begins, and behind that
+// in units of what is smallest how large it is.
+CuResult DeviceMemory::export_handle(std::uint64_t handle, int* descriptor) {
+  const auto found = handles_.find(handle);
+  if (found == handles_.end() || found->second.references == 0 || !found->second.exportable) {
+    return CuResult::kInvalidValue;
+  }
+  Handle& it = found->second;
+  const int fd = ::open(fmt::format("/proc/self/fd/{}", file_of(it)).c_str(), O_RDWR | O_CLOEXEC);
+  must(fd >= 0 &&
+       ::lseek(fd, static_cast<off_t>(it.offset + it.bytes / kGranularityBytes), SEEK_SET) >= 0);
+  it.exported = true;
+  *descriptor = fd;
+  return CuResult::kSuccess;
+}
+
+CuResult DeviceMemory::import_handle(int descriptor, std::uint64_t* handle) {
+  const off_t place = ::lseek(descriptor, 0, SEEK_CUR);
+  if (place <= 0) {
+    return CuResult::kInvalidValue;
+  }
+  const std::uint64_t units = static_cast<std::uint64_t>(place) % kGranularityBytes;
+  *handle = next_handle_++;
+  handles_.emplace(*handle, Handle{.bytes = units * kGranularityBytes,
+                                   .offset = static_cast<std::uint64_t>(place) - units,
+                                   .on_host = false,
+                                   .references = 1,
+                                   .mappings = 0,
+                                   .exportable = true,
+                                   .imported_file = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0)});
+  must(handles_.at(*handle).imported_file >= 0);
+  ++report_->counters.handles;
+  return CuResult::kSuccess;
 }
 
 bool DeviceMemory::reserved(std::uint64_t address) const {

@@ -51,6 +51,11 @@ class DeviceMemory {
   // Made so that others than the device may reach it.
   void make_rdma_capable(std::uint64_t handle) { handles_.at(handle).rdma_capable = true; }
   [[nodiscard]] bool rdma_capable(std::uint64_t address) const;
+  // Made so that other processes may have it: a descriptor of it, and the handle that such a
+  // descriptor makes here. Its memory is on the device of whoever has made it. docs/fake-driver.md.
+  void make_exportable(std::uint64_t handle) { handles_.at(handle).exportable = true; }
+  CuResult export_handle(std::uint64_t handle, int* descriptor);
+  CuResult import_handle(int descriptor, std::uint64_t* handle);
   // Its memory goes when nothing is mapped to it any more.
   CuResult release(std::uint64_t handle);
   // That of the memory at this address, which has to be released once more; 0: nothing is mapped.
@@ -80,7 +85,13 @@ class DeviceMemory {
     unsigned references;
     unsigned mappings;
     bool rdma_capable = false;
+    bool exportable = false;
+    bool exported = false;   // others may have it: its memory never goes
+    int imported_file = -1;  // that it lies in; -1: ours
   };
+  [[nodiscard]] int file_of(const Handle& handle) const {
+    return handle.imported_file >= 0 ? handle.imported_file : file_;
+  }
   struct Mapping {
     std::uint64_t bytes;
     std::uint64_t handle;

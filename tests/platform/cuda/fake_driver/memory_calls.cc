@@ -141,6 +141,10 @@ CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
                 if (result == CuResult::kSuccess) {
                   w.handle_properties[*handle] = *properties;
                 }
+                if (result == CuResult::kSuccess &&
+                    properties->exported_as == CuHandleType::kFileDescriptor) {
+                  w.memory->make_exportable(*handle);
+                }
                 return result;
               });
 }
@@ -168,20 +172,6 @@ CuResult cuMemGetAllocationPropertiesFromHandle(CuAllocationProperties* properti
                   return CuResult::kInvalidValue;
                 }
                 *properties = w.handle_properties.at(handle);
-                return CuResult::kSuccess;
-              });
-}
-
-// What another process would open is the handle's number.
-CuResult cuMemExportToShareableHandle(void* shareable, CuMemHandle handle, unsigned type,
-                                      unsigned long long flags) {
-  return call("cuMemExportToShareableHandle", Needs::kInit, text("{}, {}", handle, type),
-              [&](World& w, Caller&) {
-                if (flags != 0 || !w.memory->has(handle) ||
-                    static_cast<unsigned>(w.handle_properties.at(handle).exported_as) != type) {
-                  return CuResult::kInvalidValue;
-                }
-                *static_cast<int*>(shareable) = static_cast<int>(handle);
                 return CuResult::kSuccess;
               });
 }

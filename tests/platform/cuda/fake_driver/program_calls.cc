@@ -113,8 +113,6 @@ CuResult cuMemGetAddressRange_v2(CuAddress* start, std::size_t* bytes, CuAddress
               });
 }
 
-CuResult cuIpcGetMemHandle(void*, CuAddress) { return CuResult::kSuccess; }
-
 // Its one flag is for streams that are captured, and refused on others.
 CuResult cuEventRecordWithFlags(CuEvent event, CuStream stream, unsigned flags) {
   return flags == 0 ? cuEventRecord(event, stream) : CuResult::kInvalidValue;

@@ -60,14 +60,14 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
   X(cuPointerGetAttributes, 7000, (unsigned count, CuPointerAttribute* attributes, void** data,    \
                                    CuAddress address))                                             \
   X(cuMemGetAddressRange_v2, 3020, (CuAddress* start, std::size_t* bytes, CuAddress address))      \
-  X(cuIpcGetMemHandle, 4010, (void* handle, CuAddress address))                                    \
+  X(cuIpcGetMemHandle, 4010, (CuIpcHandle * handle, CuAddress address))                            \
+  X(cuIpcOpenMemHandle_v2, 11000, (CuAddress* address, CuIpcHandle handle, unsigned flags))        \
+  X(cuIpcCloseMemHandle, 4010, (CuAddress address))                                                \
   X(cuMemGetAccess, 10020, (unsigned long long* flags, const CuLocation* location,                 \
                             CuAddress address))                                                    \
   X(cuMemRetainAllocationHandle, 11000, (CuMemHandle* handle, void* address))                      \
   X(cuMemGetAllocationPropertiesFromHandle, 10020, (CuAllocationProperties* properties,            \
                                                     CuMemHandle handle))                           \
-  X(cuMemExportToShareableHandle, 10020, (void* shareable, CuMemHandle handle, unsigned type,      \
-                                          unsigned long long flags))                               \
   X(cuMemAllocManaged, 6000, (CuAddress* address, std::size_t bytes, unsigned flags))              \
   X(cuArrayCreate_v2, 3020, (CuArray* array, const CuArrayShape* shape))                           \
   X(cuArrayDestroy, 2000, (CuArray array))                                                         \

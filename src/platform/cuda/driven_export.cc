@@ -1,0 +1,131 @@
+// Memory that other processes use. See driven_platform.h; docs/ipc.md.
+#include <algorithm>
+
+#include "platform/cuda/driven_program_thread.h"
+#include "platform/cuda/exporting.h"
+
+namespace spillway::cuda {
+namespace {
+
+// Of the budget; launches need the rest.
+constexpr Bytes kMostExported = 3;
+constexpr Bytes kOfParts = 4;
+
+}  // namespace
+
+bool DrivenPlatform::is_exported(AllocationId id) const {
+  return std::any_of(exports_.begin(), exports_.end(),
+                     [id](const auto& it) { return it.second == id; });
+}
+
+std::optional<std::uint64_t> DrivenPlatform::exported(std::uint64_t address) const {
+  const Lock lock(mutex_);
+  const AllocationId id = memory_->number_of(address);
+  const auto found = std::find_if(exports_.begin(), exports_.end(),
+                                  [id](const auto& it) { return it.second == id; });
+  return found == exports_.end() ? std::nullopt : std::optional(found->first);
+}
+
+Bytes DrivenPlatform::unfixed_bytes_of(AllocationId id) const {
+  const Allocation& allocation = engine_.space().allocation(id);
+  Bytes bytes = 0;
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    const Block& block = engine_.space().block(allocation.first_block + i);
+    bytes += block.fixed == 0 ? block.bytes : 0;
+  }
+  return bytes;
+}
+
+Status DrivenPlatform::room_to_export(AllocationId id) const {
+  const Bytes bytes = unfixed_bytes_of(id);
+  const Bytes most_bytes = budget_bytes_ / kOfParts * kMostExported;
+  if (engine_.fixed_bytes() + bytes > most_bytes) {
+    return make_error(ErrorCode::kUnsupported,
+                      "no room for another {} of device memory that other processes share: they "
+                      "have {}, and at most three quarters of the budget of {} stay on the device "
+                      "for them; raise --device-memory",
+                      format_bytes(bytes), format_bytes(engine_.fixed_bytes()),
+                      format_bytes(budget_bytes_));
+  }
+  return {};
+}
+
+Status DrivenPlatform::may_export(std::uint64_t address) const {
+  const Lock lock(mutex_);
+  return room_to_export(memory_->number_of(address));
+}
+
+// The call that uses it keeps all of it where it is meanwhile.
+Result<std::uint64_t> DrivenPlatform::export_memory(std::uint64_t address) {
+  Lock lock(mutex_);
+  const AllocationId id = memory_->number_of(address);
+  if (const Status room = room_to_export(id); !room) {
+    return tl::unexpected<Error>(room.error());
+  }
+  const Allocation& allocation = engine_.space().allocation(id);
+  bool on_device = is_whole(id);
+  for (std::uint32_t i = 0; i < allocation.block_count && on_device; ++i) {
+    on_device = queue_->lend(allocation.first_block + i) != 0;
+  }
+  if (!on_device) {
+    return make_error(ErrorCode::kUnsupported,
+                      "memory for another process has no room on the device, of which {} are the "
+                      "budget; raise --device-memory",
+                      format_bytes(budget_bytes_));
+  }
+  newest_stays();
+  // Launches that wait may have counted on more than what is left: they are as those that are
+  // larger than the budget, until they have ended.
+  Status fixed = engine_.fix(id);
+  if (!fixed &&
+      engine_.set_device_capacity(engine_.capacity_bytes(Tier::kDevice) + unfixed_bytes_of(id))) {
+    fixed = engine_.fix(id);
+  }
+  if (!fixed) {
+    return tl::unexpected<Error>(fixed.error());
+  }
+  const std::uint64_t number = ++last_export_;
+  exports_[number] = id;
+  lock.unlock();
+  divide(address);  // what it holds is no longer what a launch has made
+  return number;
+}
+
+void DrivenPlatform::end_export(AllocationId id, Lock& lock) {
+  std::erase_if(exports_, [id](const auto& it) { return it.second == id; });
+  changed_.wait(lock, [&] { return handed_out_ != id; });
+}
+
+Result<CudaPlatform::ExportedPiece> DrivenPlatform::exported_piece(std::uint64_t number,
+                                                                   std::uint32_t piece) {
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return handed_out_ == kNoAllocation; });
+  const auto found = exports_.find(number);
+  if (found == exports_.end()) {
+    return make_error(ErrorCode::kInvalidInput, "the memory has been freed");
+  }
+  const Allocation& allocation = engine_.space().allocation(found->second);
+  if (piece >= allocation.block_count) {
+    return make_error(ErrorCode::kInvalidInput, "the memory has no such piece");
+  }
+  const BlockId block = allocation.first_block + piece;
+  ExportedPiece exported{.memory = {},
+                         .bytes = bytes_of(block),
+                         .all_bytes = allocation.frame_bytes,
+                         .offset_bytes = allocation.packed ? allocation.offset_bytes : 0};
+  const CuMemHandle handle = queue_->lend(block);
+  handed_out_ = found->second;
+  lock.unlock();
+  int descriptor = -1;
+  const CuResult made = descriptor_of(driver_, handle, descriptor);
+  lock.lock();
+  handed_out_ = kNoAllocation;
+  changed_.notify_all();
+  if (const Status done = check(driver_, "cuMemExportToShareableHandle", made); !done) {
+    return tl::unexpected<Error>(done.error());
+  }
+  exported.memory = Descriptor(descriptor);
+  return exported;
+}
+
+}  // namespace spillway::cuda
