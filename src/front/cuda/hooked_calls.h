@@ -249,6 +249,8 @@
 #define SPILLWAY_ASKED_CALLS(X)                                                                    \
   X(cuCtxGetDevice, (CuDevice* device))                                                            \
   X(cuCtxGetCurrent, (CuContext* context))                                                         \
+  X(cuCtxPushCurrent_v2, (CuContext context))                                                      \
+  X(cuCtxPopCurrent_v2, (CuContext* context))                                                      \
   X(cuDevicePrimaryCtxGetState, (CuDevice device, unsigned* flags, int* active))                   \
   X(cuModuleLoadData, (CuModule* module, const void* image))                                       \
   X(cuModuleGetFunction, (CuFunction* function, CuModule module, const char* name))                \

@@ -4,7 +4,9 @@
 
 #include "front/cuda/captures.h"
 #include "front/cuda/carried_addresses.h"
+#include "front/cuda/context_memory.h"
 #include "front/cuda/hook_table.h"
+#include "front/cuda/implicit_waits.h"
 #include "front/cuda/issue.h"
 #include "front/cuda/recording.h"
 #include "platform/common/clock.h"
@@ -48,8 +50,14 @@ CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
   ProgramCall here(CallKind::kAllocation);
   Session* const session =
       here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
-  return session == nullptr ? here.driver(call)
-                            : answer(session->heap->allocate(bytes, std::nullopt), address);
+  if (session == nullptr) {
+    return here.driver(call);
+  }
+  const CuResult result = answer(session->heap->allocate(bytes, std::nullopt), address);
+  if (result == CuResult::kSuccess) {
+    note_context_memory(*address);
+  }
+  return result;
 }
 
 template <typename Call>
@@ -77,6 +85,7 @@ CuResult free_on(CuStream stream, CuAddress address, const Call& call) {
   if (session == nullptr || !session->platform->contains(address)) {
     return here.driver(call);
   }
+  forget_context_memory(address);
   forget_carried(address);
   const bool stays = captured(stream);
   if (free_captured(*session, address, stays ? std::optional(stream) : std::nullopt)) {
@@ -139,17 +148,27 @@ CuResult cuMemAllocPitch_v2(CuAddress* address, std::size_t* pitch_bytes, std::s
 }
 
 CuResult cuMemFree_v2(CuAddress address) {
-  cuda::ProgramCall here(CallKind::kFree);
-  const cuda::Session* const session = here.seen_by();
+  const cuda::Session* const session = cuda::session();
   if (session == nullptr || !session->platform->contains(address)) {
-    return here.driver([&] { return cuda::real().cuMemFree_v2(address); });
+    return cuda::wait_and_call([&] { return cuda::real().cuMemFree_v2(address); });
+  }
+  cuda::ProgramCall here(CallKind::kFree);
+  if (!session->heap->bytes_of(address)) {
+    return CuResult::kInvalidValue;  // freed already, or in the midst of an allocation
+  }
+  if (const auto context = cuda::owner_of_memory(address)) {
+    const CuResult waited = cuda::wait_as_a_free(here, *session, *context);
+    if (waited != CuResult::kSuccess) {
+      return waited;
+    }
+    cuda::forget_context_memory(address);
   }
   cuda::forget_carried(address);
   if (cuda::free_captured(*session, address, std::nullopt)) {
     return CuResult::kSuccess;
   }
   cuda::tell_recording_of_free(address);
-  // It takes effect when what uses it has ended: the program need not wait.
+  // It takes effect when what uses it has ended: of a pool's memory the program need not wait.
   return session->heap->free(address, std::nullopt) ? CuResult::kSuccess : CuResult::kInvalidValue;
 }
 

@@ -87,7 +87,8 @@ std::vector<What> scenarios() {
     for (const char* const scenario :
          {"captured", "refused", "values", "tables", "late-tables", "host-lists", "peers",
           "contexts", "batches", "hand-graphs", "disabled", "conditional", "thread-streams",
-          "tensor-maps", "foreign-streams", "next-context", "refused-records"}) {
+          "tensor-maps", "foreign-streams", "next-context", "refused-records", "free-waits",
+          "free-captures"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }

@@ -21,6 +21,7 @@
 #include "random.h"
 #include "runtime.h"
 #include "steps.h"
+#include "waits.h"
 
 namespace spillway::cuda::test {
 namespace {
@@ -508,6 +509,8 @@ int main(int count, char** words) {
       {"batches", test::orders_by_batches},
       {"free", test::all_that_is_free},
       {"runtime", test::by_the_runtime},
+      {"free-waits", test::frees_wait},
+      {"free-captures", test::frees_beside_captures},
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);
   // A small card where more is to be used than the card has.

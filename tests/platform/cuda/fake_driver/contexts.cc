@@ -272,7 +272,9 @@ CuResult cuCtxGetDevice(CuDevice* device) {
 
 CuResult cuCtxSynchronize() {
   return call("cuCtxSynchronize", Needs::kContext, text(""), [&](World& w, Caller& caller) {
-    const CuResult waited = w.wait_for(caller, w.all_of(*caller.context));
+    const CuResult refused = w.waits_beside_captures(*caller.context);
+    const CuResult waited =
+        refused != CuResult::kSuccess ? refused : w.wait_for(caller, w.all_of(*caller.context));
     return waited != CuResult::kSuccess ? waited : caller.context->error;
   });
 }

@@ -70,7 +70,10 @@ void take_access_time(World& w, Caller& caller, std::uint64_t handles) {
 }
 
 CuResult give_back_host(World& w, Caller& caller, void* pointer, bool allocated) {
-  CuResult result = w.host->known(caller.call, pointer, allocated);
+  CuResult result = w.unsafe_beside_captures();
+  if (result == CuResult::kSuccess) {
+    result = w.host->known(caller.call, pointer, allocated);
+  }
   if (result == CuResult::kSuccess) {
     result = w.drain(caller, *caller.context, true);
   }
@@ -196,48 +199,65 @@ CuResult cuMemSetAccess(CuAddress address, std::size_t bytes,
       });
 }
 
+CuResult allocate(World& w, CuAddress* address, std::size_t bytes) {
+  const std::uint64_t whole =
+      (bytes + kGranularityBytes - 1) / kGranularityBytes * kGranularityBytes;
+  std::uint64_t handle = 0;
+  CuResult result = bytes == 0 ? CuResult::kInvalidValue : create(w, whole, false, &handle);
+  if (result != CuResult::kSuccess) {
+    return result;
+  }
+  result = w.memory->reserve(whole, 0, 0, address);
+  if (result == CuResult::kSuccess) {
+    result = w.memory->map(*address, whole, 0, handle);
+    w.memory->set_access({*address, whole, true}, CuAccess::kReadWrite);
+    w.allocated.emplace(*address, whole);
+  }
+  w.memory->release(handle);  // it lives as long as it is mapped
+  return result;
+}
+
+CuResult free(World& w, Caller& caller, CuAddress address, bool waits) {
+  const auto allocation = w.allocated.extract(address);
+  if (allocation.empty()) {
+    w.report.violation(FAKE_CUDA_BAD_HANDLE, "cuMemFree: {:#x} was not allocated", address);
+    return CuResult::kInvalidValue;
+  }
+  const CuResult result = waits ? w.drain(caller, *caller.context, true) : CuResult::kSuccess;
+  if (result == CuResult::kSuccess) {
+    w.pooled.erase(address);
+    w.memory->unmap({address, allocation.mapped(), true});
+    w.memory->free_reservation(address, allocation.mapped());
+  } else {
+    w.allocated.emplace(address, allocation.mapped());
+  }
+  return result;
+}
+
 CuResult cuMemAlloc_v2(CuAddress* address, std::size_t bytes) {
   return call("cuMemAlloc_v2", Needs::kContext, text("{} B", bytes), [&](World& w, Caller&) {
-    const std::uint64_t whole =
-        (bytes + kGranularityBytes - 1) / kGranularityBytes * kGranularityBytes;
-    std::uint64_t handle = 0;
-    CuResult result = bytes == 0 ? CuResult::kInvalidValue : create(w, whole, false, &handle);
-    if (result != CuResult::kSuccess) {
-      return result;
-    }
-    result = w.memory->reserve(whole, 0, 0, address);
-    if (result == CuResult::kSuccess) {
-      result = w.memory->map(*address, whole, 0, handle);
-      w.memory->set_access({*address, whole, true}, CuAccess::kReadWrite);
-      w.allocated.emplace(*address, whole);
-    }
-    w.memory->release(handle);  // it lives as long as it is mapped
-    return result;
+    const CuResult refused = w.unsafe_beside_captures();
+    return refused == CuResult::kSuccess ? allocate(w, address, bytes) : refused;
   });
 }
 
 CuResult cuMemFree_v2(CuAddress address) {
   return call(
       "cuMemFree_v2", Needs::kContext, text("{:#x}", address), [&](World& w, Caller& caller) {
-        const auto allocation = w.allocated.extract(address);
-        if (allocation.empty()) {
-          w.report.violation(FAKE_CUDA_BAD_HANDLE, "cuMemFree: {:#x} was not allocated", address);
-          return CuResult::kInvalidValue;
-        }
-        const CuResult result = w.drain(caller, *caller.context, true);
-        if (result == CuResult::kSuccess) {
-          w.memory->unmap({address, allocation.mapped(), true});
-          w.memory->free_reservation(address, allocation.mapped());
-        } else {
-          w.allocated.emplace(address, allocation.mapped());
-        }
-        return result;
+        const CuResult refused = w.unsafe_beside_captures();
+        // A pool's memory is taken for unused.
+        return refused == CuResult::kSuccess ? free(w, caller, address, !w.pooled.contains(address))
+                                             : refused;
       });
 }
 
 CuResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
   return call("cuMemHostAlloc", Needs::kContext, text("{} B, {}", bytes, flags),
               [&](World& w, Caller&) {
+                const CuResult refused = w.unsafe_beside_captures();
+                if (refused != CuResult::kSuccess) {
+                  return refused;
+                }
                 return w.happens(Chance::kHostMemory, w.config.host_memory_fails)
                            ? CuResult::kOutOfMemory
                            : w.host->allocate(bytes, memory);
@@ -252,6 +272,10 @@ CuResult cuMemFreeHost(void* memory) {
 CuResult cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
   return call("cuMemHostRegister_v2", Needs::kContext, text("{}, {} B, {}", memory, bytes, flags),
               [&](World& w, Caller&) {
+                const CuResult refused = w.unsafe_beside_captures();
+                if (refused != CuResult::kSuccess) {
+                  return refused;
+                }
                 return w.happens(Chance::kHostMemory, w.config.host_memory_fails)
                            ? CuResult::kOutOfMemory
                            : w.host->pin(memory, bytes);
