@@ -29,10 +29,10 @@ class Operands {
   // the call, a capture only note it down, and another stream read the old bytes until this one has
   // passed something that nobody here knows of. Memory that holds nothing costs nothing.
   void add(std::uint64_t address, Bytes bytes, AccessMode mode);
-  // The whole allocation in which this lies, if it is an address of the space: whoever has a
-  // pointer may read all of it, and write it unless `mode` says not. With it come those whose
-  // addresses it holds. If it is one of a small piece of pinned host memory, those that stand
-  // there.
+  // The whole allocation in which this lies, if it is an address of the space, and the one of which
+  // it is the end (reverse iterators): whoever has a pointer may read all of it, and write it
+  // unless `mode` says not. With it come those whose addresses it holds. If it is one of a small
+  // piece of pinned host memory, those that stand there.
   void add_pointer(std::uint64_t word, AccessMode mode = AccessMode::kReadWrite);
   // Each aligned word of these bytes. Once something may be written, it stays so; those
   // that are only read are added last.
@@ -66,6 +66,7 @@ class Operands {
   void put(const CudaOperand& operand);
   bool put_once(std::uint64_t start, Bytes bytes, AccessMode mode);
   void may_be_written(std::uint64_t start);
+  bool add_pointed(const CudaPlatform::Pointed& named, AccessMode mode);
   void add_range(const CudaPlatform::Range& range, AccessMode mode);
   void add_whole(std::uint64_t start, Bytes bytes);
   void add_host_list(std::uint64_t word);

@@ -13,6 +13,10 @@ Bytes footprint_bytes(Bytes bytes) {
   return bytes < kBlockBytes ? 0 : round_up(bytes, kBlockBytes);
 }
 
+// Addresses behind a run that are nobody's: where one ends no other begins, so that the end of an
+// array does not name its neighbour.
+constexpr Bytes kBehindRunBytes = kBlockBytes;
+
 }  // namespace
 
 Status ProgramMemory::promise(Bytes bytes) {
@@ -70,7 +74,8 @@ std::optional<std::uint64_t> ProgramMemory::place(AllocationId id) {
   if (!allocation.packed || at_[first] == 0) {
     const Bytes alignment =
         allocation.block_bytes == largest_block_bytes_ ? largest_block_bytes_ : kBlockBytes;
-    const std::optional<std::uint64_t> run = addresses_.take(allocation.frame_bytes, alignment);
+    const std::optional<std::uint64_t> run =
+        addresses_.take(allocation.frame_bytes + kBehindRunBytes, alignment);
     if (!run) {
       return std::nullopt;
     }
@@ -147,8 +152,13 @@ std::optional<CudaPlatform::Range> ProgramMemory::allocation_of(std::uint64_t ad
              : std::nullopt;
 }
 
-void ProgramMemory::allocations_of(std::span<const std::uint64_t> words,
-                                   CudaPlatform::Range* found) const {
+void ProgramMemory::pointed_at(std::span<const std::uint64_t> words,
+                               CudaPlatform::Pointed* found) const {
+  const auto range_of = [](const AddressRanges::Named* named) {
+    return named != nullptr && !named->is_dead()
+               ? CudaPlatform::Range{.start = named->start, .bytes = named->bytes}
+               : CudaPlatform::Range{};
+  };
   std::shared_lock names(names_mutex_, std::defer_lock);
   for (std::size_t i = 0; i < words.size(); ++i) {
     found[i] = {};
@@ -158,10 +168,8 @@ void ProgramMemory::allocations_of(std::span<const std::uint64_t> words,
     if (!names.owns_lock()) {
       names.lock();
     }
-    const AddressRanges::Named* const named = addresses_.at(words[i]);
-    if (named != nullptr && !named->is_dead()) {
-      found[i] = {.start = named->start, .bytes = named->bytes};
-    }
+    const AddressRanges::Pointed named = addresses_.pointed_at(words[i]);
+    found[i] = {.in = range_of(named.in), .ends = range_of(named.ends)};
   }
 }
 
@@ -214,7 +222,7 @@ ProgramMemory::Freed ProgramMemory::freed(AllocationId id) {
     return {};
   }
   const Freed freed{.address = at_[first],
-                    .bytes = allocation.frame_bytes,
+                    .bytes = allocation.frame_bytes + kBehindRunBytes,
                     .first_block = first,
                     .block_count = allocation.block_count};
   commitment_.take_back(allocation.packed ? kBlockBytes : 0);

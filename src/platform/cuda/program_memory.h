@@ -48,7 +48,7 @@ class ProgramMemory {
 
   // Any thread's, without the lock. What is retired is none.
   [[nodiscard]] std::optional<CudaPlatform::Range> allocation_of(std::uint64_t address) const;
-  void allocations_of(std::span<const std::uint64_t> words, CudaPlatform::Range* found) const;
+  void pointed_at(std::span<const std::uint64_t> words, CudaPlatform::Pointed* found) const;
   [[nodiscard]] bool contains(std::uint64_t address) const { return addresses_.contains(address); }
 
   // What the launch uses, in blocks. Operands that are nobody's are left out.

@@ -49,6 +49,9 @@ class DeviceHeap {
   [[nodiscard]] std::optional<Bytes> bytes_of(std::uint64_t address) const;
   // The same for who must not wait: also nullopt while another thread is in the heap.
   [[nodiscard]] std::optional<Bytes> bytes_of_at_once(std::uint64_t address) const;
+  // Whether the program has asked for just so many bytes there; true as well while another thread
+  // is in the heap.
+  [[nodiscard]] bool may_end_at(std::uint64_t address, Bytes bytes) const;
   // Whether the heap has memory there that was freed, which the platform may take for alive.
   [[nodiscard]] bool was_freed(std::uint64_t address) const;
   // Each allocation in use: its address and bytes.

@@ -13,6 +13,7 @@
 
 #include "corners.h"
 #include "device.h"
+#include "ends.h"
 #include "graphs.h"
 #include "launch_ways.h"
 #include "memsets.h"
@@ -509,6 +510,7 @@ int main(int count, char** words) {
       {"batches", test::orders_by_batches},
       {"free", test::all_that_is_free},
       {"runtime", test::by_the_runtime},
+      {"ends", test::ends_of_arrays},
       {"free-waits", test::frees_wait},
       {"free-captures", test::frees_beside_captures},
       {"training", test::training}};
