@@ -16,6 +16,11 @@ Bytes footprint_bytes(Bytes bytes) {
 // Addresses behind a run that are nobody's: where one ends no other begins, so that the end of an
 // array does not name its neighbour.
 constexpr Bytes kBehindRunBytes = kBlockBytes;
+// So do small ones that share a frame, up to this size: a table of addresses that is named by
+// mistake brings all that it holds. Larger ones would waste their frames.
+constexpr Bytes kMostApartBytes = 128 * kKiB;
+
+Bytes placed_bytes(Bytes bytes) { return bytes <= kMostApartBytes ? bytes + 1 : bytes; }
 
 }  // namespace
 
@@ -42,7 +47,7 @@ Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
     return tl::unexpected<Error>(room.error());
   }
   const Result<AllocationId> id =
-      engine_.allocate(asked_bytes, 0, std::min(whole_bytes, largest_block_bytes_));
+      engine_.allocate(placed_bytes(asked_bytes), 0, std::min(whole_bytes, largest_block_bytes_));
   if (!id) {
     commitment_.take_back(packed ? 0 : whole_bytes);
     return tl::unexpected<Error>(id.error());
