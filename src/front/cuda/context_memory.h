@@ -16,7 +16,7 @@ void note_context_memory(std::uint64_t address);
 [[nodiscard]] std::optional<CuContext> owner_of_memory(std::uint64_t address);
 // It is about to be freed.
 void forget_context_memory(std::uint64_t address);
-// All that is this context's, which nobody has any more.
+// The context has ended: all that was its, which is to be freed.
 [[nodiscard]] std::vector<std::uint64_t> take_memory_of(CuContext context);
 
 }  // namespace spillway::cuda

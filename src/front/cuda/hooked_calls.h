@@ -251,6 +251,7 @@
   X(cuCtxGetCurrent, (CuContext* context))                                                         \
   X(cuCtxPushCurrent_v2, (CuContext context))                                                      \
   X(cuCtxPopCurrent_v2, (CuContext* context))                                                      \
+  X(cuDevicePrimaryCtxRetain, (CuContext* context, CuDevice device))                               \
   X(cuDevicePrimaryCtxGetState, (CuDevice device, unsigned* flags, int* active))                   \
   X(cuModuleLoadData, (CuModule* module, const void* image))                                       \
   X(cuModuleGetFunction, (CuFunction* function, CuModule module, const char* name))                \

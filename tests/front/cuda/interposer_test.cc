@@ -88,7 +88,8 @@ std::vector<What> scenarios() {
          {"captured",     "refused",         "values",         "tables",        "late-tables",
           "host-lists",   "peers",           "contexts",       "batches",       "hand-graphs",
           "disabled",     "conditional",     "thread-streams", "tensor-maps",   "foreign-streams",
-          "next-context", "refused-records", "free-waits",     "free-captures", "ends"}) {
+          "next-context", "refused-records", "free-waits",     "free-captures", "ends",
+          "resets",       "contexts-end"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }

@@ -20,6 +20,7 @@
 #include "orders.h"
 #include "products.h"
 #include "random.h"
+#include "resets.h"
 #include "runtime.h"
 #include "steps.h"
 #include "waits.h"
@@ -511,6 +512,8 @@ int main(int count, char** words) {
       {"free", test::all_that_is_free},
       {"runtime", test::by_the_runtime},
       {"ends", test::ends_of_arrays},
+      {"resets", test::resets},
+      {"contexts-end", test::contexts_that_end},
       {"free-waits", test::frees_wait},
       {"free-captures", test::frees_beside_captures},
       {"training", test::training}};

@@ -78,6 +78,8 @@ void World::end_context(Context& context) {
   }
   report.counters.events -=
       std::erase_if(events, [&](const auto& it) { return it.second->context.get() == &context; });
+  forget_memory_of(&context);
+  host->forget_those_of(&context);
   context.error = CuResult::kContextIsDestroyed;
   --report.counters.contexts;
   contexts.erase(context.handle);
@@ -177,6 +179,25 @@ CuResult cuDevicePrimaryCtxRelease_v2(CuDevice device) {
                 const CuResult waited = w.drain(caller, *ends, false);
                 if (waited == CuResult::kSuccess) {
                   w.primary.reset();
+                  w.end_context(*ends);
+                }
+                return waited;
+              });
+}
+
+// However often it is retained. What pools gave goes with it as well.
+CuResult cuDevicePrimaryCtxReset_v2(CuDevice device) {
+  return call("cuDevicePrimaryCtxReset_v2", Needs::kInit, text("{}", device),
+              [&](World& w, Caller& caller) {
+                if (device != 0) {
+                  return CuResult::kInvalidDevice;
+                }
+                const std::shared_ptr<Context> ends = w.primary;
+                const CuResult waited =
+                    ends != nullptr ? w.drain(caller, *ends, false) : CuResult::kSuccess;
+                if (ends != nullptr && waited == CuResult::kSuccess) {
+                  w.primary.reset();
+                  w.forget_memory_of(nullptr);
                   w.end_context(*ends);
                 }
                 return waited;

@@ -224,20 +224,42 @@ CuResult free(World& w, Caller& caller, CuAddress address, bool waits) {
     return CuResult::kInvalidValue;
   }
   const CuResult result = waits ? w.drain(caller, *caller.context, true) : CuResult::kSuccess;
+  w.allocated.emplace(address, allocation.mapped());
   if (result == CuResult::kSuccess) {
-    w.pooled.erase(address);
-    w.memory->unmap({address, allocation.mapped(), true});
-    w.memory->free_reservation(address, allocation.mapped());
-  } else {
-    w.allocated.emplace(address, allocation.mapped());
+    w.forget_memory(address);
   }
   return result;
 }
 
+void World::forget_memory(std::uint64_t address) {
+  const std::uint64_t bytes = allocated.at(address);
+  allocated.erase(address);
+  owners.erase(address);
+  memory->unmap({address, bytes, true});
+  memory->free_reservation(address, bytes);
+}
+
+void World::forget_memory_of(const Context* context) {
+  std::vector<std::uint64_t> its;
+  for (const auto& [address, bytes] : allocated) {
+    const auto owner = owners.find(address);
+    if ((owner == owners.end() ? nullptr : owner->second) == context) {
+      its.push_back(address);
+    }
+  }
+  std::for_each(its.begin(), its.end(), [this](std::uint64_t it) { forget_memory(it); });
+}
+
 CuResult cuMemAlloc_v2(CuAddress* address, std::size_t bytes) {
-  return call("cuMemAlloc_v2", Needs::kContext, text("{} B", bytes), [&](World& w, Caller&) {
-    const CuResult refused = w.unsafe_beside_captures();
-    return refused == CuResult::kSuccess ? allocate(w, address, bytes) : refused;
+  return call("cuMemAlloc_v2", Needs::kContext, text("{} B", bytes), [&](World& w, Caller& caller) {
+    CuResult result = w.unsafe_beside_captures();
+    if (result == CuResult::kSuccess) {
+      result = allocate(w, address, bytes);
+    }
+    if (result == CuResult::kSuccess) {
+      w.owners[*address] = caller.context.get();
+    }
+    return result;
   });
 }
 
@@ -246,21 +268,21 @@ CuResult cuMemFree_v2(CuAddress address) {
       "cuMemFree_v2", Needs::kContext, text("{:#x}", address), [&](World& w, Caller& caller) {
         const CuResult refused = w.unsafe_beside_captures();
         // A pool's memory is taken for unused.
-        return refused == CuResult::kSuccess ? free(w, caller, address, !w.pooled.contains(address))
+        return refused == CuResult::kSuccess ? free(w, caller, address, w.owners.contains(address))
                                              : refused;
       });
 }
 
 CuResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
   return call("cuMemHostAlloc", Needs::kContext, text("{} B, {}", bytes, flags),
-              [&](World& w, Caller&) {
+              [&](World& w, Caller& caller) {
                 const CuResult refused = w.unsafe_beside_captures();
                 if (refused != CuResult::kSuccess) {
                   return refused;
                 }
                 return w.happens(Chance::kHostMemory, w.config.host_memory_fails)
                            ? CuResult::kOutOfMemory
-                           : w.host->allocate(bytes, memory);
+                           : w.host->allocate(bytes, caller.context.get(), memory);
               });
 }
 
@@ -271,14 +293,14 @@ CuResult cuMemFreeHost(void* memory) {
 
 CuResult cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
   return call("cuMemHostRegister_v2", Needs::kContext, text("{}, {} B, {}", memory, bytes, flags),
-              [&](World& w, Caller&) {
+              [&](World& w, Caller& caller) {
                 const CuResult refused = w.unsafe_beside_captures();
                 if (refused != CuResult::kSuccess) {
                   return refused;
                 }
                 return w.happens(Chance::kHostMemory, w.config.host_memory_fails)
                            ? CuResult::kOutOfMemory
-                           : w.host->pin(memory, bytes);
+                           : w.host->pin(memory, bytes, caller.context.get());
               });
 }
 

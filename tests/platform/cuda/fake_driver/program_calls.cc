@@ -41,13 +41,8 @@ CuResult cuDeviceGetDefaultMemPool(CuMemPool* pool, CuDevice) {
 }
 
 CuResult cuMemAllocAsync(CuAddress* address, std::size_t bytes, CuStream) {
-  return call("cuMemAllocAsync", Needs::kContext, text("{} B", bytes), [&](World& w, Caller&) {
-    const CuResult result = allocate(w, address, bytes);
-    if (result == CuResult::kSuccess) {
-      w.pooled.insert(*address);
-    }
-    return result;
-  });
+  return call("cuMemAllocAsync", Needs::kContext, text("{} B", bytes),
+              [&](World& w, Caller&) { return allocate(w, address, bytes); });
 }
 
 // What is freed on a captured stream is the graph's, which uses it every time that it runs: here it

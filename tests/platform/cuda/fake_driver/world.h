@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -92,7 +91,7 @@ class World {
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::unordered_map<const void*, const Kernel*> kernel_handles;
   std::map<std::uint64_t, std::uint64_t> allocated;  // by cuMemAlloc: address -> bytes
-  std::set<std::uint64_t> pooled;                    // of those what is a pool's
+  std::map<std::uint64_t, const Context*> owners;    // of those; what is a pool's has none
   std::list<Running> running;
   std::map<CuGraph, std::shared_ptr<Graph>> graphs;
   std::map<CuGraphExec, std::shared_ptr<Graph>> executables;
@@ -109,6 +108,11 @@ class World {
   Handle new_handle() {
     return reinterpret_cast<Handle>(next_handle_ += 16);  // NOLINT(performance-no-int-to-ptr)
   }
+
+  // --- memory_calls.cc
+  void forget_memory(std::uint64_t address);
+  // What this context has allocated; nullptr: pools.
+  void forget_memory_of(const Context* context);
 
   // --- contexts.cc
   std::shared_ptr<Context> make_context(bool is_primary, unsigned flags);
