@@ -282,6 +282,9 @@
 #define SPILLWAY_ASKED_CALLS(X)                                                                    \
   X(cuCtxGetDevice, (CuDevice* device))                                                            \
   X(cuCtxGetCurrent, (CuContext* context))                                                         \
+  X(cuCtxPushCurrent_v2, (CuContext context))                                                      \
+  X(cuCtxPopCurrent_v2, (CuContext* context))                                                      \
+  X(cuDevicePrimaryCtxRetain, (CuContext* context, CuDevice device))                               \
   X(cuDevicePrimaryCtxGetState, (CuDevice device, unsigned* flags, int* active))                   \
   X(cuMemGetAllocationGranularity, (std::size_t* bytes,                                            \
                                     const CuAllocationProperties* properties,                      \

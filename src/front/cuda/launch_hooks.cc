@@ -31,7 +31,9 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   }
   const KernelLayout& kernel = kernel_layout(function);
   Operands operands(*session);
-  if (recording() != nullptr || session->platform->keeps_launches()) {
+  const bool begins_tensors = kernel.reads.has_value() || !kernel.roles.empty() ||
+                              (library != nullptr && library->product() != nullptr);
+  if (recording() != nullptr || (begins_tensors && session->platform->keeps_launches())) {
     operands.by_tensor();
   }
   operands.add_what_is_everywhere();

@@ -5,8 +5,10 @@
 
 #include "front/cuda/captures.h"
 #include "front/cuda/carried_addresses.h"
+#include "front/cuda/context_memory.h"
 #include "front/cuda/driver_memory.h"
 #include "front/cuda/hook_table.h"
+#include "front/cuda/implicit_waits.h"
 #include "front/cuda/issue.h"
 #include "front/cuda/mapped_memory.h"
 #include "front/cuda/out_of_memory.h"
@@ -68,6 +70,7 @@ CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
   const CuResult result = answer(session->heap->allocate(bytes, std::nullopt), address);
   if (result == CuResult::kSuccess) {
     session->segments->made(*address, bytes);
+    note_context_memory(*address);
   }
   return result;
 }
@@ -97,6 +100,7 @@ CuResult free_on(CuStream stream, CuAddress address, const Call& call) {
   if (session == nullptr || !session->platform->contains(address)) {
     return back_to_driver(here, address, call);
   }
+  forget_context_memory(address);
   forget_carried(address);
   const bool stays = captured(stream);
   if (free_captured(*session, address, stays ? std::optional(stream) : std::nullopt)) {
@@ -159,10 +163,24 @@ CuResult cuMemAllocPitch_v2(CuAddress* address, std::size_t* pitch_bytes, std::s
 }
 
 CuResult cuMemFree_v2(CuAddress address) {
-  cuda::ProgramCall here(CallKind::kFree);
-  const cuda::Session* const session = here.seen_by();
+  const cuda::Session* const session = cuda::session();
   if (session == nullptr || !session->platform->contains(address)) {
-    return cuda::back_to_driver(here, address, [&] { return cuda::real().cuMemFree_v2(address); });
+    const CuResult freed = cuda::wait_and_call([&] { return cuda::real().cuMemFree_v2(address); });
+    if (freed == CuResult::kSuccess) {
+      cuda::driver_has_back(cuda::DriverMemory::kAddress, address);
+    }
+    return freed;
+  }
+  cuda::ProgramCall here(CallKind::kFree);
+  if (!session->heap->bytes_of(address)) {
+    return CuResult::kInvalidValue;  // freed already, or in the midst of an allocation
+  }
+  if (const auto context = cuda::owner_of_memory(address)) {
+    const CuResult waited = cuda::wait_as_a_free(here, *session, *context);
+    if (waited != CuResult::kSuccess) {
+      return waited;
+    }
+    cuda::forget_context_memory(address);
   }
   cuda::forget_carried(address);
   if (cuda::free_captured(*session, address, std::nullopt)) {
@@ -170,7 +188,7 @@ CuResult cuMemFree_v2(CuAddress address) {
   }
   cuda::tell_recording_of_free(address);
   session->segments->freed(address);
-  // It takes effect when what uses it has ended: the program need not wait.
+  // It takes effect when what uses it has ended: of a pool's memory the program need not wait.
   return session->heap->free(address, std::nullopt) ? CuResult::kSuccess : CuResult::kInvalidValue;
 }
 

@@ -20,6 +20,12 @@ std::uint64_t mixed(std::uint64_t value) {
   return value ^ (value >> 32U);
 }
 
+// Sizes are rounded up: whether what the program has asked for ends there as well. Otherwise its
+// end is one of its own addresses, and the next allocation's start names that one alone.
+bool ends_there(const Session& session, const CudaPlatform::Range& range) {
+  return session.heap->may_end_at(range.start, range.bytes);
+}
+
 }  // namespace
 
 void Operands::put(const CudaOperand& operand) {
@@ -100,9 +106,22 @@ void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
     }
     return;
   }
-  if (const std::optional<CudaPlatform::Range> range = session_.platform->allocation_of(word)) {
-    add_range(*range, mode, word);
+  CudaPlatform::Pointed named;
+  session_.platform->pointed_at({&word, 1}, &named);
+  (void)add_pointed(named, mode, word);
+}
+
+// False if it names nothing.
+bool Operands::add_pointed(const CudaPlatform::Pointed& named, AccessMode mode,
+                           std::uint64_t word) {
+  if (named.in.bytes > 0) {
+    add_range(named.in, mode, word);
   }
+  if (named.ends.bytes > 0 && ends_there(session_, named.ends)) {
+    add_range(named.ends, mode, 0);  // as a whole
+    return true;
+  }
+  return named.in.bytes > 0;
 }
 
 // What stands there now: a list is written before the kernel that reads it is launched.
@@ -180,7 +199,7 @@ void Operands::add_all_in(std::uint64_t address, Bytes bytes, AccessMode mode) {
 void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode mode) {
   constexpr std::size_t kTogether = 16;  // words
   std::array<std::uint64_t, kTogether> words;
-  std::array<CudaPlatform::Range, kTogether> found;
+  std::array<CudaPlatform::Pointed, kTogether> found;
   const auto* at = static_cast<const char*>(bytes);
   if (count >= sizeof(CuTensorMap) && addresses_are_encoded()) {
     for_each_encoded(bytes, count, [&](std::uint64_t address) { add_pointer(address, mode); });
@@ -193,11 +212,9 @@ void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode 
   for (std::size_t left = count / sizeof(std::uint64_t); left > 0;) {
     const std::size_t some = std::min(left, kTogether);
     std::memcpy(words.data(), at, some * sizeof(std::uint64_t));
-    session_.platform->allocations_of(std::span(words).first(some), found.data());
+    session_.platform->pointed_at(std::span(words).first(some), found.data());
     for (std::size_t i = 0; i < some; ++i) {
-      if (found[i].bytes > 0) {
-        add_range(found[i], mode, words[i]);
-      } else if (may_be_in_host_list(words[i])) {
+      if (!add_pointed(found[i], mode, words[i]) && may_be_in_host_list(words[i])) {
         add_host_list(words[i]);
       }
     }

@@ -29,10 +29,10 @@ class Operands {
   // the call, a capture only note it down, and another stream read the old bytes until this one has
   // passed something that nobody here knows of. Memory that holds nothing costs nothing.
   void add(std::uint64_t address, Bytes bytes, AccessMode mode);
-  // The whole allocation in which this lies, if it is an address of the space: whoever has a
-  // pointer may read all of it, and write it unless `mode` says not. With it come those whose
-  // addresses it holds. If it is one of a small piece of pinned host memory, those that stand
-  // there.
+  // The whole allocation in which this lies, if it is an address of the space, and the one of which
+  // it is the end (reverse iterators): whoever has a pointer may read all of it, and write it
+  // unless `mode` says not. With it come those whose addresses it holds. If it is one of a small
+  // piece of pinned host memory, those that stand there.
   void add_pointer(std::uint64_t word, AccessMode mode = AccessMode::kReadWrite);
   // Each aligned word of these bytes. Once something may be written, it stays so; those
   // that are only read are added last.
@@ -53,8 +53,8 @@ class Operands {
       }
     }
   }
-  // From now on of what PyTorch divides only the tensors that are named: who names the beginning of
-  // one uses nothing beside it.
+  // From now on of what PyTorch divides only the tensors that are named: of a kernel whose pointers
+  // are where tensors begin, never where they end.
   void by_tensor() { by_tensor_ = true; }
   // What any kernel may reach without being given it.
   void add_what_is_everywhere() { add_carried_by(kEverywhere); }
@@ -73,6 +73,7 @@ class Operands {
   void put(const CudaOperand& operand);
   bool put_once(std::uint64_t start, Bytes bytes, AccessMode mode);
   void may_be_written(std::uint64_t start);
+  bool add_pointed(const CudaPlatform::Pointed& named, AccessMode mode, std::uint64_t word);
   void add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word);
   [[nodiscard]] std::optional<CudaPlatform::Range> tensor_of(std::uint64_t word) const;
   void add_carried_since(std::size_t next);

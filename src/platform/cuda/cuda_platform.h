@@ -150,9 +150,14 @@ class CudaPlatform : public ObservedPlatform {
     Bytes bytes = 0;
   };
   [[nodiscard]] virtual std::optional<Range> allocation_of(std::uint64_t address) const = 0;
-  // The same of several words at once, most of which may be no addresses: `found` has as many
-  // places, and 0 bytes where there is none.
-  virtual void allocations_of(std::span<const std::uint64_t> words, Range* found) const = 0;
+  // What several words at once, most of which may be no addresses, can mean as pointers: what they
+  // lie in, and what ends right before them (the end of an array). `found` has as many places, and
+  // 0 bytes where there is none.
+  struct Pointed {
+    Range in;
+    Range ends;
+  };
+  virtual void pointed_at(std::span<const std::uint64_t> words, Pointed* found) const = 0;
   [[nodiscard]] virtual bool contains(std::uint64_t address) const = 0;
 
   // --- Addresses that the program reserves, to place memory there itself -------------------------

@@ -62,8 +62,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] std::optional<Range> allocation_of(std::uint64_t address) const override {
     return memory_->allocation_of(address);
   }
-  void allocations_of(std::span<const std::uint64_t> words, Range* found) const override {
-    memory_->allocations_of(words, found);
+  void pointed_at(std::span<const std::uint64_t> words, Pointed* found) const override {
+    memory_->pointed_at(words, found);
   }
   [[nodiscard]] bool contains(std::uint64_t address) const override {
     return memory_->contains(address);

@@ -13,6 +13,15 @@ Bytes footprint_bytes(Bytes bytes) {
   return bytes < kBlockBytes ? 0 : round_up(bytes, kBlockBytes);
 }
 
+// Addresses behind a run that are nobody's: where one ends no other begins, so that the end of an
+// array does not name its neighbour.
+constexpr Bytes kBehindRunBytes = kBlockBytes;
+// So do small ones that share a frame, up to this size: a table of addresses that is named by
+// mistake brings all that it holds. Larger ones would waste their frames.
+constexpr Bytes kMostApartBytes = 128 * kKiB;
+
+Bytes bytes_apart(Bytes bytes) { return bytes <= kMostApartBytes ? bytes + 1 : bytes; }
+
 }  // namespace
 
 Status ProgramMemory::promise(Bytes bytes) {
@@ -38,7 +47,7 @@ Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
     return tl::unexpected<Error>(room.error());
   }
   const Result<AllocationId> id =
-      engine_.allocate(asked_bytes, 0, std::min(whole_bytes, largest_block_bytes_));
+      engine_.allocate(bytes_apart(asked_bytes), 0, std::min(whole_bytes, largest_block_bytes_));
   if (!id) {
     commitment_.take_back(packed ? 0 : whole_bytes);
     return tl::unexpected<Error>(id.error());
@@ -80,7 +89,7 @@ std::optional<std::uint64_t> ProgramMemory::place(AllocationId id) {
 std::optional<std::uint64_t> ProgramMemory::take_run(const Allocation& allocation) {
   const Bytes alignment =
       allocation.block_bytes == largest_block_bytes_ ? largest_block_bytes_ : kBlockBytes;
-  return addresses_.take(allocation.frame_bytes, alignment);
+  return addresses_.take(allocation.frame_bytes + kBehindRunBytes, alignment);
 }
 
 void ProgramMemory::place_blocks(const Allocation& allocation, std::uint64_t address) {
@@ -169,8 +178,9 @@ std::optional<ProgramMemory::Freed> ProgramMemory::move(std::uint64_t address,
   addresses_.starting_at(*run)->hidden = named.hidden;
   addresses_.starting_at(*run)->placed = true;
   place_blocks(allocation, *run);
+  const Bytes behind_bytes = reserved_.contains(address) ? 0 : kBehindRunBytes;
   return Freed{.address = address,
-               .bytes = allocation.frame_bytes,
+               .bytes = allocation.frame_bytes + behind_bytes,
                .first_block = allocation.first_block,
                .block_count = allocation.block_count};
 }
@@ -297,8 +307,13 @@ std::optional<CudaPlatform::Range> ProgramMemory::allocation_of(std::uint64_t ad
              : std::nullopt;
 }
 
-void ProgramMemory::allocations_of(std::span<const std::uint64_t> words,
-                                   CudaPlatform::Range* found) const {
+void ProgramMemory::pointed_at(std::span<const std::uint64_t> words,
+                               CudaPlatform::Pointed* found) const {
+  const auto range_of = [](const AddressRanges::Named* named) {
+    return named != nullptr && !named->is_dead() && !named->hidden
+               ? CudaPlatform::Range{.start = named->start, .bytes = named->bytes}
+               : CudaPlatform::Range{};
+  };
   std::shared_lock names(names_mutex_, std::defer_lock);
   for (std::size_t i = 0; i < words.size(); ++i) {
     found[i] = {};
@@ -308,9 +323,8 @@ void ProgramMemory::allocations_of(std::span<const std::uint64_t> words,
     if (!names.owns_lock()) {
       names.lock();
     }
-    if (const AddressRanges::Named* const named = alive_at(words[i])) {
-      found[i] = {.start = named->start, .bytes = named->bytes};
-    }
+    const AddressRanges::Pointed named = addresses_.pointed_at(words[i]);
+    found[i] = {.in = range_of(named.in), .ends = range_of(named.ends)};
   }
 }
 
@@ -382,7 +396,7 @@ ProgramMemory::Freed ProgramMemory::freed(AllocationId id) {
     return {};
   }
   const Freed freed{.address = at_[first],
-                    .bytes = allocation.frame_bytes,
+                    .bytes = allocation.frame_bytes + kBehindRunBytes,
                     .first_block = first,
                     .block_count = allocation.block_count};
   commitment_.take_back(allocation.packed ? kBlockBytes : 0);

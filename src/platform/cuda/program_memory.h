@@ -83,7 +83,7 @@ class ProgramMemory {
 
   // Any thread's, without the lock. What is retired, or hidden, is none.
   [[nodiscard]] std::optional<CudaPlatform::Range> allocation_of(std::uint64_t address) const;
-  void allocations_of(std::span<const std::uint64_t> words, CudaPlatform::Range* found) const;
+  void pointed_at(std::span<const std::uint64_t> words, CudaPlatform::Pointed* found) const;
   [[nodiscard]] bool contains(std::uint64_t address) const { return addresses_.contains(address); }
   [[nodiscard]] bool has_reserved() const { return has_reserved_.load(std::memory_order_acquire); }
   [[nodiscard]] std::vector<CudaPlatform::Range> allocations_in(std::uint64_t address,

@@ -88,9 +88,11 @@ std::vector<What> scenarios() {
   }
   for (const char* const policy : {"base_uvm", "lookahead"}) {
     for (const char* const scenario :
-         {"captured", "refused", "values", "tables", "late-tables", "host-lists", "peers",
-          "contexts", "batches", "hand-graphs", "disabled", "conditional", "thread-streams",
-          "tensor-maps", "foreign-streams", "next-context", "refused-records"}) {
+         {"captured",     "refused",         "values",         "tables",        "late-tables",
+          "host-lists",   "peers",           "contexts",       "batches",       "hand-graphs",
+          "disabled",     "conditional",     "thread-streams", "tensor-maps",   "foreign-streams",
+          "next-context", "refused-records", "free-waits",     "free-captures", "ends",
+          "resets",       "contexts-end"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }

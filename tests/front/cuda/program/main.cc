@@ -13,6 +13,7 @@
 
 #include "corners.h"
 #include "device.h"
+#include "ends.h"
 #include "graphs.h"
 #include "launch_ways.h"
 #include "mapped.h"
@@ -22,8 +23,10 @@
 #include "processes.h"
 #include "products.h"
 #include "random.h"
+#include "resets.h"
 #include "runtime.h"
 #include "steps.h"
+#include "waits.h"
 
 namespace spillway::cuda::test {
 namespace {
@@ -528,6 +531,11 @@ int main(int count, char** words) {
       {"again-past", test::again_past_the_budget},
       {"nothing-within", test::nothing_within_the_budget},
       {"unseen-past", test::unseen_past_the_budget},
+      {"ends", test::ends_of_arrays},
+      {"resets", test::resets},
+      {"contexts-end", test::contexts_that_end},
+      {"free-waits", test::frees_wait},
+      {"free-captures", test::frees_beside_captures},
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);
   // A small card where more is to be used than the card has.

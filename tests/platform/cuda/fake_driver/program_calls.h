@@ -12,6 +12,7 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
 #define FAKE_PROGRAM_CALLS(X)                                                                      \
   X(cuGetProcAddress, 11030, (const char* name, void** function, int version,                      \
                               std::uint64_t flags))                                                \
+  X(cuDevicePrimaryCtxReset_v2, 11000, (CuDevice device))                                          \
   X(cuDeviceGetDefaultMemPool, 11020, (CuMemPool* pool, CuDevice device))                          \
   X(cuMemAllocAsync, 11020, (CuAddress* address, std::size_t bytes, CuStream stream))              \
   X(cuMemFreeAsync, 11020, (CuAddress address, CuStream stream))                                   \

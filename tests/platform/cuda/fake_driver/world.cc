@@ -51,6 +51,7 @@ void World::reset(const FakeCudaConfig& to) {
   streams.clear();
   events.clear();
   allocated.clear();
+  owners.clear();
   graphs.clear();
   executables.clear();
   attributes.clear();
