@@ -185,6 +185,7 @@ struct CuNodeParams {
     CuGraph child;
     CuStreamOperationsNode operations;
     CuConditionalNode conditional;
+    CuMemAllocNode allocation;
   };
   long long reserved_end;
 };

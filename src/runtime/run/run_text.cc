@@ -81,7 +81,7 @@ Bytes needed_bytes(Bytes budget_bytes, Bytes alive_bytes) {
 }  // namespace
 
 std::string summary_text(const RunRecord& record) {
-  if (record.policy.empty()) {
+  if (record.policy.empty() && record.past_budget_peak_bytes > 0) {
     return "spillway: none of the program's device memory was within the budget\n" +
            past_budget_text(record);
   }

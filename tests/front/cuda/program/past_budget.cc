@@ -45,12 +45,17 @@ void take_each(const Device& device) {
   CuGraphNode node = nullptr;
   device.expect(calls.cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &allocation),
                 "cuGraphAddMemAllocNode");
+  CuNodeParams any{};
+  any.type = CuNodeType::kMemAlloc;
+  any.allocation.bytes = 4 * kMiB;
+  device.expect(calls.cuGraphAddNode_v2(&node, graph, nullptr, nullptr, 0, &any), "cuGraphAddNode");
   CuExternalMemoryHandle outside{};
   outside.bytes = 10 * kMiB;
   CuExternalMemory memory = nullptr;
   device.expect(calls.cuImportExternalMemory(&memory, &outside), "cuImportExternalMemory");
 
   device.expect(calls.cuDestroyExternalMemory(memory), "cuDestroyExternalMemory");
+  device.expect(calls.cuMemFree_v2(any.allocation.address), "cuMemFree");
   device.expect(calls.cuMemFree_v2(allocation.address), "cuMemFree");
   device.expect(calls.cuGraphDestroy(graph), "cuGraphDestroy");
   device.expect(calls.cuMipmappedArrayDestroy(mipmaps), "cuMipmappedArrayDestroy");
