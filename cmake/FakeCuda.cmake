@@ -24,6 +24,13 @@ spillway_target_defaults(fake_cufile)
 set_target_properties(fake_cufile PROPERTIES
   OUTPUT_NAME cufile VERSION 0 SOVERSION 0 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_driver)
 
+# And the fake NVML, for what a device has in use.
+add_library(fake_nvml SHARED ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_nvml/nvml.cc)
+target_link_libraries(fake_nvml PRIVATE fake_cuda)
+spillway_target_defaults(fake_nvml)
+set_target_properties(fake_nvml PROPERTIES
+  OUTPUT_NAME nvidia-ml VERSION 1 SOVERSION 1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_driver)
+
 file(GLOB cuda_test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/platform/cuda/*_test.cc)
 # Of the interposer, what is tested without its hooks. By itself: clang-tidy is to see it as the
 # interposer's, without what tests are compiled with.
@@ -104,14 +111,14 @@ if(NOT SPILLWAY_SANITIZE)
   unset(cuda_program)
   unset(cuda_program_sources)
   target_compile_definitions(front_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
-    FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>"
+    FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>" FAKE_NVML_LIBRARY="$<TARGET_FILE:fake_nvml>"
     CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
   # With the options of what it is part of, not those of the tests.
   add_library(cuda_known_reads OBJECT ${CMAKE_SOURCE_DIR}/src/front/cuda/known_reads.cc)
   target_include_directories(cuda_known_reads PRIVATE ${CMAKE_SOURCE_DIR}/src)
   spillway_target_defaults(cuda_known_reads)
   target_link_libraries(front_test PRIVATE cuda_known_reads)
-  add_dependencies(front_test spillway_cuda fake_cufile cuda_program cuda_program_linked)
+  add_dependencies(front_test spillway_cuda fake_cufile fake_nvml cuda_program cuda_program_linked)
   add_test(NAME CudaPreload.NeedsNothingButTheCLibrary
     COMMAND ${CMAKE_COMMAND} -DREADELF=${CMAKE_READELF} -DLIBRARY=$<TARGET_FILE:spillway_cuda>
       -P ${CMAKE_SOURCE_DIR}/cmake/NeedsOnlyC.cmake)

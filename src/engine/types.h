@@ -89,6 +89,9 @@ struct Access {
   BlockId first_block = 0;
   std::uint32_t block_count = 0;
   AccessMode mode = AccessMode::kRead;
+  // The bytes of the allocation that are used, where the platform knows; to_bytes 0: any.
+  Bytes from_bytes = 0;
+  Bytes to_bytes = 0;
 };
 
 // How much of the queue of issued launches is admitted at once. One launch that fits alone is

@@ -9,8 +9,9 @@
 
 namespace spillway {
 
-// Runs a small program under `spillway run`: the only test that leaves nothing out. Its one fact
-// says whether it works.
+// Runs a small program under `spillway run` on each kind of device that there is: the only test
+// that leaves nothing out. The first fact, which is about the device that `spillway run` takes by
+// itself, says whether it works.
 [[nodiscard]] FactGroup check_trial();
 [[nodiscard]] FactGroup check_page_faults();
 [[nodiscard]] FactGroup check_machine();

@@ -1,4 +1,4 @@
-// What other programs answer: a trial of `spillway run`, the GPU's driver, Python.
+// What other programs answer: the GPU's driver, Python.
 // See doctor_checks.h.
 #include <fmt/format.h>
 
@@ -23,37 +23,6 @@ std::string last_line(std::string text) {
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-// What our own program says is wrong. Other lines may stand around it: the tried program's own.
-std::string complaint_in(const std::string& text) {
-  constexpr std::string_view kOurs = "spillway: ";
-  const std::size_t at = text.find(kOurs);
-  return at == std::string::npos ? last_line(text) : first_line(text.substr(at + kOurs.size()));
-}
-
-// dd reads into its buffer inside a system call, so the trial needs everything that a run does. The
-// buffer is large enough to be Spillway's, and the record tells whether it was.
-Status try_run() {
-  constexpr Bytes kBuffer = 8 * kMiB;
-  const Result<ChildOutcome> outcome =
-      run_child({"/proc/self/exe", "run", "--json", "-", "--device-memory", "64MiB",
-                 "--host-memory", "64MiB", "--threshold", "1MiB", "--", "dd", "if=/dev/zero",
-                 "of=/dev/null", fmt::format("bs={}", kBuffer), "count=2"},
-                20s);
-  if (!outcome) {
-    return tl::unexpected<Error>(outcome.error());
-  }
-  if (outcome->status != 0) {
-    return make_error(ErrorCode::kUnsupported, "{}", complaint_in(outcome->err));
-  }
-  const Json record = Json::parse(outcome->out, nullptr, false);
-  if (!record.is_object() || record.value("peak_bytes", Bytes{0}) < kBuffer) {
-    return make_error(ErrorCode::kUnsupported,
-                      "the program ran, but none of its memory was Spillway's: is its library the "
-                      "one that was built with it?");
-  }
-  return {};
-}
 
 std::vector<std::string> gpu_nodes() {
   std::vector<std::string> nodes;
@@ -110,20 +79,6 @@ Fact nvidia_smi() {
 }
 
 }  // namespace
-
-FactGroup check_trial() {
-  const Status works = try_run();
-  return {.key = "run",
-          .title = "spillway run",
-          .facts = {{.key = "trial",
-                     .mark = works ? Mark::kOk : Mark::kMissing,
-                     .text = works ? "a small program ran with its memory under Spillway"
-                                   : "a small program could not be run: " + works.error().message,
-                     .advice = works ? ""
-                                     : "`spillway run --device-memory 64MiB -- dd if=/dev/zero "
-                                       "of=/dev/null bs=8M count=2` shows it again",
-                     .value = works.has_value()}}};
-}
 
 FactGroup check_gpu() {
   FactGroup group{.key = "gpu", .title = "GPU", .facts = {}};

@@ -5,6 +5,7 @@
 
 #include "front/analyze_command.h"
 #include "front/doctor_command.h"
+#include "front/doctor_trial.h"
 #include "front/machine_command.h"
 #include "front/plan_command.h"
 #include "front/record_command.h"
@@ -25,6 +26,7 @@ int run(int argc, char** argv) {
   spillway::add_run_command(app, exit_code);
   spillway::add_record_command(app, exit_code);
   spillway::add_doctor_command(app, exit_code);
+  spillway::add_gpu_trial_command(app, exit_code);
   spillway::add_trace_command(app, exit_code);
   spillway::add_analyze_command(app, exit_code);
   spillway::add_machine_command(app, exit_code);

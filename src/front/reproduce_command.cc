@@ -42,7 +42,7 @@ struct ReproduceOptions {
   bool json = false;
 };
 
-void complain(std::string_view message) { fmt::print(stderr, "spillway: {}\n", message); }
+void report_problem(std::string_view message) { fmt::print(stderr, "spillway: {}\n", message); }
 
 Result<std::vector<const FigureDefinition*>> chosen_figures(const std::vector<int>& numbers) {
   std::vector<const FigureDefinition*> chosen;
@@ -65,9 +65,9 @@ Result<std::vector<const FigureDefinition*>> chosen_figures(const std::vector<in
 void complain_of_unclaimed(const std::vector<ReferenceRow>& reference, const std::string& path) {
   const std::vector<ReferenceRow> unclaimed = reproduce::unclaimed(reference);
   if (!unclaimed.empty()) {
-    complain(fmt::format("{}: {} rows belong to no figure and are left out; the first is '{}', {}",
-                         path, unclaimed.size(), unclaimed.front().figure,
-                         unclaimed.front().subject.policy));
+    report_problem(
+        fmt::format("{}: {} rows belong to no figure and are left out; the first is '{}', {}", path,
+                    unclaimed.size(), unclaimed.front().figure, unclaimed.front().subject.policy));
   }
 }
 
@@ -98,7 +98,7 @@ Status draw_figures(const std::vector<const FigureDefinition*>& figures,
   for (const FigureDefinition* definition : figures) {
     const auto figure = reproduce::draw(*definition, reference, study);
     if (!figure) {
-      complain(fmt::format("figure {}: there is nothing to draw", definition->number));
+      report_problem(fmt::format("figure {}: there is nothing to draw", definition->number));
       continue;
     }
     const auto path = folder / fmt::format("figure{}.svg", definition->number);
@@ -142,7 +142,7 @@ Result<bool> reproduce_g10(const ReproduceOptions& options) {
   }
   complain_of_unclaimed(*reference, options.reference);
   for (const std::string& line : study->complaints()) {
-    complain(line);
+    report_problem(line);
   }
 
   const std::vector<ComparedRow> rows = reproduce::compare(*figures, *reference, *study);
@@ -171,7 +171,7 @@ int run(const ReproduceOptions& options) {
   if (any) {
     return *any ? 0 : 1;
   }
-  complain(any.error().message);
+  report_problem(any.error().message);
   return any.error().code == ErrorCode::kInvalidInput ? 2 : 1;
 }
 

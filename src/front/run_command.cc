@@ -4,10 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "front/output_file.h"
@@ -47,17 +49,32 @@ Status write_timeline(const std::string& path, const std::string& folder) {
   return write_output(path, timeline_json(processes));
 }
 
+bool on_gpu(const Environment& environment) {
+  return std::find(environment.begin(), environment.end(),
+                   std::pair<std::string, std::string>("SPILLWAY_DEVICE", "cuda")) !=
+         environment.end();
+}
+
+// Why the budgets had no effect; empty where they had one, or it has been said before the program
+// began.
+std::string why_no_effect(const RunRecords& records, const RunOptions& options, bool gpu) {
+  const bool used = std::any_of(records.all.begin(), records.all.end(), [](const RunRecord& it) {
+    return it.peak_bytes > 0 || it.past_budget_peak_bytes > 0;
+  });
+  if (used || !records.unreadable.empty() || !why_not_preloaded(options.command.front()).empty()) {
+    return {};
+  }
+  return gpu ? "the device budget had no effect: the program used no device memory, or by means "
+               "that Spillway does not see, or was killed"
+             : "no large allocation was made, or the program was killed, or it allocates by means "
+               "that Spillway does not see: there is nothing to report";
+}
+
 // What happened: to the files that options name, or else to a person. What is wrong with one of
 // them does not keep the other back.
 Status tell(const RunRecords& records, const std::string& folder, const RunOptions& options) {
   for (const std::string& name : records.unreadable) {
     say(fmt::format("the record {} cannot be read: was its process ended while it wrote?", name));
-  }
-  if (records.all.empty() && records.unreadable.empty()) {
-    const std::string why = why_not_preloaded(options.command.front());
-    say(why.empty() ? "no large allocation was made, or the program was killed, or it allocates by "
-                      "means that Spillway does not see: there is nothing to report"
-                    : why + ": there is nothing to report");
   }
   if (records.all.size() > 1 && options.json.empty()) {
     say(fmt::format("{} processes have used it, each with a budget of its own",
@@ -107,6 +124,7 @@ Result<int> run(const RunOptions& options) {
   if (!environment) {
     return tl::unexpected<Error>(environment.error());
   }
+  const bool gpu = on_gpu(*environment);
   if (!options.trace_events.empty()) {
     environment->emplace_back("SPILLWAY_TRACE_EVENTS", "1");
   }
@@ -124,11 +142,16 @@ Result<int> run(const RunOptions& options) {
   if (!end->started) {
     return end->status;
   }
-  const Status told = tell(read_run_records(records.path()), records.path(), options);
+  const RunRecords made = read_run_records(records.path());
+  const std::string no_effect = why_no_effect(made, options, gpu);
+  if (!no_effect.empty()) {
+    say(no_effect);
+  }
+  const Status told = tell(made, records.path(), options);
   if (!told) {
     return tl::unexpected<Error>(told.error());
   }
-  return end->status;
+  return end->status == 0 && options.strict && !no_effect.empty() ? kOwnFailureStatus : end->status;
 }
 
 }  // namespace
@@ -151,6 +174,10 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_option("--json", options->json,
                       "Write the record of the run to this file instead of a summary to standard\n"
                       "error: a JSON object a process, each on a line; - for standard output");
+  command->add_flag(
+      "--strict", options->strict,
+      "End with one line where a budget, an option or a variable has no effect: with\n"
+      "2 before the program starts, with 125 once it runs");
   add_program(*command, *options);
   command->footer(policy_footer());
   command->callback([options, command, &exit_code] {

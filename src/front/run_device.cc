@@ -1,9 +1,12 @@
 // See run_device.h.
 #include "front/run_device.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <cstdlib>
 
-#include "platform/common/say.h"
+#include "front/jax_allocator.h"
 #include "platform/cuda/driver.h"
 #include "runtime/cuda/cuda_space.h"
 
@@ -34,20 +37,6 @@ Result<Bytes> device_memory_bytes() {
   return ok ? Result<Bytes>(bytes) : tl::unexpected<Error>(ok.error());
 }
 
-// What PyTorch maps itself does not come to us.
-void look_at_allocator() {
-  for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
-    const char* const set = std::getenv(name);
-    if (set != nullptr && std::string(set).find("expandable_segments:True") != std::string::npos) {
-      say(
-          fmt::format("{}={} stays as it is: expandable segments are not part of the budget, and "
-                      "do not move; take expandable_segments out of it",
-                      name, set));
-      return;
-    }
-  }
-}
-
 }  // namespace
 
 Result<bool> runs_on_gpu(const std::string& device) {
@@ -65,6 +54,17 @@ Result<bool> runs_on_gpu(const std::string& device) {
   return bytes.has_value();
 }
 
+std::string why_gpu_is_not_used() {
+  const bool seems_there =
+      std::getenv(cuda::kDriverVariable) != nullptr || ::access("/dev/nvidia0", F_OK) == 0;
+  const Result<Bytes> bytes = seems_there ? device_memory_bytes() : Result<Bytes>(0);
+  return bytes ? std::string()
+               : fmt::format(
+                     "the GPU is not used, and the budgets are of this machine's own memory: "
+                     "{}; --device host says the same without this line",
+                     bytes.error().message);
+}
+
 Result<Environment> gpu_environment(const std::string& library) {
   const Result<Bytes> bytes = device_memory_bytes();
   if (!bytes) {
@@ -78,7 +78,7 @@ Result<Environment> gpu_environment(const std::string& library) {
     return tl::unexpected<Error>(fine.error());
   }
   Environment environment{{"LD_PRELOAD", library}, {"SPILLWAY_DEVICE", "cuda"}};
-  look_at_allocator();
+  choose_jax_allocator(environment);
   return environment;
 }
 

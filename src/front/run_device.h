@@ -12,6 +12,9 @@ namespace spillway {
 // with kUnsupported if a GPU is wanted and there is none.
 [[nodiscard]] Result<bool> runs_on_gpu(const std::string& device);
 
+// Why there is no GPU to run on, where this machine seems to have one; empty where it has none.
+[[nodiscard]] std::string why_gpu_is_not_used();
+
 // What the program finds in its environment on a GPU, besides the settings. The settings have been
 // put into this process's environment, and are checked.
 [[nodiscard]] Result<Environment> gpu_environment(const std::string& library);

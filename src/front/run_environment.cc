@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "front/run_device.h"
+#include "front/run_without_effect.h"
 #include "machine/quantity.h"
 #include "platform/common/say.h"
 #include "runtime/run/program_space.h"
@@ -104,6 +105,7 @@ Status set_all(const RunOptions& options) {
   set("SPILLWAY_LINK_BANDWIDTH", options.link_bandwidth);
   set("SPILLWAY_THRESHOLD", options.threshold);
   set("SPILLWAY_PREFETCH_DEGREE", options.prefetch_degree);
+  set("SPILLWAY_STRICT", options.strict ? "1" : "");
   if (!options.fault_latency.empty()) {
     const Result<TimeNs> latency_ns = parse_time(options.fault_latency);
     if (!latency_ns) {
@@ -116,6 +118,26 @@ Status set_all(const RunOptions& options) {
     if (const Result<Bytes> bytes = parse_bytes(options.threshold); !bytes) {
       return make_error(ErrorCode::kInvalidInput, "--threshold: {}", bytes.error().message);
     }
+  }
+  return {};
+}
+
+// A person may set the variable for all runs.
+bool is_strict(const RunOptions& options) {
+  return options.strict || std::getenv("SPILLWAY_STRICT") != nullptr;
+}
+
+Status tell_what_has_no_effect(const RunOptions& options, bool on_gpu) {
+  std::vector<std::string> lines = without_effect(options, on_gpu);
+  if (const std::string gpu = on_gpu || options.device != "auto" ? "" : why_gpu_is_not_used();
+      !gpu.empty()) {
+    lines.push_back(gpu);
+  }
+  if (!lines.empty() && is_strict(options)) {
+    return make_error(ErrorCode::kInvalidInput, "{} (--strict)", lines.front());
+  }
+  for (const std::string& line : lines) {
+    say(line);
   }
   return {};
 }
@@ -153,6 +175,9 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
   }
   if (const Status valid = set_all(options); !valid) {
     return tl::unexpected<Error>(valid.error());
+  }
+  if (const Status told = tell_what_has_no_effect(options, *gpu); !told) {
+    return tl::unexpected<Error>(told.error());
   }
   constexpr const char* kHostMemory = "--host-memory";
   constexpr const char* kHostMemoryEnds = "memory will be short before that is full";

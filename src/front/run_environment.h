@@ -24,6 +24,7 @@ struct RunOptions {
   std::string fault_latency;
   std::string threshold;
   std::string prefetch_degree;
+  bool strict = false;  // what has no effect ends the run
   std::vector<std::string> command;
 };
 

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -44,10 +45,26 @@ bool has_interpreter(std::ifstream& file, const Elf64_Ehdr& header) {
   return false;
 }
 
+// "#! INTERPRETER ARGUMENT": empty for what is no script.
+std::string interpreter_of(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (file.get() != '#' || file.get() != '!' || !std::getline(file, line)) {
+    return {};
+  }
+  std::istringstream words(line);
+  std::string interpreter;
+  words >> interpreter;
+  return interpreter;
+}
+
 }  // namespace
 
 std::string why_not_preloaded(const std::string& name) {
-  const std::string path = found_in_path(name);
+  std::string path = found_in_path(name);
+  if (const std::string interpreter = interpreter_of(path); !interpreter.empty()) {
+    path = interpreter;
+  }
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0) {
     return {};
@@ -56,6 +73,11 @@ std::string why_not_preloaded(const std::string& name) {
     return fmt::format(
         "{} runs with the rights of its owner (set-user-id), so the system loads no "
         "library of ours into it",
+        path);
+  }
+  if (::geteuid() != 0 && ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0) {
+    return fmt::format(
+        "{} has capabilities of its own (setcap), so the system loads no library of ours into it",
         path);
   }
   std::ifstream file(path, std::ios::binary);
@@ -70,6 +92,32 @@ std::string why_not_preloaded(const std::string& name) {
   return has_interpreter(file, header)
              ? std::string()
              : fmt::format("{} is linked statically, so no library can be loaded into it", path);
+}
+
+std::string flag_that_keeps_hook_out(const std::vector<std::string>& command) {
+  const std::string& program = command.front();
+  if (!program.substr(program.rfind('/') + 1).starts_with("python")) {
+    return {};
+  }
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    const std::string& word = command[i];
+    if (word.size() < 2 || word[0] != '-' || word[1] == '-') {
+      return {};  // the script's from here on
+    }
+    for (const char flag : word.substr(1)) {
+      if (flag == 'E' || flag == 'I' || flag == 'S') {
+        return fmt::format("-{}", flag);
+      }
+      if (flag == 'c' || flag == 'm') {
+        return {};
+      }
+      if (flag == 'W' || flag == 'X') {  // takes the rest, or the next word
+        i += word.back() == flag ? 1U : 0U;
+        break;
+      }
+    }
+  }
+  return {};
 }
 
 }  // namespace spillway

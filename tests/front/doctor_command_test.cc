@@ -60,7 +60,10 @@ echo '{"python": "3.99.1", "pytorch": "9.8.7", "operators": true}')"));
   EXPECT_THAT(outcome.err, IsEmpty());
   const json all = parsed(outcome);
   EXPECT_EQ(outcome.status, all["run_works"] == true ? 0 : 1);
-  EXPECT_EQ(all["run_works"], all["run"]["trial"]["value"]);
+  // On a GPU, if there is one.
+  const json& trials = all["run"];
+  EXPECT_EQ(all["run_works"],
+            trials[trials.contains("gpu_trial") ? "gpu_trial" : "host_trial"]["value"]);
 
   const host::UserfaultSupport support = host::userfault_support();
   EXPECT_EQ(all["userfaultfd"]["opens"]["value"], support.opens);
@@ -70,7 +73,7 @@ echo '{"python": "3.99.1", "pytorch": "9.8.7", "operators": true}')"));
     EXPECT_EQ(all["userfaultfd"]["fork_events"]["value"], support.fork_events);
     EXPECT_TRUE(all["userfaultfd"]["moves_pages"]["value"].is_boolean());
   } else {
-    EXPECT_EQ(all["run_works"], false);
+    EXPECT_EQ(trials["host_trial"]["value"], false);
   }
 
   cpu_set_t set;
@@ -147,8 +150,8 @@ TEST_F(DoctorCommand, Status1AndTheReasonWhereARunDoesNotWork) {
   EXPECT_EQ(outcome.status, 1);
   const json all = parsed(outcome);
   EXPECT_EQ(all["run_works"], false);
-  EXPECT_EQ(all["run"]["trial"]["mark"], "missing");
-  EXPECT_THAT(all["run"]["trial"]["advice"].get<std::string>(), HasSubstr("spillway run"));
+  EXPECT_EQ(all["run"]["host_trial"]["mark"], "missing");
+  EXPECT_THAT(all["run"]["host_trial"]["advice"].get<std::string>(), HasSubstr("spillway run"));
   EXPECT_THAT(all["python"]["python"]["text"].get<std::string>(), HasSubstr("broken"));
 }
 
@@ -169,6 +172,22 @@ TEST_F(DoctorCommand, RefusesToMeasureWhatIsNoFolder) {
 }
 
 #ifdef FAKE_CUDA_LIBRARY
+// Each trial is of the device that it says; what decides is the one that a run would take.
+TEST_F(DoctorCommand, AMachineWithAGpuIsTriedOnItsGpu) {
+  const std::string driver = fmt::format("SPILLWAY_CUDA_DRIVER='{}'", FAKE_CUDA_LIBRARY);
+  const Outcome outcome = run("doctor --json --storage .", driver);
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  const json all = parsed(outcome);
+  EXPECT_EQ(all["run_works"], true);
+  EXPECT_EQ(all["run"]["gpu_trial"]["mark"], "ok") << all["run"];
+  EXPECT_EQ(all["run"]["host_trial"]["value"], host::userfault_support().kernel_faults);
+  EXPECT_THAT(run("doctor --storage .", driver).out, EndsWith("\n`spillway run` works here.\n"));
+  // A policy that has nowhere to move to is refused before anything is tried.
+  const Outcome refused = run("doctor --json --storage .", driver + " SPILLWAY_POLICY=none-such");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(parsed(refused)["run"]["gpu_trial"]["mark"], "missing");
+}
+
 TEST_F(DoctorCommand, TellsWhatTheGpuAndItsDriverOffer) {
   const Outcome outcome =
       run("doctor --json", fmt::format("SPILLWAY_CUDA_DRIVER='{}'", FAKE_CUDA_LIBRARY));

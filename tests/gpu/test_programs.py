@@ -41,6 +41,18 @@ def test_what_pytorch_offers(run, file, name, mib):
     run(file, name, device=mib * MIB)
 
 
+@pytest.mark.parametrize("name", [
+    "shared_pool", "graphed_callables", "trees", "pools", "history", "statistics", "limits",
+    "pluggable"])
+def test_pytorchs_allocator(same_bits, name):
+    same_bits("allocator.py", name, percent=[130, 60, 40])
+
+
+@pytest.mark.needs("transformers")
+def test_generation_with_a_static_cache(same_bits):
+    same_bits("allocator.py", "static_cache", percent=[130, 60, 40])
+
+
 def test_operators_find_their_operands(run):
     """What differs from itself without Spillway says nothing; all else must be the same."""
     alone, again = run("operators.py", "zoo"), run("operators.py", "zoo")

@@ -146,10 +146,14 @@ def moved_a_step(budget, steps, command):
     return (bytes_moved[1] - bytes_moved[0]) / (steps[1] - steps[0])
 
 
-def test_a_simulation_moves_what_a_run_moves(tmp_path):
+def test_a_simulation_moves_what_a_run_moves(tmp_path, monkeypatch):
     file = tmp_path / "step.swt"
     command = [sys.executable, TRAIN, "--layers", "2", "--width", "256", "--heads", "4",
-               "--context", "256", "--batch", "4", "--quiet"]
+               "--context", "256", "--batch", "4", "--quiet", "--threads", "1"]
+    # MKL keeps buffers of 5 MiB for each thread and shape, 26 MiB here, that are no operand of any
+    # launch: a trace does not know of them, and a run moves them as well. Without its cache they are
+    # there only while a product is computed; by one thread, however busy the machine is.
+    monkeypatch.setenv("MKL_DISABLE_FAST_MM", "1")
     assert record(file, [*command, "--steps", "4"]).returncode == 0
     budget = "64MiB"
     simulated = spillway("simulate", "--policy", "base_uvm", "--as-run", "--json", "--set",

@@ -385,6 +385,12 @@ def static_program(folder, text):
 def test_a_program_without_libraries_is_told_of(tmp_path):
     result = run([], [static_program(tmp_path, "int main(void) { return 3; }")])
     assert result.returncode == 3 and "is linked statically" in result.stderr
+    script = tmp_path / "script"
+    script.write_text(f"#!{tmp_path / 'static'} -x\n")
+    script.chmod(0o755)
+    result = run(["--strict"], [script])
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr
+    assert "is linked statically" in result.stderr and "(--strict)" in result.stderr
 
 
 def test_a_program_that_leaves_at_once_has_its_record():

@@ -98,9 +98,16 @@ def same(budget, command, words="all there", **more):
 
 @BUDGETS
 @pytest.mark.parametrize("name", ["child_memory", "child_gives_back", "forks_in_forks",
-                                  "grow", "outgrow", "handlers"])
+                                  "grow", "outgrow", "handlers", "wiped"])
 def test_a_program_does_the_same(name, budget, stranger):
     same(budget, [stranger(name)])
+
+
+# Nothing that a budget could mend, so nothing is said of one.
+@BUDGETS
+def test_sizes_that_nobody_has_are_refused_without_a_word(budget, stranger):
+    result = same(budget, [stranger("absurd_sizes")])
+    assert "asked for" not in result.stderr, result.stderr
 
 
 # What a killed parent has not given cannot be had any more: the right bytes, or the end and a line.

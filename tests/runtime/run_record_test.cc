@@ -219,6 +219,27 @@ TEST(RunText, TheSummarySaysWhichModulesWaitedLongest) {
                         "1.25 s in optimizer\n"));
 }
 
+TEST(RunText, TheSummarySaysWhatWentPastTheBudget) {
+  RunRecord record;
+  record.policy = "lookahead";
+  EXPECT_THAT(summary_text(record), Not(HasSubstr("past it")));
+  record.past_budget_peak_bytes = 3 * kGiB;
+  record.past_budget = {{.call = "cuMemCreate", .library = "jaxlib", .peak_bytes = 2 * kGiB},
+                        {.call = "cuArrayCreate", .library = "", .peak_bytes = kGiB}};
+  record.device_in_use_peak_bytes = 5 * kGiB;
+  const std::string past =
+      "  past it    3 GiB of device memory at the highest: 2 GiB by cuMemCreate (jaxlib), 1 GiB by "
+      "cuArrayCreate\n"
+      "  device     5 GiB in use by this process at the highest, its driver says\n";
+  EXPECT_THAT(summary_text(record), HasSubstr(past));
+  const std::optional<RunRecord> read = parse_run_record(to_json(record));
+  ASSERT_TRUE(read);
+  EXPECT_THAT(summary_text(*read), HasSubstr(past));
+  record.policy = "";  // nothing was within the budget
+  EXPECT_EQ(summary_text(record),
+            "spillway: none of the program's device memory was within the budget\n" + past);
+}
+
 TEST(RunText, ShowsHowFullTiersAre) {
   LiveRecord live;
   live.budget_bytes = {kGiB, kGiB, 0};

@@ -23,6 +23,48 @@ using CuMemPool = CuMemPoolObject*;
 using CuModule = CuModuleObject*;
 using CuLibrary = CuLibraryObject*;
 
+struct CuMipmapsObject;
+struct CuExternalMemoryObject;
+using CuMipmaps = CuMipmapsObject*;
+using CuExternalMemory = CuExternalMemoryObject*;
+
+struct CuArrayShape {
+  std::size_t width, height;  // elements
+  unsigned format, channels;
+};
+struct CuArrayShape3d {
+  std::size_t width, height, depth;
+  unsigned format, channels, flags;
+};
+
+struct CuMemPoolProperties {
+  CuAllocationType type;
+  CuHandleType exported_as;
+  CuLocation location;
+  void* windows_only;
+  std::size_t most_bytes;
+  unsigned short usage;
+  unsigned char reserved[54];
+};
+struct CuMemAllocNode {
+  CuMemPoolProperties pool;
+  const CuAccessDescription* access;
+  std::size_t access_count, bytes;
+  CuAddress address;  // the driver's answer
+};
+
+// Memory of another interface: Vulkan, Direct3D, a file descriptor.
+struct CuExternalMemoryHandle {
+  unsigned type;
+  union {
+    int descriptor;
+    void* words[2];
+  } handle;
+  unsigned long long bytes;
+  unsigned flags;
+  unsigned reserved[16];
+};
+
 enum class CuMemoryType : std::uint32_t { kHost = 1, kDevice = 2, kArray = 3, kUnified = 4 };
 
 struct CuCopy2d {
@@ -143,6 +185,7 @@ struct CuNodeParams {
     CuGraph child;
     CuStreamOperationsNode operations;
     CuConditionalNode conditional;
+    CuMemAllocNode allocation;
   };
   long long reserved_end;
 };

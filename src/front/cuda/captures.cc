@@ -35,6 +35,10 @@ class Capture {
   }
   // It was there before, and the program has freed it here: a kernel before that may use it.
   void add_freed(std::uint64_t address) { memory_[address].freed = true; }
+  void forget_memory() {
+    memory_.clear();
+    freed_.clear();
+  }
   // `again`: an allocation on this stream may have it, since the graph keeps the stream's order.
   void free(std::uint64_t address, std::optional<CuStream> again);
 
@@ -168,6 +172,16 @@ bool free_captured(const Session& session, std::uint64_t address, std::optional<
   all().owners[address] = capture;
   any_owner = true;
   return true;
+}
+
+void forget_captured_memory() {
+  const std::scoped_lock lock(all().mutex);
+  for (const auto& [address, owner] : all().owners) {
+    if (const std::shared_ptr<Capture> capture = owner.lock()) {
+      capture->forget_memory();
+    }
+  }
+  all().owners.clear();
 }
 
 Captures captures_of(CuGraph graph) {

@@ -46,6 +46,10 @@ Result<std::uint64_t> allocate_captured(const Session& session, Bytes bytes, CuS
 // True if the memory stays with a graph: `stream` where it is freed on one that is captured.
 bool free_captured(const Session& session, std::uint64_t address, std::optional<CuStream> stream);
 
+// All memory is gone, with the device's state: what graphs are still to free is not theirs any
+// more.
+void forget_captured_memory();
+
 // The captures that a graph was made of stay for as long as it, or what was made of it.
 using Captures = std::vector<std::shared_ptr<Capture>>;
 [[nodiscard]] Captures captures_of(CuGraph graph);

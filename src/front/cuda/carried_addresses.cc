@@ -93,9 +93,12 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
   std::vector<std::uint64_t> found;
   const auto look_at = [&](std::uint64_t word) {
     if (session.platform->contains(word)) {
-      const auto range = session.platform->allocation_of(word);
-      if (range && range->start != start) {
-        found.push_back(range->start);
+      CudaPlatform::Pointed named;
+      session.platform->pointed_at({&word, 1}, &named);
+      for (const CudaPlatform::Range& range : {named.in, named.ends}) {
+        if (range.bytes > 0 && range.start != start) {
+          found.push_back(range.start);
+        }
       }
     }
   };

@@ -1,5 +1,14 @@
 // Contexts that end: what is ours in them ends as well. Layer: front, cuda.
+#include <algorithm>
+#include <vector>
+
+#include "front/cuda/captures.h"
+#include "front/cuda/carried_addresses.h"
+#include "front/cuda/context_memory.h"
+#include "front/cuda/driver_memory.h"
 #include "front/cuda/hook_table.h"
+#include "front/cuda/host_lists.h"
+#include "front/cuda/issue.h"
 #include "front/cuda/kernel_layouts.h"
 #include "front/cuda/own_kernels.h"
 #include "front/cuda/session.h"
@@ -8,12 +17,50 @@
 namespace spillway::cuda {
 namespace {
 
+void give_back(const Session& here, const std::vector<std::uint64_t>& addresses) {
+  for (const std::uint64_t address : addresses) {
+    forget_carried(address);
+    if (Recording* const recorded = recording()) {
+      recorded->freed(address);
+    }
+    (void)here.heap->free(address, std::nullopt);
+  }
+  here.heap->trim_to(0);
+}
+
+// What pools gave is no context's, but goes with the device's state.
+void give_back_pools(const Session& here) {
+  forget_captured_memory();
+  std::vector<std::uint64_t> addresses;
+  here.heap->for_each([&](std::uint64_t start, Bytes /*bytes*/) { addresses.push_back(start); });
+  std::erase_if(addresses, [](std::uint64_t it) { return owner_of_memory(it).has_value(); });
+  give_back(here, addresses);
+}
+
+// What it waits for stands behind gates, whose tickets have to be there.
+template <typename Call>
+CuResult wait_in_driver(const Call& call) {
+  ProgramCall here(CallKind::kSynchronize);
+  const Session* const session = here.seen_by();
+  if (session == nullptr) {
+    return here.driver(call);
+  }
+  session->platform->before_wait(std::nullopt);
+  const CuResult result = here.driver(call);
+  session->platform->after_wait(std::nullopt);
+  return result;
+}
+
 // Handles of its kernels and streams may be given to others.
 void ended(CuContext context) {
   forget_told_kernels();
   forget_kernel_layouts();
+  driver_has_back_all_of(context);
+  forget_pinned_of(context);
+  forget_call_stream(context);
   if (const Session* const here = session()) {
     here->platform->context_ended(context);
+    give_back(*here, take_memory_of(context));
   }
 }
 
@@ -21,35 +68,51 @@ template <typename Call>
 CuResult end_context(CuContext context, const Call& call) {
   tell_that_code_ends();
   forget_own_kernels(context);
-  const CuResult result = call();
+  const CuResult result = wait_in_driver(call);
   if (result == CuResult::kSuccess) {
     ended(context);
   }
   return result;
 }
 
-// The primary context, which nobody names: it is ours to know if it is the one that is served.
+// The primary context of a device, which nobody names; nullptr if there is none at the moment.
+CuContext primary_context(CuDevice device) {
+  unsigned flags = 0;
+  int active = 0;
+  CuContext context = nullptr;
+  if (real().cuDevicePrimaryCtxGetState(device, &flags, &active) == CuResult::kSuccess &&
+      active != 0 && real().cuDevicePrimaryCtxRetain(&context, device) == CuResult::kSuccess) {
+    (void)real().cuDevicePrimaryCtxRelease_v2(device);
+  }
+  return context;
+}
+
 template <typename Call>
 CuResult reset_primary(CuDevice device, const Call& call) {
   const Session* const here = session();
   if (here == nullptr || here->device != device) {
     return call();
   }
-  return end_context(here->context, call);
+  const CuResult result = end_context(primary_context(device), call);
+  if (result == CuResult::kSuccess) {
+    give_back_pools(*here);
+  }
+  return result;
 }
 
 // It goes with the last that has retained it.
 template <typename Call>
 CuResult release_primary(CuDevice device, const Call& call) {
-  const CuResult result = call();
   const Session* const here = session();
+  const bool served = here != nullptr && here->device == device;
+  const CuContext primary = served ? primary_context(device) : nullptr;
+  const CuResult result = wait_in_driver(call);
   unsigned flags = 0;
   int active = 1;
-  if (here != nullptr && here->device == device &&
-      real().cuDevicePrimaryCtxGetState(device, &flags, &active) == CuResult::kSuccess &&
+  if (served && real().cuDevicePrimaryCtxGetState(device, &flags, &active) == CuResult::kSuccess &&
       active == 0) {
-    forget_own_kernels(here->context);
-    ended(here->context);
+    forget_own_kernels(primary);
+    ended(primary);
   }
   return result;
 }

@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "front/cuda/driver_memory.h"
 #include "front/cuda/executable_graphs.h"
 #include "front/cuda/stream_work.h"
 
@@ -87,6 +88,15 @@ CuResult enable(CuGraphExec exec, CuGraphNode node, bool enabled, const Call& ca
   return result;
 }
 
+// Memory that a graph has of the driver.
+void note_allocation(CuResult result, const CuNodeParams* parameters, const void* caller) {
+  const ProgramCall here(CallKind::kOther);
+  if (!here.inner() && result == CuResult::kSuccess && parameters->type == CuNodeType::kMemAlloc) {
+    driver_gave("cuGraphAddNode", DriverMemory::kAddress, parameters->allocation.address,
+                parameters->allocation.bytes, caller);
+  }
+}
+
 }  // namespace
 }  // namespace spillway::cuda
 
@@ -155,14 +165,19 @@ CuResult cuGraphAddBatchMemOpNode(CuGraphNode* node, CuGraph graph, const CuGrap
 }
 CuResult cuGraphAddNode(CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,
                         std::size_t count, CuNodeParams* parameters) {
-  return cuda::add_any(node, graph, parameters,
-                       SPILLWAY_CALL(cuGraphAddNode, node, graph, dependencies, count, parameters));
+  const CuResult result =
+      cuda::add_any(node, graph, parameters,
+                    SPILLWAY_CALL(cuGraphAddNode, node, graph, dependencies, count, parameters));
+  cuda::note_allocation(result, parameters, __builtin_return_address(0));
+  return result;
 }
 CuResult cuGraphAddNode_v2(CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,
                            const void* edges, std::size_t count, CuNodeParams* parameters) {
-  return cuda::add_any(
+  const CuResult result = cuda::add_any(
       node, graph, parameters,
       SPILLWAY_CALL(cuGraphAddNode_v2, node, graph, dependencies, edges, count, parameters));
+  cuda::note_allocation(result, parameters, __builtin_return_address(0));
+  return result;
 }
 CuResult cuGraphMemcpyNodeSetParams(CuGraphNode node, const CuCopy3d* copy) {
   return cuda::tell_of_node(copy, SPILLWAY_CALL(cuGraphMemcpyNodeSetParams, node, copy));

@@ -145,6 +145,36 @@
                          std::size_t count))                                                       \
   X(cuCtxEnablePeerAccess, (CuContext peer, unsigned flags))                                       \
                                                                                                    \
+  X(cuMemAddressReserve, (CuAddress* address, std::size_t bytes, std::size_t alignment,            \
+                          CuAddress wish, unsigned long long flags))                               \
+  X(cuMemAddressFree, (CuAddress address, std::size_t bytes))                                      \
+  X(cuMemCreate, (CuMemHandle* handle, std::size_t bytes,                                          \
+                  const CuAllocationProperties* properties, unsigned long long flags))             \
+  X(cuMemRelease, (CuMemHandle handle))                                                            \
+  X(cuMemMap, (CuAddress address, std::size_t bytes, std::size_t offset, CuMemHandle handle,       \
+               unsigned long long flags))                                                          \
+  X(cuMemUnmap, (CuAddress address, std::size_t bytes))                                            \
+  X(cuMemSetAccess, (CuAddress address, std::size_t bytes,                                         \
+                     const CuAccessDescription* descriptions, std::size_t count))                  \
+  X(cuMemGetAllocationPropertiesFromHandle,                                                        \
+    (CuAllocationProperties* properties, CuMemHandle handle))                                      \
+  X(cuMemExportToShareableHandle, (void* shareable, CuMemHandle handle, unsigned type,             \
+                                   unsigned long long flags))                                      \
+  X(cuMulticastBindMem, (CuMemHandle multicast, std::size_t at, CuMemHandle handle,                \
+                         std::size_t offset, std::size_t bytes, unsigned long long flags))         \
+  X(cuMulticastBindAddr, (CuMemHandle multicast, std::size_t at, CuAddress address,                \
+                          std::size_t bytes, unsigned long long flags))                            \
+  X(cuMemAllocManaged, (CuAddress* address, std::size_t bytes, unsigned flags))                    \
+  X(cuArrayCreate_v2, (CuArray* array, const CuArrayShape* shape))                                 \
+  X(cuArray3DCreate_v2, (CuArray* array, const CuArrayShape3d* shape))                             \
+  X(cuArrayDestroy, (CuArray array))                                                               \
+  X(cuMipmappedArrayCreate, (CuMipmaps* mipmaps, const CuArrayShape3d* shape, unsigned levels))    \
+  X(cuMipmappedArrayDestroy, (CuMipmaps mipmaps))                                                  \
+  X(cuGraphAddMemAllocNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,    \
+                             std::size_t count, CuMemAllocNode* parameters))                       \
+  X(cuImportExternalMemory, (CuExternalMemory* memory, const CuExternalMemoryHandle* handle))      \
+  X(cuDestroyExternalMemory, (CuExternalMemory memory))                                            \
+                                                                                                   \
   X(cuPointerGetAttribute, (void* data, CuPointerAttribute attribute, CuAddress address))          \
   X(cuPointerGetAttributes, (unsigned count, CuPointerAttribute* attributes, void** data,          \
                              CuAddress address))                                                   \
@@ -252,7 +282,13 @@
 #define SPILLWAY_ASKED_CALLS(X)                                                                    \
   X(cuCtxGetDevice, (CuDevice* device))                                                            \
   X(cuCtxGetCurrent, (CuContext* context))                                                         \
+  X(cuCtxPushCurrent_v2, (CuContext context))                                                      \
+  X(cuCtxPopCurrent_v2, (CuContext* context))                                                      \
+  X(cuDevicePrimaryCtxRetain, (CuContext* context, CuDevice device))                               \
   X(cuDevicePrimaryCtxGetState, (CuDevice device, unsigned* flags, int* active))                   \
+  X(cuMemGetAllocationGranularity, (std::size_t* bytes,                                            \
+                                    const CuAllocationProperties* properties,                      \
+                                    CuGranularity granularity))                                    \
   X(cuModuleLoadData, (CuModule* module, const void* image))                                       \
   X(cuModuleGetFunction, (CuFunction* function, CuModule module, const char* name))                \
   X(cuStreamCreate, (CuStream* stream, unsigned flags))                                            \

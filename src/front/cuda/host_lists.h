@@ -9,14 +9,18 @@
 #include <functional>
 #include <span>
 
+#include "front/cuda/call_types.h"
+
 namespace spillway::cuda {
 
 // Larger pieces are data, and are not looked at.
 inline constexpr std::size_t kMostHostListBytes = std::size_t{4} << 20U;
 
-void note_pinned(const void* memory, std::size_t bytes);
+// In this context, with which it ends.
+void note_pinned(const void* memory, std::size_t bytes, CuContext context);
 // Before it is given back.
 void forget_pinned(const void* memory);
+void forget_pinned_of(CuContext context);
 
 namespace detail {
 // Where they lie; empty as long as there are none.

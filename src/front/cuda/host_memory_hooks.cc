@@ -12,7 +12,9 @@ CuResult pin(void* const* memory, std::size_t bytes, const Call& call) {
   ProgramCall here(CallKind::kOther);
   const CuResult result = here.driver(call);
   if (!here.inner() && result == CuResult::kSuccess) {
-    note_pinned(*memory, bytes);
+    CuContext context = nullptr;
+    (void)real().cuCtxGetCurrent(&context);
+    note_pinned(*memory, bytes, context);
   }
   return result;
 }

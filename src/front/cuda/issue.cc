@@ -2,6 +2,7 @@
 #include "front/cuda/issue.h"
 
 #include <mutex>
+#include <unordered_map>
 
 namespace spillway::cuda {
 
@@ -13,22 +14,44 @@ void end_on_thread_stream(CuStream stream) {
   (void)real().cuStreamSynchronize(stream);
 }
 
+namespace {
+
+// Of ours, one in each context.
+struct CallStreams {
+  std::mutex mutex;
+  std::unordered_map<CuContext, CuStream> of;
+};
+CallStreams& call_streams() {
+  static auto* const all = new CallStreams;  // threads of the program may run until the very end
+  return *all;
+}
+
+}  // namespace
+
+void forget_call_stream(CuContext context) {
+  const std::scoped_lock lock(call_streams().mutex);
+  call_streams().of.erase(context);
+}
+
 // A launch of nothing on a stream of ours: it ends with the ticket behind it.
 CuResult with_memory(const Session& session, std::span<const CudaOperand> operands,
                      const std::function<CuResult()>& call) {
   if (operands.empty()) {
     return call();
   }
-  static std::mutex making;
-  static CuStream ours = nullptr;
+  CuContext context = nullptr;
+  (void)real().cuCtxGetCurrent(&context);
+  CuStream ours = nullptr;
   {
-    const std::scoped_lock lock(making);
-    if (ours == nullptr) {
-      const CuResult made = real().cuStreamCreate(&ours, kCuStreamNonBlocking);
+    const std::scoped_lock lock(call_streams().mutex);
+    CuStream& stream = call_streams().of[context];
+    if (stream == nullptr) {
+      const CuResult made = real().cuStreamCreate(&stream, kCuStreamNonBlocking);
       if (made != CuResult::kSuccess) {
         return made;
       }
     }
+    ours = stream;
   }
   return issue(session,
                {.stream = ours,

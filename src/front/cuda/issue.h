@@ -82,5 +82,7 @@ CuResult issue(const Session& session, const CudaLaunch& what, const Call& call)
 // memory until it returns.
 CuResult with_memory(const Session& session, std::span<const CudaOperand> operands,
                      const std::function<CuResult()>& call);
+// The context has ended, and what of ours was in it for that.
+void forget_call_stream(CuContext context);
 
 }  // namespace spillway::cuda

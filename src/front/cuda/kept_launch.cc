@@ -155,7 +155,7 @@ bool holds_address(const KernelLayout& kernel, void* const* parameters) {
 }
 
 // Whatever decides which bytes it writes.
-std::uint64_t kind_of(const Keeping& keeping, const LaunchShape& shape,
+std::uint64_t kind_of(const Session& session, const Keeping& keeping, const LaunchShape& shape,
                       const ProgramLaunch& launch) {
   std::string all;
   const auto add = [&all](const void* bytes, std::size_t count) {
@@ -165,7 +165,9 @@ std::uint64_t kind_of(const Keeping& keeping, const LaunchShape& shape,
   add(&kernel.hash, sizeof kernel.hash);
   add(&keeping.makes.bytes, sizeof keeping.makes.bytes);
   for (const CudaOperand& read : keeping.reads) {
-    add(&read.bytes, sizeof read.bytes);
+    // A segment may be larger than its tensor, each time by something else.
+    const Bytes bytes = session.segments->asked_at_once(read.address).value_or(read.bytes);
+    add(&bytes, sizeof bytes);
   }
   add(&keeping.small.bytes, sizeof keeping.small.bytes);
   add(&shape.shared_bytes, sizeof shape.shared_bytes);
@@ -205,14 +207,6 @@ std::optional<CudaOperand> asked_for(const Session& session, const CudaOperand& 
   return bytes ? std::optional<CudaOperand>(
                      {.address = result.address, .bytes = *bytes, .mode = result.mode})
                : std::nullopt;
-}
-
-// The tensor that begins at this address of an operand, where that is known; else all of it.
-CudaOperand tensor_in(const Session& session, const CudaOperand& operand, CuAddress address) {
-  const auto tensor = session.segments->tensor_at_once(address);
-  return tensor
-             ? CudaOperand{.address = tensor->start, .bytes = tensor->bytes, .mode = operand.mode}
-             : operand;
 }
 
 // --- PyTorch's pointwise kernels ----------------------------------------------------------------
@@ -289,17 +283,20 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
   if (product == nullptr || product->made_bytes == 0 || !given || is_per_thread(launch.stream)) {
     return std::nullopt;
   }
-  const auto of = [&](CuAddress address) { return session.platform->allocation_of(address); };
+  // Of the operand in which it lies.
   const auto start_of = [&](CuAddress address) {
-    const auto range = of(address);
-    return range ? range->start : 0;
+    const auto operand = std::find_if(
+        launch.operands.begin(), launch.operands.end(), [address](const CudaOperand& it) {
+          return address >= it.address && address - it.address < it.bytes;
+        });
+    return operand != launch.operands.end() ? operand->address : CuAddress{0};
   };
   Keeping keeping;
   bool uses_workspace = !launch.library->filled().empty();
   for (const CudaOperand& operand : launch.operands) {
     if (operand.address == start_of(product->d)) {
       keeping.makes = operand;
-    } else if (only_reads(*product, session, operand.address)) {
+    } else if (only_reads(*product, operand)) {
       keeping.reads.push_back(operand);
     } else if (operand.address == start_of(product->workspace) && names(launch, operand)) {
       uses_workspace = true;
@@ -339,7 +336,7 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
                it.address != start_of(product->b) && it.address != start_of(product->c);
       });
   if (product->bias != 0 && holder != keeping.reads.end() && has_copy_kernel()) {
-    const CudaOperand small = tensor_in(session, *holder, product->bias);
+    const CudaOperand small = *holder;
     // One whose address is encoded, or for which there is no place, stays the program's.
     if (small.bytes <= kMostCopiedBytes && names(launch, small)) {
       keeping.copy = place_for_copy(session, launch.stream, small.bytes);
@@ -379,18 +376,33 @@ bool starts_early(const CuLaunchConfig& config) {
          });
 }
 
-std::optional<Keeping> may_keep(const Session& session, const ProgramLaunch& launch) {
-  if (launch.kernel.reads) {
-    return pointwise(session, launch);
-  }
-  return launch.library != nullptr ? product(session, launch) : std::nullopt;
+namespace {
+
+// What lies at addresses that the program has reserved may get another, and is read by more than
+// one allocation.
+bool reads_reserved(const Session& session, const Keeping& keeping) {
+  return session.platform->has_reserved() &&
+         std::any_of(keeping.reads.begin(), keeping.reads.end(), [&](const CudaOperand& it) {
+           return !session.platform->allocations_beside(it.address).empty();
+         });
 }
 
-KeptLaunch keep_launch(const Keeping& keeping, const LaunchShape& shape,
+}  // namespace
+
+std::optional<Keeping> may_keep(const Session& session, const ProgramLaunch& launch) {
+  if (launch.kernel.reads || launch.library != nullptr) {
+    std::optional<Keeping> keeping =
+        launch.kernel.reads ? pointwise(session, launch) : product(session, launch);
+    return keeping && !reads_reserved(session, *keeping) ? std::move(keeping) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+KeptLaunch keep_launch(const Session& session, const Keeping& keeping, const LaunchShape& shape,
                        const ProgramLaunch& launch) {
   return {.makes = keeping.makes,
           .reads = keeping.reads,
-          .kind = kind_of(keeping, shape, launch),
+          .kind = kind_of(session, keeping, shape, launch),
           .whole = !launch.kernel.reads,
           .on_its_stream = keeping.workspace != 0 || keeping.copy != nullptr,
           .how = std::make_shared<const LaunchAgain>(keeping, shape, launch)};

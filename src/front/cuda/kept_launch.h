@@ -57,8 +57,8 @@ struct Keeping {
 [[nodiscard]] std::optional<Keeping> may_keep(const Session& session, const ProgramLaunch& launch);
 
 // Parameters are copied.
-[[nodiscard]] KeptLaunch keep_launch(const Keeping& keeping, const LaunchShape& shape,
-                                     const ProgramLaunch& launch);
+[[nodiscard]] KeptLaunch keep_launch(const Session& session, const Keeping& keeping,
+                                     const LaunchShape& shape, const ProgramLaunch& launch);
 // Right behind it on its stream. False: the driver has refused that, and it must not be kept.
 [[nodiscard]] bool put_behind(const Keeping& keeping, CuStream stream);
 

@@ -31,10 +31,15 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   }
   const KernelLayout& kernel = kernel_layout(function);
   Operands operands(*session);
+  const bool begins_tensors = kernel.reads.has_value() || !kernel.roles.empty() ||
+                              (library != nullptr && library->product() != nullptr);
+  if (recording() != nullptr || (begins_tensors && session->platform->keeps_launches())) {
+    operands.by_tensor();
+  }
   operands.add_what_is_everywhere();
   add_parameters(operands, kernel, parameters, extra);
   if (const MatrixProduct* const product = library == nullptr ? nullptr : library->product()) {
-    operands.only_read([&](std::uint64_t start) { return only_reads(*product, *session, start); });
+    operands.only_read([&](const CudaOperand& it) { return only_reads(*product, it); });
   }
   if (operands.empty()) {
     return here.driver(call);
@@ -57,7 +62,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   if (again.shape != nullptr && recording() == nullptr && session->platform->keeps_launches()) {
     keeping = may_keep(*session, as_made);
   }
-  const auto keep = [&] { return keep_launch(*keeping, *again.shape, as_made); };
+  const auto keep = [&] { return keep_launch(*session, *keeping, *again.shape, as_made); };
   if (library != nullptr) {
     what.completes = library->kept();
   }

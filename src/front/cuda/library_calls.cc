@@ -30,10 +30,9 @@ const MatrixProduct* LibraryCall::product() {
   return product_ ? &*product_ : nullptr;
 }
 
-bool only_reads(const MatrixProduct& product, const Session& session, CuAddress start) {
+bool only_reads(const MatrixProduct& product, const CudaOperand& operand) {
   const auto in_it = [&](CuAddress address) {
-    const auto range = session.platform->allocation_of(address);
-    return range && range->start == start;
+    return address >= operand.address && address - operand.address < operand.bytes;
   };
   const std::array read = {product.a, product.b, product.c, product.bias};
   return std::any_of(read.begin(), read.end(), in_it) && !in_it(product.d) &&

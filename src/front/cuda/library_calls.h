@@ -86,10 +86,8 @@ class DescribedCall final : public LibraryCall {
   const Describe& describe_;
 };
 
-// What the product only reads, and the launch has as its operands, is only read. `start`: of an
-// operand's allocation.
-[[nodiscard]] bool only_reads(const MatrixProduct& product, const Session& session,
-                              CuAddress start);
+// Whether the product only reads this operand of its launch.
+[[nodiscard]] bool only_reads(const MatrixProduct& product, const CudaOperand& operand);
 
 // The workspace that the program has given a handle of cuBLAS.
 struct Workspace {

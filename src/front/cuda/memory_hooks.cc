@@ -1,29 +1,22 @@
-// Device memory of the program, and what pools tell of it. Managed memory, and what the program
-// maps itself, is left to the driver. Layer: front, cuda.
+// Device memory of the program, and what pools tell of it. Managed memory is left to the driver
+// (past_budget_hooks.cc); what the program maps itself is mapped_memory_hooks.cc's. Layer: front,
+// cuda.
 #include <algorithm>
 
 #include "front/cuda/captures.h"
 #include "front/cuda/carried_addresses.h"
+#include "front/cuda/context_memory.h"
+#include "front/cuda/driver_memory.h"
 #include "front/cuda/hook_table.h"
+#include "front/cuda/implicit_waits.h"
 #include "front/cuda/issue.h"
+#include "front/cuda/mapped_memory.h"
+#include "front/cuda/out_of_memory.h"
 #include "front/cuda/recording.h"
 #include "front/cuda/torch_allocator.h"
-#include "platform/common/clock.h"
-#include "platform/common/say.h"
 
 namespace spillway::cuda {
 namespace {
-
-// Programs try what they can get, so not every refusal is worth a line.
-void say_out_of_memory(const Error& error) {
-  constexpr TimeNs kBetweenNs = 1'000'000'000;
-  static std::atomic<TimeNs> last_ns{0};
-  const TimeNs now = now_ns();
-  TimeNs last = last_ns.load();
-  if ((last == 0 || now - last > kBetweenNs) && last_ns.compare_exchange_strong(last, now)) {
-    say(error.message);
-  }
-}
 
 CuResult answer(Result<std::uint64_t> made, CuAddress* address) {
   if (!made) {
@@ -43,6 +36,25 @@ void tell_recording_of_free(CuAddress address) {
   }
 }
 
+// On a device that is not served, or captured where nothing is.
+template <typename Call>
+CuResult from_driver(ProgramCall& here, CuAddress* address, Bytes bytes, const Call& call) {
+  const CuResult result = here.driver(call);
+  if (!here.inner() && result == CuResult::kSuccess) {
+    driver_gave("cuMemAlloc on another device", DriverMemory::kAddress, *address, bytes, nullptr);
+  }
+  return result;
+}
+
+template <typename Call>
+CuResult back_to_driver(ProgramCall& here, CuAddress address, const Call& call) {
+  const CuResult result = here.driver(call);
+  if (!here.inner() && result == CuResult::kSuccess) {
+    driver_has_back(DriverMemory::kAddress, address);
+  }
+  return result;
+}
+
 // Usable by any stream at once, and therefore kept for none. An allocator of the program may divide
 // it.
 template <typename Call>
@@ -51,13 +63,14 @@ CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
   Session* const session =
       here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
   if (session == nullptr) {
-    return here.driver(call);
+    return from_driver(here, address, bytes, call);
   }
   session->segments->tell_deaths();
   prefer_whole_segments(*session, bytes);
   const CuResult result = answer(session->heap->allocate(bytes, std::nullopt), address);
   if (result == CuResult::kSuccess) {
     session->segments->made(*address, bytes);
+    note_context_memory(*address);
   }
   return result;
 }
@@ -68,7 +81,7 @@ CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes, const Cal
   Session* const session =
       here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
   if (session == nullptr) {
-    return here.driver(call);
+    return from_driver(here, address, bytes, call);
   }
   if (captured(stream)) {
     return answer(allocate_captured(*session, bytes, stream), address);
@@ -85,8 +98,9 @@ CuResult free_on(CuStream stream, CuAddress address, const Call& call) {
   ProgramCall here(CallKind::kFree);
   const Session* const session = here.seen_by();
   if (session == nullptr || !session->platform->contains(address)) {
-    return here.driver(call);
+    return back_to_driver(here, address, call);
   }
+  forget_context_memory(address);
   forget_carried(address);
   const bool stays = captured(stream);
   if (free_captured(*session, address, stays ? std::optional(stream) : std::nullopt)) {
@@ -149,10 +163,24 @@ CuResult cuMemAllocPitch_v2(CuAddress* address, std::size_t* pitch_bytes, std::s
 }
 
 CuResult cuMemFree_v2(CuAddress address) {
-  cuda::ProgramCall here(CallKind::kFree);
-  const cuda::Session* const session = here.seen_by();
+  const cuda::Session* const session = cuda::session();
   if (session == nullptr || !session->platform->contains(address)) {
-    return here.driver([&] { return cuda::real().cuMemFree_v2(address); });
+    const CuResult freed = cuda::wait_and_call([&] { return cuda::real().cuMemFree_v2(address); });
+    if (freed == CuResult::kSuccess) {
+      cuda::driver_has_back(cuda::DriverMemory::kAddress, address);
+    }
+    return freed;
+  }
+  cuda::ProgramCall here(CallKind::kFree);
+  if (!session->heap->bytes_of(address)) {
+    return CuResult::kInvalidValue;  // freed already, or in the midst of an allocation
+  }
+  if (const auto context = cuda::owner_of_memory(address)) {
+    const CuResult waited = cuda::wait_as_a_free(here, *session, *context);
+    if (waited != CuResult::kSuccess) {
+      return waited;
+    }
+    cuda::forget_context_memory(address);
   }
   cuda::forget_carried(address);
   if (cuda::free_captured(*session, address, std::nullopt)) {
@@ -160,7 +188,7 @@ CuResult cuMemFree_v2(CuAddress address) {
   }
   cuda::tell_recording_of_free(address);
   session->segments->freed(address);
-  // It takes effect when what uses it has ended: the program need not wait.
+  // It takes effect when what uses it has ended: of a pool's memory the program need not wait.
   return session->heap->free(address, std::nullopt) ? CuResult::kSuccess : CuResult::kInvalidValue;
 }
 
@@ -173,7 +201,8 @@ CuResult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
   }
   if (const cuda::Session* const session = cuda::session_for_allocation()) {
     const std::size_t budget = session->platform->capacity_bytes(spillway::Tier::kDevice);
-    const std::size_t used = session->heap->usage().used_bytes;
+    const std::size_t used =
+        session->heap->usage().used_bytes + cuda::MappedMemory::of_program().bytes();
     // PyTorch insists that what it uses and what is free do not exceed the total.
     *free_bytes = budget - std::min(used, budget);
     *total_bytes = std::max(*total_bytes, used + *free_bytes);

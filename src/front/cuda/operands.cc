@@ -6,6 +6,8 @@
 
 #include "front/cuda/encoded_addresses.h"
 #include "front/cuda/host_lists.h"
+#include "front/cuda/mapped_memory.h"
+#include "front/cuda/recording.h"
 
 namespace spillway::cuda {
 namespace {
@@ -16,6 +18,12 @@ std::uint64_t mixed(std::uint64_t value) {
   value ^= value >> 32U;
   value *= 0xd6e8feb86659fd93ULL;
   return value ^ (value >> 32U);
+}
+
+// Sizes are rounded up: whether what the program has asked for ends there as well. Otherwise its
+// end is one of its own addresses, and the next allocation's start names that one alone.
+bool ends_there(const Session& session, const CudaPlatform::Range& range) {
+  return session.heap->may_end_at(range.start, range.bytes);
 }
 
 }  // namespace
@@ -85,7 +93,10 @@ bool Operands::put_once(std::uint64_t start, Bytes bytes, AccessMode mode) {
 }
 
 void Operands::add_whole(std::uint64_t start, Bytes bytes) {
-  add_range({.start = start, .bytes = bytes}, AccessMode::kReadWrite);
+  const std::size_t next = count_;
+  if (put_with_neighbours({.start = start, .bytes = bytes}, AccessMode::kReadWrite)) {
+    add_carried_since(next);
+  }
 }
 
 void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
@@ -95,9 +106,22 @@ void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
     }
     return;
   }
-  if (const std::optional<CudaPlatform::Range> range = session_.platform->allocation_of(word)) {
-    add_range(*range, mode);
+  CudaPlatform::Pointed named;
+  session_.platform->pointed_at({&word, 1}, &named);
+  (void)add_pointed(named, mode, word);
+}
+
+// False if it names nothing.
+bool Operands::add_pointed(const CudaPlatform::Pointed& named, AccessMode mode,
+                           std::uint64_t word) {
+  if (named.in.bytes > 0) {
+    add_range(named.in, mode, word);
   }
+  if (named.ends.bytes > 0 && ends_there(session_, named.ends)) {
+    add_range(named.ends, mode, 0);  // as a whole
+    return true;
+  }
+  return named.in.bytes > 0;
 }
 
 // What stands there now: a list is written before the kernel that reads it is launched.
@@ -118,25 +142,64 @@ void Operands::add_host_list(std::uint64_t word) {
 
 // With what it holds addresses of, and what that does: not by calling itself, since a list may be
 // long.
-void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode) {
-  std::size_t next = count_;
-  if (!put_once(range.start, range.bytes, mode)) {
-    return;
+void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word) {
+  const std::size_t next = count_;
+  const auto tensor = tensor_of(word);
+  if (tensor && !has_neighbours(range.start)) {
+    if (put_once(tensor->start, tensor->bytes, mode)) {
+      add_carried_by(range.start);
+      add_carried_since(next + 1);
+    }
+  } else if (put_with_neighbours(range, mode)) {
+    add_carried_since(next);
   }
+}
+
+std::optional<CudaPlatform::Range> Operands::tensor_of(std::uint64_t word) const {
+  if (!by_tensor_) {
+    return std::nullopt;
+  }
+  return recording() == nullptr ? session_.segments->tensor_at_once(word)
+                                : session_.segments->tensor_at(word);
+}
+
+void Operands::add_carried_since(std::size_t next) {
   for (; next < count_; ++next) {
     const std::uint64_t holder = all()[next].address;
     for_each_carried(holder, [this](std::uint64_t carried) {
       if (const auto there = session_.platform->allocation_of(carried)) {
-        (void)put_once(there->start, there->bytes, AccessMode::kReadWrite);
+        (void)put_with_neighbours(*there, AccessMode::kReadWrite);
       }
     });
   }
 }
 
+// What a program has mapped side by side may be one thing to it, of which an address tells only
+// where it begins. True if the allocation itself was not there before.
+bool Operands::put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode) {
+  const bool is_new = put_once(range.start, range.bytes, mode);
+  if (session_.platform->has_reserved() && (is_new || (writes(mode) && some_only_read_))) {
+    for (const CudaPlatform::Range& other : session_.platform->allocations_beside(range.start)) {
+      if (other.start != range.start) {
+        (void)put_once(other.start, other.bytes, mode);
+      }
+    }
+  }
+  return is_new;
+}
+
+void Operands::add_all_in(std::uint64_t address, Bytes bytes, AccessMode mode) {
+  const std::size_t next = count_;
+  for (const CudaPlatform::Range& range : session_.platform->allocations_in(address, bytes)) {
+    (void)put_once(range.start, range.bytes, mode);
+  }
+  add_carried_since(next);
+}
+
 void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode mode) {
   constexpr std::size_t kTogether = 16;  // words
   std::array<std::uint64_t, kTogether> words;
-  std::array<CudaPlatform::Range, kTogether> found;
+  std::array<CudaPlatform::Pointed, kTogether> found;
   const auto* at = static_cast<const char*>(bytes);
   if (count >= sizeof(CuTensorMap) && addresses_are_encoded()) {
     for_each_encoded(bytes, count, [&](std::uint64_t address) { add_pointer(address, mode); });
@@ -149,11 +212,9 @@ void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode 
   for (std::size_t left = count / sizeof(std::uint64_t); left > 0;) {
     const std::size_t some = std::min(left, kTogether);
     std::memcpy(words.data(), at, some * sizeof(std::uint64_t));
-    session_.platform->allocations_of(std::span(words).first(some), found.data());
+    session_.platform->pointed_at(std::span(words).first(some), found.data());
     for (std::size_t i = 0; i < some; ++i) {
-      if (found[i].bytes > 0) {
-        add_range(found[i], mode);
-      } else if (may_be_in_host_list(words[i])) {
+      if (!add_pointed(found[i], mode, words[i]) && may_be_in_host_list(words[i])) {
         add_host_list(words[i]);
       }
     }
@@ -171,7 +232,9 @@ void Operands::add_carried_by(std::uint64_t start) {
 }
 
 void Operands::add_everything() {
-  session_.heap->for_each([this](std::uint64_t start, Bytes bytes) { add_whole(start, bytes); });
+  const auto add_one = [this](std::uint64_t start, Bytes bytes) { add_whole(start, bytes); };
+  session_.heap->for_each(add_one);
+  MappedMemory::of_program().for_each(add_one);
 }
 
 LaunchHash hash_of(LaunchHash kernel, std::span<const CudaOperand> operands) {

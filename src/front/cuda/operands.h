@@ -29,26 +29,33 @@ class Operands {
   // the call, a capture only note it down, and another stream read the old bytes until this one has
   // passed something that nobody here knows of. Memory that holds nothing costs nothing.
   void add(std::uint64_t address, Bytes bytes, AccessMode mode);
-  // The whole allocation in which this lies, if it is an address of the space: whoever has a
-  // pointer may read all of it, and write it unless `mode` says not. With it come those whose
-  // addresses it holds. If it is one of a small piece of pinned host memory, those that stand
-  // there.
+  // The whole allocation in which this lies, if it is an address of the space, and the one of which
+  // it is the end (reverse iterators): whoever has a pointer may read all of it, and write it
+  // unless `mode` says not. With it come those whose addresses it holds. If it is one of a small
+  // piece of pinned host memory, those that stand there.
   void add_pointer(std::uint64_t word, AccessMode mode = AccessMode::kReadWrite);
   // Each aligned word of these bytes. Once something may be written, it stays so; those
   // that are only read are added last.
   void add_pointers_in(const void* bytes, std::size_t count,
                        AccessMode mode = AccessMode::kReadWrite);
+  // Every allocation that has some of these bytes: of something of which the program has told
+  // where it ends, although it may lie in several that were mapped side by side.
+  void add_all_in(std::uint64_t address, Bytes bytes, AccessMode mode = AccessMode::kReadWrite);
   // What of it is known to be only read, whatever was said before.
   template <typename IsRead>
   void only_read(const IsRead& is_read) {
     const std::span<CudaOperand> there =
         more_.empty() ? std::span(first_.data(), count_) : std::span(more_);
     for (CudaOperand& operand : there) {
-      if (operand.mode == AccessMode::kReadWrite && is_read(operand.address)) {
+      if (operand.mode == AccessMode::kReadWrite && is_read(operand) &&
+          !has_neighbours(operand.address)) {
         operand.mode = AccessMode::kRead;
       }
     }
   }
+  // From now on of what PyTorch divides only the tensors that are named: of a kernel whose pointers
+  // are where tensors begin, never where they end.
+  void by_tensor() { by_tensor_ = true; }
   // What any kernel may reach without being given it.
   void add_what_is_everywhere() { add_carried_by(kEverywhere); }
   // What the allocation that starts there holds addresses of, and what that does.
@@ -66,7 +73,16 @@ class Operands {
   void put(const CudaOperand& operand);
   bool put_once(std::uint64_t start, Bytes bytes, AccessMode mode);
   void may_be_written(std::uint64_t start);
-  void add_range(const CudaPlatform::Range& range, AccessMode mode);
+  bool add_pointed(const CudaPlatform::Pointed& named, AccessMode mode, std::uint64_t word);
+  void add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word);
+  [[nodiscard]] std::optional<CudaPlatform::Range> tensor_of(std::uint64_t word) const;
+  void add_carried_since(std::size_t next);
+  bool put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode);
+  // Whether something may go on from it into the next, or come from the one before.
+  [[nodiscard]] bool has_neighbours(std::uint64_t start) const {
+    return session_.platform->has_reserved() &&
+           session_.platform->allocations_beside(start).size() > 1;
+  }
   void add_whole(std::uint64_t start, Bytes bytes);
   void add_host_list(std::uint64_t word);
   [[nodiscard]] bool has(std::uint64_t start);
@@ -76,6 +92,7 @@ class Operands {
   const Session& session_;
   std::size_t count_ = 0;
   bool some_only_read_ = false;
+  bool by_tensor_ = false;
   std::array<std::uint64_t, 16> seen_{};  // a bit for each start that may be here
   union {
     std::array<CudaOperand, kInPlace> first_;  // the first count_ of them are there

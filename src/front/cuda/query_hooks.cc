@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "front/cuda/hook_table.h"
+#include "front/cuda/mapped_memory.h"
 #include "front/cuda/session.h"
 #include "front/cuda/shared_memory.h"
 
@@ -32,6 +33,11 @@ CuResult put(void* data, T value) {
   return CuResult::kSuccess;
 }
 
+// Where the program has reserved addresses and mapped memory there, all of those.
+CudaPlatform::Range range_of(const Place& place, CuAddress address) {
+  return MappedMemory::of_program().reservation_of(address).value_or(place.range);
+}
+
 CuResult tell(const Place& place, CuPointerAttribute attribute, CuAddress address, void* data) {
   switch (attribute) {
     case CuPointerAttribute::kContext:
@@ -53,15 +59,17 @@ CuResult tell(const Place& place, CuPointerAttribute attribute, CuAddress addres
     case CuPointerAttribute::kDeviceOrdinal:
       return put(data, place.session->device);
     case CuPointerAttribute::kRangeStart:
+      return put(data, range_of(place, address).start);
     case CuPointerAttribute::kMappingStart:
       return put(data, place.range.start);
     case CuPointerAttribute::kRangeBytes:
+      return put<std::size_t>(data, range_of(place, address).bytes);
     case CuPointerAttribute::kMappingBytes:
       return put<std::size_t>(data, place.range.bytes);
     case CuPointerAttribute::kMapped:
       return put(data, true);
     case CuPointerAttribute::kAllowedHandleTypes:
-      return put<std::uint64_t>(data, 0);
+      return put<std::uint64_t>(data, MappedMemory::of_program().exported_as(address));
     case CuPointerAttribute::kAccessFlags:
       return put(data, CuAccess::kReadWrite);
     case CuPointerAttribute::kMemPool:
@@ -157,6 +165,12 @@ CuResult cuMemGetAccess(unsigned long long* flags, const CuLocation* location, C
   }
   const bool own =
       location->type == CuLocationType::kDevice && location->id == place->session->device;
+  if (location->type == CuLocationType::kDevice) {
+    if (const auto access = cuda::MappedMemory::of_program().access_of(address, location->id)) {
+      *flags = static_cast<unsigned long long>(*access);
+      return CuResult::kSuccess;
+    }
+  }
   *flags = static_cast<unsigned long long>(own ? CuAccess::kReadWrite : CuAccess::kNone);
   return CuResult::kSuccess;
 }
@@ -166,14 +180,6 @@ CuResult cuMemPoolExportPointer(void* data, CuAddress address) {
   return cuda::place_of(here, address)
              ? cuda::refuse_for("cuMemPoolExportPointer")
              : here.driver([&] { return cuda::real().cuMemPoolExportPointer(data, address); });
-}
-
-CuResult cuMemRetainAllocationHandle(CuMemHandle* handle, void* address) {
-  cuda::ProgramCall here(CallKind::kQuestion);
-  return cuda::place_of(here, reinterpret_cast<CuAddress>(address))
-             ? cuda::refuse_for("cuMemRetainAllocationHandle")
-             : here.driver(
-                   [&] { return cuda::real().cuMemRetainAllocationHandle(handle, address); });
 }
 
 CuResult cuMemGetHandleForAddressRange(void* handle, CuAddress address, std::size_t bytes,

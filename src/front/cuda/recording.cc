@@ -186,23 +186,33 @@ void Recording::synchronized() {
 
 // Parameters do not tell reads from writes. What an operator is given and does not change is only
 // read; all else may be both, but nobody reads what has only just been allocated.
+// In memory that PyTorch divides, tensors; elsewhere allocations.
 void Recording::note_operand(IterationRecorder& recorder, const CudaOperand& operand) {
-  const auto range = session_.platform->allocation_of(operand.address);
-  if (!range) {
+  if (const auto tensor = session_.segments->tensor_at(operand.address)) {
+    note_operand(recorder, operand, *tensor);
     return;
   }
+  for (const CudaPlatform::Range& range :
+       session_.platform->allocations_in(operand.address, operand.bytes)) {
+    note_operand(recorder, operand, range);
+  }
+}
+
+void Recording::note_operand(IterationRecorder& recorder, const CudaOperand& operand,
+                             const CudaPlatform::Range& range) {
   bool reads = operand.mode == AccessMode::kRead || operand.mode == AccessMode::kReadWrite;
   bool writes = operand.mode != AccessMode::kRead;
   if (reads && writes) {
     const CurrentOperator& current = current_operator();
     const auto told =
         std::find_if(current.operands.begin(), current.operands.end(), [&](const auto& one) {
-          return one.address >= range->start && one.address < range->start + range->bytes;
+          return one.address >= range.start && one.address < range.start + range.bytes;
         });
     writes = !current.runs || told == current.operands.end() || told->writes;
   }
-  const Bytes bytes = session_.heap->bytes_of(range->start).value_or(range->bytes);
-  note_access(recorder, range->start, bytes, reads, writes);
+  const Bytes asked_bytes = session_.heap->bytes_of(range.start).value_or(range.bytes);
+  const Bytes bytes = std::min(range.bytes, asked_bytes);
+  note_access(recorder, range.start, bytes, reads, writes);
 }
 
 Recording::Memory& Recording::memory_at(std::uint64_t address) {

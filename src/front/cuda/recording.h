@@ -65,6 +65,8 @@ class Recording {
   std::optional<RecordedIteration> end_recording();
   bool wait_for_device();
   void note_operand(IterationRecorder& recorder, const CudaOperand& operand);
+  void note_operand(IterationRecorder& recorder, const CudaOperand& operand,
+                    const CudaPlatform::Range& range);
   void note_access(IterationRecorder& recorder, std::uint64_t start, Bytes bytes, bool reads,
                    bool writes);
   void forget_recording();

@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "front/cuda/captures.h"
+#include "front/cuda/device_in_use.h"
 #include "front/cuda/fill_kernel.h"
 #include "front/cuda/fingerprint_kernel.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/own_kernels.h"
+#include "front/cuda/past_budget.h"
 #include "front/cuda/real_symbols.h"
 #include "front/cuda/recording.h"
 #include "platform/common/say.h"
@@ -37,9 +39,14 @@ struct Everything {
   std::unique_ptr<CudaSpace> space;
   std::unique_ptr<DeviceHeap> heap;
   std::unique_ptr<Segments> segments;
+  std::unique_ptr<DeviceInUse> in_use;
   std::unique_ptr<RunRecorder> recorder;
   std::unique_ptr<Recording> recording;
   Session session;
+
+  [[nodiscard]] Bytes used_bytes() const {
+    return space->platform().stats().used_bytes[index_of(Tier::kDevice)];
+  }
 };
 
 std::mutex making;
@@ -77,14 +84,22 @@ void write_work_times(const CudaPlatform& platform) {
 // At the program's end, before the driver's own end: it has registered before.
 void write_record() {
   Everything* const everything = made.load();
-  if (everything == nullptr || forked || owner != ::getpid()) {
+  if (forked || owner != ::getpid()) {
+    return;
+  }
+  if (everything == nullptr) {
+    RunRecord record;
+    add_past_budget(record);
+    write_own_record(std::move(record));
     return;
   }
   ending = true;
   if (Recording* const recorded = recording()) {
     recorded->finish();
   }
+  everything->in_use->look(everything->used_bytes());
   write_own_record(*everything->recorder);
+  everything->in_use->stop();
   write_work_times(everything->space->platform());
 }
 
@@ -154,8 +169,19 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
   CudaPlatform& platform = everything->space->platform();
   everything->heap = std::make_unique<DeviceHeap>(platform);
   everything->segments = std::make_unique<Segments>(platform);
+  everything->in_use =
+      std::make_unique<DeviceInUse>(*driver, device, platform.capacity_bytes(Tier::kDevice));
   everything->recorder = std::make_unique<RunRecorder>(
-      RunSubject{.platform = platform, .policy = options->policy, .plan_report = nullptr},
+      RunSubject{
+          .platform = platform,
+          .policy = options->policy,
+          .plan_report = nullptr,
+          .each_second = [here = everything.get()] { here->in_use->look(here->used_bytes()); },
+          .complete =
+              [here = everything.get()](RunRecord& record) {
+                add_past_budget(record);
+                here->in_use->add_to(record);
+              }},
       own_live_file());
   everything->session = {.platform = &platform,
                          .heap = everything->heap.get(),
@@ -182,9 +208,7 @@ Session* open_session(CuDevice device, CuContext context) {
     say(everything.error().message);
     ::_exit(everything.error().code == ErrorCode::kInvalidInput ? 2 : kOwnFailureStatus);
   }
-  owner = ::getpid();
-  ::pthread_atfork(nullptr, nullptr, in_child);
-  std::atexit(write_record);
+  record_at_end();
   if (std::getenv(kWorkTimesVariable) != nullptr) {
     static CallTimes times;
     detail::call_times = &times;
@@ -236,6 +260,15 @@ Session* session_for_allocation() {
     load_lost_own_kernels(*here);
   }
   return here;
+}
+
+void record_at_end() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    owner = ::getpid();
+    ::pthread_atfork(nullptr, nullptr, in_child);
+    std::atexit(write_record);
+  });
 }
 
 void share_with(CuDevice device) {

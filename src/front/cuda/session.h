@@ -64,6 +64,9 @@ class ProgramCall {
   CallTimer timer_;
 };
 
+// Sees to it that the process leaves its record, whether or not it ever has a space.
+void record_at_end();
+
 // Before code is unloaded or a context ends, where that is the program's doing.
 void tell_that_code_ends();
 

@@ -64,12 +64,16 @@ std::optional<CuStream> current_stream(std::int8_t device);
 // Nothing here has to be undone where the allocator throws: two libraries' ways to do that would
 // meet. What it returns begins with the address.
 void* allocate_asked(void* result, void* allocator, std::size_t bytes) {
+  const Session* const here = session();
+  // Where all fits nothing is made again, and nobody asks.
+  if (here == nullptr || here->platform->calls_are_open()) {
+    return torch_allocate.load(std::memory_order_relaxed)(result, allocator, bytes);
+  }
   newest_tensor = {};
   void* const returned = torch_allocate.load(std::memory_order_relaxed)(result, allocator, bytes);
   std::uint64_t address = 0;
   std::memcpy(&address, result, sizeof address);
-  const Session* const here = session();
-  if (here != nullptr && address != 0 && address == newest_tensor.address) {
+  if (address != 0 && address == newest_tensor.address) {
     here->segments->asked(address, bytes, current_stream(newest_tensor.device));
   }
   return returned;
@@ -180,15 +184,18 @@ void died(const Session& session, std::uint64_t address) {
 
 void tensor_reported(std::uint64_t address, std::int64_t bytes, c10::Device device,
                      const void* caller) {
-  const ProgramCall here(bytes > 0 ? CallKind::kAllocation : CallKind::kFree);
-  const Session* const session = here.seen_by();
-  if (session == nullptr || !session->platform->contains(address)) {
+  const Session* const here = session();
+  if (here == nullptr || (!captures_under_way() && here->segments->write_down(address, bytes))) {
+    return;
+  }
+  const ProgramCall call(bytes > 0 ? CallKind::kAllocation : CallKind::kFree);
+  if (call.inner() || !here->platform->contains(address)) {
     return;
   }
   if (bytes > 0) {
-    born(*session, address, static_cast<Bytes>(bytes), device, caller);
+    born(*here, address, static_cast<Bytes>(bytes), device, caller);
   } else {
-    died(*session, address);
+    died(*here, address);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "front/cuda/captures.h"
 #include "front/cuda/host_lists.h"
+#include "front/cuda/implicit_waits.h"
 #include "front/cuda/issue.h"
 #include "front/cuda/kept_memory.h"
 #include "front/cuda/kernel_layouts.h"
@@ -121,11 +122,11 @@ CuResult cuCtxSynchronize_v2(CuContext context) {
 }
 CuResult cuMemFreeHost(void* memory) {
   cuda::forget_pinned(memory);
-  return cuda::wait(std::nullopt, [&] { return cuda::real().cuMemFreeHost(memory); });
+  return cuda::wait_and_call([&] { return cuda::real().cuMemFreeHost(memory); });
 }
 CuResult cuMemHostUnregister(void* memory) {
   cuda::forget_pinned(memory);
-  return cuda::wait(std::nullopt, [&] { return cuda::real().cuMemHostUnregister(memory); });
+  return cuda::wait_and_call([&] { return cuda::real().cuMemHostUnregister(memory); });
 }
 CuResult cuModuleUnload(CuModule module) {
   return cuda::unload([&] { return cuda::real().cuModuleUnload(module); });

@@ -134,6 +134,10 @@ int posix_memalign(void** start, std::size_t alignment, std::size_t bytes) {
 void* valloc(std::size_t bytes) { return memalign(spillway::kPageBytes, bytes); }
 
 void* pvalloc(std::size_t bytes) {
+  if (bytes > SIZE_MAX - spillway::kPageBytes) {
+    errno = ENOMEM;
+    return nullptr;
+  }
   return memalign(spillway::kPageBytes, spillway::round_up(bytes, spillway::kPageBytes));
 }
 

@@ -77,7 +77,7 @@ void* move(void* start, std::size_t old_bytes, std::size_t bytes, void* to) {
   return to;
 }
 
-void* remap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, void* to) {
+void* carry_over(void* start, std::size_t old_bytes, std::size_t bytes, int flags, void* to) {
   old_bytes = round_up(old_bytes, kPageBytes);
   bytes = round_up(bytes, kPageBytes);
   if (old_bytes == 0 || bytes == 0) {
@@ -116,6 +116,16 @@ void* remap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, vo
   }
   std::memcpy(made, start, old_bytes);
   advise_pages(start, old_bytes, MADV_DONTNEED);
+  return made;
+}
+
+// What children are to find there goes with it.
+void* remap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, void* to) {
+  const bool wiped = wiped_in_children(start);
+  void* const made = carry_over(start, old_bytes, bytes, flags, to);
+  if (wiped && made != MAP_FAILED) {
+    ::madvise(made, bytes, MADV_WIPEONFORK);
+  }
   return made;
 }
 

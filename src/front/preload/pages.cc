@@ -11,6 +11,7 @@
 #include "front/preload/bare_call.h"
 #include "front/preload/next.h"
 #include "front/preload/session.h"
+#include "front/preload/wiped_pages.h"
 #include "platform/common/memory_advice.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
@@ -79,7 +80,6 @@ bool only_a_hint(int advice) {
     case MADV_DODUMP:
     case MADV_DONTFORK:  // a child that gets it all the same
     case MADV_DOFORK:
-    case MADV_KEEPONFORK:
     case MADV_COLD:
     case MADV_PAGEOUT:
     case MADV_FREE:  // the kernel need not ever do it
@@ -171,12 +171,16 @@ int advise_pages(void* start, std::size_t bytes, int advice) {
   bytes = round_up(bytes, kPageBytes);
   const bool needless = advice == MADV_DONTNEED || advice == kDontNeedLocked;
   const bool populates = advice == kPopulateRead || advice == kPopulateWrite;
-  if (!needless && !populates && !only_a_hint(advice)) {
+  const bool for_children = advice == MADV_WIPEONFORK || advice == MADV_KEEPONFORK;
+  if (!needless && !populates && !for_children && !only_a_hint(advice)) {
     return refused(EINVAL);  // as a kernel that does not know it
   }
   Session* const here = session(false);
-  if (bytes == 0 || (here == nullptr && !needless && !populates)) {
+  if (bytes == 0 || (here == nullptr && only_a_hint(advice))) {
     return 0;
+  }
+  if (here == nullptr && advice == MADV_WIPEONFORK) {
+    return wipe_inherited_pages(start, bytes);
   }
   if (here == nullptr) {
     return needless ? replace_pages(start, bytes, kReadWrite) : real_madvise(start, bytes, advice);
@@ -189,11 +193,23 @@ int advise_pages(void* start, std::size_t bytes, int advice) {
     zero_pages(*here->heap, pages);
   } else if (populates) {
     touch(pages, advice == kPopulateWrite);
+  } else if (advice == MADV_WIPEONFORK) {
+    const InService inside;
+    here->heap->note(pages, PageMarks::kWiped);
+  } else if (advice == MADV_KEEPONFORK) {
+    const InService inside;
+    here->heap->release(pages, PageMarks::kWiped);
   } else if (advice == MADV_WILLNEED) {
     const InService inside;
     here->space->platform().prefetch(pages.start, pages.bytes);
   }
   return 0;
+}
+
+bool wiped_in_children(const void* start) {
+  Session* const here = session(false);
+  const InService inside;
+  return here != nullptr && here->heap->has_mark(start, PageMarks::kWiped);
 }
 
 int lock_pages(void* start, std::size_t bytes) {
@@ -254,6 +270,10 @@ int renew_pages(void* start, std::size_t bytes, int protection) {
     return -1;
   }
   zero_pages(*here->heap, pages);
+  {
+    const InService inside;
+    here->heap->release(pages, PageMarks::kWiped);
+  }
   return protection == kReadWrite ? 0 : protect_pages(start, bytes, protection);
 }
 

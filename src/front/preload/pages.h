@@ -20,6 +20,8 @@ inline constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 int unmap_pages(void* start, std::size_t bytes);
 int protect_pages(void* start, std::size_t bytes, int protection);
 int advise_pages(void* start, std::size_t bytes, int advice);
+// Whether that page is to be empty in the children of a fork.
+[[nodiscard]] bool wiped_in_children(const void* start);
 int lock_pages(void* start, std::size_t bytes);
 int unlock_pages(void* start, std::size_t bytes);
 void unlock_all_pages();

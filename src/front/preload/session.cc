@@ -16,6 +16,7 @@
 #include "front/preload/last_thread.h"
 #include "front/preload/limits.h"
 #include "front/preload/next.h"
+#include "front/preload/wiped_pages.h"
 #include "platform/common/own_descriptors.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
@@ -127,6 +128,7 @@ void before_fork() {
   hold_handles_for_fork();
   making.lock();
   if (Everything* const everything = own()) {
+    note_wiped_pages(*everything->heap);
     everything->heap->before_fork();
     everything->space->platform().before_fork();
   }
@@ -153,6 +155,7 @@ void in_child() {
   if (everything != nullptr) {
     const bool of_a_child = forked_child.exchange(true);
     everything->space->platform().in_child();
+    wipe_pages_of_child();
     if (!of_a_child) {
       everything->heap->after_fork();
     }

@@ -13,6 +13,13 @@ namespace spillway::preload {
 namespace {
 
 constexpr std::size_t kLargestAlignment = kBlockBytes;
+// No process has as many addresses. Who asks for that looks whether it is refused, or has it from
+// an overflow: nothing that a budget could mend, so it is the next allocator's to refuse.
+constexpr std::size_t kMostBytes = std::size_t{1} << 47U;
+
+bool may_be_taken(std::size_t bytes) {
+  return bytes >= threshold_bytes() && bytes < kMostBytes && !in_service();
+}
 
 // What of the space the program would have then, in so many bytes more.
 bool exceeds_limit(LargeHeap& heap, std::size_t bytes) {
@@ -24,7 +31,7 @@ bool exceeds_limit(LargeHeap& heap, std::size_t bytes) {
 
 void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused) {
   refused = false;
-  if (bytes < threshold_bytes() || alignment > kLargestAlignment || in_service()) {
+  if (!may_be_taken(bytes) || alignment > kLargestAlignment) {
     return nullptr;
   }
   Session* const here = session(true);
@@ -57,7 +64,7 @@ void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused)
 
 void* take_with_room(std::size_t bytes, bool& refused) {
   refused = false;
-  Session* const here = bytes < threshold_bytes() || in_service() ? nullptr : session(true);
+  Session* const here = may_be_taken(bytes) ? session(true) : nullptr;
   if (here == nullptr) {
     return nullptr;
   }
@@ -82,7 +89,8 @@ bool grow(void* start, std::size_t bytes) {
     return false;
   }
   const std::size_t had_bytes = here->heap->usable_bytes(start);
-  return (bytes <= had_bytes || !exceeds_limit(*here->heap, bytes - had_bytes)) &&
+  return bytes < kMostBytes &&
+         (bytes <= had_bytes || !exceeds_limit(*here->heap, bytes - had_bytes)) &&
          here->heap->grow(start, bytes);
 }
 

@@ -74,14 +74,14 @@ AddressRanges::Page& AddressRanges::page_made(std::uint64_t number) {
 }
 
 void AddressRanges::reach(const Named& named, std::uint64_t from) {
-  const std::uint64_t last = page_of(named.start + named.bytes - 1);
+  const std::uint64_t last = page_of(named.start + named.bytes);
   for (std::uint64_t i = page_of(named.start) + 1; i <= last; ++i) {
     page_made(i).reached_from = from;
   }
 }
 
 void AddressRanges::name(std::uint64_t address, Bytes bytes, std::uint32_t number) {
-  const Named named{.start = address, .bytes = bytes, .number = number, .dead = false};
+  const Named named{.start = address, .bytes = bytes, .number = number};
   std::vector<Named>& names = page_made(page_of(address)).names;
   names.insert(std::upper_bound(names.begin(), names.end(), address, kBefore), named);
   reach(named, page_of(address));
@@ -114,15 +114,29 @@ const AddressRanges::Named* AddressRanges::at(std::uint64_t address) const {
   if (there == nullptr) {
     return nullptr;
   }
-  auto after = std::upper_bound(there->names.begin(), there->names.end(), address, kBefore);
-  if (after == there->names.begin()) {
-    if (there->reached_from == kNoPage) {
-      return nullptr;
-    }
-    after = page(there->reached_from)->names.end();
+  const Named* const named = last_before(
+      *there, std::upper_bound(there->names.begin(), there->names.end(), address, kBefore));
+  return named != nullptr && address - named->start < named->bytes ? named : nullptr;
+}
+
+AddressRanges::Pointed AddressRanges::pointed_at(std::uint64_t address) const {
+  const Page* there = contains(address) ? page(page_of(address)) : nullptr;
+  if (there == nullptr) {
+    return {};
   }
-  const Named& named = *std::prev(after);
-  return address - named.start < named.bytes ? &named : nullptr;
+  const auto after = std::upper_bound(there->names.begin(), there->names.end(), address, kBefore);
+  const Named* const named = last_before(*there, after);
+  if (named == nullptr) {
+    return {};
+  }
+  const auto ends_there = [address](const Named* it) {
+    return it != nullptr && it->start + it->bytes == address ? it : nullptr;
+  };
+  if (address - named->start >= named->bytes) {
+    return {.in = nullptr, .ends = ends_there(named)};
+  }
+  return {.in = named,
+          .ends = address != named->start ? nullptr : ends_there(last_before(*there, after - 1))};
 }
 
 }  // namespace spillway::cuda

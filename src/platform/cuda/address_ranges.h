@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -45,6 +46,8 @@ class AddressRanges {
     std::uint32_t number = 0;
     bool dead = false;        // any thread's; by is_dead and set_dead
     bool keeps_room = false;  // while it is dead: it will live again, whatever else is allocated
+    bool hidden = false;      // it lives, and the program cannot use it at any address
+    bool placed = false;      // the program has said where, and its memory was promised before
     [[nodiscard]] bool is_dead() const { return __atomic_load_n(&dead, __ATOMIC_RELAXED); }
     // It is kept, and names nothing meanwhile; or lives again.
     void set_dead(bool yes) { __atomic_store_n(&dead, yes, __ATOMIC_RELAXED); }
@@ -53,6 +56,13 @@ class AddressRanges {
   [[nodiscard]] Named* starting_at(std::uint64_t address);
   // The allocation in which the address lies, likewise.
   [[nodiscard]] const Named* at(std::uint64_t address) const;
+  // What a pointer may mean: the allocation in which it lies, and the one that ends right before
+  // it, of which it is the end. Likewise.
+  struct Pointed {
+    const Named* in = nullptr;
+    const Named* ends = nullptr;
+  };
+  [[nodiscard]] Pointed pointed_at(std::uint64_t address) const;
 
   [[nodiscard]] bool contains(std::uint64_t address) const {
     return address >= start_ && address < end_;
@@ -64,7 +74,7 @@ class AddressRanges {
     Bytes bytes = 0;
   };
   // What begins in a page of kBlockBytes, lowest first, and the page in which what reaches into it
-  // from before begins.
+  // from before, or ends at its first byte, begins.
   static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
   struct Page {
     std::vector<Named> names;
@@ -83,7 +93,16 @@ class AddressRanges {
     return together == nullptr ? nullptr : &together[number % kPagesTogether];
   }
   [[nodiscard]] Page& page_made(std::uint64_t number);
-  // The pages behind the first that the allocation reaches into.
+  // What begins last in a page up to that name, or before the page and reaches there; nullptr:
+  // nothing.
+  [[nodiscard]] const Named* last_before(const Page& there,
+                                         std::vector<Named>::const_iterator after) const {
+    if (after != there.names.begin()) {
+      return &*std::prev(after);
+    }
+    return there.reached_from == kNoPage ? nullptr : &page(there.reached_from)->names.back();
+  }
+  // The pages behind the first that the allocation, or its end, reaches into.
   void reach(const Named& named, std::uint64_t from);
 
   Bytes rest_bytes_;

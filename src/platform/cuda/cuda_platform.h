@@ -150,10 +150,50 @@ class CudaPlatform : public ObservedPlatform {
     Bytes bytes = 0;
   };
   [[nodiscard]] virtual std::optional<Range> allocation_of(std::uint64_t address) const = 0;
-  // The same of several words at once, most of which may be no addresses: `found` has as many
-  // places, and 0 bytes where there is none.
-  virtual void allocations_of(std::span<const std::uint64_t> words, Range* found) const = 0;
+  // What several words at once, most of which may be no addresses, can mean as pointers: what they
+  // lie in, and what ends right before them (the end of an array). `found` has as many places, and
+  // 0 bytes where there is none.
+  struct Pointed {
+    Range in;
+    Range ends;
+  };
+  virtual void pointed_at(std::span<const std::uint64_t> words, Pointed* found) const = 0;
   [[nodiscard]] virtual bool contains(std::uint64_t address) const = 0;
+
+  // --- Addresses that the program reserves, to place memory there itself -------------------------
+  // Sizes, addresses and alignments (a power of two) are multiples of 2 MiB.
+
+  // A run of addresses at which nothing lies, of which nothing else is the neighbour; nullopt:
+  // there is none left. Costs the same however large it is.
+  [[nodiscard]] virtual std::optional<std::uint64_t> reserve(Bytes bytes, Bytes alignment) = 0;
+  // Nothing that the program can use lies there; what is hidden there stays.
+  virtual void give_back_reserved(std::uint64_t start) = 0;
+  // That there is room for as much memory, as for an allocation; it counts as alive from now on.
+  // Fails as allocate does.
+  virtual Status promise(Bytes bytes) = 0;
+  virtual void take_back_promise(Bytes bytes) = 0;
+  // As allocate, of promised memory, at reserved addresses where nothing lies; `free` ends it, and
+  // the promise. Waits for what lay there before and has been freed.
+  virtual Status allocate_at(std::uint64_t address, Bytes bytes) = 0;
+  // The same for memory that is not ours.
+  virtual void wait_until_free(std::uint64_t address, Bytes bytes) = 0;
+  // The allocation that begins there keeps what it holds, and is none for all that names addresses,
+  // until it is shown again.
+  virtual void hide(std::uint64_t address) = 0;
+  virtual void show(std::uint64_t address) = 0;
+  // One that is hidden lies at other reserved addresses from now on, or (nullopt) anywhere that
+  // nobody has reserved; where, is the answer. Waits for the launches that use it, and for what lay
+  // there before.
+  virtual Result<std::uint64_t> move(std::uint64_t address, std::optional<std::uint64_t> to) = 0;
+  // Whether anything was ever reserved. Waits for nobody.
+  [[nodiscard]] virtual bool has_reserved() const = 0;
+  // All allocations that have some of these bytes, lowest first. Beyond the first only in addresses
+  // that are reserved together.
+  [[nodiscard]] virtual std::vector<Range> allocations_in(std::uint64_t address,
+                                                          Bytes bytes) const = 0;
+  // The allocation in which a reserved address lies, and those that lie side by side with it,
+  // without a gap. Empty where nothing is reserved, or nothing lies there.
+  [[nodiscard]] virtual std::vector<Range> allocations_beside(std::uint64_t address) const = 0;
 
   // --- Launches ---------------------------------------------------------------------------------
 

@@ -14,14 +14,21 @@ bool DeviceBlocks::has(BlockId block) const {
 
 CuResult DeviceBlocks::back(BlockId block, CuAddress address, Bytes bytes) {
   Backed before;
+  bool moves = false;
   {
     const std::scoped_lock lock(mutex_);
     if (block < blocks_.size() && blocks_[block].handle != 0) {
-      if (!blocks_[block].kept || take_back_locked(block)) {
+      if (!blocks_[block].kept && blocks_[block].address != address) {
+        moves = true;
+      } else if (!blocks_[block].kept || take_back_locked(block)) {
         return CuResult::kSuccess;
+      } else {
+        before = forget(block);
       }
-      before = forget(block);
     }
+  }
+  if (moves) {
+    return move(block, address);
   }
   if (before.handle != 0) {
     if (const CuResult unmapped = unmap(before); unmapped != CuResult::kSuccess) {
@@ -31,6 +38,20 @@ CuResult DeviceBlocks::back(BlockId block, CuAddress address, Bytes bytes) {
   Backed backed{.address = address, .bytes = bytes};
   const CuResult result = pool_->take(bytes, backed.handle);
   return result == CuResult::kSuccess ? map(block, backed) : result;
+}
+
+// Dead blocks may be mapped at the same handle; they stay.
+CuResult DeviceBlocks::move(BlockId block, CuAddress address) {
+  Backed backed;
+  {
+    const std::scoped_lock lock(mutex_);
+    backed = forget(block);
+  }
+  if (const CuResult unmapped = unmap(backed); unmapped != CuResult::kSuccess) {
+    return unmapped;
+  }
+  backed.address = address;
+  return map(block, backed);
 }
 
 CuResult DeviceBlocks::back_on_host(BlockId block, CuAddress address, Bytes bytes) {

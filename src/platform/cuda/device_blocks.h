@@ -33,8 +33,8 @@ class DeviceBlocks {
   DeviceBlocks& operator=(const DeviceBlocks&) = delete;
 
   // A handle of this size, mapped at the address, with access. kOutOfMemory as HandlePool::take,
-  // and then nothing has changed; nothing happens if the block has one. Any other error is the
-  // driver's.
+  // and then nothing has changed; nothing happens if the block has one there. One that is mapped
+  // elsewhere moves. Any other error is the driver's.
   [[nodiscard]] CuResult back(BlockId block, CuAddress address, Bytes bytes);
   // The same with host memory, which the device reads over the link.
   [[nodiscard]] CuResult back_on_host(BlockId block, CuAddress address, Bytes bytes);
@@ -85,6 +85,7 @@ class DeviceBlocks {
   }
   CuResult set_access(const Backed& backed);
   CuResult map(BlockId block, const Backed& backed);
+  CuResult move(BlockId block, CuAddress address);
   CuResult give_back(const Backed& backed);
   CuResult unmap(const Backed& backed);
   CuResult unmap_kept(CuMemHandle handle);

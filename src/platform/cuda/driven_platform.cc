@@ -203,6 +203,9 @@ void DrivenPlatform::free(std::uint64_t address) {
     }
     engine_.free(*freed);
     open_calls();
+    if (memory_->has_reserved()) {
+      keep_handles();
+    }
   }
 }
 
@@ -276,7 +279,15 @@ Status DrivenPlatform::reuse(std::uint64_t address) {
   return {};
 }
 
+// Who says so does not know of what the program places itself.
 void DrivenPlatform::keep_at_most(Bytes bytes) {
+  heap_keeps_bytes_ = bytes;
+  keep_handles();
+}
+
+void DrivenPlatform::keep_handles() {
+  Bytes bytes = heap_keeps_bytes_;
+  bytes += std::min(memory_->placed_bytes(), ~bytes);
   queue_->keep_at_most(bytes);
   if (queue_->handle_bytes() > bytes) {
     queue_->push({.kind = Order::Kind::kTrim});

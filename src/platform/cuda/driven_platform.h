@@ -62,11 +62,29 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] std::optional<Range> allocation_of(std::uint64_t address) const override {
     return memory_->allocation_of(address);
   }
-  void allocations_of(std::span<const std::uint64_t> words, Range* found) const override {
-    memory_->allocations_of(words, found);
+  void pointed_at(std::span<const std::uint64_t> words, Pointed* found) const override {
+    memory_->pointed_at(words, found);
   }
   [[nodiscard]] bool contains(std::uint64_t address) const override {
     return memory_->contains(address);
+  }
+
+  [[nodiscard]] std::optional<std::uint64_t> reserve(Bytes bytes, Bytes alignment) override;
+  void give_back_reserved(std::uint64_t start) override;
+  Status promise(Bytes bytes) override;
+  void take_back_promise(Bytes bytes) override;
+  Status allocate_at(std::uint64_t address, Bytes bytes) override;
+  void wait_until_free(std::uint64_t address, Bytes bytes) override;
+  void hide(std::uint64_t address) override;
+  void show(std::uint64_t address) override;
+  Result<std::uint64_t> move(std::uint64_t address, std::optional<std::uint64_t> to) override;
+  [[nodiscard]] bool has_reserved() const override { return memory_->has_reserved(); }
+  [[nodiscard]] std::vector<Range> allocations_in(std::uint64_t address,
+                                                  Bytes bytes) const override {
+    return memory_->allocations_in(address, bytes);
+  }
+  [[nodiscard]] std::vector<Range> allocations_beside(std::uint64_t address) const override {
+    return memory_->allocations_beside(address);
   }
 
   [[nodiscard]] bool begin_unseen(CuStream stream) override;
@@ -198,6 +216,10 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns);
   void step_failed(const Putting& putting, CuContext context, CuResult result);
 
+  // driven_reserved.cc
+  [[nodiscard]] bool is_at_rest(AllocationId id) const;
+  void keep_handles();  // driven_platform.cc
+
   // driven_export.cc
   [[nodiscard]] Bytes unfixed_bytes_of(AllocationId id) const;
   [[nodiscard]] Status room_to_export(AllocationId id) const;
@@ -328,6 +350,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   std::unordered_map<CuEvent, Recordings> events_;  // also by a value's word and 1 (value_event)
   // The engine's is larger while a launch runs that needs more. Written under the lock.
   std::atomic<Bytes> budget_bytes_{0};
+  std::atomic<Bytes> heap_keeps_bytes_{~Bytes{0}};  // as keep_at_most was told last
   std::atomic<Bytes> live_bytes_{0};  // when something was born last. Written under the lock
   bool told_too_large_ = false;
   std::uint64_t shares_ = 0;       // with other devices, that have been ordered

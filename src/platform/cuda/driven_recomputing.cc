@@ -99,7 +99,10 @@ void DrivenPlatform::keep(const CudaLaunch& launch, std::span<const Access> acce
   Bytes read_bytes = 0;
   for (const CudaOperand& operand : maker.kept.reads) {
     read_bytes += operand.bytes;
-    maker.read_ids.push_back(memory_->number_of(operand.address));
+    const Bytes from_bytes = memory_->offset_of(operand.address);
+    maker.sources.push_back({.id = memory_->number_of(operand.address),
+                             .from_bytes = from_bytes,
+                             .to_bytes = from_bytes + operand.bytes});
   }
   const bool may_change = std::any_of(maker.read_ids.begin(), maker.read_ids.end(),
                                       [this](AllocationId read) { return is_exported(read); });

@@ -59,6 +59,8 @@ enum class CuResult : std::uint32_t {
   kNotSupported = 801,
   kSystemDriverMismatch = 803,
   kMpsClientTerminated = 810,
+  kCaptureUnsupported = 900,
+  kCaptureInvalidated = 901,
   kUnknown = 999,
 };
 

@@ -13,6 +13,15 @@ Bytes footprint_bytes(Bytes bytes) {
   return bytes < kBlockBytes ? 0 : round_up(bytes, kBlockBytes);
 }
 
+// Addresses behind a run that are nobody's: where one ends no other begins, so that the end of an
+// array does not name its neighbour.
+constexpr Bytes kBehindRunBytes = kBlockBytes;
+// So do small ones that share a frame, up to this size: a table of addresses that is named by
+// mistake brings all that it holds. Larger ones would waste their frames.
+constexpr Bytes kMostApartBytes = 128 * kKiB;
+
+Bytes bytes_apart(Bytes bytes) { return bytes <= kMostApartBytes ? bytes + 1 : bytes; }
+
 }  // namespace
 
 Status ProgramMemory::promise(Bytes bytes) {
@@ -38,7 +47,7 @@ Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
     return tl::unexpected<Error>(room.error());
   }
   const Result<AllocationId> id =
-      engine_.allocate(asked_bytes, 0, std::min(whole_bytes, largest_block_bytes_));
+      engine_.allocate(bytes_apart(asked_bytes), 0, std::min(whole_bytes, largest_block_bytes_));
   if (!id) {
     commitment_.take_back(packed ? 0 : whole_bytes);
     return tl::unexpected<Error>(id.error());
@@ -68,17 +77,153 @@ std::optional<std::uint64_t> ProgramMemory::place(AllocationId id) {
   const Allocation& allocation = engine_.space().allocation(id);
   const BlockId first = allocation.first_block;
   if (!allocation.packed || at_[first] == 0) {
-    const Bytes alignment =
-        allocation.block_bytes == largest_block_bytes_ ? largest_block_bytes_ : kBlockBytes;
-    const std::optional<std::uint64_t> run = addresses_.take(allocation.frame_bytes, alignment);
+    const std::optional<std::uint64_t> run = take_run(allocation);
     if (!run) {
       return std::nullopt;
     }
-    for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
-      at_[first + i] = *run + i * allocation.block_bytes;
-    }
+    place_blocks(allocation, *run);
   }
   return at_[first] + allocation.offset_bytes;
+}
+
+std::optional<std::uint64_t> ProgramMemory::take_run(const Allocation& allocation) {
+  const Bytes alignment =
+      allocation.block_bytes == largest_block_bytes_ ? largest_block_bytes_ : kBlockBytes;
+  return addresses_.take(allocation.frame_bytes + kBehindRunBytes, alignment);
+}
+
+void ProgramMemory::place_blocks(const Allocation& allocation, std::uint64_t address) {
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    at_[allocation.first_block + i] = address + i * allocation.block_bytes;
+  }
+}
+
+void ProgramMemory::give_back(std::uint64_t address, Bytes bytes) {
+  const std::unique_lock names(names_mutex_);
+  if (!reserved_.contains(address)) {
+    addresses_.give_back(address, bytes);
+  } else if (const std::optional<ReservedRuns::Run> run = reserved_.give_back(address)) {
+    addresses_.give_back(run->start, run->bytes);
+  }
+}
+
+// --- Addresses that the program reserves --------------------------------------------------------
+
+// Never side by side with another's: what goes on from one piece to the next is in one reservation.
+std::optional<std::uint64_t> ProgramMemory::reserve(Bytes bytes, Bytes alignment) {
+  const std::optional<std::uint64_t> start =
+      addresses_.take(bytes + kBlockBytes, std::max(alignment, kBlockBytes));
+  if (start) {
+    const std::unique_lock names(names_mutex_);
+    reserved_.add({.start = *start, .bytes = bytes + kBlockBytes});
+    has_reserved_.store(true, std::memory_order_release);
+  }
+  return start;
+}
+
+void ProgramMemory::give_back_reserved(std::uint64_t start) {
+  const std::unique_lock names(names_mutex_);
+  if (const std::optional<ReservedRuns::Run> run = reserved_.end(start)) {
+    addresses_.give_back(run->start, run->bytes);
+  }
+}
+
+Status ProgramMemory::promise_placed(Bytes bytes) {
+  Status promised = promise(bytes);
+  placed_bytes_ += promised ? bytes : 0;
+  return promised;
+}
+
+void ProgramMemory::take_back_promise(Bytes bytes) {
+  commitment_.take_back(bytes);
+  placed_bytes_ -= bytes;
+}
+
+Result<AllocationId> ProgramMemory::allocate_at(std::uint64_t address, Bytes bytes) {
+  no_undo();
+  const Result<AllocationId> id = engine_.allocate(bytes, 0, std::min(bytes, largest_block_bytes_));
+  if (!id) {
+    return id;
+  }
+  at_.resize(std::max(at_.size(), engine_.space().block_slots()));
+  place_blocks(engine_.space().allocation(*id), address);
+  const std::unique_lock names(names_mutex_);
+  reserved_.take(address, bytes);
+  addresses_.name(address, bytes, *id);
+  addresses_.starting_at(address)->placed = true;
+  return id;
+}
+
+void ProgramMemory::set_hidden(std::uint64_t address, bool hidden) {
+  const std::unique_lock names(names_mutex_);
+  if (AddressRanges::Named* const named = addresses_.starting_at(address)) {
+    named->hidden = hidden;
+  }
+}
+
+std::optional<ProgramMemory::Freed> ProgramMemory::move(std::uint64_t address,
+                                                        std::optional<std::uint64_t> to) {
+  const std::unique_lock names(names_mutex_);
+  const AddressRanges::Named named = *addresses_.starting_at(address);
+  const Allocation& allocation = engine_.space().allocation(named.number);
+  const std::optional<std::uint64_t> run = to ? to : take_run(allocation);
+  if (!run) {
+    return std::nullopt;
+  }
+  if (to) {
+    reserved_.take(*to, allocation.frame_bytes);
+  }
+  addresses_.forget(address);
+  addresses_.name(*run, named.bytes, named.number);
+  addresses_.starting_at(*run)->hidden = named.hidden;
+  addresses_.starting_at(*run)->placed = true;
+  place_blocks(allocation, *run);
+  const Bytes behind_bytes = reserved_.contains(address) ? 0 : kBehindRunBytes;
+  return Freed{.address = address,
+               .bytes = allocation.frame_bytes + behind_bytes,
+               .first_block = allocation.first_block,
+               .block_count = allocation.block_count};
+}
+
+std::vector<CudaPlatform::Range> ProgramMemory::allocations_in(std::uint64_t address,
+                                                               Bytes bytes) const {
+  std::vector<CudaPlatform::Range> found;
+  const std::shared_lock names(names_mutex_);
+  if (!reserved_.contains(address)) {
+    if (const AddressRanges::Named* const named = alive_at(address)) {
+      found.push_back({.start = named->start, .bytes = named->bytes});
+    }
+    return found;
+  }
+  for (const ReservedRuns::Run& run : reserved_.within(address, bytes)) {
+    if (const AddressRanges::Named* const named = alive_at(run.start)) {
+      found.push_back({.start = named->start, .bytes = named->bytes});
+    }
+  }
+  return found;
+}
+
+std::vector<CudaPlatform::Range> ProgramMemory::allocations_beside(std::uint64_t address) const {
+  std::vector<CudaPlatform::Range> found;
+  const std::shared_lock names(names_mutex_);
+  for (const ReservedRuns::Run& run : reserved_.beside(address)) {
+    const AddressRanges::Named* const named = alive_at(run.start);
+    const bool goes_on = named != nullptr &&
+                         (found.empty() || found.back().start + found.back().bytes == named->start);
+    if (!goes_on && run.start > address) {
+      break;
+    }
+    if (!goes_on) {
+      found.clear();
+    }
+    if (named != nullptr) {
+      found.push_back({.start = named->start, .bytes = named->bytes});
+    }
+  }
+  const bool has_it =
+      !found.empty() &&
+      address - found.front().start < found.back().start + found.back().bytes - found.front().start;
+  return has_it ? found : std::vector<CudaPlatform::Range>();
 }
 
 std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
@@ -87,7 +232,9 @@ std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
     return std::nullopt;
   }
   const AllocationId id = named->number;
-  if (!named->is_dead()) {
+  if (named->placed) {
+    take_back_promise(named->bytes);
+  } else if (!named->is_dead()) {
     commitment_.take_back(footprint_bytes(named->bytes));
   } else if (named->keeps_room) {
     kept_room_bytes_ -= footprint_bytes(named->bytes);
@@ -144,19 +291,29 @@ Result<std::optional<AllocationId>> ProgramMemory::reuse(std::uint64_t address) 
   return named->number;
 }
 
+const AddressRanges::Named* ProgramMemory::alive_at(std::uint64_t address) const {
+  const AddressRanges::Named* const named = addresses_.at(address);
+  return named != nullptr && !named->is_dead() && !named->hidden ? named : nullptr;
+}
+
 std::optional<CudaPlatform::Range> ProgramMemory::allocation_of(std::uint64_t address) const {
   if (!addresses_.contains(address)) {
     return std::nullopt;
   }
   const std::shared_lock names(names_mutex_);
-  const AddressRanges::Named* const named = addresses_.at(address);
-  return named != nullptr && !named->is_dead()
+  const AddressRanges::Named* const named = alive_at(address);
+  return named != nullptr
              ? std::optional(CudaPlatform::Range{.start = named->start, .bytes = named->bytes})
              : std::nullopt;
 }
 
-void ProgramMemory::allocations_of(std::span<const std::uint64_t> words,
-                                   CudaPlatform::Range* found) const {
+void ProgramMemory::pointed_at(std::span<const std::uint64_t> words,
+                               CudaPlatform::Pointed* found) const {
+  const auto range_of = [](const AddressRanges::Named* named) {
+    return named != nullptr && !named->is_dead() && !named->hidden
+               ? CudaPlatform::Range{.start = named->start, .bytes = named->bytes}
+               : CudaPlatform::Range{};
+  };
   std::shared_lock names(names_mutex_, std::defer_lock);
   for (std::size_t i = 0; i < words.size(); ++i) {
     found[i] = {};
@@ -166,49 +323,66 @@ void ProgramMemory::allocations_of(std::span<const std::uint64_t> words,
     if (!names.owns_lock()) {
       names.lock();
     }
-    const AddressRanges::Named* const named = addresses_.at(words[i]);
-    if (named != nullptr && !named->is_dead()) {
-      found[i] = {.start = named->start, .bytes = named->bytes};
-    }
+    const AddressRanges::Pointed named = addresses_.pointed_at(words[i]);
+    found[i] = {.in = range_of(named.in), .ends = range_of(named.ends)};
   }
 }
 
 // Blocks at the ends of what a launch overwrites may have bytes that it does not.
+void ProgramMemory::add_accesses(std::vector<Access>& accesses, const AddressRanges::Named& named,
+                                 const CudaOperand& operand) const {
+  const Allocation& allocation = engine_.space().allocation(named.number);
+  const Bytes from = operand.address - named.start;
+  const Bytes to = std::min(from + operand.bytes, named.bytes);
+  const Bytes block_bytes = allocation.block_bytes;
+  const auto add = [&](Bytes first, Bytes end, AccessMode mode) {
+    if (first < end) {
+      accesses.push_back({.allocation = named.number,
+                          .first_block = allocation.first_block + static_cast<BlockId>(first),
+                          .block_count = static_cast<std::uint32_t>(end - first),
+                          .mode = mode,
+                          .from_bytes = from,
+                          .to_bytes = to});
+    }
+  };
+  const Bytes first = allocation.packed ? 0 : from / block_bytes;
+  const Bytes end = allocation.packed ? 1 : (to + block_bytes - 1) / block_bytes;
+  if (operand.mode != AccessMode::kOverwrite || allocation.packed) {
+    add(first, end, operand.mode == AccessMode::kOverwrite ? AccessMode::kWrite : operand.mode);
+    return;
+  }
+  const Bytes whole_first = (from + block_bytes - 1) / block_bytes;
+  const Bytes whole_end = to == named.bytes ? end : to / block_bytes;
+  if (whole_first >= whole_end) {
+    add(first, end, AccessMode::kWrite);
+    return;
+  }
+  add(first, whole_first, AccessMode::kWrite);
+  add(whole_first, whole_end, AccessMode::kOverwrite);
+  add(whole_end, end, AccessMode::kWrite);
+}
+
+// In addresses that the program has reserved bytes may go on from one allocation to the next.
 std::vector<Access> ProgramMemory::accesses_of(std::span<const CudaOperand> operands) const {
   std::vector<Access> accesses;
   accesses.reserve(operands.size());
   for (const CudaOperand& operand : operands) {
-    const AddressRanges::Named* const named = addresses_.at(operand.address);
-    if (named == nullptr || named->is_dead() || operand.bytes == 0) {
+    if (operand.bytes == 0) {
       continue;
     }
-    const Allocation& allocation = engine_.space().allocation(named->number);
-    const Bytes from = operand.address - named->start;
-    const Bytes to = std::min(from + operand.bytes, named->bytes);
-    const Bytes block_bytes = allocation.block_bytes;
-    const auto add = [&](Bytes first, Bytes end, AccessMode mode) {
-      if (first < end) {
-        accesses.push_back({.allocation = named->number,
-                            .first_block = allocation.first_block + static_cast<BlockId>(first),
-                            .block_count = static_cast<std::uint32_t>(end - first),
-                            .mode = mode});
+    if (has_reserved() && reserved_.contains(operand.address)) {
+      for (const ReservedRuns::Run& run : reserved_.within(operand.address, operand.bytes)) {
+        const std::uint64_t at = std::max(run.start, operand.address);
+        if (const AddressRanges::Named* const named = alive_at(at)) {
+          add_accesses(accesses, *named,
+                       {.address = at,
+                        .bytes = operand.bytes - (at - operand.address),
+                        .mode = operand.mode});
+        }
       }
-    };
-    const Bytes first = allocation.packed ? 0 : from / block_bytes;
-    const Bytes end = allocation.packed ? 1 : (to + block_bytes - 1) / block_bytes;
-    if (operand.mode != AccessMode::kOverwrite || allocation.packed) {
-      add(first, end, operand.mode == AccessMode::kOverwrite ? AccessMode::kWrite : operand.mode);
-      continue;
+    } else if (const AddressRanges::Named* const named = alive_at(operand.address)) {
+      add_accesses(accesses, *named, operand);
     }
-    const Bytes whole_first = (from + block_bytes - 1) / block_bytes;
-    const Bytes whole_end = to == named->bytes ? end : to / block_bytes;
-    if (whole_first >= whole_end) {
-      add(first, end, AccessMode::kWrite);
-      continue;
-    }
-    add(first, whole_first, AccessMode::kWrite);
-    add(whole_first, whole_end, AccessMode::kOverwrite);
-    add(whole_end, end, AccessMode::kWrite);
   }
   return accesses;
 }
@@ -222,7 +396,7 @@ ProgramMemory::Freed ProgramMemory::freed(AllocationId id) {
     return {};
   }
   const Freed freed{.address = at_[first],
-                    .bytes = allocation.frame_bytes,
+                    .bytes = allocation.frame_bytes + kBehindRunBytes,
                     .first_block = first,
                     .block_count = allocation.block_count};
   commitment_.take_back(allocation.packed ? kBlockBytes : 0);

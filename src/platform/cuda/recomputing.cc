@@ -8,6 +8,12 @@
 namespace spillway::cuda {
 namespace {
 
+bool is_of(const Recomputing::Source& source, const Access& access) {
+  return source.id == access.allocation &&
+         (access.to_bytes == 0 ||
+          (access.from_bytes < source.to_bytes && source.from_bytes < access.to_bytes));
+}
+
 bool names(std::span<const Access> accesses, AllocationId id) {
   return std::any_of(accesses.begin(), accesses.end(),
                      [id](const Access& access) { return access.allocation == id; });
@@ -93,28 +99,36 @@ std::optional<Recomputing::Step> Recomputing::before_death(AllocationId id,
   if (const auto found = entries_.find(id); found != entries_.end() && in_the_way(found->second)) {
     return Step{.what = Step::What::kWait, .id = id};
   }
-  return before_loss(id, std::nullopt, in_the_way);
+  return before_loss({.allocation = id}, std::nullopt, in_the_way);
 }
 
 // By what was to make something again that died first, on another stream than this. Who has the
 // memory next has its number, and asks when it writes.
-bool Recomputing::is_read_elsewhere(AllocationId id, StreamId stream) const {
+bool Recomputing::is_read_elsewhere(const Access& access, StreamId stream) const {
   return std::any_of(readings_.begin(), readings_.end(), [&](const Reading& it) {
-    return it.source == id && it.stream != stream && !has_ended(it.stream, it.number);
+    return is_of(it.source, access) && it.stream != stream && !has_ended(it.stream, it.number);
   });
+}
+
+bool Recomputing::is_made_of(const Entry& entry, const Access& access) {
+  return std::any_of(entry.maker.sources.begin(), entry.maker.sources.end(),
+                     [&](const Source& source) { return is_of(source, access); });
 }
 
 // What is given up and made of this, is made again: on the stream that asks, or its own.
 template <typename InTheWay>
-std::optional<Recomputing::Step> Recomputing::before_loss(AllocationId id,
+std::optional<Recomputing::Step> Recomputing::before_loss(const Access& access,
                                                           std::optional<StreamId> asking,
                                                           const InTheWay& in_the_way) const {
-  const auto found = makes_.find(id);
+  const auto found = makes_.find(access.allocation);
   if (found == makes_.end()) {
     return std::nullopt;
   }
   for (const AllocationId made : found->second) {
     const Entry& entry = entries_.at(made);
+    if (!is_made_of(entry, access)) {
+      continue;
+    }
     if (entry.state == State::kGivenUp && !entry.busy) {
       return Step{.what = Step::What::kRemake,
                   .id = made,
@@ -133,7 +147,7 @@ void Recomputing::dies(AllocationId id) {
     new_[id] = false;
   }
   lose(id);
-  lose_made_of(id);
+  lose_made_of({.allocation = id});
 }
 
 std::optional<Recomputing::Step> Recomputing::before_divide(AllocationId id) const {
@@ -162,16 +176,19 @@ void Recomputing::divided(AllocationId id) {
 
 // Nothing can be made of it any more. What is being made of it will be, and whoever uses that on
 // another stream waits.
-void Recomputing::lose_made_of(AllocationId id) {
-  const auto found = makes_.find(id);
+void Recomputing::lose_made_of(const Access& access) {
+  const auto found = makes_.find(access.allocation);
   if (found == makes_.end()) {
     return;
   }
   const std::vector<AllocationId> made = found->second;
   for (const AllocationId it : made) {
-    assert(entries_.at(it).state != State::kGivenUp);
-    if (!has_writer(entries_.at(it).state)) {
-      lose(it);
+    const Entry& entry = entries_.at(it);
+    if (is_made_of(entry, access)) {
+      assert(entry.state != State::kGivenUp);
+      if (!has_writer(entry.state)) {
+        lose(it);
+      }
     }
   }
 }
@@ -194,15 +211,18 @@ void Recomputing::lose(AllocationId id) {
     learn(entry).writes = Kind::Writes::kUnknown;  // nobody will tell
   }
   if (has_writer(entry.state) && !entry.busy && is_under_way(entry)) {
-    for (const AllocationId source : entry.maker.read_ids) {
+    for (const Source& source : entry.maker.sources) {
       readings_.push_back({.source = source, .stream = entry.stream, .number = entry.number});
     }
   }
   std::erase(doubted_, id);
   std::erase(ending_, id);
   free_place(entry);
-  for (const AllocationId source : entry.maker.read_ids) {
-    const auto of = makes_.find(source);
+  for (const Source& source : entry.maker.sources) {
+    const auto of = makes_.find(source.id);
+    if (of == makes_.end()) {
+      continue;  // of two parts of one allocation the second
+    }
     std::erase(of->second, id);
     if (of->second.empty()) {
       makes_.erase(of);
@@ -245,7 +265,7 @@ std::optional<Recomputing::Step> Recomputing::before_doubt(AllocationId id, cons
   const Kind& kind = kind_of(entry);
   if (entry.state == State::kMade && kind.writes == Kind::Writes::kUnknown && may_try()) {
     // To be tried it is written over.
-    const std::optional<Step> first = before_change(id, entry.maker.stream);
+    const std::optional<Step> first = before_change({.allocation = id}, entry.maker.stream);
     return first ? first : Step{.what = Step::What::kTry, .id = id, .stream = entry.maker.stream};
   }
   const bool undoubted =
@@ -257,12 +277,12 @@ std::optional<Recomputing::Step> Recomputing::before_doubt(AllocationId id, cons
 }
 
 // Before a launch that may write what others were made of.
-std::optional<Recomputing::Step> Recomputing::before_change(AllocationId id,
+std::optional<Recomputing::Step> Recomputing::before_change(const Access& access,
                                                             StreamId stream) const {
-  if (is_read_elsewhere(id, stream)) {
-    return Step{.what = Step::What::kWait, .id = id};
+  if (is_read_elsewhere(access, stream)) {
+    return Step{.what = Step::What::kWait, .id = access.allocation};
   }
-  return before_loss(id, stream, [&](const Entry& entry) {
+  return before_loss(access, stream, [&](const Entry& entry) {
     return entry.busy || (has_writer(entry.state) && stream != entry.stream && is_under_way(entry));
   });
 }
@@ -280,7 +300,7 @@ std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Acce
     }
     const bool may_write = writes(access.mode) && !ours;
     if (may_write) {
-      if (std::optional<Step> step = before_change(access.allocation, stream)) {
+      if (std::optional<Step> step = before_change(access, stream)) {
         return step;
       }
     }
@@ -328,7 +348,11 @@ std::vector<AllocationId> Recomputing::withhold(std::span<const Access> accesses
     take(access.allocation);
     if (const auto made = makes_.find(access.allocation);
         made != makes_.end() && writes(access.mode)) {
-      std::for_each(made->second.begin(), made->second.end(), take);
+      for (const AllocationId it : made->second) {
+        if (is_made_of(entries_.at(it), access)) {
+          take(it);
+        }
+      }
     }
   }
   return withheld;
@@ -368,7 +392,7 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
       continue;
     }
     if (writes(access.mode)) {
-      lose_made_of(id);
+      lose_made_of(access);
     }
     const auto found = entries_.find(id);
     if (found == entries_.end() || has_writer(found->second.state)) {
@@ -420,8 +444,11 @@ void Recomputing::spoiled(AllocationId id) {
 
 void Recomputing::made(AllocationId id, Maker maker) {
   assert(!entries_.contains(id));
-  for (const AllocationId source : maker.read_ids) {
-    makes_[source].push_back(id);
+  for (const Source& source : maker.sources) {
+    std::vector<AllocationId>& made_of = makes_[source.id];
+    if (std::find(made_of.begin(), made_of.end(), id) == made_of.end()) {
+      made_of.push_back(id);
+    }
   }
   entries_[id].maker = std::move(maker);
 }
@@ -642,12 +669,12 @@ void Recomputing::forget_all() {
 
 Status Recomputing::check() const {
   for (const auto& [id, entry] : entries_) {
-    for (const AllocationId source : entry.maker.read_ids) {
-      const auto of = makes_.find(source);
+    for (const Source& source : entry.maker.sources) {
+      const auto of = makes_.find(source.id);
       if (of == makes_.end() || std::count(of->second.begin(), of->second.end(), id) != 1) {
         return make_error(ErrorCode::kDefect,
                           "invariant broken: allocation {} is made of {}, which does not know", id,
-                          source);
+                          source.id);
       }
     }
     const bool doubted = std::count(doubted_.begin(), doubted_.end(), id) == 1;

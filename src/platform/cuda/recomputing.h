@@ -20,14 +20,20 @@ namespace spillway::cuda {
 
 class Recomputing {
  public:
+  // Bytes that a launch only read.
+  struct Source {
+    AllocationId id = kNoAllocation;
+    Bytes from_bytes = 0;
+    Bytes to_bytes = 0;
+  };
   // A launch that wrote one allocation, only read others, and can be issued again.
   struct Maker {
     KeptLaunch kept;
     StreamId stream = 0;
     std::uint64_t number = 0;  // on it
     LaunchHash hash;
-    std::string name;                         // for people
-    std::vector<AllocationId> read_ids = {};  // KeptLaunch::reads
+    std::string name;                  // for people
+    std::vector<Source> sources = {};  // KeptLaunch::reads
   };
   // What must be done before a launch is issued, or memory dies.
   struct Step {
@@ -171,7 +177,7 @@ class Recomputing {
   };
   // What a launch of ours reads that is on its stream and makes again what has died since.
   struct Reading {
-    AllocationId source = kNoAllocation;
+    Source source;
     StreamId stream = 0;
     std::uint64_t number = 0;
   };
@@ -200,15 +206,17 @@ class Recomputing {
   [[nodiscard]] std::optional<Step> before_doubt(AllocationId id, const Entry& entry,
                                                  bool may_write) const;
   void only_read(AllocationId id, Entry& entry);
-  [[nodiscard]] std::optional<Step> before_change(AllocationId id, StreamId stream) const;
+  [[nodiscard]] std::optional<Step> before_change(const Access& access, StreamId stream) const;
   template <typename InTheWay>
-  [[nodiscard]] std::optional<Step> before_loss(AllocationId id, std::optional<StreamId> asking,
+  [[nodiscard]] std::optional<Step> before_loss(const Access& access,
+                                                std::optional<StreamId> asking,
                                                 const InTheWay& in_the_way) const;
-  [[nodiscard]] bool is_read_elsewhere(AllocationId id, StreamId stream) const;
+  [[nodiscard]] bool is_read_elsewhere(const Access& access, StreamId stream) const;
+  [[nodiscard]] static bool is_made_of(const Entry& entry, const Access& access);
   [[nodiscard]] bool take_place(Entry& entry);
   void free_place(Entry& entry);
   void lose(AllocationId id);
-  void lose_made_of(AllocationId id);
+  void lose_made_of(const Access& access);
 
   [[nodiscard]] bool is_sure(AllocationId id) const;
 

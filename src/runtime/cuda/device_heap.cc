@@ -389,6 +389,11 @@ std::optional<Bytes> DeviceHeap::bytes_of_at_once(std::uint64_t address) const {
   return lock.owns_lock() ? find_bytes(address) : std::nullopt;
 }
 
+bool DeviceHeap::may_end_at(std::uint64_t address, Bytes bytes) const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return !lock.owns_lock() || find_bytes(address) == bytes;
+}
+
 void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const {
   const std::scoped_lock lock(mutex_);
   for (const Memory& memory : memory_) {

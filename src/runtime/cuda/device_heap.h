@@ -51,6 +51,9 @@ class DeviceHeap {
   [[nodiscard]] std::optional<Bytes> bytes_of_at_once(std::uint64_t address) const;
   // Whether what starts there is in use, and given back to the platform as soon as it is freed.
   [[nodiscard]] bool is_of_no_order(std::uint64_t address) const;
+  // Whether the program has asked for just so many bytes there; true as well while another thread
+  // is in the heap.
+  [[nodiscard]] bool may_end_at(std::uint64_t address, Bytes bytes) const;
   // Whether the heap has memory there that was freed, which the platform may take for alive.
   [[nodiscard]] bool was_freed(std::uint64_t address) const;
   // Each allocation in use: its address and bytes.

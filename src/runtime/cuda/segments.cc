@@ -2,9 +2,9 @@
 #include "runtime/cuda/segments.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <utility>
-
-#include "base/spread.h"
 
 namespace spillway {
 
@@ -64,6 +64,7 @@ void Segments::made(std::uint64_t address, Bytes bytes) {
     return;  // shares its page with others, and is no segment
   }
   const std::scoped_lock lock(mutex_);
+  look_at_written();
   if (free_indices_.empty()) {
     free_indices_.push_back(static_cast<Index>(segments_.size()));
     segments_.emplace_back();
@@ -79,6 +80,7 @@ void Segments::made(std::uint64_t address, Bytes bytes) {
 
 void Segments::freed(std::uint64_t address) {
   const std::scoped_lock lock(mutex_);
+  look_at_written();
   const Index index = segment_of(address);
   if (index == kNone || segments_[index].address != address) {
     return;
@@ -99,10 +101,12 @@ void Segments::freed(std::uint64_t address) {
     }
   }
   free_indices_.push_back(index);
+  dead_have_changed_ = true;
 }
 
 void Segments::keep_whole(std::uint64_t address) {
   const std::scoped_lock lock(mutex_);
+  look_at_written();
   const Index index = segment_of(address);
   if (index == kNone) {
     return;
@@ -110,14 +114,15 @@ void Segments::keep_whole(std::uint64_t address) {
   Segment& segment = segments_[index];
   segment.whole = true;
   if (std::exchange(segment.dead, false)) {
+    dead_have_changed_ = true;
     (void)platform_.reuse(segment.address);  // it has its room
   }
 }
 
 // --- Tensors ------------------------------------------------------------------------------------
 
-void Segments::born(std::uint64_t address, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+// kNone: it is in no segment.
+Segments::Index Segments::begin(std::uint64_t address, Bytes bytes) {
   Place& place = place_for(address);
   if (place.bytes > 0) {
     end(place);  // a death that nobody has told of
@@ -125,44 +130,14 @@ void Segments::born(std::uint64_t address, Bytes bytes) {
   const bool is_same = place.segment != kNone && segments_[place.segment].has(address);
   const Index index = is_same ? place.segment : segment_of(address);
   if (index == kNone) {
-    return;
+    return kNone;
   }
   place = {.address = address, .bytes = bytes, .asked_bytes = 0, .segment = index};
-  Segment& segment = segments_[index];
-  ++segment.tensors;
+  ++segments_[index].tensors;
   if (always_tells_) {
     in_order_[address] = bytes;
   }
-  if (!is_untold()) {
-    tell_all();
-  }
-  if (std::exchange(segment.dead, false)) {
-    (void)platform_.reuse(segment.address);  // it has its room
-  } else if (segment.tensors == 2) {
-    platform_.divide(segment.address);
-  }
-}
-
-void Segments::asked(std::uint64_t address, Bytes bytes, std::optional<cuda::CuStream> stream) {
-  const std::scoped_lock lock(mutex_);
-  Place& place = tensors_[place_of(address)];
-  if (place.address == address && place.bytes >= bytes) {
-    place.asked_bytes = bytes;
-    segments_[place.segment].stream = stream;
-  }
-}
-
-bool Segments::died(std::uint64_t address) {
-  const std::scoped_lock lock(mutex_);
-  Place& place = tensors_[place_of(address)];
-  if (place.address != address || place.bytes == 0) {
-    return false;
-  }
-  end(place);
-  if (!is_untold()) {
-    tell_all();
-  }
-  return true;
+  return index;
 }
 
 void Segments::end(Place& place) {
@@ -176,10 +151,64 @@ void Segments::end(Place& place) {
   }
 }
 
+// False: none that is known begins there.
+bool Segments::end(std::uint64_t address) {
+  Place& place = tensors_[place_of(address)];
+  if (place.address != address || place.bytes == 0) {
+    return false;
+  }
+  end(place);
+  return true;
+}
+
+void Segments::look_at_written() {
+  for (const Written& it : std::span(log_).first(std::exchange(written_, 0))) {
+    if (it.bytes > 0) {
+      (void)begin(it.address, static_cast<Bytes>(it.bytes));
+    } else {
+      (void)end(it.address);
+    }
+  }
+}
+
+void Segments::born(std::uint64_t address, Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  look_at_written();
+  const Index index = begin(address, bytes);
+  if (index != kNone) {
+    Segment& segment = segments_[index];
+    if (std::exchange(segment.dead, false)) {
+      dead_have_changed_ = true;
+      (void)platform_.reuse(segment.address);  // it has its room
+    } else if (segment.tensors == 2) {
+      platform_.divide(segment.address);
+    }
+  }
+  tell_unless_untold();
+}
+
+void Segments::asked(std::uint64_t address, Bytes bytes, std::optional<cuda::CuStream> stream) {
+  const std::scoped_lock lock(mutex_);
+  Place& place = tensors_[place_of(address)];
+  if (place.address == address && place.bytes >= bytes) {
+    place.asked_bytes = bytes;
+    segments_[place.segment].stream = stream;
+  }
+}
+
+bool Segments::died(std::uint64_t address) {
+  const std::scoped_lock lock(mutex_);
+  look_at_written();
+  const bool was_known = end(address);
+  tell_unless_untold();
+  return was_known;
+}
+
 // --- Deaths -------------------------------------------------------------------------------------
 
 void Segments::retire(Segment& segment) {
   segment.dead = true;
+  dead_have_changed_ = true;
   platform_.retire_keeping_room(segment.address, segment.stream);
 }
 
@@ -193,9 +222,26 @@ void Segments::tell_all() {
   }
 }
 
+void Segments::tell_unless_untold() {
+  writes_down_ = is_untold();
+  if (!writes_down_) {
+    tell_all();
+  } else if (std::exchange(dead_have_changed_, false)) {
+    dead_ = {};
+    for (const Segment& segment : segments_) {
+      for (Bytes offset = 0; segment.dead && offset < segment.bytes; offset += kBlockBytes) {
+        const std::size_t bit = spread((segment.address + offset) / kBlockBytes, kDeadBits);
+        dead_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+      }
+    }
+  }
+}
+
 void Segments::tell_deaths() {
   const std::scoped_lock lock(mutex_);
+  look_at_written();
   tell_all();
+  writes_down_ = false;  // until it is known anew which segments are dead
 }
 
 void Segments::always_tell() {
@@ -219,6 +265,13 @@ std::optional<Bytes> Segments::asked_alone_at_once(std::uint64_t address) const 
   const bool alone = place != nullptr && place->asked_bytes > 0 && segment.tensors == 1 &&
                      segment.address == address && !segment.whole;
   return alone ? std::optional(place->asked_bytes) : std::nullopt;
+}
+
+std::optional<Bytes> Segments::asked_at_once(std::uint64_t address) const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  const Place* const place = lock.owns_lock() ? living_at(address) : nullptr;
+  return place != nullptr && place->asked_bytes > 0 ? std::optional(place->asked_bytes)
+                                                    : std::nullopt;
 }
 
 std::optional<cuda::CudaPlatform::Range> Segments::tensor_at_once(std::uint64_t address) const {

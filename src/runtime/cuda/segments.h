@@ -2,10 +2,12 @@
 // asks the driver for segments, and hands out parts of them without a call; who frees a tensor
 // keeps the segment. Here is known which tensors live in which segment, so that a segment is dead
 // as soon as the last of them is, and alive again with the next. Layer: runtime. Thread-safe.
-// Where nobody is told of launches because all fits, nobody is told of deaths either: a tensor that
-// comes or goes is a look at two lines of memory.
+// Where nobody is told of launches because all fits, nobody is told of deaths either: tensors that
+// come and go are written down one behind the other, and looked at thousands at a time. To look at
+// each when it comes costs more than all else here, since PyTorch has had the processor's caches.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -13,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/spread.h"
 #include "base/units.h"
 #include "platform/cuda/cuda_platform.h"
 
@@ -21,13 +24,26 @@ namespace spillway {
 class Segments {
  public:
   explicit Segments(cuda::CudaPlatform& platform)
-      : platform_(platform), tensors_(std::size_t{1} << place_bits_) {}
+      : platform_(platform), log_(kMostWritten), tensors_(std::size_t{1} << place_bits_) {}
 
   // Memory that the program has of the platform from now on, and may divide; or has given back,
   // before the platform is told.
   void made(std::uint64_t address, Bytes bytes);
   void freed(std::uint64_t address);
 
+  // A tensor comes, with so many bytes of a segment, or goes (fewer than 0). True if it is enough
+  // to have written that down; otherwise `born` or `died` follows.
+  [[nodiscard]] bool write_down(std::uint64_t address, std::int64_t bytes) {
+    if (!platform_.calls_are_open()) {
+      return false;
+    }
+    const std::scoped_lock lock(mutex_);
+    if (!writes_down_ || written_ == kMostWritten || may_be_dead(address)) {
+      return false;
+    }
+    log_[written_++] = {.address = address, .bytes = bytes};
+    return true;
+  }
   // A tensor has these bytes of a segment from now on. Memory that is in no segment is left alone.
   void born(std::uint64_t address, Bytes bytes);
   // Of one that lives: what the program has asked for, and the stream on which its segment is used,
@@ -48,6 +64,8 @@ class Segments {
   // itself; 0 where no tensors are known to be. For who must not wait: nullopt also while another
   // thread is here.
   [[nodiscard]] std::optional<Bytes> asked_alone_at_once(std::uint64_t address) const;
+  // The same whether it has or not. For who must not wait, likewise.
+  [[nodiscard]] std::optional<Bytes> asked_at_once(std::uint64_t address) const;
   // The living tensor that begins there. For who must not wait, likewise.
   [[nodiscard]] std::optional<cuda::CudaPlatform::Range> tensor_at_once(
       std::uint64_t address) const;
@@ -78,18 +96,40 @@ class Segments {
     Index segment = kNone;
   };
 
+  struct Written {
+    std::uint64_t address = 0;
+    std::int64_t bytes = 0;
+  };
+  static constexpr std::size_t kMostWritten = 4096;
+  static constexpr int kDeadBits = 12;
+
   [[nodiscard]] Index segment_of(std::uint64_t address) const;
   [[nodiscard]] std::size_t place_of(std::uint64_t address) const;
   [[nodiscard]] const Place* living_at(std::uint64_t address) const;
   Place& place_for(std::uint64_t address);
-  void end(Place& place);
   void make_more_places();
+  Index begin(std::uint64_t address, Bytes bytes);
+  [[nodiscard]] bool end(std::uint64_t address);
+  void end(Place& place);
+  void look_at_written();
   [[nodiscard]] bool is_untold() const;
   void retire(Segment& segment);
   void tell_all();
+  void tell_unless_untold();
+  // Whether its segment may be one that the platform takes for dead.
+  [[nodiscard]] bool may_be_dead(std::uint64_t address) const {
+    const std::size_t bit = spread(address / kBlockBytes, kDeadBits);
+    return (dead_[bit / 64] >> (bit % 64) & 1U) != 0;
+  }
 
   cuda::CudaPlatform& platform_;
+  // What follows at once is what a tensor needs where it is only written down.
   mutable std::mutex mutex_;
+  bool writes_down_ = false;
+  std::size_t written_ = 0;
+  std::vector<Written> log_;
+  std::array<std::uint64_t, (std::size_t{1} << kDeadBits) / 64> dead_{};  // pages, by a spread
+  bool dead_have_changed_ = false;                                        // since that was filled
   std::vector<Segment> segments_;
   std::vector<Index> free_indices_;
   std::unordered_map<std::uint64_t, Index> pages_;  // by each page of kBlockBytes

@@ -401,6 +401,37 @@ void LargeHeap::release_all(PageMarks::Mark mark) {
   }
 }
 
+void LargeHeap::note(const Part& pages, PageMarks::Mark mark) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = at(pages.start);
+  const auto from = static_cast<Bytes>(pages.start - found->first);
+  marks_of(found->second).add(from, from + pages.bytes, mark);
+}
+
+bool LargeHeap::has_mark(const void* address, unsigned marks) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = at(address);
+  if (found == used_.end() || !found->second.marks) {
+    return false;
+  }
+  const auto offset = static_cast<Bytes>(static_cast<const char*>(address) - found->first);
+  const Bytes page = offset / kPageBytes * kPageBytes;
+  return found->second.marks->any(page, page + kPageBytes, marks);
+}
+
+std::vector<LargeHeap::Part> LargeHeap::parts(unsigned with, unsigned without) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<Part> found;
+  for (const auto& [start, used] : used_) {
+    if (used.marks) {
+      used.marks->for_runs(with, without, [&, start = start](Bytes begin, Bytes end) {
+        found.push_back({.start = start + begin, .bytes = end - begin});
+      });
+    }
+  }
+  return found;
+}
+
 // Retired memory costs address space, page tables and bookkeeping, so a program that never asks for
 // the same size twice must not gather it: what has waited longest goes first. Several times what is
 // in use at once is more than a program that repeats itself leaves behind in one round.

@@ -85,6 +85,12 @@ class LargeHeap {
   void release(const Part& pages, PageMarks::Mark mark);
   // All pages of that mark, of all allocations.
   void release_all(PageMarks::Mark mark);
+  // A mark that keeps them nowhere; release takes it off again.
+  void note(const Part& pages, PageMarks::Mark mark);
+  // Whether the page at that address has one of these marks.
+  [[nodiscard]] bool has_mark(const void* address, unsigned marks);
+  // Of all allocations, the pages that have all marks of `with` and none of `without`.
+  [[nodiscard]] std::vector<Part> parts(unsigned with, unsigned without);
 
  private:
   // Sizes are rounded up to this, so that nearly equal ones share what they leave behind.

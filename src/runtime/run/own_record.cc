@@ -45,6 +45,14 @@ std::string own_live_file() {
   return records.empty() ? "" : live_file(records, ::getpid());
 }
 
+void write_own_record(RunRecord record) {
+  if (const std::string records = folder(); !records.empty()) {
+    record.command = own_command();
+    record.pid = static_cast<std::uint64_t>(::getpid());
+    write(record_file(records, ::getpid()), to_json(record));
+  }
+}
+
 void write_own_record(RunRecorder& recorder) {
   const std::string records = folder();
   if (records.empty()) {

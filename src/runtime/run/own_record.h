@@ -12,5 +12,7 @@ namespace spillway {
 [[nodiscard]] std::string own_live_file();
 // Up to now; a later one takes its place. What cannot be written is said in one line.
 void write_own_record(RunRecorder& recorder);
+// The same of a process without a space.
+void write_own_record(RunRecord record);
 
 }  // namespace spillway

@@ -1,5 +1,5 @@
-// What a program has said of single pages of an allocation: that they are protected, locked, or
-// given back. Layer: runtime. Not thread-safe.
+// What a program has said of single pages of an allocation: that they are protected, locked, given
+// back, or zeros in its children. Layer: runtime. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace spillway {
 
 class PageMarks {
  public:
-  enum Mark : std::uint8_t { kProtected = 1, kLocked = 2, kGone = 4 };
+  enum Mark : std::uint8_t { kProtected = 1, kLocked = 2, kGone = 4, kWiped = 8 };
 
   explicit PageMarks(Bytes bytes) : marks_(round_up(bytes, kPageBytes) / kPageBytes) {}
 
@@ -30,6 +30,21 @@ class PageMarks {
   }
   [[nodiscard]] bool all(Bytes begin, Bytes end, unsigned marks) const {
     return std::all_of(at(begin), at(end), [&](std::uint8_t page) { return (page & marks) != 0; });
+  }
+
+  // visit(begin, end) of each run of pages that have all marks of `with` and none of `without`.
+  template <typename Visit>
+  void for_runs(unsigned with, unsigned without, const Visit& visit) const {
+    const auto fits = [&](Bytes page) { return (marks_[page] & (with | without)) == with; };
+    for (Bytes page = 0; page < marks_.size(); ++page) {
+      const Bytes first = page;
+      while (page < marks_.size() && fits(page)) {
+        ++page;
+      }
+      if (page > first) {
+        visit(first * kPageBytes, page * kPageBytes);
+      }
+    }
   }
 
  private:

@@ -44,6 +44,13 @@ struct RunWait {
   double fresh_s = 0;
 };
 
+// Device memory that a program has taken past its budget, by one call and mostly by one library.
+struct RunPastBudget {
+  std::string call;
+  std::string library;  // empty where it is not known
+  Bytes peak_bytes = 0;
+};
+
 struct RunRecord {
   static constexpr std::uint64_t kVersion = 1;
 
@@ -67,6 +74,10 @@ struct RunRecord {
   Bytes saved_by_discard_bytes = 0;
   Bytes given_up_bytes = 0;
   Bytes far_bytes = 0;
+  Bytes past_budget_peak_bytes = 0;
+  std::vector<RunPastBudget> past_budget;  // most first
+  Bytes device_in_use_peak_bytes = 0;      // by this process; 0 where the driver does not tell
+  Bytes device_growth_peak_bytes = 0;      // then by all processes, beyond what it was at first
   double stalled_s = 0;
   double fault_wait_s = 0;
   double copy_s = 0;
@@ -143,6 +154,13 @@ inline constexpr std::tuple kFields<RunWait>{
 };
 
 template <>
+inline constexpr std::tuple kFields<RunPastBudget>{
+    Field{"call", &RunPastBudget::call},
+    Field{"library", &RunPastBudget::library},
+    Field{"peak_bytes", &RunPastBudget::peak_bytes},
+};
+
+template <>
 inline constexpr std::tuple kFields<PlanReport>{
     Field{"number", &PlanReport::number},
     Field{"launches", &PlanReport::launches},
@@ -178,6 +196,10 @@ inline constexpr std::tuple kFields<RunRecord>{
           "not moved, since it was dead"},
     Field{"given_up_bytes", &RunRecord::given_up_bytes, "given up, to be made again"},
     Field{"far_bytes", &RunRecord::far_bytes, "used in host memory, over the link"},
+    Field{"past_budget_peak_bytes", &RunRecord::past_budget_peak_bytes},
+    Field{"past_budget", &RunRecord::past_budget},
+    Field{"device_in_use_peak_bytes", &RunRecord::device_in_use_peak_bytes},
+    Field{"device_growth_peak_bytes", &RunRecord::device_growth_peak_bytes},
     Field{"stalled_s", &RunRecord::stalled_s},
     Field{"fault_wait_s", &RunRecord::fault_wait_s},
     Field{"copy_s", &RunRecord::copy_s},

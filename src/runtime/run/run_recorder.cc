@@ -90,9 +90,14 @@ void RunRecorder::show(const RunSample& sample) {
 }
 
 void RunRecorder::sample_until_stopped() {
+  constexpr unsigned kSamplesASecond = 10;
+  unsigned samples = 0;
   std::unique_lock lock(mutex_);
   while (!stop_) {
     lock.unlock();
+    if (samples++ % kSamplesASecond == 0 && subject_.each_second) {
+      subject_.each_second();
+    }
     const RunSample now = sample();
     if (!live_file_.empty()) {
       show(now);
@@ -131,6 +136,9 @@ RunRecord RunRecorder::finish(const std::string& command) {
   record.processor_s = to_seconds(stats.processor_ns);
   if (subject_.plan_report) {
     record.plan = subject_.plan_report();
+  }
+  if (subject_.complete) {
+    subject_.complete(record);
   }
   const std::vector<LaunchWaits> waits = subject_.platform.waits();
   record.longest_waits = first_of(waits);

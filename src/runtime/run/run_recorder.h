@@ -21,6 +21,8 @@ struct RunSubject {
   ObservedPlatform& platform;
   std::string policy;
   std::function<std::optional<PlanReport>()> plan_report;  // nullptr for policies without plans
+  std::function<void()> each_second = {};                  // also at the start; by our thread
+  std::function<void(RunRecord&)> complete = {};           // what others know of the run
 };
 
 class RunRecorder {

@@ -42,6 +42,29 @@ std::string modules_text(const std::vector<RunWait>& modules) {
   return text.empty() ? text : text + "\n";
 }
 
+// What the budget does not hold for.
+std::string past_budget_text(const RunRecord& record) {
+  std::string text;
+  for (const RunPastBudget& one : record.past_budget) {
+    text += fmt::format("{}{} by {}{}", text.empty() ? "" : ", ", format_bytes(one.peak_bytes),
+                        one.call, one.library.empty() ? "" : " (" + one.library + ")");
+  }
+  if (!text.empty()) {
+    text = fmt::format("  past it    {} of device memory at the highest: {}\n",
+                       format_bytes(record.past_budget_peak_bytes), text);
+  }
+  if (record.device_in_use_peak_bytes > 0) {
+    text += fmt::format("  device     {} in use by this process at the highest, its driver says\n",
+                        format_bytes(record.device_in_use_peak_bytes));
+  } else if (record.device_growth_peak_bytes > 0) {
+    text += fmt::format(
+        "  device     {} more in use than at the start at the highest, its driver says, by all "
+        "processes\n",
+        format_bytes(record.device_growth_peak_bytes));
+  }
+  return text;
+}
+
 // So many times what is alive has come back: it is used faster than it can be brought.
 constexpr double kThrashes = 20;
 
@@ -58,6 +81,10 @@ Bytes needed_bytes(Bytes budget_bytes, Bytes alive_bytes) {
 }  // namespace
 
 std::string summary_text(const RunRecord& record) {
+  if (record.policy.empty() && record.past_budget_peak_bytes > 0) {
+    return "spillway: none of the program's device memory was within the budget\n" +
+           past_budget_text(record);
+  }
   const auto moved = [&](Tier from, Tier to) { return format_bytes(record.moved(from, to)); };
   std::string text = fmt::format("spillway: {} for {:.1f} s, stalled {:.2f} s ({:.1f} %)\n",
                                  record.policy, record.elapsed_s, record.stalled_s,
@@ -84,6 +111,7 @@ std::string summary_text(const RunRecord& record) {
     text += fmt::format("  used there {} in host memory, over the link\n",
                         format_bytes(record.far_bytes));
   }
+  text += past_budget_text(record);
   text += modules_text(record.waits_by_module);
   const double times = times_moved(
       record.moved(Tier::kHost, Tier::kDevice) + record.moved(Tier::kStorage, Tier::kDevice),

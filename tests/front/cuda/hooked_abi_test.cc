@@ -80,6 +80,16 @@ SPILLWAY_SAME_PLACE(CuNodeParams, operations.operations, CUgraphNodeParams, memO
 SPILLWAY_SAME_PLACE(CuNodeParams, conditional.count, CUgraphNodeParams, conditional.size);
 SPILLWAY_SAME_PLACE(CuNodeParams, conditional.graphs, CUgraphNodeParams, conditional.phGraph_out);
 
+SPILLWAY_SAME_PLACE(CuArrayShape, format, CUDA_ARRAY_DESCRIPTOR, Format);
+SPILLWAY_SAME_PLACE(CuArrayShape, channels, CUDA_ARRAY_DESCRIPTOR, NumChannels);
+SPILLWAY_SAME_PLACE(CuArrayShape3d, format, CUDA_ARRAY3D_DESCRIPTOR, Format);
+SPILLWAY_SAME_PLACE(CuArrayShape3d, flags, CUDA_ARRAY3D_DESCRIPTOR, Flags);
+SPILLWAY_SAME_PLACE(CuExternalMemoryHandle, bytes, CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size);
+static_assert(sizeof(CuMemPoolProperties) == sizeof(CUmemPoolProps));
+SPILLWAY_SAME_PLACE(CuMemAllocNode, bytes, CUDA_MEM_ALLOC_NODE_PARAMS, bytesize);
+SPILLWAY_SAME_PLACE(CuMemAllocNode, address, CUDA_MEM_ALLOC_NODE_PARAMS, dptr);
+SPILLWAY_SAME_PLACE(CuNodeParams, allocation.address, CUgraphNodeParams, alloc.dptr);
+
 TEST(HookedAbi, IsThatOfTheToolkit) {}
 
 }  // namespace

@@ -56,7 +56,10 @@ TEST_P(Interposer, EveryWordIsRightWithinTheBudget) {
   EXPECT_EQ(seen.at("wrong"), 0U);
   EXPECT_EQ(seen.at("violations"), 0U) << outcome.out;
   // Products that are made again need a workspace of ours, and places for biases.
-  const int ours_mib = GetParam().scenario == "products" ? 8 : 0;
+  // Handles that are mapped twice, or exported, are the driver's.
+  const int ours_mib = GetParam().scenario == "products"               ? 8
+                       : GetParam().scenario == "mapped-by-the-driver" ? 6
+                                                                       : 0;
   EXPECT_LE(seen.at("peak"), static_cast<std::uint64_t>(GetParam().budget_mib + ours_mib) << 20U);
   EXPECT_GT(seen.at("launches"), 0U);
   // The record has been made, and told.
@@ -85,9 +88,17 @@ std::vector<What> scenarios() {
   }
   for (const char* const policy : {"base_uvm", "lookahead"}) {
     for (const char* const scenario :
-         {"captured", "refused", "values", "tables", "late-tables", "host-lists", "peers",
-          "contexts", "batches", "hand-graphs", "disabled", "conditional", "thread-streams",
-          "tensor-maps", "foreign-streams", "next-context", "refused-records"}) {
+         {"captured",     "refused",         "values",         "tables",        "late-tables",
+          "host-lists",   "peers",           "contexts",       "batches",       "hand-graphs",
+          "disabled",     "conditional",     "thread-streams", "tensor-maps",   "foreign-streams",
+          "next-context", "refused-records", "free-waits",     "free-captures", "ends",
+          "resets",       "contexts-end"}) {
+      all.push_back({.scenario = scenario, .policy = policy});
+    }
+  }
+  for (const char* const policy : {"base_uvm", "lookahead"}) {
+    for (const char* const scenario : {"expandable", "growing", "mapped-tables", "mapped-questions",
+                                       "mapped-by-the-driver", "mapped-graphs", "random-mapped"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }
@@ -336,7 +347,33 @@ TEST_F(InterposerTest, PyTorchKeepsItsOwnAllocator) {
   const Outcome kept = run("run --device cuda -- printenv PYTORCH_ALLOC_CONF",
                            driver + " PYTORCH_ALLOC_CONF=expandable_segments:True");
   EXPECT_EQ(kept.out, "expandable_segments:True\n");
-  EXPECT_THAT(kept.err, ::testing::HasSubstr("PYTORCH_ALLOC_CONF=expandable_segments:True stays"));
+}
+
+TEST_F(InterposerTest, WhatOnlyTheDriverCanMapIsCountedAndSaid) {
+  for (const char* const scenario : {"mapped-by-the-driver", "mapped-by-nccl"}) {
+    const Outcome outcome = run_on_gpu({.scenario = scenario});
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err,
+                ::testing::HasSubstr("2 MiB of device memory were taken past the budget by "
+                                     "cuMemCreate"));
+  }
+  const Outcome outcome = run_on_gpu({.scenario = "growing"});
+  EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("past the budget")));
+}
+
+TEST_F(InterposerTest, JaxAsksForEachArrayUnlessAPersonHasChosen) {
+  const std::string driver = fmt::format("SPILLWAY_CUDA_DRIVER='{}'", FAKE_CUDA_LIBRARY);
+  const std::string both =
+      "run --device cuda -- printenv XLA_PYTHON_CLIENT_ALLOCATOR XLA_PYTHON_CLIENT_PREALLOCATE";
+  const Outcome chosen = run(both, driver);
+  EXPECT_EQ(chosen.out, "cuda_async\nfalse\n");
+  EXPECT_THAT(chosen.err, ::testing::Not(::testing::HasSubstr("JAX")));
+  const Outcome kept = run(both, driver +
+                                     " XLA_PYTHON_CLIENT_ALLOCATOR=platform "
+                                     "XLA_PYTHON_CLIENT_PREALLOCATE=true");
+  EXPECT_EQ(kept.out, "platform\ntrue\n");
+  EXPECT_THAT(run(both, driver + " SPILLWAY_VERBOSE=1").err,
+              ::testing::HasSubstr("XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async for JAX"));
 }
 
 }  // namespace

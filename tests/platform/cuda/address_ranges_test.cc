@@ -84,6 +84,8 @@ TEST(AddressRanges, NamesTheAllocationInWhichAnAddressLies) {
   EXPECT_EQ(ranges.at(kStart + 1000), nullptr);
   EXPECT_EQ(ranges.at(kStart + 1030)->start, kStart + 1024);
   EXPECT_EQ(ranges.at(kStart - 1), nullptr);
+  EXPECT_EQ(ranges.pointed_at(kStart + 1000).ends->number, 7U);
+  EXPECT_EQ(ranges.pointed_at(kStart + 1001).ends, nullptr);
   ranges.forget(kStart);
   EXPECT_EQ(ranges.at(kStart + 5), nullptr);
   EXPECT_TRUE(ranges.contains(kStart + 5));
@@ -105,8 +107,9 @@ TEST(AddressRanges, ARandomProgramFindsItsNames) {
     std::vector<Named> names;
     for (std::uint32_t i = 0; i < 1000; ++i) {
       const std::uint64_t at = kStart + kStep * rng.below(64 * kMiB / kStep);
-      const Bytes bytes = std::min<Bytes>(1 + rng.below(rng.chance(0.5) ? kStep : 8 * kMiB),
-                                          kStart + 64 * kMiB - at);
+      const Bytes any = 1 + rng.below(rng.chance(0.5) ? kStep : 8 * kMiB);
+      const Bytes bytes =
+          std::min<Bytes>(rng.chance(0.5) ? any : round_up(any, kStep), kStart + 64 * kMiB - at);
       const bool free = std::none_of(names.begin(), names.end(), [&](const Named& it) {
         return at < it.at + it.bytes && it.at < at + bytes;
       });
@@ -126,6 +129,7 @@ TEST(AddressRanges, ARandomProgramFindsItsNames) {
           return asked >= it.at && asked < it.at + it.bytes;
         });
         const AddressRanges::Named* const found = ranges.at(asked);
+        EXPECT_EQ(ranges.pointed_at(asked).in, found);
         ASSERT_EQ(found != nullptr, expected != names.end()) << "seed " << seed;
         if (found != nullptr) {
           EXPECT_EQ(found->number, expected->number);
@@ -133,6 +137,20 @@ TEST(AddressRanges, ARandomProgramFindsItsNames) {
           EXPECT_EQ(found->bytes, expected->bytes);
           EXPECT_EQ(found->is_dead(), expected->dead);
         }
+      }
+      for (const Named& it : names) {
+        const AddressRanges::Pointed start = ranges.pointed_at(it.at);
+        const AddressRanges::Pointed end = ranges.pointed_at(it.at + it.bytes);
+        ASSERT_NE(start.in, nullptr) << "seed " << seed;
+        EXPECT_EQ(start.in->number, it.number);
+        ASSERT_EQ(end.ends != nullptr, it.at + it.bytes < kStart + 64 * kMiB) << "seed " << seed;
+        if (end.ends != nullptr) {
+          EXPECT_EQ(end.ends->number, it.number);
+        }
+        const bool before = std::any_of(names.begin(), names.end(), [&](const Named& other) {
+          return other.at + other.bytes == it.at;
+        });
+        EXPECT_EQ(start.ends != nullptr, before);
       }
     }
   }

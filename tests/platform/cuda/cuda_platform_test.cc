@@ -228,6 +228,26 @@ TEST_F(Platform, SaysWhichAllocationAnAddressLiesIn) {
   EXPECT_EQ(counters().handle_bytes, 0U);  // nothing has been used
 }
 
+// Neither a small one's neighbour, whose addresses it may be near, nor a large one's.
+TEST_F(Platform, AnEndNamesWhatEndsThereAlone) {
+  open();
+  for (const Bytes bytes : {Bytes{512}, Bytes{4096}, kTwoMiB, 20 * kMiB}) {
+    std::array<std::uint64_t, 4> starts{};
+    for (std::uint64_t& start : starts) {
+      start = allocate(bytes).address;
+    }
+    for (const std::uint64_t start : starts) {
+      const std::array<std::uint64_t, 2> words{start, start + bytes};
+      std::array<CudaPlatform::Pointed, 2> found{};
+      platform->pointed_at(words, found.data());
+      EXPECT_EQ(found[0].in.start, start);
+      EXPECT_EQ(found[0].ends.bytes, 0U);
+      EXPECT_EQ(found[1].in.bytes, 0U);
+      EXPECT_EQ(found[1].ends.start, start);
+    }
+  }
+}
+
 TEST_F(Platform, MoreThanAllTiersIsRefused) {
   open();
   const Result<std::uint64_t> address = platform->allocate(kGiB);

@@ -297,7 +297,7 @@ TEST_F(DeviceHeapTest, WhatALaunchHasUsedCannotBeUndone) {
   const Result<std::uint64_t> before = platform->allocate(kBytes);
   ASSERT_TRUE(before);
   const CudaOperand first{.address = *before, .bytes = kBytes};
-  const CudaOperand next{.address = *before + kBytes, .bytes = kBytes};
+  const CudaOperand next{.address = *before + kBytes + options.block_bytes, .bytes = kBytes};
   const auto begin = [&](const CudaOperand& operand) {
     return platform->before_launch({.stream = nullptr,
                                     .hash = {},

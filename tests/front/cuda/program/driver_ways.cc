@@ -133,6 +133,7 @@ Calls find_calls(const std::string& way) {
   SPILLWAY_CONTROL(violation)
   SPILLWAY_CONTROL(counters)
   SPILLWAY_CONTROL(hold_stream)
+  SPILLWAY_CONTROL(use_unseen)
   SPILLWAY_CONTROL(thread_opens_gates)
   SPILLWAY_CONTROL(set_attribute)
 #undef SPILLWAY_CONTROL

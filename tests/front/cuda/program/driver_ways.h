@@ -26,6 +26,7 @@ struct Calls {
   decltype(&fake_cuda_violation) violation = nullptr;
   decltype(&fake_cuda_counters) counters = nullptr;
   decltype(&fake_cuda_hold_stream) hold_stream = nullptr;
+  decltype(&fake_cuda_use_unseen) use_unseen = nullptr;
   decltype(&fake_cuda_thread_opens_gates) thread_opens_gates = nullptr;
   decltype(&fake_cuda_set_attribute) set_attribute = nullptr;
 };

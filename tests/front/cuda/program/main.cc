@@ -13,15 +13,20 @@
 
 #include "corners.h"
 #include "device.h"
+#include "ends.h"
 #include "graphs.h"
 #include "launch_ways.h"
+#include "mapped.h"
 #include "memsets.h"
 #include "orders.h"
+#include "past_budget.h"
 #include "processes.h"
 #include "products.h"
 #include "random.h"
+#include "resets.h"
 #include "runtime.h"
 #include "steps.h"
+#include "waits.h"
 
 namespace spillway::cuda::test {
 namespace {
@@ -513,6 +518,24 @@ int main(int count, char** words) {
       {"batches", test::orders_by_batches},
       {"free", test::all_that_is_free},
       {"runtime", test::by_the_runtime},
+      {"expandable", test::expandable_segments},
+      {"growing", test::growing_vector},
+      {"mapped-tables", test::mapped_tables},
+      {"mapped-questions", test::mapped_questions},
+      {"mapped-by-the-driver", test::mapped_by_the_driver},
+      {"mapped-by-nccl", test::mapped_by_nccl},
+      {"mapped-graphs", test::mapped_graphs},
+      {"random-mapped", test::random_mapped},
+      {"past-budget", test::past_the_budget},
+      {"a-little-past", test::a_little_past_the_budget},
+      {"again-past", test::again_past_the_budget},
+      {"nothing-within", test::nothing_within_the_budget},
+      {"unseen-past", test::unseen_past_the_budget},
+      {"ends", test::ends_of_arrays},
+      {"resets", test::resets},
+      {"contexts-end", test::contexts_that_end},
+      {"free-waits", test::frees_wait},
+      {"free-captures", test::frees_beside_captures},
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);
   // A small card where more is to be used than the card has.

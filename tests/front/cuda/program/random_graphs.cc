@@ -177,6 +177,7 @@ void Worker::destroy(std::list<Graph>::iterator graph) {
   graphs_.erase(graph);
   for (Block* const block : within) {
     if (!block->freed) {
+      lanes_.before_host(block->use, true);
       expect(device_.calls.cuMemFree_v2(block->address), "cuMemFree");
     }
     blocks_.remove(block);

@@ -32,6 +32,7 @@ struct Block {
   std::uint64_t entries = 0;  // of a table
   bool shared = false;        // of several threads, which only read it
   bool of_graph = false;      // allocated on a stream that was captured
+  bool of_context = false;    // no pool's: a free waits for who uses it
   bool freed = false;         // there, too
   std::string last;           // who wrote it last, in words
   Use use;

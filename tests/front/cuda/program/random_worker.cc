@@ -188,6 +188,7 @@ Block* Worker::allocate(std::uint64_t bytes, Block::Holds holds) {
     lanes_.after(lane, made->use, true);
   } else {
     expect(device_.calls.cuMemAlloc_v2(&made->address, bytes), "cuMemAlloc");
+    made->of_context = true;
   }
   trace("allocate " + std::to_string(bytes));
   return blocks_.add(std::move(made));
@@ -212,6 +213,10 @@ void Worker::free(Block* block) {
     lanes_.before(lane, block->use, true);
     expect(device_.calls.cuMemFreeAsync(block->address, lanes_.stream(lane)), "cuMemFreeAsync");
   } else {
+    if (!block->of_context) {
+      lanes_.before_host(block->use, true);
+      require_landings();
+    }
     expect(device_.calls.cuMemFree_v2(block->address), "cuMemFree");
   }
   trace("free " + std::to_string(block->bytes.size()));

@@ -79,6 +79,8 @@ void World::end_context(Context& context) {
   }
   report.counters.events -=
       std::erase_if(events, [&](const auto& it) { return it.second->context.get() == &context; });
+  forget_memory_of(&context);
+  host->forget_those_of(&context);
   context.error = CuResult::kContextIsDestroyed;
   --report.counters.contexts;
   contexts.erase(context.handle);
@@ -184,6 +186,25 @@ CuResult cuDevicePrimaryCtxRelease_v2(CuDevice device) {
               });
 }
 
+// However often it is retained. What pools gave goes with it as well.
+CuResult cuDevicePrimaryCtxReset_v2(CuDevice device) {
+  return call("cuDevicePrimaryCtxReset_v2", Needs::kInit, text("{}", device),
+              [&](World& w, Caller& caller) {
+                if (device != 0) {
+                  return CuResult::kInvalidDevice;
+                }
+                const std::shared_ptr<Context> ends = w.primary;
+                const CuResult waited =
+                    ends != nullptr ? w.drain(caller, *ends, false) : CuResult::kSuccess;
+                if (ends != nullptr && waited == CuResult::kSuccess) {
+                  w.primary.reset();
+                  w.forget_memory_of(nullptr);
+                  w.end_context(*ends);
+                }
+                return waited;
+              });
+}
+
 CuResult cuDevicePrimaryCtxGetState(CuDevice device, unsigned* flags, int* active) {
   return call("cuDevicePrimaryCtxGetState", Needs::kInit, text("{}", device),
               [&](World& w, Caller&) {
@@ -273,7 +294,9 @@ CuResult cuCtxGetDevice(CuDevice* device) {
 
 CuResult cuCtxSynchronize() {
   return call("cuCtxSynchronize", Needs::kContext, text(""), [&](World& w, Caller& caller) {
-    const CuResult waited = w.wait_for(caller, w.all_of(*caller.context));
+    const CuResult refused = w.waits_beside_captures(*caller.context);
+    const CuResult waited =
+        refused != CuResult::kSuccess ? refused : w.wait_for(caller, w.all_of(*caller.context));
     return waited != CuResult::kSuccess ? waited : caller.context->error;
   });
 }

@@ -110,7 +110,7 @@ CuResult DeviceMemory::create(std::uint64_t bytes, bool on_host, std::uint64_t l
   handles_.emplace(*handle, Handle{.bytes = bytes,
                                    .offset = next_offset_,
                                    .on_host = on_host,
-                                   .released = false,
+                                   .references = 1,
                                    .mappings = 0});
   if (poison) {
     static const std::vector<unsigned char> garbage(kGranularityBytes, 0xA5);
@@ -129,12 +129,12 @@ CuResult DeviceMemory::create(std::uint64_t bytes, bool on_host, std::uint64_t l
 
 CuResult DeviceMemory::release(std::uint64_t handle) {
   const auto found = handles_.find(handle);
-  if (found == handles_.end() || found->second.released) {
+  if (!has(handle)) {
     report_->violation(FAKE_CUDA_BAD_HANDLE, "cuMemRelease: there is no handle {}{}", handle,
                        handle != 0 && handle < next_handle_ ? " any more" : "");
     return CuResult::kInvalidValue;
   }
-  found->second.released = true;
+  --found->second.references;
   give_back_if_unused(handle);
   return CuResult::kSuccess;
 }
@@ -142,7 +142,7 @@ CuResult DeviceMemory::release(std::uint64_t handle) {
 void DeviceMemory::give_back_if_unused(std::uint64_t handle) {
   const auto found = handles_.find(handle);
   const Handle& it = found->second;
-  if (!it.released || it.mappings > 0) {
+  if (it.references > 0 || it.mappings > 0) {
     return;
   }
   if (it.imported_file >= 0) {
@@ -162,7 +162,7 @@ void DeviceMemory::give_back_if_unused(std::uint64_t handle) {
 CuResult DeviceMemory::map(std::uint64_t address, std::uint64_t bytes, std::uint64_t offset,
                            std::uint64_t handle) {
   const auto found = handles_.find(handle);
-  if (found == handles_.end() || found->second.released) {
+  if (!has(handle)) {
     report_->violation(FAKE_CUDA_BAD_HANDLE, "cuMemMap: there is no handle {}", handle);
     return CuResult::kInvalidValue;
   }
@@ -245,11 +245,32 @@ std::uint64_t DeviceMemory::set_access(const Range& range, CuAccess access) {
   return count;
 }
 
+bool DeviceMemory::has(std::uint64_t handle) const {
+  const auto found = handles_.find(handle);
+  return found != handles_.end() && found->second.references > 0;
+}
+
+std::uint64_t DeviceMemory::retain(std::uint64_t address) {
+  const auto mapping = at_or_after(address);
+  if (mapping == mappings_.end() || mapping->first > address) {
+    return 0;
+  }
+  ++handles_.at(mapping->second.handle).references;
+  return mapping->second.handle;
+}
+
+std::optional<CuAccess> DeviceMemory::access_of(std::uint64_t address) const {
+  const auto mapping = at_or_after(address);
+  return mapping == mappings_.end() || mapping->first > address
+             ? std::nullopt
+             : std::optional(mapping->second.access);
+}
+
 // The file once more, at a place that says which handle's it is: where it begins, and behind that
 // in units of what is smallest how large it is.
 CuResult DeviceMemory::export_handle(std::uint64_t handle, int* descriptor) {
   const auto found = handles_.find(handle);
-  if (found == handles_.end() || found->second.released || !found->second.exportable) {
+  if (found == handles_.end() || found->second.references == 0 || !found->second.exportable) {
     return CuResult::kInvalidValue;
   }
   Handle& it = found->second;
@@ -271,7 +292,7 @@ CuResult DeviceMemory::import_handle(int descriptor, std::uint64_t* handle) {
   handles_.emplace(*handle, Handle{.bytes = units * kGranularityBytes,
                                    .offset = static_cast<std::uint64_t>(place) - units,
                                    .on_host = false,
-                                   .released = false,
+                                   .references = 1,
                                    .mappings = 0,
                                    .exportable = true,
                                    .imported_file = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0)});

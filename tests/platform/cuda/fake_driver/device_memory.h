@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "platform/cuda/driver_types.h"
@@ -57,6 +58,12 @@ class DeviceMemory {
   CuResult import_handle(int descriptor, std::uint64_t* handle);
   // Its memory goes when nothing is mapped to it any more.
   CuResult release(std::uint64_t handle);
+  // That of the memory at this address, which has to be released once more; 0: nothing is mapped.
+  [[nodiscard]] std::uint64_t retain(std::uint64_t address);
+  // False if there is no such handle (any more).
+  [[nodiscard]] bool has(std::uint64_t handle) const;
+  // nullopt: nothing is mapped there.
+  [[nodiscard]] std::optional<CuAccess> access_of(std::uint64_t address) const;
 
   CuResult map(std::uint64_t address, std::uint64_t bytes, std::uint64_t offset,
                std::uint64_t handle);
@@ -75,7 +82,7 @@ class DeviceMemory {
     std::uint64_t bytes;
     std::uint64_t offset;  // in the file
     bool on_host;
-    bool released;
+    unsigned references;
     unsigned mappings;
     bool rdma_capable = false;
     bool exportable = false;

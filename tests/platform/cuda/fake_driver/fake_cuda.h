@@ -157,6 +157,11 @@ void fake_cuda_use_ends(void* use);
 /* Whether what is mapped there was made for it (gpuDirectRDMACapable). */
 int fake_cuda_is_for_rdma(uint64_t address);
 
+/* So much more of the device counts as in use by this process, by means that are no call of the
+ * driver; it takes nothing away from others. Forgotten by a reset. */
+void fake_cuda_use_unseen(uint64_t bytes);
+uint64_t fake_cuda_unseen_bytes(void);
+
 /* What cuDeviceGetAttribute answers. Unknown ones are 0. Forgotten by a reset. */
 void fake_cuda_set_attribute(int attribute, int value);
 

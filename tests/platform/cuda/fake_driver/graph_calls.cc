@@ -77,7 +77,39 @@ CuResult submit_all(World& w, Caller& caller, CuStream stream, const Graph& grap
   return CuResult::kSuccess;
 }
 
+constexpr unsigned kGlobal = 0;
+constexpr unsigned kRelaxed = 2;
+
 }  // namespace
+
+CuResult World::unsafe_beside_captures() {
+  const unsigned mode = this_thread().capture_mode;
+  CuResult result = CuResult::kSuccess;
+  for (const auto& stream : alive) {
+    Graph* const capture = stream->captured_into.get();
+    if (capture == nullptr || mode == kRelaxed) {
+      continue;
+    }
+    const bool own = capture->captured_by == std::this_thread::get_id();
+    if (own ? capture->capture_mode != kRelaxed
+            : mode == kGlobal && capture->capture_mode == kGlobal) {
+      capture->invalid = true;
+      result = CuResult::kCaptureUnsupported;
+    }
+  }
+  return result;
+}
+
+CuResult World::waits_beside_captures(const Context& context) {
+  CuResult result = CuResult::kSuccess;
+  for (const auto& stream : alive) {
+    if (stream->context.get() == &context && stream->captured_into != nullptr) {
+      stream->captured_into->invalid = true;
+      result = CuResult::kCaptureUnsupported;
+    }
+  }
+  return result;
+}
 
 CuResult cuStreamBeginCapture_v2(CuStream handle, unsigned mode) {
   return call("cuStreamBeginCapture_v2", Needs::kContext, text("{}, {}", shown(handle), mode),
@@ -90,6 +122,8 @@ CuResult cuStreamBeginCapture_v2(CuStream handle, unsigned mode) {
                 }
                 stream->captured_into = std::make_shared<Graph>();
                 stream->captured_into->capture = ++w.captures;
+                stream->captured_into->capture_mode = mode;
+                stream->captured_into->captured_by = std::this_thread::get_id();
                 return CuResult::kSuccess;
               });
 }
@@ -115,6 +149,10 @@ CuResult cuStreamEndCapture(CuStream handle, CuGraph* graph) {
                   if (other->captured_into == made) {
                     other->captured_into.reset();
                   }
+                }
+                if (made->invalid) {
+                  *graph = nullptr;
+                  return CuResult::kCaptureInvalidated;
                 }
                 *graph = w.new_handle<CuGraph>();
                 w.graphs.emplace(*graph, made);

@@ -248,6 +248,9 @@ CuResult cuGraphAddChildGraphNode(CuGraphNode* node, CuGraph graph, const CuGrap
 
 CuResult cuGraphAddNode_v2(CuGraphNode* node, CuGraph graph, const CuGraphNode*, const void*,
                            std::size_t, CuNodeParams* parameters) {
+  if (parameters->type == CuNodeType::kMemAlloc) {
+    return cuGraphAddMemAllocNode(node, graph, nullptr, 0, &parameters->allocation);
+  }
   return add("cuGraphAddNode_v2", node, graph,
              [&](World& w, Caller& caller, Op* op) { return any_op(w, caller, *parameters, op); });
 }

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <iterator>
+#include <vector>
 
 #include "device_memory.h"
 
@@ -19,7 +20,7 @@ HostMemory::~HostMemory() {
   }
 }
 
-CuResult HostMemory::allocate(std::uint64_t bytes, void** memory) {
+CuResult HostMemory::allocate(std::uint64_t bytes, const void* context, void** memory) {
   if (bytes == 0) {
     return CuResult::kInvalidValue;
   }
@@ -27,13 +28,13 @@ CuResult HostMemory::allocate(std::uint64_t bytes, void** memory) {
   if (made == MAP_FAILED) {
     return CuResult::kOutOfMemory;
   }
-  pieces_.emplace(number(made), Piece{bytes, true});
+  pieces_.emplace(number(made), Piece{bytes, true, context});
   report_->counters.pinned_bytes += bytes;
   *memory = made;
   return CuResult::kSuccess;
 }
 
-CuResult HostMemory::pin(void* memory, std::uint64_t bytes) {
+CuResult HostMemory::pin(void* memory, std::uint64_t bytes, const void* context) {
   const std::uint64_t begin = number(memory);
   if (memory == nullptr || bytes == 0) {
     return CuResult::kInvalidValue;
@@ -44,7 +45,7 @@ CuResult HostMemory::pin(void* memory, std::uint64_t bytes) {
        begin - std::prev(after)->first < std::prev(after)->second.bytes)) {
     return CuResult::kHostMemoryAlreadyRegistered;
   }
-  pieces_.emplace(begin, Piece{bytes, false});
+  pieces_.emplace(begin, Piece{bytes, false, context});
   report_->counters.pinned_bytes += bytes;
   return CuResult::kSuccess;
 }
@@ -66,6 +67,18 @@ void HostMemory::forget(void* memory) {
     ::munmap(memory, found->second.bytes);
   }
   pieces_.erase(found);
+}
+
+void HostMemory::forget_those_of(const void* context) {
+  std::vector<std::uint64_t> its;
+  for (const auto& [address, piece] : pieces_) {
+    if (piece.context == context) {
+      its.push_back(address);
+    }
+  }
+  for (const std::uint64_t address : its) {
+    forget(pointer(address));
+  }
 }
 
 bool HostMemory::pinned(std::uint64_t address, std::uint64_t bytes) const {

@@ -19,11 +19,13 @@ class HostMemory {
   HostMemory& operator=(const HostMemory&) = delete;
   ~HostMemory();
 
-  CuResult allocate(std::uint64_t bytes, void** memory);
-  CuResult pin(void* memory, std::uint64_t bytes);
+  // Both are a context's, and end with it.
+  CuResult allocate(std::uint64_t bytes, const void* context, void** memory);
+  CuResult pin(void* memory, std::uint64_t bytes, const void* context);
   // What was allocated, or what was pinned: kSuccess if there is such.
   CuResult known(const char* call, void* memory, bool allocated);
   void forget(void* memory);
+  void forget_those_of(const void* context);
 
   // All of it, in one piece.
   [[nodiscard]] bool pinned(std::uint64_t address, std::uint64_t bytes) const;
@@ -32,6 +34,7 @@ class HostMemory {
   struct Piece {
     std::uint64_t bytes;
     bool allocated;
+    const void* context;
   };
   Report* report_;
   std::map<std::uint64_t, Piece> pieces_;

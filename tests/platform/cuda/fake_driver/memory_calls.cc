@@ -8,6 +8,8 @@
 namespace fake_cuda {
 namespace {
 
+constexpr unsigned kFabric = 8;
+
 CuResult create(World& w, std::uint64_t bytes, bool on_host, std::uint64_t* handle) {
   if (on_host ? w.happens(Chance::kHostMemory, w.config.host_memory_fails)
               : w.happens(Chance::kCreate, w.config.create_fails)) {
@@ -70,7 +72,10 @@ void take_access_time(World& w, Caller& caller, std::uint64_t handles) {
 }
 
 CuResult give_back_host(World& w, Caller& caller, void* pointer, bool allocated) {
-  CuResult result = w.host->known(caller.call, pointer, allocated);
+  CuResult result = w.unsafe_beside_captures();
+  if (result == CuResult::kSuccess) {
+    result = w.host->known(caller.call, pointer, allocated);
+  }
   if (result == CuResult::kSuccess) {
     result = w.drain(caller, *caller.context, true);
   }
@@ -124,6 +129,10 @@ CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
               [&](World& w, Caller& caller) {
                 take_time(caller, w.config.create_ns);
                 const bool on_host = at.type == CuLocationType::kHostNuma;
+                // Handles for other machines want a service that is not there.
+                if ((static_cast<unsigned>(properties->exported_as) & kFabric) != 0) {
+                  return CuResult::kNotPermitted;
+                }
                 if (properties->type != CuAllocationType::kPinned || flags != 0 || at.id != 0 ||
                     (!on_host && at.type != CuLocationType::kDevice)) {
                   return CuResult::kInvalidValue;
@@ -131,6 +140,9 @@ CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
                 const CuResult result = create(w, bytes, on_host, handle);
                 if (result == CuResult::kSuccess && properties->flags.rdma_capable != 0) {
                   w.memory->make_rdma_capable(*handle);
+                }
+                if (result == CuResult::kSuccess) {
+                  w.handle_properties[*handle] = *properties;
                 }
                 if (result == CuResult::kSuccess &&
                     properties->exported_as == CuHandleType::kFileDescriptor) {
@@ -144,6 +156,37 @@ CuResult cuMemRelease(CuMemHandle handle) {
   return call("cuMemRelease", Needs::kContext, text("{}", handle), [&](World& w, Caller& caller) {
     take_time(caller, w.config.release_ns);
     return w.memory->release(handle);
+  });
+}
+
+CuResult cuMemRetainAllocationHandle(CuMemHandle* handle, void* address) {
+  return call("cuMemRetainAllocationHandle", Needs::kContext, text("{}", address),
+              [&](World& w, Caller&) {
+                *handle = w.memory->retain(reinterpret_cast<CuAddress>(address));
+                return *handle == 0 ? CuResult::kInvalidValue : CuResult::kSuccess;
+              });
+}
+
+CuResult cuMemGetAllocationPropertiesFromHandle(CuAllocationProperties* properties,
+                                                CuMemHandle handle) {
+  return call("cuMemGetAllocationPropertiesFromHandle", Needs::kInit, text("{}", handle),
+              [&](World& w, Caller&) {
+                if (!w.memory->has(handle)) {
+                  return CuResult::kInvalidValue;
+                }
+                *properties = w.handle_properties.at(handle);
+                return CuResult::kSuccess;
+              });
+}
+
+CuResult cuMemGetAccess(unsigned long long* flags, const CuLocation* location, CuAddress address) {
+  return call("cuMemGetAccess", Needs::kInit, text("{:#x}", address), [&](World& w, Caller&) {
+    const std::optional<CuAccess> access = w.memory->access_of(address);
+    if (!access || location->type != CuLocationType::kDevice || location->id != 0) {
+      return CuResult::kInvalidValue;
+    }
+    *flags = static_cast<unsigned long long>(*access);
+    return CuResult::kSuccess;
   });
 }
 
@@ -200,22 +243,66 @@ CuResult cuMemSetAccess(CuAddress address, std::size_t bytes,
       });
 }
 
+CuResult allocate(World& w, CuAddress* address, std::size_t bytes) {
+  const std::uint64_t whole =
+      (bytes + kGranularityBytes - 1) / kGranularityBytes * kGranularityBytes;
+  std::uint64_t handle = 0;
+  CuResult result = bytes == 0 ? CuResult::kInvalidValue : create(w, whole, false, &handle);
+  if (result != CuResult::kSuccess) {
+    return result;
+  }
+  result = w.memory->reserve(whole, 0, 0, address);
+  if (result == CuResult::kSuccess) {
+    result = w.memory->map(*address, whole, 0, handle);
+    w.memory->set_access({*address, whole, true}, CuAccess::kReadWrite);
+    w.allocated.emplace(*address, whole);
+  }
+  w.memory->release(handle);  // it lives as long as it is mapped
+  return result;
+}
+
+CuResult free(World& w, Caller& caller, CuAddress address, bool waits) {
+  const auto allocation = w.allocated.extract(address);
+  if (allocation.empty()) {
+    w.report.violation(FAKE_CUDA_BAD_HANDLE, "cuMemFree: {:#x} was not allocated", address);
+    return CuResult::kInvalidValue;
+  }
+  const CuResult result = waits ? w.drain(caller, *caller.context, true) : CuResult::kSuccess;
+  w.allocated.emplace(address, allocation.mapped());
+  if (result == CuResult::kSuccess) {
+    w.forget_memory(address);
+  }
+  return result;
+}
+
+void World::forget_memory(std::uint64_t address) {
+  const std::uint64_t bytes = allocated.at(address);
+  allocated.erase(address);
+  owners.erase(address);
+  memory->unmap({address, bytes, true});
+  memory->free_reservation(address, bytes);
+}
+
+void World::forget_memory_of(const Context* context) {
+  std::vector<std::uint64_t> its;
+  for (const auto& [address, bytes] : allocated) {
+    const auto owner = owners.find(address);
+    if ((owner == owners.end() ? nullptr : owner->second) == context) {
+      its.push_back(address);
+    }
+  }
+  std::for_each(its.begin(), its.end(), [this](std::uint64_t it) { forget_memory(it); });
+}
+
 CuResult cuMemAlloc_v2(CuAddress* address, std::size_t bytes) {
-  return call("cuMemAlloc_v2", Needs::kContext, text("{} B", bytes), [&](World& w, Caller&) {
-    const std::uint64_t whole =
-        (bytes + kGranularityBytes - 1) / kGranularityBytes * kGranularityBytes;
-    std::uint64_t handle = 0;
-    CuResult result = bytes == 0 ? CuResult::kInvalidValue : create(w, whole, false, &handle);
-    if (result != CuResult::kSuccess) {
-      return result;
-    }
-    result = w.memory->reserve(whole, 0, 0, address);
+  return call("cuMemAlloc_v2", Needs::kContext, text("{} B", bytes), [&](World& w, Caller& caller) {
+    CuResult result = w.unsafe_beside_captures();
     if (result == CuResult::kSuccess) {
-      result = w.memory->map(*address, whole, 0, handle);
-      w.memory->set_access({*address, whole, true}, CuAccess::kReadWrite);
-      w.allocated.emplace(*address, whole);
+      result = allocate(w, address, bytes);
     }
-    w.memory->release(handle);  // it lives as long as it is mapped
+    if (result == CuResult::kSuccess) {
+      w.owners[*address] = caller.context.get();
+    }
     return result;
   });
 }
@@ -223,28 +310,23 @@ CuResult cuMemAlloc_v2(CuAddress* address, std::size_t bytes) {
 CuResult cuMemFree_v2(CuAddress address) {
   return call(
       "cuMemFree_v2", Needs::kContext, text("{:#x}", address), [&](World& w, Caller& caller) {
-        const auto allocation = w.allocated.extract(address);
-        if (allocation.empty()) {
-          w.report.violation(FAKE_CUDA_BAD_HANDLE, "cuMemFree: {:#x} was not allocated", address);
-          return CuResult::kInvalidValue;
-        }
-        const CuResult result = w.drain(caller, *caller.context, true);
-        if (result == CuResult::kSuccess) {
-          w.memory->unmap({address, allocation.mapped(), true});
-          w.memory->free_reservation(address, allocation.mapped());
-        } else {
-          w.allocated.emplace(address, allocation.mapped());
-        }
-        return result;
+        const CuResult refused = w.unsafe_beside_captures();
+        // A pool's memory is taken for unused.
+        return refused == CuResult::kSuccess ? free(w, caller, address, w.owners.contains(address))
+                                             : refused;
       });
 }
 
 CuResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
   return call("cuMemHostAlloc", Needs::kContext, text("{} B, {}", bytes, flags),
-              [&](World& w, Caller&) {
+              [&](World& w, Caller& caller) {
+                const CuResult refused = w.unsafe_beside_captures();
+                if (refused != CuResult::kSuccess) {
+                  return refused;
+                }
                 return w.happens(Chance::kHostMemory, w.config.host_memory_fails)
                            ? CuResult::kOutOfMemory
-                           : w.host->allocate(bytes, memory);
+                           : w.host->allocate(bytes, caller.context.get(), memory);
               });
 }
 
@@ -255,10 +337,14 @@ CuResult cuMemFreeHost(void* memory) {
 
 CuResult cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
   return call("cuMemHostRegister_v2", Needs::kContext, text("{}, {} B, {}", memory, bytes, flags),
-              [&](World& w, Caller&) {
+              [&](World& w, Caller& caller) {
+                const CuResult refused = w.unsafe_beside_captures();
+                if (refused != CuResult::kSuccess) {
+                  return refused;
+                }
                 return w.happens(Chance::kHostMemory, w.config.host_memory_fails)
                            ? CuResult::kOutOfMemory
-                           : w.host->pin(memory, bytes);
+                           : w.host->pin(memory, bytes, caller.context.get());
               });
 }
 

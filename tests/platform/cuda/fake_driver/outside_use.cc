@@ -52,6 +52,16 @@ void fake_cuda_use_ends(void* use) {
   w.moved();
 }
 
+void fake_cuda_use_unseen(uint64_t bytes) {
+  const std::lock_guard lock(world().mutex);
+  world().unseen_bytes = bytes;
+}
+
+uint64_t fake_cuda_unseen_bytes() {
+  const std::lock_guard lock(world().mutex);
+  return world().unseen_bytes;
+}
+
 int fake_cuda_is_for_rdma(uint64_t address) {
   const std::lock_guard lock(world().mutex);
   return world().memory->rdma_capable(address) ? 1 : 0;

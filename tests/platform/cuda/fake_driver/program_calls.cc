@@ -41,7 +41,8 @@ CuResult cuDeviceGetDefaultMemPool(CuMemPool* pool, CuDevice) {
 }
 
 CuResult cuMemAllocAsync(CuAddress* address, std::size_t bytes, CuStream) {
-  return cuMemAlloc_v2(address, bytes);
+  return call("cuMemAllocAsync", Needs::kContext, text("{} B", bytes),
+              [&](World& w, Caller&) { return allocate(w, address, bytes); });
 }
 
 // What is freed on a captured stream is the graph's, which uses it every time that it runs: here it
@@ -52,7 +53,10 @@ CuResult cuMemFreeAsync(CuAddress address, CuStream stream) {
   if (result != CuResult::kSuccess) {
     return result;
   }
-  return status == CuCaptureStatus::kActive ? CuResult::kSuccess : cuMemFree_v2(address);
+  return status == CuCaptureStatus::kActive
+             ? CuResult::kSuccess
+             : call("cuMemFreeAsync", Needs::kContext, text("{:#x}", address),
+                    [&](World& w, Caller& caller) { return free(w, caller, address, true); });
 }
 
 CuResult cuMemPoolGetAttribute(CuMemPool, CuPoolAttribute, void* value) {

@@ -12,6 +12,7 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
 #define FAKE_PROGRAM_CALLS(X)                                                                      \
   X(cuGetProcAddress, 11030, (const char* name, void** function, int version,                      \
                               std::uint64_t flags))                                                \
+  X(cuDevicePrimaryCtxReset_v2, 11000, (CuDevice device))                                          \
   X(cuDeviceGetDefaultMemPool, 11020, (CuMemPool* pool, CuDevice device))                          \
   X(cuMemAllocAsync, 11020, (CuAddress* address, std::size_t bytes, CuStream stream))              \
   X(cuMemFreeAsync, 11020, (CuAddress address, CuStream stream))                                   \
@@ -63,6 +64,23 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
   X(cuIpcGetMemHandle, 4010, (CuIpcHandle * handle, CuAddress address))                            \
   X(cuIpcOpenMemHandle_v2, 11000, (CuAddress* address, CuIpcHandle handle, unsigned flags))        \
   X(cuIpcCloseMemHandle, 4010, (CuAddress address))                                                \
+  X(cuMemGetAccess, 10020, (unsigned long long* flags, const CuLocation* location,                 \
+                            CuAddress address))                                                    \
+  X(cuMemRetainAllocationHandle, 11000, (CuMemHandle* handle, void* address))                      \
+  X(cuMemGetAllocationPropertiesFromHandle, 10020, (CuAllocationProperties* properties,            \
+                                                    CuMemHandle handle))                           \
+  X(cuMemAllocManaged, 6000, (CuAddress* address, std::size_t bytes, unsigned flags))              \
+  X(cuArrayCreate_v2, 3020, (CuArray* array, const CuArrayShape* shape))                           \
+  X(cuArrayDestroy, 2000, (CuArray array))                                                         \
+  X(cuMipmappedArrayCreate, 5000, (CuMipmaps* mipmaps, const CuArrayShape3d* shape,                \
+                                   unsigned levels))                                               \
+  X(cuMipmappedArrayDestroy, 5000, (CuMipmaps mipmaps))                                            \
+  X(cuGraphAddMemAllocNode, 11040, (CuGraphNode* node, CuGraph graph,                              \
+                                    const CuGraphNode* dependencies, std::size_t count,            \
+                                    CuMemAllocNode* parameters))                                   \
+  X(cuImportExternalMemory, 10000, (CuExternalMemory* memory,                                      \
+                                    const CuExternalMemoryHandle* handle))                         \
+  X(cuDestroyExternalMemory, 10000, (CuExternalMemory memory))                                     \
   X(cuStreamCreate, 2000, (CuStream* stream, unsigned flags))                                      \
   X(cuFuncGetName, 12030, (const char** name, CuFunction function))                                \
   X(cuKernelGetName, 12030, (const char** name, CuKernel kernel))                                  \

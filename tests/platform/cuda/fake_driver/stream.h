@@ -120,6 +120,9 @@ struct Op {
 struct Graph {
   std::deque<Op> ops;         // whose addresses are their nodes
   std::uint64_t capture = 0;  // its number, if it was one
+  unsigned capture_mode = 0;  // of that: global, of one thread, relaxed
+  std::thread::id captured_by;
+  bool invalid = false;  // a call has spoilt it
 };
 
 struct Stream {

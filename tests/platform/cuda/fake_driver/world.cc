@@ -51,9 +51,12 @@ void World::reset(const FakeCudaConfig& to) {
   streams.clear();
   events.clear();
   allocated.clear();
+  owners.clear();
   graphs.clear();
   executables.clear();
   attributes.clear();
+  opaque.clear();
+  unseen_bytes = 0;
   memory.reset();
   host.reset();
   report = {};

@@ -82,6 +82,8 @@ class World {
   std::uint64_t generation = 1;  // counts resets
   std::int64_t ended_ns = 0;     // when the last operation did
   std::map<int, int> attributes;
+  std::map<const void*, std::uint64_t> opaque;  // arrays and imports -> handles of their memory
+  std::uint64_t unseen_bytes = 0;               // fake_cuda_use_unseen
 
   std::shared_ptr<Context> primary;
   std::map<CuContext, std::shared_ptr<Context>> contexts;
@@ -91,6 +93,8 @@ class World {
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::unordered_map<const void*, const Kernel*> kernel_handles;
   std::map<std::uint64_t, std::uint64_t> allocated;  // by cuMemAlloc: address -> bytes
+  std::map<std::uint64_t, CuAllocationProperties> handle_properties;  // by cuMemCreate, ever
+  std::map<std::uint64_t, const Context*> owners;  // of those; what is a pool's has none
   std::list<Running> running;
   std::map<CuGraph, std::shared_ptr<Graph>> graphs;
   std::map<CuGraphExec, std::shared_ptr<Graph>> executables;
@@ -107,6 +111,11 @@ class World {
   Handle new_handle() {
     return reinterpret_cast<Handle>(next_handle_ += 16);  // NOLINT(performance-no-int-to-ptr)
   }
+
+  // --- memory_calls.cc
+  void forget_memory(std::uint64_t address);
+  // What this context has allocated; nullptr: pools.
+  void forget_memory_of(const Context* context);
 
   // --- contexts.cc
   std::shared_ptr<Context> make_context(bool is_primary, unsigned flags);
@@ -143,6 +152,13 @@ class World {
   [[nodiscard]] bool gated(const Point& point) const;
   [[nodiscard]] std::vector<Point> all_of(const Context& context) const;
 
+  // --- graph_calls.cc
+  // A call that may wait for the device, or change its addresses: refused beside captures, as their
+  // modes and the thread's say, and such a capture is spoilt.
+  [[nodiscard]] CuResult unsafe_beside_captures();
+  // The same for one that waits for all streams of a context.
+  [[nodiscard]] CuResult waits_beside_captures(const Context& context);
+
   // --- submit.cc
   [[nodiscard]] CuResult find_stream(Caller& caller, CuStream handle,
                                      std::shared_ptr<Stream>* found);
@@ -163,6 +179,11 @@ class World {
 };
 
 World& world();
+
+// Memory that is mapped from its allocation to its free, which may wait for everything.
+// memory_calls.cc
+[[nodiscard]] CuResult allocate(World& w, CuAddress* address, std::size_t bytes);
+[[nodiscard]] CuResult free(World& w, Caller& caller, CuAddress address, bool waits);
 
 // A kernel with its parameters, to be put somewhere. work_calls.cc
 [[nodiscard]] CuResult kernel_op(World& w, const Caller& caller, CuFunction function,

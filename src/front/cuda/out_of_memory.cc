@@ -1,0 +1,21 @@
+// See out_of_memory.h.
+#include "front/cuda/out_of_memory.h"
+
+#include <atomic>
+
+#include "platform/common/clock.h"
+#include "platform/common/say.h"
+
+namespace spillway::cuda {
+
+void say_out_of_memory(const Error& error) {
+  constexpr TimeNs kBetweenNs = 1'000'000'000;
+  static std::atomic<TimeNs> last_ns{0};
+  const TimeNs now = now_ns();
+  TimeNs last = last_ns.load();
+  if ((last == 0 || now - last > kBetweenNs) && last_ns.compare_exchange_strong(last, now)) {
+    say(error.message);
+  }
+}
+
+}  // namespace spillway::cuda

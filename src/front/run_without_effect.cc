@@ -1,0 +1,221 @@
+// See run_without_effect.h.
+#include "front/run_without_effect.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+#include <string_view>
+
+#include "front/run_program.h"
+#include "policy/registry.h"
+
+namespace spillway {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// Settings of a space, as options and as variables.
+struct Setting {
+  const char* option;
+  const char* variable;
+};
+constexpr Setting kHostMemory{"--host-memory", "SPILLWAY_HOST_MEMORY"};
+constexpr Setting kDeviceMemory{"--device-memory", "SPILLWAY_DEVICE_MEMORY"};
+constexpr Setting kLinkBandwidth{"--link-bandwidth", "SPILLWAY_LINK_BANDWIDTH"};
+constexpr Setting kFaultLatency{"--fault-latency", "SPILLWAY_FAULT_LATENCY"};
+constexpr Setting kThreshold{"--threshold", "SPILLWAY_THRESHOLD"};
+constexpr Setting kPrefetchDegree{"--prefetch-degree", "SPILLWAY_PREFETCH_DEGREE"};
+
+// All that anything here reads: settings, what is for tests and measurements, and what one part of
+// Spillway tells another.
+constexpr std::array<std::string_view, 27> kVariables{
+    "SPILLWAY_DEVICE_MEMORY",  "SPILLWAY_HOST_MEMORY",
+    "SPILLWAY_STORAGE",        "SPILLWAY_POLICY",
+    "SPILLWAY_LINK_BANDWIDTH", "SPILLWAY_FAULT_LATENCY",
+    "SPILLWAY_THRESHOLD",      "SPILLWAY_PREFETCH_DEGREE",
+    "SPILLWAY_STRICT",         "SPILLWAY_CUDA_DRIVER",
+    "SPILLWAY_NVML",           "SPILLWAY_CUFILE",
+    "SPILLWAY_NVIDIA_FS",      "SPILLWAY_NVIDIA_FS_NODE",
+    "SPILLWAY_WORK_TIMES",     "SPILLWAY_VERBOSE",
+    "SPILLWAY_MODULE_NAMES",   "SPILLWAY_TRACE_EVENTS",
+    "SPILLWAY_BUILD",          "SPILLWAY_RECORD",
+    "SPILLWAY_DEVICE",         "SPILLWAY_OPERATORS",
+    "SPILLWAY_CAPTURE",        "SPILLWAY_CAPTURE_WARM_UP",
+    "SPILLWAY_SEED",           "SPILLWAY_PROGRAM",
+    "SPILLWAY_EVENTS"};
+
+std::string value_of(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+// As the person has set it.
+std::optional<std::string> as_set(const Setting& setting, const std::string& option) {
+  const std::string value = value_of(setting.variable);
+  return !option.empty() ? std::optional(fmt::format("{} {}", setting.option, option))
+         : value.empty() ? std::nullopt
+                         : std::optional(fmt::format("{}={}", setting.variable, value));
+}
+
+void add(Lines& lines, const std::optional<std::string>& set, std::string_view why) {
+  if (set) {
+    lines.push_back(fmt::format("{} has no effect: {}", *set, why));
+  }
+}
+
+// --- Options -------------------------------------------------------------------------------------
+
+void add_for_gpu(Lines& lines, const RunOptions& options) {
+  constexpr const char* kOwnLink =
+      "a GPU has a link of its own, which is not slowed down; leave it out, or use --device host";
+  add(lines, as_set(kLinkBandwidth, options.link_bandwidth), kOwnLink);
+  add(lines, as_set(kFaultLatency, options.fault_latency), kOwnLink);
+  add(lines, as_set(kThreshold, options.threshold),
+      "on a GPU every allocation of device memory is served, whatever its size; leave it out, or "
+      "use --device host");
+}
+
+void add_for_policy(Lines& lines, const RunOptions& options, bool on_gpu) {
+  const std::string name = !options.policy.empty() ? options.policy : value_of("SPILLWAY_POLICY");
+  const std::string policy = !name.empty() ? name : on_gpu ? "lookahead" : "deepum";
+  const Result<const PolicyInfo*> info = find_policy(policy);
+  if (!info) {
+    return;  // which is refused
+  }
+  const PolicyTraits& traits = (*info)->traits;
+  if (!policy.starts_with("deepum")) {
+    add(lines, as_set(kPrefetchDegree, options.prefetch_degree),
+        fmt::format("the policy {} has no such degree; it is for --policy deepum and deepum_plus",
+                    policy));
+  }
+  if (!traits.uses_host) {
+    add(lines, as_set(kHostMemory, options.host_memory),
+        fmt::format("the policy {} moves data to storage only; leave it out, or take another "
+                    "--policy",
+                    policy));
+  }
+  if (traits.unlimited_device && !on_gpu) {
+    add(lines, as_set(kDeviceMemory, options.device_memory),
+        fmt::format("the policy {} stands for unlimited device memory; take another --policy for "
+                    "a budget",
+                    policy));
+  }
+}
+
+// --- Variables -----------------------------------------------------------------------------------
+
+// How many letters must be put in, taken out or changed.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string advice_for(std::string_view name) {
+  constexpr std::size_t kNear = 4;
+  const auto nearest = std::min_element(kVariables.begin(), kVariables.end(), [&](auto a, auto b) {
+    return distance(name, a) < distance(name, b);
+  });
+  return distance(name, *nearest) <= kNear ? fmt::format("is {} meant?", *nearest)
+                                           : "docs/commands.md has the names";
+}
+
+void add_unknown_variables(Lines& lines) {
+  constexpr std::string_view kOurs = "SPILLWAY_";
+  constexpr std::string_view kForTests = "SPILLWAY_TEST_";
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string_view entry(*at);
+    const std::string_view name = entry.substr(0, entry.find('='));
+    if (name.starts_with(kOurs) && !name.starts_with(kForTests) &&
+        std::find(kVariables.begin(), kVariables.end(), name) == kVariables.end()) {
+      lines.push_back(
+          fmt::format("{} has no effect: nothing reads it; {}", name, advice_for(name)));
+    }
+  }
+}
+
+// What one part of Spillway tells another, and what others are told with: a person's is replaced.
+// In a run inside a run it is ours already.
+void add_replaced_variables(Lines& lines, bool on_gpu) {
+  if (std::getenv("SPILLWAY_RECORD") != nullptr) {
+    return;
+  }
+  if (const std::string device = value_of("SPILLWAY_DEVICE"); !device.empty()) {
+    lines.push_back(fmt::format(
+        "SPILLWAY_DEVICE={} has no effect: it is what a run tells its program; use --device",
+        device));
+  }
+  for (const char* const name : {"INTEL_LIBITTNOTIFY64", "INTEL_ITTNOTIFY_GROUPS"}) {
+    if (const std::string value = value_of(name); !value.empty() && !on_gpu) {
+      lines.push_back(fmt::format(
+          "{}={} has no effect: operators of PyTorch tell one listener, which is Spillway now; run "
+          "the other one without `spillway run`",
+          name, value));
+    }
+  }
+}
+
+// What libraries are told of device memory, and what it means with a budget.
+void add_variables_of_libraries(Lines& lines) {
+  if (const std::string value = value_of("TF_FORCE_UNIFIED_MEMORY");
+      !value.empty() && value != "0") {
+    lines.push_back(
+        fmt::format("the device budget has no effect on what XLA allocates: "
+                    "TF_FORCE_UNIFIED_MEMORY={} makes it managed memory, which the driver moves "
+                    "by itself; unset it",
+                    value));
+  }
+  if (const std::string value = value_of("CUDA_LAUNCH_BLOCKING"); value == "1") {
+    lines.push_back(
+        "the policy has no effect ahead of need: with CUDA_LAUNCH_BLOCKING=1 each launch is waited "
+        "for before the next is known; unset it");
+  }
+}
+
+// --- The program ---------------------------------------------------------------------------------
+
+void add_for_program(Lines& lines, const RunOptions& options) {
+  if (const std::string why = why_not_preloaded(options.command.front()); !why.empty()) {
+    lines.push_back(
+        fmt::format("{}: the budgets have no effect on it, only on programs that it "
+                    "starts",
+                    why));
+  }
+  if (const std::string flag = flag_that_keeps_hook_out(options.command); !flag.empty()) {
+    lines.push_back(
+        fmt::format("{} {} keeps Spillway's hook out of Python: PyTorch's operators and modules "
+                    "are not told of; leave that flag out",
+                    options.command.front(), flag));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> without_effect(const RunOptions& options, bool on_gpu) {
+  Lines lines;
+  if (on_gpu) {
+    add_for_gpu(lines, options);
+    add_variables_of_libraries(lines);
+  }
+  add_for_policy(lines, options, on_gpu);
+  add_unknown_variables(lines);
+  add_replaced_variables(lines, on_gpu);
+  add_for_program(lines, options);
+  return lines;
+}
+
+}  // namespace spillway

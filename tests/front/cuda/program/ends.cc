@@ -1,0 +1,104 @@
+// See ends.h.
+#include "ends.h"
+
+#include <array>
+
+namespace spillway::cuda::test {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kSmallBytes = 256 << 10;
+
+void add_one_before(std::uint64_t end, std::uint64_t words) {
+  for (std::uint64_t i = 1; i <= words; ++i) {
+    words_at(end - 8 * i)[0] += 1;
+  }
+}
+
+// (the end, words).
+void run_from_end(const FakeCudaLaunch* launch) {
+  add_one_before(parameter(launch, 0), parameter(launch, 1));
+}
+
+std::size_t before_end(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
+  ranges[0] = {parameter(launch, 0) - 8 * parameter(launch, 1), 8 * parameter(launch, 1), 1};
+  return 1;
+}
+
+// (a table of two ends, words).
+void run_from_listed_ends(const FakeCudaLaunch* launch) {
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    add_one_before(words_at(parameter(launch, 0))[i], parameter(launch, 1));
+  }
+}
+
+std::size_t only_table(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std::size_t) {
+  ranges[0] = {parameter(launch, 0), 16, 0};
+  return 1;
+}
+
+CuFunction kernel(const Device& device, const char* name, void (*run)(const FakeCudaLaunch*),
+                  std::size_t (*ranges)(const FakeCudaLaunch*, FakeCudaRange*, std::size_t)) {
+  const std::size_t offsets[] = {0, 8};
+  const std::size_t bytes[] = {8, 8};
+  const FakeCudaKernel made{name, offsets, bytes, 2, run, ranges};
+  return static_cast<CuFunction>(device.calls.register_kernel(&made));
+}
+
+void launch(const Device& device, CuFunction function, CuStream stream, std::uint64_t first,
+            std::uint64_t second) {
+  std::array<void*, 2> parameters{&first, &second};
+  device.expect(device.calls.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream,
+                                            parameters.data(), nullptr),
+                "cuLaunchKernel");
+}
+
+}  // namespace
+
+void ends_of_arrays(const Device& device) {
+  const CuStream stream = device.stream();
+  const CuFunction from_end = kernel(device, "from_end", run_from_end, before_end);
+  const CuFunction listed = kernel(device, "from_listed_ends", run_from_listed_ends, only_table);
+  std::vector<Buffer> buffers;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    buffers.push_back(device.allocate(4 * kMiB, stream));
+    device.fill(buffers.back(), i, stream);
+  }
+  // Some end where the next begins.
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    buffers.push_back(device.allocate(kSmallBytes, stream));
+    device.fill(buffers.back(), 100 + i, stream);
+  }
+  const auto use_others = [&] {
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      device.check(buffers[i], stream);
+    }
+  };
+  use_others();
+  std::vector<std::uint64_t> more(buffers.size(), 0);
+  const auto end_of = [&](std::size_t i) { return buffers[i].address + 8 * buffers[i].words; };
+  const Buffer table = device.allocate(4096, stream);
+  for (std::size_t i = 10; i + 1 < buffers.size(); i += 2) {
+    device.synchronize(stream);
+    const std::array<std::uint64_t, 2> ends{end_of(i), end_of(i + 1)};
+    device.expect(device.calls.cuMemcpyHtoD_v2(table.address, ends.data(), sizeof ends),
+                  "cuMemcpyHtoD");
+    use_others();
+    launch(device, listed, stream, table.address, buffers[i].words);
+    ++more[i];
+    ++more[i + 1];
+  }
+  for (std::size_t i = buffers.size(); i-- > 0;) {
+    launch(device, from_end, stream, end_of(i), buffers[i].words);
+    ++more[i];
+  }
+  device.synchronize(stream);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const std::vector<std::uint64_t> words = device.words_of(buffers[i]);
+    for (std::uint64_t j = 0; j < words.size(); ++j) {
+      device.require(words[j] == pattern(buffers[i].seed, j) + more[i], "a word before an end");
+    }
+  }
+}
+
+}  // namespace spillway::cuda::test

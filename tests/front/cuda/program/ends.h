@@ -1,0 +1,11 @@
+// Kernels that are given nothing but the ends of arrays, as by reverse iterators. Test program.
+#pragma once
+
+#include "device.h"
+
+namespace spillway::cuda::test {
+
+// Of large arrays, of small ones that lie side by side, and in a table on the device.
+void ends_of_arrays(const Device& device);
+
+}  // namespace spillway::cuda::test

@@ -1,0 +1,519 @@
+// See mapped.h.
+#include "mapped.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <random>
+#include <vector>
+
+namespace spillway::cuda::test {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kPiece = 2 * kMiB;
+
+constexpr CuAccessDescription kOwn{.location = {.type = CuLocationType::kDevice, .id = 0},
+                                   .access = CuAccess::kReadWrite};
+
+CuAllocationProperties plain() {
+  CuAllocationProperties properties{};
+  properties.type = CuAllocationType::kPinned;
+  properties.location = kOwn.location;
+  return properties;
+}
+
+CuAddress reserve(const Device& device, std::uint64_t bytes) {
+  CuAddress address = 0;
+  device.expect(device.calls.cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
+  return address;
+}
+
+CuMemHandle create(const Device& device, std::uint64_t bytes,
+                   const CuAllocationProperties& properties = plain()) {
+  CuMemHandle handle = 0;
+  device.expect(device.calls.cuMemCreate(&handle, bytes, &properties, 0), "cuMemCreate");
+  return handle;
+}
+
+void map(const Device& device, CuAddress address, std::uint64_t bytes, CuMemHandle handle) {
+  device.expect(device.calls.cuMemMap(address, bytes, 0, handle, 0), "cuMemMap");
+  device.expect(device.calls.cuMemSetAccess(address, bytes, &kOwn, 1), "cuMemSetAccess");
+}
+
+void release(const Device& device, CuMemHandle handle) {
+  device.expect(device.calls.cuMemRelease(handle), "cuMemRelease");
+}
+
+void unmap(const Device& device, CuAddress address, std::uint64_t bytes) {
+  device.expect(device.calls.cuMemUnmap(address, bytes), "cuMemUnmap");
+}
+
+void free_reserved(const Device& device, CuAddress address, std::uint64_t bytes) {
+  device.expect(device.calls.cuMemAddressFree(address, bytes), "cuMemAddressFree");
+}
+
+// The handle goes at once: the mapping keeps the memory.
+void map_piece(const Device& device, CuAddress address, std::uint64_t bytes = kPiece) {
+  const CuMemHandle handle = create(device, bytes);
+  map(device, address, bytes, handle);
+  release(device, handle);
+}
+
+Buffer buffer_at(CuAddress address, std::uint64_t bytes) {
+  return {.address = address, .words = bytes / 8, .seed = 0};
+}
+
+// More than the budget; whatever was used before is elsewhere when they have been used.
+void press(const Device& device, CuStream stream) {
+  std::vector<Buffer> all;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    all.push_back(device.allocate(4 * kMiB, stream));
+    device.fill(all.back(), 10 + i, stream);
+  }
+  for (Buffer& other : all) {
+    device.check(other, stream);
+    device.free(other, stream);
+  }
+}
+
+}  // namespace
+
+void expandable_segments(const Device& device) {
+  constexpr std::uint64_t kReserved = std::uint64_t{1} << 38U;
+  const CuStream stream = device.stream();
+  const CuAddress segment = reserve(device, kReserved);
+  const CuAddress other = reserve(device, kReserved);
+  for (std::uint64_t round = 0; round < 4; ++round) {
+    for (std::uint64_t i = 0; i < 16; ++i) {
+      map_piece(device, segment + i * kPiece);
+    }
+    map_piece(device, other, 4 * kMiB);
+    // Across pieces, none of them at the beginning of one.
+    std::vector<Buffer> buffers;
+    for (std::uint64_t i = 0; i < 5; ++i) {
+      buffers.push_back(buffer_at(segment + i * 6 * kMiB + 4096, 5 * kMiB));
+      device.fill(buffers.back(), round + i, stream);
+    }
+    buffers.push_back(buffer_at(other, 4 * kMiB));
+    device.fill(buffers.back(), 9, stream);
+    press(device, stream);
+    for (Buffer& buffer : buffers) {
+      device.rewrite(buffer, buffer.seed + 50, stream);
+    }
+    // A copy and a memset across pieces.
+    const CuAddress to = segment + 30 * kMiB - 8192;
+    device.expect(device.calls.cuMemcpyDtoDAsync_v2(to, buffers[0].address, 16384, stream), "copy");
+    device.expect(device.calls.cuMemsetD8Async(segment + 30 * kMiB, 0, 2 * kMiB, stream), "memset");
+    for (Buffer& buffer : buffers) {
+      device.check(buffer, stream);
+    }
+    device.synchronize(stream);
+    // Some go, and come again at the same addresses.
+    unmap(device, segment + 4 * kPiece, 4 * kPiece);
+    for (std::uint64_t i = 4; i < 8; ++i) {
+      map_piece(device, segment + i * kPiece);
+    }
+    Buffer again = buffer_at(segment + 4 * kPiece, 4 * kPiece);
+    device.fill(again, 77, stream);
+    press(device, stream);
+    device.check(buffers[0], stream);
+    device.check(again, stream);
+    device.synchronize(stream);
+    unmap(device, segment, 16 * kPiece);
+    unmap(device, other, 4 * kMiB);
+  }
+  free_reserved(device, segment, kReserved);
+  free_reserved(device, other, kReserved);
+}
+
+void growing_vector(const Device& device) {
+  const CuStream stream = device.stream();
+  std::vector<CuMemHandle> handles;
+  CuAddress start = 0;
+  std::uint64_t reserved = 0;
+  for (std::uint64_t pieces = 1; pieces <= 12; ++pieces) {
+    const std::uint64_t size = pieces * kPiece;
+    if (size > reserved) {
+      const std::uint64_t more = 2 * size;
+      const CuAddress there = reserve(device, more);
+      if (!handles.empty()) {
+        device.synchronize(stream);
+        unmap(device, start, (pieces - 1) * kPiece);
+        for (std::uint64_t i = 0; i < handles.size(); ++i) {
+          map(device, there + i * kPiece, kPiece, handles[i]);
+        }
+        free_reserved(device, start, reserved);
+      }
+      start = there;
+      reserved = more;
+    }
+    handles.push_back(create(device, kPiece));
+    map(device, start + size - kPiece, kPiece, handles.back());
+    Buffer last = buffer_at(start + size - kPiece, kPiece);
+    device.fill(last, pieces, stream);
+    if (pieces % 3 == 0) {
+      press(device, stream);
+    }
+    for (std::uint64_t i = 0; i < pieces; ++i) {
+      Buffer piece = buffer_at(start + i * kPiece, kPiece);
+      piece.seed = i + 1;
+      device.check(piece, stream);
+    }
+  }
+  device.synchronize(stream);
+  // Over where they are, in another order: each has to make way for another.
+  unmap(device, start, 12 * kPiece);
+  std::reverse(handles.begin(), handles.end());
+  for (std::uint64_t i = 0; i < handles.size(); ++i) {
+    map(device, start + i * kPiece, kPiece, handles[i]);
+    Buffer piece = buffer_at(start + i * kPiece, kPiece);
+    piece.seed = 12 - i;
+    device.check(piece, stream);
+  }
+  device.synchronize(stream);
+  for (const CuMemHandle handle : handles) {
+    release(device, handle);
+  }
+  unmap(device, start, 12 * kPiece);
+  free_reserved(device, start, reserved);
+}
+
+void mapped_tables(const Device& device) {
+  const CuStream stream = device.stream();
+  const auto own = [&](std::uint64_t bytes) {
+    const CuAddress address = reserve(device, bytes);
+    map_piece(device, address, bytes);
+    return buffer_at(address, bytes);
+  };
+  const Buffer table = own(kPiece);
+  // What the table names lies across two pieces.
+  const CuAddress start = reserve(device, 3 * kPiece);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    map_piece(device, start + i * kPiece);
+  }
+  Buffer named = buffer_at(start + kMiB, 4 * kMiB);
+  device.fill(named, 3, stream);
+  const std::array<std::uint64_t, 1> words{named.address};
+  device.expect(device.calls.cuMemcpyHtoD_v2(table.address, words.data(), sizeof words), "copy");
+  press(device, stream);
+  device.add_listed(table, 1, named.words, stream);
+  press(device, stream);
+  device.synchronize(stream);
+  const std::vector<std::uint64_t> found = device.words_of(named);
+  for (std::uint64_t i = 0; i < found.size(); ++i) {
+    device.require(found[i] == pattern(3, i) + 1, "what a table names");
+  }
+}
+
+void mapped_questions(const Device& device) {
+  const Calls& calls = device.calls;
+  const CuResult invalid = CuResult::kInvalidValue;
+  CuAllocationProperties shared = plain();
+  shared.exported_as = CuHandleType::kFileDescriptor;
+  const CuAddress start = reserve(device, 8 * kPiece);
+  std::size_t free_before = 0;
+  std::size_t total = 0;
+  device.expect(calls.cuMemGetInfo_v2(&free_before, &total), "cuMemGetInfo");
+  const CuMemHandle handle = create(device, 2 * kPiece, shared);
+  std::size_t free_behind = 0;
+  device.expect(calls.cuMemGetInfo_v2(&free_behind, &total), "cuMemGetInfo");
+  device.require(free_before - free_behind == 2 * kPiece, "what a handle takes");
+  map(device, start + kPiece, 2 * kPiece, handle);
+
+  CuMemoryType type{};
+  device.expect(
+      calls.cuPointerGetAttribute(&type, CuPointerAttribute::kMemoryType, start + 2 * kPiece),
+      "cuPointerGetAttribute");
+  device.require(type == CuMemoryType::kDevice, "the kind of memory");
+  CuAddress begin = 0;
+  std::size_t bytes = 0;
+  device.expect(calls.cuMemGetAddressRange_v2(&begin, &bytes, start + 2 * kPiece + 8),
+                "cuMemGetAddressRange");
+  device.require(begin == start + kPiece && bytes == 2 * kPiece, "the range of an address");
+  device.expect(
+      calls.cuPointerGetAttribute(&begin, CuPointerAttribute::kRangeStart, start + 2 * kPiece + 8),
+      "cuPointerGetAttribute");
+  device.require(begin == start, "the reservation of an address");
+  unsigned long long access = 0;
+  device.expect(calls.cuMemGetAccess(&access, &kOwn.location, start + kPiece), "cuMemGetAccess");
+  device.require(access == static_cast<unsigned>(CuAccess::kReadWrite), "access");
+  CuMemHandle retained = 0;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): as the driver wants it
+  auto* const pointer = reinterpret_cast<void*>(start + 2 * kPiece);
+  device.expect(calls.cuMemRetainAllocationHandle(&retained, pointer), "cuMemRetain");
+  device.require(retained == handle, "the handle of an address");
+  CuAllocationProperties told{};
+  device.expect(calls.cuMemGetAllocationPropertiesFromHandle(&told, handle), "properties");
+  device.require(told.exported_as == CuHandleType::kFileDescriptor, "what a handle was made with");
+
+  const CuMemHandle other = create(device, 2 * kPiece);
+  const auto refused = [&](CuAddress at, std::uint64_t size, std::uint64_t offset,
+                           CuMemHandle which) {
+    return calls.cuMemMap(at, size, offset, which, 0);
+  };
+  device.expect(refused(start + 2 * kPiece, 2 * kPiece, 0, other), "over a map", invalid);
+  device.expect(refused(start, 2 * kPiece, 0, other), "into a map", invalid);
+  device.expect(refused(start + 7 * kPiece, 2 * kPiece, 0, other), "beyond the end", invalid);
+  device.expect(refused(start + 4 * kPiece + 4096, 2 * kPiece, 0, other), "not aligned", invalid);
+  device.expect(refused(start + 4 * kPiece, kPiece, kPiece, other), "a part",
+                CuResult::kNotSupported);
+  device.expect(refused(start + 4 * kPiece, kPiece, 0, other), "a part", CuResult::kNotSupported);
+  device.expect(calls.cuMemUnmap(start + kPiece, kPiece), "a part of a map", invalid);
+  device.expect(calls.cuMemUnmap(start, 3 * kPiece), "with a gap", invalid);
+  device.expect(calls.cuMemSetAccess(start, 3 * kPiece, &kOwn, 1), "with a gap", invalid);
+  device.expect(calls.cuMemAddressFree(start, 8 * kPiece), "what is mapped", invalid);
+  device.expect(calls.cuMemAddressFree(start, 4 * kPiece), "another size", invalid);
+  CuMemHandle none = 0;
+  const CuAllocationProperties properties = plain();
+  device.expect(calls.cuMemCreate(&none, kPiece + 4096, &properties, 0), "cuMemCreate", invalid);
+  device.expect(calls.cuMemCreate(&none, std::uint64_t{1} << 45U, &properties, 0), "cuMemCreate",
+                CuResult::kOutOfMemory);
+  CuAllocationProperties fabric = plain();
+  fabric.exported_as = static_cast<CuHandleType>(8 | 1);
+  device.expect(calls.cuMemCreate(&none, kPiece, &fabric, 0), "cuMemCreate",
+                CuResult::kNotPermitted);
+
+  release(device, other);
+  device.expect(calls.cuMemRelease(other), "released twice", invalid);
+  release(device, retained);
+  release(device, handle);
+  device.expect(calls.cuMemRelease(handle), "released twice", invalid);
+  unmap(device, start + kPiece, 2 * kPiece);
+  device.expect(calls.cuMemGetInfo_v2(&free_behind, &total), "cuMemGetInfo");
+  device.require(free_before == free_behind, "what is free behind all");
+  free_reserved(device, start, 8 * kPiece);
+}
+
+void mapped_by_the_driver(const Device& device) {
+  const CuStream stream = device.stream();
+  CuAllocationProperties shared = plain();
+  shared.exported_as = CuHandleType::kFileDescriptor;
+  const CuAddress start = reserve(device, 8 * kPiece);
+  const CuMemHandle handle = create(device, kPiece);
+  map(device, start, kPiece, handle);
+  Buffer first = buffer_at(start, kPiece);
+  device.fill(first, 5, stream);
+  press(device, stream);
+  device.synchronize(stream);
+  // Written at one address, read at the other.
+  map(device, start + 2 * kPiece, kPiece, handle);
+  Buffer second = buffer_at(start + 2 * kPiece, kPiece);
+  second.seed = 5;
+  device.rewrite(second, 6, stream);
+  first.seed = 6;
+  device.check(first, stream);
+  // Exported while it is mapped, and while it is not.
+  const CuMemHandle mapped = create(device, kPiece, shared);
+  map(device, start + 4 * kPiece, kPiece, mapped);
+  Buffer third = buffer_at(start + 4 * kPiece, kPiece);
+  device.fill(third, 8, stream);
+  const CuMemHandle hidden = create(device, kPiece, shared);
+  map(device, start + 6 * kPiece, kPiece, hidden);
+  Buffer fourth = buffer_at(start + 6 * kPiece, kPiece);
+  device.fill(fourth, 9, stream);
+  device.synchronize(stream);
+  unmap(device, start + 6 * kPiece, kPiece);
+  int shareable = 0;
+  for (const CuMemHandle it : {mapped, hidden}) {
+    device.expect(
+        device.calls.cuMemExportToShareableHandle(&shareable, it, CuHandleType::kFileDescriptor, 0),
+        "cuMemExportToShareableHandle");
+  }
+  press(device, stream);
+  device.check(third, stream);
+  map(device, start + 6 * kPiece, kPiece, hidden);
+  device.check(fourth, stream);
+  device.synchronize(stream);
+  for (const CuMemHandle it : {handle, mapped, hidden}) {
+    release(device, it);
+  }
+  unmap(device, start, kPiece);
+  device.check(second, stream);
+  device.synchronize(stream);
+  unmap(device, start + 2 * kPiece, kPiece);
+  unmap(device, start + 4 * kPiece, kPiece);
+  unmap(device, start + 6 * kPiece, kPiece);
+  // Where the driver's was, ours may lie again.
+  map_piece(device, start + 2 * kPiece);
+  device.fill(second, 3, stream);
+  device.check(second, stream);
+  device.synchronize(stream);
+  unmap(device, start + 2 * kPiece, kPiece);
+  free_reserved(device, start, 8 * kPiece);
+}
+
+void mapped_by_nccl(const Device& device) {
+  constexpr const char* kLibrary = "./libnccl.so.2";
+  std::filesystem::copy_file(SPILLWAY_PLUGIN, kLibrary,
+                             std::filesystem::copy_options::overwrite_existing);
+  void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  device.require(library != nullptr, "a library by that name");
+  const CuStream stream = device.stream();
+  const CuAddress start = reserve(device, 2 * kPiece);
+  CuMemHandle handle = 0;
+  const CuAllocationProperties properties = plain();
+  const auto create_there =
+      reinterpret_cast<unsigned (*)(void*, void*, unsigned long, const void*)>(
+          ::dlsym(library, "call_with"));
+  device.expect(
+      static_cast<CuResult>(create_there(reinterpret_cast<void*>(device.calls.cuMemCreate), &handle,
+                                         kPiece, &properties)),
+      "cuMemCreate");
+  map(device, start, kPiece, handle);
+  Buffer buffer = buffer_at(start, kPiece);
+  device.fill(buffer, 4, stream);
+  press(device, stream);
+  device.check(buffer, stream);
+  device.synchronize(stream);
+  release(device, handle);
+  unmap(device, start, kPiece);
+  free_reserved(device, start, 2 * kPiece);
+}
+
+void mapped_graphs(const Device& device) {
+  const CuStream stream = device.stream();
+  const CuAddress start = reserve(device, 8 * kPiece);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    map_piece(device, start + i * kPiece);
+  }
+  Buffer sum = buffer_at(start + kMiB, 4 * kMiB);
+  Buffer step = device.allocate(4 * kMiB, stream);
+  device.fill(step, 2, stream);
+  device.expect(device.calls.cuStreamBeginCapture_v2(stream, 0), "cuStreamBeginCapture");
+  device.add(sum, step, stream);
+  CuGraph graph = nullptr;
+  device.expect(device.calls.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
+  CuGraphExec exec = nullptr;
+  device.expect(device.calls.cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    device.fill(sum, round, stream);
+    press(device, stream);
+    device.expect(device.calls.cuGraphLaunch(exec, stream), "cuGraphLaunch");
+    press(device, stream);
+    device.synchronize(stream);
+    const std::vector<std::uint64_t> words = device.words_of(sum);
+    for (std::uint64_t i = 0; i < words.size(); ++i) {
+      device.require(words[i] == pattern(round, i) + pattern(2, i), "a word that a graph wrote");
+    }
+    // Asleep and awake again, in pieces of another size.
+    unmap(device, start, 4 * kPiece);
+    const std::uint64_t piece = round % 2 == 0 ? 4 * kPiece : kPiece;
+    for (std::uint64_t at = 0; at < 4 * kPiece; at += piece) {
+      map_piece(device, start + at, piece);
+    }
+  }
+  device.expect(device.calls.cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+}
+
+void random_mapped(const Device& device) {
+  constexpr std::uint64_t kSlots = 20;
+  struct Piece {
+    CuMemHandle handle = 0;
+    std::uint64_t slots = 0;
+    std::optional<std::uint64_t> at{};  // slot
+    bool released = false;
+    std::uint64_t seed = 0;
+  };
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    std::mt19937_64 dice(seed);
+    const auto below = [&](std::uint64_t end) { return dice() % end; };
+    const std::array<CuStream, 3> streams{device.stream(), device.stream(), nullptr};
+    const CuAddress start = reserve(device, kSlots * kPiece);
+    std::vector<Piece> pieces;
+    const auto buffer_of = [&](const Piece& piece) {
+      Buffer buffer = buffer_at(start + *piece.at * kPiece, piece.slots * kPiece);
+      buffer.seed = piece.seed;
+      return buffer;
+    };
+    const auto is_free = [&](std::uint64_t slot, std::uint64_t slots) {
+      return slot + slots <= kSlots &&
+             std::none_of(pieces.begin(), pieces.end(), [&](const Piece& it) {
+               return it.at && *it.at < slot + slots && slot < *it.at + it.slots;
+             });
+    };
+    const auto synchronize_all = [&] {
+      for (const CuStream stream : streams) {
+        device.synchronize(stream);
+      }
+    };
+    const auto all_slots = [&] {
+      std::uint64_t sum = 0;
+      for (const Piece& it : pieces) {
+        sum += it.slots;
+      }
+      return sum;
+    };
+    for (int step = 0; step < 150; ++step) {
+      const std::uint64_t die = below(12);
+      const CuStream stream = streams[below(3)];
+      if (die < 3 && all_slots() < 2 * kSlots) {
+        Piece made;
+        made.slots = 1 + below(3);
+        made.handle = create(device, made.slots * kPiece);
+        pieces.push_back(made);
+      }
+      if (pieces.empty()) {
+        continue;
+      }
+      Piece& piece = pieces[below(pieces.size())];
+      if (!piece.at) {
+        const std::uint64_t slot = below(kSlots);
+        if (is_free(slot, piece.slots)) {
+          const bool is_new = piece.seed == 0;
+          map(device, start + slot * kPiece, piece.slots * kPiece, piece.handle);
+          piece.at = slot;
+          Buffer buffer = buffer_of(piece);
+          if (is_new) {
+            piece.seed = 1 + below(1000);
+            device.fill(buffer, piece.seed, stream);
+          } else {
+            device.check(buffer, stream);
+          }
+          device.synchronize(stream);
+          if (below(3) == 0) {
+            release(device, piece.handle);
+            piece.released = true;
+          }
+        }
+      } else if (die < 7) {
+        Buffer buffer = buffer_of(piece);
+        piece.seed = 1 + below(1000);
+        device.rewrite(buffer, piece.seed, stream);
+        if (below(4) == 0) {
+          press(device, stream);
+        }
+        device.synchronize(stream);
+      } else if (die < 10) {
+        synchronize_all();
+        Buffer buffer = buffer_of(piece);
+        device.check(buffer, stream);
+        device.synchronize(stream);
+        unmap(device, buffer.address, piece.slots * kPiece);
+        piece.at.reset();
+        if (piece.released) {
+          std::swap(piece, pieces.back());
+          pieces.pop_back();
+        }
+      }
+    }
+    for (Piece& piece : pieces) {
+      if (piece.at) {
+        Buffer buffer = buffer_of(piece);
+        device.check(buffer, nullptr);
+        device.synchronize(nullptr);
+        unmap(device, buffer.address, piece.slots * kPiece);
+      }
+      if (!piece.released) {
+        release(device, piece.handle);
+      }
+    }
+    free_reserved(device, start, kSlots * kPiece);
+  }
+}
+
+}  // namespace spillway::cuda::test
