@@ -273,8 +273,8 @@ class CudaPlatform : public ObservedPlatform {
   // mapping and uses all of it. It stays on the device from now on, until it is freed, and counts
   // as changed at any time. Gives its number. Fails as above.
   virtual Result<std::uint64_t> export_memory(std::uint64_t address) = 0;
-  // One of the pieces of exported memory, in the order of its addresses. Any thread's, with a
-  // context current. Fails if it has been freed.
+  // One of the pieces of exported memory, in the order of its addresses. Any thread's. Fails if it
+  // has been freed.
   struct ExportedPiece {
     Descriptor memory;
     Bytes bytes = 0;

@@ -124,7 +124,9 @@ Result<CudaPlatform::ExportedPiece> DrivenPlatform::exported_piece(std::uint64_t
   handed_out_ = found->second;
   lock.unlock();
   int descriptor = -1;
-  const CuResult made = descriptor_of(driver_, handle, descriptor);
+  // The program's context may have ended since.
+  const CuResult made =
+      in_context(queue_->context(), [&] { return descriptor_of(driver_, handle, descriptor); });
   lock.lock();
   handed_out_ = kNoAllocation;
   changed_.notify_all();

@@ -104,8 +104,9 @@ void DrivenPlatform::keep(const CudaLaunch& launch, std::span<const Access> acce
                              .from_bytes = from_bytes,
                              .to_bytes = from_bytes + operand.bytes});
   }
-  const bool may_change = std::any_of(maker.read_ids.begin(), maker.read_ids.end(),
-                                      [this](AllocationId read) { return is_exported(read); });
+  const bool may_change =
+      std::any_of(maker.sources.begin(), maker.sources.end(),
+                  [this](const Recomputing::Source& it) { return is_exported(it.id); });
   if (!may_change && worth_reading(read_bytes, made_bytes)) {
     recomputing_.made(made, std::move(maker));
   }

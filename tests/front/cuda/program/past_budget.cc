@@ -11,11 +11,12 @@ constexpr std::uint64_t kMiB = 1 << 20;
 constexpr unsigned short kTilePool = 1;  // of sparse arrays: the driver's in any case
 
 CuMemHandle create(const Device& device, std::uint64_t bytes) {
-  const CuAllocationProperties on_device{.type = CuAllocationType::kPinned,
-                                         .exported_as = CuHandleType::kNone,
-                                         .location = {.type = CuLocationType::kDevice, .id = 0},
-                                         .windows_only = nullptr,
-                                         .flags = {.usage = kTilePool}};
+  const CuAllocationProperties on_device{
+      .type = CuAllocationType::kPinned,
+      .exported_as = CuHandleType::kNone,
+      .location = {.type = CuLocationType::kDevice, .id = 0},
+      .windows_only = nullptr,
+      .flags = {.compression = 0, .rdma_capable = 0, .usage = kTilePool, .reserved = {}}};
   CuMemHandle handle = 0;
   device.expect(device.calls.cuMemCreate(&handle, bytes, &on_device, 0), "cuMemCreate");
   return handle;
