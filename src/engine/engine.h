@@ -107,6 +107,7 @@ class Engine final : private Control {
   // has not ended needs more than what is left, or if some of it is far.
   Status fix(AllocationId id);
   [[nodiscard]] Bytes fixed_bytes() const { return pins_.fixed_bytes(); }
+  [[nodiscard]] std::size_t fixed_allocations() const { return fixed_.size(); }
 
   // A launch is issued: its blocks are pinned and made resident when it is admitted, and stay so
   // until end_launch. docs/launches.md says when that is. The id and number in `launch` are

@@ -63,7 +63,7 @@ Fact handle_types(const Device& device) {
   }
   return {.key = "handle_types",
           .mark = Mark::kOk,
-          .text = types.empty() ? "memory handles cannot be exported; Spillway exports none"
+          .text = types.empty() ? "memory handles cannot be exported to other processes"
                                 : fmt::format("memory handles can be exported as: {}",
                                               fmt::join(types, ", ")),
           .advice = "",

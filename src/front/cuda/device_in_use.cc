@@ -14,6 +14,7 @@
 
 #include "front/cuda/past_budget.h"
 #include "front/cuda/real_symbols.h"
+#include "front/cuda/shared_memory.h"
 
 namespace spillway::cuda {
 namespace {
@@ -119,7 +120,8 @@ void DeviceInUse::note_of_process(Bytes now_bytes, Bytes used_bytes) {
     contexts_bytes_ = now_bytes - std::min(now_bytes, used_bytes + seen_bytes);
   }
   peak_bytes_ = std::max(peak_bytes_, now_bytes);
-  const Bytes known_bytes = contexts_bytes_ + budget_bytes_ + seen_bytes + kOverheadBytes;
+  const Bytes known_bytes =
+      contexts_bytes_ + budget_bytes_ + seen_bytes + opened_bytes() + kOverheadBytes;
   if (now_bytes > known_bytes) {
     unseen_past_budget(now_bytes - known_bytes + kOverheadBytes);
   }

@@ -40,10 +40,7 @@ Status serve_exports(const Session& session) {
     }
   }
   const SharedHandle own{.process = ::getpid(), .token = random, .number = 0};
-  const auto begin = [&session] {
-    stay_out_of_captures(own_driver());
-    (void)own_driver().context_set_current(session.context);
-  };
+  const auto begin = [] { stay_out_of_captures(own_driver()); };
   if (Status serves = serve_descriptors(own.socket_name(), begin,
                                         [&session](std::uint64_t number, std::uint32_t place) {
                                           return piece_of(session, number, place);

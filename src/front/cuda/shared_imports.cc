@@ -65,6 +65,7 @@ class Mapping {
     return own_driver().memory_set_access(start_, bytes_, &access, 1);
   }
   [[nodiscard]] CuAddress start() const { return start_; }
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
   [[nodiscard]] bool is_whole() const { return end() == start_ + bytes_; }
 
  private:
@@ -129,6 +130,15 @@ CuResult map_all(const SharedHandle& handle, CuDevice device, Opened& opened) {
 }
 
 }  // namespace
+
+Bytes opened_bytes() {
+  const std::scoped_lock lock(imports().mutex);
+  Bytes bytes = 0;
+  for (const auto& [known, opened] : imports().opened) {
+    bytes += opened.mapping.bytes();
+  }
+  return bytes;
+}
 
 CuResult open_shared(const SharedHandle& handle, CuAddress& address) {
   CuDevice device = 0;

@@ -22,6 +22,9 @@ namespace spillway::cuda {
 using WaitForDevice = CuResult (*)();
 [[nodiscard]] std::optional<CuResult> close_shared(CuAddress address, WaitForDevice wait);
 
+// Of all that is open now: the driver may say that it is this process's.
+[[nodiscard]] Bytes opened_bytes();
+
 // The driver for threads and calls of ours.
 [[nodiscard]] const Driver& own_driver();
 // By which processes know this one; 0 until it has shared something.

@@ -266,14 +266,15 @@ class CudaPlatform : public ObservedPlatform {
   // The number by which other processes know an allocation, which no other ever gets; nullopt if it
   // has not been exported. Of the one that begins there, as below.
   [[nodiscard]] virtual std::optional<std::uint64_t> exported(std::uint64_t address) const = 0;
-  // Fails with kUnsupported, and a line for people, if the budget has no room for it to stay.
-  [[nodiscard]] virtual Status may_export(std::uint64_t address) const = 0;
+  // Fails with kUnsupported, and a line for people, if the budget has no room for it to stay. Waits
+  // for the end of what has been freed, if that may make room.
+  virtual Status may_export(std::uint64_t address) = 0;
   // Between begin_unseen and end_unseen, or before_launch and after_launch, of a call that needs
   // mapping and uses all of it. It stays on the device from now on, until it is freed, and counts
   // as changed at any time. Gives its number. Fails as above.
   virtual Result<std::uint64_t> export_memory(std::uint64_t address) = 0;
-  // One of the pieces of exported memory, in the order of its addresses. Any thread's, with a
-  // context current. Fails if it has been freed.
+  // One of the pieces of exported memory, in the order of its addresses. Any thread's. Fails if it
+  // has been freed.
   struct ExportedPiece {
     Descriptor memory;
     Bytes bytes = 0;

@@ -50,9 +50,16 @@ Status DrivenPlatform::room_to_export(AllocationId id) const {
   return {};
 }
 
-Status DrivenPlatform::may_export(std::uint64_t address) const {
-  const Lock lock(mutex_);
-  return room_to_export(memory_->number_of(address));
+// What has been freed stays until the last launch that uses it has ended.
+Status DrivenPlatform::may_export(std::uint64_t address) {
+  Lock lock(mutex_);
+  const AllocationId id = memory_->number_of(address);
+  Status room;
+  wait_until(lock, [&] {
+    room = room_to_export(id);
+    return room.has_value() || engine_.fixed_allocations() == exports_.size();
+  });
+  return room;
 }
 
 // The call that uses it keeps all of it where it is meanwhile.
@@ -117,7 +124,9 @@ Result<CudaPlatform::ExportedPiece> DrivenPlatform::exported_piece(std::uint64_t
   handed_out_ = found->second;
   lock.unlock();
   int descriptor = -1;
-  const CuResult made = descriptor_of(driver_, handle, descriptor);
+  // The program's context may have ended since.
+  const CuResult made =
+      in_context(queue_->context(), [&] { return descriptor_of(driver_, handle, descriptor); });
   lock.lock();
   handed_out_ = kNoAllocation;
   changed_.notify_all();

@@ -116,7 +116,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void share_with(CuDevice device) override;
   [[nodiscard]] bool exports_memory() const override { return queue_->exportable(); }
   [[nodiscard]] std::optional<std::uint64_t> exported(std::uint64_t address) const override;
-  [[nodiscard]] Status may_export(std::uint64_t address) const override;
+  Status may_export(std::uint64_t address) override;
   Result<std::uint64_t> export_memory(std::uint64_t address) override;
   Result<ExportedPiece> exported_piece(std::uint64_t number, std::uint32_t piece) override;
 

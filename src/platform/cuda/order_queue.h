@@ -122,6 +122,8 @@ class OrderQueue {
   // DeviceBlocks::lend, and whether what it gives can be exported.
   [[nodiscard]] CuMemHandle lend(BlockId block) { return blocks_.lend(block); }
   [[nodiscard]] bool exportable() const { return pool_.exportable(); }
+  // The engine's own, from `start` to `stop`.
+  [[nodiscard]] CuContext context() const { return context_; }
   // Whether everything that was pushed before has been carried out; what came of it is told at
   // once.
   [[nodiscard]] bool empty() const { return unanswered_ == 0; }

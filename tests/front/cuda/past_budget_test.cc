@@ -121,6 +121,13 @@ TEST_F(PastBudget, TheDriverIsAskedWhatNoHookHasSeen) {
   EXPECT_GE(record["device_in_use_peak_bytes"].get<std::uint64_t>(), 1536 * kMiB);
 }
 
+// Memory of another process that this one has opened is in that one's budget (docs/ipc.md).
+TEST_F(PastBudget, WhatOthersHaveExportedIsNotThisOnes) {
+  const Outcome outcome = run_on_gpu("hand-over-counted");
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, Not(HasSubstr(kTaken)));
+}
+
 // As in a container: how much more there is than at first can be told, and not whose it is.
 TEST_F(PastBudget, WhereTheProcessIsNotListedOnlyTheGrowthIsTold) {
   const json record = record_of("unseen-past", "FAKE_NVML_PID=hidden");

@@ -153,16 +153,16 @@ TEST_F(SegmentsTest, TheDeadKeepTheirRoom) {
 TEST_F(SegmentsTest, ThoseOfGraphsLiveAsAWhole) {
   const Buffer made = segment();
   born(made.address, kMiB);
-  segments->keep_for_graphs(made.address + 3 * kMiB);
+  segments->keep_whole(made.address + 3 * kMiB);
   died(made.address);
   EXPECT_TRUE(lives(made));
   const Buffer dead = segment();
   born(dead.address, kMiB);
   died(dead.address);
   EXPECT_FALSE(lives(dead));
-  segments->keep_for_graphs(dead.address);
+  segments->keep_whole(dead.address);
   EXPECT_TRUE(lives(dead));
-  segments->keep_for_graphs(0x1000);
+  segments->keep_whole(0x1000);
 }
 
 TEST_F(SegmentsTest, WhereAllFitsThePlatformHearsOfNothing) {

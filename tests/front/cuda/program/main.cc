@@ -491,6 +491,7 @@ int main(int count, char** words) {
       {"hand-over", [&](const test::Device& it) { test::hand_over(it, words[1]); }},
       {"hand-over-and-end", [&](const test::Device& it) { test::hand_over_and_end(it, words[1]); }},
       {"hand-over-refused", test::hand_over_refused},
+      {"hand-over-counted", [&](const test::Device& it) { test::hand_over_counted(it, words[1]); }},
       {test::kOtherProcess, test::other_process},
       {"known-reads", [](const test::Device& it) { test::pointwise(it, test::Reads::kKnown); }},
       {"told-reads", [](const test::Device& it) { test::pointwise(it, test::Reads::kTold); }},

@@ -290,6 +290,23 @@ void hand_over_and_end(const Device& device, const std::string& way) {
   device.expect(device.calls.cuIpcCloseMemHandle(theirs.address), "close");
 }
 
+void hand_over_counted(const Device& device, const std::string& way) {
+  const Other other(device, way);
+  Crowd crowd(device);
+  crowd.use();  // all of the budget
+  // Until the first look, which tells what contexts take.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const Message exported =
+      other.tell({.order = Order::kExport, .buffer = {.words = 8 * kMiB / 8}, .seed = 5});
+  CuAddress address = 0;
+  device.expect(device.calls.cuIpcOpenMemHandle_v2(&address, exported.handle, 1), "open");
+  device.calls.use_unseen(1024 * kMiB + 6 * kMiB);  // a GiB is nobody's
+  std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+  device.expect(device.calls.cuIpcCloseMemHandle(address), "close");
+  device.calls.use_unseen(0);
+  other.end();
+}
+
 void hand_over_refused(const Device& device) {
   device.calls.set_attribute(static_cast<int>(CuAttribute::kHandleTypeFileDescriptor), 0);
   CuIpcHandle handle{};

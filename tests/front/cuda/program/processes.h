@@ -14,6 +14,8 @@ void hand_over(const Device& device, const std::string& way);
 void hand_over_and_end(const Device& device, const std::string& way);
 // The device has no handles that others may open.
 void hand_over_refused(const Device& device);
+// The driver says that what has been opened is this process's. A second of that.
+void hand_over_counted(const Device& device, const std::string& way);
 // Does what it is told until nobody is there to tell.
 inline constexpr const char* kOtherProcess = "other-process";
 void other_process(const Device& device);

@@ -14,7 +14,7 @@ constexpr unsigned char kMark = 0xd7;
 
 CuResult cuMemExportToShareableHandle(void* shareable, CuMemHandle handle, CuHandleType type,
                                       unsigned long long flags) {
-  return call("cuMemExportToShareableHandle", Needs::kInit,
+  return call("cuMemExportToShareableHandle", Needs::kContext,
               text("{}, {}", handle, static_cast<unsigned>(type)), [&](World& w, Caller&) {
                 return flags != 0 || type != CuHandleType::kFileDescriptor
                            ? CuResult::kInvalidValue
