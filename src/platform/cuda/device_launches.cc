@@ -242,6 +242,20 @@ void DeviceLaunches::share_gate(std::uint32_t tag, const SharedGate::Launch& lau
   launches_[tag].through = shared.number();
 }
 
+std::optional<std::uint32_t> DeviceLaunches::first_unreleased(StreamId id) const {
+  const auto& launches = streams_[id].launches;
+  const auto found = std::find_if(launches.begin(), launches.end(),
+                                  [this](std::uint32_t tag) { return !launches_[tag].released; });
+  return found == launches.end() ? std::nullopt : std::optional(*found);
+}
+
+std::optional<std::uint64_t> DeviceLaunches::first_open(StreamId id) const {
+  const auto& launches = streams_[id].launches;
+  return launches.empty() || !launches_[launches.front()].open
+             ? std::nullopt
+             : std::optional(launches_[launches.front()].number);
+}
+
 std::optional<DeviceLaunches::HoldsUp> DeviceLaunches::holds_up(StreamId id) const {
   const Stream& stream = streams_[id];
   if (stream.launches.empty()) {
@@ -251,9 +265,8 @@ std::optional<DeviceLaunches::HoldsUp> DeviceLaunches::holds_up(StreamId id) con
   if (first.open || !first.has_memory()) {
     return std::nullopt;
   }
-  const auto other = std::find_if(stream.launches.begin(), stream.launches.end(),
-                                  [this](std::uint32_t tag) { return !launches_[tag].released; });
-  if (other == stream.launches.end() || launches_[*other].through > first.number) {
+  const std::optional<std::uint32_t> other = first_unreleased(id);
+  if (!other || launches_[*other].through > first.number) {
     return std::nullopt;
   }
   return HoldsUp{.tag = *other, .time_ns = now_ns() - std::max(first.first_ns, first.released_ns)};

@@ -164,6 +164,10 @@ class DeviceLaunches {
   [[nodiscard]] std::uint32_t waiting() const { return waiting_; }
   // Of those, for which the engine has no room or no bytes yet: ends of others may help them.
   [[nodiscard]] std::uint32_t unreleased() const { return unreleased_; }
+  // The first of them on this stream, and the number of the first launch that has not ended, if
+  // that one is open.
+  [[nodiscard]] std::optional<std::uint32_t> first_unreleased(StreamId id) const;
+  [[nodiscard]] std::optional<std::uint64_t> first_open(StreamId id) const;
   // Whether all of these are on this stream.
   [[nodiscard]] bool only_unreleased_on(StreamId id) const {
     return streams_[id].unreleased == unreleased_;

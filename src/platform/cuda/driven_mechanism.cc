@@ -14,7 +14,6 @@ namespace {
 // For how long nothing may happen before launches that wait are said to wait for ever. The program
 // may free something meanwhile.
 constexpr TimeNs kStuckNs = 2'000'000'000;
-constexpr TimeNs kWithoutEndNs = 10'000'000'000;
 
 void log_transfer(EventLog& events, const MoveEnded& ended) {
   LoggedTransfer transfer{.from = ended.move.from,
@@ -379,24 +378,6 @@ void DrivenPlatform::check_progress() {
     broken_ = true;
     failures_.fatal(engine_.stuck().value_or(Error{
         ErrorCode::kDefect, "launches wait, and nothing is on its way that could help them"}));
-  }
-}
-
-// What runs may wait for something that comes from what has no room beside it: a value that another
-// stream writes, a host function, another process. Nobody here can know, and it may come yet.
-void DrivenPlatform::look_for_ends() {
-  const bool helpless = launches_.unreleased() > 0 && engine_.transfers_in_flight() == 0 &&
-                        queue_->empty() && launches_.ended_ns() <= without_end_since_ns_;
-  const TimeNs at_ns = now_ns();
-  if (!helpless || without_end_since_ns_ == 0) {
-    without_end_since_ns_ = at_ns;
-  } else if (at_ns - without_end_since_ns_ > kWithoutEndNs &&
-             !std::exchange(told_without_end_, true)) {
-    options_.warn(fmt::format(
-        "nothing has ended on the device for {} s, and launches wait for the memory of others: if "
-        "those wait for something that only comes afterwards (a value, a host function), it never "
-        "will; a larger device memory lets them run side by side",
-        kWithoutEndNs / kNsPerS));
   }
 }
 

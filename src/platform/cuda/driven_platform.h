@@ -154,7 +154,6 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void host_grown(std::uint64_t at, Bytes bytes);
   void host_ended(const Error& error);
   void check_progress();
-  void look_for_ends();
   void set_limits();
   void want_host();
   void newest_stays();
@@ -247,7 +246,15 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] SharedGate::Launch for_gate(std::uint32_t tag) const;
   [[nodiscard]] bool shares_gate(std::uint32_t tag, const SharedGate::Launch& launch) const;
   void put_gate(std::uint32_t tag, const SharedGate::Launch& issued, Lock& lock);
-  void let_those_together_go();  // the driver thread's
+  // The driver thread's.
+  void let_those_together_go();
+  void let_go(std::uint32_t tag);
+
+  // driven_standstill.cc; the driver thread's, but for the second
+  void look_for_ends();
+  [[nodiscard]] bool nothing_ends();
+  [[nodiscard]] bool stands_still() const;
+  void let_next_go();
 
   // driven_tickets.cc
   void put_tickets(Lock& lock);
@@ -361,6 +368,13 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   bool broken_ = false;  // a fatal error has been told
   TimeNs stuck_since_ns_ = 0;
   TimeNs without_end_since_ns_ = 0;
+  TimeNs held_back_since_ns_ = 0;  // a thread of the program, and nothing has ended since
+  // What stood on the device when nothing ended any more: a launch of each stream.
+  struct Standing {
+    StreamId stream = 0;
+    std::uint64_t number = 0;
+  };
+  std::vector<Standing> standing_;
   bool told_without_end_ = false;
 
   CuAddress reservation_ = 0;

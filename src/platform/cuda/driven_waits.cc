@@ -50,19 +50,23 @@ void DrivenPlatform::follow_budget() {
 }
 
 // The driver would make the program wait in a call of its own, with its locks held. Who was held
-// goes on when some have ended, not only one: to be woken costs more than a launch.
+// goes on when some have ended, not only one: to be woken costs more than a launch. Where nothing
+// ends, what runs may wait for the program: then the driver itself says how far it may be ahead.
 void DrivenPlatform::hold_back(Lock& lock) {
   constexpr std::uint32_t kGoOnPart = 8;
   // Where something must leave nearly every launch has a gate before it and a ticket behind it, and
   // the driver counts those as well.
   constexpr std::uint32_t kGatedPart = 2;
-  // The engine's table of launches holds more.
+  constexpr std::uint32_t kMostAhead = 1U << (kSlotBits - 1);  // the engine's table holds more
   const std::uint32_t most = std::min(
       patience_.all_fits() ? options_.launches_ahead : options_.launches_ahead / kGatedPart,
-      1U << (kSlotBits - 1));
+      kMostAhead);
   if (launches_.in_flight() >= most) {
     const Held held(*this, WorkTimes::What::kHeldAhead);
-    wait_until(lock, [&] { return launches_.in_flight() < most - most / kGoOnPart; });
+    wait_until(lock, [&] {
+      return launches_.in_flight() < most - most / kGoOnPart ||
+             (launches_.in_flight() < kMostAhead && nothing_ends());
+    });
   }
 }
 
@@ -181,15 +185,17 @@ void DrivenPlatform::let_those_together_go() {
   for (StreamId id = 0; id < launches_.streams(); ++id) {
     const std::optional<DeviceLaunches::HoldsUp> lacking = launches_.holds_up(id);
     if (lacking && lacking->time_ns >= kPatienceNs && !launches_.at(lacking->tag).oversized) {
-      launches_.oversized(lacking->tag);
-      const Bytes needed_bytes =
-          bound_bytes_of(launches_.at(lacking->tag).accesses, engine_.space());
-      const Bytes taken_bytes =
-          std::max(engine_.fit({}).held_bytes, engine_.used_bytes(Tier::kDevice));
-      (void)engine_.set_device_capacity(
-          std::max(taken_bytes + needed_bytes, engine_.capacity_bytes(Tier::kDevice)));
+      let_go(lacking->tag);
     }
   }
+}
+
+void DrivenPlatform::let_go(std::uint32_t tag) {
+  launches_.oversized(tag);
+  const Bytes needed_bytes = bound_bytes_of(launches_.at(tag).accesses, engine_.space());
+  const Bytes taken_bytes = std::max(engine_.fit({}).held_bytes, engine_.used_bytes(Tier::kDevice));
+  (void)engine_.set_device_capacity(
+      std::max(taken_bytes + needed_bytes, engine_.capacity_bytes(Tier::kDevice)));
 }
 
 void DrivenPlatform::put_gate(std::uint32_t tag, const SharedGate::Launch& issued, Lock& lock) {

@@ -14,6 +14,7 @@
 #include "corners.h"
 #include "device.h"
 #include "ends.h"
+#include "flags.h"
 #include "graphs.h"
 #include "launch_ways.h"
 #include "mapped.h"
@@ -535,6 +536,9 @@ int main(int count, char** words) {
       {"ends", test::ends_of_arrays},
       {"resets", test::resets},
       {"contexts-end", test::contexts_that_end},
+      {"flag-kernels", test::kernels_behind_a_flag},
+      {"flag-copies", test::copies_behind_a_flag},
+      {"flag-streams", test::another_stream_before_a_flag},
       {"free-waits", test::frees_wait},
       {"free-captures", test::frees_beside_captures},
       {"training", test::training}};
