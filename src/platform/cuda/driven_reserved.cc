@@ -7,7 +7,7 @@ namespace spillway::cuda {
 namespace {
 
 // The run is ending: nothing goes any more.
-tl::unexpected<Error> nothing_ends() {
+tl::unexpected<Error> still_in_use() {
   return make_error(ErrorCode::kUnsupported, "memory that was freed is still in use");
 }
 
@@ -45,7 +45,7 @@ Status DrivenPlatform::allocate_at(std::uint64_t address, Bytes bytes) {
   newest_stays();
   wait_until(lock, [&] { return memory_->is_free(address, bytes); });
   if (!memory_->is_free(address, bytes)) {
-    return nothing_ends();
+    return still_in_use();
   }
   const Result<AllocationId> id = memory_->allocate_at(address, bytes);
   if (!id) {
@@ -101,7 +101,7 @@ Result<std::uint64_t> DrivenPlatform::move(std::uint64_t address, std::optional<
     return may_move();
   });
   if (!may_move()) {
-    return nothing_ends();
+    return still_in_use();
   }
   const std::optional<ProgramMemory::Freed> before = memory_->move(address, to);
   if (!before) {
