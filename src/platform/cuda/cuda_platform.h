@@ -152,6 +152,8 @@ class CudaPlatform : public ObservedPlatform {
   };
   virtual void pointed_at(std::span<const std::uint64_t> words, Pointed* found) const = 0;
   [[nodiscard]] virtual bool contains(std::uint64_t address) const = 0;
+  // All addresses for which that is so.
+  [[nodiscard]] virtual Range addresses() const = 0;
 
   // --- Launches ---------------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] bool contains(std::uint64_t address) const override {
     return memory_->contains(address);
   }
+  [[nodiscard]] Range addresses() const override { return memory_->addresses(); }
 
   [[nodiscard]] bool begin_unseen(CuStream stream) override;
   void end_unseen() override;

@@ -50,6 +50,9 @@ class ProgramMemory {
   [[nodiscard]] std::optional<CudaPlatform::Range> allocation_of(std::uint64_t address) const;
   void pointed_at(std::span<const std::uint64_t> words, CudaPlatform::Pointed* found) const;
   [[nodiscard]] bool contains(std::uint64_t address) const { return addresses_.contains(address); }
+  [[nodiscard]] CudaPlatform::Range addresses() const {
+    return {.start = addresses_.start(), .bytes = addresses_.bytes()};
+  }
 
   // What the launch uses, in blocks. Operands that are nobody's are left out.
   [[nodiscard]] std::vector<Access> accesses_of(std::span<const CudaOperand> operands) const;
