@@ -22,7 +22,9 @@
 #include "bench/measure.h"
 #include "front/cuda/carried_addresses.h"
 #include "front/cuda/graph_launch_use.h"
+#include "front/cuda/mapped_memory.h"
 #include "front/cuda/operands.h"
+#include "front/cuda/recording.h"
 #include "machine/machine.h"
 #include "platform/cuda/cuda_platform.h"
 #include "policy/registry.h"
@@ -30,6 +32,15 @@
 #include "trace/trace.h"
 
 namespace spillway::cuda {
+
+// Nothing is recorded, and nobody maps memory.
+namespace detail {
+constinit std::atomic<Recording*> the_recording{nullptr};
+}
+MappedMemory& MappedMemory::of_program() {
+  static MappedMemory none;
+  return none;
+}
 
 // The session's; here nobody says anything.
 void say_once(std::atomic<bool>& /*told*/, std::string_view /*line*/) {}

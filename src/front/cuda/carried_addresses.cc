@@ -13,6 +13,7 @@
 #include <shared_mutex>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "front/cuda/encoded_addresses.h"
@@ -23,7 +24,8 @@ namespace {
 // Each once. They are kept until their holder is freed: what a kernel has written over them
 // meanwhile nobody sees, and too many operands are not wrong.
 struct Held {
-  std::vector<std::uint64_t> addresses;
+  std::vector<std::uint64_t> addresses;  // in the order in which they came
+  std::unordered_set<std::uint64_t> known;
   std::size_t most = 64;  // before those that name nothing any more are dropped
 };
 // By the start of the allocation that holds them.
@@ -43,12 +45,16 @@ void add(const Session& session, std::uint64_t start, const std::vector<std::uin
   std::vector<std::uint64_t>& all = held.addresses;
   if (all.size() > held.most) {
     std::erase_if(all, [&](std::uint64_t address) {
-      return !session.platform->allocation_of(address).has_value();
+      const bool gone = !session.platform->allocation_of(address).has_value();
+      if (gone) {
+        held.known.erase(address);
+      }
+      return gone;
     });
     held.most = std::max(held.most, 2 * all.size());
   }
   for (const std::uint64_t address : addresses) {
-    if (std::find(all.begin(), all.end(), address) == all.end()) {
+    if (held.known.insert(address).second) {
       all.push_back(address);
     }
   }

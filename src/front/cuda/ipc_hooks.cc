@@ -11,7 +11,7 @@ namespace {
 std::optional<CudaPlatform::Range> allocation_of(const Session& session, CuAddress address) {
   const auto range =
       session.platform->contains(address) ? session.platform->allocation_of(address) : std::nullopt;
-  return range && !session.heap->was_freed(range->start) ? range : std::nullopt;
+  return range && session.heap->describe(range->start) ? range : std::nullopt;
 }
 
 CuResult get_handle(const Session& session, const CudaPlatform::Range& range, CuIpcHandle& handle) {

@@ -7,6 +7,7 @@
 #include "front/cuda/carried_addresses.h"
 #include "front/cuda/context_memory.h"
 #include "front/cuda/driver_memory.h"
+#include "front/cuda/free_memory.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/implicit_waits.h"
 #include "front/cuda/issue.h"
@@ -200,11 +201,10 @@ CuResult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
     return result;
   }
   if (const cuda::Session* const session = cuda::session_for_allocation()) {
-    const std::size_t budget = session->platform->capacity_bytes(spillway::Tier::kDevice);
     const std::size_t used =
         session->heap->usage().used_bytes + cuda::MappedMemory::of_program().bytes();
     // PyTorch insists that what it uses and what is free do not exceed the total.
-    *free_bytes = budget - std::min(used, budget);
+    *free_bytes = cuda::told_free_bytes(*session, used);
     *total_bytes = std::max(*total_bytes, used + *free_bytes);
   }
   return result;

@@ -43,10 +43,12 @@ void Operands::put(const CudaOperand& operand) {
 // True if it was there before.
 bool Operands::has(std::uint64_t start) {
   if (count_ >= kInPlace) {
-    const auto first = all().first(kInPlace);
-    return std::any_of(first.begin(), first.end(),
-                       [start](const CudaOperand& it) { return it.address == start; }) ||
-           !more_starts_.insert(start).second;
+    if (more_starts_.empty()) {
+      for (const CudaOperand& it : all().first(kInPlace)) {
+        more_starts_.insert(it.address);
+      }
+    }
+    return !more_starts_.insert(start).second;
   }
   const std::uint64_t bit = mixed(start * kOdd) % (64 * seen_.size());
   std::uint64_t& word = seen_[bit / 64];
@@ -132,8 +134,10 @@ void Operands::add_host_list(std::uint64_t word) {
       return;
     }
     host_lists_.push_back(start);
+    // A list may be long and looked at by every launch, and nearly all of its words are none.
+    const CudaPlatform::Range space = session_.platform->addresses();
     for (const std::uint64_t listed : words) {
-      if (session_.platform->contains(listed)) {
+      if (listed - space.start < space.bytes) {
         add_pointer(listed);
       }
     }

@@ -99,7 +99,7 @@ class Operands {
   };
   std::vector<std::uint64_t> host_lists_;          // whose words have been looked at
   std::vector<CudaOperand> more_;                  // all of them, once there is no place for them
-  std::unordered_set<std::uint64_t> more_starts_;  // of those that came then
+  std::unordered_set<std::uint64_t> more_starts_;  // of all of them, then
 };
 
 }  // namespace spillway::cuda

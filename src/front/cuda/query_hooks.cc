@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 
+#include "front/cuda/context_memory.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/mapped_memory.h"
 #include "front/cuda/session.h"
@@ -13,7 +14,8 @@ namespace {
 
 struct Place {
   const Session* session;
-  CudaPlatform::Range range;
+  CudaPlatform::Range range;  // as it was asked for
+  std::uint64_t serial;
 };
 // An allocation of the space in which the address lies.
 std::optional<Place> place_of(const ProgramCall& here, CuAddress address) {
@@ -22,9 +24,20 @@ std::optional<Place> place_of(const ProgramCall& here, CuAddress address) {
     return std::nullopt;
   }
   const auto range = session->platform->allocation_of(address);
-  return range && !session->heap->was_freed(range->start)
-             ? std::optional(Place{.session = session, .range = *range})
+  const auto used = range ? session->heap->describe(range->start) : std::nullopt;
+  return used && address - range->start < used->bytes
+             ? std::optional(Place{.session = session,
+                                   .range = {.start = range->start, .bytes = used->bytes},
+                                   .serial = used->serial})
              : std::nullopt;
+}
+
+// A pool's is the device's: whoever asks has it.
+CuContext context_of(const Place& place) {
+  CuContext current = nullptr;
+  (void)real().cuCtxGetCurrent(&current);
+  return owner_of_memory(place.range.start)
+      .value_or(current != nullptr ? current : place.session->context);
 }
 
 template <typename T>
@@ -41,7 +54,7 @@ CudaPlatform::Range range_of(const Place& place, CuAddress address) {
 CuResult tell(const Place& place, CuPointerAttribute attribute, CuAddress address, void* data) {
   switch (attribute) {
     case CuPointerAttribute::kContext:
-      return put(data, place.session->context);
+      return put(data, context_of(place));
     case CuPointerAttribute::kMemoryType:
       return put(data, CuMemoryType::kDevice);
     case CuPointerAttribute::kDevicePointer:
@@ -55,7 +68,7 @@ CuResult tell(const Place& place, CuPointerAttribute attribute, CuAddress addres
       return put(data, can_be_shared(*place.session, place.range.start));
     case CuPointerAttribute::kBufferId:
     case CuPointerAttribute::kMemoryBlockId:
-      return put<std::uint64_t>(data, place.range.start);
+      return put<std::uint64_t>(data, place.serial);
     case CuPointerAttribute::kDeviceOrdinal:
       return put(data, place.session->device);
     case CuPointerAttribute::kRangeStart:

@@ -67,6 +67,8 @@ class AddressRanges {
   [[nodiscard]] bool contains(std::uint64_t address) const {
     return address >= start_ && address < end_;
   }
+  [[nodiscard]] std::uint64_t start() const { return start_; }
+  [[nodiscard]] Bytes bytes() const { return end_ - start_; }
 
  private:
   struct Run {

@@ -159,6 +159,8 @@ class CudaPlatform : public ObservedPlatform {
   };
   virtual void pointed_at(std::span<const std::uint64_t> words, Pointed* found) const = 0;
   [[nodiscard]] virtual bool contains(std::uint64_t address) const = 0;
+  // All addresses for which that is so.
+  [[nodiscard]] virtual Range addresses() const = 0;
 
   // --- Addresses that the program reserves, to place memory there itself -------------------------
   // Sizes, addresses and alignments (a power of two) are multiples of 2 MiB.

@@ -68,6 +68,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] bool contains(std::uint64_t address) const override {
     return memory_->contains(address);
   }
+  [[nodiscard]] Range addresses() const override { return memory_->addresses(); }
 
   [[nodiscard]] std::optional<std::uint64_t> reserve(Bytes bytes, Bytes alignment) override;
   void give_back_reserved(std::uint64_t start) override;

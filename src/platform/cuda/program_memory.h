@@ -89,6 +89,9 @@ class ProgramMemory {
   [[nodiscard]] std::vector<CudaPlatform::Range> allocations_in(std::uint64_t address,
                                                                 Bytes bytes) const;
   [[nodiscard]] std::vector<CudaPlatform::Range> allocations_beside(std::uint64_t address) const;
+  [[nodiscard]] CudaPlatform::Range addresses() const {
+    return {.start = addresses_.start(), .bytes = addresses_.bytes()};
+  }
 
   // What the launch uses, in blocks. Operands that are nobody's are left out.
   [[nodiscard]] std::vector<Access> accesses_of(std::span<const CudaOperand> operands) const;

@@ -192,6 +192,7 @@ void DeviceHeap::give_up_what_is_too_much() {
 std::uint64_t DeviceHeap::hand_out(Slot slot, Bytes bytes, Bytes asked) {
   Memory& memory = memory_[slot];
   memory.bytes = bytes;
+  memory.serial = ++last_serial_;
   memory.used = true;
   used_bytes_ += asked;
   room_.allocated(used_bytes_);
@@ -378,15 +379,17 @@ bool DeviceHeap::is_of_no_order(std::uint64_t address) const {
   return slot && !memory_[*slot].order;
 }
 
-bool DeviceHeap::was_freed(std::uint64_t address) const {
-  const std::scoped_lock lock(mutex_);
-  const std::optional<Slot> slot = slot_of(address);
-  return slot && !memory_[*slot].used;
-}
-
 std::optional<Bytes> DeviceHeap::bytes_of_at_once(std::uint64_t address) const {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   return lock.owns_lock() ? find_bytes(address) : std::nullopt;
+}
+
+std::optional<DeviceHeap::Description> DeviceHeap::describe(std::uint64_t address) const {
+  const std::scoped_lock lock(mutex_);
+  const std::optional<Slot> slot = used_at(address);
+  return slot ? std::optional(
+                    Description{.bytes = memory_[*slot].bytes, .serial = memory_[*slot].serial})
+              : std::nullopt;
 }
 
 bool DeviceHeap::may_end_at(std::uint64_t address, Bytes bytes) const {

@@ -51,11 +51,15 @@ class DeviceHeap {
   [[nodiscard]] std::optional<Bytes> bytes_of_at_once(std::uint64_t address) const;
   // Whether what starts there is in use, and given back to the platform as soon as it is freed.
   [[nodiscard]] bool is_of_no_order(std::uint64_t address) const;
+  // Of an allocation in use: what the program has asked for, and a number that no other has had.
+  struct Description {
+    Bytes bytes = 0;
+    std::uint64_t serial = 0;
+  };
+  [[nodiscard]] std::optional<Description> describe(std::uint64_t address) const;
   // Whether the program has asked for just so many bytes there; true as well while another thread
   // is in the heap.
   [[nodiscard]] bool may_end_at(std::uint64_t address, Bytes bytes) const;
-  // Whether the heap has memory there that was freed, which the platform may take for alive.
-  [[nodiscard]] bool was_freed(std::uint64_t address) const;
   // Each allocation in use: its address and bytes.
   void for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const;
 
@@ -88,6 +92,7 @@ class DeviceHeap {
     Bytes bytes = 0;  // as it was asked for
     Bytes size = 0;   // what it has; as it was asked for it would be size_of(bytes)
     std::optional<Order> order;
+    std::uint64_t serial = 0;  // from 1; of who uses it, or did last
     bool used = false;
     bool counted = false;  // `near_` knows that it is in use
   };
@@ -127,8 +132,9 @@ class DeviceHeap {
   mutable std::mutex mutex_;
   // What follows at once is what an allocation needs where nobody is told of it.
   std::vector<Memory> memory_;  // by slot
-  Bytes used_bytes_ = 0;        // sizes of those in use, as they were asked for
-  Bytes more_bytes_ = 0;        // that they have
+  std::uint64_t last_serial_ = 0;
+  Bytes used_bytes_ = 0;  // sizes of those in use, as they were asked for
+  Bytes more_bytes_ = 0;  // that they have
   Bytes used_high_bytes_ = 0;
   Bytes reserved_high_bytes_ = 0;
   HeapRoom room_;

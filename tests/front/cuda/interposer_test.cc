@@ -92,7 +92,8 @@ std::vector<What> scenarios() {
           "host-lists",   "peers",           "contexts",       "batches",       "hand-graphs",
           "disabled",     "conditional",     "thread-streams", "tensor-maps",   "foreign-streams",
           "next-context", "refused-records", "free-waits",     "free-captures", "ends",
-          "resets",       "contexts-end",    "flag-kernels",   "flag-copies",   "flag-streams"}) {
+          "resets",       "contexts-end",    "flag-kernels",   "flag-copies",   "flag-streams",
+          "crowd"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }

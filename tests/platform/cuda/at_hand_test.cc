@@ -170,11 +170,11 @@ TEST_F(HandedOnUntold, WhereAllFitsWithRoom) {
   EXPECT_FALSE(heap->free(all[1], on));
   EXPECT_EQ(heap->usage().used_bytes, 2 * kEach);
   EXPECT_EQ(heap->usage().reserved_bytes, 3 * kEach);
-  EXPECT_TRUE(heap->was_freed(all[1]));
-  EXPECT_FALSE(heap->was_freed(all[2]));
+  EXPECT_FALSE(heap->describe(all[1]));
+  EXPECT_TRUE(heap->describe(all[2]));
   heap->reset_used_high();
   EXPECT_EQ(allocate_on(on, kEach - 5), all[1]);
-  EXPECT_FALSE(heap->was_freed(all[1]));
+  EXPECT_TRUE(heap->describe(all[1]));
   EXPECT_EQ(heap->bytes_of(all[1]), kEach - 5);
   EXPECT_EQ(heap->usage().used_bytes, 3 * kEach);
   EXPECT_EQ(heap->usage().used_high_bytes, 3 * kEach);

@@ -1,0 +1,11 @@
+// Eight threads on one null stream, with what waits among what does not. Test program.
+#pragma once
+
+#include "device.h"
+
+namespace spillway::cuda::test {
+
+// Launches, copies that wait, allocations and frees; some on streams of their own beside it.
+void crowd_on_the_null_stream(const Device& device);
+
+}  // namespace spillway::cuda::test
