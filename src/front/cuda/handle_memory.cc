@@ -124,6 +124,7 @@ CuResult map_driver_memory(CuAddress address, Bytes bytes, CuMemHandle handle,
     return result;
   }
   std::vector<CuAccessDescription> who;
+  who.reserve(access.size());
   for (const auto& [device, may] : access) {
     who.push_back({.location = {.type = CuLocationType::kDevice, .id = device}, .access = may});
   }

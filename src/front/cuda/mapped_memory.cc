@@ -209,12 +209,11 @@ CuMemHandle MappedMemory::real_handle(const Session& session, CuMemHandle name, 
 
 CuResult MappedMemory::make_real(const Session& session, CuAddress address, Bytes bytes) {
   const std::scoped_lock lock(mutex_);
-  for (auto it = mappings_.begin(); it != mappings_.end(); ++it) {
-    if (it->second.real || it->first >= address + bytes ||
-        address >= it->first + it->second.bytes) {
+  for (const auto& [at, mapping] : mappings_) {
+    if (mapping.real || at >= address + bytes || address >= at + mapping.bytes) {
       continue;
     }
-    const CuMemHandle name = it->second.handle;
+    const CuMemHandle name = mapping.handle;
     if (const CuResult made = make_real(session, name, handles_.at(name));
         made != CuResult::kSuccess) {
       return made;

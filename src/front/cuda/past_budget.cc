@@ -35,7 +35,7 @@ std::string library_at(const void* address) {
       continue;
     }
     const std::size_t begin = at + packages.size();
-    const std::string package = path.substr(begin, path.find('/', begin) - begin);
+    std::string package = path.substr(begin, path.find('/', begin) - begin);
     if (package != "nvidia") {  // in which all its libraries lie
       return package;
     }

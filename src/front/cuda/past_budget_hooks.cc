@@ -45,7 +45,8 @@ Bytes element_bytes(unsigned format, unsigned channels) {
   const bool byte = format == kByte || format == kSignedByte;
   const bool word = format == kWord || format == kSignedWord || format == kFloat;
   // Compressed and other rare ones are near two.
-  return (byte ? 1 : word ? 4 : 2) * std::max(channels, 1U);
+  const Bytes channel_bytes = byte ? 1 : word ? 4 : 2;
+  return channel_bytes * std::max(channels, 1U);
 }
 
 Bytes array_bytes(const CuArrayShape3d& shape) {

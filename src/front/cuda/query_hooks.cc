@@ -24,12 +24,17 @@ std::optional<Place> place_of(const ProgramCall& here, CuAddress address) {
     return std::nullopt;
   }
   const auto range = session->platform->allocation_of(address);
-  const auto used = range ? session->heap->describe(range->start) : std::nullopt;
-  return used && address - range->start < used->bytes
-             ? std::optional(Place{.session = session,
-                                   .range = {.start = range->start, .bytes = used->bytes},
-                                   .serial = used->serial})
-             : std::nullopt;
+  if (!range) {
+    return std::nullopt;
+  }
+  Place place{.session = session, .range = *range, .serial = range->start};
+  if (const auto used = session->heap->describe(range->start)) {
+    place.range.bytes = used->bytes;
+    place.serial = used->serial;
+  } else if (!MappedMemory::of_program().reservation_of(address)) {
+    return std::nullopt;
+  }
+  return address - range->start < place.range.bytes ? std::optional(place) : std::nullopt;
 }
 
 // A pool's is the device's: whoever asks has it.

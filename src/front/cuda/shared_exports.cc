@@ -101,7 +101,8 @@ CuResult share(const Session& session, const CudaPlatform::Range& range, CuIpcHa
     }
     session.segments->keep_whole(range.start);
   }
-  handle = SharedHandle{.process = ::getpid(), .token = own_token(), .number = *number}.bytes();
+  const std::uint64_t known = number.value_or(0);  // never 0 here
+  handle = SharedHandle{.process = ::getpid(), .token = own_token(), .number = known}.bytes();
   return CuResult::kSuccess;
 }
 
