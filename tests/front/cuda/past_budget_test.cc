@@ -106,8 +106,8 @@ TEST_F(PastBudget, AProgramWithNothingWithinTheBudgetHasARecord) {
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("none of the program's device memory was within the "
                               "budget"),
-                    HasSubstr("512 MiB by cuMemCreate"), Not(HasSubstr("had no effect"))));
-  EXPECT_EQ(record_of("nothing-within")["past_budget_peak_bytes"], 585 * kMiB);
+                    HasSubstr("512 MiB by cuMemAllocManaged"), Not(HasSubstr("had no effect"))));
+  EXPECT_EQ(record_of("nothing-within")["past_budget_peak_bytes"], 512 * kMiB);
 }
 
 // Nobody has caught the call; the driver knows of the memory.
