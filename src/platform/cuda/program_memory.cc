@@ -141,7 +141,7 @@ void ProgramMemory::take_back_promise(Bytes bytes) {
 
 Result<AllocationId> ProgramMemory::allocate_at(std::uint64_t address, Bytes bytes) {
   no_undo();
-  const Result<AllocationId> id = engine_.allocate(bytes, 0, std::min(bytes, largest_block_bytes_));
+  Result<AllocationId> id = engine_.allocate(bytes, 0, std::min(bytes, largest_block_bytes_));
   if (!id) {
     return id;
   }
