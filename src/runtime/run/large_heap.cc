@@ -411,20 +411,23 @@ void LargeHeap::note(const Part& pages, PageMarks::Mark mark) {
 bool LargeHeap::has_mark(const void* address, unsigned marks) {
   const std::scoped_lock lock(mutex_);
   const auto found = at(address);
-  if (found == used_.end() || !found->second.marks) {
+  if (found == used_.end()) {
     return false;
   }
   const auto offset = static_cast<Bytes>(static_cast<const char*>(address) - found->first);
   const Bytes page = offset / kPageBytes * kPageBytes;
-  return found->second.marks->any(page, page + kPageBytes, marks);
+  const Used& used = found->second;
+  return used.marks && used.marks->any(page, page + kPageBytes, marks);
 }
 
 std::vector<LargeHeap::Part> LargeHeap::parts(unsigned with, unsigned without) {
   const std::scoped_lock lock(mutex_);
   std::vector<Part> found;
-  for (const auto& [start, used] : used_) {
+  for (const auto& entry : used_) {
+    char* const start = entry.first;
+    const Used& used = entry.second;
     if (used.marks) {
-      used.marks->for_runs(with, without, [&, start = start](Bytes begin, Bytes end) {
+      used.marks->for_runs(with, without, [&found, start](Bytes begin, Bytes end) {
         found.push_back({.start = start + begin, .bytes = end - begin});
       });
     }
