@@ -225,9 +225,8 @@ void divide_nothing_large(const void* caller) {
   const Words words = {"max_split_size_mb", ":", "21"};
   // Until PyTorch 2.9.
   auto* parse = torch_function<Parse>(
-      "_ZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig17parseMaxSplitSizeERKSt6vectorINSt7_"
-      "_"
-      "cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS9_EEm",
+      "_ZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig17parseMaxSplitSizeERK"
+      "St6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS9_EEm",
       caller);
   void* config = nullptr;
   if (parse != nullptr) {

@@ -113,10 +113,7 @@ void Segments::keep_whole(std::uint64_t address) {
   }
   Segment& segment = segments_[index];
   segment.whole = true;
-  if (std::exchange(segment.dead, false)) {
-    dead_have_changed_ = true;
-    (void)platform_.reuse(segment.address);  // it has its room
-  }
+  (void)revive(segment);
 }
 
 // --- Tensors ------------------------------------------------------------------------------------
@@ -177,10 +174,7 @@ void Segments::born(std::uint64_t address, Bytes bytes) {
   const Index index = begin(address, bytes);
   if (index != kNone) {
     Segment& segment = segments_[index];
-    if (std::exchange(segment.dead, false)) {
-      dead_have_changed_ = true;
-      (void)platform_.reuse(segment.address);  // it has its room
-    } else if (segment.tensors == 2) {
+    if (!revive(segment) && segment.tensors == 2) {
       platform_.divide(segment.address);
     }
   }
@@ -210,6 +204,16 @@ void Segments::retire(Segment& segment) {
   segment.dead = true;
   dead_have_changed_ = true;
   platform_.retire_keeping_room(segment.address, segment.stream);
+}
+
+// False: the platform knows that it lives.
+bool Segments::revive(Segment& segment) {
+  if (!std::exchange(segment.dead, false)) {
+    return false;
+  }
+  dead_have_changed_ = true;
+  (void)platform_.reuse(segment.address);  // it has its room
+  return true;
 }
 
 void Segments::tell_all() {

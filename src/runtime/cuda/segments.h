@@ -114,6 +114,7 @@ class Segments {
   void look_at_written();
   [[nodiscard]] bool is_untold() const;
   void retire(Segment& segment);
+  bool revive(Segment& segment);
   void tell_all();
   void tell_unless_untold();
   // Whether its segment may be one that the platform takes for dead.
