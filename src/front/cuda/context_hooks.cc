@@ -58,8 +58,12 @@ void ended(CuContext context) {
   driver_has_back_all_of(context);
   forget_pinned_of(context);
   forget_call_stream(context);
-  if (const Session* const here = session()) {
+  const Session* const here = session();
+  if (here != nullptr) {
     here->platform->context_ended(context);
+  }
+  end_captures_of(context);
+  if (here != nullptr) {
     give_back(*here, take_memory_of(context));
   }
 }
@@ -89,12 +93,9 @@ CuContext primary_context(CuDevice device) {
 
 template <typename Call>
 CuResult reset_primary(CuDevice device, const Call& call) {
-  const Session* const here = session();
-  if (here == nullptr || here->device != device) {
-    return call();
-  }
   const CuResult result = end_context(primary_context(device), call);
-  if (result == CuResult::kSuccess) {
+  const Session* const here = session();
+  if (result == CuResult::kSuccess && here != nullptr && here->device == device) {
     give_back_pools(*here);
   }
   return result;
@@ -103,13 +104,12 @@ CuResult reset_primary(CuDevice device, const Call& call) {
 // It goes with the last that has retained it.
 template <typename Call>
 CuResult release_primary(CuDevice device, const Call& call) {
-  const Session* const here = session();
-  const bool served = here != nullptr && here->device == device;
-  const CuContext primary = served ? primary_context(device) : nullptr;
+  const CuContext primary = primary_context(device);
   const CuResult result = wait_in_driver(call);
   unsigned flags = 0;
   int active = 1;
-  if (served && real().cuDevicePrimaryCtxGetState(device, &flags, &active) == CuResult::kSuccess &&
+  if (primary != nullptr &&
+      real().cuDevicePrimaryCtxGetState(device, &flags, &active) == CuResult::kSuccess &&
       active == 0) {
     forget_own_kernels(primary);
     ended(primary);

@@ -292,6 +292,7 @@
   X(cuModuleLoadData, (CuModule* module, const void* image))                                       \
   X(cuModuleGetFunction, (CuFunction* function, CuModule module, const char* name))                \
   X(cuStreamCreate, (CuStream* stream, unsigned flags))                                            \
+  X(cuStreamGetCtx, (CuStream stream, CuContext* context))                                         \
   X(cuStreamQuery, (CuStream stream))                                                              \
   X(cuStreamIsCapturing, (CuStream stream, CuCaptureStatus* status))                               \
   X(cuStreamGetCaptureInfo, (CuStream stream, CuCaptureStatus* status, std::uint64_t* id))         \

@@ -93,7 +93,7 @@ std::vector<What> scenarios() {
           "disabled",     "conditional",     "thread-streams", "tensor-maps",   "foreign-streams",
           "next-context", "refused-records", "free-waits",     "free-captures", "ends",
           "resets",       "contexts-end",    "flag-kernels",   "flag-copies",   "flag-streams",
-          "crowd"}) {
+          "crowd",        "open-captures"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }

@@ -561,6 +561,7 @@ int main(int count, char** words) {
       {"ends", test::ends_of_arrays},
       {"resets", test::resets},
       {"contexts-end", test::contexts_that_end},
+      {"open-captures", test::captures_that_stay_open},
       {"flag-kernels", test::kernels_behind_a_flag},
       {"flag-copies", test::copies_behind_a_flag},
       {"flag-streams", test::another_stream_before_a_flag},
