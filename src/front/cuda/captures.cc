@@ -62,7 +62,7 @@ struct All {
   // memory what it is.
   std::unordered_map<std::uint64_t, CuContext> contexts;
   std::unordered_map<std::uint64_t, std::shared_ptr<Capture>> under_way;
-  std::unordered_map<std::uint64_t, std::weak_ptr<Capture>> owners;       // by address
+  std::unordered_map<std::uint64_t, std::weak_ptr<Capture>> owners;  // by address
   std::unordered_map<CuGraph, Captures> graphs;
 };
 All& all() {

@@ -10,6 +10,7 @@
 #include "front/cuda/host_lists.h"
 #include "front/cuda/issue.h"
 #include "front/cuda/kernel_layouts.h"
+#include "front/cuda/memory_pools.h"
 #include "front/cuda/own_kernels.h"
 #include "front/cuda/session.h"
 #include "front/cuda/told_kernels.h"
@@ -31,6 +32,7 @@ void give_back(const Session& here, const std::vector<std::uint64_t>& addresses)
 // What pools gave is no context's, but goes with the device's state.
 void give_back_pools(const Session& here) {
   forget_captured_memory();
+  default_pool_changes();
   std::vector<std::uint64_t> addresses;
   here.heap->for_each([&](std::uint64_t start, Bytes /*bytes*/) { addresses.push_back(start); });
   std::erase_if(addresses, [](std::uint64_t it) { return owner_of_memory(it).has_value(); });

@@ -102,9 +102,8 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
 
 #define SPILLWAY_CAPTURES(suffix, per_thread)                                                      \
   CuResult cuStreamBeginCapture##suffix(CuStream stream) {                                         \
-    return cuda::begin_capture(cuda::meant(stream, per_thread), [&] {                              \
-      return cuda::real().cuStreamBeginCapture##suffix(stream);                                    \
-    });                                                                                            \
+    return cuda::begin_capture(cuda::meant(stream, per_thread),                                    \
+                               [&] { return cuda::real().cuStreamBeginCapture##suffix(stream); }); \
   }                                                                                                \
   CuResult cuStreamBeginCapture_v2##suffix(CuStream stream, unsigned mode) {                       \
     return cuda::begin_capture(cuda::meant(stream, per_thread), [&] {                              \

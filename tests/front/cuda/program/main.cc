@@ -22,6 +22,7 @@
 #include "memsets.h"
 #include "orders.h"
 #include "past_budget.h"
+#include "pools.h"
 #include "processes.h"
 #include "products.h"
 #include "random.h"
@@ -561,6 +562,7 @@ int main(int count, char** words) {
       {"ends", test::ends_of_arrays},
       {"resets", test::resets},
       {"contexts-end", test::contexts_that_end},
+      {"pools", test::memory_pools},
       {"open-captures", test::captures_that_stay_open},
       {"flag-kernels", test::kernels_behind_a_flag},
       {"flag-copies", test::copies_behind_a_flag},
