@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "front/cuda/carried_addresses.h"
 #include "front/cuda/hook_table.h"
 
 namespace spillway::cuda {
@@ -110,6 +111,7 @@ Capture::~Capture() {
   for (const auto& [address, memory] : memory_) {
     all().owners.erase(address);
     if (memory.freed) {
+      forget_carried(address);
       session_.heap->free(address, std::nullopt);
     }
   }

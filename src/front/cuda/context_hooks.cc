@@ -37,6 +37,7 @@ void give_back_pools(const Session& here) {
   here.heap->for_each([&](std::uint64_t start, Bytes /*bytes*/) { addresses.push_back(start); });
   std::erase_if(addresses, [](std::uint64_t it) { return owner_of_memory(it).has_value(); });
   give_back(here, addresses);
+  forget_carried_everywhere(here);
 }
 
 // What it waits for stands behind gates, whose tickets have to be there.

@@ -121,11 +121,11 @@ CuResult free_on(CuStream stream, CuAddress address, const Call& call) {
     return back_to_driver(here, address, call);
   }
   forget_context_memory(address);
-  forget_carried(address);
   const bool stays = captured(stream);
   if (free_captured(*session, address, stays ? std::optional(stream) : std::nullopt)) {
-    return CuResult::kSuccess;
+    return CuResult::kSuccess;  // with what it holds addresses of
   }
+  forget_carried(address);
   tell_recording_of_free(address);
   const bool on_thread_stream = is_per_thread(stream);
   return session->heap->free(address,
@@ -202,10 +202,10 @@ CuResult cuMemFree_v2(CuAddress address) {
     }
     cuda::forget_context_memory(address);
   }
-  cuda::forget_carried(address);
   if (cuda::free_captured(*session, address, std::nullopt)) {
     return CuResult::kSuccess;
   }
+  cuda::forget_carried(address);
   cuda::tell_recording_of_free(address);
   session->segments->freed(address);
   // It takes effect when what uses it has ended: of a pool's memory the program need not wait.

@@ -150,6 +150,8 @@ class CudaPlatform : public ObservedPlatform {
     Bytes bytes = 0;
   };
   [[nodiscard]] virtual std::optional<Range> allocation_of(std::uint64_t address) const = 0;
+  // The same also of one that is retired or hidden, and may be used again. Any thread's.
+  [[nodiscard]] virtual bool may_be_again(std::uint64_t address) const = 0;
   // What several words at once, most of which may be no addresses, can mean as pointers: what they
   // lie in, and what ends right before them (the end of an array). `found` has as many places, and
   // 0 bytes where there is none.

@@ -62,6 +62,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] std::optional<Range> allocation_of(std::uint64_t address) const override {
     return memory_->allocation_of(address);
   }
+  [[nodiscard]] bool may_be_again(std::uint64_t address) const override {
+    return memory_->may_be_again(address);
+  }
   void pointed_at(std::span<const std::uint64_t> words, Pointed* found) const override {
     memory_->pointed_at(words, found);
   }

@@ -95,7 +95,8 @@ std::vector<What> scenarios() {
           "disabled",     "conditional",     "thread-streams", "tensor-maps",   "foreign-streams",
           "next-context", "refused-records", "free-waits",     "free-captures", "ends",
           "resets",       "contexts-end",    "flag-kernels",   "flag-copies",   "flag-streams",
-          "crowd",        "open-captures",   "pools"}) {
+          "crowd",        "open-captures",   "pools",          "kept-tables",   "captured-tables",
+          "crowd-events"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }
@@ -191,6 +192,28 @@ TEST_F(InterposerTest, WhatIsKnownToBeReadLeavesWithoutACopy) {
   }
   EXPECT_LT(out.at("known-reads"), out.at("unknown-reads") / 2);
   EXPECT_LT(out.at("told-reads"), out.at("unknown-reads") / 2);
+}
+
+// A table that has died with all that its segment of PyTorch's had names nothing.
+TEST_F(InterposerTest, WhatADeadTableNamedIsUsedNoMore) {
+  for (const char* const policy : {"base_uvm", "lookahead"}) {
+    const Outcome outcome = run_on_gpu({.scenario = "dead-tables", .policy = policy});
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
+  }
+}
+
+// Eight times as many addresses: less than three times eight, where each looking at all of the
+// others would be sixty-four.
+TEST_F(InterposerTest, ALongTableCostsAsMuchAsItIsLong) {
+  const Outcome outcome = run_on_gpu({.scenario = "long-tables"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const std::vector<std::string> lines = lines_of(outcome.out);
+  ASSERT_GE(lines.size(), 3U);
+  const auto few = numbers(lines[0]);
+  const auto many = numbers(lines[1]);
+  ASSERT_EQ(many.at("addresses"), 8 * few.at("addresses"));
+  EXPECT_LT(many.at("us"), 24 * few.at("us")) << outcome.out;
 }
 
 // What measures best is the default; the environment may name another.

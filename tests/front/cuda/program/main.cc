@@ -29,6 +29,7 @@
 #include "resets.h"
 #include "runtime.h"
 #include "steps.h"
+#include "tables.h"
 #include "waits.h"
 
 namespace spillway::cuda::test {
@@ -567,7 +568,12 @@ int main(int count, char** words) {
       {"flag-kernels", test::kernels_behind_a_flag},
       {"flag-copies", test::copies_behind_a_flag},
       {"flag-streams", test::another_stream_before_a_flag},
+      {"kept-tables", test::kept_tables},
+      {"captured-tables", test::captured_tables},
+      {"dead-tables", test::dead_tables},
+      {"long-tables", test::long_tables},
       {"crowd", test::crowd_on_the_null_stream},
+      {"crowd-events", test::crowd_with_events},
       {"free-waits", test::frees_wait},
       {"free-captures", test::frees_beside_captures},
       {"training", test::training}};
