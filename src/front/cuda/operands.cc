@@ -8,6 +8,7 @@
 #include "front/cuda/host_lists.h"
 #include "front/cuda/mapped_memory.h"
 #include "front/cuda/recording.h"
+#include "front/cuda/scan_words.h"
 
 namespace spillway::cuda {
 namespace {
@@ -147,13 +148,18 @@ void Operands::add_host_list(std::uint64_t word) {
       return;
     }
     host_lists_.push_back(start);
-    // A list may be long and looked at by every launch, and nearly all of its words are none.
+    // A list may be long and looked at by every launch, and nearly all of its words are none, or
+    // in the same as the one before.
     const CudaPlatform::Range space = session_.platform->addresses();
-    for (const std::uint64_t listed : words) {
-      if (listed - space.start < space.bytes) {
-        add_pointer(listed);
+    CudaPlatform::Range last;
+    visit_words_in(words, space.start, space.bytes, [&](std::uint64_t listed) {
+      // Where it begins another may end.
+      if (listed - last.start - 1 < last.bytes - 1 && last.bytes > 0 && !by_tensor_) {
+        return;
       }
-    }
+      add_pointer(listed);
+      last = session_.platform->allocation_of(listed).value_or(CudaPlatform::Range());
+    });
   });
 }
 

@@ -216,6 +216,16 @@ TEST_F(InterposerTest, ALongTableCostsAsMuchAsItIsLong) {
   EXPECT_LT(many.at("us"), 24 * few.at("us")) << outcome.out;
 }
 
+// A list's words are looked at for each launch, but those behind the first in an allocation are not
+// looked up.
+TEST_F(InterposerTest, AFullListCostsLittleMoreThanAnEmptyOne) {
+  const Outcome outcome = run_on_gpu({.scenario = "full-lists"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const std::vector<std::string> lines = lines_of(outcome.out);
+  ASSERT_GE(lines.size(), 3U);
+  EXPECT_LT(numbers(lines[1]).at("addresses"), 30 * numbers(lines[0]).at("numbers")) << outcome.out;
+}
+
 // What measures best is the default; the environment may name another.
 TEST_F(InterposerTest, WithoutAPolicyItIsLookahead) {
   for (const auto& [environment, policy] : std::map<std::string, std::string>{

@@ -572,6 +572,7 @@ int main(int count, char** words) {
       {"captured-tables", test::captured_tables},
       {"dead-tables", test::dead_tables},
       {"long-tables", test::long_tables},
+      {"full-lists", test::full_lists},
       {"crowd", test::crowd_on_the_null_stream},
       {"crowd-events", test::crowd_with_events},
       {"free-waits", test::frees_wait},

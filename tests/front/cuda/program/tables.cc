@@ -54,6 +54,22 @@ void report_tensor(const Device& device, CuAddress address, std::int64_t bytes) 
   report(address, bytes, 0, 0, {.type = 1, .index = 0});
 }
 
+// The least that a call has taken.
+template <typename Call>
+int least_us(const Device& device, CuStream stream, const Call& call) {
+  constexpr int kTimes = 10;
+  std::int64_t least = INT64_MAX;
+  for (int i = 0; i < kTimes; ++i) {
+    device.synchronize(stream);
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    const auto took = std::chrono::steady_clock::now() - start;
+    least = std::min<std::int64_t>(
+        least, std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+  }
+  return static_cast<int>(least);
+}
+
 }  // namespace
 
 void kept_tables(const Device& device) {
@@ -129,9 +145,28 @@ void dead_tables(const Device& device) {
   }
 }
 
+void full_lists(const Device& device) {
+  constexpr std::uint64_t kWords = 4 * kMiB / 8;
+  const CuStream stream = device.stream();
+  Buffer named = device.allocate(4 * kMiB, stream);
+  device.fill(named, 3, stream);
+  void* memory = nullptr;
+  device.expect(device.calls.cuMemHostAlloc(&memory, 8 * kWords, 0), "cuMemHostAlloc");
+  auto* const list = static_cast<std::uint64_t*>(memory);
+  std::fill_n(list, kWords, 3);
+  for (const char* const what : {"numbers", "addresses"}) {
+    std::printf("%s %d\n", what,
+                least_us(device, stream, [&] { device.add_listed_on_host(list, 0, 1, stream); }));
+    for (std::uint64_t i = 0; i < kWords; ++i) {
+      list[i] = named.address + 8 * i;
+    }
+  }
+  device.synchronize(stream);
+  device.expect(device.calls.cuMemFreeHost(memory), "cuMemFreeHost");
+}
+
 void long_tables(const Device& device) {
   constexpr std::uint64_t kMost = 16384;
-  constexpr int kTimes = 5;
   const CuStream stream = device.stream();
   const std::vector<Buffer> tables = {device.allocate(8 * kMost, stream),
                                       device.allocate(8 * kMost, stream)};
@@ -144,18 +179,12 @@ void long_tables(const Device& device) {
       write_table(device, table,
                   {words.begin(), words.begin() + static_cast<std::ptrdiff_t>(count)});
     }
-    std::int64_t least_us = INT64_MAX;
-    for (int i = 0; i < kTimes; ++i) {
-      device.synchronize(stream);
-      const auto start = std::chrono::steady_clock::now();
-      // What one of them only reads, and both name.
+    // What one of them only reads, and both name.
+    const int us = least_us(device, stream, [&] {
       device.pointwise({.address = tables[0].address, .words = 1},
                        {.address = tables[1].address, .words = 1}, Reads::kKnown, stream);
-      const auto took = std::chrono::steady_clock::now() - start;
-      least_us = std::min<std::int64_t>(
-          least_us, std::chrono::duration_cast<std::chrono::microseconds>(took).count());
-    }
-    std::printf("addresses %d us %d\n", static_cast<int>(count), static_cast<int>(least_us));
+    });
+    std::printf("addresses %d us %d\n", static_cast<int>(count), us);
   }
 }
 

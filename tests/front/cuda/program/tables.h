@@ -12,6 +12,9 @@ void kept_tables(const Device& device);
 void captured_tables(const Device& device);
 // A segment of PyTorch's in which a table has died names nothing any more.
 void dead_tables(const Device& device);
+// What a launch costs whose list lies in a piece of pinned memory of 4 MiB: of numbers, and full of
+// addresses. Prints a line of each: how many microseconds.
+void full_lists(const Device& device);
 // What a launch with two tables that name the same costs. Prints a line: for how many addresses
 // how many microseconds.
 void long_tables(const Device& device);
