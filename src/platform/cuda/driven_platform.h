@@ -105,6 +105,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void after_launch(std::uint64_t launch, bool made) override;
   void before_wait(std::optional<CuStream> stream) override;
   void after_wait(std::optional<CuStream> stream) override;
+  std::unique_lock<std::mutex> in_order(CuStream stream) override;
   void recorded(CuEvent event, CuStream stream) override;
   void not_recorded(CuEvent event) override;
   void waits_for(CuEvent event, CuStream stream) override;
@@ -271,6 +272,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // driven_streams.cc
   static CuEvent value_event(CuAddress word);
   [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
+  [[nodiscard]] std::mutex& order_of(StreamId id);
   [[nodiscard]] bool comes_behind_others(CuStream stream, Lock& lock) const;
   [[nodiscard]] StreamId stream_of(CuStream stream, Lock& lock);
   void order_with_null_stream(StreamId id);
@@ -289,8 +291,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Failures failures_;
   std::optional<StorageIo> storage_;
 
-  // Held by a thread of the program from before_launch to after_launch, on streams that the device
-  // orders with each other by itself: the engine must hear of them in the device's order.
+  // Held by a thread of the program from before_launch to after_launch, and where it records or
+  // waits for an event, on streams that the device orders with each other by itself: the engine
+  // must hear of them in the device's order.
   std::mutex legacy_order_;
   mutable std::mutex mutex_;  // the engine's and that of all that follows
   Patience patience_;
