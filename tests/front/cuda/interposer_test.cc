@@ -96,7 +96,7 @@ std::vector<What> scenarios() {
           "next-context", "refused-records", "free-waits",     "free-captures", "ends",
           "resets",       "contexts-end",    "flag-kernels",   "flag-copies",   "flag-streams",
           "crowd",        "open-captures",   "pools",          "kept-tables",   "captured-tables",
-          "crowd-events"}) {
+          "crowd-events", "large-graphs"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }
@@ -244,6 +244,15 @@ TEST_F(InterposerTest, OfAGraphOnlyWhatRunsCounts) {
     EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
     EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("cannot tell what they use")));
   }
+}
+
+// Its nodes are launched one by one.
+TEST_F(InterposerTest, AGraphMayUseMoreThanTheBudget) {
+  const Outcome outcome = run_on_gpu({.scenario = "large-graphs"}, "--json record");
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
+  const nlohmann::json record = nlohmann::json::parse(read_file(folder_ / "record"));
+  EXPECT_THAT(record.dump(), ::testing::Not(::testing::HasSubstr("a graph of")));
 }
 
 TEST_F(InterposerTest, LaunchesAreNamedByTheModuleOfTheirThread) {
