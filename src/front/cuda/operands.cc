@@ -8,6 +8,7 @@
 #include "front/cuda/host_lists.h"
 #include "front/cuda/mapped_memory.h"
 #include "front/cuda/recording.h"
+#include "front/cuda/scan_words.h"
 
 namespace spillway::cuda {
 namespace {
@@ -35,6 +36,7 @@ void Operands::put(const CudaOperand& operand) {
     if (more_.empty()) {
       more_.assign(first_.begin(), first_.end());
     }
+    more_at_.emplace(operand.address, more_.size());
     more_.push_back(operand);
   }
   ++count_;
@@ -68,17 +70,29 @@ void Operands::add(std::uint64_t address, Bytes bytes, AccessMode mode) {
   }
 }
 
+// Also where a table has thousands, in each of which one is looked for.
+template <typename Visit>
+void Operands::for_each_at(std::uint64_t start, const Visit& visit) {
+  const std::span<CudaOperand> there = more_.empty() ? std::span(first_.data(), count_) : more_;
+  for (CudaOperand& operand : there.first(std::min(count_, kInPlace))) {
+    if (operand.address == start) {
+      visit(operand);
+    }
+  }
+  const auto [from, to] = more_at_.equal_range(start);
+  std::for_each(from, to, [&](const auto& at) { visit(more_[at.second]); });
+}
+
 // Of a graph one node may read what another writes.
 void Operands::may_be_written(std::uint64_t start) {
   if (!some_only_read_) {
     return;
   }
-  const std::span<CudaOperand> there = more_.empty() ? std::span(first_.data(), count_) : more_;
-  for (CudaOperand& operand : there) {
-    if (operand.address == start && operand.mode == AccessMode::kRead) {
+  for_each_at(start, [](CudaOperand& operand) {
+    if (operand.mode == AccessMode::kRead) {
       operand.mode = AccessMode::kReadWrite;
     }
-  }
+  });
 }
 
 // True if it was not there before.
@@ -134,13 +148,18 @@ void Operands::add_host_list(std::uint64_t word) {
       return;
     }
     host_lists_.push_back(start);
-    // A list may be long and looked at by every launch, and nearly all of its words are none.
+    // A list may be long and looked at by every launch, and nearly all of its words are none, or
+    // in the same as the one before.
     const CudaPlatform::Range space = session_.platform->addresses();
-    for (const std::uint64_t listed : words) {
-      if (listed - space.start < space.bytes) {
-        add_pointer(listed);
+    CudaPlatform::Range last;
+    visit_words_in(words, space.start, space.bytes, [&](std::uint64_t listed) {
+      // Where it begins another may end.
+      if (listed - last.start - 1 < last.bytes - 1 && last.bytes > 0 && !by_tensor_) {
+        return;
       }
-    }
+      add_pointer(listed);
+      last = session_.platform->allocation_of(listed).value_or(CudaPlatform::Range());
+    });
   });
 }
 

@@ -33,10 +33,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     recomputing_.spoiled(memory_->number_of(launch.completes));
   }
   const StreamId stream = stream_of(canonical(launch.stream), lock);
-  const bool in_legacy_order =
-      launches_.stream(stream).blocking || canonical(launch.stream) == nullptr;
-  std::unique_lock in_order(in_legacy_order ? legacy_order_ : launches_.stream(stream).issuing,
-                            std::defer_lock);
+  std::unique_lock in_order(order_of(stream), std::defer_lock);
   std::vector<Access> accesses;
   bool ends_have_come = false;
   TimeNs sign_ns = 0;
