@@ -132,6 +132,10 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
              "counts as used by every launch, which is slow");
   }
   add(session, start, found);
+  // It may be copied on by any kernel that is given it, or computed with.
+  for (const std::uint64_t address : found) {
+    session.platform->expose(address);
+  }
 }
 
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {

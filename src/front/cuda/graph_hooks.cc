@@ -54,9 +54,13 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
                         .hash = use->hash,
                         .name = graph->name(),
                         .operands = with_tables.empty() ? use->operands : with_tables,
-                        .needs_mapping = false};
+                        .needs_mapping = false,
+                        .reaches = use->reaches};
   if (what.operands.empty()) {
     return here.driver(call);
+  }
+  if (use->exposes) {
+    return issue_told(*session, what, [&](std::uint64_t /*launch*/) { return here.driver(call); });
   }
   return issue(*session, what, [&] { return here.driver(call); });
 }

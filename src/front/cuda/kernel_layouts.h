@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "front/cuda/address_use.h"
 #include "front/cuda/call_types.h"
 #include "front/cuda/known_reads.h"
 #include "policy/launch_hash.h"
@@ -22,7 +23,8 @@ struct KernelLayout {
   bool known = false;  // the driver has told
   std::vector<Parameter> parameters;
   std::optional<KnownReads> reads;
-  std::string roles;    // told_kernels.h
+  std::string roles;  // told_kernels.h
+  AddressUse addresses;
   std::string name;     // for people
   bool sparse = false;  // sparse_kernels.h
   LaunchHash hash;      // of the name that the compiler has given it
