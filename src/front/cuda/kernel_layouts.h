@@ -20,11 +20,11 @@ struct KernelLayout {
   };
   const void* function = nullptr;
   std::uint64_t generation = 0;
-  bool known = false;  // the driver has told
+  AddressUse addresses;  // beside what each look-up compares
+  bool known = false;    // the driver has told
   std::vector<Parameter> parameters;
   std::optional<KnownReads> reads;
-  std::string roles;  // told_kernels.h
-  AddressUse addresses;
+  std::string roles;    // told_kernels.h
   std::string name;     // for people
   bool sparse = false;  // sparse_kernels.h
   LaunchHash hash;      // of the name that the compiler has given it

@@ -113,6 +113,7 @@ class CudaWorld : public FakeDevice {
   void rewrite_unseen(CuStream on, Buffer& buffer, const Buffer& table, std::uint64_t seed) const {
     const CudaOperand operands[] = {operand(table, AccessMode::kExpose)};
     rewrite_reaching(on, operands, buffer, seed);
+    synchronize(on);  // nothing keeps it there
     buffer.seed = seed;
   }
   // Words of a buffer before `words`; without, all.
