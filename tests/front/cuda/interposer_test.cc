@@ -194,7 +194,7 @@ TEST_F(InterposerTest, WhatIsKnownToBeReadLeavesWithoutACopy) {
 // Although it came for being read, and nobody names it who writes it.
 TEST_F(InterposerTest, WhatIsWrittenByAnAddressOnTheDeviceIsNotLost) {
   for (const char* const how :
-       {"by-kernels", "by-values", "by-graphs", "by-copies", "while-quiet"}) {
+       {"by-kernels", "by-values", "by-graphs", "by-copies", "by-written-values", "while-quiet"}) {
     for (const char* const policy : {"base_uvm", "lookahead"}) {
       const Outcome outcome =
           run_on_gpu({.scenario = fmt::format("exposed-{}", how), .policy = policy});

@@ -85,14 +85,19 @@ void expose(const Device& device, Exposes how, const Buffer& table, const Buffer
     case Exposes::kGraph:
       by_graph(device, stream, [&] { store(device, table, weight.address, stream); });
       break;
+    case Exposes::kWrittenValue:
     case Exposes::kCopy: {
       const Buffer from = device.allocate(kTableBytes, stream);
       std::vector<std::uint64_t> words(from.words);
       device.expect(device.calls.cuMemcpyHtoD_v2(table.address, words.data(), kTableBytes),
                     "cuMemcpyHtoD");
-      words[0] = weight.address;
+      words[0] = how == Exposes::kCopy ? weight.address : 0;
       device.expect(device.calls.cuMemcpyHtoD_v2(from.address, words.data(), kTableBytes),
                     "cuMemcpyHtoD");
+      if (how == Exposes::kWrittenValue) {
+        device.expect(device.calls.cuStreamWriteValue64_v2(stream, from.address, weight.address, 0),
+                      "cuStreamWriteValue64");
+      }
       device.add(table, from, stream);
       device.synchronize(stream);
       device.free(from, stream);

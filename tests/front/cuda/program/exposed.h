@@ -9,11 +9,12 @@
 namespace spillway::cuda::test {
 
 enum class Exposes : std::uint8_t {
-  kKernel,      // it is given the address
-  kValues,      // one of PyTorch's that fills a tensor with a number
-  kGraph,       // the first, in a graph, and so is who writes
-  kCopy,        // the host, to where one of PyTorch's adds it to something else
-  kWhileQuiet,  // the first, while everything fits
+  kKernel,        // it is given the address
+  kValues,        // one of PyTorch's that fills a tensor with a number
+  kGraph,         // the first, in a graph, and so is who writes
+  kCopy,          // the host, to where one of PyTorch's adds it to something else
+  kWrittenValue,  // a stream writes it as a value, and one of PyTorch's adds it to something else
+  kWhileQuiet,    // the first, while everything fits
 };
 
 // What was written so is there when the memory has left, although it came for being read.

@@ -530,6 +530,7 @@ int main(int count, char** words) {
       {"exposed-by-values", by(test::Exposes::kValues)},
       {"exposed-by-graphs", by(test::Exposes::kGraph)},
       {"exposed-by-copies", by(test::Exposes::kCopy)},
+      {"exposed-by-written-values", by(test::Exposes::kWrittenValue)},
       {"exposed-while-quiet", by(test::Exposes::kWhileQuiet)},
       {"exposed-and-read", test::exposed_and_only_read},
       {"memsets", test::memsets},
