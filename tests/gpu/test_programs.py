@@ -42,7 +42,7 @@ def test_what_pytorch_offers(run, file, name, mib):
 
 
 @pytest.mark.parametrize("name", [
-    "shared_pool", "graphed_callables", "trees", "pools", "history", "statistics", "limits",
+    "shared_pool", "graphed_callables", "trees", "pools", "history", "statistics", "limits", "divided",
     "pluggable"])
 def test_pytorchs_allocator(same_bits, name):
     same_bits("allocator.py", name, percent=[130, 60, 40])

@@ -1,7 +1,7 @@
 """Runs at the start of every Python program under `spillway run`, before the program itself.
 
 `spillway run` puts this folder, and nothing else of Spillway, first in PYTHONPATH; Python then
-imports this file by its name. It does six things:
+imports this file by its name. It does seven things:
 
 - leaves sys.path as it would be without Spillway. The variable PYTHONPATH stays as it is, so
   Python programs that this one starts are watched, too;
@@ -9,6 +9,8 @@ imports this file by its name. It does six things:
   It never imports torch itself, so a program without torch pays for one file;
 - if SPILLWAY_DEVICE is cuda, waits for the program to import what loads Triton's kernels, and has
   them told (triton_kernels.py);
+- has the library told of limits that the program sets to PyTorch's allocator (memory_fraction.py),
+  there as well;
 - if SPILLWAY_CAPTURE is set as well, starts operands.py then (docs/recording.md);
 - if SPILLWAY_MODULE_NAMES is 1, starts modules.py then (docs/run-record.md);
 - runs the sitecustomize of the user or the distribution, which this one stands in front of.
@@ -57,6 +59,15 @@ def _name_modules():
     from _spillway import modules
 
     modules.start()
+
+
+@_harmless
+def _tell_fractions():
+    import torch
+
+    from _spillway import memory_fraction
+
+    memory_fraction.follow(torch)
 
 
 def _package():
@@ -159,6 +170,7 @@ if os.environ.get("SPILLWAY_DEVICE") == "cuda":
     for _launcher in ("static_triton_launcher", "static_cuda_launcher"):
         _after_import(f"torch._inductor.runtime.{_launcher}", _kernels("follow_static_launcher"))
     _after_import("triton.compiler.compiler", _kernels("follow_triton"))
+    _starts.append(_tell_fractions)
     if os.environ.get("SPILLWAY_CAPTURE"):
         _starts.append(_tell_operands)
 if os.environ.get("SPILLWAY_MODULE_NAMES") == "1":

@@ -50,7 +50,6 @@ AddressUse of_pytorch(std::string_view symbol, std::string_view in_words) {
   } else if (makes_wide_integers(in_words)) {
     if (begins(symbol, kWithFunctor)) {
       use.values = 1;
-
     } else {
       use.stores = true;
     }

@@ -18,6 +18,11 @@ struct AddressUse {
   bool reaches = true;
 };
 
+// Whether it may store any.
+[[nodiscard]] inline bool exposes(const AddressUse& use) {
+  return use.stores || use.values.has_value();
+}
+
 // Of the kernel that the compiler has given this name, and of what that says in C++. All of it
 // where nothing is known.
 [[nodiscard]] AddressUse address_use(std::string_view symbol, std::string_view in_words);

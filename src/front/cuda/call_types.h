@@ -123,6 +123,16 @@ struct CuMemsetNode {
   std::size_t height;
 };
 
+struct CuHostNode {
+  CuHostFunction function;
+  void* argument;
+};
+
+// What an order of two nodes is besides, which nobody here looks at.
+struct CuGraphEdge {
+  unsigned char words[8];
+};
+
 // One of a batch: a wait for a value, a write of one, or something without an address.
 enum class CuStreamOperationType : std::uint32_t {
   kWaitValue32 = 1,
@@ -182,6 +192,7 @@ struct CuNodeParams {
     CuKernelNode kernel;
     CuCopyNode copy;
     CuMemsetNode set;
+    CuHostNode host;
     CuGraph child;
     CuStreamOperationsNode operations;
     CuConditionalNode conditional;

@@ -6,6 +6,7 @@
 #include "front/cuda/carried_addresses.h"
 #include "front/cuda/context_memory.h"
 #include "front/cuda/driver_memory.h"
+#include "front/cuda/graph_steps.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/host_lists.h"
 #include "front/cuda/issue.h"
@@ -58,6 +59,7 @@ void ended(CuContext context) {
   driver_has_back_all_of(context);
   forget_pinned_of(context);
   forget_call_stream(context);
+  forget_graph_handles();
   if (const Session* const here = session()) {
     here->platform->context_ended(context);
     give_back(*here, take_memory_of(context));

@@ -19,6 +19,22 @@ Executables& executables() {
   return *all;
 }
 
+// nullptr: a node has none.
+std::shared_ptr<const GraphSteps> steps_of(const GraphUse& nodes) {
+  auto steps = std::make_shared<GraphSteps>();
+  for (const NodeUse& node : nodes) {
+    if (!node.enabled) {
+      continue;
+    }
+    if (node.step == nullptr || (node.kernel && !node.attributes)) {
+      return nullptr;
+    }
+    steps->push_back({.step = node.step,
+                      .attributes = node.attributes.value_or(std::vector<CuLaunchAttribute>())});
+  }
+  return steps;
+}
+
 }  // namespace
 
 ExecutableGraph::ExecutableGraph(GraphUse nodes, Captures captures)
@@ -36,31 +52,58 @@ std::shared_ptr<const GraphLaunchUse> ExecutableGraph::launch_use() {
   return launch_use_;
 }
 
+std::shared_ptr<const GraphSteps> ExecutableGraph::steps() {
+  const std::scoped_lock lock(mutex_);
+  if (!steps_) {
+    steps_ = nodes_are_known_ ? steps_of(nodes_) : nullptr;
+  }
+  return *steps_;
+}
+
+void ExecutableGraph::changed() {
+  launch_use_.reset();
+  steps_.reset();
+}
+
 void ExecutableGraph::change(CuGraphNode node, GraphUse now) {
   const std::scoped_lock lock(mutex_);
+  const auto is_its = [node](const NodeUse& it) { return it.node == node || it.holder == node; };
+  const auto first = std::find_if(nodes_.begin(), nodes_.end(), is_its);
+  nodes_are_known_ = nodes_are_known_ && first != nodes_.end();
   bool enabled = true;
-  std::erase_if(nodes_, [&](const NodeUse& it) {
-    enabled = enabled && (it.node != node || it.enabled);
-    return it.node == node || it.holder == node;
-  });
+  std::optional<std::vector<CuLaunchAttribute>> attributes;
+  for (auto it = first; it != nodes_.end(); ++it) {
+    if (it->node == node) {
+      enabled = enabled && it->enabled;
+      attributes = std::move(it->attributes);
+    }
+  }
   for (NodeUse& it : now) {
     it.node = it.node == nullptr ? node : it.node;
     it.holder = node;
     it.enabled = enabled;
+    if (it.node == node) {
+      it.attributes = attributes;  // it keeps them
+    }
   }
-  nodes_.insert(nodes_.end(), std::make_move_iterator(now.begin()),
+  const std::ptrdiff_t place = first - nodes_.begin();  // there it runs
+  std::erase_if(nodes_, is_its);
+  nodes_.insert(nodes_.begin() + place, std::make_move_iterator(now.begin()),
                 std::make_move_iterator(now.end()));
-  launch_use_.reset();
+  changed();
 }
 
 void ExecutableGraph::enable(CuGraphNode node, bool enabled) {
   const std::scoped_lock lock(mutex_);
+  bool known = false;
   for (NodeUse& it : nodes_) {
     if (it.node == node) {
       it.enabled = enabled;
-      launch_use_.reset();
+      known = true;
     }
   }
+  nodes_are_known_ = nodes_are_known_ && known;
+  changed();
 }
 
 std::shared_ptr<ExecutableGraph> find_executable(CuGraphExec exec) {

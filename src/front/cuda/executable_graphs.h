@@ -4,12 +4,15 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "front/cuda/captures.h"
+#include "front/cuda/graph_launch_order.h"
 #include "front/cuda/graph_launch_use.h"
+#include "front/cuda/graph_steps.h"
 #include "front/cuda/graph_use.h"
 
 namespace spillway::cuda {
@@ -21,6 +24,11 @@ class ExecutableGraph {
   [[nodiscard]] const std::string& name() const { return name_; }
   // Made when it is first asked for after a change: programs change many nodes at once.
   [[nodiscard]] std::shared_ptr<const GraphLaunchUse> launch_use();
+  // All that a launch does, to be issued one after the other; nullptr where something of it only
+  // the graph can do, or nobody knows any more which node is which. Made as above.
+  [[nodiscard]] std::shared_ptr<const GraphSteps> steps();
+  // Every launch of it.
+  [[nodiscard]] GraphLaunchOrder& order() { return order_; }
   // The node, and what is in it, uses this from now on. One that was disabled stays so.
   void change(CuGraphNode node, GraphUse now);
   // A node that nobody knows here counts in any case.
@@ -28,9 +36,14 @@ class ExecutableGraph {
   [[nodiscard]] Captures take_captures() { return std::move(captures_); }
 
  private:
+  void changed();
+
   std::mutex mutex_;
   GraphUse nodes_;
-  std::shared_ptr<const GraphLaunchUse> launch_use_;  // nullptr: to be made
+  bool nodes_are_known_ = true;  // by the handles under which the program changes them
+  std::shared_ptr<const GraphLaunchUse> launch_use_;        // nullptr: to be made
+  std::optional<std::shared_ptr<const GraphSteps>> steps_;  // nullopt: to be made
+  GraphLaunchOrder order_;
   std::string name_;
   Captures captures_;
 };

@@ -1,6 +1,7 @@
 // Graphs: what they use is read from their nodes when they are made executable, and is what a
 // launch of one uses. Layer: front, cuda.
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,42 @@ CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
   return result;
 }
 
+// Its copies put addresses where kernels find them.
+void note_copies(const Session& session, const GraphLaunchUse& use) {
+  for (const CarryingCopy& copy : use.copies) {
+    if (session.platform->contains(copy.from)) {
+      note_copied_within(session, copy.to, copy.from);
+    } else {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, if it can be read
+      note_copied_in(session, copy.to, reinterpret_cast<const void*>(copy.from), copy.bytes);
+    }
+  }
+}
+
+// With more than this part of the budget it would have to wait until what was before it has ended
+// and left, and whatever is behind it would wait for its end.
+constexpr Bytes kMostPart = 2;
+
+bool is_large(const Session& session, const GraphLaunchUse& use) {
+  return use.bytes > session.platform->capacity_bytes(Tier::kDevice) / kMostPart &&
+         !session.platform->calls_are_open() && recording() == nullptr;
+}
+
+template <typename Call>
+CuResult launch_whole(const Session& session, ExecutableGraph& graph, const GraphLaunchUse& use,
+                      CuStream stream, const Call& call) {
+  const std::vector<CudaOperand> with_tables = operands_with_tables(session, use);
+  const CudaLaunch what{.stream = stream,
+                        .hash = use.hash,
+                        .name = graph.name(),
+                        .operands = with_tables.empty() ? use.operands : with_tables,
+                        .needs_mapping = false,
+                        .exposes = use.exposes,
+                        .reaches = use.reaches};
+  return graph.order().whole(
+      session, stream, [&] { return what.operands.empty() ? call() : issue(session, what, call); });
+}
+
 template <typename Call>
 CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
   ProgramCall here(CallKind::kLaunch);
@@ -41,28 +78,16 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
     return here.driver(call);
   }
   const std::shared_ptr<const GraphLaunchUse> use = graph->launch_use();
-  for (const CarryingCopy& copy : use->copies) {
-    if (session->platform->contains(copy.from)) {
-      note_copied_within(*session, copy.to, copy.from);
-    } else {
-      // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, if it can be read
-      note_copied_in(*session, copy.to, reinterpret_cast<const void*>(copy.from), copy.bytes);
+  note_copies(*session, *use);
+  if (is_large(*session, *use)) {
+    const std::shared_ptr<const GraphSteps> steps = graph->steps();
+    const std::optional<CuResult> result =
+        steps == nullptr ? std::nullopt : graph->order().in_steps(*session, stream, *steps);
+    if (result) {
+      return *result;
     }
   }
-  const std::vector<CudaOperand> with_tables = operands_with_tables(*session, *use);
-  const CudaLaunch what{.stream = stream,
-                        .hash = use->hash,
-                        .name = graph->name(),
-                        .operands = with_tables.empty() ? use->operands : with_tables,
-                        .needs_mapping = false,
-                        .reaches = use->reaches};
-  if (what.operands.empty()) {
-    return here.driver(call);
-  }
-  if (use->exposes) {
-    return issue_told(*session, what, [&](std::uint64_t /*launch*/) { return here.driver(call); });
-  }
-  return issue(*session, what, [&] { return here.driver(call); });
+  return launch_whole(*session, *graph, *use, stream, [&] { return here.driver(call); });
 }
 
 template <typename Call>

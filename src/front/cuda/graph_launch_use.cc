@@ -35,6 +35,9 @@ GraphLaunchUse launch_use_of(const GraphUse& nodes, std::string_view name) {
       use.copies.insert(use.copies.end(), node.copies.begin(), node.copies.end());
     }
   }
+  for (const CudaOperand& operand : use.operands) {
+    use.bytes += operand.bytes;
+  }
   use.hash = hash_of(hash_launch(name, {}), use.operands);
   return use;
 }

@@ -18,6 +18,7 @@ struct GraphLaunchUse {
   std::vector<CarryingCopy> copies;
   bool exposes = false;  // some of the operands
   bool reaches = false;  // CudaLaunch's
+  Bytes bytes = 0;       // of the operands
   LaunchHash hash;
 };
 [[nodiscard]] GraphLaunchUse launch_use_of(const GraphUse& nodes, std::string_view name);

@@ -129,6 +129,11 @@ CuResult cuGraphExecMemsetNodeSetParams(CuGraphExec exec, CuGraphNode node, cons
   return cuda::change_to(exec, node, set,
                          SPILLWAY_CALL(cuGraphExecMemsetNodeSetParams, exec, node, set, context));
 }
+CuResult cuGraphExecHostNodeSetParams(CuGraphExec exec, CuGraphNode node,
+                                      const CuHostNode* parameters) {
+  return cuda::change_to(exec, node, parameters,
+                         SPILLWAY_CALL(cuGraphExecHostNodeSetParams, exec, node, parameters));
+}
 CuResult cuGraphExecBatchMemOpNodeSetParams(CuGraphExec exec, CuGraphNode node,
                                             const CuStreamOperationsNode* operations) {
   return cuda::change_to(exec, node, operations,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "front/cuda/carried_addresses.h"
+#include "front/cuda/graph_nodes.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/launch_operands.h"
 
@@ -106,6 +107,18 @@ void append(GraphUse& all, GraphUse more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+// Only the device knows whether they run.
+GraphUse use_of_bodies(const Session& session, const std::vector<CuGraph>& bodies) {
+  GraphUse use(1);
+  for (const CuGraph body : bodies) {
+    append(use, use_of(session, body));
+  }
+  for (NodeUse& it : use) {
+    it.step = nullptr;
+  }
+  return use;
+}
+
 // nullopt: nobody can tell.
 std::optional<GraphUse> use_of_node(const Session& session, CuGraphNode node) {
   CuNodeParams it{};
@@ -129,21 +142,24 @@ std::optional<GraphUse> use_of_node(const Session& session, CuGraphNode node) {
     case CuNodeType::kGraph:
       result = real().cuGraphChildGraphNodeGetGraph(node, &it.child);
       break;
+    case CuNodeType::kHost:
+      result = real().cuGraphHostNodeGetParams(node, &it.host);
+      break;
     case CuNodeType::kConditional: {
       const std::optional<std::vector<CuGraph>> bodies = bodies_of(node);
-      if (!bodies) {
-        return std::nullopt;
-      }
-      GraphUse use;
-      for (const CuGraph body : *bodies) {
-        append(use, use_of(session, body));
-      }
-      return use;
+      return bodies ? std::optional(use_of_bodies(session, *bodies)) : std::nullopt;
     }
     default:
       break;
   }
-  return result == CuResult::kSuccess ? std::optional(use_of(session, it)) : std::nullopt;
+  if (result != CuResult::kSuccess) {
+    return std::nullopt;
+  }
+  GraphUse use = use_of(session, it);
+  if (it.type == CuNodeType::kKernel) {
+    use.front().attributes = attributes_of(node);
+  }
+  return use;
 }
 
 }  // namespace
@@ -159,6 +175,7 @@ NodeUse use_of(const Session& session, const CuKernelNode& kernel) {
   use.kernel = true;
   use.reaches = layout.addresses.reaches;
   use.operands = list_of(operands);
+  use.step = step_of(session, kernel);
   return use;
 }
 
@@ -169,13 +186,16 @@ NodeUse use_of(const Session& session, const CuCopy3d& copy) {
   if (const std::optional<CarryingCopy> carrying = carrying_copy(copy)) {
     use.copies.push_back(*carrying);
   }
+  use.step = step_of(copy, use.operands, use.checked);
   return use;
 }
 
 NodeUse use_of(const Session& session, const CuMemsetNode& set) {
   Operands bytes(session);
   add_memset(bytes, set);
-  return use_of_bytes(session, bytes);
+  NodeUse use = use_of_bytes(session, bytes);
+  use.step = step_of(set, use.operands, use.checked);
+  return use;
 }
 
 NodeUse use_of(const Session& session, const CuStreamOperationsNode& operations) {
@@ -184,6 +204,12 @@ NodeUse use_of(const Session& session, const CuStreamOperationsNode& operations)
     add_stream_operation(bytes, operations.operations[i]);
   }
   return use_of_bytes(session, bytes);
+}
+
+NodeUse use_of(const Session& /*session*/, const CuHostNode& host) {
+  NodeUse use;
+  use.step = step_of(host);
+  return use;
 }
 
 GraphUse use_of(const Session& session, const CuNodeParams& parameters) {
@@ -203,15 +229,19 @@ GraphUse use_of(const Session& session, const CuNodeParams& parameters) {
       break;
     case CuNodeType::kGraph:
       return use_of(session, parameters.child);
-    case CuNodeType::kConditional:  // its graphs are still to be filled
     case CuNodeType::kHost:
+      use.push_back(use_of(session, parameters.host));
+      break;
     case CuNodeType::kEmpty:
+      break;
+    case CuNodeType::kConditional:  // its graphs are still to be filled
     case CuNodeType::kWaitEvent:
     case CuNodeType::kRecordEvent:
     case CuNodeType::kSignalSemaphore:
     case CuNodeType::kWaitSemaphore:
     case CuNodeType::kMemAlloc:
     case CuNodeType::kMemFree:
+      use.emplace_back();
       break;
     default:
       use.push_back(use_of_everything(session));
@@ -222,15 +252,16 @@ GraphUse use_of(const Session& session, const CuNodeParams& parameters) {
 
 GraphUse use_of(const Session& session, CuGraph graph) {
   GraphUse use;
-  std::size_t count = 0;
-  if (real().cuGraphGetNodes(graph, nullptr, &count) != CuResult::kSuccess) {
-    use.push_back(use_of_everything(session));
-    return use;
-  }
-  std::vector<CuGraphNode> nodes(count);
-  if (count > 0 && real().cuGraphGetNodes(graph, nodes.data(), &count) != CuResult::kSuccess) {
-    nodes.clear();
-    use.push_back(use_of_everything(session));
+  std::vector<CuGraphNode> nodes;
+  switch (nodes_of(graph, nodes)) {
+    case Nodes::kInOrder:
+      break;
+    case Nodes::kInNoOrder:
+      use.emplace_back();
+      break;
+    case Nodes::kUnknown:
+      use.push_back(use_of_everything(session));
+      break;
   }
   bool told_everything = false;
   for (const CuGraphNode node : nodes) {

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "front/cuda/call_types.h"
+#include "front/cuda/graph_steps.h"
 #include "front/cuda/session.h"
 
 namespace spillway::cuda {
@@ -31,14 +34,20 @@ struct NodeUse {
   // Bytes at which the driver looks when it is told of the node, or makes it executable.
   std::vector<CudaOperand> checked;
   std::vector<CarryingCopy> copies;
+  // What it does, by itself; nullptr where only its graph can be launched.
+  std::shared_ptr<const GraphStep> step;
+  // Of a kernel's node; nullopt: nobody has told, or only a graph's kernel can be like that.
+  std::optional<std::vector<CuLaunchAttribute>> attributes;
 };
 
+// In an order in which the nodes may run, as far as each has a step.
 using GraphUse = std::vector<NodeUse>;
 
 [[nodiscard]] NodeUse use_of(const Session& session, const CuKernelNode& kernel);
 [[nodiscard]] NodeUse use_of(const Session& session, const CuCopy3d& copy);
 [[nodiscard]] NodeUse use_of(const Session& session, const CuMemsetNode& set);
 [[nodiscard]] NodeUse use_of(const Session& session, const CuStreamOperationsNode& operations);
+[[nodiscard]] NodeUse use_of(const Session& session, const CuHostNode& host);
 // Of any node: those of a graph in it as well. Where nobody can tell, everything.
 [[nodiscard]] GraphUse use_of(const Session& session, const CuNodeParams& parameters);
 // All nodes of a graph, and of those in it.

@@ -255,6 +255,8 @@
                                      CuContext context))                                           \
   X(cuGraphExecMemsetNodeSetParams, (CuGraphExec exec, CuGraphNode node, const CuMemsetNode* set,  \
                                      CuContext context))                                           \
+  X(cuGraphExecHostNodeSetParams, (CuGraphExec exec, CuGraphNode node,                             \
+                                   const CuHostNode* parameters))                                  \
   X(cuGraphExecChildGraphNodeSetParams, (CuGraphExec exec, CuGraphNode node, CuGraph child))       \
   X(cuGraphExecNodeSetParams, (CuGraphExec exec, CuGraphNode node, CuNodeParams* parameters))      \
   X(cuGraphExecBatchMemOpNodeSetParams, (CuGraphExec exec, CuGraphNode node,                       \
@@ -296,6 +298,16 @@
   X(cuStreamIsCapturing, (CuStream stream, CuCaptureStatus* status))                               \
   X(cuStreamGetCaptureInfo, (CuStream stream, CuCaptureStatus* status, std::uint64_t* id))         \
   X(cuGraphGetNodes, (CuGraph graph, CuGraphNode* nodes, std::size_t* count))                      \
+  X(cuGraphGetEdges, (CuGraph graph, CuGraphNode* from, CuGraphNode* to, std::size_t* count))      \
+  X(cuGraphGetEdges_v2, (CuGraph graph, CuGraphNode* from, CuGraphNode* to, CuGraphEdge* edges,    \
+                         std::size_t* count))                                                      \
+  X(cuGraphCreate, (CuGraph* graph, unsigned flags))                                               \
+  X(cuGraphAddHostNode, (CuGraphNode* node, CuGraph graph, const CuGraphNode* dependencies,        \
+                         std::size_t count, const CuHostNode* parameters))                         \
+  X(cuGraphHostNodeGetParams, (CuGraphNode node, CuHostNode* parameters))                          \
+  X(cuGraphKernelNodeGetAttribute, (CuGraphNode node, unsigned attribute, void* value))            \
+  X(cuEventCreate, (CuEvent* event, unsigned flags))                                               \
+  X(cuEventDestroy_v2, (CuEvent event))                                                            \
   X(cuGraphNodeGetType, (CuGraphNode node, CuNodeType* type))                                      \
   X(cuGraphKernelNodeGetParams_v2, (CuGraphNode node, CuKernelNode* parameters))                   \
   X(cuGraphMemcpyNodeGetParams, (CuGraphNode node, CuCopy3d* copy))                                \

@@ -2,7 +2,6 @@
 #include "front/cuda/kept_launch.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -12,7 +11,6 @@
 #include "engine/recomputable.h"
 #include "front/cuda/copy_kernel.h"
 #include "front/cuda/fill_kernel.h"
-#include "front/cuda/hook_table.h"
 
 namespace spillway::cuda {
 namespace {
@@ -31,20 +29,10 @@ struct Moved {
 class LaunchAgain final : public Relaunch {
  public:
   LaunchAgain(const Keeping& keeping, const LaunchShape& shape, const ProgramLaunch& launch)
-      : shape_(shape), copy_(keeping.copy) {
+      : kernel_(shape, launch.kernel, launch.parameters, launch.block), copy_(keeping.copy) {
+    // Another launch stands before it then.
     std::copy_if(shape.attributes.begin(), shape.attributes.end(), std::back_inserter(attributes_),
                  [](const CuLaunchAttribute& it) { return it.id != kCuAttributeStartsEarly; });
-    shape_.attributes = {};  // the program's, which go
-    bytes_ = launch.block.size();
-    for (const KernelLayout::Parameter& parameter : given_singly(launch)) {
-      offsets_.push_back(parameter.offset);
-      bytes_ = std::max(bytes_, parameter.offset + parameter.bytes);
-    }
-    block_.resize((bytes_ + sizeof(Line) - 1) / sizeof(Line));
-    std::copy(launch.block.begin(), launch.block.end(), static_cast<std::byte*>(at(0)));
-    for (std::size_t i = 0; i < offsets_.size(); ++i) {
-      std::memcpy(at(offsets_[i]), launch.parameters[i], launch.kernel.parameters[i].bytes);
-    }
     move_addresses(keeping, launch);
   }
 
@@ -54,52 +42,10 @@ class LaunchAgain final : public Relaunch {
         return filled;
       }
     }
-    std::vector<void*> parameters;
-    parameters.reserve(offsets_.size());
-    for (const std::size_t offset : offsets_) {
-      parameters.push_back(at(offset));
-    }
-    std::size_t bytes = bytes_;
-    // NOLINTBEGIN(performance-no-int-to-ptr): numbers that say what follows
-    std::array<void*, 5> as_block = {reinterpret_cast<void*>(kCuExtraBuffer), at(0),
-                                     reinterpret_cast<void*>(kCuExtraBufferBytes), &bytes,
-                                     reinterpret_cast<void*>(kCuExtraEnd)};
-    // NOLINTEND(performance-no-int-to-ptr)
-    void** const singly = offsets_.empty() ? nullptr : parameters.data();
-    void** const extra = offsets_.empty() ? as_block.data() : nullptr;
-    if (attributes_.empty()) {
-      return real().cuLaunchKernel(shape_.function, shape_.grid_x, shape_.grid_y, shape_.grid_z,
-                                   shape_.block_x, shape_.block_y, shape_.block_z,
-                                   shape_.shared_bytes, stream, singly, extra);
-    }
-    std::vector<CuLaunchAttribute> attributes = attributes_;  // the driver only reads
-    const CuLaunchConfig config{.grid_x = shape_.grid_x,
-                                .grid_y = shape_.grid_y,
-                                .grid_z = shape_.grid_z,
-                                .block_x = shape_.block_x,
-                                .block_y = shape_.block_y,
-                                .block_z = shape_.block_z,
-                                .shared_bytes = shape_.shared_bytes,
-                                .stream = stream,
-                                .attributes = attributes.data(),
-                                .attribute_count = static_cast<unsigned>(attributes.size())};
-    return real().cuLaunchKernelEx(&config, shape_.function, singly, extra);
+    return kernel_.launch(stream, attributes_);
   }
 
  private:
-  struct alignas(alignof(CuTensorMap)) Line {
-    std::byte bytes[alignof(CuTensorMap)];
-  };
-  // The driver takes places to be written to, and only reads.
-  [[nodiscard]] void* at(std::size_t offset) const {
-    return const_cast<std::byte*>(reinterpret_cast<const std::byte*>(block_.data())) + offset;
-  }
-
-  static std::span<const KernelLayout::Parameter> given_singly(const ProgramLaunch& launch) {
-    return launch.parameters == nullptr ? std::span<const KernelLayout::Parameter>()
-                                        : launch.kernel.parameters;
-  }
-
   void move_addresses(const Keeping& keeping, const ProgramLaunch& launch) {
     std::vector<Moved> moved;
     if (keeping.workspace != 0) {
@@ -109,14 +55,15 @@ class LaunchAgain final : public Relaunch {
     if (keeping.copy != nullptr) {
       moved.push_back({keeping.small.address, keeping.small.bytes, keeping.copy->address()});
     }
+    const std::span<std::byte> block = kernel_.block();
     for (const Moved& it : moved) {
-      for (std::size_t offset = 0; offset + sizeof(CuAddress) <= bytes_;
+      for (std::size_t offset = 0; offset + sizeof(CuAddress) <= block.size();
            offset += sizeof(CuAddress)) {
         CuAddress word = 0;
-        std::memcpy(&word, at(offset), sizeof word);
+        std::memcpy(&word, &block[offset], sizeof word);
         if (it.has(word)) {
           word = it.to + (word - it.from);
-          std::memcpy(at(offset), &word, sizeof word);
+          std::memcpy(&block[offset], &word, sizeof word);
         }
       }
     }
@@ -128,11 +75,8 @@ class LaunchAgain final : public Relaunch {
     }
   }
 
-  LaunchShape shape_;
+  StoredLaunch kernel_;
   std::vector<CuLaunchAttribute> attributes_;
-  std::vector<std::size_t> offsets_;
-  std::vector<Line> block_;  // of parameters
-  std::size_t bytes_ = 0;    // of them
   std::vector<Fill> fills_;  // before it
   std::shared_ptr<const SmallCopy> copy_;
 };
@@ -348,35 +292,6 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
   }
   return keeping;
 }
-
-}  // namespace
-
-std::optional<LaunchShape> shape_of(const CuLaunchConfig& config, CuFunction function) {
-  constexpr std::array kKnown = {
-      kCuAttributeIgnore,      kCuAttributeClusterSize, kCuAttributeClusterScheduling,
-      kCuAttributeStartsEarly, kCuAttributePriority,    kCuAttributePreferredClusterSize};
-  const std::span<const CuLaunchAttribute> attributes(config.attributes, config.attribute_count);
-  const bool known =
-      std::all_of(attributes.begin(), attributes.end(), [&](const CuLaunchAttribute& it) {
-        return std::find(kKnown.begin(), kKnown.end(), it.id) != kKnown.end();
-      });
-  return known ? std::optional<LaunchShape>({function, config.grid_x, config.grid_y, config.grid_z,
-                                             config.block_x, config.block_y, config.block_z,
-                                             config.shared_bytes, attributes})
-               : std::nullopt;
-}
-
-bool starts_early(const CuLaunchConfig& config) {
-  const std::span<const CuLaunchAttribute> attributes(config.attributes, config.attribute_count);
-  return !shape_of(config, nullptr) ||
-         std::any_of(attributes.begin(), attributes.end(), [](const CuLaunchAttribute& it) {
-           int value = 0;
-           std::memcpy(&value, it.value, sizeof value);
-           return it.id == kCuAttributeStartsEarly && value != 0;
-         });
-}
-
-namespace {
 
 // What lies at addresses that the program has reserved may get another, and is read by more than
 // one allocation.

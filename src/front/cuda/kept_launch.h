@@ -7,29 +7,11 @@
 #include <span>
 
 #include "front/cuda/kept_memory.h"
-#include "front/cuda/kernel_layouts.h"
 #include "front/cuda/library_calls.h"
 #include "front/cuda/session.h"
+#include "front/cuda/stored_launch.h"
 
 namespace spillway::cuda {
-
-struct LaunchShape {
-  CuFunction function = nullptr;
-  unsigned grid_x = 1;
-  unsigned grid_y = 1;
-  unsigned grid_z = 1;
-  unsigned block_x = 1;
-  unsigned block_y = 1;
-  unsigned block_z = 1;
-  unsigned shared_bytes = 0;
-  std::span<const CuLaunchAttribute> attributes = {};
-};
-
-// With attributes that say how it runs, and not what it may do besides; nullopt: with others.
-[[nodiscard]] std::optional<LaunchShape> shape_of(const CuLaunchConfig& config,
-                                                  CuFunction function);
-// Whether a kernel may start before the one before it on its stream has ended.
-[[nodiscard]] bool starts_early(const CuLaunchConfig& config);
 
 // A launch as the program makes it. Valid during the call.
 struct ProgramLaunch {

@@ -30,7 +30,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   // cuBLAS's own, and those of products that say what they use.
   const AddressUse use =
       library == nullptr ? kernel.addresses : AddressUse{.stores = false, .reaches = false};
-  if (!use.stores && !use.values) {
+  if (!exposes(use)) {
     if (const Unseen unseen(*session, stream); unseen) {
       return here.driver(call);
     }
@@ -56,6 +56,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
                   .operands = operands.all(),
                   .needs_mapping = false,
                   .sparse = kernel.sparse,
+                  .exposes = exposes(use),
                   .reaches = use.reaches,
                   .starts_early = again.starts_early};
   const ProgramLaunch as_made{.stream = stream,

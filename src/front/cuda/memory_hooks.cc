@@ -14,7 +14,7 @@
 #include "front/cuda/mapped_memory.h"
 #include "front/cuda/out_of_memory.h"
 #include "front/cuda/recording.h"
-#include "front/cuda/torch_allocator.h"
+#include "front/cuda/torch_whole_segments.h"
 
 namespace spillway::cuda {
 namespace {
@@ -72,6 +72,8 @@ CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
   if (result == CuResult::kSuccess) {
     session->segments->made(*address, bytes);
     note_context_memory(*address);
+  } else {
+    divide_again();
   }
   return result;
 }

@@ -1,22 +1,21 @@
-// See torch_allocator.h. What PyTorch promises to nobody is looked at before it is used: a version
-// that is built otherwise is served by segments as a whole, which is slower and never wrong.
-#include "front/cuda/torch_allocator.h"
-
+// PyTorch's own caching allocator: which tensors it has in the memory that it got from us
+// (docs/torch.md). What PyTorch promises to nobody is looked at before it is used: a version that is
+// built otherwise is served by segments as a whole, which is slower and never wrong. Layer: front,
+// cuda.
 #include <link.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "front/cuda/captures.h"
 #include "front/cuda/library_functions.h"
 #include "front/cuda/recording.h"
+#include "front/cuda/session.h"
+#include "front/cuda/torch_functions.h"
 
 // As PyTorch declares it: every allocator of PyTorch calls it for each tensor that it has made or
 // freed, from another library than its own, with the memory that the tensor takes.
@@ -37,15 +36,6 @@ namespace {
 using Report = void (*)(void*, std::int64_t, std::size_t, std::size_t, c10::Device);
 constexpr const char* kReport = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
 constexpr std::int8_t kCudaDevice = 1;  // c10::DeviceType::CUDA
-
-// A place in the library of PyTorch's allocator, from the first tensor that it had of our memory
-// on.
-std::atomic<const void*> torch_caller{nullptr};
-
-template <typename Function>
-Function torch_function(const char* name, const void* caller) {
-  return reinterpret_cast<Function>(without_us(name, nullptr, caller));
-}
 
 // --- What is asked for a tensor -----------------------------------------------------------------
 
@@ -204,65 +194,7 @@ struct ReportFunction {
   Report function = nullptr;
 };
 
-// --- How it divides -----------------------------------------------------------------------------
-
-bool user_says_how() {
-  for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
-    const char* const set = std::getenv(name);
-    if (set != nullptr && (std::strstr(set, "max_split_size_mb") != nullptr ||
-                           std::strstr(set, "large_segment_size_mb") != nullptr)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// As PyTorch reads it of its variable, and without a look at what else stands there. It is the
-// least that it takes.
-void divide_nothing_large(const void* caller) {
-  using Words = std::vector<std::string>;  // c10::CachingAllocator::ConfigTokenizer has no more
-  using Parse = std::size_t (*)(void* config, const Words& words, std::size_t at);
-  const Words words = {"max_split_size_mb", ":", "21"};
-  // Until PyTorch 2.9.
-  auto* parse = torch_function<Parse>(
-      "_ZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig17parseMaxSplitSizeERK"
-      "St6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS9_EEm",
-      caller);
-  void* config = nullptr;
-  if (parse != nullptr) {
-    auto* const instance = torch_function<void**>(
-        "_ZZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig8instanceEvE10s_instance", caller);
-    config = instance != nullptr ? *instance : nullptr;
-  } else {
-    parse = torch_function<Parse>(
-        "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig17parseMaxSplitSizeERKNS0_"
-        "15ConfigTokenizerEm",
-        caller);
-    auto* const instance = torch_function<void* (*)()>(
-        "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig8instanceEv", caller);
-    config = instance != nullptr ? instance() : nullptr;
-  }
-  if (parse != nullptr && config != nullptr) {
-    (void)parse(config, words, 0);
-  }
-}
-
 }  // namespace
-
-void prefer_whole_segments(const Session& session, Bytes bytes) {
-  constexpr Bytes kWithinPart = 2;
-  static std::atomic<bool> done{false};
-  const void* const caller = torch_caller.load(std::memory_order_acquire);
-  if (caller == nullptr || done.load(std::memory_order_relaxed) ||
-      session.segments->bytes() + bytes <=
-          session.platform->capacity_bytes(Tier::kDevice) / kWithinPart) {
-    return;
-  }
-  if (!done.exchange(true) && !user_says_how()) {
-    divide_nothing_large(caller);
-  }
-}
-
 }  // namespace spillway::cuda
 
 namespace cuda = spillway::cuda;

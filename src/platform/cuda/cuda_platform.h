@@ -93,7 +93,9 @@ struct CudaLaunch {
   // a gate, but when its operands are there.
   bool needs_mapping = false;
   bool sparse = false;  // of what is large among its operands it uses only a little
-  // It may write what is exposed (AccessMode::kExpose) without naming it.
+  // Some of its operands are exposed by it (AccessMode::kExpose): it has to be told of.
+  bool exposes = false;
+  // It may write what is exposed without naming it.
   bool reaches = false;
   // Its kernel may start before the one before it on its stream has ended (programmatic launches).
   bool starts_early = false;

@@ -52,7 +52,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     if (may_be_unseen(launch.stream, accesses)) {
       note_unseen(canonical(launch.stream), stream);
       for (const Access& access : accesses) {
-        if (access.mode == AccessMode::kExpose) {
+        if (launch.exposes && access.mode == AccessMode::kExpose) {
           expose(access.allocation);
         }
       }

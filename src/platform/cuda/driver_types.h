@@ -124,11 +124,13 @@ struct CuLaunchAttribute {
   alignas(8) unsigned char value[64];
 };
 inline constexpr unsigned kCuAttributeIgnore = 0;
+inline constexpr unsigned kCuAttributeCooperative = 2;
 inline constexpr unsigned kCuAttributeClusterSize = 4;
 inline constexpr unsigned kCuAttributeClusterScheduling = 5;
 inline constexpr unsigned kCuAttributeStartsEarly = 6;  // "programmatic stream serialization"
 inline constexpr unsigned kCuAttributePriority = 8;
 inline constexpr unsigned kCuAttributePreferredClusterSize = 11;
+inline constexpr unsigned kCuAttributeUpdatedByDevice = 13;
 
 struct CuLaunchConfig {
   unsigned grid_x, grid_y, grid_z;

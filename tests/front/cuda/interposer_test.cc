@@ -88,12 +88,13 @@ std::vector<What> scenarios() {
   }
   for (const char* const policy : {"base_uvm", "lookahead"}) {
     for (const char* const scenario :
-         {"captured",     "refused",         "values",         "tables",        "late-tables",
-          "host-lists",   "peers",           "contexts",       "batches",       "hand-graphs",
-          "disabled",     "conditional",     "thread-streams", "tensor-maps",   "foreign-streams",
-          "next-context", "refused-records", "free-waits",     "free-captures", "ends",
-          "resets",       "contexts-end",    "flag-kernels",   "flag-copies",   "flag-streams",
-          "crowd"}) {
+         {"captured",     "refused",         "values",       "tables",
+          "late-tables",  "host-lists",      "peers",        "contexts",
+          "batches",      "hand-graphs",     "disabled",     "conditional",
+          "large-graphs", "thread-streams",  "tensor-maps",  "foreign-streams",
+          "next-context", "refused-records", "free-waits",   "free-captures",
+          "ends",         "resets",          "contexts-end", "flag-kernels",
+          "flag-copies",  "flag-streams",    "crowd"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }
@@ -230,6 +231,15 @@ TEST_F(InterposerTest, OfAGraphOnlyWhatRunsCounts) {
     EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
     EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("cannot tell what they use")));
   }
+}
+
+// Its nodes are launched one by one.
+TEST_F(InterposerTest, AGraphMayUseMoreThanTheBudget) {
+  const Outcome outcome = run_on_gpu({.scenario = "large-graphs"}, "--json record");
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
+  const nlohmann::json record = nlohmann::json::parse(read_file(folder_ / "record"));
+  EXPECT_THAT(record.dump(), ::testing::Not(::testing::HasSubstr("a graph of")));
 }
 
 TEST_F(InterposerTest, LaunchesAreNamedByTheModuleOfTheirThread) {

@@ -194,6 +194,29 @@ def limits():
     return told(others, most=most, out_of_memory=words)
 
 
+def divided():
+    """Segments that were divided while there was room; then more is asked for than there is."""
+    wide = [torch.empty(80 * MIB, dtype=torch.uint8, device="cuda") for _ in range(2)]
+    del wide
+    # Each the first half of a segment, of which the second is free.
+    halves = [torch.full((40 * MIB,), 7 + i, dtype=torch.uint8, device="cuda") for i in range(2)]
+    others = Others(768)
+    refused = 0
+    for _ in range(3):
+        others.touch()
+        try:
+            torch.empty(8192 << 30, dtype=torch.uint8, device="cuda")
+        except torch.OutOfMemoryError:
+            refused += 1
+        more = torch.full((64 * MIB,), 3, dtype=torch.uint8, device="cuda")
+        others.touch()
+        del more
+    seconds = [torch.full((40 * MIB,), 17 + i, dtype=torch.uint8, device="cuda") for i in range(2)]
+    wrong = sum(int((it != 7 + i).sum()) for i, it in enumerate(halves))
+    wrong += sum(int((it != 17 + i).sum()) for i, it in enumerate(seconds))
+    return told(others, refused=refused, wrong_halves=wrong)
+
+
 ALLOCATOR = """
 #include <cuda_runtime_api.h>
 #include <sys/types.h>

@@ -173,6 +173,7 @@ class CudaWorld : public FakeDevice {
                                                         .hash = hash_launch("reaching", {}),
                                                         .name = "reaching",
                                                         .operands = operands,
+                                                        .exposes = true,
                                                         .reaches = true});
     const CuResult result = launch(test::kernels().rewrite, on, buffer.address, buffer.words,
                                    buffer.seed, seed, address_of(wrong));

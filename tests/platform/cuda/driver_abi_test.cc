@@ -140,6 +140,8 @@ static_assert(sizeof(CuLaunchAttribute) == sizeof(CUlaunchAttribute));
 SPILLWAY_SAME_PLACE(CuLaunchAttribute, id, CUlaunchAttribute, id);
 SPILLWAY_SAME_PLACE(CuLaunchAttribute, value, CUlaunchAttribute, value);
 SPILLWAY_EQUAL(kCuAttributeIgnore, CU_LAUNCH_ATTRIBUTE_IGNORE);
+SPILLWAY_EQUAL(kCuAttributeCooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+SPILLWAY_EQUAL(kCuAttributeUpdatedByDevice, CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE);
 SPILLWAY_EQUAL(kCuAttributeClusterSize, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
 SPILLWAY_EQUAL(kCuAttributeClusterScheduling,
                CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE);

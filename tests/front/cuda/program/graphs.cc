@@ -2,6 +2,7 @@
 #include "graphs.h"
 
 #include <array>
+#include <memory>
 
 namespace spillway::cuda::test {
 namespace {
@@ -81,6 +82,11 @@ class Graph {
     device_.expect(
         device_.calls.cuGraphAddKernelNode_v2(&node_, graph, before(), count_++, &kernel.node),
         "cuGraphAddKernelNode");
+    return node_;
+  }
+  CuGraphNode add(const CuHostNode& host) {
+    device_.expect(device_.calls.cuGraphAddHostNode(&node_, graph, before(), count_++, &host),
+                   "cuGraphAddHostNode");
     return node_;
   }
   CuGraphNode add(CuGraph child) {
@@ -312,6 +318,95 @@ void conditional_graphs(const Device& device) {
   launch(device, exec, stream);
   memory.require(0, 1, 1, 2);
   memory.require(3, 3);
+}
+
+namespace {
+
+CuCopy3d::Side host_side(const std::vector<std::uint64_t>& words) {
+  CuCopy3d::Side side{};
+  side.type = CuMemoryType::kHost;
+  side.host = words.data();
+  return side;
+}
+
+void double_words(void* argument) {
+  for (std::uint64_t& word : *static_cast<std::vector<std::uint64_t>*>(argument)) {
+    word *= 2;
+  }
+}
+
+void leave_words(void* /*argument*/) {}
+
+}  // namespace
+
+void large_graphs(const Device& device) {
+  constexpr std::size_t kSums = 5;
+  const CuStream stream = device.stream();
+  const CuStream other_stream = device.stream();
+  Memory memory(device, stream, 2 * kSums + 2);
+  const std::vector<Buffer>& at = memory.buffers;
+  const Buffer& doubled = at[2 * kSums];
+  const Buffer& set = at[2 * kSums + 1];
+  // Each sum is of two buffers; one is read by the host, which doubles it in pageable memory, from
+  // where it is copied again.
+  std::vector<std::uint64_t> on_host(doubled.words);
+  Graph child(device);
+  child.add(memset_of(set, 3));
+  Graph graph(device);
+  std::vector<std::unique_ptr<AddNode>> sums;
+  std::vector<CuGraphNode> nodes;
+  for (std::size_t i = 0; i < kSums; ++i) {
+    sums.push_back(std::make_unique<AddNode>(device, at[i], at[kSums + i]));
+    nodes.push_back(graph.add(*sums.back()));
+  }
+  CuCopy3d copy = copy_of(doubled, at[0]);
+  copy.to = host_side(on_host);
+  graph.add(copy);
+  const CuGraphNode host = graph.add(CuHostNode{.function = double_words, .argument = &on_host});
+  copy = copy_of(doubled, at[0]);
+  copy.from = host_side(on_host);
+  graph.add(copy);
+  graph.add(child.graph);
+  const CuGraphExec exec = graph.executable();
+  device.expect(device.calls.cuGraphDestroy(graph.graph), "cuGraphDestroy");
+  const auto start = [&](CuStream on) {
+    device.expect(device.calls.cuGraphLaunch(exec, on), "cuGraphLaunch");
+  };
+  // One after the other, although nothing but the graph itself orders the streams.
+  for (int round = 0; round < 2; ++round) {
+    start(stream);
+    start(other_stream);
+  }
+  device.synchronize(other_stream);
+  for (std::size_t i = 0; i < kSums; ++i) {
+    memory.require(i, i, 4, kSums + i);
+  }
+  const std::vector<std::uint64_t> twice = device.words_of(doubled);
+  for (std::uint64_t i = 0; i < twice.size(); ++i) {
+    device.require(twice[i] == 2 * (pattern(0, i) + 4 * pattern(kSums, i)), "a doubled word");
+  }
+  memory.require_set(2 * kSums + 1, 3);
+  // Other parameters, and a node that does not run.
+  const AddNode other_sum(device, at[1], at[kSums]);
+  device.expect(device.calls.cuGraphExecKernelNodeSetParams_v2(exec, nodes[1], &other_sum.node),
+                "cuGraphExecKernelNodeSetParams");
+  const CuHostNode other_host{.function = leave_words, .argument = nullptr};
+  device.expect(device.calls.cuGraphExecHostNodeSetParams(exec, host, &other_host),
+                "cuGraphExecHostNodeSetParams");
+  device.expect(device.calls.cuGraphNodeSetEnabled(exec, nodes[2], 0), "cuGraphNodeSetEnabled");
+  start(stream);
+  device.synchronize(stream);
+  memory.require(0, 0, 5, kSums);
+  memory.require(2, 2, 4, kSums + 2);
+  memory.require(3, 3, 5, kSums + 3);
+  const std::vector<std::uint64_t> once = device.words_of(doubled);
+  const std::vector<std::uint64_t> added = device.words_of(at[1]);
+  for (std::uint64_t i = 0; i < once.size(); ++i) {
+    device.require(once[i] == pattern(0, i) + 5 * pattern(kSums, i), "a word as it was read");
+    device.require(added[i] == pattern(1, i) + 4 * pattern(kSums + 1, i) + pattern(kSums, i),
+                   "a word of a node with other parameters");
+  }
+  device.expect(device.calls.cuGraphExecDestroy(exec), "cuGraphExecDestroy");
 }
 
 }  // namespace spillway::cuda::test

@@ -552,6 +552,7 @@ int main(int count, char** words) {
       {"hand-graphs", test::graphs_by_hand},
       {"disabled", test::disabled_nodes},
       {"conditional", test::conditional_graphs},
+      {"large-graphs", test::large_graphs},
       {"refused-records", test::orders_by_refused_recordings},
       {"batches", test::orders_by_batches},
       {"free", test::all_that_is_free},

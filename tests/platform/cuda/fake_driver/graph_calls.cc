@@ -224,6 +224,7 @@ CuResult cuGraphDestroy(CuGraph graph) {
   });
 }
 
+// In no order that anybody may rely on.
 CuResult cuGraphGetNodes(CuGraph handle, CuGraphNode* nodes, std::size_t* count) {
   return call("cuGraphGetNodes", Needs::kInit, text("{}", shown(handle)),
               [&](World& w, Caller& caller) {
@@ -235,13 +236,44 @@ CuResult cuGraphGetNodes(CuGraph handle, CuGraphNode* nodes, std::size_t* count)
                 if (nodes != nullptr) {
                   *count = std::min(*count, graph->ops.size());
                   for (std::size_t i = 0; i < *count; ++i) {
-                    nodes[i] = node_of(graph->ops[i]);
+                    nodes[i] = node_of(graph->ops[graph->ops.size() - 1 - i]);
                   }
                 } else {
                   *count = graph->ops.size();
                 }
                 return CuResult::kSuccess;
               });
+}
+
+// One behind the other, as they were added.
+CuResult cuGraphGetEdges_v2(CuGraph handle, CuGraphNode* from, CuGraphNode* to,
+                            CuGraphEdge* /*edges*/, std::size_t* count) {
+  return call("cuGraphGetEdges_v2", Needs::kInit, text("{}", shown(handle)),
+              [&](World& w, Caller& caller) {
+                std::shared_ptr<Graph> graph;
+                const CuResult result = find_graph(w, caller, handle, &graph);
+                if (result != CuResult::kSuccess) {
+                  return result;
+                }
+                const std::size_t all = graph->ops.empty() ? 0 : graph->ops.size() - 1;
+                *count = from == nullptr ? all : std::min(*count, all);
+                for (std::size_t i = 0; from != nullptr && i < *count; ++i) {
+                  from[i] = node_of(graph->ops[i]);
+                  to[i] = node_of(graph->ops[i + 1]);
+                }
+                return CuResult::kSuccess;
+              });
+}
+
+// Nobody has said anything but the default.
+CuResult cuGraphKernelNodeGetAttribute(CuGraphNode, unsigned, void* value) {
+  std::fill_n(static_cast<unsigned char*>(value), sizeof(CuLaunchAttribute::value), 0);
+  return CuResult::kSuccess;
+}
+
+CuResult cuGraphHostNodeGetParams(CuGraphNode node, CuHostNode* parameters) {
+  *parameters = {.function = op_of(node).function, .argument = op_of(node).argument};
+  return CuResult::kSuccess;
 }
 
 CuResult cuGraphNodeGetType(CuGraphNode node, CuNodeType* type) {
@@ -269,6 +301,13 @@ CuResult cuGraphKernelNodeGetParams_v2(CuGraphNode node, CuKernelNode* parameter
   parameters->launch.function =
       reinterpret_cast<CuFunction>(const_cast<Kernel*>(op.kernel));  // NOLINT
   parameters->launch.parameters = pointers.data();
+  parameters->launch.grid_x = op.launch.grid[0];
+  parameters->launch.grid_y = op.launch.grid[1];
+  parameters->launch.grid_z = op.launch.grid[2];
+  parameters->launch.block_x = op.launch.block[0];
+  parameters->launch.block_y = op.launch.block[1];
+  parameters->launch.block_z = op.launch.block[2];
+  parameters->launch.shared_bytes = op.launch.shared_bytes;
   return CuResult::kSuccess;
 }
 

@@ -69,6 +69,13 @@ CuResult kernel_node_op(World& w, const Caller& caller, const CuKernelNode& kern
   return kernel_op(w, caller, it.function, config, it.parameters, it.extra, op);
 }
 
+CuResult host_op(const CuHostNode& host, Op* op) {
+  *op = Op{.kind = OpKind::kHostFunction};
+  op->function = host.function;
+  op->argument = host.argument;
+  return CuResult::kSuccess;
+}
+
 CuResult graph_op(World& w, const Caller& caller, CuGraph child, Op* op) {
   std::shared_ptr<Graph> graph;
   const CuResult result = find_graph(w, caller, child, &graph);
@@ -87,6 +94,8 @@ CuResult any_op(World& w, const Caller& caller, CuNodeParams& parameters, Op* op
       return copy_op(w, parameters.copy.copy, op);
     case CuNodeType::kMemset:
       return set_op(w, parameters.set, op);
+    case CuNodeType::kHost:
+      return host_op(parameters.host, op);
     case CuNodeType::kGraph:
       return graph_op(w, caller, parameters.child, op);
     case CuNodeType::kConditional: {
@@ -240,6 +249,12 @@ CuResult cuGraphAddMemsetNode(CuGraphNode* node, CuGraph graph, const CuGraphNod
              [&](World& w, Caller&, Op* op) { return set_op(w, *it, op); });
 }
 
+CuResult cuGraphAddHostNode(CuGraphNode* node, CuGraph graph, const CuGraphNode*, std::size_t,
+                            const CuHostNode* it) {
+  return add("cuGraphAddHostNode", node, graph,
+             [&](World&, Caller&, Op* op) { return host_op(*it, op); });
+}
+
 CuResult cuGraphAddChildGraphNode(CuGraphNode* node, CuGraph graph, const CuGraphNode*, std::size_t,
                                   CuGraph child) {
   return add("cuGraphAddChildGraphNode", node, graph,
@@ -300,6 +315,11 @@ CuResult cuGraphExecMemsetNodeSetParams(CuGraphExec exec, CuGraphNode node, cons
                                         CuContext) {
   return change("cuGraphExecMemsetNodeSetParams", exec, node,
                 [&](World& w, Caller&, Op* op) { return set_op(w, *it, op); });
+}
+
+CuResult cuGraphExecHostNodeSetParams(CuGraphExec exec, CuGraphNode node, const CuHostNode* it) {
+  return change("cuGraphExecHostNodeSetParams", exec, node,
+                [&](World&, Caller&, Op* op) { return host_op(*it, op); });
 }
 
 CuResult cuGraphExecChildGraphNodeSetParams(CuGraphExec exec, CuGraphNode node, CuGraph child) {

@@ -97,6 +97,10 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
   X(cuGraphExecDestroy, 10000, (CuGraphExec exec))                                                 \
   X(cuGraphDestroy, 10000, (CuGraph graph))                                                        \
   X(cuGraphGetNodes, 10000, (CuGraph graph, CuGraphNode* nodes, std::size_t* count))               \
+  X(cuGraphGetEdges_v2, 12030, (CuGraph graph, CuGraphNode* from, CuGraphNode* to,                 \
+                                CuGraphEdge* edges, std::size_t* count))                           \
+  X(cuGraphKernelNodeGetAttribute, 11000, (CuGraphNode node, unsigned attribute, void* value))     \
+  X(cuGraphHostNodeGetParams, 10000, (CuGraphNode node, CuHostNode* parameters))                   \
   X(cuGraphNodeGetType, 10000, (CuGraphNode node, CuNodeType* type))                               \
   X(cuGraphKernelNodeGetParams_v2, 12000, (CuGraphNode node, CuKernelNode* parameters))            \
   X(cuGraphMemcpyNodeGetParams, 10000, (CuGraphNode node, CuCopy3d* copy))                         \
@@ -113,6 +117,9 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
   X(cuGraphAddMemsetNode, 10000, (CuGraphNode* node, CuGraph graph,                                \
                                   const CuGraphNode* dependencies, std::size_t count,              \
                                   const CuMemsetNode* set, CuContext context))                     \
+  X(cuGraphAddHostNode, 10000, (CuGraphNode* node, CuGraph graph,                                  \
+                                const CuGraphNode* dependencies, std::size_t count,                \
+                                const CuHostNode* parameters))                                     \
   X(cuGraphAddChildGraphNode, 10000, (CuGraphNode* node, CuGraph graph,                            \
                                       const CuGraphNode* dependencies, std::size_t count,          \
                                       CuGraph child))                                              \
@@ -128,6 +135,8 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
                                             const CuCopy3d* copy, CuContext context))              \
   X(cuGraphExecMemsetNodeSetParams, 10020, (CuGraphExec exec, CuGraphNode node,                    \
                                             const CuMemsetNode* set, CuContext context))           \
+  X(cuGraphExecHostNodeSetParams, 10020, (CuGraphExec exec, CuGraphNode node,                      \
+                                          const CuHostNode* parameters))                           \
   X(cuGraphExecChildGraphNodeSetParams, 11010, (CuGraphExec exec, CuGraphNode node,                \
                                                 CuGraph child))                                    \
   X(cuGraphExecNodeSetParams, 12020, (CuGraphExec exec, CuGraphNode node,                          \

@@ -1,5 +1,5 @@
-// PyTorch's own caching allocator: which tensors it has in the memory that it got from us
-// (docs/torch.md). Layer: front, cuda.
+// Whether PyTorch's caching allocator divides what is large (docs/torch.md). Layer: front, cuda.
+// Thread-safe.
 #pragma once
 
 #include "base/units.h"
@@ -12,5 +12,9 @@ namespace spillway::cuda {
 // how it divides: what has a segment for itself moves and dies by itself. Not before: undivided,
 // what is free in one segment is of no use to smaller tensors, and the program takes more.
 void prefer_whole_segments(const Session& session, Bytes bytes);
+
+// Before the program is told that there is no memory. PyTorch gives back what is large and free
+// then, and takes for granted that nothing large was ever divided.
+void divide_again();
 
 }  // namespace spillway::cuda

@@ -1,0 +1,56 @@
+// What a node of a graph does, put on a stream by itself: a graph that uses more than there is room
+// for is launched so, one node after the other. Layer: front, cuda. docs/interposer.md.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "front/cuda/call_types.h"
+#include "front/cuda/session.h"
+
+namespace spillway::cuda {
+
+// With all that the program has given, as the graph has it. Thread-safe.
+class GraphStep {
+ public:
+  GraphStep() = default;
+  GraphStep(const GraphStep&) = delete;
+  GraphStep& operator=(const GraphStep&) = delete;
+  virtual ~GraphStep() = default;
+  // Before the first is issued. False: the driver refuses that, and the graph is launched whole.
+  [[nodiscard]] virtual bool prepare(const Session& session) const = 0;
+  // `attributes` are those of a kernel's node.
+  [[nodiscard]] virtual CuResult issue(const Session& session, CuStream stream,
+                                       std::span<const CuLaunchAttribute> attributes) const = 0;
+};
+
+// nullptr where the node can only be launched with its graph.
+[[nodiscard]] std::shared_ptr<const GraphStep> step_of(const Session& session,
+                                                       const CuKernelNode& kernel);
+// `operands` are the node's, `checked` what the driver looks at when it is told of it.
+[[nodiscard]] std::shared_ptr<const GraphStep> step_of(const CuCopy3d& copy,
+                                                       std::span<const CudaOperand> operands,
+                                                       std::span<const CudaOperand> checked);
+[[nodiscard]] std::shared_ptr<const GraphStep> step_of(const CuMemsetNode& set,
+                                                       std::span<const CudaOperand> operands,
+                                                       std::span<const CudaOperand> checked);
+[[nodiscard]] std::shared_ptr<const GraphStep> step_of(const CuHostNode& host);
+
+// What says how the kernel of a node runs, as far as its results depend on it. nullopt: it may do
+// something that only a graph's can.
+[[nodiscard]] std::optional<std::vector<CuLaunchAttribute>> attributes_of(CuGraphNode kernel);
+
+// One of a graph's, in the order in which they run.
+struct AttributedStep {
+  std::shared_ptr<const GraphStep> step;
+  std::vector<CuLaunchAttribute> attributes;
+};
+using GraphSteps = std::vector<AttributedStep>;
+
+// Handles of executable graphs and events may be given to others from now on: a context has ended.
+void forget_graph_handles();
+// How often that has been. Whoever has made a handle destroys it only while this is the same.
+[[nodiscard]] std::uint64_t graph_handles_forgotten();
+
+}  // namespace spillway::cuda
