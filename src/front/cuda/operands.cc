@@ -83,34 +83,31 @@ void Operands::for_each_at(std::uint64_t start, const Visit& visit) {
   std::for_each(from, to, [&](const auto& at) { visit(more_[at.second]); });
 }
 
-// Of a graph one node may read what another writes.
-void Operands::may_be_written(std::uint64_t start) {
-  if (!some_only_read_) {
+// Of a graph one node may read what another writes, and a third store its address.
+void Operands::put_again(std::uint64_t start, AccessMode mode) {
+  if (!writes(mode) || (mode == AccessMode::kExpose ? !some_not_exposed_ : !some_only_read_)) {
     return;
   }
-  for_each_at(start, [](CudaOperand& operand) {
-    if (operand.mode == AccessMode::kRead) {
-      operand.mode = AccessMode::kReadWrite;
-    }
+  for_each_at(start, [mode](CudaOperand& operand) {
+    operand.mode = either(operand.mode, mode);
   });
 }
 
 // True if it was not there before.
 bool Operands::put_once(std::uint64_t start, Bytes bytes, AccessMode mode) {
   if (has(start)) {
-    if (writes(mode)) {
-      may_be_written(start);
-    }
+    put_again(start, mode);
     return false;
   }
   some_only_read_ |= !writes(mode);
+  some_not_exposed_ |= mode != AccessMode::kExpose;
   put({.address = start, .bytes = bytes, .mode = mode});
   return true;
 }
 
 void Operands::add_whole(std::uint64_t start, Bytes bytes) {
   const std::size_t next = count_;
-  if (put_with_neighbours({.start = start, .bytes = bytes}, AccessMode::kReadWrite)) {
+  if (put_with_neighbours({.start = start, .bytes = bytes}, found_)) {
     add_carried_since(next);
   }
 }
@@ -157,7 +154,7 @@ void Operands::add_host_list(std::uint64_t word) {
       if (listed - last.start - 1 < last.bytes - 1 && last.bytes > 0 && !by_tensor_) {
         return;
       }
-      add_pointer(listed);
+      add_pointer(listed, found_);
       last = session_.platform->allocation_of(listed).value_or(CudaPlatform::Range());
     });
   });
@@ -191,7 +188,7 @@ void Operands::add_carried_since(std::size_t next) {
     const std::uint64_t holder = all()[next].address;
     for_each_carried(holder, [this](std::uint64_t carried) {
       if (const auto there = session_.platform->allocation_of(carried)) {
-        (void)put_with_neighbours(*there, AccessMode::kReadWrite);
+        (void)put_with_neighbours(*there, found_);
       }
     });
   }
@@ -201,7 +198,7 @@ void Operands::add_carried_since(std::size_t next) {
 // where it begins. True if the allocation itself was not there before.
 bool Operands::put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode) {
   const bool is_new = put_once(range.start, range.bytes, mode);
-  if (session_.platform->has_reserved() && (is_new || (writes(mode) && some_only_read_))) {
+  if (session_.platform->has_reserved() && (is_new || some_only_read_ || some_not_exposed_)) {
     for (const CudaPlatform::Range& other : session_.platform->allocations_beside(range.start)) {
       if (other.start != range.start) {
         (void)put_once(other.start, other.bytes, mode);
@@ -258,6 +255,14 @@ void Operands::add_everything() {
   const auto add_one = [this](std::uint64_t start, Bytes bytes) { add_whole(start, bytes); };
   session_.heap->for_each(add_one);
   MappedMemory::of_program().for_each(add_one);
+}
+
+AccessMode either(AccessMode one, AccessMode other) {
+  if (one == other || !writes(other)) {
+    return one;
+  }
+  const bool exposes = one == AccessMode::kExpose || other == AccessMode::kExpose;
+  return exposes ? AccessMode::kExpose : writes(one) ? AccessMode::kReadWrite : other;
 }
 
 LaunchHash hash_of(LaunchHash kernel, std::span<const CudaOperand> operands) {
