@@ -101,6 +101,13 @@ TEST_P(RandomPrograms, KeepTheirContentsAndTheirLimits) {
   }
 }
 
+TEST_P(RandomPrograms, FindWhatWasWrittenByWhoDoesNotNameIt) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const RunResult result = RandomRun(GetParam(), seed, true).run(kEventsPerSeed);
+    ASSERT_EQ(result.problem, "") << how_to_replay(seed);
+  }
+}
+
 TEST_P(RandomPrograms, RunTheSameWayTwice) {
   for (const std::uint64_t seed : {3U, 14U, 16U, 17U}) {
     const RunResult first = RandomRun(GetParam(), seed).run(2000);
