@@ -226,6 +226,7 @@ enum class CuPointerAttribute : std::uint32_t {
 };
 
 enum class CuPoolAttribute : std::uint32_t {
+  kReleaseThreshold = 4,
   kReservedCurrent = 5,
   kReservedHigh = 6,
   kUsedCurrent = 7,

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "front/cuda/carried_addresses.h"
 #include "front/cuda/hook_table.h"
 
 namespace spillway::cuda {
@@ -58,8 +59,11 @@ namespace {
 // Everything about captures, which are rare.
 struct All {
   std::mutex mutex;
-  std::unordered_map<std::uint64_t, std::shared_ptr<Capture>> under_way;  // by the driver's number
-  std::unordered_map<std::uint64_t, std::weak_ptr<Capture>> owners;       // by address
+  // By the driver's number: those under way, each with its stream's context, and of those with
+  // memory what it is.
+  std::unordered_map<std::uint64_t, CuContext> contexts;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Capture>> under_way;
+  std::unordered_map<std::uint64_t, std::weak_ptr<Capture>> owners;  // by address
   std::unordered_map<CuGraph, Captures> graphs;
 };
 All& all() {
@@ -107,6 +111,7 @@ Capture::~Capture() {
   for (const auto& [address, memory] : memory_) {
     all().owners.erase(address);
     if (memory.freed) {
+      forget_carried(address);
       session_.heap->free(address, std::nullopt);
     }
   }
@@ -115,6 +120,20 @@ Capture::~Capture() {
 void capture_begins() { detail::captures.fetch_add(1); }
 
 void capture_refused() { detail::captures.fetch_sub(1); }
+
+void capture_begun(CuStream stream) {
+  const EndingCapture begun = capture_to_end(stream);
+  if (!begun.under_way) {  // another thread has ended it already
+    capture_refused();
+    return;
+  }
+  CuContext context = nullptr;
+  if (real().cuStreamGetCtx(stream, &context) != CuResult::kSuccess) {
+    (void)real().cuCtxGetCurrent(&context);
+  }
+  const std::scoped_lock lock(all().mutex);
+  all().contexts[begun.id] = context;
+}
 
 EndingCapture capture_to_end(CuStream stream) {
   CuCaptureStatus status = CuCaptureStatus::kNone;
@@ -129,12 +148,26 @@ void capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph)
   if (!capture.under_way || detail::stream_is_captured(stream)) {
     return;
   }
-  detail::captures.fetch_sub(1);
   const std::scoped_lock lock(all().mutex);
+  if (all().contexts.erase(capture.id) > 0) {
+    detail::captures.fetch_sub(1);
+  }
   auto ended = all().under_way.extract(capture.id);
   if (!ended.empty() && graph != nullptr) {
     all().graphs[graph].push_back(std::move(ended.mapped()));
   }
+}
+
+void end_captures_of(CuContext context) {
+  const std::scoped_lock lock(all().mutex);
+  std::erase_if(all().contexts, [&](const auto& capture) {
+    const bool its = capture.second == context;
+    if (its) {
+      all().under_way.erase(capture.first);
+      detail::captures.fetch_sub(1);
+    }
+    return its;
+  });
 }
 
 Result<std::uint64_t> allocate_captured(const Session& session, Bytes bytes, CuStream stream) {

@@ -29,8 +29,9 @@ extern std::atomic<int> captures;  // under way
 // freed of it is freed.
 class Capture;
 
-// Before the driver is told, and where it has refused.
+// Before the driver is told, and afterwards: what it has begun, or where it has refused.
 void capture_begins();
+void capture_begun(CuStream stream);
 void capture_refused();
 // Before the driver is told: which one ends. nullptr if none does.
 struct EndingCapture {
@@ -40,6 +41,8 @@ struct EndingCapture {
 [[nodiscard]] EndingCapture capture_to_end(CuStream stream);
 // After that; `graph` is nullptr where it was refused.
 void capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph);
+// Those on streams of a context that has ended, and that nobody has ended before.
+void end_captures_of(CuContext context);
 
 // On a stream that is captured.
 Result<std::uint64_t> allocate_captured(const Session& session, Bytes bytes, CuStream stream);

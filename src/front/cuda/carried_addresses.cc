@@ -14,6 +14,7 @@
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "front/cuda/encoded_addresses.h"
@@ -26,12 +27,15 @@ namespace {
 struct Held {
   std::vector<std::uint64_t> addresses;  // in the order in which they came
   std::unordered_set<std::uint64_t> known;
-  std::size_t most = 64;  // before those that name nothing any more are dropped
+  std::size_t most = 64;      // before those that name nothing any more are dropped
+  std::uint64_t changed = 0;  // by a count of all changes, so that no other's is the same
+  std::unordered_map<std::uint64_t, std::uint64_t> taken;  // from whom all, as that was then
 };
 // By the start of the allocation that holds them.
 struct Carried {
   std::shared_mutex mutex;
   std::unordered_map<std::uint64_t, Held> by_start;
+  std::uint64_t changes = 0;
 };
 Carried& carried() {
   static auto* const all = new Carried;  // threads of the program may run until the very end
@@ -39,23 +43,27 @@ Carried& carried() {
 }
 std::atomic<bool> any_carried{false};  // most programs have none
 
-void add(const Session& session, std::uint64_t start, const std::vector<std::uint64_t>& addresses) {
-  const std::unique_lock lock(carried().mutex);
-  Held& held = carried().by_start[start];
-  std::vector<std::uint64_t>& all = held.addresses;
-  if (all.size() > held.most) {
-    std::erase_if(all, [&](std::uint64_t address) {
-      const bool gone = !session.platform->allocation_of(address).has_value();
-      if (gone) {
-        held.known.erase(address);
-      }
-      return gone;
-    });
-    held.most = std::max(held.most, 2 * all.size());
+// With the lock held, like what follows. What is dead may be used again at the same address, by a
+// program that leaves its table as it is.
+void drop_gone(const Session& session, Held& held) {
+  std::erase_if(held.addresses, [&](std::uint64_t address) {
+    const bool gone = !session.platform->may_be_again(address);
+    if (gone) {
+      held.known.erase(address);
+    }
+    return gone;
+  });
+}
+
+void add(const Session& session, Held& held, const std::vector<std::uint64_t>& addresses) {
+  if (held.addresses.size() > held.most) {
+    drop_gone(session, held);
+    held.most = std::max(held.most, 2 * held.addresses.size());
   }
   for (const std::uint64_t address : addresses) {
     if (held.known.insert(address).second) {
-      all.push_back(address);
+      held.addresses.push_back(address);
+      held.changed = ++carried().changes;
     }
   }
   any_carried.store(true, std::memory_order_release);
@@ -131,11 +139,17 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
              "the program keeps addresses in memory that any kernel may read: what they name "
              "counts as used by every launch, which is slow");
   }
-  add(session, start, found);
-  // It may be copied on by any kernel that is given it, or computed with.
-  for (const std::uint64_t address : found) {
-    session.platform->expose(address);
+  // They may be copied on by any kernel that is given the holder, or computed with.
+  session.platform->expose(found);
+  if (session.platform->has_reserved()) {
+    for (const std::uint64_t address : found) {
+      for (const CudaPlatform::Range& beside : session.platform->allocations_beside(address)) {
+        session.platform->expose(std::span(&beside.start, 1));
+      }
+    }
   }
+  const std::unique_lock lock(carried().mutex);
+  add(session, carried().by_start[start], found);
 }
 
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {
@@ -147,10 +161,27 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
   if (!source || !holder || source->start == holder->start) {
     return;
   }
-  std::vector<std::uint64_t> found;
-  for_each_carried(source->start, [&found](std::uint64_t start) { found.push_back(start); });
-  if (!found.empty()) {
-    add(session, holder->start, found);
+  auto& by_start = carried().by_start;
+  {
+    const std::shared_lock lock(carried().mutex);
+    if (!by_start.contains(source->start)) {
+      return;
+    }
+  }
+  const std::unique_lock lock(carried().mutex);
+  const auto found = by_start.find(source->start);
+  if (found == by_start.end()) {
+    return;
+  }
+  const Held& there = found->second;
+  Held& held = by_start[holder->start];
+  // Programs copy between the same two again and again.
+  constexpr std::size_t kMostTaken = 64;
+  if (held.taken.size() >= kMostTaken) {
+    held.taken.clear();
+  }
+  if (std::exchange(held.taken[source->start], there.changed) != there.changed) {
+    add(session, held, there.addresses);
   }
 }
 
@@ -158,6 +189,13 @@ void forget_carried(std::uint64_t start) {
   if (addresses_are_carried()) {
     const std::unique_lock lock(carried().mutex);
     carried().by_start.erase(start);
+  }
+}
+
+void forget_carried_everywhere(const Session& session) {
+  const std::unique_lock lock(carried().mutex);
+  if (const auto found = carried().by_start.find(kEverywhere); found != carried().by_start.end()) {
+    drop_gone(session, found->second);
   }
 }
 

@@ -21,11 +21,13 @@ inline constexpr std::size_t kMostScannedBytes = std::size_t{256} << 10U;
 void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count);
 // Bytes of one allocation are copied to another, with the addresses that they may hold.
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from);
-// The allocation is gone.
+// The allocation is gone, or nothing in it lives any more.
 void forget_carried(std::uint64_t start);
 // What the allocation that starts there holds addresses of; kEverywhere: memory that is not the
 // space's.
 inline constexpr std::uint64_t kEverywhere = 0;
+// The device has been reset: of what is held everywhere nothing stays that names what is gone.
+void forget_carried_everywhere(const Session& session);
 // Whether there are any at all.
 [[nodiscard]] bool addresses_are_carried();
 void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_t)>& visit);

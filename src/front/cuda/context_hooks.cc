@@ -11,6 +11,7 @@
 #include "front/cuda/host_lists.h"
 #include "front/cuda/issue.h"
 #include "front/cuda/kernel_layouts.h"
+#include "front/cuda/memory_pools.h"
 #include "front/cuda/own_kernels.h"
 #include "front/cuda/session.h"
 #include "front/cuda/told_kernels.h"
@@ -32,10 +33,12 @@ void give_back(const Session& here, const std::vector<std::uint64_t>& addresses)
 // What pools gave is no context's, but goes with the device's state.
 void give_back_pools(const Session& here) {
   forget_captured_memory();
+  default_pool_changes();
   std::vector<std::uint64_t> addresses;
   here.heap->for_each([&](std::uint64_t start, Bytes /*bytes*/) { addresses.push_back(start); });
   std::erase_if(addresses, [](std::uint64_t it) { return owner_of_memory(it).has_value(); });
   give_back(here, addresses);
+  forget_carried_everywhere(here);
 }
 
 // What it waits for stands behind gates, whose tickets have to be there.
@@ -60,8 +63,12 @@ void ended(CuContext context) {
   forget_pinned_of(context);
   forget_call_stream(context);
   forget_graph_handles();
-  if (const Session* const here = session()) {
+  const Session* const here = session();
+  if (here != nullptr) {
     here->platform->context_ended(context);
+  }
+  end_captures_of(context);
+  if (here != nullptr) {
     give_back(*here, take_memory_of(context));
   }
 }
@@ -91,12 +98,9 @@ CuContext primary_context(CuDevice device) {
 
 template <typename Call>
 CuResult reset_primary(CuDevice device, const Call& call) {
-  const Session* const here = session();
-  if (here == nullptr || here->device != device) {
-    return call();
-  }
   const CuResult result = end_context(primary_context(device), call);
-  if (result == CuResult::kSuccess) {
+  const Session* const here = session();
+  if (result == CuResult::kSuccess && here != nullptr && here->device == device) {
     give_back_pools(*here);
   }
   return result;
@@ -105,13 +109,12 @@ CuResult reset_primary(CuDevice device, const Call& call) {
 // It goes with the last that has retained it.
 template <typename Call>
 CuResult release_primary(CuDevice device, const Call& call) {
-  const Session* const here = session();
-  const bool served = here != nullptr && here->device == device;
-  const CuContext primary = served ? primary_context(device) : nullptr;
+  const CuContext primary = primary_context(device);
   const CuResult result = wait_in_driver(call);
   unsigned flags = 0;
   int active = 1;
-  if (served && real().cuDevicePrimaryCtxGetState(device, &flags, &active) == CuResult::kSuccess &&
+  if (primary != nullptr &&
+      real().cuDevicePrimaryCtxGetState(device, &flags, &active) == CuResult::kSuccess &&
       active == 0) {
     forget_own_kernels(primary);
     ended(primary);

@@ -91,7 +91,7 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
 }
 
 template <typename Call>
-CuResult begin_capture(const Call& call) {
+CuResult begin_capture(CuStream stream, const Call& call) {
   ProgramCall here(CallKind::kOther);
   const Session* const session = here.seen_by();
   if (here.inner()) {
@@ -102,7 +102,9 @@ CuResult begin_capture(const Call& call) {
     session->platform->capture_begins();
   }
   const CuResult result = here.driver(call);
-  if (result != CuResult::kSuccess) {
+  if (result == CuResult::kSuccess) {
+    capture_begun(stream);
+  } else {
     capture_refused();
   }
   return result;
@@ -129,16 +131,18 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
 
 #define SPILLWAY_CAPTURES(suffix, per_thread)                                                      \
   CuResult cuStreamBeginCapture##suffix(CuStream stream) {                                         \
-    return cuda::begin_capture([&] { return cuda::real().cuStreamBeginCapture##suffix(stream); }); \
+    return cuda::begin_capture(cuda::meant(stream, per_thread),                                    \
+                               [&] { return cuda::real().cuStreamBeginCapture##suffix(stream); }); \
   }                                                                                                \
   CuResult cuStreamBeginCapture_v2##suffix(CuStream stream, unsigned mode) {                       \
-    return cuda::begin_capture(                                                                    \
-        [&] { return cuda::real().cuStreamBeginCapture_v2##suffix(stream, mode); });               \
+    return cuda::begin_capture(cuda::meant(stream, per_thread), [&] {                              \
+      return cuda::real().cuStreamBeginCapture_v2##suffix(stream, mode);                           \
+    });                                                                                            \
   }                                                                                                \
   CuResult cuStreamBeginCaptureToGraph##suffix(CuStream stream, CuGraph graph,                     \
                                                const CuGraphNode* dependencies, const void* edges, \
                                                std::size_t count, unsigned mode) {                 \
-    return cuda::begin_capture([&] {                                                               \
+    return cuda::begin_capture(cuda::meant(stream, per_thread), [&] {                              \
       return cuda::real().cuStreamBeginCaptureToGraph##suffix(stream, graph, dependencies, edges,  \
                                                               count, mode);                        \
     });                                                                                            \

@@ -138,6 +138,10 @@
     (CuAddress* address, std::size_t bytes, CuMemPool pool, CuStream stream))                      \
   SPILLWAY_HOOKED_PAIR(X, cuMemFreeAsync, _ptsz, (CuAddress address, CuStream stream))             \
   X(cuMemGetInfo_v2, (std::size_t* free_bytes, std::size_t* total_bytes))                          \
+  X(cuMemPoolCreate, (CuMemPool* pool, const CuMemPoolProperties* properties))                     \
+  X(cuMemPoolDestroy, (CuMemPool pool))                                                            \
+  X(cuDeviceSetMemPool, (CuDevice device, CuMemPool pool))                                         \
+  X(cuMemSetMemPool, (CuLocation* location, CuAllocationType type, CuMemPool pool))                \
   X(cuMemPoolGetAttribute, (CuMemPool pool, CuPoolAttribute attribute, void* value))               \
   X(cuMemPoolSetAttribute, (CuMemPool pool, CuPoolAttribute attribute, void* value))               \
   X(cuMemPoolTrimTo, (CuMemPool pool, std::size_t bytes))                                          \
@@ -286,6 +290,8 @@
   X(cuCtxGetCurrent, (CuContext* context))                                                         \
   X(cuCtxPushCurrent_v2, (CuContext context))                                                      \
   X(cuCtxPopCurrent_v2, (CuContext* context))                                                      \
+  X(cuDeviceGetDefaultMemPool, (CuMemPool* pool, CuDevice device))                                 \
+  X(cuDeviceGetMemPool, (CuMemPool* pool, CuDevice device))                                        \
   X(cuDevicePrimaryCtxRetain, (CuContext* context, CuDevice device))                               \
   X(cuDevicePrimaryCtxGetState, (CuDevice device, unsigned* flags, int* active))                   \
   X(cuMemGetAllocationGranularity, (std::size_t* bytes,                                            \
@@ -294,6 +300,7 @@
   X(cuModuleLoadData, (CuModule* module, const void* image))                                       \
   X(cuModuleGetFunction, (CuFunction* function, CuModule module, const char* name))                \
   X(cuStreamCreate, (CuStream* stream, unsigned flags))                                            \
+  X(cuStreamGetCtx, (CuStream stream, CuContext* context))                                         \
   X(cuStreamQuery, (CuStream stream))                                                              \
   X(cuStreamIsCapturing, (CuStream stream, CuCaptureStatus* status))                               \
   X(cuStreamGetCaptureInfo, (CuStream stream, CuCaptureStatus* status, std::uint64_t* id))         \

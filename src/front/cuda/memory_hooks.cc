@@ -1,6 +1,6 @@
-// Device memory of the program, and what pools tell of it. Managed memory is left to the driver
-// (past_budget_hooks.cc); what the program maps itself is mapped_memory_hooks.cc's. Layer: front,
-// cuda.
+// Device memory of the program. Pools are pool_hooks.cc's, managed memory is left to the driver
+// (past_budget_hooks.cc), and what the program maps itself is mapped_memory_hooks.cc's. Layer:
+// front, cuda.
 #include <algorithm>
 
 #include "front/cuda/captures.h"
@@ -12,6 +12,7 @@
 #include "front/cuda/implicit_waits.h"
 #include "front/cuda/issue.h"
 #include "front/cuda/mapped_memory.h"
+#include "front/cuda/memory_pools.h"
 #include "front/cuda/out_of_memory.h"
 #include "front/cuda/recording.h"
 #include "front/cuda/torch_whole_segments.h"
@@ -21,7 +22,10 @@ namespace {
 
 CuResult answer(Result<std::uint64_t> made, CuAddress* address) {
   if (!made) {
-    say_out_of_memory(made.error());
+    // What the program itself has said that a pool may have needs no line.
+    if (made.error().code != ErrorCode::kInvalidInput) {
+      say_out_of_memory(made.error());
+    }
     return CuResult::kOutOfMemory;
   }
   *address = *made;
@@ -37,7 +41,8 @@ void tell_recording_of_free(CuAddress address) {
   }
 }
 
-// On a device that is not served, or captured where nothing is.
+// On a device that is not served, captured where nothing is, or from a pool that is not the
+// space's.
 template <typename Call>
 CuResult from_driver(ProgramCall& here, CuAddress* address, Bytes bytes, const Call& call) {
   const CuResult result = here.driver(call);
@@ -78,22 +83,36 @@ CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
   return result;
 }
 
+// What is no device's does not count.
 template <typename Call>
-CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes, const Call& call) {
+CuResult from_driver_pool(ProgramCall& here, CuAddress* address, Bytes bytes, CuMemPool pool,
+                          const Call& call) {
+  return is_of_device(pool) ? from_driver(here, address, bytes, call) : here.driver(call);
+}
+
+// `from`: a pool that is named.
+template <typename Call>
+CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes,
+                     std::optional<CuMemPool> from, const Call& call) {
   ProgramCall here(CallKind::kAllocation);
   Session* const session =
       here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
   if (session == nullptr) {
     return from_driver(here, address, bytes, call);
   }
+  const auto pool = from ? pool_of(*session, *from) : current_pool(*session);
+  if (!pool) {
+    return from_driver_pool(here, address, bytes, from.value_or(nullptr), call);
+  }
   if (captured(stream)) {
     return answer(allocate_captured(*session, bytes, stream), address);
   }
   // One handle for the streams of many threads is nobody's order.
   const bool on_thread_stream = is_per_thread(stream);
-  return answer(session->heap->allocate(
-                    bytes, on_thread_stream ? std::nullopt : std::optional(canonical(stream))),
-                address);
+  return answer(
+      session->heap->allocate(
+          bytes, on_thread_stream ? std::nullopt : std::optional(canonical(stream)), *pool),
+      address);
 }
 
 template <typename Call>
@@ -104,11 +123,11 @@ CuResult free_on(CuStream stream, CuAddress address, const Call& call) {
     return back_to_driver(here, address, call);
   }
   forget_context_memory(address);
-  forget_carried(address);
   const bool stays = captured(stream);
   if (free_captured(*session, address, stays ? std::optional(stream) : std::nullopt)) {
-    return CuResult::kSuccess;
+    return CuResult::kSuccess;  // with what it holds addresses of
   }
+  forget_carried(address);
   tell_recording_of_free(address);
   const bool on_thread_stream = is_per_thread(stream);
   return session->heap->free(address,
@@ -125,13 +144,13 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
 
 #define SPILLWAY_POOL_MEMORY(suffix, per_thread)                                                  \
   CuResult cuMemAllocAsync##suffix(CuAddress* address, std::size_t bytes, CuStream stream) {      \
-    return cuda::allocate_on(cuda::meant(stream, per_thread), address, bytes, [&] {               \
+    return cuda::allocate_on(cuda::meant(stream, per_thread), address, bytes, std::nullopt, [&] { \
       return cuda::real().cuMemAllocAsync##suffix(address, bytes, stream);                        \
     });                                                                                           \
   }                                                                                               \
   CuResult cuMemAllocFromPoolAsync##suffix(CuAddress* address, std::size_t bytes, CuMemPool pool, \
                                            CuStream stream) {                                     \
-    return cuda::allocate_on(cuda::meant(stream, per_thread), address, bytes, [&] {               \
+    return cuda::allocate_on(cuda::meant(stream, per_thread), address, bytes, pool, [&] {         \
       return cuda::real().cuMemAllocFromPoolAsync##suffix(address, bytes, pool, stream);          \
     });                                                                                           \
   }                                                                                               \
@@ -185,10 +204,10 @@ CuResult cuMemFree_v2(CuAddress address) {
     }
     cuda::forget_context_memory(address);
   }
-  cuda::forget_carried(address);
   if (cuda::free_captured(*session, address, std::nullopt)) {
     return CuResult::kSuccess;
   }
+  cuda::forget_carried(address);
   cuda::tell_recording_of_free(address);
   session->segments->freed(address);
   // It takes effect when what uses it has ended: of a pool's memory the program need not wait.
@@ -203,65 +222,12 @@ CuResult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
     return result;
   }
   if (const cuda::Session* const session = cuda::session_for_allocation()) {
-    const std::size_t used =
-        session->heap->usage().used_bytes + cuda::MappedMemory::of_program().bytes();
+    const std::size_t used = session->heap->used_bytes() + cuda::MappedMemory::of_program().bytes();
     // PyTorch insists that what it uses and what is free do not exceed the total.
     *free_bytes = cuda::told_free_bytes(*session, used);
     *total_bytes = std::max(*total_bytes, used + *free_bytes);
   }
   return result;
-}
-
-CuResult cuMemPoolGetAttribute(CuMemPool pool, CuPoolAttribute attribute, void* value) {
-  cuda::ProgramCall here(CallKind::kQuestion);
-  const cuda::Session* const session = here.seen_by();
-  const CuResult result =
-      here.driver([&] { return cuda::real().cuMemPoolGetAttribute(pool, attribute, value); });
-  if (session == nullptr || result != CuResult::kSuccess) {
-    return result;
-  }
-  const spillway::DeviceHeap::Usage usage = session->heap->usage();
-  auto* const bytes = static_cast<std::uint64_t*>(value);
-  switch (attribute) {
-    case CuPoolAttribute::kReservedCurrent:
-      *bytes = usage.reserved_bytes;
-      break;
-    case CuPoolAttribute::kReservedHigh:
-      *bytes = usage.reserved_high_bytes;
-      break;
-    case CuPoolAttribute::kUsedCurrent:
-      *bytes = usage.used_bytes;
-      break;
-    case CuPoolAttribute::kUsedHigh:
-      *bytes = usage.used_high_bytes;
-      break;
-    default:
-      break;
-  }
-  return result;
-}
-
-CuResult cuMemPoolSetAttribute(CuMemPool pool, CuPoolAttribute attribute, void* value) {
-  cuda::ProgramCall here(CallKind::kOther);
-  const CuResult result =
-      here.driver([&] { return cuda::real().cuMemPoolSetAttribute(pool, attribute, value); });
-  if (const cuda::Session* const session = here.seen_by();
-      session != nullptr && result == CuResult::kSuccess) {
-    if (attribute == CuPoolAttribute::kReservedHigh) {
-      session->heap->reset_reserved_high();
-    } else if (attribute == CuPoolAttribute::kUsedHigh) {
-      session->heap->reset_used_high();
-    }
-  }
-  return result;
-}
-
-CuResult cuMemPoolTrimTo(CuMemPool pool, std::size_t bytes) {
-  cuda::ProgramCall here(CallKind::kOther);
-  if (const cuda::Session* const session = here.seen_by()) {
-    session->heap->trim_to(bytes);
-  }
-  return here.driver([&] { return cuda::real().cuMemPoolTrimTo(pool, bytes); });
 }
 
 }  // extern "C"

@@ -8,6 +8,7 @@
 #include "front/cuda/host_lists.h"
 #include "front/cuda/mapped_memory.h"
 #include "front/cuda/recording.h"
+#include "front/cuda/scan_words.h"
 
 namespace spillway::cuda {
 namespace {
@@ -35,6 +36,7 @@ void Operands::put(const CudaOperand& operand) {
     if (more_.empty()) {
       more_.assign(first_.begin(), first_.end());
     }
+    more_at_.emplace(operand.address, more_.size());
     more_.push_back(operand);
   }
   ++count_;
@@ -68,17 +70,29 @@ void Operands::add(std::uint64_t address, Bytes bytes, AccessMode mode) {
   }
 }
 
-// Of a graph one node may read what another writes, and a third store its address.
-void Operands::put_again(std::uint64_t start, AccessMode mode) {
-  if (!writes(mode) || (mode == AccessMode::kExpose ? !some_not_exposed_ : !some_only_read_)) {
-    return;
-  }
+// Also where a table has thousands, in each of which one is looked for.
+template <typename Visit>
+void Operands::for_each_at(std::uint64_t start, const Visit& visit) {
   const std::span<CudaOperand> there = more_.empty() ? std::span(first_.data(), count_) : more_;
-  for (CudaOperand& operand : there) {
+  for (CudaOperand& operand : there.first(std::min(count_, kInPlace))) {
     if (operand.address == start) {
-      operand.mode = either(operand.mode, mode);
+      visit(operand);
     }
   }
+  const auto [from, to] = more_at_.equal_range(start);
+  std::for_each(from, to, [&](const auto& at) { visit(more_[at.second]); });
+}
+
+// Of a graph one node may read what another writes, and a third store its address.
+bool Operands::may_change(AccessMode mode) const {
+  return mode == AccessMode::kExpose ? some_not_exposed_ : writes(mode) && some_only_read_;
+}
+
+void Operands::put_again(std::uint64_t start, AccessMode mode) {
+  if (!may_change(mode)) {
+    return;
+  }
+  for_each_at(start, [mode](CudaOperand& operand) { operand.mode = either(operand.mode, mode); });
 }
 
 // True if it was not there before.
@@ -133,13 +147,18 @@ void Operands::add_host_list(std::uint64_t word) {
       return;
     }
     host_lists_.push_back(start);
-    // A list may be long and looked at by every launch, and nearly all of its words are none.
+    // A list may be long and looked at by every launch, and nearly all of its words are none, or
+    // in the same as the one before.
     const CudaPlatform::Range space = session_.platform->addresses();
-    for (const std::uint64_t listed : words) {
-      if (listed - space.start < space.bytes) {
-        add_pointer(listed, found_);
+    CudaPlatform::Range last;
+    visit_words_in(words, space.start, space.bytes, [&](std::uint64_t listed) {
+      // Where it begins another may end.
+      if (listed - last.start - 1 < last.bytes - 1 && last.bytes > 0 && !by_tensor_) {
+        return;
       }
-    }
+      add_pointer(listed, found_);
+      last = session_.platform->allocation_of(listed).value_or(CudaPlatform::Range());
+    });
   });
 }
 
@@ -181,7 +200,7 @@ void Operands::add_carried_since(std::size_t next) {
 // where it begins. True if the allocation itself was not there before.
 bool Operands::put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode) {
   const bool is_new = put_once(range.start, range.bytes, mode);
-  if (session_.platform->has_reserved() && (is_new || some_only_read_ || some_not_exposed_)) {
+  if (session_.platform->has_reserved() && (is_new || may_change(mode))) {
     for (const CudaPlatform::Range& other : session_.platform->allocations_beside(range.start)) {
       if (other.start != range.start) {
         (void)put_once(other.start, other.bytes, mode);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -75,7 +76,11 @@ class Operands {
 
  private:
   void put(const CudaOperand& operand);
+  template <typename Visit>
+  void for_each_at(std::uint64_t start, const Visit& visit);
   bool put_once(std::uint64_t start, Bytes bytes, AccessMode mode);
+  // Whether something may be here of which this says more.
+  [[nodiscard]] bool may_change(AccessMode mode) const;
   void put_again(std::uint64_t start, AccessMode mode);
   bool add_pointed(const CudaPlatform::Pointed& named, AccessMode mode, std::uint64_t word);
   void add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word);
@@ -106,6 +111,8 @@ class Operands {
   std::vector<std::uint64_t> host_lists_;          // whose words have been looked at
   std::vector<CudaOperand> more_;                  // all of them, once there is no place for them
   std::unordered_set<std::uint64_t> more_starts_;  // of all of them, then
+  // Which of those behind the first have this start.
+  std::unordered_multimap<std::uint64_t, std::size_t> more_at_;
 };
 
 }  // namespace spillway::cuda

@@ -6,6 +6,7 @@
 #include "front/cuda/context_memory.h"
 #include "front/cuda/hook_table.h"
 #include "front/cuda/mapped_memory.h"
+#include "front/cuda/memory_pools.h"
 #include "front/cuda/session.h"
 #include "front/cuda/shared_memory.h"
 
@@ -16,6 +17,7 @@ struct Place {
   const Session* session;
   CudaPlatform::Range range;  // as it was asked for
   std::uint64_t serial;
+  DeviceHeap::Pool pool = DeviceHeap::kNoPool;
 };
 // An allocation of the space in which the address lies.
 std::optional<Place> place_of(const ProgramCall& here, CuAddress address) {
@@ -31,6 +33,7 @@ std::optional<Place> place_of(const ProgramCall& here, CuAddress address) {
   if (const auto used = session->heap->describe(range->start)) {
     place.range.bytes = used->bytes;
     place.serial = used->serial;
+    place.pool = used->pool;
   } else if (!MappedMemory::of_program().reservation_of(address)) {
     return std::nullopt;
   }
@@ -91,7 +94,7 @@ CuResult tell(const Place& place, CuPointerAttribute attribute, CuAddress addres
     case CuPointerAttribute::kAccessFlags:
       return put(data, CuAccess::kReadWrite);
     case CuPointerAttribute::kMemPool:
-      return put<CuMemPool>(data, nullptr);
+      return put(data, handle_of_pool(place.pool));
     case CuPointerAttribute::kHostPointer:
     case CuPointerAttribute::kP2pTokens:
       break;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "front/cuda/captures.h"
+#include "front/cuda/carried_addresses.h"
 #include "front/cuda/device_in_use.h"
 #include "front/cuda/fill_kernel.h"
 #include "front/cuda/fingerprint_kernel.h"
@@ -169,6 +170,7 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
   CudaPlatform& platform = everything->space->platform();
   everything->heap = std::make_unique<DeviceHeap>(platform);
   everything->segments = std::make_unique<Segments>(platform);
+  everything->segments->tell_of_dead(forget_carried);
   everything->in_use =
       std::make_unique<DeviceInUse>(*driver, device, platform.capacity_bytes(Tier::kDevice));
   everything->recorder = std::make_unique<RunRecorder>(

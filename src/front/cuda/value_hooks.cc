@@ -69,14 +69,17 @@ CuResult put_values(CuStream stream, std::span<const CuStreamOperation> operatio
     tell(*session, stream, operations);
     return here.driver(call);
   };
-  return operands.empty() ? told()
-                          : issue(*session,
-                                  {.stream = stream,
-                                   .hash = operands.hash(hash_launch("value", {})),
-                                   .name = "value",
-                                   .operands = operands.all(),
-                                   .needs_mapping = true},
-                                  told);
+  if (operands.empty()) {
+    const auto in_order = session->platform->in_order(stream);
+    return told();
+  }
+  return issue(*session,
+               {.stream = stream,
+                .hash = operands.hash(hash_launch("value", {})),
+                .name = "value",
+                .operands = operands.all(),
+                .needs_mapping = true},
+               told);
 }
 
 template <typename Call>

@@ -1,4 +1,5 @@
 // Where the program waits for its device, and what orders its streams. Layer: front, cuda.
+#include <mutex>
 #include <optional>
 
 #include "front/cuda/captures.h"
@@ -37,6 +38,7 @@ CuResult record(CuEvent event, CuStream stream, const Call& call) {
   if (session == nullptr || captured(stream)) {
     return here.driver(call);
   }
+  const auto in_order = session->platform->in_order(stream);
   session->platform->recorded(event, stream);
   const CuResult result = here.driver(call);
   if (result != CuResult::kSuccess) {
@@ -54,6 +56,9 @@ CuResult wait_for_event(CuStream stream, CuEvent event, const Call& call) {
   if (session != nullptr && captures_under_way()) {
     session->platform->before_wait(std::nullopt);
   }
+  const auto in_order = session != nullptr && !captured(stream)
+                            ? session->platform->in_order(stream)
+                            : std::unique_lock<std::mutex>();
   const CuResult result = here.driver(call);
   if (session != nullptr && result == CuResult::kSuccess && !captured(stream)) {
     session->platform->waits_for(event, stream);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -154,6 +155,8 @@ class CudaPlatform : public ObservedPlatform {
     Bytes bytes = 0;
   };
   [[nodiscard]] virtual std::optional<Range> allocation_of(std::uint64_t address) const = 0;
+  // The same also of one that is retired or hidden, and may be used again. Any thread's.
+  [[nodiscard]] virtual bool may_be_again(std::uint64_t address) const = 0;
   // What several words at once, most of which may be no addresses, can mean as pointers: what they
   // lie in, and what ends right before them (the end of an array). `found` has as many places, and
   // 0 bytes where there is none.
@@ -203,9 +206,9 @@ class CudaPlatform : public ObservedPlatform {
 
   // --- Launches ---------------------------------------------------------------------------------
 
-  // The address of this allocation is where launches find it that do not name it: those that reach
-  // what is exposed may write it from now on, until it dies.
-  virtual void expose(std::uint64_t address) = 0;
+  // The addresses of these allocations are where launches find them that do not name them: those
+  // that reach what is exposed may write them from now on, until they die.
+  virtual void expose(std::span<const std::uint64_t> addresses) = 0;
 
   // Whether nobody need be told of the call that the program is about to make on this stream,
   // whatever it uses, unless it exposes some of that: then `end_unseen` follows it, and nothing
@@ -236,6 +239,11 @@ class CudaPlatform : public ObservedPlatform {
   // waited: for this stream, or for everything (nullopt).
   virtual void before_wait(std::optional<CuStream> stream) = 0;
   virtual void after_wait(std::optional<CuStream> stream) = 0;
+  // What another thread puts on this stream, or on one that the device orders with it, comes before
+  // this call or after the lock is given up: for what is told here and put there by two calls. As
+  // between before_launch and after_launch, within which it must not be asked for. Empty where
+  // nobody need be told.
+  [[nodiscard]] virtual std::unique_lock<std::mutex> in_order(CuStream stream) = 0;
   // The program has recorded an event, or a stream waits for one.
   virtual void recorded(CuEvent event, CuStream stream) = 0;
   // The driver has refused the recording that was told last: the one before it counts.

@@ -33,10 +33,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     recomputing_.spoiled(memory_->number_of(launch.completes));
   }
   const StreamId stream = stream_of(canonical(launch.stream), lock);
-  const bool in_legacy_order =
-      launches_.stream(stream).blocking || canonical(launch.stream) == nullptr;
-  std::unique_lock in_order(in_legacy_order ? legacy_order_ : launches_.stream(stream).issuing,
-                            std::defer_lock);
+  std::unique_lock in_order(order_of(stream), std::defer_lock);
   std::vector<Access> accesses;
   std::vector<Access> with_reached;  // with what it changes and does not name
   bool ends_have_come = false;
@@ -161,11 +158,14 @@ void DrivenPlatform::use_while_quiet(const Launch& launch) {
   }
 }
 
-void DrivenPlatform::expose(std::uint64_t address) {
+void DrivenPlatform::expose(std::span<const std::uint64_t> addresses) {
   const Lock lock(mutex_);
-  const AllocationId id = memory_->number_of(address);
-  if (engine_.space().is_live(id)) {
-    expose(id);
+  std::uint64_t last = 0;  // many in a row may be the same
+  for (const std::uint64_t address : addresses) {
+    const AllocationId id = memory_->number_of(address);
+    if (address != std::exchange(last, address) && engine_.space().is_live(id)) {
+      expose(id);
+    }
   }
 }
 

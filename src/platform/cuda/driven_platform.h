@@ -62,6 +62,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] std::optional<Range> allocation_of(std::uint64_t address) const override {
     return memory_->allocation_of(address);
   }
+  [[nodiscard]] bool may_be_again(std::uint64_t address) const override {
+    return memory_->may_be_again(address);
+  }
   void pointed_at(std::span<const std::uint64_t> words, Pointed* found) const override {
     memory_->pointed_at(words, found);
   }
@@ -88,7 +91,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     return memory_->allocations_beside(address);
   }
 
-  void expose(std::uint64_t address) override;
+  void expose(std::span<const std::uint64_t> addresses) override;
   [[nodiscard]] bool begin_unseen(CuStream stream) override;
   void end_unseen() override;
   [[nodiscard]] std::uint64_t unseen_calls() const override { return calls_.calls(); }
@@ -103,6 +106,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void after_launch(std::uint64_t launch, bool made) override;
   void before_wait(std::optional<CuStream> stream) override;
   void after_wait(std::optional<CuStream> stream) override;
+  std::unique_lock<std::mutex> in_order(CuStream stream) override;
   void recorded(CuEvent event, CuStream stream) override;
   void not_recorded(CuEvent event) override;
   void waits_for(CuEvent event, CuStream stream) override;
@@ -270,6 +274,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // driven_streams.cc
   static CuEvent value_event(CuAddress word);
   [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
+  [[nodiscard]] std::mutex& order_of(StreamId id);
   [[nodiscard]] bool comes_behind_others(CuStream stream, Lock& lock) const;
   [[nodiscard]] StreamId stream_of(CuStream stream, Lock& lock);
   void order_with_null_stream(StreamId id);
@@ -288,8 +293,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Failures failures_;
   std::optional<StorageIo> storage_;
 
-  // Held by a thread of the program from before_launch to after_launch, on streams that the device
-  // orders with each other by itself: the engine must hear of them in the device's order.
+  // Held by a thread of the program from before_launch to after_launch, and where it records or
+  // waits for an event, on streams that the device orders with each other by itself: the engine
+  // must hear of them in the device's order.
   std::mutex legacy_order_;
   mutable std::mutex mutex_;  // the engine's and that of all that follows
   Patience patience_;

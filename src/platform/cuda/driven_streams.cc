@@ -90,6 +90,27 @@ bool DrivenPlatform::comes_behind_others(CuStream stream, Lock& lock) const {
   return flags == kCuStreamDefault;
 }
 
+std::mutex& DrivenPlatform::order_of(StreamId id) {
+  DeviceLaunches::Stream& stream = launches_.stream(id);
+  return stream.blocking || stream.handle == nullptr ? legacy_order_ : stream.issuing;
+}
+
+std::unique_lock<std::mutex> DrivenPlatform::in_order(CuStream stream) {
+  if (calls_.is_open()) {
+    return {};
+  }
+  Lock lock(mutex_);
+  const CuStream meant = canonical(stream);
+  std::mutex* order = nullptr;
+  if (const std::optional<StreamId> id = known_stream(meant)) {
+    order = &order_of(*id);
+  } else if (comes_behind_others(meant, lock)) {
+    order = &legacy_order_;
+  }
+  lock.unlock();
+  return order != nullptr ? std::unique_lock(*order) : std::unique_lock<std::mutex>();
+}
+
 // While it is quiet everything before it and after it is admitted: nobody need hear of an order.
 void DrivenPlatform::recorded(CuEvent event, CuStream stream) {
   if (calls_.is_open()) {

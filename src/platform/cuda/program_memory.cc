@@ -307,6 +307,11 @@ std::optional<CudaPlatform::Range> ProgramMemory::allocation_of(std::uint64_t ad
              : std::nullopt;
 }
 
+bool ProgramMemory::may_be_again(std::uint64_t address) const {
+  const std::shared_lock names(names_mutex_);
+  return addresses_.at(address) != nullptr;
+}
+
 void ProgramMemory::pointed_at(std::span<const std::uint64_t> words,
                                CudaPlatform::Pointed* found) const {
   const auto range_of = [](const AddressRanges::Named* named) {

@@ -83,6 +83,7 @@ class ProgramMemory {
 
   // Any thread's, without the lock. What is retired, or hidden, is none.
   [[nodiscard]] std::optional<CudaPlatform::Range> allocation_of(std::uint64_t address) const;
+  [[nodiscard]] bool may_be_again(std::uint64_t address) const;
   void pointed_at(std::span<const std::uint64_t> words, CudaPlatform::Pointed* found) const;
   [[nodiscard]] bool contains(std::uint64_t address) const { return addresses_.contains(address); }
   [[nodiscard]] bool has_reserved() const { return has_reserved_.load(std::memory_order_acquire); }

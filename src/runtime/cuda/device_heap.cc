@@ -71,16 +71,18 @@ void DeviceHeap::free_slot(Slot slot) {
 }
 
 void DeviceHeap::forget_slot(Slot slot) {
+  pools_.leaves(memory_[slot].pool, memory_[slot].size);
   slots_.erase(memory_[slot].address);
   memory_[slot] = {};
   free_slots_.push_back(slot);
 }
 
-void DeviceHeap::give_up_oldest() {
-  const Slot oldest = kept_.oldest();
-  missing_.gave_up(memory_[oldest].size);
-  kept_.remove(oldest);
-  free_slot(oldest);
+void DeviceHeap::give_up_oldest() { give_up(kept_.oldest()); }
+
+void DeviceHeap::give_up(Slot slot) {
+  missing_.gave_up(memory_[slot].size);
+  kept_.remove(slot);
+  free_slot(slot);
 }
 
 // What the platform keeps for the next of its size beyond what the heap has is nobody's either.
@@ -189,21 +191,34 @@ void DeviceHeap::give_up_what_is_too_much() {
   }
 }
 
-std::uint64_t DeviceHeap::hand_out(Slot slot, Bytes bytes, Bytes asked) {
+void DeviceHeap::is_of_pool(Memory& memory, Pool pool) {
+  const Pool before = std::exchange(memory.pool, pool);
+  if (before != pool) {
+    pools_.leaves(before, memory.size);
+    pools_.comes_to(pool, memory.size);
+  }
+}
+
+std::uint64_t DeviceHeap::hand_out(Slot slot, Bytes bytes, Bytes asked, Pool pool) {
   Memory& memory = memory_[slot];
   memory.bytes = bytes;
   memory.serial = ++last_serial_;
   memory.used = true;
   used_bytes_ += asked;
+  is_of_pool(memory, pool);
+  pools_.uses(pool, bytes);
   room_.allocated(used_bytes_);
-  note_highs();
   return memory.address;
 }
 
-Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> order) {
+Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> order, Pool pool) {
   // What could not be rounded up is more than any tier has.
   const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
   const std::scoped_lock lock(mutex_);
+  if (!pools_.may_have(pool, bytes)) {
+    return make_error(ErrorCode::kInvalidInput, "{} are more than the memory pool may have",
+                      format_bytes(bytes));
+  }
   if (platform_.calls_are_open()) {
     room_.is_at_rest();
   }
@@ -211,7 +226,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
   if (!is_untold) {
     tell_what_is_at_hand();
   } else if (const std::optional<Slot> slot = order ? at_hand_.take(*order, asked) : std::nullopt) {
-    return hand_out(*slot, bytes, asked);
+    return hand_out(*slot, bytes, asked, pool);
   }
   Bytes size = asked;
   std::optional<KeptAddresses::Found> kept;
@@ -257,13 +272,13 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     if (asked > kLargestBlockBytes) {
       newest_ = {.slot = slot,
                  .order = order,
-                 .used_high_bytes = used_high_bytes_,
-                 .reserved_high_bytes = reserved_high_bytes_,
+                 .usage = pools_.usage(pool),
                  .room = room_,
                  .near = order ? near_[*order] : NearSizes{},
                  .missing_bytes = missing_.has(asked) ? asked : 0};
     }
     missing_.made(asked);
+    pools_.comes_to(kNoPool, size);
   }
   memory_[slot].size = size;
   memory_[slot].order = order;
@@ -274,7 +289,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Order> ord
     near_[*order].born(asked);
     memory_[slot].counted = true;
   }
-  return hand_out(slot, bytes, asked);
+  return hand_out(slot, bytes, asked, pool);
 }
 
 // Whether it was only to see how much there is, as `cudnn.benchmark` does all the time: that says
@@ -288,11 +303,11 @@ bool DeviceHeap::undo(Slot slot) {
   const Memory& memory = memory_[slot];
   used_bytes_ -= size_of(memory.bytes);
   more_bytes_ -= memory.size - size_of(memory.bytes);
+  pools_.gives_back(memory.pool, memory.bytes);
   constexpr Bytes kNearlyPart = 16;
   const Bytes free_bytes = budget_bytes() - std::min(budget_bytes(), used_bytes_);
   if (free_bytes > 0 && memory.size >= free_bytes - free_bytes / kNearlyPart) {
-    used_high_bytes_ = newest_->used_high_bytes;
-    reserved_high_bytes_ = newest_->reserved_high_bytes;
+    pools_.restore_highs(memory.pool, newest_->usage);
   }
   room_ = newest_->room;
   if (newest_->order) {
@@ -324,12 +339,14 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   } else if (at_hand_.put(*order, asked, *slot)) {
     memory.used = false;
     used_bytes_ -= asked;
+    pools_.gives_back(memory.pool, memory.bytes);
     return true;  // what it has more is still counted as such
   }
   no_longer_counts(memory);
   no_longer_has_more(memory);
   memory.used = false;
   used_bytes_ -= asked;
+  pools_.gives_back(memory.pool, memory.bytes);
   if (!handed_on) {
     missing_.gave_up(memory.size);
     free_slot(*slot);
@@ -337,7 +354,6 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Order> order) {
   }
   keep(*slot, *order);
   give_up_what_is_too_much();
-  note_highs();
   return true;
 }
 
@@ -387,8 +403,9 @@ std::optional<Bytes> DeviceHeap::bytes_of_at_once(std::uint64_t address) const {
 std::optional<DeviceHeap::Description> DeviceHeap::describe(std::uint64_t address) const {
   const std::scoped_lock lock(mutex_);
   const std::optional<Slot> slot = used_at(address);
-  return slot ? std::optional(
-                    Description{.bytes = memory_[*slot].bytes, .serial = memory_[*slot].serial})
+  return slot ? std::optional(Description{.bytes = memory_[*slot].bytes,
+                                          .serial = memory_[*slot].serial,
+                                          .pool = memory_[*slot].pool})
               : std::nullopt;
 }
 
@@ -406,46 +423,78 @@ void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit
   }
 }
 
-void DeviceHeap::trim_to(Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+// What is at hand is kept from then on.
+void DeviceHeap::before_trim() {
   tell_what_is_at_hand();
   trimmed_from_bytes_ = std::max(trimmed_from_bytes_, all_bytes());
+}
+
+void DeviceHeap::trim_to(Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  before_trim();
   while (!kept_.empty() && all_bytes() > bytes) {
     give_up_oldest();
   }
   keep_at_most(std::max(bytes, all_bytes()));
 }
 
+void DeviceHeap::trim_to(Pool pool, Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  before_trim();
+  if (pools_.bytes_of(pool) > bytes) {
+    for (const Slot slot : kept_.oldest_first()) {
+      if (pools_.bytes_of(pool) > bytes && memory_[slot].pool == pool) {
+        give_up(slot);
+      }
+    }
+  }
+  const Bytes others_bytes = all_bytes() - pools_.bytes_of(pool);
+  keep_at_most(std::max(all_bytes(), bytes > ~others_bytes ? ~Bytes{0} : others_bytes + bytes));
+}
+
+DeviceHeap::Pool DeviceHeap::open_pool(Bytes most_bytes) {
+  const std::scoped_lock lock(mutex_);
+  return pools_.open(most_bytes);
+}
+
+void DeviceHeap::close_pool(Pool pool) {
+  trim_to(pool, 0);
+  const std::scoped_lock lock(mutex_);
+  newest_.reset();
+  for (Memory& memory : memory_) {
+    if (memory.pool == pool) {
+      if (memory.used) {
+        pools_.uses(kNoPool, memory.bytes);
+      }
+      is_of_pool(memory, kNoPool);
+    }
+  }
+  pools_.close(pool);
+}
+
 // In use, kept and at hand.
 Bytes DeviceHeap::all_bytes() const { return has().all_bytes(); }
 
-Bytes DeviceHeap::reserved_bytes() const {
-  return std::max(used_bytes_, std::min(all_bytes(), first_budget_bytes_));
-}
-
-void DeviceHeap::note_highs() {
-  used_high_bytes_ = std::max(used_high_bytes_, used_bytes_);
-  reserved_high_bytes_ = std::max(reserved_high_bytes_, reserved_bytes());
-}
-
-DeviceHeap::Usage DeviceHeap::usage() const {
+DeviceHeap::Usage DeviceHeap::usage(Pool pool) const {
   const std::scoped_lock lock(mutex_);
-  return {.used_bytes = used_bytes_,
-          .used_high_bytes = used_high_bytes_,
-          .reserved_bytes = reserved_bytes(),
-          .reserved_high_bytes = reserved_high_bytes_};
+  return pools_.usage(pool);
 }
 
-void DeviceHeap::reset_used_high() {
+Bytes DeviceHeap::used_bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return used_bytes_;
+}
+
+void DeviceHeap::reset_used_high(Pool pool) {
   const std::scoped_lock lock(mutex_);
   newest_.reset();
-  used_high_bytes_ = used_bytes_;
+  pools_.reset_used_high(pool);
 }
 
-void DeviceHeap::reset_reserved_high() {
+void DeviceHeap::reset_reserved_high(Pool pool) {
   const std::scoped_lock lock(mutex_);
   newest_.reset();
-  reserved_high_bytes_ = reserved_bytes();
+  pools_.reset_reserved_high(pool);
 }
 
 }  // namespace spillway

@@ -24,19 +24,25 @@
 #include "runtime/cuda/heap_room.h"
 #include "runtime/cuda/kept_addresses.h"
 #include "runtime/cuda/missing_sizes.h"
+#include "runtime/cuda/pool_accounts.h"
 
 namespace spillway {
 
 class DeviceHeap {
  public:
   explicit DeviceHeap(cuda::CudaPlatform& platform)
-      : platform_(platform), first_budget_bytes_(platform.capacity_bytes(Tier::kDevice)) {}
+      : platform_(platform), pools_(platform.capacity_bytes(Tier::kDevice)) {}
 
   // Whose order an allocation and a free stand in: a stream. What was freed in one order may still
   // be in use in another. kNone: in nobody's, such memory is never handed on.
   using Order = cuda::CuStream;
-  // An address at a multiple of 512. Fails with kUnsupported, naming the budgets.
-  Result<std::uint64_t> allocate(Bytes bytes, std::optional<Order> order);
+  // Whose memory it is: a pool of the program's. kNoPool: none's. All of them lie together, and
+  // what is kept of one another may be given.
+  using Pool = PoolAccounts::Pool;
+  static constexpr Pool kNoPool = PoolAccounts::kNone;
+  // An address at a multiple of 512. Fails with kUnsupported, naming the budgets, and with
+  // kInvalidInput where the pool would have more in use than it may.
+  Result<std::uint64_t> allocate(Bytes bytes, std::optional<Order> order, Pool pool = kNoPool);
   // False if no allocation starts there. Takes effect when what was launched on it before has
   // ended.
   bool free(std::uint64_t address, std::optional<Order> order);
@@ -55,6 +61,7 @@ class DeviceHeap {
   struct Description {
     Bytes bytes = 0;
     std::uint64_t serial = 0;
+    Pool pool = kNoPool;
   };
   [[nodiscard]] std::optional<Description> describe(std::uint64_t address) const;
   // Whether the program has asked for just so many bytes there; true as well while another thread
@@ -66,18 +73,20 @@ class DeviceHeap {
   // Gives kept memory up, oldest first, until at most so much is used and kept; the device has it
   // back when the launches before have ended.
   void trim_to(Bytes bytes);
+  // The same of one pool's.
+  void trim_to(Pool pool, Bytes bytes);
 
-  // As a memory pool of the driver tells it: `reserved` is what is used and what is kept, as far as
-  // the device's budget could hold it.
-  struct Usage {
-    Bytes used_bytes = 0;
-    Bytes used_high_bytes = 0;
-    Bytes reserved_bytes = 0;
-    Bytes reserved_high_bytes = 0;
-  };
-  [[nodiscard]] Usage usage() const;
-  void reset_used_high();
-  void reset_reserved_high();
+  // At most so many bytes, in multiples of 512, are in use of it at once.
+  [[nodiscard]] Pool open_pool(Bytes most_bytes);
+  // What it keeps is given up, and what is in use of it is no pool's from then on.
+  void close_pool(Pool pool);
+  // Of each pool; what is reserved as far as the device's budget could hold it.
+  using Usage = PoolAccounts::Usage;
+  [[nodiscard]] Usage usage(Pool pool = kNoPool) const;
+  void reset_used_high(Pool pool = kNoPool);
+  void reset_reserved_high(Pool pool = kNoPool);
+  // Of all of them.
+  [[nodiscard]] Bytes used_bytes() const;
 
   // What an allocation of so many bytes takes; equal sizes share what they leave behind.
   [[nodiscard]] static Bytes size_of(Bytes bytes);
@@ -93,6 +102,7 @@ class DeviceHeap {
     Bytes size = 0;   // what it has; as it was asked for it would be size_of(bytes)
     std::optional<Order> order;
     std::uint64_t serial = 0;  // from 1; of who uses it, or did last
+    Pool pool = kNoPool;       // likewise
     bool used = false;
     bool counted = false;  // `near_` knows that it is in use
   };
@@ -103,7 +113,8 @@ class DeviceHeap {
   [[nodiscard]] std::optional<Slot> used_at(std::uint64_t address) const;
   [[nodiscard]] std::optional<Slot> slot_of(std::uint64_t address) const;
   [[nodiscard]] bool undo(Slot slot);
-  [[nodiscard]] std::uint64_t hand_out(Slot slot, Bytes bytes, Bytes asked);
+  [[nodiscard]] std::uint64_t hand_out(Slot slot, Bytes bytes, Bytes asked, Pool pool);
+  void is_of_pool(Memory& memory, Pool pool);
   [[nodiscard]] bool untold() const;
   void tell_what_is_at_hand();
   void keep(Slot slot, Order order);
@@ -121,22 +132,19 @@ class DeviceHeap {
   void free_slot(Slot slot);
   void forget_slot(Slot slot);
   void give_up_oldest();
-  void note_highs();
+  void give_up(Slot slot);
+  void before_trim();
   [[nodiscard]] Bytes all_bytes() const;
-  [[nodiscard]] Bytes reserved_bytes() const;
   [[nodiscard]] Bytes better_size(Bytes asked, Order order);
 
   cuda::CudaPlatform& platform_;
-  // Good enough for statistics.
-  const Bytes first_budget_bytes_;
   mutable std::mutex mutex_;
   // What follows at once is what an allocation needs where nobody is told of it.
   std::vector<Memory> memory_;  // by slot
   std::uint64_t last_serial_ = 0;
   Bytes used_bytes_ = 0;  // sizes of those in use, as they were asked for
   Bytes more_bytes_ = 0;  // that they have
-  Bytes used_high_bytes_ = 0;
-  Bytes reserved_high_bytes_ = 0;
+  PoolAccounts pools_;
   HeapRoom room_;
   MissingSizes missing_;
   KeptAddresses kept_;
@@ -156,8 +164,7 @@ class DeviceHeap {
   struct Newest {
     Slot slot = 0;
     std::optional<Order> order;
-    Bytes used_high_bytes = 0;
-    Bytes reserved_high_bytes = 0;
+    Usage usage;  // of its pool
     HeapRoom room;
     NearSizes near;
     Bytes missing_bytes = 0;  // the size that was missing until then, if it was

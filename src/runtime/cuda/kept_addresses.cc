@@ -84,6 +84,16 @@ KeptAddresses::Slot KeptAddresses::oldest() {
   return oldest_first_.front().slot;
 }
 
+std::vector<KeptAddresses::Slot> KeptAddresses::oldest_first() const {
+  std::vector<Slot> slots;
+  for (const Aged& it : oldest_first_) {
+    if (!is_stale(it.slot, it.since)) {
+      slots.push_back(it.slot);
+    }
+  }
+  return slots;
+}
+
 std::vector<KeptAddresses::Slot> KeptAddresses::forget(Order order) {
   std::vector<Slot> slots;
   const auto sizes = orders_.find(order);

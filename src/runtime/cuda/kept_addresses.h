@@ -32,6 +32,8 @@ class KeptAddresses {
   [[nodiscard]] std::optional<Found> find(Order order, Bytes size, Bytes most);
   // Of all orders. Something is kept.
   [[nodiscard]] Slot oldest();
+  // All that is kept.
+  [[nodiscard]] std::vector<Slot> oldest_first() const;
   // All that is kept in an order, which is forgotten.
   [[nodiscard]] std::vector<Slot> forget(Order order);
   // It is not kept any more.

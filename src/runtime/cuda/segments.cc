@@ -90,7 +90,9 @@ void Segments::freed(std::uint64_t address) {
   for (Bytes offset = 0; offset < gone.bytes; offset += kBlockBytes) {
     pages_.erase((address + offset) / kBlockBytes);
   }
-  std::erase(empty_, index);
+  if (gone.listed) {
+    std::erase(empty_, index);
+  }
   // An allocator gives back what it has nothing in; whoever else has divided it has ended it all.
   if (gone.tensors > 0) {
     for (Place& place : tensors_) {
@@ -203,6 +205,7 @@ bool Segments::died(std::uint64_t address) {
 void Segments::retire(Segment& segment) {
   segment.dead = true;
   dead_have_changed_ = true;
+  dead_told_(segment.address);
   platform_.retire_keeping_room(segment.address, segment.stream);
 }
 

@@ -9,10 +9,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/spread.h"
@@ -55,6 +57,9 @@ class Segments {
   // whatever becomes of the tensors: it lives as a whole until it is freed.
   void keep_whole(std::uint64_t address);
 
+  // Who is told, by its start, of each segment in which nothing lives any more, when the platform
+  // is. It must not come back here. Before the first tensor.
+  void tell_of_dead(std::function<void(std::uint64_t)> told) { dead_told_ = std::move(told); }
   // The platform hears of each death that it has not heard of yet.
   void tell_deaths();
   // From now on it hears of each at once: launches are written down, with what lives.
@@ -141,6 +146,7 @@ class Segments {
   std::vector<Index> empty_;  // without tensors, and the platform takes them for alive
   Bytes bytes_ = 0;
   bool always_tells_ = false;
+  std::function<void(std::uint64_t)> dead_told_ = [](std::uint64_t /*start*/) {};
 };
 
 }  // namespace spillway

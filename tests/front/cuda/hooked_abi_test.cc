@@ -47,6 +47,7 @@ SPILLWAY_EQUAL(CuNodeType::kConditional, CU_GRAPH_NODE_TYPE_CONDITIONAL);
 SPILLWAY_EQUAL(CuPointerAttribute::kMemoryType, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 SPILLWAY_EQUAL(CuPointerAttribute::kIsDecompressCapable,
                CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE);
+SPILLWAY_EQUAL(CuPoolAttribute::kReleaseThreshold, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
 SPILLWAY_EQUAL(CuPoolAttribute::kReservedCurrent, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
 SPILLWAY_EQUAL(CuPoolAttribute::kUsedHigh, CU_MEMPOOL_ATTR_USED_MEM_HIGH);
 SPILLWAY_EQUAL(CuCaptureStatus::kActive, CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -89,6 +90,8 @@ SPILLWAY_SAME_PLACE(CuArrayShape3d, format, CUDA_ARRAY3D_DESCRIPTOR, Format);
 SPILLWAY_SAME_PLACE(CuArrayShape3d, flags, CUDA_ARRAY3D_DESCRIPTOR, Flags);
 SPILLWAY_SAME_PLACE(CuExternalMemoryHandle, bytes, CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size);
 static_assert(sizeof(CuMemPoolProperties) == sizeof(CUmemPoolProps));
+SPILLWAY_SAME_PLACE(CuMemPoolProperties, location, CUmemPoolProps, location);
+SPILLWAY_SAME_PLACE(CuMemPoolProperties, most_bytes, CUmemPoolProps, maxSize);
 SPILLWAY_SAME_PLACE(CuMemAllocNode, bytes, CUDA_MEM_ALLOC_NODE_PARAMS, bytesize);
 SPILLWAY_SAME_PLACE(CuMemAllocNode, address, CUDA_MEM_ALLOC_NODE_PARAMS, dptr);
 SPILLWAY_SAME_PLACE(CuNodeParams, allocation.address, CUgraphNodeParams, alloc.dptr);

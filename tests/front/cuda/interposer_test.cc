@@ -56,9 +56,11 @@ TEST_P(Interposer, EveryWordIsRightWithinTheBudget) {
   EXPECT_EQ(seen.at("wrong"), 0U);
   EXPECT_EQ(seen.at("violations"), 0U) << outcome.out;
   // Products that are made again need a workspace of ours, and places for biases.
-  // Handles that are mapped twice, or exported, are the driver's.
+  // Handles that are mapped twice, or exported, are the driver's, and so are pools of the host,
+  // whose memory the fake driver takes for the device's.
   const int ours_mib = GetParam().scenario == "products"               ? 8
                        : GetParam().scenario == "mapped-by-the-driver" ? 6
+                       : GetParam().scenario == "pools"                ? 2
                                                                        : 0;
   EXPECT_LE(seen.at("peak"), static_cast<std::uint64_t>(GetParam().budget_mib + ours_mib) << 20U);
   EXPECT_GT(seen.at("launches"), 0U);
@@ -88,13 +90,13 @@ std::vector<What> scenarios() {
   }
   for (const char* const policy : {"base_uvm", "lookahead"}) {
     for (const char* const scenario :
-         {"captured",     "refused",         "values",       "tables",
-          "late-tables",  "host-lists",      "peers",        "contexts",
-          "batches",      "hand-graphs",     "disabled",     "conditional",
-          "large-graphs", "thread-streams",  "tensor-maps",  "foreign-streams",
-          "next-context", "refused-records", "free-waits",   "free-captures",
-          "ends",         "resets",          "contexts-end", "flag-kernels",
-          "flag-copies",  "flag-streams",    "crowd"}) {
+         {"captured",     "refused",         "values",         "tables",        "late-tables",
+          "host-lists",   "peers",           "contexts",       "batches",       "hand-graphs",
+          "disabled",     "conditional",     "thread-streams", "tensor-maps",   "foreign-streams",
+          "next-context", "refused-records", "free-waits",     "free-captures", "ends",
+          "resets",       "contexts-end",    "flag-kernels",   "flag-copies",   "flag-streams",
+          "crowd",        "open-captures",   "pools",          "kept-tables",   "captured-tables",
+          "crowd-events", "large-graphs"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }
@@ -211,6 +213,38 @@ TEST_F(InterposerTest, WhatOnlyPyTorchUsesLeavesWithoutACopyWhoeverHasItsAddress
   const auto seen = numbers(lines_of(outcome.out).back());
   EXPECT_GE(seen.at("in"), std::uint64_t{120} << 20U);
   EXPECT_LE(seen.at("out"), std::uint64_t{64} << 20U);  // once each, and what was stored before
+}
+
+// A table that has died with all that its segment of PyTorch's had names nothing.
+TEST_F(InterposerTest, WhatADeadTableNamedIsUsedNoMore) {
+  for (const char* const policy : {"base_uvm", "lookahead"}) {
+    const Outcome outcome = run_on_gpu({.scenario = "dead-tables", .policy = policy});
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
+  }
+}
+
+// Eight times as many addresses: less than three times eight, where each looking at all of the
+// others would be sixty-four.
+TEST_F(InterposerTest, ALongTableCostsAsMuchAsItIsLong) {
+  const Outcome outcome = run_on_gpu({.scenario = "long-tables"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const std::vector<std::string> lines = lines_of(outcome.out);
+  ASSERT_GE(lines.size(), 3U);
+  const auto few = numbers(lines[0]);
+  const auto many = numbers(lines[1]);
+  ASSERT_EQ(many.at("addresses"), 8 * few.at("addresses"));
+  EXPECT_LT(many.at("us"), 24 * few.at("us")) << outcome.out;
+}
+
+// A list's words are looked at for each launch, but those behind the first in an allocation are not
+// looked up.
+TEST_F(InterposerTest, AFullListCostsLittleMoreThanAnEmptyOne) {
+  const Outcome outcome = run_on_gpu({.scenario = "full-lists"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const std::vector<std::string> lines = lines_of(outcome.out);
+  ASSERT_GE(lines.size(), 3U);
+  EXPECT_LT(numbers(lines[1]).at("addresses"), 30 * numbers(lines[0]).at("numbers")) << outcome.out;
 }
 
 // What measures best is the default; the environment may name another.

@@ -352,6 +352,46 @@ TEST_F(Platform, AnEventOfTheNullStreamComesBehindBlockingStreams) {
   whole();
 }
 
+// A wait that another thread puts on a stream comes behind a launch that is on its way there.
+// Otherwise that one would hold the memory for which what it waits for stands at a gate.
+TEST_F(Platform, AWaitComesBehindALaunchThatIsOnItsWay) {
+  open();
+  const CuStream on = stream();
+  const CuStream another = stream();
+  std::vector<Buffer> buffers = allocate_many(3, 8 * kMiB);
+  fill(on, buffers[0], 1);
+  fill(on, buffers[1], 2);
+  synchronize(on);
+  const CudaOperand all_room[] = {operand(buffers[0], AccessMode::kRead),
+                                  operand(buffers[1], AccessMode::kRead)};
+  const std::uint64_t on_its_way = platform->before_launch(
+      {.stream = on, .hash = {}, .name = "uses", .operands = all_room, .needs_mapping = false});
+  const CuEvent behind = event();
+  beside([&] {
+    fill(another, buffers[2], 3);
+    const auto in_order = platform->in_order(another);
+    platform->recorded(behind, another);
+    EXPECT_EQ(driver.event_record(behind, another), CuResult::kSuccess);
+  }).get();
+  std::future<void> waits = beside([&] {
+    const auto in_order = platform->in_order(on);
+    EXPECT_EQ(driver.stream_wait_event(on, behind, 0), CuResult::kSuccess);
+    platform->waits_for(behind, on);
+  });
+  EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  EXPECT_EQ(launch(test::kernels().rewrite, on, buffers[0].address, buffers[0].words, 1, 1,
+                   address_of(wrong)),
+            CuResult::kSuccess);
+  platform->after_launch(on_its_way, true);
+  waits.get();
+  synchronize(on);
+  synchronize(another);
+  // Nobody had to be let go.
+  EXPECT_EQ(counters().host_handle_bytes, 0U);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
+}
+
 // Whoever waits for a stream, or begins to capture it, waits for the tickets that other threads are
 // about to put on it: one that came into a capture would never tell.
 TEST_F(Platform, AWaitFindsAllTicketsOnTheirStreams) {

@@ -337,6 +337,44 @@ TEST_F(InAnAmpleBudget, WhatIsUsedForAMomentCounts) {
   EXPECT_EQ(platform->stats().live_peak_bytes, kGiB + 4 * kMiB);
 }
 
+// Its limit, and what it has, which another pool's next allocation may take over.
+TEST_F(InAnAmpleBudget, PoolsHaveAccountsOfTheirOwn) {
+  const DeviceHeap::Usage before = heap->usage();
+  const DeviceHeap::Pool small = heap->open_pool(8 * kMiB);
+  const DeviceHeap::Pool large = heap->open_pool(~Bytes{0});
+  const Result<std::uint64_t> first = heap->allocate(5 * kMiB, on, small);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_FALSE(heap->allocate(3 * kMiB + 1, on, small));
+  const Result<std::uint64_t> second = heap->allocate(3 * kMiB, on, small);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(heap->describe(*second)->pool, small);
+  EXPECT_EQ(heap->usage(small).used_bytes, 8 * kMiB);
+  EXPECT_EQ(heap->usage(small).reserved_bytes, 10 * kMiB);  // in sizes of the heap
+  EXPECT_EQ(heap->usage(large).reserved_high_bytes, 0U);
+  EXPECT_TRUE(heap->free(*second, on));
+  EXPECT_EQ(heap->usage(small).used_bytes, 5 * kMiB);
+  EXPECT_EQ(heap->usage(small).reserved_bytes, 10 * kMiB);
+  const Result<std::uint64_t> taken = heap->allocate(3 * kMiB, on, large);
+  ASSERT_TRUE(taken) << taken.error().message;
+  EXPECT_EQ(*taken, *second);
+  EXPECT_EQ(heap->usage(small).reserved_bytes, 6 * kMiB);
+  EXPECT_EQ(heap->usage(large).reserved_bytes, 4 * kMiB);
+  EXPECT_EQ(heap->used_bytes(), before.used_bytes + 10 * kMiB);
+  EXPECT_TRUE(heap->free(*taken, on));
+  heap->trim_to(small, 0);
+  EXPECT_EQ(heap->usage(large).reserved_bytes, 4 * kMiB);
+  heap->trim_to(large, 0);
+  EXPECT_EQ(heap->usage(large).reserved_bytes, 0U);
+  // What is in use of it when it is closed is no pool's, and may be as much as there is.
+  heap->close_pool(small);
+  EXPECT_EQ(heap->describe(*first)->pool, DeviceHeap::kNoPool);
+  EXPECT_EQ(heap->usage().used_bytes, before.used_bytes + 5 * kMiB);
+  EXPECT_TRUE(heap->free(*first, on));
+  EXPECT_EQ(heap->usage().used_bytes, before.used_bytes);
+  const DeviceHeap::Pool again = heap->open_pool(~Bytes{0});
+  EXPECT_EQ(heap->usage(again).used_high_bytes, 0U);
+}
+
 // As `torch.cuda.empty_cache()` promises: others have what nobody uses.
 TEST_F(InAnAmpleBudget, WhatIsTrimmedIsGivenBackToTheDevice) {
   (void)round();

@@ -23,12 +23,14 @@
 #include "memsets.h"
 #include "orders.h"
 #include "past_budget.h"
+#include "pools.h"
 #include "processes.h"
 #include "products.h"
 #include "random.h"
 #include "resets.h"
 #include "runtime.h"
 #include "steps.h"
+#include "tables.h"
 #include "waits.h"
 
 namespace spillway::cuda::test {
@@ -573,10 +575,18 @@ int main(int count, char** words) {
       {"ends", test::ends_of_arrays},
       {"resets", test::resets},
       {"contexts-end", test::contexts_that_end},
+      {"pools", test::memory_pools},
+      {"open-captures", test::captures_that_stay_open},
       {"flag-kernels", test::kernels_behind_a_flag},
       {"flag-copies", test::copies_behind_a_flag},
       {"flag-streams", test::another_stream_before_a_flag},
+      {"kept-tables", test::kept_tables},
+      {"captured-tables", test::captured_tables},
+      {"dead-tables", test::dead_tables},
+      {"long-tables", test::long_tables},
+      {"full-lists", test::full_lists},
       {"crowd", test::crowd_on_the_null_stream},
+      {"crowd-events", test::crowd_with_events},
       {"free-waits", test::frees_wait},
       {"free-captures", test::frees_beside_captures},
       {"training", test::training}};

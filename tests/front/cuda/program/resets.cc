@@ -1,6 +1,8 @@
 // See resets.h.
 #include "resets.h"
 
+#include "memsets.h"
+
 namespace spillway::cuda::test {
 namespace {
 
@@ -76,6 +78,83 @@ void resets(const Device& device) {
     device.expect(device.calls.cuCtxSetCurrent(context), "cuCtxSetCurrent");
     device.require(free_memory(device) == all_bytes, "all memory is free after a reset");
   }
+}
+
+namespace {
+
+// A capture that nobody ends: what it has allocated stays with it, what it has freed as well.
+Buffer open_capture(const Device& device, CuStream stream) {
+  const Buffer before = device.allocate(2 * kMiB, stream);
+  device.expect(device.calls.cuStreamBeginCapture_v2(stream, 2), "cuStreamBeginCapture");
+  const Buffer within = device.allocate(2 * kMiB, stream);
+  device.expect(device.calls.cuMemsetD8Async(within.address, 0, 8 * within.words, stream),
+                "memset");
+  device.free(before, stream);
+  return within;
+}
+
+std::uint64_t memsets_of_the_driver(const Device& device) {
+  FakeCudaCounters counters{};
+  device.calls.counters(&counters);
+  return counters.memsets;
+}
+
+void next_primary_context(const Device& device) {
+  CuContext context = nullptr;
+  device.expect(device.calls.cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+  device.expect(device.calls.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+}
+
+}  // namespace
+
+void captures_that_stay_open(const Device& device) {
+  device.calls.thread_opens_gates(-1);
+  device.expect(device.calls.cuCtxSetCurrent(device.context()), "cuCtxSetCurrent");
+  const std::size_t all_bytes = free_memory(device);
+  for (int i = 0; i < 2; ++i) {
+    (void)open_capture(device, device.stream());
+    (void)open_capture(device, device.stream());
+    device.expect(device.calls.cuDevicePrimaryCtxReset_v2(0), "cuDevicePrimaryCtxReset");
+    next_primary_context(device);
+    device.require(free_memory(device) == all_bytes, "all memory is free after a reset");
+  }
+  CuContext primary = nullptr;
+  device.expect(device.calls.cuCtxGetCurrent(&primary), "cuCtxGetCurrent");
+  const CuStream captured = device.stream();
+  Buffer within = open_capture(device, captured);
+  CuContext context = nullptr;
+  device.expect(device.calls.cuCtxCreate_v2(&context, 0, 0), "cuCtxCreate");
+  const CuStream other = device.stream();
+  device.expect(device.calls.cuCtxSetCurrent(primary), "cuCtxSetCurrent");
+  // Which context is current does not count.
+  device.expect(device.calls.cuStreamBeginCapture_v2(other, 2), "cuStreamBeginCapture");
+  const Buffer gone = device.allocate(2 * kMiB, other);
+  device.expect(device.calls.cuCtxDestroy_v2(context), "cuCtxDestroy");
+  device.free(gone, nullptr);
+  // The one in the other context is under way still: nothing of it is gated, or done now.
+  std::vector<Buffer> buffers;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    buffers.push_back(device.allocate(4 * kMiB, nullptr));
+    device.fill(buffers.back(), i, nullptr);
+  }
+  device.fill(within, 5, captured);
+  CuGraph graph = nullptr;
+  CuGraphExec exec = nullptr;
+  device.expect(device.calls.cuStreamEndCapture(captured, &graph), "cuStreamEndCapture");
+  device.expect(device.calls.cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  device.expect(device.calls.cuGraphLaunch(exec, captured), "cuGraphLaunch");
+  device.check(within, captured);
+  device.synchronize(captured);
+  for (Buffer& buffer : buffers) {
+    device.check(buffer, nullptr);
+    device.free(buffer, nullptr);
+  }
+  device.expect(device.calls.cuCtxSynchronize(), "cuCtxSynchronize");
+  // Where nothing is captured no thread waits for memory that it sets: a kernel of ours does.
+  constexpr std::uint64_t kMemsets = 5;
+  const std::uint64_t before = memsets_of_the_driver(device);
+  memsets(device);
+  device.require(memsets_of_the_driver(device) - before < kMemsets, "memsets beside no capture");
 }
 
 void contexts_that_end(const Device& device) {

@@ -9,5 +9,7 @@ namespace spillway::cuda::test {
 void resets(const Device& device);
 // A context of its own for each job.
 void contexts_that_end(const Device& device);
+// Both with captures that nobody has ended.
+void captures_that_stay_open(const Device& device);
 
 }  // namespace spillway::cuda::test

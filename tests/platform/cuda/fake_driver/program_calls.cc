@@ -1,15 +1,9 @@
-// Calls that programs make, besides those that Spillway makes as well: memory of pools, copies that
-// wait, questions about addresses. Fake driver.
+// Calls that programs make, besides those that Spillway makes as well: copies that wait, questions
+// about addresses. Fake driver.
 #include "world.h"
 
 namespace fake_cuda {
 namespace {
-
-// There is one pool, and what it gives is plain memory.
-CuMemPool the_pool() {
-  static int pool = 0;
-  return reinterpret_cast<CuMemPool>(&pool);
-}
 
 CuResult name_of(const void* handle, const char** name) {
   return call("cuFuncGetName", Needs::kInit, text("{}", handle), [&](World& w, Caller&) {
@@ -34,43 +28,6 @@ CuResult attribute(const World& w, CuPointerAttribute what, CuAddress address, v
 }
 
 }  // namespace
-
-CuResult cuDeviceGetDefaultMemPool(CuMemPool* pool, CuDevice) {
-  *pool = the_pool();
-  return CuResult::kSuccess;
-}
-
-CuResult cuMemAllocAsync(CuAddress* address, std::size_t bytes, CuStream) {
-  return call("cuMemAllocAsync", Needs::kContext, text("{} B", bytes),
-              [&](World& w, Caller&) { return allocate(w, address, bytes); });
-}
-
-// What is freed on a captured stream is the graph's, which uses it every time that it runs: here it
-// stays until the next reset.
-CuResult cuMemFreeAsync(CuAddress address, CuStream stream) {
-  CuCaptureStatus status = CuCaptureStatus::kNone;
-  const CuResult result = cuStreamIsCapturing(stream, &status);
-  if (result != CuResult::kSuccess) {
-    return result;
-  }
-  return status == CuCaptureStatus::kActive
-             ? CuResult::kSuccess
-             : call("cuMemFreeAsync", Needs::kContext, text("{:#x}", address),
-                    [&](World& w, Caller& caller) { return free(w, caller, address, true); });
-}
-
-CuResult cuMemPoolGetAttribute(CuMemPool, CuPoolAttribute, void* value) {
-  *static_cast<std::uint64_t*>(value) = 0;
-  return CuResult::kSuccess;
-}
-
-CuResult cuMemPoolSetAttribute(CuMemPool, CuPoolAttribute, void*) { return CuResult::kSuccess; }
-
-CuResult cuMemPoolTrimTo(CuMemPool, std::size_t) { return CuResult::kSuccess; }
-
-CuResult cuMemPoolSetAccess(CuMemPool, const CuAccessDescription*, std::size_t) {
-  return CuResult::kSuccess;
-}
 
 CuResult cuMemcpyHtoD_v2(CuAddress to, const void* from, std::size_t bytes) {
   const CuResult result = cuMemcpyHtoDAsync_v2(to, from, bytes, nullptr);

@@ -14,6 +14,12 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
                               std::uint64_t flags))                                                \
   X(cuDevicePrimaryCtxReset_v2, 11000, (CuDevice device))                                          \
   X(cuDeviceGetDefaultMemPool, 11020, (CuMemPool* pool, CuDevice device))                          \
+  X(cuDeviceGetMemPool, 11020, (CuMemPool* pool, CuDevice device))                                 \
+  X(cuDeviceSetMemPool, 11020, (CuDevice device, CuMemPool pool))                                  \
+  X(cuMemPoolCreate, 11020, (CuMemPool* pool, const CuMemPoolProperties* properties))              \
+  X(cuMemPoolDestroy, 11020, (CuMemPool pool))                                                     \
+  X(cuMemAllocFromPoolAsync, 11020,                                                                \
+    (CuAddress* address, std::size_t bytes, CuMemPool pool, CuStream stream))                      \
   X(cuMemAllocAsync, 11020, (CuAddress* address, std::size_t bytes, CuStream stream))              \
   X(cuMemFreeAsync, 11020, (CuAddress address, CuStream stream))                                   \
   X(cuMemPoolGetAttribute, 11020, (CuMemPool pool, CuPoolAttribute attribute, void* value))        \

@@ -64,6 +64,11 @@ struct Running {
 
 std::int64_t now_ns();
 
+struct MemoryPool {
+  CuLocation location{.type = CuLocationType::kDevice, .id = 0};
+  std::uint64_t release_threshold_bytes = 0;
+};
+
 class World {
  public:
   World();
@@ -99,6 +104,9 @@ class World {
   std::map<CuGraph, std::shared_ptr<Graph>> graphs;
   std::map<CuGraphExec, std::shared_ptr<Graph>> executables;
   std::uint64_t captures = 0;  // so far
+  MemoryPool default_pool;
+  std::map<CuMemPool, MemoryPool> pools;  // of the program's own
+  CuMemPool current_pool = nullptr;       // nullptr: the default one
 
   // --- world.cc
   void reset(const FakeCudaConfig& to);

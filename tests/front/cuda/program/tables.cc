@@ -1,0 +1,191 @@
+// See tables.h.
+#include "tables.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace spillway::cuda::test {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kNamedBytes = 4 * kMiB;
+
+void write_table(const Device& device, const Buffer& table,
+                 const std::vector<std::uint64_t>& words) {
+  device.expect(device.calls.cuMemcpyHtoD_v2(table.address, words.data(), 8 * words.size()),
+                "cuMemcpyHtoD");
+}
+
+// So many that nothing else stays on the device.
+void use_others(const Device& device, std::vector<Buffer>& others, CuStream stream) {
+  for (Buffer& other : others) {
+    device.check(other, stream);
+  }
+}
+
+std::vector<Buffer> make_others(const Device& device, CuStream stream) {
+  std::vector<Buffer> others;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    others.push_back(device.allocate(4 * kMiB, stream));
+    device.fill(others.back(), 50 + i, stream);
+  }
+  return others;
+}
+
+void require_one_more(const Device& device, const Buffer& buffer) {
+  const std::vector<std::uint64_t> words = device.words_of(buffer);
+  for (std::uint64_t i = 0; i < words.size(); ++i) {
+    device.require(words[i] == pattern(buffer.seed, i) + 1, "a word behind an address in a table");
+  }
+}
+
+// As PyTorch's allocator says that a tensor has come (bytes > 0), or gone.
+void report_tensor(const Device& device, CuAddress address, std::int64_t bytes) {
+  struct Place {
+    std::int8_t type;
+    std::int8_t index;
+  };
+  using Report = void (*)(CuAddress, std::int64_t, std::size_t, std::size_t, Place);
+  const auto report = reinterpret_cast<Report>(
+      ::dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
+  device.require(report != nullptr, "the library is told of tensors");
+  report(address, bytes, 0, 0, {.type = 1, .index = 0});
+}
+
+// The least that a call has taken.
+template <typename Call>
+int least_us(const Device& device, CuStream stream, const Call& call) {
+  constexpr int kTimes = 10;
+  std::int64_t least = INT64_MAX;
+  for (int i = 0; i < kTimes; ++i) {
+    device.synchronize(stream);
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    const auto took = std::chrono::steady_clock::now() - start;
+    least = std::min<std::int64_t>(
+        least, std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+  }
+  return static_cast<int>(least);
+}
+
+}  // namespace
+
+void kept_tables(const Device& device) {
+  constexpr std::uint64_t kMany = 400;
+  const CuStream stream = device.stream();
+  const Buffer table = device.allocate(8 * (kMany + 1), stream);
+  Buffer named = device.allocate(kNamedBytes, stream);
+  const CuAddress where = named.address;
+  write_table(device, table, {where});
+  device.free(named, stream);
+  std::vector<Buffer> many;
+  std::vector<std::uint64_t> words = {where};
+  for (std::uint64_t i = 0; i < kMany; ++i) {
+    many.push_back(device.allocate(512, stream));
+    words.push_back(many.back().address);
+    write_table(device, table, words);
+  }
+  named = device.allocate(kNamedBytes, stream);
+  device.require(named.address == where, "the address that was there before");
+  device.fill(named, 3, stream);
+  std::vector<Buffer> others = make_others(device, stream);
+  use_others(device, others, stream);
+  device.synchronize(stream);
+  device.add_listed(table, 1, named.words, stream);
+  use_others(device, others, stream);
+  device.synchronize(stream);
+  require_one_more(device, named);
+}
+
+void captured_tables(const Device& device) {
+  const CuStream stream = device.stream();
+  const Buffer table = device.allocate(4096, stream);
+  Buffer named = device.allocate(kNamedBytes, stream);
+  device.fill(named, 3, stream);
+  write_table(device, table, {named.address});
+  device.expect(device.calls.cuStreamBeginCapture_v2(stream, 2), "cuStreamBeginCapture");
+  device.add_listed(table, 1, named.words, stream);
+  device.free(table, stream);
+  CuGraph graph = nullptr;
+  CuGraphExec exec = nullptr;
+  device.expect(device.calls.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
+  device.expect(device.calls.cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  std::vector<Buffer> others = make_others(device, stream);
+  use_others(device, others, stream);
+  device.synchronize(stream);
+  device.expect(device.calls.cuGraphLaunch(exec, stream), "cuGraphLaunch");
+  use_others(device, others, stream);
+  device.synchronize(stream);
+  require_one_more(device, named);
+}
+
+void dead_tables(const Device& device) {
+  constexpr std::int64_t kTensorBytes = 1 << 20;
+  const CuStream stream = device.stream();
+  Buffer segment{.address = 0, .words = 2 * kMiB / 8, .seed = 0};
+  device.expect(device.calls.cuMemAlloc_v2(&segment.address, 2 * kMiB), "cuMemAlloc");
+  report_tensor(device, segment.address, kTensorBytes);
+  // Together more than the budget.
+  std::vector<Buffer> named = make_others(device, stream);
+  std::vector<std::uint64_t> words;
+  std::transform(named.begin(), named.end(), std::back_inserter(words),
+                 [](const Buffer& it) { return it.address; });
+  write_table(device, segment, words);
+  report_tensor(device, segment.address, -kTensorBytes);
+  for (std::uint64_t round = 0; round < 4; ++round) {
+    report_tensor(device, segment.address, kTensorBytes);
+    segment.words = kTensorBytes / 8;
+    device.fill(segment, round, stream);
+    device.check(segment, stream);
+    device.synchronize(stream);
+    report_tensor(device, segment.address, -kTensorBytes);
+    use_others(device, named, stream);
+  }
+}
+
+void full_lists(const Device& device) {
+  constexpr std::uint64_t kWords = 4 * kMiB / 8;
+  const CuStream stream = device.stream();
+  Buffer named = device.allocate(4 * kMiB, stream);
+  device.fill(named, 3, stream);
+  void* memory = nullptr;
+  device.expect(device.calls.cuMemHostAlloc(&memory, 8 * kWords, 0), "cuMemHostAlloc");
+  auto* const list = static_cast<std::uint64_t*>(memory);
+  std::fill_n(list, kWords, 3);
+  for (const char* const what : {"numbers", "addresses"}) {
+    std::printf("%s %d\n", what,
+                least_us(device, stream, [&] { device.add_listed_on_host(list, 0, 1, stream); }));
+    for (std::uint64_t i = 0; i < kWords; ++i) {
+      list[i] = named.address + 8 * i;
+    }
+  }
+  device.synchronize(stream);
+  device.expect(device.calls.cuMemFreeHost(memory), "cuMemFreeHost");
+}
+
+void long_tables(const Device& device) {
+  constexpr std::uint64_t kMost = 16384;
+  const CuStream stream = device.stream();
+  const std::vector<Buffer> tables = {device.allocate(8 * kMost, stream),
+                                      device.allocate(8 * kMost, stream)};
+  std::vector<std::uint64_t> words;
+  for (std::uint64_t i = 0; i < kMost; ++i) {
+    words.push_back(device.allocate(512, stream).address);
+  }
+  for (const std::uint64_t count : {kMost / 8, kMost}) {
+    for (const Buffer& table : tables) {
+      write_table(device, table,
+                  {words.begin(), words.begin() + static_cast<std::ptrdiff_t>(count)});
+    }
+    // What one of them only reads, and both name.
+    const int us = least_us(device, stream, [&] {
+      device.pointwise({.address = tables[0].address, .words = 1},
+                       {.address = tables[1].address, .words = 1}, Reads::kKnown, stream);
+    });
+    std::printf("addresses %d us %d\n", static_cast<int>(count), us);
+  }
+}
+
+}  // namespace spillway::cuda::test

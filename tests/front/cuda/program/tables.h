@@ -1,0 +1,22 @@
+// Tables of addresses on the device, over a long run. Test program.
+#pragma once
+
+#include "device.h"
+
+namespace spillway::cuda::test {
+
+// A table is left as it is while what it names is freed and made again where it was, and others
+// come and go.
+void kept_tables(const Device& device);
+// One that is freed while its use is captured: the graph reads it when it runs.
+void captured_tables(const Device& device);
+// A segment of PyTorch's in which a table has died names nothing any more.
+void dead_tables(const Device& device);
+// What a launch costs whose list lies in a piece of pinned memory of 4 MiB: of numbers, and full of
+// addresses. Prints a line of each: how many microseconds.
+void full_lists(const Device& device);
+// What a launch with two tables that name the same costs. Prints a line: for how many addresses
+// how many microseconds.
+void long_tables(const Device& device);
+
+}  // namespace spillway::cuda::test
