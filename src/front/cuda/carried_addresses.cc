@@ -139,14 +139,17 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
              "the program keeps addresses in memory that any kernel may read: what they name "
              "counts as used by every launch, which is slow");
   }
-  {
-    const std::unique_lock lock(carried().mutex);
-    add(session, carried().by_start[start], found);
+  // They may be copied on by any kernel that is given the holder, or computed with.
+  session.platform->expose(found);
+  if (session.platform->has_reserved()) {
+    for (const std::uint64_t address : found) {
+      for (const CudaPlatform::Range& beside : session.platform->allocations_beside(address)) {
+        session.platform->expose(std::span(&beside.start, 1));
+      }
+    }
   }
-  // It may be copied on by any kernel that is given it, or computed with.
-  for (const std::uint64_t address : found) {
-    session.platform->expose(address);
-  }
+  const std::unique_lock lock(carried().mutex);
+  add(session, carried().by_start[start], found);
 }
 
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {
