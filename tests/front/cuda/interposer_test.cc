@@ -425,6 +425,12 @@ TEST_F(InterposerTest, WhatOnlyTheDriverCanMapIsCountedAndSaid) {
   EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("past the budget")));
 }
 
+TEST_F(InterposerTest, NoReservationOfPyTorchsIsEverFull) {
+  const Outcome outcome = run_on_gpu({.scenario = "never-full"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr("expandable segments of PyTorch's hold 8 MiB"));
+}
+
 TEST_F(InterposerTest, JaxAsksForEachArrayUnlessAPersonHasChosen) {
   const std::string driver = fmt::format("SPILLWAY_CUDA_DRIVER='{}'", FAKE_CUDA_LIBRARY);
   const std::string both =
