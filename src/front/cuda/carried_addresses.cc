@@ -109,6 +109,12 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
     if (session.platform->contains(word)) {
       CudaPlatform::Pointed named;
       session.platform->pointed_at({&word, 1}, &named);
+      const bool is_mapped =
+          session.platform->has_reserved() && session.segments->meant_by(word).has_value();
+      if (is_mapped && (named.in.bytes > 0 || named.ends.bytes > 0)) {
+        found.push_back(word);  // which of the tensors there is meant
+        return;
+      }
       for (const CudaPlatform::Range& range : {named.in, named.ends}) {
         if (range.bytes > 0 && range.start != start) {
           found.push_back(range.start);

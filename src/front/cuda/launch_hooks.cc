@@ -36,6 +36,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   if (recording() != nullptr || (begins_tensors && session->platform->keeps_launches())) {
     operands.by_tensor();
   }
+  operands.by_living_tensor(begins_tensors);
   operands.add_what_is_everywhere();
   add_parameters(operands, kernel, parameters, extra);
   if (const MatrixProduct* const product = library == nullptr ? nullptr : library->product()) {
