@@ -117,8 +117,8 @@ class Segments {
     std::uint64_t address = 0;  // 0: nobody's
     Bytes bytes = 0;            // 0: dead
     Bytes asked_bytes = 0;      // 0: not known
-    Index segment = kNone;  // the first; of mapped ones, where it lies there still
-    bool ordered = false;   // in in_order_
+    Index segment = kNone;      // the first; of mapped ones, where it lies there still
+    bool ordered = false;       // in in_order_
   };
 
   struct Written {

@@ -1,5 +1,5 @@
-// Tensors in memory that the program maps itself: PyTorch's expandable segments (docs/torch.md). See
-// segments.h.
+// Tensors in memory that the program maps itself: PyTorch's expandable segments (docs/torch.md).
+// See segments.h.
 #include <algorithm>
 #include <utility>
 
@@ -56,9 +56,8 @@ void Segments::addresses_ended(std::uint64_t address, Bytes bytes) {
 
 void Segments::end_all_in(std::uint64_t address, Bytes bytes) {
   std::vector<std::uint64_t> over;
-  for_each_living_in(address, bytes, [&](std::uint64_t start, Bytes /*bytes*/) {
-    over.push_back(start);
-  });
+  for_each_living_in(address, bytes,
+                     [&](std::uint64_t start, Bytes /*bytes*/) { over.push_back(start); });
   for (const std::uint64_t start : over) {
     (void)end(start);
   }
