@@ -114,10 +114,11 @@ if(NOT SPILLWAY_SANITIZE)
     FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>" FAKE_NVML_LIBRARY="$<TARGET_FILE:fake_nvml>"
     CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
   # With the options of what it is part of, not those of the tests.
-  add_library(cuda_known_reads OBJECT ${CMAKE_SOURCE_DIR}/src/front/cuda/known_reads.cc)
-  target_include_directories(cuda_known_reads PRIVATE ${CMAKE_SOURCE_DIR}/src)
-  spillway_target_defaults(cuda_known_reads)
-  target_link_libraries(front_test PRIVATE cuda_known_reads)
+  add_library(cuda_kernel_names OBJECT ${CMAKE_SOURCE_DIR}/src/front/cuda/address_use.cc
+    ${CMAKE_SOURCE_DIR}/src/front/cuda/known_reads.cc)
+  target_include_directories(cuda_kernel_names PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  spillway_target_defaults(cuda_kernel_names)
+  target_link_libraries(front_test PRIVATE cuda_kernel_names)
   add_dependencies(front_test spillway_cuda fake_cufile fake_nvml cuda_program cuda_program_linked)
   add_test(NAME CudaPreload.NeedsNothingButTheCLibrary
     COMMAND ${CMAKE_COMMAND} -DREADELF=${CMAKE_READELF} -DLIBRARY=$<TARGET_FILE:spillway_cuda>

@@ -19,6 +19,7 @@ Engine::Engine(const EngineOptions& options, Mechanism& mechanism, Policy& polic
       fetches_(space_),
       evictions_(space_),
       flights_(space_),
+      exposed_(space_),
       orders_(space_, mechanism) {
   assert(!options.release_early || !options.tracks_writes);
   if (options_.tracks_writes) {
@@ -135,6 +136,16 @@ void Engine::carry_out(const DeathOrder::Due& due) {
   }
 }
 
+void Engine::expose(AllocationId id) {
+  const Allocation& allocation = space_.allocation(id);
+  for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
+    const BlockId block_id = allocation.first_block + i;
+    Block& block = space_.block(block_id);
+    block.epoch = std::max(block.epoch, deaths_.epoch(id));  // what was said before leaves it alone
+    expose_block(block_id);
+  }
+}
+
 void Engine::set_recomputable(AllocationId id, bool can) {
   assert(!space_.allocation(id).packed);
   can ? recomputable_.add(id) : recomputable_.remove(id);
@@ -231,6 +242,7 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
     cancel_eviction(id);
   }
   const bool was_below = !block.copies.has(Tier::kDevice);
+  block.exposed = false;
   block.contents = Contents::kDiscarded;
   block.retired = options_.tracks_writes && mode == DiscardMode::kLazy;
   evictions_.take_back_wish(block);

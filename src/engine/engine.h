@@ -19,6 +19,7 @@
 #include "engine/death_order.h"
 #include "engine/engine_options.h"
 #include "engine/eviction_wishes.h"
+#include "engine/exposed.h"
 #include "engine/fetch_wishes.h"
 #include "engine/flights.h"
 #include "engine/free_frames.h"
@@ -95,6 +96,10 @@ class Engine final : private Control {
   // The program is about to write all of an allocation: blocks that are nowhere get frames at once,
   // as far as nothing alive has to leave for them, and are mapped to be written.
   void provide(AllocationId id);
+
+  // The address is where launches find it: from now on those that reach what is exposed may write
+  // the allocation without naming it, until its contents die. As AccessMode::kExpose says it.
+  void expose(AllocationId id);
 
   // What the allocation holds can be made again from now on, or no more: once it has been given up
   // (Mechanism::gave_up) the platform issues a launch that overwrites all of it before any that
@@ -251,7 +256,7 @@ class Engine final : private Control {
   void make_usable(BlockId id, bool overwritten = false);
   void prepare(BlockId id);
   void keep_or_drop_copies_below(BlockId id);
-  void fetch_finished(BlockId id);
+  void fetch_finished(BlockId id, bool reached);
   void fetch_failed(BlockId id, TransferId transfer);
 
   // engine_evict.cc: what leaves it
@@ -303,6 +308,9 @@ class Engine final : private Control {
   [[nodiscard]] bool frame_has_size(BlockId id, Tier tier) const;
   void forget_free_frames();
   void drop_copies_below(BlockId id);
+  void drop_spare_copies(BlockId id);
+  void expose_block(BlockId id);
+  void reach();
 
   EngineOptions options_;
   Policy* policy_;
@@ -320,6 +328,7 @@ class Engine final : private Control {
   EvictionWishes evictions_;
   Flights flights_;
   Recomputable recomputable_;
+  Exposed exposed_;
   std::unordered_set<AllocationId> fixed_;
   Orders orders_;
   EngineStats stats_;

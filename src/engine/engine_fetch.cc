@@ -196,6 +196,9 @@ void Engine::make_usable(BlockId id, bool overwritten) {
     }
     block.contents = Contents::kUndefined;
   }
+  if (block.exposed && block.contents == Contents::kUndefined) {
+    block.contents = Contents::kLive;
+  }
   if (block.queue == PageQueue::kUnused) {
     keep_or_drop_copies_below(id);
   }
@@ -228,19 +231,24 @@ void Engine::prepare(BlockId id) {
 
 // The device has the contents now: other copies only take up room, or save writing them again.
 void Engine::keep_or_drop_copies_below(BlockId id) {
+  const bool may_be_written = space_.block(id).exposed && exposed_.is_reached();
   for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
     if (!space_.block(id).frames.has(tier)) {
       continue;
     }
-    if (keeps_clean_copies(tier)) {
+    if (keeps_clean_copies(tier) && !may_be_written) {
       tiers_.add_spare(id, tier);
     } else {
       drop_frame(id, tier);
     }
   }
+  if (space_.block(id).exposed && !space_.block(id).spare.empty()) {
+    exposed_.add_clean(id);
+  }
 }
 
-void Engine::fetch_finished(BlockId id) {
+// `reached`: launches ran while it came that may write what is exposed.
+void Engine::fetch_finished(BlockId id, bool reached) {
   Block& block = space_.block(id);
   block.copies.add(Tier::kDevice);
   block.prepared = true;
@@ -260,6 +268,8 @@ void Engine::fetch_finished(BlockId id) {
       }
       return;
     }
+  } else if (reached && block.exposed) {
+    drop_copies_below(id);
   } else {
     keep_or_drop_copies_below(id);
   }

@@ -152,6 +152,9 @@ void Engine::admit(std::uint32_t slot) {
   LaunchTable::Record& record = launches_.at(slot);
   record.stage = LaunchStage::kAdmitted;
   ++admitted_;
+  if (record.launch.reaches) {
+    reach();
+  }
   // Every block is pinned before room is made for any, so that making room for one cannot take
   // another; what is there already is taken back from whoever would have reclaimed it.
   absent_.clear();
@@ -202,6 +205,9 @@ void Engine::take_up(BlockId id, const Access& access, bool claimed) {
     claims_.settle(id);
   }
   block.retired = false;  // who names it uses it
+  if (access.mode == AccessMode::kExpose) {
+    expose_block(id);
+  }
   evictions_.take_back_wish(block);
   const bool may_write = !writes(access.mode) || block.writable;
   if (block.queue == PageQueue::kUsed && block.mapped && may_write &&
@@ -354,6 +360,9 @@ void Engine::end_launch(LaunchId id, TimeNs computed_ns) {
   }
   launches_.runs(false);
   --admitted_;
+  if (record.launch.reaches) {
+    exposed_.end_reach();
+  }
   policy_->on_launch_end(record.launch, *this);
   for (const AllocationId allocation : due_) {
     carry_out_due(allocation);

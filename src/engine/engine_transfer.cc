@@ -55,10 +55,44 @@ void Engine::drop_copies_below(BlockId id) {
   }
 }
 
+void Engine::drop_spare_copies(BlockId id) {
+  for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
+    if (space_.block(id).spare.has(tier)) {
+      drop_frame(id, tier);
+    }
+  }
+}
+
+// --- What launches write that do not name it ----------------------------------------------------
+
+void Engine::expose_block(BlockId id) {
+  Block& block = space_.block(id);
+  block.exposed = true;
+  if (block.mapped && block.contents == Contents::kUndefined) {
+    block.contents = Contents::kLive;
+  }
+  if (exposed_.is_reached()) {
+    drop_spare_copies(id);
+  } else if (!block.spare.empty()) {
+    exposed_.add_clean(id);
+  }
+}
+
+// A launch that may write all that is exposed is admitted: of that nothing on the device is what
+// its copies below are. What comes while it runs keeps none.
+void Engine::reach() {
+  for (const BlockId id : exposed_.reach()) {
+    if (space_.block(id).exposed) {  // it may be another's by now
+      drop_spare_copies(id);
+    }
+  }
+}
+
 // --- Batches ------------------------------------------------------------------------------------
 
 void Engine::start(Transfer transfer, Lane& lane) {
   assert(!transfer.blocks.empty());
+  transfer.reached = exposed_.times();
   const Transfer& started = flights_.depart(std::move(transfer), lane);
   if (options_.release_early && started.to == Tier::kDevice) {
     for (const BlockId id : started.blocks) {
@@ -74,9 +108,10 @@ void Engine::transfer_finished(TransferId id) {
   const Transfer transfer = flights_.land(id);
   failures_in_a_row_ = 0;
   stats_.moved_bytes[index_of(transfer.from)][index_of(transfer.to)] += transfer.bytes;
+  const bool reached = exposed_.was_reached_since(transfer.reached);
   for (const BlockId block : transfer.blocks) {
     if (transfer.to == Tier::kDevice) {
-      fetch_finished(block);
+      fetch_finished(block, reached);
     } else if (transfer.from == Tier::kDevice) {
       eviction_finished(block, transfer.to, transfer.cause);
     } else {

@@ -118,7 +118,7 @@ Status Engine::check_invariants() const {
   for (const Status& status :
        {space_.check(), tiers_.check(), queues_.check(), claims_.check(), launches_.check(),
         order_.check(), flights_.check(), pins_.check(), deaths_.check(), fetches_.check(),
-        evictions_.check(flights_.copying_ahead_bytes())}) {
+        exposed_.check(), evictions_.check(flights_.copying_ahead_bytes())}) {
     if (!status) {
       return status;
     }

@@ -80,6 +80,7 @@ enum class AccessMode : std::uint8_t {
   kWrite,      // may write a part; the rest keeps its value
   kReadWrite,  // also: not known
   kOverwrite,  // writes every byte before it reads any: old contents need not be fetched
+  kExpose,     // kReadWrite, and it may store the address where later launches find it
 };
 [[nodiscard]] constexpr bool writes(AccessMode mode) { return mode != AccessMode::kRead; }
 
@@ -118,6 +119,7 @@ struct Launch {
   TimeNs computed_ns = 0;  // without waiting for data; told with its end, 0 where not known
   bool sparse = false;     // of what is large among its operands it uses only a little
   bool tells_all = false;  // Policy::on_access will name everything that it uses
+  bool reaches = false;    // it may write what is exposed (AccessMode::kExpose) and not named
   std::vector<Access> accesses;
 };
 
@@ -129,6 +131,7 @@ struct Transfer {
   Cause cause = Cause::kFault;
   Bytes bytes = 0;
   std::vector<BlockId> blocks = {};
+  std::uint64_t reached = 0;  // Exposed::times, when it started
 };
 
 }  // namespace spillway

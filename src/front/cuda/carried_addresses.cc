@@ -145,8 +145,14 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
              "the program keeps addresses in memory that any kernel may read: what they name "
              "counts as used by every launch, which is slow");
   }
-  const std::unique_lock lock(carried().mutex);
-  add(session, carried().by_start[start], found);
+  {
+    const std::unique_lock lock(carried().mutex);
+    add(session, carried().by_start[start], found);
+  }
+  // It may be copied on by any kernel that is given it, or computed with.
+  for (const std::uint64_t address : found) {
+    session.platform->expose(address);
+  }
 }
 
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {

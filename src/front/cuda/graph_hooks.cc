@@ -59,7 +59,9 @@ CuResult launch_whole(const Session& session, ExecutableGraph& graph, const Grap
                         .hash = use.hash,
                         .name = graph.name(),
                         .operands = with_tables.empty() ? use.operands : with_tables,
-                        .needs_mapping = false};
+                        .needs_mapping = false,
+                        .exposes = use.exposes,
+                        .reaches = use.reaches};
   return graph.order().whole(
       session, stream, [&] { return what.operands.empty() ? call() : issue(session, what, call); });
 }

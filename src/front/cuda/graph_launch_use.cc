@@ -9,7 +9,7 @@
 namespace spillway::cuda {
 namespace {
 
-// Once something may be written, it stays so.
+// Once something may be written, or exposed, it stays so.
 void add(GraphLaunchUse& use, const CudaOperand& operand) {
   const auto [place, added] = use.by_start.try_emplace(operand.address, use.operands.size());
   if (added) {
@@ -18,9 +18,7 @@ void add(GraphLaunchUse& use, const CudaOperand& operand) {
   }
   CudaOperand& there = use.operands[place->second];
   there.bytes = std::max(there.bytes, operand.bytes);
-  if (writes(operand.mode)) {
-    there.mode = AccessMode::kReadWrite;
-  }
+  there.mode = either(there.mode, operand.mode);
 }
 
 }  // namespace
@@ -31,7 +29,9 @@ GraphLaunchUse launch_use_of(const GraphUse& nodes, std::string_view name) {
     if (node.enabled) {
       for (const CudaOperand& operand : node.operands) {
         add(use, operand);
+        use.exposes |= operand.mode == AccessMode::kExpose;
       }
+      use.reaches |= node.reaches;
       use.copies.insert(use.copies.end(), node.copies.begin(), node.copies.end());
     }
   }
@@ -48,6 +48,9 @@ std::vector<CudaOperand> operands_with_tables(const Session& session, const Grap
     return all;
   }
   Operands held(session);
+  if (use.reaches) {
+    held.exposes_what_it_finds();
+  }
   held.add_what_is_everywhere();
   for (const std::uint64_t holder : holders_among(use.by_start)) {
     held.add_carried_by(holder);
@@ -61,7 +64,8 @@ std::vector<CudaOperand> operands_with_tables(const Session& session, const Grap
     if (there == use.by_start.end()) {
       all.push_back(operand);
     } else {
-      all[there->second].mode = AccessMode::kReadWrite;
+      CudaOperand& named = all[there->second];
+      named.mode = either(named.mode, operand.mode);
     }
   }
   return all;

@@ -16,7 +16,9 @@ struct GraphLaunchUse {
   std::vector<CudaOperand> operands;
   std::unordered_map<std::uint64_t, std::size_t> by_start;  // place among them
   std::vector<CarryingCopy> copies;
-  Bytes bytes = 0;  // of the operands
+  bool exposes = false;  // some of the operands
+  bool reaches = false;  // CudaLaunch's
+  Bytes bytes = 0;       // of the operands
   LaunchHash hash;
 };
 [[nodiscard]] GraphLaunchUse launch_use_of(const GraphUse& nodes, std::string_view name);

@@ -28,10 +28,10 @@ class KernelStep final : public GraphStep {
   [[nodiscard]] CuResult issue(const Session& session, CuStream stream,
                                std::span<const CuLaunchAttribute> attributes) const override {
     Operands operands(session);
-    operands.add_what_is_everywhere();
     launch_.with_parameters([&](void* const* singly, void* const* extra) {
-      add_parameters(operands, kernel_, singly, extra);
+      add_parameters(operands, kernel_, kernel_.addresses, singly, extra);
     });
+    operands.add_what_is_everywhere();
     const auto call = [&] { return launch_.launch(stream, attributes); };
     if (operands.empty()) {
       return call();
@@ -43,7 +43,9 @@ class KernelStep final : public GraphStep {
                                   .name = kernel_.name,
                                   .operands = operands.all(),
                                   .needs_mapping = false,
-                                  .sparse = kernel_.sparse},
+                                  .sparse = kernel_.sparse,
+                                  .exposes = exposes(kernel_.addresses),
+                                  .reaches = kernel_.addresses.reaches},
                                  call);
   }
 

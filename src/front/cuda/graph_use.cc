@@ -38,7 +38,9 @@ NodeUse use_of_everything(const Session& session) {
            "a graph has nodes of which Spillway cannot tell what they use: all memory is "
            "made resident for it");
   NodeUse use;
+  use.reaches = true;
   Operands all(session);
+  all.exposes_what_it_finds();
   all.add_everything();
   use.operands = list_of(all);
   use.checked = use.operands;
@@ -166,10 +168,12 @@ NodeUse use_of(const Session& session, const CuKernelNode& kernel) {
   const auto function = kernel.launch.function != nullptr
                             ? kernel.launch.function
                             : reinterpret_cast<CuFunction>(kernel.kernel);
+  const KernelLayout& layout = kernel_layout(function);
   Operands operands(session);
-  add_parameters(operands, kernel_layout(function), kernel.launch.parameters, kernel.launch.extra);
+  add_parameters(operands, layout, layout.addresses, kernel.launch.parameters, kernel.launch.extra);
   NodeUse use;
   use.kernel = true;
+  use.reaches = layout.addresses.reaches;
   use.operands = list_of(operands);
   use.step = step_of(session, kernel);
   return use;

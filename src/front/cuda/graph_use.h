@@ -28,6 +28,7 @@ struct NodeUse {
   CuGraphNode holder = nullptr;
   bool enabled = true;
   bool kernel = false;
+  bool reaches = false;  // CudaLaunch's
   // Whole allocations: who can launch may use all of them.
   std::vector<CudaOperand> operands;
   // Bytes at which the driver looks when it is told of the node, or makes it executable.

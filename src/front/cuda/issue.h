@@ -67,8 +67,10 @@ CuResult issue_told(const Session& session, CudaLaunch what, const Call& call) {
 
 template <typename Call>
 CuResult issue_as(const Session& session, const CudaLaunch& what, const Call& call) {
-  if (const Unseen unseen(session, what.stream); unseen) {
-    return call(0);
+  if (!what.exposes) {
+    if (const Unseen unseen(session, what.stream); unseen) {
+      return call(0);
+    }
   }
   return issue_told(session, what, call);
 }

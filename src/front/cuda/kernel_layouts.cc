@@ -30,12 +30,16 @@ std::size_t slot_of(const void* function) {
   return spread(reinterpret_cast<std::uintptr_t>(function), kSlotBits);
 }
 
-// Without arguments and templates' arguments, as far as a line allows.
-std::string readable(const char* name) {
+// What the compiler's name for it says in C++.
+std::string in_words(const char* name) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
-  std::string made = text != nullptr ? text.get() : name;
+  return text != nullptr ? text.get() : name;
+}
+
+// As far as a line allows.
+std::string shortened(std::string made) {
   constexpr std::size_t kMostCharacters = 100;
   if (made.starts_with("void ")) {
     made.erase(0, 5);
@@ -90,7 +94,12 @@ std::unique_ptr<KernelLayout> ask(CuFunction function, std::uint64_t now) {
     layout->reads = *reads;
   }
   layout->roles = told_roles(function, name != nullptr ? name : "", layout->parameters.size());
-  layout->name = name != nullptr ? readable(name) : "a kernel without a name";
+  const std::string words = in_words(name != nullptr ? name : "a kernel without a name");
+  layout->addresses = address_use(name != nullptr ? name : "", words);
+  if (layout->addresses.values >= layout->parameters.size()) {
+    layout->addresses = {};  // another kernel than the one that we know
+  }
+  layout->name = shortened(words);
   layout->sparse = uses_a_little(layout->name);
   layout->hash = hash_launch(name != nullptr ? name : "", {});
   return layout;

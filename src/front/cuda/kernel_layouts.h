@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "front/cuda/address_use.h"
 #include "front/cuda/call_types.h"
 #include "front/cuda/known_reads.h"
 #include "policy/launch_hash.h"
@@ -19,7 +20,8 @@ struct KernelLayout {
   };
   const void* function = nullptr;
   std::uint64_t generation = 0;
-  bool known = false;  // the driver has told
+  AddressUse addresses;  // beside what each look-up compares
+  bool known = false;    // the driver has told
   std::vector<Parameter> parameters;
   std::optional<KnownReads> reads;
   std::string roles;    // told_kernels.h

@@ -26,10 +26,15 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   if (session == nullptr || captured(stream)) {
     return here.driver(call);
   }
-  if (const Unseen unseen(*session, stream); unseen) {
-    return here.driver(call);
-  }
   const KernelLayout& kernel = kernel_layout(function);
+  // cuBLAS's own, and those of products that say what they use.
+  const AddressUse use =
+      library == nullptr ? kernel.addresses : AddressUse{.stores = false, .reaches = false};
+  if (!exposes(use)) {
+    if (const Unseen unseen(*session, stream); unseen) {
+      return here.driver(call);
+    }
+  }
   Operands operands(*session);
   const bool begins_tensors = kernel.reads.has_value() || !kernel.roles.empty() ||
                               (library != nullptr && library->product() != nullptr);
@@ -37,8 +42,8 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
     operands.by_tensor();
   }
   operands.by_living_tensor(begins_tensors);
+  add_parameters(operands, kernel, use, parameters, extra);
   operands.add_what_is_everywhere();
-  add_parameters(operands, kernel, parameters, extra);
   if (const MatrixProduct* const product = library == nullptr ? nullptr : library->product()) {
     operands.only_read([&](const CudaOperand& it) { return only_reads(*product, it); });
   }
@@ -52,6 +57,8 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
                   .operands = operands.all(),
                   .needs_mapping = false,
                   .sparse = kernel.sparse,
+                  .exposes = exposes(use),
+                  .reaches = use.reaches,
                   .starts_early = again.starts_early};
   const ProgramLaunch as_made{.stream = stream,
                               .kernel = kernel,

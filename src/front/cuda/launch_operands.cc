@@ -67,10 +67,16 @@ std::span<const std::byte> parameter_block(void* const* extra) {
                            : std::span(static_cast<const std::byte*>(buffer), bytes);
 }
 
-void add_parameters(Operands& operands, const KernelLayout& kernel, void* const* parameters,
-                    void* const* extra) {
+void add_parameters(Operands& operands, const KernelLayout& kernel, const AddressUse& use,
+                    void* const* parameters, void* const* extra) {
+  const AccessMode given = use.stores ? AccessMode::kExpose : AccessMode::kReadWrite;
+  const auto mode_of = [&](std::size_t i) { return use.values == i ? AccessMode::kExpose : given; };
+  if (use.stores) {
+    operands.exposes_what_it_finds();
+  }
   const std::span<const std::byte> block = parameter_block(extra);
-  operands.add_pointers_in(block.data(), block.size());
+  // Which of them are values is not looked up in a block.
+  operands.add_pointers_in(block.data(), block.size(), use.values ? AccessMode::kExpose : given);
   if (parameters == nullptr) {
     return;
   }
@@ -95,7 +101,7 @@ void add_parameters(Operands& operands, const KernelLayout& kernel, void* const*
       continue;
     }
     if (only_read(i)) {
-      operands.add_pointers_in(parameters[i], sizeof(std::uint64_t));
+      operands.add_pointers_in(parameters[i], sizeof(std::uint64_t), mode_of(i));
       continue;
     }
     // Pointers lie at multiples of their size in the block.
@@ -103,7 +109,7 @@ void add_parameters(Operands& operands, const KernelLayout& kernel, void* const*
         round_up(parameter.offset, sizeof(std::uint64_t)) - parameter.offset;
     if (parameter.bytes >= skipped + sizeof(std::uint64_t)) {
       operands.add_pointers_in(static_cast<const char*>(parameters[i]) + skipped,
-                               parameter.bytes - skipped);
+                               parameter.bytes - skipped, mode_of(i));
     }
   }
   // Last: what is named as anything else as well may be written.

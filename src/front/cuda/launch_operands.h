@@ -11,9 +11,9 @@ namespace spillway::cuda {
 [[nodiscard]] std::span<const std::byte> parameter_block(void* const* extra);
 
 // Of one launch, from its parameters as the program gives them. What any kernel may reach without
-// being given it (Operands::add_what_is_everywhere) is for the caller to add.
-void add_parameters(Operands& operands, const KernelLayout& kernel, void* const* parameters,
-                    void* const* extra);
+// being given it (Operands::add_what_is_everywhere) is for the caller to add, afterwards.
+void add_parameters(Operands& operands, const KernelLayout& kernel, const AddressUse& use,
+                    void* const* parameters, void* const* extra);
 // Both sides of a copy.
 void add_copy(Operands& operands, const CuCopy2d& copy);
 void add_copy(Operands& operands, const CuCopy3d& copy);

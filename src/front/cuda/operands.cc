@@ -83,37 +83,34 @@ void Operands::for_each_at(std::uint64_t start, const Visit& visit) {
   std::for_each(from, to, [&](const auto& at) { visit(more_[at.second]); });
 }
 
-// Of a graph one node may read what another writes.
-void Operands::may_be_written(std::uint64_t start) {
-  if (!some_only_read_) {
+// Of a graph one node may read what another writes, and a third store its address.
+void Operands::put_again(std::uint64_t start, AccessMode mode) {
+  if (!writes(mode) || (mode == AccessMode::kExpose ? !some_not_exposed_ : !some_only_read_)) {
     return;
   }
-  for_each_at(start, [](CudaOperand& operand) {
-    if (operand.mode == AccessMode::kRead) {
-      operand.mode = AccessMode::kReadWrite;
-    }
+  for_each_at(start, [mode](CudaOperand& operand) {
+    operand.mode = either(operand.mode, mode);
   });
 }
 
 // True if it was not there before.
 bool Operands::put_once(std::uint64_t start, Bytes bytes, AccessMode mode) {
   if (has(start)) {
-    if (writes(mode)) {
-      may_be_written(start);
-    }
+    put_again(start, mode);
     if (by_living_tensor_ || by_tensor_) {  // a tensor may begin where what holds it does
       for_each_at(start, [bytes](CudaOperand& it) { it.bytes = std::max(it.bytes, bytes); });
     }
     return false;
   }
   some_only_read_ |= !writes(mode);
+  some_not_exposed_ |= mode != AccessMode::kExpose;
   put({.address = start, .bytes = bytes, .mode = mode});
   return true;
 }
 
 void Operands::add_whole(std::uint64_t start, Bytes bytes) {
   const std::size_t next = count_;
-  if (put_with_neighbours({.start = start, .bytes = bytes}, AccessMode::kReadWrite)) {
+  if (put_with_neighbours({.start = start, .bytes = bytes}, found_)) {
     add_carried_since(next);
   }
 }
@@ -166,7 +163,7 @@ void Operands::add_host_list(std::uint64_t word) {
           !(by_living_tensor_ && session_.platform->has_reserved())) {
         return;
       }
-      add_pointer(listed);
+      add_pointer(listed, found_);
       last = session_.platform->allocation_of(listed).value_or(CudaPlatform::Range());
     });
   });
@@ -217,11 +214,11 @@ void Operands::for_each_holder(const CudaOperand operand, const Visit& visit) co
 }
 
 void Operands::put_carried(std::uint64_t carried) {
-  if (put_living(carried, AccessMode::kReadWrite, false)) {
+  if (put_living(carried, found_, false)) {
     return;
   }
   if (const auto there = session_.platform->allocation_of(carried)) {
-    (void)put_with_neighbours(*there, AccessMode::kReadWrite);
+    (void)put_with_neighbours(*there, found_);
   }
 }
 
@@ -263,7 +260,7 @@ bool Operands::is_living_tensor(const CudaOperand& operand) const {
 // where it begins. True if the allocation itself was not there before.
 bool Operands::put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode) {
   const bool is_new = put_once(range.start, range.bytes, mode);
-  if (session_.platform->has_reserved() && (is_new || (writes(mode) && some_only_read_))) {
+  if (session_.platform->has_reserved() && (is_new || some_only_read_ || some_not_exposed_)) {
     for (const CudaPlatform::Range& other : session_.platform->allocations_beside(range.start)) {
       if (other.start != range.start) {
         (void)put_once(other.start, other.bytes, mode);
@@ -318,6 +315,14 @@ void Operands::add_everything() {
   const auto add_one = [this](std::uint64_t start, Bytes bytes) { add_whole(start, bytes); };
   session_.heap->for_each(add_one);
   MappedMemory::of_program().for_each(add_one);
+}
+
+AccessMode either(AccessMode one, AccessMode other) {
+  if (one == other || !writes(other)) {
+    return one;
+  }
+  const bool exposes = one == AccessMode::kExpose || other == AccessMode::kExpose;
+  return exposes ? AccessMode::kExpose : writes(one) ? AccessMode::kReadWrite : other;
 }
 
 LaunchHash hash_of(LaunchHash kernel, std::span<const CudaOperand> operands) {

@@ -19,6 +19,9 @@ namespace spillway::cuda {
 // Whether two launches are the same: this kernel's hash on these operands.
 [[nodiscard]] LaunchHash hash_of(LaunchHash kernel, std::span<const CudaOperand> operands);
 
+// Of something that is used in both ways.
+[[nodiscard]] AccessMode either(AccessMode one, AccessMode other);
+
 class Operands {
  public:
   explicit Operands(const Session& session) : session_(session) {}
@@ -35,8 +38,7 @@ class Operands {
   // unless `mode` says not. With it come those whose addresses it holds. If it is one of a small
   // piece of pinned host memory, those that stand there.
   void add_pointer(std::uint64_t word, AccessMode mode = AccessMode::kReadWrite);
-  // Each aligned word of these bytes. Once something may be written, it stays so; those
-  // that are only read are added last.
+  // Each aligned word of these bytes. Once something may be written, or exposed, it stays so.
   void add_pointers_in(const void* bytes, std::size_t count,
                        AccessMode mode = AccessMode::kReadWrite);
   // Every allocation that has some of these bytes: of something of which the program has told
@@ -54,6 +56,8 @@ class Operands {
       }
     }
   }
+  // From now on what is named in memory that the launch is given may be stored elsewhere.
+  void exposes_what_it_finds() { found_ = AccessMode::kExpose; }
   // From now on of what PyTorch divides only the tensors that are named: of a kernel whose pointers
   // are where tensors begin, never where they end.
   void by_tensor() { by_tensor_ = true; }
@@ -82,7 +86,7 @@ class Operands {
   template <typename Visit>
   void for_each_at(std::uint64_t start, const Visit& visit);
   bool put_once(std::uint64_t start, Bytes bytes, AccessMode mode);
-  void may_be_written(std::uint64_t start);
+  void put_again(std::uint64_t start, AccessMode mode);
   bool add_pointed(const CudaPlatform::Pointed& named, AccessMode mode, std::uint64_t word);
   void add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word);
   [[nodiscard]] std::optional<CudaPlatform::Range> tensor_of(std::uint64_t word) const;
@@ -107,6 +111,8 @@ class Operands {
   const Session& session_;
   std::size_t count_ = 0;
   bool some_only_read_ = false;
+  bool some_not_exposed_ = false;
+  AccessMode found_ = AccessMode::kReadWrite;
   bool by_tensor_ = false;
   bool by_living_tensor_ = false;
   bool pointers_begin_ = false;

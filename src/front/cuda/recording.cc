@@ -200,7 +200,8 @@ void Recording::note_operand(IterationRecorder& recorder, const CudaOperand& ope
 
 void Recording::note_operand(IterationRecorder& recorder, const CudaOperand& operand,
                              const CudaPlatform::Range& range) {
-  bool reads = operand.mode == AccessMode::kRead || operand.mode == AccessMode::kReadWrite;
+  bool reads = operand.mode == AccessMode::kRead || operand.mode == AccessMode::kReadWrite ||
+               operand.mode == AccessMode::kExpose;
   bool writes = operand.mode != AccessMode::kRead;
   if (reads && writes) {
     const CurrentOperator& current = current_operator();

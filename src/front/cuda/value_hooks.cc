@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "front/cuda/carried_addresses.h"
 #include "front/cuda/launch_operands.h"
 #include "front/cuda/stream_work.h"
 
@@ -32,6 +33,16 @@ void tell(const Session& session, CuStream stream, std::span<const CuStreamOpera
   }
 }
 
+// A value may be an address, which then stands on the device.
+void note_addresses(const Session& session, std::span<const CuStreamOperation> operations) {
+  for (const CuStreamOperation& operation : operations) {
+    if (operation.type == CuStreamOperationType::kWriteValue64 &&
+        session.platform->contains(operation.value)) {
+      note_copied_in(session, operation.address, &operation.value, sizeof operation.value);
+    }
+  }
+}
+
 // The platform hears of them before the driver does: another thread may wait for a value as soon as
 // it is to be written, and to have waited for one that was refused does no harm. But not before
 // their own words have memory: what waits for that must not stand behind what they wait for.
@@ -53,6 +64,7 @@ CuResult put_values(CuStream stream, std::span<const CuStreamOperation> operatio
   if (std::any_of(operations.begin(), operations.end(), waits)) {
     session->platform->will_wait_for_value();
   }
+  note_addresses(*session, operations);
   const auto told = [&] {
     tell(*session, stream, operations);
     return here.driver(call);
@@ -71,9 +83,10 @@ CuResult put_values(CuStream stream, std::span<const CuStreamOperation> operatio
 }
 
 template <typename Call>
-CuResult put_value(CuStream stream, CuStreamOperationType type, CuAddress word, const Call& call) {
+CuResult put_value(CuStream stream, CuStreamOperationType type, CuAddress word, std::uint64_t value,
+                   const Call& call) {
   const CuStreamOperation operation{
-      .type = type, .address = word, .value = 0, .flags = 0, .reserved = {}};
+      .type = type, .address = word, .value = value, .flags = 0, .reserved = {}};
   return put_values(stream, std::span(&operation, 1), call);
 }
 
@@ -84,10 +97,10 @@ namespace cuda = spillway::cuda;
 using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its types, in signatures
 
 // One and its twin: `per_thread` tells which.
-#define SPILLWAY_VALUE(kind, symbol, type, per_thread)                             \
-  CuResult symbol(CuStream stream, CuAddress word, type value, unsigned flags) {   \
-    return put_value(meant(stream, per_thread), CuStreamOperationType::kind, word, \
-                     SPILLWAY_CALL(symbol, stream, word, value, flags));           \
+#define SPILLWAY_VALUE(kind, symbol, type, per_thread)                                    \
+  CuResult symbol(CuStream stream, CuAddress word, type value, unsigned flags) {          \
+    return put_value(meant(stream, per_thread), CuStreamOperationType::kind, word, value, \
+                     SPILLWAY_CALL(symbol, stream, word, value, flags));                  \
   }
 #define SPILLWAY_VALUES(version, suffix_z, per_thread)                                            \
   SPILLWAY_VALUE(kWriteValue32, cuStreamWriteValue32##version##suffix_z, std::uint32_t,           \

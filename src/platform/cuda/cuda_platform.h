@@ -94,6 +94,10 @@ struct CudaLaunch {
   // a gate, but when its operands are there.
   bool needs_mapping = false;
   bool sparse = false;  // of what is large among its operands it uses only a little
+  // Some of its operands are exposed by it (AccessMode::kExpose): it has to be told of.
+  bool exposes = false;
+  // It may write what is exposed without naming it.
+  bool reaches = false;
   // Its kernel may start before the one before it on its stream has ended (programmatic launches).
   bool starts_early = false;
   // Where keeps_launches(), of one that can be launched again: what it makes (an address), and how.
@@ -202,9 +206,14 @@ class CudaPlatform : public ObservedPlatform {
 
   // --- Launches ---------------------------------------------------------------------------------
 
+  // The address of this allocation is where launches find it that do not name it: those that reach
+  // what is exposed may write it from now on, until it dies.
+  virtual void expose(std::uint64_t address) = 0;
+
   // Whether nobody need be told of the call that the program is about to make on this stream,
-  // whatever it uses: then `end_unseen` follows it, and nothing else of what is below. So it is as
-  // long as everything has its memory and keeps it (docs/quiet.md).
+  // whatever it uses, unless it exposes some of that: then `end_unseen` follows it, and nothing
+  // else of what is below. So it is as long as everything has its memory and keeps it
+  // (docs/quiet.md).
   [[nodiscard]] virtual bool begin_unseen(CuStream stream) = 0;
   virtual void end_unseen() = 0;
   [[nodiscard]] virtual std::uint64_t unseen_calls() const = 0;  // so far

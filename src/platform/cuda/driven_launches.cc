@@ -35,6 +35,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   const StreamId stream = stream_of(canonical(launch.stream), lock);
   std::unique_lock in_order(order_of(stream), std::defer_lock);
   std::vector<Access> accesses;
+  std::vector<Access> with_reached;  // with what it changes and does not name
   bool ends_have_come = false;
   TimeNs sign_ns = 0;
   while (true) {
@@ -47,6 +48,11 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     }
     if (may_be_unseen(launch.stream, accesses)) {
       note_unseen(canonical(launch.stream), stream);
+      for (const Access& access : accesses) {
+        if (launch.exposes && access.mode == AccessMode::kExpose) {
+          expose(access.allocation);
+        }
+      }
       if (quiet_.seen_closed >= quiet_.order_after) {
         order_what_nobody_uses(lock);
       }
@@ -58,8 +64,10 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
       accesses = memory_->accesses_of(launch.operands);
     }
     // From here on the lock is held until the engine has the launch.
+    const bool reaches = launch.reaches && !recomputing_.empty();
+    with_reached = reaches ? recomputing_.with_reached(accesses) : std::vector<Access>();
     const std::optional<Recomputing::Step> step =
-        recomputing_.before_launch(accesses, stream, step_of);
+        recomputing_.before_launch(reaches ? with_reached : accesses, stream, step_of);
     // One that starts early must not do so before what has been made again is there.
     const bool ticket_wanted = launch.starts_early && recomputing_.last_remake(accesses, stream) >
                                                           launches_.stream(stream).ticket_put;
@@ -80,9 +88,10 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   Launch issued;
   issued.stream = stream;
   issued.accesses = std::move(accesses);
+  const std::span<const Access> changes = with_reached.empty() ? issued.accesses : with_reached;
   use_while_quiet(issued);
   // Nor does the engine, told of streams, of more room or of others, give up what it names.
-  const std::vector<AllocationId> withheld = recomputing_.withhold(issued.accesses);
+  const std::vector<AllocationId> withheld = recomputing_.withhold(changes);
   order_with_null_stream(stream);
   const LaunchLog::Launched logged = log_.launched(launch.hash, launch.name, current_module());
   if (EventLog* const events = log_.events()) {
@@ -90,11 +99,12 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   }
   const std::uint32_t tag = launches_.begin(stream, logged.row, issued.accesses);
   if (!ours) {
-    keep(launch, issued.accesses, stream);
+    keep(launch, changes, stream);
   }
   issued.tag = tag;
   issued.execution = logged.execution;
   issued.sparse = launch.sparse;
+  issued.reaches = launch.reaches;
   if (patience_.wants_kinds()) {
     issued.kind = launch.kind != 0 ? launch.kind : hash_launch(launch.name, {}).first;
   }
@@ -146,6 +156,19 @@ void DrivenPlatform::use_while_quiet(const Launch& launch) {
       quiet_.used.push_back(access.allocation);
     }
   }
+}
+
+void DrivenPlatform::expose(std::uint64_t address) {
+  const Lock lock(mutex_);
+  const AllocationId id = memory_->number_of(address);
+  if (engine_.space().is_live(id)) {
+    expose(id);
+  }
+}
+
+void DrivenPlatform::expose(AllocationId id) {
+  recomputing_.expose(id);
+  engine_.expose(id);
 }
 
 std::uint64_t DrivenPlatform::number_of(std::uint64_t launch) const {

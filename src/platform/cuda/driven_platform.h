@@ -91,6 +91,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     return memory_->allocations_beside(address);
   }
 
+  void expose(std::uint64_t address) override;
   [[nodiscard]] bool begin_unseen(CuStream stream) override;
   void end_unseen() override;
   [[nodiscard]] std::uint64_t unseen_calls() const override { return calls_.calls(); }
@@ -234,6 +235,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   std::uint64_t issue(const CudaLaunch& launch, AllocationId step_of);
   [[nodiscard]] std::uint64_t number_of(std::uint64_t launch) const;
   void use_while_quiet(const Launch& launch);
+  void expose(AllocationId id);
 
   // driven_waits.cc
   void make_up_room(const Launch& launch, std::string_view name);

@@ -98,7 +98,7 @@ bool DrivenPlatform::may_be_unseen(CuStream stream, const std::vector<Access>& a
       [this](const Access& access) { return quiet_memory_.settled(access.allocation); });
   if (all_settled) {
     ++quiet_.looked_at;
-    ++quiet_.seen_closed;
+    quiet_.seen_closed += calls_.is_open() ? 0U : 1U;
   }
   return all_settled;
 }
@@ -343,6 +343,7 @@ void DrivenPlatform::leave_quiet() {
     unseen.tag = tags[id] = launches_.begin(id, kNoLogRow, all);
     unseen.stream = id;
     unseen.execution = Patience::kUnseen;
+    unseen.reaches = true;
     unseen.accesses = all;
     launches_.issued(tags[id], issue_unseen(unseen));
   }

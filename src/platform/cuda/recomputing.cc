@@ -86,6 +86,18 @@ StreamId Recomputing::stream_for(const Entry& entry, StreamId asking) const {
 void Recomputing::born(AllocationId id) {
   new_.resize(std::max(new_.size(), id + std::size_t{1}));
   new_[id] = true;
+  end_exposure(id);
+}
+
+void Recomputing::expose(AllocationId id) {
+  exposed_.resize(std::max(exposed_.size(), id + std::size_t{1}));
+  exposed_[id] = true;
+}
+
+void Recomputing::end_exposure(AllocationId id) {
+  if (id < exposed_.size()) {
+    exposed_[id] = false;
+  }
 }
 
 // Whoever gets the memory next is ordered behind the program's launches, and behind ours only on
@@ -148,6 +160,7 @@ void Recomputing::dies(AllocationId id) {
   }
   lose(id);
   lose_made_of({.allocation = id});
+  end_exposure(id);
 }
 
 std::optional<Recomputing::Step> Recomputing::before_divide(AllocationId id) const {
@@ -287,6 +300,22 @@ std::optional<Recomputing::Step> Recomputing::before_change(const Access& access
   });
 }
 
+std::vector<Access> Recomputing::with_reached(std::span<const Access> accesses) const {
+  std::vector<Access> all(accesses.begin(), accesses.end());
+  const auto add = [&](AllocationId id) {
+    if (is_exposed(id)) {
+      all.push_back({.allocation = id, .mode = AccessMode::kReadWrite});
+    }
+  };
+  for (const auto& [id, made] : makes_) {
+    add(id);
+  }
+  for (const auto& [id, entry] : entries_) {
+    add(id);
+  }
+  return all;
+}
+
 std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Access> accesses,
                                                             StreamId stream,
                                                             AllocationId of) const {
@@ -308,7 +337,8 @@ std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Acce
       const Entry& entry = found->second;
       std::optional<Step> step = before_use(access.allocation, entry, stream);
       if (!step && !ours && stream == entry.maker.stream) {
-        step = before_doubt(access.allocation, entry, may_write);
+        step =
+            before_doubt(access.allocation, entry, may_write && access.mode != AccessMode::kExpose);
       }
       if (step) {
         return step;
@@ -388,6 +418,9 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
     if (id < new_.size()) {
       new_[id] = false;
     }
+    if (access.mode == AccessMode::kExpose) {
+      expose(id);
+    }
     if (entries_.empty()) {
       continue;
     }
@@ -403,7 +436,8 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
     if (stream != entry.maker.stream) {
       lose(id);
     } else if (writes(access.mode)) {
-      if (entry.state == State::kMarked || entry.state == State::kDoubted) {
+      const bool in_doubt = entry.state == State::kMarked || entry.state == State::kDoubted;
+      if (in_doubt && access.mode != AccessMode::kExpose) {  // others may write it later
         if (std::exchange(entry.state, State::kDoubted) == State::kMarked) {
           doubted_.push_back(id);
         }

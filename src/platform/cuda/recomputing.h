@@ -83,6 +83,10 @@ class Recomputing {
 
   // --- Launches
 
+  // Launches may write it from now on that do not name it (AccessMode::kExpose).
+  void expose(AllocationId id);
+  // With what a launch that may do so changes of what is kept here: as if it named that.
+  [[nodiscard]] std::vector<Access> with_reached(std::span<const Access> accesses) const;
   // What must be done before such a launch is issued, one after the other until there is nothing.
   // `of`: kNoAllocation for one of the program's, else it is part of a step for this.
   [[nodiscard]] std::optional<Step> before_launch(std::span<const Access> accesses, StreamId stream,
@@ -216,14 +220,19 @@ class Recomputing {
   [[nodiscard]] bool take_place(Entry& entry);
   void free_place(Entry& entry);
   void lose(AllocationId id);
+  void end_exposure(AllocationId id);
   void lose_made_of(const Access& access);
 
   [[nodiscard]] bool is_sure(AllocationId id) const;
+  [[nodiscard]] bool is_exposed(AllocationId id) const {
+    return id < exposed_.size() && exposed_[id];
+  }
 
   const DeviceLaunches& launches_;
   Engine& engine_;
   const std::uint64_t* words_ = nullptr;
-  std::vector<bool> new_;  // by allocation
+  std::vector<bool> new_;      // by allocation
+  std::vector<bool> exposed_;  // the same
   std::unordered_map<AllocationId, Entry> entries_;
   std::unordered_map<AllocationId, std::vector<AllocationId>> makes_;  // by what is read
   std::vector<AllocationId> doubted_;

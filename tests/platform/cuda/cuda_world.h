@@ -103,6 +103,19 @@ class CudaWorld : public FakeDevice {
     platform->after_launch(launch, result == CuResult::kSuccess);
     return result;
   }
+  // A check that may store the address of what it checks in `table`, where others find it.
+  void expose(CuStream on, const Buffer& buffer, const Buffer& table) const {
+    const CudaOperand operands[] = {operand(buffer, AccessMode::kExpose),
+                                    operand(table, AccessMode::kExpose)};
+    rewrite_reaching(on, operands, buffer, buffer.seed);
+  }
+  // A rewrite of what is there, whose address it has from `table`.
+  void rewrite_unseen(CuStream on, Buffer& buffer, const Buffer& table, std::uint64_t seed) const {
+    const CudaOperand operands[] = {operand(table, AccessMode::kExpose)};
+    rewrite_reaching(on, operands, buffer, seed);
+    synchronize(on);  // nothing keeps it there
+    buffer.seed = seed;
+  }
   // Words of a buffer before `words`; without, all.
   static CudaOperand operand(const Buffer& buffer, AccessMode mode) {
     return {.address = buffer.address, .bytes = buffer.bytes(), .mode = mode};
@@ -152,6 +165,20 @@ class CudaWorld : public FakeDevice {
   // Of the engine's statistics.
   [[nodiscard]] Bytes moved(Tier from, Tier to) const {
     return platform->stats().engine.moved(from, to);
+  }
+
+  void rewrite_reaching(CuStream on, std::span<const CudaOperand> operands, const Buffer& buffer,
+                        std::uint64_t seed) const {
+    const std::uint64_t told = platform->before_launch({.stream = on,
+                                                        .hash = hash_launch("reaching", {}),
+                                                        .name = "reaching",
+                                                        .operands = operands,
+                                                        .exposes = true,
+                                                        .reaches = true});
+    const CuResult result = launch(test::kernels().rewrite, on, buffer.address, buffer.words,
+                                   buffer.seed, seed, address_of(wrong));
+    platform->after_launch(told, result == CuResult::kSuccess);
+    EXPECT_EQ(result, CuResult::kSuccess);
   }
 
   CudaOptions options;

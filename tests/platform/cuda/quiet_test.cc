@@ -118,6 +118,25 @@ TEST_F(Quiet, ACopyBelowIsNotTakenForWhatWasWrittenUnseen) {
   check_all(buffers);
 }
 
+// It comes for being read, and is written by who has its address from the device.
+TEST_F(Quiet, WhatIsExposedMeanwhileIsSoAfterwards) {
+  std::vector<Buffer> buffers = settled(6);
+  expose(stream, buffers[0], buffers[1]);
+  EXPECT_TRUE(is_quiet());
+  Buffer more = too_much();
+  fill(stream, more, ++seed);
+  EXPECT_FALSE(is_quiet());
+  const auto use_others = [&] {
+    check(stream, more);
+    check_all({buffers.begin() + 2, buffers.end()});
+  };
+  use_others();
+  check_all({buffers[1], buffers[0]});
+  rewrite_unseen(stream, buffers[0], buffers[1], ++seed);
+  use_others();
+  check_all(buffers);
+}
+
 TEST_F(Quiet, NothingLeavesBeforeTheDeviceHasPassedWhatWasUnseen) {
   std::vector<Buffer> buffers = settled(6);
   config.launch_ns = 20'000'000;

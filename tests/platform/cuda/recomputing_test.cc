@@ -304,6 +304,61 @@ TEST_F(Recomputes, BeforeWhatItWasMadeOfChanges) {
   settle();
 }
 
+// Its address stands on the device, where another kernel has it from.
+TEST_F(Recomputes, BeforeWhatItWasMadeOfIsChangedUnseen) {
+  press();
+  const Buffer table = source();
+  auto [from, made] = one_given_up();
+  expose(on, from, table);
+  EXPECT_EQ(times("remake"), 1U);
+  const Buffer again = made_from(from);
+  use(on, again);
+  follow(from);
+  settle();
+  crowd();
+  check(on, from);  // it is there
+  settle();
+  rewrite_unseen(on, from, table, 2'000);
+  check(on, made);
+  check(on, again);
+  check(on, from);
+  settle();
+  crowd();
+  check(on, from);
+  settle();
+}
+
+TEST_F(Recomputes, NotWhatWasMadeOfWhatHasBeenChangedUnseen) {
+  press();
+  const Buffer table = source();
+  Buffer from = source();
+  expose(on, from, table);
+  const Buffer made = made_from(from);
+  use(on, made);
+  rewrite_unseen(on, from, table, 2'000);
+  follow(from);
+  settle();
+  crowd();
+  EXPECT_EQ(given_up(), 0U);
+  check(on, made);
+  settle();
+}
+
+TEST_F(Recomputes, NotWhatMayBeChangedUnseenLater) {
+  press();
+  const Buffer table = source();
+  const Buffer from = source();
+  Buffer made = made_from(from);
+  expose(on, made, table);
+  follow(from);
+  settle();
+  rewrite_unseen(on, made, table, 2'000);
+  crowd();
+  EXPECT_EQ(given_up(), 0U);
+  check(on, made);
+  settle();
+}
+
 TEST_F(Recomputes, BeforeWhatItWasMadeOfDies) {
   press();
   const auto [from, made] = one_given_up();

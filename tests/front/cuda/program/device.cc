@@ -152,7 +152,7 @@ std::size_t no_range(const FakeCudaLaunch*, FakeCudaRange*, std::size_t) { retur
 
 }  // namespace
 
-Device::Device(const Calls& all, std::uint64_t device_mib) : calls(all) {
+Device::Device(const Calls& all, std::uint64_t device_mib, bool as_pytorchs) : calls(all) {
   FakeCudaConfig config;
   calls.default_config(&config);
   config.device_bytes = device_mib << 20U;
@@ -165,9 +165,10 @@ Device::Device(const Calls& all, std::uint64_t device_mib) : calls(all) {
         const FakeCudaKernel made{name, offsets, bytes, count, run, ranges};
         return static_cast<CuFunction>(calls.register_kernel(&made));
       };
-  fill_ = kernel("fill", 3, run_fill, first_range);
-  rewrite_ = kernel("rewrite", 4, run_rewrite, first_range);
-  add_ = kernel("add", 3, run_add, add_ranges);
+  fill_ = kernel(as_pytorchs ? "_ZN2at6native4fillEv" : "fill", 3, run_fill, first_range);
+  rewrite_ =
+      kernel(as_pytorchs ? "_ZN2at6native7rewriteEv" : "rewrite", 4, run_rewrite, first_range);
+  add_ = kernel(as_pytorchs ? "_ZN2at6native3addEv" : "add", 3, run_add, add_ranges);
   const auto pointwise = [this](const char* name) {
     const std::size_t offsets[] = {0, 4, 8};
     const std::size_t bytes[] = {4, 1, 16};

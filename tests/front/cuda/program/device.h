@@ -25,7 +25,8 @@ enum class Reads : std::uint8_t { kKnown, kTold, kUnknown };
 
 class Device {
  public:
-  Device(const Calls& calls, std::uint64_t device_mib);
+  // `as_pytorchs`: what fills, rewrites and adds has names that only PyTorch's kernels have.
+  Device(const Calls& calls, std::uint64_t device_mib, bool as_pytorchs);
 
   // What a call gave must be this, or the program ends with a line.
   void expect(CuResult result, const char* what, CuResult expected = CuResult::kSuccess) const {

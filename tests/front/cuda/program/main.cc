@@ -16,6 +16,7 @@
 #include "device.h"
 #include "ends.h"
 #include "expandable.h"
+#include "exposed.h"
 #include "flags.h"
 #include "graphs.h"
 #include "launch_ways.h"
@@ -505,6 +506,9 @@ int main(int count, char** words) {
     std::puts("which way, and which scenario?");
     return 2;
   }
+  const auto by = [](test::Exposes how) {
+    return [how](const test::Device& it) { test::exposed(it, how); };
+  };
   const std::map<std::string, std::function<void(const test::Device&)>> scenarios{
       {"patterns", test::patterns},
       {"copies", test::copies},
@@ -525,6 +529,13 @@ int main(int count, char** words) {
       {"known-reads", [](const test::Device& it) { test::pointwise(it, test::Reads::kKnown); }},
       {"told-reads", [](const test::Device& it) { test::pointwise(it, test::Reads::kTold); }},
       {"unknown-reads", [](const test::Device& it) { test::pointwise(it, test::Reads::kUnknown); }},
+      {"exposed-by-kernels", by(test::Exposes::kKernel)},
+      {"exposed-by-values", by(test::Exposes::kValues)},
+      {"exposed-by-graphs", by(test::Exposes::kGraph)},
+      {"exposed-by-copies", by(test::Exposes::kCopy)},
+      {"exposed-by-written-values", by(test::Exposes::kWrittenValue)},
+      {"exposed-while-quiet", by(test::Exposes::kWhileQuiet)},
+      {"exposed-and-read", test::exposed_and_only_read},
       {"memsets", test::memsets},
       {"steps", test::steps},
       {"products", test::products},
@@ -586,7 +597,10 @@ int main(int count, char** words) {
       {"training", test::training}};
   const test::Calls calls = test::find_calls(words[1]);
   // A small card where more is to be used than the card has.
-  const test::Device device(calls, words[2] == std::string("free") ? 24 : 1024);
+  const std::string what = words[2];
+  const bool as_pytorchs = what == "steps" || what.ends_with("products") ||
+                           what.ends_with("reads") || what.starts_with("exposed");
+  const test::Device device(calls, what == "free" ? 24 : 1024, as_pytorchs);
   if (random) {
     test::random_program(device, std::strtoull(words[3], nullptr, 10), count == 5);
   } else {
