@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "front/cuda/encoded_addresses.h"
+#include "front/cuda/living_tensors.h"
 
 namespace spillway::cuda {
 namespace {
@@ -109,10 +110,9 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
     if (session.platform->contains(word)) {
       CudaPlatform::Pointed named;
       session.platform->pointed_at({&word, 1}, &named);
-      const bool is_mapped =
-          session.platform->has_reserved() && session.segments->meant_by(word).has_value();
-      if (is_mapped && (named.in.bytes > 0 || named.ends.bytes > 0)) {
-        found.push_back(word);  // which of the tensors there is meant
+      const bool names = named.in.bytes > 0 || named.ends.bytes > 0;
+      if (names && for_each_meant(session, word, false, [](const CudaPlatform::Range&) {})) {
+        found.push_back(word);  // which of the tensors there is meant is known when it is used
         return;
       }
       for (const CudaPlatform::Range& range : {named.in, named.ends}) {
@@ -151,7 +151,15 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
   }
   // It may be copied on by any kernel that is given it, or computed with.
   for (const std::uint64_t address : found) {
-    session.platform->expose(address);
+    const auto expose_all = [&session](const CudaPlatform::Range& meant) {
+      for (const CudaPlatform::Range& it :
+           session.platform->allocations_in(meant.start, meant.bytes)) {
+        session.platform->expose(it.start);
+      }
+    };
+    if (!for_each_meant(session, address, false, expose_all)) {
+      session.platform->expose(address);
+    }
   }
 }
 

@@ -297,7 +297,7 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
 // allocation.
 bool uses_reserved(const Session& session, const Keeping& keeping) {
   const auto is_reserved = [&](const CudaOperand& it) {
-    return !session.platform->allocations_beside(it.address).empty();
+    return !session.platform->all_beside(it.address).empty();
   };
   return session.platform->has_reserved() &&
          (is_reserved(keeping.makes) ||

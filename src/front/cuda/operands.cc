@@ -6,6 +6,7 @@
 
 #include "front/cuda/encoded_addresses.h"
 #include "front/cuda/host_lists.h"
+#include "front/cuda/living_tensors.h"
 #include "front/cuda/mapped_memory.h"
 #include "front/cuda/recording.h"
 #include "front/cuda/scan_words.h"
@@ -88,9 +89,7 @@ void Operands::put_again(std::uint64_t start, AccessMode mode) {
   if (!writes(mode) || (mode == AccessMode::kExpose ? !some_not_exposed_ : !some_only_read_)) {
     return;
   }
-  for_each_at(start, [mode](CudaOperand& operand) {
-    operand.mode = either(operand.mode, mode);
-  });
+  for_each_at(start, [mode](CudaOperand& operand) { operand.mode = either(operand.mode, mode); });
 }
 
 // True if it was not there before.
@@ -224,27 +223,10 @@ void Operands::put_carried(std::uint64_t carried) {
 
 // In what the program maps itself. False: it is to be put in another way.
 bool Operands::put_living(std::uint64_t word, AccessMode mode, bool begins) {
-  if (!by_living_tensor_ || !session_.platform->has_reserved()) {
-    return false;
-  }
-  const std::optional<Segments::Meant> meant = session_.segments->meant_by(word);
-  if (!meant) {
-    return false;
-  }
-  if (meant->ends.bytes > 0 && !begins) {
-    (void)put_once(meant->ends.start, meant->ends.bytes, mode);
-  }
-  if (meant->in.bytes > 0) {
-    (void)put_once(meant->in.start, meant->in.bytes, mode);
-    return true;
-  }
-  const CudaPlatform::Range& between = meant->between;
-  for (const CudaPlatform::Range& range : session_.platform->allocations_beside(word)) {
-    if (range.start < between.start + between.bytes && between.start < range.start + range.bytes) {
-      (void)put_once(range.start, range.bytes, mode);
-    }
-  }
-  return true;
+  return by_living_tensor_ &&
+         for_each_meant(session_, word, begins, [&](const CudaPlatform::Range& range) {
+           (void)put_once(range.start, range.bytes, mode);
+         });
 }
 
 // Nothing else of the program's has bytes of it.
@@ -261,7 +243,7 @@ bool Operands::is_living_tensor(const CudaOperand& operand) const {
 bool Operands::put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode) {
   const bool is_new = put_once(range.start, range.bytes, mode);
   if (session_.platform->has_reserved() && (is_new || some_only_read_ || some_not_exposed_)) {
-    for (const CudaPlatform::Range& other : session_.platform->allocations_beside(range.start)) {
+    for (const CudaPlatform::Range& other : session_.platform->all_beside(range.start)) {
       if (other.start != range.start) {
         (void)put_once(other.start, other.bytes, mode);
       }

@@ -99,8 +99,7 @@ class Operands {
   bool put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode);
   // Whether something may go on from it into the next, or come from the one before.
   [[nodiscard]] bool has_neighbours(std::uint64_t start) const {
-    return session_.platform->has_reserved() &&
-           session_.platform->allocations_beside(start).size() > 1;
+    return session_.platform->has_reserved() && session_.platform->all_beside(start).size() > 1;
   }
   void add_whole(std::uint64_t start, Bytes bytes);
   void add_host_list(std::uint64_t word);

@@ -206,10 +206,12 @@ std::vector<CudaPlatform::Range> ProgramMemory::allocations_in(std::uint64_t add
   return found;
 }
 
-std::vector<CudaPlatform::Range> ProgramMemory::allocations_beside(std::uint64_t address) const {
+std::vector<CudaPlatform::Range> ProgramMemory::allocations_beside(
+    std::uint64_t address, const CudaPlatform::Range& among) const {
   std::vector<CudaPlatform::Range> found;
   const std::shared_lock names(names_mutex_);
-  for (const ReservedRuns::Run& run : reserved_.beside(address)) {
+  for (const ReservedRuns::Run& run :
+       reserved_.beside(address, {.start = among.start, .bytes = among.bytes})) {
     const AddressRanges::Named* const named = alive_at(run.start);
     const bool goes_on = named != nullptr &&
                          (found.empty() || found.back().start + found.back().bytes == named->start);

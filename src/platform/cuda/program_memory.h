@@ -92,7 +92,8 @@ class ProgramMemory {
   [[nodiscard]] bool has_reserved() const { return has_reserved_.load(std::memory_order_acquire); }
   [[nodiscard]] std::vector<CudaPlatform::Range> allocations_in(std::uint64_t address,
                                                                 Bytes bytes) const;
-  [[nodiscard]] std::vector<CudaPlatform::Range> allocations_beside(std::uint64_t address) const;
+  [[nodiscard]] std::vector<CudaPlatform::Range> allocations_beside(
+      std::uint64_t address, const CudaPlatform::Range& among) const;
   [[nodiscard]] CudaPlatform::Range addresses() const {
     return {.start = addresses_.start(), .bytes = addresses_.bytes()};
   }

@@ -82,7 +82,7 @@ TEST_F(ReservedTest, PiecesSideBySideAreFoundByAnyOfTheirAddresses) {
   }
   const auto starts = [&](std::uint64_t at) {
     std::vector<std::uint64_t> found;
-    for (const CudaPlatform::Range& range : platform->allocations_beside(start + at)) {
+    for (const CudaPlatform::Range& range : platform->all_beside(start + at)) {
       found.push_back((range.start - start) / kMiB);
     }
     return found;
@@ -110,7 +110,7 @@ TEST_F(ReservedTest, ReservationsAreNoNeighbours) {
   EXPECT_EQ(second % (16 * kMiB), 0U);
   allocate_at(first, 2 * kMiB);
   allocate_at(second, 2 * kMiB);
-  EXPECT_EQ(platform->allocations_beside(first).size(), 1U);
+  EXPECT_EQ(platform->all_beside(first).size(), 1U);
   EXPECT_GT(std::max(first, second) - std::min(first, second), 2 * kMiB);
 }
 
