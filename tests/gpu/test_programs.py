@@ -43,9 +43,15 @@ def test_what_pytorch_offers(run, file, name, mib):
 
 @pytest.mark.parametrize("name", [
     "shared_pool", "graphed_callables", "trees", "pools", "history", "statistics", "limits", "divided",
-    "pluggable"])
+    "pluggable", "expandable_graph"])
 def test_pytorchs_allocator(same_bits, name):
     same_bits("allocator.py", name, percent=[130, 60, 40])
+
+
+def test_tensors_of_expandable_segments_move_by_themselves(same_bits):
+    found = same_bits("allocator.py", "expandable", percent=[130, 60, 40])
+    assert found["expandable"] == [True]
+    assert "more than the device budget" not in found.said
 
 
 @pytest.mark.needs("transformers")

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "front/cuda/encoded_addresses.h"
+#include "front/cuda/living_tensors.h"
 
 namespace spillway::cuda {
 namespace {
@@ -109,6 +110,11 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
     if (session.platform->contains(word)) {
       CudaPlatform::Pointed named;
       session.platform->pointed_at({&word, 1}, &named);
+      const bool names = named.in.bytes > 0 || named.ends.bytes > 0;
+      if (names && for_each_meant(session, word, false, [](const CudaPlatform::Range&) {})) {
+        found.push_back(word);  // which of the tensors there is meant is known when it is used
+        return;
+      }
       for (const CudaPlatform::Range& range : {named.in, named.ends}) {
         if (range.bytes > 0 && range.start != start) {
           found.push_back(range.start);
@@ -140,14 +146,24 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
              "counts as used by every launch, which is slow");
   }
   // They may be copied on by any kernel that is given the holder, or computed with.
-  session.platform->expose(found);
-  if (session.platform->has_reserved()) {
-    for (const std::uint64_t address : found) {
-      for (const CudaPlatform::Range& beside : session.platform->allocations_beside(address)) {
-        session.platform->expose(std::span(&beside.start, 1));
+  std::vector<std::uint64_t> exposed;
+  const auto note = [&exposed](const std::vector<CudaPlatform::Range>& ranges) {
+    for (const CudaPlatform::Range& it : ranges) {
+      exposed.push_back(it.start);
+    }
+  };
+  for (const std::uint64_t address : found) {
+    const bool is_tensor = for_each_meant(session, address, false, [&](const auto& meant) {
+      note(session.platform->allocations_in(meant.start, meant.bytes));
+    });
+    if (!is_tensor) {
+      exposed.push_back(address);
+      if (session.platform->has_reserved()) {
+        note(session.platform->all_beside(address));
       }
     }
   }
+  session.platform->expose(exposed);
   const std::unique_lock lock(carried().mutex);
   add(session, carried().by_start[start], found);
 }

@@ -293,13 +293,15 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
   return keeping;
 }
 
-// What lies at addresses that the program has reserved may get another, and is read by more than
-// one allocation.
-bool reads_reserved(const Session& session, const Keeping& keeping) {
+// What lies at addresses that the program has reserved may get another, and be in more than one
+// allocation.
+bool uses_reserved(const Session& session, const Keeping& keeping) {
+  const auto is_reserved = [&](const CudaOperand& it) {
+    return !session.platform->all_beside(it.address).empty();
+  };
   return session.platform->has_reserved() &&
-         std::any_of(keeping.reads.begin(), keeping.reads.end(), [&](const CudaOperand& it) {
-           return !session.platform->allocations_beside(it.address).empty();
-         });
+         (is_reserved(keeping.makes) ||
+          std::any_of(keeping.reads.begin(), keeping.reads.end(), is_reserved));
 }
 
 }  // namespace
@@ -308,7 +310,7 @@ std::optional<Keeping> may_keep(const Session& session, const ProgramLaunch& lau
   if (launch.kernel.reads || launch.library != nullptr) {
     std::optional<Keeping> keeping =
         launch.kernel.reads ? pointwise(session, launch) : product(session, launch);
-    return keeping && !reads_reserved(session, *keeping) ? std::move(keeping) : std::nullopt;
+    return keeping && !uses_reserved(session, *keeping) ? std::move(keeping) : std::nullopt;
   }
   return std::nullopt;
 }

@@ -41,6 +41,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   if (recording() != nullptr || (begins_tensors && session->platform->keeps_launches())) {
     operands.by_tensor();
   }
+  operands.by_living_tensor(begins_tensors);
   add_parameters(operands, kernel, use, parameters, extra);
   operands.add_what_is_everywhere();
   if (const MatrixProduct* const product = library == nullptr ? nullptr : library->product()) {

@@ -69,6 +69,7 @@ MappedMemory::Answer MappedMemory::free_reserved(const Session& session, CuAddre
     return CuResult::kInvalidValue;
   }
   reservations_.erase(found);
+  session.segments->addresses_ended(address, bytes);
   session.platform->give_back_reserved(address);
   return CuResult::kSuccess;
 }
@@ -114,6 +115,7 @@ MappedMemory::Answer MappedMemory::create(const Session& session, CuMemHandle* h
   if (const CuResult possible = try_properties(properties); possible != CuResult::kSuccess) {
     return possible;
   }
+  session.segments->tell_deaths();
   const std::scoped_lock lock(mutex_);
   if (fills_reservations(caller)) {
     if (const Status stays_open = leaves_reservations_open(bytes); !stays_open) {
@@ -256,6 +258,8 @@ CuResult MappedMemory::make_real(const Session& session, CuMemHandle name, Handl
   const CuAddress at = handle.at;
   if (at != 0 && handle.mappings == 0) {
     session.platform->show(at);
+  } else if (at != 0) {
+    session.segments->unmapped(at);
   }
   if (at != 0) {
     result = copy_to_driver(session, handle.real, at, handle.bytes);
@@ -351,6 +355,7 @@ CuResult MappedMemory::map_ours(const Session& session, CuAddress address, CuMem
     session.platform->show(address);
   }
   handle.at = address;
+  session.segments->mapped(address, handle.bytes);
   return CuResult::kSuccess;
 }
 
@@ -422,6 +427,9 @@ MappedMemory::Answer MappedMemory::unmap(const Session& session, CuAddress addre
     }
     Handle& handle = found->second;
     --handle.mappings;
+    if (!real) {
+      session.segments->unmapped(at);
+    }
     if (!real && handle.references == 0) {
       end_allocation(session, name, handle);
     } else if (!real) {

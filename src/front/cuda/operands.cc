@@ -6,6 +6,7 @@
 
 #include "front/cuda/encoded_addresses.h"
 #include "front/cuda/host_lists.h"
+#include "front/cuda/living_tensors.h"
 #include "front/cuda/mapped_memory.h"
 #include "front/cuda/recording.h"
 #include "front/cuda/scan_words.h"
@@ -99,6 +100,9 @@ void Operands::put_again(std::uint64_t start, AccessMode mode) {
 bool Operands::put_once(std::uint64_t start, Bytes bytes, AccessMode mode) {
   if (has(start)) {
     put_again(start, mode);
+    if (by_living_tensor_ || by_tensor_) {  // a tensor may begin where what holds it does
+      for_each_at(start, [bytes](CudaOperand& it) { it.bytes = std::max(it.bytes, bytes); });
+    }
     return false;
   }
   some_only_read_ |= !writes(mode);
@@ -129,6 +133,11 @@ void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
 // False if it names nothing.
 bool Operands::add_pointed(const CudaPlatform::Pointed& named, AccessMode mode,
                            std::uint64_t word) {
+  if (const std::size_t next = count_;
+      (named.in.bytes > 0 || named.ends.bytes > 0) && put_living(word, mode, pointers_begin_)) {
+    add_carried_since(next);
+    return true;
+  }
   if (named.in.bytes > 0) {
     add_range(named.in, mode, word);
   }
@@ -153,7 +162,8 @@ void Operands::add_host_list(std::uint64_t word) {
     CudaPlatform::Range last;
     visit_words_in(words, space.start, space.bytes, [&](std::uint64_t listed) {
       // Where it begins another may end.
-      if (listed - last.start - 1 < last.bytes - 1 && last.bytes > 0 && !by_tensor_) {
+      if (listed - last.start - 1 < last.bytes - 1 && last.bytes > 0 && !by_tensor_ &&
+          !(by_living_tensor_ && session_.platform->has_reserved())) {
         return;
       }
       add_pointer(listed, found_);
@@ -186,14 +196,50 @@ std::optional<CudaPlatform::Range> Operands::tensor_of(std::uint64_t word) const
 }
 
 void Operands::add_carried_since(std::size_t next) {
-  for (; next < count_; ++next) {
-    const std::uint64_t holder = all()[next].address;
-    for_each_carried(holder, [this](std::uint64_t carried) {
-      if (const auto there = session_.platform->allocation_of(carried)) {
-        (void)put_with_neighbours(*there, found_);
-      }
+  for (; next < count_ && addresses_are_carried(); ++next) {
+    for_each_holder(all()[next], [this](std::uint64_t holder) {
+      for_each_carried(holder, [this](std::uint64_t carried) { put_carried(carried); });
     });
   }
+}
+
+// The allocations that have it. Tensors lie somewhere in them.
+template <typename Visit>
+void Operands::for_each_holder(const CudaOperand operand, const Visit& visit) const {
+  if (!by_living_tensor_ || !session_.platform->has_reserved()) {
+    visit(operand.address);
+    return;
+  }
+  for (const CudaPlatform::Range& range :
+       session_.platform->allocations_in(operand.address, operand.bytes)) {
+    visit(range.start);
+  }
+}
+
+void Operands::put_carried(std::uint64_t carried) {
+  if (put_living(carried, found_, false)) {
+    return;
+  }
+  if (const auto there = session_.platform->allocation_of(carried)) {
+    (void)put_with_neighbours(*there, found_);
+  }
+}
+
+// In what the program maps itself. False: it is to be put in another way.
+bool Operands::put_living(std::uint64_t word, AccessMode mode, bool begins) {
+  return by_living_tensor_ &&
+         for_each_meant(session_, word, begins, [&](const CudaPlatform::Range& range) {
+           (void)put_once(range.start, range.bytes, mode);
+         });
+}
+
+// Nothing else of the program's has bytes of it.
+bool Operands::is_living_tensor(const CudaOperand& operand) const {
+  if (!by_living_tensor_) {
+    return false;
+  }
+  const std::optional<Segments::Meant> meant = session_.segments->meant_by(operand.address);
+  return meant && meant->in.start == operand.address && meant->in.bytes == operand.bytes;
 }
 
 // What a program has mapped side by side may be one thing to it, of which an address tells only
@@ -201,7 +247,7 @@ void Operands::add_carried_since(std::size_t next) {
 bool Operands::put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode) {
   const bool is_new = put_once(range.start, range.bytes, mode);
   if (session_.platform->has_reserved() && (is_new || may_change(mode))) {
-    for (const CudaPlatform::Range& other : session_.platform->allocations_beside(range.start)) {
+    for (const CudaPlatform::Range& other : session_.platform->all_beside(range.start)) {
       if (other.start != range.start) {
         (void)put_once(other.start, other.bytes, mode);
       }
@@ -246,11 +292,9 @@ void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode 
 }
 
 void Operands::add_carried_by(std::uint64_t start) {
-  for_each_carried(start, [this](std::uint64_t carried) {
-    if (const auto there = session_.platform->allocation_of(carried)) {
-      add_whole(there->start, there->bytes);
-    }
-  });
+  const std::size_t next = count_;
+  for_each_carried(start, [this](std::uint64_t carried) { put_carried(carried); });
+  add_carried_since(next);
 }
 
 void Operands::add_everything() {

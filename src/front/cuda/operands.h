@@ -51,7 +51,7 @@ class Operands {
         more_.empty() ? std::span(first_.data(), count_) : std::span(more_);
     for (CudaOperand& operand : there) {
       if (operand.mode == AccessMode::kReadWrite && is_read(operand) &&
-          !has_neighbours(operand.address)) {
+          (!has_neighbours(operand.address) || is_living_tensor(operand))) {
         operand.mode = AccessMode::kRead;
       }
     }
@@ -61,6 +61,13 @@ class Operands {
   // From now on of what PyTorch divides only the tensors that are named: of a kernel whose pointers
   // are where tensors begin, never where they end.
   void by_tensor() { by_tensor_ = true; }
+  // From now on, in what the program maps itself, of tensors that live exactly what they have,
+  // instead of all that lies side by side; `begin`: pointers are where tensors begin, as above. Not
+  // of graphs: other tensors may have lived there when they were captured.
+  void by_living_tensor(bool begin) {
+    by_living_tensor_ = true;
+    pointers_begin_ = begin;
+  }
   // What any kernel may reach without being given it.
   void add_what_is_everywhere() { add_carried_by(kEverywhere); }
   // What the allocation that starts there holds addresses of, and what that does.
@@ -85,12 +92,16 @@ class Operands {
   bool add_pointed(const CudaPlatform::Pointed& named, AccessMode mode, std::uint64_t word);
   void add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word);
   [[nodiscard]] std::optional<CudaPlatform::Range> tensor_of(std::uint64_t word) const;
+  template <typename Visit>
+  void for_each_holder(CudaOperand operand, const Visit& visit) const;
+  void put_carried(std::uint64_t carried);
+  bool put_living(std::uint64_t word, AccessMode mode, bool begins);
+  [[nodiscard]] bool is_living_tensor(const CudaOperand& operand) const;
   void add_carried_since(std::size_t next);
   bool put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode);
   // Whether something may go on from it into the next, or come from the one before.
   [[nodiscard]] bool has_neighbours(std::uint64_t start) const {
-    return session_.platform->has_reserved() &&
-           session_.platform->allocations_beside(start).size() > 1;
+    return session_.platform->has_reserved() && session_.platform->all_beside(start).size() > 1;
   }
   void add_whole(std::uint64_t start, Bytes bytes);
   void add_host_list(std::uint64_t word);
@@ -104,6 +115,8 @@ class Operands {
   bool some_not_exposed_ = false;
   AccessMode found_ = AccessMode::kReadWrite;
   bool by_tensor_ = false;
+  bool by_living_tensor_ = false;
+  bool pointers_begin_ = false;
   std::array<std::uint64_t, 16> seen_{};  // a bit for each start that may be here
   union {
     std::array<CudaOperand, kInPlace> first_;  // the first count_ of them are there

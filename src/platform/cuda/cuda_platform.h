@@ -201,8 +201,13 @@ class CudaPlatform : public ObservedPlatform {
   [[nodiscard]] virtual std::vector<Range> allocations_in(std::uint64_t address,
                                                           Bytes bytes) const = 0;
   // The allocation in which a reserved address lies, and those that lie side by side with it,
-  // without a gap. Empty where nothing is reserved, or nothing lies there.
-  [[nodiscard]] virtual std::vector<Range> allocations_beside(std::uint64_t address) const = 0;
+  // without a gap; `among`: of those that have some of these bytes, of which the address is one.
+  // Empty where nothing is reserved, or nothing lies there.
+  [[nodiscard]] virtual std::vector<Range> allocations_beside(std::uint64_t address,
+                                                              const Range& among) const = 0;
+  [[nodiscard]] std::vector<Range> all_beside(std::uint64_t address) const {
+    return allocations_beside(address, addresses());
+  }
 
   // --- Launches ---------------------------------------------------------------------------------
 

@@ -87,8 +87,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
                                                   Bytes bytes) const override {
     return memory_->allocations_in(address, bytes);
   }
-  [[nodiscard]] std::vector<Range> allocations_beside(std::uint64_t address) const override {
-    return memory_->allocations_beside(address);
+  [[nodiscard]] std::vector<Range> allocations_beside(std::uint64_t address,
+                                                      const Range& among) const override {
+    return memory_->allocations_beside(address, among);
   }
 
   void expose(std::span<const std::uint64_t> addresses) override;

@@ -20,7 +20,7 @@ bool DrivenPlatform::is_hold(std::uint64_t tag) { return tag == kHoldTag; }
 bool DrivenPlatform::hands_on_untold(Bytes bytes) const {
   constexpr Bytes kFreePart = 16;
   const Bytes budget_bytes = budget_bytes_.load(std::memory_order_relaxed);
-  const Bytes with_placed_bytes = bytes + memory_->placed_bytes();
+  const Bytes with_placed_bytes = bytes + memory_->living_placed_bytes();
   return calls_.is_open() &&
          std::max(with_placed_bytes, live_bytes_.load(std::memory_order_relaxed)) <=
              budget_bytes - budget_bytes / kFreePart;

@@ -175,8 +175,11 @@ std::optional<ProgramMemory::Freed> ProgramMemory::move(std::uint64_t address,
   }
   addresses_.forget(address);
   addresses_.name(*run, named.bytes, named.number);
-  addresses_.starting_at(*run)->hidden = named.hidden;
-  addresses_.starting_at(*run)->placed = true;
+  AddressRanges::Named& there = *addresses_.starting_at(*run);
+  there.hidden = named.hidden;
+  there.placed = true;
+  there.set_dead(named.is_dead());
+  there.keeps_room = named.keeps_room;
   place_blocks(allocation, *run);
   const Bytes behind_bytes = reserved_.contains(address) ? 0 : kBehindRunBytes;
   return Freed{.address = address,
@@ -203,10 +206,12 @@ std::vector<CudaPlatform::Range> ProgramMemory::allocations_in(std::uint64_t add
   return found;
 }
 
-std::vector<CudaPlatform::Range> ProgramMemory::allocations_beside(std::uint64_t address) const {
+std::vector<CudaPlatform::Range> ProgramMemory::allocations_beside(
+    std::uint64_t address, const CudaPlatform::Range& among) const {
   std::vector<CudaPlatform::Range> found;
   const std::shared_lock names(names_mutex_);
-  for (const ReservedRuns::Run& run : reserved_.beside(address)) {
+  for (const ReservedRuns::Run& run :
+       reserved_.beside(address, {.start = among.start, .bytes = among.bytes})) {
     const AddressRanges::Named* const named = alive_at(run.start);
     const bool goes_on = named != nullptr &&
                          (found.empty() || found.back().start + found.back().bytes == named->start);
@@ -232,12 +237,14 @@ std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
     return std::nullopt;
   }
   const AllocationId id = named->number;
-  if (named->placed) {
-    take_back_promise(named->bytes);
-  } else if (!named->is_dead()) {
+  if (!named->is_dead()) {
     commitment_.take_back(footprint_bytes(named->bytes));
   } else if (named->keeps_room) {
     kept_room_bytes_ -= footprint_bytes(named->bytes);
+  }
+  if (named->placed) {
+    dead_placed_bytes_ -= named->is_dead() ? named->bytes : 0;
+    placed_bytes_ -= named->bytes;
   }
   const std::unique_lock names(names_mutex_);
   addresses_.forget(address);
@@ -263,6 +270,7 @@ std::optional<AllocationId> ProgramMemory::retire(std::uint64_t address, bool ke
     return std::nullopt;
   }
   named->set_dead(true);
+  dead_placed_bytes_ += named->placed ? named->bytes : 0;
   commitment_.take_back(footprint_bytes(named->bytes));
   named->keeps_room = keeps_room;
   kept_room_bytes_ += keeps_room ? footprint_bytes(named->bytes) : 0;
@@ -287,6 +295,7 @@ Result<std::optional<AllocationId>> ProgramMemory::reuse(std::uint64_t address) 
   // The engine hears of it from the launch that names it. Programs ask for memory long before the
   // device comes to its first use, and until then its frames may serve others.
   named->set_dead(false);
+  dead_placed_bytes_ -= named->placed ? named->bytes : 0;
   no_undo();
   return named->number;
 }

@@ -66,6 +66,9 @@ class ProgramMemory {
   void take_back_promise(Bytes bytes);
   // What is promised of such memory, allocated or not.
   [[nodiscard]] Bytes placed_bytes() const { return placed_bytes_.load(std::memory_order_relaxed); }
+  [[nodiscard]] Bytes living_placed_bytes() const {
+    return placed_bytes() - dead_placed_bytes_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] bool is_free(std::uint64_t address, Bytes bytes) const {
     return reserved_.is_free(address, bytes);
   }
@@ -89,7 +92,8 @@ class ProgramMemory {
   [[nodiscard]] bool has_reserved() const { return has_reserved_.load(std::memory_order_acquire); }
   [[nodiscard]] std::vector<CudaPlatform::Range> allocations_in(std::uint64_t address,
                                                                 Bytes bytes) const;
-  [[nodiscard]] std::vector<CudaPlatform::Range> allocations_beside(std::uint64_t address) const;
+  [[nodiscard]] std::vector<CudaPlatform::Range> allocations_beside(
+      std::uint64_t address, const CudaPlatform::Range& among) const;
   [[nodiscard]] CudaPlatform::Range addresses() const {
     return {.start = addresses_.start(), .bytes = addresses_.bytes()};
   }
@@ -124,6 +128,7 @@ class ProgramMemory {
   Commitment commitment_;
   Bytes kept_room_bytes_ = 0;  // that what is dead has been promised beside that
   std::atomic<Bytes> placed_bytes_{0};
+  std::atomic<Bytes> dead_placed_bytes_{0};  // of those
   AllocationId newest_ = kNoAllocation;
   std::vector<std::uint64_t> at_;  // by block; 0 for one that is nobody's
 };

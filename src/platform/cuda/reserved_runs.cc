@@ -1,6 +1,7 @@
 // See reserved_runs.h.
 #include "platform/cuda/reserved_runs.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -67,9 +68,14 @@ std::vector<ReservedRuns::Run> ReservedRuns::within(std::uint64_t address, Bytes
   return found;
 }
 
-std::vector<ReservedRuns::Run> ReservedRuns::beside(std::uint64_t address) const {
+std::vector<ReservedRuns::Run> ReservedRuns::beside(std::uint64_t address, const Run& among) const {
   const Runs::value_type* const run = run_of(address);
-  return run == nullptr ? std::vector<Run>() : within(run->first, run->second.bytes);
+  if (run == nullptr) {
+    return {};
+  }
+  const std::uint64_t from = std::max(run->first, among.start);
+  const std::uint64_t to = std::min(run->first + run->second.bytes, among.start + among.bytes);
+  return from < to ? within(from, to - from) : std::vector<Run>();
 }
 
 }  // namespace spillway::cuda

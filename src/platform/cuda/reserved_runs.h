@@ -34,8 +34,9 @@ class ReservedRuns {
   [[nodiscard]] bool is_free(std::uint64_t address, Bytes bytes) const;
   // What lies in these bytes, lowest first.
   [[nodiscard]] std::vector<Run> within(std::uint64_t address, Bytes bytes) const;
-  // What lies in the run of this address; empty if there is none.
-  [[nodiscard]] std::vector<Run> beside(std::uint64_t address) const;
+  // What lies in the run of this address, and has some of the bytes `among`; empty if there is no
+  // run.
+  [[nodiscard]] std::vector<Run> beside(std::uint64_t address, const Run& among) const;
 
  private:
   struct Reserved {

@@ -59,22 +59,40 @@ void Segments::make_more_places() {
 
 // --- Segments -----------------------------------------------------------------------------------
 
-void Segments::made(std::uint64_t address, Bytes bytes) {
-  if (bytes < kBlockBytes) {
-    return;  // shares its page with others, and is no segment
-  }
-  const std::scoped_lock lock(mutex_);
-  look_at_written();
+Segments::Index Segments::add_segment(const Segment& segment) {
   if (free_indices_.empty()) {
     free_indices_.push_back(static_cast<Index>(segments_.size()));
     segments_.emplace_back();
   }
   const Index index = free_indices_.back();
   free_indices_.pop_back();
-  segments_[index] = {.address = address, .bytes = bytes};
-  for (Bytes offset = 0; offset < bytes; offset += kBlockBytes) {
-    pages_[(address + offset) / kBlockBytes] = index;
+  segments_[index] = segment;
+  for (Bytes offset = 0; offset < segment.bytes; offset += kBlockBytes) {
+    pages_[(segment.address + offset) / kBlockBytes] = index;
   }
+  return index;
+}
+
+Segments::Segment Segments::remove_segment(Index index) {
+  const Segment gone = std::exchange(segments_[index], {});
+  for (Bytes offset = 0; offset < gone.bytes; offset += kBlockBytes) {
+    pages_.erase((gone.address + offset) / kBlockBytes);
+  }
+  if (gone.listed) {
+    std::erase(empty_, index);
+  }
+  free_indices_.push_back(index);
+  dead_have_changed_ = true;
+  return gone;
+}
+
+void Segments::made(std::uint64_t address, Bytes bytes) {
+  if (bytes < kBlockBytes) {
+    return;  // shares its page with others, and is no segment
+  }
+  const std::scoped_lock lock(mutex_);
+  look_at_written();
+  (void)add_segment({.address = address, .bytes = bytes});
   bytes_ += bytes;
 }
 
@@ -85,40 +103,50 @@ void Segments::freed(std::uint64_t address) {
   if (index == kNone || segments_[index].address != address) {
     return;
   }
-  const Segment gone = std::exchange(segments_[index], {});
+  const Segment gone = remove_segment(index);
   bytes_ -= gone.bytes;
-  for (Bytes offset = 0; offset < gone.bytes; offset += kBlockBytes) {
-    pages_.erase((address + offset) / kBlockBytes);
-  }
-  if (gone.listed) {
-    std::erase(empty_, index);
-  }
   // An allocator gives back what it has nothing in; whoever else has divided it has ended it all.
   if (gone.tensors > 0) {
     for (Place& place : tensors_) {
-      if (place.bytes > 0 && place.segment == index) {
+      if (place.bytes > 0 && gone.has(place.address)) {
         in_order_.erase(place.address);
         place.bytes = 0;
+        place.ordered = false;
       }
     }
   }
-  free_indices_.push_back(index);
-  dead_have_changed_ = true;
 }
 
 void Segments::keep_whole(std::uint64_t address) {
   const std::scoped_lock lock(mutex_);
   look_at_written();
-  const Index index = segment_of(address);
-  if (index == kNone) {
-    return;
+  const auto keep = [this](Index index) {
+    segments_[index].whole = true;
+    (void)revive(segments_[index]);
+  };
+  if (const Index index = segment_of(address); index != kNone) {
+    keep(index);
   }
-  Segment& segment = segments_[index];
-  segment.whole = true;
-  (void)revive(segment);
+  for_each_living_in(address, 1, [&](std::uint64_t start, Bytes bytes) {
+    for_each_segment({.address = start, .bytes = bytes}, keep);
+  });
 }
 
 // --- Tensors ------------------------------------------------------------------------------------
+
+// In what is mapped the end of one may be the beginning of the next.
+Segments::Index Segments::first_segment(const Place& place) const {
+  if (place.segment != kNone && segments_[place.segment].has(place.address)) {
+    return place.segment;
+  }
+  const std::uint64_t end = place.address + place.bytes;
+  Index found = segment_of(place.address);
+  for (std::uint64_t at = round_up(place.address + 1, kBlockBytes); found == kNone && at < end;
+       at += kBlockBytes) {
+    found = segment_of(at);
+  }
+  return found;
+}
 
 // kNone: it is in no segment.
 Segments::Index Segments::begin(std::uint64_t address, Bytes bytes) {
@@ -126,28 +154,36 @@ Segments::Index Segments::begin(std::uint64_t address, Bytes bytes) {
   if (place.bytes > 0) {
     end(place);  // a death that nobody has told of
   }
-  const bool is_same = place.segment != kNone && segments_[place.segment].has(address);
-  const Index index = is_same ? place.segment : segment_of(address);
+  const Place made{.address = address, .bytes = bytes, .segment = place.segment};
+  const Index index = first_segment(made);
   if (index == kNone) {
     return kNone;
   }
-  place = {.address = address, .bytes = bytes, .asked_bytes = 0, .segment = index};
-  ++segments_[index].tensors;
-  if (always_tells_) {
+  const bool is_mapped = segments_[index].mapped;
+  if (is_mapped) {
+    end_all_in(address, bytes);  // likewise
+  }
+  place = made;
+  place.segment = index;
+  place.ordered = is_mapped || always_tells_;
+  if (place.ordered) {
     in_order_[address] = bytes;
   }
+  for_each_segment(place, [this](Index one) { ++segments_[one].tensors; });
   return index;
 }
 
 void Segments::end(Place& place) {
-  place.bytes = 0;
-  if (always_tells_) {
+  if (std::exchange(place.ordered, false)) {
     in_order_.erase(place.address);
   }
-  Segment& segment = segments_[place.segment];
-  if (--segment.tensors == 0 && !std::exchange(segment.listed, true)) {
-    empty_.push_back(place.segment);
-  }
+  for_each_segment(place, [this](Index index) {
+    Segment& segment = segments_[index];
+    if (--segment.tensors == 0 && !std::exchange(segment.listed, true)) {
+      empty_.push_back(index);
+    }
+  });
+  place.bytes = 0;
 }
 
 // False: none that is known begins there.
@@ -176,7 +212,10 @@ void Segments::born(std::uint64_t address, Bytes bytes) {
   const Index index = begin(address, bytes);
   if (index != kNone) {
     Segment& segment = segments_[index];
-    if (!revive(segment) && segment.tensors == 2) {
+    if (segment.mapped) {
+      for_each_segment({.address = address, .bytes = bytes, .segment = index},
+                       [this](Index one) { (void)revive(segments_[one]); });
+    } else if (!revive(segment) && segment.tensors == 2) {
       platform_.divide(segment.address);
     }
   }
@@ -188,7 +227,9 @@ void Segments::asked(std::uint64_t address, Bytes bytes, std::optional<cuda::CuS
   Place& place = tensors_[place_of(address)];
   if (place.address == address && place.bytes >= bytes) {
     place.asked_bytes = bytes;
-    segments_[place.segment].stream = stream;
+    if (const Index index = first_segment(place); index != kNone) {
+      segments_[index].stream = stream;
+    }
   }
 }
 
@@ -264,13 +305,13 @@ std::optional<Bytes> Segments::asked_alone_at_once(std::uint64_t address) const 
     return std::nullopt;
   }
   const Index index = segment_of(address);
-  if (index == kNone || segments_[index].tensors == 0) {
+  if (index == kNone || (segments_[index].tensors == 0 && !segments_[index].mapped)) {
     return Bytes{0};
   }
   const Segment& segment = segments_[index];
   const Place* const place = living_at(address);
   const bool alone = place != nullptr && place->asked_bytes > 0 && segment.tensors == 1 &&
-                     segment.address == address && !segment.whole;
+                     segment.address == address && !segment.whole && !segment.mapped;
   return alone ? std::optional(place->asked_bytes) : std::nullopt;
 }
 
@@ -281,9 +322,13 @@ std::optional<Bytes> Segments::asked_at_once(std::uint64_t address) const {
                                                     : std::nullopt;
 }
 
-std::optional<cuda::CudaPlatform::Range> Segments::tensor_at_once(std::uint64_t address) const {
+std::optional<cuda::CudaPlatform::Range> Segments::tensor_at_once(std::uint64_t address) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  const Place* const place = lock.owns_lock() ? living_at(address) : nullptr;
+  if (!lock.owns_lock()) {
+    return std::nullopt;
+  }
+  look_at_written();
+  const Place* const place = living_at(address);
   return place == nullptr
              ? std::nullopt
              : std::optional(cuda::CudaPlatform::Range{.start = address, .bytes = place->bytes});

@@ -5,11 +5,14 @@
 // Where nobody is told of launches because all fits, nobody is told of deaths either: tensors that
 // come and go are written down one behind the other, and looked at thousands at a time. To look at
 // each when it comes costs more than all else here, since PyTorch has had the processor's caches.
+// Of memory that the program maps itself each piece is a segment, and a tensor may lie across some
+// that are side by side: it lives in all of them (segments_mapped.cc).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -32,6 +35,12 @@ class Segments {
   // before the platform is told.
   void made(std::uint64_t address, Bytes bytes);
   void freed(std::uint64_t address);
+  // The same of a piece of memory that the program maps at addresses that it has reserved. What
+  // lives there, and what graphs use, is known by its addresses, until they are the program's no
+  // more: it may map another piece there.
+  void mapped(std::uint64_t address, Bytes bytes);
+  void unmapped(std::uint64_t address);
+  void addresses_ended(std::uint64_t address, Bytes bytes);
 
   // A tensor comes, with so many bytes of a segment, or goes (fewer than 0). True if it is enough
   // to have written that down; otherwise `born` or `died` follows.
@@ -40,7 +49,7 @@ class Segments {
       return false;
     }
     const std::scoped_lock lock(mutex_);
-    if (!writes_down_ || written_ == kMostWritten || may_be_dead(address)) {
+    if (!writes_down_ || written_ == kMostWritten || may_be_dead(address, bytes)) {
       return false;
     }
     log_[written_++] = {.address = address, .bytes = bytes};
@@ -72,11 +81,20 @@ class Segments {
   // The same whether it has or not. For who must not wait, likewise.
   [[nodiscard]] std::optional<Bytes> asked_at_once(std::uint64_t address) const;
   // The living tensor that begins there. For who must not wait, likewise.
-  [[nodiscard]] std::optional<cuda::CudaPlatform::Range> tensor_at_once(
-      std::uint64_t address) const;
+  [[nodiscard]] std::optional<cuda::CudaPlatform::Range> tensor_at_once(std::uint64_t address);
   // In which this address lies. Only where each death is told at once.
   [[nodiscard]] std::optional<cuda::CudaPlatform::Range> tensor_at(std::uint64_t address) const;
-  // Of all segments, whether tensors live in them or not.
+  // What an address can mean in memory that the program maps itself, where `in` and `ends` are
+  // living tensors: the one in which it lies, and the one of which it is the end (0 bytes: none).
+  // What lies there and is no tensor that is known is `between` those that are, or in a part of
+  // that. nullopt: neither the address nor the byte before it is in such memory.
+  struct Meant {
+    cuda::CudaPlatform::Range in;
+    cuda::CudaPlatform::Range ends;
+    cuda::CudaPlatform::Range between;
+  };
+  [[nodiscard]] std::optional<Meant> meant_by(std::uint64_t address);
+  // Of all segments that were not mapped, whether tensors live in them or not.
   [[nodiscard]] Bytes bytes() const;
 
  private:
@@ -90,6 +108,7 @@ class Segments {
     bool dead = false;          // and the platform knows
     bool listed = false;        // in empty_
     bool whole = false;
+    bool mapped = false;  // by the program: tensors may go on into the next
 
     [[nodiscard]] bool has(std::uint64_t at) const { return at >= address && at - address < bytes; }
   };
@@ -98,7 +117,8 @@ class Segments {
     std::uint64_t address = 0;  // 0: nobody's
     Bytes bytes = 0;            // 0: dead
     Bytes asked_bytes = 0;      // 0: not known
-    Index segment = kNone;
+    Index segment = kNone;      // the first; of mapped ones, where it lies there still
+    bool ordered = false;       // in in_order_
   };
 
   struct Written {
@@ -113,19 +133,52 @@ class Segments {
   [[nodiscard]] const Place* living_at(std::uint64_t address) const;
   Place& place_for(std::uint64_t address);
   void make_more_places();
+  Index add_segment(const Segment& segment);
+  Segment remove_segment(Index index);
+  [[nodiscard]] Index first_segment(const Place& place) const;
+  // Each in which it lies.
+  template <typename Visit>
+  void for_each_segment(const Place& place, const Visit& visit) {
+    for (Index index = first_segment(place); index != kNone;) {
+      visit(index);
+      const Segment& segment = segments_[index];
+      const std::uint64_t behind = segment.address + segment.bytes;
+      const std::uint64_t end = place.address + place.bytes;
+      index = behind < end ? first_segment({.address = behind, .bytes = end - behind}) : kNone;
+    }
+  }
+  // Living tensors that have some of these bytes, where they are in in_order_.
+  template <typename Visit>
+  void for_each_living_in(std::uint64_t address, Bytes bytes, const Visit& visit) const {
+    auto at = in_order_.upper_bound(address);
+    if (at != in_order_.begin() && address - std::prev(at)->first < std::prev(at)->second) {
+      --at;
+    }
+    for (; at != in_order_.end() && (at->first < address || at->first - address < bytes);) {
+      const auto& living = *at++;
+      visit(living.first, living.second);
+    }
+  }
   Index begin(std::uint64_t address, Bytes bytes);
   [[nodiscard]] bool end(std::uint64_t address);
   void end(Place& place);
+  void end_all_in(std::uint64_t address, Bytes bytes);  // as far as they are in in_order_
   void look_at_written();
   [[nodiscard]] bool is_untold() const;
   void retire(Segment& segment);
   bool revive(Segment& segment);
   void tell_all();
   void tell_unless_untold();
-  // Whether its segment may be one that the platform takes for dead.
-  [[nodiscard]] bool may_be_dead(std::uint64_t address) const {
-    const std::size_t bit = spread(address / kBlockBytes, kDeadBits);
-    return (dead_[bit / 64] >> (bit % 64) & 1U) != 0;
+  // Whether a segment of one that comes may be one that the platform takes for dead.
+  [[nodiscard]] bool may_be_dead(std::uint64_t address, std::int64_t bytes) const {
+    const Bytes reach = bytes > 0 ? static_cast<Bytes>(bytes) - 1 : 0;
+    for (auto page = address / kBlockBytes; page <= (address + reach) / kBlockBytes; ++page) {
+      const std::size_t bit = spread(page, kDeadBits);
+      if ((dead_[bit / 64] >> (bit % 64) & 1U) != 0) {
+        return true;
+      }
+    }
+    return false;
   }
 
   cuda::CudaPlatform& platform_;
@@ -142,7 +195,9 @@ class Segments {
   int place_bits_ = 10;
   std::vector<Place> tensors_;  // 2^place_bits_, by a spread of the address
   std::size_t used_places_ = 0;
-  std::map<std::uint64_t, Bytes> in_order_;  // that live, where each death is told at once
+  // That live, in what the program has mapped; of all segments where each death is told at once.
+  std::map<std::uint64_t, Bytes> in_order_;
+  std::map<std::uint64_t, Bytes> whole_addresses_;  // of mapped ones that were whole
   std::vector<Index> empty_;  // without tensors, and the platform takes them for alive
   Bytes bytes_ = 0;
   bool always_tells_ = false;

@@ -101,8 +101,9 @@ std::vector<What> scenarios() {
     }
   }
   for (const char* const policy : {"base_uvm", "lookahead"}) {
-    for (const char* const scenario : {"expandable", "growing", "mapped-tables", "mapped-questions",
-                                       "mapped-by-the-driver", "mapped-graphs", "random-mapped"}) {
+    for (const char* const scenario :
+         {"expandable", "expandable-graphs", "random-expandable", "growing", "mapped-tables",
+          "mapped-questions", "mapped-by-the-driver", "mapped-graphs", "random-mapped"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }
@@ -429,6 +430,21 @@ TEST_F(InterposerTest, NoReservationOfPyTorchsIsEverFull) {
   const Outcome outcome = run_on_gpu({.scenario = "never-full"});
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.err, ::testing::HasSubstr("expandable segments of PyTorch's hold 8 MiB"));
+}
+
+// Of 48 MiB that are mapped side by side.
+TEST_F(InterposerTest, OfExpandableSegmentsKernelsUseTheTensorsThatTheyAreGiven) {
+  for (const auto& [scenario, most_out_mib] : std::map<std::string, std::uint64_t>{
+           {"expandable-tensors", 100}, {"expandable-deaths", 8}}) {
+    for (const char* const policy : {"base_uvm", "lookahead"}) {
+      const Outcome outcome = run_on_gpu({.scenario = scenario, .policy = policy});
+      ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+      const auto seen = numbers(lines_of(outcome.out).back());
+      EXPECT_EQ(seen.at("wrong") + seen.at("violations"), 0U) << outcome.out;
+      EXPECT_LE(seen.at("out"), most_out_mib << 20U) << scenario << ' ' << policy;
+      EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
+    }
+  }
 }
 
 TEST_F(InterposerTest, JaxAsksForEachArrayUnlessAPersonHasChosen) {

@@ -4,10 +4,15 @@ device as well: pools, graphs and trees of them, history, limits."""
 import contextlib
 import ctypes
 import gc
+import os
 import pathlib
 import pickle
 import subprocess
+import sys
 import tempfile
+
+if sys.argv[1].startswith("expandable"):  # which PyTorch reads when it is loaded
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
 
 from program import GIB, MIB, Others, digest, main
 import torch
@@ -215,6 +220,46 @@ def divided():
     wrong = sum(int((it != 7 + i).sum()) for i, it in enumerate(halves))
     wrong += sum(int((it != 17 + i).sum()) for i, it in enumerate(seconds))
     return told(others, refused=refused, wrong_halves=wrong)
+
+
+def segments_are_expandable():
+    return sorted({segment["is_expandable"] for segment in torch.cuda.memory_snapshot()})
+
+
+def expandable():
+    """Tensors of many sizes lie side by side, die, and others come where they were."""
+    others, model = Others(1024), layers()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses = []
+    for i in range(9):
+        x = torch.randn(512 * (1 + i % 3) + 40 * i, 2048, device="cuda")
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item().hex())
+        others.touch()
+        if i % 4 == 3:
+            del x, loss
+            torch.cuda.empty_cache()
+    return told(others, losses=losses, digest=digest(list(model.parameters())),
+                expandable=segments_are_expandable())
+
+
+def expandable_graph():
+    """What a graph uses died while it was captured."""
+    others, model = Others(256), layers(1024, 4)
+    x = torch.randn(1024, 1024, device="cuda")
+    with torch.no_grad():
+        graph, result = captured(lambda: model(x))
+    digests = []
+    for i in range(3):
+        x.fill_(0.1 * (i + 1))
+        others.touch()
+        graph.replay()
+        others.touch()
+        digests.append(digest(result))
+    return told(others, digests=digests, expandable=segments_are_expandable())
 
 
 ALLOCATOR = """

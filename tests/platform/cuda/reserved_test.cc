@@ -82,7 +82,7 @@ TEST_F(ReservedTest, PiecesSideBySideAreFoundByAnyOfTheirAddresses) {
   }
   const auto starts = [&](std::uint64_t at) {
     std::vector<std::uint64_t> found;
-    for (const CudaPlatform::Range& range : platform->allocations_beside(start + at)) {
+    for (const CudaPlatform::Range& range : platform->all_beside(start + at)) {
       found.push_back((range.start - start) / kMiB);
     }
     return found;
@@ -110,7 +110,7 @@ TEST_F(ReservedTest, ReservationsAreNoNeighbours) {
   EXPECT_EQ(second % (16 * kMiB), 0U);
   allocate_at(first, 2 * kMiB);
   allocate_at(second, 2 * kMiB);
-  EXPECT_EQ(platform->allocations_beside(first).size(), 1U);
+  EXPECT_EQ(platform->all_beside(first).size(), 1U);
   EXPECT_GT(std::max(first, second) - std::min(first, second), 2 * kMiB);
 }
 
@@ -176,6 +176,53 @@ TEST_F(ReservedTest, PromisesCountAndAreTakenBack) {
   EXPECT_FALSE(platform->promise(24 * kMiB));
   platform->free(start);
   EXPECT_TRUE(platform->promise(24 * kMiB));
+}
+
+// It counts as long as it is the program's, dead or not, and once.
+TEST_F(ReservedTest, WhatIsDeadKeepsItsPromiseUntilItIsFreed) {
+  options.host_bytes = 48 * kMiB;
+  open();
+  const CuStream on = stream();
+  const std::uint64_t start = reserved(64 * kMiB);
+  const auto most = [&] {
+    Bytes promised = 0;
+    while (platform->promise(2 * kMiB)) {
+      promised += 2 * kMiB;
+    }
+    platform->take_back_promise(promised);
+    return promised;
+  };
+  const Bytes all = most();
+  Buffer here = allocate_at(start, 8 * kMiB);
+  fill(on, here, 1);
+  EXPECT_EQ(most(), all - 8 * kMiB);
+  platform->retire_keeping_room(start, std::nullopt);
+  EXPECT_FALSE(platform->allocation_of(start));
+  EXPECT_EQ(most(), all - 8 * kMiB);
+  EXPECT_TRUE(platform->reuse(start));
+  EXPECT_EQ(most(), all - 8 * kMiB);
+  fill(on, here, 2);
+  press(on);
+  check(on, here);
+  // It may lie elsewhere meanwhile.
+  platform->retire_keeping_room(start, std::nullopt);
+  platform->hide(start);
+  const Result<std::uint64_t> there = platform->move(start, start + 32 * kMiB);
+  ASSERT_TRUE(there);
+  platform->show(*there);
+  EXPECT_FALSE(platform->allocation_of(*there)) << "it is as dead as before";
+  EXPECT_EQ(most(), all - 8 * kMiB);
+  EXPECT_TRUE(platform->reuse(*there));
+  here.address = *there;
+  fill(on, here, 3);
+  press(on);
+  check(on, here);
+  platform->retire_keeping_room(*there, std::nullopt);
+  platform->free(*there);
+  EXPECT_EQ(most(), all);
+  synchronize(on);
+  EXPECT_EQ(wrong_words(), 0U);
+  whole();
 }
 
 // A heap that has little itself says how much is to be kept of handles.

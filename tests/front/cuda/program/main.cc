@@ -15,6 +15,7 @@
 #include "crowd.h"
 #include "device.h"
 #include "ends.h"
+#include "expandable.h"
 #include "exposed.h"
 #include "flags.h"
 #include "graphs.h"
@@ -560,6 +561,10 @@ int main(int count, char** words) {
       {"free", test::all_that_is_free},
       {"runtime", test::by_the_runtime},
       {"expandable", test::expandable_segments},
+      {"expandable-tensors", test::expandable_tensors},
+      {"expandable-deaths", test::expandable_deaths},
+      {"expandable-graphs", test::expandable_graphs},
+      {"random-expandable", test::random_expandable},
       {"growing", test::growing_vector},
       {"mapped-tables", test::mapped_tables},
       {"mapped-questions", test::mapped_questions},

@@ -1,7 +1,6 @@
 // See processes.h.
 #include "processes.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -11,6 +10,8 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+
+#include "torch_reports.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
@@ -60,19 +61,6 @@ Buffer allocate_plain(const Device& device, std::uint64_t bytes) {
   Buffer buffer{.words = bytes / 8};
   device.expect(device.calls.cuMemAlloc_v2(&buffer.address, bytes), "cuMemAlloc");
   return buffer;
-}
-
-// As PyTorch's allocator says that a tensor has come (bytes > 0), or gone.
-void report_tensor(const Device& device, CuAddress address, std::int64_t bytes) {
-  struct Place {
-    std::int8_t type;
-    std::int8_t index;
-  };
-  using Report = void (*)(CuAddress, std::int64_t, std::size_t, std::size_t, Place);
-  const auto report = reinterpret_cast<Report>(
-      ::dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
-  device.require(report != nullptr, "the library is told of tensors");
-  report(address, bytes, 0, 0, {.type = 1, .index = 0});
 }
 
 // The other process, with what is said to it.

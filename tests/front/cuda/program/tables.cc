@@ -1,10 +1,10 @@
 // See tables.h.
 #include "tables.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <chrono>
+
+#include "torch_reports.h"
 
 namespace spillway::cuda::test {
 namespace {
@@ -39,19 +39,6 @@ void require_one_more(const Device& device, const Buffer& buffer) {
   for (std::uint64_t i = 0; i < words.size(); ++i) {
     device.require(words[i] == pattern(buffer.seed, i) + 1, "a word behind an address in a table");
   }
-}
-
-// As PyTorch's allocator says that a tensor has come (bytes > 0), or gone.
-void report_tensor(const Device& device, CuAddress address, std::int64_t bytes) {
-  struct Place {
-    std::int8_t type;
-    std::int8_t index;
-  };
-  using Report = void (*)(CuAddress, std::int64_t, std::size_t, std::size_t, Place);
-  const auto report = reinterpret_cast<Report>(
-      ::dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
-  device.require(report != nullptr, "the library is told of tensors");
-  report(address, bytes, 0, 0, {.type = 1, .index = 0});
 }
 
 // The least that a call has taken.

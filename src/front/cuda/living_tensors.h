@@ -1,0 +1,39 @@
+// What an address means in memory that the program maps itself, where PyTorch's allocator has told
+// which tensors live (docs/torch.md). Layer: front, cuda. Thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "front/cuda/session.h"
+
+namespace spillway::cuda {
+
+// Visits (a CudaPlatform::Range each) the tensor in which it lies, and, unless pointers are known
+// to be where tensors `begin`, the one of which it is the end. Where no tensor is known to live,
+// the pieces that lie side by side there and have bytes that are no known tensor's. False: it is
+// no such memory, and nothing was visited.
+template <typename Visit>
+bool for_each_meant(const Session& session, std::uint64_t address, bool begins,
+                    const Visit& visit) {
+  if (!session.platform->has_reserved()) {
+    return false;
+  }
+  const std::optional<Segments::Meant> meant = session.segments->meant_by(address);
+  if (!meant) {
+    return false;
+  }
+  if (meant->ends.bytes > 0 && !begins) {
+    visit(meant->ends);
+  }
+  if (meant->in.bytes > 0) {
+    visit(meant->in);
+    return true;
+  }
+  for (const CudaPlatform::Range& range :
+       session.platform->allocations_beside(address, meant->between)) {
+    visit(range);
+  }
+  return true;
+}
+
+}  // namespace spillway::cuda
