@@ -435,7 +435,7 @@ TEST_F(InterposerTest, NoReservationOfPyTorchsIsEverFull) {
 // Of 48 MiB that are mapped side by side.
 TEST_F(InterposerTest, OfExpandableSegmentsKernelsUseTheTensorsThatTheyAreGiven) {
   for (const auto& [scenario, most_out_mib] : std::map<std::string, std::uint64_t>{
-           {"expandable-tensors", 100}, {"expandable-deaths", 8}}) {
+           {"expandable-tensors", 400}, {"expandable-deaths", 8}}) {
     for (const char* const policy : {"base_uvm", "lookahead"}) {
       const Outcome outcome = run_on_gpu({.scenario = scenario, .policy = policy});
       ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
