@@ -137,11 +137,11 @@ void expandable_graphs(const Device& device) {
   segment.end(passing);
   Buffer small = segment.tensor(15 * kMiB, kMiB);
   device.fill(small, 11, stream);
-  segment.end(small);
   CuGraph graph = nullptr;
   device.expect(device.calls.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
   CuGraphExec exec = nullptr;
   device.expect(device.calls.cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  segment.end(small);
   for (std::uint64_t round = 0; round < 3; ++round) {
     device.fill(sum, round, stream);
     device.fill(last, round, stream);
