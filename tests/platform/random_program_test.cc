@@ -101,6 +101,14 @@ TEST_P(RandomPrograms, KeepTheirContentsAndTheirLimits) {
   }
 }
 
+TEST_P(RandomPrograms, FindWhatWasWrittenByWhoDoesNotNameIt) {
+  const std::optional<std::uint64_t> only = number_from("SPILLWAY_SEED");
+  for (std::uint64_t seed = only.value_or(1); seed <= only.value_or(20); ++seed) {
+    const RunResult result = RandomRun(GetParam(), seed, true).run(kEventsPerSeed);
+    ASSERT_EQ(result.problem, "") << how_to_replay(seed);
+  }
+}
+
 TEST_P(RandomPrograms, RunTheSameWayTwice) {
   for (const std::uint64_t seed : {3U, 14U, 16U, 17U}) {
     const RunResult first = RandomRun(GetParam(), seed).run(2000);

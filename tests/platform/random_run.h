@@ -26,8 +26,12 @@ namespace spillway::sim {
 class RandomRun {
  public:
   // `policy_name`: one of the registry's, "adversarial" or "profiled".
-  RandomRun(std::string_view policy_name, std::uint64_t seed)
-      : rng_(seed), setup_(random_setup(rng_, policy_name, seed)), watched_(*setup_.policy) {
+  // `exposes`: launches store the addresses of what they write, and others write it unnamed.
+  RandomRun(std::string_view policy_name, std::uint64_t seed, bool exposes = false)
+      : exposes_(exposes),
+        rng_(seed),
+        setup_(random_setup(rng_, policy_name, seed)),
+        watched_(*setup_.policy) {
     simulator_ = std::make_unique<Simulator>(setup_.machine, setup_.options, watched_);
     simulator_->on_finished = [this](const LaunchTiming& timing) {
       const auto found = launches_.find(timing.number);
@@ -176,7 +180,11 @@ class RandomRun {
       const AllocationId id = buffers_.at(use.buffer);
       launch.accesses.push_back(
           {id, space.allocation(id).first_block + use.first_block, use.block_count, use.mode});
+      if (exposes_ && use.mode == AccessMode::kReadWrite) {
+        launch.accesses.back().mode = AccessMode::kExpose;
+      }
     }
+    launch.reaches = exposes_ && action.launch % 4 == 0;
     if (plans_) {
       plans_->launched(launch, simulator_->now_ns(), space);
     }
@@ -279,6 +287,7 @@ class RandomRun {
   void fail(const std::string& what) { result_.fail(what); }
   void note(std::string_view line) { result_.note(simulator_->now_ns(), line); }
 
+  bool exposes_;
   Rng rng_;
   Rng watching_{1};
   RandomSetup setup_;

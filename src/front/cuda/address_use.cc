@@ -19,21 +19,32 @@ bool begins(std::string_view symbol, std::span<const std::string_view> with) {
                      [symbol](std::string_view it) { return symbol.starts_with(it); });
 }
 
-// Whether it makes integers of 64 bits, as its functor's types say: only those can be addresses.
-// Index kernels name that type later among their own.
-bool makes_wide_integers(std::string_view in_words) {
-  if (has(in_words, "<long") || has(in_words, "<unsigned long")) {
-    return true;
-  }
-  constexpr std::string_view kLambda = "lambda(";
-  for (std::size_t at = in_words.find(kLambda); at != std::string_view::npos;
-       at = in_words.find(kLambda, at + 1)) {
-    const std::string_view list = in_words.substr(at, in_words.find(')', at) - at);
-    if (has(list, "(long") || has(list, " long")) {
+template <typename Is>
+bool any_after(std::string_view text, std::string_view part, const Is& is) {
+  for (std::size_t at = text.find(part); at != std::string_view::npos;
+       at = text.find(part, at + 1)) {
+    if (is(text.substr(0, at), text.substr(at + part.size()))) {
       return true;
     }
   }
   return false;
+}
+
+// Whether it makes integers of 64 bits, as its functor's types or its lambda's parameters say: only
+// those can be addresses. Kernels that take indices have that type later among their own, or take
+// places as well.
+bool makes_wide_integers(std::string_view in_words) {
+  const auto is_wide = [](std::string_view type) {
+    return type.starts_with("long") || type.starts_with("unsigned long");
+  };
+  return any_after(in_words, "<",
+                   [&](std::string_view before, std::string_view after) {
+                     return is_wide(after) && !before.ends_with("ArrayRef");
+                   }) ||
+         any_after(in_words, "lambda(", [&](std::string_view /*before*/, std::string_view after) {
+           const std::string_view list = after.substr(0, after.find(')'));
+           return !has(list, "*") && (is_wide(list) || has(list, " long"));
+         });
 }
 
 // PyTorch's kernels use the places of tensors and make values of values, which may be addresses

@@ -145,22 +145,22 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
              "the program keeps addresses in memory that any kernel may read: what they name "
              "counts as used by every launch, which is slow");
   }
-  {
-    const std::unique_lock lock(carried().mutex);
-    add(session, carried().by_start[start], found);
-  }
-  // It may be copied on by any kernel that is given it, or computed with.
+  // They may be copied on by any kernel that is given the holder, or computed with.
+  std::vector<std::uint64_t> exposed;
   for (const std::uint64_t address : found) {
-    const auto expose_all = [&session](const CudaPlatform::Range& meant) {
+    const auto add_all = [&](const CudaPlatform::Range& meant) {
       for (const CudaPlatform::Range& it :
            session.platform->allocations_in(meant.start, meant.bytes)) {
-        session.platform->expose(it.start);
+        exposed.push_back(it.start);
       }
     };
-    if (!for_each_meant(session, address, false, expose_all)) {
-      session.platform->expose(address);
+    if (!for_each_meant(session, address, false, add_all)) {
+      exposed.push_back(address);
     }
   }
+  session.platform->expose(exposed);
+  const std::unique_lock lock(carried().mutex);
+  add(session, carried().by_start[start], found);
 }
 
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {

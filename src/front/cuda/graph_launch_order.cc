@@ -20,6 +20,7 @@ bool GraphLaunchOrder::on_another(CuStream stream) const {
 }
 
 CuResult GraphLaunchOrder::wait_for_steps(const Session& session, CuStream stream) const {
+  const auto in_order = session.platform->in_order(stream);
   const CuResult result = real().cuStreamWaitEvent(stream, stepped_, 0);
   if (result == CuResult::kSuccess) {
     session.platform->waits_for(stepped_, stream);
@@ -81,6 +82,7 @@ std::optional<CuResult> GraphLaunchOrder::in_steps(const Session& session, CuStr
   }
   last_ = Last::kSteps;
   stream_ = stream;
+  const auto in_order = session.platform->in_order(stream);
   session.platform->recorded(stepped_, stream);
   const CuResult result = real().cuEventRecord(stepped_, stream);
   if (result != CuResult::kSuccess) {

@@ -48,17 +48,25 @@ CuResult wait_for_device(const Session& session) {
   return waited;
 }
 
-}  // namespace
-
-bool gives_memory_away(const void* code) {
+// Without its folder; empty where nothing is loaded.
+std::string_view file_of(const void* code) {
   Dl_info info{};
   if (::dladdr(code, &info) == 0 || info.dli_fname == nullptr) {
-    return false;
+    return {};
   }
   std::string_view file = info.dli_fname;
   file.remove_prefix(file.rfind('/') + 1);  // npos + 1: nothing
+  return file;
+}
+
+}  // namespace
+
+bool gives_memory_away(const void* code) {
+  const std::string_view file = file_of(code);
   return file.starts_with("libnccl") || file.starts_with("libnvshmem");
 }
+
+bool fills_reservations(const void* code) { return file_of(code).starts_with("libc10_cuda"); }
 
 CuResult try_properties(const CuAllocationProperties& properties) {
   using Kind = std::tuple<CuHandleType, unsigned, unsigned>;

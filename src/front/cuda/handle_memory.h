@@ -12,6 +12,9 @@ namespace spillway::cuda {
 // Whether the code there is a library's that gives its memory to other processes, devices and
 // network cards, which nobody would see: NCCL and NVSHMEM.
 [[nodiscard]] bool gives_memory_away(const void* code);
+// Code of PyTorch's allocator: each of its reservations is larger than the device, and it takes for
+// granted that none is ever full.
+[[nodiscard]] bool fills_reservations(const void* code);
 // What an allocation of the space holds, into memory of the driver's that is mapped nowhere. Waits
 // for the device.
 [[nodiscard]] CuResult copy_to_driver(const Session& session, CuMemHandle to, CuAddress from,

@@ -81,6 +81,22 @@ MappedMemory::Handle* MappedMemory::known(CuMemHandle handle) {
   return found == handles_.end() || found->second.references == 0 ? nullptr : &found->second;
 }
 
+// Whether all handles together, with so much more, are less than the largest reservation.
+Status MappedMemory::leaves_reservations_open(Bytes bytes) const {
+  Bytes largest = 0;
+  for (const auto& [at, reserved] : reservations_) {
+    largest = std::max(largest, reserved);
+  }
+  if (largest == 0 || bytes_ + bytes < largest) {
+    return {};
+  }
+  return make_error(ErrorCode::kUnsupported,
+                    "out of memory: {} asked for, {} in use; expandable segments of PyTorch's hold "
+                    "{} at most, however large the tiers are; take expandable_segments out of "
+                    "PYTORCH_ALLOC_CONF",
+                    format_bytes(bytes), format_bytes(bytes_), format_bytes(largest));
+}
+
 // Nothing is allocated, but there will be room for it.
 MappedMemory::Answer MappedMemory::create(const Session& session, CuMemHandle* handle, Bytes bytes,
                                           const CuAllocationProperties& properties,
@@ -100,11 +116,17 @@ MappedMemory::Answer MappedMemory::create(const Session& session, CuMemHandle* h
     return possible;
   }
   session.segments->tell_deaths();
+  const std::scoped_lock lock(mutex_);
+  if (fills_reservations(caller)) {
+    if (const Status stays_open = leaves_reservations_open(bytes); !stays_open) {
+      say_out_of_memory(stays_open.error());
+      return CuResult::kOutOfMemory;
+    }
+  }
   if (const Status promised = session.platform->promise(bytes); !promised) {
     say_out_of_memory(promised.error());
     return CuResult::kOutOfMemory;
   }
-  const std::scoped_lock lock(mutex_);
   *handle = kOurs | (++last_number_ & kNumber);
   handles_.emplace(*handle, Handle{.bytes = bytes, .properties = properties, .caller = caller});
   bytes_ += bytes;

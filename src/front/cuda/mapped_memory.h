@@ -96,6 +96,7 @@ class MappedMemory {
   [[nodiscard]] CuResult make_real(const Session& session, CuMemHandle name, Handle& handle);
   void end_allocation(const Session& session, CuMemHandle name, Handle& handle);
   void forget_if_unused(CuMemHandle name);
+  [[nodiscard]] Status leaves_reservations_open(Bytes bytes) const;
 
   std::mutex mutex_;
   std::map<CuAddress, Bytes> reservations_;  // ours

@@ -83,13 +83,6 @@ CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
   return result;
 }
 
-// What is no device's does not count.
-template <typename Call>
-CuResult from_driver_pool(ProgramCall& here, CuAddress* address, Bytes bytes, CuMemPool pool,
-                          const Call& call) {
-  return is_of_device(pool) ? from_driver(here, address, bytes, call) : here.driver(call);
-}
-
 // `from`: a pool that is named.
 template <typename Call>
 CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes,
@@ -97,12 +90,11 @@ CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes,
   ProgramCall here(CallKind::kAllocation);
   Session* const session =
       here.inner() || address == nullptr || bytes == 0 ? nullptr : session_for_allocation();
-  if (session == nullptr) {
-    return from_driver(here, address, bytes, call);
-  }
-  const auto pool = from ? pool_of(*session, *from) : current_pool(*session);
+  const auto pool = session == nullptr ? std::nullopt
+                    : from             ? pool_of(*session, *from)
+                                       : current_pool(*session);
   if (!pool) {
-    return from_driver_pool(here, address, bytes, from.value_or(nullptr), call);
+    return from && is_of_host(*from) ? here.driver(call) : from_driver(here, address, bytes, call);
   }
   if (captured(stream)) {
     return answer(allocate_captured(*session, bytes, stream), address);

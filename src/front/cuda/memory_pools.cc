@@ -115,10 +115,10 @@ CuMemPool handle_of_pool(DeviceHeap::Pool account) {
   return nullptr;
 }
 
-bool is_of_device(CuMemPool handle) {
+bool is_of_host(CuMemPool handle) {
   const std::scoped_lock lock(pools().mutex);
   const auto found = pools().by_handle.find(handle);
-  return found != pools().by_handle.end() && found->second.location.type == CuLocationType::kDevice;
+  return found != pools().by_handle.end() && found->second.location.type != CuLocationType::kDevice;
 }
 
 }  // namespace spillway::cuda

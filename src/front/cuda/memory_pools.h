@@ -33,7 +33,7 @@ void default_pool_changes();
 [[nodiscard]] std::optional<DeviceHeap::Pool> current_pool(const Session& session);
 // nullptr: it is none's.
 [[nodiscard]] CuMemPool handle_of_pool(DeviceHeap::Pool account);
-// Whether what the driver gives of it is a device's.
-[[nodiscard]] bool is_of_device(CuMemPool handle);
+// Whether it is known that what the driver gives of it is no device's.
+[[nodiscard]] bool is_of_host(CuMemPool handle);
 
 }  // namespace spillway::cuda

@@ -85,8 +85,12 @@ void Operands::for_each_at(std::uint64_t start, const Visit& visit) {
 }
 
 // Of a graph one node may read what another writes, and a third store its address.
+bool Operands::may_change(AccessMode mode) const {
+  return mode == AccessMode::kExpose ? some_not_exposed_ : writes(mode) && some_only_read_;
+}
+
 void Operands::put_again(std::uint64_t start, AccessMode mode) {
-  if (!writes(mode) || (mode == AccessMode::kExpose ? !some_not_exposed_ : !some_only_read_)) {
+  if (!may_change(mode)) {
     return;
   }
   for_each_at(start, [mode](CudaOperand& operand) { operand.mode = either(operand.mode, mode); });
@@ -242,7 +246,7 @@ bool Operands::is_living_tensor(const CudaOperand& operand) const {
 // where it begins. True if the allocation itself was not there before.
 bool Operands::put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode) {
   const bool is_new = put_once(range.start, range.bytes, mode);
-  if (session_.platform->has_reserved() && (is_new || some_only_read_ || some_not_exposed_)) {
+  if (session_.platform->has_reserved() && (is_new || may_change(mode))) {
     for (const CudaPlatform::Range& other : session_.platform->all_beside(range.start)) {
       if (other.start != range.start) {
         (void)put_once(other.start, other.bytes, mode);

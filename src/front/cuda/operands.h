@@ -86,6 +86,8 @@ class Operands {
   template <typename Visit>
   void for_each_at(std::uint64_t start, const Visit& visit);
   bool put_once(std::uint64_t start, Bytes bytes, AccessMode mode);
+  // Whether something may be here of which this says more.
+  [[nodiscard]] bool may_change(AccessMode mode) const;
   void put_again(std::uint64_t start, AccessMode mode);
   bool add_pointed(const CudaPlatform::Pointed& named, AccessMode mode, std::uint64_t word);
   void add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word);

@@ -18,6 +18,13 @@ std::optional<Account> account_of(const ProgramCall& here, CuMemPool handle) {
   return pool ? std::optional(Account{.session = session, .pool = *pool}) : std::nullopt;
 }
 
+// The driver's pools take device memory in pieces, and programs watch what is reserved grow by
+// them.
+std::uint64_t in_pieces(Bytes bytes) {
+  constexpr Bytes kPieceBytes = 32 * kMiB;
+  return round_up(bytes, kPieceBytes);
+}
+
 template <typename Call>
 CuResult change_current(const Call& call) {
   ProgramCall here(CallKind::kOther);
@@ -85,10 +92,10 @@ CuResult cuMemPoolGetAttribute(CuMemPool pool, CuPoolAttribute attribute, void* 
   auto* const bytes = static_cast<std::uint64_t*>(value);
   switch (attribute) {
     case CuPoolAttribute::kReservedCurrent:
-      *bytes = usage.reserved_bytes;
+      *bytes = in_pieces(usage.reserved_bytes);
       break;
     case CuPoolAttribute::kReservedHigh:
-      *bytes = usage.reserved_high_bytes;
+      *bytes = in_pieces(usage.reserved_high_bytes);
       break;
     case CuPoolAttribute::kUsedCurrent:
       *bytes = usage.used_bytes;

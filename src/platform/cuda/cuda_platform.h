@@ -211,9 +211,9 @@ class CudaPlatform : public ObservedPlatform {
 
   // --- Launches ---------------------------------------------------------------------------------
 
-  // The address of this allocation is where launches find it that do not name it: those that reach
-  // what is exposed may write it from now on, until it dies.
-  virtual void expose(std::uint64_t address) = 0;
+  // The addresses of these allocations are where launches find them that do not name them: those
+  // that reach what is exposed may write them from now on, until they die.
+  virtual void expose(std::span<const std::uint64_t> addresses) = 0;
 
   // Whether nobody need be told of the call that the program is about to make on this stream,
   // whatever it uses, unless it exposes some of that: then `end_unseen` follows it, and nothing

@@ -158,11 +158,14 @@ void DrivenPlatform::use_while_quiet(const Launch& launch) {
   }
 }
 
-void DrivenPlatform::expose(std::uint64_t address) {
+void DrivenPlatform::expose(std::span<const std::uint64_t> addresses) {
   const Lock lock(mutex_);
-  const AllocationId id = memory_->number_of(address);
-  if (engine_.space().is_live(id)) {
-    expose(id);
+  std::uint64_t last = 0;  // many in a row may be the same
+  for (const std::uint64_t address : addresses) {
+    const AllocationId id = memory_->number_of(address);
+    if (address != std::exchange(last, address) && engine_.space().is_live(id)) {
+      expose(id);
+    }
   }
 }
 

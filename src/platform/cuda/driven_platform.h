@@ -92,7 +92,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     return memory_->allocations_beside(address, among);
   }
 
-  void expose(std::uint64_t address) override;
+  void expose(std::span<const std::uint64_t> addresses) override;
   [[nodiscard]] bool begin_unseen(CuStream stream) override;
   void end_unseen() override;
   [[nodiscard]] std::uint64_t unseen_calls() const override { return calls_.calls(); }

@@ -143,6 +143,7 @@ class Simulator final : private Mechanism {
     bool maybe_live = false;
     bool anything = false;    // reused: nobody cares what it holds before it is written
     bool retired = false;     // discarded lazily, and nobody has used it since
+    bool exposed = false;     // launches write it that do not name it
     std::uint32_t uses = 0;   // launches that run on the device frame
     std::uint32_t names = 0;  // launches that name it and have not finished
   };
@@ -283,6 +284,7 @@ class Simulator final : private Mechanism {
   void check_bytes(BlockId id);
   void write_bytes(BlockId id);
   void leave(const Launch& launch);
+  void write_unseen();
   Tokens& tokens(BlockId id);
   void fail(BlockId id, std::string_view what);
 

@@ -99,7 +99,7 @@ void Simulator::forget_names(const Launch& launch) {
 void Simulator::forget_contents(BlockId id) {
   Tokens& block = tokens(id);
   block.defined = block.undefined_next = false;
-  block.retired = block.maybe_live = false;
+  block.retired = block.maybe_live = block.exposed = false;
 }
 
 Simulator::Tokens& Simulator::tokens(BlockId id) {
@@ -119,7 +119,7 @@ void Simulator::fail(BlockId id, std::string_view what) {
 // The launch begins to run.
 void Simulator::take_up(const Running& run) {
   for (const BlockId id : run.undefined) {
-    tokens(id).defined = false;
+    tokens(id).defined = tokens(id).exposed = false;
     tokens(id).maybe_live = true;
   }
   for (const Access& access : run.launch.accesses) {
@@ -127,6 +127,7 @@ void Simulator::take_up(const Running& run) {
       const BlockId id = access.first_block + i;
       check_read(id, access);
       ++tokens(id).uses;
+      tokens(id).exposed |= access.mode == AccessMode::kExpose;
     }
   }
 }
@@ -175,6 +176,21 @@ void Simulator::leave(const Launch& launch) {
       if (writes(access.mode)) {
         write_bytes(id);
       }
+    }
+  }
+  if (launch.reaches) {
+    write_unseen();
+  }
+}
+
+// All that it can: what is exposed and there.
+void Simulator::write_unseen() {
+  for (BlockId id = 0; id < tokens_.size(); ++id) {
+    const Tokens& block = tokens_[id];
+    if (block.exposed && block.mapped && block.writable && !block.arriving &&
+        engine_.space().has_tenant(id) && !engine_.space().is_shared(id) &&
+        engine_.space().block(id).contents == Contents::kLive) {
+      write_bytes(id);
     }
   }
 }

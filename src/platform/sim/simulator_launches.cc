@@ -155,7 +155,8 @@ TimeNs Simulator::far_ns(const Launch& launch, TimeNs duration_ns) const {
   double far_bytes = 0;
   for_each_block(launch, [&](BlockId id, const Access& access) {
     const Block& block = engine_.space().block(id);
-    const int ways = access.mode == AccessMode::kReadWrite ? 2 : 1;
+    const bool both = access.mode == AccessMode::kReadWrite || access.mode == AccessMode::kExpose;
+    const int ways = both ? 2 : 1;
     named_bytes += static_cast<double>(block.bytes) * ways;
     far_bytes += block.far ? static_cast<double>(block.bytes) : 0;
   });

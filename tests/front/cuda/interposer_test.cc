@@ -196,6 +196,27 @@ TEST_F(InterposerTest, WhatIsKnownToBeReadLeavesWithoutACopy) {
   EXPECT_LT(out.at("told-reads"), out.at("unknown-reads") / 2);
 }
 
+// Although it came for being read, and nobody names it who writes it.
+TEST_F(InterposerTest, WhatIsWrittenByAnAddressOnTheDeviceIsNotLost) {
+  for (const char* const how :
+       {"by-kernels", "by-values", "by-graphs", "by-copies", "by-written-values", "while-quiet"}) {
+    for (const char* const policy : {"base_uvm", "lookahead"}) {
+      const Outcome outcome =
+          run_on_gpu({.scenario = fmt::format("exposed-{}", how), .policy = policy});
+      EXPECT_EQ(outcome.status, 0) << how << policy << outcome.out << outcome.err;
+    }
+  }
+}
+
+// Six times 4 MiB through 16, ten times.
+TEST_F(InterposerTest, WhatOnlyPyTorchUsesLeavesWithoutACopyWhoeverHasItsAddress) {
+  const Outcome outcome = run_on_gpu({.scenario = "exposed-and-read"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const auto seen = numbers(lines_of(outcome.out).back());
+  EXPECT_GE(seen.at("in"), std::uint64_t{120} << 20U);
+  EXPECT_LE(seen.at("out"), std::uint64_t{64} << 20U);  // once each, and what was stored before
+}
+
 // A table that has died with all that its segment of PyTorch's had names nothing.
 TEST_F(InterposerTest, WhatADeadTableNamedIsUsedNoMore) {
   for (const char* const policy : {"base_uvm", "lookahead"}) {
@@ -226,27 +247,6 @@ TEST_F(InterposerTest, AFullListCostsLittleMoreThanAnEmptyOne) {
   const std::vector<std::string> lines = lines_of(outcome.out);
   ASSERT_GE(lines.size(), 3U);
   EXPECT_LT(numbers(lines[1]).at("addresses"), 30 * numbers(lines[0]).at("numbers")) << outcome.out;
-}
-
-// Although it came for being read, and nobody names it who writes it.
-TEST_F(InterposerTest, WhatIsWrittenByAnAddressOnTheDeviceIsNotLost) {
-  for (const char* const how :
-       {"by-kernels", "by-values", "by-graphs", "by-copies", "by-written-values", "while-quiet"}) {
-    for (const char* const policy : {"base_uvm", "lookahead"}) {
-      const Outcome outcome =
-          run_on_gpu({.scenario = fmt::format("exposed-{}", how), .policy = policy});
-      EXPECT_EQ(outcome.status, 0) << how << policy << outcome.out << outcome.err;
-    }
-  }
-}
-
-// Six times 4 MiB through 16, ten times.
-TEST_F(InterposerTest, WhatOnlyPyTorchUsesLeavesWithoutACopyWhoeverHasItsAddress) {
-  const Outcome outcome = run_on_gpu({.scenario = "exposed-and-read"});
-  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  const auto seen = numbers(lines_of(outcome.out).back());
-  EXPECT_GE(seen.at("in"), std::uint64_t{120} << 20U);
-  EXPECT_LE(seen.at("out"), std::uint64_t{64} << 20U);  // once each, and what was stored before
 }
 
 // What measures best is the default; the environment may name another.
@@ -440,6 +440,12 @@ TEST_F(InterposerTest, OfExpandableSegmentsKernelsUseTheTensorsThatTheyAreGiven)
       EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
     }
   }
+}
+
+TEST_F(InterposerTest, NoReservationOfPyTorchsIsEverFull) {
+  const Outcome outcome = run_on_gpu({.scenario = "never-full"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr("expandable segments of PyTorch's hold 8 MiB"));
 }
 
 TEST_F(InterposerTest, JaxAsksForEachArrayUnlessAPersonHasChosen) {

@@ -12,7 +12,7 @@ namespace spillway::cuda {
 namespace {
 
 constexpr std::size_t kThreads = 8;
-constexpr int kRounds = 150;
+constexpr int kRounds = 80;
 
 class Crowd : public CudaWorld {
  protected:

@@ -279,23 +279,40 @@ void mapped_by_the_driver(const Device& device) {
   free_reserved(device, start, 8 * kPiece);
 }
 
+namespace {
+
+// As a call of a library by that name.
+class Library {
+ public:
+  Library(const Device& device, const char* file) : device_(device) {
+    std::filesystem::copy_file(SPILLWAY_PLUGIN, file,
+                               std::filesystem::copy_options::overwrite_existing);
+    void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    device.require(library != nullptr, "a library by that name");
+    call_with_ = reinterpret_cast<unsigned (*)(void*, void*, unsigned long, const void*)>(
+        ::dlsym(library, "call_with"));
+  }
+  CuMemHandle create(std::uint64_t bytes, CuResult expected = CuResult::kSuccess) const {
+    CuMemHandle handle = 0;
+    const CuAllocationProperties properties = plain();
+    device_.expect(
+        static_cast<CuResult>(call_with_(reinterpret_cast<void*>(device_.calls.cuMemCreate),
+                                         &handle, bytes, &properties)),
+        "cuMemCreate", expected);
+    return handle;
+  }
+
+ private:
+  const Device& device_;
+  unsigned (*call_with_)(void*, void*, unsigned long, const void*) = nullptr;
+};
+
+}  // namespace
+
 void mapped_by_nccl(const Device& device) {
-  constexpr const char* kLibrary = "./libnccl.so.2";
-  std::filesystem::copy_file(SPILLWAY_PLUGIN, kLibrary,
-                             std::filesystem::copy_options::overwrite_existing);
-  void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  device.require(library != nullptr, "a library by that name");
   const CuStream stream = device.stream();
   const CuAddress start = reserve(device, 2 * kPiece);
-  CuMemHandle handle = 0;
-  const CuAllocationProperties properties = plain();
-  const auto create_there =
-      reinterpret_cast<unsigned (*)(void*, void*, unsigned long, const void*)>(
-          ::dlsym(library, "call_with"));
-  device.expect(
-      static_cast<CuResult>(create_there(reinterpret_cast<void*>(device.calls.cuMemCreate), &handle,
-                                         kPiece, &properties)),
-      "cuMemCreate");
+  const CuMemHandle handle = Library(device, "./libnccl.so.2").create(kPiece);
   map(device, start, kPiece, handle);
   Buffer buffer = buffer_at(start, kPiece);
   device.fill(buffer, 4, stream);
@@ -305,6 +322,31 @@ void mapped_by_nccl(const Device& device) {
   release(device, handle);
   unmap(device, start, kPiece);
   free_reserved(device, start, 2 * kPiece);
+}
+
+void never_full_reservations(const Device& device) {
+  const CuStream stream = device.stream();
+  const Library torch(device, "./libc10_cuda.so");
+  const CuAddress start = reserve(device, 4 * kPiece);
+  std::vector<CuMemHandle> handles;
+  for (int i = 0; i < 3; ++i) {
+    handles.push_back(torch.create(kPiece));
+  }
+  (void)torch.create(kPiece, CuResult::kOutOfMemory);
+  // Anybody else may.
+  release(device, create(device, kPiece));
+  for (std::uint64_t i = 0; i < handles.size(); ++i) {
+    map(device, start + i * kPiece, kPiece, handles[i]);
+    release(device, handles[i]);
+  }
+  Buffer buffer = buffer_at(start, 3 * kPiece);
+  device.fill(buffer, 5, stream);
+  device.check(buffer, stream);
+  device.synchronize(stream);
+  for (std::uint64_t i = 0; i < handles.size(); ++i) {
+    unmap(device, start + i * kPiece, kPiece);
+  }
+  free_reserved(device, start, 4 * kPiece);
 }
 
 void mapped_graphs(const Device& device) {

@@ -19,6 +19,8 @@ void mapped_questions(const Device& device);
 void mapped_by_the_driver(const Device& device);
 // A library that gives memory to others makes handles.
 void mapped_by_nccl(const Device& device);
+// PyTorch's allocator fills no reservation, however much memory there is.
+void never_full_reservations(const Device& device);
 // A graph runs on what is mapped at its addresses when it is launched.
 void mapped_graphs(const Device& device);
 // Everything, at random, compared with what it should hold.

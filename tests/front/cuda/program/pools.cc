@@ -37,14 +37,17 @@ void set(const Device& device, CuMemPool pool, CuPoolAttribute attribute, std::u
                 "cuMemPoolSetAttribute");
 }
 
+// What is reserved is told as the driver's pools take it.
+std::uint64_t in_pieces(std::uint64_t mib) { return (mib + 31) / 32 * 32 * kMiB; }
+
 void require_uses(const Device& device, CuMemPool pool, std::uint64_t used_mib,
                   std::uint64_t used_high_mib, std::uint64_t reserved_mib,
                   std::uint64_t reserved_high_mib, const char* what) {
   using Attribute = CuPoolAttribute;
   device.require(ask(device, pool, Attribute::kUsedCurrent) == used_mib * kMiB &&
                      ask(device, pool, Attribute::kUsedHigh) == used_high_mib * kMiB &&
-                     ask(device, pool, Attribute::kReservedCurrent) == reserved_mib * kMiB &&
-                     ask(device, pool, Attribute::kReservedHigh) == reserved_high_mib * kMiB,
+                     ask(device, pool, Attribute::kReservedCurrent) == in_pieces(reserved_mib) &&
+                     ask(device, pool, Attribute::kReservedHigh) == in_pieces(reserved_high_mib),
                  what);
 }
 
