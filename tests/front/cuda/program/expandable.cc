@@ -141,7 +141,6 @@ void expandable_graphs(const Device& device) {
   device.expect(device.calls.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
   CuGraphExec exec = nullptr;
   device.expect(device.calls.cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
-  segment.end(small);
   for (std::uint64_t round = 0; round < 3; ++round) {
     device.fill(sum, round, stream);
     device.fill(last, round, stream);
@@ -157,6 +156,7 @@ void expandable_graphs(const Device& device) {
     }
   }
   device.expect(device.calls.cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+  segment.end(small);
 }
 
 void random_expandable(const Device& device) {
