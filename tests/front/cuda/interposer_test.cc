@@ -102,8 +102,9 @@ std::vector<What> scenarios() {
   }
   for (const char* const policy : {"base_uvm", "lookahead"}) {
     for (const char* const scenario :
-         {"expandable", "expandable-graphs", "random-expandable", "growing", "mapped-tables",
-          "mapped-questions", "mapped-by-the-driver", "mapped-graphs", "random-mapped"}) {
+         {"expandable", "expandable-ends", "expandable-graphs", "random-expandable", "growing",
+          "mapped-tables", "mapped-questions", "mapped-by-the-driver", "mapped-graphs",
+          "random-mapped"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }

@@ -575,6 +575,7 @@ int main(int count, char** words) {
       {"expandable", test::expandable_segments},
       {"expandable-tensors", test::expandable_tensors},
       {"expandable-deaths", test::expandable_deaths},
+      {"expandable-ends", test::ends_of_expandable_tensors},
       {"expandable-graphs", test::expandable_graphs},
       {"random-expandable", test::random_expandable},
       {"growing", test::growing_vector},
