@@ -103,7 +103,8 @@ std::vector<What> scenarios() {
   for (const char* const policy : {"base_uvm", "lookahead"}) {
     for (const char* const scenario :
          {"expandable", "expandable-graphs", "random-expandable", "growing", "mapped-tables",
-          "mapped-questions", "mapped-by-the-driver", "mapped-graphs", "random-mapped"}) {
+          "mapped-questions", "mapped-by-the-driver", "mapped-graphs", "mapped-ends",
+          "random-mapped"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }
@@ -236,6 +237,15 @@ TEST_F(InterposerTest, ALongTableCostsAsMuchAsItIsLong) {
   const auto many = numbers(lines[1]);
   ASSERT_EQ(many.at("addresses"), 8 * few.at("addresses"));
   EXPECT_LT(many.at("us"), 24 * few.at("us")) << outcome.out;
+}
+
+// What they name stays one tensor.
+TEST_F(InterposerTest, ATableThatNamesOtherPlacesOfATensorAgainAndAgainCostsNoMore) {
+  const Outcome outcome = run_on_gpu({.scenario = "interior-tables"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const std::vector<std::string> lines = lines_of(outcome.out);
+  ASSERT_GE(lines.size(), 3U);
+  EXPECT_LT(numbers(lines[1]).at("us"), 8 * numbers(lines[0]).at("us")) << outcome.out;
 }
 
 // A list's words are looked at for each launch, but those behind the first in an allocation are not

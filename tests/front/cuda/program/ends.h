@@ -7,5 +7,7 @@ namespace spillway::cuda::test {
 
 // Of large arrays, of small ones that lie side by side, and in a table on the device.
 void ends_of_arrays(const Device& device);
+// Of what the program has mapped, in a table that a graph reads.
+void ends_of_mapped_memory(const Device& device);
 
 }  // namespace spillway::cuda::test
