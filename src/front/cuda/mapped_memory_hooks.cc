@@ -43,11 +43,12 @@ extern "C" {
 
 CuResult cuMemAddressReserve(CuAddress* address, std::size_t bytes, std::size_t alignment,
                              CuAddress wish, unsigned long long flags) {
+  const void* const caller = __builtin_return_address(0);
   cuda::ProgramCall here(CallKind::kAllocation);
   const cuda::Session* const session =
       here.inner() || address == nullptr || flags != 0 ? nullptr : cuda::session_for_allocation();
   if (session != nullptr) {
-    if (const auto answered = cuda::memory().reserve(*session, address, bytes, alignment)) {
+    if (const auto answered = cuda::memory().reserve(*session, address, bytes, alignment, caller)) {
       return *answered;
     }
   }

@@ -439,7 +439,7 @@ TEST_F(InterposerTest, WhatOnlyTheDriverCanMapIsCountedAndSaid) {
 TEST_F(InterposerTest, NoReservationOfPyTorchsIsEverFull) {
   const Outcome outcome = run_on_gpu({.scenario = "never-full"});
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  EXPECT_THAT(outcome.err, ::testing::HasSubstr("expandable segments of PyTorch's hold 8 MiB"));
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr("segment of PyTorch's has 0 B of 8 MiB in use"));
 }
 
 // Of 48 MiB that are mapped side by side.
