@@ -4,6 +4,7 @@
 
 #include "front/cuda/hook_table.h"
 #include "front/cuda/mapped_memory.h"
+#include "front/cuda/torch_whole_segments.h"
 
 namespace spillway::cuda {
 namespace {
@@ -74,6 +75,9 @@ CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
                                            : cuda::session_for_allocation();
   if (session != nullptr) {
     if (const auto answered = cuda::memory().create(*session, handle, bytes, *properties, caller)) {
+      if (*answered == CuResult::kOutOfMemory) {
+        cuda::divide_again();
+      }
       return *answered;
     }
   }

@@ -78,7 +78,8 @@ void prefer_whole_segments(const Session& session, Bytes bytes) {
     return;
   }
   const std::scoped_lock lock(setting);
-  if (!whole && !user_says_how()) {
+  // A limit may have been set meanwhile.
+  if (!whole && watch.load() == Watch::kFractions && !user_says_how()) {
     set_most_divided(kLeast, caller);
     whole = true;
   }

@@ -442,6 +442,11 @@ TEST_F(InterposerTest, NoReservationOfPyTorchsIsEverFull) {
   EXPECT_THAT(outcome.err, ::testing::HasSubstr("segment of PyTorch's has 0 B of 8 MiB in use"));
 }
 
+TEST_F(InterposerTest, PyTorchDividesAgainBeforeItIsRefusedAHandle) {
+  const Outcome outcome = run_on_gpu({.scenario = "divided-again"});
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+}
+
 // Of 48 MiB that are mapped side by side.
 TEST_F(InterposerTest, OfExpandableSegmentsKernelsUseTheTensorsThatTheyAreGiven) {
   for (const auto& [scenario, most_out_mib] : std::map<std::string, std::uint64_t>{

@@ -571,6 +571,7 @@ int main(int count, char** words) {
       {"mapped-by-the-driver", test::mapped_by_the_driver},
       {"mapped-by-nccl", test::mapped_by_nccl},
       {"never-full", test::never_full_reservations},
+      {"divided-again", test::divided_again},
       {"mapped-graphs", test::mapped_graphs},
       {"random-mapped", test::random_mapped},
       {"past-budget", test::past_the_budget},

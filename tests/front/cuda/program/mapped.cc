@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mapped_calls.h"
+#include "torch_reports.h"
 
 namespace spillway::cuda::test {
 
@@ -291,7 +292,10 @@ class Library {
     device.require(library != nullptr, "a library by that name");
     call_with_ = reinterpret_cast<unsigned (*)(void*, void*, unsigned long, const void*)>(
         ::dlsym(library, "call_with"));
+    most_divided_ = reinterpret_cast<const char* (*)()>(::dlsym(library, "most_divided"));
   }
+  // MiB.
+  [[nodiscard]] std::string most_divided() const { return most_divided_(); }
   CuMemHandle create(std::uint64_t bytes, CuResult expected = CuResult::kSuccess) const {
     CuMemHandle handle = 0;
     const CuAllocationProperties properties = plain();
@@ -313,6 +317,7 @@ class Library {
  private:
   const Device& device_;
   unsigned (*call_with_)(void*, void*, unsigned long, const void*) = nullptr;
+  const char* (*most_divided_)() = nullptr;
 };
 
 }  // namespace
@@ -378,6 +383,28 @@ void never_full_reservations(const Device& device) {
   }
   release(device, torch.create(8 * kPiece));
   free_reserved(device, others, kPiece);
+}
+
+void divided_again(const Device& device) {
+  const Library torch(device, "./libc10_cuda.so");
+  reinterpret_cast<void (*)()>(::dlsym(RTLD_DEFAULT, "spillway_watches_memory_fraction"))();
+  const auto segment = [&](std::uint64_t bytes) {
+    CuAddress address = 0;
+    device.expect(device.calls.cuMemAlloc_v2(&address, bytes), "cuMemAlloc");
+    return address;
+  };
+  report_tensor(device, segment(2 * kMiB), kMiB);
+  (void)segment(8 * kMiB);
+  device.require(torch.most_divided() == "21", "segments are whole");
+  const CuAddress start = torch.reserve(2 * kPiece);
+  (void)torch.create(kPiece);
+  (void)torch.create(kPiece, CuResult::kOutOfMemory);
+  device.require(torch.most_divided() != "21", "divided where a reservation would be full");
+  (void)segment(2 * kMiB);
+  device.require(torch.most_divided() == "21", "segments are whole again");
+  free_reserved(device, start, 2 * kPiece);
+  (void)torch.create(std::uint64_t{1} << 40, CuResult::kOutOfMemory);
+  device.require(torch.most_divided() != "21", "divided where there is no memory");
 }
 
 void mapped_graphs(const Device& device) {
