@@ -38,6 +38,36 @@ def test_the_library_hears_of_a_limit_before_pytorch(memory_fraction):
     assert calls == ["watches", "told", (0.5, 0)]
 
 
+@pytest.mark.parametrize(
+    "setter",
+    ["_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings"],
+)
+@pytest.mark.parametrize(
+    "settings, counts",
+    [
+        ("max_split_size_mb:128", True),
+        ("expandable_segments:False,large_segment_size_mb:40", True),
+        ("per_process_memory_fraction:0.5", True),
+        ("release_lock_on_cudamalloc:True", True),
+        ("expandable_segments:True", False),
+    ],
+)
+def test_the_library_hears_of_settings_before_pytorch(memory_fraction, setter, settings, counts):
+    calls = []
+    torch = torch_that(calls)
+    setattr(torch._C, setter, calls.append)
+    memory_fraction.follow(torch, Library(calls))
+    getattr(torch._C, setter)(settings)
+    assert calls == ["watches"] + ["told"] * counts + [settings]
+
+
+def test_what_a_version_has_not_is_not_made_up(memory_fraction):
+    calls = []
+    torch = torch_that(calls)
+    memory_fraction.follow(torch, Library(calls))
+    assert list(vars(torch._C)) == ["_cuda_setMemoryFraction"]
+
+
 def test_without_the_library_pytorch_is_left_alone(memory_fraction):
     calls = []
     torch = torch_that(calls)

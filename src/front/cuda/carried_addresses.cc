@@ -13,7 +13,6 @@
 #include <shared_mutex>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -23,12 +22,49 @@
 namespace spillway::cuda {
 namespace {
 
-// Each once. They are kept until their holder is freed: what a kernel has written over them
-// meanwhile nobody sees, and too many operands are not wrong.
+// What addresses name: of each allocation, once, a run of its bytes. A program of whose memory
+// tensors are known may name another place of it at each step, so what lies between two that are
+// named counts as well.
+class Named {
+ public:
+  // True if that is more than before.
+  bool put(std::uint64_t allocation, const CudaPlatform::Range& bytes) {
+    const auto [at, is_new] = places_.try_emplace(allocation, all_.size());
+    if (is_new) {
+      all_.push_back({.allocation = allocation, .bytes = bytes});
+      return true;
+    }
+    CudaPlatform::Range& there = all_[at->second].bytes;
+    const std::uint64_t start = std::min(there.start, bytes.start);
+    const std::uint64_t end = std::max(there.start + there.bytes, bytes.start + bytes.bytes);
+    const bool grows = end - start > there.bytes;
+    there = {.start = start, .bytes = end - start};
+    return grows;
+  }
+  template <typename IsGone>
+  void drop(const IsGone& is_gone) {
+    std::erase_if(all_, [&](const One& one) { return is_gone(one.bytes); });
+    places_.clear();
+    for (const One& one : all_) {
+      places_.emplace(one.allocation, places_.size());
+    }
+  }
+  struct One {
+    std::uint64_t allocation = 0;  // its start, as it was when it was named
+    CudaPlatform::Range bytes;
+  };
+  [[nodiscard]] const std::vector<One>& all() const { return all_; }
+
+ private:
+  std::vector<One> all_;  // in the order in which they came
+  std::unordered_map<std::uint64_t, std::size_t> places_;
+};
+
+// Kept until the holder is freed: what a kernel has written over them meanwhile nobody sees, and
+// too many operands are not wrong.
 struct Held {
-  std::vector<std::uint64_t> addresses;  // in the order in which they came
-  std::unordered_set<std::uint64_t> known;
-  std::size_t most = 64;      // before those that name nothing any more are dropped
+  Named named;
+  std::size_t most = 64;      // before those that are nothing any more are dropped
   std::uint64_t changed = 0;  // by a count of all changes, so that no other's is the same
   std::unordered_map<std::uint64_t, std::uint64_t> taken;  // from whom all, as that was then
 };
@@ -47,27 +83,46 @@ std::atomic<bool> any_carried{false};  // most programs have none
 // With the lock held, like what follows. What is dead may be used again at the same address, by a
 // program that leaves its table as it is.
 void drop_gone(const Session& session, Held& held) {
-  std::erase_if(held.addresses, [&](std::uint64_t address) {
-    const bool gone = !session.platform->may_be_again(address);
-    if (gone) {
-      held.known.erase(address);
-    }
-    return gone;
+  held.named.drop([&](const CudaPlatform::Range& bytes) {
+    return !session.platform->may_be_again(bytes.start) &&
+           !session.platform->may_be_again(bytes.start + bytes.bytes - 1);
   });
 }
 
-void add(const Session& session, Held& held, const std::vector<std::uint64_t>& addresses) {
-  if (held.addresses.size() > held.most) {
+void add(const Session& session, Held& held, const Named& more) {
+  if (held.named.all().size() > held.most) {
     drop_gone(session, held);
-    held.most = std::max(held.most, 2 * held.addresses.size());
+    held.most = std::max(held.most, 2 * held.named.all().size());
   }
-  for (const std::uint64_t address : addresses) {
-    if (held.known.insert(address).second) {
-      held.addresses.push_back(address);
+  for (const Named::One& one : more.all()) {
+    if (held.named.put(one.allocation, one.bytes)) {
       held.changed = ++carried().changes;
     }
   }
   any_carried.store(true, std::memory_order_release);
+}
+
+// The bytes of this allocation that a word can mean which lies in it, or is its end. Where the
+// program maps its memory itself: those of tensors, and of what is none that is known. Of other
+// memory all, which who has the holder has of that as well.
+void put_meant(const Session& session, std::uint64_t word, const CudaPlatform::Range& allocation,
+               std::uint64_t holder, Named& found) {
+  const std::optional<Segments::Meant> meant =
+      session.platform->has_reserved() ? session.segments->meant_by(word) : std::nullopt;
+  if (!meant) {
+    if (allocation.start != holder) {
+      found.put(allocation.start, allocation);
+    }
+    return;
+  }
+  for (const CudaPlatform::Range& it :
+       {meant->ends, meant->in.bytes > 0 ? meant->in : meant->between}) {
+    const std::uint64_t start = std::max(it.start, allocation.start);
+    const std::uint64_t end = std::min(it.start + it.bytes, allocation.start + allocation.bytes);
+    if (start < end) {
+      found.put(allocation.start, {.start = start, .bytes = end - start});
+    }
+  }
 }
 
 // Each word of the host's memory, read by the kernel: what is not there, or is a device's, is
@@ -105,19 +160,14 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
   }
   const auto holder = session.platform->allocation_of(to);
   const std::uint64_t start = holder ? holder->start : kEverywhere;
-  std::vector<std::uint64_t> found;
+  Named found;
   const auto look_at = [&](std::uint64_t word) {
     if (session.platform->contains(word)) {
       CudaPlatform::Pointed named;
       session.platform->pointed_at({&word, 1}, &named);
-      const bool names = named.in.bytes > 0 || named.ends.bytes > 0;
-      if (names && for_each_meant(session, word, false, [](const CudaPlatform::Range&) {})) {
-        found.push_back(word);  // which of the tensors there is meant is known when it is used
-        return;
-      }
       for (const CudaPlatform::Range& range : {named.in, named.ends}) {
-        if (range.bytes > 0 && range.start != start) {
-          found.push_back(range.start);
+        if (range.bytes > 0) {
+          put_meant(session, word, range, start, found);
         }
       }
     }
@@ -136,7 +186,7 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
     const auto maps = std::span(words).subspan(skipped / sizeof words[0]);
     for_each_encoded(maps.data(), maps.size_bytes(), look_at);
   }
-  if (found.empty()) {
+  if (found.all().empty()) {
     return;
   }
   if (!holder) {
@@ -152,14 +202,14 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
       exposed.push_back(it.start);
     }
   };
-  for (const std::uint64_t address : found) {
-    const bool is_tensor = for_each_meant(session, address, false, [&](const auto& meant) {
+  for (const auto& [allocation, bytes] : found.all()) {
+    const bool is_mapped = for_each_meant_in(session, bytes, [&](const auto& meant) {
       note(session.platform->allocations_in(meant.start, meant.bytes));
     });
-    if (!is_tensor) {
-      exposed.push_back(address);
+    if (!is_mapped) {
+      exposed.push_back(allocation);
       if (session.platform->has_reserved()) {
-        note(session.platform->all_beside(address));
+        note(session.platform->all_beside(allocation));
       }
     }
   }
@@ -197,7 +247,7 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
     held.taken.clear();
   }
   if (std::exchange(held.taken[source->start], there.changed) != there.changed) {
-    add(session, held, there.addresses);
+    add(session, held, there.named);
   }
 }
 
@@ -217,18 +267,21 @@ void forget_carried_everywhere(const Session& session) {
 
 bool addresses_are_carried() { return any_carried.load(std::memory_order_acquire); }
 
-void for_each_carried(std::uint64_t start, const std::function<void(std::uint64_t)>& visit) {
+void for_each_carried(std::uint64_t start,
+                      const std::function<void(const CudaPlatform::Range&)>& visit) {
   if (!addresses_are_carried()) {
     return;
   }
-  std::vector<std::uint64_t> found;
+  std::vector<Named::One> found;
   {
     const std::shared_lock lock(carried().mutex);
     if (const auto it = carried().by_start.find(start); it != carried().by_start.end()) {
-      found = it->second.addresses;
+      found = it->second.named.all();
     }
   }
-  std::for_each(found.begin(), found.end(), visit);
+  for (const Named::One& one : found) {
+    visit(one.bytes);
+  }
 }
 
 std::vector<std::uint64_t> holders_among(

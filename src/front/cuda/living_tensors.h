@@ -8,6 +8,20 @@
 
 namespace spillway::cuda {
 
+// What lies at the address itself.
+template <typename Visit>
+void visit_meant(const Session& session, std::uint64_t address, const Segments::Meant& meant,
+                 const Visit& visit) {
+  if (meant.in.bytes > 0) {
+    visit(meant.in);
+    return;
+  }
+  for (const CudaPlatform::Range& range :
+       session.platform->allocations_beside(address, meant.between)) {
+    visit(range);
+  }
+}
+
 // Visits (a CudaPlatform::Range each) the tensor in which it lies, and, unless pointers are known
 // to be where tensors `begin`, the one of which it is the end. Where no tensor is known to live,
 // the pieces that lie side by side there and have bytes that are no known tensor's. False: it is
@@ -25,15 +39,29 @@ bool for_each_meant(const Session& session, std::uint64_t address, bool begins,
   if (meant->ends.bytes > 0 && !begins) {
     visit(meant->ends);
   }
-  if (meant->in.bytes > 0) {
-    visit(meant->in);
-    return true;
-  }
-  for (const CudaPlatform::Range& range :
-       session.platform->allocations_beside(address, meant->between)) {
-    visit(range);
-  }
+  visit_meant(session, address, *meant, visit);
   return true;
+}
+
+// The same of every address of these bytes, as one where a tensor begins.
+template <typename Visit>
+bool for_each_meant_in(const Session& session, const CudaPlatform::Range& bytes,
+                       const Visit& visit) {
+  if (!session.platform->has_reserved()) {
+    return false;
+  }
+  bool any = false;
+  const std::uint64_t end = bytes.start + bytes.bytes;
+  for (std::uint64_t at = bytes.start; at < end; any = true) {
+    const std::optional<Segments::Meant> meant = session.segments->meant_by(at);
+    if (!meant) {
+      break;
+    }
+    visit_meant(session, at, *meant, visit);
+    const CudaPlatform::Range& here = meant->in.bytes > 0 ? meant->in : meant->between;
+    at = here.start + here.bytes;
+  }
+  return any;
 }
 
 }  // namespace spillway::cuda

@@ -32,7 +32,7 @@ MappedMemory& MappedMemory::of_program() {
 // --- Reservations -------------------------------------------------------------------------------
 
 MappedMemory::Answer MappedMemory::reserve(const Session& session, CuAddress* address, Bytes bytes,
-                                           Bytes alignment) {
+                                           Bytes alignment, const void* caller) {
   if (bytes == 0 || bytes % kHostPageBytes != 0 || alignment % kHostPageBytes != 0 ||
       (alignment & (alignment - 1)) != 0 || bytes > (Bytes{1} << 60U)) {
     return std::nullopt;  // refused
@@ -43,18 +43,26 @@ MappedMemory::Answer MappedMemory::reserve(const Session& session, CuAddress* ad
   if (!run) {
     return std::nullopt;  // the driver may have addresses left
   }
-  reservations_.emplace(*run, bytes);
+  reservations_.emplace(*run,
+                        Reservation{.bytes = bytes, .stays_open = fills_reservations(caller)});
   *address = *run;
   return CuResult::kSuccess;
 }
 
-bool MappedMemory::in_reservation(CuAddress address, Bytes bytes) const {
+MappedMemory::Reservation* MappedMemory::reservation_at(CuAddress address) {
   const auto after = reservations_.upper_bound(address);
   if (after == reservations_.begin()) {
-    return false;
+    return nullptr;
   }
-  const auto& [start, size] = *std::prev(after);
-  return address - start < size && bytes <= size - (address - start);
+  auto& [start, reservation] = *std::prev(after);
+  return address - start < reservation.bytes ? &reservation : nullptr;
+}
+
+bool MappedMemory::in_reservation(CuAddress address, Bytes bytes) {
+  const Reservation* const reservation = reservation_at(address);
+  return reservation != nullptr &&
+         bytes <=
+             reservation->bytes - (address - std::prev(reservations_.upper_bound(address))->first);
 }
 
 MappedMemory::Answer MappedMemory::free_reserved(const Session& session, CuAddress address,
@@ -65,7 +73,8 @@ MappedMemory::Answer MappedMemory::free_reserved(const Session& session, CuAddre
     return in_reservation(address, 0) ? Answer(CuResult::kInvalidValue) : std::nullopt;
   }
   const auto first = mappings_.lower_bound(address);
-  if (found->second != bytes || (first != mappings_.end() && first->first < address + bytes)) {
+  if (found->second.bytes != bytes ||
+      (first != mappings_.end() && first->first < address + bytes)) {
     return CuResult::kInvalidValue;
   }
   reservations_.erase(found);
@@ -81,20 +90,19 @@ MappedMemory::Handle* MappedMemory::known(CuMemHandle handle) {
   return found == handles_.end() || found->second.references == 0 ? nullptr : &found->second;
 }
 
-// Whether all handles together, with so much more, are less than the largest reservation.
+// Whether none that has to stay open can be filled by all that is mapped nowhere, with so much
+// more.
 Status MappedMemory::leaves_reservations_open(Bytes bytes) const {
-  Bytes largest = 0;
-  for (const auto& [at, reserved] : reservations_) {
-    largest = std::max(largest, reserved);
+  for (const auto& [start, it] : reservations_) {
+    if (it.stays_open && it.mapped_bytes + may_fill_bytes_ + bytes >= it.bytes) {
+      return make_error(ErrorCode::kUnsupported,
+                        "out of memory: {} asked for; an expandable segment of PyTorch's has {} of "
+                        "{} in use, and is never full, however large the tiers are; take "
+                        "expandable_segments out of PYTORCH_ALLOC_CONF",
+                        format_bytes(bytes), format_bytes(it.mapped_bytes), format_bytes(it.bytes));
+    }
   }
-  if (largest == 0 || bytes_ + bytes < largest) {
-    return {};
-  }
-  return make_error(ErrorCode::kUnsupported,
-                    "out of memory: {} asked for, {} in use; expandable segments of PyTorch's hold "
-                    "{} at most, however large the tiers are; take expandable_segments out of "
-                    "PYTORCH_ALLOC_CONF",
-                    format_bytes(bytes), format_bytes(bytes_), format_bytes(largest));
+  return {};
 }
 
 // Nothing is allocated, but there will be room for it.
@@ -117,7 +125,8 @@ MappedMemory::Answer MappedMemory::create(const Session& session, CuMemHandle* h
   }
   session.segments->tell_deaths();
   const std::scoped_lock lock(mutex_);
-  if (fills_reservations(caller)) {
+  const bool fills = fills_reservations(caller);
+  if (fills) {
     if (const Status stays_open = leaves_reservations_open(bytes); !stays_open) {
       say_out_of_memory(stays_open.error());
       return CuResult::kOutOfMemory;
@@ -128,8 +137,10 @@ MappedMemory::Answer MappedMemory::create(const Session& session, CuMemHandle* h
     return CuResult::kOutOfMemory;
   }
   *handle = kOurs | (++last_number_ & kNumber);
-  handles_.emplace(*handle, Handle{.bytes = bytes, .properties = properties, .caller = caller});
+  handles_.emplace(
+      *handle, Handle{.bytes = bytes, .properties = properties, .caller = caller, .fills = fills});
   bytes_ += bytes;
+  may_fill_bytes_ += fills ? bytes : 0;
   return CuResult::kSuccess;
 }
 
@@ -190,6 +201,7 @@ void MappedMemory::forget_if_unused(CuMemHandle name) {
   } else {
     bytes_ -= found->second.bytes;
   }
+  may_fill_bytes_ -= found->second.fills ? found->second.bytes : 0;
   handles_.erase(found);
 }
 
@@ -395,12 +407,30 @@ MappedMemory::Answer MappedMemory::map(const Session& session, CuAddress address
     }
   }
   if (result == CuResult::kSuccess) {
+    is_mapped(address, mapping);
     mappings_.insert_or_assign(address, std::move(mapping));
-    if (handle != nullptr) {
-      ++handle->mappings;
-    }
   }
   return result;
+}
+
+void MappedMemory::is_mapped(CuAddress address, const Mapping& mapping) {
+  if (Reservation* const reservation = reservation_at(address)) {
+    reservation->mapped_bytes += mapping.bytes;
+  }
+  if (const auto found = handles_.find(mapping.handle); found != handles_.end()) {
+    Handle& handle = found->second;
+    may_fill_bytes_ -= handle.mappings++ == 0 && handle.fills ? handle.bytes : 0;
+  }
+}
+
+void MappedMemory::is_unmapped(CuAddress address, const Mapping& mapping) {
+  if (Reservation* const reservation = reservation_at(address)) {
+    reservation->mapped_bytes -= mapping.bytes;
+  }
+  if (const auto found = handles_.find(mapping.handle); found != handles_.end()) {
+    Handle& handle = found->second;
+    may_fill_bytes_ += --handle.mappings == 0 && handle.fills ? handle.bytes : 0;
+  }
 }
 
 MappedMemory::Answer MappedMemory::unmap(const Session& session, CuAddress address, Bytes bytes) {
@@ -420,13 +450,13 @@ MappedMemory::Answer MappedMemory::unmap(const Session& session, CuAddress addre
     }
     const CuMemHandle name = mapping.handle;
     const bool real = mapping.real;
+    is_unmapped(at, mapping);
     mappings_.erase(at);
     const auto found = handles_.find(name);
     if (found == handles_.end()) {
       continue;
     }
     Handle& handle = found->second;
-    --handle.mappings;
     if (!real) {
       session.segments->unmapped(at);
     }
@@ -499,8 +529,8 @@ std::optional<CudaPlatform::Range> MappedMemory::reservation_of(CuAddress addres
   if (mapping == mappings_.end() || mapping->second.real) {
     return std::nullopt;
   }
-  const auto& [start, bytes] = *std::prev(reservations_.upper_bound(address));
-  return CudaPlatform::Range{.start = start, .bytes = bytes};
+  const auto& [start, reservation] = *std::prev(reservations_.upper_bound(address));
+  return CudaPlatform::Range{.start = start, .bytes = reservation.bytes};
 }
 
 std::uint32_t MappedMemory::exported_as(CuAddress address) {

@@ -26,7 +26,8 @@ class MappedMemory {
   // Each as the driver's call of that name. nullopt: that is the driver's to answer, and nothing
   // has been done. `caller`: who calls, for people.
   using Answer = std::optional<CuResult>;
-  Answer reserve(const Session& session, CuAddress* address, Bytes bytes, Bytes alignment);
+  Answer reserve(const Session& session, CuAddress* address, Bytes bytes, Bytes alignment,
+                 const void* caller);
   Answer free_reserved(const Session& session, CuAddress address, Bytes bytes);
   Answer create(const Session& session, CuMemHandle* handle, Bytes bytes,
                 const CuAllocationProperties& properties, const void* caller);
@@ -75,6 +76,12 @@ class MappedMemory {
     CuAddress at = 0;      // of ours: where its allocation lies, mapped or hidden; 0: there is none
     CuMemHandle real = 0;  // the driver's
     const void* caller = nullptr;
+    bool fills = false;  // the caller takes for granted that no reservation is ever full
+  };
+  struct Reservation {
+    Bytes bytes = 0;
+    bool stays_open = false;  // likewise
+    Bytes mapped_bytes = 0;
   };
   struct Mapping {
     Bytes bytes = 0;
@@ -85,7 +92,8 @@ class MappedMemory {
   using Mappings = std::map<CuAddress, Mapping>;
   // With the lock held.
   [[nodiscard]] Handle* known(CuMemHandle handle);
-  [[nodiscard]] bool in_reservation(CuAddress address, Bytes bytes) const;
+  [[nodiscard]] Reservation* reservation_at(CuAddress address);
+  [[nodiscard]] bool in_reservation(CuAddress address, Bytes bytes);
   [[nodiscard]] Mappings::iterator mapping_at(CuAddress address);
   [[nodiscard]] std::optional<std::vector<CuAddress>> whole_mappings(CuAddress address,
                                                                      Bytes bytes) const;
@@ -96,15 +104,18 @@ class MappedMemory {
   [[nodiscard]] CuResult make_real(const Session& session, CuMemHandle name, Handle& handle);
   void end_allocation(const Session& session, CuMemHandle name, Handle& handle);
   void forget_if_unused(CuMemHandle name);
+  void is_mapped(CuAddress address, const Mapping& mapping);
+  void is_unmapped(CuAddress address, const Mapping& mapping);
   [[nodiscard]] Status leaves_reservations_open(Bytes bytes) const;
 
   std::mutex mutex_;
-  std::map<CuAddress, Bytes> reservations_;  // ours
+  std::map<CuAddress, Reservation> reservations_;  // ours
   std::unordered_map<CuMemHandle, Handle> handles_;
   Mappings mappings_;                        // in our reservations, and of known handles
   std::map<CuAddress, CuMemHandle> hidden_;  // by where its allocation lies
   std::uint64_t last_number_ = 0;
   std::atomic<Bytes> bytes_{0};
+  Bytes may_fill_bytes_ = 0;  // of handles that `fill`, and are mapped nowhere
 };
 
 }  // namespace spillway::cuda

@@ -4,6 +4,7 @@
 
 #include "front/cuda/hook_table.h"
 #include "front/cuda/mapped_memory.h"
+#include "front/cuda/torch_whole_segments.h"
 
 namespace spillway::cuda {
 namespace {
@@ -43,11 +44,12 @@ extern "C" {
 
 CuResult cuMemAddressReserve(CuAddress* address, std::size_t bytes, std::size_t alignment,
                              CuAddress wish, unsigned long long flags) {
+  const void* const caller = __builtin_return_address(0);
   cuda::ProgramCall here(CallKind::kAllocation);
   const cuda::Session* const session =
       here.inner() || address == nullptr || flags != 0 ? nullptr : cuda::session_for_allocation();
   if (session != nullptr) {
-    if (const auto answered = cuda::memory().reserve(*session, address, bytes, alignment)) {
+    if (const auto answered = cuda::memory().reserve(*session, address, bytes, alignment, caller)) {
       return *answered;
     }
   }
@@ -73,6 +75,9 @@ CuResult cuMemCreate(CuMemHandle* handle, std::size_t bytes,
                                            : cuda::session_for_allocation();
   if (session != nullptr) {
     if (const auto answered = cuda::memory().create(*session, handle, bytes, *properties, caller)) {
+      if (*answered == CuResult::kOutOfMemory) {
+        cuda::divide_again();
+      }
       return *answered;
     }
   }

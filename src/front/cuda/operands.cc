@@ -198,7 +198,7 @@ std::optional<CudaPlatform::Range> Operands::tensor_of(std::uint64_t word) const
 void Operands::add_carried_since(std::size_t next) {
   for (; next < count_ && addresses_are_carried(); ++next) {
     for_each_holder(all()[next], [this](std::uint64_t holder) {
-      for_each_carried(holder, [this](std::uint64_t carried) { put_carried(carried); });
+      for_each_carried(holder, [this](const auto& carried) { put_carried(carried); });
     });
   }
 }
@@ -216,12 +216,15 @@ void Operands::for_each_holder(const CudaOperand operand, const Visit& visit) co
   }
 }
 
-void Operands::put_carried(std::uint64_t carried) {
-  if (put_living(carried, found_, false)) {
+void Operands::put_carried(const CudaPlatform::Range& carried) {
+  if (by_living_tensor_ && for_each_meant_in(session_, carried, [&](const auto& range) {
+        (void)put_once(range.start, range.bytes, found_);
+      })) {
     return;
   }
-  if (const auto there = session_.platform->allocation_of(carried)) {
-    (void)put_with_neighbours(*there, found_);
+  for (const CudaPlatform::Range& there :
+       session_.platform->allocations_in(carried.start, carried.bytes)) {
+    (void)put_with_neighbours(there, found_);
   }
 }
 
@@ -293,7 +296,7 @@ void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode 
 
 void Operands::add_carried_by(std::uint64_t start) {
   const std::size_t next = count_;
-  for_each_carried(start, [this](std::uint64_t carried) { put_carried(carried); });
+  for_each_carried(start, [this](const auto& carried) { put_carried(carried); });
   add_carried_since(next);
 }
 

@@ -94,7 +94,7 @@ class Operands {
   [[nodiscard]] std::optional<CudaPlatform::Range> tensor_of(std::uint64_t word) const;
   template <typename Visit>
   void for_each_holder(CudaOperand operand, const Visit& visit) const;
-  void put_carried(std::uint64_t carried);
+  void put_carried(const CudaPlatform::Range& carried);
   bool put_living(std::uint64_t word, AccessMode mode, bool begins);
   [[nodiscard]] bool is_living_tensor(const CudaOperand& operand) const;
   void add_carried_since(std::size_t next);

@@ -78,7 +78,8 @@ void prefer_whole_segments(const Session& session, Bytes bytes) {
     return;
   }
   const std::scoped_lock lock(setting);
-  if (!whole && !user_says_how()) {
+  // A limit may have been set meanwhile.
+  if (!whole && watch.load() == Watch::kFractions && !user_says_how()) {
     set_most_divided(kLeast, caller);
     whole = true;
   }
@@ -98,10 +99,11 @@ namespace cuda = spillway::cuda;
 
 extern "C" {
 
-// The script's own limits are told of from now on (memory_fraction.py).
+// The script's own limits and settings are told of from now on (memory_fraction.py).
 void spillway_watches_memory_fraction() { cuda::watch = cuda::Watch::kFractions; }
 
-// It is about to set one: PyTorch refuses what is beyond without a call of the driver.
+// It is about to set one: PyTorch refuses what is beyond a limit without a call of the driver, and
+// keeps to what it was told of how it divides.
 void spillway_memory_fraction() {
   cuda::watch = cuda::Watch::kEnded;
   cuda::divide_again();

@@ -126,4 +126,40 @@ void ends_of_expandable_tensors(const Device& device) {
   use_from_ends(device, buffers, stream);
 }
 
+// Where nothing is mapped behind it. The table is the graph's all the while.
+void ends_of_mapped_memory(const Device& device) {
+  const CuStream stream = device.stream();
+  const CuFunction listed = kernel(device, "from_listed_ends", run_from_listed_ends, only_table);
+  for (const bool is_tensor : {false, true}) {
+    const CuAddress start = reserve(device, 3 * kPiece);
+    map_piece(device, start);
+    map_piece(device, start + kPiece);
+    Buffer named = buffer_at(start + kPiece, kPiece);
+    if (is_tensor) {
+      report_tensor(device, named.address, kPiece);
+    }
+    device.fill(named, 5, stream);
+    const Buffer table = device.allocate(4096, stream);
+    const CuAddress end = named.address + kPiece;
+    const std::array<std::uint64_t, 2> ends{end, end};
+    device.expect(device.calls.cuMemcpyHtoD_v2(table.address, ends.data(), sizeof ends),
+                  "cuMemcpyHtoD");
+    device.expect(device.calls.cuStreamBeginCapture_v2(stream, 0), "cuStreamBeginCapture");
+    launch(device, listed, stream, table.address, named.words);
+    CuGraph graph = nullptr;
+    CuGraphExec exec = nullptr;
+    device.expect(device.calls.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
+    device.expect(device.calls.cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+    press(device, stream);
+    device.expect(device.calls.cuGraphLaunch(exec, stream), "cuGraphLaunch");
+    press(device, stream);
+    device.synchronize(stream);
+    const std::vector<std::uint64_t> words = device.words_of(named);
+    for (std::uint64_t i = 0; i < words.size(); ++i) {
+      device.require(words[i] == pattern(named.seed, i) + 2, "a word before an end");
+    }
+    device.expect(device.calls.cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+  }
+}
+
 }  // namespace spillway::cuda::test

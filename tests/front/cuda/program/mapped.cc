@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mapped_calls.h"
+#include "torch_reports.h"
 
 namespace spillway::cuda::test {
 
@@ -291,7 +292,10 @@ class Library {
     device.require(library != nullptr, "a library by that name");
     call_with_ = reinterpret_cast<unsigned (*)(void*, void*, unsigned long, const void*)>(
         ::dlsym(library, "call_with"));
+    most_divided_ = reinterpret_cast<const char* (*)()>(::dlsym(library, "most_divided"));
   }
+  // MiB.
+  [[nodiscard]] std::string most_divided() const { return most_divided_(); }
   CuMemHandle create(std::uint64_t bytes, CuResult expected = CuResult::kSuccess) const {
     CuMemHandle handle = 0;
     const CuAllocationProperties properties = plain();
@@ -301,10 +305,19 @@ class Library {
         "cuMemCreate", expected);
     return handle;
   }
+  CuAddress reserve(std::uint64_t bytes) const {
+    CuAddress address = 0;
+    device_.expect(
+        static_cast<CuResult>(call_with_(reinterpret_cast<void*>(device_.calls.cuMemAddressReserve),
+                                         &address, bytes, nullptr)),
+        "cuMemAddressReserve");
+    return address;
+  }
 
  private:
   const Device& device_;
   unsigned (*call_with_)(void*, void*, unsigned long, const void*) = nullptr;
+  const char* (*most_divided_)() = nullptr;
 };
 
 }  // namespace
@@ -327,26 +340,71 @@ void mapped_by_nccl(const Device& device) {
 void never_full_reservations(const Device& device) {
   const CuStream stream = device.stream();
   const Library torch(device, "./libc10_cuda.so");
-  const CuAddress start = reserve(device, 4 * kPiece);
+  const std::array<CuAddress, 2> starts{torch.reserve(4 * kPiece), torch.reserve(4 * kPiece)};
+  // Others may fill what is theirs.
+  const CuAddress others = reserve(device, kPiece);
+  map_piece(device, others);
+  // What is made and mapped nowhere may come to lie in either.
   std::vector<CuMemHandle> handles;
   for (int i = 0; i < 3; ++i) {
     handles.push_back(torch.create(kPiece));
   }
   (void)torch.create(kPiece, CuResult::kOutOfMemory);
-  // Anybody else may.
-  release(device, create(device, kPiece));
-  for (std::uint64_t i = 0; i < handles.size(); ++i) {
-    map(device, start + i * kPiece, kPiece, handles[i]);
+  // Anybody else's does not.
+  const CuMemHandle anybodys = create(device, kPiece);
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    map(device, starts[0] + i * kPiece, kPiece, handles[i]);
+  }
+  release(device, anybodys);
+  release(device, handles[2]);
+  // Both together have as much as one may not have.
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    const CuMemHandle handle = torch.create(kPiece);
+    map(device, starts[1] + i * kPiece, kPiece, handle);
+    release(device, handle);
     release(device, handles[i]);
   }
-  Buffer buffer = buffer_at(start, 3 * kPiece);
+  Buffer buffer = buffer_at(starts[0], 2 * kPiece);
   device.fill(buffer, 5, stream);
   device.check(buffer, stream);
   device.synchronize(stream);
-  for (std::uint64_t i = 0; i < handles.size(); ++i) {
-    unmap(device, start + i * kPiece, kPiece);
+  // One that was put elsewhere counts where it is.
+  const CuMemHandle last = torch.create(kPiece);
+  map(device, starts[0] + 2 * kPiece, kPiece, last);
+  (void)torch.create(kPiece, CuResult::kOutOfMemory);
+  unmap(device, starts[0] + 2 * kPiece, kPiece);
+  (void)torch.create(kPiece, CuResult::kOutOfMemory);
+  release(device, last);
+  release(device, torch.create(kPiece));
+  unmap(device, others, kPiece);
+  for (const CuAddress start : starts) {
+    unmap(device, start, 2 * kPiece);
+    free_reserved(device, start, 4 * kPiece);
   }
-  free_reserved(device, start, 4 * kPiece);
+  release(device, torch.create(8 * kPiece));
+  free_reserved(device, others, kPiece);
+}
+
+void divided_again(const Device& device) {
+  const Library torch(device, "./libc10_cuda.so");
+  reinterpret_cast<void (*)()>(::dlsym(RTLD_DEFAULT, "spillway_watches_memory_fraction"))();
+  const auto segment = [&](std::uint64_t bytes) {
+    CuAddress address = 0;
+    device.expect(device.calls.cuMemAlloc_v2(&address, bytes), "cuMemAlloc");
+    return address;
+  };
+  report_tensor(device, segment(2 * kMiB), kMiB);
+  (void)segment(8 * kMiB);
+  device.require(torch.most_divided() == "21", "segments are whole");
+  const CuAddress start = torch.reserve(2 * kPiece);
+  (void)torch.create(kPiece);
+  (void)torch.create(kPiece, CuResult::kOutOfMemory);
+  device.require(torch.most_divided() != "21", "divided where a reservation would be full");
+  (void)segment(2 * kMiB);
+  device.require(torch.most_divided() == "21", "segments are whole again");
+  free_reserved(device, start, 2 * kPiece);
+  (void)torch.create(std::uint64_t{1} << 40, CuResult::kOutOfMemory);
+  device.require(torch.most_divided() != "21", "divided where there is no memory");
 }
 
 void mapped_graphs(const Device& device) {

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "mapped_calls.h"
 #include "torch_reports.h"
 
 namespace spillway::cuda::test {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kNamedBytes = 4 * kMiB;
 
 void write_table(const Device& device, const Buffer& table,
@@ -172,6 +172,31 @@ void long_tables(const Device& device) {
                        {.address = tables[1].address, .words = 1}, Reads::kKnown, stream);
     });
     std::printf("addresses %d us %d\n", static_cast<int>(count), us);
+  }
+}
+
+// All of one tensor, which lies across two pieces.
+void interior_tables(const Device& device) {
+  constexpr std::uint64_t kApart = 200;
+  constexpr std::uint64_t kMost = kPiece / kApart;
+  const CuStream stream = device.stream();
+  const CuAddress start = reserve(device, 3 * kPiece);
+  map_piece(device, start);
+  map_piece(device, start + kPiece);
+  const CuAddress tensor = start + kMiB;
+  report_tensor(device, tensor, kPiece);
+  const Buffer table = device.allocate(512, stream);
+  const Buffer other = device.allocate(512, stream);
+  press(device, stream);
+  for (const std::uint64_t copies : {std::uint64_t{1}, kMost}) {
+    for (std::uint64_t i = 0; i < copies; ++i) {
+      write_table(device, table, {tensor + kApart * i});
+    }
+    const int us = least_us(device, stream, [&] {
+      device.pointwise({.address = other.address, .words = 1},
+                       {.address = table.address, .words = 1}, Reads::kKnown, stream);
+    });
+    std::printf("copies %d us %d\n", static_cast<int>(copies), us);
   }
 }
 

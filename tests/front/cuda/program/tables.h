@@ -18,5 +18,8 @@ void full_lists(const Device& device);
 // What a launch with two tables that name the same costs. Prints a line: for how many addresses
 // how many microseconds.
 void long_tables(const Device& device);
+// What a launch with a table costs that has named one place of a tensor, and then thousands of
+// others. Prints a line of each: after how many copies how many microseconds.
+void interior_tables(const Device& device);
 
 }  // namespace spillway::cuda::test
