@@ -30,8 +30,8 @@ CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
   return result;
 }
 
-// Its copies put addresses where kernels find them.
-void note_copies(const Session& session, const GraphLaunchUse& use) {
+// What it copies and writes puts addresses where kernels find them.
+void note_addresses(const Session& session, const GraphLaunchUse& use) {
   for (const CarryingCopy& copy : use.copies) {
     if (session.platform->contains(copy.from)) {
       note_copied_within(session, copy.to, copy.from);
@@ -39,6 +39,9 @@ void note_copies(const Session& session, const GraphLaunchUse& use) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, if it can be read
       note_copied_in(session, copy.to, reinterpret_cast<const void*>(copy.from), copy.bytes);
     }
+  }
+  for (const WrittenValue& value : use.values) {
+    note_written(session, value.to, value.word);
   }
 }
 
@@ -62,8 +65,9 @@ CuResult launch_whole(const Session& session, ExecutableGraph& graph, const Grap
                         .needs_mapping = false,
                         .exposes = use.exposes,
                         .reaches = use.reaches};
-  return graph.order().whole(
-      session, stream, [&] { return what.operands.empty() ? call() : issue(session, what, call); });
+  const bool untold = what.operands.empty() && !(use.reaches && session.platform->has_exposed());
+  return graph.order().whole(session, stream,
+                             [&] { return untold ? call() : issue(session, what, call); });
 }
 
 template <typename Call>
@@ -78,7 +82,7 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
     return here.driver(call);
   }
   const std::shared_ptr<const GraphLaunchUse> use = graph->launch_use();
-  note_copies(*session, *use);
+  note_addresses(*session, *use);
   if (is_large(*session, *use)) {
     const std::shared_ptr<const GraphSteps> steps = graph->steps();
     const std::optional<CuResult> result =
