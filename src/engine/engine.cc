@@ -144,6 +144,7 @@ void Engine::expose(AllocationId id) {
     block.epoch = std::max(block.epoch, deaths_.epoch(id));  // what was said before leaves it alone
     expose_block(block_id);
   }
+  settle();
 }
 
 void Engine::set_recomputable(AllocationId id, bool can) {

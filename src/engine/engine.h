@@ -287,7 +287,8 @@ class Engine final : private Control {
   void miss_frame(const Block& block);
   void form_evictions(Cause cause, Tier to);
   bool prepare_pre_eviction(BlockId id, Tier to);
-  void eviction_finished(BlockId id, Tier to, Cause cause);
+  void push_unused(BlockId id);
+  void eviction_finished(BlockId id, Tier to, Cause cause, bool reached);
   void eviction_failed(BlockId id, Tier to, Cause cause);
   void eviction_ended(Block& block, Tier to, Cause cause);
   void form_moves_down();
@@ -310,6 +311,7 @@ class Engine final : private Control {
   void drop_copies_below(BlockId id);
   void drop_spare_copies(BlockId id);
   void expose_block(BlockId id);
+  void may_be_written(BlockId id);
   void reach();
 
   EngineOptions options_;

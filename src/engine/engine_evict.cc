@@ -457,6 +457,9 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
   if (block.stays && clean_below) {
     return false;
   }
+  if (block.exposed && exposed_.is_reached()) {
+    return false;  // it may be written while it is copied
+  }
   ++stats_.pre_evictions;
   unmap(id);
   if (!block.stays) {
@@ -469,12 +472,18 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
     for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
       tiers_.remove_spare(id, tier);  // its device frame may go at any time
     }
-    queues_.push(PageQueue::kUnused, id);
+    push_unused(id);
     return false;
   }
   take_frame(id, to);
   evictions_.copy_begins(block, to);  // until it has ended
   return true;
+}
+
+// Its frame may go at any time.
+void Engine::push_unused(BlockId id) {
+  queues_.push(PageQueue::kUnused, id);
+  exposed_.add_if_clean(id);
 }
 
 void Engine::eviction_ended(Block& block, Tier to, Cause cause) {
@@ -485,7 +494,8 @@ void Engine::eviction_ended(Block& block, Tier to, Cause cause) {
   }
 }
 
-void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
+// `reached`: launches ran while it was copied that may write what is exposed.
+void Engine::eviction_finished(BlockId id, Tier to, Cause cause, bool reached) {
   Block& block = space_.block(id);
   eviction_ended(block, to, cause);
   block.copies.add(to);
@@ -505,6 +515,14 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
     }
     return;
   }
+  if (reached && block.exposed && (cause == Cause::kPreEvict || needed(block))) {
+    drop_copies_below(id);
+    stats_.cancelled_evictions += cause == Cause::kEvict ? 1 : 0;
+    queues_.update(id);
+    make_usable(id);
+    wake(id, false);
+    return;
+  }
   if (cause == Cause::kPreEvict && block.stays) {
     queues_.update(id);
     keep_or_drop_copies_below(id);
@@ -515,7 +533,7 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause) {
   if (end_far(id)) {
     return;
   }
-  queues_.push(PageQueue::kUnused, id);
+  push_unused(id);
   if (needed(block)) {  // wanted again while it was leaving: it stays
     ++stats_.cancelled_evictions;
     make_usable(id);

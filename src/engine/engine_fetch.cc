@@ -242,9 +242,7 @@ void Engine::keep_or_drop_copies_below(BlockId id) {
       drop_frame(id, tier);
     }
   }
-  if (space_.block(id).exposed && !space_.block(id).spare.empty()) {
-    exposed_.add_clean(id);
-  }
+  exposed_.add_if_clean(id);
 }
 
 // `reached`: launches ran while it came that may write what is exposed.

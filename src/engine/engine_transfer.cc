@@ -72,9 +72,19 @@ void Engine::expose_block(BlockId id) {
     block.contents = Contents::kLive;
   }
   if (exposed_.is_reached()) {
+    may_be_written(id);
+  } else {
+    exposed_.add_if_clean(id);
+  }
+}
+
+// By a launch that does not name it, while it is on the device. What was to leave with what is
+// below stays: the platform may leave it where it is until its frame is wanted.
+void Engine::may_be_written(BlockId id) {
+  if (space_.block(id).queue == PageQueue::kUnused) {
+    make_usable(id);
+  } else {
     drop_spare_copies(id);
-  } else if (!block.spare.empty()) {
-    exposed_.add_clean(id);
   }
 }
 
@@ -83,7 +93,7 @@ void Engine::expose_block(BlockId id) {
 void Engine::reach() {
   for (const BlockId id : exposed_.reach()) {
     if (space_.block(id).exposed) {  // it may be another's by now
-      drop_spare_copies(id);
+      may_be_written(id);
     }
   }
 }
@@ -113,7 +123,7 @@ void Engine::transfer_finished(TransferId id) {
     if (transfer.to == Tier::kDevice) {
       fetch_finished(block, reached);
     } else if (transfer.from == Tier::kDevice) {
-      eviction_finished(block, transfer.to, transfer.cause);
+      eviction_finished(block, transfer.to, transfer.cause, reached);
     } else {
       move_down_ended(block, true);
     }

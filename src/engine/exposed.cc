@@ -14,7 +14,7 @@ Status Exposed::check() const {
   }
   for (BlockId id = 0; id < known.size(); ++id) {
     if (is_clean(id) && (is_reached() || !known[id])) {
-      return broken(id, "it may be written unseen, and has spare copies");
+      return broken(id, "it may be written unseen, and counts as copied down");
     }
   }
   return {};

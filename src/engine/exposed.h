@@ -18,8 +18,8 @@ class Exposed {
  public:
   explicit Exposed(const Space& space) : space_(&space) {}
 
-  // A launch is admitted, or has ended, that may write all of it (Launch::reaches). The spare
-  // copies of these blocks are to be dropped if they are exposed still.
+  // A launch is admitted, or has ended, that may write all of it (Launch::reaches). What lies below
+  // of these blocks is to be dropped if they are exposed still.
   [[nodiscard]] std::deque<BlockId> reach() {
     ++reaching_;
     ++times_;
@@ -36,8 +36,11 @@ class Exposed {
   }
   [[nodiscard]] std::uint64_t times() const { return times_; }
 
-  // One that is exposed has spare copies.
-  void add_clean(BlockId id) {
+  // The block may be exposed, and have copies below that it is to leave with.
+  void add_if_clean(BlockId id) {
+    if (!is_clean(id)) {
+      return;
+    }
     clean_.push_back(id);
     forget_stale_entries(
         clean_, space_->block_slots(), [](BlockId one) { return one; },
@@ -49,7 +52,8 @@ class Exposed {
 
  private:
   [[nodiscard]] bool is_clean(BlockId id) const {
-    return space_->block(id).exposed && !space_->block(id).spare.empty();
+    const Block& block = space_->block(id);
+    return block.exposed && (block.queue == PageQueue::kUnused || !block.spare.empty());
   }
 
   const Space* space_;

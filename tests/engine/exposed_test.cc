@@ -25,6 +25,18 @@ class ExposedTest : public testing::Test {
     (void)reach(world);
     world.end(world.launches);
   }
+  static BlockId block_of(const World& world, AllocationId id) {
+    return world.engine.space().allocation(id).first_block;
+  }
+  // As policies do, when a launch ends.
+  static void copy_down(World& world, AllocationId id) {
+    world.policy.at_launch_end = [&](const Launch& /*launch*/, Control& control) {
+      control.copy_down(block_of(world, id), Tier::kHost);
+    };
+    world.begin({});
+    world.end(world.launches);
+    world.policy.at_launch_end = nullptr;
+  }
   // Whether what `by` names pushes block 0 out with a copy.
   static bool leaves_by_a_copy(World& world, const Access& by) {
     world.forget();
@@ -93,6 +105,91 @@ TEST_F(ExposedTest, NorWhatWasOnItsWayWhenOneRan) {
   EXPECT_FALSE(world.block(a).frames.has(Tier::kHost));
   world.end(world.launches - 1);
   EXPECT_TRUE(leaves_by_a_copy(world, world.read(b)));
+}
+
+// It was written while it was copied: the copy may have old bytes and new ones.
+TEST_F(ExposedTest, NorWhatWasCopiedDownWhenOneRan) {
+  World world(options(2));
+  const auto [a, b] = world.written_blocks<2>();
+  world.engine.expose(a);
+  copy_down(world, a);
+  ASSERT_EQ(world.mechanism.under_way.size(), 1U);
+  run_reaching(world);
+  world.finish_all();
+  EXPECT_FALSE(world.block(a).frames.has(Tier::kHost));
+  EXPECT_TRUE(world.block(a).mapped);
+  EXPECT_TRUE(leaves_by_a_copy(world, world.write(world.allocate(1))));
+}
+
+// The platform leaves it where it is until its frame is wanted.
+TEST_F(ExposedTest, NorWhatWasEvictedAheadWhenOneRan) {
+  for (const bool ends_before : {true, false}) {
+    World world(options(2));
+    const auto [a, b] = world.written_blocks<2>();
+    world.engine.expose(a);
+    world.pre_evict(a);
+    if (ends_before) {
+      world.finish_all();
+      ASSERT_EQ(world.block(a).queue, PageQueue::kUnused);
+    }
+    run_reaching(world);
+    world.finish_all();
+    EXPECT_FALSE(world.block(a).frames.has(Tier::kHost));
+    EXPECT_TRUE(world.block(a).mapped);
+    EXPECT_TRUE(leaves_by_a_copy(world, world.write(world.allocate(2))));
+  }
+}
+
+TEST_F(ExposedTest, NorWhatWasEvictedAheadBeforeItWasExposed) {
+  for (const bool runs : {true, false}) {
+    World world(options(2));
+    const auto [a, b] = world.written_blocks<2>();
+    world.pre_evict(a);
+    world.finish_all();
+    if (runs) {
+      (void)reach(world);
+    }
+    world.engine.expose(a);
+    world.check();
+    if (!runs) {
+      (void)reach(world);
+    }
+    EXPECT_FALSE(world.block(a).frames.has(Tier::kHost));
+    world.end(world.launches);
+  }
+}
+
+TEST_F(ExposedTest, NorWhatWasWantedAgainWhileItLeft) {
+  World world(options(2));
+  const auto [a, b] = world.written_blocks<2>();
+  world.engine.expose(a);
+  const AllocationId c = world.allocate(1);
+  world.begin({world.write(c)}, 0);
+  ASSERT_EQ(world.mechanism.under_way[0].blocks[0], block_of(world, a));
+  const std::uint64_t writes_c = world.launches;
+  world.begin({world.read(a)}, 1);
+  const std::uint64_t reads_a = world.launches;
+  (void)reach(world, 2);
+  world.end(world.launches);
+  world.finish_all();
+  EXPECT_FALSE(world.block(a).frames.has(Tier::kHost));
+  world.end(reads_a);
+  world.end(writes_c);
+  EXPECT_TRUE(leaves_by_a_copy(world, world.write(world.allocate(1))));
+}
+
+TEST_F(ExposedTest, NothingIsCopiedAheadInVain) {
+  World world(options(2));
+  const auto [a, b] = world.written_blocks<2>();
+  world.engine.expose(a);
+  (void)reach(world);
+  const std::uint64_t reaching = world.launches;
+  copy_down(world, a);
+  world.pre_evict(b);
+  ASSERT_EQ(world.mechanism.under_way.size(), 1U);
+  EXPECT_NE(world.mechanism.under_way[0].blocks[0], block_of(world, a));
+  world.finish_all();
+  world.end(reaching);
 }
 
 TEST_F(ExposedTest, WhatIsThereWhenItsAddressIsStoredLosesItsCopiesOnlyThen) {

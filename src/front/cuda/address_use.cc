@@ -91,14 +91,6 @@ bool is_inductors(std::string_view symbol) {
   return begins(symbol, kKinds);
 }
 
-// XLA names a kernel after what it has fused, with numbers behind it.
-bool is_fusion(std::string_view symbol) {
-  const std::size_t end = symbol.find_last_not_of("_0123456789");
-  const std::string_view name = symbol.substr(0, end == std::string_view::npos ? 0 : end + 1);
-  return !symbol.starts_with("_Z") && (name == "fusion" || name.ends_with("_fusion") ||
-                                       name == "gemm_fusion_dot" || name.starts_with("wrapped_"));
-}
-
 // cuBLAS's. Many products at once are said by arrays of pointers.
 bool is_of_cublas(std::string_view symbol) {
   constexpr std::array<std::string_view, 6> kNames = {"nvjet_",       "ampere_", "turing_",
@@ -108,18 +100,51 @@ bool is_of_cublas(std::string_view symbol) {
          symbol.starts_with("cutlass_");
 }
 
-bool is_of_cudnn_or_nccl(std::string_view symbol) {
-  return has(symbol, "cudnn") || has(symbol, "ncclDevKernel") || has(symbol, "ncclKernel");
+// The first name in what the compiler has made of it: the outermost namespace, or the function.
+std::string_view first_name(std::string_view symbol) {
+  if (!symbol.starts_with("_Z")) {
+    return symbol;
+  }
+  symbol.remove_prefix(symbol.starts_with("_ZN") ? 3 : 2);
+  std::size_t length = 0;
+  while (!symbol.empty() && symbol.front() >= '0' && symbol.front() <= '9' &&
+         length <= symbol.size()) {
+    length = 10 * length + static_cast<std::size_t>(symbol.front() - '0');
+    symbol.remove_prefix(1);
+  }
+  return symbol.substr(0, length);
+}
+
+// Those that its libraries share with cuBLAS have its name at their end.
+bool is_of_cudnn(std::string_view symbol) {
+  const std::string_view first = first_name(symbol);
+  return symbol.starts_with("cudnn_") || symbol.starts_with("_ZN5cudnn") ||
+         (symbol.starts_with("_ZN") && first.ends_with("cudnn") &&
+          (first.starts_with("cask") || first.starts_with("cutlass"))) ||
+         (!symbol.starts_with("_Z") && is_of_cublas(symbol) && has(symbol, "cudnn"));
+}
+
+bool is_of_nccl(std::string_view symbol) {
+  const std::string_view first = first_name(symbol);
+  return first.starts_with("ncclDevKernel") || first.starts_with("ncclKernel");
 }
 
 }  // namespace
 
-AddressUse address_use(std::string_view symbol, std::string_view in_words) {
+// After what it has fused, with numbers behind it.
+bool may_be_of_xla(std::string_view symbol) {
+  const std::size_t end = symbol.find_last_not_of("_0123456789");
+  const std::string_view name = symbol.substr(0, end == std::string_view::npos ? 0 : end + 1);
+  return !symbol.starts_with("_Z") && (name == "fusion" || name.ends_with("_fusion") ||
+                                       name == "gemm_fusion_dot" || name.starts_with("wrapped_"));
+}
+
+AddressUse address_use(std::string_view symbol, std::string_view in_words, const WhoIsLoaded& who) {
   if (is_of_pytorch(symbol)) {
     return of_pytorch(symbol, in_words);
   }
-  if (is_attention(symbol) || is_inductors(symbol) || is_fusion(symbol) ||
-      is_of_cudnn_or_nccl(symbol)) {
+  if (is_attention(symbol) || is_inductors(symbol) || is_of_cudnn(symbol) || is_of_nccl(symbol) ||
+      (who.xla && may_be_of_xla(symbol))) {
     return kNone;
   }
   return is_of_cublas(symbol) ? AddressUse{.stores = false, .reaches = true} : AddressUse{};

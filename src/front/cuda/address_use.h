@@ -23,8 +23,17 @@ struct AddressUse {
   return use.stores || use.values.has_value();
 }
 
+// What else in the process tells whose a name is.
+struct WhoIsLoaded {
+  bool xla = false;  // names its kernels as anybody could
+};
+
 // Of the kernel that the compiler has given this name, and of what that says in C++. All of it
 // where nothing is known.
-[[nodiscard]] AddressUse address_use(std::string_view symbol, std::string_view in_words);
+[[nodiscard]] AddressUse address_use(std::string_view symbol, std::string_view in_words,
+                                     const WhoIsLoaded& who);
+
+// Whether a kernel of this name may be XLA's, so that it is worth it to ask whether that is loaded.
+[[nodiscard]] bool may_be_of_xla(std::string_view symbol);
 
 }  // namespace spillway::cuda

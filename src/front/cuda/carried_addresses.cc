@@ -161,8 +161,9 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
   const auto holder = session.platform->allocation_of(to);
   const std::uint64_t start = holder ? holder->start : kEverywhere;
   Named found;
+  std::unordered_set<std::uint64_t> looked_at;
   const auto look_at = [&](std::uint64_t word) {
-    if (session.platform->contains(word)) {
+    if (session.platform->contains(word) && looked_at.insert(word).second) {
       CudaPlatform::Pointed named;
       session.platform->pointed_at({&word, 1}, &named);
       for (const CudaPlatform::Range& range : {named.in, named.ends}) {
@@ -213,9 +214,17 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
       }
     }
   }
+  std::sort(exposed.begin(), exposed.end());
+  exposed.erase(std::unique(exposed.begin(), exposed.end()), exposed.end());
   session.platform->expose(exposed);
   const std::unique_lock lock(carried().mutex);
   add(session, carried().by_start[start], found);
+}
+
+void note_written(const Session& session, std::uint64_t to, std::uint64_t word) {
+  if (session.platform->contains(word)) {
+    note_copied_in(session, to, &word, sizeof word);
+  }
 }
 
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {

@@ -19,6 +19,8 @@ namespace spillway::cuda {
 // every launch from then on.
 inline constexpr std::size_t kMostScannedBytes = std::size_t{256} << 10U;
 void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count);
+// A stream, or a graph, writes this word there, which may be an address.
+void note_written(const Session& session, std::uint64_t to, std::uint64_t word);
 // Bytes of one allocation are copied to another, with the addresses that they may hold.
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from);
 // The allocation is gone, or nothing in it lives any more.

@@ -52,8 +52,8 @@ CuResult update(CuGraphExec exec, CuGraph graph, const Call& call) {
   return make_executable(&exec, graph, 0, before, call);
 }
 
-// Its copies put addresses where kernels find them.
-void note_copies(const Session& session, const GraphLaunchUse& use) {
+// What it copies and writes puts addresses where kernels find them.
+void note_addresses(const Session& session, const GraphLaunchUse& use) {
   for (const CarryingCopy& copy : use.copies) {
     if (session.platform->contains(copy.from)) {
       note_copied_within(session, copy.to, copy.from);
@@ -61,6 +61,9 @@ void note_copies(const Session& session, const GraphLaunchUse& use) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, if it can be read
       note_copied_in(session, copy.to, reinterpret_cast<const void*>(copy.from), copy.bytes);
     }
+  }
+  for (const WrittenValue& value : use.values) {
+    note_written(session, value.to, value.word);
   }
 }
 
@@ -83,8 +86,9 @@ CuResult launch_whole(const Session& session, ExecutableGraph& graph, const Grap
                         .needs_mapping = false,
                         .exposes = use.exposes,
                         .reaches = use.reaches};
+  const bool untold = what.operands.empty() && !(use.reaches && session.platform->has_exposed());
   return graph.order()->whole(session, stream, is_large(session, use), [&] {
-    return what.operands.empty() ? call() : issue(session, what, call);
+    return untold ? call() : issue(session, what, call);
   });
 }
 
@@ -100,7 +104,7 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
     return here.driver(call);
   }
   const std::shared_ptr<const GraphLaunchUse> use = graph->launch_use();
-  note_copies(*session, *use);
+  note_addresses(*session, *use);
   if (is_large(*session, *use) && !session->platform->calls_are_open() && recording() == nullptr) {
     const std::shared_ptr<const GraphSteps> steps = graph->steps();
     const std::optional<CuResult> result =

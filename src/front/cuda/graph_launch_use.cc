@@ -33,6 +33,7 @@ GraphLaunchUse launch_use_of(const GraphUse& nodes, std::string_view name) {
       }
       use.reaches |= node.reaches;
       use.copies.insert(use.copies.end(), node.copies.begin(), node.copies.end());
+      use.values.insert(use.values.end(), node.values.begin(), node.values.end());
     }
   }
   for (const CudaOperand& operand : use.operands) {
@@ -48,7 +49,7 @@ std::vector<CudaOperand> operands_with_tables(const Session& session, const Grap
     return all;
   }
   Operands held(session);
-  if (use.reaches) {
+  if (use.exposes) {
     held.exposes_what_it_finds();
   }
   held.add_what_is_everywhere();

@@ -16,6 +16,7 @@ struct GraphLaunchUse {
   std::vector<CudaOperand> operands;
   std::unordered_map<std::uint64_t, std::size_t> by_start;  // place among them
   std::vector<CarryingCopy> copies;
+  std::vector<WrittenValue> values;
   bool exposes = false;  // some of the operands
   bool reaches = false;  // CudaLaunch's
   Bytes bytes = 0;       // of the operands

@@ -33,7 +33,8 @@ class KernelStep final : public GraphStep {
     });
     operands.add_what_is_everywhere();
     const auto call = [&] { return launch_.launch(stream, attributes); };
-    if (operands.empty()) {
+    const bool reaches = kernel_.addresses.reaches;
+    if (operands.empty() && !(reaches && session.platform->has_exposed())) {
       return call();
     }
     return spillway::cuda::issue(session,
@@ -45,7 +46,7 @@ class KernelStep final : public GraphStep {
                                   .needs_mapping = false,
                                   .sparse = kernel_.sparse,
                                   .exposes = exposes(kernel_.addresses),
-                                  .reaches = kernel_.addresses.reaches},
+                                  .reaches = reaches},
                                  call);
   }
 

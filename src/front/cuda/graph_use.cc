@@ -200,10 +200,17 @@ NodeUse use_of(const Session& session, const CuMemsetNode& set) {
 
 NodeUse use_of(const Session& session, const CuStreamOperationsNode& operations) {
   Operands bytes(session);
+  std::vector<WrittenValue> values;
   for (unsigned i = 0; i < operations.count; ++i) {
-    add_stream_operation(bytes, operations.operations[i]);
+    const CuStreamOperation& operation = operations.operations[i];
+    add_stream_operation(bytes, operation);
+    if (operation.type == CuStreamOperationType::kWriteValue64) {
+      values.push_back({.to = operation.address, .word = operation.value});
+    }
   }
-  return use_of_bytes(session, bytes);
+  NodeUse use = use_of_bytes(session, bytes);
+  use.values = std::move(values);
+  return use;
 }
 
 NodeUse use_of(const Session& /*session*/, const CuHostNode& host) {

@@ -21,6 +21,12 @@ struct CarryingCopy {
   Bytes bytes = 0;
 };
 
+// A word of 64 bits that it writes each time.
+struct WrittenValue {
+  CuAddress to = 0;
+  std::uint64_t word = 0;
+};
+
 // `node` is nullptr where the caller has no handle yet. `holder`: of the graph itself, the one that
 // holds the graph that this node is in; the node where it is in none.
 struct NodeUse {
@@ -34,6 +40,7 @@ struct NodeUse {
   // Bytes at which the driver looks when it is told of the node, or makes it executable.
   std::vector<CudaOperand> checked;
   std::vector<CarryingCopy> copies;
+  std::vector<WrittenValue> values;
   // What it does, by itself; nullptr where only its graph can be launched.
   std::shared_ptr<const GraphStep> step;
   // Of a kernel's node; nullopt: nobody has told, or only a graph's kernel can be like that.

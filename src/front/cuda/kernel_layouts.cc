@@ -11,6 +11,7 @@
 
 #include "base/spread.h"
 #include "front/cuda/hook_table.h"
+#include "front/cuda/library_functions.h"
 #include "front/cuda/told_kernels.h"
 #include "platform/common/sparse_kernels.h"
 
@@ -28,6 +29,15 @@ std::mutex adding;
 
 std::size_t slot_of(const void* function) {
   return spread(reinterpret_cast<std::uintptr_t>(function), kSlotBits);
+}
+
+// Asked once, when the first such kernel is there: whoever has made it is loaded.
+bool is_xlas(const char* name) {
+  if (!may_be_of_xla(name)) {
+    return false;
+  }
+  static const bool loaded = is_loaded("xla") || is_loaded("pjrt");
+  return loaded;
 }
 
 // What the compiler's name for it says in C++.
@@ -95,7 +105,8 @@ std::unique_ptr<KernelLayout> ask(CuFunction function, std::uint64_t now) {
   }
   layout->roles = told_roles(function, name != nullptr ? name : "", layout->parameters.size());
   const std::string words = in_words(name != nullptr ? name : "a kernel without a name");
-  layout->addresses = address_use(name != nullptr ? name : "", words);
+  layout->addresses =
+      address_use(name != nullptr ? name : "", words, {.xla = name != nullptr && is_xlas(name)});
   if (layout->addresses.values >= layout->parameters.size()) {
     layout->addresses = {};  // another kernel than the one that we know
   }

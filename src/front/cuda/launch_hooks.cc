@@ -47,7 +47,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   if (const MatrixProduct* const product = library == nullptr ? nullptr : library->product()) {
     operands.only_read([&](const CudaOperand& it) { return only_reads(*product, it); });
   }
-  if (operands.empty()) {
+  if (operands.empty() && !(use.reaches && session->platform->has_exposed())) {
     return here.driver(call);
   }
   CudaLaunch what{.stream = stream,

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,13 @@ void* without_us(const char* name, const void* ours, const void* caller) {
     }
   }
   return found;
+}
+
+bool is_loaded(std::string_view part_of_name) {
+  const std::vector<std::string> all = libraries();
+  return std::any_of(all.begin(), all.end(), [&](std::string_view path) {
+    return path.substr(path.rfind('/') + 1).find(part_of_name) != std::string_view::npos;
+  });
 }
 
 void keep_loaded(const void* function) {

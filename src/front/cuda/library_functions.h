@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string_view>
 
 namespace spillway::cuda {
 
@@ -16,6 +17,9 @@ template <typename Function>
 [[nodiscard]] Function without_us_as(const char* name, Function ours, const void* caller) {
   return reinterpret_cast<Function>(without_us(name, reinterpret_cast<const void*>(ours), caller));
 }
+
+// Whether a library is loaded whose file is called so, in part.
+[[nodiscard]] bool is_loaded(std::string_view part_of_name);
 
 // The library that has it is not closed any more: it is remembered, and programs close what they
 // have opened.

@@ -20,7 +20,9 @@ StoredLaunch::StoredLaunch(const LaunchShape& shape, const KernelLayout& kernel,
     }
   }
   block_.resize((bytes_ + sizeof(Line) - 1) / sizeof(Line));
-  std::copy(block.begin(), block.end(), at(0));
+  if (!block.empty()) {
+    std::memcpy(at(0), block.data(), block.size());
+  }
   if (parameters != nullptr) {
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
       std::memcpy(at(offsets_[i]), parameters[i], kernel.parameters[i].bytes);

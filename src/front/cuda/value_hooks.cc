@@ -36,9 +36,8 @@ void tell(const Session& session, CuStream stream, std::span<const CuStreamOpera
 // A value may be an address, which then stands on the device.
 void note_addresses(const Session& session, std::span<const CuStreamOperation> operations) {
   for (const CuStreamOperation& operation : operations) {
-    if (operation.type == CuStreamOperationType::kWriteValue64 &&
-        session.platform->contains(operation.value)) {
-      note_copied_in(session, operation.address, &operation.value, sizeof operation.value);
+    if (operation.type == CuStreamOperationType::kWriteValue64) {
+      note_written(session, operation.address, operation.value);
     }
   }
 }

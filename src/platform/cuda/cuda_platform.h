@@ -214,6 +214,9 @@ class CudaPlatform : public ObservedPlatform {
   // The addresses of these allocations are where launches find them that do not name them: those
   // that reach what is exposed may write them from now on, until they die.
   virtual void expose(std::span<const std::uint64_t> addresses) = 0;
+  // Whether anything ever was: before that a launch that names nothing reaches nothing either, and
+  // nobody need be told of it. Costs next to nothing.
+  [[nodiscard]] virtual bool has_exposed() const = 0;
 
   // Whether nobody need be told of the call that the program is about to make on this stream,
   // whatever it uses, unless it exposes some of that: then `end_unseen` follows it, and nothing

@@ -43,7 +43,10 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     in_order.lock();
     lock.lock();
     accesses = memory_->accesses_of(launch.operands);
-    if (accesses.empty() || broken_) {
+    if (launch.exposes && !accesses.empty()) {
+      has_exposed_ = true;
+    }
+    if ((accesses.empty() && !(launch.reaches && has_exposed_)) || broken_) {
       return 0;
     }
     if (may_be_unseen(launch.stream, accesses)) {
@@ -170,6 +173,7 @@ void DrivenPlatform::expose(std::span<const std::uint64_t> addresses) {
 }
 
 void DrivenPlatform::expose(AllocationId id) {
+  has_exposed_ = true;
   recomputing_.expose(id);
   engine_.expose(id);
 }

@@ -93,6 +93,9 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   }
 
   void expose(std::span<const std::uint64_t> addresses) override;
+  [[nodiscard]] bool has_exposed() const override {
+    return has_exposed_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] bool begin_unseen(CuStream stream) override;
   void end_unseen() override;
   [[nodiscard]] std::uint64_t unseen_calls() const override { return calls_.calls(); }
@@ -308,6 +311,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Recomputing recomputing_;
   std::uint64_t* fingerprints_ = nullptr;  // pinned, recomputing_'s
   std::atomic<bool> keeps_launches_{false};
+  std::atomic<bool> has_exposed_{false};
   std::unique_ptr<ProgramMemory> memory_;
   QuietCalls calls_;
   QuietMemory quiet_memory_;

@@ -11,11 +11,11 @@
 namespace spillway::cuda {
 namespace {
 
-AddressUse use_of(const std::string& symbol) {
+AddressUse use_of(const std::string& symbol, bool xla = false) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
-  return address_use(symbol, text != nullptr ? text.get() : symbol);
+  return address_use(symbol, text != nullptr ? text.get() : symbol, {.xla = xla});
 }
 
 TEST(AddressUse, OfPyTorchTorchCompileAndNvidiasLibrariesIsNone) {
@@ -35,11 +35,24 @@ TEST(AddressUse, OfPyTorchTorchCompileAndNvidiasLibrariesIsNone) {
         "_Z36fmha_cutlassF_f32_aligned_64x64_sm80N22PyTorchMemEffAttention15AttentionKernelE",
         "_ZN14at_cuda_detail3cub30DeviceRadixSortDownsweepKernelIiEEvv",
         "triton_poi_fused_add_gelu_3", "triton_red_fused_native_layer_norm_0",
-        "triton_tem_fused_mm_1", "loop_add_fusion_3", "fusion", "fusion_12", "gemm_fusion_dot_7_0",
-        "wrapped_convert", "cudnn_generated_fort_native_sdpa_sm90_flash_fprop",
-        "_ZN5cudnn3cnn4convE", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"}) {
+        "triton_tem_fused_mm_1", "cudnn_generated_fort_native_sdpa_sm90_flash_fprop",
+        "_ZN5cudnn3cnn4convE", "_ZN17cutlass__5x_cudnn6KernelI4convEEvNT_6ParamsE",
+        "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nchw_execute_kernel__5x_cudnn",
+        "ampere_scudnn_128x64_relu_medium_nn_v1", "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+        "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE"}) {
     const AddressUse use = use_of(symbol);
     EXPECT_FALSE(use.stores || use.values || use.reaches) << symbol;
+  }
+}
+
+// Anybody may call a kernel so.
+TEST(AddressUse, OfXlasFusionsIsNoneWhereItIsLoaded) {
+  for (const char* const symbol :
+       {"loop_add_fusion_3", "fusion", "fusion_12", "gemm_fusion_dot_7_0", "wrapped_convert"}) {
+    const AddressUse with_xla = use_of(symbol, true);
+    EXPECT_FALSE(with_xla.stores || with_xla.values || with_xla.reaches) << symbol;
+    const AddressUse without = use_of(symbol);
+    EXPECT_TRUE(without.stores && without.reaches) << symbol;
   }
 }
 
@@ -95,8 +108,9 @@ TEST(AddressUse, OfOthersIsAll) {
         "_Z11diffusion_1", "_ZN4mine6native29vectorized_elementwise_kernelEv",
         // A functor of somebody's in a library for all.
         "_ZN6thrust8cuda_cub4core13_kernel_agentIN4mine7FunctorEEEvv",
-        "_ZN3ext6kernelIN2at6TensorEEEvv"}) {
-    const AddressUse use = use_of(symbol);
+        "_ZN3ext6kernelIN2at6TensorEEEvv", "my_cudnn_like_kernel", "_ZN4mine5cudnn4convEv",
+        "_ZN4mine13ncclDevKernelEv", "my_ncclKernel", "_Z", "_Z99", "_ZN"}) {
+    const AddressUse use = use_of(symbol, true);
     EXPECT_TRUE(use.stores && use.reaches) << symbol;
   }
 }

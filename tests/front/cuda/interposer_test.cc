@@ -199,7 +199,8 @@ TEST_F(InterposerTest, WhatIsKnownToBeReadLeavesWithoutACopy) {
 // Although it came for being read, and nobody names it who writes it.
 TEST_F(InterposerTest, WhatIsWrittenByAnAddressOnTheDeviceIsNotLost) {
   for (const char* const how :
-       {"by-kernels", "by-values", "by-graphs", "by-copies", "by-written-values", "while-quiet"}) {
+       {"by-kernels", "by-values", "by-graphs", "by-copies", "by-written-values",
+        "by-graphs-values", "by-variables", "by-graphs-variables", "while-quiet"}) {
     for (const char* const policy : {"base_uvm", "lookahead"}) {
       const Outcome outcome =
           run_on_gpu({.scenario = fmt::format("exposed-{}", how), .policy = policy});

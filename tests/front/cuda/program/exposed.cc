@@ -58,6 +58,36 @@ void fill_with_number(const Device& device, const Buffer& table, std::uint64_t w
                 "cuLaunchKernel");
 }
 
+std::uint64_t variable = 0;  // a module's, on the device
+
+// (what it is to be).
+void run_keep(const FakeCudaLaunch* launch) { variable = parameter(launch, 0); }
+// (how many words to add one to).
+void run_add_there(const FakeCudaLaunch* launch) {
+  std::uint64_t* const words = words_at(variable);
+  for (std::uint64_t i = 0; i < parameter(launch, 0); ++i) {
+    ++words[i];
+  }
+}
+std::size_t no_ranges(const FakeCudaLaunch*, FakeCudaRange*, std::size_t) { return 0; }
+
+void launch_with(const Device& device, const char* name, void (*run)(const FakeCudaLaunch*),
+                 std::uint64_t word, CuStream stream) {
+  constexpr std::size_t kOffset = 0;
+  constexpr std::size_t kBytes = 8;
+  const FakeCudaKernel made{name, &kOffset, &kBytes, 1, run, no_ranges};
+  auto* const kernel = device.calls.register_kernel(&made);
+  void* parameters = &word;
+  device.expect(device.calls.cuLaunchKernel(static_cast<CuFunction>(kernel), 1, 1, 1, 1, 1, 1, 0,
+                                            stream, &parameters, nullptr),
+                "cuLaunchKernel");
+}
+
+bool in_graphs(Exposes how) { return how == Exposes::kGraph || how == Exposes::kGraphsVariable; }
+bool in_variable(Exposes how) {
+  return how == Exposes::kVariable || how == Exposes::kGraphsVariable;
+}
+
 template <typename Call>
 void by_graph(const Device& device, CuStream stream, const Call& call) {
   device.expect(device.calls.cuStreamBeginCapture_v2(stream, 0), "cuStreamBeginCapture");
@@ -85,7 +115,12 @@ void expose(const Device& device, Exposes how, const Buffer& table, const Buffer
     case Exposes::kGraph:
       by_graph(device, stream, [&] { store(device, table, weight.address, stream); });
       break;
+    case Exposes::kVariable:
+    case Exposes::kGraphsVariable:
+      launch_with(device, "keep", run_keep, weight.address, stream);
+      break;
     case Exposes::kWrittenValue:
+    case Exposes::kGraphsValue:
     case Exposes::kCopy: {
       const Buffer from = device.allocate(kTableBytes, stream);
       std::vector<std::uint64_t> words(from.words);
@@ -94,9 +129,14 @@ void expose(const Device& device, Exposes how, const Buffer& table, const Buffer
       words[0] = how == Exposes::kCopy ? weight.address : 0;
       device.expect(device.calls.cuMemcpyHtoD_v2(from.address, words.data(), kTableBytes),
                     "cuMemcpyHtoD");
-      if (how == Exposes::kWrittenValue) {
+      const auto write = [&] {
         device.expect(device.calls.cuStreamWriteValue64_v2(stream, from.address, weight.address, 0),
                       "cuStreamWriteValue64");
+      };
+      if (how == Exposes::kGraphsValue) {
+        by_graph(device, stream, write);
+      } else if (how == Exposes::kWrittenValue) {
+        write();
       }
       device.add(table, from, stream);
       device.synchronize(stream);
@@ -141,8 +181,14 @@ void exposed(const Device& device, Exposes how) {
   for (std::uint64_t round = 1; round <= 3; ++round) {
     device.pointwise(result, weight, Reads::kKnown, stream);
     device.synchronize(stream);
-    const auto write = [&] { device.add_listed(table, 1, weight.words, stream); };
-    if (how == Exposes::kGraph) {
+    const auto write = [&] {
+      if (in_variable(how)) {
+        launch_with(device, "add_there", run_add_there, weight.words, stream);
+      } else {
+        device.add_listed(table, 1, weight.words, stream);
+      }
+    };
+    if (in_graphs(how)) {
       by_graph(device, stream, write);
     } else {
       write();

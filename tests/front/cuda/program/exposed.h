@@ -14,7 +14,11 @@ enum class Exposes : std::uint8_t {
   kGraph,         // the first, in a graph, and so is who writes
   kCopy,          // the host, to where one of PyTorch's adds it to something else
   kWrittenValue,  // a stream writes it as a value, and one of PyTorch's adds it to something else
+  kGraphsValue,   // the same by a graph
   kWhileQuiet,    // the first, while everything fits
+  // A kernel keeps it in a variable of its module, and who writes is given numbers alone.
+  kVariable,
+  kGraphsVariable,  // the same, in graphs
 };
 
 // What was written so is there when the memory has left, although it came for being read.

@@ -276,12 +276,27 @@ CuResult cuGraphHostNodeGetParams(CuGraphNode node, CuHostNode* parameters) {
   return CuResult::kSuccess;
 }
 
+// Each of its own.
+CuResult cuGraphBatchMemOpNodeGetParams(CuGraphNode node, CuStreamOperationsNode* operations) {
+  const Op& op = op_of(node);
+  thread_local CuStreamOperation operation;  // valid until the next question
+  operation = {.type = op.kind == OpKind::kWriteValue ? CuStreamOperationType::kWriteValue64
+                                                      : CuStreamOperationType::kWaitValue64,
+               .address = op.to,
+               .value = op.value,
+               .flags = op.flags,
+               .reserved = {}};
+  *operations = {.context = nullptr, .count = 1, .operations = &operation, .flags = 0};
+  return CuResult::kSuccess;
+}
+
 CuResult cuGraphNodeGetType(CuGraphNode node, CuNodeType* type) {
   const Op& op = op_of(node);
   *type = op.kind == OpKind::kKernel         ? CuNodeType::kKernel
           : op.copies()                      ? CuNodeType::kCopy
           : op.kind == OpKind::kSet          ? CuNodeType::kMemset
           : op.kind == OpKind::kHostFunction ? CuNodeType::kHost
+          : op.writes_or_awaits_value()      ? CuNodeType::kStreamOperations
           : op.conditional                   ? CuNodeType::kConditional
           : op.kind == OpKind::kGraph        ? CuNodeType::kGraph
                                              : CuNodeType::kEmpty;

@@ -107,6 +107,8 @@ inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;
                                 CuGraphEdge* edges, std::size_t* count))                           \
   X(cuGraphKernelNodeGetAttribute, 11000, (CuGraphNode node, unsigned attribute, void* value))     \
   X(cuGraphHostNodeGetParams, 10000, (CuGraphNode node, CuHostNode* parameters))                   \
+  X(cuGraphBatchMemOpNodeGetParams, 11070, (CuGraphNode node,                                      \
+                                            CuStreamOperationsNode* operations))                   \
   X(cuGraphNodeGetType, 10000, (CuGraphNode node, CuNodeType* type))                               \
   X(cuGraphKernelNodeGetParams_v2, 12000, (CuGraphNode node, CuKernelNode* parameters))            \
   X(cuGraphMemcpyNodeGetParams, 10000, (CuGraphNode node, CuCopy3d* copy))                         \

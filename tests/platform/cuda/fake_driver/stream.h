@@ -113,6 +113,9 @@ struct Op {
   [[nodiscard]] bool copies() const {
     return kind == OpKind::kCopyIn || kind == OpKind::kCopyOut || kind == OpKind::kCopyWithin;
   }
+  [[nodiscard]] bool writes_or_awaits_value() const {
+    return kind == OpKind::kWriteValue || kind == OpKind::kWaitValue;
+  }
 };
 
 // What a capture has recorded, or a program has made executable: in the order of the calls, which
