@@ -19,7 +19,8 @@ namespace spillway::cuda {
 
 class ExecutableGraph {
  public:
-  ExecutableGraph(GraphUse nodes, Captures captures);
+  // `order` is that of all launches by its handle.
+  ExecutableGraph(GraphUse nodes, Captures captures, std::shared_ptr<GraphLaunchOrder> order);
   // The name of a launch of it, for people.
   [[nodiscard]] const std::string& name() const { return name_; }
   // Made when it is first asked for after a change: programs change many nodes at once.
@@ -28,7 +29,12 @@ class ExecutableGraph {
   // the graph can do, or nobody knows any more which node is which. Made as above.
   [[nodiscard]] std::shared_ptr<const GraphSteps> steps();
   // Every launch of it.
-  [[nodiscard]] GraphLaunchOrder& order() { return order_; }
+  [[nodiscard]] const std::shared_ptr<GraphLaunchOrder>& order() const { return order_; }
+  // From now on it has no steps.
+  void stay_whole();
+  // Whether a node was ever disabled: whether it still is where the graph is updated as a whole
+  // only the driver knows.
+  [[nodiscard]] bool had_disabled();
   // The node, and what is in it, uses this from now on. One that was disabled stays so.
   void change(CuGraphNode node, GraphUse now);
   // A node that nobody knows here counts in any case.
@@ -43,16 +49,22 @@ class ExecutableGraph {
   bool nodes_are_known_ = true;  // by the handles under which the program changes them
   std::shared_ptr<const GraphLaunchUse> launch_use_;        // nullptr: to be made
   std::optional<std::shared_ptr<const GraphSteps>> steps_;  // nullopt: to be made
-  GraphLaunchOrder order_;
+  bool had_disabled_ = false;
   std::string name_;
   Captures captures_;
+  const std::shared_ptr<GraphLaunchOrder> order_;
 };
 
 // nullptr if nobody knows it.
 [[nodiscard]] std::shared_ptr<ExecutableGraph> find_executable(CuGraphExec exec);
 // The same, made now if there is none: it was made executable before there was anything to use.
 [[nodiscard]] std::shared_ptr<ExecutableGraph> executable_of(CuGraphExec exec);
-// From now on; nullptr: it is no more.
+// It is no more, and nobody has its handle any more who may use it: the driver is told when what
+// has been issued of it in steps has ended.
+CuResult destroy_executable(CuGraphExec exec);
+// Of those, the driver is told of what has ended.
+void destroy_ended_executables();
+// From now on.
 void set_executable(CuGraphExec exec, std::shared_ptr<ExecutableGraph> graph);
 
 }  // namespace spillway::cuda

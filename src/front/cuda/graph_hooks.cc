@@ -13,21 +13,43 @@
 namespace spillway::cuda {
 namespace {
 
-// `call` makes `graph` executable, or makes `exec` what `graph` is.
+// It may be launched by the device, which launches it whole.
+constexpr unsigned long long kForDeviceLaunch = 4;
+
+// `call` makes something of `graph` that can be launched. `before` is what it was, if anything.
 template <typename Call>
-CuResult instantiate(CuGraphExec* exec, CuGraph graph, const Call& call) {
+CuResult make_executable(CuGraphExec* exec, CuGraph graph, unsigned long long flags,
+                         const std::shared_ptr<ExecutableGraph>& before, const Call& call) {
   ProgramCall here(CallKind::kOther);
   const Session* const session = here.seen_by();
   if (session == nullptr) {
     return here.driver(call);
   }
+  destroy_ended_executables();
   GraphUse use = use_of(*session, graph);
   keep_for_graphs(*session, use);
   const CuResult result = with_memory(*session, checked_of(use), [&] { return here.driver(call); });
   if (result == CuResult::kSuccess && exec != nullptr) {
-    set_executable(*exec, std::make_shared<ExecutableGraph>(std::move(use), captures_of(graph)));
+    auto made = std::make_shared<ExecutableGraph>(
+        std::move(use), captures_of(graph),
+        before != nullptr ? before->order() : std::make_shared<GraphLaunchOrder>());
+    if ((flags & kForDeviceLaunch) != 0 || (before != nullptr && before->had_disabled())) {
+      made->stay_whole();
+    }
+    set_executable(*exec, std::move(made));
   }
   return result;
+}
+
+template <typename Call>
+CuResult instantiate(CuGraphExec* exec, CuGraph graph, unsigned long long flags, const Call& call) {
+  return make_executable(exec, graph, flags, nullptr, call);
+}
+
+template <typename Call>
+CuResult update(CuGraphExec exec, CuGraph graph, const Call& call) {
+  const std::shared_ptr<ExecutableGraph> before = find_executable(exec);
+  return make_executable(&exec, graph, 0, before, call);
 }
 
 // Its copies put addresses where kernels find them.
@@ -42,13 +64,12 @@ void note_copies(const Session& session, const GraphLaunchUse& use) {
   }
 }
 
-// With more than this part of the budget it would have to wait until what was before it has ended
-// and left, and whatever is behind it would wait for its end.
+// With more than this part of the budget a whole launch would have to wait until what was before it
+// has ended and left, and whatever is behind it would wait for its end.
 constexpr Bytes kMostPart = 2;
 
 bool is_large(const Session& session, const GraphLaunchUse& use) {
-  return use.bytes > session.platform->capacity_bytes(Tier::kDevice) / kMostPart &&
-         !session.platform->calls_are_open() && recording() == nullptr;
+  return use.bytes > session.platform->capacity_bytes(Tier::kDevice) / kMostPart;
 }
 
 template <typename Call>
@@ -62,8 +83,9 @@ CuResult launch_whole(const Session& session, ExecutableGraph& graph, const Grap
                         .needs_mapping = false,
                         .exposes = use.exposes,
                         .reaches = use.reaches};
-  return graph.order().whole(
-      session, stream, [&] { return what.operands.empty() ? call() : issue(session, what, call); });
+  return graph.order()->whole(session, stream, is_large(session, use), [&] {
+    return what.operands.empty() ? call() : issue(session, what, call);
+  });
 }
 
 template <typename Call>
@@ -79,10 +101,10 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
   }
   const std::shared_ptr<const GraphLaunchUse> use = graph->launch_use();
   note_copies(*session, *use);
-  if (is_large(*session, *use)) {
+  if (is_large(*session, *use) && !session->platform->calls_are_open() && recording() == nullptr) {
     const std::shared_ptr<const GraphSteps> steps = graph->steps();
     const std::optional<CuResult> result =
-        steps == nullptr ? std::nullopt : graph->order().in_steps(*session, stream, *steps);
+        steps == nullptr ? std::nullopt : graph->order()->in_steps(*session, stream, *steps);
     if (result) {
       return *result;
     }
@@ -154,7 +176,8 @@ using namespace spillway::cuda;  // NOLINT(google-build-using-namespace): its ty
   }                                                                                                \
   CuResult cuGraphInstantiateWithParams##suffix(CuGraphExec* exec, CuGraph graph,                  \
                                                 void* parameters) {                                \
-    return cuda::instantiate(exec, graph, [&] {                                                    \
+    const auto* const flags = static_cast<const unsigned long long*>(parameters);                  \
+    return cuda::instantiate(exec, graph, flags == nullptr ? 0 : *flags, [&] {                     \
       return cuda::real().cuGraphInstantiateWithParams##suffix(exec, graph, parameters);           \
     });                                                                                            \
   }                                                                                                \
@@ -170,33 +193,31 @@ SPILLWAY_CAPTURES(_ptsz, true)
 
 CuResult cuGraphInstantiate(CuGraphExec* exec, CuGraph graph, CuGraphNode* failed, char* log,
                             std::size_t log_bytes) {
-  return cuda::instantiate(exec, graph, [&] {
+  return cuda::instantiate(exec, graph, 0, [&] {
     return cuda::real().cuGraphInstantiate(exec, graph, failed, log, log_bytes);
   });
 }
 CuResult cuGraphInstantiate_v2(CuGraphExec* exec, CuGraph graph, CuGraphNode* failed, char* log,
                                std::size_t log_bytes) {
-  return cuda::instantiate(exec, graph, [&] {
+  return cuda::instantiate(exec, graph, 0, [&] {
     return cuda::real().cuGraphInstantiate_v2(exec, graph, failed, log, log_bytes);
   });
 }
 CuResult cuGraphInstantiateWithFlags(CuGraphExec* exec, CuGraph graph, unsigned long long flags) {
-  return cuda::instantiate(
-      exec, graph, [&] { return cuda::real().cuGraphInstantiateWithFlags(exec, graph, flags); });
+  return cuda::instantiate(exec, graph, flags, [&] {
+    return cuda::real().cuGraphInstantiateWithFlags(exec, graph, flags);
+  });
 }
 CuResult cuGraphExecUpdate(CuGraphExec exec, CuGraph graph, CuGraphNode* failed, unsigned* result) {
-  return cuda::instantiate(
-      &exec, graph, [&] { return cuda::real().cuGraphExecUpdate(exec, graph, failed, result); });
+  return cuda::update(exec, graph,
+                      [&] { return cuda::real().cuGraphExecUpdate(exec, graph, failed, result); });
 }
 CuResult cuGraphExecUpdate_v2(CuGraphExec exec, CuGraph graph, void* result) {
-  return cuda::instantiate(&exec, graph,
-                           [&] { return cuda::real().cuGraphExecUpdate_v2(exec, graph, result); });
+  return cuda::update(exec, graph,
+                      [&] { return cuda::real().cuGraphExecUpdate_v2(exec, graph, result); });
 }
 
-CuResult cuGraphExecDestroy(CuGraphExec exec) {
-  cuda::set_executable(exec, nullptr);
-  return cuda::real().cuGraphExecDestroy(exec);
-}
+CuResult cuGraphExecDestroy(CuGraphExec exec) { return cuda::destroy_executable(exec); }
 CuResult cuGraphDestroy(CuGraph graph) {
   cuda::forget_graph(graph);
   cuda::forget_conditionals_of(graph);

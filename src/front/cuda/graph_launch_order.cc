@@ -9,86 +9,85 @@
 namespace spillway::cuda {
 
 GraphLaunchOrder::~GraphLaunchOrder() {
-  if (stepped_ != nullptr && made_before_ == graph_handles_forgotten()) {
-    (void)real().cuEventDestroy_v2(stepped_);
+  if (event_ != nullptr && made_before_ == graph_handles_forgotten()) {
+    (void)real().cuEventDestroy_v2(event_);
   }
 }
 
-// Threads' own streams have one handle.
-bool GraphLaunchOrder::on_another(CuStream stream) const {
-  return last_ != Last::kNone && (stream != stream_ || is_per_thread(stream));
-}
-
-CuResult GraphLaunchOrder::wait_for_steps(const Session& session, CuStream stream) const {
+// Also on the same stream, where it costs nothing: a handle may be another stream's by now.
+CuResult GraphLaunchOrder::wait_for_last(const Session& session, CuStream stream) const {
+  if (!recorded_) {
+    return CuResult::kSuccess;
+  }
   const auto in_order = session.platform->in_order(stream);
-  const CuResult result = real().cuStreamWaitEvent(stream, stepped_, 0);
+  const CuResult result = real().cuStreamWaitEvent(stream, event_, 0);
   if (result == CuResult::kSuccess) {
-    session.platform->waits_for(stepped_, stream);
+    session.platform->waits_for(event_, stream);
   }
   return result;
 }
 
-CuResult GraphLaunchOrder::whole(const Session& session, CuStream stream,
-                                 const std::function<CuResult()>& call) {
-  const std::scoped_lock lock(mutex_);
-  if (last_ == Last::kSteps && on_another(stream)) {
-    if (const CuResult waits = wait_for_steps(session, stream); waits != CuResult::kSuccess) {
-      return waits;
+CuResult GraphLaunchOrder::record(const Session& session, CuStream stream) {
+  if (event_ == nullptr) {
+    made_before_ = graph_handles_forgotten();
+    if (const CuResult made = real().cuEventCreate(&event_, kCuEventDisableTiming);
+        made != CuResult::kSuccess) {
+      event_ = nullptr;
+      return made;
     }
   }
-  const CuResult result = call();
-  if (result == CuResult::kSuccess) {
-    last_ = Last::kWhole;
-    stream_ = stream;
+  const auto in_order = session.platform->in_order(stream);
+  session.platform->recorded(event_, stream);
+  const CuResult result = real().cuEventRecord(event_, stream);
+  recorded_ = result == CuResult::kSuccess;
+  if (!recorded_) {
+    session.platform->not_recorded(event_);
   }
+  return result;
+}
+
+CuResult GraphLaunchOrder::whole(const Session& session, CuStream stream, bool may_step,
+                                 const std::function<CuResult()>& call) {
+  const std::scoped_lock lock(mutex_);
+  if (const CuResult waits = wait_for_last(session, stream); waits != CuResult::kSuccess) {
+    return waits;
+  }
+  const CuResult result = call();
+  if (result != CuResult::kSuccess) {
+    return result;
+  }
+  stepped_ = false;
+  if (may_step || recorded_) {
+    (void)record(session, stream);
+  }
+  launched_ = !recorded_;
   return result;
 }
 
 std::optional<CuResult> GraphLaunchOrder::in_steps(const Session& session, CuStream stream,
                                                    const GraphSteps& steps) {
   const std::scoped_lock lock(mutex_);
-  const bool behind_whole = last_ == Last::kWhole && on_another(stream);
-  if (behind_whole && captures_under_way()) {
-    return std::nullopt;  // the wait below would end the capture
-  }
-  const bool ready = std::all_of(steps.begin(), steps.end(), [&](const AttributedStep& it) {
-    return it.step->prepare(session);
-  });
+  const bool ready =
+      !launched_ && std::all_of(steps.begin(), steps.end(), [&](const AttributedStep& it) {
+        return it.step->prepare(session);
+      });
   if (!ready) {
     return std::nullopt;
   }
-  if (stepped_ == nullptr) {
-    made_before_ = graph_handles_forgotten();
-    if (real().cuEventCreate(&stepped_, kCuEventDisableTiming) != CuResult::kSuccess) {
-      return std::nullopt;
-    }
+  CuResult result = wait_for_last(session, stream);
+  for (auto it = steps.begin(); result == CuResult::kSuccess && it != steps.end(); ++it) {
+    result = it->step->issue(session, stream, it->attributes);
   }
-  if (behind_whole) {
-    // Nothing tells when that one has ended. It is as rare as programs that have one graph on two
-    // streams.
-    session.platform->before_wait(std::nullopt);
-    (void)real().cuCtxSynchronize();
-    session.platform->after_wait(std::nullopt);
-  } else if (on_another(stream)) {
-    if (const CuResult waits = wait_for_steps(session, stream); waits != CuResult::kSuccess) {
-      return waits;
-    }
-  }
-  for (const AttributedStep& it : steps) {
-    if (const CuResult result = it.step->issue(session, stream, it.attributes);
-        result != CuResult::kSuccess) {
-      return result;
-    }
-  }
-  last_ = Last::kSteps;
-  stream_ = stream;
-  const auto in_order = session.platform->in_order(stream);
-  session.platform->recorded(stepped_, stream);
-  const CuResult result = real().cuEventRecord(stepped_, stream);
-  if (result != CuResult::kSuccess) {
-    session.platform->not_recorded(stepped_);
-  }
-  return result;
+  stepped_ = true;
+  const CuResult recorded = record(session, stream);
+  launched_ = !recorded_;
+  return result == CuResult::kSuccess ? recorded : result;
+}
+
+bool GraphLaunchOrder::steps_under_way() {
+  const std::scoped_lock lock(mutex_);
+  return stepped_ && recorded_ && made_before_ == graph_handles_forgotten() &&
+         (captures_under_way() || real().cuEventQuery(event_) == CuResult::kNotReady);
 }
 
 }  // namespace spillway::cuda

@@ -17,22 +17,26 @@ class GraphLaunchOrder {
   GraphLaunchOrder(const GraphLaunchOrder&) = delete;
   GraphLaunchOrder& operator=(const GraphLaunchOrder&) = delete;
   ~GraphLaunchOrder();
-  // `call` launches it.
-  CuResult whole(const Session& session, CuStream stream, const std::function<CuResult()>& call);
+  // `call` launches it. `may_step`: later launches of it may be made in steps.
+  CuResult whole(const Session& session, CuStream stream, bool may_step,
+                 const std::function<CuResult()>& call);
   // All steps are issued before another launch of the graph. nullopt: nothing has been issued, and
-  // it has to be whole.
+  // it has to be whole. Where the driver refuses a step those before it have been issued.
   std::optional<CuResult> in_steps(const Session& session, CuStream stream,
                                    const GraphSteps& steps);
+  // Whether the last launch was made in steps that have not ended; beside a capture, in which the
+  // driver may not be asked, whether it was made so.
+  [[nodiscard]] bool steps_under_way();
 
  private:
-  enum class Last { kNone, kWhole, kSteps };
-  [[nodiscard]] bool on_another(CuStream stream) const;
-  CuResult wait_for_steps(const Session& session, CuStream stream) const;
+  CuResult wait_for_last(const Session& session, CuStream stream) const;
+  CuResult record(const Session& session, CuStream stream);
 
-  std::mutex mutex_;  // while one is issued
-  Last last_ = Last::kNone;
-  CuStream stream_ = nullptr;  // the last one's
-  CuEvent stepped_ = nullptr;  // behind the last that was made in steps
+  std::mutex mutex_;       // while one is issued
+  bool launched_ = false;  // without a record of it
+  bool stepped_ = false;   // the last one
+  bool recorded_ = false;  // behind the last one
+  CuEvent event_ = nullptr;
   std::uint64_t made_before_ = 0;
 };
 

@@ -1,8 +1,10 @@
-// What a node of a graph does, put on a stream by itself: a graph that uses more than there is room
-// for is launched so, one node after the other. Layer: front, cuda. docs/interposer.md.
+// What a node of a graph does, put on a stream by itself: a graph that uses much of the budget is
+// launched so, one node after the other. Layer: front, cuda. docs/interposer.md.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -48,7 +50,7 @@ struct AttributedStep {
 };
 using GraphSteps = std::vector<AttributedStep>;
 
-// Handles of executable graphs and events may be given to others from now on: a context has ended.
+// A context has ended: the driver may use its handles of executable graphs and events again.
 void forget_graph_handles();
 // How often that has been. Whoever has made a handle destroys it only while this is the same.
 [[nodiscard]] std::uint64_t graph_handles_forgotten();

@@ -315,6 +315,7 @@
   X(cuGraphKernelNodeGetAttribute, (CuGraphNode node, unsigned attribute, void* value))            \
   X(cuEventCreate, (CuEvent* event, unsigned flags))                                               \
   X(cuEventDestroy_v2, (CuEvent event))                                                            \
+  X(cuEventQuery, (CuEvent event))                                                                 \
   X(cuGraphNodeGetType, (CuGraphNode node, CuNodeType* type))                                      \
   X(cuGraphKernelNodeGetParams_v2, (CuGraphNode node, CuKernelNode* parameters))                   \
   X(cuGraphMemcpyNodeGetParams, (CuGraphNode node, CuCopy3d* copy))                                \

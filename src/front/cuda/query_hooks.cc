@@ -54,6 +54,9 @@ CuResult put(void* data, T value) {
   return CuResult::kSuccess;
 }
 
+// What is so or not takes a word in the driver's answers.
+CuResult put_whether(void* data, bool so) { return put(data, so ? 1U : 0U); }
+
 // Where the program has reserved addresses and mapped memory there, all of those.
 CudaPlatform::Range range_of(const Place& place, CuAddress address) {
   return MappedMemory::of_program().reservation_of(address).value_or(place.range);
@@ -67,13 +70,14 @@ CuResult tell(const Place& place, CuPointerAttribute attribute, CuAddress addres
       return put(data, CuMemoryType::kDevice);
     case CuPointerAttribute::kDevicePointer:
       return put(data, address);
-    case CuPointerAttribute::kSyncMemops:
+    case CuPointerAttribute::kSyncMemops:  // the driver's default
+      return put_whether(data, true);
     case CuPointerAttribute::kIsManaged:
     case CuPointerAttribute::kIsRdmaCapable:
     case CuPointerAttribute::kIsDecompressCapable:
-      return put(data, false);
+      return put_whether(data, false);
     case CuPointerAttribute::kIsLegacyIpcCapable:
-      return put(data, can_be_shared(*place.session, place.range.start));
+      return put_whether(data, can_be_shared(*place.session, place.range.start));
     case CuPointerAttribute::kBufferId:
     case CuPointerAttribute::kMemoryBlockId:
       return put<std::uint64_t>(data, place.serial);
@@ -88,7 +92,7 @@ CuResult tell(const Place& place, CuPointerAttribute attribute, CuAddress addres
     case CuPointerAttribute::kMappingBytes:
       return put<std::size_t>(data, place.range.bytes);
     case CuPointerAttribute::kMapped:
-      return put(data, true);
+      return put_whether(data, true);
     case CuPointerAttribute::kAllowedHandleTypes:
       return put<std::uint64_t>(data, MappedMemory::of_program().exported_as(address));
     case CuPointerAttribute::kAccessFlags:
@@ -96,24 +100,12 @@ CuResult tell(const Place& place, CuPointerAttribute attribute, CuAddress addres
     case CuPointerAttribute::kMemPool:
       return put(data, handle_of_pool(place.pool));
     case CuPointerAttribute::kHostPointer:
+      (void)put<void*>(data, nullptr);
+      break;
     case CuPointerAttribute::kP2pTokens:
       break;
   }
   return CuResult::kInvalidValue;
-}
-
-// What the driver puts where it knows of nothing.
-void tell_nothing(CuPointerAttribute attribute, void* data) {
-  switch (attribute) {
-    case CuPointerAttribute::kHostPointer:
-      (void)put<void*>(data, nullptr);
-      break;
-    case CuPointerAttribute::kP2pTokens:
-      (void)put<std::uint64_t>(data, 0);
-      break;
-    default:
-      break;
-  }
 }
 
 // Through such a handle, or such a texture, memory is used that no launch names.
@@ -148,9 +140,7 @@ CuResult cuPointerGetAttributes(unsigned count, CuPointerAttribute* attributes, 
         [&] { return cuda::real().cuPointerGetAttributes(count, attributes, data, address); });
   }
   for (unsigned i = 0; i < count; ++i) {
-    if (cuda::tell(*place, attributes[i], address, data[i]) != CuResult::kSuccess) {
-      cuda::tell_nothing(attributes[i], data[i]);
-    }
+    (void)cuda::tell(*place, attributes[i], address, data[i]);
   }
   return CuResult::kSuccess;
 }

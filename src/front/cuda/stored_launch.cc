@@ -13,16 +13,18 @@ StoredLaunch::StoredLaunch(const LaunchShape& shape, const KernelLayout& kernel,
                            void* const* parameters, std::span<const std::byte> block)
     : shape_(shape), bytes_(block.size()) {
   shape_.attributes = {};  // the program's, which go
-  const std::span<const KernelLayout::Parameter> singly =
-      parameters == nullptr ? std::span<const KernelLayout::Parameter>() : kernel.parameters;
-  for (const KernelLayout::Parameter& parameter : singly) {
-    offsets_.push_back(parameter.offset);
-    bytes_ = std::max(bytes_, parameter.offset + parameter.bytes);
+  if (parameters != nullptr) {
+    for (const KernelLayout::Parameter& parameter : kernel.parameters) {
+      offsets_.push_back(parameter.offset);
+      bytes_ = std::max(bytes_, parameter.offset + parameter.bytes);
+    }
   }
   block_.resize((bytes_ + sizeof(Line) - 1) / sizeof(Line));
   std::copy(block.begin(), block.end(), at(0));
-  for (std::size_t i = 0; i < offsets_.size(); ++i) {
-    std::memcpy(at(offsets_[i]), parameters[i], kernel.parameters[i].bytes);
+  if (parameters != nullptr) {
+    for (std::size_t i = 0; i < offsets_.size(); ++i) {
+      std::memcpy(at(offsets_[i]), parameters[i], kernel.parameters[i].bytes);
+    }
   }
 }
 

@@ -172,9 +172,12 @@ void died(const Session& session, std::uint64_t address) {
   }
 }
 
-void tensor_reported(std::uint64_t address, std::int64_t bytes, c10::Device device,
-                     const void* caller) {
+void tensor_reported(std::uint64_t address, std::int64_t bytes, Bytes reserved_bytes,
+                     c10::Device device, const void* caller) {
   const Session* const here = session();
+  if (here != nullptr && device.index == here->device && reserved_bytes > 0) {
+    here->segments->allocator_has(reserved_bytes);
+  }
   if (here == nullptr || (!captures_under_way() && here->segments->write_down(address, bytes))) {
     return;
   }
@@ -208,7 +211,8 @@ void c10::reportMemoryUsageToProfiler(void* address, std::int64_t bytes,
       functions;
   const void* const caller = __builtin_return_address(0);
   if (device.type == cuda::kCudaDevice && address != nullptr && bytes != 0) {
-    cuda::tensor_reported(reinterpret_cast<std::uint64_t>(address), bytes, device, caller);
+    cuda::tensor_reported(reinterpret_cast<std::uint64_t>(address), bytes, reserved_bytes, device,
+                          caller);
   }
   const cuda::ReportFunction& report = functions.of(caller, [&] {
     return cuda::ReportFunction{

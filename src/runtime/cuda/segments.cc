@@ -105,6 +105,7 @@ void Segments::freed(std::uint64_t address) {
   }
   const Segment gone = remove_segment(index);
   bytes_ -= gone.bytes;
+  divided_bytes_ -= gone.divided ? gone.bytes : 0;
   // An allocator gives back what it has nothing in; whoever else has divided it has ended it all.
   if (gone.tensors > 0) {
     for (Place& place : tensors_) {
@@ -148,6 +149,20 @@ Segments::Index Segments::first_segment(const Place& place) const {
   return found;
 }
 
+// A pool of the program's that gives PyTorch a part of an allocation uses the rest itself, and nobody
+// tells of that.
+void Segments::note_divided(Segment& segment) {
+  if (segment.divided || segment.whole) {
+    return;
+  }
+  if (divided_bytes_ + segment.bytes > allocator_bytes_.load(std::memory_order_relaxed)) {
+    segment.whole = true;
+    return;
+  }
+  segment.divided = true;
+  divided_bytes_ += segment.bytes;
+}
+
 // kNone: it is in no segment.
 Segments::Index Segments::begin(std::uint64_t address, Bytes bytes) {
   Place& place = place_for(address);
@@ -162,6 +177,8 @@ Segments::Index Segments::begin(std::uint64_t address, Bytes bytes) {
   const bool is_mapped = segments_[index].mapped;
   if (is_mapped) {
     end_all_in(address, bytes);  // likewise
+  } else {
+    note_divided(segments_[index]);
   }
   place = made;
   place.segment = index;

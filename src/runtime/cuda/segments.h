@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -41,6 +42,10 @@ class Segments {
   void mapped(std::uint64_t address, Bytes bytes);
   void unmapped(std::uint64_t address);
   void addresses_ended(std::uint64_t address, Bytes bytes);
+
+  // How much the allocator of those tensors has of the driver at this moment. A segment with which it
+  // would have more is another's, who has given it a part: that one lives as a whole.
+  void allocator_has(Bytes bytes) { allocator_bytes_.store(bytes, std::memory_order_relaxed); }
 
   // A tensor comes, with so many bytes of a segment, or goes (fewer than 0). True if it is enough
   // to have written that down; otherwise `born` or `died` follows.
@@ -108,6 +113,7 @@ class Segments {
     bool dead = false;          // and the platform knows
     bool listed = false;        // in empty_
     bool whole = false;
+    bool divided = false;       // by the allocator of the tensors
     bool mapped = false;  // by the program: tensors may go on into the next
 
     [[nodiscard]] bool has(std::uint64_t at) const { return at >= address && at - address < bytes; }
@@ -160,6 +166,7 @@ class Segments {
     }
   }
   Index begin(std::uint64_t address, Bytes bytes);
+  void note_divided(Segment& segment);
   [[nodiscard]] bool end(std::uint64_t address);
   void end(Place& place);
   void end_all_in(std::uint64_t address, Bytes bytes);  // as far as they are in in_order_
@@ -189,6 +196,8 @@ class Segments {
   std::vector<Written> log_;
   std::array<std::uint64_t, (std::size_t{1} << kDeadBits) / 64> dead_{};  // pages, by a spread
   bool dead_have_changed_ = false;                                        // since that was filled
+  std::atomic<Bytes> allocator_bytes_{~Bytes{0}};
+  Bytes divided_bytes_ = 0;  // of the segments that it has divided
   std::vector<Segment> segments_;
   std::vector<Index> free_indices_;
   std::unordered_map<std::uint64_t, Index> pages_;  // by each page of kBlockBytes

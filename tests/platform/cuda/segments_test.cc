@@ -71,6 +71,27 @@ class SegmentsTest : public CudaWorld {
   std::unique_ptr<Segments> segments;
 };
 
+// A pool has given the allocator a part of its own memory, and uses the rest itself.
+TEST_F(SegmentsTest, WhatIsMoreThanTheAllocatorHasIsNotItsAlone) {
+  const Buffer own = segment();
+  segments->allocator_has(kSegment);
+  born(own.address, kMiB);
+  const Buffer of_a_pool = segment(2 * kSegment);
+  segments->allocator_has(2 * kSegment);
+  born(of_a_pool.address, kMiB);
+  died(of_a_pool.address);
+  died(own.address);
+  EXPECT_TRUE(lives(of_a_pool));
+  EXPECT_FALSE(lives(own));
+  // What it has given back leaves room for others of its own.
+  segments->freed(own.address);
+  const Buffer next = segment();
+  segments->allocator_has(kSegment);
+  born(next.address, kMiB);
+  died(next.address);
+  EXPECT_FALSE(lives(next));
+}
+
 TEST_F(SegmentsTest, DiesWithItsLastTensorAndLivesWithTheNext) {
   const Buffer made = segment();
   EXPECT_TRUE(lives(made));

@@ -55,22 +55,10 @@ void launch(const Device& device, CuFunction function, CuStream stream, std::uin
                 "cuLaunchKernel");
 }
 
-}  // namespace
-
-void ends_of_arrays(const Device& device) {
-  const CuStream stream = device.stream();
+// From the eleventh on, after the first ten have taken all the room; then of all.
+void use_from_ends(const Device& device, std::vector<Buffer>& buffers, CuStream stream) {
   const CuFunction from_end = kernel(device, "from_end", run_from_end, before_end);
   const CuFunction listed = kernel(device, "from_listed_ends", run_from_listed_ends, only_table);
-  std::vector<Buffer> buffers;
-  for (std::uint64_t i = 0; i < 10; ++i) {
-    buffers.push_back(device.allocate(4 * kMiB, stream));
-    device.fill(buffers.back(), i, stream);
-  }
-  // Some end where the next begins.
-  for (std::uint64_t i = 0; i < 16; ++i) {
-    buffers.push_back(device.allocate(kSmallBytes, stream));
-    device.fill(buffers.back(), 100 + i, stream);
-  }
   const auto use_others = [&] {
     for (std::uint64_t i = 0; i < 10; ++i) {
       device.check(buffers[i], stream);
@@ -101,6 +89,41 @@ void ends_of_arrays(const Device& device) {
       device.require(words[j] == pattern(buffers[i].seed, j) + more[i], "a word before an end");
     }
   }
+}
+
+}  // namespace
+
+void ends_of_arrays(const Device& device) {
+  const CuStream stream = device.stream();
+  std::vector<Buffer> buffers;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    buffers.push_back(device.allocate(4 * kMiB, stream));
+    device.fill(buffers.back(), i, stream);
+  }
+  // Some end where the next begins.
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    buffers.push_back(device.allocate(kSmallBytes, stream));
+    device.fill(buffers.back(), 100 + i, stream);
+  }
+  use_from_ends(device, buffers, stream);
+}
+
+// Each ends where the next begins, and the last where nothing is mapped any more.
+void ends_of_expandable_tensors(const Device& device) {
+  constexpr std::uint64_t kTensors = 16;
+  constexpr std::uint64_t kBytes = 3 * kMiB;
+  const CuStream stream = device.stream();
+  const CuAddress segment = reserve(device, 2 * kTensors * kBytes);
+  for (std::uint64_t at = 0; at < kTensors * kBytes; at += kPiece) {
+    map_piece(device, segment + at);
+  }
+  std::vector<Buffer> buffers;
+  for (std::uint64_t i = 0; i < kTensors; ++i) {
+    buffers.push_back(buffer_at(segment + i * kBytes, kBytes));
+    report_tensor(device, buffers.back().address, kBytes);
+    device.fill(buffers.back(), i, stream);
+  }
+  use_from_ends(device, buffers, stream);
 }
 
 // Where nothing is mapped behind it. The table is the graph's all the while.

@@ -137,7 +137,6 @@ void expandable_graphs(const Device& device) {
   segment.end(passing);
   Buffer small = segment.tensor(15 * kMiB, kMiB);
   device.fill(small, 11, stream);
-  segment.end(small);
   CuGraph graph = nullptr;
   device.expect(device.calls.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
   CuGraphExec exec = nullptr;
@@ -157,6 +156,7 @@ void expandable_graphs(const Device& device) {
     }
   }
   device.expect(device.calls.cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+  segment.end(small);
 }
 
 void random_expandable(const Device& device) {

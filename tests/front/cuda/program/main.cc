@@ -319,6 +319,18 @@ void questions(const Device& device) {
                   "cuPointerGetAttributes");
     device.require(type == CuMemoryType::kDevice && host == nullptr, "several attributes");
   }
+  // Whoever asks whether something is so has a word for the answer.
+  for (const auto& [attribute, so] :
+       {std::pair(CuPointerAttribute::kIsManaged, 0U),
+        std::pair(CuPointerAttribute::kSyncMemops, 1U), std::pair(CuPointerAttribute::kMapped, 1U),
+        std::pair(CuPointerAttribute::kIsLegacyIpcCapable, 0U),
+        std::pair(CuPointerAttribute::kIsRdmaCapable, 0U),
+        std::pair(CuPointerAttribute::kIsDecompressCapable, 0U)}) {
+    unsigned answer = 0xAAAA'AAAA;
+    device.expect(device.calls.cuPointerGetAttribute(&answer, attribute, buffers[0].address),
+                  "cuPointerGetAttribute");
+    device.require(answer == so, "whether something is so");
+  }
   CuIpcHandle handle{};
   device.expect(device.calls.cuIpcGetMemHandle(&handle, buffers[0].address), "cuIpcGetMemHandle",
                 CuResult::kInvalidValue);  // as of a pool's memory
@@ -563,6 +575,7 @@ int main(int count, char** words) {
       {"expandable", test::expandable_segments},
       {"expandable-tensors", test::expandable_tensors},
       {"expandable-deaths", test::expandable_deaths},
+      {"expandable-ends", test::ends_of_expandable_tensors},
       {"expandable-graphs", test::expandable_graphs},
       {"random-expandable", test::random_expandable},
       {"growing", test::growing_vector},
