@@ -33,11 +33,11 @@ void give_back(const Session& here, const std::vector<std::uint64_t>& addresses)
 // What pools gave is no context's, but goes with the device's state.
 void give_back_pools(const Session& here) {
   forget_captured_memory();
-  default_pool_changes();
   std::vector<std::uint64_t> addresses;
   here.heap->for_each([&](std::uint64_t start, Bytes /*bytes*/) { addresses.push_back(start); });
   std::erase_if(addresses, [](std::uint64_t it) { return owner_of_memory(it).has_value(); });
   give_back(here, addresses);
+  pools_begin_anew(here);
   forget_carried_everywhere(here);
 }
 

@@ -24,7 +24,7 @@ class MappedMemory {
   [[nodiscard]] static MappedMemory& of_program();
 
   // Each as the driver's call of that name. nullopt: that is the driver's to answer, and nothing
-  // has been done. `caller`: who calls, for people.
+  // has been done. `caller`: the code that calls.
   using Answer = std::optional<CuResult>;
   Answer reserve(const Session& session, CuAddress* address, Bytes bytes, Bytes alignment,
                  const void* caller);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "front/cuda/hook_table.h"
 
@@ -35,7 +36,8 @@ void find_default(Pools& all, const Session& session) {
   all.default_known = true;
   all.default_handle = nullptr;
   (void)real().cuDeviceGetDefaultMemPool(&all.default_handle, session.device);
-  all.by_handle.try_emplace(
+  // A pool that went with a reset may have been called so.
+  all.by_handle.insert_or_assign(
       all.default_handle,
       NotedPool{.location = {.type = CuLocationType::kDevice, .id = session.device}});
 }
@@ -75,10 +77,18 @@ void current_pool_changes() {
   current = kNotKnown;
 }
 
-void default_pool_changes() {
-  const std::scoped_lock lock(pools().mutex);
+void pools_begin_anew(const Session& session) {
+  Pools& all = pools();
+  const std::scoped_lock lock(all.mutex);
   current = kNotKnown;
-  pools().default_known = false;
+  for (auto& [handle, pool] : all.by_handle) {
+    if (pool.account) {
+      session.heap->close_pool(*std::exchange(pool.account, std::nullopt));
+    }
+  }
+  if (std::exchange(all.default_known, false)) {
+    all.by_handle.erase(all.default_handle);
+  }
 }
 
 std::optional<DeviceHeap::Pool> pool_of(const Session& session, CuMemPool handle) {

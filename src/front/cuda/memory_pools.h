@@ -24,8 +24,9 @@ void note_pool(CuMemPool handle, const NotedPool& pool);
 [[nodiscard]] std::optional<NotedPool> take_pool(CuMemPool handle);
 // The device may give from another pool than before what names none.
 void current_pool_changes();
-// The device has been reset: its own pool may be another.
-void default_pool_changes();
+// The device has been reset, and what pools gave is freed: what they tell begins anew, and its own
+// pool may be another. The program's own pools stay known, should the driver have them still.
+void pools_begin_anew(const Session& session);
 
 // The heap's account of it; nullopt: the driver serves it.
 [[nodiscard]] std::optional<DeviceHeap::Pool> pool_of(const Session& session, CuMemPool handle);

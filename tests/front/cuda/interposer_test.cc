@@ -448,6 +448,11 @@ TEST_F(InterposerTest, PyTorchDividesAgainBeforeItIsRefusedAHandle) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
 }
 
+TEST_F(InterposerTest, PoolsBeginAnewWhereADeviceIsReset) {
+  const Outcome outcome = run_on_gpu({.scenario = "pools-after-a-reset"});
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+}
+
 // Of 48 MiB that are mapped side by side.
 TEST_F(InterposerTest, OfExpandableSegmentsKernelsUseTheTensorsThatTheyAreGiven) {
   for (const auto& [scenario, most_out_mib] : std::map<std::string, std::uint64_t>{

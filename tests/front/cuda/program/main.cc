@@ -600,6 +600,7 @@ int main(int count, char** words) {
       {"resets", test::resets},
       {"contexts-end", test::contexts_that_end},
       {"pools", test::memory_pools},
+      {"pools-after-a-reset", test::pools_after_a_reset},
       {"open-captures", test::captures_that_stay_open},
       {"flag-kernels", test::kernels_behind_a_flag},
       {"flag-copies", test::copies_behind_a_flag},

@@ -174,4 +174,22 @@ void memory_pools(const Device& device) {
   pool_of_the_host(device, stream);
 }
 
+void pools_after_a_reset(const Device& device) {
+  device.expect(device.calls.cuCtxSetCurrent(device.context()), "cuCtxSetCurrent");
+  (void)device.allocate(8 * kMiB, nullptr);
+  const CuMemPool of_host = make_pool(device, 0, CuLocationType::kHost);
+  device.expect(device.calls.cuDevicePrimaryCtxReset_v2(0), "cuDevicePrimaryCtxReset");
+  CuContext context = nullptr;
+  device.expect(device.calls.cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+  device.expect(device.calls.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+  CuMemPool own = nullptr;
+  device.expect(device.calls.cuDeviceGetDefaultMemPool(&own, 0), "cuDeviceGetDefaultMemPool");
+  device.require(own == of_host, "it has the handle of one that is gone");
+  const std::size_t free_bytes = free_memory(device);
+  const Buffer buffer = device.allocate(4 * kMiB, nullptr);
+  device.require(free_bytes - free_memory(device) == 4 * kMiB, "what is free on the device");
+  device.require(pool_of(device, buffer) == own, "the pool of an address");
+  require_uses(device, own, 4, 4, 4, 4, "the device's own pool's after a reset");
+}
+
 }  // namespace spillway::cuda::test

@@ -200,6 +200,13 @@ CuResult cuDevicePrimaryCtxReset_v2(CuDevice device) {
                   w.primary.reset();
                   w.forget_memory_of(nullptr);
                   w.end_context(*ends);
+                  // The device's own pool is another, and may be called as one that is gone.
+                  if (!w.pools.empty()) {
+                    w.default_pool_handle = w.pools.begin()->first;
+                  }
+                  w.pools.clear();
+                  w.current_pool = nullptr;
+                  w.default_pool = {};
                 }
                 return waited;
               });

@@ -6,14 +6,15 @@ namespace fake_cuda {
 namespace {
 
 // Also what the device's own pool is called.
-CuMemPool default_pool() {
+CuMemPool default_pool(const World& w) {
   static int pool = 0;
-  return reinterpret_cast<CuMemPool>(&pool);
+  return w.default_pool_handle != nullptr ? w.default_pool_handle
+                                          : reinterpret_cast<CuMemPool>(&pool);
 }
 
 // nullptr: there is none.
 MemoryPool* find_pool(World& w, const char* name, CuMemPool handle) {
-  if (handle == default_pool()) {
+  if (handle == default_pool(w)) {
     return &w.default_pool;
   }
   const auto found = w.pools.find(handle);
@@ -35,13 +36,15 @@ CuResult with_pool(const char* name, CuMemPool handle, const Work& work) {
 }  // namespace
 
 CuResult cuDeviceGetDefaultMemPool(CuMemPool* pool, CuDevice) {
-  *pool = default_pool();
-  return CuResult::kSuccess;
+  return call("cuDeviceGetDefaultMemPool", Needs::kInit, text(""), [&](World& w, Caller&) {
+    *pool = default_pool(w);
+    return CuResult::kSuccess;
+  });
 }
 
 CuResult cuDeviceGetMemPool(CuMemPool* pool, CuDevice) {
   return call("cuDeviceGetMemPool", Needs::kInit, text(""), [&](World& w, Caller&) {
-    *pool = w.current_pool != nullptr ? w.current_pool : default_pool();
+    *pool = w.current_pool != nullptr ? w.current_pool : default_pool(w);
     return CuResult::kSuccess;
   });
 }

@@ -105,6 +105,7 @@ class World {
   std::map<CuGraphExec, std::shared_ptr<Graph>> executables;
   std::uint64_t captures = 0;  // so far
   MemoryPool default_pool;
+  CuMemPool default_pool_handle = nullptr;  // nullptr: the first one
   std::map<CuMemPool, MemoryPool> pools;  // of the program's own
   CuMemPool current_pool = nullptr;       // nullptr: the default one
 
