@@ -19,7 +19,7 @@ StoredLaunch::StoredLaunch(const LaunchShape& shape, const KernelLayout& kernel,
       bytes_ = std::max(bytes_, parameter.offset + parameter.bytes);
     }
   }
-  block_.resize((bytes_ + sizeof(Line) - 1) / sizeof(Line));
+  block_.resize(bytes_ / sizeof(Line) + (bytes_ % sizeof(Line) != 0 ? 1 : 0));
   if (!block.empty()) {
     std::memcpy(at(0), block.data(), block.size());
   }
