@@ -43,8 +43,8 @@ class Segments {
   void unmapped(std::uint64_t address);
   void addresses_ended(std::uint64_t address, Bytes bytes);
 
-  // How much the allocator of those tensors has of the driver at this moment. A segment with which it
-  // would have more is another's, who has given it a part: that one lives as a whole.
+  // How much the allocator of those tensors has of the driver at this moment. A segment with which
+  // it would have more is another's, who has given it a part: that one lives as a whole.
   void allocator_has(Bytes bytes) { allocator_bytes_.store(bytes, std::memory_order_relaxed); }
 
   // A tensor comes, with so many bytes of a segment, or goes (fewer than 0). True if it is enough
@@ -113,8 +113,8 @@ class Segments {
     bool dead = false;          // and the platform knows
     bool listed = false;        // in empty_
     bool whole = false;
-    bool divided = false;       // by the allocator of the tensors
-    bool mapped = false;  // by the program: tensors may go on into the next
+    bool divided = false;  // by the allocator of the tensors
+    bool mapped = false;   // by the program: tensors may go on into the next
 
     [[nodiscard]] bool has(std::uint64_t at) const { return at >= address && at - address < bytes; }
   };
