@@ -59,6 +59,13 @@ std::optional<DeviceHeap::Pool> account_of(Pools& all, const Session& session, C
   return pool.account;
 }
 
+void close_account(const Session& session, NotedPool& pool) {
+  if (pool.account.has_value()) {
+    session.heap->close_pool(pool.account.value());
+    pool.account.reset();
+  }
+}
+
 }  // namespace
 
 void note_pool(CuMemPool handle, const NotedPool& pool) {
@@ -81,10 +88,8 @@ void pools_begin_anew(const Session& session) {
   Pools& all = pools();
   const std::scoped_lock lock(all.mutex);
   current = kNotKnown;
-  for (auto& [handle, pool] : all.by_handle) {
-    if (pool.account) {
-      session.heap->close_pool(*std::exchange(pool.account, std::nullopt));
-    }
+  for (auto& it : all.by_handle) {
+    close_account(session, it.second);
   }
   if (std::exchange(all.default_known, false)) {
     all.by_handle.erase(all.default_handle);

@@ -149,8 +149,8 @@ Segments::Index Segments::first_segment(const Place& place) const {
   return found;
 }
 
-// A pool of the program's that gives PyTorch a part of an allocation uses the rest itself, and nobody
-// tells of that.
+// A pool of the program's that gives PyTorch a part of an allocation uses the rest itself, and
+// nobody tells of that.
 void Segments::note_divided(Segment& segment) {
   if (segment.divided || segment.whole) {
     return;
