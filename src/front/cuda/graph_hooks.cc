@@ -87,9 +87,8 @@ CuResult launch_whole(const Session& session, ExecutableGraph& graph, const Grap
                         .exposes = use.exposes,
                         .reaches = use.reaches};
   const bool untold = what.operands.empty() && !(use.reaches && session.platform->has_exposed());
-  return graph.order()->whole(session, stream, is_large(session, use), [&] {
-    return untold ? call() : issue(session, what, call);
-  });
+  return graph.order()->whole(session, stream, is_large(session, use),
+                              [&] { return untold ? call() : issue(session, what, call); });
 }
 
 template <typename Call>
