@@ -64,19 +64,22 @@ ExecutableGraph::ExecutableGraph(GraphUse nodes, Captures captures,
       captures_(std::move(captures)),
       order_(std::move(order)) {}
 
-std::shared_ptr<const GraphLaunchUse> ExecutableGraph::launch_use() {
-  const std::scoped_lock lock(mutex_);
+const std::shared_ptr<const GraphLaunchUse>& ExecutableGraph::made_use() {
   if (launch_use_ == nullptr) {
     launch_use_ = std::make_shared<const GraphLaunchUse>(launch_use_of(nodes_, name_));
   }
   return launch_use_;
 }
 
+std::shared_ptr<const GraphLaunchUse> ExecutableGraph::launch_use() {
+  const std::scoped_lock lock(mutex_);
+  return made_use();
+}
+
 std::shared_ptr<const GraphSteps> ExecutableGraph::steps() {
   const std::scoped_lock lock(mutex_);
   if (!steps_) {
-    const Bytes all_bytes = launch_use_of(nodes_, name_).bytes;
-    steps_ = nodes_are_known_ ? steps_of(nodes_, all_bytes) : nullptr;
+    steps_ = nodes_are_known_ ? steps_of(nodes_, made_use()->bytes) : nullptr;
   }
   return *steps_;
 }

@@ -42,6 +42,8 @@ class ExecutableGraph {
   [[nodiscard]] Captures take_captures() { return std::move(captures_); }
 
  private:
+  // With the lock held, both.
+  [[nodiscard]] const std::shared_ptr<const GraphLaunchUse>& made_use();
   void changed();
 
   std::mutex mutex_;
@@ -59,10 +61,10 @@ class ExecutableGraph {
 [[nodiscard]] std::shared_ptr<ExecutableGraph> find_executable(CuGraphExec exec);
 // The same, made now if there is none: it was made executable before there was anything to use.
 [[nodiscard]] std::shared_ptr<ExecutableGraph> executable_of(CuGraphExec exec);
-// It is no more, and nobody has its handle any more who may use it: the driver is told when what
-// has been issued of it in steps has ended.
+// The program destroys it. The driver does at once, or, where steps of it are under way, in a later
+// call of the next function.
 CuResult destroy_executable(CuGraphExec exec);
-// Of those, the driver is told of what has ended.
+// The driver destroys those that the program has destroyed, as far as their steps have ended.
 void destroy_ended_executables();
 // From now on.
 void set_executable(CuGraphExec exec, std::shared_ptr<ExecutableGraph> graph);

@@ -32,10 +32,10 @@ class GraphLaunchOrder {
   CuResult wait_for_last(const Session& session, CuStream stream) const;
   CuResult record(const Session& session, CuStream stream);
 
-  std::mutex mutex_;       // while one is issued
-  bool launched_ = false;  // without a record of it
-  bool stepped_ = false;   // the last one
-  bool recorded_ = false;  // behind the last one
+  std::mutex mutex_;       // held while a launch is issued
+  bool launched_ = false;  // and the event does not stand behind the last launch
+  bool stepped_ = false;   // the last launch was made in steps
+  bool recorded_ = false;  // the event stands behind the last launch
   CuEvent event_ = nullptr;
   std::uint64_t made_before_ = 0;
 };

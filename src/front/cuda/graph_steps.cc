@@ -2,7 +2,6 @@
 #include "front/cuda/graph_steps.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>

@@ -49,20 +49,17 @@ MappedMemory::Answer MappedMemory::reserve(const Session& session, CuAddress* ad
   return CuResult::kSuccess;
 }
 
-MappedMemory::Reservation* MappedMemory::reservation_at(CuAddress address) {
+MappedMemory::Reservations::iterator MappedMemory::reservation_at(CuAddress address) {
   const auto after = reservations_.upper_bound(address);
-  if (after == reservations_.begin()) {
-    return nullptr;
-  }
-  auto& [start, reservation] = *std::prev(after);
-  return address - start < reservation.bytes ? &reservation : nullptr;
+  return after != reservations_.begin() &&
+                 address - std::prev(after)->first < std::prev(after)->second.bytes
+             ? std::prev(after)
+             : reservations_.end();
 }
 
 bool MappedMemory::in_reservation(CuAddress address, Bytes bytes) {
-  const Reservation* const reservation = reservation_at(address);
-  return reservation != nullptr &&
-         bytes <=
-             reservation->bytes - (address - std::prev(reservations_.upper_bound(address))->first);
+  const auto found = reservation_at(address);
+  return found != reservations_.end() && bytes <= found->second.bytes - (address - found->first);
 }
 
 MappedMemory::Answer MappedMemory::free_reserved(const Session& session, CuAddress address,
@@ -414,8 +411,8 @@ MappedMemory::Answer MappedMemory::map(const Session& session, CuAddress address
 }
 
 void MappedMemory::is_mapped(CuAddress address, const Mapping& mapping) {
-  if (Reservation* const reservation = reservation_at(address)) {
-    reservation->mapped_bytes += mapping.bytes;
+  if (const auto found = reservation_at(address); found != reservations_.end()) {
+    found->second.mapped_bytes += mapping.bytes;
   }
   if (const auto found = handles_.find(mapping.handle); found != handles_.end()) {
     Handle& handle = found->second;
@@ -424,8 +421,8 @@ void MappedMemory::is_mapped(CuAddress address, const Mapping& mapping) {
 }
 
 void MappedMemory::is_unmapped(CuAddress address, const Mapping& mapping) {
-  if (Reservation* const reservation = reservation_at(address)) {
-    reservation->mapped_bytes -= mapping.bytes;
+  if (const auto found = reservation_at(address); found != reservations_.end()) {
+    found->second.mapped_bytes -= mapping.bytes;
   }
   if (const auto found = handles_.find(mapping.handle); found != handles_.end()) {
     Handle& handle = found->second;
@@ -529,7 +526,7 @@ std::optional<CudaPlatform::Range> MappedMemory::reservation_of(CuAddress addres
   if (mapping == mappings_.end() || mapping->second.real) {
     return std::nullopt;
   }
-  const auto& [start, reservation] = *std::prev(reservations_.upper_bound(address));
+  const auto& [start, reservation] = *reservation_at(address);
   return CudaPlatform::Range{.start = start, .bytes = reservation.bytes};
 }
 

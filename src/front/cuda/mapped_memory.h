@@ -89,10 +89,11 @@ class MappedMemory {
     bool real = false;
     std::map<int, CuAccess> access = {};  // by device
   };
+  using Reservations = std::map<CuAddress, Reservation>;
   using Mappings = std::map<CuAddress, Mapping>;
   // With the lock held.
   [[nodiscard]] Handle* known(CuMemHandle handle);
-  [[nodiscard]] Reservation* reservation_at(CuAddress address);
+  [[nodiscard]] Reservations::iterator reservation_at(CuAddress address);
   [[nodiscard]] bool in_reservation(CuAddress address, Bytes bytes);
   [[nodiscard]] Mappings::iterator mapping_at(CuAddress address);
   [[nodiscard]] std::optional<std::vector<CuAddress>> whole_mappings(CuAddress address,
@@ -109,7 +110,7 @@ class MappedMemory {
   [[nodiscard]] Status leaves_reservations_open(Bytes bytes) const;
 
   std::mutex mutex_;
-  std::map<CuAddress, Reservation> reservations_;  // ours
+  Reservations reservations_;  // ours
   std::unordered_map<CuMemHandle, Handle> handles_;
   Mappings mappings_;                        // in our reservations, and of known handles
   std::map<CuAddress, CuMemHandle> hidden_;  // by where its allocation lies

@@ -4,36 +4,24 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "platform/cuda/cuda_world.h"
-#include "policy/lookahead.h"
-#include "runtime/cuda/segments.h"
+#include "platform/cuda/segments_world.h"
 
 namespace spillway::cuda {
 namespace {
 
 constexpr Bytes kMappedPiece = 4 * kMiB;
 
-class SegmentsMappedTest : public CudaWorld {
+class SegmentsMappedTest : public SegmentsWorld {
  protected:
-  SegmentsMappedTest() {
-    config.device_bytes = 64 * kMiB;
-    options.device_bytes = 32 * kMiB;
-    options.host_bytes = 256 * kMiB;
-    options.quiet_after = 4;
-    options.quiet_after_at_most = 4;
-  }
+  SegmentsMappedTest() { options.device_bytes = 32 * kMiB; }
   void SetUp() override {
-    open(policy);
-    on = stream();
-    segments = std::make_unique<Segments>(*platform);
+    SegmentsWorld::SetUp();
     start = *platform->reserve(256 * kMiB, 0);
   }
   void TearDown() override {
     synchronize(on);
     EXPECT_EQ(*wrong, 0U);
-    whole();
-    segments.reset();
-    CudaWorld::TearDown();
+    SegmentsWorld::TearDown();
   }
 
   [[nodiscard]] std::uint64_t at(double pieces) const {
@@ -47,17 +35,6 @@ class SegmentsMappedTest : public CudaWorld {
   void unmap(std::uint64_t piece) {
     segments->unmapped(start + piece * kMappedPiece);
     platform->free(start + piece * kMappedPiece);
-  }
-  // As PyTorch reports it.
-  void born(std::uint64_t address, Bytes bytes) {
-    if (!segments->write_down(address, static_cast<std::int64_t>(bytes))) {
-      segments->born(address, bytes);
-    }
-  }
-  void died(std::uint64_t address) {
-    if (!segments->write_down(address, -1)) {
-      (void)segments->died(address);
-    }
   }
   // Which of so many pieces live.
   [[nodiscard]] std::vector<std::uint64_t> living(std::uint64_t pieces) const {
@@ -79,10 +56,7 @@ class SegmentsMappedTest : public CudaWorld {
   }
 
   using Pieces = std::vector<std::uint64_t>;
-  Lookahead policy;
-  CuStream on = nullptr;
   std::uint64_t start = 0;
-  std::unique_ptr<Segments> segments;
 };
 
 TEST_F(SegmentsMappedTest, APieceLivesAsLongAsAnyTensorHasAPartOfIt) {

@@ -8,52 +8,25 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "platform/cuda/cuda_world.h"
-#include "policy/lookahead.h"
+#include "platform/cuda/segments_world.h"
 
 namespace spillway::cuda {
 namespace {
 
 constexpr Bytes kSegment = 8 * kMiB;
 
-class SegmentsTest : public CudaWorld {
+class SegmentsTest : public SegmentsWorld {
  protected:
   SegmentsTest() {
-    config.device_bytes = 64 * kMiB;
     options.device_bytes = 64 * kMiB;
-    options.host_bytes = 256 * kMiB;
     options.block_bytes = 8 * kMiB;
     options.pinned_piece_bytes = 8 * kMiB;
-    options.quiet_after = 4;
-    options.quiet_after_at_most = 4;
-  }
-  void SetUp() override {
-    open(policy);
-    on = stream();
-    segments = std::make_unique<Segments>(*platform);
-  }
-  void TearDown() override {
-    synchronize(on);
-    whole();
-    segments.reset();
-    CudaWorld::TearDown();
   }
 
   Buffer segment(Bytes bytes = kSegment) {
     const Buffer made = allocate(bytes);
     segments->made(made.address, bytes);
     return made;
-  }
-  // As PyTorch reports it.
-  void born(std::uint64_t address, Bytes bytes) {
-    if (!segments->write_down(address, static_cast<std::int64_t>(bytes))) {
-      segments->born(address, bytes);
-    }
-  }
-  void died(std::uint64_t address) {
-    if (!segments->write_down(address, -1)) {
-      (void)segments->died(address);
-    }
   }
   [[nodiscard]] bool lives(const Buffer& segment) const {
     return platform->allocation_of(segment.address).has_value();
@@ -65,10 +38,6 @@ class SegmentsTest : public CudaWorld {
     }
     EXPECT_TRUE(platform->calls_are_open());
   }
-
-  Lookahead policy;
-  CuStream on = nullptr;
-  std::unique_ptr<Segments> segments;
 };
 
 // A pool has given the allocator a part of its own memory, and uses the rest itself.
