@@ -106,8 +106,8 @@ class World {
   std::uint64_t captures = 0;  // so far
   MemoryPool default_pool;
   CuMemPool default_pool_handle = nullptr;  // nullptr: the first one
-  std::map<CuMemPool, MemoryPool> pools;  // of the program's own
-  CuMemPool current_pool = nullptr;       // nullptr: the default one
+  std::map<CuMemPool, MemoryPool> pools;    // of the program's own
+  CuMemPool current_pool = nullptr;         // nullptr: the default one
 
   // --- world.cc
   void reset(const FakeCudaConfig& to);
