@@ -444,13 +444,26 @@ TEST_F(InterposerTest, NoReservationOfPyTorchsIsEverFull) {
 }
 
 TEST_F(InterposerTest, PyTorchDividesAgainBeforeItIsRefusedAHandle) {
-  const Outcome outcome = run_on_gpu({.scenario = "divided-again"});
-  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  for (const char* const scenario : {"divided-again", "divided-less"}) {
+    const Outcome outcome = run_on_gpu({.scenario = scenario});
+    EXPECT_EQ(outcome.status, 0) << scenario << outcome.out << outcome.err;
+  }
 }
 
 TEST_F(InterposerTest, PoolsBeginAnewWhereADeviceIsReset) {
   const Outcome outcome = run_on_gpu({.scenario = "pools-after-a-reset"});
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+}
+
+// Of 48 MiB, of which tensors have 12.
+TEST_F(InterposerTest, OfSegmentsKernelsUseWhatTensorsHave) {
+  for (const char* const policy : {"base_uvm", "lookahead"}) {
+    const Outcome outcome = run_on_gpu({.scenario = "segments-in-part", .policy = policy});
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    const auto seen = numbers(lines_of(outcome.out).back());
+    EXPECT_EQ(seen.at("wrong") + seen.at("violations"), 0U) << outcome.out;
+    EXPECT_LE(seen.at("out"), 24U << 20U) << policy;
+  }
 }
 
 // Of 48 MiB that are mapped side by side.
