@@ -1,4 +1,4 @@
-// See doctor_command.h. docs/doctor.md says what is looked at and why.
+// See doctor_command.h. docs/commands.md says what is looked at and why.
 #include "front/doctor_command.h"
 
 #include <cstdio>
