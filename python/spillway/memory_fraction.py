@@ -16,6 +16,7 @@ import functools
 SETTINGS = (
     "max_split_size_mb",
     "large_segment_size_mb",
+    "max_non_split_rounding_mb",
     "per_process_memory_fraction",
     "release_lock_on_cudamalloc",
 )

@@ -22,6 +22,12 @@ std::uint64_t mixed(std::uint64_t value) {
   return value ^ (value >> 32U);
 }
 
+// Sizes are rounded up: whether what the program has asked for ends there as well. Otherwise its
+// end is one of its own addresses, and the next allocation's start names that one alone.
+bool ends_there(const Session& session, const CudaPlatform::Range& range) {
+  return session.heap->may_end_at(range.start, range.bytes);
+}
+
 }  // namespace
 
 void Operands::put(const CudaOperand& operand) {
@@ -94,7 +100,7 @@ void Operands::put_again(std::uint64_t start, AccessMode mode) {
 bool Operands::put_once(std::uint64_t start, Bytes bytes, AccessMode mode) {
   if (has(start)) {
     put_again(start, mode);
-    if (by_living_tensor_ || by_tensor_ || some_in_part_) {  // begins where what holds it does
+    if (by_living_tensor_ || by_tensor_) {  // a tensor may begin where what holds it does
       for_each_at(start, [bytes](CudaOperand& it) { it.bytes = std::max(it.bytes, bytes); });
     }
     return false;
@@ -124,18 +130,6 @@ void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
   (void)add_pointed(named, mode, word);
 }
 
-// Sizes are rounded up: whether what the program has asked for ends there as well. Otherwise its
-// end is one of its own addresses, and the next allocation's start names that one alone. Of a
-// segment tensors end.
-bool Operands::ends_there(const CudaPlatform::Range& range) const {
-  return session_.heap->may_end_at(range.start, range.bytes) && reach(range) >= range.bytes;
-}
-
-Bytes Operands::reach(const CudaPlatform::Range& range) const {
-  return by_living_tensor_ ? session_.segments->reach_at_once(range.start).value_or(range.bytes)
-                           : range.bytes;
-}
-
 // False if it names nothing.
 bool Operands::add_pointed(const CudaPlatform::Pointed& named, AccessMode mode,
                            std::uint64_t word) {
@@ -144,9 +138,11 @@ bool Operands::add_pointed(const CudaPlatform::Pointed& named, AccessMode mode,
     add_carried_since(next);
     return true;
   }
-  const bool begins = named.in.bytes > 0 && add_range(named.in, mode, word);
-  if (named.ends.bytes > 0 && !begins && ends_there(named.ends)) {
-    (void)add_range(named.ends, mode, 0);  // as a whole
+  if (named.in.bytes > 0) {
+    add_range(named.in, mode, word);
+  }
+  if (named.ends.bytes > 0 && ends_there(session_, named.ends)) {
+    add_range(named.ends, mode, 0);  // as a whole
     return true;
   }
   return named.in.bytes > 0;
@@ -177,8 +173,8 @@ void Operands::add_host_list(std::uint64_t word) {
 }
 
 // With what it holds addresses of, and what that does: not by calling itself, since a list may be
-// long. True if the word is known to be the beginning of a tensor there, and nothing else.
-bool Operands::add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word) {
+// long.
+void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word) {
   const std::size_t next = count_;
   const auto tensor = tensor_of(word);
   if (tensor && !has_neighbours(range.start)) {
@@ -186,20 +182,9 @@ bool Operands::add_range(const CudaPlatform::Range& range, AccessMode mode, std:
       add_carried_by(range.start);
       add_carried_since(next + 1);
     }
-  } else if (put_with_neighbours(in_use(range, word), mode)) {
+  } else if (put_with_neighbours(range, mode)) {
     add_carried_since(next);
   }
-  return tensor && pointers_begin_;
-}
-
-// What tensors have of it, if the word is there: behind them is nothing.
-CudaPlatform::Range Operands::in_use(const CudaPlatform::Range& range, std::uint64_t word) {
-  const Bytes bytes = reach(range);
-  if (bytes >= range.bytes || word - range.start >= bytes) {
-    return range;
-  }
-  some_in_part_ = true;
-  return {.start = range.start, .bytes = bytes};
 }
 
 std::optional<CudaPlatform::Range> Operands::tensor_of(std::uint64_t word) const {

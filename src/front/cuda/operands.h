@@ -61,10 +61,9 @@ class Operands {
   // From now on of what PyTorch divides only the tensors that are named: of a kernel whose pointers
   // are where tensors begin, never where they end.
   void by_tensor() { by_tensor_ = true; }
-  // From now on of tensors that live what they have: in what the program maps itself exactly that,
-  // instead of all that lies side by side, and of a segment nothing that is behind all of them.
-  // `begin`: pointers are where tensors begin, as above. Not of graphs: other tensors may have
-  // lived there when they were captured.
+  // From now on, in what the program maps itself, of tensors that live exactly what they have,
+  // instead of all that lies side by side; `begin`: pointers are where tensors begin, as above. Not
+  // of graphs: other tensors may have lived there when they were captured.
   void by_living_tensor(bool begin) {
     by_living_tensor_ = true;
     pointers_begin_ = begin;
@@ -91,11 +90,7 @@ class Operands {
   [[nodiscard]] bool may_change(AccessMode mode) const;
   void put_again(std::uint64_t start, AccessMode mode);
   bool add_pointed(const CudaPlatform::Pointed& named, AccessMode mode, std::uint64_t word);
-  bool add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word);
-  CudaPlatform::Range in_use(const CudaPlatform::Range& range, std::uint64_t word);
-  [[nodiscard]] bool ends_there(const CudaPlatform::Range& range) const;
-  // How far what tensors have of it goes, at the most.
-  [[nodiscard]] Bytes reach(const CudaPlatform::Range& range) const;
+  void add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word);
   [[nodiscard]] std::optional<CudaPlatform::Range> tensor_of(std::uint64_t word) const;
   template <typename Visit>
   void for_each_holder(CudaOperand operand, const Visit& visit) const;
@@ -122,7 +117,6 @@ class Operands {
   bool by_tensor_ = false;
   bool by_living_tensor_ = false;
   bool pointers_begin_ = false;
-  bool some_in_part_ = false;             // of a segment what its tensors have
   std::array<std::uint64_t, 16> seen_{};  // a bit for each start that may be here
   union {
     std::array<CudaOperand, kInPlace> first_;  // the first count_ of them are there

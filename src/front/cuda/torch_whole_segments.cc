@@ -1,6 +1,8 @@
 // See torch_whole_segments.h.
 #include "front/cuda/torch_whole_segments.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -8,21 +10,25 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "front/cuda/torch_functions.h"
 
 namespace spillway::cuda {
 namespace {
 
-// In MiB. Requests of at least `most divided` have segments for themselves. Those of 1 to 10 MiB
-// share segments of one size, which must be above 10, and below the other if what is freed in them
-// is to be used again.
-constexpr const char* kMostDivided = "12";
-constexpr const char* kSharedSegment = "11";
-// Where the size of shared segments cannot be set: above the one they have.
-constexpr const char* kMostDividedByDefault = "21";
-// PyTorch's defaults: more than any device has, and 20.
-constexpr const char* kAnything = "2000000000";
-constexpr const char* kSharedByDefault = "20";
+// How PyTorch divides. What is asked for of `most_divided` or more has a segment for itself, less
+// than `rounding` larger than it. What is from 1 to 10 MiB lies in segments of `shared`, which is
+// below the first, so that what is freed in one is used again.
+struct Divided {
+  const char* most_divided_mib;
+  Bytes shared_bytes;
+  Bytes rounding_bytes;
+};
+constexpr Divided kWhole = {"11", 10 * kMiB, 4 * kMiB};
+// PyTorch's defaults; the first is more than any device has.
+constexpr Divided kByDefault = {"2000000000", 20 * kMiB, 20 * kMiB};
+// The least where the others cannot be set.
+constexpr const char* kLeastByDefault = "21";
 
 enum class Watch { kNone, kFractions, kEnded };
 std::atomic<Watch> watch{Watch::kNone};
@@ -35,8 +41,9 @@ bool whole = false;  // with its lock held
 bool user_says_how() {
   for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
     const char* const set = std::getenv(name);
-    for (const char* const key : {"max_split_size_mb", "large_segment_size_mb",
-                                  "per_process_memory_fraction", "release_lock_on_cudamalloc"}) {
+    for (const char* const key :
+         {"max_split_size_mb", "large_segment_size_mb", "max_non_split_rounding_mb",
+          "per_process_memory_fraction", "release_lock_on_cudamalloc"}) {
       if (set != nullptr && std::strstr(set, key) != nullptr) {
         return true;
       }
@@ -45,52 +52,98 @@ bool user_says_how() {
   return false;
 }
 
+// One of PyTorch's parsers, which reads a word of its variable into its configuration, without a
+// look at what else stands there.
 using Words = std::vector<std::string>;  // c10::CachingAllocator::ConfigTokenizer has no more
+using Parse = std::size_t (*)(void* config, const Words& words, std::size_t at);
+
+void parse_most_divided(Parse parse, void* config, const char* mib) {
+  (void)parse(config, {"max_split_size_mb", ":", mib}, 0);
+}
+
+// Until PyTorch 2.9. False: it is newer.
+bool set_in_cuda(const Divided& divided, const void* caller) {
+  auto* const parse = torch_function<Parse>(
+      "_ZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig17parseMaxSplitSizeERK"
+      "St6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS9_EEm",
+      caller);
+  auto* const config = torch_function<void**>(
+      "_ZZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig8instanceEvE10s_instance", caller);
+  if (parse != nullptr && config != nullptr && *config != nullptr) {
+    parse_most_divided(parse, *config,
+                       &divided == &kWhole ? kLeastByDefault : divided.most_divided_mib);
+  }
+  return parse != nullptr;
+}
 
 #define SPILLWAY_CONFIG "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig"
 #define SPILLWAY_PARAMETERS "ERKNS0_15ConfigTokenizerEm"
 
-// The allocator's configuration, which takes a key as PyTorch reads it of its variable, and without
-// a look at what else stands there.
-class Config {
+// The words of the configuration that hold the sizes. PyTorch's parsers refuse what is smaller than
+// they foresee, and the allocator does not mind: so a parser is shown memory of ours, and says by
+// what it writes where its word is. nullptr: it wrote something else, or PyTorch has not what it
+// has by default.
+class SizeWords {
  public:
-  explicit Config(const void* caller)
-      // Until PyTorch 2.9.
-      : most_divided_(torch_function<Parse>(
-            "_ZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig17parseMaxSplitSizeERK"
-            "St6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS9_EEm",
-            caller)) {
-    if (most_divided_ != nullptr) {
-      auto* const instance = torch_function<void**>(
-          "_ZZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig8instanceEvE10s_instance",
-          caller);
-      config_ = instance != nullptr ? *instance : nullptr;
-      return;
-    }
-    most_divided_ =
-        torch_function<Parse>(SPILLWAY_CONFIG "17parseMaxSplitSize" SPILLWAY_PARAMETERS, caller);
-    shared_ = torch_function<Parse>(SPILLWAY_CONFIG "21parseLargeSegmentSize" SPILLWAY_PARAMETERS,
-                                    caller);
-    auto* const instance = torch_function<void* (*)()>(SPILLWAY_CONFIG "8instanceEv", caller);
-    config_ = instance != nullptr ? instance() : nullptr;
-  }
+  SizeWords(void* config, const void* caller)
+      : shared_(word(config, caller, SPILLWAY_CONFIG "21parseLargeSegmentSize" SPILLWAY_PARAMETERS,
+                     "large_segment_size_mb")),
+        rounding_(word(config, caller,
+                       SPILLWAY_CONFIG "28parseMaxNonSplitRoundingSize" SPILLWAY_PARAMETERS,
+                       "max_non_split_rounding_mb")) {}
 
-  [[nodiscard]] bool sets_shared() const { return shared_ != nullptr; }
-  void set_most_divided(const char* mib) const { set(most_divided_, "max_split_size_mb", mib); }
-  void set_shared(const char* mib) const { set(shared_, "large_segment_size_mb", mib); }
+  [[nodiscard]] bool hold(const Divided& divided) const {
+    return shared_ != nullptr && rounding_ != nullptr &&
+           std::atomic_ref(*shared_).load() == divided.shared_bytes &&
+           std::atomic_ref(*rounding_).load() == divided.rounding_bytes;
+  }
+  void set(const Divided& divided) const {
+    std::atomic_ref(*shared_).store(divided.shared_bytes);
+    std::atomic_ref(*rounding_).store(divided.rounding_bytes);
+  }
 
  private:
-  using Parse = std::size_t (*)(void* config, const Words& words, std::size_t at);
-  void set(Parse parse, const char* key, const char* mib) const {
-    if (parse != nullptr && config_ != nullptr) {
-      (void)parse(config_, {key, ":", mib}, 0);
+  static std::size_t* word(void* config, const void* caller, const char* name, const char* key) {
+    constexpr std::size_t kShownMib = 23;
+    auto* const parse = torch_function<Parse>(name, caller);
+    if (parse == nullptr) {
+      return nullptr;
     }
+    alignas(64) std::array<std::size_t, 512> shown{};
+    (void)parse(shown.data(), {key, ":", std::to_string(kShownMib)}, 0);
+    const auto written = [](std::size_t it) { return it != 0; };
+    const auto found = std::find_if(shown.begin(), shown.end(), written);
+    if (found == shown.end() || *found != kShownMib * kMiB ||
+        std::any_of(found + 1, shown.end(), written)) {
+      return nullptr;
+    }
+    return static_cast<std::size_t*>(config) + (found - shown.begin());
   }
 
-  Parse most_divided_;
-  Parse shared_ = nullptr;
-  void* config_ = nullptr;
+  std::size_t* shared_;
+  std::size_t* rounding_;
 };
+
+void set(const Divided& divided, const Divided& before, const void* caller) {
+  if (set_in_cuda(divided, caller)) {
+    return;
+  }
+  auto* const parse =
+      torch_function<Parse>(SPILLWAY_CONFIG "17parseMaxSplitSize" SPILLWAY_PARAMETERS, caller);
+  auto* const instance = torch_function<void* (*)()>(SPILLWAY_CONFIG "8instanceEv", caller);
+  if (parse == nullptr || instance == nullptr) {
+    return;
+  }
+  void* const config = instance();
+  const SizeWords words(config, caller);
+  if (!words.hold(before)) {
+    parse_most_divided(parse, config,
+                       &divided == &kWhole ? kLeastByDefault : divided.most_divided_mib);
+    return;
+  }
+  words.set(divided);  // first: the parser takes nothing below them
+  parse_most_divided(parse, config, divided.most_divided_mib);
+}
 
 #undef SPILLWAY_CONFIG
 #undef SPILLWAY_PARAMETERS
@@ -108,9 +161,7 @@ void prefer_whole_segments(const Session& session, Bytes bytes) {
   const std::scoped_lock lock(setting);
   // A limit may have been set meanwhile.
   if (!whole && watch.load() == Watch::kFractions && !user_says_how()) {
-    const Config config(caller);
-    config.set_shared(kSharedSegment);  // first: the other must not be below it
-    config.set_most_divided(config.sets_shared() ? kMostDivided : kMostDividedByDefault);
+    set(kWhole, kByDefault, caller);
     whole = true;
   }
 }
@@ -118,9 +169,7 @@ void prefer_whole_segments(const Session& session, Bytes bytes) {
 void divide_again() {
   const std::scoped_lock lock(setting);
   if (whole) {
-    const Config config(torch_caller.load(std::memory_order_acquire));
-    config.set_most_divided(kAnything);
-    config.set_shared(kSharedByDefault);
+    set(kByDefault, kWhole, torch_caller.load(std::memory_order_acquire));
     whole = false;
   }
 }

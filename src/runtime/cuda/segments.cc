@@ -186,15 +186,7 @@ Segments::Index Segments::begin(std::uint64_t address, Bytes bytes) {
   if (place.ordered) {
     in_order_[address] = bytes;
   }
-  for_each_segment(place, [&](Index one) {
-    Segment& segment = segments_[one];
-    if (segment.tensors++ == 0) {
-      segment.lived = 0;
-      segment.reach = 0;
-    }
-    ++segment.lived;
-    segment.reach = std::max(segment.reach, address + bytes - segment.address);
-  });
+  for_each_segment(place, [this](Index one) { ++segments_[one].tensors; });
   return index;
 }
 
@@ -253,11 +245,7 @@ void Segments::asked(std::uint64_t address, Bytes bytes, std::optional<cuda::CuS
   if (place.address == address && place.bytes >= bytes) {
     place.asked_bytes = bytes;
     if (const Index index = first_segment(place); index != kNone) {
-      Segment& segment = segments_[index];
-      segment.stream = stream;
-      if (segment.lived == 1) {
-        segment.reach = address + bytes - segment.address;
-      }
+      segments_[index].stream = stream;
     }
   }
 }
@@ -351,22 +339,6 @@ std::optional<Bytes> Segments::asked_at_once(std::uint64_t address) const {
                                                     : std::nullopt;
 }
 
-std::optional<Bytes> Segments::reach_at_once(std::uint64_t address) {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) {
-    return std::nullopt;
-  }
-  look_at_written();
-  const Index index = segment_of(address);
-  if (index == kNone) {
-    return std::nullopt;
-  }
-  const Segment& segment = segments_[index];
-  const bool is_known =
-      segment.address == address && segment.lived > 0 && !segment.whole && !segment.mapped;
-  return is_known ? std::optional(segment.reach) : std::nullopt;
-}
-
 std::optional<cuda::CudaPlatform::Range> Segments::tensor_at_once(std::uint64_t address) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) {
@@ -376,9 +348,7 @@ std::optional<cuda::CudaPlatform::Range> Segments::tensor_at_once(std::uint64_t 
   const Place* const place = living_at(address);
   return place == nullptr
              ? std::nullopt
-             : std::optional(cuda::CudaPlatform::Range{
-                   .start = address,
-                   .bytes = place->asked_bytes > 0 ? place->asked_bytes : place->bytes});
+             : std::optional(cuda::CudaPlatform::Range{.start = address, .bytes = place->bytes});
 }
 
 std::optional<cuda::CudaPlatform::Range> Segments::tensor_at(std::uint64_t address) const {

@@ -85,10 +85,7 @@ class Segments {
   [[nodiscard]] std::optional<Bytes> asked_alone_at_once(std::uint64_t address) const;
   // The same whether it has or not. For who must not wait, likewise.
   [[nodiscard]] std::optional<Bytes> asked_at_once(std::uint64_t address) const;
-  // So many bytes of the segment that begins there are all that its tensors have had since one came
-  // that found it empty; nullopt also where that is not known. For who must not wait, likewise.
-  [[nodiscard]] std::optional<Bytes> reach_at_once(std::uint64_t address);
-  // The living tensor that begins there, as much as was asked for. For who must not wait, likewise.
+  // The living tensor that begins there. For who must not wait, likewise.
   [[nodiscard]] std::optional<cuda::CudaPlatform::Range> tensor_at_once(std::uint64_t address);
   // In which this address lies. Only where each death is told at once.
   [[nodiscard]] std::optional<cuda::CudaPlatform::Range> tensor_at(std::uint64_t address) const;
@@ -113,8 +110,6 @@ class Segments {
     Bytes bytes = 0;
     std::optional<cuda::CuStream> stream = std::nullopt;
     std::uint32_t tensors = 0;  // that live
-    std::uint32_t lived = 0;    // since one came that found it empty
-    Bytes reach = 0;            // from its start, of those
     bool dead = false;          // and the platform knows
     bool listed = false;        // in empty_
     bool whole = false;

@@ -455,17 +455,6 @@ TEST_F(InterposerTest, PoolsBeginAnewWhereADeviceIsReset) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
 }
 
-// Of 48 MiB, of which tensors have 12.
-TEST_F(InterposerTest, OfSegmentsKernelsUseWhatTensorsHave) {
-  for (const char* const policy : {"base_uvm", "lookahead"}) {
-    const Outcome outcome = run_on_gpu({.scenario = "segments-in-part", .policy = policy});
-    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-    const auto seen = numbers(lines_of(outcome.out).back());
-    EXPECT_EQ(seen.at("wrong") + seen.at("violations"), 0U) << outcome.out;
-    EXPECT_LE(seen.at("out"), 24U << 20U) << policy;
-  }
-}
-
 // Of 48 MiB that are mapped side by side.
 TEST_F(InterposerTest, OfExpandableSegmentsKernelsUseTheTensorsThatTheyAreGiven) {
   for (const auto& [scenario, most_out_mib] : std::map<std::string, std::uint64_t>{

@@ -589,7 +589,6 @@ int main(int count, char** words) {
       {"never-full", test::never_full_reservations},
       {"divided-again", test::divided_again},
       {"divided-less", test::divided_less},
-      {"segments-in-part", test::segments_in_part},
       {"mapped-graphs", test::mapped_graphs},
       {"random-mapped", test::random_mapped},
       {"past-budget", test::past_the_budget},

@@ -294,10 +294,12 @@ class Library {
         ::dlsym(library, "call_with"));
     most_divided_ = reinterpret_cast<const char* (*)()>(::dlsym(library, "most_divided"));
     shared_ = reinterpret_cast<const char* (*)()>(::dlsym(library, "shared_segment"));
+    rounding_ = reinterpret_cast<const char* (*)()>(::dlsym(library, "rounding"));
   }
   // MiB.
   [[nodiscard]] std::string most_divided() const { return most_divided_(); }
   [[nodiscard]] std::string shared_segment() const { return shared_(); }
+  [[nodiscard]] std::string rounding() const { return rounding_(); }
   CuMemHandle create(std::uint64_t bytes, CuResult expected = CuResult::kSuccess) const {
     CuMemHandle handle = 0;
     const CuAllocationProperties properties = plain();
@@ -321,6 +323,7 @@ class Library {
   unsigned (*call_with_)(void*, void*, unsigned long, const void*) = nullptr;
   const char* (*most_divided_)() = nullptr;
   const char* (*shared_)() = nullptr;
+  const char* (*rounding_)() = nullptr;
 };
 
 }  // namespace
@@ -423,46 +426,13 @@ void divided_again(const Device& device) {
 void divided_less(const Device& device) {
   const Library torch(device, "./libc10_cuda.so", SPILLWAY_NEWER_PLUGIN);
   fill_half(device);
-  device.require(torch.shared_segment() == "11" && torch.most_divided() == "12",
-                 "what is smaller than before is whole");
+  device.require(
+      torch.most_divided() == "11" && torch.shared_segment() == "10" && torch.rounding() == "4",
+      "segments are hardly larger than what they are for");
   (void)torch.create(std::uint64_t{1} << 40, CuResult::kOutOfMemory);
-  device.require(torch.shared_segment() == "20" && torch.most_divided() == "2000000000",
+  device.require(torch.most_divided() == "2000000000" && torch.shared_segment() == "20" &&
+                     torch.rounding() == "20",
                  "as it was where there is no memory");
-}
-
-// Segments of 8 MiB that lie side by side, of which tensors have a quarter.
-void segments_in_part(const Device& device) {
-  constexpr std::uint64_t kSegment = 8 * kMiB;
-  constexpr std::uint64_t kTensor = 2 * kMiB;
-  const CuStream stream = device.stream();
-  std::vector<Buffer> tensors;
-  const auto born = [&](CuAddress address, std::uint64_t bytes, std::uint64_t seed) {
-    Buffer made = buffer_at(address, bytes);
-    report_tensor(device, address, static_cast<std::int64_t>(bytes));
-    device.fill(made, seed, stream);
-    return made;
-  };
-  for (std::uint64_t i = 0; i < 6; ++i) {
-    tensors.push_back(born(segment(device, kSegment), kTensor, i));
-  }
-  for (std::uint64_t round = 0; round < 20; ++round) {
-    for (Buffer& tensor : tensors) {
-      device.rewrite(tensor, round, stream);
-    }
-  }
-  // The rest is used as well, and again when what was there has died.
-  Buffer& first = tensors[0];
-  for (std::uint64_t round = 0; round < 3; ++round) {
-    Buffer rest = born(first.address + kTensor, kSegment - kTensor, round);
-    device.rewrite(first, round, stream);
-    device.check(rest, stream);
-    device.synchronize(stream);
-    report_tensor(device, rest.address, -static_cast<std::int64_t>(kSegment - kTensor));
-  }
-  for (Buffer& tensor : tensors) {
-    device.check(tensor, stream);
-  }
-  device.synchronize(stream);
 }
 
 void mapped_graphs(const Device& device) {
