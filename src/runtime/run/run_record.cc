@@ -131,23 +131,12 @@ void read(const json& value, Record& record) {
 }  // namespace
 
 std::string to_json(const RunRecord& record) { return text_of(written(record)); }
-std::string to_json(const LiveRecord& record) { return text_of(written(record)); }
 
 std::optional<RunRecord> parse_run_record(const std::string& text) {
   const json value = json::parse(text, nullptr, false);
   RunRecord record;
   read(value, record);
   return record.version == RunRecord::kVersion ? std::optional(std::move(record)) : std::nullopt;
-}
-
-std::optional<LiveRecord> parse_live_record(const std::string& text) {
-  const json value = json::parse(text, nullptr, false);
-  if (!value.is_object()) {
-    return std::nullopt;
-  }
-  LiveRecord record;
-  read(value, record);
-  return record;
 }
 
 }  // namespace spillway

@@ -61,6 +61,7 @@ struct RunRecord {
   TierBytes budget_bytes{};
   double elapsed_s = 0;
   Bytes peak_bytes = 0;
+  Bytes live_bytes = 0;
   TierBytes used_bytes{};
   std::uint64_t page_faults = 0;
   std::uint64_t write_faults = 0;
@@ -91,12 +92,6 @@ struct RunRecord {
   [[nodiscard]] Bytes moved(Tier from, Tier to) const {
     return moved_bytes[index_of(from)][index_of(to)];
   }
-};
-
-// What others may see of a run that goes on.
-struct LiveRecord {
-  TierBytes budget_bytes{};
-  RunSample now;
 };
 
 // --- What it is called ---------------------------------------------------------------------------
@@ -182,6 +177,7 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"budget_bytes", &RunRecord::budget_bytes},
     Field{"elapsed_s", &RunRecord::elapsed_s},
     Field{"peak_bytes", &RunRecord::peak_bytes},
+    Field{"live_bytes", &RunRecord::live_bytes},
     Field{"used_bytes", &RunRecord::used_bytes},
     Field{"page_faults", &RunRecord::page_faults, "faults on missing blocks"},
     Field{"write_faults", &RunRecord::write_faults, "faults on first writes"},
@@ -210,12 +206,6 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"timeline", &RunRecord::timeline},
 };
 
-template <>
-inline constexpr std::tuple kFields<LiveRecord>{
-    Field{"budget_bytes", &LiveRecord::budget_bytes},
-    Field{"now", &LiveRecord::now},
-};
-
 // visit(field), each.
 template <typename Record, typename Visit>
 void for_each_field(Visit visit) {
@@ -226,11 +216,9 @@ void for_each_field(Visit visit) {
 
 // JSON on one line. Text that is not UTF-8, which names of programs may hold, is mended.
 [[nodiscard]] std::string to_json(const RunRecord& record);
-[[nodiscard]] std::string to_json(const LiveRecord& record);
 
 // A field that is missing or of another type reads as nothing; what is no record at all, or one of
 // another version, is nullopt.
 [[nodiscard]] std::optional<RunRecord> parse_run_record(const std::string& json);
-[[nodiscard]] std::optional<LiveRecord> parse_live_record(const std::string& json);
 
 }  // namespace spillway
