@@ -11,8 +11,10 @@
 
 namespace spillway {
 
+// Not in somebody else's terminal: a job in the background, a kernel of a notebook's server.
 RunLive::RunLive(std::string folder)
-    : folder_(std::move(folder)), shown_(::isatty(STDERR_FILENO) == 1) {}
+    : folder_(std::move(folder)),
+      shown_(::isatty(STDERR_FILENO) == 1 && ::tcgetpgrp(STDERR_FILENO) == ::getpgrp()) {}
 
 void RunLive::redraw() {
   for (const LiveRecord& live : read_live_records(folder_)) {

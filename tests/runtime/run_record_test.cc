@@ -85,6 +85,17 @@ TEST(RunRecord, IsReadAsItWasWritten) {
   EXPECT_EQ(read->longest_waits[1].name, numbered().longest_waits[1].name);
 }
 
+TEST(RunRecord, IsCopiedAsFarAsItFits) {
+  const std::string text = to_json(numbered());
+  std::string room(text.size() + 1, 'x');
+  EXPECT_EQ(copy_json(numbered(), room.data(), room.size()), text.size());
+  EXPECT_EQ(room, text + '\0');
+  room.assign(4, 'x');
+  EXPECT_EQ(copy_json(numbered(), room.data(), 3), text.size());
+  EXPECT_EQ(room, text.substr(0, 2) + std::string("\0x", 2));
+  EXPECT_EQ(copy_json(numbered(), nullptr, 0), text.size());
+}
+
 TEST(RunRecord, WritesWhatItsReadersAreUsedTo) {
   RunRecord record;
   record.budget_bytes = {1, 2, 3};

@@ -216,6 +216,9 @@ void for_each_field(Visit visit) {
 
 // JSON on one line. Text that is not UTF-8, which names of programs may hold, is mended.
 [[nodiscard]] std::string to_json(const RunRecord& record);
+// The same, for callers who bring the room: as much as fits in `bytes`, ended with 0 (nothing where
+// that is 0). How long all of it is, without the 0.
+std::size_t copy_json(const RunRecord& record, char* to, std::size_t bytes);
 
 // A field that is missing or of another type reads as nothing; what is no record at all, or one of
 // another version, is nullopt.
