@@ -42,7 +42,8 @@ def enable(device_memory=None, *, device="cuda", host_memory=None, storage=None,
 
 
 def _why_not(device_memory):
-    if "ipykernel" in sys.modules:
+    kernel = sys.modules.get("ipykernel.kernelapp")
+    if kernel is not None and kernel.IPKernelApp.initialized():
         size = "20GiB" if device_memory is None else device_memory
         return ("a notebook cannot begin anew: `spillway install-kernel --device-memory "
                 f"{size}`, in a terminal, adds a kernel that runs under Spillway; choose that one")

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -92,6 +93,10 @@ Result<std::unique_ptr<RunMetrics>> RunMetrics::begin(const std::string& where,
   if (where.empty()) {
     return nullptr;
   }
+  Descriptor stop(::eventfd(0, EFD_CLOEXEC));
+  if (stop.get() < 0) {
+    return make_error(ErrorCode::kIo, "--metrics: {}", std::generic_category().message(errno));
+  }
   std::optional<MetricsPort> port;
   std::string file;
   if (const std::string number = port_in(where); !number.empty()) {
@@ -112,14 +117,15 @@ Result<std::unique_ptr<RunMetrics>> RunMetrics::begin(const std::string& where,
     file = where;
   }
   return std::unique_ptr<RunMetrics>(
-      new RunMetrics(std::move(records), std::move(file), std::move(port)));
+      new RunMetrics(std::move(stop), std::move(records), std::move(file), std::move(port)));
 }
 
-RunMetrics::RunMetrics(std::string records, std::string file, std::optional<MetricsPort> port)
-    : records_(std::move(records)),
+RunMetrics::RunMetrics(Descriptor stop, std::string records, std::string file,
+                       std::optional<MetricsPort> port)
+    : stop_(std::move(stop)),
+      records_(std::move(records)),
       file_(std::move(file)),
-      port_(std::move(port)),
-      stop_(::eventfd(0, EFD_CLOEXEC)) {
+      port_(std::move(port)) {
   thread_ = service_thread("spw-metrics", [this] {
     if (port_) {
       port_->answer_until(stop_.get(),

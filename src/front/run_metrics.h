@@ -27,15 +27,16 @@ class RunMetrics {
   ~RunMetrics();
 
  private:
-  RunMetrics(std::string records, std::string file, std::optional<MetricsPort> port);
+  RunMetrics(Descriptor stop, std::string records, std::string file,
+             std::optional<MetricsPort> port);
   void write_until_stopped();
   void write_or_say(const std::vector<LiveRecord>& processes);
 
+  Descriptor stop_;
   std::string records_;
   std::string file_;
   std::optional<MetricsPort> port_;
   bool failed_ = false;
-  Descriptor stop_;
   std::thread thread_;
 };
 

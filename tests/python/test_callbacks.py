@@ -99,7 +99,8 @@ def test_stats_on_a_gpu(tmp_path):
         before = spillway.stats()
         device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
         assert cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
-        assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device) == 0
+        assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+        assert cuda.cuCtxSetCurrent(context) == 0
         for _ in range(12):
             assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(8 << 20)) == 0
             assert cuda.cuMemsetD8_v2(memory, ctypes.c_ubyte(1), ctypes.c_size_t(8 << 20)) == 0

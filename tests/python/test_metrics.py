@@ -130,7 +130,8 @@ def test_on_a_gpu(tmp_path):
         cuda = ctypes.CDLL("libcuda.so.1")
         device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
         assert cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
-        assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device) == 0
+        assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+        assert cuda.cuCtxSetCurrent(context) == 0
         assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(8 << 20)) == 0
         assert cuda.cuMemsetD8_v2(memory, ctypes.c_ubyte(1), ctypes.c_size_t(8 << 20)) == 0
         print("used", flush=True)

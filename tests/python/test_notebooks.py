@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import sys
@@ -234,3 +235,26 @@ def test_enable_in_a_notebook_names_the_kernel(tmp_path, start):
     said = book.run("import spillway; print(spillway.stats()); spillway.enable('10GiB')")
     assert said.startswith("None\nRuntimeError: spillway.enable(): a notebook cannot begin anew: ")
     assert "`spillway install-kernel --device-memory 10GiB`" in said
+
+
+def drawn(words):
+    """What a program with a terminal of its own draws there."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execve(words[0], words, clean_environment())
+    text = b""
+    with contextlib.suppress(OSError):  # that is how a terminal ends
+        while part := os.read(terminal, 65536):
+            text += part
+    os.waitpid(child, 0)
+    os.close(terminal)
+    return text.decode()
+
+
+def test_no_line_is_drawn_in_a_servers_terminal():
+    run = [str(BUILD / "spillway"), "run", *MEMORY, "--", sys.executable, "-c",
+           "import time; data = bytearray(8 << 20); time.sleep(1)"]
+    as_jupyter = "import subprocess, sys; subprocess.run(sys.argv[1:], start_new_session=True)"
+    assert "device [" in drawn(run)
+    beside = drawn([sys.executable, "-c", as_jupyter, *run])
+    assert "device [" not in beside and "of device memory" in beside
