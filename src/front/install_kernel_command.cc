@@ -125,6 +125,8 @@ void add_install_kernel_command(CLI::App& app, int& exit_code) {
       ->excludes(user);
   prefix->excludes(user);
   add_run_options(command, &options->run);
+  // A machine without the GPU may be where it is installed, so no more than that is asked.
+  command->get_option("--device")->check(CLI::IsMember({"auto", "cuda", "host"}));
   command->callback([options, command, &exit_code] {
     const Status valid = has_values(*command);
     exit_code =

@@ -8,8 +8,6 @@
 
 namespace spillway {
 
-// kInvalidInput for a name that is none.
-[[nodiscard]] Status check_device(const std::string& device);
 // "cuda", "host", or "auto": a GPU if there is one. Fails with kInvalidInput for other names, and
 // with kUnsupported if a GPU is wanted and there is none.
 [[nodiscard]] Result<bool> runs_on_gpu(const std::string& device);

@@ -94,9 +94,6 @@ void warn_of_too_much(const char* option, const std::string& text, const char* t
 Status check_values(const RunOptions& options) {
   // Slower than any link, and a page would take seconds.
   constexpr Bytes kSlowest = kMiB;
-  if (const Status device = check_device(options.device); !device) {
-    return device;
-  }
   Status sizes = check_size("--device-memory", options.device_memory, 0);
   if (sizes) sizes = check_size("--host-memory", options.host_memory, 0);
   if (sizes) sizes = check_size("--link-bandwidth", options.link_bandwidth, kSlowest);
@@ -126,7 +123,7 @@ Status check_values(const RunOptions& options) {
 namespace {
 
 Status set_all(const RunOptions& options) {
-  if (const Status valid = check_values(options); !valid) {
+  if (Status valid = check_values(options); !valid) {
     return valid;
   }
   set("SPILLWAY_DEVICE_MEMORY", options.device_memory);
@@ -188,11 +185,6 @@ Result<Environment> on_gpu(const std::string& records) {
 
 }  // namespace
 
-Result<std::string> python_hook() {
-  return find_beside(
-      {"../python/spillway/hook", "../share/spillway/hook", "../../python/spillway/hook"});
-}
-
 Result<Environment> run_environment(const RunOptions& options, const std::string& records) {
   const Result<bool> gpu = runs_on_gpu(options.device);
   if (!gpu) {
@@ -235,6 +227,11 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
                           {"SPILLWAY_OPERATORS", "1"}};
   add_python_hook(environment);
   return environment;
+}
+
+Result<std::string> python_hook() {
+  return find_beside(
+      {"../python/spillway/hook", "../share/spillway/hook", "../../python/spillway/hook"});
 }
 
 }  // namespace spillway

@@ -31,15 +31,14 @@ struct RunOptions {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// kInvalidInput for values that cannot be read, or are too little, on any machine.
-[[nodiscard]] Status check_values(const RunOptions& options);
-// The folder of what every Python program runs at its start, in that of the Python package.
-[[nodiscard]] Result<std::string> python_hook();
-
 // What the program will find is checked here first, so that mistakes are told before it starts: the
 // settings are set for this process as well, and a space is opened with them and closed again.
 // records: the folder for what the program's processes leave.
 [[nodiscard]] Result<Environment> run_environment(const RunOptions& options,
                                                   const std::string& records);
+// kInvalidInput for values that cannot be read, or are too little, on any machine.
+[[nodiscard]] Status check_values(const RunOptions& options);
+// The folder of what every Python program runs at its start, in that of the Python package.
+[[nodiscard]] Result<std::string> python_hook();
 
 }  // namespace spillway

@@ -197,7 +197,7 @@ def test_places(tmp_path):
 
 @pytest.mark.parametrize("words, status, line", [
     (["--device-memory", "much"], 2, "--device-memory: 'much' is not a size"),
-    (["--device", "gpu"], 2, "--device: 'gpu' is none of auto, cuda and host"),
+    (["--device", "gpu"], 2, "--device: gpu not in {auto,cuda,host}"),
     (["--policy", "none"], 2, "none"),
     (["--name", "two words"], 2, "--name: "),
     (["--user", "--sys-prefix"], 2, "--sys-prefix"),

@@ -61,8 +61,8 @@ struct RunRecord {
   TierBytes budget_bytes{};
   double elapsed_s = 0;
   Bytes peak_bytes = 0;
-  Bytes live_bytes = 0;
   TierBytes used_bytes{};
+  Bytes live_bytes = 0;
   std::uint64_t page_faults = 0;
   std::uint64_t write_faults = 0;
   std::uint64_t launches = 0;
@@ -177,8 +177,8 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"budget_bytes", &RunRecord::budget_bytes},
     Field{"elapsed_s", &RunRecord::elapsed_s},
     Field{"peak_bytes", &RunRecord::peak_bytes},
-    Field{"live_bytes", &RunRecord::live_bytes},
     Field{"used_bytes", &RunRecord::used_bytes},
+    Field{"live_bytes", &RunRecord::live_bytes},
     Field{"page_faults", &RunRecord::page_faults, "faults on missing blocks"},
     Field{"write_faults", &RunRecord::write_faults, "faults on first writes"},
     Field{"launches", &RunRecord::launches, "launches"},

@@ -106,13 +106,13 @@ RunRecord RunRecorder::so_far() {
   RunRecord record;
   record.pid = static_cast<std::uint64_t>(::getpid());
   record.policy = subject_.policy;
+  record.elapsed_s = to_seconds(now_ns() - start_ns_);
   for (const Tier tier : kRecordTiers) {
     record.budget_bytes[index_of(tier)] = platform.capacity_bytes(tier);
   }
-  record.elapsed_s = to_seconds(now_ns() - start_ns_);
   record.peak_bytes = stats.live_peak_bytes;
-  record.live_bytes = stats.live_bytes;
   record.used_bytes = stats.used_bytes;
+  record.live_bytes = stats.live_bytes;
   record.page_faults = stats.page_faults;
   record.write_faults = stats.write_faults;
   record.launches = engine.launches;
