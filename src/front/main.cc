@@ -6,6 +6,7 @@
 #include "front/analyze_command.h"
 #include "front/doctor_command.h"
 #include "front/doctor_trial.h"
+#include "front/install_kernel_command.h"
 #include "front/machine_command.h"
 #include "front/plan_command.h"
 #include "front/record_command.h"
@@ -25,6 +26,7 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   spillway::add_run_command(app, exit_code);
   spillway::add_record_command(app, exit_code);
+  spillway::add_install_kernel_command(app, exit_code);
   spillway::add_doctor_command(app, exit_code);
   spillway::add_gpu_trial_command(app, exit_code);
   spillway::add_trace_command(app, exit_code);

@@ -15,6 +15,7 @@
 #include "front/output_file.h"
 #include "front/run_child.h"
 #include "front/run_environment.h"
+#include "front/run_metrics.h"
 #include "front/run_options.h"
 #include "front/run_program.h"
 #include "platform/common/say.h"
@@ -133,9 +134,14 @@ Result<int> run(const RunOptions& options) {
       (!options.json.empty() || !options.report.empty() || !options.trace_events.empty())) {
     environment->emplace_back("SPILLWAY_MODULE_NAMES", "1");
   }
+  Result<std::unique_ptr<RunMetrics>> metrics = RunMetrics::begin(options.metrics, records.path());
+  if (!metrics) {
+    return tl::unexpected<Error>(metrics.error());
+  }
   Result<ProgramEnd> end = run_program({.command = options.command,
                                         .environment = std::move(*environment),
                                         .records = records.path()});
+  metrics->reset();
   if (!end) {
     return tl::unexpected<Error>(end.error());
   }
@@ -165,6 +171,16 @@ void add_run_command(CLI::App& app, int& exit_code) {
       "ahead of need. The program needs no change.\n\n"
       "  spillway run --device-memory 4GiB -- python train.py\n"
       "  spillway run --device-memory 2GiB --storage /var/tmp:20GiB --report run.html -- ./app\n");
+  add_run_options(command, options.get());
+  add_program(*command, *options);
+  command->footer(policy_footer());
+  command->callback([options, command, &exit_code] {
+    const Status valid = has_values(*command);
+    exit_code = exit_status(valid ? run(*options) : tl::unexpected<Error>(valid.error()));
+  });
+}
+
+void add_run_options(CLI::App* command, RunOptions* options) {
   add_space_options(*command, *options);
   command->add_option("--report", options->report,
                       "Write a report of the run to this file, one HTML page");
@@ -178,12 +194,9 @@ void add_run_command(CLI::App& app, int& exit_code) {
       "--strict", options->strict,
       "End with one line where a budget, an option or a variable has no effect: with\n"
       "2 before the program starts, with 125 once it runs");
-  add_program(*command, *options);
-  command->footer(policy_footer());
-  command->callback([options, command, &exit_code] {
-    const Status valid = has_values(*command);
-    exit_code = exit_status(valid ? run(*options) : tl::unexpected<Error>(valid.error()));
-  });
+  command->add_option("--metrics", options->metrics,
+                      "Write what the run counts to this file, once a second, as Prometheus' node\n"
+                      "exporter reads it; or answer at a port of the loopback: 127.0.0.1:9400");
 }
 
 }  // namespace spillway

@@ -20,6 +20,7 @@ struct RunOptions {
   std::string report;        // the name of a file
   std::string json;          // likewise, or "-"
   std::string trace_events;  // the name of a file
+  std::string metrics;       // likewise, or a port of the loopback
   std::string link_bandwidth;
   std::string fault_latency;
   std::string threshold;
@@ -35,5 +36,9 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 // records: the folder for what the program's processes leave.
 [[nodiscard]] Result<Environment> run_environment(const RunOptions& options,
                                                   const std::string& records);
+// kInvalidInput for values that cannot be read, or are too little, on any machine.
+[[nodiscard]] Status check_values(const RunOptions& options);
+// The folder of what every Python program runs at its start, in that of the Python package.
+[[nodiscard]] Result<std::string> python_hook();
 
 }  // namespace spillway

@@ -82,6 +82,13 @@ void write_work_times(const CudaPlatform& platform) {
   }
 }
 
+RunRecord record_without_space() {
+  RunRecord record;
+  record.pid = static_cast<std::uint64_t>(::getpid());
+  add_past_budget(record);
+  return record;
+}
+
 // At the program's end, before the driver's own end: it has registered before.
 void write_record() {
   Everything* const everything = made.load();
@@ -89,9 +96,7 @@ void write_record() {
     return;
   }
   if (everything == nullptr) {
-    RunRecord record;
-    add_past_budget(record);
-    write_own_record(std::move(record));
+    write_own_record(record_without_space());
     return;
   }
   ending = true;
@@ -271,6 +276,11 @@ void record_at_end() {
     ::pthread_atfork(nullptr, nullptr, in_child);
     std::atexit(write_record);
   });
+}
+
+RunRecord record_so_far() {
+  Everything* const everything = forked ? nullptr : made.load();
+  return everything == nullptr ? record_without_space() : everything->recorder->so_far();
 }
 
 void share_with(CuDevice device) {

@@ -62,6 +62,7 @@ struct RunRecord {
   double elapsed_s = 0;
   Bytes peak_bytes = 0;
   TierBytes used_bytes{};
+  Bytes live_bytes = 0;
   std::uint64_t page_faults = 0;
   std::uint64_t write_faults = 0;
   std::uint64_t launches = 0;
@@ -91,12 +92,6 @@ struct RunRecord {
   [[nodiscard]] Bytes moved(Tier from, Tier to) const {
     return moved_bytes[index_of(from)][index_of(to)];
   }
-};
-
-// What others may see of a run that goes on.
-struct LiveRecord {
-  TierBytes budget_bytes{};
-  RunSample now;
 };
 
 // --- What it is called ---------------------------------------------------------------------------
@@ -183,6 +178,7 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"elapsed_s", &RunRecord::elapsed_s},
     Field{"peak_bytes", &RunRecord::peak_bytes},
     Field{"used_bytes", &RunRecord::used_bytes},
+    Field{"live_bytes", &RunRecord::live_bytes},
     Field{"page_faults", &RunRecord::page_faults, "faults on missing blocks"},
     Field{"write_faults", &RunRecord::write_faults, "faults on first writes"},
     Field{"launches", &RunRecord::launches, "launches"},
@@ -210,12 +206,6 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"timeline", &RunRecord::timeline},
 };
 
-template <>
-inline constexpr std::tuple kFields<LiveRecord>{
-    Field{"budget_bytes", &LiveRecord::budget_bytes},
-    Field{"now", &LiveRecord::now},
-};
-
 // visit(field), each.
 template <typename Record, typename Visit>
 void for_each_field(Visit visit) {
@@ -226,11 +216,12 @@ void for_each_field(Visit visit) {
 
 // JSON on one line. Text that is not UTF-8, which names of programs may hold, is mended.
 [[nodiscard]] std::string to_json(const RunRecord& record);
-[[nodiscard]] std::string to_json(const LiveRecord& record);
+// The same, for callers who bring the room: as much as fits in `bytes`, ended with 0 (nothing where
+// that is 0). How long all of it is, without the 0.
+std::size_t copy_json(const RunRecord& record, char* to, std::size_t bytes);
 
 // A field that is missing or of another type reads as nothing; what is no record at all, or one of
 // another version, is nullopt.
 [[nodiscard]] std::optional<RunRecord> parse_run_record(const std::string& json);
-[[nodiscard]] std::optional<LiveRecord> parse_live_record(const std::string& json);
 
 }  // namespace spillway

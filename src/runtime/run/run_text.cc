@@ -126,27 +126,27 @@ std::string summary_text(const RunRecord& record) {
   return record.plan ? text + plan_text(*record.plan) : text;
 }
 
-std::string live_line(const LiveRecord& live, std::size_t columns) {
+std::string live_line(const RunRecord& live, std::size_t columns) {
   std::string line;
-  const auto& moved = live.now.moved_bytes;
+  const auto& moved = live.moved_bytes;
   if (times_moved(moved[index_of(Tier::kHost)][index_of(Tier::kDevice)] +
                       moved[index_of(Tier::kStorage)][index_of(Tier::kDevice)],
-                  live.now.live_bytes) > kThrashes) {
+                  live.live_bytes) > kThrashes) {
     // First, as what is too long for the terminal is left out.
-    line += fmt::format("needs at least {}  ",
-                        format_bytes(needed_bytes(live.budget_bytes[index_of(Tier::kDevice)],
-                                                  live.now.live_bytes)));
+    line += fmt::format(
+        "needs at least {}  ",
+        format_bytes(needed_bytes(live.budget_bytes[index_of(Tier::kDevice)], live.live_bytes)));
   }
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
     const Bytes budget_bytes = live.budget_bytes[index_of(tier)];
-    const Bytes used_bytes = live.now.used_bytes[index_of(tier)];
+    const Bytes used_bytes = live.used_bytes[index_of(tier)];
     if (budget_bytes > 0) {
       line += fmt::format("{} [{}] {}  ", name_of(tier),
                           bar(static_cast<double>(used_bytes) / static_cast<double>(budget_bytes)),
                           format_bytes(used_bytes));
     }
   }
-  line += fmt::format("faults {}  stalled {:.1f} s", live.now.page_faults, live.now.stalled_s);
+  line += fmt::format("faults {}  stalled {:.1f} s", live.page_faults, live.stalled_s);
   return line.substr(0, columns > 1 ? columns - 1 : 0);
 }
 
