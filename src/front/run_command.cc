@@ -160,24 +160,36 @@ void add_run_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* const command = app.add_subcommand(
       "run",
-      "Run a program with a memory budget: its large allocations live in fast memory up to\n"
-      "--device-memory, the rest in host memory and in a swap file, and Spillway moves them\n"
-      "ahead of need. The program needs no change.\n\n"
+      "Run a program with a memory budget\n\n"
+      "Its large allocations live in fast memory up to --device-memory, the rest in host\n"
+      "memory and in a swap file, and Spillway moves them ahead of need. The program needs\n"
+      "no change. The first line says what took effect, the last what the run cost.\n\n"
       "  spillway run --device-memory 4GiB -- python train.py\n"
       "  spillway run --device-memory 2GiB --storage /var/tmp:20GiB --report run.html -- ./app\n");
   add_space_options(*command, *options);
-  command->add_option("--report", options->report,
-                      "Write a report of the run to this file, one HTML page");
-  command->add_option("--trace-events", options->trace_events,
-                      "Write a timeline to this file, which https://ui.perfetto.dev and\n"
-                      "chrome://tracing open: launches, transfers, and who waited for what");
-  command->add_option("--json", options->json,
-                      "Write the record of the run to this file instead of a summary to standard\n"
-                      "error: a JSON object a process, each on a line; - for standard output");
-  command->add_flag(
-      "--strict", options->strict,
-      "End with one line where a budget, an option or a variable has no effect: with\n"
-      "2 before the program starts, with 125 once it runs");
+  constexpr const char* kResults = "What it tells";
+  command
+      ->add_option("--report", options->report,
+                   "Write a report of the run to this file, one HTML page")
+      ->type_name("FILE")
+      ->group(kResults);
+  command
+      ->add_option("--trace-events", options->trace_events,
+                   "Write a timeline to this file, which https://ui.perfetto.dev and "
+                   "chrome://tracing open: launches, transfers, and who waited for what")
+      ->type_name("FILE")
+      ->group(kResults);
+  command
+      ->add_option("--json", options->json,
+                   "Write the record of the run to this file instead of a summary to standard "
+                   "error: a JSON object a process, each on a line; - for standard output")
+      ->type_name("FILE")
+      ->group(kResults);
+  command
+      ->add_flag("--strict", options->strict,
+                 "End with one line where a budget, an option or a variable has no effect: with "
+                 "2 before the program starts, with 125 once it runs")
+      ->group(kResults);
   add_program(*command, *options);
   command->footer(policy_footer());
   command->callback([options, command, &exit_code] {
