@@ -13,7 +13,8 @@ if(CMAKE_SCRIPT_MODE_FILE)
     execute_process(COMMAND ${git} rev-parse --show-cdup OUTPUT_VARIABLE up RESULT_VARIABLE failed
       OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     if(NOT failed AND up STREQUAL "")
-      execute_process(COMMAND ${git} describe --always --dirty --abbrev=12 OUTPUT_VARIABLE described
+      execute_process(COMMAND ${git} describe --tags --always --dirty --abbrev=12
+        OUTPUT_VARIABLE described
         RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
       if(NOT failed)
         set(commit ${described})

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -36,10 +37,14 @@ std::string entry(const std::string& name, const std::string& text) {
   return out + line + "\n";
 }
 
-// "N" of "N:UINT in [1 - 10]", and "a|b" of "NAME:{a,b}": what is refused says its range.
+// "N" of "N:UINT in [1 - 10]", and "a|b" of "NAME:{a,b}": what is refused says its range. One behind
+// a bracket is the name's own.
 std::string value_name(const CLI::Option& option) {
   const std::string type = option.get_type_name();
-  const std::size_t colon = type.find(':');
+  std::size_t colon = type.find(':');
+  if (colon != std::string::npos && colon > 0 && type[colon - 1] == '[') {
+    colon = type.find(':', colon + 1);
+  }
   if (colon == std::string::npos || type[colon + 1] != '{') {
     return type.substr(0, colon);
   }
@@ -108,15 +113,17 @@ class HelpFormatter final : public CLI::Formatter {
   }
 
  private:
-  // --help itself is in the last.
+  // --help itself is the last.
   [[nodiscard]] std::string all_groups(const CLI::App* app) const {
     std::string others;
     std::string out;
     for (const std::string& group : app->get_groups()) {
-      const std::vector<const CLI::Option*> options =
-          app->get_options([&](const CLI::Option* option) {
-            return option->get_group() == group && option->nonpositional();
-          });
+      std::vector<const CLI::Option*> options = app->get_options([&](const CLI::Option* option) {
+        return option->get_group() == group && option->nonpositional();
+      });
+      std::stable_partition(options.begin(), options.end(), [&](const CLI::Option* option) {
+        return option != app->get_help_ptr();
+      });
       if (!group.empty() && !options.empty()) {
         (group == "Options" ? others : out) += make_group(group, false, options);
       }

@@ -52,17 +52,18 @@ std::string not_understood(const CLI::App& app) {
   return found == rest.end() ? std::string() : *found;
 }
 
+// Up to what follows.
 std::string why(const CLI::App& at, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   const bool option = name.size() > 1 && name.front() == '-';
   if (!option && !has_commands(at)) {
-    return fmt::format("'{}' is one word too many", word);
+    return fmt::format("'{}' is one word too many; ", word);
   }
   const std::vector<std::string> names = names_in(at, option);
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view nearest = nearest_name(name, views);
-  return fmt::format("there is no {} '{}'{}", option ? "option" : "command", name,
-                     nearest.empty() ? "" : fmt::format(", is {} meant?", nearest));
+  return fmt::format("there is no {} '{}'; {}", option ? "option" : "command", name,
+                     nearest.empty() ? "" : fmt::format("is {} meant? ", nearest));
 }
 
 }  // namespace
@@ -70,8 +71,8 @@ std::string why(const CLI::App& at, const std::string& word) {
 std::string misuse(const CLI::App& app, const CLI::Error& error) {
   const CLI::App& at = named_last(app);
   const std::string word = not_understood(app);
-  return fmt::format("spillway: {}; `{} --help` says what there is\n",
-                     word.empty() ? error.what() : why(at, word), words_of(at));
+  return fmt::format("spillway: {}`{} --help` says what there is\n",
+                     word.empty() ? error.what() + std::string("; ") : why(at, word), words_of(at));
 }
 
 const CLI::App* without_subcommand(const CLI::App& app, const CLI::Error& error) {

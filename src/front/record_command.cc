@@ -15,6 +15,7 @@
 #include "front/run_child.h"
 #include "front/run_options.h"
 #include "front/run_program.h"
+#include "front/run_start.h"
 #include "front/trace_info.h"
 #include "front/trace_output.h"
 #include "platform/common/say.h"
@@ -140,6 +141,11 @@ Result<int> record(const RecordOptions& options) {
   if (!environment) {
     return tl::unexpected<Error>(environment.error());
   }
+  const Result<RunStart> start = run_start(options.run, is_for_gpu(*environment));
+  if (!start) {
+    return tl::unexpected<Error>(start.error());
+  }
+  say(start->line);
   environment->emplace_back("SPILLWAY_CAPTURE", records.path());
   environment->emplace_back("SPILLWAY_CAPTURE_WARM_UP", std::to_string(options.warm_up));
   const Result<ProgramEnd> end = run_program({.command = options.run.command,

@@ -201,7 +201,7 @@ void add_reproduce_command(CLI::App& app, int& exit_code) {
   g10->add_option("--jobs", options->jobs, "Simulations that run at a time")
       ->type_name("N")
       ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+      ->default_str("one a core");
   g10->add_flag("--json", options->json, "Print one JSON object for each number");
   g10->callback([options, &exit_code] { exit_code = run(*options); });
 }

@@ -17,6 +17,7 @@
 #include "front/run_environment.h"
 #include "front/run_options.h"
 #include "front/run_program.h"
+#include "front/run_start.h"
 #include "platform/common/say.h"
 #include "plot/gnuplot_process.h"
 #include "runtime/run/run_records.h"
@@ -47,12 +48,6 @@ Status write_timeline(const std::string& path, const std::string& folder) {
                     EventLog::kMost));
   }
   return write_output(path, timeline_json(processes));
-}
-
-bool on_gpu(const Environment& environment) {
-  return std::find(environment.begin(), environment.end(),
-                   std::pair<std::string, std::string>("SPILLWAY_DEVICE", "cuda")) !=
-         environment.end();
 }
 
 // Why the budgets had no effect; empty where they had one, or it has been said before the program
@@ -124,7 +119,12 @@ Result<int> run(const RunOptions& options) {
   if (!environment) {
     return tl::unexpected<Error>(environment.error());
   }
-  const bool gpu = on_gpu(*environment);
+  const bool gpu = is_for_gpu(*environment);
+  const Result<RunStart> start = run_start(options, gpu);
+  if (!start) {
+    return tl::unexpected<Error>(start.error());
+  }
+  say(start->line);
   if (!options.trace_events.empty()) {
     environment->emplace_back("SPILLWAY_TRACE_EVENTS", "1");
   }
@@ -142,7 +142,10 @@ Result<int> run(const RunOptions& options) {
   if (!end->started) {
     return end->status;
   }
-  const RunRecords made = read_run_records(records.path());
+  RunRecords made = read_run_records(records.path());
+  for (RunRecord& record : made.all) {
+    record.start = *start;
+  }
   const std::string no_effect = why_no_effect(made, options, gpu);
   if (!no_effect.empty()) {
     say(no_effect);

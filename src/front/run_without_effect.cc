@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "front/nearest_name.h"
+#include "front/run_device.h"
 #include "front/run_program.h"
 #include "policy/registry.h"
 
@@ -195,6 +196,10 @@ std::vector<std::string> without_effect(const RunOptions& options, bool on_gpu) 
   add_unknown_variables(lines);
   add_replaced_variables(lines, on_gpu);
   add_for_program(lines, options);
+  if (const std::string gpu = on_gpu || options.device != "auto" ? "" : why_gpu_is_not_used();
+      !gpu.empty()) {
+    lines.push_back(gpu);
+  }
   return lines;
 }
 

@@ -208,8 +208,50 @@ TEST(RunText, SumsARunUp) {
   EXPECT_THAT(summary_text(record), HasSubstr("plan       none: too large\n"));
 }
 
+// One line, where everything had a place at once.
+TEST(RunText, WhereNothingMovedALineSaysWhatItCost) {
+  RunRecord record;
+  record.policy = "lookahead";
+  record.elapsed_s = 10;
+  record.stalled_s = 0.04;
+  record.peak_bytes = 3 * kGiB;
+  record.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
+  EXPECT_EQ(summary_text(record),
+            "spillway: everything fit: 3 GiB of 4 GiB of device memory at the highest, nothing "
+            "moved, the run cost nothing\n");
+  record.stalled_s = 0.5;
+  EXPECT_THAT(summary_text(record), HasSubstr("nothing moved, the run cost 0.50 s of 10.0 s, for "
+                                              "memory used for the first time\n"));
+  record.past_budget = {{.call = "cuMemCreate", .library = "", .peak_bytes = kGiB}};
+  EXPECT_THAT(summary_text(record), HasSubstr("  past it    "));
+}
+
+TEST(RunText, WhereSomethingMovedALineSaysWithWhatNothingWould) {
+  RunRecord record;
+  record.policy = "lookahead";
+  record.peak_bytes = 3 * kGiB;
+  record.fits_in_bytes = 27 * kGiB / 2;
+  record.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
+  const std::string line =
+      "  enough     with 13.5GiB of device memory nothing would have moved";
+  for (const auto change : {+[](RunRecord& it) { it.moved_bytes[0][1] = 1; },
+                            +[](RunRecord& it) { it.evictions = 1; },
+                            +[](RunRecord& it) { it.given_up_bytes = 1; },
+                            +[](RunRecord& it) { it.far_bytes = 1; },
+                            +[](RunRecord& it) { it.peak_bytes = 5 * kGiB; }}) {
+    RunRecord moved = record;
+    change(moved);
+    EXPECT_THAT(summary_text(moved), AllOf(HasSubstr(line + "\n"), Not(HasSubstr("fit:"))));
+  }
+  record.evictions = 1;
+  record.start.emplace();
+  record.start->memory_bytes = 8 * kGiB;
+  EXPECT_THAT(summary_text(record), HasSubstr(line + ": there are 8 GiB\n"));
+}
+
 TEST(RunText, TheSummarySaysWhichModulesWaitedLongest) {
   RunRecord record;
+  record.evictions = 1;
   EXPECT_THAT(summary_text(record), Not(HasSubstr("waited")));
   for (const char* const name : {"h.*.mlp", "h.*.attn (backward)", "optimizer", "head"}) {
     record.waits_by_module.push_back({.name = name, .wait_s = 1.25});
@@ -222,6 +264,7 @@ TEST(RunText, TheSummarySaysWhichModulesWaitedLongest) {
 TEST(RunText, TheSummarySaysWhatWentPastTheBudget) {
   RunRecord record;
   record.policy = "lookahead";
+  record.evictions = 1;
   EXPECT_THAT(summary_text(record), Not(HasSubstr("past it")));
   record.past_budget_peak_bytes = 3 * kGiB;
   record.past_budget = {{.call = "cuMemCreate", .library = "jaxlib", .peak_bytes = 2 * kGiB},

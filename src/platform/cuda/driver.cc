@@ -75,9 +75,7 @@ Result<void*> open_library(const std::string& file) {
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
-    return make_error(ErrorCode::kUnsupported,
-                      "no NVIDIA driver: {}: install one for CUDA {} or later",
-                      reason != nullptr ? reason : file, version_text(kVersionNeeded));
+    return make_error(ErrorCode::kUnsupported, "{}", reason != nullptr ? reason : file);
   }
   return library;
 }
@@ -107,7 +105,9 @@ Result<Driver> open_driver(const std::string& path, FindSymbol find_symbol) {
   const std::string file = !path.empty() ? path : file_of_driver();
   const Result<void*> opened = open_library(file);
   if (!opened) {
-    return tl::unexpected<Error>(opened.error());
+    return make_error(ErrorCode::kUnsupported,
+                      "no NVIDIA driver: {}: install one for CUDA {} or later",
+                      opened.error().message, version_text(kVersionNeeded));
   }
   void* const library = *opened;
   if (find_symbol == nullptr) {

@@ -10,6 +10,7 @@
 
 #include "platform/common/clock.h"
 #include "platform/common/service_thread.h"
+#include "runtime/run/fits_in.h"
 #include "runtime/run/module_waits.h"
 #include "runtime/run/whole_file.h"
 
@@ -117,6 +118,7 @@ RunRecord RunRecorder::finish(const std::string& command) {
   record.policy = subject_.policy;
   record.budget_bytes = budget_bytes();
   record.peak_bytes = stats.live_peak_bytes;
+  record.fits_in_bytes = fits_in_bytes(stats.frames_peak_bytes);
   record.used_bytes = stats.used_bytes;
   record.page_faults = stats.page_faults;
   record.write_faults = stats.write_faults;
