@@ -151,8 +151,8 @@ Status use_device_memory() {
     return ok;
   }
   return held ? Status()
-             : make_error(ErrorCode::kUnsupported,
-                          "device memory did not hold what had been written to it");
+              : make_error(ErrorCode::kUnsupported,
+                           "device memory did not hold what had been written to it");
 }
 
 }  // namespace
@@ -165,12 +165,13 @@ FactGroup check_trial() {
     group.facts.push_back(gpu_trial());
   }
   group.facts.push_back(host_trial());
-  if (const std::string why = why_gpu_is_not_used(); !why.empty()) {
-    group.facts.push_back({.key = "gpu_trial",
-                           .mark = Mark::kMissing,
-                           .text = "no program could be tried with --device cuda: " + why,
-                           .advice = "`spillway run --device cuda -- true` shows it again",
-                           .value = false});
+  if (const Result<GpuFacts> gpu = first_gpu(); !gpu && !why_gpu_is_not_used().empty()) {
+    group.facts.push_back(
+        {.key = "gpu_trial",
+         .mark = Mark::kMissing,
+         .text = "no program could be tried with --device cuda: " + gpu.error().message,
+         .advice = "`spillway run --device cuda -- true` shows it again",
+         .value = false});
   }
   return group;
 }

@@ -37,8 +37,8 @@ std::string entry(const std::string& name, const std::string& text) {
   return out + line + "\n";
 }
 
-// "N" of "N:UINT in [1 - 10]", and "a|b" of "NAME:{a,b}": what is refused says its range. One behind
-// a bracket is the name's own.
+// "N" of "N:UINT in [1 - 10]", and "a|b" of "NAME:{a,b}": what is refused says its range. One
+// behind a bracket is the name's own.
 std::string value_name(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   std::size_t colon = type.find(':');
@@ -71,10 +71,10 @@ class HelpFormatter final : public CLI::Formatter {
 
   std::string make_option_desc(const CLI::Option* option) const override {
     const std::string preset = option->get_default_str();
-    return option->get_description() +
-           (option->get_required() && option->nonpositional() ? " (required)"
-            : preset.empty()                                  ? ""
-                                                              : " (" + preset + ")");
+    return option->get_description() + (option->get_required() && option->nonpositional()
+                                            ? " (required)"
+                                        : preset.empty() ? ""
+                                                         : " (" + preset + ")");
   }
 
   std::string make_option(const CLI::Option* option, bool is_positional) const override {

@@ -33,7 +33,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", spillway::version_report,
                        "Print the version, the commit, and which driver library was found");
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App* of, const CLI::Error& error) { return spillway::misuse(*of, error); });
+  app.failure_message(
+      [](const CLI::App* of, const CLI::Error& error) { return spillway::misuse(*of, error); });
   int exit_code = 0;
   spillway::add_run_command(app, exit_code);
   spillway::add_record_command(app, exit_code);

@@ -77,8 +77,8 @@ std::string misuse(const CLI::App& app, const CLI::Error& error) {
 
 const CLI::App* without_subcommand(const CLI::App& app, const CLI::Error& error) {
   const CLI::App& at = named_last(app);
-  const bool lacks = error.get_name() == "RequiredError" && has_commands(at) &&
-                     not_understood(app).empty();
+  const bool lacks =
+      error.get_name() == "RequiredError" && has_commands(at) && not_understood(app).empty();
   return lacks ? &at : nullptr;
 }
 

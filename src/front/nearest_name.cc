@@ -32,8 +32,9 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
     return distance(name, a) < distance(name, b);
   });
   // Of a short name little is left when a few letters are changed.
-  const bool near = nearest != names.end() &&
-                    distance(name, *nearest) <= std::min(kNear, std::max<std::size_t>(name.size() / 2, 1));
+  const bool near =
+      nearest != names.end() &&
+      distance(name, *nearest) <= std::min(kNear, std::max<std::size_t>(name.size() / 2, 1));
   return near ? *nearest : std::string_view();
 }
 

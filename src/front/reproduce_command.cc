@@ -179,8 +179,9 @@ int run(const ReproduceOptions& options) {
 
 void add_reproduce_command(CLI::App& app, int& exit_code) {
   CLI::App* reproduce =
-      app.add_subcommand("reproduce", "Run the experiments of a paper beside its numbers\n\n"
-                                      "  spillway reproduce g10 --traces traces --reference g10.csv\n");
+      app.add_subcommand("reproduce",
+                         "Run the experiments of a paper beside its numbers\n\n"
+                         "  spillway reproduce g10 --traces traces --reference g10.csv\n");
   reproduce->require_subcommand(1);
 
   auto options = std::make_shared<ReproduceOptions>();

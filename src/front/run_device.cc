@@ -60,10 +60,10 @@ std::string why_gpu_is_not_used() {
       std::getenv(cuda::kDriverVariable) != nullptr || ::access("/dev/nvidia0", F_OK) == 0;
   const Result<GpuFacts> gpu = seems_there ? first_gpu() : GpuFacts{};
   return gpu ? std::string()
-               : fmt::format(
-                     "the GPU is not used, and the budgets are of this machine's own memory: "
-                     "{}; --device host says the same without this line",
-                     gpu.error().message);
+             : fmt::format(
+                   "the GPU is not used, and the budgets are of this machine's own memory: "
+                   "{}; --device host says the same without this line",
+                   gpu.error().message);
 }
 
 Result<Environment> gpu_environment(const std::string& library) {

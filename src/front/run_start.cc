@@ -22,9 +22,7 @@ constexpr const char* kDefault = "default";
 // Whose a setting is: an option has been put into its variable.
 std::string from(const char* option, const std::string& text, const char* variable) {
   const char* const value = std::getenv(variable);
-  return !text.empty()                           ? option
-         : value != nullptr && *value != '\0' ? variable
-                                                 : kDefault;
+  return !text.empty() ? option : value != nullptr && *value != '\0' ? variable : kDefault;
 }
 
 Bytes memory_of_machine() {
@@ -47,10 +45,9 @@ Result<SpaceOptions> fill_in_device(RunStart& start, std::string& where, bool on
   start.device.name = "cuda";
   start.gpu = gpu->name;
   start.memory_bytes = gpu->memory_bytes;
-  where = fmt::format("{} ({}{})", gpu->name, format_bytes(gpu->memory_bytes),
-                      gpu->count == 1
-                          ? ""
-                          : fmt::format("; of {} devices the first that it uses", gpu->count));
+  where = fmt::format(
+      "{} ({}{})", gpu->name, format_bytes(gpu->memory_bytes),
+      gpu->count == 1 ? "" : fmt::format("; of {} devices the first that it uses", gpu->count));
   return cuda_options_from_environment(gpu->memory_bytes);
 }
 
@@ -61,8 +58,8 @@ std::vector<RunSwitchedOff> switched_off(const RunStart& start, const PolicyTrai
     return all;
   }
   if (!traits.recomputes) {
-    all.push_back({.what = "recomputation",
-                   .why = fmt::format("the policy {} has none", start.policy.name)});
+    all.push_back(
+        {.what = "recomputation", .why = fmt::format("the policy {} has none", start.policy.name)});
   }
   if (const cuda::CuFileNeeds needs = cuda::cufile_needs({});
       !start.storage.name.empty() && !needs.all()) {
@@ -84,9 +81,10 @@ std::string device_text(const RunStart& start, bool unlimited) {
   return start.gpu.empty()
              ? fmt::format("{} of device memory (default: three quarters of what is available)",
                            format_bytes(budget.bytes))
-             : fmt::format("at most {} of device memory (default: nine tenths of what is free when "
-                           "it is first used)",
-                           format_bytes(budget.bytes));
+             : fmt::format(
+                   "at most {} of device memory (default: nine tenths of what is free when "
+                   "it is first used)",
+                   format_bytes(budget.bytes));
 }
 
 std::string host_text(const RunStart& start) {
@@ -104,16 +102,17 @@ std::string storage_text(const RunStart& start) {
   if (start.storage.name.empty()) {
     return "no storage";
   }
-  return fmt::format("{} of storage in {} ({})",
-                     start.storage_bytes == 0 ? "what is free" : format_bytes(start.storage_bytes),
-                     start.storage.name, start.storage.from);
+  return start.storage_bytes == 0
+             ? fmt::format("storage in {} as far as there is room ({})", start.storage.name,
+                           start.storage.from)
+             : fmt::format("{} of storage in {} ({})", format_bytes(start.storage_bytes),
+                           start.storage.name, start.storage.from);
 }
 
 std::string line_of(const RunStart& start, const std::string& where, bool unlimited) {
-  std::string line =
-      fmt::format("{}{}: {}, {}, {}; policy {} ({})", kStartLineBegin, where,
-                  device_text(start, unlimited), host_text(start), storage_text(start),
-                  start.policy.name, start.policy.from);
+  std::string line = fmt::format("{}{}: {}, {}, {}; policy {} ({})", kStartLineBegin, where,
+                                 device_text(start, unlimited), host_text(start),
+                                 storage_text(start), start.policy.name, start.policy.from);
   if (!start.gpu.empty()) {
     line += start.switched_off.empty() ? "; nothing is switched off" : "; switched off: ";
     for (std::size_t i = 0; i < start.switched_off.size(); ++i) {

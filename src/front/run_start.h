@@ -1,5 +1,5 @@
-// What a run begins with, told before its program starts: on what, with which budgets and whose they
-// are, and what could serve it and does not. Layer: front.
+// What a run begins with, told before its program starts: on what, with which budgets and whose
+// they are, and what could serve it and does not. Layer: front.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Which Spillway this is. Layer: front. cmake/Version.cmake writes the source that defines the first
-// two, so that no other file is compiled for a commit.
+// Which Spillway this is. Layer: front. cmake/Version.cmake writes the source that defines the
+// first two, so that no other file is compiled for a commit.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace spillway {
 
 [[nodiscard]] std::string_view version();  // "0.1.0"
-// As `git describe` has it, "-dirty" where files had been changed; "unknown" where what was built is
-// no clone.
+// As `git describe` has it, "-dirty" where files had been changed; "unknown" where what was built
+// is no clone.
 [[nodiscard]] std::string_view commit();
 
 // What --version prints: that, and the driver library that runs would use.

@@ -22,9 +22,9 @@ class Enough : public ProgramTest {
  protected:
   [[nodiscard]] json record_of(const std::string& memory, const std::string& options,
                                const std::string& program) const {
-    const Outcome outcome = run(
-        fmt::format("run --device-memory {} {} --json record -- {}", memory, options, program),
-        environment_);
+    const Outcome outcome =
+        run(fmt::format("run --device-memory {} {} --json record -- {}", memory, options, program),
+            environment_);
     EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     return json::parse(read_file(folder_ / "record"), nullptr, false);
   }
@@ -83,12 +83,12 @@ TEST_F(EnoughOnGpu, IsTheLastLineAndFitsTheNextRun) {
   const Outcome first = run(
       "run --device cuda --device-memory 16MiB --host-memory 512MiB -- " + program, environment_);
   EXPECT_THAT(lines_of(first.err).back(),
-              ContainsRegex("^  enough     with [0-9]+MiB of device memory nothing would have "
+              ContainsRegex("^  enough     with [0-9]+ MiB of device memory nothing would have "
                             "moved$"));
   const std::string last = lines_of(first.err).back();
   const std::size_t at = last.find("with ") + 5;
   const Outcome second =
-      run(fmt::format("run --device cuda --device-memory {} --host-memory 512MiB -- {}",
+      run(fmt::format("run --device cuda --device-memory {}MiB --host-memory 512MiB -- {}",
                       last.substr(at, last.find(' ', at) - at), program),
           environment_);
   EXPECT_THAT(second.err, HasSubstr("spillway: everything fit: 100 MiB of "));

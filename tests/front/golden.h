@@ -1,6 +1,6 @@
 // Texts for people, kept in files beside the tests: what is printed is compared with them word by
-// word, and whoever changes a text sees all that changes. SPILLWAY_TEST_GOLDEN=write before the test
-// program writes the files instead. What differs from machine to machine is left out of both.
+// word, and whoever changes a text sees all that changes. SPILLWAY_TEST_GOLDEN=write before the
+// test program writes the files instead. What differs from machine to machine is left out of both.
 #pragma once
 
 #include <gtest/gtest.h>

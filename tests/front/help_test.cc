@@ -70,7 +70,7 @@ TEST_F(Help, ListsTheCommandsThatAreComparedHere) {
     bool commands = false;
     for (const std::string& line : lines_of(run(command + " --help").out)) {
       commands = line.empty() ? false : commands;
-      listed += commands && line.size() > 3 && line.starts_with("  ") && line[2] != ' ' ? 1 : 0;
+      listed += commands && line.size() > 3 && line.starts_with("  ") && line[2] != ' ' ? 1U : 0U;
       commands = commands || line == "Programs:" || line == "Subcommands:" ||
                  line == "Traces, and machines that are simulated:";
     }
@@ -91,9 +91,10 @@ TEST_F(Help, SaysWhatCannotBeUnderstood) {
   std::string all;
   for (const char* const arguments :
        {"rum -- true", "frobnicate", "trace inf", "run", "run --device host",
-        "run --device-memroy 4GiB -- true", "run --device-memory -- true", "run --frobnicate -- true",
-        "run true --policy", "doctor x", "simulate", "simulate --jobs 0 x", "simulate --perturb",
-        "record -- true", "machine show", "--verson", "trace generate mlp --dtype int8 -o x"}) {
+        "run --device-memroy 4GiB -- true", "run --device-memory -- true",
+        "run --frobnicate -- true", "run true --policy", "doctor x", "simulate",
+        "simulate --jobs 0 x", "simulate --perturb", "record -- true", "machine show", "--verson",
+        "trace generate mlp --dtype int8 -o x"}) {
     all += refused(arguments);
   }
   expect_golden("misuse", all);
@@ -106,8 +107,7 @@ TEST_F(Help, RefusesWhatARunCannotDo) {
         "run --device host --device-memory 4GX -- true",
         "run --device host --device-memory '' -- true",
         "run --device host --policy none-such -- true",
-        "run --device host --policy g10_gds -- true",
-        "run --device host --storage :4GiB -- true",
+        "run --device host --policy g10_gds -- true", "run --device host --storage :4GiB -- true",
         "run --device host --storage /no/such/folder/at/all -- true",
         "run --device host --link-bandwidth 1KiB -- true",
         "run --device host --fault-latency soon -- true",

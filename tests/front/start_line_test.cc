@@ -1,5 +1,5 @@
-// The first line of a run: on what, with which budgets and whose they are, and what is off. It is in
-// the record as well.
+// The first line of a run: on what, with which budgets and whose they are, and what is off. It is
+// in the record as well.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -26,8 +26,8 @@ class StartLine : public ProgramTest {
                                         const std::string& shown) const {
     const Outcome outcome = run(fmt::format("run {} -- true", options), environment);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
-    std::string text = fmt::format("$ {}{}spillway run {} -- true\n", shown,
-                                   shown.empty() ? "" : " ", options);
+    std::string text =
+        fmt::format("$ {}{}spillway run {} -- true\n", shown, shown.empty() ? "" : " ", options);
     for (const std::string& line : lines_of(outcome.err)) {
       text += line + "\n";
       if (line.starts_with("spillway: runs on ")) {
@@ -121,8 +121,9 @@ TEST_F(StartLineOnGpu, DirectStorageThatFailsIsSaidAndInTheRecord) {
       run(fmt::format("run --device cuda --device-memory 16MiB --host-memory 128MiB --storage "
                       ".:64MiB --json record -- {} dlopen steps",
                       CUDA_PROGRAM),
-          driver_ + "CUFILE_ALLOW_COMPAT_MODE=false SPILLWAY_NVIDIA_FS=/proc "
-                    "SPILLWAY_NVIDIA_FS_NODE=/dev/null SPILLWAY_CUFILE=/no/such/libcufile.so.0");
+          driver_ +
+              "CUFILE_ALLOW_COMPAT_MODE=false SPILLWAY_NVIDIA_FS=/proc "
+              "SPILLWAY_NVIDIA_FS_NODE=/dev/null SPILLWAY_CUFILE=/no/such/libcufile.so.0");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("spillway: direct storage is off: no libcufile: "));
   const json record = json::parse(read_file(folder_ / "record"));

@@ -16,11 +16,11 @@ using testing::SizeIs;
 
 class Version : public ProgramTest {
  protected:
-  [[nodiscard]] std::string shell(const std::string& command) const {
+  std::string shell(const std::string& command) const {
     const fs::path out = folder_ / "shell-output";
-    EXPECT_EQ(std::system(fmt::format("cd '{}' && ({}) >'{}' 2>&1", folder_.string(), command,
-                                      out.string())
-                              .c_str()),
+    EXPECT_EQ(std::system(
+                  fmt::format("cd '{}' && ({}) >'{}' 2>&1", folder_.string(), command, out.string())
+                      .c_str()),
               0)
         << command << read_file(out);
     std::string text = read_file(out);
@@ -29,9 +29,10 @@ class Version : public ProgramTest {
   }
   // What a build of the folder `sources` is compiled with.
   [[nodiscard]] std::string generated() const {
-    shell(fmt::format("cmake -DFOLDER='{0}/sources' -DVERSION=1.2.3 -DOUTPUT='{0}/version.cc' -P "
-                      "'{1}/cmake/Version.cmake'",
-                      folder_.string(), SPILLWAY_SOURCE_DIR));
+    shell(
+        fmt::format("cmake -DFOLDER='{0}/sources' -DVERSION=1.2.3 -DOUTPUT='{0}/version.cc' -P "
+                    "'{1}/cmake/Version.cmake'",
+                    folder_.string(), SPILLWAY_SOURCE_DIR));
     return read_file(folder_ / "version.cc");
   }
 };

@@ -17,10 +17,10 @@ TEST(FitsIn, LeavesASixteenthFreeAndNotMuchMore) {
 }
 
 TEST(FitsIn, IsSaidWithoutRounding) {
-  EXPECT_EQ(exact_size(46 * kMiB), "46MiB");
-  EXPECT_EQ(exact_size(1120 * kMiB), "1120MiB");
-  EXPECT_EQ(exact_size(27 * kGiB / 2), "13.5GiB");
-  EXPECT_EQ(exact_size(26 * kGiB), "26GiB");
+  EXPECT_EQ(exact_size(46 * kMiB), "46 MiB");
+  EXPECT_EQ(exact_size(1120 * kMiB), "1120 MiB");
+  EXPECT_EQ(exact_size(27 * kGiB / 2), "13.5 GiB");
+  EXPECT_EQ(exact_size(26 * kGiB), "26 GiB");
   for (Bytes peak_bytes = kMiB; peak_bytes < 300 * kGiB; peak_bytes += peak_bytes / 2 + kMiB) {
     const Bytes bytes = fits_in_bytes(peak_bytes);
     EXPECT_EQ(parse_bytes(exact_size(bytes)).value_or(0), bytes);

@@ -232,13 +232,11 @@ TEST(RunText, WhereSomethingMovedALineSaysWithWhatNothingWould) {
   record.peak_bytes = 3 * kGiB;
   record.fits_in_bytes = 27 * kGiB / 2;
   record.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
-  const std::string line =
-      "  enough     with 13.5GiB of device memory nothing would have moved";
-  for (const auto change : {+[](RunRecord& it) { it.moved_bytes[0][1] = 1; },
-                            +[](RunRecord& it) { it.evictions = 1; },
-                            +[](RunRecord& it) { it.given_up_bytes = 1; },
-                            +[](RunRecord& it) { it.far_bytes = 1; },
-                            +[](RunRecord& it) { it.peak_bytes = 5 * kGiB; }}) {
+  const std::string line = "  enough     with 13.5 GiB of device memory nothing would have moved";
+  for (const auto change :
+       {+[](RunRecord& it) { it.moved_bytes[0][1] = 1; }, +[](RunRecord& it) { it.evictions = 1; },
+        +[](RunRecord& it) { it.given_up_bytes = 1; }, +[](RunRecord& it) { it.far_bytes = 1; },
+        +[](RunRecord& it) { it.peak_bytes = 5 * kGiB; }}) {
     RunRecord moved = record;
     change(moved);
     EXPECT_THAT(summary_text(moved), AllOf(HasSubstr(line + "\n"), Not(HasSubstr("fit:"))));

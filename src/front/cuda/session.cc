@@ -153,10 +153,11 @@ void warn_of_less(const SpaceOptions& options, Bytes free_bytes, Bytes total_byt
   constexpr Bytes kMostTaken = 10;  // by contexts, and what is ours
   if (std::getenv("SPILLWAY_DEVICE_MEMORY") == nullptr &&
       free_bytes < total_bytes - total_bytes / kMostTaken) {
-    warn(fmt::format("device memory is {}: nine tenths of what is free on device {}, where others "
-                     "use {} of {}; --device-memory says another",
-                     format_bytes(options.device_bytes), device,
-                     format_bytes(total_bytes - free_bytes), format_bytes(total_bytes)));
+    warn(
+        fmt::format("device memory is {}: nine tenths of what is free on device {}, where others "
+                    "use {} of {}; --device-memory says another",
+                    format_bytes(options.device_bytes), device,
+                    format_bytes(total_bytes - free_bytes), format_bytes(total_bytes)));
   }
 }
 
@@ -164,8 +165,9 @@ void warn_of_less(const SpaceOptions& options, Bytes free_bytes, Bytes total_byt
 void warn_without_recomputation(const SpaceOptions& options) {
   const Result<const PolicyInfo*> info = find_policy(options.policy);
   if (info && (*info)->traits.recomputes && !has_fingerprint_kernel()) {
-    warn("recomputation is off: the driver does not load Spillway's kernel for it; results are "
-         "moved instead of made again");
+    warn(
+        "recomputation is off: the driver does not load Spillway's kernel for it; results are "
+        "moved instead of made again");
   }
 }
 

@@ -41,9 +41,10 @@ CuResult Moves::make(const DirectStorage::Options& direct) {
     if (made) {
       direct_ = std::move(*made);
     } else if (direct.warn && cufile_needs(direct.place).word) {
-      direct.warn(fmt::format("direct storage is off: {}; between device and storage data goes "
-                              "through host memory",
-                              made.error().message));
+      direct.warn(
+          fmt::format("direct storage is off: {}; between device and storage data goes "
+                      "through host memory",
+                      made.error().message));
     }
     tries_direct_ = direct_ != nullptr;
     if (const CuResult result = add_slots(direct_ ? kSlotsBesideDirect : kSlots);

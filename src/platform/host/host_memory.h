@@ -52,8 +52,8 @@ class HostMemory {
   void pre_evict(void* start, Bytes bytes, Tier to);
   [[nodiscard]] Bytes size_of(const void* start) const;
   [[nodiscard]] const Commitment& commitment() const { return commitment_; }
-  // The most that all of what is alive has taken at once in frames: where a larger one that had been
-  // retired is in use in part, that is more than was promised.
+  // The most that all of what is alive has taken at once in frames: where a larger one that had
+  // been retired is in use in part, that is more than was promised.
   [[nodiscard]] Bytes frames_peak_bytes() const { return frames_peak_bytes_; }
   // What the program has asked for, or taken of a larger one that had been retired.
   [[nodiscard]] Bytes bytes_in_use(AllocationId id) const {

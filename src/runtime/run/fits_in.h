@@ -23,7 +23,7 @@ namespace spillway {
   return round_up(bytes, step_bytes);
 }
 
-// Of whole MiB, as an option takes it and without rounding: "1120MiB", "26.5GiB".
+// Of whole MiB, without rounding: "1120 MiB", "26.5 GiB".
 [[nodiscard]] std::string exact_size(Bytes bytes);
 
 }  // namespace spillway

@@ -88,7 +88,8 @@ bool moved_nothing(const RunRecord& record) {
          record.peak_bytes <= record.budget(Tier::kDevice);
 }
 
-// The first use of memory is waited for: on a GPU until it is mapped, on the host until it is there.
+// The first use of memory is waited for: on a GPU until it is mapped, on the host until it is
+// there.
 std::string fits_text(const RunRecord& record) {
   constexpr double kNothing = 0.005;  // of the time
   const bool free = record.stalled_s <= kNothing * record.elapsed_s;
@@ -119,7 +120,7 @@ std::string summary_text(const RunRecord& record) {
            past_budget_text(record);
   }
   if (moved_nothing(record)) {
-    return fits_text(record) + past_budget_text(record);
+    return fits_text(record) + (record.past_budget.empty() ? "" : past_budget_text(record));
   }
   const auto moved = [&](Tier from, Tier to) { return format_bytes(record.moved(from, to)); };
   std::string text = fmt::format("spillway: {} for {:.1f} s, stalled {:.2f} s ({:.1f} %)\n",
