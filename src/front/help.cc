@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace spillway {
@@ -70,7 +71,10 @@ class HelpFormatter final : public CLI::Formatter {
   }
 
   std::string make_option_desc(const CLI::Option* option) const override {
-    const std::string preset = option->get_default_str();
+    std::string preset = option->get_default_str();
+    if (preset.starts_with('[')) {  // several values
+      preset = preset.substr(1, preset.size() - 2);
+    }
     return option->get_description() + (option->get_required() && option->nonpositional()
                                             ? " (required)"
                                         : preset.empty() ? ""
@@ -104,7 +108,7 @@ class HelpFormatter final : public CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override {
     std::string help = make_description(app) + make_usage(app, std::move(name)) +
-                       make_subcommands(app, mode) + make_positionals(app) + all_groups(app);
+                       commands(app, mode) + make_positionals(app) + all_groups(app);
     if (const std::string footer = make_footer(app); !footer.empty()) {
       help += "\n" + footer;
     }
@@ -113,6 +117,11 @@ class HelpFormatter final : public CLI::Formatter {
   }
 
  private:
+  [[nodiscard]] std::string commands(const CLI::App* app, CLI::AppFormatMode mode) const {
+    constexpr std::string_view kTheirs = "\nSubcommands:";
+    const std::string list = make_subcommands(app, mode);
+    return list.starts_with(kTheirs) ? "\nCommands:" + list.substr(kTheirs.size()) : list;
+  }
   // --help itself is the last.
   [[nodiscard]] std::string all_groups(const CLI::App* app) const {
     std::string others;

@@ -57,8 +57,8 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (const CLI::App* const command = spillway::without_subcommand(app, error)) {
-      std::fputs(command->help().c_str(), stdout);
+    if (spillway::says_nothing(app, error)) {
+      std::fputs(app.help().c_str(), stdout);
       return 0;
     }
     constexpr int kUsage = 2;  // as for any other input that a person can correct

@@ -44,6 +44,11 @@ std::vector<std::string> names_in(const CLI::App& app, bool options) {
 
 bool has_commands(const CLI::App& app) { return !app.get_subcommands({}).empty(); }
 
+// A command behind it.
+bool lacks(const CLI::App& app, const CLI::Error& error) {
+  return error.get_name() == "RequiredError" && has_commands(app);
+}
+
 // The first word that was not understood; empty where all were.
 std::string not_understood(const CLI::App& app) {
   const std::vector<std::string> rest = app.remaining(true);
@@ -71,15 +76,15 @@ std::string why(const CLI::App& at, const std::string& word) {
 std::string misuse(const CLI::App& app, const CLI::Error& error) {
   const CLI::App& at = named_last(app);
   const std::string word = not_understood(app);
-  return fmt::format("spillway: {}`{} --help` says what there is\n",
-                     word.empty() ? error.what() + std::string("; ") : why(at, word), words_of(at));
+  const std::string reason = !word.empty()      ? why(at, word)
+                             : lacks(at, error) ? fmt::format("{} what? {}; ", words_of(at),
+                                                              fmt::join(names_in(at, false), ", "))
+                                                : error.what() + std::string("; ");
+  return fmt::format("spillway: {}`{} --help` says what there is\n", reason, words_of(at));
 }
 
-const CLI::App* without_subcommand(const CLI::App& app, const CLI::Error& error) {
-  const CLI::App& at = named_last(app);
-  const bool lacks =
-      error.get_name() == "RequiredError" && has_commands(at) && not_understood(app).empty();
-  return lacks ? &at : nullptr;
+bool says_nothing(const CLI::App& app, const CLI::Error& error) {
+  return app.get_subcommands().empty() && not_understood(app).empty() && lacks(app, error);
 }
 
 }  // namespace spillway

@@ -10,8 +10,7 @@ namespace spillway {
 // --help says more.
 [[nodiscard]] std::string misuse(const CLI::App& app, const CLI::Error& error);
 
-// The command that was named and wants another behind it, which is not there; nullptr if that is
-// not what is wrong.
-[[nodiscard]] const CLI::App* without_subcommand(const CLI::App& app, const CLI::Error& error);
+// Whether nothing is wrong but that nothing was said: the program stands alone.
+[[nodiscard]] bool says_nothing(const CLI::App& app, const CLI::Error& error);
 
 }  // namespace spillway

@@ -208,6 +208,25 @@ TEST(RunText, SumsARunUp) {
   EXPECT_THAT(summary_text(record), HasSubstr("plan       none: too large\n"));
 }
 
+TEST(RunRecordStart, ComesBackAsItWasWritten) {
+  RunRecord record;
+  EXPECT_EQ(to_json(record).find("\"start\""), std::string::npos);
+  record.said = {"one line", "another"};
+  record.start.emplace();
+  record.start->line = "runs on a device";
+  record.start->device_memory = {.bytes = kGiB, .from = "--device-memory"};
+  record.start->policy = {.name = "g10", .from = "SPILLWAY_POLICY"};
+  record.start->switched_off = {{.what = "direct storage", .why = "there is none"}};
+  record.start->without_effect = {"--threshold has no effect"};
+  const std::optional<RunRecord> read = parse_run_record(to_json(record));
+  ASSERT_TRUE(read && read->start);
+  EXPECT_EQ(to_json(*read), to_json(record));
+  EXPECT_EQ(read->said, record.said);
+  EXPECT_EQ(read->start->device_memory.from, "--device-memory");
+  EXPECT_EQ(read->start->switched_off.at(0).why, "there is none");
+  EXPECT_EQ(read->start->without_effect, record.start->without_effect);
+}
+
 // One line, where everything had a place at once.
 TEST(RunText, WhereNothingMovedALineSaysWhatItCost) {
   RunRecord record;
