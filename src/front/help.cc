@@ -64,10 +64,10 @@ class HelpFormatter final : public CLI::Formatter {
   }
 
   std::string make_option_opts(const CLI::Option* option) const override {
-    const bool again = option->get_expected_max() == CLI::detail::expected_max_vector_size;
-    return option->get_type_size() == 0
-               ? ""
-               : fmt::format(" {}{}", value_name(*option), again ? " ..." : "");
+    const std::string value = value_name(*option);
+    const bool again = option->get_expected_max() == CLI::detail::expected_max_vector_size &&
+                       value.find("...") == std::string::npos;
+    return option->get_type_size() == 0 ? "" : fmt::format(" {}{}", value, again ? " ..." : "");
   }
 
   std::string make_option_desc(const CLI::Option* option) const override {
