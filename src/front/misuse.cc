@@ -76,10 +76,11 @@ std::string why(const CLI::App& at, const std::string& word) {
 std::string misuse(const CLI::App& app, const CLI::Error& error) {
   const CLI::App& at = named_last(app);
   const std::string word = not_understood(app);
-  const std::string reason = !word.empty()      ? why(at, word)
-                             : lacks(at, error) ? fmt::format("{} what? {}; ", words_of(at),
-                                                              fmt::join(names_in(at, false), ", "))
-                                                : error.what() + std::string("; ");
+  const std::string reason = !word.empty() ? why(at, word)
+                             : lacks(at, error)
+                                 ? fmt::format("'{}' wants one of {} behind it; ", at.get_name(),
+                                               fmt::join(names_in(at, false), ", "))
+                                 : error.what() + std::string("; ");
   return fmt::format("spillway: {}`{} --help` says what there is\n", reason, words_of(at));
 }
 
