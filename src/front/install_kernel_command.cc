@@ -104,25 +104,38 @@ void add_install_kernel_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<KernelOptions>();
   CLI::App* const command = app.add_subcommand(
       "install-kernel",
-      "Add a kernel to Jupyter that runs under Spillway, as `spillway run` runs a program. All\n"
-      "options of `spillway run` are kept for it.\n\n"
+      "Add a Jupyter kernel that runs with a memory budget\n\n"
+      "It runs as `spillway run` runs a program, whose options it takes and keeps.\n\n"
       "  spillway install-kernel --device-memory 20GiB       \"Python (Spillway, 20 GiB)\"\n"
-      "  jupyter kernelspec remove spillway-20gib             takes it away again\n");
+      "  jupyter kernelspec remove spillway-20gib            takes it away again\n");
+  constexpr const char* kKernel = "The kernel";
   command->add_option("--python", options->python, "The Python of the kernel; it needs ipykernel")
-      ->capture_default_str();
-  command->add_option("--name", options->name,
-                      "What Jupyter knows the kernel by (spillway, and the device memory)");
-  command->add_option("--display-name", options->display_name,
-                      "What people know it by (\"Python (Spillway, 20 GiB)\")");
+      ->type_name("PROGRAM")
+      ->capture_default_str()
+      ->group(kKernel);
+  command
+      ->add_option("--name", options->name,
+                   "What Jupyter knows the kernel by (spillway, and the device memory)")
+      ->type_name("NAME")
+      ->group(kKernel);
+  command
+      ->add_option("--display-name", options->display_name,
+                   "What people know it by (\"Python (Spillway, 20 GiB)\")")
+      ->type_name("NAME")
+      ->group(kKernel);
   CLI::Option* const user =
-      command->add_flag("--user", options->user, "Install it for this user; so it is anyway");
-  CLI::Option* const prefix = command->add_option("--prefix", options->prefix,
-                                                  "Install it in PREFIX/share/jupyter/kernels");
+      command->add_flag("--user", options->user, "Install it for this user; so it is anyway")
+          ->group(kKernel);
+  CLI::Option* const prefix =
+      command->add_option("--prefix", options->prefix, "Install it in PREFIX/share/jupyter/kernels")
+          ->type_name("PREFIX")
+          ->group(kKernel);
   command
       ->add_flag("--sys-prefix", options->sys_prefix,
                  "Install it in the environment of that Python, as of conda or venv")
       ->excludes(prefix)
-      ->excludes(user);
+      ->excludes(user)
+      ->group(kKernel);
   prefix->excludes(user);
   add_run_options(command, &options->run);
   // A machine without the GPU may be where it is installed, so no more than that is asked.

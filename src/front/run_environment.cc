@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -146,11 +147,7 @@ bool is_strict(const RunOptions& options) {
 }
 
 Status tell_what_has_no_effect(const RunOptions& options, bool on_gpu) {
-  std::vector<std::string> lines = without_effect(options, on_gpu);
-  if (const std::string gpu = on_gpu || options.device != "auto" ? "" : why_gpu_is_not_used();
-      !gpu.empty()) {
-    lines.push_back(gpu);
-  }
+  const std::vector<std::string> lines = without_effect(options, on_gpu);
   if (!lines.empty() && is_strict(options)) {
     return make_error(ErrorCode::kInvalidInput, "{} (--strict)", lines.front());
   }
@@ -184,6 +181,12 @@ Result<Environment> on_gpu(const std::string& records) {
 }
 
 }  // namespace
+
+bool is_for_gpu(const Environment& environment) {
+  return std::find(environment.begin(), environment.end(),
+                   std::pair<std::string, std::string>("SPILLWAY_DEVICE", "cuda")) !=
+         environment.end();
+}
 
 Result<Environment> run_environment(const RunOptions& options, const std::string& records) {
   const Result<bool> gpu = runs_on_gpu(options.device);

@@ -31,6 +31,9 @@ struct RunOptions {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
+// Whether a program that finds it runs on a GPU.
+[[nodiscard]] bool is_for_gpu(const Environment& environment);
+
 // What the program will find is checked here first, so that mistakes are told before it starts: the
 // settings are set for this process as well, and a space is opened with them and closed again.
 // records: the folder for what the program's processes leave.

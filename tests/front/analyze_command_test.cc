@@ -98,7 +98,8 @@ TEST_F(AnalyzeCommand, OneLineAndStatus2ForAMistake) {
       {"residual.swt --machine a101", "a101"},
       {"residual.swt --set device.capacity=1GiB", "--set"},
       {"residual.swt --machine a100-40gb --set device.capacity=red", "red"},
-      {"residual.swt --machine a100-40gb --set name=mine name=yours", "not expected: name=yours"},
+      {"residual.swt --machine a100-40gb --set name=mine name=yours",
+       "'name=yours' is one word too many"},
   };
   for (const auto& [arguments, named] : mistakes) {
     expect_refusal("analyze " + arguments, 2, named);

@@ -220,8 +220,67 @@ TEST(RunText, SumsARunUp) {
   EXPECT_THAT(summary_text(record), HasSubstr("plan       none: too large\n"));
 }
 
+TEST(RunRecordStart, ComesBackAsItWasWritten) {
+  RunRecord record;
+  EXPECT_EQ(to_json(record).find("\"start\""), std::string::npos);
+  record.said = {"one line", "another"};
+  record.start.emplace();
+  record.start->line = "runs on a device";
+  record.start->device_memory = {.bytes = kGiB, .from = "--device-memory"};
+  record.start->policy = {.name = "g10", .from = "SPILLWAY_POLICY"};
+  record.start->switched_off = {{.what = "direct storage", .why = "there is none"}};
+  record.start->without_effect = {"--threshold has no effect"};
+  const std::optional<RunRecord> read = parse_run_record(to_json(record));
+  ASSERT_TRUE(read && read->start);
+  EXPECT_EQ(to_json(*read), to_json(record));
+  EXPECT_EQ(read->said, record.said);
+  EXPECT_EQ(read->start->device_memory.from, "--device-memory");
+  EXPECT_EQ(read->start->switched_off.at(0).why, "there is none");
+  EXPECT_EQ(read->start->without_effect, record.start->without_effect);
+}
+
+// One line, where everything had a place at once.
+TEST(RunText, WhereNothingMovedALineSaysWhatItCost) {
+  RunRecord record;
+  record.policy = "lookahead";
+  record.elapsed_s = 10;
+  record.stalled_s = 0.04;
+  record.peak_bytes = 3 * kGiB;
+  record.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
+  EXPECT_EQ(summary_text(record),
+            "spillway: everything fit: 3 GiB of 4 GiB of device memory at the highest, nothing "
+            "moved, the run cost nothing\n");
+  record.stalled_s = 0.5;
+  EXPECT_THAT(summary_text(record), HasSubstr("nothing moved, the run cost 0.50 s of 10.0 s, for "
+                                              "memory used for the first time\n"));
+  record.past_budget = {{.call = "cuMemCreate", .library = "", .peak_bytes = kGiB}};
+  EXPECT_THAT(summary_text(record), HasSubstr("  past it    "));
+}
+
+TEST(RunText, WhereSomethingMovedALineSaysWithWhatNothingWould) {
+  RunRecord record;
+  record.policy = "lookahead";
+  record.peak_bytes = 3 * kGiB;
+  record.fits_in_bytes = 27 * kGiB / 2;
+  record.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
+  const std::string line = "  enough     with 13.5 GiB of device memory nothing would have moved";
+  for (const auto change :
+       {+[](RunRecord& it) { it.moved_bytes[0][1] = 1; }, +[](RunRecord& it) { it.evictions = 1; },
+        +[](RunRecord& it) { it.given_up_bytes = 1; }, +[](RunRecord& it) { it.far_bytes = 1; },
+        +[](RunRecord& it) { it.peak_bytes = 5 * kGiB; }}) {
+    RunRecord moved = record;
+    change(moved);
+    EXPECT_THAT(summary_text(moved), AllOf(HasSubstr(line + "\n"), Not(HasSubstr("fit:"))));
+  }
+  record.evictions = 1;
+  record.start.emplace();
+  record.start->memory_bytes = 8 * kGiB;
+  EXPECT_THAT(summary_text(record), HasSubstr(line + ": there are 8 GiB\n"));
+}
+
 TEST(RunText, TheSummarySaysWhichModulesWaitedLongest) {
   RunRecord record;
+  record.evictions = 1;
   EXPECT_THAT(summary_text(record), Not(HasSubstr("waited")));
   for (const char* const name : {"h.*.mlp", "h.*.attn (backward)", "optimizer", "head"}) {
     record.waits_by_module.push_back({.name = name, .wait_s = 1.25});
@@ -234,6 +293,7 @@ TEST(RunText, TheSummarySaysWhichModulesWaitedLongest) {
 TEST(RunText, TheSummarySaysWhatWentPastTheBudget) {
   RunRecord record;
   record.policy = "lookahead";
+  record.evictions = 1;
   EXPECT_THAT(summary_text(record), Not(HasSubstr("past it")));
   record.past_budget_peak_bytes = 3 * kGiB;
   record.past_budget = {{.call = "cuMemCreate", .library = "jaxlib", .peak_bytes = 2 * kGiB},

@@ -34,6 +34,8 @@ constexpr std::tuple kMetrics{
            "What the program has allocated and not freed, wherever it is."},
     Metric{"allocated_peak_bytes", Kind::kGauge, &RunRecord::peak_bytes,
            "The most that was allocated at once."},
+    Metric{"fits_in_bytes", Kind::kGauge, &RunRecord::fits_in_bytes,
+           "Device memory with which nothing would have moved; 0 where that is not known."},
     Metric{"past_budget_peak_bytes", Kind::kGauge, &RunRecord::past_budget_peak_bytes,
            "Device memory taken past the budget, at the highest."},
     Metric{"device_in_use_peak_bytes", Kind::kGauge, &RunRecord::device_in_use_peak_bytes,

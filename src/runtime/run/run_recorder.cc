@@ -10,6 +10,7 @@
 
 #include "platform/common/clock.h"
 #include "platform/common/service_thread.h"
+#include "runtime/run/fits_in.h"
 #include "runtime/run/module_waits.h"
 #include "runtime/run/whole_file.h"
 
@@ -111,6 +112,7 @@ RunRecord RunRecorder::so_far() {
     record.budget_bytes[index_of(tier)] = platform.capacity_bytes(tier);
   }
   record.peak_bytes = stats.live_peak_bytes;
+  record.fits_in_bytes = fits_in_bytes(stats.frames_peak_bytes);
   record.used_bytes = stats.used_bytes;
   record.live_bytes = stats.live_bytes;
   record.page_faults = stats.page_faults;
