@@ -11,7 +11,7 @@ namespace spillway {
 // With so much nothing moves of a program that had at most `peak_bytes` at once, in frames. That
 // itself would do if runs were alike: but small allocations share frames as they happen to come,
 // and memory is handed on without a word only where a sixteenth of the budget is free
-// (docs/quiet.md). Rounded up to what can be said in a few digits.
+// (docs/cuda.md). Rounded up to what can be said in a few digits.
 [[nodiscard]] constexpr Bytes fits_in_bytes(Bytes peak_bytes) {
   constexpr Bytes kOfBudget = 16;
   constexpr Bytes kLeastRoom = 8 * kBlockBytes;
