@@ -26,7 +26,9 @@ void add_space_options(CLI::App& command, RunOptions& options) {
                      "host)");
   command.add_option("--link-bandwidth", options.link_bandwidth,
                      "Bytes a second between fast and host memory, each way: lets this machine\n"
-                     "stand in for one with a device behind a link (as fast as it is)");
+                     "stand in for one with a slower link (as fast as it is). On a GPU copies are\n"
+                     "held back; what kernels read of host memory, and what the program copies\n"
+                     "itself, cannot be");
   command.add_option("--fault-latency", options.fault_latency,
                      "Time before a faulted block begins to move, e.g. 50us (none)");
   command.add_option("--threshold", options.threshold,

@@ -75,6 +75,8 @@ class CopyLanes {
   [[nodiscard]] bool under_way(Direction direction) const {
     return not_ended_[static_cast<std::size_t>(direction)] > 0;
   }
+  // Whether copies are held back to a link's speed.
+  [[nodiscard]] bool holds_back() const { return link_.speed().limited(); }
   // What its thread has run on a processor. Any thread's, until it is stopped.
   [[nodiscard]] TimeNs processor_ns() const;
 
@@ -123,7 +125,6 @@ class CopyLanes {
   static void learn(Lane& lane, Bytes bytes, TimeNs at_ns, TimeNs took_ns);
   CuResult give(Lane& lane, Direction direction, const ChunkLimits& limits);
   [[nodiscard]] CuResult take_event(CuEvent& event);
-  [[nodiscard]] bool holds_back() const { return link_.speed().bytes_per_s > 0; }
   void wait();
 
   const Driver* driver_;

@@ -21,13 +21,13 @@ constexpr unsigned kMostRefusals = 8;
 }  // namespace
 
 Moves::Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes,
-             Failures& failures, std::function<void()> wake)
+             const LinkSpeed& link, Failures& failures, std::function<void()> wake)
     : driver_(&driver),
       storage_(storage),
       slot_bytes_(largest_block_bytes),
       failures_(&failures),
       wake_(std::move(wake)),
-      lanes_(driver, wake_) {
+      lanes_(driver, wake_, link) {
   if (storage != nullptr) {
     io_ = std::make_unique<IoThread>(*storage);
   }
@@ -35,8 +35,10 @@ Moves::Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes
 
 CuResult Moves::make(const DirectStorage::Options& direct) {
   if (storage_ != nullptr) {
-    if (auto made = DirectStorage::make(*driver_, *storage_, direct)) {
-      direct_ = std::move(*made);
+    if (!lanes_.holds_back()) {  // which what goes past host memory cannot be
+      if (auto made = DirectStorage::make(*driver_, *storage_, direct)) {
+        direct_ = std::move(*made);
+      }
     }
     tries_direct_ = direct_ != nullptr;
     if (const CuResult result = add_slots(direct_ ? kSlotsBesideDirect : kSlots);

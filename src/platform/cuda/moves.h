@@ -52,9 +52,9 @@ struct MoveEnded {
 class Moves {
  public:
   // All of them must outlive it. storage: nullptr where there is none. `wake`: any thread's, when
-  // there is something to poll.
-  Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes, Failures& failures,
-        std::function<void()> wake);
+  // there is something to poll. `link`: all copies are held back to its speed.
+  Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes, const LinkSpeed& link,
+        Failures& failures, std::function<void()> wake);
 
   // The engine's context is current, here and below.
   [[nodiscard]] CuResult make(const DirectStorage::Options& direct);

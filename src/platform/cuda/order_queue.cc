@@ -39,9 +39,10 @@ OrderQueue::OrderQueue(const Driver& driver, const Options& options, Failures& f
       failures_(&failures),
       listener_(&listener),
       pool_(driver, options.device, options.budget_bytes),
-      on_host_(driver, options.device, pool_.times()),
+      on_host_(driver, options.device, pool_.times(), options.spare_bytes),
       blocks_(driver, pool_, on_host_, options.device),
-      moves_(driver, options.storage, options.largest_block_bytes, failures, [this] { wake(); }) {}
+      moves_(driver, options.storage, options.largest_block_bytes, options.link, failures,
+             [this] { wake(); }) {}
 
 Status OrderQueue::start() {
   thread_ = service_thread("spw-cuda", [this] { run(); });

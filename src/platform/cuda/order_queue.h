@@ -89,6 +89,9 @@ class OrderQueue {
     Bytes budget_bytes = 0;
     Bytes largest_block_bytes = 0;
     StorageIo* storage = nullptr;  // nullptr: none
+    LinkSpeed link = {};           // copies are held back to it
+    // What the system can spare for handles of host memory; without it, all.
+    std::function<Bytes()> spare_bytes = nullptr;
     DirectStorage::Options direct = {};
   };
   // All of them must outlive it.

@@ -248,11 +248,13 @@ class SlowLanes : public Lanes {
   void SetUp() override {
     Lanes::SetUp();
     ASSERT_EQ(slow.make(), CuResult::kSuccess);
-    host = pinned(kBytes / 8);
-    block = memory(kBytes);
+    host = pinned(2 * kBytes / 8);
+    block = memory(2 * kBytes);
   }
+  // What goes in and what goes out are other bytes.
   void add(Direction direction, std::uint64_t tag, Bytes bytes = kTwoMiB) {
-    slow.add(direction, tag, {{.device = block, .pieces = {piece(host, bytes)}}});
+    const Bytes at = direction == Direction::kIn ? 0 : kBytes;
+    slow.add(direction, tag, {{.device = block + at, .pieces = {piece(host + at / 8, bytes)}}});
   }
   std::vector<CopyLanes::Ended> slow_ends(std::size_t count) {
     std::vector<CopyLanes::Ended> ended;
