@@ -156,6 +156,7 @@ std::optional<MemoryRoom> room_of(const std::string& folder, bool version_1) {
                              std::min({used_bytes, of_files_bytes, unwritten_bytes});
   return MemoryRoom{.limit_bytes = limit_bytes,
                     .left_bytes = limit_bytes - std::min(limit_bytes, in_use_bytes),
+                    .is_group = true,
                     .whose = {}};
 }
 
@@ -209,6 +210,7 @@ MemoryRoom MemoryLimits::room() const {
   const std::string machine = text_of(root_ + "/proc/meminfo");
   MemoryRoom least{.limit_bytes = field_of(machine, "MemTotal") * kKiB,
                    .left_bytes = field_of(machine, "MemAvailable") * kKiB,
+                   .is_group = false,
                    .whose = "this machine"};
   for (const Group& group : groups_) {
     std::optional<MemoryRoom> room = room_of(group.folder, group.version_1);

@@ -14,6 +14,7 @@ namespace spillway {
 struct MemoryRoom {
   Bytes limit_bytes = 0;  // what there is in all
   Bytes left_bytes = 0;   // could be had now
+  bool is_group = false;  // a control group has least
   std::string whose;      // "this machine", "control group /a/b"
 
   // Stays for the program itself, which grows, and is ended where it cannot.

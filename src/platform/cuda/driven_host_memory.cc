@@ -116,6 +116,17 @@ void DrivenPlatform::host_is_short(bool is_short) {
   }
 }
 
+Error DrivenPlatform::out_of_memory(Bytes handle_bytes) {
+  const Lock lock(mutex_);
+  if (host_short_) {
+    return out_of_host_memory();
+  }
+  return {ErrorCode::kUnsupported,
+          fmt::format("out of device memory: launches need more than the {} that others leave of "
+                      "the device; free some of it or lower the budget",
+                      format_bytes(handle_bytes))};
+}
+
 // What was promised cannot be kept, and has not come for long.
 Error DrivenPlatform::out_of_host_memory() const {
   return {ErrorCode::kUnsupported,

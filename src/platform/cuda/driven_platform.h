@@ -158,6 +158,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Status begin(CuContext context) override;
   bool look(const Done& done) override;
   void no_memory(Bytes handle_bytes) override;
+  [[nodiscard]] Error out_of_memory(Bytes handle_bytes) override;
   void broken(const std::optional<Error>& untold) override;  // driven_tickets.cc
   void end() override;
   void moved(const MoveEnded& ended);

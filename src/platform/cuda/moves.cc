@@ -13,8 +13,8 @@ namespace {
 
 // Enough that the disk, the link and the next block are busy at once.
 constexpr std::size_t kSlots = 4;
-// Of what direct storage refuses.
-constexpr std::size_t kSlotsBesideDirect = 1;
+// For what direct storage refuses, and where memory is short.
+constexpr std::size_t kFewestSlots = 1;
 // In a row, and direct storage is not tried any more: it costs time and does nothing.
 constexpr unsigned kMostRefusals = 8;
 
@@ -33,7 +33,8 @@ Moves::Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes
   }
 }
 
-CuResult Moves::make(const DirectStorage::Options& direct) {
+CuResult Moves::make(const DirectStorage::Options& direct,
+                     const std::function<Bytes()>& spare_bytes) {
   if (storage_ != nullptr) {
     if (!lanes_.holds_back()) {  // which what goes past host memory cannot be
       if (auto made = DirectStorage::make(*driver_, *storage_, direct)) {
@@ -41,7 +42,8 @@ CuResult Moves::make(const DirectStorage::Options& direct) {
       }
     }
     tries_direct_ = direct_ != nullptr;
-    if (const CuResult result = add_slots(direct_ ? kSlotsBesideDirect : kSlots);
+    const bool is_short = spare_bytes && spare_bytes() < kSlots * slot_bytes_;
+    if (const CuResult result = add_slots(direct_ || is_short ? kFewestSlots : kSlots);
         result != CuResult::kSuccess) {
       return result;
     }
@@ -180,7 +182,7 @@ void Moves::direct_ended(std::uint64_t id, UnderWay& it, std::vector<MoveEnded>&
   it.begun_ns = 0;  // it begins anew
   waiting_.push_back(id);
   if (++refused_in_a_row_ >= kMostRefusals && std::exchange(tries_direct_, false)) {
-    (void)add_slots(kSlots - kSlotsBesideDirect);  // without them it is slower
+    (void)add_slots(kSlots - kFewestSlots);  // without them it is slower
   }
 }
 

@@ -56,8 +56,10 @@ class Moves {
   Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes, const LinkSpeed& link,
         Failures& failures, std::function<void()> wake);
 
-  // The engine's context is current, here and below.
-  [[nodiscard]] CuResult make(const DirectStorage::Options& direct);
+  // The engine's context is current, here and below. `spare_bytes`: what the system can spare of
+  // its memory; without it, all.
+  [[nodiscard]] CuResult make(const DirectStorage::Options& direct,
+                              const std::function<Bytes()>& spare_bytes);
   // Whether the swap file is reached past host memory.
   [[nodiscard]] bool direct() const { return direct_ != nullptr; }
   // Waits for what is under way there; before any of its memory is taken away.

@@ -88,7 +88,9 @@ Status OrderQueue::make() {
     return made;
   }
   options_.direct.times = &pool_.times();
-  if (Status made = check(*driver_, "cuMemHostAlloc", moves_.make(options_.direct)); !made) {
+  if (Status made =
+          check(*driver_, "cuMemHostAlloc", moves_.make(options_.direct, options_.spare_bytes));
+      !made) {
     return made;
   }
   pool_.make_for_direct_storage(moves_.direct());
@@ -318,11 +320,7 @@ void OrderQueue::look_for_memory() {
   }
   if (at_ns - without_memory_since_ns_ >= kGiveUpNs) {
     broken_ = true;
-    failures_->fatal(
-        {ErrorCode::kUnsupported,
-         fmt::format("out of device memory: launches need more than the {} that others leave of "
-                     "the device; free some of it or lower the budget",
-                     format_bytes(pool_.bytes()))});
+    failures_->fatal(listener_->out_of_memory(pool_.bytes()));
   }
 }
 

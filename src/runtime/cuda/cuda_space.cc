@@ -35,6 +35,7 @@ cuda::CudaOptions cuda_options(const SpaceOptions& options, const PolicyTraits& 
   made.pinned_piece_bytes = pinned_piece_of_run(made.host_bytes, made.block_bytes);
   made.gated_streams = gated_streams();
   made.link = options.link;
+  made.memory_room = [limits = MemoryLimits()] { return limits.room(); };
   return made;
 }
 
@@ -96,6 +97,9 @@ Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes) {
   }
   if (std::getenv("SPILLWAY_DEVICE_MEMORY") == nullptr) {
     options->device_bytes = whole_blocks(free_device_bytes / 10 * 9);
+  }
+  if (std::getenv("SPILLWAY_HOST_MEMORY") == nullptr) {
+    options->host_bytes = available_memory_bytes() / 2;  // the device has memory of its own
   }
   if (std::getenv("SPILLWAY_PREFETCH_DEGREE") == nullptr) {
     options->policy_options.prefetch_degree.reset();

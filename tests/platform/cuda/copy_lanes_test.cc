@@ -362,7 +362,9 @@ class Pinned : public FakeDevice {
                           .piece_bytes = piece,
                           .grown = [this](std::uint64_t at,
                                           Bytes bytes) { grown.emplace_back(at, bytes), ++pieces; },
-                          .ended = [this](const Error&) { ++ends; }});
+                          .ended = [this](const Error&) { ++ends; },
+                          .spare_bytes = spare_bytes,
+                          .is_short = [this](bool yes) { is_short = yes; }});
     ASSERT_TRUE(made) << made.error().message;
     host = std::move(*made);
   }
@@ -375,6 +377,8 @@ class Pinned : public FakeDevice {
   std::vector<std::pair<std::uint64_t, Bytes>> grown;
   std::atomic<int> pieces = 0;
   std::atomic<int> ends = 0;
+  std::atomic<bool> is_short = false;
+  std::function<Bytes(Bytes)> spare_bytes;
 };
 
 TEST_F(Pinned, GrowsPieceByPieceAsItIsWanted) {
@@ -418,6 +422,40 @@ TEST_F(Pinned, ARefusalIsTriedAgainAndThenReported) {
   EXPECT_TRUE(soon([&] { return ends == 1; }));
   EXPECT_EQ(pieces, 4);
   EXPECT_EQ(present_bytes(host->at(0), 8 * kMiB), 0U);
+}
+
+// A system that can spare so much for pinned memory in all.
+TEST_F(Pinned, IsTakenOnlyAsFarAsTheSystemCanSpareIt) {
+  std::atomic<Bytes> spare = kMiB;
+  spare_bytes = [&](Bytes from_bytes) {
+    EXPECT_EQ(from_bytes, counters().pinned_bytes);
+    return spare.load();
+  };
+  make(16 * kMiB, kTwoMiB);
+  host->want(16 * kMiB);
+  ASSERT_TRUE(soon([&] { return is_short.load(); }));
+  EXPECT_EQ(counters().pinned_bytes, 0U);
+  EXPECT_EQ(present_bytes(host->at(0), 16 * kMiB), 0U);
+  spare = kTwoMiB;
+  ASSERT_TRUE(soon([&] { return pieces == 8; }));
+  EXPECT_TRUE(soon([&] { return !is_short; }));
+  EXPECT_EQ(ends, 0);
+}
+
+// Threads that make pages present are kept from running ahead of what there is.
+TEST_F(Pinned, NoMoreIsMadePresentAheadThanAPartOfWhatCanBeSpared) {
+  spare_bytes = [](Bytes) { return 32 * kMiB; };
+  config.host_memory_fails = 1;  // so that nothing of it is registered
+  fake_cuda_change(&config);
+  make(32 * kMiB, kTwoMiB);
+  host->want(32 * kMiB);
+  Bytes most_bytes = 0;
+  EXPECT_TRUE(soon([&] {
+    most_bytes = std::max(most_bytes, present_bytes(host->at(0), 16 * kTwoMiB));
+    return ends == 1;
+  }));
+  EXPECT_LE(most_bytes, 4 * kMiB);
+  EXPECT_EQ(most_bytes > 0, makes_present());
 }
 
 class GateWords : public FakeDevice {};
