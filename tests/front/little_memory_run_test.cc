@@ -1,5 +1,5 @@
 // `spillway run` in a control group with less memory than the budgets and the program want: a
-// refusal that the program hears of, or storage, and never the kernel's end. docs/little-memory.md.
+// refusal that the program hears of, or storage, and never the kernel's end. docs/cuda.md.
 #include <map>
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 // How much more memory this process may have before the kernel ends somebody for it: of the
 // machine, and of each control group that it is in. Layer: platform, common.
-// docs/little-memory.md. Swap does not count: what is pinned never goes there.
+// docs/cuda.md, "Little host memory". Swap does not count: what is pinned never goes there.
 #pragma once
 
 #include <string>

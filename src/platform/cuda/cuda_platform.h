@@ -46,7 +46,8 @@ struct CudaOptions {
   std::uint64_t quiet_after_at_most = 32'768;
   // Copies between device and host memory are held back to it, so that this machine stands in for
   // one with a slower link. What launches use of host memory cannot be: nothing lies there for them
-  // but what has no room on the device (docs/slow-link.md). Faults have no latency here.
+  // but what has no room on the device (docs/cuda.md, "A slower link"). Faults have no latency
+  // here.
   LinkSpeed link;
   // What the system can spare of its memory, read anew. Without it host memory is had without
   // asking. Any thread's.

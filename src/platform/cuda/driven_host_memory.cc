@@ -1,5 +1,5 @@
 // Host memory: what is pinned when, how much of it can be promised, and what happens where the
-// system has no more to spare. See driven_platform.h, docs/little-memory.md.
+// system has no more to spare. See driven_platform.h, docs/cuda.md ("Little host memory").
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -43,7 +43,7 @@ constexpr Bytes kLeastDeviceBytes = 64 * kMiB;
 
 // Half of what there is, or what such a device and the program leave of it.
 Bytes half_beside(Bytes device_bytes, const MemoryRoom& room) {
-  const Bytes most_bytes = room.to_promise_bytes();
+  const Bytes most_bytes = room.to_take_bytes();
   return std::min(room.left_bytes / 2, most_bytes - std::min(most_bytes, device_bytes));
 }
 
@@ -52,7 +52,7 @@ Bytes half_beside(Bytes device_bytes, const MemoryRoom& room) {
 Bytes available_memory_bytes() { return MemoryLimits().room().left_bytes; }
 
 std::string fit_into(const MemoryRoom& room, SpaceOptions& options) {
-  const Bytes most_bytes = room.to_promise_bytes();
+  const Bytes most_bytes = room.to_take_bytes();
   const SpaceOptions wanted = options;
   options.device_bytes = std::min(options.device_bytes, std::max(most_bytes, kLeastDeviceBytes));
   options.host_bytes =
@@ -64,7 +64,7 @@ std::string fit_into(const MemoryRoom& room, SpaceOptions& options) {
       "the budgets are {} of device memory and {} of host memory: {}, and {} of them "
       "stay for the program itself",
       format_bytes(options.device_bytes), format_bytes(options.host_bytes), room.text(),
-      format_bytes(std::min(room.kept_bytes(), room.left_bytes)));
+      format_bytes(room.left_bytes - most_bytes));
 }
 
 Status set_storage(SpaceOptions& options, const std::string& text) {

@@ -35,7 +35,8 @@ Status set_storage(SpaceOptions& options, const std::string& text);
 // that has less (memory_room.h).
 [[nodiscard]] Bytes available_memory_bytes();
 // Where device and host are both memory of this machine: lowers what is more than can be had beside
-// what the program itself needs, the host's first. A line that says so, or none.
+// what the program itself needs, the host's first. All that is large is in them, so half of the
+// usual part is enough for the rest. A line that says so, or none.
 [[nodiscard]] std::string fit_into(const MemoryRoom& room, SpaceOptions& options);
 
 }  // namespace spillway
