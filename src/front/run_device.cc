@@ -82,10 +82,10 @@ Result<Environment> gpu_environment(const std::string& library) {
   if (const MemoryRoom room = MemoryLimits().room();
       options->storage_path.empty() && room.to_promise_bytes() < kUsualBlockBytes) {
     say(
-        fmt::format("there is no memory to move data to: {}, and stay for the program itself; what "
+        fmt::format("there is no memory to move data to: {}; what "
                     "exceeds --device-memory will be refused: name a place to swap to with "
                     "--storage",
-                    room.text()));
+                    room.text_with_kept()));
   }
   Environment environment{{"LD_PRELOAD", library}, {"SPILLWAY_DEVICE", "cuda"}};
   choose_jax_allocator(environment);

@@ -172,6 +172,11 @@ std::string MemoryRoom::text() const {
                      format_bytes(limit_bytes), whose);
 }
 
+std::string MemoryRoom::text_with_kept() const {
+  return fmt::format("{}, of which {} stay for the program itself", text(),
+                     format_bytes(std::min(kept_bytes(), left_bytes)));
+}
+
 MemoryLimits::MemoryLimits(std::string root) : root_(std::move(root)) { find_groups(); }
 
 void MemoryLimits::find_groups() {

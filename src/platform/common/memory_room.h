@@ -24,8 +24,10 @@ struct MemoryRoom {
   // such a promise, although the program has grown since.
   [[nodiscard]] Bytes to_promise_bytes() const { return beyond(kept_bytes()); }
   [[nodiscard]] Bytes to_take_bytes() const { return beyond(kept_bytes() / 2); }
-  // "1.2 GiB of the 16 GiB of this machine are left".
+  // "5 GiB of the 16 GiB of this machine are left".
   [[nodiscard]] std::string text() const;
+  // "..., of which 2 GiB stay for the program itself".
+  [[nodiscard]] std::string text_with_kept() const;
 
  private:
   [[nodiscard]] Bytes beyond(Bytes kept) const {

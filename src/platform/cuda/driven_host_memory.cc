@@ -57,7 +57,7 @@ void DrivenPlatform::no_far_memory() {
 namespace {
 
 std::string advice(const MemoryRoom& room, bool storage) {
-  return fmt::format("{}, and stay for the program itself; {}", room.text(),
+  return fmt::format("{}; {}", room.text_with_kept(),
                      storage ? "give --storage more" : "name a place to swap to with --storage");
 }
 
@@ -109,10 +109,9 @@ void DrivenPlatform::host_is_short(bool is_short) {
   note_room(room);
   if (is_short && !std::exchange(told_short_, true)) {
     options_.warn(
-        fmt::format("host memory stays at {} of {} for now: {}, and stay for the program "
-                    "itself; what does not fit there is {}",
-                    format_bytes(host_ready_bytes_), format_bytes(options_.host_bytes), room.text(),
-                    storage_ ? "moved to storage" : "refused"));
+        fmt::format("host memory stays at {} of {} for now: {}; what does not fit there is {}",
+                    format_bytes(host_ready_bytes_), format_bytes(options_.host_bytes),
+                    room.text_with_kept(), storage_ ? "moved to storage" : "refused"));
   }
 }
 

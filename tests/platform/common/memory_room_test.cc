@@ -62,6 +62,9 @@ TEST_F(MemoryLimitsTest, OfAMachineItIsWhatIsAvailable) {
   EXPECT_EQ(left.left_bytes, 12 * kGiB);
   EXPECT_EQ(left.whose, "this machine");
   EXPECT_EQ(left.text(), "12 GiB of the 16 GiB of this machine are left");
+  EXPECT_EQ(left.text_with_kept(),
+            "12 GiB of the 16 GiB of this machine are left, of which 2 GiB stay for the program "
+            "itself");
 }
 
 TEST_F(MemoryLimitsTest, OfAGroupItIsTheLimitLessWhatIsUsed) {
