@@ -80,10 +80,11 @@ Result<Environment> gpu_environment(const std::string& library) {
   }
   if (const MemoryRoom room = MemoryLimits().room();
       options->storage_path.empty() && room.to_promise_bytes() < kBlockBytes) {
-    say(fmt::format(
-        "there is no memory to move data to: {}; what exceeds --device-memory will be refused: name "
-        "a place to swap to with --storage",
-        room.text_with_kept()));
+    say(
+        fmt::format("there is no memory to move data to: {}; what exceeds --device-memory will be "
+                    "refused: name "
+                    "a place to swap to with --storage",
+                    room.text_with_kept()));
   }
   Environment environment{{"LD_PRELOAD", library}, {"SPILLWAY_DEVICE", "cuda"}};
   choose_jax_allocator(environment);
