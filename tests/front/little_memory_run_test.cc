@@ -1,8 +1,5 @@
 // `spillway run` in a control group with less memory than the budgets and the program want: a
 // refusal that the program hears of, or storage, and never the kernel's end. docs/cuda.md.
-#include <map>
-#include <nlohmann/json.hpp>
-
 #include "front/memory_group.h"
 #include "front/program.h"
 #include "platform/host/userfault.h"
@@ -28,7 +25,7 @@ class LittleMemoryRun : public ProgramTest {
   void expect_nobody_was_killed(const Outcome& outcome) const {
     EXPECT_EQ(group_->killed(), 0U) << outcome.out << outcome.err;
   }
-  std::optional<MemoryGroup> group_;
+  std::unique_ptr<MemoryGroup> group_;
 };
 
 // Not with a sanitizer: its libraries are not preloaded.

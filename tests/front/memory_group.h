@@ -8,7 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <optional>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -22,32 +22,30 @@ namespace spillway::test {
 
 class MemoryGroup {
  public:
-  // nullopt where this process may make none, or the memory controller is not to be had.
-  static std::optional<MemoryGroup> make(Bytes limit_bytes) {
+  // nullptr where this process may make none, or the memory controller is not to be had.
+  static std::unique_ptr<MemoryGroup> make(Bytes limit_bytes) {
     for (const std::filesystem::path& parent : parents()) {
       const std::filesystem::path folder = parent / fmt::format("spillway-test-{}", ::getpid());
       std::error_code error;
       if (!std::filesystem::create_directory(folder, error)) {
         continue;
       }
-      MemoryGroup group(folder);
+      std::unique_ptr<MemoryGroup> group(new MemoryGroup(folder));
       for (const char* const limit : {"memory.max", "memory.limit_in_bytes"}) {
-        if (std::filesystem::exists(folder / limit) && group.write(limit, limit_bytes)) {
-          (void)group.write("memory.swap.max", 0);
+        if (std::filesystem::exists(folder / limit) && group->write(limit, limit_bytes)) {
+          (void)group->write("memory.swap.max", 0);
           return group;
         }
       }
     }
-    return std::nullopt;
+    return nullptr;
   }
-  MemoryGroup(MemoryGroup&& other) noexcept : folder_(std::exchange(other.folder_, {})) {}
-  MemoryGroup& operator=(MemoryGroup&&) = delete;
   MemoryGroup(const MemoryGroup&) = delete;
   MemoryGroup& operator=(const MemoryGroup&) = delete;
   ~MemoryGroup() {
     std::error_code error;
     // Its last process may take a moment to be gone.
-    for (int tries = 0; tries < 100 && !folder_.empty(); ++tries) {
+    for (int tries = 0; tries < 100; ++tries) {
       if (std::filesystem::remove(folder_, error)) {
         return;
       }
