@@ -184,8 +184,10 @@ void MemoryLimits::find_groups() {
   std::istringstream lines(text_of(root_ + "/proc/self/mountinfo"));
   for (std::string line; std::getline(lines, line);) {
     const std::optional<Mount> mount = mount_in(line);
-    std::optional<std::string> path =
-        mount ? own_group(own, mount->version_1) : std::optional<std::string>();
+    if (!mount) {
+      continue;
+    }
+    std::optional<std::string> path = own_group(own, mount->version_1);
     if (!path) {
       continue;
     }
