@@ -34,7 +34,7 @@ Program::Program(const Driver& driver, const Options& options)
     : driver_(driver), slower_(options.slower), kernel_(make_kernel()) {
   const PolicyInfo& info = **find_policy(options.policy);
   if (info.plan != nullptr) {
-    auto planner = std::make_unique<DevicePlanner>(info, PolicyOptions{});
+    auto planner = std::make_unique<DevicePlanner>(info, PolicyOptions{}, LinkSpeed{});
     planner_ = planner.get();
     auto learned = std::make_unique<LearnedPlan>(info.name, std::move(planner), Tier::kHost);
     learned_ = learned.get();

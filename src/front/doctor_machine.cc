@@ -62,24 +62,18 @@ Fact memory() {
           .value = {{"all", all_bytes}, {"available", available_bytes}}};
 }
 
-// What a container may use, where that is less than the machine has: budgets that nobody gives are
-// taken from the machine's memory.
+// What a container may use, where that is less than the machine has.
 std::optional<Fact> container_limit() {
-  std::optional<Bytes> limit_bytes = number_in("/sys/fs/cgroup/memory.max");
-  if (!limit_bytes) {
-    limit_bytes = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-  }
-  if (!limit_bytes || *limit_bytes >= available_memory_bytes()) {
+  const MemoryLimits limits;
+  const MemoryRoom room = limits.room();
+  if (!room.is_group) {
     return std::nullopt;
   }
-  return Fact{
-      .key = "container_bytes",
-      .mark = Mark::kSlow,
-      .text = fmt::format("this container may use only {}", format_bytes(*limit_bytes)),
-      .advice = fmt::format("give budgets that fit in it: `spillway run --device-memory {0} "
-                            "--host-memory {0} -- ...`",
-                            fmt::format("{}MiB", *limit_bytes / 3 / kMiB)),
-      .value = *limit_bytes};
+  return Fact{.key = "container_bytes",
+              .mark = Mark::kSlow,
+              .text = fmt::format("only {}: budgets keep to that", room.text()),
+              .advice = "a larger limit for it lets more be moved to memory",
+              .value = room.limit_bytes};
 }
 
 Fact huge_pages() {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "front/jax_allocator.h"
+#include "platform/common/say.h"
 #include "platform/cuda/driver.h"
 #include "runtime/cuda/cuda_space.h"
 
@@ -77,6 +78,14 @@ Result<Environment> gpu_environment(const std::string& library) {
   }
   if (const Status fine = check_cuda_policy(*options); !fine) {
     return tl::unexpected<Error>(fine.error());
+  }
+  if (const MemoryRoom room = MemoryLimits().room();
+      options->storage_path.empty() && room.to_promise_bytes() < kBlockBytes) {
+    say(
+        fmt::format("there is no memory to move data to: {}; what exceeds --device-memory will be "
+                    "refused: name "
+                    "a place to swap to with --storage",
+                    room.text_with_kept()));
   }
   Environment environment{{"LD_PRELOAD", library}, {"SPILLWAY_DEVICE", "cuda"}};
   choose_jax_allocator(environment);

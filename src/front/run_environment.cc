@@ -80,13 +80,14 @@ Status check_storage(const std::string& text) {
 }
 
 // Of this machine's own memory. `then`: what comes of it.
-void warn_of_too_much(const char* option, const std::string& text, const char* then) {
+void warn_of_too_much(const MemoryRoom& room, const char* option, const std::string& text,
+                      const char* then) {
   const Result<Bytes> bytes = parse_bytes(text);
-  const Bytes there_bytes =
-      static_cast<Bytes>(::sysconf(_SC_PHYS_PAGES)) * static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
-  if (bytes && *bytes > there_bytes) {
-    say(fmt::format("{}: {} is more than this machine has, {}: {}", option, text,
-                    format_bytes(there_bytes), then));
+  if (bytes && *bytes > room.limit_bytes) {
+    say(fmt::format("{}: {} is more than {} has, {}: {}", option, text, room.whose,
+                    format_bytes(room.limit_bytes), then));
+  } else if (bytes && *bytes > room.to_promise_bytes()) {
+    say(fmt::format("{}: {} is more than can be had now, {}: {}", option, text, room.text(), then));
   }
 }
 
@@ -201,8 +202,9 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
   }
   constexpr const char* kHostMemory = "--host-memory";
   constexpr const char* kHostMemoryEnds = "memory will be short before that is full";
+  const MemoryRoom room = MemoryLimits().room();
   if (*gpu) {
-    warn_of_too_much(kHostMemory, options.host_memory, kHostMemoryEnds);
+    warn_of_too_much(room, kHostMemory, options.host_memory, kHostMemoryEnds);
     return on_gpu(records);
   }
   const Result<std::string> library =
@@ -211,16 +213,19 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
   if (!library) {
     return tl::unexpected<Error>(library.error());
   }
-  const Result<SpaceOptions> space_options = space_options_from_environment();
+  Result<SpaceOptions> space_options = space_options_from_environment();
   if (!space_options) {
     return tl::unexpected<Error>(space_options.error());
   }
   if (const auto space = ProgramSpace::open(*space_options); !space) {
     return tl::unexpected<Error>(space.error());
   }
-  warn_of_too_much("--device-memory", options.device_memory,
+  warn_of_too_much(room, "--device-memory", options.device_memory,
                    "nothing will have to move before memory is short");
-  warn_of_too_much(kHostMemory, options.host_memory, kHostMemoryEnds);
+  warn_of_too_much(room, kHostMemory, options.host_memory, kHostMemoryEnds);
+  if (const std::string lowered = fit_into(room, *space_options); !lowered.empty()) {
+    say(lowered);
+  }
   Environment environment{{"SPILLWAY_RECORD", records},
                           put_first("LD_PRELOAD", *library),
                           // PyTorch's operators: it tells whom this names, for the groups that this

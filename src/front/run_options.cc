@@ -10,7 +10,7 @@ namespace spillway {
 void add_space_options(CLI::App& command, RunOptions& options) {
   constexpr const char* kMemory = "Memory";
   constexpr const char* kPolicy = "What moves when";
-  constexpr const char* kStandIn = "Standing in for another machine, without a GPU";
+  constexpr const char* kStandIn = "Standing in for another machine";
   command
       .add_option("--device", options.device,
                   "Whose memory: cuda, an NVIDIA GPU's; host, this machine's own; auto, a GPU's "
@@ -47,9 +47,12 @@ void add_space_options(CLI::App& command, RunOptions& options) {
       ->type_name("N")
       ->group(kPolicy);
   command
-      .add_option("--link-bandwidth", options.link_bandwidth,
-                  "Bytes a second between fast and host memory, each way: lets this machine "
-                  "stand in for one with a device behind a link (as fast as it is)")
+      .add_option(
+          "--link-bandwidth", options.link_bandwidth,
+          "Bytes a second between fast and host memory, each way: lets this machine "
+          "stand in for one with a slower link (as fast as it is). On a GPU copies are held "
+          "back; what kernels read of host memory, and what the program copies itself, "
+          "cannot be")
       ->type_name("SIZE")
       ->group(kStandIn);
   command

@@ -27,7 +27,6 @@ struct Setting {
 };
 constexpr Setting kHostMemory{"--host-memory", "SPILLWAY_HOST_MEMORY"};
 constexpr Setting kDeviceMemory{"--device-memory", "SPILLWAY_DEVICE_MEMORY"};
-constexpr Setting kLinkBandwidth{"--link-bandwidth", "SPILLWAY_LINK_BANDWIDTH"};
 constexpr Setting kFaultLatency{"--fault-latency", "SPILLWAY_FAULT_LATENCY"};
 constexpr Setting kThreshold{"--threshold", "SPILLWAY_THRESHOLD"};
 constexpr Setting kPrefetchDegree{"--prefetch-degree", "SPILLWAY_PREFETCH_DEGREE"};
@@ -72,10 +71,8 @@ void add(Lines& lines, const std::optional<std::string>& set, std::string_view w
 // --- Options -------------------------------------------------------------------------------------
 
 void add_for_gpu(Lines& lines, const RunOptions& options) {
-  constexpr const char* kOwnLink =
-      "a GPU has a link of its own, which is not slowed down; leave it out, or use --device host";
-  add(lines, as_set(kLinkBandwidth, options.link_bandwidth), kOwnLink);
-  add(lines, as_set(kFaultLatency, options.fault_latency), kOwnLink);
+  add(lines, as_set(kFaultLatency, options.fault_latency),
+      "on a GPU nothing moves by page faults; leave it out, or use --device host");
   add(lines, as_set(kThreshold, options.threshold),
       "on a GPU every allocation of device memory is served, whatever its size; leave it out, or "
       "use --device host");

@@ -109,12 +109,19 @@ class WithoutEffectOnGpu : public WithoutEffect {
 };
 
 TEST_F(WithoutEffectOnGpu, OptionsThatAGpuHasNoUseFor) {
-  expect_line("cuda", "--link-bandwidth 10GB", "", "--link-bandwidth 10GB has no effect");
   expect_line("cuda", "--fault-latency 50us", "", "--fault-latency 50us has no effect");
   expect_line("cuda", "--threshold 4MiB", "", "--threshold 4MiB has no effect");
   expect_line("cuda", "", "SPILLWAY_THRESHOLD=4MiB", "SPILLWAY_THRESHOLD=4MiB has no effect");
   expect_line("cuda", "--prefetch-degree 8", "",
               "--prefetch-degree 8 has no effect: the policy lookahead has no such degree");
+}
+
+TEST_F(WithoutEffectOnGpu, ASlowLinkIsNoneOfThem) {
+  const Outcome outcome =
+      run("run --device cuda --link-bandwidth 10GB -- sh -c 'echo $SPILLWAY_LINK_BANDWIDTH'", gpu_);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "10GB\n");
+  EXPECT_THAT(outcome.err, Not(HasSubstr("--link-bandwidth")));
 }
 
 TEST_F(WithoutEffectOnGpu, VariablesOfLibrariesThatGoPastIt) {

@@ -81,7 +81,10 @@ void tell(ProgramPlatform& platform) {
 }
 
 std::unique_ptr<Everything> make_here() {
-  const Result<SpaceOptions> options = space_options_from_environment();
+  Result<SpaceOptions> options = space_options_from_environment();
+  if (options) {
+    (void)fit_into(MemoryLimits().room(), *options);  // `spillway run` has said so
+  }
   Result<std::unique_ptr<ProgramSpace>> space =
       options ? ProgramSpace::open(*options) : tl::unexpected<Error>(options.error());
   if (!space) {

@@ -3,6 +3,7 @@
 // carries one transfer after the other. Thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 
@@ -13,6 +14,12 @@ namespace spillway {
 struct LinkSpeed {
   double bytes_per_s = 0;       // each way; 0: as fast as the copies are
   TimeNs fault_latency_ns = 0;  // before a faulted block begins to move
+
+  [[nodiscard]] bool limited() const { return bytes_per_s > 0; }
+  // What it carries where the memory itself is as fast as this.
+  [[nodiscard]] double carries(double memory_bytes_per_s) const {
+    return limited() ? std::min(bytes_per_s, memory_bytes_per_s) : memory_bytes_per_s;
+  }
 };
 
 enum class LinkDirection : std::uint8_t { kToDevice, kFromDevice };
@@ -24,7 +31,7 @@ class LinkThrottle {
   // The time at which `bytes` that begin to move now would have arrived; the caller waits until
   // then and copies them.
   TimeNs book(LinkDirection direction, Bytes bytes, TimeNs ready_ns) {
-    if (speed_.bytes_per_s <= 0) {
+    if (!speed_.limited()) {
       return ready_ns;
     }
     const std::scoped_lock lock(mutex_);

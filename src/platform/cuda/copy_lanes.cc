@@ -33,6 +33,13 @@ constexpr TimeNs kBeginNs = 8'000;
 constexpr Bytes kTellingBytes = 4 * kMiB;
 // An end that was looked for so shortly before was seen in time.
 constexpr TimeNs kSeenInTimeNs = 40'000;
+// Of the time that a link could have carried something while its thread was late, as sleeps are.
+constexpr TimeNs kMadeUpForNs = 1'000'000;
+
+LinkDirection on_link(CopyLanes::Direction direction) {
+  return direction == CopyLanes::Direction::kIn ? LinkDirection::kToDevice
+                                                : LinkDirection::kFromDevice;
+}
 
 }  // namespace
 
@@ -87,7 +94,7 @@ void CopyLanes::add(Direction direction, std::uint64_t tag, std::vector<BlockCop
   ++not_ended_[at];
   {
     const std::scoped_lock lock(mutex_);
-    lanes_[at].added.push_back({.tag = tag, .copies = std::move(copies)});
+    lanes_[at].added.push_back({.tag = tag, .copies = std::move(copies), .added_ns = now_ns()});
   }
   added_.call();
 }
@@ -138,7 +145,8 @@ CuResult CopyLanes::look(Direction direction) {
     return result;
   }
   const bool out = direction == Direction::kOut;
-  const bool is_short = out && out_short_;
+  // On a slow link one is under way until that has carried it: so the next is held back.
+  const bool is_short = (out && out_short_) || holds_back();
   const ChunkLimits limits{.bytes = is_short ? kShortChunkBytes
                                     : out    ? kOutChunkBytes
                                              : kChunkBytes,
@@ -157,7 +165,7 @@ CuResult CopyLanes::end_chunks(Lane& lane, Direction direction) {
   std::size_t ended = 0;
   CuResult result = CuResult::kSuccess;
   const TimeNs since_ns = lane.under_way.empty() ? 0 : lane.under_way.front().since_ns;
-  while (ended < lane.under_way.size()) {
+  while (ended < lane.under_way.size() && lane.under_way[ended].due_ns <= now_ns()) {
     result = driver_->event_query(lane.under_way[ended].event);
     if (result != CuResult::kSuccess) {
       break;
@@ -185,7 +193,7 @@ CuResult CopyLanes::end_chunks(Lane& lane, Direction direction) {
       end_batch(lane, direction, begin_ns);
     }
   }
-  if (ended_bytes > 0) {
+  if (ended_bytes > 0 && !holds_back()) {
     learn(lane, ended_bytes, at_ns, at_ns - since_ns);
   }
   // It stood behind those; behind what was refused, it has stood there since that did.
@@ -262,6 +270,10 @@ CuResult CopyLanes::give(Lane& lane, Direction direction, const ChunkLimits& lim
     result = driver_->event_record(chunk.event, lane.stream);
   }
   chunk.since_ns = now_ns();
+  if (holds_back() && chunk.bytes > 0) {
+    chunk.due_ns = link_.book(on_link(direction), chunk.bytes,
+                              std::max(batch.added_ns, chunk.since_ns - kMadeUpForNs));
+  }
   lane.under_way.push_back(chunk);
   return result;
 }
@@ -286,7 +298,7 @@ void CopyLanes::wait() {
     const Chunk& first = lane.under_way.front();
     const TimeNs expected_ns =
         kBeginNs + static_cast<TimeNs>(static_cast<double>(first.bytes) / lane.bytes_per_ns);
-    const TimeNs left_ns = first.since_ns + expected_ns - at_ns;
+    const TimeNs left_ns = std::max(first.since_ns + expected_ns, first.due_ns) - at_ns;
     // Where another stands behind it nobody has to be quick.
     if (lane.under_way.size() == 1 && left_ns <= kLookAheadNs &&
         left_ns >= kLookAheadNs - kLookNs) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "platform/common/link_throttle.h"
 #include "platform/common/wake_up.h"
 #include "platform/cuda/driver.h"
 
@@ -45,8 +46,10 @@ class CopyLanes {
   };
 
   // The driver must outlive it. `wake` is called by its thread when there is something to poll.
-  CopyLanes(const Driver& driver, std::function<void()> wake)
-      : driver_(&driver), wake_(std::move(wake)) {}
+  // With a `link` copies are held back: the driver is given a chunk when a link of that speed would
+  // begin to carry it, and it ends when that would have carried it, at the earliest.
+  CopyLanes(const Driver& driver, std::function<void()> wake, const LinkSpeed& link = {})
+      : driver_(&driver), wake_(std::move(wake)), link_(link) {}
   CopyLanes(const CopyLanes&) = delete;
   CopyLanes& operator=(const CopyLanes&) = delete;
   ~CopyLanes() { stop(); }
@@ -72,6 +75,8 @@ class CopyLanes {
   [[nodiscard]] bool under_way(Direction direction) const {
     return not_ended_[static_cast<std::size_t>(direction)] > 0;
   }
+  // Whether copies are held back to a link's speed.
+  [[nodiscard]] bool holds_back() const { return link_.speed().limited(); }
   // What its thread has run on a processor. Any thread's, until it is stopped.
   [[nodiscard]] TimeNs processor_ns() const;
 
@@ -85,6 +90,7 @@ class CopyLanes {
     Bytes done_bytes = 0;
     Bytes device_bytes = 0;  // done of the block
     Bytes copied_bytes = 0;  // have ended
+    TimeNs added_ns = 0;
     TimeNs begun_ns = 0;
     bool failed = false;
   };
@@ -93,6 +99,7 @@ class CopyLanes {
     CuEvent event = nullptr;  // behind it
     Bytes bytes = 0;
     TimeNs since_ns = 0;  // it has been the first
+    TimeNs due_ns = 0;    // it does not end before
     bool last = false;    // of its batch
   };
   // Of its own thread, but for `added`.
@@ -122,6 +129,7 @@ class CopyLanes {
 
   const Driver* driver_;
   std::function<void()> wake_;
+  LinkThrottle link_;
   std::array<Lane, 2> lanes_;
   std::vector<CuEvent> events_;  // free; its own thread's
 

@@ -18,6 +18,8 @@
 #include "base/error.h"
 #include "engine/policy.h"
 #include "platform/common/descriptor.h"
+#include "platform/common/link_throttle.h"
+#include "platform/common/memory_room.h"
 #include "platform/common/observed_platform.h"
 #include "platform/common/storage_io.h"
 #include "platform/common/swap_file.h"
@@ -42,6 +44,14 @@ struct CudaOptions {
   // (docs/cuda.md).
   std::uint64_t quiet_after = 64;
   std::uint64_t quiet_after_at_most = 32'768;
+  // Copies between device and host memory are held back to it, so that this machine stands in for
+  // one with a slower link. What launches use of host memory cannot be: nothing lies there for them
+  // but what has no room on the device (docs/cuda.md, "A slower link"). Faults have no latency
+  // here.
+  LinkSpeed link;
+  // What the system can spare of its memory, read anew. Without it host memory is had without
+  // asking. Any thread's.
+  std::function<MemoryRoom()> memory_room;
   bool reclaim_discarded_first = true;
   Bytes address_bytes = Bytes{1} << 46U;
   StorageIo::Wrap wrap_io;

@@ -14,6 +14,8 @@ namespace {
 // For how long nothing may happen before launches that wait are said to wait for ever. The program
 // may free something meanwhile.
 constexpr TimeNs kStuckNs = 2'000'000'000;
+// The same where the system has no memory to spare, which others may give back.
+constexpr TimeNs kShortNs = 10'000'000'000;
 
 void log_transfer(EventLog& events, const MoveEnded& ended) {
   LoggedTransfer transfer{.from = ended.move.from,
@@ -275,35 +277,6 @@ void DrivenPlatform::moved(const MoveEnded& ended) {
   want_pinned(engine_.used_bytes(Tier::kHost) + 2 * options_.pinned_piece_bytes);
 }
 
-// Pinned memory and what launches use over the link are the host's together (docs/cuda.md): what one
-// has taken the other cannot have.
-Bytes DrivenPlatform::most_pinned_bytes() const {
-  const Bytes far_bytes = std::max(engine_.far_bytes(), queue_->host_handle_bytes());
-  const Bytes left_bytes = options_.host_bytes - std::min(options_.host_bytes, far_bytes);
-  return far_bytes == 0 ? left_bytes
-                        : left_bytes / options_.pinned_piece_bytes * options_.pinned_piece_bytes;
-}
-
-void DrivenPlatform::want_pinned(Bytes bytes) {
-  bytes = std::min(bytes, most_pinned_bytes());
-  host_->want(bytes);
-  wanted_pinned_bytes_ = std::max(wanted_pinned_bytes_, bytes);
-  const Bytes taken_bytes = round_up(wanted_pinned_bytes_, options_.pinned_piece_bytes);
-  engine_.set_far_capacity(has_far_ && !host_ended_
-                               ? options_.host_bytes - std::min(options_.host_bytes, taken_bytes)
-                               : 0);
-}
-
-// The system has none for it: what is far stays so.
-void DrivenPlatform::no_far_memory() {
-  engine_.set_far_capacity(0);
-  if (!std::exchange(has_far_, false)) {
-    return;
-  }
-  options_.warn(fmt::format("no more host memory that launches can use than {}: going on without",
-                            format_bytes(engine_.far_bytes())));
-}
-
 // Others use the card: the budget becomes what there is. What launches have been admitted for and
 // now has no room is backed by host memory, and the engine follows as they end.
 void DrivenPlatform::no_memory(Bytes handle_bytes) {
@@ -324,30 +297,6 @@ void DrivenPlatform::no_memory(Bytes handle_bytes) {
   set_limits();
 }
 
-void DrivenPlatform::host_grown(std::uint64_t at, Bytes bytes) {
-  const Lock lock(mutex_);
-  host_places_.add(at, bytes);
-  host_ready_bytes_ += bytes;
-  engine_.set_capacity_below(Tier::kHost, host_ready_bytes_);
-}
-
-void DrivenPlatform::host_ended(const Error& error) {
-  const Lock lock(mutex_);
-  host_ended_ = true;
-  set_limits();
-  options_.warn(fmt::format("no more pinned memory than {} of {}: {}",
-                            format_bytes(host_ready_bytes_), format_bytes(options_.host_bytes),
-                            error.message));
-}
-
-// What can be promised: some of the lower tiers stays free, so that blocks can change places.
-void DrivenPlatform::set_limits() {
-  const Bytes host_bytes =
-      host_ended_ ? host_ready_bytes_ + engine_.far_bytes() : options_.host_bytes;
-  const Bytes below_bytes = host_bytes + engine_.capacity_bytes(Tier::kStorage);
-  memory_->set_limit(budget_bytes_ + below_bytes - std::min(below_bytes, 2 * options_.block_bytes));
-}
-
 // On this platform a launch that was released and stands behind another does not run, so the engine
 // cannot tell alone.
 void DrivenPlatform::check_progress() {
@@ -363,21 +312,24 @@ void DrivenPlatform::check_progress() {
   let_those_together_go();
   const bool moving = launches_.waiting() == 0 || engine_.transfers_in_flight() > 0 ||
                       !queue_->empty() || !launches_.all_wait();
-  const bool host_grows = !host_ended_ && host_ready_bytes_ < most_pinned_bytes();
-  if (!moving && host_grows) {
+  const bool host_could_grow = !host_ended_ && host_ready_bytes_ < most_pinned_bytes();
+  if (!moving && host_could_grow) {
     want_pinned(host_ready_bytes_ + options_.pinned_piece_bytes);
   }
-  if (moving || host_grows) {
+  if (moving || (host_could_grow && !host_short_)) {
     stuck_since_ns_ = 0;
     return;
   }
   const TimeNs at_ns = now_ns();
   if (stuck_since_ns_ == 0) {
     stuck_since_ns_ = at_ns;
-  } else if (at_ns - stuck_since_ns_ > kStuckNs) {
+  } else if (at_ns - stuck_since_ns_ > (host_short_ ? kShortNs : kStuckNs)) {
     broken_ = true;
-    failures_.fatal(engine_.stuck().value_or(Error{
-        ErrorCode::kDefect, "launches wait, and nothing is on its way that could help them"}));
+    failures_.fatal(host_short_
+                        ? out_of_host_memory()
+                        : engine_.stuck().value_or(Error{
+                              ErrorCode::kDefect,
+                              "launches wait, and nothing is on its way that could help them"}));
   }
 }
 

@@ -97,11 +97,15 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
     storage_places_.add(0, whole_blocks(storage->bytes()));
     storage_.emplace(std::move(*storage), kIoDepth, options_.wrap_io);
   }
-  const OrderQueue::Options queue{.device = options.device,
-                                  .budget_bytes = options.device_bytes,
-                                  .largest_block_bytes = options.block_bytes,
-                                  .storage = storage_ ? &*storage_ : nullptr,
-                                  .direct = {.place = options.cufile, .warn = options_.warn}};
+  OrderQueue::Options queue{.device = options.device,
+                            .budget_bytes = options.device_bytes,
+                            .largest_block_bytes = options.block_bytes,
+                            .storage = storage_ ? &*storage_ : nullptr,
+                            .link = options.link,
+                            .direct = {.place = options.cufile, .warn = options_.warn}};
+  if (options_.memory_room) {
+    queue.spare_bytes = [this] { return options_.memory_room().to_take_bytes(); };
+  }
   OrderListener& listener = *this;
   queue_ = std::make_unique<OrderQueue>(driver_, queue, failures_, listener);
 }
@@ -130,18 +134,23 @@ Status DrivenPlatform::begin(CuContext context) {
   const std::uint64_t start = round_up(reservation_, options_.block_bytes);
   const std::uint64_t end = whole_blocks(reservation_ + options_.address_bytes);
   memory_ = std::make_unique<ProgramMemory>(engine_, start, end - start, options_.block_bytes);
-  set_limits();
-  Result<std::unique_ptr<HostMemory>> host =
-      HostMemory::make(driver_, context,
-                       {.most_bytes = options_.host_bytes,
-                        .piece_bytes = options_.pinned_piece_bytes,
-                        .grown = [this](std::uint64_t at, Bytes bytes) { host_grown(at, bytes); },
-                        .ended = [this](const Error& error) { host_ended(error); }});
+  note_room(options_.memory_room ? options_.memory_room() : MemoryRoom{});
+  HostMemory::Options pinned{
+      .most_bytes = options_.host_bytes,
+      .piece_bytes = options_.pinned_piece_bytes,
+      .grown = [this](std::uint64_t at, Bytes bytes) { host_grown(at, bytes); },
+      .ended = [this](const Error& error) { host_ended(error); },
+      .spare_bytes = nullptr,
+      .is_short = [this](bool is_short) { host_is_short(is_short); }};
+  if (options_.memory_room) {
+    pinned.spare_bytes = [this](Bytes pinned_bytes) { return spare_bytes(pinned_bytes); };
+  }
+  Result<std::unique_ptr<HostMemory>> host = HostMemory::make(driver_, context, std::move(pinned));
   if (!host) {
     return tl::unexpected<Error>(host.error());
   }
   host_ = std::move(*host);
-  has_far_ = node_of_host_handles(driver_, options_.device).has_value();
+  has_far_ = !options_.link.limited() && node_of_host_handles(driver_, options_.device).has_value();
   return {};
 }
 
@@ -174,7 +183,8 @@ void DrivenPlatform::end() {
 // --- Memory -------------------------------------------------------------------------------------
 
 Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  look_for_room(bytes, lock);
   newest_stays();
   Result<std::uint64_t> address = memory_->allocate(bytes);
   if (address) {
@@ -261,7 +271,8 @@ void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_
 }
 
 Status DrivenPlatform::reuse(std::uint64_t address) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  look_for_room(memory_->dead_bytes_at(address), lock);
   newest_stays();
   const Result<std::optional<AllocationId>> reused = memory_->reuse(address);
   if (!reused) {
@@ -291,18 +302,6 @@ void DrivenPlatform::keep_handles() {
   queue_->keep_at_most(bytes);
   if (queue_->handle_bytes() > bytes) {
     queue_->push({.kind = Order::Kind::kTrim});
-  }
-}
-
-// What cannot be on the device must have a place, and some of it is to be ready before that.
-void DrivenPlatform::want_host() {
-  live_bytes_ = memory_->commitment().bytes();
-  const Bytes live_bytes = live_bytes_ + options_.pinned_piece_bytes;
-  const Bytes device_bytes = engine_.capacity_bytes(Tier::kDevice);
-  patience_.alive_at_most(memory_->commitment().peak_bytes(), budget_bytes_);
-  if (live_bytes > device_bytes) {
-    want_pinned(live_bytes - std::min(live_bytes, device_bytes + engine_.far_bytes()) +
-                options_.pinned_piece_bytes);
   }
 }
 
@@ -384,7 +383,7 @@ Bytes DrivenPlatform::capacity_bytes(Tier tier) const {
   if (tier == Tier::kDevice) {
     return budget_bytes_;
   }
-  return tier == Tier::kHost && !host_ended_ ? options_.host_bytes : engine_.capacity_bytes(tier);
+  return tier == Tier::kHost ? host_limit_bytes() : engine_.capacity_bytes(tier);
 }
 
 void DrivenPlatform::wait_until_idle() {

@@ -158,18 +158,27 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Status begin(CuContext context) override;
   bool look(const Done& done) override;
   void no_memory(Bytes handle_bytes) override;
+  [[nodiscard]] Error out_of_memory(Bytes handle_bytes) override;
   void broken(const std::optional<Error>& untold) override;  // driven_tickets.cc
   void end() override;
   void moved(const MoveEnded& ended);
-  void host_grown(std::uint64_t at, Bytes bytes);
-  void host_ended(const Error& error);
   void check_progress();
-  void set_limits();
-  void want_host();
   void newest_stays();
+
+  // driven_host_memory.cc
+  void want_host();
   void want_pinned(Bytes bytes);
   [[nodiscard]] Bytes most_pinned_bytes() const;
   void no_far_memory();
+  [[nodiscard]] Bytes spare_bytes(Bytes pinned_bytes) const;  // without the lock
+  void look_for_room(Bytes bytes, Lock& lock);
+  void note_room(const MemoryRoom& room);
+  [[nodiscard]] Bytes host_limit_bytes() const;
+  void host_is_short(bool is_short);
+  [[nodiscard]] Error out_of_host_memory() const;
+  void host_grown(std::uint64_t at, Bytes bytes);
+  void host_ended(const Error& error);
+  void set_limits();
 
   // driven_quiet.cc
   [[nodiscard]] static bool is_hold(std::uint64_t tag);
@@ -340,8 +349,12 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Places storage_places_;
   Bytes host_ready_bytes_ = 0;
   bool host_ended_ = false;
+  bool host_short_ = false;  // the system can spare no more of it now
+  bool told_short_ = false;
+  MemoryRoom room_;      // as it was seen last,
+  Bytes had_bytes_ = 0;  // with so much of it that was there
   Bytes wanted_pinned_bytes_ = 0;
-  bool has_far_ = false;  // launches can use host memory, and there has always been some for them
+  bool has_far_ = false;  // launches may use host memory, and there has always been some for them
   // By block: whether it has its memory on the device.
   enum class Backing : std::uint8_t { kNone, kComing, kThere };
   struct BlockState {

@@ -24,7 +24,8 @@ void DrivenPlatform::give_back_reserved(std::uint64_t start) {
 }
 
 Status DrivenPlatform::promise(Bytes bytes) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  look_for_room(bytes, lock);
   newest_stays();
   Status promised = memory_->promise_placed(bytes);
   keep_handles();

@@ -35,6 +35,9 @@ CuResult HostHandles::make(Bytes bytes, CuMemHandle& handle) {
   if (!node) {
     return CuResult::kNotSupported;
   }
+  if (spare_bytes_ && spare_bytes_() < bytes) {
+    return CuResult::kOutOfMemory;
+  }
   CuAllocationProperties properties{};
   properties.type = CuAllocationType::kPinned;
   properties.location = {.type = CuLocationType::kHostNuma, .id = *node};

@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "base/units.h"
 #include "platform/cuda/driver.h"
@@ -22,11 +24,14 @@ namespace spillway::cuda {
 class HostHandles {
  public:
   // All must outlive it. `device`: ordinal; the memory is on its side of the machine.
-  HostHandles(const Driver& driver, int device, WorkTimes& times)
-      : driver_(&driver), device_(device), times_(&times) {}
+  // `spare_bytes`: what the system can spare for another one; without it, all.
+  HostHandles(const Driver& driver, int device, WorkTimes& times,
+              std::function<Bytes()> spare_bytes = nullptr)
+      : driver_(&driver), device_(device), times_(&times), spare_bytes_(std::move(spare_bytes)) {}
 
   // One of exactly this size, a multiple of kBlockBytes; it holds anything. kNotSupported where
-  // the device cannot use host memory so; otherwise the driver's error.
+  // the device cannot use host memory so, kOutOfMemory where the system can spare none; otherwise
+  // the driver's error.
   [[nodiscard]] CuResult take(Bytes bytes, CuMemHandle& handle);
   // Mapped nowhere. Returns the driver's error, of this one or of another that had to go.
   CuResult give_back(CuMemHandle handle, Bytes bytes);
@@ -47,6 +52,7 @@ class HostHandles {
   const Driver* driver_;
   int device_;
   WorkTimes* times_;
+  std::function<Bytes()> spare_bytes_;
   std::deque<Free> free_;  // oldest first
   Bytes free_bytes_ = 0;
   Bytes used_bytes_ = 0;

@@ -18,6 +18,11 @@ constexpr std::chrono::milliseconds kBetweenTries{20};
 // Pages of so many pieces are made present, the one that is registered next among them: each of the
 // threads that do it has one under way and one done.
 constexpr Bytes kPiecesAhead = 8;
+// Of what the system can spare, so much is taken before it is asked again: other processes ask as
+// well, and all might be answered before any of them has taken anything.
+constexpr Bytes kGrantedPart = 8;
+// Until the system is asked again for memory that it could not spare.
+constexpr std::chrono::milliseconds kBetweenGrants{50};
 
 }  // namespace
 
@@ -67,6 +72,11 @@ void HostMemory::work() {
     }
     const Bytes wanted_bytes = wanted_bytes_;
     lock.unlock();
+    if (!grant()) {
+      lock.lock();
+      wanted_.wait_for(lock, kBetweenGrants, [this] { return stop_; });
+      continue;
+    }
     const Bytes bytes = std::min(options_.piece_bytes, options_.most_bytes - registered_bytes_);
     const CuResult result = register_next(wanted_bytes, bytes);
     if (result == CuResult::kSuccess) {
@@ -90,8 +100,27 @@ void HostMemory::work() {
   }
 }
 
+// Whether the next piece may be made present and registered, or was granted before.
+bool HostMemory::grant() {
+  const Bytes spare_bytes =
+      options_.spare_bytes ? options_.spare_bytes(registered_bytes_) : memory_.bytes();
+  const Bytes piece_bytes = options_.piece_bytes;
+  if (spare_bytes >= piece_bytes) {
+    const Bytes pieces =
+        std::clamp(options_.spare_bytes ? spare_bytes / kGrantedPart / piece_bytes : kPiecesAhead,
+                   Bytes{1}, kPiecesAhead);
+    granted_bytes_ = std::max(granted_bytes_, registered_bytes_ + pieces * piece_bytes);
+  }
+  const bool is_short = granted_bytes_ <= registered_bytes_;
+  if (is_short != short_ && options_.is_short) {
+    options_.is_short(is_short);
+  }
+  short_ = is_short;
+  return !is_short;
+}
+
 CuResult HostMemory::register_next(Bytes wanted_bytes, Bytes bytes) {
-  pages_.want(std::min(wanted_bytes, registered_bytes_ + kPiecesAhead * options_.piece_bytes));
+  pages_.want(std::min(wanted_bytes, granted_bytes_));
   pages_.wait_for(registered_bytes_ / options_.piece_bytes);
   return driver_->host_register(memory_.start() + registered_bytes_, bytes,
                                 kCuHostRegisterPortable);

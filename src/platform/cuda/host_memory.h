@@ -29,6 +29,12 @@ class HostMemory {
     std::function<void(std::uint64_t at, Bytes bytes)> grown;
     // The driver has refused a piece for good, so there will be no more. Called by the thread.
     std::function<void(const Error&)> ended;
+    // How much more the system can spare now for what is wanted from so many bytes on
+    // (memory_room.h); without it, all. Pieces are made present and registered only as far as that
+    // goes. Called by the thread.
+    std::function<Bytes(Bytes from_bytes)> spare_bytes;
+    // More is wanted than it can spare, or can be had after all. Called by the thread.
+    std::function<void(bool)> is_short;
   };
   // The driver must outlive it; `context` is the one that it is registered in, for all. Fails with
   // kUnsupported.
@@ -54,6 +60,7 @@ class HostMemory {
  private:
   HostMemory(const Driver& driver, CuContext context, Options options, Reservation memory);
   void work();
+  [[nodiscard]] bool grant();
   [[nodiscard]] CuResult register_next(Bytes wanted_bytes, Bytes bytes);
   void give_back_from(Bytes at);
   void stop();
@@ -64,6 +71,8 @@ class HostMemory {
   Reservation memory_;
   PresentPages pages_;
   Bytes registered_bytes_ = 0;  // the thread's; after it has ended, unregister's
+  Bytes granted_bytes_ = 0;     // the thread's: the system can spare so much, or could
+  bool short_ = false;          // the thread's
   std::mutex mutex_;
   std::condition_variable wanted_;
   Bytes wanted_bytes_ = 0;

@@ -15,39 +15,43 @@ namespace {
 
 // Enough that the disk, the link and the next block are busy at once.
 constexpr std::size_t kSlots = 4;
-// Of what direct storage refuses.
-constexpr std::size_t kSlotsBesideDirect = 1;
+// For what direct storage refuses, and where memory is short.
+constexpr std::size_t kFewestSlots = 1;
 // In a row, and direct storage is not tried any more: it costs time and does nothing.
 constexpr unsigned kMostRefusals = 8;
 
 }  // namespace
 
 Moves::Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes,
-             Failures& failures, std::function<void()> wake)
+             const LinkSpeed& link, Failures& failures, std::function<void()> wake)
     : driver_(&driver),
       storage_(storage),
       slot_bytes_(largest_block_bytes),
       failures_(&failures),
       wake_(std::move(wake)),
-      lanes_(driver, wake_) {
+      lanes_(driver, wake_, link) {
   if (storage != nullptr) {
     io_ = std::make_unique<IoThread>(*storage);
   }
 }
 
-CuResult Moves::make(const DirectStorage::Options& direct) {
+CuResult Moves::make(const DirectStorage::Options& direct,
+                     const std::function<Bytes()>& spare_bytes) {
   if (storage_ != nullptr) {
-    auto made = DirectStorage::make(*driver_, *storage_, direct);
-    if (made) {
-      direct_ = std::move(*made);
-    } else if (direct.warn && cufile_needs(direct.place).word) {
-      direct.warn(
-          fmt::format("direct storage is off: {}; between device and storage data goes "
-                      "through host memory",
-                      made.error().message));
+    if (!lanes_.holds_back()) {  // which what goes past host memory cannot be
+      auto made = DirectStorage::make(*driver_, *storage_, direct);
+      if (made) {
+        direct_ = std::move(*made);
+      } else if (direct.warn && cufile_needs(direct.place).word) {
+        direct.warn(
+            fmt::format("direct storage is off: {}; between device and storage data goes "
+                        "through host memory",
+                        made.error().message));
+      }
     }
     tries_direct_ = direct_ != nullptr;
-    if (const CuResult result = add_slots(direct_ ? kSlotsBesideDirect : kSlots);
+    const bool is_short = spare_bytes && spare_bytes() < kSlots * slot_bytes_;
+    if (const CuResult result = add_slots(direct_ || is_short ? kFewestSlots : kSlots);
         result != CuResult::kSuccess) {
       return result;
     }
@@ -186,7 +190,7 @@ void Moves::direct_ended(std::uint64_t id, UnderWay& it, std::vector<MoveEnded>&
   it.begun_ns = 0;  // it begins anew
   waiting_.push_back(id);
   if (++refused_in_a_row_ >= kMostRefusals && std::exchange(tries_direct_, false)) {
-    (void)add_slots(kSlots - kSlotsBesideDirect);  // without them it is slower
+    (void)add_slots(kSlots - kFewestSlots);  // without them it is slower
   }
 }
 

@@ -52,12 +52,14 @@ struct MoveEnded {
 class Moves {
  public:
   // All of them must outlive it. storage: nullptr where there is none. `wake`: any thread's, when
-  // there is something to poll.
-  Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes, Failures& failures,
-        std::function<void()> wake);
+  // there is something to poll. `link`: all copies are held back to its speed.
+  Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes, const LinkSpeed& link,
+        Failures& failures, std::function<void()> wake);
 
-  // The engine's context is current, here and below.
-  [[nodiscard]] CuResult make(const DirectStorage::Options& direct);
+  // The engine's context is current, here and below. `spare_bytes`: what the system can spare of
+  // its memory; without it, all.
+  [[nodiscard]] CuResult make(const DirectStorage::Options& direct,
+                              const std::function<Bytes()>& spare_bytes);
   // Whether the swap file is reached past host memory.
   [[nodiscard]] bool direct() const { return direct_ != nullptr; }
   // Waits for what is under way there; before any of its memory is taken away.

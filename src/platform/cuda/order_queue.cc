@@ -39,9 +39,10 @@ OrderQueue::OrderQueue(const Driver& driver, const Options& options, Failures& f
       failures_(&failures),
       listener_(&listener),
       pool_(driver, options.device, options.budget_bytes),
-      on_host_(driver, options.device, pool_.times()),
+      on_host_(driver, options.device, pool_.times(), options.spare_bytes),
       blocks_(driver, pool_, on_host_, options.device),
-      moves_(driver, options.storage, options.largest_block_bytes, failures, [this] { wake(); }) {}
+      moves_(driver, options.storage, options.largest_block_bytes, options.link, failures,
+             [this] { wake(); }) {}
 
 Status OrderQueue::start() {
   thread_ = service_thread("spw-cuda", [this] { run(); });
@@ -87,7 +88,9 @@ Status OrderQueue::make() {
     return made;
   }
   options_.direct.times = &pool_.times();
-  if (Status made = check(*driver_, "cuMemHostAlloc", moves_.make(options_.direct)); !made) {
+  if (Status made =
+          check(*driver_, "cuMemHostAlloc", moves_.make(options_.direct, options_.spare_bytes));
+      !made) {
     return made;
   }
   pool_.make_for_direct_storage(moves_.direct());
@@ -317,11 +320,7 @@ void OrderQueue::look_for_memory() {
   }
   if (at_ns - without_memory_since_ns_ >= kGiveUpNs) {
     broken_ = true;
-    failures_->fatal(
-        {ErrorCode::kUnsupported,
-         fmt::format("out of device memory: launches need more than the {} that others leave of "
-                     "the device; free some of it or lower the budget",
-                     format_bytes(pool_.bytes()))});
+    failures_->fatal(listener_->out_of_memory(pool_.bytes()));
   }
 }
 

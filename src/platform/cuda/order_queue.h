@@ -75,6 +75,8 @@ class OrderListener {
   virtual bool look(const Done& done) = 0;
   // The device has no more memory than these handles have, though the budget has room.
   virtual void no_memory(Bytes handle_bytes) = 0;
+  // What ends the run where that stays so, and there is no host memory instead either.
+  [[nodiscard]] virtual Error out_of_memory(Bytes handle_bytes) = 0;
   // An error has ended all work: nothing that was ordered will be done. `untold`: the error, where
   // it may be the program's own (a kernel that has failed), which the program hears of anyway.
   virtual void broken(const std::optional<Error>& untold) = 0;
@@ -89,6 +91,9 @@ class OrderQueue {
     Bytes budget_bytes = 0;
     Bytes largest_block_bytes = 0;
     StorageIo* storage = nullptr;  // nullptr: none
+    LinkSpeed link = {};           // copies are held back to it
+    // What the system can spare for handles of host memory; without it, all.
+    std::function<Bytes()> spare_bytes = nullptr;
     DirectStorage::Options direct = {};
   };
   // All of them must outlive it.

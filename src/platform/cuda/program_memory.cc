@@ -29,9 +29,9 @@ Status ProgramMemory::promise(Bytes bytes) {
     return make_error(
         ErrorCode::kUnsupported,
         "out of memory: {} asked for, {} in use; the budget is {} of device memory, and with host "
-        "memory and storage {}; raise --host-memory or --storage",
-        format_bytes(bytes), format_bytes(commitment_.bytes() + kept_room_bytes_),
-        format_bytes(engine_.capacity_bytes(Tier::kDevice)), format_bytes(limit_bytes_));
+        "memory and storage {}; {}",
+        format_bytes(bytes), format_bytes(promised_bytes()),
+        format_bytes(engine_.capacity_bytes(Tier::kDevice)), format_bytes(limit_bytes_), advice_);
   }
   return {};
 }
@@ -298,6 +298,12 @@ Result<std::optional<AllocationId>> ProgramMemory::reuse(std::uint64_t address) 
   dead_placed_bytes_ -= named->placed ? named->bytes : 0;
   no_undo();
   return named->number;
+}
+
+Bytes ProgramMemory::dead_bytes_at(std::uint64_t address) const {
+  const AddressRanges::Named* const named = addresses_.at(address);
+  return named != nullptr && named->is_dead() && !named->keeps_room ? footprint_bytes(named->bytes)
+                                                                    : 0;
 }
 
 const AddressRanges::Named* ProgramMemory::alive_at(std::uint64_t address) const {

@@ -8,6 +8,8 @@
 #include <optional>
 #include <shared_mutex>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -34,8 +36,16 @@ class ProgramMemory {
     std::uint32_t block_count = 0;
   };
 
-  // What the tiers can hold, less what must stay free for blocks to change places.
-  void set_limit(Bytes bytes) { limit_bytes_ = bytes; }
+  // What the tiers can hold, less what must stay free for blocks to change places; and what a
+  // person can do where that is too little.
+  void set_limit(Bytes bytes, std::string advice) {
+    limit_bytes_ = bytes;
+    advice_ = std::move(advice);
+  }
+  // What has been promised so far.
+  [[nodiscard]] Bytes promised_bytes() const { return commitment_.bytes() + kept_room_bytes_; }
+  // What `reuse` will promise.
+  [[nodiscard]] Bytes dead_bytes_at(std::uint64_t address) const;
 
   Result<std::uint64_t> allocate(Bytes bytes);
   // The engine has still to hear of these: of the allocation that is given back, if one begins
@@ -125,6 +135,7 @@ class ProgramMemory {
   std::atomic<bool> has_reserved_{false};  // or had
   Bytes largest_block_bytes_;
   Bytes limit_bytes_ = 0;
+  std::string advice_;
   Commitment commitment_;
   Bytes kept_room_bytes_ = 0;  // that what is dead has been promised beside that
   std::atomic<Bytes> placed_bytes_{0};

@@ -34,6 +34,8 @@ cuda::CudaOptions cuda_options(const SpaceOptions& options, const PolicyTraits& 
       largest_block_of_run(made.device_bytes, made.host_bytes, !options.storage_path.empty());
   made.pinned_piece_bytes = pinned_piece_of_run(made.host_bytes, made.block_bytes);
   made.gated_streams = gated_streams();
+  made.link = options.link;
+  made.memory_room = [limits = MemoryLimits()] { return limits.room(); };
   return made;
 }
 
@@ -50,7 +52,7 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
   const PolicyInfo& info = **find_policy(options.policy);
   std::unique_ptr<CudaSpace> space(new CudaSpace(options));
   if (info.plan != nullptr) {
-    auto planner = std::make_unique<DevicePlanner>(info, options.policy_options);
+    auto planner = std::make_unique<DevicePlanner>(info, options.policy_options, options.link);
     space->planner_ = planner.get();
     space->policy_ = std::make_unique<LearnedPlan>(
         info.name, std::move(planner), info.traits.uses_host ? Tier::kHost : Tier::kStorage);
@@ -95,6 +97,9 @@ Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes) {
   }
   if (std::getenv("SPILLWAY_DEVICE_MEMORY") == nullptr) {
     options->device_bytes = whole_blocks(free_device_bytes / 10 * 9);
+  }
+  if (std::getenv("SPILLWAY_HOST_MEMORY") == nullptr) {
+    options->host_bytes = available_memory_bytes() / 2;  // the device has memory of its own
   }
   if (std::getenv("SPILLWAY_PREFETCH_DEGREE") == nullptr) {
     options->policy_options.prefetch_degree.reset();

@@ -42,8 +42,9 @@ class CudaSpace {
 };
 
 // space_options_from_environment for a GPU: without SPILLWAY_DEVICE_MEMORY nine tenths of
-// `free_device_bytes`, without SPILLWAY_POLICY lookahead, which measures best there, and without
-// SPILLWAY_PREFETCH_DEGREE the policy's own.
+// `free_device_bytes`, without SPILLWAY_HOST_MEMORY half of what is available, without
+// SPILLWAY_POLICY lookahead, which measures best there, and without SPILLWAY_PREFETCH_DEGREE the
+// policy's own.
 [[nodiscard]] Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes);
 // Whether a policy of this name can serve a GPU; kUnsupported or kInvalidInput with the reason.
 [[nodiscard]] Status check_cuda_policy(const SpaceOptions& options);

@@ -20,7 +20,7 @@ constexpr Bytes kUnplannedPart = 16;
 
 }  // namespace
 
-Machine machine_of(const cuda::CudaPlatform& platform) {
+Machine machine_of(const cuda::CudaPlatform& platform, const LinkSpeed& link) {
   const ProgramStats stats = platform.stats();
   TimeNs in_ns = 0;
   TimeNs out_ns = 0;
@@ -34,11 +34,11 @@ Machine machine_of(const cuda::CudaPlatform& platform) {
   machine.device.capacity_bytes = device_bytes - device_bytes / kUnplannedPart;
   machine.host.capacity_bytes = platform.capacity_bytes(Tier::kHost);
   machine.link.to_device_bytes_per_s =
-      measured_bytes_per_s(stats.engine.moved(Tier::kHost, Tier::kDevice), in_ns,
-                           kEnoughCopiedBytes, kAssumedLinkBytesPerS);
+      link.carries(measured_bytes_per_s(stats.engine.moved(Tier::kHost, Tier::kDevice), in_ns,
+                                        kEnoughCopiedBytes, kAssumedLinkBytesPerS));
   machine.link.from_device_bytes_per_s =
-      measured_bytes_per_s(stats.engine.moved(Tier::kDevice, Tier::kHost), out_ns,
-                           kEnoughCopiedBytes, kAssumedLinkBytesPerS);
+      link.carries(measured_bytes_per_s(stats.engine.moved(Tier::kDevice, Tier::kHost), out_ns,
+                                        kEnoughCopiedBytes, kAssumedLinkBytesPerS));
   machine.storage.capacity_bytes = platform.capacity_bytes(Tier::kStorage);
   machine.storage.read_bytes_per_s = kAssumedStorageBytesPerS;
   machine.storage.write_bytes_per_s = kAssumedStorageBytesPerS;
@@ -52,7 +52,7 @@ void DevicePlanner::ask(Trace iteration) {
 }
 
 void DevicePlanner::make_plan(const Trace& iteration) {
-  Result<Plan> plan = info_.plan(iteration, machine_of(*platform_), options_);
+  Result<Plan> plan = info_.plan(iteration, machine_of(*platform_, link_), options_);
   if (!plan) {
     say(fmt::format("no plan for this program under {}: {}", info_.name, plan.error().message));
     return;

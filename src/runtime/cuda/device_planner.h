@@ -11,14 +11,15 @@
 
 namespace spillway {
 
-// What a planner is told of this device: the budgets, and rates as the run has met them so far.
-[[nodiscard]] Machine machine_of(const cuda::CudaPlatform& platform);
+// What a planner is told of this device: the budgets, and rates as the run has met them so far;
+// what it is held back to may be less.
+[[nodiscard]] Machine machine_of(const cuda::CudaPlatform& platform, const LinkSpeed& link);
 
 class DevicePlanner final : public Planner {
  public:
   // By the planner of `info`, which must have one.
-  DevicePlanner(const PolicyInfo& info, const PolicyOptions& options)
-      : info_(info), options_(options) {}
+  DevicePlanner(const PolicyInfo& info, const PolicyOptions& options, const LinkSpeed& link)
+      : info_(info), options_(options), link_(link) {}
   ~DevicePlanner() override { finish(); }
 
   // Before the program's first launch. The platform must live until `finish`.
@@ -35,6 +36,7 @@ class DevicePlanner final : public Planner {
 
   const PolicyInfo& info_;
   const PolicyOptions options_;
+  const LinkSpeed link_;
   const cuda::CudaPlatform* platform_ = nullptr;
   std::thread thread_;
   std::mutex mutex_;

@@ -35,11 +35,8 @@ Machine machine_of(const ProgramPlatform& platform, const LinkSpeed& speed, bool
   const Bytes device_bytes = platform.capacity_bytes(Tier::kDevice);
   machine.device.capacity_bytes = device_bytes - unplanned_bytes(device_bytes, complete);
   machine.host.capacity_bytes = platform.capacity_bytes(Tier::kHost);
-  double link = measured_bytes_per_s(stats.copied_bytes, stats.copy_ns, kEnoughMovedBytes,
-                                     kAssumedCopyBytesPerS);
-  if (speed.bytes_per_s > 0) {
-    link = std::min(link, speed.bytes_per_s);
-  }
+  const double link = speed.carries(measured_bytes_per_s(stats.copied_bytes, stats.copy_ns,
+                                                         kEnoughMovedBytes, kAssumedCopyBytesPerS));
   machine.link.to_device_bytes_per_s = link;
   machine.link.from_device_bytes_per_s = link;
   machine.faults.latency_ns = kFaultNs + speed.fault_latency_ns;

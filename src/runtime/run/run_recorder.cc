@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "platform/common/clock.h"
+#include "platform/common/say.h"
 #include "platform/common/service_thread.h"
 #include "runtime/run/fits_in.h"
 #include "runtime/run/module_waits.h"
@@ -52,7 +53,10 @@ RunRecorder::RunRecorder(ProgramSpace& space, std::string live_file)
                   std::move(live_file)) {}
 
 RunRecorder::RunRecorder(RunSubject subject, std::string live_file)
-    : subject_(std::move(subject)), live_file_(std::move(live_file)), start_ns_(now_ns()) {
+    : subject_(std::move(subject)),
+      live_file_(std::move(live_file)),
+      start_ns_(now_ns()),
+      memory_([limits = MemoryLimits()] { return limits.room(); }, say) {
   if (std::getenv("SPILLWAY_TRACE_EVENTS") != nullptr) {
     events_ = std::make_unique<EventLog>();
     subject_.platform.log_events(events_.get());
@@ -89,10 +93,14 @@ void RunRecorder::sample_until_stopped() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     lock.unlock();
-    if (samples++ % kSamplesASecond == 0 && subject_.each_second) {
+    const bool new_second = samples++ % kSamplesASecond == 0;
+    if (new_second && subject_.each_second) {
       subject_.each_second();
     }
     const RunRecord now = so_far();
+    if (new_second) {
+      memory_.look(now.used_bytes[index_of(Tier::kHost)]);
+    }
     show(now);
     lock.lock();
     samples_.add(sample_of(now));

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "platform/common/observed_platform.h"
+#include "runtime/run/memory_watch.h"
 #include "runtime/run/program_space.h"
 #include "runtime/run/run_record.h"
 #include "runtime/run/run_samples.h"
@@ -58,6 +59,7 @@ class RunRecorder {
   std::condition_variable wake_;
   bool stop_ = false;
   RunSamples samples_;
+  MemoryWatch memory_;
   std::thread thread_;
 };
 

@@ -1,9 +1,11 @@
 // See space_options.h.
 #include "runtime/run/space_options.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <string_view>
 
 namespace spillway {
@@ -36,20 +38,33 @@ Status read_bytes(const char* name, Bytes& value) {
   return {};
 }
 
+// Fewer is no device to move in.
+constexpr Bytes kLeastDeviceBytes = 64 * kMiB;
+
+// Half of what there is, or what such a device and the program leave of it.
+Bytes half_beside(Bytes device_bytes, const MemoryRoom& room) {
+  const Bytes most_bytes = room.to_take_bytes();
+  return std::min(room.left_bytes / 2, most_bytes - std::min(most_bytes, device_bytes));
+}
+
 }  // namespace
 
-Bytes available_memory_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string field;
-  Bytes kibibytes = 0;
-  while (file >> field) {
-    if (field == "MemAvailable:") {
-      file >> kibibytes;
-      break;
-    }
-    file.ignore(256, '\n');
+Bytes available_memory_bytes() { return MemoryLimits().room().left_bytes; }
+
+std::string fit_into(const MemoryRoom& room, SpaceOptions& options) {
+  const Bytes most_bytes = room.to_take_bytes();
+  const SpaceOptions wanted = options;
+  options.device_bytes = std::min(options.device_bytes, std::max(most_bytes, kLeastDeviceBytes));
+  options.host_bytes =
+      std::min(options.host_bytes, most_bytes - std::min(most_bytes, options.device_bytes));
+  if (options.device_bytes == wanted.device_bytes && options.host_bytes == wanted.host_bytes) {
+    return {};
   }
-  return kibibytes * kKiB;
+  return fmt::format(
+      "the budgets are {} of device memory and {} of host memory: {}, and {} of them "
+      "stay for the program itself",
+      format_bytes(options.device_bytes), format_bytes(options.host_bytes), room.text(),
+      format_bytes(room.left_bytes - most_bytes));
 }
 
 Status set_storage(SpaceOptions& options, const std::string& text) {
@@ -70,9 +85,8 @@ Status set_storage(SpaceOptions& options, const std::string& text) {
 Result<SpaceOptions> space_options_from_environment(const std::string& policy) {
   SpaceOptions options;
   options.policy = policy;
-  const Bytes available_bytes = available_memory_bytes();
-  options.device_bytes = available_bytes / 4 * 3;
-  options.host_bytes = available_bytes / 2;
+  const MemoryRoom room = MemoryLimits().room();
+  options.device_bytes = room.left_bytes / 4 * 3;
   if (const char* const named = std::getenv("SPILLWAY_POLICY");
       named != nullptr && *named != '\0') {
     options.policy = named;
@@ -80,6 +94,7 @@ Result<SpaceOptions> space_options_from_environment(const std::string& policy) {
   Bytes bandwidth_bytes_per_s = 0;
   std::uint32_t degree = 0;
   Status ok = read_bytes("SPILLWAY_DEVICE_MEMORY", options.device_bytes);
+  options.host_bytes = half_beside(options.device_bytes, room);
   if (ok) ok = read_bytes("SPILLWAY_HOST_MEMORY", options.host_bytes);
   if (ok) ok = read_bytes("SPILLWAY_LINK_BANDWIDTH", bandwidth_bytes_per_s);
   if (ok) ok = read_number("SPILLWAY_FAULT_LATENCY", options.link.fault_latency_ns);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "platform/common/link_throttle.h"
+#include "platform/common/memory_room.h"
 #include "policy/registry.h"
 
 namespace spillway {
@@ -24,13 +25,18 @@ struct SpaceOptions {
 // SPILLWAY_DEVICE_MEMORY, SPILLWAY_HOST_MEMORY, SPILLWAY_STORAGE (PATH[:SIZE]), SPILLWAY_POLICY,
 // SPILLWAY_LINK_BANDWIDTH (bytes a second), SPILLWAY_FAULT_LATENCY (nanoseconds),
 // SPILLWAY_PREFETCH_DEGREE. Sizes may have suffixes. What is not set keeps its default: of the
-// memory that is available now, three quarters for the device, half for the host; `policy`. Fails
-// with kInvalidInput and the variable's name.
+// memory that is available now, three quarters for the device, half for the host, but no more than
+// the device leaves; `policy`. Fails with kInvalidInput and the variable's name.
 [[nodiscard]] Result<SpaceOptions> space_options_from_environment(
     const std::string& policy = "deepum");
 // "PATH" or "PATH:SIZE" into the options.
 Status set_storage(SpaceOptions& options, const std::string& text);
-// Memory that programs could have now without swapping.
+// Memory that programs could have now without swapping: of the machine, or of the control group
+// that has less (memory_room.h).
 [[nodiscard]] Bytes available_memory_bytes();
+// Where device and host are both memory of this machine: lowers what is more than can be had beside
+// what the program itself needs, the host's first. All that is large is in them, so half of the
+// usual part is enough for the rest. A line that says so, or none.
+[[nodiscard]] std::string fit_into(const MemoryRoom& room, SpaceOptions& options);
 
 }  // namespace spillway

@@ -364,6 +364,19 @@ TEST_F(InterposerTest, WhatIsOutOfMemoryIsSaidInOneLine) {
   EXPECT_THAT(read_file(folder_ / "record"), ::testing::HasSubstr("\"launches\""));
 }
 
+TEST_F(InterposerTest, ASlowLinkCarriesNoMoreThanItIsSaidTo) {
+  constexpr double kBytesPerS = 200.0 * (1 << 20);
+  const Outcome outcome = run_on_gpu({}, "--link-bandwidth 200MiB --json record");
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(numbers(lines_of(outcome.out).back()).at("wrong"), 0U) << outcome.out;
+  const nlohmann::json record = nlohmann::json::parse(read_file(folder_ / "record"));
+  for (const char* const way : {"host_to_device", "device_to_host"}) {
+    const double bytes = record["moved_bytes"][way].get<double>();
+    EXPECT_GT(bytes, kBytesPerS / 4) << way;
+    EXPECT_GE(record["elapsed_s"].get<double>(), bytes / kBytesPerS) << way;
+  }
+}
+
 TEST_F(InterposerTest, WhatTookHowLongIsToldWhereAFileIsNamed) {
   const Outcome outcome = run_on_gpu({.scenario = "copies"}, "", "SPILLWAY_WORK_TIMES=work");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;

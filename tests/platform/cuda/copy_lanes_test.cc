@@ -237,6 +237,122 @@ TEST_F(Lanes, ALostContextIsNoFailureOfOneCopy) {
   EXPECT_TRUE(ended.empty());
 }
 
+// A link of 100 MiB/s: a chunk of 2 MiB takes 20 ms. The fake driver copies at once.
+class SlowLanes : public Lanes {
+ protected:
+  static constexpr TimeNs kEachNs = 20 * kNsPerMs;
+  void TearDown() override {
+    slow.give_back();
+    Lanes::TearDown();
+  }
+  void SetUp() override {
+    Lanes::SetUp();
+    ASSERT_EQ(slow.make(), CuResult::kSuccess);
+    host = pinned(2 * kBytes / 8);
+    block = memory(2 * kBytes);
+  }
+  // What goes in and what goes out are other bytes.
+  void add(Direction direction, std::uint64_t tag, Bytes bytes = kTwoMiB) {
+    const Bytes at = direction == Direction::kIn ? 0 : kBytes;
+    slow.add(direction, tag, {{.device = block + at, .pieces = {piece(host + at / 8, bytes)}}});
+  }
+  std::vector<CopyLanes::Ended> slow_ends(std::size_t count) {
+    std::vector<CopyLanes::Ended> ended;
+    EXPECT_TRUE(soon([&] {
+      EXPECT_EQ(slow.poll(ended), CuResult::kSuccess);
+      return ended.size() >= count;
+    }));
+    return ended;
+  }
+
+  static constexpr Bytes kBytes = 32 * kMiB;
+  CopyLanes slow{driver, [] {}, LinkSpeed{.bytes_per_s = 100.0 * kMiB}};
+  std::uint64_t* host = nullptr;
+  CuAddress block = 0;
+};
+
+TEST_F(SlowLanes, CopiesOfOneDirectionTakeAsLongAsTheirBytes) {
+  const TimeNs begin_ns = now_ns();
+  for (std::uint64_t tag = 1; tag <= 5; ++tag) add(Direction::kOut, tag);
+  const auto ended = slow_ends(5);
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    EXPECT_EQ(ended[i].tag, i + 1);
+    EXPECT_GE(ended[i].ended_ns - begin_ns, static_cast<TimeNs>(i + 1) * kEachNs);
+  }
+  // Not longer than they need, either: what is looked at late is made up for.
+  EXPECT_LT(ended.back().ended_ns - begin_ns, 7 * kEachNs);
+}
+
+// The driver has no more than the link carries at that moment.
+TEST_F(SlowLanes, TheDriverIsGivenOneAfterTheOther) {
+  for (std::uint64_t tag = 1; tag <= 4; ++tag) add(Direction::kOut, tag);
+  const TimeNs begin_ns = now_ns();
+  EXPECT_TRUE(soon([&] { return given_out() > 0; }));
+  while (now_ns() - begin_ns < 3 * kEachNs / 2) {
+    ASSERT_LE(given_out(), static_cast<std::size_t>((now_ns() - begin_ns) / kEachNs) + 2);
+  }
+  (void)slow_ends(4);
+  EXPECT_EQ(given_out(), 4U);
+}
+
+TEST_F(SlowLanes, BothDirectionsCarryAtOnce) {
+  const TimeNs begin_ns = now_ns();
+  for (std::uint64_t tag = 1; tag <= 4; ++tag) {
+    add(tag % 2 == 0 ? Direction::kIn : Direction::kOut, tag);
+  }
+  EXPECT_LT(slow_ends(4).back().ended_ns - begin_ns, 7 * kEachNs / 2);
+}
+
+// A block is cut into pieces that are given one by one, and what is told of its copy is the time
+// that all of it has taken.
+TEST_F(SlowLanes, ALargeBlockTakesItsTimeToo) {
+  const TimeNs begin_ns = now_ns();
+  add(Direction::kIn, 1, kBytes);
+  const auto ended = slow_ends(1);
+  EXPECT_GE(ended[0].ended_ns - begin_ns, 16 * kEachNs);
+  EXPECT_LT(ended[0].begun_ns - begin_ns, 2 * kEachNs);
+  EXPECT_EQ(slow.copied_bytes(), kBytes);
+}
+
+// Whoever comes after a pause begins anew: nothing was saved up.
+TEST_F(SlowLanes, APauseIsNotMadeUpFor) {
+  add(Direction::kOut, 1);
+  (void)slow_ends(1);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(5 * kEachNs));
+  const TimeNs begin_ns = now_ns();
+  for (std::uint64_t tag = 2; tag <= 4; ++tag) add(Direction::kOut, tag);
+  EXPECT_GE(slow_ends(3).back().ended_ns - begin_ns, 3 * kEachNs);
+}
+
+// What the driver refuses takes no link.
+TEST_F(SlowLanes, ARefusedCopyFailsAloneAndAtOnce) {
+  config.copy_refused = 1;
+  fake_cuda_change(&config);
+  add(Direction::kOut, 1);
+  EXPECT_TRUE(slow_ends(1)[0].failed);
+  config.copy_refused = 0;
+  fake_cuda_change(&config);
+  add(Direction::kOut, 2);
+  EXPECT_FALSE(slow_ends(1)[0].failed);
+}
+
+// A device that is slower than the link is waited for.
+TEST_F(SlowLanes, ACopyThatTakesLongerEndsWhenItHasEnded) {
+  config.copy_ns = 5 * kEachNs;
+  fake_cuda_change(&config);
+  const TimeNs begin_ns = now_ns();
+  add(Direction::kOut, 1);
+  EXPECT_GE(slow_ends(1)[0].ended_ns - begin_ns, 5 * kEachNs);
+}
+
+TEST_F(SlowLanes, MayBeStoppedWithCopiesHeldBack) {
+  for (std::uint64_t tag = 1; tag <= 9; ++tag) add(Direction::kIn, tag, kBytes);
+  const TimeNs begin_ns = now_ns();
+  slow.stop();
+  EXPECT_LT(now_ns() - begin_ns, 9 * 16 * kEachNs / 2);
+  ASSERT_EQ(driver.context_synchronize(), CuResult::kSuccess);
+}
+
 class Pinned : public FakeDevice {
  protected:
   void make(Bytes most, Bytes piece) {
@@ -246,7 +362,9 @@ class Pinned : public FakeDevice {
                           .piece_bytes = piece,
                           .grown = [this](std::uint64_t at,
                                           Bytes bytes) { grown.emplace_back(at, bytes), ++pieces; },
-                          .ended = [this](const Error&) { ++ends; }});
+                          .ended = [this](const Error&) { ++ends; },
+                          .spare_bytes = spare_bytes,
+                          .is_short = [this](bool yes) { is_short = yes; }});
     ASSERT_TRUE(made) << made.error().message;
     host = std::move(*made);
   }
@@ -259,6 +377,8 @@ class Pinned : public FakeDevice {
   std::vector<std::pair<std::uint64_t, Bytes>> grown;
   std::atomic<int> pieces = 0;
   std::atomic<int> ends = 0;
+  std::atomic<bool> is_short = false;
+  std::function<Bytes(Bytes)> spare_bytes;
 };
 
 TEST_F(Pinned, GrowsPieceByPieceAsItIsWanted) {
@@ -302,6 +422,40 @@ TEST_F(Pinned, ARefusalIsTriedAgainAndThenReported) {
   EXPECT_TRUE(soon([&] { return ends == 1; }));
   EXPECT_EQ(pieces, 4);
   EXPECT_EQ(present_bytes(host->at(0), 8 * kMiB), 0U);
+}
+
+// A system that can spare so much for pinned memory in all.
+TEST_F(Pinned, IsTakenOnlyAsFarAsTheSystemCanSpareIt) {
+  std::atomic<Bytes> spare = kMiB;
+  spare_bytes = [&](Bytes from_bytes) {
+    EXPECT_EQ(from_bytes, counters().pinned_bytes);
+    return spare.load();
+  };
+  make(16 * kMiB, kTwoMiB);
+  host->want(16 * kMiB);
+  ASSERT_TRUE(soon([&] { return is_short.load(); }));
+  EXPECT_EQ(counters().pinned_bytes, 0U);
+  EXPECT_EQ(present_bytes(host->at(0), 16 * kMiB), 0U);
+  spare = kTwoMiB;
+  ASSERT_TRUE(soon([&] { return pieces == 8; }));
+  EXPECT_TRUE(soon([&] { return !is_short; }));
+  EXPECT_EQ(ends, 0);
+}
+
+// Threads that make pages present are kept from running ahead of what there is.
+TEST_F(Pinned, NoMoreIsMadePresentAheadThanAPartOfWhatCanBeSpared) {
+  spare_bytes = [](Bytes) { return 32 * kMiB; };
+  config.host_memory_fails = 1;  // so that nothing of it is registered
+  fake_cuda_change(&config);
+  make(32 * kMiB, kTwoMiB);
+  host->want(32 * kMiB);
+  Bytes most_bytes = 0;
+  EXPECT_TRUE(soon([&] {
+    most_bytes = std::max(most_bytes, present_bytes(host->at(0), 16 * kTwoMiB));
+    return ends == 1;
+  }));
+  EXPECT_LE(most_bytes, 4 * kMiB);
+  EXPECT_EQ(most_bytes > 0, makes_present());
 }
 
 class GateWords : public FakeDevice {};

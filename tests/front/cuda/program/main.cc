@@ -20,6 +20,7 @@
 #include "flags.h"
 #include "graphs.h"
 #include "launch_ways.h"
+#include "little.h"
 #include "mapped.h"
 #include "memsets.h"
 #include "orders.h"
@@ -531,6 +532,7 @@ int main(int count, char** words) {
       {"lists", test::lists},
       {"questions", test::questions},
       {"too-much", test::too_much},
+      {"all-there-is", test::all_there_is},
       {"graphs", test::graphs},
       {"fork", test::forks},
       {"hand-over", [&](const test::Device& it) { test::hand_over(it, words[1]); }},
