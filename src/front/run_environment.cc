@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside the program (a build folder), or where it is installed.
+// Beside the program (a build folder), or where it is installed; a wheel has bin, lib and hook in
+// one folder.
 Result<std::string> find_beside(const std::vector<std::string>& candidates) {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -144,8 +145,9 @@ Status tell_what_has_no_effect(const RunOptions& options, bool on_gpu) {
 
 // What runs at the start of every Python program.
 void add_python_hook(Environment& environment) {
-  if (const Result<std::string> hook = find_beside(
-          {"../python/spillway/hook", "../share/spillway/hook", "../../python/spillway/hook"})) {
+  if (const Result<std::string> hook =
+          find_beside({"../python/spillway/hook", "../share/spillway/hook",
+                       "../../python/spillway/hook", "../../spillway/hook"})) {
     environment.push_back(put_first("PYTHONPATH", *hook));
   }
 }
