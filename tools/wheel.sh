@@ -26,6 +26,8 @@ fi
 
 define=(-C "cmake.define.SPILLWAY_PORTABLE=ON" -C "cmake.define.SPILLWAY_SYSROOT=$folder/sysroot"
   -C "cmake.define.CMAKE_TOOLCHAIN_FILE=$PWD/cmake/portable-toolchain.cmake")
+# The one that the other builds have, not the one that this Python was compiled with.
+export CXX=${CXX:-c++}
 if command -v ccache >/dev/null; then
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
   define+=(-C "cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache")

@@ -22,7 +22,7 @@ using ClockWait = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const ti
 ClockWait own_clock_wait = nullptr;
 __attribute__((constructor)) void find_clock_wait() {
   own_clock_wait = reinterpret_cast<ClockWait>(  // NOLINT: as dlsym has it
-      ::dlsym(RTLD_DEFAULT, "pthread_cond_clockwait"));
+      ::dlsym(RTLD_NEXT, "pthread_cond_clockwait"));
 }
 
 // Else a wait until the same moment by the time of day. If somebody sets that meanwhile, it ends
@@ -53,7 +53,7 @@ long system_call(long number, long first = 0, long second = 0, long third = 0) {
 
 }  // namespace
 
-#define SPILLWAY_OLD_GLIBC __attribute__((weak))
+#define SPILLWAY_OLD_GLIBC __attribute__((visibility("hidden")))
 
 extern "C" {
 // The C library's names and the linker's. NOLINTBEGIN(bugprone-reserved-identifier)
@@ -65,7 +65,7 @@ SPILLWAY_OLD_GLIBC pid_t gettid() noexcept {  // 2.30
   return static_cast<pid_t>(system_call(SYS_gettid));
 }
 
-SPILLWAY_OLD_GLIBC int close_range(unsigned first, unsigned last, int flags) noexcept {  // 2.34
+__attribute__((weak)) int close_range(unsigned first, unsigned last, int flags) noexcept {  // 2.34
   const long result = system_call(SYS_close_range, first, last, flags);
   if (result < 0) {
     errno = static_cast<int>(-result);
