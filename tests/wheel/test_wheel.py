@@ -229,15 +229,29 @@ def environment(wheel, tmp_path_factory):
     return folder
 
 
+CLEAN = {key: value for key, value in os.environ.items()
+         if not key.startswith(("SPILLWAY", "LD_PRELOAD", "PYTHONPATH"))}
+
+
+def test_new_is_that_of_a_library_that_only_a_part_of_the_program_sees(environment, tmp_path):
+    library = tmp_path / "plugin.so"
+    output("g++", "-std=c++20", "-shared", "-fPIC", HERE / "plugin.cc", "-o", library)
+    script = ("import ctypes, sys; check = ctypes.CDLL(sys.argv[1]).plugin_check; "
+              "check.restype = ctypes.c_char_p; print(check())")
+    assert output(environment / "bin/spillway", "run", "--device-memory", "16MiB", "--json",
+                  tmp_path / "records", "--", environment / "bin/python", "-c", script, library,
+                  env=CLEAN) == "None\n"
+    record = json.loads((tmp_path / "records").read_text().splitlines()[0])
+    assert record["peak_bytes"] >= 64 << 20
+
+
 def test_losses_of_pytorch_are_the_same_bits(environment, tmp_path):
     pytest.importorskip("torch")
     script = tmp_path / "training.py"
     script.write_text(textwrap.dedent(TRAINING))
-    clean = {key: value for key, value in os.environ.items()
-             if not key.startswith(("SPILLWAY", "LD_PRELOAD", "PYTHONPATH"))}
-    alone = output(environment / "bin/python", script, env=clean)
+    alone = output(environment / "bin/python", script, env=CLEAN)
     under = output(environment / "bin/spillway", "run", "--device-memory", "48MiB", "--json",
-                   tmp_path / "records", "--", environment / "bin/python", script, env=clean)
+                   tmp_path / "records", "--", environment / "bin/python", script, env=CLEAN)
     assert under == alone and len(alone.splitlines()) == 4
     record = json.loads((tmp_path / "records").read_text().splitlines()[0])
     assert record["evictions"] > 0
