@@ -13,10 +13,13 @@ shift 2
 fail() { echo "debian-packages: $*" >&2; exit 1; }
 command -v apt-get >/dev/null || fail "there is no apt-get: this needs Debian"
 
-# Ours are as "http://.../debian RELEASE main"; the key is the one that Debian's releases have.
-place=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' |
-  sed -n 's/^Debian //p' | head -n 1)
-[[ -n $place ]] || fail "this machine's packages are not Debian's, or 'apt-get update' never ran"
+# From where this machine's own release comes, whether or not its lists are here; with the key that all of
+# Debian's releases have.
+# shellcheck disable=SC1091: it is the machine's
+. /etc/os-release
+place=$(apt-get indextargets --no-release-info --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
+  sed -n "s/^${VERSION_CODENAME:-none} //p" | head -n 1)
+[[ ${ID:-} == debian && -n $place ]] || fail "this machine's packages are not Debian's"
 mkdir -p "$folder"/{apt/lists/partial,partial}
 folder=$(cd "$folder" && pwd)
 printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main\n' "$place" "$release" \
