@@ -23,7 +23,7 @@ demo: ## Train a GPT-2 that does not fit, under every policy that runs here (und
 	@cmake --preset demo $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) \
 	  --log-level=WARNING
 	@cmake --build --preset demo --target spillway spillway_preload spillway_cuda
-	@"$$(tools/python-env.sh demo)" examples/demo.py
+	@"$$(tools/python-env.sh)" examples/demo.py
 
 wheel: ## Build the wheel, dist/spillway_gpu-*.whl, for any Linux of x86-64 with glibc 2.28 or newer
 	@tools/install-deps.sh demo

@@ -1,7 +1,7 @@
 // What the engine costs: a launch from its issue to its end, memory that comes and goes, the choice
 // of a victim, the end of a transfer. Nothing moves and no policy thinks; 100,000 blocks are alive
 // and 1,000 launches in flight, and twice, four and eight times as many of both. No event may cost
-// more where there are more of them (docs/launches.md, "Cost"); processors' caches make an
+// more where there are more of them (docs/engine.md, "Cost"); processors' caches make an
 // exception.
 #include <benchmark/benchmark.h>
 

@@ -3,7 +3,7 @@
 
 For every trace: the fraction of the ideal time that policies reach when the host waits for each
 launch, and when it runs ahead of the device; for the trace as it is, and for programs whose
-iterations differ (spillway simulate --perturb). Prints the tables of docs/lookahead.md.
+iterations differ (spillway simulate --perturb). docs/policies.md has the means of its tables.
 
   bench/lookahead.py ../shared/traces/a100/*.json.gz
   bench/lookahead.py --perturb shapes --iterations 6 step.swt

@@ -28,7 +28,7 @@ class PressureStep {
 // What is alive at its highest.
 [[nodiscard]] Bytes made_up_peak_bytes(int layers);
 
-// The iterations of recorded networks, one a step (docs/recording.md): their launches with their
+// The iterations of recorded networks, one a step (docs/traces.md): their launches with their
 // operands, how they use them and how long they took, in their order on one stream. Everything is
 // allocated before the first launch that uses it; what is not persistent is freed behind the last
 // of the iteration. Copies, values and memsets need their operands' memory when they are issued, as

@@ -69,9 +69,12 @@ if(NOT SPILLWAY_SANITIZE)
   set(cuda_program ${CMAKE_SOURCE_DIR}/tests/front/cuda/program)
   file(GLOB cuda_program_sources CONFIGURE_DEPENDS ${cuda_program}/*.cc)
   list(REMOVE_ITEM cuda_program_sources ${cuda_program}/plugin.cc)
-  add_library(cuda_program_plugin MODULE ${cuda_program}/plugin.cc)
-  spillway_test_defaults(cuda_program_plugin)
-  target_link_libraries(cuda_program_plugin PRIVATE ${CMAKE_DL_LIBS})
+  foreach(plugin cuda_program_plugin cuda_program_newer_plugin)
+    add_library(${plugin} MODULE ${cuda_program}/plugin.cc)
+    spillway_test_defaults(${plugin})
+    target_link_libraries(${plugin} PRIVATE ${CMAKE_DL_LIBS})
+  endforeach()
+  target_compile_definitions(cuda_program_newer_plugin PRIVATE SPILLWAY_NEWER_TORCH)
   # A runtime with versions like the real one's, and who is linked against it.
   add_library(fake_cudart SHARED ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cudart.cc)
   set_target_properties(fake_cudart PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_runtime
@@ -99,11 +102,12 @@ if(NOT SPILLWAY_SANITIZE)
       ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver)
     target_compile_definitions(${program} PRIVATE
       SPILLWAY_PLUGIN="$<TARGET_FILE:cuda_program_plugin>"
+      SPILLWAY_NEWER_PLUGIN="$<TARGET_FILE:cuda_program_newer_plugin>"
       SPILLWAY_TENSORS="$<TARGET_FILE:cuda_program_tensors>"
       SPILLWAY_PRODUCTS="$<TARGET_FILE:cuda_program_products>")
     target_link_libraries(${program} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
     spillway_test_defaults(${program})
-    add_dependencies(${program} cuda_program_plugin cuda_program_tensors cuda_program_products
+    add_dependencies(${program} cuda_program_plugin cuda_program_newer_plugin cuda_program_tensors cuda_program_products
       fake_cuda)
   endforeach()
   target_compile_definitions(cuda_program_linked PRIVATE SPILLWAY_LINKED)

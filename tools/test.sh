@@ -237,7 +237,7 @@ done
 if [[ " ${stages[*]} " == *" python "* || " ${stages[*]} " == *" wheel "* ]]; then
   mkdir -p build
   if tools/install-deps.sh python; then  # which may ask for a password
-    tools/python-env.sh >build/python-env.log 2>&1 &
+    tools/python-env.sh test >build/python-env.log 2>&1 &
   else
     echo "tools/install-deps.sh python has failed" >build/python-env.log
     false &

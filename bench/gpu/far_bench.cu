@@ -1,4 +1,4 @@
-// What a GPU does with host memory that is mapped at addresses of its own (docs/far.md): reads,
+// What a GPU does with host memory that is mapped at addresses of its own (docs/cuda.md): reads,
 // writes, both, a step of Adam whose states lie there, rows that are looked up and added to.
 //
 //   nvcc -std=c++20 -O2 -arch=native -o far_bench bench/gpu/far_bench.cu -lcuda && ./far_bench

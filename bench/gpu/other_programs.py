@@ -24,8 +24,8 @@ PROGRAMS = FITTING + LARGER
 
 def why(said):
     """The last line of what a program that failed has said, if not of Spillway's report."""
-    lines = [line for line in said.splitlines()
-             if line.strip() and not re.match(r"  |spillway: \w+ for [\d.]+ s, stalled", line)]
+    report = r"  |spillway: (runs on |everything fit: |\w+ for [\d.]+ s, stalled)"
+    lines = [line for line in said.splitlines() if line.strip() and not re.match(report, line)]
     return f": {lines[-1]}" if lines else ""
 
 
@@ -52,7 +52,8 @@ def run(program, command, limit_s):
     if process.returncode != 0 and not failed:
         failed = f"exit status {process.returncode}{why(said)}"
     parts = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
-    moved = [line.strip() for line in said.splitlines() if line.startswith("  moved")]
+    moved = [line.removeprefix("spillway:").strip() for line in said.splitlines()
+             if line.startswith(("  moved", "spillway: everything fit"))]
     return {part["part"]: part for part in parts}, (moved or [""])[0], failed
 
 

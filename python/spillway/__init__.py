@@ -5,6 +5,9 @@ operators.py            operator boundaries: turns on the ranges that PyTorch ca
 operands.py             the tensors of each operator, while a policy wants to know them
 modules.py              the module that runs, for people, where they have asked for a report
 enabling.py             enable(): `spillway run`, asked for by a script
+counters.py             stats(): what the run has counted so far
+callbacks.py            the same beside the loss, for transformers' and Lightning's trainers
+install_kernel.py       `spillway install-kernel`, in Python
 
 The hook loads this package as `_spillway`, so a script's own module `spillway` keeps its name.
 """
@@ -15,3 +18,10 @@ def enable(*arguments, **options):
     from .enabling import enable as enable_here
 
     enable_here(*arguments, **options)
+
+
+def stats():
+    """See counters.py."""
+    from .counters import stats as stats_here
+
+    return stats_here()

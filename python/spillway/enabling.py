@@ -28,7 +28,7 @@ def enable(device_memory=None, *, device="cuda", host_memory=None, storage=None,
     """
     if os.environ.get(_UNDER_RUN):
         return
-    reason = _why_not()
+    reason = _why_not(device_memory)
     if reason:
         raise RuntimeError(f"spillway.enable(): {reason}")
     command = [_program(), "run", "--device", device]
@@ -42,7 +42,12 @@ def enable(device_memory=None, *, device="cuda", host_memory=None, storage=None,
     os.execv(command[0], command)
 
 
-def _why_not():
+def _why_not(device_memory):
+    kernel = sys.modules.get("ipykernel.kernelapp")
+    if kernel is not None and kernel.IPKernelApp.initialized():
+        size = "20GiB" if device_memory is None else device_memory
+        return ("a notebook cannot begin anew: `spillway install-kernel --device-memory "
+                f"{size}`, in a terminal, adds a kernel that runs under Spillway; choose that one")
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return ("too late: CUDA is initialized in this process; call it before the first CUDA call, "
@@ -55,8 +60,8 @@ def _why_not():
         if multiprocessing.parent_process() is not None:
             return "call it in the program's first process, not in one of its workers"
     if sys.flags.interactive or hasattr(sys, "ps1") or not _can_begin_anew():
-        return ("there is no script that could be run again (it came from a terminal, a notebook or "
-                "a pipe): start it with `spillway run`")
+        return ("there is no script that could be run again (it came from a terminal or a pipe): "
+                "start it with `spillway run`")
     return None
 
 

@@ -2,7 +2,7 @@
 
 Beyond a fraction of the device PyTorch refuses an allocation without a call of the driver, so
 nothing else says that it is about to give back what it has free; and how a script has set the
-allocator stays as it is (docs/torch.md). The library's functions:
+allocator stays as it is (docs/interposer.md). The library's functions:
 
     void spillway_watches_memory_fraction();  // it is told from now on
     void spillway_memory_fraction();          // before each limit, and each such setting
@@ -16,6 +16,7 @@ import functools
 SETTINGS = (
     "max_split_size_mb",
     "large_segment_size_mb",
+    "max_non_split_rounding_mb",
     "per_process_memory_fraction",
     "release_lock_on_cudamalloc",
 )

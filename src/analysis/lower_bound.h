@@ -1,5 +1,5 @@
 // What no policy can beat: a lower bound on the time of an iteration on a machine.
-// Layer: analysis. docs/analysis.md argues why each bound holds.
+// Layer: analysis. docs/commands.md argues why each bound holds.
 #pragma once
 
 #include <vector>

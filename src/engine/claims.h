@@ -1,5 +1,5 @@
 // What launches that are issued and not admitted yet will use: the queue is the future, known
-// exactly. Layer: engine. docs/launches.md.
+// exactly. Layer: engine. docs/engine.md.
 // Each block has a list of the launches that claim it, in the order of issue; the first of them is
 // its next use. Used blocks that may leave are listed with their next launch, so that the one that
 // is needed last is found at once.

@@ -1,7 +1,7 @@
 // What the program says of memory between its launches (it is dead, it is used again, bring it)
 // takes effect between the same launches when they run behind the program. Layer: engine.
 // UVM Discard (section 4) orders a discard in a stream; here it is behind every launch that was
-// issued before it and names the memory, on whatever stream. docs/launches.md, "Death in order".
+// issued before it and names the memory, on whatever stream. docs/engine.md, "Death in order".
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The migration engine: one state machine that policies steer and platforms drive.
 // Layer: engine. Pure: it reads no clock, starts no thread, calls no operating system; everything
 // it does is an answer to an event, and the same events give the same answers. docs/engine.md has
-// the states of a block and the invariants, docs/launches.md the life of a launch. Its parts each
+// the states of a block and the invariants, docs/engine.md the life of a launch. Its parts each
 // keep one kind of record and check it; what stands here are the rules. Not thread-safe: a platform
 // with threads calls it under one lock.
 #pragma once
@@ -103,7 +103,7 @@ class Engine final : private Control {
 
   // What the allocation holds can be made again from now on, or no more: once it has been given up
   // (Mechanism::gave_up) the platform issues a launch that overwrites all of it before any that
-  // names it. It is as well, no more, when it dies. docs/recomputing.md.
+  // names it. It is as well, no more, when it dies. docs/cuda.md.
   void set_recomputable(AllocationId id, bool can);
 
   // The allocation stays on the device until its end takes effect, whoever needs room: others than
@@ -115,7 +115,7 @@ class Engine final : private Control {
   [[nodiscard]] std::size_t fixed_allocations() const { return fixed_.size(); }
 
   // A launch is issued: its blocks are pinned and made resident when it is admitted, and stay so
-  // until end_launch. docs/launches.md says when that is. The id and number in `launch` are
+  // until end_launch. docs/engine.md says when that is. The id and number in `launch` are
   // ignored.
   LaunchAdmission issue_launch(const Launch& launch);
   // The launch has finished; blocks that it wrote are live from now on. It has been released, and
@@ -151,7 +151,7 @@ class Engine final : private Control {
   // Host memory or storage that the space may use from now on. What it uses already stays.
   void set_capacity_below(Tier tier, Bytes bytes);
 
-  // Host memory, beside the host tier's, that far blocks may have together (docs/far.md). Those
+  // Host memory, beside the host tier's, that far blocks may have together (docs/cuda.md). Those
   // that are far already stay so.
   void set_far_capacity(Bytes bytes) { far_capacity_bytes_ = bytes; }
 

@@ -1,4 +1,4 @@
-// Blocks whose device frame is host memory, which launches use over the link. docs/far.md; see
+// Blocks whose device frame is host memory, which launches use over the link. docs/cuda.md; see
 // engine.h. What launches need of the device is counted as if it were there: so a block can become
 // near at any time, whoever has been issued or admitted meanwhile.
 #include <cassert>

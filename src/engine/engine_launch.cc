@@ -1,4 +1,4 @@
-// Launches from their issue to their end, and threads that stop. See engine.h; docs/launches.md.
+// Launches from their issue to their end, and threads that stop. See engine.h; docs/engine.md.
 #include <algorithm>
 #include <cassert>
 #include <utility>

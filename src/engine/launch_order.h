@@ -1,5 +1,5 @@
 // Who may be admitted next: streams, the signals by which one waits for another, and the order of
-// issue. Layer: engine. Knows nothing of blocks or bytes. docs/launches.md, "Nothing waits for
+// issue. Layer: engine. Knows nothing of blocks or bytes. docs/engine.md, "Nothing waits for
 // ever".
 //
 // A launch can be admitted when everything that must run before it has been admitted: its

@@ -14,7 +14,7 @@
 
 namespace spillway {
 
-// The life of a launch (docs/launches.md).
+// The life of a launch (docs/engine.md).
 enum class LaunchStage : std::uint8_t {
   kNone,
   kIssued,    // policies have seen it; nothing is pinned

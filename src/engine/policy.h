@@ -36,7 +36,7 @@ class Control {
   [[nodiscard]] virtual bool give_up(AllocationId id) = 0;
 
   // Let launches use the block in host memory, over the link, from now on: it is brought there, and
-  // never has to make way (docs/far.md). Only while its contents lie in host memory and not on the
+  // never has to make way (docs/cuda.md). Only while its contents lie in host memory and not on the
   // device, and no admitted launch names it. False, and nothing happens, where it cannot be, or
   // there is no host memory for it.
   [[nodiscard]] virtual bool set_far(BlockId block) = 0;

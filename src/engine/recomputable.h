@@ -1,5 +1,5 @@
 // Allocations whose contents can be made again by a launch, in the order in which that was said.
-// Layer: engine. docs/recomputing.md. What that launch is only the platform knows.
+// Layer: engine. docs/cuda.md. What that launch is only the platform knows.
 #pragma once
 
 #include <algorithm>

@@ -17,7 +17,7 @@ struct EngineStats {
   Bytes saved_by_discard_bytes = 0;
   // Contents that were given up because a launch could make them again.
   Bytes given_up_bytes = 0;
-  // Blocks that launches use in host memory from then on (docs/far.md).
+  // Blocks that launches use in host memory from then on (docs/cuda.md).
   Bytes far_bytes = 0;
   std::uint64_t launches = 0;
   std::uint64_t faults = 0;             // blocks that a launch needed and nobody had asked for

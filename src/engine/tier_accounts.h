@@ -40,7 +40,7 @@ class TierAccounts {
   // more; nullopt if none has to, or none is left.
   [[nodiscard]] std::optional<BlockId> spare_in_the_way(Tier tier, Bytes bytes);
 
-  // From now on the block's device frame, which it does not have, is host memory (docs/far.md), or
+  // From now on the block's device frame, which it does not have, is host memory (docs/cuda.md), or
   // no more.
   void set_far(BlockId id);
   void end_far(BlockId id);

@@ -71,7 +71,7 @@ enum class Contents : std::uint8_t {
 };
 
 // Where the bytes of a block that is wanted on the device come from. What a launch makes once more
-// (docs/recomputing.md) comes from nowhere: to the engine it is overwritten.
+// (docs/cuda.md) comes from nowhere: to the engine it is overwritten.
 enum class Source : std::uint8_t { kZeros, kHostCopy, kStorageCopy };
 inline constexpr std::size_t kSourceCount = 3;
 

@@ -85,7 +85,10 @@ Status run(const AnalyzeOptions& options) {
 void add_analyze_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<AnalyzeOptions>();
   CLI::App* analyze = app.add_subcommand(
-      "analyze", "Lifetimes, inactive periods and memory of a trace; draws them with --plot");
+      "analyze",
+      "Lifetimes, inactive periods and memory of a trace\n\n"
+      "  spillway analyze step.swt\n"
+      "  spillway analyze --machine h200 --set device.capacity=20GiB --plot step.svg step.swt\n");
   analyze->add_option("trace", options->trace, "A trace file")->required();
   analyze->add_option("--plot", options->plot, "Draw memory and inactive periods to this SVG file")
       ->type_name("FILE.svg");

@@ -6,7 +6,7 @@
 namespace spillway {
 namespace {
 
-// Keys in the order in which they are described in docs/analysis.md.
+// Keys in the order in which they are described in docs/commands.md.
 using Json = nlohmann::ordered_json;
 
 Json group(const TensorGroup& tensors) {

@@ -1,4 +1,4 @@
-// See doctor_command.h. docs/doctor.md says what is looked at and why.
+// See doctor_command.h. docs/commands.md says what is looked at and why.
 #include "front/doctor_command.h"
 
 #include <cstdio>
@@ -41,10 +41,16 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* const command = app.add_subcommand(
       "doctor",
-      "Say what this machine offers: page faults, memory, storage and its speed, GPU, PyTorch,\n"
-      "and what to do about what is missing. Exit status 0 if `spillway run` works here, else 1.");
-  command->add_option("--storage", options->storage,
-                      "A folder whose storage to measure (the temporary folder)");
+      "Say what this machine offers, and what to do about the rest\n\n"
+      "It runs a small program on each kind of device that there is, and looks at page\n"
+      "faults, memory, storage and its speed, GPU and PyTorch. The exit status is 0 if\n"
+      "`spillway run` works here, else 1.\n\n"
+      "  spillway doctor\n"
+      "  spillway doctor --storage /var/tmp     how fast a swap file would be there\n");
+  command
+      ->add_option("--storage", options->storage,
+                   "A folder whose storage to measure (the temporary folder)")
+      ->type_name("FOLDER");
   command->add_flag("--json", options->json, "Print one JSON object");
   command->callback([options, &exit_code] {
     const Result<int> status = doctor(*options);

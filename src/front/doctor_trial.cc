@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "front/doctor_checks.h"
 #include "front/doctor_child.h"
 #include "front/run_device.h"
+#include "front/run_start.h"
 #include "platform/cuda/driver.h"
 
 namespace spillway {
@@ -23,18 +25,24 @@ using Json = nlohmann::ordered_json;
 
 // Large enough to be Spillway's, in either trial.
 constexpr Bytes kTriedBytes = 8 * kMiB;
+// Of which so many are more than the budget on a GPU: what they hold has to leave and come back.
+constexpr std::size_t kTriedOnGpu = 12;
+constexpr const char* kBudget = "64MiB";
 
 // What our own program says is wrong, or else the last line of all.
 std::string complaint_in(std::string text) {
   constexpr std::string_view kOurs = "spillway: ";
   text.erase(text.find_last_not_of('\n') + 1);
-  const std::size_t at = text.find(kOurs);
+  std::size_t at = text.find(kOurs);
+  if (at != std::string::npos && text.substr(at + kOurs.size()).starts_with(kStartLineBegin)) {
+    at = text.find(kOurs, at + 1);
+  }
   return at == std::string::npos
              ? text.substr(text.find_last_of('\n') + 1)
              : text.substr(at + kOurs.size(), text.find('\n', at) - at - kOurs.size());
 }
 
-// The record tells whether the program's memory was Spillway's.
+// The record tells whether the program's memory was Spillway's, and whether it had to move.
 Status try_run(const std::string& device, const std::vector<std::string>& program) {
   constexpr std::chrono::seconds kTime{30};
   std::vector<std::string> words{"/proc/self/exe",
@@ -44,9 +52,9 @@ Status try_run(const std::string& device, const std::vector<std::string>& progra
                                  "--device",
                                  device,
                                  "--device-memory",
-                                 "64MiB",
+                                 kBudget,
                                  "--host-memory",
-                                 "64MiB",
+                                 kBudget,
                                  "--threshold",
                                  "1MiB",
                                  "--"};
@@ -64,6 +72,11 @@ Status try_run(const std::string& device, const std::vector<std::string>& progra
                       "the program ran, but none of its memory was Spillway's: is its library the "
                       "one that was built with it?");
   }
+  if (device == "cuda" && record["moved_bytes"].value("host_to_device", Bytes{0}) == 0) {
+    return make_error(ErrorCode::kUnsupported,
+                      "the program used more than its {} of device memory, and nothing moved",
+                      kBudget);
+  }
   return {};
 }
 
@@ -72,9 +85,10 @@ Fact trial(const char* key, const std::string& device, const std::vector<std::st
   const Status works = try_run(device, program);
   return {.key = key,
           .mark = works ? Mark::kOk : Mark::kMissing,
-          .text = works ? fmt::format(
-                              "a small program ran with its memory under Spillway (--device {})",
-                              device)
+          .text = works ? fmt::format("a small program ran with its memory under Spillway{} "
+                                      "(--device {})",
+                                      device == "cuda" ? ", more than it had of the device" : "",
+                                      device)
                         : fmt::format("a small program could not be run with --device {}: {}",
                                       device, works.error().message),
           .advice = works ? "" : fmt::format("`{}` shows it again", again),
@@ -94,6 +108,11 @@ Fact gpu_trial() {
                "spillway run --device cuda --device-memory 64MiB -- spillway gpu-trial");
 }
 
+unsigned char byte_of(std::size_t number) {
+  constexpr unsigned char kFirst = 0x51;
+  return static_cast<unsigned char>(kFirst + number);
+}
+
 // In a program under `spillway run`, the driver's functions that `open_driver` finds are those that
 // stand in front of them.
 Status use_device_memory() {
@@ -101,33 +120,39 @@ Status use_device_memory() {
   if (!driver) {
     return tl::unexpected<Error>(driver.error());
   }
-  constexpr unsigned char kByte = 0x5a;
   cuda::CuDevice device = 0;
   cuda::CuContext context = nullptr;
-  cuda::CuAddress memory = 0;
+  std::array<cuda::CuAddress, kTriedOnGpu> memory{};
   std::vector<unsigned char> seen(kTriedBytes);
+  bool held = true;
   Status ok = cuda::check(*driver, "cuInit", driver->init(0));
   if (ok) ok = cuda::check(*driver, "cuDeviceGet", driver->device_get(&device, 0));
   if (ok)
     ok = cuda::check(*driver, "cuDevicePrimaryCtxRetain",
                      driver->primary_context_retain(&context, device));
   if (ok) ok = cuda::check(*driver, "cuCtxSetCurrent", driver->context_set_current(context));
-  if (ok) ok = cuda::check(*driver, "cuMemAlloc", driver->memory_alloc(&memory, kTriedBytes));
-  if (ok)
-    ok = cuda::check(*driver, "cuMemsetD8Async",
-                     driver->set_bytes(memory, kByte, kTriedBytes, nullptr));
-  if (ok)
+  for (std::size_t i = 0; ok && i < memory.size(); ++i) {
+    ok = cuda::check(*driver, "cuMemAlloc", driver->memory_alloc(&memory[i], kTriedBytes));
+    if (ok)
+      ok = cuda::check(*driver, "cuMemsetD8Async",
+                       driver->set_bytes(memory[i], byte_of(i), kTriedBytes, nullptr));
+  }
+  for (std::size_t i = 0; ok && i < memory.size(); ++i) {
     ok = cuda::check(*driver, "cuMemcpyDtoHAsync",
-                     driver->copy_out(seen.data(), memory, kTriedBytes, nullptr));
-  if (ok) ok = cuda::check(*driver, "cuStreamSynchronize", driver->stream_synchronize(nullptr));
-  if (ok) ok = cuda::check(*driver, "cuMemFree", driver->memory_free(memory));
+                     driver->copy_out(seen.data(), memory[i], kTriedBytes, nullptr));
+    if (ok) ok = cuda::check(*driver, "cuStreamSynchronize", driver->stream_synchronize(nullptr));
+    held = held && std::all_of(seen.begin(), seen.end(),
+                               [i](unsigned char byte) { return byte == byte_of(i); });
+  }
+  for (std::size_t i = 0; ok && i < memory.size(); ++i) {
+    ok = cuda::check(*driver, "cuMemFree", driver->memory_free(memory[i]));
+  }
   if (!ok) {
     return ok;
   }
-  return std::all_of(seen.begin(), seen.end(), [](unsigned char byte) { return byte == kByte; })
-             ? Status()
-             : make_error(ErrorCode::kUnsupported,
-                          "device memory did not hold what had been written to it");
+  return held ? Status()
+              : make_error(ErrorCode::kUnsupported,
+                           "device memory did not hold what had been written to it");
 }
 
 }  // namespace
@@ -140,6 +165,14 @@ FactGroup check_trial() {
     group.facts.push_back(gpu_trial());
   }
   group.facts.push_back(host_trial());
+  if (const Result<GpuFacts> gpu = first_gpu(); !gpu && !why_gpu_is_not_used().empty()) {
+    group.facts.push_back(
+        {.key = "gpu_trial",
+         .mark = Mark::kMissing,
+         .text = "no program could be tried with --device cuda: " + gpu.error().message,
+         .advice = "`spillway run --device cuda -- true` shows it again",
+         .value = false});
+  }
   return group;
 }
 

@@ -65,7 +65,10 @@ void print(const Result<std::string>& text, int& exit_code) {
 }  // namespace
 
 void add_machine_command(CLI::App& app, int& exit_code) {
-  CLI::App* machine = app.add_subcommand("machine", "The machines that can be simulated");
+  CLI::App* machine = app.add_subcommand("machine",
+                                         "The machines that can be simulated\n\n"
+                                         "  spillway machine list\n"
+                                         "  spillway machine show h200 > mine.toml\n");
   machine->require_subcommand(1);
 
   CLI::App* list = machine->add_subcommand("list", "List the built-in machines");

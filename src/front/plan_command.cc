@@ -107,21 +107,25 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       "  alloc(&tensor, bytes)              a tensor is born\n"
       "  free(tensor)                       ... and is dead\n"
       "  pre_evict(tensor, bytes, tier)     copy it down; its memory may be reclaimed\n"
-      "  prefetch(tensor, bytes)            bring it back\n"
+      "  prefetch(tensor, bytes)            bring it back\n\n"
       "Example:\n"
       "  spillway trace generate transformer -o step.swt\n"
       "  spillway plan --policy g10 --set device.capacity=4GiB step.swt");
   command->add_option("TRACE", options->trace, "A trace (.swt, or kernel-trace/1 as .json[.gz])")
       ->required();
   command->add_option("--policy", options->policy, "g10, g10_host, g10_gds or flashneuron")
+      ->type_name("P")
       ->capture_default_str();
   command->add_option("--machine", options->machine, "A built-in machine or a machine file")
+      ->type_name("M")
       ->capture_default_str();
   command->add_option("--set", options->settings, "Set a field of the machine")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--profiling-error", options->planner.profiling_error,
-                      "Kernel times that the planner sees are off by up to this fraction");
+  command
+      ->add_option("--profiling-error", options->planner.profiling_error,
+                   "Kernel times that the planner sees are off by up to this fraction")
+      ->type_name("X");
   command->add_flag("--json", options->json, "One JSON object for each call that is inserted");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }

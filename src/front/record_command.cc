@@ -15,6 +15,7 @@
 #include "front/run_child.h"
 #include "front/run_options.h"
 #include "front/run_program.h"
+#include "front/run_start.h"
 #include "front/trace_info.h"
 #include "front/trace_output.h"
 #include "platform/common/say.h"
@@ -140,6 +141,11 @@ Result<int> record(const RecordOptions& options) {
   if (!environment) {
     return tl::unexpected<Error>(environment.error());
   }
+  const Result<RunStart> start = run_start(options.run, is_for_gpu(*environment));
+  if (!start) {
+    return tl::unexpected<Error>(start.error());
+  }
+  say(start->line);
   environment->emplace_back("SPILLWAY_CAPTURE", records.path());
   environment->emplace_back("SPILLWAY_CAPTURE_WARM_UP", std::to_string(options.warm_up));
   const Result<ProgramEnd> end = run_program({.command = options.run.command,
@@ -174,32 +180,41 @@ void add_record_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RecordOptions>();
   CLI::App* const command = app.add_subcommand(
       "record",
-      "Run a program and write one iteration of it as a trace: its launches, how long they took,\n"
-      "what they read and wrote, what lived how long. Then any policy and machine can be tried\n"
-      "on it. The program needs no change, and computes the same.\n\n"
+      "Run a program and write one iteration of it as a trace\n\n"
+      "The trace has its launches, how long they took, what they read and wrote, what lived\n"
+      "how long: any policy and machine can be tried on it. The program needs no change, and\n"
+      "computes the same.\n\n"
       "  spillway record -o step.swt -- python train.py --steps 5\n"
       "  spillway simulate --policy all --machine h200 --set device.capacity=20GiB step.swt\n\n"
-      "The first two iterations pass, the next is timed, and in the one behind it the operands "
-      "are\n"
-      "noted; so a script has to take at least four steps. An iteration ends behind an "
-      "optimizer's\n"
-      "step; where there is none it is found. The file is written when the program has ended; "
-      "what\n"
-      "it does after those steps changes nothing, so Ctrl-C is fine.\n");
+      "The first two iterations pass, the next is timed, and in the one behind it the\n"
+      "operands are noted; so a script has to take at least four steps. An iteration ends\n"
+      "behind an optimizer's step; where there is none it is found. The file is written when\n"
+      "the program has ended; what it does after those steps changes nothing, so Ctrl-C is\n"
+      "fine.\n");
+  constexpr const char* kTrace = "The trace";
   command
       ->add_option("-o,--output", options->output,
                    "The file to write: .swt, .json or .json.gz (kernel-trace/1)")
       ->required()
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->group(kTrace);
   command->add_option("--warm-up", options->warm_up, "Iterations that pass first")
+      ->type_name("N")
+      ->group(kTrace)
       ->capture_default_str()
       ->check(CLI::Range(1U, 1'000'000U));
-  command->add_option("--model", options->model,
-                      "The name that the trace gives itself (the script's, or the program's)");
+  command
+      ->add_option("--model", options->model,
+                   "The name that the trace gives itself (the script's, or the program's)")
+      ->type_name("NAME")
+      ->group(kTrace);
   add_space_options(*command, options->run);
-  command->add_option("--json", options->run.json,
-                      "Write what the trace holds to this file, as `spillway trace info --json`\n"
-                      "does, instead of text to standard error; - for standard output");
+  command
+      ->add_option("--json", options->run.json,
+                   "Write what the trace holds to this file, as `spillway trace info --json` "
+                   "does, instead of text to standard error; - for standard output")
+      ->type_name("FILE")
+      ->group(kTrace);
   add_program(*command, options->run);
   command->footer(policy_footer());
   command->callback([options, command, &exit_code] {

@@ -1,4 +1,4 @@
-// `spillway record`: one iteration of a real program as a trace. Layer: front. docs/recording.md.
+// `spillway record`: one iteration of a real program as a trace. Layer: front. docs/traces.md.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -179,7 +179,9 @@ int run(const ReproduceOptions& options) {
 
 void add_reproduce_command(CLI::App& app, int& exit_code) {
   CLI::App* reproduce =
-      app.add_subcommand("reproduce", "Run the experiments of a paper beside its numbers");
+      app.add_subcommand("reproduce",
+                         "Run the experiments of a paper beside its numbers\n\n"
+                         "  spillway reproduce g10 --traces traces --reference g10.csv\n");
   reproduce->require_subcommand(1);
 
   auto options = std::make_shared<ReproduceOptions>();
@@ -200,7 +202,7 @@ void add_reproduce_command(CLI::App& app, int& exit_code) {
   g10->add_option("--jobs", options->jobs, "Simulations that run at a time")
       ->type_name("N")
       ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+      ->default_str("one a core");
   g10->add_flag("--json", options->json, "Print one JSON object for each number");
   g10->callback([options, &exit_code] { exit_code = run(*options); });
 }

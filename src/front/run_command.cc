@@ -15,8 +15,10 @@
 #include "front/output_file.h"
 #include "front/run_child.h"
 #include "front/run_environment.h"
+#include "front/run_metrics.h"
 #include "front/run_options.h"
 #include "front/run_program.h"
+#include "front/run_start.h"
 #include "platform/common/say.h"
 #include "plot/gnuplot_process.h"
 #include "runtime/run/run_records.h"
@@ -47,12 +49,6 @@ Status write_timeline(const std::string& path, const std::string& folder) {
                     EventLog::kMost));
   }
   return write_output(path, timeline_json(processes));
-}
-
-bool on_gpu(const Environment& environment) {
-  return std::find(environment.begin(), environment.end(),
-                   std::pair<std::string, std::string>("SPILLWAY_DEVICE", "cuda")) !=
-         environment.end();
 }
 
 // Why the budgets had no effect; empty where they had one, or it has been said before the program
@@ -124,7 +120,12 @@ Result<int> run(const RunOptions& options) {
   if (!environment) {
     return tl::unexpected<Error>(environment.error());
   }
-  const bool gpu = on_gpu(*environment);
+  const bool gpu = is_for_gpu(*environment);
+  const Result<RunStart> start = run_start(options, gpu);
+  if (!start) {
+    return tl::unexpected<Error>(start.error());
+  }
+  say(start->line);
   if (!options.trace_events.empty()) {
     environment->emplace_back("SPILLWAY_TRACE_EVENTS", "1");
   }
@@ -133,16 +134,24 @@ Result<int> run(const RunOptions& options) {
       (!options.json.empty() || !options.report.empty() || !options.trace_events.empty())) {
     environment->emplace_back("SPILLWAY_MODULE_NAMES", "1");
   }
+  Result<std::unique_ptr<RunMetrics>> metrics = RunMetrics::begin(options.metrics, records.path());
+  if (!metrics) {
+    return tl::unexpected<Error>(metrics.error());
+  }
   Result<ProgramEnd> end = run_program({.command = options.command,
                                         .environment = std::move(*environment),
                                         .records = records.path()});
+  metrics->reset();
   if (!end) {
     return tl::unexpected<Error>(end.error());
   }
   if (!end->started) {
     return end->status;
   }
-  const RunRecords made = read_run_records(records.path());
+  RunRecords made = read_run_records(records.path());
+  for (RunRecord& record : made.all) {
+    record.start = *start;
+  }
   const std::string no_effect = why_no_effect(made, options, gpu);
   if (!no_effect.empty()) {
     say(no_effect);
@@ -160,30 +169,52 @@ void add_run_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* const command = app.add_subcommand(
       "run",
-      "Run a program with a memory budget: its large allocations live in fast memory up to\n"
-      "--device-memory, the rest in host memory and in a swap file, and Spillway moves them\n"
-      "ahead of need. The program needs no change.\n\n"
+      "Run a program with a memory budget\n\n"
+      "Its large allocations live in fast memory up to --device-memory, the rest in host\n"
+      "memory and in a swap file, and Spillway moves them ahead of need. The program needs\n"
+      "no change. The first line says what took effect, the last what the run cost.\n\n"
       "  spillway run --device-memory 4GiB -- python train.py\n"
       "  spillway run --device-memory 2GiB --storage /var/tmp:20GiB --report run.html -- ./app\n");
-  add_space_options(*command, *options);
-  command->add_option("--report", options->report,
-                      "Write a report of the run to this file, one HTML page");
-  command->add_option("--trace-events", options->trace_events,
-                      "Write a timeline to this file, which https://ui.perfetto.dev and\n"
-                      "chrome://tracing open: launches, transfers, and who waited for what");
-  command->add_option("--json", options->json,
-                      "Write the record of the run to this file instead of a summary to standard\n"
-                      "error: a JSON object a process, each on a line; - for standard output");
-  command->add_flag(
-      "--strict", options->strict,
-      "End with one line where a budget, an option or a variable has no effect: with\n"
-      "2 before the program starts, with 125 once it runs");
+  add_run_options(command, options.get());
   add_program(*command, *options);
   command->footer(policy_footer());
   command->callback([options, command, &exit_code] {
     const Status valid = has_values(*command);
     exit_code = exit_status(valid ? run(*options) : tl::unexpected<Error>(valid.error()));
   });
+}
+
+void add_run_options(CLI::App* command, RunOptions* options) {
+  add_space_options(*command, *options);
+  constexpr const char* kResults = "What it tells";
+  command
+      ->add_option("--report", options->report,
+                   "Write a report of the run to this file, one HTML page")
+      ->type_name("FILE")
+      ->group(kResults);
+  command
+      ->add_option("--trace-events", options->trace_events,
+                   "Write a timeline to this file, which https://ui.perfetto.dev and "
+                   "chrome://tracing open: launches, transfers, and who waited for what")
+      ->type_name("FILE")
+      ->group(kResults);
+  command
+      ->add_option("--json", options->json,
+                   "Write the record of the run to this file instead of a summary to standard "
+                   "error: a JSON object a process, each on a line; - for standard output")
+      ->type_name("FILE")
+      ->group(kResults);
+  command
+      ->add_flag("--strict", options->strict,
+                 "End with one line where a budget, an option or a variable has no effect: with "
+                 "2 before the program starts, with 125 once it runs")
+      ->group(kResults);
+  command
+      ->add_option("--metrics", options->metrics,
+                   "Write what the run counts to this file, once a second, as Prometheus' node "
+                   "exporter reads it; or answer at a port of the loopback: 127.0.0.1:9400")
+      ->type_name("FILE|PORT")
+      ->group(kResults);
 }
 
 }  // namespace spillway

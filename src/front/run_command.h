@@ -3,8 +3,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "front/run_environment.h"
+
 namespace spillway {
 
 void add_run_command(CLI::App& app, int& exit_code);
+// All options but the program, for other commands that start one or say how. Both must outlive it.
+void add_run_options(CLI::App* command, RunOptions* options);
 
 }  // namespace spillway

@@ -11,21 +11,19 @@
 #include "runtime/cuda/cuda_space.h"
 
 namespace spillway {
-namespace {
 
-// The memory of the first device that a program would see.
-Result<Bytes> device_memory_bytes() {
+Result<GpuFacts> first_gpu() {
   const Result<cuda::Driver> driver = cuda::open_driver();
   if (!driver) {
     return tl::unexpected<Error>(driver.error());
   }
-  int count = 0;
+  GpuFacts facts;
   Status ok = cuda::check(*driver, "cuInit", driver->init(0));
-  if (ok) ok = cuda::check(*driver, "cuDeviceGetCount", driver->device_count(&count));
+  if (ok) ok = cuda::check(*driver, "cuDeviceGetCount", driver->device_count(&facts.count));
   if (!ok) {
     return tl::unexpected<Error>(ok.error());
   }
-  if (count == 0) {
+  if (facts.count == 0) {
     return make_error(ErrorCode::kUnsupported,
                       "no GPU is visible: look at nvidia-smi and CUDA_VISIBLE_DEVICES");
   }
@@ -34,10 +32,13 @@ Result<Bytes> device_memory_bytes() {
   ok = cuda::check(*driver, "cuDeviceGet", driver->device_get(&device, 0));
   if (ok)
     ok = cuda::check(*driver, "cuDeviceTotalMem", driver->device_total_memory(&bytes, device));
-  return ok ? Result<Bytes>(bytes) : tl::unexpected<Error>(ok.error());
+  if (!ok) {
+    return tl::unexpected<Error>(ok.error());
+  }
+  facts.name = cuda::device_name(*driver, device);
+  facts.memory_bytes = bytes;
+  return facts;
 }
-
-}  // namespace
 
 Result<bool> runs_on_gpu(const std::string& device) {
   if (device == "host") {
@@ -47,30 +48,30 @@ Result<bool> runs_on_gpu(const std::string& device) {
     return make_error(ErrorCode::kInvalidInput, "--device: '{}' is none of auto, cuda and host",
                       device);
   }
-  const Result<Bytes> bytes = device_memory_bytes();
-  if (!bytes && device == "cuda") {
-    return tl::unexpected<Error>(bytes.error());
+  const Result<GpuFacts> gpu = first_gpu();
+  if (!gpu && device == "cuda") {
+    return tl::unexpected<Error>(gpu.error());
   }
-  return bytes.has_value();
+  return gpu.has_value();
 }
 
 std::string why_gpu_is_not_used() {
   const bool seems_there =
       std::getenv(cuda::kDriverVariable) != nullptr || ::access("/dev/nvidia0", F_OK) == 0;
-  const Result<Bytes> bytes = seems_there ? device_memory_bytes() : Result<Bytes>(0);
-  return bytes ? std::string()
-               : fmt::format(
-                     "the GPU is not used, and the budgets are of this machine's own memory: "
-                     "{}; --device host says the same without this line",
-                     bytes.error().message);
+  const Result<GpuFacts> gpu = seems_there ? first_gpu() : GpuFacts{};
+  return gpu ? std::string()
+             : fmt::format(
+                   "the GPU is not used, and the budgets are of this machine's own memory: "
+                   "{}; --device host says the same without this line",
+                   gpu.error().message);
 }
 
 Result<Environment> gpu_environment(const std::string& library) {
-  const Result<Bytes> bytes = device_memory_bytes();
-  if (!bytes) {
-    return tl::unexpected<Error>(bytes.error());
+  const Result<GpuFacts> gpu = first_gpu();
+  if (!gpu) {
+    return tl::unexpected<Error>(gpu.error());
   }
-  const Result<SpaceOptions> options = cuda_options_from_environment(*bytes);
+  const Result<SpaceOptions> options = cuda_options_from_environment(gpu->memory_bytes);
   if (!options) {
     return tl::unexpected<Error>(options.error());
   }

@@ -4,9 +4,19 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "front/run_environment.h"
 
 namespace spillway {
+
+// The devices that a program would see, and the first of them.
+struct GpuFacts {
+  int count = 0;
+  std::string name;
+  Bytes memory_bytes = 0;
+};
+// Fails with kUnsupported where there is none.
+[[nodiscard]] Result<GpuFacts> first_gpu();
 
 // "cuda", "host", or "auto": a GPU if there is one. Fails with kInvalidInput for other names, and
 // with kUnsupported if a GPU is wanted and there is none.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include "front/run_without_effect.h"
 #include "machine/quantity.h"
 #include "platform/common/say.h"
+#include "policy/registry.h"
 #include "runtime/run/program_space.h"
 
 namespace spillway {
@@ -89,7 +91,9 @@ void warn_of_too_much(const char* option, const std::string& text, const char* t
   }
 }
 
-Status set_all(const RunOptions& options) {
+}  // namespace
+
+Status check_values(const RunOptions& options) {
   // Slower than any link, and a page would take seconds.
   constexpr Bytes kSlowest = kMiB;
   Status sizes = check_size("--device-memory", options.device_memory, 0);
@@ -98,6 +102,31 @@ Status set_all(const RunOptions& options) {
   if (sizes) sizes = check_storage(options.storage);
   if (!sizes) {
     return sizes;
+  }
+  if (!options.policy.empty()) {
+    if (const Result<const PolicyInfo*> policy = find_policy(options.policy); !policy) {
+      return tl::unexpected<Error>(policy.error());
+    }
+  }
+  if (!options.fault_latency.empty()) {
+    if (const Result<TimeNs> latency_ns = parse_time(options.fault_latency); !latency_ns) {
+      return make_error(ErrorCode::kInvalidInput, "--fault-latency: {}",
+                        latency_ns.error().message);
+    }
+  }
+  if (!options.threshold.empty()) {
+    if (const Result<Bytes> bytes = parse_bytes(options.threshold); !bytes) {
+      return make_error(ErrorCode::kInvalidInput, "--threshold: {}", bytes.error().message);
+    }
+  }
+  return {};
+}
+
+namespace {
+
+Status set_all(const RunOptions& options) {
+  if (Status valid = check_values(options); !valid) {
+    return valid;
   }
   set("SPILLWAY_DEVICE_MEMORY", options.device_memory);
   set("SPILLWAY_HOST_MEMORY", options.host_memory);
@@ -108,17 +137,7 @@ Status set_all(const RunOptions& options) {
   set("SPILLWAY_PREFETCH_DEGREE", options.prefetch_degree);
   set("SPILLWAY_STRICT", options.strict ? "1" : "");
   if (!options.fault_latency.empty()) {
-    const Result<TimeNs> latency_ns = parse_time(options.fault_latency);
-    if (!latency_ns) {
-      return make_error(ErrorCode::kInvalidInput, "--fault-latency: {}",
-                        latency_ns.error().message);
-    }
-    set("SPILLWAY_FAULT_LATENCY", std::to_string(*latency_ns));
-  }
-  if (!options.threshold.empty()) {
-    if (const Result<Bytes> bytes = parse_bytes(options.threshold); !bytes) {
-      return make_error(ErrorCode::kInvalidInput, "--threshold: {}", bytes.error().message);
-    }
+    set("SPILLWAY_FAULT_LATENCY", std::to_string(*parse_time(options.fault_latency)));
   }
   return {};
 }
@@ -129,11 +148,7 @@ bool is_strict(const RunOptions& options) {
 }
 
 Status tell_what_has_no_effect(const RunOptions& options, bool on_gpu) {
-  std::vector<std::string> lines = without_effect(options, on_gpu);
-  if (const std::string gpu = on_gpu || options.device != "auto" ? "" : why_gpu_is_not_used();
-      !gpu.empty()) {
-    lines.push_back(gpu);
-  }
+  const std::vector<std::string> lines = without_effect(options, on_gpu);
   if (!lines.empty() && is_strict(options)) {
     return make_error(ErrorCode::kInvalidInput, "{} (--strict)", lines.front());
   }
@@ -145,9 +160,7 @@ Status tell_what_has_no_effect(const RunOptions& options, bool on_gpu) {
 
 // What runs at the start of every Python program.
 void add_python_hook(Environment& environment) {
-  if (const Result<std::string> hook =
-          find_beside({"../python/spillway/hook", "../share/spillway/hook",
-                       "../../python/spillway/hook", "../../spillway/hook"})) {
+  if (const Result<std::string> hook = python_hook()) {
     environment.push_back(put_first("PYTHONPATH", *hook));
   }
 }
@@ -169,6 +182,12 @@ Result<Environment> on_gpu(const std::string& records) {
 }
 
 }  // namespace
+
+bool is_for_gpu(const Environment& environment) {
+  return std::find(environment.begin(), environment.end(),
+                   std::pair<std::string, std::string>("SPILLWAY_DEVICE", "cuda")) !=
+         environment.end();
+}
 
 Result<Environment> run_environment(const RunOptions& options, const std::string& records) {
   const Result<bool> gpu = runs_on_gpu(options.device);
@@ -212,6 +231,12 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
                           {"SPILLWAY_OPERATORS", "1"}};
   add_python_hook(environment);
   return environment;
+}
+
+Result<std::string> python_hook() {
+  return find_beside(
+      {"../python/spillway/hook", "../share/spillway/hook", "../../python/spillway/hook",
+       "../../spillway/hook"});
 }
 
 }  // namespace spillway

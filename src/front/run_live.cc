@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <optional>
 
 #include "front/progress.h"
 #include "runtime/run/run_records.h"
@@ -12,13 +11,18 @@
 
 namespace spillway {
 
+// Not in somebody else's terminal: a job in the background, a kernel of a notebook's server.
 RunLive::RunLive(std::string folder)
-    : folder_(std::move(folder)), shown_(::isatty(STDERR_FILENO) == 1) {}
+    : folder_(std::move(folder)),
+      shown_(::isatty(STDERR_FILENO) == 1 && ::tcgetpgrp(STDERR_FILENO) == ::getpgrp()) {}
 
 void RunLive::redraw() {
-  if (const std::optional<LiveRecord> live = read_live_record(folder_)) {
-    std::fputs(("\r\033[K" + live_line(*live, terminal_columns())).c_str(), stderr);
-    drawn_ = true;
+  for (const LiveRecord& live : read_live_records(folder_)) {
+    if (!live.ended) {
+      std::fputs(("\r\033[K" + live_line(live.so_far, terminal_columns())).c_str(), stderr);
+      drawn_ = true;
+      return;
+    }
   }
 }
 

@@ -8,7 +8,7 @@ namespace spillway {
 class RunLive {
  public:
   // folder: where the program's sessions keep their last samples. Shows nothing where standard
-  // error is no terminal.
+  // error is no terminal, or one in whose foreground this process is not.
   explicit RunLive(std::string folder);
   [[nodiscard]] bool shown() const { return shown_; }
   void redraw();

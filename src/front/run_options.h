@@ -16,7 +16,7 @@ void add_program(CLI::App& command, RunOptions& options);
 // The policies, for the end of --help.
 [[nodiscard]] std::string policy_footer();
 
-// kInvalidInput for an option that was given with an empty value.
+// kInvalidInput for an option that was given with an empty value, or where there is no program.
 [[nodiscard]] Status has_values(const CLI::App& command);
 // The command's exit status for how it ended: the program's, or our own for an error, of which one
 // line is printed.

@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <numeric>
 #include <optional>
 #include <string_view>
 
+#include "front/nearest_name.h"
+#include "front/run_device.h"
 #include "front/run_program.h"
 #include "policy/registry.h"
 
@@ -109,29 +110,9 @@ void add_for_policy(Lines& lines, const RunOptions& options, bool on_gpu) {
 
 // --- Variables -----------------------------------------------------------------------------------
 
-// How many letters must be put in, taken out or changed.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 std::string advice_for(std::string_view name) {
-  constexpr std::size_t kNear = 4;
-  const auto nearest = std::min_element(kVariables.begin(), kVariables.end(), [&](auto a, auto b) {
-    return distance(name, a) < distance(name, b);
-  });
-  return distance(name, *nearest) <= kNear ? fmt::format("is {} meant?", *nearest)
-                                           : "docs/commands.md has the names";
+  const std::string_view nearest = nearest_name(name, kVariables);
+  return nearest.empty() ? "docs/commands.md has the names" : fmt::format("is {} meant?", nearest);
 }
 
 void add_unknown_variables(Lines& lines) {
@@ -215,6 +196,10 @@ std::vector<std::string> without_effect(const RunOptions& options, bool on_gpu) 
   add_unknown_variables(lines);
   add_replaced_variables(lines, on_gpu);
   add_for_program(lines, options);
+  if (const std::string gpu = on_gpu || options.device != "auto" ? "" : why_gpu_is_not_used();
+      !gpu.empty()) {
+    lines.push_back(gpu);
+  }
   return lines;
 }
 

@@ -197,7 +197,7 @@ void add_output(CLI::App& simulate, SimulateOptions& options) {
   simulate.add_option("--jobs", options.jobs, "Simulations that run at a time")
       ->type_name("N")
       ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+      ->default_str("one a core");
   simulate.add_flag("--json", options.json, "Print one JSON object a line");
 }
 

@@ -1,5 +1,5 @@
 // Machines from TOML files, from the built-in ones, and from `--set KEY=VALUE`.
-// Layer: machine. docs/machines.md describes the format and the built-in machines.
+// Layer: machine. docs/simulator.md describes the format and the built-in machines.
 #pragma once
 
 #include <span>

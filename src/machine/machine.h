@@ -57,7 +57,7 @@ struct Link {
   double both_ways_bytes_per_s = 0;  // their sum, both at once; 0: each as if it were alone
   TimeNs latency_ns = 0;             // of one transfer batch
   // What launches read of host memory and write to it, over the link, both at once; 0: they cannot
-  // (docs/far.md).
+  // (docs/cuda.md).
   double far_bytes_per_s = 0;
 };
 

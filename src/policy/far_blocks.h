@@ -1,6 +1,6 @@
 // Which blocks had better be used where they lie in host memory than be moved to and fro: those of
 // which each launch uses only a little, as of tables that are looked up. Layer: policy.
-// docs/far.md.
+// docs/cuda.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What had to be given up the last time is given up as soon as it has been used, by habit. Layer:
-// policy. docs/lookahead.md, docs/recomputing.md.
+// policy. docs/policies.md, docs/cuda.md.
 // Of what a launch can make again a forward pass keeps the same sizes in each layer. Given up only
 // when there is no room left, its frames come when another size is wanted, and all at once; given
 // up when it has been used they are there for the next layer's, which have their sizes.

@@ -1,5 +1,5 @@
 // One iteration as a queue shows it: every launch with all of its operands when it is issued, its
-// time when it has ended. Layer: policy. docs/lookahead.md.
+// time when it has ended. Layer: policy. docs/policies.md.
 // Tensors come to lie elsewhere in every iteration, so none is known by its allocation: it is the
 // k-th operand of the launch at a place.
 #pragma once

@@ -1,5 +1,5 @@
 // A policy that plans, on a device that runs behind its program: the queue decides until one
-// iteration is known, the plan for it from then on. Layer: policy. docs/lookahead.md.
+// iteration is known, the plan for it from then on. Layer: policy. docs/policies.md.
 // An iteration is recorded as it is issued, the planner asked, and its plan taken up where a later
 // iteration begins. A tensor of the plan is bound to the allocation in which a launch at its place
 // names it when that launch is admitted; what the plan says about one that is not bound waits for

@@ -1,5 +1,5 @@
 // What a program only holds on to goes as soon as it has been used for the last time, by habit, and
-// does not come back. Layer: policy. docs/lookahead.md.
+// does not come back. Layer: policy. docs/policies.md.
 // A framework keeps some results long after the last kernel that reads them: PyTorch the gradient
 // of a compiled graph's output through all of its backward pass. Such memory has just been used, so
 // by its age it is what leaves last; and there is nothing yet that says that it is dead.

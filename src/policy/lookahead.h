@@ -1,5 +1,5 @@
-// No learning at all: what issued launches need is brought in their order, and what they need last
-// makes way. Layer: policy. docs/lookahead.md.
+// What issued launches need is fetched in their order, and what they need last is evicted first;
+// learners on top of that look further ahead than the queue does. Layer: policy. docs/policies.md.
 // A device that runs behind its program shows its policy the next launches with all their operands
 // before they run. No paper that we know of uses that; Belady's rule (give up what is needed last)
 // needs nothing else.

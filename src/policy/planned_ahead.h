@@ -1,5 +1,5 @@
 // A plan for what lies beyond the queue of issued launches, and the queue for what lies within it.
-// Layer: policy. docs/lookahead.md.
+// Layer: policy. docs/policies.md.
 // While the program follows the plan, this is the plan; what the next launches lack all the same is
 // asked for before they fault on it. Where the program strays (another shape, an evaluation step),
 // the queue says what is needed until it comes back. `name` and `on_allocate` want a plan.

@@ -1,5 +1,5 @@
 // Which block is wanted last by the gaps between its uses: it leaves instead of the oldest, where
-// what is read is larger than the room for it. Layer: policy. docs/lookahead.md.
+// what is read is larger than the room for it. Layer: policy. docs/policies.md.
 // Weights of a model that writes texts are read once for each token. By age the block would leave
 // that is wanted next, so that all of them came again each time; this way what there is room for
 // stays. But a program that turns to something else looks the same at first, so each such choice is

@@ -75,6 +75,7 @@ const std::array kPolicies{
                .traits = {.pages = false,
                           .learns = false,
                           .sees_queue = true,
+                          .recomputes = true,
                           .clean_copies = CleanCopies::kAll},
                .make = make_plain<Lookahead>},
 };

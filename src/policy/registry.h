@@ -29,6 +29,7 @@ struct PolicyTraits {
   bool learns = true;  // from what launches use; else nobody need say
   // It sees launches when they are issued, not only when the device comes to them.
   bool sees_queue = false;
+  bool recomputes = false;                        // Policy::recomputes
   CleanCopies clean_copies = CleanCopies::kNone;  // EngineOptions::clean_copies
 };
 

@@ -1,5 +1,5 @@
 // What has left the device and will be needed again is brought back by habit, before any issued
-// launch names it, into room that nothing needs. Layer: policy. docs/lookahead.md.
+// launch names it, into room that nothing needs. Layer: policy. docs/policies.md.
 // A queue of launches shows the next milliseconds. What an optimizer needs could come during the
 // whole backward pass, whose memory dies step by step while the way in is free.
 #pragma once

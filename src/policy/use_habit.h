@@ -1,5 +1,5 @@
 // Behind which uses of a block something comes of it, as it did the last times: it has to leave, or
-// is needed again. Layer: policy. docs/lookahead.md.
+// is needed again. Layer: policy. docs/policies.md.
 // A use is known by the execution id of its launch, which has addresses in it: a program of one
 // shape meets the same ids in each iteration. One of changing shapes, or whose memory has moved,
 // meets others, and then a kernel of the same name counts as the same use. But a kernel may use a

@@ -2,7 +2,7 @@
 //
 // The limits are absolute, so that a hostile file of a few kilobytes cannot make a reader use more
 // memory than a (very) large honest one would. They are part of both file formats
-// (docs/trace-format.md).
+// (docs/traces.md).
 #pragma once
 
 #include <cstdint>

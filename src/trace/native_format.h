@@ -1,4 +1,4 @@
-// The native trace format, versions 1 and 2: what reader and writer agree on. docs/trace-format.md
+// The native trace format, versions 1 and 2: what reader and writer agree on. docs/traces.md
 // explains it. Layer: trace.
 #pragma once
 

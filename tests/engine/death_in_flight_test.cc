@@ -1,5 +1,5 @@
 // What the program says of memory while launches that use it are in flight takes effect between the
-// same launches (docs/launches.md, "Death in order").
+// same launches (docs/engine.md, "Death in order").
 #include "engine/engine_world.h"
 
 namespace spillway {

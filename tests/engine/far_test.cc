@@ -1,4 +1,4 @@
-// Blocks that launches use where they lie in host memory. docs/far.md.
+// Blocks that launches use where they lie in host memory. docs/cuda.md.
 #include "engine/engine_world.h"
 
 namespace spillway {

@@ -170,7 +170,7 @@ TEST(InFlight, AStreamWhoseSignalNobodyGivesHoldsOnlyItself) {
   world.end(1);
 }
 
-// docs/launches.md, "Nothing waits for ever": every launch that fits alone ends, whatever streams
+// docs/engine.md, "Nothing waits for ever": every launch that fits alone ends, whatever streams
 // wait for each other, as long as every signal is recorded some day. Launches that may run end in
 // any order that their streams allow; transfers end in any order, and fail.
 TEST(InFlight, EveryLaunchThatFitsAloneEnds) {

@@ -1,4 +1,4 @@
-// Contents that can be made again are given up rather than copied. docs/recomputing.md.
+// Contents that can be made again are given up rather than copied. docs/cuda.md.
 #include "engine/recomputable.h"
 
 #include "engine/engine_world.h"

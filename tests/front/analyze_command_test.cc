@@ -98,7 +98,8 @@ TEST_F(AnalyzeCommand, OneLineAndStatus2ForAMistake) {
       {"residual.swt --machine a101", "a101"},
       {"residual.swt --set device.capacity=1GiB", "--set"},
       {"residual.swt --machine a100-40gb --set device.capacity=red", "red"},
-      {"residual.swt --machine a100-40gb --set name=mine name=yours", "not expected: name=yours"},
+      {"residual.swt --machine a100-40gb --set name=mine name=yours",
+       "'name=yours' is one word too many"},
   };
   for (const auto& [arguments, named] : mistakes) {
     expect_refusal("analyze " + arguments, 2, named);
@@ -110,7 +111,7 @@ TEST_F(AnalyzeCommand, OptionsMayStandBeforeTheTrace) {
   EXPECT_THAT(run("analyze " + options + "residual.swt").out, HasSubstr("2 kernels need more"));
 }
 
-// What G10 section 3 finds, on its own traces; the figures are in docs/analysis.md.
+// What G10 section 3 finds, on its own traces; the figures are in docs/commands.md.
 TEST_F(AnalyzeCommand, RealTracesShowWhatG10Observes) {
   const std::filesystem::path traces = std::filesystem::path(SPILLWAY_SHARED_DIR) / "traces/a100";
   if (!std::filesystem::exists(traces)) GTEST_SKIP() << traces << " is not there";

@@ -180,6 +180,8 @@ TEST_F(DoctorCommand, AMachineWithAGpuIsTriedOnItsGpu) {
   const json all = parsed(outcome);
   EXPECT_EQ(all["run_works"], true);
   EXPECT_EQ(all["run"]["gpu_trial"]["mark"], "ok") << all["run"];
+  EXPECT_THAT(all["run"]["gpu_trial"]["text"].get<std::string>(),
+              HasSubstr("more than it had of the device"));
   EXPECT_EQ(all["run"]["host_trial"]["value"], host::userfault_support().kernel_faults);
   EXPECT_THAT(run("doctor --storage .", driver).out, EndsWith("\n`spillway run` works here.\n"));
   // A policy that has nowhere to move to is refused before anything is tried.
@@ -235,8 +237,13 @@ TEST_F(DoctorCommand, SaysWhetherARunWouldTryGpuDirectStorage) {
 #endif
 
 TEST_F(DoctorCommand, SaysWhyThereIsNoDriver) {
-  const json gpu =
-      parsed(run("doctor --json", "SPILLWAY_CUDA_DRIVER=/no/such/libcuda.so.1"))["gpu"];
+  const json all = parsed(run("doctor --json", "SPILLWAY_CUDA_DRIVER=/no/such/libcuda.so.1"));
+  // Somebody thinks that there is a GPU: it is not passed over in silence. What runs take decides.
+  EXPECT_EQ(all["run"]["gpu_trial"]["mark"], "missing");
+  EXPECT_THAT(all["run"]["gpu_trial"]["text"].get<std::string>(),
+              HasSubstr("no program could be tried with --device cuda: no NVIDIA driver"));
+  EXPECT_EQ(all["run_works"], all["run"]["host_trial"]["value"]);
+  const json& gpu = all["gpu"];
   EXPECT_EQ(gpu["cuda"]["mark"], "missing");
   EXPECT_THAT(gpu["cuda"]["text"].get<std::string>(), HasSubstr("no NVIDIA driver"));
   EXPECT_FALSE(gpu.contains("name"));

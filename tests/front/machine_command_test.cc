@@ -54,7 +54,7 @@ TEST_F(MachineCommand, OneLineAndStatus2ForAMistake) {
       {"a100-40gb --set device.capacity=40GB/s", "40GB/s"},
       {"a100-40gb --set device.capcity=40GB", "device.capcity"},
       {"a100-40gb --set storage.erase_block=6KiB", "storage.erase_block"},
-      {"a100-40gb --set name=mine name=yours", "not expected: name=yours"},
+      {"a100-40gb --set name=mine name=yours", "'name=yours' is one word too many"},
   };
   for (const auto& [arguments, named] : mistakes) {
     expect_refusal("machine show " + arguments, 2, named);

@@ -53,7 +53,7 @@ TEST_F(PlanCommand, OneLineAndStatus2ForAMistake) {
   expect_refusal("plan mlp.swt --policy g11", 2, "g11");
   expect_refusal("plan mlp.swt --machine a1000", 2, "a1000");
   expect_refusal("plan mlp.swt --set device.capcity=1GiB", 2, "device.capcity");
-  expect_refusal("plan mlp.swt --set name=mine name=yours", 2, "not expected: name=yours");
+  expect_refusal("plan mlp.swt --set name=mine name=yours", 2, "'name=yours' is one word too many");
   expect_refusal("plan", 2, "TRACE");
 }
 

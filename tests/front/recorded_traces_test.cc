@@ -16,9 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Steps with too little memory, most of them half, as an H200 took them
-// (docs/results/2026-11-28-h200-goals.md; base_uvm but of GPT-2 XL: 2026-11-24-h200-copies.md);
-// H100s' beside their own traces (2026-11-26-h100-program.md, 2026-11-26-h100-states.md,
-// 2026-11-27-h100-order.md).
+// (docs/results.md; base_uvm but of GPT-2 XL: 2026-11-24); H100s' beside their own traces.
 struct Recorded {
   std::string_view model;
   int budget_mib = 0;
@@ -31,7 +29,7 @@ struct Recorded {
 constexpr Recorded kRecorded[] = {
     {"bert-large", 11622, 156},
     {"bert-large", 11128, 683, "base_uvm"},
-    // Its tables are far (docs/far.md). With deterministic algorithms, whose kernels take 2 ms
+    // Its tables are far (docs/cuda.md). With deterministic algorithms, whose kernels take 2 ms
     // more.
     {"dlrm", 7184, 39, "lookahead", 0.8},
     {"dlrm", 5030, 44},

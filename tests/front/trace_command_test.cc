@@ -125,7 +125,7 @@ TEST_F(TraceCommand, BadOptionsAreStatus2) {
   expect_refusal("trace generate cnn --workspace 12xx -o x.swt", 2, "'12xx' has an unknown unit");
   expect_refusal("trace generate mlp --optimizer magic -o x.swt", 2, "magic");
   expect_refusal("trace generate mlp", 2, "--output");
-  expect_refusal("trace generate", 2, "subcommand");
+  expect_refusal("trace generate", 2, "'generate' wants one of mlp, cnn, transformer behind it; ");
   expect_refusal("trace info", 2, "trace");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x.swt"));
 }

@@ -1,5 +1,5 @@
 // What is used where it lies in host memory, in the simulator: that less moves and steps are
-// shorter, and that every launch finds what it should (the simulator looks itself). docs/far.md.
+// shorter, and that every launch finds what it should (the simulator looks itself). docs/cuda.md.
 #include "platform/common/sparse_kernels.h"
 #include "platform/replay_within.h"
 #include "policy/lookahead.h"

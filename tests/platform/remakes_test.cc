@@ -1,5 +1,5 @@
 // Contents that are made again, in the simulator: that they move less, and that every launch finds
-// what it should (the simulator looks itself). docs/recomputing.md.
+// what it should (the simulator looks itself). docs/cuda.md.
 #include "platform/sim/remakes.h"
 
 #include <gtest/gtest.h>

@@ -80,6 +80,7 @@ TEST(Registry, MakesPoliciesThatBearTheirNames) {
     const Result<std::unique_ptr<Policy>> made = info.make(trace, test::page_machine(100), {});
     ASSERT_TRUE(made.has_value()) << info.name << ": " << made.error().message;
     EXPECT_EQ((*made)->name(), info.name);
+    EXPECT_EQ((*made)->recomputes(), info.traits.recomputes) << info.name;
   }
 }
 

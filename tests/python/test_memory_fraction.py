@@ -47,6 +47,7 @@ def test_the_library_hears_of_a_limit_before_pytorch(memory_fraction):
     [
         ("max_split_size_mb:128", True),
         ("expandable_segments:False,large_segment_size_mb:40", True),
+        ("max_non_split_rounding_mb:40", True),
         ("per_process_memory_fraction:0.5", True),
         ("release_lock_on_cudamalloc:True", True),
         ("expandable_segments:True", False),

@@ -126,9 +126,13 @@ def test_what_is_wrong_is_one_line(tmp_path):
 
     refused(record(tmp_path / "no" / "x.swt", ["true"]), 2, "cannot be written")
     refused(record(tmp_path / "x.trace", ["true"]), 2, "the name says no format")
-    refused(record(tmp_path / "x.swt", ["true"]), 125, "no large allocation")
-    refused(record(tmp_path / "x.swt", python("b = bytearray(8 << 20)")), 125,
-            "launched nothing")
+    def failed(result, what):
+        start, end = result.stderr.splitlines()
+        assert result.returncode == 125 and start.startswith("spillway: runs on ")
+        assert what in end
+
+    failed(record(tmp_path / "x.swt", ["true"]), "no large allocation")
+    failed(record(tmp_path / "x.swt", python("b = bytearray(8 << 20)")), "launched nothing")
     short = record(tmp_path / "x.swt", python(MLP % 3))
     assert short.returncode == 125
     assert "3 iterations ended, and 4 are needed" in short.stderr

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
@@ -25,6 +26,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
 using ::testing::StartsWith;
 
 // Another value in every field, so that fields that change places are noticed.
@@ -83,6 +85,17 @@ TEST(RunRecord, IsReadAsItWasWritten) {
   EXPECT_EQ(read->longest_waits[1].name, numbered().longest_waits[1].name);
 }
 
+TEST(RunRecord, IsCopiedAsFarAsItFits) {
+  const std::string text = to_json(numbered());
+  std::string room(text.size() + 1, 'x');
+  EXPECT_EQ(copy_json(numbered(), room.data(), room.size()), text.size());
+  EXPECT_EQ(room, text + '\0');
+  room.assign(4, 'x');
+  EXPECT_EQ(copy_json(numbered(), room.data(), 3), text.size());
+  EXPECT_EQ(room, text.substr(0, 2) + std::string("\0x", 2));
+  EXPECT_EQ(copy_json(numbered(), nullptr, 0), text.size());
+}
+
 TEST(RunRecord, WritesWhatItsReadersAreUsedTo) {
   RunRecord record;
   record.budget_bytes = {1, 2, 3};
@@ -134,21 +147,12 @@ TEST(RunRecord, EveryFieldIsInTheDocument) {
   }
 }
 
-TEST(RunRecord, ALiveOneIsReadAsItWasWritten) {
-  const auto live = Numbered().make<LiveRecord>();
-  const std::optional<LiveRecord> read = parse_live_record(to_json(live));
-  ASSERT_TRUE(read.has_value());
-  EXPECT_EQ(to_json(*read), to_json(live));
-  EXPECT_EQ(read->now.page_faults, live.now.page_faults);
-  EXPECT_FALSE(parse_live_record("{\"now\"").has_value());
-}
-
 TEST(RunRecords, AreThoseOfAFolderByProcess) {
   const auto folder =
       std::filesystem::path(testing::TempDir()) / fmt::format("spillway-records-{}", ::getpid());
   std::filesystem::create_directories(folder);
   EXPECT_TRUE(read_run_records(folder).all.empty());
-  EXPECT_FALSE(read_live_record(folder).has_value());
+  EXPECT_TRUE(read_live_records(folder).empty());
   const auto keep = [](const std::string& file, const std::string& text) {
     std::ofstream(file) << text;
   };
@@ -159,13 +163,21 @@ TEST(RunRecords, AreThoseOfAFolderByProcess) {
   }
   keep(record_file(folder, 9), "{\"version\": 1, \"comm");
   keep(live_file(folder, 5), "");
-  keep(live_file(folder, 7), to_json(LiveRecord{.budget_bytes = {1, 2, 3}, .now = {}}));
+  RunRecord live;
+  for (const std::uint64_t pid : {7U, 20U}) {
+    live.pid = pid;
+    keep(live_file(folder, static_cast<std::int64_t>(pid)), to_json(live));
+  }
   const RunRecords records = read_run_records(folder);
   ASSERT_EQ(records.all.size(), 3U);
   EXPECT_EQ(records.all[0].pid, 3U);
   EXPECT_EQ(records.all[2].pid, 100U);
   EXPECT_THAT(records.unreadable, ElementsAre("9.json"));
-  EXPECT_EQ(read_live_record(folder)->budget_bytes, (TierBytes{1, 2, 3}));
+  std::map<std::uint64_t, bool> ended;
+  for (const LiveRecord& one : read_live_records(folder)) {
+    ended[one.so_far.pid] = one.ended;
+  }
+  EXPECT_THAT(ended, ElementsAre(Pair(7, false), Pair(20, true)));
   std::filesystem::remove_all(folder);
 }
 
@@ -208,8 +220,67 @@ TEST(RunText, SumsARunUp) {
   EXPECT_THAT(summary_text(record), HasSubstr("plan       none: too large\n"));
 }
 
+TEST(RunRecordStart, ComesBackAsItWasWritten) {
+  RunRecord record;
+  EXPECT_EQ(to_json(record).find("\"start\""), std::string::npos);
+  record.said = {"one line", "another"};
+  record.start.emplace();
+  record.start->line = "runs on a device";
+  record.start->device_memory = {.bytes = kGiB, .from = "--device-memory"};
+  record.start->policy = {.name = "g10", .from = "SPILLWAY_POLICY"};
+  record.start->switched_off = {{.what = "direct storage", .why = "there is none"}};
+  record.start->without_effect = {"--threshold has no effect"};
+  const std::optional<RunRecord> read = parse_run_record(to_json(record));
+  ASSERT_TRUE(read && read->start);
+  EXPECT_EQ(to_json(*read), to_json(record));
+  EXPECT_EQ(read->said, record.said);
+  EXPECT_EQ(read->start->device_memory.from, "--device-memory");
+  EXPECT_EQ(read->start->switched_off.at(0).why, "there is none");
+  EXPECT_EQ(read->start->without_effect, record.start->without_effect);
+}
+
+// One line, where everything had a place at once.
+TEST(RunText, WhereNothingMovedALineSaysWhatItCost) {
+  RunRecord record;
+  record.policy = "lookahead";
+  record.elapsed_s = 10;
+  record.stalled_s = 0.04;
+  record.peak_bytes = 3 * kGiB;
+  record.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
+  EXPECT_EQ(summary_text(record),
+            "spillway: everything fit: 3 GiB of 4 GiB of device memory at the highest, nothing "
+            "moved, the run cost nothing\n");
+  record.stalled_s = 0.5;
+  EXPECT_THAT(summary_text(record), HasSubstr("nothing moved, the run cost 0.50 s of 10.0 s, for "
+                                              "memory used for the first time\n"));
+  record.past_budget = {{.call = "cuMemCreate", .library = "", .peak_bytes = kGiB}};
+  EXPECT_THAT(summary_text(record), HasSubstr("  past it    "));
+}
+
+TEST(RunText, WhereSomethingMovedALineSaysWithWhatNothingWould) {
+  RunRecord record;
+  record.policy = "lookahead";
+  record.peak_bytes = 3 * kGiB;
+  record.fits_in_bytes = 27 * kGiB / 2;
+  record.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
+  const std::string line = "  enough     with 13.5 GiB of device memory nothing would have moved";
+  for (const auto change :
+       {+[](RunRecord& it) { it.moved_bytes[0][1] = 1; }, +[](RunRecord& it) { it.evictions = 1; },
+        +[](RunRecord& it) { it.given_up_bytes = 1; }, +[](RunRecord& it) { it.far_bytes = 1; },
+        +[](RunRecord& it) { it.peak_bytes = 5 * kGiB; }}) {
+    RunRecord moved = record;
+    change(moved);
+    EXPECT_THAT(summary_text(moved), AllOf(HasSubstr(line + "\n"), Not(HasSubstr("fit:"))));
+  }
+  record.evictions = 1;
+  record.start.emplace();
+  record.start->memory_bytes = 8 * kGiB;
+  EXPECT_THAT(summary_text(record), HasSubstr(line + ": there are 8 GiB\n"));
+}
+
 TEST(RunText, TheSummarySaysWhichModulesWaitedLongest) {
   RunRecord record;
+  record.evictions = 1;
   EXPECT_THAT(summary_text(record), Not(HasSubstr("waited")));
   for (const char* const name : {"h.*.mlp", "h.*.attn (backward)", "optimizer", "head"}) {
     record.waits_by_module.push_back({.name = name, .wait_s = 1.25});
@@ -222,6 +293,7 @@ TEST(RunText, TheSummarySaysWhichModulesWaitedLongest) {
 TEST(RunText, TheSummarySaysWhatWentPastTheBudget) {
   RunRecord record;
   record.policy = "lookahead";
+  record.evictions = 1;
   EXPECT_THAT(summary_text(record), Not(HasSubstr("past it")));
   record.past_budget_peak_bytes = 3 * kGiB;
   record.past_budget = {{.call = "cuMemCreate", .library = "jaxlib", .peak_bytes = 2 * kGiB},
@@ -241,18 +313,18 @@ TEST(RunText, TheSummarySaysWhatWentPastTheBudget) {
 }
 
 TEST(RunText, ShowsHowFullTiersAre) {
-  LiveRecord live;
+  RunRecord live;
   live.budget_bytes = {kGiB, kGiB, 0};
-  live.now.used_bytes = {kGiB / 2, 2 * kGiB, 0};
-  live.now.page_faults = 12;
-  live.now.stalled_s = 3.14;
+  live.used_bytes = {kGiB / 2, 2 * kGiB, 0};
+  live.page_faults = 12;
+  live.stalled_s = 3.14;
   const std::string line = live_line(live, 200);
   EXPECT_EQ(line, "device [#####-----] 512 MiB  host [##########] 2 GiB  faults 12  stalled 3.1 s");
   EXPECT_EQ(live_line(live, 20), line.substr(0, 19));
   EXPECT_EQ(live_line(live, 0), "");
   // All that is alive has come back fifty times: that is said first.
-  live.now.live_bytes = 600 * kMiB;
-  live.now.moved_bytes[index_of(Tier::kHost)][index_of(Tier::kDevice)] = 30'000 * kMiB;
+  live.live_bytes = 600 * kMiB;
+  live.moved_bytes[index_of(Tier::kHost)][index_of(Tier::kDevice)] = 30'000 * kMiB;
   EXPECT_EQ(live_line(live, 200), "needs at least 600 MiB  " + line);
 }
 

@@ -75,15 +75,15 @@ class RunRecorderTest : public ::testing::Test {
     }
   }
 
-  std::optional<LiveRecord> shown() {
+  std::optional<RunRecord> shown() {
     std::ifstream file(live_file_);
-    return parse_live_record({std::istreambuf_iterator<char>(file), {}});
+    return parse_run_record({std::istreambuf_iterator<char>(file), {}});
   }
   // Waits, a few seconds at most, for something to be shown that is as it should be.
   template <typename As>
   bool shows(As as) {
     for (int i = 0; i < 500; ++i) {
-      if (const std::optional<LiveRecord> live = shown(); live && as(*live)) {
+      if (const std::optional<RunRecord> live = shown(); live && as(*live)) {
         return true;
       }
       ::usleep(10'000);
@@ -161,18 +161,35 @@ TEST_F(RunRecorderTest, ItsTimelineReachesTheEnd) {
 TEST_F(RunRecorderTest, ShowsHowThingsStandUntilItEnds) {
   {
     const RunRecorder recorder(*space_, live_file_);
-    EXPECT_TRUE(shows([](const LiveRecord& live) {
-      return live.budget_bytes == TierBytes{32 * kMiB, 256 * kMiB, 0} &&
-             live.now.page_faults == 0 && live.now.live_bytes == kArrays * kArrayBytes;
+    EXPECT_TRUE(shows([](const RunRecord& live) {
+      return live.budget_bytes == TierBytes{32 * kMiB, 256 * kMiB, 0} && live.page_faults == 0 &&
+             live.live_bytes == kArrays * kArrayBytes;
     }));
     touch_all();
-    EXPECT_TRUE(shows([](const LiveRecord& live) {
-      return live.now.page_faults > 0 && live.now.used_bytes[index_of(Tier::kHost)] > 0;
+    EXPECT_TRUE(shows([](const RunRecord& live) {
+      return live.page_faults > 0 && live.used_bytes[index_of(Tier::kHost)] > 0;
     }));
   }
   std::filesystem::remove(live_file_);
   ::usleep(250'000);
   EXPECT_FALSE(std::filesystem::exists(live_file_)) << "nobody writes it any more";
+}
+
+TEST_F(RunRecorderTest, WhatItShowsIsTheRecordSoFar) {
+  RunRecorder recorder(*space_, live_file_);
+  use_all(3);
+  space_->platform().wait_until_idle();
+  const RunRecord before = recorder.so_far();
+  EXPECT_EQ(before.launches, kArrays);
+  EXPECT_TRUE(shows([](const RunRecord& live) { return live.launches == kArrays; }));
+  use_all(3);
+  space_->platform().wait_until_idle();
+  const RunRecord record = recorder.finish("");
+  const std::optional<RunRecord> live = shown();
+  ASSERT_TRUE(live.has_value());
+  EXPECT_EQ(live->launches, 2 * kArrays) << "the last of it is the end";
+  EXPECT_EQ(live->moved_bytes, record.moved_bytes);
+  EXPECT_EQ(live->pid, static_cast<std::uint64_t>(::getpid()));
 }
 
 TEST_F(RunRecorderTest, APlaceThatCannotBeWrittenHarmsNothing) {

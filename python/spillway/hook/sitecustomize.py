@@ -11,7 +11,7 @@ imports this file by its name. It does seven things:
   them told (triton_kernels.py);
 - has the library told of limits that the program sets to PyTorch's allocator (memory_fraction.py),
   there as well;
-- if SPILLWAY_CAPTURE is set as well, starts operands.py then (docs/recording.md);
+- if SPILLWAY_CAPTURE is set as well, starts operands.py then (docs/traces.md);
 - if SPILLWAY_MODULE_NAMES is 1, starts modules.py then (docs/run-record.md);
 - runs the sitecustomize of the user or the distribution, which this one stands in front of.
 

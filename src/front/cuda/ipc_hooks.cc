@@ -1,5 +1,5 @@
 // Memory that the program hands to other processes, and theirs that it opens. What is not the
-// space's, and handles that are not ours, are the driver's. Layer: front, cuda. docs/ipc.md.
+// space's, and handles that are not ours, are the driver's. Layer: front, cuda. docs/interposer.md.
 #include <optional>
 
 #include "front/cuda/hook_table.h"

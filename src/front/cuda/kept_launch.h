@@ -1,5 +1,5 @@
 // Kernels that can be launched again: of what is known to make one tensor out of others, everything
-// that it was given. Layer: front, cuda. docs/recomputing.md.
+// that it was given. Layer: front, cuda. docs/cuda.md.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // Device memory of ours that launches need which are put on a stream again: a workspace, and copies
 // of small operands, which programs give up long before what was made of them. Layer: front, cuda.
-// docs/recomputing.md. A stream has its own: what uses it is in the stream's order. Thread-safe.
+// docs/cuda.md. A stream has its own: what uses it is in the stream's order. Thread-safe.
 #pragma once
 
 #include <cstdint>

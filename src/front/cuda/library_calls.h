@@ -1,6 +1,6 @@
 // Functions of CUDA's libraries that promise what their launches do with the program's memory: a
 // launch within one is known by that. Matrix products of cuBLAS, so far (cublas_hooks.cc). Layer:
-// front, cuda. docs/recomputing.md.
+// front, cuda. docs/cuda.md.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // What an address means in memory that the program maps itself, where PyTorch's allocator has told
-// which tensors live (docs/torch.md). Layer: front, cuda. Thread-safe.
+// which tensors live (docs/interposer.md). Layer: front, cuda. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Under `spillway record`: one iteration of a program on a GPU. Layer: front, cuda.
-// docs/recording.md. Sees what is put on streams, with what it uses, and what is allocated and
+// docs/traces.md. Sees what is put on streams, with what it uses, and what is allocated and
 // freed; times launches by events around them. Thread-safe.
 #pragma once
 

@@ -82,6 +82,13 @@ void write_work_times(const CudaPlatform& platform) {
   }
 }
 
+RunRecord record_without_space() {
+  RunRecord record;
+  record.pid = static_cast<std::uint64_t>(::getpid());
+  add_past_budget(record);
+  return record;
+}
+
 // At the program's end, before the driver's own end: it has registered before.
 void write_record() {
   Everything* const everything = made.load();
@@ -89,9 +96,7 @@ void write_record() {
     return;
   }
   if (everything == nullptr) {
-    RunRecord record;
-    add_past_budget(record);
-    write_own_record(std::move(record));
+    write_own_record(record_without_space());
     return;
   }
   ending = true;
@@ -132,9 +137,42 @@ void fatal(const Error& error) {
   end_run(error.message);
 }
 
+std::mutex saying;
+std::vector<std::string> said;  // with `saying`
+
+// What goes otherwise than it was asked for. The record has it as well.
 void warn(std::string_view line) {
-  if (!ending) {
-    say(line);
+  if (ending) {
+    return;
+  }
+  say(line);
+  constexpr std::size_t kMost = 100;
+  const std::scoped_lock lock(saying);
+  if (said.size() < kMost) {
+    said.emplace_back(line);
+  }
+}
+
+// Without an option the budget is what is free, which others may have taken.
+void warn_of_less(const SpaceOptions& options, Bytes free_bytes, Bytes total_bytes, int device) {
+  constexpr Bytes kMostTaken = 10;  // by contexts, and what is ours
+  if (std::getenv("SPILLWAY_DEVICE_MEMORY") == nullptr &&
+      free_bytes < total_bytes - total_bytes / kMostTaken) {
+    warn(
+        fmt::format("device memory is {}: nine tenths of what is free on device {}, where others "
+                    "use {} of {}; --device-memory says another",
+                    format_bytes(options.device_bytes), device,
+                    format_bytes(total_bytes - free_bytes), format_bytes(total_bytes)));
+  }
+}
+
+// Its kernel may not load, on a device that is newer than its driver's compiler.
+void warn_without_recomputation(const SpaceOptions& options) {
+  const Result<const PolicyInfo*> info = find_policy(options.policy);
+  if (info && (*info)->traits.recomputes && !has_fingerprint_kernel()) {
+    warn(
+        "recomputation is off: the driver does not load Spillway's kernel for it; results are "
+        "moved instead of made again");
   }
 }
 
@@ -156,10 +194,11 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
   // Others may use the device, and so do contexts and libraries of this program.
   const Bytes most_bytes = free_bytes - free_bytes / 20;
   if (options->device_bytes > most_bytes) {
-    say(fmt::format("a device memory of {} is more than is free on device {}: it is {} now",
-                    format_bytes(options->device_bytes), device, format_bytes(most_bytes)));
+    warn(fmt::format("a device memory of {} is more than is free on device {}: it is {} now",
+                     format_bytes(options->device_bytes), device, format_bytes(most_bytes)));
     options->device_bytes = most_bytes;
   }
+  warn_of_less(*options, free_bytes, total_bytes, device);
   Result<std::unique_ptr<CudaSpace>> space =
       CudaSpace::open(*driver, device, *options, fatal, warn, own_launches());
   if (!space) {
@@ -183,6 +222,8 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
               [here = everything.get()](RunRecord& record) {
                 add_past_budget(record);
                 here->in_use->add_to(record);
+                const std::scoped_lock lock(saying);
+                record.said = said;
               }},
       own_live_file());
   everything->session = {.platform = &platform,
@@ -217,6 +258,7 @@ Session* open_session(CuDevice device, CuContext context) {
   }
   if (!captures_under_way()) {
     load_own_kernels();
+    warn_without_recomputation((*everything)->space->options());
   }
   for (const CuDevice peer : peers) {
     (*everything)->space->platform().share_with(peer);
@@ -271,6 +313,11 @@ void record_at_end() {
     ::pthread_atfork(nullptr, nullptr, in_child);
     std::atexit(write_record);
   });
+}
+
+RunRecord record_so_far() {
+  Everything* const everything = forked ? nullptr : made.load();
+  return everything == nullptr ? record_without_space() : everything->recorder->so_far();
 }
 
 void share_with(CuDevice device) {

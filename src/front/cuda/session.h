@@ -10,6 +10,7 @@
 #include "platform/cuda/cuda_platform.h"
 #include "runtime/cuda/device_heap.h"
 #include "runtime/cuda/segments.h"
+#include "runtime/run/run_record.h"
 
 namespace spillway::cuda {
 
@@ -66,6 +67,9 @@ class ProgramCall {
 
 // Sees to it that the process leaves its record, whether or not it ever has a space.
 void record_at_end();
+
+// Of this process, up to now; of one without a space, what it has taken past its budget.
+[[nodiscard]] RunRecord record_so_far();
 
 // Before code is unloaded or a context ends, where that is the program's doing.
 void tell_that_code_ends();

@@ -1,5 +1,5 @@
 // The 64 bytes by which other processes know memory of the space: what stands in them in place of
-// the driver's. Layer: front, cuda. docs/ipc.md.
+// the driver's. Layer: front, cuda. docs/interposer.md.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Memory of the space in other processes, and theirs in this one. Layer: front, cuda. docs/ipc.md.
+// Memory of the space in other processes, and theirs in this one. Layer: front, cuda. docs/interposer.md.
 // Thread-safe.
 #pragma once
 

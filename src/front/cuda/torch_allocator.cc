@@ -1,5 +1,5 @@
 // PyTorch's own caching allocator: which tensors it has in the memory that it got from us
-// (docs/torch.md). What PyTorch promises to nobody is looked at before it is used: a version that
+// (docs/interposer.md). What PyTorch promises to nobody is looked at before it is used: a version that
 // is built otherwise is served by segments as a whole, which is slower and never wrong. Layer:
 // front, cuda.
 #include <link.h>

@@ -1,4 +1,4 @@
-// Whether PyTorch's caching allocator divides what is large (docs/torch.md). Layer: front, cuda.
+// Whether PyTorch's caching allocator divides what is large (docs/interposer.md). Layer: front, cuda.
 // Thread-safe.
 #pragma once
 

@@ -182,6 +182,15 @@ Session* session(bool wanted) {
   return &everything->session;
 }
 
+RunRecord record_so_far() {
+  if (Everything* const everything = own()) {
+    return everything->recorder->so_far();
+  }
+  RunRecord record;
+  record.pid = static_cast<std::uint64_t>(::getpid());
+  return record;
+}
+
 void make_no_space() { threshold = ~std::size_t{0}; }
 
 void keep_no_frames() {

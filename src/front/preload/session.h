@@ -6,6 +6,7 @@
 
 #include "runtime/run/large_heap.h"
 #include "runtime/run/program_space.h"
+#include "runtime/run/run_record.h"
 
 namespace spillway::preload {
 
@@ -36,6 +37,9 @@ void expect_pins();
 // Whether the address belongs to the space, also in the child of a fork, where it must be left
 // alone.
 [[nodiscard]] bool in_space(const void* address);
+
+// Of this process, up to now; nothing but its number where it has no space.
+[[nodiscard]] RunRecord record_so_far();
 
 // Around a fork() by this thread, in the parent and in the child; in between the space gives
 // nothing and takes nothing back.

@@ -1,8 +1,8 @@
 // A lock that tries for a moment before its thread sleeps. Layer: platform, common.
 // For a mutex that is held for some microseconds, by a thread that comes for it thousands of times
-// a second: to fall asleep behind it and to be woken takes ten times as long as to wait awake
-// (docs/results/2026-11-27-h100-awake.md). A condition that is waited for with it, and whoever
-// takes it as a std::unique_lock, locks again as that does.
+// a second: to fall asleep behind it and to be woken takes ten times as long as to wait awake. A
+// condition that is waited for with it, and whoever takes it as a std::unique_lock, locks again as
+// that does.
 #pragma once
 
 #include <mutex>

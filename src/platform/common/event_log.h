@@ -1,5 +1,5 @@
 // When what happened: launches on their streams, transfers, waits, for a timeline of a run. Layer:
-// platform, common. docs/recording.md, "Timelines". Thread-safe. Bounded: what comes when a kind is
+// platform, common. docs/traces.md, "Timelines". Thread-safe. Bounded: what comes when a kind is
 // full is only counted.
 #pragma once
 

@@ -20,6 +20,8 @@ struct ProgramStats {
   std::array<Bytes, kTierCount> used_bytes{};
   Bytes live_bytes = 0;  // allocated and neither freed nor retired
   Bytes live_peak_bytes = 0;
+  // The most device memory that all of what was alive would have taken at once, wherever it was.
+  Bytes frames_peak_bytes = 0;
   std::uint64_t page_faults = 0;   // threads that stopped at a block that was not there
   std::uint64_t write_faults = 0;  // ... at a block that was there, to write it for the first time
   TimeNs stalled_ns = 0;           // during which at least one thread was stopped

@@ -24,6 +24,7 @@ ProgramStats stats_of(const Engine& engine, const Commitment& commitment,
   }
   stats.live_bytes = commitment.bytes();
   stats.live_peak_bytes = commitment.peak_bytes();
+  stats.frames_peak_bytes = commitment.peak_bytes();
   if (storage) {
     const std::array<StorageIo::Meter, 2> meters = storage->meters();
     for (std::size_t i = 0; i < meters.size(); ++i) {

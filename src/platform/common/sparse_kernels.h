@@ -1,5 +1,5 @@
 // Kernels that use only a little of a large operand, by their names. Layer: platform, common.
-// docs/far.md. A wrong answer costs time only.
+// docs/cuda.md. A wrong answer costs time only.
 #pragma once
 
 #include <string_view>

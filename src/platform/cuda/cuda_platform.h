@@ -39,7 +39,7 @@ struct CudaOptions {
   // Launches that wait may share a gate if they use at most this part of the budget together.
   std::uint32_t shared_gate_part = 16;
   // Launches that are told of before a quiet, where all fits: at first, and at most
-  // (docs/quiet.md).
+  // (docs/cuda.md).
   std::uint64_t quiet_after = 64;
   std::uint64_t quiet_after_at_most = 32'768;
   bool reclaim_discarded_first = true;
@@ -221,12 +221,12 @@ class CudaPlatform : public ObservedPlatform {
   // Whether nobody need be told of the call that the program is about to make on this stream,
   // whatever it uses, unless it exposes some of that: then `end_unseen` follows it, and nothing
   // else of what is below. So it is as long as everything has its memory and keeps it
-  // (docs/quiet.md).
+  // (docs/cuda.md).
   [[nodiscard]] virtual bool begin_unseen(CuStream stream) = 0;
   virtual void end_unseen() = 0;
   [[nodiscard]] virtual std::uint64_t unseen_calls() const = 0;  // so far
 
-  // Whether something may be made again that launches make from now on (docs/recomputing.md).
+  // Whether something may be made again that launches make from now on (docs/cuda.md).
   [[nodiscard]] virtual bool keeps_launches() const = 0;
   // Device memory beside the budget that such a launch needs besides what it is given, until the
   // run's end; 0: there is none (ExtraMemory).
@@ -286,7 +286,7 @@ class CudaPlatform : public ObservedPlatform {
   // Another device of the program, which can, uses this memory from now on. Waits until it may.
   virtual void share_with(CuDevice device) = 0;
 
-  // --- Other processes (docs/ipc.md) ------------------------------------------------------------
+  // --- Other processes (docs/interposer.md) ------------------------------------------------------------
 
   // Whether the device lets other processes have memory, by file descriptors.
   [[nodiscard]] virtual bool exports_memory() const = 0;

@@ -1,4 +1,4 @@
-// Memory that other processes use. See driven_platform.h; docs/ipc.md.
+// Memory that other processes use. See driven_platform.h; docs/interposer.md.
 #include <algorithm>
 
 #include "platform/cuda/driven_program_thread.h"

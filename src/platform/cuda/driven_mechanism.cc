@@ -275,7 +275,7 @@ void DrivenPlatform::moved(const MoveEnded& ended) {
   want_pinned(engine_.used_bytes(Tier::kHost) + 2 * options_.pinned_piece_bytes);
 }
 
-// Pinned memory and what launches use over the link are the host's together (docs/far.md): what one
+// Pinned memory and what launches use over the link are the host's together (docs/cuda.md): what one
 // has taken the other cannot have.
 Bytes DrivenPlatform::most_pinned_bytes() const {
   const Bytes far_bytes = std::max(engine_.far_bytes(), queue_->host_handle_bytes());

@@ -1,4 +1,4 @@
-// While everything fits: launches of which nobody is told. See driven_platform.h; docs/quiet.md.
+// While everything fits: launches of which nobody is told. See driven_platform.h; docs/cuda.md.
 #include <algorithm>
 #include <utility>
 

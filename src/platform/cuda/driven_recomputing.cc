@@ -1,4 +1,4 @@
-// The program's thread: contents that are made again instead of moved. docs/recomputing.md. See
+// The program's thread: contents that are made again instead of moved. docs/cuda.md. See
 // driven_platform.h; what is known of them is recomputing.h's.
 #include <fmt/format.h>
 

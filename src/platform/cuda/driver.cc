@@ -1,10 +1,13 @@
 #include "platform/cuda/driver.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 namespace spillway::cuda {
 namespace {
@@ -18,10 +21,6 @@ constexpr int kVersionNeeded = [] {
 #undef SPILLWAY_NEWEST
   return newest;
 }();
-
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
 
 // Of a library that may be too old for anything else: 0 if it does not even say.
 int version_of(void* library, FindSymbol find_symbol) {
@@ -66,21 +65,51 @@ std::string_view what_to_do(CuResult error) {
   }
 }
 
-}  // namespace
-
-Result<Driver> open_driver(const std::string& path, FindSymbol find_symbol) {
+std::string file_of_driver() {
   const char* named = std::getenv(kDriverVariable);
-  const std::string file = !path.empty()                        ? path
-                           : named != nullptr && *named != '\0' ? named
-                                                                : "libcuda.so.1";
+  return named != nullptr && *named != '\0' ? named : "libcuda.so.1";
+}
+
+Result<void*> open_library(const std::string& file) {
   // Local: its names must not answer for somebody else's.
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
+    return make_error(ErrorCode::kUnsupported, "{}", reason != nullptr ? reason : file);
+  }
+  return library;
+}
+
+}  // namespace
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+Result<DriverLibrary> find_driver_library() {
+  const Result<void*> library = open_library(file_of_driver());
+  if (!library) {
+    return tl::unexpected<Error>(library.error());
+  }
+  DriverLibrary found{.path = file_of_driver(), .version = version_of(*library, ::dlsym)};
+  link_map* map = nullptr;
+  if (::dlinfo(*library, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0) {
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::canonical(map->l_name, error);
+    found.path = error ? map->l_name : path.string();
+  }
+  return found;
+}
+
+Result<Driver> open_driver(const std::string& path, FindSymbol find_symbol) {
+  const std::string file = !path.empty() ? path : file_of_driver();
+  const Result<void*> opened = open_library(file);
+  if (!opened) {
     return make_error(ErrorCode::kUnsupported,
                       "no NVIDIA driver: {}: install one for CUDA {} or later",
-                      reason != nullptr ? reason : file, version_text(kVersionNeeded));
+                      opened.error().message, version_text(kVersionNeeded));
   }
+  void* const library = *opened;
   if (find_symbol == nullptr) {
     find_symbol = ::dlsym;
   }

@@ -34,6 +34,17 @@ using FindSymbol = void* (*)(void* library, const char* symbol);
 [[nodiscard]] Result<Driver> open_driver(const std::string& path = {},
                                          FindSymbol find_symbol = nullptr);
 
+// Where the library is that open_driver would open, and for which version of CUDA. It is opened,
+// and initialized no more than by that; it may lack calls that Spillway needs.
+struct DriverLibrary {
+  std::string path;  // without links, so that it shows the driver's own version
+  int version = 0;   // 13000 is 13.0; 0 where the library does not say
+};
+// Fails with kUnsupported and the reason if there is none.
+[[nodiscard]] Result<DriverLibrary> find_driver_library();
+// "13.0" of 13000.
+[[nodiscard]] std::string version_text(int version);
+
 // Whether the error tells of a kernel that has failed: no context of the process runs anything any
 // more.
 [[nodiscard]] bool kernel_has_failed(CuResult error);

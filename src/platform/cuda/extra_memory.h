@@ -1,5 +1,5 @@
 // Device memory beside the budget, for launches that are put on a stream again and need some of
-// their own (docs/recomputing.md). Layer: platform, cuda. It is made when it is first wanted, with
+// their own (docs/cuda.md). Layer: platform, cuda. It is made when it is first wanted, with
 // calls that wait for nothing, and stays until the run's end. Thread-safe.
 #pragma once
 

@@ -1,6 +1,8 @@
 // See moves.h.
 #include "platform/cuda/moves.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -35,8 +37,14 @@ Moves::Moves(const Driver& driver, StorageIo* storage, Bytes largest_block_bytes
 
 CuResult Moves::make(const DirectStorage::Options& direct) {
   if (storage_ != nullptr) {
-    if (auto made = DirectStorage::make(*driver_, *storage_, direct)) {
+    auto made = DirectStorage::make(*driver_, *storage_, direct);
+    if (made) {
       direct_ = std::move(*made);
+    } else if (direct.warn && cufile_needs(direct.place).word) {
+      direct.warn(
+          fmt::format("direct storage is off: {}; between device and storage data goes "
+                      "through host memory",
+                      made.error().message));
     }
     tries_direct_ = direct_ != nullptr;
     if (const CuResult result = add_slots(direct_ ? kSlotsBesideDirect : kSlots);

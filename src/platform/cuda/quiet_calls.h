@@ -1,5 +1,5 @@
 // Threads of the program that are in a call of which nobody is told, and on which stream. Layer:
-// platform, cuda. docs/quiet.md. Knows nothing of launches and memory.
+// platform, cuda. docs/cuda.md. Knows nothing of launches and memory.
 //
 // A thread says that it begins one, and only then looks whether it may; whoever closes the quiet
 // says so first, and only then looks who is in a call. So no call is missed: either it sees that

@@ -1,5 +1,5 @@
 // Which allocations launches may use without anybody being told: those that have all of their
-// memory, and keep it. Layer: platform, cuda. docs/quiet.md. By number; where they lie and how the
+// memory, and keep it. Layer: platform, cuda. docs/cuda.md. By number; where they lie and how the
 // memory is kept is the platform's. With the platform's lock held.
 #pragma once
 

@@ -1,5 +1,5 @@
 // What launches have made that could be made again, and how far it is known that it still is what
-// they made. Layer: platform, cuda. docs/recomputing.md. It puts nothing on a stream: it says what
+// they made. Layer: platform, cuda. docs/cuda.md. It puts nothing on a stream: it says what
 // must be there before a launch, and is told what is. With the platform's lock held.
 #pragma once
 

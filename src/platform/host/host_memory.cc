@@ -46,6 +46,7 @@ Result<void*> HostMemory::allocate(Bytes bytes, Bytes most_bytes, ProgramPlatfor
   if (most_bytes > bytes) {
     room_bytes_[*id] = addresses_.footprint_bytes(*id) - promised;
   }
+  take_frames(frames_of(*id));
   launches_.about_to_use(allocation.first_block, blocks_in_use(*id));
   return addresses_.address_of(allocation.first_block);
 }
@@ -77,7 +78,9 @@ Status HostMemory::grow(void* start, Bytes bytes) {
   }
   Status promised = commitment_.promise(more_bytes, capacity_bytes());
   if (promised) {
+    const Bytes before_bytes = frames_of(*id);
     room->second -= more_bytes;
+    take_frames(frames_of(*id) - before_bytes);
   }
   return promised;
 }
@@ -95,6 +98,7 @@ void HostMemory::free(void* start) {
   const Allocation allocation = engine_.space().allocation(*id);
   if (!retired_[*id]) {
     commitment_.take_back(promised_bytes(*id));
+    frames_bytes_ -= frames_of(*id);
   }
   if (given_up_bytes_.erase(*id) > 0) {
     // For whoever comes next.
@@ -130,6 +134,7 @@ void HostMemory::retire(void* start) {
   retired_[*id] = true;
   launches_.record_death(*id);
   commitment_.take_back(promised_bytes(*id));
+  frames_bytes_ -= frames_of(*id);
   if (in_part_.erase(*id) > 0) {
     room_bytes_.erase(*id);
   }
@@ -148,6 +153,7 @@ Status HostMemory::reuse(void* start) {
     return room;
   }
   retired_[*id] = false;
+  take_frames(frames_of(*id));
   const Allocation& allocation = engine_.space().allocation(*id);
   engine_.reuse(*id, in_part_.contains(*id) ? blocks_in_use(*id) : allocation.block_count);
   launches_.about_to_use(allocation.first_block, blocks_in_use(*id));
@@ -196,6 +202,19 @@ Bytes HostMemory::promised_bytes(AllocationId id) const {
   return used_bytes(id) - (given_up == given_up_bytes_.end() ? 0 : given_up->second);
 }
 
+// The last block that is in use counts as a whole.
+Bytes HostMemory::frames_of(AllocationId id) const {
+  const Bytes whole_bytes =
+      std::min(round_up(used_bytes(id), kBlockBytes), addresses_.footprint_bytes(id));
+  const auto given_up = given_up_bytes_.find(id);
+  return whole_bytes - (given_up == given_up_bytes_.end() ? 0 : given_up->second);
+}
+
+void HostMemory::take_frames(Bytes bytes) {
+  frames_bytes_ += bytes;
+  frames_peak_bytes_ = std::max(frames_peak_bytes_, frames_bytes_);
+}
+
 void HostMemory::clear(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
                        std::condition_variable& moved) {
   if (const std::optional<BlockRange> range = addresses_.blocks_within(start, bytes)) {
@@ -239,7 +258,9 @@ void HostMemory::give_up(void* start, Bytes bytes, std::unique_lock<UndisturbedM
   const Bytes first = (range->first - allocation.first_block) * kBlockBytes;
   const Bytes given_up_bytes = std::min(first + range->count * kBlockBytes, used) - first;
   ::mprotect(addresses_.address_of(range->first), range->count * kBlockBytes, PROT_NONE);
+  const Bytes before_bytes = frames_of(id);
   given_up_bytes_[id] += given_up_bytes;
+  frames_bytes_ -= before_bytes - frames_of(id);
   commitment_.take_back(given_up_bytes);
 }
 

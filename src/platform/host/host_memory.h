@@ -52,6 +52,9 @@ class HostMemory {
   void pre_evict(void* start, Bytes bytes, Tier to);
   [[nodiscard]] Bytes size_of(const void* start) const;
   [[nodiscard]] const Commitment& commitment() const { return commitment_; }
+  // The most that all of what is alive has taken at once in frames: where a larger one that had
+  // been retired is in use in part, that is more than was promised.
+  [[nodiscard]] Bytes frames_peak_bytes() const { return frames_peak_bytes_; }
   // What the program has asked for, or taken of a larger one that had been retired.
   [[nodiscard]] Bytes bytes_in_use(AllocationId id) const {
     return in_part_.contains(id) ? used_bytes(id) : engine_.space().allocation(id).bytes;
@@ -61,6 +64,8 @@ class HostMemory {
   [[nodiscard]] std::array<Bytes, kTierCount> capacity_bytes() const;
   [[nodiscard]] Bytes used_bytes(AllocationId id) const;
   [[nodiscard]] Bytes promised_bytes(AllocationId id) const;
+  [[nodiscard]] Bytes frames_of(AllocationId id) const;
+  void take_frames(Bytes bytes);
   [[nodiscard]] std::uint32_t blocks_in_use(AllocationId id) const;
   void clear(const BlockRange& range, std::unique_lock<UndisturbedMutex>& lock,
              std::condition_variable& moved);
@@ -71,6 +76,8 @@ class HostMemory {
   HostLaunches& launches_;
   WaitingThreads& threads_;
   Commitment commitment_;
+  Bytes frames_bytes_ = 0;
+  Bytes frames_peak_bytes_ = 0;
   std::vector<bool> retired_;                               // by allocation
   std::unordered_map<AllocationId, Bytes> room_bytes_;      // not in use
   std::unordered_set<AllocationId> in_part_;                // the rest of it is dead

@@ -343,6 +343,7 @@ Status HostPlatform::set_device_capacity(Bytes bytes) {
 ProgramStats HostPlatform::stats() const {
   const std::scoped_lock lock(mutex_);
   ProgramStats stats = stats_of(engine_, memory_.commitment(), storage_);
+  stats.frames_peak_bytes = memory_.frames_peak_bytes();
   stats.page_faults = threads_.page_faults();
   stats.write_faults = threads_.write_faults();
   stats.stalled_ns = stalls_.total_ns();

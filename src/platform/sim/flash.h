@@ -1,6 +1,6 @@
 // A flash storage device: pages written out of place, erase blocks, greedy garbage collection,
 // wear. Layer: platform (sim). It counts work and keeps no clock: the caller turns work into time.
-// docs/storage-model.md describes the model.
+// docs/simulator.md describes the model.
 #pragma once
 
 #include <cstdint>

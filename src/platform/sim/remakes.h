@@ -1,5 +1,5 @@
 // Which results of a trace's kernels can be made again, and which must be before a launch. Layer:
-// platform, simulator. docs/recomputing.md: as on a GPU, but that a trace says who writes what, so
+// platform, simulator. docs/cuda.md: as on a GPU, but that a trace says who writes what, so
 // that no fingerprints are needed.
 #pragma once
 

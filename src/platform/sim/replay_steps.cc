@@ -86,7 +86,7 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
   return steps;
 }
 
-// What is known of kernels on a GPU (docs/recomputing.md).
+// What is known of kernels on a GPU (docs/cuda.md).
 Replay::Made Replay::made_by(const Trace& trace, const Vitality& vitality, std::uint32_t graph,
                              KernelIndex index) const {
   const Kernel& kernel = trace.kernels[index];

@@ -145,7 +145,7 @@ void Simulator::release_launch(std::uint64_t launch, std::span<const TransferId>
 }
 
 // How long a launch needs for what it uses of host memory over the link, both ways at once
-// (docs/far.md). It uses no more of what it names than the device's memory could have given it in
+// (docs/cuda.md). It uses no more of what it names than the device's memory could have given it in
 // its own time, looked up in rows or not: of each operand the same part.
 TimeNs Simulator::far_ns(const Launch& launch, TimeNs duration_ns) const {
   if (engine_.far_bytes() == 0) {

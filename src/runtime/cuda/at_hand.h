@@ -2,7 +2,7 @@
 // by order and size, what was freed last on top. Layer: runtime. Not thread-safe.
 // By the time that a program allocates again, PyTorch and the driver have had the processor's
 // caches, and each line of ours costs more than what is done with it: so a stack is found by one
-// look at one array (docs/quiet.md).
+// look at one array (docs/cuda.md).
 #pragma once
 
 #include <array>

@@ -29,7 +29,7 @@ class HeapRoom {
   void allocated(Bytes used_bytes);
   // Of what is free so much has been given up for something new.
   void gave_up(Bytes bytes);
-  // Nobody is told of launches (docs/quiet.md).
+  // Nobody is told of launches (docs/cuda.md).
   void is_at_rest() { restless_bytes_ = 0; }
 
   // The most that was in use.

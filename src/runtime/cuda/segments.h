@@ -1,4 +1,4 @@
-// The tensors in the pieces of memory that PyTorch's caching allocator divides (docs/torch.md). It
+// The tensors in the pieces of memory that PyTorch's caching allocator divides (docs/interposer.md). It
 // asks the driver for segments, and hands out parts of them without a call; who frees a tensor
 // keeps the segment. Here is known which tensors live in which segment, so that a segment is dead
 // as soon as the last of them is, and alive again with the next. Layer: runtime. Thread-safe.

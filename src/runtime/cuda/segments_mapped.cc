@@ -1,4 +1,4 @@
-// Tensors in memory that the program maps itself: PyTorch's expandable segments (docs/torch.md).
+// Tensors in memory that the program maps itself: PyTorch's expandable segments (docs/interposer.md).
 // See segments.h.
 #include <algorithm>
 #include <utility>

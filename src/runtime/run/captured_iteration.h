@@ -1,5 +1,5 @@
 // One iteration of a real run on its way from the program that ran it to the trace that is made of
-// it: a file in between, and the trace. Layer: runtime. docs/recording.md.
+// it: a file in between, and the trace. Layer: runtime. docs/traces.md.
 // JSON and not a trace file: what is loaded into other people's programs brings no zstd with it.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Watches a running program for one whole iteration, and leaves it in a file for who started the
-// program. Layer: runtime. docs/recording.md. Thread-safe.
+// program. Layer: runtime. docs/traces.md. Thread-safe.
 // Where iterations end the program says, or it is found; what happens in one somebody else records.
 #pragma once
 

@@ -144,6 +144,7 @@ std::string session_html(const RunRecord& session) {
              "<section id=\"session-{0}\">\n<h2>Process {0}</h2>\n"
              "<code class=\"command\">{1}</code>\n",
              session.pid, escape_html(session.command)) +
+         (session.start ? fmt::format("<p>It {}.</p>\n", escape_html(session.start->line)) : "") +
          head(session) + advice_html(session) + session_charts(session) + modules_html(session) +
          launches_html(session) + numbers(session) + "</section>\n";
 }

@@ -131,23 +131,20 @@ void read(const json& value, Record& record) {
 }  // namespace
 
 std::string to_json(const RunRecord& record) { return text_of(written(record)); }
-std::string to_json(const LiveRecord& record) { return text_of(written(record)); }
+
+std::size_t copy_json(const RunRecord& record, char* to, std::size_t bytes) {
+  const std::string text = to_json(record);
+  if (bytes > 0) {
+    to[text.copy(to, bytes - 1)] = '\0';
+  }
+  return text.size();
+}
 
 std::optional<RunRecord> parse_run_record(const std::string& text) {
   const json value = json::parse(text, nullptr, false);
   RunRecord record;
   read(value, record);
   return record.version == RunRecord::kVersion ? std::optional(std::move(record)) : std::nullopt;
-}
-
-std::optional<LiveRecord> parse_live_record(const std::string& text) {
-  const json value = json::parse(text, nullptr, false);
-  if (!value.is_object()) {
-    return std::nullopt;
-  }
-  LiveRecord record;
-  read(value, record);
-  return record;
 }
 
 }  // namespace spillway

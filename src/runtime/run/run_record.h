@@ -51,17 +51,55 @@ struct RunPastBudget {
   Bytes peak_bytes = 0;
 };
 
+// A size that a run began with, and whose it was: an option ("--host-memory"), a variable
+// ("SPILLWAY_HOST_MEMORY"), or "default".
+struct RunBudget {
+  Bytes bytes = 0;
+  std::string from;
+};
+// The same of a name.
+struct RunChoice {
+  std::string name;
+  std::string from;
+};
+// What could serve the run, and does not.
+struct RunSwitchedOff {
+  std::string what;
+  std::string why;
+};
+
+// What was known before the program began: the first line that a person sees, and what it says.
+struct RunStart {
+  std::string line;
+  std::string version;
+  std::string commit;
+  RunChoice device;      // "cuda" or "host"
+  std::string gpu;       // its name; empty on the host
+  Bytes memory_bytes{};  // that the device has in all
+  RunBudget device_memory;
+  RunBudget host_memory;
+  Bytes pinned_at_most_bytes = 0;  // of host memory
+  RunChoice storage;               // the path; empty: none
+  Bytes storage_bytes = 0;         // 0: what there is
+  RunChoice policy;
+  std::vector<RunSwitchedOff> switched_off;
+  std::vector<std::string> without_effect;  // what was set and changes nothing, a line each
+};
+
 struct RunRecord {
   static constexpr std::uint64_t kVersion = 1;
 
   std::uint64_t version = kVersion;
   std::string command;
   std::uint64_t pid = 0;
+  std::optional<RunStart> start;  // of the run, as its command knows it
   std::string policy;
   TierBytes budget_bytes{};
   double elapsed_s = 0;
   Bytes peak_bytes = 0;
+  Bytes fits_in_bytes = 0;  // of device memory: with so much nothing would have moved
   TierBytes used_bytes{};
+  Bytes live_bytes = 0;
   std::uint64_t page_faults = 0;
   std::uint64_t write_faults = 0;
   std::uint64_t launches = 0;
@@ -83,6 +121,8 @@ struct RunRecord {
   double copy_s = 0;
   double processor_s = 0;
   std::optional<PlanReport> plan;
+  std::vector<std::string>
+      said;  // to people while it ran, on a GPU: what went otherwise than asked
   std::vector<RunWait> longest_waits;
   std::vector<RunWait> waits_by_module;  // empty where no module is known
   std::vector<RunSample> timeline;       // to the end of the run
@@ -91,12 +131,6 @@ struct RunRecord {
   [[nodiscard]] Bytes moved(Tier from, Tier to) const {
     return moved_bytes[index_of(from)][index_of(to)];
   }
-};
-
-// What others may see of a run that goes on.
-struct LiveRecord {
-  TierBytes budget_bytes{};
-  RunSample now;
 };
 
 // --- What it is called ---------------------------------------------------------------------------
@@ -161,6 +195,42 @@ inline constexpr std::tuple kFields<RunPastBudget>{
 };
 
 template <>
+inline constexpr std::tuple kFields<RunBudget>{
+    Field{"bytes", &RunBudget::bytes},
+    Field{"from", &RunBudget::from},
+};
+
+template <>
+inline constexpr std::tuple kFields<RunChoice>{
+    Field{"name", &RunChoice::name},
+    Field{"from", &RunChoice::from},
+};
+
+template <>
+inline constexpr std::tuple kFields<RunSwitchedOff>{
+    Field{"what", &RunSwitchedOff::what},
+    Field{"why", &RunSwitchedOff::why},
+};
+
+template <>
+inline constexpr std::tuple kFields<RunStart>{
+    Field{"line", &RunStart::line},
+    Field{"version", &RunStart::version},
+    Field{"commit", &RunStart::commit},
+    Field{"device", &RunStart::device},
+    Field{"gpu", &RunStart::gpu},
+    Field{"memory_bytes", &RunStart::memory_bytes},
+    Field{"device_memory", &RunStart::device_memory},
+    Field{"host_memory", &RunStart::host_memory},
+    Field{"pinned_at_most_bytes", &RunStart::pinned_at_most_bytes},
+    Field{"storage", &RunStart::storage},
+    Field{"storage_bytes", &RunStart::storage_bytes},
+    Field{"policy", &RunStart::policy},
+    Field{"switched_off", &RunStart::switched_off},
+    Field{"without_effect", &RunStart::without_effect},
+};
+
+template <>
 inline constexpr std::tuple kFields<PlanReport>{
     Field{"number", &PlanReport::number},
     Field{"launches", &PlanReport::launches},
@@ -178,11 +248,14 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"version", &RunRecord::version},
     Field{"command", &RunRecord::command},
     Field{"pid", &RunRecord::pid},
+    Field{"start", &RunRecord::start},
     Field{"policy", &RunRecord::policy},
     Field{"budget_bytes", &RunRecord::budget_bytes},
     Field{"elapsed_s", &RunRecord::elapsed_s},
     Field{"peak_bytes", &RunRecord::peak_bytes},
+    Field{"fits_in_bytes", &RunRecord::fits_in_bytes},
     Field{"used_bytes", &RunRecord::used_bytes},
+    Field{"live_bytes", &RunRecord::live_bytes},
     Field{"page_faults", &RunRecord::page_faults, "faults on missing blocks"},
     Field{"write_faults", &RunRecord::write_faults, "faults on first writes"},
     Field{"launches", &RunRecord::launches, "launches"},
@@ -205,15 +278,10 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"copy_s", &RunRecord::copy_s},
     Field{"processor_s", &RunRecord::processor_s},
     Field{"plan", &RunRecord::plan},
+    Field{"said", &RunRecord::said},
     Field{"longest_waits", &RunRecord::longest_waits},
     Field{"waits_by_module", &RunRecord::waits_by_module},
     Field{"timeline", &RunRecord::timeline},
-};
-
-template <>
-inline constexpr std::tuple kFields<LiveRecord>{
-    Field{"budget_bytes", &LiveRecord::budget_bytes},
-    Field{"now", &LiveRecord::now},
 };
 
 // visit(field), each.
@@ -226,11 +294,12 @@ void for_each_field(Visit visit) {
 
 // JSON on one line. Text that is not UTF-8, which names of programs may hold, is mended.
 [[nodiscard]] std::string to_json(const RunRecord& record);
-[[nodiscard]] std::string to_json(const LiveRecord& record);
+// The same, for callers who bring the room: as much as fits in `bytes`, ended with 0 (nothing where
+// that is 0). How long all of it is, without the 0.
+std::size_t copy_json(const RunRecord& record, char* to, std::size_t bytes);
 
 // A field that is missing or of another type reads as nothing; what is no record at all, or one of
 // another version, is nullopt.
 [[nodiscard]] std::optional<RunRecord> parse_run_record(const std::string& json);
-[[nodiscard]] std::optional<LiveRecord> parse_live_record(const std::string& json);
 
 }  // namespace spillway

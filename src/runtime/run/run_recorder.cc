@@ -10,6 +10,7 @@
 
 #include "platform/common/clock.h"
 #include "platform/common/service_thread.h"
+#include "runtime/run/fits_in.h"
 #include "runtime/run/module_waits.h"
 #include "runtime/run/whole_file.h"
 
@@ -31,6 +32,15 @@ std::vector<RunWait> first_of(const std::vector<LaunchWaits>& waits) {
                      .fresh_s = to_seconds(waits[i].fresh_ns)});
   }
   return first;
+}
+
+RunSample sample_of(const RunRecord& record) {
+  return {.at_s = record.elapsed_s,
+          .used_bytes = record.used_bytes,
+          .live_bytes = record.live_bytes,
+          .moved_bytes = record.moved_bytes,
+          .page_faults = record.page_faults,
+          .stalled_s = record.stalled_s};
 }
 
 }  // namespace
@@ -64,27 +74,11 @@ RunRecorder::~RunRecorder() {
   }
 }
 
-TierBytes RunRecorder::budget_bytes() {
-  const ObservedPlatform& platform = subject_.platform;
-  return {platform.capacity_bytes(Tier::kDevice), platform.capacity_bytes(Tier::kHost),
-          platform.capacity_bytes(Tier::kStorage)};
-}
-
-RunSample RunRecorder::sample() {
-  const ProgramStats stats = subject_.platform.stats();
-  return {.at_s = to_seconds(now_ns() - start_ns_),
-          .used_bytes = stats.used_bytes,
-          .live_bytes = stats.live_bytes,
-          .moved_bytes = stats.engine.moved_bytes,
-          .page_faults = stats.page_faults,
-          .stalled_s = to_seconds(stats.stalled_ns)};
-}
-
 // Whole or not at all: who reads it does not wait for us.
-void RunRecorder::show(const RunSample& sample) {
-  const std::string text = to_json(LiveRecord{.budget_bytes = budget_bytes(), .now = sample});
+void RunRecorder::show(const RunRecord& record) {
+  const std::scoped_lock lock(show_mutex_);
   const std::string draft = live_file_ + ".new";
-  if (write_whole_file(draft, text)) {
+  if (!live_file_.empty() && write_whole_file(draft, to_json(record))) {
     ::rename(draft.c_str(), live_file_.c_str());
   }
 }
@@ -98,26 +92,29 @@ void RunRecorder::sample_until_stopped() {
     if (samples++ % kSamplesASecond == 0 && subject_.each_second) {
       subject_.each_second();
     }
-    const RunSample now = sample();
-    if (!live_file_.empty()) {
-      show(now);
-    }
+    const RunRecord now = so_far();
+    show(now);
     lock.lock();
-    samples_.add(now);
+    samples_.add(sample_of(now));
     wake_.wait_for(lock, kSampleEvery, [&] { return stop_; });
   }
 }
 
-RunRecord RunRecorder::finish(const std::string& command) {
-  const ProgramStats stats = subject_.platform.stats();
+RunRecord RunRecorder::so_far() {
+  const ObservedPlatform& platform = subject_.platform;
+  const ProgramStats stats = platform.stats();
   const EngineStats& engine = stats.engine;
   RunRecord record;
-  record.command = command;
   record.pid = static_cast<std::uint64_t>(::getpid());
   record.policy = subject_.policy;
-  record.budget_bytes = budget_bytes();
+  record.elapsed_s = to_seconds(now_ns() - start_ns_);
+  for (const Tier tier : kRecordTiers) {
+    record.budget_bytes[index_of(tier)] = platform.capacity_bytes(tier);
+  }
   record.peak_bytes = stats.live_peak_bytes;
+  record.fits_in_bytes = fits_in_bytes(stats.frames_peak_bytes);
   record.used_bytes = stats.used_bytes;
+  record.live_bytes = stats.live_bytes;
   record.page_faults = stats.page_faults;
   record.write_faults = stats.write_faults;
   record.launches = engine.launches;
@@ -140,6 +137,13 @@ RunRecord RunRecorder::finish(const std::string& command) {
   if (subject_.complete) {
     subject_.complete(record);
   }
+  return record;
+}
+
+RunRecord RunRecorder::finish(const std::string& command) {
+  RunRecord record = so_far();
+  show(record);
+  record.command = command;
   const std::vector<LaunchWaits> waits = subject_.platform.waits();
   record.longest_waits = first_of(waits);
   record.waits_by_module = first_of(waits_by_module(waits));
@@ -148,8 +152,7 @@ RunRecord RunRecorder::finish(const std::string& command) {
     record.timeline = samples_.all();
   }
   // Samples are thinned out in long runs, and the last of them may be far from the end.
-  record.timeline.push_back(sample());
-  record.elapsed_s = record.timeline.back().at_s;
+  record.timeline.push_back(sample_of(record));
   return record;
 }
 

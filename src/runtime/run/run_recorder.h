@@ -27,8 +27,8 @@ struct RunSubject {
 
 class RunRecorder {
  public:
-  // live_file: where the last sample is kept for others to read while the run lasts, as a
-  // LiveRecord; empty for nowhere.
+  // live_file: where the record so far is kept for others to read while the run lasts, ten times a
+  // second; empty for nowhere.
   RunRecorder(RunSubject subject, std::string live_file);
   // The space must outlive it.
   RunRecorder(ProgramSpace& space, std::string live_file);
@@ -39,19 +39,21 @@ class RunRecorder {
   // What happened when, as far as that was wanted (SPILLWAY_TRACE_EVENTS); nullptr where not.
   [[nodiscard]] const EventLog* events() const { return events_.get(); }
   [[nodiscard]] TimeNs start_ns() const { return start_ns_; }
-  // Up to now. command: what was run, for people.
+  // What is counted, up to now: all but the command, what waited longest and the timeline.
+  // Thread-safe.
+  [[nodiscard]] RunRecord so_far();
+  // Up to now, whole. command: what was run, for people.
   [[nodiscard]] RunRecord finish(const std::string& command);
 
  private:
   void sample_until_stopped();
-  RunSample sample();
-  void show(const RunSample& sample);
-  TierBytes budget_bytes();
+  void show(const RunRecord& record);
 
   RunSubject subject_;
   std::string live_file_;
   TimeNs start_ns_ = 0;
   std::unique_ptr<EventLog> events_;
+  std::mutex show_mutex_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;

@@ -59,13 +59,16 @@ RunRecords read_run_records(const std::string& folder) {
   return records;
 }
 
-std::optional<LiveRecord> read_live_record(const std::string& folder) {
-  for (const fs::path& path : files(folder, kLive)) {
-    if (std::optional<LiveRecord> live = parse_live_record(text_in(path))) {
-      return live;
+std::vector<LiveRecord> read_live_records(const std::string& folder) {
+  std::vector<LiveRecord> all;
+  for (fs::path path : files(folder, kLive)) {
+    if (std::optional<RunRecord> record = parse_run_record(text_in(path))) {
+      std::error_code error;
+      all.push_back({.so_far = std::move(*record),
+                     .ended = fs::exists(path.replace_extension(kRecord), error)});
     }
   }
-  return std::nullopt;
+  return all;
 }
 
 }  // namespace spillway

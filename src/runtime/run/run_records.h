@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +20,12 @@ struct RunRecords {
 };
 [[nodiscard]] RunRecords read_run_records(const std::string& folder);
 
-// Of some process that shows itself; nullopt while none does.
-[[nodiscard]] std::optional<LiveRecord> read_live_record(const std::string& folder);
+// What a process shows of itself.
+struct LiveRecord {
+  RunRecord so_far;    // as RunRecorder::so_far() gives it
+  bool ended = false;  // in order: it has left its record
+};
+// Of each that does; what is not whole is left out.
+[[nodiscard]] std::vector<LiveRecord> read_live_records(const std::string& folder);
 
 }  // namespace spillway

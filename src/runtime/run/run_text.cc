@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/run/fits_in.h"
+
 namespace spillway {
 namespace {
 
@@ -78,12 +80,47 @@ Bytes needed_bytes(Bytes budget_bytes, Bytes alive_bytes) {
   return std::min(alive_bytes, budget_bytes + budget_bytes / 2);
 }
 
+// Nothing went anywhere, and nothing was given up to be made again: all had a place at once.
+bool moved_nothing(const RunRecord& record) {
+  const auto is_nothing = [](const TierBytes& to) { return to == TierBytes{}; };
+  return std::all_of(record.moved_bytes.begin(), record.moved_bytes.end(), is_nothing) &&
+         record.evictions == 0 && record.given_up_bytes == 0 && record.far_bytes == 0 &&
+         record.peak_bytes <= record.budget(Tier::kDevice);
+}
+
+// The first use of memory is waited for: on a GPU until it is mapped, on the host until it is
+// there.
+std::string fits_text(const RunRecord& record) {
+  constexpr double kNothing = 0.005;  // of the time
+  const bool free = record.stalled_s <= kNothing * record.elapsed_s;
+  return fmt::format(
+      "spillway: everything fit: {} of {} of device memory at the highest, nothing moved, {}\n",
+      format_bytes(record.peak_bytes), format_bytes(record.budget(Tier::kDevice)),
+      free ? "the run cost nothing"
+           : fmt::format("the run cost {:.2f} s of {:.1f} s, for memory used for the first time",
+                         record.stalled_s, record.elapsed_s));
+}
+
+std::string enough_text(const RunRecord& record) {
+  if (record.fits_in_bytes == 0) {
+    return {};
+  }
+  const Bytes there_bytes = record.start ? record.start->memory_bytes : 0;
+  const bool too_much = there_bytes > 0 && record.fits_in_bytes > there_bytes;
+  return fmt::format("  enough     with {} of device memory nothing would have moved{}\n",
+                     exact_size(record.fits_in_bytes),
+                     too_much ? fmt::format(": there are {}", format_bytes(there_bytes)) : "");
+}
+
 }  // namespace
 
 std::string summary_text(const RunRecord& record) {
   if (record.policy.empty() && record.past_budget_peak_bytes > 0) {
     return "spillway: none of the program's device memory was within the budget\n" +
            past_budget_text(record);
+  }
+  if (moved_nothing(record)) {
+    return fits_text(record) + (record.past_budget.empty() ? "" : past_budget_text(record));
   }
   const auto moved = [&](Tier from, Tier to) { return format_bytes(record.moved(from, to)); };
   std::string text = fmt::format("spillway: {} for {:.1f} s, stalled {:.2f} s ({:.1f} %)\n",
@@ -119,34 +156,33 @@ std::string summary_text(const RunRecord& record) {
   if (times > kThrashes) {
     text += fmt::format(
         "  too little all that was alive came back {:.0f} times: this needs at least {} of device "
-        "memory, and runs without moving anything with {}\n",
-        times, format_bytes(needed_bytes(record.budget(Tier::kDevice), record.peak_bytes)),
-        format_bytes(record.peak_bytes));
+        "memory\n",
+        times, format_bytes(needed_bytes(record.budget(Tier::kDevice), record.peak_bytes)));
   }
-  return record.plan ? text + plan_text(*record.plan) : text;
+  return text + (record.plan ? plan_text(*record.plan) : "") + enough_text(record);
 }
 
-std::string live_line(const LiveRecord& live, std::size_t columns) {
+std::string live_line(const RunRecord& live, std::size_t columns) {
   std::string line;
-  const auto& moved = live.now.moved_bytes;
+  const auto& moved = live.moved_bytes;
   if (times_moved(moved[index_of(Tier::kHost)][index_of(Tier::kDevice)] +
                       moved[index_of(Tier::kStorage)][index_of(Tier::kDevice)],
-                  live.now.live_bytes) > kThrashes) {
+                  live.live_bytes) > kThrashes) {
     // First, as what is too long for the terminal is left out.
-    line += fmt::format("needs at least {}  ",
-                        format_bytes(needed_bytes(live.budget_bytes[index_of(Tier::kDevice)],
-                                                  live.now.live_bytes)));
+    line += fmt::format(
+        "needs at least {}  ",
+        format_bytes(needed_bytes(live.budget_bytes[index_of(Tier::kDevice)], live.live_bytes)));
   }
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
     const Bytes budget_bytes = live.budget_bytes[index_of(tier)];
-    const Bytes used_bytes = live.now.used_bytes[index_of(tier)];
+    const Bytes used_bytes = live.used_bytes[index_of(tier)];
     if (budget_bytes > 0) {
       line += fmt::format("{} [{}] {}  ", name_of(tier),
                           bar(static_cast<double>(used_bytes) / static_cast<double>(budget_bytes)),
                           format_bytes(used_bytes));
     }
   }
-  line += fmt::format("faults {}  stalled {:.1f} s", live.now.page_faults, live.now.stalled_s);
+  line += fmt::format("faults {}  stalled {:.1f} s", live.page_faults, live.stalled_s);
   return line.substr(0, columns > 1 ? columns - 1 : 0);
 }
 

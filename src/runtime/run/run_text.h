@@ -13,6 +13,6 @@ namespace spillway {
 
 // "device [######----] 1.2 GiB  host [##--------] 300 MiB  storage ...  stalled 3.1 s"; without a
 // trailing newline, cut to `columns`.
-[[nodiscard]] std::string live_line(const LiveRecord& live, std::size_t columns);
+[[nodiscard]] std::string live_line(const RunRecord& live, std::size_t columns);
 
 }  // namespace spillway

@@ -1,5 +1,5 @@
 // A run's events on their way to a timeline that Perfetto and chrome://tracing open (Trace Event
-// Format, JSON). Layer: runtime. docs/recording.md, "Timelines".
+// Format, JSON). Layer: runtime. docs/traces.md, "Timelines".
 #pragma once
 
 #include <cstdint>

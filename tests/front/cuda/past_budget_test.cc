@@ -121,7 +121,7 @@ TEST_F(PastBudget, TheDriverIsAskedWhatNoHookHasSeen) {
   EXPECT_GE(record["device_in_use_peak_bytes"].get<std::uint64_t>(), 1536 * kMiB);
 }
 
-// Memory of another process that this one has opened is in that one's budget (docs/ipc.md).
+// Memory of another process that this one has opened is in that one's budget (docs/interposer.md).
 TEST_F(PastBudget, WhatOthersHaveExportedIsNotThisOnes) {
   const Outcome outcome = run_on_gpu("hand-over-counted");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;

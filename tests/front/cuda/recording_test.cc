@@ -1,5 +1,5 @@
 // `spillway record` of a program that knows nothing of Spillway, on the fake driver.
-// docs/recording.md.
+// docs/traces.md.
 #include <nlohmann/json.hpp>
 #include <set>
 

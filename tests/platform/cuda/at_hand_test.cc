@@ -1,5 +1,5 @@
 // What a heap frees and hands on where all fits, of which the platform is not told: it is told when
-// it has to know, and nothing that is dead is moved for that. docs/quiet.md.
+// it has to know, and nothing that is dead is moved for that. docs/cuda.md.
 #include "runtime/cuda/at_hand.h"
 
 #include <gmock/gmock.h>

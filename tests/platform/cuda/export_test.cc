@@ -1,5 +1,5 @@
 // Memory that other processes use: it stays, they see what is written, and what is freed is not
-// used for anything else. docs/ipc.md.
+// used for anything else. docs/interposer.md.
 #include <optional>
 #include <utility>
 #include <vector>

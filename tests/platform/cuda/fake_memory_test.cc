@@ -1,4 +1,4 @@
-// The fake driver's memory: what it does, and each rule broken once (docs/fake-driver.md).
+// The fake driver's memory: what it does, and each rule broken once (docs/testing.md).
 #include "base/sanitizers.h"
 #include "platform/cuda/fake_device.h"
 

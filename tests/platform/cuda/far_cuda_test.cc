@@ -1,5 +1,5 @@
 // Memory that launches use where it lies in the host's, on the CUDA platform: words stay what they
-// are, and neither budget is exceeded. docs/far.md.
+// are, and neither budget is exceeded. docs/cuda.md.
 #include <gmock/gmock.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
 // Threads in calls of which nobody is told, and one that closes them: no call is missed.
-// docs/quiet.md.
+// docs/cuda.md.
 #include "platform/cuda/quiet_calls.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // While everything fits nobody is told of launches, and nothing is lost when that ends.
-// docs/quiet.md.
+// docs/cuda.md.
 #include <atomic>
 #include <chrono>
 #include <functional>

@@ -1,5 +1,5 @@
 // Contents that are made again instead of moved: when they may be, and that what is not known stays
-// as it is. docs/recomputing.md.
+// as it is. docs/cuda.md.
 #include "platform/cuda/recomputing.h"
 
 #include <gtest/gtest.h>
@@ -146,7 +146,7 @@ TEST_F(Recomputes, WhatAKernelMadeThatSomethingHasReadSince) {
   EXPECT_EQ(given_up(), kBytes);
 }
 
-// Another process may change it at any time (docs/ipc.md), and nobody here hears of that.
+// Another process may change it at any time (docs/interposer.md), and nobody here hears of that.
 TEST_F(Recomputes, NothingThatIsMadeOfExportedMemory) {
   press();
   const auto [from, before] = one_given_up();

@@ -588,6 +588,7 @@ int main(int count, char** words) {
       {"mapped-by-nccl", test::mapped_by_nccl},
       {"never-full", test::never_full_reservations},
       {"divided-again", test::divided_again},
+      {"divided-less", test::divided_less},
       {"mapped-graphs", test::mapped_graphs},
       {"random-mapped", test::random_mapped},
       {"past-budget", test::past_the_budget},

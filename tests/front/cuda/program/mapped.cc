@@ -285,17 +285,21 @@ namespace {
 // As a call of a library by that name.
 class Library {
  public:
-  Library(const Device& device, const char* file) : device_(device) {
-    std::filesystem::copy_file(SPILLWAY_PLUGIN, file,
-                               std::filesystem::copy_options::overwrite_existing);
+  Library(const Device& device, const char* file, const char* plugin = SPILLWAY_PLUGIN)
+      : device_(device) {
+    std::filesystem::copy_file(plugin, file, std::filesystem::copy_options::overwrite_existing);
     void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
     device.require(library != nullptr, "a library by that name");
     call_with_ = reinterpret_cast<unsigned (*)(void*, void*, unsigned long, const void*)>(
         ::dlsym(library, "call_with"));
     most_divided_ = reinterpret_cast<const char* (*)()>(::dlsym(library, "most_divided"));
+    shared_ = reinterpret_cast<const char* (*)()>(::dlsym(library, "shared_segment"));
+    rounding_ = reinterpret_cast<const char* (*)()>(::dlsym(library, "rounding"));
   }
   // MiB.
   [[nodiscard]] std::string most_divided() const { return most_divided_(); }
+  [[nodiscard]] std::string shared_segment() const { return shared_(); }
+  [[nodiscard]] std::string rounding() const { return rounding_(); }
   CuMemHandle create(std::uint64_t bytes, CuResult expected = CuResult::kSuccess) const {
     CuMemHandle handle = 0;
     const CuAllocationProperties properties = plain();
@@ -318,6 +322,8 @@ class Library {
   const Device& device_;
   unsigned (*call_with_)(void*, void*, unsigned long, const void*) = nullptr;
   const char* (*most_divided_)() = nullptr;
+  const char* (*shared_)() = nullptr;
+  const char* (*rounding_)() = nullptr;
 };
 
 }  // namespace
@@ -385,26 +391,48 @@ void never_full_reservations(const Device& device) {
   free_reserved(device, others, kPiece);
 }
 
+namespace {
+
+CuAddress segment(const Device& device, std::uint64_t bytes) {
+  CuAddress address = 0;
+  device.expect(device.calls.cuMemAlloc_v2(&address, bytes), "cuMemAlloc");
+  return address;
+}
+
+// The program has more than half of its budget.
+void fill_half(const Device& device) {
+  reinterpret_cast<void (*)()>(::dlsym(RTLD_DEFAULT, "spillway_watches_memory_fraction"))();
+  report_tensor(device, segment(device, 2 * kMiB), kMiB);
+  (void)segment(device, 8 * kMiB);
+}
+
+}  // namespace
+
 void divided_again(const Device& device) {
   const Library torch(device, "./libc10_cuda.so");
-  reinterpret_cast<void (*)()>(::dlsym(RTLD_DEFAULT, "spillway_watches_memory_fraction"))();
-  const auto segment = [&](std::uint64_t bytes) {
-    CuAddress address = 0;
-    device.expect(device.calls.cuMemAlloc_v2(&address, bytes), "cuMemAlloc");
-    return address;
-  };
-  report_tensor(device, segment(2 * kMiB), kMiB);
-  (void)segment(8 * kMiB);
+  fill_half(device);
   device.require(torch.most_divided() == "21", "segments are whole");
   const CuAddress start = torch.reserve(2 * kPiece);
   (void)torch.create(kPiece);
   (void)torch.create(kPiece, CuResult::kOutOfMemory);
   device.require(torch.most_divided() != "21", "divided where a reservation would be full");
-  (void)segment(2 * kMiB);
+  (void)segment(device, 2 * kMiB);
   device.require(torch.most_divided() == "21", "segments are whole again");
   free_reserved(device, start, 2 * kPiece);
   (void)torch.create(std::uint64_t{1} << 40, CuResult::kOutOfMemory);
   device.require(torch.most_divided() != "21", "divided where there is no memory");
+}
+
+void divided_less(const Device& device) {
+  const Library torch(device, "./libc10_cuda.so", SPILLWAY_NEWER_PLUGIN);
+  fill_half(device);
+  device.require(
+      torch.most_divided() == "11" && torch.shared_segment() == "10" && torch.rounding() == "4",
+      "segments are hardly larger than what they are for");
+  (void)torch.create(std::uint64_t{1} << 40, CuResult::kOutOfMemory);
+  device.require(torch.most_divided() == "2000000000" && torch.shared_segment() == "20" &&
+                     torch.rounding() == "20",
+                 "as it was where there is no memory");
 }
 
 void mapped_graphs(const Device& device) {

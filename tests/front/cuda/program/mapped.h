@@ -23,6 +23,7 @@ void mapped_by_nccl(const Device& device);
 void never_full_reservations(const Device& device);
 // Before it is refused what it would map, it divides what it has of another kind again.
 void divided_again(const Device& device);
+void divided_less(const Device& device);
 // A graph runs on what is mapped at its addresses when it is launched.
 void mapped_graphs(const Device& device);
 // Everything, at random, compared with what it should hold.

@@ -1,5 +1,5 @@
 // The calls of libcufile that Spillway makes, on the fake driver's memory and real files.
-// docs/fake-driver.md. Fake libcufile.
+// docs/testing.md. Fake libcufile.
 #include "platform/cuda/cufile.h"
 
 #include <fcntl.h>

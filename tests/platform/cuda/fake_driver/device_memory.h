@@ -52,7 +52,7 @@ class DeviceMemory {
   void make_rdma_capable(std::uint64_t handle) { handles_.at(handle).rdma_capable = true; }
   [[nodiscard]] bool rdma_capable(std::uint64_t address) const;
   // Made so that other processes may have it: a descriptor of it, and the handle that such a
-  // descriptor makes here. Its memory is on the device of whoever has made it. docs/fake-driver.md.
+  // descriptor makes here. Its memory is on the device of whoever has made it. docs/testing.md.
   void make_exportable(std::uint64_t handle) { handles_.at(handle).exportable = true; }
   CuResult export_handle(std::uint64_t handle, int* descriptor);
   CuResult import_handle(int descriptor, std::uint64_t* handle);

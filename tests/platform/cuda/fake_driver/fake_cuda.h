@@ -1,5 +1,5 @@
 /* What a test says to the fake driver, and asks of it. C, because the library may be reached by
- * dlsym as well as by linking. docs/fake-driver.md has the rules and their reasons.
+ * dlsym as well as by linking. docs/testing.md has the rules and their reasons.
  * Times are nanoseconds, sizes bytes, rates probabilities in [0, 1]. All functions may be called
  * from any thread, except as said. */
 #ifndef SPILLWAY_FAKE_CUDA_H

@@ -1,5 +1,5 @@
 // Stands in for libnvidia-ml: tells what the fake driver's device has in use. FAKE_NVML_PID=hidden:
-// as in a container, where no process is listed. docs/fake-driver.md.
+// as in a container, where no process is listed. docs/testing.md.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,0 +1,150 @@
+// Says what the kernel is to start; ipykernel, of the Python that it is for, writes it down where
+// Jupyter looks. See install_kernel_command.h.
+#include "front/install_kernel_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/child_process.h"
+#include "front/run_command.h"
+#include "front/run_options.h"
+#include "machine/quantity.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct KernelOptions {
+  RunOptions run;
+  std::string python = "python3";
+  std::string name;
+  std::string display_name;
+  std::string prefix;
+  bool sys_prefix = false;
+  bool user = false;
+};
+
+constexpr std::array<std::string_view, 7> kOwnOptions{
+    "--help", "--python", "--name", "--display-name", "--prefix", "--sys-prefix", "--user"};
+
+// Those of `spillway run`, as they were typed.
+std::vector<std::string> run_words(const CLI::App& command) {
+  std::vector<std::string> words;
+  for (const CLI::Option* const option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 &&
+        std::find(kOwnOptions.begin(), kOwnOptions.end(), name) == kOwnOptions.end()) {
+      words.push_back(name);
+      if (option->get_items_expected_max() > 0) {
+        words.push_back(option->results().back());
+      }
+    }
+  }
+  return words;
+}
+
+// "20 GiB", and nothing where the budget is what is there.
+std::string budget(const RunOptions& options) {
+  const Result<Bytes> bytes = parse_bytes(options.device_memory);
+  return options.device_memory.empty() || !bytes ? std::string() : format_bytes(*bytes);
+}
+
+// Kernels with different budgets lie side by side.
+std::string name_of(const KernelOptions& options) {
+  std::string size = budget(options.run);
+  size.erase(std::remove(size.begin(), size.end(), ' '), size.end());
+  return !options.name.empty() ? options.name : size.empty() ? "spillway" : "spillway-" + size;
+}
+
+std::string display_name_of(const KernelOptions& options) {
+  const std::string size = budget(options.run);
+  return !options.display_name.empty() ? options.display_name
+         : size.empty()                ? "Python (Spillway)"
+                                       : fmt::format("Python (Spillway, {})", size);
+}
+
+Result<int> install(const CLI::App& command, const KernelOptions& options) {
+  if (const Status valid = check_values(options.run); !valid) {
+    return tl::unexpected<Error>(valid.error());
+  }
+  const Result<std::string> hook = python_hook();
+  if (!hook) {
+    return tl::unexpected<Error>(hook.error());
+  }
+  const fs::path script = fs::path(*hook).parent_path() / "install_kernel.py";
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const std::string where = options.sys_prefix       ? "--sys-prefix"
+                            : options.prefix.empty() ? "--user"
+                                                     : fs::absolute(options.prefix).string();
+  std::vector<std::string> words{
+      options.python, script, name_of(options), display_name_of(options), where, program, "run"};
+  const std::vector<std::string> taken = run_words(command);
+  words.insert(words.end(), taken.begin(), taken.end());
+  const Result<pid_t> child = start_child({.words = words});
+  if (!child) {
+    return make_error(ErrorCode::kInvalidInput, "{}; name the Python of the kernel with --python",
+                      child.error().message);
+  }
+  return wait_for_child(*child).map([](const ChildEnd& end) { return end.status; });
+}
+
+}  // namespace
+
+void add_install_kernel_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<KernelOptions>();
+  CLI::App* const command = app.add_subcommand(
+      "install-kernel",
+      "Add a Jupyter kernel that runs with a memory budget\n\n"
+      "It runs as `spillway run` runs a program, whose options it takes and keeps.\n\n"
+      "  spillway install-kernel --device-memory 20GiB       \"Python (Spillway, 20 GiB)\"\n"
+      "  jupyter kernelspec remove spillway-20gib            takes it away again\n");
+  constexpr const char* kKernel = "The kernel";
+  command->add_option("--python", options->python, "The Python of the kernel; it needs ipykernel")
+      ->type_name("PROGRAM")
+      ->capture_default_str()
+      ->group(kKernel);
+  command
+      ->add_option("--name", options->name,
+                   "What Jupyter knows the kernel by (spillway, and the device memory)")
+      ->type_name("NAME")
+      ->group(kKernel);
+  command
+      ->add_option("--display-name", options->display_name,
+                   "What people know it by (\"Python (Spillway, 20 GiB)\")")
+      ->type_name("NAME")
+      ->group(kKernel);
+  CLI::Option* const user =
+      command->add_flag("--user", options->user, "Install it for this user; so it is anyway")
+          ->group(kKernel);
+  CLI::Option* const prefix =
+      command->add_option("--prefix", options->prefix, "Install it in PREFIX/share/jupyter/kernels")
+          ->type_name("PREFIX")
+          ->group(kKernel);
+  command
+      ->add_flag("--sys-prefix", options->sys_prefix,
+                 "Install it in the environment of that Python, as of conda or venv")
+      ->excludes(prefix)
+      ->excludes(user)
+      ->group(kKernel);
+  prefix->excludes(user);
+  add_run_options(command, &options->run);
+  // A machine without the GPU may be where it is installed, so no more than that is asked.
+  command->get_option("--device")->check(CLI::IsMember({"auto", "cuda", "host"}));
+  command->callback([options, command, &exit_code] {
+    const Status valid = has_values(*command);
+    exit_code =
+        exit_status(valid ? install(*command, *options) : tl::unexpected<Error>(valid.error()));
+  });
+}
+
+}  // namespace spillway

@@ -1,0 +1,164 @@
+// See run_start.h. Nothing here decides anything: it asks what decides.
+#include "front/run_start.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "front/run_device.h"
+#include "front/run_without_effect.h"
+#include "front/version.h"
+#include "platform/cuda/cufile.h"
+#include "policy/registry.h"
+#include "runtime/cuda/cuda_space.h"
+
+namespace spillway {
+namespace {
+
+constexpr const char* kDefault = "default";
+
+// Whose a setting is: an option has been put into its variable.
+std::string from(const char* option, const std::string& text, const char* variable) {
+  const char* const value = std::getenv(variable);
+  return !text.empty() ? option : value != nullptr && *value != '\0' ? variable : kDefault;
+}
+
+Bytes memory_of_machine() {
+  return static_cast<Bytes>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
+}
+
+Result<SpaceOptions> fill_in_device(RunStart& start, std::string& where, bool on_gpu) {
+  if (!on_gpu) {
+    start.device.name = "host";
+    start.memory_bytes = memory_of_machine();
+    where = fmt::format("this machine's own memory ({}; {})", format_bytes(start.memory_bytes),
+                        start.device.from == kDefault ? "no GPU was found" : start.device.from);
+    return space_options_from_environment();
+  }
+  const Result<GpuFacts> gpu = first_gpu();
+  if (!gpu) {
+    return tl::unexpected<Error>(gpu.error());
+  }
+  start.device.name = "cuda";
+  start.gpu = gpu->name;
+  start.memory_bytes = gpu->memory_bytes;
+  where = fmt::format(
+      "{} ({}{})", gpu->name, format_bytes(gpu->memory_bytes),
+      gpu->count == 1 ? "" : fmt::format("; of {} devices the first that it uses", gpu->count));
+  return cuda_options_from_environment(gpu->memory_bytes);
+}
+
+// What runs could do and this one does not; what turns out only once the program runs is said then.
+std::vector<RunSwitchedOff> switched_off(const RunStart& start, const PolicyTraits& traits) {
+  std::vector<RunSwitchedOff> all;
+  if (start.gpu.empty()) {
+    return all;
+  }
+  if (!traits.recomputes) {
+    all.push_back(
+        {.what = "recomputation", .why = fmt::format("the policy {} has none", start.policy.name)});
+  }
+  if (const cuda::CuFileNeeds needs = cuda::cufile_needs({});
+      !start.storage.name.empty() && !needs.all()) {
+    all.push_back({.what = "direct storage", .why = cuda::missing_text(needs)});
+  }
+  return all;
+}
+
+// --- The line -----------------------------------------------------------------------------------
+
+std::string device_text(const RunStart& start, bool unlimited) {
+  const RunBudget& budget = start.device_memory;
+  if (unlimited && start.gpu.empty()) {
+    return fmt::format("unlimited device memory (policy {})", start.policy.name);
+  }
+  if (budget.from != kDefault) {
+    return fmt::format("{} of device memory ({})", format_bytes(budget.bytes), budget.from);
+  }
+  return start.gpu.empty()
+             ? fmt::format("{} of device memory (default: three quarters of what is available)",
+                           format_bytes(budget.bytes))
+             : fmt::format(
+                   "at most {} of device memory (default: nine tenths of what is free when "
+                   "it is first used)",
+                   format_bytes(budget.bytes));
+}
+
+std::string host_text(const RunStart& start) {
+  const RunBudget& budget = start.host_memory;
+  if (budget.bytes == 0) {
+    return fmt::format("no host memory ({})",
+                       budget.from.empty() ? "policy " + start.policy.name : budget.from);
+  }
+  return fmt::format("{} of host memory ({}{}{})", format_bytes(budget.bytes), budget.from,
+                     budget.from == kDefault ? ": half of what is available" : "",
+                     start.gpu.empty() ? "" : "; pinned as it is used");
+}
+
+std::string storage_text(const RunStart& start) {
+  if (start.storage.name.empty()) {
+    return "no storage";
+  }
+  return start.storage_bytes == 0
+             ? fmt::format("storage in {} as far as there is room ({})", start.storage.name,
+                           start.storage.from)
+             : fmt::format("{} of storage in {} ({})", format_bytes(start.storage_bytes),
+                           start.storage.name, start.storage.from);
+}
+
+std::string line_of(const RunStart& start, const std::string& where, bool unlimited) {
+  std::string line = fmt::format("{}{}: {}, {}, {}; policy {} ({})", kStartLineBegin, where,
+                                 device_text(start, unlimited), host_text(start),
+                                 storage_text(start), start.policy.name, start.policy.from);
+  if (!start.gpu.empty()) {
+    line += start.switched_off.empty() ? "; nothing is switched off" : "; switched off: ";
+    for (std::size_t i = 0; i < start.switched_off.size(); ++i) {
+      const RunSwitchedOff& off = start.switched_off[i];
+      line += fmt::format("{}{} ({})", i == 0 ? "" : ", ", off.what, off.why);
+    }
+  }
+  return line;
+}
+
+}  // namespace
+
+Result<RunStart> run_start(const RunOptions& options, bool on_gpu) {
+  RunStart start;
+  std::string where;
+  start.version = version();
+  start.commit = commit();
+  start.device.from = options.device == "auto" ? kDefault : "--device " + options.device;
+  const Result<SpaceOptions> space = fill_in_device(start, where, on_gpu);
+  if (!space) {
+    return tl::unexpected<Error>(space.error());
+  }
+  const Result<const PolicyInfo*> info = find_policy(space->policy);
+  if (!info) {
+    return tl::unexpected<Error>(info.error());
+  }
+  const PolicyTraits& traits = (*info)->traits;
+  start.policy = {.name = space->policy,
+                  .from = from("--policy", options.policy, "SPILLWAY_POLICY")};
+  start.device_memory = {
+      .bytes = space->device_bytes,
+      .from = from("--device-memory", options.device_memory, "SPILLWAY_DEVICE_MEMORY")};
+  start.host_memory = {
+      .bytes = traits.uses_host ? space->host_bytes : 0,
+      .from = traits.uses_host ? from("--host-memory", options.host_memory, "SPILLWAY_HOST_MEMORY")
+                               : ""};
+  start.pinned_at_most_bytes = on_gpu ? start.host_memory.bytes : 0;
+  if (!space->storage_path.empty()) {
+    start.storage = {.name = space->storage_path,
+                     .from = from("--storage", options.storage, "SPILLWAY_STORAGE")};
+    start.storage_bytes = space->storage_bytes;
+  }
+  start.switched_off = switched_off(start, traits);
+  start.without_effect = without_effect(options, on_gpu);
+  start.line = line_of(start, where, traits.unlimited_device);
+  return start;
+}
+
+}  // namespace spillway
