@@ -234,9 +234,8 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
 }
 
 Result<std::string> python_hook() {
-  return find_beside(
-      {"../python/spillway/hook", "../share/spillway/hook", "../../python/spillway/hook",
-       "../../spillway/hook"});
+  return find_beside({"../python/spillway/hook", "../share/spillway/hook",
+                      "../../python/spillway/hook", "../../spillway/hook"});
 }
 
 }  // namespace spillway
