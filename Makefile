@@ -2,7 +2,7 @@
 # On Debian 12 each command first installs what it needs and does not find.
 
 .DEFAULT_GOAL := build
-.PHONY: build demo soak test test-gpu check format lint bench clean help
+.PHONY: build demo wheel soak test test-gpu check format lint bench clean help
 
 build: ## Build the program, build/spillway
 	@tools/install-deps.sh build
@@ -18,9 +18,16 @@ soak: ## Ten million events of random programs under every policy (about 5 minut
 	@SPILLWAY_EVENTS=$${SPILLWAY_EVENTS:-10000000} build/platform_test \
 	  --gtest_filter='*RandomPrograms.Keep*'
 
-demo: build ## Train a GPT-2 that does not fit, under every policy that runs here (under 3 minutes)
-	@tools/install-deps.sh python
+demo: ## Train a GPT-2 that does not fit, under every policy that runs here (under 3 minutes)
+	@tools/install-deps.sh demo
+	@cmake --preset demo $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) \
+	  --log-level=WARNING
+	@cmake --build --preset demo --target spillway spillway_preload spillway_cuda
 	@"$$(tools/python-env.sh)" examples/demo.py
+
+wheel: ## Build the wheel, dist/spillway_gpu-*.whl, for any Linux of x86-64 with glibc 2.28 or newer
+	@tools/install-deps.sh demo
+	@tools/wheel.sh
 
 test: ## What CI checks: every stage; STAGES="release lint" for some of them
 	@tools/install-deps.sh test
@@ -30,7 +37,8 @@ check: ## Only the release build's tests: what to run while working
 	@tools/install-deps.sh test
 	@tools/test.sh release
 
-test-gpu: build ## Programs on this machine's GPUs, with the python3 that has PyTorch; PYTEST="-n 4 -k nccl"
+test-gpu: ## Programs on this machine's GPUs, with the python3 that has PyTorch; PYTEST="-n 4 -k nccl"
+	@! python3 tools/program.py --to-build || $(MAKE) --no-print-directory build
 	@python3 -m pytest -rsP tests/gpu $(PYTEST)
 
 format: ## Format all sources in place
@@ -46,7 +54,7 @@ bench: build ## Build and run the benchmarks
 	@for bench in build/*_bench; do echo "== $$bench"; $$bench || exit 1; done
 
 clean: ## Remove the build folders
-	@rm -rf build build-debug build-asan build-tsan build-fuzz build-lint
+	@rm -rf dist build-wheel build build-debug build-asan build-tsan build-fuzz build-lint
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10

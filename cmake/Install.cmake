@@ -35,6 +35,14 @@ unset(spillway_package_dir)
 unset(spillway_pc_dir)
 unset(spillway_pc_up)
 
+# What the wheel holds (pyproject.toml), in the folder of the Python package.
+if(SKBUILD)
+  install(TARGETS spillway RUNTIME DESTINATION spillway/bin COMPONENT wheel EXCLUDE_FROM_ALL)
+  install(TARGETS spillway_preload spillway_cuda LIBRARY DESTINATION spillway/lib COMPONENT wheel
+    EXCLUDE_FROM_ALL)
+  spillway_install_licences(${SKBUILD_METADATA_DIR}/licenses COMPONENT wheel EXCLUDE_FROM_ALL)
+endif()
+
 # Programs of others would need the sanitizer's own flags to load the library.
 if(SPILLWAY_TESTS AND NOT SPILLWAY_SANITIZE)
   set(script ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh)

@@ -1,14 +1,18 @@
 #!/bin/sh
-# Installs what building (`install-deps.sh`) and also what testing (`install-deps.sh test`) Spillway
-# needs on Debian 12, if it is missing; `install-deps.sh python` what PyTorch's part needs. Asks apt for nothing when nothing is missing. Needs root, or
-# sudo, only when something is.
+# Installs what something here needs on Debian 12, if it is missing:
+#   install-deps.sh build    what `make build` compiles and configures
+#   install-deps.sh demo     the program, and Python for the demo; the same makes a wheel
+#   install-deps.sh python   Python, and the programs that its tests run under Spillway
+#   install-deps.sh test     what the other stages of the tests compile and run
+# Asks apt for nothing when nothing is missing. Needs root, or sudo, only when something is.
 set -u
 
 # A tool counts as present if the command is found, wherever it came from; a library if its Debian
 # package is installed.
 build_tools='cmake:cmake ninja:ninja-build g++:g++ make:make pkg-config:pkg-config gnuplot:gnuplot-nox'
-build_libraries='libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libzstd-dev
-  zlib1g-dev libexpected-dev liburing-dev libgtest-dev libgmock-dev libbenchmark-dev'
+program_libraries='libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libzstd-dev
+  zlib1g-dev libexpected-dev liburing-dev'
+build_libraries="$program_libraries libgtest-dev libgmock-dev libbenchmark-dev"
 test_tools='git:git ccache:ccache clang++-16:clang-16 clang-format-16:clang-format-16
   clang-tidy-16:clang-tidy-16 llvm-symbolizer-16:llvm-16'
 test_libraries='libclang-rt-16-dev libopenblas-dev'
@@ -20,21 +24,22 @@ stranger_tools='fio:fio xz:xz-utils zstd:zstd sqlite3:sqlite3 redis-server:redis
   memtester:memtester stress-ng:stress-ng identify:imagemagick bzip2:bzip2 openssl:openssl'
 stranger_libraries='libjemalloc2 libtcmalloc-minimal4'
 
+# A Python that makes environments by itself needs no package for that.
+if python3 -c 'import venv, ensurepip' 2>/dev/null; then
+  python_tools='' python_libraries=''
+fi
+
 case "${1:-build}" in
   build) tools=$build_tools libraries=$build_libraries ;;
-  test) tools="$build_tools $test_tools" libraries="$build_libraries $test_libraries" ;;
+  demo) tools="$build_tools $python_tools" libraries="$program_libraries $python_libraries" ;;
   python) tools="$python_tools $stranger_tools" libraries="$python_libraries $stranger_libraries" ;;
-  *) echo "install-deps: '$1' is none of 'build', 'test' and 'python'" >&2; exit 2 ;;
+  test) tools="$build_tools $test_tools" libraries="$build_libraries $test_libraries" ;;
+  *) echo "install-deps: '$1' is none of 'build', 'demo', 'python' and 'test'" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "install-deps: this is not Debian, so nothing is installed; the names of what is needed are in $0" >&2
   exit 0
-fi
-
-# A Python that makes environments by itself needs no package for that.
-if [ "${1:-build}" = python ] && python3 -c 'import venv, ensurepip' 2>/dev/null; then
-  tools=$stranger_tools libraries=$stranger_libraries
 fi
 
 missing=

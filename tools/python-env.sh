@@ -1,12 +1,19 @@
 #!/bin/sh
-# Prints the path of a Python with PyTorch, transformers and pytest, for the demo and the tests of the
-# Python side: python3 if it has them, else that of .venv, which is made and filled if need be.
-# `python-env.sh test` adds to .venv what only some tests want; those are skipped where it cannot be had.
+# Prints the path of a Python with PyTorch and transformers, for the demo: python3 if it has them, else
+# that of .venv, which is made and filled if need be. `python-env.sh test`: with what the tests of the
+# Python side want as well, and in .venv what only some of them want; those are skipped where it cannot
+# be had.
 set -u
 cd "$(dirname "$0")/.."
 
 wanted=${1:-}
-has_all() { "$1" -c 'import torch, transformers, pytest, pytest_timeout' >/dev/null 2>&1; }
+modules='torch, transformers' packages='torch==2.13.0 transformers==5.23.0'
+if [ "$wanted" = test ]; then
+  modules="$modules, pytest, pytest_timeout"
+  packages="$packages pytest pytest-timeout pytest-xdist duckdb==2.0.0 polars==2.1.0 scikit-learn==1.9.1
+    joblib==1.6.0"
+fi
+has_all() { "$1" -c "import $modules" >/dev/null 2>&1; }
 pip() {
   timeout 2400 .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
 }
@@ -32,10 +39,9 @@ done
 echo "python-env: installing PyTorch and transformers into .venv (some minutes, once)" >&2
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2086: they are several words
 if ! python3 -m venv .venv >"$log" 2>&1 ||
-  ! pip --timeout 60 --retries 5 torch==2.13.0 \
-    transformers==5.23.0 pytest pytest-timeout pytest-xdist duckdb==2.0.0 polars==2.1.0 scikit-learn==1.9.1 \
-    joblib==1.6.0 >>"$log" 2>&1 || ! has_all .venv/bin/python; then
+  ! pip --timeout 60 --retries 5 $packages >>"$log" 2>&1 || ! has_all .venv/bin/python; then
   echo "python-env: cannot make .venv: $(tail -n 1 "$log")" >&2
   exit 1
 fi

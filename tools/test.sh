@@ -7,10 +7,10 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-all_stages=(release format lint python asan tsan fuzz debug lint-all)
+all_stages=(release format lint python wheel asan tsan fuzz debug lint-all)
 # Without debug, which compiles file by file with the release build's compiler, and lint-all: they are
 # for once a week. asan has the same assertions; lint looks at what changed.
-default_stages=(release format lint python asan tsan fuzz)
+default_stages=(release format lint python wheel asan tsan fuzz)
 jobs=${JOBS:-$(nproc)}
 # They wait for disks, links and each other.
 test_jobs=${JOBS:-$((jobs + (jobs + 1) / 2))}
@@ -113,31 +113,22 @@ stage_tsan() {
     run_tests tsan build-tsan runtime front cuda "platform.($common|$host)"
 }
 
-# The Python side, and programs under `spillway run`. With the release build's program.
-stage_python() {
-  local python
-  if ! configure release build || ! quietly build/build.log ninja -C build spillway spillway_preload; then
-    failed 1
-    return
-  fi
-  if ! wait "$fetching"; then
-    fetching=
-    cat build/python-env.log
-    failed 1
-    return
-  fi
+# Sets `python` to one with what the tests want, which was downloaded meanwhile.
+find_python() {
+  if [[ -n $fetching ]]; then wait "$fetching"; fi
   fetching=
   python=$(tail -n 1 build/python-env.log)
-  # Much of their time they wait for programs to start and for pages. More than four at once want memory.
-  local beside=()
-  if "$python" -c 'import xdist' 2>/dev/null; then
-    beside=(-n $((test_jobs < 4 ? test_jobs : 4)) --dist worksteal)
-  fi
-  local junit=build/python-tests.xml
+  [[ -x $python ]] || { cat build/python-env.log; return 1; }
+}
+
+# run_pytest NAME WORD...: with a log and results in build/NAME-test.log and build/NAME-tests.xml.
+run_pytest() {
+  local junit=build/$1-tests.xml log=build/$1-test.log
+  shift
   rm -f "$junit"
   # A test that stands still fails, with its stacks; so does what does not even end then.
-  quietly build/python-test.log timeout --foreground --kill-after=60 2700 "$python" -m pytest -v "${beside[@]}" \
-    --durations=10 --timeout=400 tests/python --junitxml "$junit"
+  quietly "$log" timeout --foreground --kill-after=60 2700 "$python" -m pytest -v --timeout=400 \
+    --junitxml "$junit" "$@"
   if [[ ! -s $junit ]]; then failed 1; return; fi
   local tests failures errors
   tests=$(test_number tests "$junit")
@@ -146,6 +137,29 @@ stage_python() {
   stage_skipped=$(test_number skipped "$junit")
   passed $((tests - failures - errors - stage_skipped))
   failed $((failures + errors))
+}
+
+# The Python side, and programs under `spillway run`. With the release build's program.
+stage_python() {
+  if ! configure release build || ! quietly build/build.log ninja -C build spillway spillway_preload ||
+    ! find_python; then
+    failed 1
+    return
+  fi
+  # Much of their time they wait for programs to start and for pages. More than four at once want memory.
+  local beside=()
+  if "$python" -c 'import xdist' 2>/dev/null; then
+    beside=(-n $((test_jobs < 4 ? test_jobs : 4)) --dist worksteal)
+  fi
+  run_pytest python "${beside[@]}" --durations=10 tests/python
+}
+
+# The wheel, in a bare system of another distribution and beside PyTorch.
+stage_wheel() {
+  if ! JOBS=$jobs quietly build/wheel.log tools/wheel.sh || ! find_python; then failed 1; return; fi
+  run_pytest wheel -rs --durations=5 tests/wheel
+  grep '^SKIPPED' build/wheel-test.log
+  grep -o 'dist/[^/]*\.whl' build/wheel.log | xargs du -h --apparent-size
 }
 
 stage_format() {
@@ -220,7 +234,7 @@ for stage in "${stages[@]}"; do
   fi
 done
 # What Python needs is downloaded while others compile.
-if [[ " ${stages[*]} " == *" python "* ]]; then
+if [[ " ${stages[*]} " == *" python "* || " ${stages[*]} " == *" wheel "* ]]; then
   mkdir -p build
   if tools/install-deps.sh python; then  # which may ask for a password
     tools/python-env.sh test >build/python-env.log 2>&1 &

@@ -25,6 +25,9 @@ import time
 from busy_link import BusyLink, busy_link
 
 FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parent.parent / "tools"))
+from program import program  # noqa: E402, it is found there
+
 CHILD = FOLDER / "train_models.py"
 GIB = 1 << 30
 MIB = 1 << 20
@@ -551,7 +554,7 @@ def main():
     parser.add_argument("--link", action="store_true", help="how busy the link was while launches "
                         "waited; the timelines for it cost time in each launch, and most where all fits")
     parser.add_argument("--json", help="a file for all that is known of each run")
-    parser.add_argument("--spillway", default=str(FOLDER.parent.parent / "build" / "spillway"))
+    parser.add_argument("--spillway", default=program(), help="tools/program.py says which")
     # What is measured are programs without hooks in them; no row here names modules.
     os.environ.setdefault("SPILLWAY_MODULE_NAMES", "0")
     return go(parser.parse_args())

@@ -7,10 +7,11 @@ now would leave out what the interpreter and its modules have already looked up.
 """
 
 import os
-import shutil
 import sys
 import threading
 from pathlib import Path
+
+from .program import find_program
 
 # Set for whatever `spillway run` starts, and for its children.
 _UNDER_RUN = "SPILLWAY_RECORD"
@@ -35,7 +36,7 @@ def enable(device_memory=None, *, device="cuda", host_memory=None, storage=None,
                           ("--storage", storage), ("--policy", policy), ("--report", report)):
         if value is not None:
             command += [option, str(value)]
-    command += ["--", sys.executable, *sys.orig_argv[1:]]
+    command += ["--", sys.executable, *_words()]
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(command[0], command)
@@ -76,14 +77,17 @@ def _can_begin_anew():
 
 
 def _program():
-    """The command, beside this package (a source tree, an installation) or in PATH."""
-    folder = Path(__file__).resolve().parent
-    for beside in ("../../build/spillway", "../../bin/spillway"):
-        path = (folder / beside).resolve()
-        if os.access(path, os.X_OK):
-            return str(path)
-    found = shutil.which("spillway")
+    """The command, beside this package or in PATH."""
+    found = find_program()
     if found is None:
         raise RuntimeError("spillway.enable(): there is no program `spillway`, neither beside this "
                            "package nor in PATH")
     return found
+
+
+def _words():
+    """What the interpreter was started with, without its own name."""
+    if hasattr(sys, "orig_argv"):  # Python 3.10
+        return sys.orig_argv[1:]
+    return [os.fsdecode(word) for word in
+            Path("/proc/self/cmdline").read_bytes().rstrip(b"\0").split(b"\0")[1:]]

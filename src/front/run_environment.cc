@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside the program (a build folder), or where it is installed.
+// Beside the program (a build folder), or where it is installed; a wheel has bin, lib and hook in
+// one folder.
 Result<std::string> find_beside(const std::vector<std::string>& candidates) {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -238,8 +239,8 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
 }
 
 Result<std::string> python_hook() {
-  return find_beside(
-      {"../python/spillway/hook", "../share/spillway/hook", "../../python/spillway/hook"});
+  return find_beside({"../python/spillway/hook", "../share/spillway/hook",
+                      "../../python/spillway/hook", "../../spillway/hook"});
 }
 
 }  // namespace spillway

@@ -1,7 +1,6 @@
 """Programs on a real GPU under `spillway run`, each in a process of its own with a time limit.
 
-Run with `make test-gpu`, or: pytest tests/gpu [-n 3]. SPILLWAY_PROGRAM names the program where it
-is not build/spillway. Everything is skipped where there is no GPU, and what needs a library or a
+Run with `make test-gpu`, or: pytest tests/gpu [-n 3]. tools/program.py says with which program. Everything is skipped where there is no GPU, and what needs a library or a
 second GPU where that is missing. What the host side of PyTorch does is tested in tests/python.
 """
 
@@ -16,8 +15,11 @@ import sys
 
 import pytest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+from program import program  # noqa: E402, it is found there
+
 FOLDER = pathlib.Path(__file__).resolve().parent
-SPILLWAY = os.environ.get("SPILLWAY_PROGRAM", str(FOLDER.parent.parent / "build" / "spillway"))
+SPILLWAY = program()
 MIB, GIB = 1 << 20, 1 << 30
 LIMIT_S = 240
 
@@ -49,6 +51,10 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=f"needs {', '.join(absent)}"))
         elif count > devices():
             item.add_marker(pytest.mark.skip(reason=f"needs {count} GPUs"))
+
+
+def pytest_report_header():
+    return f"spillway: {SPILLWAY}"
 
 
 def pytest_configure(config):

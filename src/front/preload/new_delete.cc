@@ -1,8 +1,11 @@
 // C++'s own allocation functions, where an allocator brings its own (tcmalloc, jemalloc): they do
 // not pass by malloc. libstdc++'s do, and are left alone. Layer: front, preload.
+#include <malloc.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <new>
 
 #include "front/preload/next.h"
@@ -31,6 +34,9 @@ class Next {
                                                    : next_allocator().malloc(bytes);
     }
     const Function function = found();
+    if (function == nullptr) {
+      return alignment > alignof(std::max_align_t) ? ::memalign(alignment, bytes) : ::malloc(bytes);
+    }
     if (bytes >= threshold_bytes() &&
         in_allocator(reinterpret_cast<const void*>(function))) {  // NOLINT
       bool refused = false;
@@ -47,12 +53,15 @@ class Next {
       give_back(start);
     } else if (in_service()) {
       next_allocator().free(start);
+    } else if (const Function function = found(); function != nullptr) {
+      function(start, more...);
     } else {
-      found()(start, more...);
+      ::free(start);
     }
   }
 
  private:
+  // Null where no standard library is to be found, and whoever calls has one of another kind.
   Function found() {
     Function function = function_.load(std::memory_order_relaxed);
     if (function == nullptr) {

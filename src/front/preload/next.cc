@@ -159,6 +159,20 @@ std::array<Early, 28> early{{{"posix_madvise"},
                              {"fcntl64"},
                              {"socket"}}};
 
+// Of libraries that the program has loaded for some of it only, as Python does for modules: whoever
+// calls us from there is not behind us for RTLD_NEXT.
+void* in_own_scope(const char* name) {
+  for (const char* const library : {"libstdc++.so.6", "liburing.so.2", "liburing.so.1"}) {
+    // It stays loaded: its functions are kept.
+    if (void* const handle = ::dlopen(library, RTLD_LAZY | RTLD_NOLOAD)) {
+      if (void* const function = ::dlsym(handle, name)) {
+        return function;
+      }
+    }
+  }
+  return nullptr;
+}
+
 // --- Who is an allocator
 // --------------------------------------------------------------------------
 
@@ -229,7 +243,8 @@ void* next_function(const char* name) {
       }
     }
   }
-  return ::dlsym(RTLD_NEXT, name);
+  void* const function = ::dlsym(RTLD_NEXT, name);
+  return function != nullptr ? function : in_own_scope(name);
 }
 
 void find_next_functions() {

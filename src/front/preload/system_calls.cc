@@ -274,14 +274,14 @@ struct io_uring_params;
 int io_uring_queue_init(unsigned entries, io_uring* ring, unsigned flags) {
   static const auto next = pre::next<int (*)(unsigned, io_uring*, unsigned)>("io_uring_queue_init");
   pre::a_ring_is_made();
-  return next(entries, ring, flags);
+  return next == nullptr ? -ENOSYS : next(entries, ring, flags);
 }
 
 int io_uring_queue_init_params(unsigned entries, io_uring* ring, io_uring_params* about) {
   static const auto next =
       pre::next<int (*)(unsigned, io_uring*, io_uring_params*)>("io_uring_queue_init_params");
   pre::a_ring_is_made();
-  return next(entries, ring, about);
+  return next == nullptr ? -ENOSYS : next(entries, ring, about);
 }
 
 // Newer versions of liburing have it.
@@ -297,6 +297,6 @@ int io_uring_queue_init_mem(unsigned entries, io_uring* ring, io_uring_params* a
 int io_uring_setup(unsigned entries, io_uring_params* about) {
   static const auto next = pre::next<int (*)(unsigned, io_uring_params*)>("io_uring_setup");
   pre::a_ring_is_made();
-  return next(entries, about);
+  return next == nullptr ? -ENOSYS : next(entries, about);
 }
 }

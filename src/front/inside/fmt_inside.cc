@@ -1,5 +1,5 @@
-// The formatting library's code, as a part of this library: a program that is preloaded with it
-// need not have fmt, and may have another. Layer: front, cuda.
+// The formatting library's code, as a part of what is linked: a program that this is preloaded with
+// need not have fmt, and may have another. Layer: front, inside.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -1,0 +1,13 @@
+// What an older C library's headers do not declare: included before everything in the portable
+// build (cmake/Portable.cmake). Layer: front, inside.
+#pragma once
+
+#include <sys/types.h>
+
+struct iovec;
+
+extern "C" {
+int close_range(unsigned first, unsigned last, int flags) noexcept;  // 2.34; in old_glibc.cc
+ssize_t process_madvise(int process, const iovec* ranges, size_t count, int advice,
+                        unsigned flags) noexcept;  // 2.36; where it is called it is ours
+}
