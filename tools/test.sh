@@ -139,19 +139,39 @@ run_pytest() {
   failed $((failures + errors))
 }
 
-# The Python side, and programs under `spillway run`. With the release build's program.
+# compile_ahead STAGE...: what they compile, into logs of its own; each stage finds it done, or says why not.
+compile_ahead() {
+  local stage
+  for stage in "$@"; do
+    case $stage in
+      wheel) JOBS=$jobs tools/wheel.sh ;;
+      asan) configure asan build-asan && ninja -j "$jobs" -C build-asan ;;
+      tsan) configure tsan build-tsan && ninja -j "$jobs" -C build-tsan {runtime,front,cuda,platform}_test ;;
+      fuzz) configure fuzz build-fuzz && ninja -j "$jobs" -C build-fuzz ;;
+    esac >"build/ahead-$stage.log" 2>&1
+  done
+}
+
+# The Python side, and programs under `spillway run`. With the release build's program. Much of their
+# time they wait, for programs to start and for pages: meanwhile what is behind them compiles.
 stage_python() {
   if ! configure release build || ! quietly build/build.log ninja -C build spillway spillway_preload ||
     ! find_python; then
     failed 1
     return
   fi
-  # Much of their time they wait for programs to start and for pages. More than four at once want memory.
+  # More than four at once want memory.
   local beside=()
   if "$python" -c 'import xdist' 2>/dev/null; then
     beside=(-n $((test_jobs < 4 ? test_jobs : 4)) --dist worksteal)
   fi
+  local behind=" ${stages[*]} "
+  read -ra behind <<<"${behind#* python }"
+  (renice -n 10 "$BASHPID" >/dev/null; compile_ahead "${behind[@]}") &
+  ahead=$!
   run_pytest python "${beside[@]}" --durations=10 tests/python
+  wait "$ahead"
+  ahead=
 }
 
 # The wheel, in a bare system of another distribution and beside PyTorch.
@@ -233,6 +253,9 @@ for stage in "${stages[@]}"; do
     exit 2
   fi
 done
+fetching=
+ahead=
+trap 'kill $fetching $ahead 2>/dev/null' EXIT
 # What Python needs is downloaded while others compile.
 if [[ " ${stages[*]} " == *" python "* || " ${stages[*]} " == *" wheel "* ]]; then
   mkdir -p build
@@ -243,7 +266,6 @@ if [[ " ${stages[*]} " == *" python "* || " ${stages[*]} " == *" wheel "* ]]; th
     false &
   fi
   fetching=$!
-  trap '[[ -z $fetching ]] || kill "$fetching" 2>/dev/null' EXIT
 fi
 for stage in "${stages[@]}"; do run_stage "$stage"; done
 
