@@ -52,7 +52,8 @@ Result<SpaceOptions> fill_in_device(RunStart& start, std::string& where, bool on
 }
 
 // What runs could do and this one does not; what turns out only once the program runs is said then.
-std::vector<RunSwitchedOff> switched_off(const RunStart& start, const PolicyTraits& traits) {
+std::vector<RunSwitchedOff> switched_off(const RunStart& start, const PolicyTraits& traits,
+                                         bool slow_link) {
   std::vector<RunSwitchedOff> all;
   if (start.gpu.empty()) {
     return all;
@@ -61,8 +62,15 @@ std::vector<RunSwitchedOff> switched_off(const RunStart& start, const PolicyTrai
     all.push_back(
         {.what = "recomputation", .why = fmt::format("the policy {} has none", start.policy.name)});
   }
-  if (const cuda::CuFileNeeds needs = cuda::cufile_needs({});
-      !start.storage.name.empty() && !needs.all()) {
+  if (slow_link) {  // docs/cuda.md, "A slower link"
+    all.push_back({.what = "host-mapped memory", .why = "--link-bandwidth cannot hold it back"});
+  }
+  if (start.storage.name.empty()) {
+    return all;
+  }
+  if (const cuda::CuFileNeeds needs = cuda::cufile_needs({}); slow_link) {
+    all.push_back({.what = "direct storage", .why = "--link-bandwidth cannot hold it back"});
+  } else if (!needs.all()) {
     all.push_back({.what = "direct storage", .why = cuda::missing_text(needs)});
   }
   return all;
@@ -94,7 +102,7 @@ std::string host_text(const RunStart& start) {
                        budget.from.empty() ? "policy " + start.policy.name : budget.from);
   }
   return fmt::format("{} of host memory ({}{}{})", format_bytes(budget.bytes), budget.from,
-                     budget.from == kDefault ? ": half of what is available" : "",
+                     budget.from == kDefault ? ": at most half of what is available" : "",
                      start.gpu.empty() ? "" : "; pinned as it is used");
 }
 
@@ -155,7 +163,7 @@ Result<RunStart> run_start(const RunOptions& options, bool on_gpu) {
                      .from = from("--storage", options.storage, "SPILLWAY_STORAGE")};
     start.storage_bytes = space->storage_bytes;
   }
-  start.switched_off = switched_off(start, traits);
+  start.switched_off = switched_off(start, traits, space->link.bytes_per_s > 0);
   start.without_effect = without_effect(options, on_gpu);
   start.line = line_of(start, where, traits.unlimited_device);
   return start;

@@ -250,6 +250,10 @@ TEST(RunText, WhereNothingMovedALineSaysWhatItCost) {
   EXPECT_EQ(summary_text(record),
             "spillway: everything fit: 3 GiB of 4 GiB of device memory at the highest, nothing "
             "moved, the run cost nothing\n");
+  record.elapsed_s = 0.01;
+  record.stalled_s = 0.004;
+  EXPECT_THAT(summary_text(record), HasSubstr("the run cost nothing\n"));
+  record.elapsed_s = 10;
   record.stalled_s = 0.5;
   EXPECT_THAT(summary_text(record), HasSubstr("nothing moved, the run cost 0.50 s of 10.0 s, for "
                                               "memory used for the first time\n"));

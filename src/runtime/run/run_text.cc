@@ -91,8 +91,9 @@ bool moved_nothing(const RunRecord& record) {
 // The first use of memory is waited for: on a GPU until it is mapped, on the host until it is
 // there.
 std::string fits_text(const RunRecord& record) {
-  constexpr double kNothing = 0.005;  // of the time
-  const bool free = record.stalled_s <= kNothing * record.elapsed_s;
+  constexpr double kNothing = 0.005;   // of the time
+  constexpr double kNothingS = 0.005;  // which would be printed as none
+  const bool free = record.stalled_s <= std::max(kNothing * record.elapsed_s, kNothingS);
   return fmt::format(
       "spillway: everything fit: {} of {} of device memory at the highest, nothing moved, {}\n",
       format_bytes(record.peak_bytes), format_bytes(record.budget(Tier::kDevice)),
