@@ -22,10 +22,10 @@ def install(name, display_name, where, run):
     from ipykernel.kernelspec import get_kernel_dict, write_kernel_spec
     from jupyter_client.kernelspec import KernelSpecManager
 
-    own = get_kernel_dict(python_arguments=["-Xfrozen_modules=off"])
+    python, *words = get_kernel_dict()["argv"]
     with tempfile.TemporaryDirectory() as folder:
         written = write_kernel_spec(os.path.join(folder, "kernel"), {
-            "argv": [*run, "--", *own["argv"]],
+            "argv": [*run, "--", python, "-Xfrozen_modules=off", *words],
             "display_name": display_name,
             "interrupt_mode": "message",
         })

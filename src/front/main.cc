@@ -51,7 +51,8 @@ int run(int argc, char** argv) {
   app.footer("`spillway COMMAND --help` has the options of each, and examples.");
   for (CLI::App* const command : app.get_subcommands({})) {
     const std::string& name = command->get_name();
-    const bool runs = name == "run" || name == "record" || name == "doctor";
+    const bool runs =
+        name == "run" || name == "record" || name == "doctor" || name == "install-kernel";
     if (!command->get_group().empty()) {
       command->group(runs ? "Programs" : "Traces, and machines that are simulated");
     }

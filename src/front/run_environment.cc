@@ -229,6 +229,9 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
   }
   Environment environment{{"SPILLWAY_RECORD", records},
                           put_first("LD_PRELOAD", *library),
+                          // As they are now, not as memory is when the program begins to use it.
+                          {"SPILLWAY_DEVICE_MEMORY", std::to_string(space_options->device_bytes)},
+                          {"SPILLWAY_HOST_MEMORY", std::to_string(space_options->host_bytes)},
                           // PyTorch's operators: it tells whom this names, for the groups that this
                           // names.
                           {"INTEL_LIBITTNOTIFY64", *library},

@@ -28,18 +28,19 @@ namespace fs = std::filesystem;
 
 // The number behind the last colon of what is no path; empty for what is none.
 std::string port_in(const std::string& where) {
-  const std::size_t colon = where.rfind(':');
-  if (colon == std::string::npos || where.find('/') != std::string::npos) {
+  if (where.find('/') != std::string::npos) {
     return {};
   }
-  std::string port = where.substr(colon + 1);
+  const std::size_t colon = where.rfind(':');
+  std::string port = colon == std::string::npos ? where : where.substr(colon + 1);
   return std::all_of(port.begin(), port.end(), [](unsigned char c) { return std::isdigit(c) != 0; })
              ? port
              : std::string();
 }
 
 Result<MetricsPort> port_of(const std::string& where, const std::string& port) {
-  const std::string host = where.substr(0, where.size() - port.size() - 1);
+  const std::size_t colon = where.rfind(':');
+  const std::string host = colon == std::string::npos ? std::string() : where.substr(0, colon);
   if (!host.empty() && host != "127.0.0.1" && host != "localhost") {
     return make_error(ErrorCode::kInvalidInput,
                       "--metrics: {}: only the loopback is served, 127.0.0.1:{}; a file of that "

@@ -10,6 +10,7 @@
 #include "front/run_device.h"
 #include "front/run_without_effect.h"
 #include "front/version.h"
+#include "platform/common/memory_room.h"
 #include "platform/cuda/cufile.h"
 #include "policy/registry.h"
 #include "runtime/cuda/cuda_space.h"
@@ -36,7 +37,11 @@ Result<SpaceOptions> fill_in_device(RunStart& start, std::string& where, bool on
     start.memory_bytes = memory_of_machine();
     where = fmt::format("this machine's own memory ({}; {})", format_bytes(start.memory_bytes),
                         start.device.from == kDefault ? "no GPU was found" : start.device.from);
-    return space_options_from_environment();
+    Result<SpaceOptions> space = space_options_from_environment();
+    if (space) {
+      (void)fit_into(MemoryLimits().room(), *space);  // run_environment says it
+    }
+    return space;
   }
   const Result<GpuFacts> gpu = first_gpu();
   if (!gpu) {

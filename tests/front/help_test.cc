@@ -16,6 +16,7 @@ constexpr const char* kCommands[] = {
     "run",
     "record",
     "doctor",
+    "install-kernel",
     "trace",
     "trace info",
     "trace convert",

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -163,22 +164,44 @@ TEST(RunRecords, AreThoseOfAFolderByProcess) {
   }
   keep(record_file(folder, 9), "{\"version\": 1, \"comm");
   keep(live_file(folder, 5), "");
-  RunRecord live;
-  for (const std::uint64_t pid : {7U, 20U}) {
-    live.pid = pid;
-    keep(live_file(folder, static_cast<std::int64_t>(pid)), to_json(live));
-  }
   const RunRecords records = read_run_records(folder);
   ASSERT_EQ(records.all.size(), 3U);
   EXPECT_EQ(records.all[0].pid, 3U);
   EXPECT_EQ(records.all[2].pid, 100U);
   EXPECT_THAT(records.unreadable, ElementsAre("9.json"));
-  std::map<std::uint64_t, bool> ended;
-  for (const LiveRecord& one : read_live_records(folder)) {
-    ended[one.so_far.pid] = one.ended;
-  }
-  EXPECT_THAT(ended, ElementsAre(Pair(7, false), Pair(20, true)));
   std::filesystem::remove_all(folder);
+}
+
+// Processes that run, have ended, were killed, and have become another program.
+TEST(RunRecords, SayWhoseProcessRunsStill) {
+  namespace fs = std::filesystem;
+  const auto folder = fs::path(testing::TempDir()) / fmt::format("spillway-live-{}", ::getpid());
+  fs::create_directories(folder);
+  const auto keep = [](const std::string& file, std::int64_t pid) {
+    RunRecord record;
+    record.pid = static_cast<std::uint64_t>(pid);
+    std::ofstream(file) << to_json(record);
+  };
+  const std::int64_t runs = ::getpid();
+  constexpr std::int64_t kEnded = 1;
+  constexpr std::int64_t kKilled = 999'999'999;  // above the kernel's largest
+  const std::int64_t became_another = ::getppid();
+  for (const std::int64_t pid : {runs, kEnded, kKilled, became_another}) {
+    keep(live_file(folder, pid), pid);
+  }
+  for (const std::int64_t pid : {kEnded, became_another}) {
+    keep(record_file(folder, pid), pid);
+  }
+  fs::last_write_time(
+      record_file(folder, became_another),
+      fs::last_write_time(live_file(folder, became_another)) - std::chrono::seconds(1));
+  std::map<std::int64_t, bool> ended;
+  for (const LiveRecord& one : read_live_records(folder)) {
+    ended[static_cast<std::int64_t>(one.so_far.pid)] = one.ended;
+  }
+  EXPECT_EQ(ended, (std::map<std::int64_t, bool>{
+                       {runs, false}, {kEnded, true}, {kKilled, true}, {became_another, false}}));
+  fs::remove_all(folder);
 }
 
 TEST(RunSamples, AreThinnedOutEvenly) {

@@ -83,7 +83,10 @@ void tell(ProgramPlatform& platform) {
 std::unique_ptr<Everything> make_here() {
   Result<SpaceOptions> options = space_options_from_environment();
   if (options) {
-    (void)fit_into(MemoryLimits().room(), *options);  // `spillway run` has said so
+    // `spillway run` has done so: others may have taken memory since.
+    if (const std::string lowered = fit_into(MemoryLimits().room(), *options); !lowered.empty()) {
+      say(lowered);
+    }
   }
   Result<std::unique_ptr<ProgramSpace>> space =
       options ? ProgramSpace::open(*options) : tl::unexpected<Error>(options.error());

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "platform/common/clock.h"
 #include "platform/cuda/driven_platform.h"
 
 namespace spillway::cuda {
@@ -22,8 +23,8 @@ void DrivenPlatform::want_host() {
   }
 }
 
-// Pinned memory and what launches use over the link are the host's together (docs/cuda.md): what one
-// has taken the other cannot have.
+// Pinned memory and what launches use over the link are the host's together (docs/cuda.md): what
+// one has taken the other cannot have.
 Bytes DrivenPlatform::most_pinned_bytes() const {
   const Bytes far_bytes = std::max(engine_.far_bytes(), queue_->host_handle_bytes());
   const Bytes left_bytes = options_.host_bytes - std::min(options_.host_bytes, far_bytes);
@@ -51,8 +52,7 @@ void DrivenPlatform::no_far_memory() {
                             format_bytes(engine_.far_bytes())));
 }
 
-// --- What can be had
-// ------------------------------------------------------------------------------
+// --- What can be had ----------------------------------------------------------------------------
 
 namespace {
 
@@ -74,13 +74,14 @@ Bytes DrivenPlatform::spare_bytes(Bytes pinned_bytes) const {
 // Before more is promised than is there: what the system could spare a while ago it may not have
 // any more.
 void DrivenPlatform::look_for_room(Bytes bytes, Lock& lock) {
-  const Bytes there_bytes =
-      budget_bytes_ + host_ready_bytes_ + engine_.capacity_bytes(Tier::kStorage);
+  constexpr TimeNs kAsKnownNs = 10'000'000;
+  const Bytes wanted_bytes = memory_->promised_bytes() + bytes;
   if (!options_.memory_room ||
-      memory_->promised_bytes() + bytes + 2 * options_.block_bytes <= there_bytes) {
+      wanted_bytes <= most_promised_bytes(host_ready_bytes_ + engine_.far_bytes()) ||
+      (wanted_bytes <= memory_->limit_bytes() && now_ns() - looked_at_ns_ < kAsKnownNs)) {
     return;
   }
-  lock.unlock();  // it reads files
+  lock.unlock();  // it reads files, too slowly for each allocation
   const MemoryRoom room = options_.memory_room();
   lock.lock();
   note_room(room);
@@ -88,6 +89,7 @@ void DrivenPlatform::look_for_room(Bytes bytes, Lock& lock) {
 
 void DrivenPlatform::note_room(const MemoryRoom& room) {
   room_ = room;
+  looked_at_ns_ = now_ns();
   had_bytes_ = host_ready_bytes_ + engine_.far_bytes();
   set_limits();
 }
@@ -149,11 +151,15 @@ void DrivenPlatform::host_ended(const Error& error) {
                             error.message));
 }
 
-// What can be promised: some of the lower tiers stays free, so that blocks can change places.
+// With so much host memory: some of the lower tiers stays free, so that blocks can change places.
+Bytes DrivenPlatform::most_promised_bytes(Bytes host_bytes) const {
+  const Bytes below_bytes = host_bytes + engine_.capacity_bytes(Tier::kStorage);
+  return budget_bytes_ + below_bytes - std::min(below_bytes, 2 * options_.block_bytes);
+}
+
 void DrivenPlatform::set_limits() {
   const Bytes host_bytes = host_limit_bytes();
-  const Bytes below_bytes = host_bytes + engine_.capacity_bytes(Tier::kStorage);
-  memory_->set_limit(budget_bytes_ + below_bytes - std::min(below_bytes, 2 * options_.block_bytes),
+  memory_->set_limit(most_promised_bytes(host_bytes),
                      host_bytes < options_.host_bytes && !host_ended_
                          ? advice(room_, storage_.has_value())
                          : "raise --host-memory or --storage");

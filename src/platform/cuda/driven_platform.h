@@ -172,6 +172,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void no_far_memory();
   [[nodiscard]] Bytes spare_bytes(Bytes pinned_bytes) const;  // without the lock
   void look_for_room(Bytes bytes, Lock& lock);
+  [[nodiscard]] Bytes most_promised_bytes(Bytes host_bytes) const;
   void note_room(const MemoryRoom& room);
   [[nodiscard]] Bytes host_limit_bytes() const;
   void host_is_short(bool is_short);
@@ -353,6 +354,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   bool told_short_ = false;
   MemoryRoom room_;      // as it was seen last,
   Bytes had_bytes_ = 0;  // with so much of it that was there
+  TimeNs looked_at_ns_ = 0;
   Bytes wanted_pinned_bytes_ = 0;
   bool has_far_ = false;  // launches may use host memory, and there has always been some for them
   // By block: whether it has its memory on the device.

@@ -32,13 +32,13 @@ void DrivenPlatform::make_up_room(const Launch& launch, std::string_view name) {
   }
   (void)engine_.set_device_capacity(std::max(needed_bytes, engine_.capacity_bytes(Tier::kDevice)));
   if (!std::exchange(told_too_large_, true)) {
-    options_.warn(fmt::format(
-        "a launch of \"{}\" uses {}{}, more than the device budget of {}: what "
-        "does not fit stays in host memory, which is slow{}",
-        name, format_bytes(needed_bytes),
-        engine_.fixed_bytes() > 0 ? " with what other processes share" : "",
-        format_bytes(budget_bytes_),
-        options_.link.limited() ? ", and over a link of --link-bandwidth even slower" : ""));
+    options_.warn(
+        fmt::format("a launch of \"{}\" uses {}{}, more than the device budget of {}: what "
+                    "does not fit stays in host memory, which is slow{}",
+                    name, format_bytes(needed_bytes),
+                    engine_.fixed_bytes() > 0 ? " with what other processes share" : "",
+                    format_bytes(budget_bytes_),
+                    options_.link.limited() ? "; --link-bandwidth does not hold it back" : ""));
   }
 }
 

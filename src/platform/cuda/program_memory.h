@@ -44,6 +44,7 @@ class ProgramMemory {
   }
   // What has been promised so far.
   [[nodiscard]] Bytes promised_bytes() const { return commitment_.bytes() + kept_room_bytes_; }
+  [[nodiscard]] Bytes limit_bytes() const { return limit_bytes_; }
   // What `reuse` will promise.
   [[nodiscard]] Bytes dead_bytes_at(std::uint64_t address) const;
 

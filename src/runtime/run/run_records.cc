@@ -2,8 +2,10 @@
 #include "runtime/run/run_records.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -63,9 +65,17 @@ std::vector<LiveRecord> read_live_records(const std::string& folder) {
   std::vector<LiveRecord> all;
   for (fs::path path : files(folder, kLive)) {
     if (std::optional<RunRecord> record = parse_run_record(text_in(path))) {
-      std::error_code error;
+      // Who has become another program by exec writes on under the same number; who was killed
+      // leaves no record.
+      const auto pid = static_cast<pid_t>(record->pid);
+      std::error_code no_live;
+      std::error_code no_record;
+      const fs::file_time_type shown = fs::last_write_time(path, no_live);
+      const fs::file_time_type left =
+          fs::last_write_time(path.replace_extension(kRecord), no_record);
+      const bool is_gone = ::kill(pid, 0) != 0 && errno == ESRCH;
       all.push_back({.so_far = std::move(*record),
-                     .ended = fs::exists(path.replace_extension(kRecord), error)});
+                     .ended = is_gone || (!no_record && (no_live || left >= shown))});
     }
   }
   return all;

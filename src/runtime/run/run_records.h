@@ -23,7 +23,7 @@ struct RunRecords {
 // What a process shows of itself.
 struct LiveRecord {
   RunRecord so_far;    // as RunRecorder::so_far() gives it
-  bool ended = false;  // in order: it has left its record
+  bool ended = false;  // or killed
 };
 // Of each that does; what is not whole is left out.
 [[nodiscard]] std::vector<LiveRecord> read_live_records(const std::string& folder);

@@ -85,7 +85,7 @@ bool moved_nothing(const RunRecord& record) {
   const auto is_nothing = [](const TierBytes& to) { return to == TierBytes{}; };
   return std::all_of(record.moved_bytes.begin(), record.moved_bytes.end(), is_nothing) &&
          record.evictions == 0 && record.given_up_bytes == 0 && record.far_bytes == 0 &&
-         record.peak_bytes <= record.budget(Tier::kDevice);
+         record.peak_bytes > 0 && record.peak_bytes <= record.budget(Tier::kDevice);
 }
 
 // The first use of memory is waited for: on a GPU until it is mapped, on the host until it is
@@ -98,7 +98,7 @@ std::string fits_text(const RunRecord& record) {
       "spillway: everything fit: {} of {} of device memory at the highest, nothing moved, {}\n",
       format_bytes(record.peak_bytes), format_bytes(record.budget(Tier::kDevice)),
       free ? "the run cost nothing"
-           : fmt::format("the run cost {:.2f} s of {:.1f} s, for memory used for the first time",
+           : fmt::format("the run cost {:.2f} s of {:.2f} s, for memory used for the first time",
                          record.stalled_s, record.elapsed_s));
 }
 

@@ -53,6 +53,11 @@ Bytes available_memory_bytes() { return MemoryLimits().room().left_bytes; }
 
 std::string fit_into(const MemoryRoom& room, SpaceOptions& options) {
   const Bytes most_bytes = room.to_take_bytes();
+  // What is left differs a little from one look to the next.
+  const Bytes wanted_bytes = options.device_bytes + options.host_bytes;
+  if (wanted_bytes >= options.device_bytes && wanted_bytes <= most_bytes + room.left_bytes / 64) {
+    return {};
+  }
   const SpaceOptions wanted = options;
   options.device_bytes = std::min(options.device_bytes, std::max(most_bytes, kLeastDeviceBytes));
   options.host_bytes =
