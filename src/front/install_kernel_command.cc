@@ -140,6 +140,7 @@ void add_install_kernel_command(CLI::App& app, int& exit_code) {
   add_run_options(command, &options->run);
   // A machine without the GPU may be where it is installed, so no more than that is asked.
   command->get_option("--device")->check(CLI::IsMember({"auto", "cuda", "host"}));
+  command->footer(policy_footer());
   command->callback([options, command, &exit_code] {
     const Status valid = has_values(*command);
     exit_code =

@@ -278,7 +278,7 @@ TEST(RunText, WhereNothingMovedALineSaysWhatItCost) {
   EXPECT_THAT(summary_text(record), HasSubstr("the run cost nothing\n"));
   record.elapsed_s = 10;
   record.stalled_s = 0.5;
-  EXPECT_THAT(summary_text(record), HasSubstr("nothing moved, the run cost 0.50 s of 10.0 s, for "
+  EXPECT_THAT(summary_text(record), HasSubstr("nothing moved, the run cost 0.50 s of 10.00 s, for "
                                               "memory used for the first time\n"));
   record.past_budget = {{.call = "cuMemCreate", .library = "", .peak_bytes = kGiB}};
   EXPECT_THAT(summary_text(record), HasSubstr("  past it    "));

@@ -1,5 +1,5 @@
-// Memory of the space in other processes, and theirs in this one. Layer: front, cuda. docs/interposer.md.
-// Thread-safe.
+// Memory of the space in other processes, and theirs in this one. Layer: front, cuda.
+// docs/interposer.md. Thread-safe.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // PyTorch's own caching allocator: which tensors it has in the memory that it got from us
-// (docs/interposer.md). What PyTorch promises to nobody is looked at before it is used: a version that
-// is built otherwise is served by segments as a whole, which is slower and never wrong. Layer:
+// (docs/interposer.md). What PyTorch promises to nobody is looked at before it is used: a version
+// that is built otherwise is served by segments as a whole, which is slower and never wrong. Layer:
 // front, cuda.
 #include <link.h>
 

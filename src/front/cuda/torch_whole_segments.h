@@ -1,5 +1,5 @@
-// Whether PyTorch's caching allocator divides what is large (docs/interposer.md). Layer: front, cuda.
-// Thread-safe.
+// Whether PyTorch's caching allocator divides what is large (docs/interposer.md). Layer: front,
+// cuda. Thread-safe.
 #pragma once
 
 #include "base/units.h"

@@ -1,5 +1,5 @@
-// Tensors in memory that the program maps itself: PyTorch's expandable segments (docs/interposer.md).
-// See segments.h.
+// Tensors in memory that the program maps itself: PyTorch's expandable segments
+// (docs/interposer.md). See segments.h.
 #include <algorithm>
 #include <utility>
 
