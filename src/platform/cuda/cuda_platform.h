@@ -296,8 +296,7 @@ class CudaPlatform : public ObservedPlatform {
   // Another device of the program, which can, uses this memory from now on. Waits until it may.
   virtual void share_with(CuDevice device) = 0;
 
-  // --- Other processes (docs/interposer.md)
-  // ------------------------------------------------------------
+  // --- Other processes (docs/interposer.md) --------------------------------------------------
 
   // Whether the device lets other processes have memory, by file descriptors.
   [[nodiscard]] virtual bool exports_memory() const = 0;
