@@ -157,6 +157,10 @@ Result<int> run(const RunOptions& options) {
     say(no_effect);
   }
   const Status told = tell(made, records.path(), options);
+  if (!told && end->status != 0) {  // which says more
+    say(told.error().message);
+    return end->status;
+  }
   if (!told) {
     return tl::unexpected<Error>(told.error());
   }

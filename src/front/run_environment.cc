@@ -54,6 +54,18 @@ std::pair<std::string, std::string> put_first(const char* name, const std::strin
                                                      : value + ":" + before};
 }
 
+// The dynamic linker divides LD_PRELOAD at spaces and colons, and goes on without what it does not
+// find.
+Status check_preloadable(const std::string& library) {
+  if (library.find_first_of(" :") == std::string::npos) {
+    return {};
+  }
+  return make_error(ErrorCode::kUnsupported,
+                    "{}: a library in a folder with a space or a colon in its name cannot be "
+                    "loaded into programs (LD_PRELOAD): install Spillway in another one",
+                    library);
+}
+
 Status check_size(const char* option, const std::string& text, Bytes least_bytes) {
   if (text.empty()) {
     return {};
@@ -174,6 +186,9 @@ Result<Environment> on_gpu(const std::string& records) {
   if (!library) {
     return tl::unexpected<Error>(library.error());
   }
+  if (const Status possible = check_preloadable(*library); !possible) {
+    return tl::unexpected<Error>(possible.error());
+  }
   Result<Environment> environment = gpu_environment(put_first("LD_PRELOAD", *library).second);
   if (environment) {
     environment->emplace_back("SPILLWAY_RECORD", records);
@@ -213,6 +228,9 @@ Result<Environment> run_environment(const RunOptions& options, const std::string
                    "../lib/x86_64-linux-gnu/libspillway_preload.so"});
   if (!library) {
     return tl::unexpected<Error>(library.error());
+  }
+  if (const Status possible = check_preloadable(*library); !possible) {
+    return tl::unexpected<Error>(possible.error());
   }
   Result<SpaceOptions> space_options = space_options_from_environment();
   if (!space_options) {

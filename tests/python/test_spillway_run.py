@@ -402,6 +402,36 @@ def test_a_program_that_leaves_at_once_has_its_record():
     assert result.returncode == 4 and "spillway: everything fit: " in result.stderr
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_program_that_a_signal_ends_has_a_summary_and_a_report(tmp_path, number):
+    page = tmp_path / "run.html"
+    result = run([*SMALL, "--report", page], python(f"""
+        import os, time
+        data = bytearray(b"x" * (8 << 20))
+        time.sleep(0.5)
+        os.kill(os.getpid(), {int(number)})
+        time.sleep(60)
+    """))
+    assert result.returncode == 128 + number, result.stderr
+    assert "spillway: everything fit: " in result.stderr and page.exists()
+
+
+def test_a_report_that_cannot_be_made_leaves_the_programs_status(tmp_path):
+    result = run([*SMALL, "--report", tmp_path / "run.html"], ["false"])
+    assert result.returncode == 1 and "no report, because" in result.stderr
+    assert run([*SMALL, "--report", tmp_path / "run.html"], ["true"]).returncode == 125
+
+
+def test_a_folder_with_a_space_is_no_place_to_install(tmp_path):
+    folder = tmp_path / "two words"
+    folder.mkdir()
+    for name in ("spillway", "libspillway_preload.so"):
+        shutil.copy(SPILLWAY.parent / name, folder)
+    result = subprocess.run([folder / "spillway", "run", "--device", "host", "--", "true"], text=True,
+                            capture_output=True, check=False)
+    assert result.returncode == 125 and "a space or a colon" in result.stderr, result
+
+
 def test_a_killed_run_leaves_no_file_behind(tmp_path):
     script = """
         import time

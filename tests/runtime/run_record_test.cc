@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -185,7 +187,12 @@ TEST(RunRecords, SayWhoseProcessRunsStill) {
   const std::int64_t runs = ::getpid();
   constexpr std::int64_t kEnded = 1;
   constexpr std::int64_t kKilled = 999'999'999;  // above the kernel's largest
-  const std::int64_t became_another = ::getppid();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  const std::int64_t became_another = child;
   for (const std::int64_t pid : {runs, kEnded, kKilled, became_another}) {
     keep(live_file(folder, pid), pid);
   }
@@ -201,6 +208,14 @@ TEST(RunRecords, SayWhoseProcessRunsStill) {
   }
   EXPECT_EQ(ended, (std::map<std::int64_t, bool>{
                        {runs, false}, {kEnded, true}, {kKilled, true}, {became_another, false}}));
+  // What a killed one showed last is its record.
+  std::vector<std::uint64_t> recorded;
+  for (const RunRecord& record : read_run_records(folder).all) {
+    recorded.push_back(record.pid);
+  }
+  EXPECT_THAT(recorded, ElementsAre(kEnded, became_another, kKilled));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
   fs::remove_all(folder);
 }
 

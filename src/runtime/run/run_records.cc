@@ -56,6 +56,14 @@ RunRecords read_run_records(const std::string& folder) {
       records.unreadable.push_back(path.filename().string());
     }
   }
+  // A process that was ended by a signal leaves what it showed last.
+  for (LiveRecord& live : read_live_records(folder)) {
+    std::error_code error;
+    if (live.ended &&
+        !fs::exists(record_file(folder, static_cast<std::int64_t>(live.so_far.pid)), error)) {
+      records.all.push_back(std::move(live.so_far));
+    }
+  }
   std::sort(records.all.begin(), records.all.end(),
             [](const auto& a, const auto& b) { return a.pid < b.pid; });
   return records;

@@ -51,7 +51,7 @@ Result<std::string> run_report(const RunRecords& records) {
     return make_error(ErrorCode::kCannotRun,
                       "no report, because the run left no record: either no allocation was as "
                       "large as --threshold, or the program is linked statically, or it ended "
-                      "without its exit handlers (by a signal or _exit)");
+                      "at once");
   }
   return page_of(records);
 }
