@@ -48,7 +48,8 @@ sources() {
     find src -name '*.cc'
     return
   fi
-  git diff --name-only "$base" -- src | sed 's/\.h$/.cc/' | sort -u |
+  # --name-only would list those in which only comments have changed, too.
+  git diff -I'^ *//' "$base" -- src | sed -n 's/^diff --git a.* b\///p' | sed 's/\.h$/.cc/' | sort -u |
     while read -r file; do if [[ $file == *.cc && -e $file ]]; then echo "$file"; fi; done
 }
 
