@@ -42,6 +42,9 @@ class StartLineOnHost : public StartLine {
  protected:
   void SetUp() override {
     ProgramTest::SetUp();
+#ifndef FAKE_CUDA_LIBRARY
+    GTEST_SKIP() << "a sanitizer's libraries are not preloaded";
+#endif
     if (!host::userfault_support().kernel_faults) {
       GTEST_SKIP() << "no run works here";
     }
