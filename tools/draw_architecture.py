@@ -44,6 +44,14 @@ def row_name(picture, y, name):
     picture.text(100, y, name, "soft", "end")
 
 
+def layer(picture, name, name_y, top, height, texts):
+    """texts: for each column rows as above."""
+    row_name(picture, name_y, name)
+    for column, rows in zip(COLUMNS, texts):
+        picture.box(column[0], top, column[1], height, name)
+        rows_of_text(picture, centre(column), top + 21, rows)
+
+
 def draw():
     picture = Picture(960, 716, "The layers of Spillway", COLOURS, TEXT_RULES)
     row_name(picture, 45, "program")
@@ -51,38 +59,29 @@ def draw():
         picture.box(column[0], 16, column[1], 46, "program")
         picture.text(centre(column), 45, words, "text title")
 
-    row_name(picture, 122, "front")
-    for column, rows in zip(COLUMNS, [
-            [("text title", "CUDA interposer"), ("soft path", "src/front/cuda"),
-             ("soft", "catches driver calls, finds operands")],
-            [("text title", "malloc interposer, C API"), ("soft path", "src/front/preload, capi"),
-             ("soft", "catches allocations, marks launches")],
-            [("text title", "commands"), ("soft path", "src/front/*.cc"),
-             ("soft", "simulate, analyze, plan, reproduce")]]):
-        picture.box(column[0], 88, column[1], 70, "front")
-        rows_of_text(picture, centre(column), 109, rows)
+    layer(picture, "front", 122, 88, 70, [
+        [("text title", "CUDA interposer"), ("soft path", "src/front/cuda"),
+         ("soft", "catches driver calls, finds operands")],
+        [("text title", "malloc interposer, C API"), ("soft path", "src/front/preload, capi"),
+         ("soft", "catches allocations, marks launches")],
+        [("text title", "commands"), ("soft path", "src/front/*.cc"),
+         ("soft", "simulate, analyze, plan, reproduce")]])
 
-    row_name(picture, 218, "runtime")
-    for column, rows in zip(COLUMNS, [
-            [("text title", "DeviceHeap, Segments"), ("soft path", "src/runtime/cuda"),
-             ("soft", "reuse freed memory; PyTorch's tensors")],
-            [("text title", "LargeHeap, RunRecorder"), ("soft path", "src/runtime/run, host"),
-             ("soft", "reuse freed memory; record, report")],
-            [("text title", "simulate, batch"), ("soft path", "src/runtime/*.cc, reproduce"),
-             ("soft", "one trace, one machine, one policy")]]):
-        picture.box(column[0], 184, column[1], 70, "runtime")
-        rows_of_text(picture, centre(column), 205, rows)
+    layer(picture, "runtime", 218, 184, 70, [
+        [("text title", "DeviceHeap, Segments"), ("soft path", "src/runtime/cuda"),
+         ("soft", "reuse freed memory; PyTorch's tensors")],
+        [("text title", "LargeHeap, RunRecorder"), ("soft path", "src/runtime/run, host"),
+         ("soft", "reuse freed memory; record, report")],
+        [("text title", "simulate, batch"), ("soft path", "src/runtime/*.cc, reproduce"),
+         ("soft", "one trace, one machine, one policy")]])
 
-    row_name(picture, 326, "platform")
-    for column, rows in zip(COLUMNS, [
-            [("text title", "CUDA platform"), ("soft path", "src/platform/cuda"),
-             ("soft", "handles, stream waits, copies"), ("soft", "through the NVIDIA driver")],
-            [("text title", "host platform"), ("soft path", "src/platform/host"),
-             ("soft", "page faults, page moves, copies"), ("soft", "through the Linux kernel")],
-            [("text title", "simulator"), ("soft path", "src/platform/sim"),
-             ("soft", "virtual time, links, flash"), ("soft", "and a check of all contents")]]):
-        picture.box(column[0], 280, column[1], 88, "platform")
-        rows_of_text(picture, centre(column), 301, rows)
+    layer(picture, "platform", 326, 280, 88, [
+        [("text title", "CUDA platform"), ("soft path", "src/platform/cuda"),
+         ("soft", "handles, stream waits, copies"), ("soft", "through the NVIDIA driver")],
+        [("text title", "host platform"), ("soft path", "src/platform/host"),
+         ("soft", "page faults, page moves, copies"), ("soft", "through the Linux kernel")],
+        [("text title", "simulator"), ("soft path", "src/platform/sim"),
+         ("soft", "virtual time, links, flash"), ("soft", "and a check of all contents")]])
     picture.box(COLUMNS[0][0], 374, 832, 30, "platform")
     picture.text(528, 394, "shared by the platforms: admission governor, launch log, swap file, service threads",
                  "soft")

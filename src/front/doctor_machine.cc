@@ -64,8 +64,7 @@ Fact memory() {
 
 // What a container may use, where that is less than the machine has.
 std::optional<Fact> container_limit() {
-  const MemoryLimits limits;
-  const MemoryRoom room = limits.room();
+  const MemoryRoom room = MemoryLimits().room();
   if (!room.is_group) {
     return std::nullopt;
   }

@@ -5,11 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -33,17 +31,15 @@ struct KernelOptions {
   bool user = false;
 };
 
-constexpr std::array<std::string_view, 7> kOwnOptions{
-    "--help", "--python", "--name", "--display-name", "--prefix", "--sys-prefix", "--user"};
+// The group of its own options.
+constexpr const char* kKernel = "The kernel";
 
 // Those of `spillway run`, as they were typed.
 std::vector<std::string> run_words(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::Option* const option : command.get_options()) {
-    const std::string name = option->get_name();
-    if (option->count() > 0 &&
-        std::find(kOwnOptions.begin(), kOwnOptions.end(), name) == kOwnOptions.end()) {
-      words.push_back(name);
+    if (option->count() > 0 && option->get_group() != kKernel) {
+      words.push_back(option->get_name());
       if (option->get_items_expected_max() > 0) {
         words.push_back(option->results().back());
       }
@@ -108,7 +104,6 @@ void add_install_kernel_command(CLI::App& app, int& exit_code) {
       "It runs as `spillway run` runs a program, whose options it takes and keeps.\n\n"
       "  spillway install-kernel --device-memory 20GiB       \"Python (Spillway, 20 GiB)\"\n"
       "  jupyter kernelspec remove spillway-20gib            takes it away again\n");
-  constexpr const char* kKernel = "The kernel";
   command->add_option("--python", options->python, "The Python of the kernel; it needs ipykernel")
       ->type_name("PROGRAM")
       ->capture_default_str()

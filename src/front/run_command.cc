@@ -157,12 +157,12 @@ Result<int> run(const RunOptions& options) {
     say(no_effect);
   }
   const Status told = tell(made, records.path(), options);
-  if (!told && end->status != 0) {  // which says more
-    say(told.error().message);
-    return end->status;
-  }
   if (!told) {
-    return tl::unexpected<Error>(told.error());
+    if (end->status == 0) {
+      return tl::unexpected<Error>(told.error());
+    }
+    say(told.error().message);  // the program's own status says more
+    return end->status;
   }
   return end->status == 0 && options.strict && !no_effect.empty() ? kOwnFailureStatus : end->status;
 }

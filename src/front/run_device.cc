@@ -83,8 +83,7 @@ Result<Environment> gpu_environment(const std::string& library) {
       options->storage_path.empty() && room.to_promise_bytes() < kBlockBytes) {
     say(
         fmt::format("there is no memory to move data to: {}; what exceeds --device-memory will be "
-                    "refused: name "
-                    "a place to swap to with --storage",
+                    "refused: name a place to swap to with --storage",
                     room.text_with_kept()));
   }
   Environment environment{{"LD_PRELOAD", library}, {"SPILLWAY_DEVICE", "cuda"}};

@@ -168,7 +168,7 @@ Result<RunStart> run_start(const RunOptions& options, bool on_gpu) {
                      .from = from("--storage", options.storage, "SPILLWAY_STORAGE")};
     start.storage_bytes = space->storage_bytes;
   }
-  start.switched_off = switched_off(start, traits, space->link.bytes_per_s > 0);
+  start.switched_off = switched_off(start, traits, space->link.limited());
   start.without_effect = without_effect(options, on_gpu);
   start.line = line_of(start, where, traits.unlimited_device);
   return start;

@@ -16,19 +16,19 @@
 namespace spillway::cuda {
 namespace {
 
-// How PyTorch divides. What is asked for of `most_divided` or more has a segment for itself, less
-// than `rounding` larger than it. What is from 1 to 10 MiB lies in segments of `shared`, which is
-// below the first, so that what is freed in one is used again.
+// How PyTorch divides. A request of `most_divided` or more has a segment for itself, less than
+// `rounding` larger than it. Requests of 1 to 10 MiB lie in segments of `shared`, which is below
+// the first, so that what is freed in one is used again. `most_divided_alone` is the first where
+// the other two cannot be set.
 struct Divided {
   const char* most_divided_mib;
+  const char* most_divided_alone_mib;
   Bytes shared_bytes;
   Bytes rounding_bytes;
 };
-constexpr Divided kWhole = {"11", 10 * kMiB, 4 * kMiB};
+constexpr Divided kWhole = {"11", "21", 10 * kMiB, 4 * kMiB};
 // PyTorch's defaults; the first is more than any device has.
-constexpr Divided kByDefault = {"2000000000", 20 * kMiB, 20 * kMiB};
-// The least where the others cannot be set.
-constexpr const char* kLeastByDefault = "21";
+constexpr Divided kByDefault = {"2000000000", "2000000000", 20 * kMiB, 20 * kMiB};
 
 enum class Watch { kNone, kFractions, kEnded };
 std::atomic<Watch> watch{Watch::kNone};
@@ -52,9 +52,9 @@ bool user_says_how() {
   return false;
 }
 
-// One of PyTorch's parsers, which reads a word of its variable into its configuration, without a
-// look at what else stands there.
 using Words = std::vector<std::string>;  // c10::CachingAllocator::ConfigTokenizer has no more
+// One of PyTorch's parsers: reads a word of its variable into its configuration, without a look at
+// what else stands there.
 using Parse = std::size_t (*)(void* config, const Words& words, std::size_t at);
 
 void parse_most_divided(Parse parse, void* config, const char* mib) {
@@ -70,8 +70,7 @@ bool set_in_cuda(const Divided& divided, const void* caller) {
   auto* const config = torch_function<void**>(
       "_ZZN3c104cuda20CUDACachingAllocator19CUDAAllocatorConfig8instanceEvE10s_instance", caller);
   if (parse != nullptr && config != nullptr && *config != nullptr) {
-    parse_most_divided(parse, *config,
-                       &divided == &kWhole ? kLeastByDefault : divided.most_divided_mib);
+    parse_most_divided(parse, *config, divided.most_divided_alone_mib);
   }
   return parse != nullptr;
 }
@@ -79,10 +78,9 @@ bool set_in_cuda(const Divided& divided, const void* caller) {
 #define SPILLWAY_CONFIG "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig"
 #define SPILLWAY_PARAMETERS "ERKNS0_15ConfigTokenizerEm"
 
-// The words of the configuration that hold the sizes. PyTorch's parsers refuse what is smaller than
-// they foresee, and the allocator does not mind: so a parser is shown memory of ours, and says by
-// what it writes where its word is. nullptr: it wrote something else, or PyTorch has not what it
-// has by default.
+// The words of the configuration that hold the other two sizes. PyTorch's parsers refuse sizes as
+// small as ours, with which its allocator works. So each parser gets memory of ours to write into:
+// where it writes, its word lies in the configuration. nullptr: it wrote something else.
 class SizeWords {
  public:
   SizeWords(void* config, const void* caller)
@@ -137,8 +135,7 @@ void set(const Divided& divided, const Divided& before, const void* caller) {
   void* const config = instance();
   const SizeWords words(config, caller);
   if (!words.hold(before)) {
-    parse_most_divided(parse, config,
-                       &divided == &kWhole ? kLeastByDefault : divided.most_divided_mib);
+    parse_most_divided(parse, config, divided.most_divided_alone_mib);
     return;
   }
   words.set(divided);  // first: the parser takes nothing below them

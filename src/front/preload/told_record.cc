@@ -1,4 +1,4 @@
-// The record so far, for the program itself: python/spillway/statistics.py asks for it.
+// The record so far, for the program itself: python/spillway/counters.py asks for it.
 // Layer: front, preload.
 #include "front/preload/session.h"
 #include "platform/common/service_thread.h"

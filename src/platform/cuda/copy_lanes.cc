@@ -165,7 +165,8 @@ CuResult CopyLanes::end_chunks(Lane& lane, Direction direction) {
   std::size_t ended = 0;
   CuResult result = CuResult::kSuccess;
   const TimeNs since_ns = lane.under_way.empty() ? 0 : lane.under_way.front().since_ns;
-  while (ended < lane.under_way.size() && lane.under_way[ended].due_ns <= now_ns()) {
+  const TimeNs looked_at_ns = now_ns();
+  while (ended < lane.under_way.size() && lane.under_way[ended].due_ns <= looked_at_ns) {
     result = driver_->event_query(lane.under_way[ended].event);
     if (result != CuResult::kSuccess) {
       break;

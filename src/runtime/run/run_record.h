@@ -121,8 +121,7 @@ struct RunRecord {
   double copy_s = 0;
   double processor_s = 0;
   std::optional<PlanReport> plan;
-  std::vector<std::string>
-      said;  // to people while it ran, on a GPU: what went otherwise than asked
+  std::vector<std::string> said;  // on a GPU, while it ran: what went otherwise than asked
   std::vector<RunWait> longest_waits;
   std::vector<RunWait> waits_by_module;  // empty where no module is known
   std::vector<RunSample> timeline;       // to the end of the run

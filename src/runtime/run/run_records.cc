@@ -73,8 +73,8 @@ std::vector<LiveRecord> read_live_records(const std::string& folder) {
   std::vector<LiveRecord> all;
   for (fs::path path : files(folder, kLive)) {
     if (std::optional<RunRecord> record = parse_run_record(text_in(path))) {
-      // Who has become another program by exec writes on under the same number; who was killed
-      // leaves no record.
+      // A process that has become another program by exec shows itself again, after its record. A
+      // process that was killed leaves no record.
       const auto pid = static_cast<pid_t>(record->pid);
       std::error_code no_live;
       std::error_code no_record;
