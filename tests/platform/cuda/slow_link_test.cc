@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "platform/common/clock.h"
 #include "platform/cuda/direct_world.h"
 #include "policy/lookahead.h"
@@ -48,8 +49,10 @@ TEST_F(SlowLink, WhatMovesTakesItsTimeAndLittleMore) {
   };
   EXPECT_GE(took_ns, on_link_ns(in_bytes));
   EXPECT_GE(took_ns, on_link_ns(out_bytes));
+#if !SPILLWAY_THREAD_SANITIZER  // its own work on each word would be measured
   // One direction at most stands still while the other one carries.
   EXPECT_LT(took_ns, on_link_ns(in_bytes + out_bytes) * 3 / 2);
+#endif
 }
 
 // Their memory is used over the device's own link, which nobody can hold back.
