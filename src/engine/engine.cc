@@ -16,6 +16,7 @@ Engine::Engine(const EngineOptions& options, Mechanism& mechanism, Policy& polic
       tiers_(space_, {options.device_capacity_bytes, options.host_capacity_bytes,
                       options.storage_capacity_bytes}),
       pins_(space_),
+      updates_(space_),
       fetches_(space_),
       evictions_(space_),
       flights_(space_),
@@ -36,7 +37,7 @@ Engine::Engine(const EngineOptions& options, Mechanism& mechanism, Policy& polic
       lane.in_flight_max = options.batches_in_flight;
     }
   }
-  move_down_lane_.in_flight_max = options.batches_in_flight;
+  move_down_lane_.in_flight_max = update_lane_.in_flight_max = options.batches_in_flight;
   order_.set_window(window().launches_per_stream);
 }
 
@@ -130,7 +131,8 @@ void Engine::carry_out(const DeathOrder::Due& due) {
     } else if (remark.kind == Remark::Kind::kPreEvict) {
       wish_out(id, remark.to, false);
     } else if (block.pins == 0 && block.epoch <= due.epoch &&
-               (!options_.tracks_writes || block.first_claim == kNoIndex)) {
+               (!options_.tracks_writes ||
+                (block.first_claim == kNoIndex && !updates_.claims(id)))) {
       discard_block(id, remark.mode);
     }
   }
@@ -458,8 +460,7 @@ bool Engine::some_launch_runs() const {
 }
 
 std::optional<Error> Engine::stuck() const {
-  const bool launches_wait =
-      admitted_ > launches_.running() || order_.next() != LaunchOrder::kNoSlot;
+  const bool launches_wait = admitted_ > launches_.running() || order_.any();
   if (flights_.under_way() > 0 || (!launches_wait && fetches_.fault_bytes() == 0)) {
     return std::nullopt;
   }

@@ -35,6 +35,7 @@
 #include "engine/stats.h"
 #include "engine/tier_accounts.h"
 #include "engine/types.h"
+#include "engine/updates.h"
 #include "engine/waiters.h"
 
 namespace spillway {
@@ -116,7 +117,7 @@ class Engine final : private Control {
 
   // A launch is issued: its blocks are pinned and made resident when it is admitted, and stay so
   // until end_launch. docs/engine.md says when that is. The id and number in `launch` are
-  // ignored.
+  // ignored. An update (Launch::runs_at) has its blocks in host memory instead, and nowhere else.
   LaunchAdmission issue_launch(const Launch& launch);
   // The launch has finished; blocks that it wrote are live from now on. It has been released, and
   // the end of every transfer that it had to wait for has been reported before.
@@ -234,17 +235,36 @@ class Engine final : private Control {
   void claim(std::uint32_t slot);
   [[nodiscard]] bool fits(std::uint32_t slot);
   void admit_those_that_fit();
+  bool admit_next_on_device();
   void admit(std::uint32_t slot);
   void take_up(BlockId id, const Access& access, bool claimed);
   void touch(std::uint32_t slot, BlockId id, const Access& access, LaunchAdmission& admission);
   void count_if_prefetched(Block& block);
   [[nodiscard]] bool thread_fault(const Launch& during, const ThreadFault& fault);
-  [[nodiscard]] static bool needed(const Block& block) { return block.pins > 0 || block.awaited; }
+  // On the device.
+  [[nodiscard]] static bool needed(const Block& block) {
+    return !block.at_host && (block.pins > 0 || block.awaited);
+  }
+  void let_go_on_device(const Launch& launch);
   [[nodiscard]] bool overwrites_alone(const Block& block, const Access& access) const;
   void submitted(const Transfer& transfer);
   void recalled(BlockId id, TransferId failed);
   void wake(BlockId id, bool was_submitted);
   void release_if_ready(std::uint32_t slot);
+
+  // engine_update.cc: what is used in host memory, by the processor
+  [[nodiscard]] bool meets_update(const Launch& launch) const;
+  [[nodiscard]] bool update_fits(const Launch& launch) const;
+  bool admit_next_update();
+  void admit_update(std::uint32_t slot);
+  [[nodiscard]] static bool ready_at_host(const Block& block);
+  void bring_to_host(BlockId id);
+  void leave_device(BlockId id);
+  void form_update_moves();
+  bool make_room_at_host(BlockId incoming);
+  void update_fetch_ended(BlockId id, bool finished);
+  void wake_update(BlockId id);
+  void let_go_at_host(const Launch& launch);
 
   // engine_fetch.cc: what comes to the device
   void pump();
@@ -291,6 +311,8 @@ class Engine final : private Control {
   void eviction_finished(BlockId id, Tier to, Cause cause, bool reached);
   void eviction_failed(BlockId id, Tier to, Cause cause);
   void eviction_ended(Block& block, Tier to, Cause cause);
+  [[nodiscard]] bool rests_at_host(BlockId id) const;
+  [[nodiscard]] bool can_move_down(BlockId id) const;
   void form_moves_down();
   void move_down_ended(BlockId id, bool finished);
   void shrink();
@@ -323,6 +345,7 @@ class Engine final : private Control {
   TierAccounts tiers_;
   FreeFrames free_frames_;  // of the device, where frames have sizes
   Pins pins_;
+  Updates updates_;
   Waiters waiters_;
   LaunchOrder order_;
   DeathOrder deaths_;
@@ -348,6 +371,7 @@ class Engine final : private Control {
   std::array<std::array<Lane, kSourceCount>, 2> fetch_lanes_{};   // [fault, prefetch][source]
   std::array<std::array<Lane, kTierCount>, 2> eviction_lanes_{};  // [room, ahead][to]
   Lane move_down_lane_{};
+  Lane update_lane_{};  // from storage to host memory
 
   // What one event leaves to be said at its end, and to be done while it lasts.
   std::vector<std::uint64_t> served_;                      // tags

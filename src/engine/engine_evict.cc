@@ -342,7 +342,7 @@ void Engine::cancel_eviction(BlockId id) {
 // The frame's bytes are dead, or safe below.
 void Engine::reclaim_device_frame(BlockId id) {
   Block& block = space_.block(id);
-  assert(block.pins == 0 && block.transfer == kNoIndex);
+  assert(!pinned_on_device(block) && block.transfer == kNoIndex);
   if (block.contents == Contents::kDiscarded) {
     ++stats_.reclaimed_discarded;
     stats_.saved_by_discard_bytes += block.bytes;
@@ -523,7 +523,7 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause, bool reached) {
     wake(id, false);
     return;
   }
-  if (cause == Cause::kPreEvict && block.stays) {
+  if (cause == Cause::kPreEvict && block.stays && !block.at_host) {
     queues_.update(id);
     keep_or_drop_copies_below(id);
     make_usable(id);
@@ -568,6 +568,22 @@ void Engine::eviction_failed(BlockId id, Tier to, Cause cause) {
 
 // --- Host to storage ----------------------------------------------------------------------------
 
+// Alive in host memory, not on the device, and nobody wants it.
+bool Engine::rests_at_host(BlockId id) const {
+  if (!alive(id)) {
+    return false;
+  }
+  const Block& block = space_.block(id);
+  return block.contents == Contents::kLive && block.copies.has(Tier::kHost) &&
+         !block.frames.has(Tier::kDevice) && block.transfer == kNoIndex &&
+         block.fetch == FetchState::kNone && block.pins == 0;
+}
+
+bool Engine::can_move_down(BlockId id) const {
+  return rests_at_host(id) && !space_.block(id).frames.has(Tier::kStorage) &&
+         free_bytes(Tier::kStorage) >= space_.block(id).bytes;
+}
+
 void Engine::form_moves_down() {
   while (!move_down_lane_.full()) {
     Transfer transfer{.from = Tier::kHost, .to = Tier::kStorage, .cause = Cause::kPreEvict};
@@ -576,11 +592,7 @@ void Engine::form_moves_down() {
       if (!id) {
         break;
       }
-      const Block& block = space_.block(*id);
-      const bool only_in_host = block.copies.has(Tier::kHost) && !block.frames.has(Tier::kDevice) &&
-                                !block.frames.has(Tier::kStorage);
-      if (block.contents != Contents::kLive || !only_in_host || block.transfer != kNoIndex ||
-          block.fetch != FetchState::kNone || free_bytes(Tier::kStorage) < block.bytes) {
+      if (!can_move_down(*id)) {
         continue;
       }
       take_frame(*id, Tier::kStorage);
@@ -607,7 +619,7 @@ void Engine::move_down_ended(BlockId id, bool finished) {
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
   } else if (finished) {
-    drop_frame(id, Tier::kHost);
+    drop_frame(id, block.at_host ? Tier::kStorage : Tier::kHost);
   }
   if (needed(block)) {
     fetches_.add(id, FetchState::kFault);

@@ -40,7 +40,7 @@ void Engine::set_near(BlockId id) {
 // one that is not far, and while an admitted launch uses it: then it stays as it is.
 bool Engine::end_far(BlockId id) {
   Block& block = space_.block(id);
-  if (!block.far || (block.pins > 0 && block.frames.has(Tier::kDevice))) {
+  if (!block.far || (pinned_on_device(block) && block.frames.has(Tier::kDevice))) {
     return false;
   }
   assert(block.transfer == kNoIndex);

@@ -20,7 +20,7 @@ void Engine::prefetch(BlockId id) {
     return;
   }
   Block& block = space_.block(id);
-  if (block.retired && ignores_wishes()) {
+  if (block.at_host || (block.retired && ignores_wishes())) {
     return;
   }
   evictions_.take_back_wish(block);
@@ -47,12 +47,14 @@ void Engine::pump() {
   }
   // Most events of a program that fits: nobody waits, nothing is wished for.
   if (fetches_.fault_bytes() + fetches_.prefetch_bytes() + evictions_.promised_bytes() +
-          evictions_.ahead_bytes(Tier::kHost) + evictions_.ahead_bytes(Tier::kStorage) ==
-      0) {
+              evictions_.ahead_bytes(Tier::kHost) + evictions_.ahead_bytes(Tier::kStorage) ==
+          0 &&
+      !updates_.waiting()) {
     form_moves_down();
     return;
   }
   form_fault_fetches();
+  form_update_moves();
   for (const Cause cause : {Cause::kEvict, Cause::kPreEvict}) {
     form_evictions(cause, Tier::kHost);
     form_evictions(cause, Tier::kStorage);
@@ -67,6 +69,9 @@ void Engine::pump() {
   // Prefetches may have chosen victims.
   form_evictions(Cause::kEvict, Tier::kHost);
   form_evictions(Cause::kEvict, Tier::kStorage);
+  if (updates_.waiting() && flights_.under_way() == 0) {
+    form_update_moves();  // what has lost its device frame since can leave host memory
+  }
 }
 
 void Engine::form_fault_fetches() {

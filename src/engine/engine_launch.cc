@@ -12,36 +12,43 @@ namespace spillway {
 
 LaunchAdmission Engine::issue_launch(const Launch& launch) {
   LaunchAdmission admission{.state = LaunchState::kWaiting};
-  const Bytes most_bytes = room_for_launches();
-  const Bytes bytes = needed_bytes(launch, most_bytes);
+  const bool update = launch.runs_at == Tier::kHost;
+  const Bytes most_bytes = update ? capacity_bytes(Tier::kHost) : room_for_launches();
+  const Bytes bytes =
+      update ? bytes_of(launch, space_, most_bytes) : needed_bytes(launch, most_bytes);
   if (bytes > most_bytes || launches_.full()) {
     admission.state = LaunchState::kTooLarge;
     return admission;
   }
-  const std::uint32_t slot = launches_.take(launch, bytes);
+  const std::uint32_t slot = launches_.take(launch, update ? 0 : bytes);  // of the device
   LaunchTable::Record& record = launches_.at(slot);
   admission.id = record.launch.id;
   for (const Access& access : record.launch.accesses) {
     record.epochs.push_back(deaths_.begin_use(access.allocation));
   }
-  ++stats_.launches;
+  ++(update ? stats_.updates : stats_.launches);
   // One that needs nothing and comes behind nobody waits for nobody.
   const bool free_to_go = launch.stream == kNoStream && launch.accesses.empty();
   if (!free_to_go) {
-    order_.issue(slot, record.launch.seq, record.launch.stream);
+    order_.issue(slot, record.launch);
     // One that is admitted at once has no time to be the future.
-    if (order_.next() != slot || !fits(slot)) {
+    if (!update && (order_.next(Tier::kDevice) != slot || !fits(slot))) {
       claim(slot);
     }
   }
-  policy_->on_issue(launches_.at(slot).launch, *this);
+  if (update) {
+    updates_.claim(launches_.at(slot).launch);
+    policy_->on_update(UpdateStage::kIssued, launches_.at(slot).launch, *this);
+  } else {
+    policy_->on_issue(launches_.at(slot).launch, *this);
+  }
   admission_ = &admission;
   if (free_to_go) {
-    admit(slot);
+    update ? admit_update(slot) : admit(slot);
   }
   admit_those_that_fit();
   admission_ = nullptr;
-  if (launches_.at(slot).stage == LaunchStage::kIssued && !launches_.at(slot).claims) {
+  if (!update && launches_.at(slot).stage == LaunchStage::kIssued && !launches_.at(slot).claims) {
     claim(slot);  // the policy has narrowed its window meanwhile
   }
   pump();
@@ -99,6 +106,12 @@ void Engine::give_signal(SignalId signal) {
 // Whether the launch that is next in line finds room beside those that are admitted. If not, what
 // it lacks is counted from here on as others end.
 bool Engine::fits(std::uint32_t slot) {
+  if (meets_update(launches_.at(slot).launch)) {
+    if (pins_.held_for() != slot) {
+      pins_.hold_for(slot, launches_);
+    }
+    return false;
+  }
   const Bytes held_bytes = pins_.bytes();
   const Bytes limit_bytes = std::min(room_for_launches(), window().bytes);
   if (held_bytes == 0 || held_bytes + launches_.at(slot).bytes <= limit_bytes) {
@@ -125,24 +138,28 @@ LaunchFit Engine::fit(const Launch& launch) const {
     fit.more_bytes = unpinned_bytes_of(launch, space_);
   }
   const bool room = held_bytes == 0 || held_bytes + fit.more_bytes <= limit;
-  if (!room || order_.next() != LaunchOrder::kNoSlot) {
+  if (!room || order_.next(Tier::kDevice) != LaunchOrder::kNoSlot || meets_update(launch)) {
     fit.state = LaunchState::kWaiting;
   }
   return fit;
 }
 
+void Engine::admit_those_that_fit() {
+  while (admit_next_on_device() || admit_next_update()) {
+  }
+}
+
 // In the order of issue as far as streams allow: one that does not fit holds back those behind it,
 // so that it does not starve.
-void Engine::admit_those_that_fit() {
-  while (true) {
-    order_.set_window(window().launches_per_stream);  // which an admission may change
-    const std::uint32_t slot = order_.next();
-    if (slot == LaunchOrder::kNoSlot || !fits(slot)) {
-      return;
-    }
-    order_.admit_next(launches_.at(slot).launch.stream);
-    admit(slot);
+bool Engine::admit_next_on_device() {
+  order_.set_window(window().launches_per_stream);  // which an admission may change
+  const std::uint32_t slot = order_.next(Tier::kDevice);
+  if (slot == LaunchOrder::kNoSlot || !fits(slot)) {
+    return false;
   }
+  order_.admit_next(launches_.at(slot).launch);
+  admit(slot);
+  return true;
 }
 
 void Engine::admit(std::uint32_t slot) {
@@ -307,6 +324,9 @@ void Engine::submitted(const Transfer& transfer) {
 
 // A transfer that launches may have been released behind has failed: they wait for the next one.
 void Engine::recalled(BlockId id, TransferId failed) {
+  if (space_.block(id).at_host) {
+    return;  // updates wait for it, which are behind no transfer
+  }
   waiters_.for_each(space_.block(id), [&](const Waiters::Waiter& waiter) {
     LaunchTable::Record& record = launches_.at(waiter.launch_slot);
     std::erase(record.waits, failed);
@@ -318,6 +338,9 @@ void Engine::recalled(BlockId id, TransferId failed) {
 // The block is usable: launches that waited for it are one block nearer.
 void Engine::wake(BlockId id, bool was_submitted) {
   Block& block = space_.block(id);
+  if (block.at_host) {
+    return;  // updates wait for it, and not for this
+  }
   waiters_.for_each(block, [&](const Waiters::Waiter& waiter) {
     LaunchTable::Record& record = launches_.at(waiter.launch_slot);
     if (waiter.faulted && --record.faults_open == 0) {
@@ -340,17 +363,8 @@ void Engine::end_launch(LaunchId id, TimeNs computed_ns) {
   LaunchTable::Record& record = launches_.at(slot);
   assert(record.missing == 0);
   record.launch.computed_ns = computed_ns;
-  for_each_block(record.launch, [&](BlockId block_id, const Access& access) {
-    Block& block = space_.block(block_id);
-    assert(block.copies.has(Tier::kDevice));
-    if (pins_.unpin(block_id)) {
-      queues_.update(block_id);
-    }
-    if (writes(access.mode)) {
-      block.contents = Contents::kLive;
-      drop_copies_below(block_id);
-    }
-  });
+  const bool update = record.launch.runs_at == Tier::kHost;
+  update ? let_go_at_host(record.launch) : let_go_on_device(record.launch);
   due_.clear();
   for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
     const AllocationId allocation = record.launch.accesses[i].allocation;
@@ -363,7 +377,11 @@ void Engine::end_launch(LaunchId id, TimeNs computed_ns) {
   if (record.launch.reaches) {
     exposed_.end_reach();
   }
-  policy_->on_launch_end(record.launch, *this);
+  if (update) {
+    policy_->on_update(UpdateStage::kEnded, record.launch, *this);
+  } else {
+    policy_->on_launch_end(record.launch, *this);
+  }
   for (const AllocationId allocation : due_) {
     carry_out_due(allocation);
   }
@@ -376,6 +394,20 @@ void Engine::end_launch(LaunchId id, TimeNs computed_ns) {
   admit_those_that_fit();
   pump();
   settle();
+}
+
+void Engine::let_go_on_device(const Launch& launch) {
+  for_each_block(launch, [&](BlockId id, const Access& access) {
+    Block& block = space_.block(id);
+    assert(block.copies.has(Tier::kDevice));
+    if (pins_.unpin(id)) {
+      queues_.update(id);
+    }
+    if (writes(access.mode)) {
+      block.contents = Contents::kLive;
+      drop_copies_below(id);
+    }
+  });
 }
 
 // --- Threads ------------------------------------------------------------------------------------
@@ -398,6 +430,10 @@ bool Engine::thread_fault(const Launch& during, const ThreadFault& fault) {
   evictions_.take_back_wish(block);
   block.wants_write |= fault.write;
   block.retired = false;  // whatever was promised
+  if (block.at_host) {
+    block.awaited = true;  // until the update has ended
+    return false;
+  }
   if (block.evicting && block.transfer == kNoIndex) {
     cancel_eviction(fault.block);
   }

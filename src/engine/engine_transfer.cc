@@ -124,8 +124,13 @@ void Engine::transfer_finished(TransferId id) {
       fetch_finished(block, reached);
     } else if (transfer.from == Tier::kDevice) {
       eviction_finished(block, transfer.to, transfer.cause, reached);
-    } else {
+    } else if (transfer.to == Tier::kStorage) {
       move_down_ended(block, true);
+    } else {
+      update_fetch_ended(block, true);
+    }
+    if (space_.block(block).at_host) {
+      bring_to_host(block);
     }
   }
   shrink();
@@ -152,8 +157,13 @@ void Engine::transfer_failed(TransferId id) {
       fetch_failed(block, id);
     } else if (transfer.from == Tier::kDevice) {
       eviction_failed(block, transfer.to, transfer.cause);
-    } else {
+    } else if (transfer.to == Tier::kStorage) {
       move_down_ended(block, false);
+    } else {
+      update_fetch_ended(block, false);
+    }
+    if (space_.block(block).at_host) {
+      bring_to_host(block);
     }
   }
   shrink();

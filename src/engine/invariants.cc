@@ -10,7 +10,7 @@ namespace {
 
 // What one block says of itself.
 std::string_view wrong_with(const Block& block, const EngineOptions& options, bool arriving,
-                            bool reserved) {
+                            bool reserved, bool brought) {
   const bool on_device = block.copies.has(Tier::kDevice);
   const bool below = safe_below(block);
   const bool copied_down = on_device && block.transfer != kNoIndex && block.stays;
@@ -49,10 +49,10 @@ std::string_view wrong_with(const Block& block, const EngineOptions& options, bo
   if (options.tracks_writes && block.writable && below) {
     return "writable, and a lower tier claims to have its contents";
   }
-  if (block.awaited && !wanted) {
+  if (block.awaited && !wanted && !block.at_host) {
     return "a thread waits for it, and nothing brings it";
   }
-  if (block.pins > 0 && on_device && block.transfer == kNoIndex && !block.mapped) {
+  if (pinned_on_device(block) && on_device && block.transfer == kNoIndex && !block.mapped) {
     return "used by a launch and not mapped";
   }
   if (block.queue == PageQueue::kUsed && !block.mapped && !reserved && !copied_down) {
@@ -61,7 +61,7 @@ std::string_view wrong_with(const Block& block, const EngineOptions& options, bo
   if (block.waiter != kNoIndex && block.pins == 0) {
     return "waited for by a launch that has not pinned it";
   }
-  if (block.waiter != kNoIndex && !wanted) {
+  if (block.waiter != kNoIndex && !wanted && !(block.at_host && block.evicting) && !brought) {
     return "waited for, and nothing brings it";
   }
   return {};
@@ -75,7 +75,8 @@ Status Engine::check_invariants() const {
   for (BlockId id = 0; id < space_.block_slots(); ++id) {
     const Block& block = space_.block(id);
     const bool arriving = block.transfer != kNoIndex && flights_.of(block).to == Tier::kDevice;
-    if (const std::string_view what = wrong_with(block, options_, arriving, reserved(block));
+    if (const std::string_view what =
+            wrong_with(block, options_, arriving, reserved(block), updates_.brings(id));
         !what.empty()) {
       return broken(id, what);
     }
@@ -84,7 +85,7 @@ Status Engine::check_invariants() const {
     }
     waiters_.for_each(block, [&](const Waiters::Waiter& waiter) {
       ++waiting[waiter.launch_slot];
-      coming[waiter.launch_slot] += options_.release_early && arriving ? 0 : 1;
+      coming[waiter.launch_slot] += options_.release_early && arriving && !block.at_host ? 0 : 1;
     });
   }
   std::uint32_t admitted = 0;
@@ -101,7 +102,7 @@ Status Engine::check_invariants() const {
                         record.launch.seq, record.missing, record.unsubmitted, waiting[slot],
                         coming[slot]);
     }
-    const bool may_run = options_.release_early ? record.unsubmitted == 0 : record.missing == 0;
+    const bool may_run = record.unsubmitted == 0 && (options_.release_early || record.missing == 0);
     if (record.stage == LaunchStage::kReleased && !may_run) {
       return broken("a launch is released and its blocks are not there");
     }
@@ -117,8 +118,8 @@ Status Engine::check_invariants() const {
   }
   for (const Status& status :
        {space_.check(), tiers_.check(), queues_.check(), claims_.check(), launches_.check(),
-        order_.check(), flights_.check(), pins_.check(), deaths_.check(), fetches_.check(),
-        exposed_.check(), evictions_.check(flights_.copying_ahead_bytes())}) {
+        order_.check(), flights_.check(), pins_.check(), updates_.check(), deaths_.check(),
+        fetches_.check(), exposed_.check(), evictions_.check(flights_.copying_ahead_bytes())}) {
     if (!status) {
       return status;
     }

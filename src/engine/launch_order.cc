@@ -26,12 +26,13 @@ void LaunchOrder::set_window(std::uint32_t launches_per_stream) {
   }
 }
 
-void LaunchOrder::issue(std::uint32_t slot, LaunchSeq seq, StreamId stream) {
-  if (stream == kNoStream) {
-    ready_.emplace(seq, slot);
+void LaunchOrder::issue(std::uint32_t slot, const Launch& launch) {
+  if (launch.stream == kNoStream) {
+    ready(launch.runs_at).emplace(launch.seq, slot);
     return;
   }
-  push(stream, {.step = Step::kLaunch, .what = slot, .seq = seq});
+  push(launch.stream,
+       {.step = Step::kLaunch, .what = slot, .seq = launch.seq, .runs_at = launch.runs_at});
 }
 
 SignalId LaunchOrder::create_signal() {
@@ -81,7 +82,7 @@ void LaunchOrder::advance(StreamId id) {
       case Step::kLaunch:
         if (at.admitted < launches_per_stream_) {
           at.offered = true;
-          ready_.emplace(item.seq, static_cast<std::uint32_t>(item.what));
+          ready(item.runs_at).emplace(item.seq, static_cast<std::uint32_t>(item.what));
         }
         return;
       case Step::kRecord:
@@ -102,18 +103,18 @@ void LaunchOrder::advance(StreamId id) {
   }
 }
 
-void LaunchOrder::admit_next(StreamId stream) {
-  assert(!ready_.empty());
-  ready_.pop();
-  if (stream == kNoStream) {
+void LaunchOrder::admit_next(const Launch& launch) {
+  assert(!ready(launch.runs_at).empty());
+  ready(launch.runs_at).pop();
+  if (launch.stream == kNoStream) {
     return;
   }
-  Stream& at = streams_[stream];
+  Stream& at = streams_[launch.stream];
   assert(at.offered && at.items.front().step == Step::kLaunch);
   at.items.pop_front();
   at.offered = false;
   ++at.admitted;
-  advance(stream);
+  advance(launch.stream);
 }
 
 void LaunchOrder::ended(StreamId stream) {
@@ -152,7 +153,7 @@ Status LaunchOrder::check() const {
       return broken("a stream could go on and does not");
     }
   }
-  return held == held_streams_ && offered <= ready_.size()
+  return held == held_streams_ && offered <= ready_[0].size() + ready_[1].size()
              ? Status()
              : broken("held streams, or launches on offer, are counted wrongly");
 }

@@ -8,6 +8,7 @@
 // and have not ended the first one can always run.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -26,7 +27,7 @@ class LaunchOrder {
   // At most so many launches of one stream are admitted at once; at least 1.
   void set_window(std::uint32_t launches_per_stream);
 
-  void issue(std::uint32_t slot, LaunchSeq seq, StreamId stream);
+  void issue(std::uint32_t slot, const Launch& launch);
   // The signal is given when everything has been admitted that came before on the stream; what
   // follows a wait on its stream may be admitted when the signal has been given. A signal may be
   // waited for before it is recorded.
@@ -36,13 +37,18 @@ class LaunchOrder {
   // Given now, whatever was recorded: by the host, or by nobody any more.
   void give(SignalId signal);
 
-  // The launch that is to be admitted next; kNoSlot if none can be.
+  // The launch that is to be admitted next, of those that run at the device or of those that run at
+  // the host: the one may have to wait while the other goes on. kNoSlot if none can be.
   static constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
-  [[nodiscard]] std::uint32_t next() const {
-    return ready_.empty() ? kNoSlot : ready_.top().second;
+  [[nodiscard]] std::uint32_t next(Tier runs_at) const {
+    const Ready& ready = ready_[index_of(runs_at)];
+    return ready.empty() ? kNoSlot : ready.top().second;
+  }
+  [[nodiscard]] bool any() const {
+    return next(Tier::kDevice) != kNoSlot || next(Tier::kHost) != kNoSlot;
   }
   // It has been admitted.
-  void admit_next(StreamId stream);
+  void admit_next(const Launch& launch);
   // A launch of this stream that was admitted has ended.
   void ended(StreamId stream);
 
@@ -58,6 +64,7 @@ class LaunchOrder {
     Step step = Step::kLaunch;
     std::uint64_t what = 0;  // a slot or a signal
     LaunchSeq seq = 0;
+    Tier runs_at = Tier::kDevice;
   };
   struct Stream {
     std::deque<Item> items;      // that have not been passed, in order
@@ -75,8 +82,10 @@ class LaunchOrder {
   std::unordered_map<SignalId, std::vector<StreamId>> signals_;
   SignalId last_signal_ = 0;
   std::uint32_t held_streams_ = 0;
-  using Ready = std::pair<LaunchSeq, std::uint32_t>;  // and the slot
-  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready_;
+  using Offer = std::pair<LaunchSeq, std::uint32_t>;  // and the slot
+  using Ready = std::priority_queue<Offer, std::vector<Offer>, std::greater<>>;
+  [[nodiscard]] Ready& ready(Tier runs_at) { return ready_[index_of(runs_at)]; }
+  std::array<Ready, 2> ready_;  // by where they run
 };
 
 }  // namespace spillway

@@ -6,6 +6,7 @@
 // call returns.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <span>
 
@@ -26,6 +27,12 @@ class Mechanism {
 
   // Fill the device frames of the blocks with zeros, before any launch may see them.
   virtual void zero(std::span<const BlockId> blocks) = 0;
+
+  // The same of the frames in host memory, before an update uses them (Launch::runs_at). Asked only
+  // where updates are issued.
+  virtual void zero_at_host(std::span<const BlockId> /*blocks*/) {
+    assert(false && "a platform without updates");
+  }
 
   // The device frames hold the blocks' bytes (or zeros), or are about to be filled by a transfer
   // that starts next (EngineOptions::release_early): launches may use them, and threads that

@@ -12,7 +12,7 @@ namespace spillway {
 
 bool Pins::pin(BlockId id) {
   Block& block = space_->block(id);
-  assert(block.pins < std::numeric_limits<std::uint32_t>::max());
+  assert(!block.at_host && block.pins < std::numeric_limits<std::uint32_t>::max());
   if (block.pins++ > 0) {
     return false;
   }
@@ -67,7 +67,7 @@ void Pins::hold_for(std::uint32_t slot, const LaunchTable& launches) {
     Block& block = space_->block(id);
     if (!block.held_for) {
       block.held_for = true;
-      more_bytes_ += block.pins == 0 ? block.bytes : 0;
+      more_bytes_ += pinned_on_device(block) ? 0 : block.bytes;
     }
   });
 }
@@ -78,9 +78,9 @@ Status Pins::check() const {
   Bytes more = 0;
   for (BlockId id = 0; id < space_->block_slots(); ++id) {
     const Block& block = space_->block(id);
-    pinned += block.pins > 0 && block.fixed == 0 ? block.bytes : 0;
+    pinned += pinned_on_device(block) && block.fixed == 0 ? block.bytes : 0;
     fixed += block.fixed > 0 ? block.bytes : 0;
-    more += block.held_for && block.pins == 0 ? block.bytes : 0;
+    more += block.held_for && !pinned_on_device(block) ? block.bytes : 0;
     if (block.fixed > block.pins) {
       return broken(id, "fixed, and not pinned");
     }
@@ -172,7 +172,11 @@ Bytes bytes_of_those(const Launch& launch, const Space& space, const Counts& cou
 }  // namespace
 
 Bytes unpinned_bytes_of(const Launch& launch, const Space& space) {
-  return bytes_of_those(launch, space, [](const Block& block) { return block.pins == 0; });
+  return bytes_of_those(launch, space, [](const Block& block) { return !pinned_on_device(block); });
+}
+
+Bytes bytes_not_at_host(const Launch& launch, const Space& space) {
+  return bytes_of_those(launch, space, [](const Block& block) { return !block.at_host; });
 }
 
 Bytes unfixed_bytes_of(const Launch& launch, const Space& space) {

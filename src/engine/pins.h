@@ -51,8 +51,10 @@ class Pins {
 // No less than what these operands are together: blocks as large as their allocation's, as often as
 // they are named.
 [[nodiscard]] Bytes bound_bytes_of(std::span<const Access> accesses, const Space& space);
-// Those of its blocks that nothing has pinned, each once.
+// Those of its blocks that nothing has pinned on the device, each once.
 [[nodiscard]] Bytes unpinned_bytes_of(const Launch& launch, const Space& space);
+// Those that no admitted update uses, each once.
+[[nodiscard]] Bytes bytes_not_at_host(const Launch& launch, const Space& space);
 // Those that are not fixed, each once.
 [[nodiscard]] Bytes unfixed_bytes_of(const Launch& launch, const Space& space);
 

@@ -70,6 +70,9 @@ class Control {
   [[nodiscard]] virtual BlockId oldest_recomputable() const = 0;
 };
 
+// How far an update has come (Launch::runs_at).
+enum class UpdateStage : std::uint8_t { kIssued, kAdmitted, kEnded };
+
 class Policy {
  public:
   Policy() = default;
@@ -98,6 +101,9 @@ class Policy {
   // After the launch has ended and its blocks may leave. Launches of several streams end in any
   // order.
   virtual void on_launch_end(const Launch& /*launch*/, Control& /*control*/) {}
+  // Of an update, instead of on_issue, on_launch and on_launch_end: none of it is a use on the
+  // device.
+  virtual void on_update(UpdateStage /*stage*/, const Launch& /*launch*/, Control& /*control*/) {}
   virtual void on_allocate(AllocationId /*id*/, Control& /*control*/) {}
   // The program has said that the allocation's contents are dead behind all launches that are
   // issued so far, long before that takes effect.
@@ -118,6 +124,13 @@ class Policy {
   // A victim that leaves without a copy, as it would soon: instead of what is dead and has another
   // size than the incoming block. What is answered leaves. nullopt: what is dead goes.
   virtual std::optional<BlockId> select_clean_victim(Cause /*cause*/, const Control& /*control*/) {
+    return std::nullopt;
+  }
+  // A block to move from host memory to storage, so that `incoming` finds room for an update.
+  // nullopt, or one that cannot: what was updated last goes first, since the next iteration needs
+  // it last (near-memory section 5.3).
+  virtual std::optional<BlockId> select_host_victim(BlockId /*incoming*/,
+                                                    const Control& /*control*/) {
     return std::nullopt;
   }
   // Where a victim goes; the engine takes the other tier when this one is full.

@@ -56,6 +56,7 @@ struct alignas(64) Block {
   bool listed : 1 = false;       // with others that its next launch will find (claims.h)
   bool far : 1 = false;          // its device frame is host memory, used over the link (far.md)
   bool exposed : 1 = false;      // launches may write it that do not name it (Launch::reaches)
+  bool at_host : 1 = false;  // what pins it are updates, which use it in host memory (updates.h)
   Tier wished_to = Tier::kHost;  // ... to this tier
   std::uint8_t gathered = 0;     // calls about it that the mechanism has not heard yet (orders.h)
   std::uint16_t fixed = 0;       // allocations in it that stay on the device (Engine::fix)
@@ -66,6 +67,11 @@ static_assert(sizeof(Block) == 64, "a launch touches many blocks, each of them s
 // Whether a tier below the device has its current bytes.
 [[nodiscard]] inline bool safe_below(const Block& block) {
   return block.copies.has(Tier::kHost) || block.copies.has(Tier::kStorage);
+}
+
+// Whether admitted launches use it on the device, or it is fixed there.
+[[nodiscard]] inline bool pinned_on_device(const Block& block) {
+  return block.pins > 0 && !block.at_host;
 }
 
 // What its device frame takes of the device.

@@ -14,11 +14,12 @@ EngineStats difference(const EngineStats& after, const EngineStats& before) {
   result.given_up_bytes -= before.given_up_bytes;
   result.far_bytes -= before.far_bytes;
   for (const auto field :
-       {&EngineStats::launches, &EngineStats::faults, &EngineStats::late_prefetches,
-        &EngineStats::prefetched, &EngineStats::prefetches_used, &EngineStats::prefetches_wasted,
-        &EngineStats::evictions, &EngineStats::pre_evictions, &EngineStats::cancelled_evictions,
-        &EngineStats::reclaimed_unused, &EngineStats::reclaimed_discarded, &EngineStats::recovered,
-        &EngineStats::zeroed, &EngineStats::failed_transfers}) {
+       {&EngineStats::launches, &EngineStats::updates, &EngineStats::faults,
+        &EngineStats::late_prefetches, &EngineStats::prefetched, &EngineStats::prefetches_used,
+        &EngineStats::prefetches_wasted, &EngineStats::evictions, &EngineStats::pre_evictions,
+        &EngineStats::cancelled_evictions, &EngineStats::reclaimed_unused,
+        &EngineStats::reclaimed_discarded, &EngineStats::recovered, &EngineStats::zeroed,
+        &EngineStats::failed_transfers}) {
     result.*field -= before.*field;
   }
   return result;

@@ -19,7 +19,8 @@ struct EngineStats {
   Bytes given_up_bytes = 0;
   // Blocks that launches use in host memory from then on (docs/cuda.md).
   Bytes far_bytes = 0;
-  std::uint64_t launches = 0;
+  std::uint64_t launches = 0;           // on the device
+  std::uint64_t updates = 0;            // launches that run at the host
   std::uint64_t faults = 0;             // blocks that a launch needed and nobody had asked for
   std::uint64_t late_prefetches = 0;    // blocks that a launch needed while they were on their way
   std::uint64_t prefetched = 0;         // blocks that came by prefetch

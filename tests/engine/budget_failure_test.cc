@@ -155,6 +155,7 @@ TEST(Stats, TheDifferenceIsFieldByField) {
     }
   }
   const std::array fields{&EngineStats::launches,
+                          &EngineStats::updates,
                           &EngineStats::faults,
                           &EngineStats::late_prefetches,
                           &EngineStats::prefetched,

@@ -33,6 +33,7 @@ class RecordingMechanism final : public Mechanism {
                                 name_of(transfer.from), name_of(transfer.to), blocks));
   }
   void zero(std::span<const BlockId> blocks) override { note("zero", blocks, ""); }
+  void zero_at_host(std::span<const BlockId> blocks) override { note("zero at host", blocks, ""); }
   void map(std::span<const BlockId> blocks, bool writable) override {
     note("map", blocks, writable ? "" : " read-only");
   }
@@ -103,6 +104,15 @@ class ScriptedPolicy final : public Policy {
       at_launch_end(launch, control);
     }
   }
+  void on_update(UpdateStage stage, const Launch& launch, Control& /*control*/) override {
+    if (at_update) {
+      at_update(stage, launch);
+    }
+  }
+  std::optional<BlockId> select_host_victim(BlockId /*incoming*/,
+                                            const Control& /*control*/) override {
+    return host_victim;
+  }
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override {
     room_for = incoming;
@@ -120,7 +130,9 @@ class ScriptedPolicy final : public Policy {
   std::function<void(AllocationId)> at_death_said;
   std::function<void(AllocationId)> at_give_up;
   std::function<void(const Launch&, Control&)> at_launch_end;
+  std::function<void(UpdateStage, const Launch&)> at_update;
   std::function<std::optional<BlockId>(Cause)> victim;
+  std::optional<BlockId> host_victim;
   BlockId room_for = kNoBlock;  // what it was last asked for
   std::optional<BlockId> clean_victim;
   Tier tier = Tier::kHost;

@@ -20,18 +20,21 @@ using testing::IsEmpty;
 // Slots are the numbers of issue less one.
 class Order {
  public:
+  [[nodiscard]] Launch launch_of(std::uint32_t slot) const {
+    return {.seq = slot + std::uint64_t{1}, .stream = streams_[slot], .accesses = {}};
+  }
   std::uint32_t issue(StreamId stream) {
     const auto slot = static_cast<std::uint32_t>(streams_.size());
     streams_.push_back(stream);
-    order.issue(slot, slot + 1, stream);
+    order.issue(slot, launch_of(slot));
     return slot;
   }
   // Admits everything that may be.
   std::vector<std::uint32_t> admit_all() {
     std::vector<std::uint32_t> admitted;
-    while (order.next() != LaunchOrder::kNoSlot) {
-      admitted.push_back(order.next());
-      order.admit_next(streams_[order.next()]);
+    while (order.next(Tier::kDevice) != LaunchOrder::kNoSlot) {
+      admitted.push_back(order.next(Tier::kDevice));
+      order.admit_next(launch_of(order.next(Tier::kDevice)));
     }
     return admitted;
   }
@@ -256,7 +259,7 @@ TEST(LaunchOrder, AdmissionIsALinearExtensionOfEveryDependency) {
     std::vector<std::uint32_t> running;
     const auto admit = [&](std::size_t at_most) {
       for (std::size_t i = 0; i < at_most; ++i) {
-        const std::uint32_t slot = launches.order.next();
+        const std::uint32_t slot = launches.order.next(Tier::kDevice);
         if (slot == LaunchOrder::kNoSlot) {
           return;
         }
@@ -264,7 +267,7 @@ TEST(LaunchOrder, AdmissionIsALinearExtensionOfEveryDependency) {
         ASSERT_TRUE(program.may_run(slot, admitted)) << "seed " << seed << ", launch " << slot;
         admitted[slot] = true;
         running.push_back(slot);
-        launches.order.admit_next(launches.stream(slot));
+        launches.order.admit_next(launches.launch_of(slot));
       }
     };
     for (int step = 0; step < 600; ++step) {

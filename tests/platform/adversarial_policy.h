@@ -36,6 +36,9 @@ class AdversarialPolicy final : public Policy {
   void on_faults(const Launch& /*launch*/, Control& control) override { wish(control); }
   void on_launch_end(const Launch& /*launch*/, Control& control) override { wish(control); }
   void on_allocate(AllocationId /*id*/, Control& control) override { wish(control); }
+  std::optional<BlockId> select_host_victim(BlockId /*incoming*/, const Control& control) override {
+    return random_block(control);
+  }
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override {
     const std::uint64_t dice = rng_.below(10);

@@ -104,8 +104,29 @@ TEST_P(RandomPrograms, KeepTheirContentsAndTheirLimits) {
 TEST_P(RandomPrograms, FindWhatWasWrittenByWhoDoesNotNameIt) {
   const std::optional<std::uint64_t> only = number_from("SPILLWAY_SEED");
   for (std::uint64_t seed = only.value_or(1); seed <= only.value_or(20); ++seed) {
-    const RunResult result = RandomRun(GetParam(), seed, true).run(kEventsPerSeed);
+    const RunResult result = RandomRun(GetParam(), seed, {.exposes = true}).run(kEventsPerSeed);
     ASSERT_EQ(result.problem, "") << how_to_replay(seed);
+  }
+}
+
+TEST_P(RandomPrograms, UpdateNextToTheirData) {
+  const std::optional<std::uint64_t> only = number_from("SPILLWAY_SEED");
+  EngineStats stats;
+  for (std::uint64_t seed = only.value_or(1); seed <= only.value_or(40); ++seed) {
+    const RunResult result =
+        RandomRun(GetParam(), seed, {.exposes = seed % 5 == 0, .updates = true})
+            .run(kEventsPerSeed);
+    if (only) {
+      for (const std::string& line : result.history) {
+        fmt::print("{}\n", line);
+      }
+    }
+    ASSERT_EQ(result.problem, "") << how_to_replay(seed);
+    stats.updates += result.stats.updates;
+    stats.moved_bytes[2][1] += result.stats.moved_bytes[2][1];
+  }
+  if (!only) {
+    EXPECT_GT(stats.updates, 100U);
   }
 }
 

@@ -23,15 +23,22 @@
 
 namespace spillway::sim {
 
+// Beside what the seed chooses.
+struct ProgramTraits {
+  bool exposes = false;  // launches store the addresses of what they write, and others write it
+                         // unnamed
+  bool updates = false;  // some launches run at the host
+};
+
 class RandomRun {
  public:
   // `policy_name`: one of the registry's, "adversarial" or "profiled".
-  // `exposes`: launches store the addresses of what they write, and others write it unnamed.
-  RandomRun(std::string_view policy_name, std::uint64_t seed, bool exposes = false)
-      : exposes_(exposes),
+  RandomRun(std::string_view policy_name, std::uint64_t seed, ProgramTraits traits = {})
+      : exposes_(traits.exposes),
         rng_(seed),
         setup_(random_setup(rng_, policy_name, seed)),
         watched_(*setup_.policy) {
+    setup_.shape.updates = traits.updates;
     simulator_ = std::make_unique<Simulator>(setup_.machine, setup_.options, watched_);
     simulator_->on_finished = [this](const LaunchTiming& timing) {
       const auto found = launches_.find(timing.number);
@@ -172,7 +179,8 @@ class RandomRun {
 
   void launch(const ProgramAction& action) {
     const Space& space = simulator_->engine().space();
-    Launch launch{.stream = action.stream,
+    Launch launch{.runs_at = action.runs_at,
+                  .stream = action.stream,
                   .execution = action.kernel,
                   .position = action.kernel % setup_.kernels,
                   .accesses = {}};
@@ -184,8 +192,8 @@ class RandomRun {
         launch.accesses.back().mode = AccessMode::kExpose;
       }
     }
-    launch.reaches = exposes_ && action.launch % 4 == 0;
-    if (plans_) {
+    launch.reaches = exposes_ && action.launch % 4 == 0 && action.runs_at == Tier::kDevice;
+    if (plans_ && action.runs_at == Tier::kDevice) {
       plans_->launched(launch, simulator_->now_ns(), space);
     }
     launches_[++issued_] = action.launch;  // the simulator numbers from 1, too
@@ -204,10 +212,11 @@ class RandomRun {
     const bool waits = simulator_->running_launches() > 0 || simulator_->stopped_threads() > 0;
     if (!waits && !draining_) {
       act(program_->next());
-    } else if (engine.stuck() || (!could_leave(engine) && !program_->signals_open())) {
+    } else if (engine.stuck() ||
+               ((device_waits(engine) || update_waits(engine)) && !program_->signals_open())) {
       // Launches that could run may stand behind one that cannot: the engine does not say so then.
-      if (const std::optional<BlockId> block = could_leave(engine)) {
-        fail(fmt::format("out of memory, but block {} could leave", *block));
+      if (const std::string wrong = wait_in_vain(engine); !wrong.empty()) {
+        fail(wrong);
       }
       ++result_.stuck;
       give_way();

@@ -85,6 +85,23 @@ class WatchedPolicy final : public Policy {
     admit(launch, control);
     inner_->on_launch(launch, control);
   }
+  void on_update(UpdateStage stage, const Launch& launch, Control& control) override {
+    if (stage == UpdateStage::kIssued && launch.stream != kNoStream) {
+      push(launch.stream, {Step::kUpdate, launch.seq});
+    } else if (stage == UpdateStage::kAdmitted && launch.stream != kNoStream) {
+      Stream& stream = streams_[launch.stream];
+      if (stream.items.empty() || stream.items.front().what != launch.seq) {
+        fail(fmt::format("update {} is admitted, and is not the next on its stream", launch.seq));
+      } else {
+        stream.items.pop_front();
+      }
+      ++stream.admitted;
+      advance();
+    } else if (stage == UpdateStage::kEnded && launch.stream != kNoStream) {
+      --streams_[launch.stream].admitted;
+    }
+    inner_->on_update(stage, launch, control);
+  }
   void on_fault(const Launch& launch, BlockId block, Control& control) override {
     inner_->on_fault(launch, block, control);
   }
@@ -108,6 +125,9 @@ class WatchedPolicy final : public Policy {
                                        const Control& control) override {
     return inner_->select_victim(cause, incoming, control);
   }
+  std::optional<BlockId> select_host_victim(BlockId incoming, const Control& control) override {
+    return inner_->select_host_victim(incoming, control);
+  }
   std::optional<BlockId> select_clean_victim(Cause cause, const Control& control) override {
     return inner_->select_clean_victim(cause, control);
   }
@@ -116,7 +136,7 @@ class WatchedPolicy final : public Policy {
   }
 
  private:
-  enum class Step : std::uint8_t { kLaunch, kRecord, kWait };
+  enum class Step : std::uint8_t { kLaunch, kUpdate, kRecord, kWait };
   struct Item {
     Step step = Step::kLaunch;
     std::uint64_t what = 0;  // place in the order of issue, or a signal
@@ -139,7 +159,8 @@ class WatchedPolicy final : public Policy {
     for (bool again = true; again;) {
       again = false;
       for (Stream& stream : streams_) {
-        while (!stream.items.empty() && stream.items.front().step != Step::kLaunch) {
+        while (!stream.items.empty() && (stream.items.front().step == Step::kRecord ||
+                                         stream.items.front().step == Step::kWait)) {
           const Item& item = stream.items.front();
           if (item.step == Step::kWait && !given_.contains(item.what)) {
             break;
@@ -215,8 +236,8 @@ class WatchedPolicy final : public Policy {
     LaunchSeq last = 0;
     for (BlockId id = 0; id < next.size(); ++id) {
       const Block& block = space.block(id);
-      if (block.queue == PageQueue::kUsed && pins(id) == 0 && block.transfer == kNoIndex &&
-          !block.far && next[id] != kNever) {
+      if (block.queue == PageQueue::kUsed && pins(id) == 0 && !block.at_host &&
+          block.transfer == kNoIndex && !block.far && next[id] != kNever) {
         last = std::max(last, next[id]);
       }
     }

@@ -44,6 +44,9 @@ std::string describe(const ProgramAction& action) {
     return fmt::format("{} buffer {} ({} bytes)", name, action.buffer, action.bytes);
   }
   std::string text = fmt::format("{} {} kernel {}", name, action.launch, action.kernel);
+  if (action.runs_at == Tier::kHost) {
+    text += " at the host";
+  }
   if (action.stream != kNoStream) {
     text += fmt::format(" on stream {}", action.stream);
   }

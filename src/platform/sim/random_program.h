@@ -39,6 +39,8 @@ struct ProgramShape {
   bool reuses = false;  // what was discarded lazily is reused as often as it is prefetched
   // So many threads touch blocks outside launches.
   std::uint32_t threads = 0;
+  // Some kernels run on the processor, next to their data in host memory (Launch::runs_at).
+  bool updates = false;
   // Every buffer has blocks of its own size: multiples of frame_bytes, up to this. 0: kBlockBytes.
   Bytes block_bytes_max = 0;
   Bytes frame_bytes = kPageBytes;
@@ -76,6 +78,7 @@ struct ProgramAction {
   std::uint64_t launch = 0;          // the launch's number, from 1
   std::uint32_t kernel = 0;          // which kernel is launched
   StreamId stream = kNoStream;       // of a launch, a recording or a wait
+  Tier runs_at = Tier::kDevice;      // of a launch
   std::uint64_t signal = 0;          // that is recorded or waited for, from 1
   TimeNs duration_ns = 0;            // with every operand resident
   std::vector<BufferUse> uses = {};  // no block twice
@@ -126,6 +129,7 @@ class RandomProgram {
   struct Kernel {
     std::vector<BufferUse> uses;
     std::vector<std::uint64_t> generations;  // of its buffers, when it was made
+    Tier runs_at = Tier::kDevice;
   };
   struct InFlight {
     std::vector<std::pair<std::uint32_t, std::uint64_t>> buffers;  // with their generations

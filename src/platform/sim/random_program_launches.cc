@@ -11,6 +11,7 @@ constexpr double kSameOrder = 0.85;  // that the next kernel is the one that cam
 constexpr double kSameKernel = 0.9;  // that a kernel uses what it used last time
 constexpr double kOwnStream = 0.7;   // that a kernel runs on the stream that it mostly runs on
 constexpr double kNoStreamAtAll = 0.03;
+constexpr double kUpdate = 0.3;
 
 AccessMode random_mode(Rng& rng) {
   const std::uint64_t dice = rng.below(10);
@@ -81,6 +82,9 @@ bool RandomProgram::still_there(const Kernel& kernel) const {
 
 RandomProgram::Kernel RandomProgram::make_kernel() {
   Kernel kernel;
+  if (shape_.updates && rng_.chance(kUpdate)) {
+    kernel.runs_at = Tier::kHost;
+  }
   const std::uint64_t uses = 1 + rng_.below(6);
   Bytes bytes = 0;
   for (std::uint64_t i = 0; i < uses; ++i) {
@@ -141,6 +145,7 @@ std::optional<ProgramAction> RandomProgram::launch() {
                        .launch = launches_,
                        .kernel = number,
                        .stream = stream,
+                       .runs_at = kernels_[number].runs_at,
                        .duration_ns = static_cast<TimeNs>(
                            rng_.below(static_cast<std::uint64_t>(shape_.duration_ns_max) + 1)),
                        .uses = uses};

@@ -116,6 +116,9 @@ void Simulator::start_transfer(const Transfer& transfer) {
   }
   for (const BlockId id : transfer.blocks) {
     tokens(id).arriving = transfer.to == Tier::kDevice;
+    if (tokens(id).updates > 0) {
+      fail(id, "moves under an update that runs");
+    }
     if (tokens(id).retired || (!tokens(id).defined && !tokens(id).maybe_live)) {
       fail(id, "freed, discarded or never written, and it moves");
     }

@@ -141,11 +141,12 @@ class Simulator final : private Mechanism {
     // The engine cannot know that it is dead: it was writable since, or a launch that was issued
     // after its discard had been admitted before the discard took effect.
     bool maybe_live = false;
-    bool anything = false;    // reused: nobody cares what it holds before it is written
-    bool retired = false;     // discarded lazily, and nobody has used it since
-    bool exposed = false;     // launches write it that do not name it
-    std::uint32_t uses = 0;   // launches that run on the device frame
-    std::uint32_t names = 0;  // launches that name it and have not finished
+    bool anything = false;      // reused: nobody cares what it holds before it is written
+    bool retired = false;       // discarded lazily, and nobody has used it since
+    bool exposed = false;       // launches write it that do not name it
+    std::uint32_t uses = 0;     // launches that run on the device frame
+    std::uint32_t updates = 0;  // ... on the one in host memory
+    std::uint32_t names = 0;    // launches that name it and have not finished
   };
   struct Running {
     Launch launch;
@@ -227,6 +228,7 @@ class Simulator final : private Mechanism {
 
   void start_transfer(const Transfer& transfer) override;
   void zero(std::span<const BlockId> blocks) override;
+  void zero_at_host(std::span<const BlockId> blocks) override;
   void map(std::span<const BlockId> blocks, bool writable) override;
   void unmap(std::span<const BlockId> blocks) override;
   void drop(std::span<const BlockId> blocks, Tier tier) override;
@@ -281,8 +283,9 @@ class Simulator final : private Mechanism {
   void forget_contents(BlockId id);
   void take_up(const Running& run);
   void check_read(BlockId id, const Access& access);
-  void check_bytes(BlockId id);
-  void write_bytes(BlockId id);
+  void check_update(BlockId id);
+  void check_bytes(BlockId id, Tier tier);
+  void write_bytes(BlockId id, Tier tier);
   void leave(const Launch& launch);
   void write_unseen();
   Tokens& tokens(BlockId id);

@@ -125,11 +125,23 @@ void Simulator::take_up(const Running& run) {
   for (const Access& access : run.launch.accesses) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
       const BlockId id = access.first_block + i;
+      if (run.launch.runs_at == Tier::kHost) {
+        check_update(id);
+        ++tokens(id).updates;
+        continue;
+      }
       check_read(id, access);
       ++tokens(id).uses;
       tokens(id).exposed |= access.mode == AccessMode::kExpose;
     }
   }
+}
+
+void Simulator::check_update(BlockId id) {
+  if (tokens(id).mapped || tokens(id).uses > 0) {
+    fail(id, "an update runs on what the device may use");
+  }
+  check_bytes(id, Tier::kHost);
 }
 
 void Simulator::check_read(BlockId id, const Access& access) {
@@ -144,13 +156,13 @@ void Simulator::check_read(BlockId id, const Access& access) {
   }
   if (access.mode != AccessMode::kOverwrite ||
       engine_.space().allocation(access.allocation).packed) {
-    check_bytes(id);
+    check_bytes(id, Tier::kDevice);
   }
 }
 
-void Simulator::check_bytes(BlockId id) {
+void Simulator::check_bytes(BlockId id, Tier tier) {
   const Tokens& block = tokens(id);
-  const Token held = block.held[index_of(Tier::kDevice)];
+  const Token held = block.held[index_of(tier)];
   if (block.defined && held != block.expected) {
     fail(id, "a launch does not find what the program last wrote");
   } else if (!block.defined && !block.anything && held != 0 && (block.fresh || held >> 32U != id)) {
@@ -159,10 +171,10 @@ void Simulator::check_bytes(BlockId id) {
   }
 }
 
-void Simulator::write_bytes(BlockId id) {
+void Simulator::write_bytes(BlockId id, Tier tier) {
   Tokens& block = tokens(id);
   block.expected = (Token{id} << 32U) | ++version_;
-  block.held[index_of(Tier::kDevice)] = block.expected;
+  block.held[index_of(tier)] = block.expected;
   block.defined = true;
   block.fresh = block.anything = false;
 }
@@ -172,9 +184,9 @@ void Simulator::leave(const Launch& launch) {
   for (const Access& access : launch.accesses) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
       const BlockId id = access.first_block + i;
-      --tokens(id).uses;
+      --(launch.runs_at == Tier::kHost ? tokens(id).updates : tokens(id).uses);
       if (writes(access.mode)) {
-        write_bytes(id);
+        write_bytes(id, launch.runs_at);
       }
     }
   }
@@ -190,7 +202,7 @@ void Simulator::write_unseen() {
     if (block.exposed && block.mapped && block.writable && !block.arriving &&
         engine_.space().has_tenant(id) && !engine_.space().is_shared(id) &&
         engine_.space().block(id).contents == Contents::kLive) {
-      write_bytes(id);
+      write_bytes(id, Tier::kDevice);
     }
   }
 }
@@ -224,9 +236,21 @@ void Simulator::zero(std::span<const BlockId> blocks) {
   }
 }
 
+void Simulator::zero_at_host(std::span<const BlockId> blocks) {
+  for (const BlockId block : blocks) {
+    if (tokens(block).updates > 0) {
+      fail(block, "zeroed under an update that runs");
+    }
+    tokens(block).held[index_of(Tier::kHost)] = 0;
+  }
+}
+
 void Simulator::map(std::span<const BlockId> blocks, bool writable) {
   for (const BlockId id : blocks) {
     Tokens& block = tokens(id);
+    if (block.updates > 0) {
+      fail(id, "mapped under an update that runs");
+    }
     block.mapped = true;
     block.writable = writable;
     block.maybe_live |= writable && options_.engine.tracks_writes;
@@ -253,6 +277,9 @@ void Simulator::drop(std::span<const BlockId> blocks, Tier tier) {
     }
     if (engine_.space().block(block).bytes == 0) {
       fail(block, "its number is given back before its frame is");
+    }
+    if (tier == Tier::kHost && tokens(block).updates > 0) {
+      fail(block, "its frame in host memory is dropped under an update that runs");
     }
     tokens(block).held[index_of(tier)] = kPoisonToken;
     if (tier == Tier::kDevice && has_handles()) {

@@ -138,7 +138,7 @@ void Simulator::release_launch(std::uint64_t launch, std::span<const TransferId>
       waiting_for_[id].push_back(slot);
     }
   }
-  if (has_handles()) {
+  if (has_handles() && run.launch.runs_at == Tier::kDevice) {
     wait_for_handles(slot);
   }
   try_start(slot);

@@ -91,9 +91,9 @@ void Simulator::arrive_under_threads(const Transfer& transfer, bool failed) {
 }
 
 void Simulator::carry_out(const Touch& touch) {
-  check_bytes(touch.block);
+  check_bytes(touch.block, Tier::kDevice);
   if (touch.write) {
-    write_bytes(touch.block);
+    write_bytes(touch.block, Tier::kDevice);
   }
   if (on_touched) {
     on_touched(touch.thread);

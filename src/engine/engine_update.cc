@@ -1,0 +1,281 @@
+// Updates: launches that run on the processor, next to their data in host memory (Launch::runs_at).
+// See engine.h; docs/near-memory.md has the life of one. A block is used on the device or in host
+// memory, never in both: who comes second waits until the other has ended.
+#include <algorithm>
+#include <cassert>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/for_each_block.h"
+
+namespace spillway {
+
+// --- Admission ----------------------------------------------------------------------------------
+
+// Whether a launch on the device has to wait for updates: for those that are admitted, and for the
+// next one if that was issued before.
+bool Engine::meets_update(const Launch& launch) const {
+  if (!updates_.any()) {
+    return false;
+  }
+  const std::uint32_t next = updates_.held_for();
+  const bool behind_next = next != kNoIndex && launches_.at(next).launch.seq < launch.seq;
+  for (const Access& access : launch.accesses) {
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
+      const BlockId id = access.first_block + i;
+      if (space_.block(id).at_host || (behind_next && updates_.holds(id))) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// The other way round; and host memory has to hold what all admitted updates use.
+bool Engine::update_fits(const Launch& launch) const {
+  const std::uint32_t next = pins_.held_for();
+  const bool behind_next = next != kNoIndex && launches_.at(next).launch.seq < launch.seq;
+  for (const Access& access : launch.accesses) {
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
+      const Block& block = space_.block(access.first_block + i);
+      if (pinned_on_device(block) || (behind_next && block.held_for)) {
+        return false;
+      }
+    }
+  }
+  return updates_.bytes() == 0 ||
+         updates_.bytes() + updates_.more_bytes(launch) <= capacity_bytes(Tier::kHost);
+}
+
+// It does not hold back what runs on the device, but for what uses the same blocks.
+bool Engine::admit_next_update() {
+  const std::uint32_t slot = order_.next(Tier::kHost);
+  if (slot == LaunchOrder::kNoSlot) {
+    return false;
+  }
+  const Launch& launch = launches_.at(slot).launch;
+  if (!update_fits(launch)) {
+    if (updates_.held_for() != slot) {
+      updates_.hold_for(slot, launches_);
+    }
+    return false;
+  }
+  if (updates_.held_for() == slot) {
+    updates_.hold_for(kNoIndex, launches_);
+  }
+  order_.admit_next(launch);
+  admit_update(slot);
+  return true;
+}
+
+void Engine::admit_update(std::uint32_t slot) {
+  LaunchTable::Record& record = launches_.at(slot);
+  record.stage = LaunchStage::kAdmitted;
+  ++admitted_;
+  updates_.end_claim(record.launch);
+  for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
+    const Access& access = record.launch.accesses[i];
+    for (std::uint32_t k = 0; k < access.block_count; ++k) {
+      const BlockId id = access.first_block + k;
+      Block& block = space_.block(id);
+      block.epoch = std::max(block.epoch, record.epochs[i]);
+      block.retired = false;
+      const bool first = !block.at_host;
+      updates_.pin(id);
+      evictions_.take_back_wish(block);
+      if (first) {
+        queues_.update(id);
+        if (block.transfer == kNoIndex) {
+          bring_to_host(id);
+        }
+      }
+      if (!ready_at_host(block)) {
+        waiters_.add(block, {.launch_slot = slot, .faulted = false});
+        ++record.missing;
+        ++record.unsubmitted;
+      }
+    }
+  }
+  policy_->on_update(UpdateStage::kAdmitted, record.launch, *this);
+  pump();
+  if (admission_ != nullptr && admission_->id == record.launch.id) {
+    admission_->missing_blocks = record.missing;
+  }
+  release_if_ready(slot);
+}
+
+// --- To host memory ------------------------------------------------------------------------------
+
+bool Engine::ready_at_host(const Block& block) {
+  return block.at_host && block.transfer == kNoIndex && block.copies.has(Tier::kHost) &&
+         !block.frames.has(Tier::kDevice);
+}
+
+// An update uses the block, and nothing of it moves: it is there, or what brings it begins as soon
+// as there is room.
+void Engine::bring_to_host(BlockId id) {
+  Block& block = space_.block(id);
+  assert(block.at_host && block.transfer == kNoIndex);
+  fetches_.remove(block);
+  if (block.evicting) {
+    if (block.frames.has(Tier::kHost)) {
+      return;  // chosen as a victim, and about to leave for there
+    }
+    cancel_eviction(id);
+  }
+  const bool dead = block.contents != Contents::kLive;
+  if (dead) {
+    drop_copies_below(id);
+    block.contents = Contents::kUndefined;
+  }
+  if (dead || block.copies.has(Tier::kHost)) {
+    leave_device(id);
+  }
+  if (ready_at_host(block)) {
+    wake_update(id);
+    return;
+  }
+  updates_.wait_for_room(id);
+}
+
+// Its device frame holds nothing that is not in host memory as well, or nothing of use.
+void Engine::leave_device(BlockId id) {
+  Block& block = space_.block(id);
+  queues_.remove(id);
+  if (block.mapped) {
+    unmap(id);
+  }
+  if (block.frames.has(Tier::kDevice)) {
+    for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
+      tiers_.remove_spare(id, tier);
+    }
+    drop_frame(id, Tier::kDevice);
+  }
+  if (block.far) {
+    tiers_.end_far(id);
+  }
+}
+
+// In the order in which they came, as room is found.
+void Engine::form_update_moves() {
+  while (const std::optional<BlockId> id = updates_.first_without_room()) {
+    Block& block = space_.block(*id);
+    if (free_bytes(Tier::kHost) < block.bytes && !make_room_at_host(*id)) {
+      break;
+    }
+    updates_.room_found();
+    take_frame(*id, Tier::kHost);
+    if (block.contents != Contents::kLive) {
+      orders_.now().zero_at_host({&*id, 1});
+      block.copies.add(Tier::kHost);
+      wake_update(*id);
+    } else if (block.copies.has(Tier::kDevice)) {
+      queues_.remove(*id);
+      if (block.mapped) {
+        unmap(*id);
+      }
+      evictions_.promise(*id, Tier::kHost);
+    } else {
+      updates_.fetch(*id);
+    }
+  }
+  while (!update_lane_.full()) {
+    Transfer transfer{.from = Tier::kStorage, .to = Tier::kHost, .cause = Cause::kFault};
+    while (transfer.bytes < options_.storage_batch_bytes) {
+      const std::optional<BlockId> id = updates_.take_fetch();
+      if (!id) {
+        break;
+      }
+      flights_.add(transfer, *id);
+    }
+    if (transfer.blocks.empty()) {
+      return;
+    }
+    start(std::move(transfer), update_lane_);
+  }
+}
+
+// Blocks that nobody uses go from host memory to storage, while none is on its way there. True if
+// there is room now: what lies in storage as well is gone at once.
+bool Engine::make_room_at_host(BlockId incoming) {
+  if (move_down_lane_.in_flight > 0) {
+    return false;
+  }
+  std::vector<BlockId> leaving;
+  Bytes leaving_bytes = 0;
+  const auto can_leave = [&](BlockId id) {
+    const bool in_storage = rests_at_host(id) && space_.block(id).copies.has(Tier::kStorage);
+    return in_storage ||
+           (can_move_down(id) && std::find(leaving.begin(), leaving.end(), id) == leaving.end() &&
+            free_bytes(Tier::kStorage) >= leaving_bytes + space_.block(id).bytes);
+  };
+  const Bytes aim_bytes =
+      std::max<Bytes>(space_.block(incoming).bytes, options_.storage_batch_bytes);
+  while (free_bytes(Tier::kHost) + leaving_bytes < aim_bytes) {
+    std::optional<BlockId> victim = policy_->select_host_victim(incoming, *this);
+    if (!victim || !can_leave(*victim)) {
+      victim = updates_.leaves_first(can_leave);
+    }
+    if (!victim) {
+      break;
+    }
+    if (space_.block(*victim).copies.has(Tier::kStorage)) {
+      drop_frame(*victim, Tier::kHost);
+      continue;
+    }
+    leaving.push_back(*victim);
+    leaving_bytes += space_.block(*victim).bytes;
+    evictions_.wish_down(*victim);
+  }
+  form_moves_down();
+  return free_bytes(Tier::kHost) >= space_.block(incoming).bytes;
+}
+
+// A copy from storage has ended.
+void Engine::update_fetch_ended(BlockId id, bool finished) {
+  if (finished) {
+    space_.block(id).copies.add(Tier::kHost);
+    drop_frame(id, Tier::kStorage);
+  } else {
+    drop_frame(id, Tier::kHost);
+  }
+}
+
+void Engine::wake_update(BlockId id) {
+  Block& block = space_.block(id);
+  waiters_.for_each(block, [&](const Waiters::Waiter& waiter) {
+    LaunchTable::Record& record = launches_.at(waiter.launch_slot);
+    --record.missing;
+    --record.unsubmitted;
+    release_if_ready(waiter.launch_slot);
+  });
+  waiters_.clear(block);
+}
+
+// --- End ----------------------------------------------------------------------------------------
+
+void Engine::let_go_at_host(const Launch& launch) {
+  for_each_block(launch, [&](BlockId id, const Access& access) {
+    Block& block = space_.block(id);
+    assert(ready_at_host(block));
+    if (writes(access.mode)) {
+      block.contents = Contents::kLive;
+      if (block.frames.has(Tier::kStorage)) {
+        drop_frame(id, Tier::kStorage);
+      }
+      updates_.updated(id);
+    }
+    if (!updates_.unpin(id)) {
+      return;
+    }
+    if (block.contents != Contents::kLive) {
+      drop_frame(id, Tier::kHost);  // zeros, which are there again when they are wanted
+    }
+    if (block.awaited) {
+      fetches_.add(id, FetchState::kFault);
+    }
+  });
+}
+
+}  // namespace spillway
