@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Training on a GPU beyond a memory budget: plain PyTorch, Spillway under budgets and policies, and
-PyTorch's own save_on_cpu, side by side. docs/benchmarks.md says what the columns mean.
+PyTorch's own save_on_cpu, side by side. docs/results.md says what the columns mean.
 
 Each run is a process of its own with a time limit; one that fails or is stuck costs its limit and no
 more. A line says that a run begins; its numbers are printed, with where the time went (docs/cuda.md),
