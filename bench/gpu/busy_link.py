@@ -5,7 +5,7 @@
     bench/gpu/busy_link.py FILE [--last SECONDS]
 
 Only what was under way at that time counts: bytes of a transfer that goes on before or after a wait
-are taken to have come evenly. docs/benchmarks.md says what the numbers are."""
+are taken to have come evenly."""
 
 import argparse
 import bisect

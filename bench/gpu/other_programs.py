@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Programs that are no training loop of one shape, as PyTorch runs them and under Spillway
 (fitting_programs.py, and for budgets that are smaller than they are larger_programs.py). For each of
-a program's parts its times, what it has in use at the highest and what the device has of it;
-docs/benchmarks.md says how to read them.
+a program's parts the median of the last third of its steps, the mean of all, PyTorch's peak and what
+the device has of it.
 
 With a budget that holds all of it nothing should differ but what the device has; with one that does
 not, what is computed is the same."""

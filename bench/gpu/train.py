@@ -1,12 +1,32 @@
 #!/usr/bin/env python3
 """Training on a GPU beyond a memory budget: plain PyTorch, Spillway under budgets and policies, and
-PyTorch's own save_on_cpu, side by side. docs/benchmarks.md says what the columns mean.
+PyTorch's own save_on_cpu, side by side.
 
 Each run is a process of its own with a time limit; one that fails or is stuck costs its limit and no
 more. A line says that a run begins; its numbers are printed, with where the time went (docs/cuda.md),
 and the JSON file is written, as soon as it has ended. What matters most comes first: plain PyTorch,
 then the policies in the order asked for. It can be stopped at any time (Ctrl-C, or TERM): what is
-known then is kept, that of the run under way as well."""
+known then is kept, that of the run under way as well.
+
+Rows:
+plain            PyTorch without Spillway; its max_memory_allocated is the peak that percents refer to
+P % policy       `spillway run` with that budget and the default host memory
+save_on_cpu      torch.autograd.graph.save_on_cpu(pin_memory=True), no budget; of a compiled model
+                 activation_memory_budget 0.5
+calls in a step  what the program's calls cost its thread, in our code and in the driver's; counting
+                 takes 0.1 to 0.2 us a call
+in turn          where everything fits (--fits): processes of each kind live side by side, ten steps
+                 of one at a time. async is PyTorch's cudaMallocAsync backend, names has names of
+                 modules, counted has calls counted; without these three (--without) the device has
+                 space for four processes of each kind
+
+Columns: budget and peak, GiB; the median step from the third on; speed, plain's time over this one;
+GiB in and out a step, the start included; stall %, the time in which the first launch of some stream
+waited; GB/s of the larger direction over the stalled time and over the steps; the most that nvidia-smi
+reports, and how much of it lies beside the budget; losses, `same N` if the first N are the same bits
+as plain's, which needs --deterministic, and that slows PyTorch's thread down. --link (busy_link.py)
+switches bypass mode off: leave it out where times matter. Processes of one kind differ by up to a
+tenth. The fastest step has warm caches and hides what cold ones cost."""
 
 import argparse
 import dataclasses

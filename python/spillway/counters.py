@@ -1,4 +1,4 @@
-"""What the run of this process has counted so far: the numbers of its record (docs/run-record.md).
+"""What the run of this process has counted so far: the numbers of its record (docs/python.md).
 
 The preloaded library makes them, with the function that it makes the record with:
 

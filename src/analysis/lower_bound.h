@@ -1,5 +1,20 @@
 // What no policy can beat: a lower bound on the time of an iteration on a machine.
-// Layer: analysis. docs/commands.md argues why each bound holds.
+// Layer: analysis.
+//
+// Why it holds. Take a kernel k whose operands leave `room` bytes of device memory (all of it, if
+// they exceed the device: then k runs only with paging).
+// 1. In: of the idle tensors that the iteration still uses after k, at most `room` bytes are on the
+//    device during k. The rest crosses the link after k.
+// 2. Out: of the idle tensors that the iteration has written before k, what is not on the device
+//    has crossed the link before k started. What it did not write is not counted: a valid copy may
+//    lie elsewhere.
+// 3. Storage: of the bytes of (1) host memory holds its capacity at most; the rest is read from
+//    storage after k.
+// 4. So an iteration takes at least max(kernels before k, out) + k + max(kernels after k, in,
+//    storage reads), for every k.
+// 5. In the long run an iteration may be counted from any kernel on: what the optimizer writes must
+//    be out before the next peak. The mean of many iterations is at least the largest of the bounds
+//    (4) over 256 beginnings.
 #pragma once
 
 #include <vector>

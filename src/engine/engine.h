@@ -1,9 +1,9 @@
 // The migration engine: one state machine that policies steer and platforms drive.
 // Layer: engine. Pure: it reads no clock, starts no thread, calls no operating system; everything
 // it does is an answer to an event, and the same events give the same answers. docs/engine.md has
-// the states of a block and the invariants, docs/engine.md the life of a launch. Its parts each
-// keep one kind of record and check it; what stands here are the rules. Not thread-safe: a platform
-// with threads calls it under one lock.
+// the states of a block, the life of a launch and the invariants. Its parts each keep one kind of
+// record and check it; what stands here are the rules. Not thread-safe: a platform with threads
+// calls it under one lock.
 #pragma once
 
 #include <array>

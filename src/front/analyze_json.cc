@@ -6,7 +6,7 @@
 namespace spillway {
 namespace {
 
-// Keys in the order in which they are described in docs/commands.md.
+// Keys stay in the order in which they are written here.
 using Json = nlohmann::ordered_json;
 
 Json group(const TensorGroup& tensors) {

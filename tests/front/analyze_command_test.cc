@@ -111,7 +111,7 @@ TEST_F(AnalyzeCommand, OptionsMayStandBeforeTheTrace) {
   EXPECT_THAT(run("analyze " + options + "residual.swt").out, HasSubstr("2 kernels need more"));
 }
 
-// What G10 section 3 finds, on its own traces; the figures are in docs/commands.md.
+// What G10 section 3 finds, on its own traces; the figures are in docs/results.md.
 TEST_F(AnalyzeCommand, RealTracesShowWhatG10Observes) {
   const std::filesystem::path traces = std::filesystem::path(SPILLWAY_SHARED_DIR) / "traces/a100";
   if (!std::filesystem::exists(traces)) GTEST_SKIP() << traces << " is not there";

@@ -48,7 +48,7 @@ constexpr Recorded kRecorded[] = {
     {"resnet152", 11264, 593, "base_uvm"},
     {"vgg19", 6474, 277},
     {"vit-large", 23418, 449},
-    // No training loop, or weights that stay as they are (2026-11-28-h200-order.md).
+    // No training loop, or weights that stay as they are (docs/results.md).
     {"frozen", 7103, 232},
     {"frozen", 9900, 153},
     {"weights", 8879, 171, "lookahead", 0.8},

@@ -243,7 +243,7 @@ TEST(StorageLifetime, CollectionWearsToo) {
 }
 
 // 3 million extents of up to 2 MiB, 4.7 TB, on the A100's device. The bound is loose for sanitizers
-// and shared machines; docs/simulator.md has the measured time.
+// and shared machines; docs/results.md has the measured time.
 TEST(Flash, TerabytesOfExtentsTakeSeconds) {
   Flash flash(load_machine("a100-40gb")->storage);
   Rng rng(5);

@@ -139,7 +139,7 @@ void expect_explained(const std::string& document) {
 }
 
 TEST(RunRecord, EveryFieldIsInTheDocument) {
-  std::ifstream file(SPILLWAY_SOURCE_DIR "/docs/run-record.md");
+  std::ifstream file(SPILLWAY_SOURCE_DIR "/docs/python.md");
   const std::string document{std::istreambuf_iterator<char>(file), {}};
   expect_explained<RunRecord>(document);
   expect_explained<RunSample>(document);

@@ -12,7 +12,7 @@ imports this file by its name. It does seven things:
 - has the library told of limits that the program sets to PyTorch's allocator (memory_fraction.py),
   there as well;
 - if SPILLWAY_CAPTURE is set as well, starts operands.py then (docs/traces.md);
-- if SPILLWAY_MODULE_NAMES is 1, starts modules.py then (docs/run-record.md);
+- if SPILLWAY_MODULE_NAMES is 1, starts modules.py then (docs/python.md);
 - runs the sitecustomize of the user or the distribution, which this one stands in front of.
 
 Python does not come here if it is told to ignore its environment or its site packages (-E, -I,

@@ -1,4 +1,13 @@
 // Published numbers, one a line, to compare with. Layer: runtime.
+//
+// A CSV file with the columns
+//   figure      fig11_overall, fig12_breakdown, fig14_traffic, fig15_batch, fig16_17_host_memory,
+//               fig18_ssd_bandwidth, fig19_profiling_error
+//   model, batch_size, policy
+//   variation   empty, or parts joined by ';': host_gib=N, ssd_gbps=N, pcie_gbps=N, error=N%
+//   metric      iteration_s, fraction_of_ideal, stall_s, overlap_s, compute_s; host_to_gpu_pages,
+//               gpu_to_host_pages, ssd_to_gpu_pages, gpu_to_ssd_pages (4 KiB)
+//   value       empty where the policy cannot run the case
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The record of a run under a space: what it holds and what its fields are called. Everything that
-// writes, reads, sums up or draws a record does so from here. Layer: runtime. docs/run-record.md
+// writes, reads, sums up or draws a record does so from here. Layer: runtime. docs/python.md
 // tells people what the fields mean.
 #pragma once
 
