@@ -13,6 +13,7 @@
 
 #include "base/child_process.h"
 #include "front/run_command.h"
+#include "front/run_environment.h"
 #include "front/run_options.h"
 #include "machine/quantity.h"
 

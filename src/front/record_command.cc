@@ -11,6 +11,7 @@
 
 #include "analysis/memory_curve.h"
 #include "analysis/vitality.h"
+#include "front/decided_run.h"
 #include "front/output_file.h"
 #include "front/run_child.h"
 #include "front/run_options.h"
@@ -137,15 +138,19 @@ Result<int> record(const RecordOptions& options) {
   if (const Status made = records.made(); !made) {
     return tl::unexpected<Error>(made.error());
   }
-  Result<Environment> environment = run_environment(options.run, records.path());
+  const Result<DecidedRun> decided = decide_run(options.run);
+  if (!decided) {
+    return tl::unexpected<Error>(decided.error());
+  }
+  Result<Environment> environment = run_environment(*decided, records.path());
   if (!environment) {
     return tl::unexpected<Error>(environment.error());
   }
-  const Result<RunStart> start = run_start(options.run, is_for_gpu(*environment));
-  if (!start) {
-    return tl::unexpected<Error>(start.error());
+  if (const Status told = tell_decided(*decided, options.run.strict); !told) {
+    return tl::unexpected<Error>(told.error());
   }
-  say(start->line);
+  const RunStart start = run_start(*decided);
+  say(start.line);
   environment->emplace_back("SPILLWAY_CAPTURE", records.path());
   environment->emplace_back("SPILLWAY_CAPTURE_WARM_UP", std::to_string(options.warm_up));
   const Result<ProgramEnd> end = run_program({.command = options.run.command,

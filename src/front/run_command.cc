@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "front/decided_run.h"
 #include "front/output_file.h"
 #include "front/run_child.h"
 #include "front/run_environment.h"
@@ -116,16 +117,19 @@ Result<int> run(const RunOptions& options) {
       say("the report will have no charts: " + drawn.error().message);
     }
   }
-  Result<Environment> environment = run_environment(options, records.path());
+  const Result<DecidedRun> decided = decide_run(options);
+  if (!decided) {
+    return tl::unexpected<Error>(decided.error());
+  }
+  Result<Environment> environment = run_environment(*decided, records.path());
   if (!environment) {
     return tl::unexpected<Error>(environment.error());
   }
-  const bool gpu = is_for_gpu(*environment);
-  const Result<RunStart> start = run_start(options, gpu);
-  if (!start) {
-    return tl::unexpected<Error>(start.error());
+  if (const Status told = tell_decided(*decided, options.strict); !told) {
+    return tl::unexpected<Error>(told.error());
   }
-  say(start->line);
+  const RunStart start = run_start(*decided);
+  say(start.line);
   if (!options.trace_events.empty()) {
     environment->emplace_back("SPILLWAY_TRACE_EVENTS", "1");
   }
@@ -150,9 +154,9 @@ Result<int> run(const RunOptions& options) {
   }
   RunRecords made = read_run_records(records.path());
   for (RunRecord& record : made.all) {
-    record.start = *start;
+    record.start = start;
   }
-  const std::string no_effect = why_no_effect(made, options, gpu);
+  const std::string no_effect = why_no_effect(made, options, decided->gpu.has_value());
   if (!no_effect.empty()) {
     say(no_effect);
   }

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "front/run_environment.h"
+#include "front/run_values.h"
 
 namespace spillway {
 

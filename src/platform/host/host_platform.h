@@ -28,6 +28,10 @@
 
 namespace spillway::host {
 
+// Addresses that a space with such tiers reserves.
+[[nodiscard]] Bytes reserved_address_bytes(Bytes device_bytes, Bytes host_bytes,
+                                           Bytes storage_bytes);
+
 class HostPlatform final : public ProgramPlatform, private Mechanism, private TransferCarrier {
  public:
   // The policy must outlive it. storage: nullopt for none. Starts the threads. Fails with
