@@ -62,17 +62,18 @@ void fit_into_machine(DecidedRun& run, const RunOptions& options, const MemoryRo
 }  // namespace
 
 Result<DecidedRun> decide_run(const RunOptions& options) {
-  Result<RunDevice> device = find_device(options.device);
-  if (!device) {
-    return tl::unexpected<Error>(device.error());
+  Result<RunDevice> found = find_device(options.device);
+  if (!found) {
+    return tl::unexpected<Error>(found.error());
   }
+  RunDevice device = *std::move(found);
   if (const Status valid = check_values(options); !valid) {
     return tl::unexpected<Error>(valid.error());
   }
   set_variables(options);
   const MemoryRoom room = MemoryLimits().room();
   Result<SpaceOptions> space = space_options_from_environment(
-      device->gpu ? gpu_defaults(room, device->gpu->memory_bytes) : host_defaults(room));
+      device.gpu ? gpu_defaults(room, device.gpu->memory_bytes) : host_defaults(room));
   if (!space) {
     return tl::unexpected<Error>(space.error());
   }
@@ -80,7 +81,7 @@ Result<DecidedRun> decide_run(const RunOptions& options) {
   if (!policy) {
     return tl::unexpected<Error>(policy.error());
   }
-  DecidedRun run{.gpu = std::move(device->gpu),
+  DecidedRun run{.gpu = std::move(device.gpu),
                  .space = *std::move(space),
                  .traits = (*policy)->traits,
                  .from = settings_from(options),
@@ -88,8 +89,13 @@ Result<DecidedRun> decide_run(const RunOptions& options) {
                  .warnings = {}};
   run.without_effect = without_effect(
       options, {.gpu = run.gpu.has_value(), .policy = run.space.policy, .traits = run.traits});
-  if (!device->why_gpu_is_not_used.empty()) {
-    run.without_effect.push_back(std::move(device->why_gpu_is_not_used));
+  if (!device.why_gpu_is_not_used.empty()) {
+    run.without_effect.push_back(std::move(device.why_gpu_is_not_used));
+  }
+  // A person may set the variable for all runs.
+  if (!run.without_effect.empty() &&
+      (options.strict || std::getenv("SPILLWAY_STRICT") != nullptr)) {
+    return make_error(ErrorCode::kInvalidInput, "{} (--strict)", run.without_effect.front());
   }
   fit_into_machine(run, options, room);
   return run;

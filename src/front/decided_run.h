@@ -38,7 +38,8 @@ struct DecidedRun {
 
 // Puts the options into this process's environment, which the program inherits, and looks at the
 // machine: once at its devices, once at its memory. Fails with kInvalidInput for what the user can
-// correct, and with kUnsupported where a GPU is wanted and there is none.
+// correct, as where something has no effect and that ends the run (`strict`), and with kUnsupported
+// where a GPU is wanted and there is none.
 [[nodiscard]] Result<DecidedRun> decide_run(const RunOptions& options);
 
 }  // namespace spillway

@@ -101,11 +101,28 @@ Status tell(const RunRecords& records, const std::string& folder, const RunOptio
   return !json ? json : !report ? report : timeline;
 }
 
-Result<int> run(const RunOptions& options) {
+Status check_outputs(const RunOptions& options) {
   for (const std::string& file : {options.json, options.report, options.trace_events}) {
-    if (const Status possible = file.empty() ? Status() : check_output(file); !possible) {
-      return tl::unexpected<Error>(possible.error());
+    if (Status possible = file.empty() ? Status() : check_output(file); !possible) {
+      return possible;
     }
+  }
+  return {};
+}
+
+// Nothing is started, and nothing but a refusal is said.
+Result<int> try_to_run(const RunOptions& options) {
+  if (const Status possible = check_outputs(options); !possible) {
+    return tl::unexpected<Error>(possible.error());
+  }
+  return decide_run(options)
+      .and_then([](const DecidedRun& decided) { return run_environment(decided, ""); })
+      .map([](const Environment&) { return 0; });
+}
+
+Result<int> run(const RunOptions& options) {
+  if (const Status possible = check_outputs(options); !possible) {
+    return tl::unexpected<Error>(possible.error());
   }
   pass_on_signals();
   const RecordFolder records;
@@ -125,9 +142,7 @@ Result<int> run(const RunOptions& options) {
   if (!environment) {
     return tl::unexpected<Error>(environment.error());
   }
-  if (const Status told = tell_decided(*decided, options.strict); !told) {
-    return tl::unexpected<Error>(told.error());
-  }
+  tell_decided(*decided);
   const RunStart start = run_start(*decided);
   say(start.line);
   if (!options.trace_events.empty()) {
@@ -189,6 +204,19 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->callback([options, command, &exit_code] {
     const Status valid = has_values(*command);
     exit_code = exit_status(valid ? run(*options) : tl::unexpected<Error>(valid.error()));
+  });
+}
+
+void add_can_run_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* const command =
+      app.add_subcommand("can-run", "Say what `run` with these options would refuse");
+  command->group("");
+  add_run_options(command, options.get());
+  add_program(*command, *options);
+  command->callback([options, command, &exit_code] {
+    const Status valid = has_values(*command);
+    exit_code = exit_status(valid ? try_to_run(*options) : tl::unexpected<Error>(valid.error()));
   });
 }
 

@@ -119,17 +119,12 @@ Result<Environment> run_environment(const DecidedRun& run, const std::string& re
   return environment;
 }
 
-Status tell_decided(const DecidedRun& run, bool strict) {
-  // A person may set the variable for all runs.
-  if (!run.without_effect.empty() && (strict || std::getenv("SPILLWAY_STRICT") != nullptr)) {
-    return make_error(ErrorCode::kInvalidInput, "{} (--strict)", run.without_effect.front());
-  }
+void tell_decided(const DecidedRun& run) {
   for (const auto* const lines : {&run.without_effect, &run.warnings}) {
     for (const std::string& line : *lines) {
       say(line);
     }
   }
-  return {};
 }
 
 Result<std::string> python_hook() {

@@ -18,9 +18,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 // closed again. records: the folder for what the program's processes leave.
 [[nodiscard]] Result<Environment> run_environment(const DecidedRun& run,
                                                   const std::string& records);
-// Says what has no effect, and which budgets cannot be had. Fails with kInvalidInput where the
-// first ends the run (`strict`).
-[[nodiscard]] Status tell_decided(const DecidedRun& run, bool strict);
+// Says what has no effect, and which budgets cannot be had.
+void tell_decided(const DecidedRun& run);
 // The folder of what every Python program runs at its start, in that of the Python package.
 [[nodiscard]] Result<std::string> python_hook();
 
