@@ -73,7 +73,8 @@ Status tell(const RunRecords& records, const std::string& folder, const RunOptio
   for (const std::string& name : records.unreadable) {
     say(fmt::format("the record {} cannot be read: was its process ended while it wrote?", name));
   }
-  if (records.all.size() > 1 && options.json.empty()) {
+  const bool several = records.all.size() > 1;
+  if (several && options.json.empty()) {
     say(fmt::format("{} processes have used it, each with a budget of its own",
                     records.all.size()));
   }
@@ -82,7 +83,8 @@ Status tell(const RunRecords& records, const std::string& folder, const RunOptio
     json = write_output(options.json, lines_of(records.all));
   } else {
     for (const RunRecord& record : records.all) {
-      std::fputs(summary_text(record).c_str(), stderr);
+      const std::string whose = several ? fmt::format("process {}: ", record.pid) : "";
+      std::fputs(summary_text(record, whose).c_str(), stderr);
     }
   }
   Status report;
