@@ -11,6 +11,7 @@
 #include "front/jax_allocator.h"
 #include "platform/common/say.h"
 #include "runtime/cuda/cuda_space.h"
+#include "runtime/run/open_storage.h"
 #include "runtime/run/program_space.h"
 
 namespace spillway {
@@ -76,14 +77,17 @@ Result<std::string> find_preloadable(const std::string& name) {
   return library;
 }
 
-// No space is opened beforehand, since one takes device memory.
+// No space is opened beforehand, since one takes device memory; what it swaps to is.
 Result<Environment> on_gpu(const DecidedRun& run, const std::string& records) {
   const Result<std::string> library = find_preloadable("libspillway_cuda.so");
   if (!library) {
     return tl::unexpected<Error>(library.error());
   }
-  if (const Status fine = check_cuda_policy(run.space); !fine) {
+  if (const Status fine = check_policy(run.space); !fine) {
     return tl::unexpected<Error>(fine.error());
+  }
+  if (const auto storage = open_storage(run.space); !storage) {
+    return tl::unexpected<Error>(storage.error());
   }
   Environment environment{put_first("LD_PRELOAD", *library), {"SPILLWAY_DEVICE", "cuda"}};
   choose_jax_allocator(environment);

@@ -14,8 +14,9 @@ namespace spillway {
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 // Besides the settings, which are in this process's environment already. What the program will find
-// is checked here, so that mistakes are told before it starts: on the host a space is opened and
-// closed again. records: the folder for what the program's processes leave.
+// is checked here, so that mistakes are told before it starts: what it swaps to is opened and
+// closed again, and on the host all of its space. records: the folder for what the program's
+// processes leave.
 [[nodiscard]] Result<Environment> run_environment(const DecidedRun& run,
                                                   const std::string& records);
 // Says what has no effect, and which budgets cannot be had.

@@ -46,7 +46,7 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
                                                    std::function<void(const Error&)> on_fatal,
                                                    std::function<void(std::string_view)> warn,
                                                    cuda::OwnLaunches own_launches) {
-  if (const Status fine = check_cuda_policy(options); !fine) {
+  if (const Status fine = check_policy(options); !fine) {
     return tl::unexpected<Error>(fine.error());
   }
   const PolicyInfo& info = **find_policy(options.policy);
@@ -98,19 +98,6 @@ SpaceDefaults gpu_defaults(const MemoryRoom& room, Bytes free_device_bytes) {
                          .policy_options = {}};
   defaults.policy_options.prefetch_brake = true;
   return defaults;
-}
-
-Status check_cuda_policy(const SpaceOptions& options) {
-  const Result<const PolicyInfo*> info = find_policy(options.policy);
-  if (!info) {
-    return tl::unexpected<Error>(info.error());
-  }
-  if (!(*info)->traits.uses_host && options.storage_path.empty()) {
-    return make_error(ErrorCode::kInvalidInput,
-                      "the policy '{}' moves data to storage only: name a place with --storage",
-                      options.policy);
-  }
-  return {};
 }
 
 }  // namespace spillway

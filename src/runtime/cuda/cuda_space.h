@@ -45,7 +45,5 @@ class CudaSpace {
 // `free_device_bytes`, half of what this machine has left, and the policy lookahead, which measures
 // best there. How far ahead a policy prefetches is its own affair, and nothing faults.
 [[nodiscard]] SpaceDefaults gpu_defaults(const MemoryRoom& room, Bytes free_device_bytes);
-// Whether a policy of this name can serve a GPU; kUnsupported or kInvalidInput with the reason.
-[[nodiscard]] Status check_cuda_policy(const SpaceOptions& options);
 
 }  // namespace spillway

@@ -79,6 +79,19 @@ Status set_storage(SpaceOptions& options, const std::string& text) {
   return {};
 }
 
+Status check_policy(const SpaceOptions& options) {
+  const Result<const PolicyInfo*> info = find_policy(options.policy);
+  if (!info) {
+    return tl::unexpected<Error>(info.error());
+  }
+  if (!(*info)->traits.uses_host && options.storage_path.empty()) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "the policy '{}' moves data to storage only: name a place with --storage",
+                      options.policy);
+  }
+  return {};
+}
+
 Bytes SpaceDefaults::host_bytes_beside(Bytes device) const {
   return beside_each_other
              ? std::min(host_bytes, *beside_each_other - std::min(*beside_each_other, device))

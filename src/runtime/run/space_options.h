@@ -45,6 +45,8 @@ struct SpaceDefaults {
 [[nodiscard]] Result<SpaceOptions> space_options_from_environment(const SpaceDefaults& defaults);
 // "PATH" or "PATH:SIZE" into the options.
 Status set_storage(SpaceOptions& options, const std::string& text);
+// Whether there is such a policy, and what it moves data to; kInvalidInput with the reason.
+[[nodiscard]] Status check_policy(const SpaceOptions& options);
 // Where device and host are both memory of this machine: lowers what is more than can be had beside
 // what the program itself needs, the host's first. All that is large is in them, so half of the
 // usual part is enough for the rest. A line that says so, or none.
