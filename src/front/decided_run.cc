@@ -59,17 +59,31 @@ void fit_into_machine(DecidedRun& run, const RunOptions& options, const MemoryRo
   }
 }
 
+// On the host a space reserves eight addresses for each byte, and twice so many for host memory; a
+// process has 2^47.
+Status check_addresses(const SpaceOptions& space) {
+  constexpr Bytes kMostBytes = Bytes{1} << 44U;
+  return space.device_bytes + 2 * space.host_bytes <= kMostBytes
+             ? Status()
+             : make_error(ErrorCode::kInvalidInput,
+                          "device memory of {} and host memory of {} are more than a process has "
+                          "addresses for: the first and twice the second can be {} together; ask "
+                          "for less",
+                          format_bytes(space.device_bytes), format_bytes(space.host_bytes),
+                          format_bytes(kMostBytes));
+}
+
 }  // namespace
 
 Result<DecidedRun> decide_run(const RunOptions& options) {
+  if (const Status valid = check_values(options); !valid) {
+    return tl::unexpected<Error>(valid.error());
+  }
   Result<RunDevice> found = find_device(options.device);
   if (!found) {
     return tl::unexpected<Error>(found.error());
   }
   RunDevice device = *std::move(found);
-  if (const Status valid = check_values(options); !valid) {
-    return tl::unexpected<Error>(valid.error());
-  }
   set_variables(options);
   const MemoryRoom room = MemoryLimits().room();
   Result<SpaceOptions> space = space_options_from_environment(
@@ -80,6 +94,9 @@ Result<DecidedRun> decide_run(const RunOptions& options) {
   const Result<const PolicyInfo*> policy = find_policy(space->policy);
   if (!policy) {
     return tl::unexpected<Error>(policy.error());
+  }
+  if (const Status enough = check_addresses(*space); !device.gpu && !enough) {
+    return tl::unexpected<Error>(enough.error());
   }
   DecidedRun run{.gpu = std::move(device.gpu),
                  .space = *std::move(space),

@@ -105,10 +105,12 @@ Result<Trace> recorded(const std::string& folder, const RecordOptions& options) 
     return tl::unexpected<Error>(why_none(all, options));
   }
   if (const std::size_t launches = whole_launches(*largest); launches != largest->times.size()) {
-    say(
-        fmt::format("the program's iterations differ: the one that was timed has {} launches, that "
-                    "in which operands were noted {}; times of some launches may be another's",
-                    largest->times.size(), launches));
+    say(fmt::format(
+        "{}: times of some launches may be those of others: the iteration that was timed has {} "
+        "launches, and the next, whose operands were noted, {}; record again with another "
+        "--warm-up "
+        "than {}, so that two of the same kind follow each other",
+        options.output, largest->times.size(), launches, options.warm_up));
   }
   Trace trace = trace_of(*largest);
   trace.model = options.model.empty() ? name_of(options.run.command) : options.model;

@@ -50,10 +50,6 @@ Result<RunDevice> find_device(const std::string& device) {
   if (device == "host") {
     return RunDevice{};
   }
-  if (device != "auto" && device != "cuda") {
-    return make_error(ErrorCode::kInvalidInput, "--device: '{}' is none of auto, cuda and host",
-                      device);
-  }
   Result<GpuFacts> gpu = first_gpu();
   RunDevice found;
   if (gpu) {

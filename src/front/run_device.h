@@ -25,8 +25,7 @@ struct RunDevice {
 };
 
 // `device`: "cuda", "host", or "auto": a GPU if there is one. Opens the driver once, except for
-// "host". Fails with kInvalidInput for other names, and with kUnsupported if a GPU is wanted and
-// there is none.
+// "host". Fails with kUnsupported if a GPU is wanted and there is none.
 [[nodiscard]] Result<RunDevice> find_device(const std::string& device);
 
 }  // namespace spillway

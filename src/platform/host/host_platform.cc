@@ -18,8 +18,6 @@ namespace {
 // its neighbours. Eight under way keep a disk busy.
 constexpr std::uint32_t kBatchesInFlight = 8;
 constexpr Bytes kRoomAheadBytes = 16 * kMiB;
-// Fewer blocks than an instruction and the copies around it may touch at once would never get on.
-constexpr Bytes kSmallestBudget = 16 * kMiB;
 // Address space for host memory, in times its size: a place may be twice its block's size, and
 // those that children keep come on top.
 constexpr Bytes kHostPlaces = 8;
@@ -43,9 +41,9 @@ EngineOptions engine_options(const HostOptions& options, Bytes storage_bytes) {
 }
 
 Status check_budget(Bytes bytes) {
-  if (bytes < kSmallestBudget) {
+  if (bytes < kSmallestBudgetBytes) {
     return make_error(ErrorCode::kInvalidInput, "a device memory of {} is too small; at least {}",
-                      format_bytes(bytes), format_bytes(kSmallestBudget));
+                      format_bytes(bytes), format_bytes(kSmallestBudgetBytes));
   }
   return {};
 }
