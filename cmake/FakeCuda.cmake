@@ -117,6 +117,12 @@ if(NOT SPILLWAY_SANITIZE)
   target_compile_definitions(front_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
     FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>" FAKE_NVML_LIBRARY="$<TARGET_FILE:fake_nvml>"
     CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
+  # What counts how often `spillway` looks at its machine.
+  add_library(looks MODULE ${CMAKE_SOURCE_DIR}/tests/front/looks/looks.cc)
+  spillway_test_defaults(looks)
+  target_link_libraries(looks PRIVATE ${CMAKE_DL_LIBS})
+  add_dependencies(front_test looks)
+  target_compile_definitions(front_test PRIVATE LOOKS_LIBRARY="$<TARGET_FILE:looks>")
   # With the options of what it is part of, not those of the tests.
   add_library(cuda_kernel_names OBJECT ${CMAKE_SOURCE_DIR}/src/front/cuda/address_use.cc
     ${CMAKE_SOURCE_DIR}/src/front/cuda/known_reads.cc)

@@ -58,7 +58,7 @@ typedef struct spillwaySpaceOptions {
   size_t size;             /* of this structure, set by spillwaySpaceOptionsInit */
   uint64_t deviceBytes;    /* the budget, at least 16 MiB */
   uint64_t hostBytes;      /* 0: none */
-  const char* storagePath; /* a folder, the name of a new file, or a block device; NULL: none */
+  const char* storagePath; /* a folder, a new file with an extension, a block device; NULL: none */
   uint64_t storageBytes;   /* 0: what there is */
   const char* policy;      /* "deepum", "g10", "base_uvm", ...: `spillway run --help` lists them */
   uint32_t prefetchDegree; /* launches to look ahead; 0: the policy's own */

@@ -7,6 +7,7 @@ now would leave out what the interpreter and its modules have already looked up.
 """
 
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -17,29 +18,34 @@ from .program import find_program
 _UNDER_RUN = "SPILLWAY_RECORD"
 
 
-def enable(device_memory=None, *, device="cuda", host_memory=None, storage=None, policy=None,
-           report=None):
-    """Runs this script with a memory budget, as `spillway run` with options of these names does.
-
-    To be called at the top of a script, before its first CUDA call and before it does anything that
-    must not happen twice: what stands above runs twice. Sizes are texts such as "30GiB", or bytes.
-    device: "cuda", "host" or "auto". Returns in the process that is watched; in one that is
-    already, at once. Raises RuntimeError where it cannot be: too late, or no script to run again.
-    """
+def enable(device_memory, *, device, host_memory, storage, policy, report):
+    """See __init__.py."""
     if os.environ.get(_UNDER_RUN):
         return
     reason = _why_not(device_memory)
     if reason:
         raise RuntimeError(f"spillway.enable(): {reason}")
-    command = [_program(), "run", "--device", device]
+    program = _program()
+    words = ["--device", device]
     for option, value in (("--device-memory", device_memory), ("--host-memory", host_memory),
                           ("--storage", storage), ("--policy", policy), ("--report", report)):
         if value is not None:
-            command += [option, str(value)]
-    command += ["--", sys.executable, *_words()]
+            words += [option, str(value)]
+    words += ["--", sys.executable, *_words()]
+    _check(program, words)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(command[0], command)
+    os.execv(program, [program, "run", *words])
+
+
+def _check(program, words):
+    """What `spillway run` would refuse is refused here: it would end this process."""
+    result = subprocess.run([program, "can-run", *words], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                            errors="replace", check=False)
+    if result.returncode != 0:
+        lines = result.stderr.strip().splitlines() or [f"{program} ended with {result.returncode}"]
+        raise RuntimeError("spillway.enable(): " + lines[-1].replace("spillway: ", "", 1))
 
 
 def _why_not(device_memory):

@@ -60,7 +60,8 @@ Result<Bytes> parse_bytes(std::string_view text) {
     }
   }
   return make_error(ErrorCode::kInvalidInput,
-                    "'{}' has an unknown unit; use KiB, MiB, GiB, TiB or kB, MB, GB, TB", whole);
+                    "'{}' has an unknown unit; use B, KiB, MiB, GiB, TiB, PiB or kB, MB, GB, TB",
+                    whole);
 }
 
 std::string format_bytes(Bytes bytes) {

@@ -9,8 +9,9 @@
 #include <optional>
 
 #include "front/doctor_checks.h"
+#include "platform/host/host_platform.h"
 #include "platform/host/userfault.h"
-#include "runtime/run/program_space.h"
+#include "runtime/run/space_options.h"
 
 namespace spillway {
 namespace {
@@ -50,8 +51,8 @@ Fact cores() {
           .value = count};
 }
 
-Fact memory() {
-  const Bytes available_bytes = available_memory_bytes();
+Fact memory(const MemoryRoom& room) {
+  const Bytes available_bytes = room.left_bytes;
   const Bytes all_bytes =
       static_cast<Bytes>(::sysconf(_SC_PHYS_PAGES)) * static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
   return {.key = "memory_bytes",
@@ -63,8 +64,7 @@ Fact memory() {
 }
 
 // What a container may use, where that is less than the machine has.
-std::optional<Fact> container_limit() {
-  const MemoryRoom room = MemoryLimits().room();
+std::optional<Fact> container_limit(const MemoryRoom& room) {
   if (!room.is_group) {
     return std::nullopt;
   }
@@ -135,10 +135,10 @@ Fact overcommit() {
           .value = json_of(mode)};
 }
 
-Fact address_space() {
-  // Eight times the tiers and twice host memory, where no budgets are given: three quarters and one
-  // half of what is available. Small budgets reserve 64 GiB all the same.
-  const Bytes wanted_bytes = std::max(11 * available_memory_bytes(), 64 * kGiB);
+Fact address_space(const MemoryRoom& room) {
+  const SpaceDefaults budgets = host_defaults(room);
+  const Bytes wanted_bytes = host::reserved_address_bytes(
+      budgets.device_bytes, budgets.host_bytes_beside(budgets.device_bytes), 0);
   const std::optional<Bytes> limit_bytes = limit_of(RLIMIT_AS);
   const bool enough = !limit_bytes || *limit_bytes >= wanted_bytes;
   return {.key = "address_space_bytes",
@@ -184,13 +184,13 @@ FactGroup check_page_faults() {
 }
 
 FactGroup check_machine() {
-  FactGroup group{.key = "machine", .title = "Machine", .facts = {cores(), memory()}};
-  if (const std::optional<Fact> limit = container_limit()) {
+  const MemoryRoom room = MemoryLimits().room();
+  FactGroup group{.key = "machine", .title = "Machine", .facts = {cores(), memory(room)}};
+  if (const std::optional<Fact> limit = container_limit(room)) {
     group.facts.push_back(*limit);
   }
-  for (Fact (*check)() : {huge_pages, overcommit, address_space, locked_memory}) {
-    group.facts.push_back(check());
-  }
+  group.facts.insert(group.facts.end(),
+                     {huge_pages(), overcommit(), address_space(room), locked_memory()});
   return group;
 }
 

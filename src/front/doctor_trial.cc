@@ -160,16 +160,16 @@ Status use_device_memory() {
 FactGroup check_trial() {
   FactGroup group{.key = "run", .title = "spillway run", .facts = {}};
   // What `spillway run` would take by itself comes first.
-  const Result<bool> on_gpu = runs_on_gpu("auto");
-  if (on_gpu && *on_gpu) {
+  const Result<RunDevice> device = find_device("auto");
+  if (device && device->gpu) {
     group.facts.push_back(gpu_trial());
   }
   group.facts.push_back(host_trial());
-  if (const Result<GpuFacts> gpu = first_gpu(); !gpu && !why_gpu_is_not_used().empty()) {
+  if (device && !device->reason.empty()) {
     group.facts.push_back(
         {.key = "gpu_trial",
          .mark = Mark::kMissing,
-         .text = "no program could be tried with --device cuda: " + gpu.error().message,
+         .text = "no program could be tried with --device cuda: " + device->reason,
          .advice = "`spillway run --device cuda -- true` shows it again",
          .value = false});
   }

@@ -9,12 +9,18 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/child_process.h"
 #include "front/run_command.h"
+#include "front/run_environment.h"
+#include "front/run_metrics.h"
 #include "front/run_options.h"
 #include "machine/quantity.h"
+#include "platform/common/say.h"
+#include "platform/common/swap_file.h"
+#include "runtime/run/space_options.h"
 
 namespace spillway {
 namespace {
@@ -34,18 +40,61 @@ struct KernelOptions {
 // The group of its own options.
 constexpr const char* kKernel = "The kernel";
 
-// Those of `spillway run`, as they were typed.
-std::vector<std::string> run_words(const CLI::App& command) {
+constexpr const char* kStorage = "--storage";
+
+// Those of `spillway run`, as they were typed, except for a place to swap to.
+std::vector<std::string> run_words(const CLI::App& command, const std::string& storage) {
   std::vector<std::string> words;
   for (const CLI::Option* const option : command.get_options()) {
     if (option->count() > 0 && option->get_group() != kKernel) {
       words.push_back(option->get_name());
       if (option->get_items_expected_max() > 0) {
-        words.push_back(option->results().back());
+        words.push_back(option->get_name() == kStorage ? storage : option->results().back());
       }
     }
   }
   return words;
+}
+
+// PATH[:SIZE] with a path that means the same from everywhere: a place to swap to is this
+// machine's, wherever a notebook lies. One that is relative is known here, so it must be there;
+// another may be on the machine that notebooks will run on.
+Result<std::string> storage_of(const std::string& text) {
+  if (text.empty()) {
+    return text;
+  }
+  SpaceOptions typed;
+  if (const Status read = set_storage(typed, text); !read) {
+    return tl::unexpected<Error>(read.error());
+  }
+  const Status there = SwapFile::check_place(typed.storage_path);
+  const fs::path path(typed.storage_path);
+  if (!there && path.is_relative()) {
+    return tl::unexpected<Error>(there.error());
+  }
+  if (!there) {
+    say(there.error().message + "; as long as that is so, no notebook starts");
+  }
+  std::string whole = fs::absolute(path).lexically_normal().string();
+  if (whole.size() > 1 && whole.back() == '/') {
+    whole.pop_back();
+  }
+  return whole + text.substr(typed.storage_path.size());
+}
+
+// What a run leaves for people lies beside the notebook that it was.
+void say_what_is_relative(const RunOptions& options) {
+  std::string files;
+  for (const auto& [option, file] :
+       {std::pair("--report", options.report), std::pair("--trace-events", options.trace_events),
+        std::pair("--json", options.json), std::pair("--metrics", options.metrics)}) {
+    if (!file.empty() && file != "-" && fs::path(file).is_relative() && !is_metrics_port(file)) {
+      files += fmt::format("{}{} {}", files.empty() ? "" : ", ", option, file);
+    }
+  }
+  if (!files.empty()) {
+    say(files + ": each notebook has its own, in the folder in which it lies");
+  }
 }
 
 // "20 GiB", and nothing where the budget is what is there.
@@ -68,9 +117,15 @@ std::string display_name_of(const KernelOptions& options) {
                                        : fmt::format("Python (Spillway, {})", size);
 }
 
+// A machine without the GPU may be where it is installed, so nothing is asked but what holds on
+// any.
 Result<int> install(const CLI::App& command, const KernelOptions& options) {
   if (const Status valid = check_values(options.run); !valid) {
     return tl::unexpected<Error>(valid.error());
+  }
+  const Result<std::string> storage = storage_of(options.run.storage);
+  if (!storage) {
+    return tl::unexpected<Error>(storage.error());
   }
   const Result<std::string> hook = python_hook();
   if (!hook) {
@@ -84,14 +139,19 @@ Result<int> install(const CLI::App& command, const KernelOptions& options) {
                                                      : fs::absolute(options.prefix).string();
   std::vector<std::string> words{
       options.python, script, name_of(options), display_name_of(options), where, program, "run"};
-  const std::vector<std::string> taken = run_words(command);
+  const std::vector<std::string> taken = run_words(command, *storage);
   words.insert(words.end(), taken.begin(), taken.end());
   const Result<pid_t> child = start_child({.words = words});
   if (!child) {
     return make_error(ErrorCode::kInvalidInput, "{}; name the Python of the kernel with --python",
                       child.error().message);
   }
-  return wait_for_child(*child).map([](const ChildEnd& end) { return end.status; });
+  return wait_for_child(*child).map([&](const ChildEnd& end) {
+    if (end.status == 0) {
+      say_what_is_relative(options.run);
+    }
+    return end.status;
+  });
 }
 
 }  // namespace
@@ -133,8 +193,6 @@ void add_install_kernel_command(CLI::App& app, int& exit_code) {
       ->group(kKernel);
   prefix->excludes(user);
   add_run_options(command, &options->run);
-  // A machine without the GPU may be where it is installed, so no more than that is asked.
-  command->get_option("--device")->check(CLI::IsMember({"auto", "cuda", "host"}));
   command->footer(policy_footer());
   command->callback([options, command, &exit_code] {
     const Status valid = has_values(*command);

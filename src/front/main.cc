@@ -38,6 +38,7 @@ int run(int argc, char** argv) {
       [](const CLI::App* of, const CLI::Error& error) { return spillway::misuse(*of, error); });
   int exit_code = 0;
   spillway::add_run_command(app, exit_code);
+  spillway::add_can_run_command(app, exit_code);
   spillway::add_record_command(app, exit_code);
   spillway::add_install_kernel_command(app, exit_code);
   spillway::add_doctor_command(app, exit_code);

@@ -5,56 +5,27 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <deque>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace spillway {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kPatience{1};
-
-enum class Wait : std::uint8_t { kReady, kLate, kStopped };
-
-// Until `fd` can be read, no longer than that; a negative time is for ever.
-Wait wait_for(int fd, int stop, std::chrono::milliseconds time) {
-  std::array<pollfd, 2> both{pollfd{.fd = stop, .events = POLLIN, .revents = 0},
-                             pollfd{.fd = fd, .events = POLLIN, .revents = 0}};
-  int ready = 0;
-  do {
-    ready = ::poll(both.data(), both.size(), static_cast<int>(time.count()));
-  } while (ready < 0 && errno == EINTR);
-  return ready < 0 || both[0].revents != 0 ? Wait::kStopped
-         : ready == 0                      ? Wait::kLate
-                                           : Wait::kReady;
-}
-
-// Up to the empty line behind its headers; empty where that does not come.
-std::string request_from(int fd, int stop) {
-  constexpr std::size_t kMost = 8192;
-  const Clock::time_point until = Clock::now() + kPatience;
-  std::string text;
-  while (text.find("\r\n\r\n") == std::string::npos) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
-    if (left.count() < 0 || text.size() > kMost || wait_for(fd, stop, left) != Wait::kReady) {
-      return {};
-    }
-    std::array<char, 1024> part{};
-    const ssize_t read = ::recv(fd, part.data(), part.size(), 0);
-    if (read <= 0) {
-      return {};
-    }
-    text.append(part.data(), static_cast<std::size_t>(read));
-  }
-  return text;
-}
+// From connecting to the last byte of the answer.
+constexpr std::chrono::seconds kPatience{2};
+// At once; one more, and the oldest is given up.
+constexpr std::size_t kMostClients = 16;
 
 std::string answer(std::string_view status, std::string_view type, std::string_view text) {
   return fmt::format(
@@ -75,14 +46,79 @@ std::string answer_to(std::string_view request, const std::function<std::string(
   return answer("200 OK", "text/plain; version=0.0.4; charset=utf-8", text());
 }
 
-void send_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t sent = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent <= 0) {
-      return;
-    }
-    text.remove_prefix(static_cast<std::size_t>(sent));
+// One that has connected: it asks, and is answered.
+class Client {
+ public:
+  explicit Client(int fd) : socket_(fd) {}
+
+  [[nodiscard]] pollfd wanted() const {
+    return {.fd = socket_.get(),
+            .events = static_cast<short>(answer_.empty() ? POLLIN : POLLOUT),
+            .revents = 0};
   }
+  [[nodiscard]] Clock::time_point until() const { return until_; }
+  // False when there is nothing more to do for it. Does not wait.
+  [[nodiscard]] bool go_on(const std::function<std::string()>& text) {
+    return answer_.empty() ? read(text) : send();
+  }
+
+ private:
+  // Up to the empty line behind its headers.
+  bool read(const std::function<std::string()>& text) {
+    constexpr std::size_t kMost = 8192;
+    std::array<char, 1024> part{};
+    const ssize_t bytes = ::recv(socket_.get(), part.data(), part.size(), MSG_DONTWAIT);
+    if (bytes <= 0) {
+      return bytes < 0 && would_wait();
+    }
+    request_.append(part.data(), static_cast<std::size_t>(bytes));
+    if (request_.find("\r\n\r\n") == std::string::npos) {
+      return request_.size() <= kMost;
+    }
+    answer_ = answer_to(request_, text);
+    return send();
+  }
+  bool send() {
+    const std::string_view left = std::string_view(answer_).substr(sent_bytes_);
+    const ssize_t bytes =
+        ::send(socket_.get(), left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (bytes < 0) {
+      return would_wait();
+    }
+    sent_bytes_ += static_cast<std::size_t>(bytes);
+    return sent_bytes_ < answer_.size();
+  }
+  static bool would_wait() { return errno == EAGAIN || errno == EINTR; }
+
+  Descriptor socket_;
+  Clock::time_point until_ = Clock::now() + kPatience;
+  std::string request_;
+  std::string answer_;
+  std::size_t sent_bytes_ = 0;
+};
+
+// One more, whoever else there is.
+void take_client(int socket, std::deque<Client>& clients) {
+  const int fd = ::accept4(socket, nullptr, nullptr, SOCK_CLOEXEC);
+  if (fd >= 0) {
+    clients.emplace_back(fd);
+  } else if (errno == EMFILE || errno == ENFILE) {
+    constexpr useconds_t kPauseUs = 10'000;
+    ::usleep(kPauseUs);
+  }
+  if (clients.size() > kMostClients) {
+    clients.pop_front();
+  }
+}
+
+// Until the first of them has to be given up; for ever where there is none.
+int milliseconds_of(const std::deque<Client>& clients) {
+  if (clients.empty()) {
+    return -1;
+  }
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(clients.front().until() - Clock::now());
+  return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
 }
 
 }  // namespace
@@ -109,17 +145,29 @@ Result<MetricsPort> MetricsPort::open(std::uint16_t port) {
 }
 
 void MetricsPort::answer_until(int stop, const std::function<std::string()>& text) const {
-  while (wait_for(socket_.get(), stop, std::chrono::milliseconds(-1)) == Wait::kReady) {
-    const Descriptor client(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (client.get() < 0) {
-      constexpr useconds_t kPauseUs = 10'000;  // no more descriptors, perhaps
-      ::usleep(kPauseUs);
-      continue;
+  std::deque<Client> clients;  // oldest first
+  while (true) {
+    std::vector<pollfd> all{{.fd = stop, .events = POLLIN, .revents = 0},
+                            {.fd = socket_.get(), .events = POLLIN, .revents = 0}};
+    for (const Client& client : clients) {
+      all.push_back(client.wanted());
     }
-    const timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};
-    ::setsockopt(client.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    if (const std::string request = request_from(client.get(), stop); !request.empty()) {
-      send_all(client.get(), answer_to(request, text));
+    if (::poll(all.data(), all.size(), milliseconds_of(clients)) < 0 && errno != EINTR) {
+      return;
+    }
+    if (all[0].revents != 0) {
+      return;
+    }
+    std::deque<Client> left;
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      const bool ready = all[i + 2].revents != 0;
+      if (clients[i].until() > Clock::now() && (!ready || clients[i].go_on(text))) {
+        left.push_back(std::move(clients[i]));
+      }
+    }
+    clients = std::move(left);
+    if (all[1].revents != 0) {
+      take_client(socket_.get(), clients);
     }
   }
 }

@@ -15,8 +15,9 @@ class MetricsPort {
   // Port 0 takes one that is free. kInvalidInput where it cannot be had.
   [[nodiscard]] static Result<MetricsPort> open(std::uint16_t port);
   [[nodiscard]] std::uint16_t number() const { return number_; }
-  // Answers one after the other until `stop` can be read. Who is slow is given up after a second
-  // or two. `text` is asked for anew each time.
+  // Answers until `stop` can be read, whoever is ready, and waits for nobody: each has two seconds
+  // from connecting on, and of more than 16 at once the oldest is given up. `text` is asked for
+  // anew each time.
   void answer_until(int stop, const std::function<std::string()>& text) const;
 
  private:

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 namespace spillway {
@@ -50,6 +51,13 @@ std::size_t terminal_columns() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+bool is_drawn_on() {
+  const char* const kind = std::getenv("TERM");
+  const char* const plain = std::getenv("NO_COLOR");
+  return isatty(STDERR_FILENO) == 1 && kind != nullptr && *kind != '\0' &&
+         std::string_view(kind) != "dumb" && (plain == nullptr || *plain == '\0');
+}
+
 std::string progress_line(std::size_t done, std::size_t total, double elapsed_s,
                           std::size_t columns) {
   const std::size_t filled = total == 0 ? kBarColumns : kBarColumns * done / total;
@@ -62,8 +70,7 @@ std::string progress_line(std::size_t done, std::size_t total, double elapsed_s,
   return line.substr(0, columns);
 }
 
-Progress::Progress(std::size_t total)
-    : total_(total), shown_(total > 0 && isatty(STDERR_FILENO) == 1) {
+Progress::Progress(std::size_t total) : total_(total), shown_(total > 0 && is_drawn_on()) {
   if (shown_) {
     handle_signals(SIG_DFL, clear_and_end);
     thread_ = std::jthread([this](const std::stop_token& stop) { redraw_until_stopped(stop); });

@@ -14,12 +14,15 @@ namespace spillway {
 [[nodiscard]] std::string progress_line(std::size_t done, std::size_t total, double elapsed_s,
                                         std::size_t columns);
 
-// Of the terminal that standard error is; 80 where it is none.
+// Of the terminal that standard error is; 80 where it is none, or has not said.
 [[nodiscard]] std::size_t terminal_columns();
+// Whether standard error is a terminal that takes escape sequences, from a person who wants them:
+// TERM says which, and is not "dumb", and there is no NO_COLOR.
+[[nodiscard]] bool is_drawn_on();
 
-// Where standard error is a terminal, redraws the line until the object is destroyed, which clears
-// it; nothing at all where it is not. While it lives, an interrupt (Ctrl-C) or SIGTERM clears the
-// line before it ends the program. One at a time.
+// Where standard error is such a terminal, redraws the line until the object is destroyed, which
+// clears it; nothing at all where it is not. While it lives, an interrupt (Ctrl-C) or SIGTERM
+// clears the line before it ends the program. One at a time.
 class Progress {
  public:
   explicit Progress(std::size_t total);

@@ -11,6 +11,7 @@
 
 #include "analysis/memory_curve.h"
 #include "analysis/vitality.h"
+#include "front/decided_run.h"
 #include "front/output_file.h"
 #include "front/run_child.h"
 #include "front/run_options.h"
@@ -104,10 +105,12 @@ Result<Trace> recorded(const std::string& folder, const RecordOptions& options) 
     return tl::unexpected<Error>(why_none(all, options));
   }
   if (const std::size_t launches = whole_launches(*largest); launches != largest->times.size()) {
-    say(
-        fmt::format("the program's iterations differ: the one that was timed has {} launches, that "
-                    "in which operands were noted {}; times of some launches may be another's",
-                    largest->times.size(), launches));
+    say(fmt::format(
+        "{}: times of some launches may be those of others: the iteration that was timed has {} "
+        "launches, and the next, whose operands were noted, {}; record again with another "
+        "--warm-up "
+        "than {}, so that two of the same kind follow each other",
+        options.output, largest->times.size(), launches, options.warm_up));
   }
   Trace trace = trace_of(*largest);
   trace.model = options.model.empty() ? name_of(options.run.command) : options.model;
@@ -137,15 +140,17 @@ Result<int> record(const RecordOptions& options) {
   if (const Status made = records.made(); !made) {
     return tl::unexpected<Error>(made.error());
   }
-  Result<Environment> environment = run_environment(options.run, records.path());
+  const Result<DecidedRun> decided = decide_run(options.run);
+  if (!decided) {
+    return tl::unexpected<Error>(decided.error());
+  }
+  Result<Environment> environment = run_environment(*decided, records.path());
   if (!environment) {
     return tl::unexpected<Error>(environment.error());
   }
-  const Result<RunStart> start = run_start(options.run, is_for_gpu(*environment));
-  if (!start) {
-    return tl::unexpected<Error>(start.error());
-  }
-  say(start->line);
+  tell_decided(*decided);
+  const RunStart start = run_start(*decided);
+  say(start.line);
   environment->emplace_back("SPILLWAY_CAPTURE", records.path());
   environment->emplace_back("SPILLWAY_CAPTURE_WARM_UP", std::to_string(options.warm_up));
   const Result<ProgramEnd> end = run_program({.command = options.run.command,

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "front/decided_run.h"
 #include "front/output_file.h"
 #include "front/run_child.h"
 #include "front/run_environment.h"
@@ -72,7 +73,8 @@ Status tell(const RunRecords& records, const std::string& folder, const RunOptio
   for (const std::string& name : records.unreadable) {
     say(fmt::format("the record {} cannot be read: was its process ended while it wrote?", name));
   }
-  if (records.all.size() > 1 && options.json.empty()) {
+  const bool several = records.all.size() > 1;
+  if (several && options.json.empty()) {
     say(fmt::format("{} processes have used it, each with a budget of its own",
                     records.all.size()));
   }
@@ -81,7 +83,8 @@ Status tell(const RunRecords& records, const std::string& folder, const RunOptio
     json = write_output(options.json, lines_of(records.all));
   } else {
     for (const RunRecord& record : records.all) {
-      std::fputs(summary_text(record).c_str(), stderr);
+      const std::string whose = several ? fmt::format("process {}: ", record.pid) : "";
+      std::fputs(summary_text(record, whose).c_str(), stderr);
     }
   }
   Status report;
@@ -100,11 +103,28 @@ Status tell(const RunRecords& records, const std::string& folder, const RunOptio
   return !json ? json : !report ? report : timeline;
 }
 
-Result<int> run(const RunOptions& options) {
+Status check_outputs(const RunOptions& options) {
   for (const std::string& file : {options.json, options.report, options.trace_events}) {
-    if (const Status possible = file.empty() ? Status() : check_output(file); !possible) {
-      return tl::unexpected<Error>(possible.error());
+    if (Status possible = file.empty() ? Status() : check_output(file); !possible) {
+      return possible;
     }
+  }
+  return {};
+}
+
+// Nothing is started, and nothing but a refusal is said.
+Result<int> try_to_run(const RunOptions& options) {
+  if (const Status possible = check_outputs(options); !possible) {
+    return tl::unexpected<Error>(possible.error());
+  }
+  return decide_run(options)
+      .and_then([](const DecidedRun& decided) { return run_environment(decided, ""); })
+      .map([](const Environment&) { return 0; });
+}
+
+Result<int> run(const RunOptions& options) {
+  if (const Status possible = check_outputs(options); !possible) {
+    return tl::unexpected<Error>(possible.error());
   }
   pass_on_signals();
   const RecordFolder records;
@@ -116,16 +136,17 @@ Result<int> run(const RunOptions& options) {
       say("the report will have no charts: " + drawn.error().message);
     }
   }
-  Result<Environment> environment = run_environment(options, records.path());
+  const Result<DecidedRun> decided = decide_run(options);
+  if (!decided) {
+    return tl::unexpected<Error>(decided.error());
+  }
+  Result<Environment> environment = run_environment(*decided, records.path());
   if (!environment) {
     return tl::unexpected<Error>(environment.error());
   }
-  const bool gpu = is_for_gpu(*environment);
-  const Result<RunStart> start = run_start(options, gpu);
-  if (!start) {
-    return tl::unexpected<Error>(start.error());
-  }
-  say(start->line);
+  tell_decided(*decided);
+  const RunStart start = run_start(*decided);
+  say(start.line);
   if (!options.trace_events.empty()) {
     environment->emplace_back("SPILLWAY_TRACE_EVENTS", "1");
   }
@@ -150,9 +171,9 @@ Result<int> run(const RunOptions& options) {
   }
   RunRecords made = read_run_records(records.path());
   for (RunRecord& record : made.all) {
-    record.start = *start;
+    record.start = start;
   }
-  const std::string no_effect = why_no_effect(made, options, gpu);
+  const std::string no_effect = why_no_effect(made, options, decided->gpu.has_value());
   if (!no_effect.empty()) {
     say(no_effect);
   }
@@ -185,6 +206,19 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->callback([options, command, &exit_code] {
     const Status valid = has_values(*command);
     exit_code = exit_status(valid ? run(*options) : tl::unexpected<Error>(valid.error()));
+  });
+}
+
+void add_can_run_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* const command =
+      app.add_subcommand("can-run", "Say what `run` with these options would refuse");
+  command->group("");
+  add_run_options(command, options.get());
+  add_program(*command, *options);
+  command->callback([options, command, &exit_code] {
+    const Status valid = has_values(*command);
+    exit_code = exit_status(valid ? try_to_run(*options) : tl::unexpected<Error>(valid.error()));
   });
 }
 

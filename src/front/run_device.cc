@@ -5,13 +5,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
 
-#include "front/jax_allocator.h"
-#include "platform/common/say.h"
 #include "platform/cuda/driver.h"
-#include "runtime/cuda/cuda_space.h"
 
 namespace spillway {
+namespace {
 
 Result<GpuFacts> first_gpu() {
   const Result<cuda::Driver> driver = cuda::open_driver();
@@ -41,54 +40,30 @@ Result<GpuFacts> first_gpu() {
   return facts;
 }
 
-Result<bool> runs_on_gpu(const std::string& device) {
+bool seems_to_have_gpu() {
+  return std::getenv(cuda::kDriverVariable) != nullptr || ::access("/dev/nvidia0", F_OK) == 0;
+}
+
+}  // namespace
+
+Result<RunDevice> find_device(const std::string& device) {
   if (device == "host") {
-    return false;
+    return RunDevice{};
   }
-  if (device != "auto" && device != "cuda") {
-    return make_error(ErrorCode::kInvalidInput, "--device: '{}' is none of auto, cuda and host",
-                      device);
-  }
-  const Result<GpuFacts> gpu = first_gpu();
-  if (!gpu && device == "cuda") {
+  Result<GpuFacts> gpu = first_gpu();
+  RunDevice found;
+  if (gpu) {
+    found.gpu = *std::move(gpu);
+  } else if (device == "cuda") {
     return tl::unexpected<Error>(gpu.error());
+  } else if (seems_to_have_gpu()) {
+    found.reason = gpu.error().message;
+    found.why_gpu_is_not_used = fmt::format(
+        "the GPU is not used, and the budgets are of this machine's own memory: {}; --device host "
+        "says the same without this line",
+        found.reason);
   }
-  return gpu.has_value();
-}
-
-std::string why_gpu_is_not_used() {
-  const bool seems_there =
-      std::getenv(cuda::kDriverVariable) != nullptr || ::access("/dev/nvidia0", F_OK) == 0;
-  const Result<GpuFacts> gpu = seems_there ? first_gpu() : GpuFacts{};
-  return gpu ? std::string()
-             : fmt::format(
-                   "the GPU is not used, and the budgets are of this machine's own memory: "
-                   "{}; --device host says the same without this line",
-                   gpu.error().message);
-}
-
-Result<Environment> gpu_environment(const std::string& library) {
-  const Result<GpuFacts> gpu = first_gpu();
-  if (!gpu) {
-    return tl::unexpected<Error>(gpu.error());
-  }
-  const Result<SpaceOptions> options = cuda_options_from_environment(gpu->memory_bytes);
-  if (!options) {
-    return tl::unexpected<Error>(options.error());
-  }
-  if (const Status fine = check_cuda_policy(*options); !fine) {
-    return tl::unexpected<Error>(fine.error());
-  }
-  if (const MemoryRoom room = MemoryLimits().room();
-      options->storage_path.empty() && room.to_promise_bytes() < kBlockBytes) {
-    say(
-        fmt::format("there is no memory to move data to: {}; what exceeds --device-memory will be "
-                    "refused: name a place to swap to with --storage",
-                    room.text_with_kept()));
-  }
-  Environment environment{{"LD_PRELOAD", library}, {"SPILLWAY_DEVICE", "cuda"}};
-  choose_jax_allocator(environment);
-  return environment;
+  return found;
 }
 
 }  // namespace spillway

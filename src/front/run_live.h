@@ -1,4 +1,6 @@
-// The line that shows how full the tiers are while a program runs. Layer: front.
+// The line that shows how full the tiers are while a program runs. It has the last row of the
+// terminal to itself: the program's output scrolls above it, and its cursor stays where it is.
+// Layer: front.
 #pragma once
 
 #include <string>
@@ -8,16 +10,20 @@ namespace spillway {
 class RunLive {
  public:
   // folder: where the program's sessions keep their last samples. Shows nothing where standard
-  // error is no terminal, or one in whose foreground this process is not.
+  // error is no terminal that is drawn on, or one in whose foreground this process is not.
   explicit RunLive(std::string folder);
   [[nodiscard]] bool shown() const { return shown_; }
   void redraw();
+  // The program's terminal is as it was.
   void clear();
 
  private:
+  void draw(const std::string& line, unsigned rows);
+
   std::string folder_;
   bool shown_;
-  bool drawn_ = false;
+  unsigned rows_ = 0;  // of the terminal, as its last row was taken; 0: it is not
+  std::string drawn_;
 };
 
 }  // namespace spillway

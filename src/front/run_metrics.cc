@@ -38,7 +38,7 @@ std::string port_in(const std::string& where) {
              : std::string();
 }
 
-Result<MetricsPort> port_of(const std::string& where, const std::string& port) {
+Result<std::uint16_t> number_of(const std::string& where, const std::string& port) {
   const std::size_t colon = where.rfind(':');
   const std::string host = colon == std::string::npos ? std::string() : where.substr(0, colon);
   if (!host.empty() && host != "127.0.0.1" && host != "localhost") {
@@ -52,7 +52,7 @@ Result<MetricsPort> port_of(const std::string& where, const std::string& port) {
     return make_error(ErrorCode::kInvalidInput, "--metrics: {} is no port; the last is 65535",
                       port);
   }
-  return MetricsPort::open(number);
+  return number;
 }
 
 // Whole or not at all: who reads it does not wait for us. The name of the draft is none that the
@@ -89,6 +89,14 @@ Status check_file(const std::string& file) {
 
 }  // namespace
 
+bool is_metrics_port(const std::string& where) { return !port_in(where).empty(); }
+
+Status check_metrics(const std::string& where) {
+  const std::string port = port_in(where);
+  const Result<std::uint16_t> number = number_of(where, port.empty() ? "0" : port);
+  return port.empty() || number ? Status() : tl::unexpected<Error>(number.error());
+}
+
 Result<std::unique_ptr<RunMetrics>> RunMetrics::begin(const std::string& where,
                                                       std::string records) {
   if (where.empty()) {
@@ -101,7 +109,7 @@ Result<std::unique_ptr<RunMetrics>> RunMetrics::begin(const std::string& where,
   std::optional<MetricsPort> port;
   std::string file;
   if (const std::string number = port_in(where); !number.empty()) {
-    Result<MetricsPort> open = port_of(where, number);
+    Result<MetricsPort> open = number_of(where, number).and_then(MetricsPort::open);
     if (!open) {
       return tl::unexpected<Error>(open.error());
     }

@@ -14,6 +14,10 @@
 
 namespace spillway {
 
+// Whether `where` can be read as a port, or as a file; kInvalidInput. Looks at nothing.
+[[nodiscard]] bool is_metrics_port(const std::string& where);
+[[nodiscard]] Status check_metrics(const std::string& where);
+
 // A thread of this process that gives away what the processes of a run show of themselves; the
 // program is not asked. At its end a file has the last numbers, and stays.
 class RunMetrics {

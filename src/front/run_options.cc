@@ -32,8 +32,10 @@ void add_space_options(CLI::App& command, RunOptions& options) {
       ->type_name("SIZE")
       ->group(kMemory);
   command
-      .add_option("--storage", options.storage,
-                  "A folder, a new file or a block device to swap to when that is full (none)")
+      .add_option(
+          "--storage", options.storage,
+          "A folder, a new file such as /mnt/a.swap, or a block device to swap to when that is "
+          "full (none)")
       ->type_name("PATH[:SIZE]")
       ->group(kMemory);
   command

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "front/run_environment.h"
+#include "front/run_values.h"
 
 namespace spillway {
 

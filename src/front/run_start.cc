@@ -1,59 +1,38 @@
-// See run_start.h. Nothing here decides anything: it asks what decides.
+// See run_start.h. Nothing here decides anything.
 #include "front/run_start.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <string>
 
-#include "front/run_device.h"
-#include "front/run_without_effect.h"
 #include "front/version.h"
-#include "platform/common/memory_room.h"
 #include "platform/cuda/cufile.h"
 #include "policy/registry.h"
-#include "runtime/cuda/cuda_space.h"
 
 namespace spillway {
 namespace {
-
-constexpr const char* kDefault = "default";
-
-// Whose a setting is: an option has been put into its variable.
-std::string from(const char* option, const std::string& text, const char* variable) {
-  const char* const value = std::getenv(variable);
-  return !text.empty() ? option : value != nullptr && *value != '\0' ? variable : kDefault;
-}
 
 Bytes memory_of_machine() {
   return static_cast<Bytes>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
 }
 
-Result<SpaceOptions> fill_in_device(RunStart& start, std::string& where, bool on_gpu) {
-  if (!on_gpu) {
+// On what it runs, for the line.
+std::string fill_in_device(RunStart& start, const DecidedRun& run) {
+  if (!run.gpu) {
     start.device.name = "host";
     start.memory_bytes = memory_of_machine();
-    where = fmt::format("this machine's own memory ({}; {})", format_bytes(start.memory_bytes),
-                        start.device.from == kDefault ? "no GPU was found" : start.device.from);
-    Result<SpaceOptions> space = space_options_from_environment();
-    if (space) {
-      (void)fit_into(MemoryLimits().room(), *space);  // run_environment says it
-    }
-    return space;
+    return fmt::format("this machine's own memory ({}; {})", format_bytes(start.memory_bytes),
+                       start.device.from == kDefault ? "no GPU was found" : start.device.from);
   }
-  const Result<GpuFacts> gpu = first_gpu();
-  if (!gpu) {
-    return tl::unexpected<Error>(gpu.error());
-  }
+  const GpuFacts& gpu = *run.gpu;
   start.device.name = "cuda";
-  start.gpu = gpu->name;
-  start.memory_bytes = gpu->memory_bytes;
-  where = fmt::format(
-      "{} ({}{})", gpu->name, format_bytes(gpu->memory_bytes),
-      gpu->count == 1 ? "" : fmt::format("; of {} devices the first that it uses", gpu->count));
-  return cuda_options_from_environment(gpu->memory_bytes);
+  start.gpu = gpu.name;
+  start.memory_bytes = gpu.memory_bytes;
+  return fmt::format(
+      "{} ({}{})", gpu.name, format_bytes(gpu.memory_bytes),
+      gpu.count == 1 ? "" : fmt::format("; of {} devices the first that it uses", gpu.count));
 }
 
 // What runs could do and this one does not; what turns out only once the program runs is said then.
@@ -138,39 +117,25 @@ std::string line_of(const RunStart& start, const std::string& where, bool unlimi
 
 }  // namespace
 
-Result<RunStart> run_start(const RunOptions& options, bool on_gpu) {
+RunStart run_start(const DecidedRun& run) {
+  const SpaceOptions& space = run.space;
   RunStart start;
-  std::string where;
   start.version = version();
   start.commit = commit();
-  start.device.from = options.device == "auto" ? kDefault : "--device " + options.device;
-  const Result<SpaceOptions> space = fill_in_device(start, where, on_gpu);
-  if (!space) {
-    return tl::unexpected<Error>(space.error());
+  start.device.from = run.from.device;
+  const std::string where = fill_in_device(start, run);
+  start.policy = {.name = space.policy, .from = run.from.policy};
+  start.device_memory = {.bytes = space.device_bytes, .from = run.from.device_memory};
+  start.host_memory = {.bytes = run.traits.uses_host ? space.host_bytes : 0,
+                       .from = run.traits.uses_host ? run.from.host_memory : ""};
+  start.pinned_at_most_bytes = run.gpu ? start.host_memory.bytes : 0;
+  if (!space.storage_path.empty()) {
+    start.storage = {.name = space.storage_path, .from = run.from.storage};
+    start.storage_bytes = space.storage_bytes;
   }
-  const Result<const PolicyInfo*> info = find_policy(space->policy);
-  if (!info) {
-    return tl::unexpected<Error>(info.error());
-  }
-  const PolicyTraits& traits = (*info)->traits;
-  start.policy = {.name = space->policy,
-                  .from = from("--policy", options.policy, "SPILLWAY_POLICY")};
-  start.device_memory = {
-      .bytes = space->device_bytes,
-      .from = from("--device-memory", options.device_memory, "SPILLWAY_DEVICE_MEMORY")};
-  start.host_memory = {
-      .bytes = traits.uses_host ? space->host_bytes : 0,
-      .from = traits.uses_host ? from("--host-memory", options.host_memory, "SPILLWAY_HOST_MEMORY")
-                               : ""};
-  start.pinned_at_most_bytes = on_gpu ? start.host_memory.bytes : 0;
-  if (!space->storage_path.empty()) {
-    start.storage = {.name = space->storage_path,
-                     .from = from("--storage", options.storage, "SPILLWAY_STORAGE")};
-    start.storage_bytes = space->storage_bytes;
-  }
-  start.switched_off = switched_off(start, traits, space->link.limited());
-  start.without_effect = without_effect(options, on_gpu);
-  start.line = line_of(start, where, traits.unlimited_device);
+  start.switched_off = switched_off(start, run.traits, space.link.limited());
+  start.without_effect = run.without_effect;
+  start.line = line_of(start, where, run.traits.unlimited_device);
   return start;
 }
 

@@ -4,8 +4,7 @@
 
 #include <string_view>
 
-#include "base/error.h"
-#include "front/run_environment.h"
+#include "front/decided_run.h"
 #include "runtime/run/run_record.h"
 
 namespace spillway {
@@ -13,8 +12,6 @@ namespace spillway {
 // With what its line begins, behind "spillway: ".
 inline constexpr std::string_view kStartLineBegin = "runs on ";
 
-// Behind run_environment, with the same options, which has put them into this process's environment
-// and found them right. Fails where the driver no longer answers.
-[[nodiscard]] Result<RunStart> run_start(const RunOptions& options, bool on_gpu);
+[[nodiscard]] RunStart run_start(const DecidedRun& run);
 
 }  // namespace spillway

@@ -11,9 +11,7 @@
 #include <string_view>
 
 #include "front/nearest_name.h"
-#include "front/run_device.h"
 #include "front/run_program.h"
-#include "policy/registry.h"
 
 namespace spillway {
 namespace {
@@ -78,14 +76,8 @@ void add_for_gpu(Lines& lines, const RunOptions& options) {
       "use --device host");
 }
 
-void add_for_policy(Lines& lines, const RunOptions& options, bool on_gpu) {
-  const std::string name = !options.policy.empty() ? options.policy : value_of("SPILLWAY_POLICY");
-  const std::string policy = !name.empty() ? name : on_gpu ? "lookahead" : "deepum";
-  const Result<const PolicyInfo*> info = find_policy(policy);
-  if (!info) {
-    return;  // which is refused
-  }
-  const PolicyTraits& traits = (*info)->traits;
+void add_for_policy(Lines& lines, const RunOptions& options, const RunKind& run) {
+  const auto& [gpu, policy, traits] = run;
   if (!policy.starts_with("deepum")) {
     add(lines, as_set(kPrefetchDegree, options.prefetch_degree),
         fmt::format("the policy {} has no such degree; it is for --policy deepum and deepum_plus",
@@ -97,7 +89,7 @@ void add_for_policy(Lines& lines, const RunOptions& options, bool on_gpu) {
                     "--policy",
                     policy));
   }
-  if (traits.unlimited_device && !on_gpu) {
+  if (traits.unlimited_device && !gpu) {
     add(lines, as_set(kDeviceMemory, options.device_memory),
         fmt::format("the policy {} stands for unlimited device memory; take another --policy for "
                     "a budget",
@@ -183,20 +175,16 @@ void add_for_program(Lines& lines, const RunOptions& options) {
 
 }  // namespace
 
-std::vector<std::string> without_effect(const RunOptions& options, bool on_gpu) {
+std::vector<std::string> without_effect(const RunOptions& options, const RunKind& run) {
   Lines lines;
-  if (on_gpu) {
+  if (run.gpu) {
     add_for_gpu(lines, options);
     add_variables_of_libraries(lines);
   }
-  add_for_policy(lines, options, on_gpu);
+  add_for_policy(lines, options, run);
   add_unknown_variables(lines);
-  add_replaced_variables(lines, on_gpu);
+  add_replaced_variables(lines, run.gpu);
   add_for_program(lines, options);
-  if (const std::string gpu = on_gpu || options.device != "auto" ? "" : why_gpu_is_not_used();
-      !gpu.empty()) {
-    lines.push_back(gpu);
-  }
   return lines;
 }
 

@@ -6,12 +6,21 @@
 #include <string>
 #include <vector>
 
-#include "front/run_environment.h"
+#include "front/run_values.h"
+#include "policy/registry.h"
 
 namespace spillway {
 
+// With what it runs, whoever has said so.
+struct RunKind {
+  bool gpu = false;
+  std::string policy;
+  PolicyTraits traits;  // the policy's
+};
+
 // One line each: what, where, and what to do. The options have been put into this process's
 // environment.
-[[nodiscard]] std::vector<std::string> without_effect(const RunOptions& options, bool on_gpu);
+[[nodiscard]] std::vector<std::string> without_effect(const RunOptions& options,
+                                                      const RunKind& run);
 
 }  // namespace spillway

@@ -3,14 +3,18 @@
 Needs the built program (build/, or the folder that SPILLWAY_BUILD names) and userfaultfd.
 """
 
+import inspect
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import textwrap
 
 import pytest
 from conftest import clean_environment
+
+import spillway
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SPILLWAY_BUILD", ROOT / "build"))
@@ -73,7 +77,47 @@ def test_what_is_wrong_is_said(tmp_path):
     assert late.returncode == 1
     assert "RuntimeError: spillway.enable(): too late: CUDA is initialized" in late.stderr
     wrong = run(tmp_path, "import spillway; spillway.enable('much', device='host')")
-    assert wrong.returncode == 2 and "--device-memory" in wrong.stderr
+    assert wrong.returncode == 1
+    assert "RuntimeError: spillway.enable(): --device-memory: 'much' is not a size" in wrong.stderr
+
+
+@pytest.mark.parametrize("arguments,reason", [
+    ("'1GiB'", "no NVIDIA driver"),
+    ("device='gpu'", "--device: 'gpu' is none of auto, cuda and host"),
+    ("device='host', policy='best'", "'best'"),
+    ("device='host', storage='/no/such/folder/file'", "/no/such/folder"),
+    ("device='host', report='/no/such/folder/report.html'", "/no/such/folder"),
+])
+def test_what_cannot_be_is_an_exception_and_python_goes_on(tmp_path, arguments, reason):
+    result = run(tmp_path, f"""
+        import spillway
+        try:
+            spillway.enable({arguments})
+        except RuntimeError as error:
+            print("without:", error)
+    """, SPILLWAY_CUDA_DRIVER="/no/such/libcuda.so.1")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("without: spillway.enable(): ")
+    assert reason in lines[0]
+
+
+def test_help_has_every_argument():
+    text = interpret(["-c", "import spillway; help(spillway.enable)"], "").stdout
+    signature = inspect.signature(spillway.enable)
+    for name in signature.parameters:
+        assert re.search(rf"^ +{name} +\S", text, re.MULTILINE), name
+    assert text.count("Default:") == len(signature.parameters)
+    for word in ('"auto"', '"cuda"', '"host"', '"20GiB"', "spillway.enable("):
+        assert word in text
+
+
+def test_the_version_is_the_programs_and_the_wheels():
+    program = subprocess.run([BUILD / "spillway", "--version"], text=True, capture_output=True)
+    assert program.stdout.split()[1].rstrip(",") == spillway.__version__
+    project = (ROOT / "CMakeLists.txt").read_text()
+    assert re.search(r"project\(spillway VERSION ([\d.]+)", project)[1] == spillway.__version__
 
 
 @pytest.mark.parametrize("words", [["-"], ["-", "one"], []])

@@ -190,6 +190,23 @@ def test_who_is_slow_or_leaves_delays_nobody():
         one.close()
 
 
+# More than there is a place for, each silent or reading a byte now and then.
+def test_many_who_are_silent_hold_nobody_up():
+    port = free_port()
+    with running(f":{port}") as program:
+        assert program.first == "used\n"
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(64)]
+        before = time.monotonic()
+        for _ in range(5):
+            assert samples(get(port).read().decode())
+        assert time.monotonic() - before < 20, "64 of them have a second or two each"
+        # Of those that are left none stays.
+        silent[-1].settimeout(30)
+        assert silent[-1].recv(1) == b""
+    for one in silent:
+        one.close()
+
+
 def test_the_program_has_none_of_its_descriptors():
     script = """
         import os

@@ -4,13 +4,16 @@ Needs the built program (build/, or the folder that SPILLWAY_BUILD names) and us
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
 import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -177,6 +180,28 @@ def test_all_options_of_run_are_taken_through(tmp_path):
     assert kernel["display_name"] == "My own"
 
 
+# What `run` would read in the notebook's folder.
+def test_a_place_to_swap_to_is_the_same_for_all_notebooks(tmp_path):
+    (tmp_path / "swap").mkdir()
+    result = install(tmp_path, *MEMORY, "--storage", "swap/:64MiB", "--report", "run.html",
+                     "--metrics", ":0")
+    assert result.returncode == 0, result.stderr
+    words = spec(tmp_path)["argv"]
+    assert words[words.index("--storage") + 1] == f"{tmp_path}/swap:64MiB"
+    assert words[words.index("--report") + 1] == "run.html"
+    assert result.stderr == ("spillway: --report run.html: each notebook has its own, in the folder "
+                             "in which it lies\n")
+
+
+# As on the computing node of a cluster.
+def test_a_place_that_is_not_here_is_said(tmp_path):
+    result = install(tmp_path, *MEMORY, "--storage", "/no/such/place:64MiB")
+    assert result.returncode == 0
+    assert result.stderr.startswith("spillway: /no/such/place: there is no such folder; ")
+    assert "as long as that is so, no notebook starts" in result.stderr
+    assert "/no/such/place:64MiB" in spec(tmp_path)["argv"]
+
+
 def test_places(tmp_path):
     prefix = tmp_path / "prefix"
     assert install(tmp_path, "--prefix", "prefix").returncode == 0
@@ -197,7 +222,13 @@ def test_places(tmp_path):
 
 @pytest.mark.parametrize("words, status, line", [
     (["--device-memory", "much"], 2, "--device-memory: 'much' is not a size"),
-    (["--device", "gpu"], 2, "--device: gpu not in {auto,cuda,host}"),
+    (["--device", "gpu"], 2, "--device: 'gpu' is none of auto, cuda and host"),
+    (["--device-memory", "1MiB"], 2, "--device-memory: 1MiB is too little; at least 8 MiB"),
+    (["--device", "host", "--device-memory", "1MiB"], 2, "at least 16 MiB"),
+    (["--prefetch-degree", "x"], 2, "--prefetch-degree: 'x' is not a number of launches"),
+    (["--policy", "flashneuron"], 2, "name a place with --storage"),
+    (["--metrics", "0.0.0.0:9400"], 2, "only the loopback is served"),
+    (["--storage", "typo:1GiB"], 2, "typo: there is no such folder"),
     (["--policy", "none"], 2, "none"),
     (["--name", "two words"], 2, "--name: "),
     (["--user", "--sys-prefix"], 2, "--sys-prefix"),
@@ -241,7 +272,8 @@ def drawn(words):
     """What a program with a terminal of its own draws there."""
     child, terminal = pty.fork()
     if child == 0:
-        os.execve(words[0], words, clean_environment())
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        os.execve(words[0], words, {**clean_environment("NO_COLOR"), "TERM": "xterm"})
     text = b""
     with contextlib.suppress(OSError):  # that is how a terminal ends
         while part := os.read(terminal, 65536):

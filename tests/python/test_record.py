@@ -119,6 +119,15 @@ def test_inference_has_an_iteration_too(tmp_path):
     assert names.count("aten::_softmax") == 1
 
 
+def test_where_iterations_differ_a_line_says_what_to_do(tmp_path):
+    script = MLP.replace("        optimizer.zero_grad()", "        if step & 1: torch.exp(hidden)\n"
+                         "        optimizer.zero_grad()")
+    result = record(tmp_path / "x.swt", python(script % 8))
+    assert result.returncode == 0, result.stderr
+    assert "times of some launches may be those of others: the iteration that was timed" in result.stderr
+    assert "record again with another --warm-up than 2" in result.stderr
+
+
 def test_what_is_wrong_is_one_line(tmp_path):
     def refused(result, status, what):
         assert result.returncode == status

@@ -264,11 +264,19 @@ def test_a_budget_that_is_too_small_fails_like_malloc():
     (["--storage", ":1GiB"], "--storage: ':1GiB' lacks its place"),
     (["--storage", "/tmp:0"], "--storage: 0 is too little"),
     (["--link-bandwidth", "1"], "--link-bandwidth: 1 is too little"),
-    (["--device-memory", "1MiB"], "at least 16 MiB"),
+    (["--device-memory", "1MiB"], "--device-memory: 1MiB is too little; at least 8 MiB"),
+    (["--device-memory", "12MiB"], "a device memory of 12 MiB is too small; at least 16 MiB"),
+    (["--device", "host", "--device-memory", "12MiB"],
+     "--device-memory: 12MiB is too little; at least 16 MiB"),
     (["--device-memory", "90TiB", "--host-memory", "1GiB"],
-     "device memory of 90 TiB, host memory of 1 GiB: 720 TiB of addresses are needed"),
-    (["--device-memory", "1GiB", "--host-memory", "90TiB"], "TiB can be had: ask for less"),
-    (["--device-memory", "1024PiB", "--host-memory", "1024PiB"], "TiB can be had: ask for less"),
+     "device memory of 90 TiB and host memory of 1 GiB are more than a process has addresses for: "
+     "the first and twice the second can be 16 TiB together; ask for less"),
+    (["--device-memory", "1GiB", "--host-memory", "90TiB"], "can be 16 TiB together"),
+    (["--device-memory", "1024PiB", "--host-memory", "1024PiB"], "can be 16 TiB together"),
+    (["--device-memory", "4GX"], "use B, KiB, MiB, GiB, TiB, PiB or kB, MB, GB, TB"),
+    (["--prefetch-degree", "x"], "spillway: --prefetch-degree: 'x' is not a number of launches"),
+    (["--prefetch-degree", "0"], "spillway: --prefetch-degree: '0' is not a number of launches"),
+    (["--storage", "/tmp/mistyped:1GiB"], "/tmp/mistyped: there is no such folder"),
     (["--storage", "/tmp:90TiB"], "/tmp: 90 TiB of storage asked for"),
     (["--policy", "magic"], "unknown policy 'magic'"),
     (["--policy", "flashneuron"], "name a place with --storage"),
@@ -400,6 +408,32 @@ def test_a_program_that_leaves_at_once_has_its_record():
         os._exit(4)
     """))
     assert result.returncode == 4 and "spillway: everything fit: " in result.stderr
+
+
+def test_nothing_is_said_to_fit_where_memory_ran_out():
+    result = run(SMALL, python("""
+        data = bytearray(b"x" * (8 << 20))
+        try:
+            bytearray(1 << 40)
+        except MemoryError:
+            print("refused")
+    """))
+    assert result.stdout == "refused\n"
+    assert "spillway: memory ran out: 1 allocation was refused, the largest of 1 TiB" in result.stderr
+    assert "fit: " not in result.stderr
+
+
+def test_of_several_processes_each_is_named():
+    script = "import os; data = bytearray(b'x' * (8 << 20)); print(os.getpid(), flush=True)"
+    result = run(SMALL, python(f"""
+        import subprocess, sys
+        {script}
+        subprocess.run([sys.executable, "-c", {script!r}], check=True)
+    """))
+    pids = result.stdout.split()
+    assert len(pids) == 2 and pids[0] != pids[1]
+    for pid in pids:
+        assert f"spillway: process {pid}: everything fit: " in result.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -293,10 +293,40 @@ TEST(RunText, WhereNothingMovedALineSaysWhatItCost) {
   EXPECT_THAT(summary_text(record), HasSubstr("the run cost nothing\n"));
   record.elapsed_s = 10;
   record.stalled_s = 0.5;
-  EXPECT_THAT(summary_text(record), HasSubstr("nothing moved, the run cost 0.50 s of 10.00 s, for "
-                                              "memory used for the first time\n"));
+  EXPECT_THAT(summary_text(record),
+              HasSubstr("nothing moved, the run cost 500 ms of 10 s, for memory "
+                        "used for the first time\n"));
+  record.elapsed_s = 0.009;  // a short run lasts, too
+  record.stalled_s = 0.007;
+  EXPECT_THAT(summary_text(record), HasSubstr("the run cost 7 ms of 9 ms, for memory"));
+  EXPECT_THAT(summary_text(record, "process 17: "),
+              StartsWith("spillway: process 17: everything fit: "));
   record.past_budget = {{.call = "cuMemCreate", .library = "", .peak_bytes = kGiB}};
   EXPECT_THAT(summary_text(record), HasSubstr("  past it    "));
+}
+
+// A program that was refused memory needs more than it ever had: how much, nobody knows.
+TEST(RunText, WhereMemoryRanOutNothingIsSaidToFitOrToBeEnough) {
+  RunRecord record;
+  record.policy = "lookahead";
+  record.elapsed_s = 10;
+  record.peak_bytes = 3 * kGiB;
+  record.fits_in_bytes = 4 * kGiB;
+  record.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
+  record.refused_allocations = 1;
+  record.refused_largest_bytes = 40 * kGiB;
+  const std::optional<RunRecord> read = parse_run_record(to_json(record));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(
+      summary_text(*read),
+      "spillway: memory ran out: 1 allocation was refused, the largest of 40 GiB, beside 3 "
+      "GiB at the highest, with 4 GiB of device memory, 2 GiB of host memory, 0 B of storage; "
+      "nothing moved\n");
+  record.evictions = 1;
+  record.refused_allocations = 2;
+  EXPECT_THAT(summary_text(record),
+              AllOf(HasSubstr("  ran out    2 allocations were refused, the largest of 40 GiB\n"),
+                    Not(HasSubstr("enough"))));
 }
 
 TEST(RunText, WhereSomethingMovedALineSaysWithWhatNothingWould) {

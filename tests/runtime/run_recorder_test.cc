@@ -9,12 +9,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "platform/host/userfault.h"
 
@@ -95,6 +97,35 @@ class RunRecorderTest : public ::testing::Test {
   std::array<char*, kArrays> arrays_{};
   std::filesystem::path live_file_;
 };
+
+// A sampler that has looked, and is held up until the end has been shown.
+TEST_F(RunRecorderTest, NothingOlderIsShownBehindTheEnd) {
+  const std::thread::id here = std::this_thread::get_id();
+  std::atomic<bool> looked = false;
+  std::atomic<bool> held = true;
+  double end_s = 0;
+  {
+    RunRecorder recorder({.platform = space_->platform(),
+                          .policy = "base_uvm",
+                          .plan_report = nullptr,
+                          .complete =
+                              [&](RunRecord&) {
+                                looked = looked || std::this_thread::get_id() != here;
+                                while (held && std::this_thread::get_id() != here) {
+                                  ::usleep(1000);
+                                }
+                              }},
+                         live_file_);
+    while (!looked) {
+      ::usleep(1000);
+    }
+    use_all(3);
+    end_s = recorder.finish("").elapsed_s;
+    held = false;
+  }
+  ASSERT_TRUE(shown());
+  EXPECT_GE(shown()->elapsed_s, end_s);
+}
 
 TEST_F(RunRecorderTest, RecordsWhatHappened) {
   RunRecorder recorder(*space_, "");

@@ -69,7 +69,7 @@ class Defaults : public ::testing::Test {
 // On this machine, whatever it has: what others take meanwhile is less than a part of it.
 TEST_F(Defaults, BothTiersAreThereAtOnce) {
   const MemoryRoom here = MemoryLimits().room();
-  const Result<SpaceOptions> options = space_options_from_environment();
+  const Result<SpaceOptions> options = space_options_from_environment(host_defaults(here));
   ASSERT_TRUE(options);
   EXPECT_GT(options->device_bytes, here.left_bytes / 2);
   EXPECT_LE(options->device_bytes + options->host_bytes, here.to_take_bytes() / 16 * 17);
@@ -81,7 +81,7 @@ TEST_F(Defaults, HalfOfItIsForTheHostBesideALittleDevice) {
     GTEST_SKIP() << "others have most of this machine's memory";
   }
   ::setenv("SPILLWAY_DEVICE_MEMORY", "8MiB", 1);
-  const Result<SpaceOptions> options = space_options_from_environment();
+  const Result<SpaceOptions> options = space_options_from_environment(host_defaults(here));
   ASSERT_TRUE(options);
   EXPECT_GT(options->host_bytes, here.left_bytes / 16 * 7);
   EXPECT_LT(options->host_bytes, here.left_bytes / 16 * 9);

@@ -39,7 +39,8 @@ Outcome<spillwaySpaceOptions_t> filled_in(std::size_t size) {
 }  // namespace
 
 Outcome<SpaceOptions> default_options() {
-  Result<SpaceOptions> options = space_options_from_environment();
+  Result<SpaceOptions> options =
+      space_options_from_environment(host_defaults(MemoryLimits().room()));
   if (!options) {
     return fail(options.error(), spillwayErrorNotSupported);
   }

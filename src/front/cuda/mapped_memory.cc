@@ -125,12 +125,12 @@ MappedMemory::Answer MappedMemory::create(const Session& session, CuMemHandle* h
   const bool fills = fills_reservations(caller);
   if (fills) {
     if (const Status stays_open = leaves_reservations_open(bytes); !stays_open) {
-      say_out_of_memory(stays_open.error());
+      say_out_of_memory(stays_open.error(), bytes);
       return CuResult::kOutOfMemory;
     }
   }
   if (const Status promised = session.platform->promise(bytes); !promised) {
-    say_out_of_memory(promised.error());
+    say_out_of_memory(promised.error(), bytes);
     return CuResult::kOutOfMemory;
   }
   *handle = kOurs | (++last_number_ & kNumber);
@@ -347,7 +347,7 @@ CuResult MappedMemory::map_ours(const Session& session, CuAddress address, CuMem
   }
   if (handle.at == 0) {
     if (const Status made = session.platform->allocate_at(address, handle.bytes); !made) {
-      say_out_of_memory(made.error());
+      say_out_of_memory(made.error(), handle.bytes);
       return CuResult::kOutOfMemory;
     }
     if (Recording* const recorded = recording()) {
@@ -356,7 +356,7 @@ CuResult MappedMemory::map_ours(const Session& session, CuAddress address, CuMem
   } else {
     if (handle.at != address) {
       if (const Result<std::uint64_t> moved = session.platform->move(handle.at, address); !moved) {
-        say_out_of_memory(moved.error());
+        say_out_of_memory(moved.error(), handle.bytes);
         return CuResult::kOutOfMemory;
       }
     }

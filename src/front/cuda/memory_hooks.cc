@@ -20,11 +20,11 @@
 namespace spillway::cuda {
 namespace {
 
-CuResult answer(Result<std::uint64_t> made, CuAddress* address) {
+CuResult answer(Result<std::uint64_t> made, Bytes bytes, CuAddress* address) {
   if (!made) {
     // What the program itself has said that a pool may have needs no line.
     if (made.error().code != ErrorCode::kInvalidInput) {
-      say_out_of_memory(made.error());
+      say_out_of_memory(made.error(), bytes);
     }
     return CuResult::kOutOfMemory;
   }
@@ -73,7 +73,7 @@ CuResult allocate(CuAddress* address, Bytes bytes, const Call& call) {
   }
   session->segments->tell_deaths();
   prefer_whole_segments(*session, bytes);
-  const CuResult result = answer(session->heap->allocate(bytes, std::nullopt), address);
+  const CuResult result = answer(session->heap->allocate(bytes, std::nullopt), bytes, address);
   if (result == CuResult::kSuccess) {
     session->segments->made(*address, bytes);
     note_context_memory(*address);
@@ -97,14 +97,14 @@ CuResult allocate_on(CuStream stream, CuAddress* address, Bytes bytes,
     return from && is_of_host(*from) ? here.driver(call) : from_driver(here, address, bytes, call);
   }
   if (captured(stream)) {
-    return answer(allocate_captured(*session, bytes, stream), address);
+    return answer(allocate_captured(*session, bytes, stream), bytes, address);
   }
   // One handle for the streams of many threads is nobody's order.
   const bool on_thread_stream = is_per_thread(stream);
   return answer(
       session->heap->allocate(
           bytes, on_thread_stream ? std::nullopt : std::optional(canonical(stream)), *pool),
-      address);
+      bytes, address);
 }
 
 template <typename Call>

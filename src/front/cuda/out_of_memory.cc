@@ -5,10 +5,12 @@
 
 #include "platform/common/clock.h"
 #include "platform/common/say.h"
+#include "runtime/run/refused.h"
 
 namespace spillway::cuda {
 
-void say_out_of_memory(const Error& error) {
+void say_out_of_memory(const Error& error, Bytes bytes) {
+  note_refused(bytes);
   constexpr TimeNs kBetweenNs = 1'000'000'000;
   static std::atomic<TimeNs> last_ns{0};
   const TimeNs now = now_ns();

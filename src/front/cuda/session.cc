@@ -155,7 +155,8 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
       !told) {
     return tl::unexpected<Error>(told.error());
   }
-  Result<SpaceOptions> options = cuda_options_from_environment(free_bytes);
+  Result<SpaceOptions> options =
+      space_options_from_environment(gpu_defaults(MemoryLimits().room(), free_bytes));
   if (!options) {
     return tl::unexpected<Error>(options.error());
   }

@@ -81,10 +81,11 @@ void tell(ProgramPlatform& platform) {
 }
 
 std::unique_ptr<Everything> make_here() {
-  Result<SpaceOptions> options = space_options_from_environment();
+  const MemoryRoom room = MemoryLimits().room();
+  Result<SpaceOptions> options = space_options_from_environment(host_defaults(room));
   if (options) {
     // `spillway run` has done so: others may have taken memory since.
-    if (const std::string lowered = fit_into(MemoryLimits().room(), *options); !lowered.empty()) {
+    if (const std::string lowered = fit_into(room, *options); !lowered.empty()) {
       say(lowered);
     }
   }

@@ -8,6 +8,7 @@
 #include "front/preload/session.h"
 #include "platform/common/say.h"
 #include "platform/common/service_thread.h"
+#include "runtime/run/refused.h"
 
 namespace spillway::preload {
 namespace {
@@ -51,6 +52,7 @@ void* take(std::size_t bytes, std::size_t alignment, bool zeroed, bool& refused)
     start = here->heap->allocate(bytes, asker(), zeros, error);
     if (start == nullptr) {
       say(error.message);
+      note_refused(bytes);
       refused = true;
       errno = ENOMEM;
       return nullptr;
@@ -75,6 +77,7 @@ void* take_with_room(std::size_t bytes, bool& refused) {
   if (start == nullptr) {
     if (!exceeds) {
       say(error.message);
+      note_refused(bytes);
     }
     refused = true;
     errno = ENOMEM;

@@ -20,6 +20,13 @@ namespace {
 
 constexpr mode_t kOwnerOnly = 0600;
 
+// "swap.bin", and not ".swap".
+bool has_extension(const std::string& path) {
+  const std::size_t name = path.rfind('/') + 1;  // npos + 1 is 0
+  const std::size_t dot = path.rfind('.');
+  return dot != std::string::npos && dot > name && dot + 1 < path.size();
+}
+
 tl::unexpected<Error> cannot(const std::string& path, const char* what, const char* advice) {
   return make_error(ErrorCode::kInvalidInput, "{}: cannot {}: {}; {}", path, what,
                     std::strerror(errno), advice);
@@ -105,11 +112,34 @@ Bytes free_bytes_of(int fd) {
 
 }  // namespace
 
+// A mistyped folder is no new file: it would lie on whatever disk is above it.
+Status SwapFile::check_place(const std::string& path) {
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0) {
+    if (errno != ENOENT) {
+      return cannot(path, "use it for swapping", "check the path");
+    }
+    return has_extension(path)
+               ? Status()
+               : make_error(ErrorCode::kInvalidInput,
+                            "{0}: there is no such folder; --storage takes one that exists, or a "
+                            "new file, whose name has an extension: {1}.swap",
+                            path, path.substr(0, path.find_last_not_of('/') + 1));
+  }
+  if (!S_ISDIR(about.st_mode) && !S_ISBLK(about.st_mode)) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "{}: this file exists; --storage takes a folder, a new file's name or a "
+                      "block device",
+                      path);
+  }
+  return {};
+}
+
 Result<SwapFile> SwapFile::open(const std::string& path, Bytes bytes) {
   struct stat about {};
   const bool exists = ::stat(path.c_str(), &about) == 0;
-  if (!exists && errno != ENOENT) {
-    return cannot(path, "use it for swapping", "check the path");
+  if (const Status takes = check_place(path); !takes) {
+    return tl::unexpected<Error>(takes.error());
   }
   Result<int> fd = -1;
   Bytes most_bytes = 0;
@@ -122,11 +152,6 @@ Result<SwapFile> SwapFile::open(const std::string& path, Bytes bytes) {
       return cannot(path, "open the block device",
                     "it must be writable, not mounted and not used for swapping already");
     }
-  } else if (exists) {
-    return make_error(ErrorCode::kInvalidInput,
-                      "{}: this file exists; --storage takes a folder, a new file's name or a "
-                      "block device",
-                      path);
   } else {
     fd = open_new_file(path);
   }

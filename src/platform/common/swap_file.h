@@ -14,11 +14,13 @@ namespace spillway {
 class SwapFile {
  public:
   // `path` is a folder (an unnamed file is made there, O_TMPFILE or unlinked at once, mode 0600), a
-  // file that does not exist yet (made and unlinked), or a block device, whose contents are
-  // destroyed. Opened with O_DIRECT and tried with one write and one read. Fails with kInvalidInput
-  // or kUnsupported and what to do. bytes = 0: what the device has, or the folder's file system has
-  // free, less a tenth.
+  // file that does not exist yet, whose name has an extension (made and unlinked), or a block
+  // device, whose contents are destroyed. Opened with O_DIRECT and tried with one write and one
+  // read. Fails with kInvalidInput or kUnsupported and what to do. bytes = 0: what the device has,
+  // or the folder's file system has free, less a tenth.
   static Result<SwapFile> open(const std::string& path, Bytes bytes);
+  // Whether it is one of these; makes nothing. Fails with kInvalidInput.
+  [[nodiscard]] static Status check_place(const std::string& path);
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   // Whether the descriptor is still this file's: a program may close all descriptors that it does

@@ -29,6 +29,9 @@
 
 namespace spillway::cuda {
 
+// Of device memory.
+inline constexpr Bytes kSmallestBudgetBytes = 4 * kBlockBytes;
+
 struct CudaOptions {
   int device = 0;                 // ordinal
   Bytes device_bytes = 0;         // the budget: the sum of all handles never exceeds it

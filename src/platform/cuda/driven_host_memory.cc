@@ -10,6 +10,14 @@
 #include "platform/cuda/driven_platform.h"
 
 namespace spillway::cuda {
+namespace {
+
+// What was seen of the system's memory counts for so long.
+constexpr TimeNs kAsKnownNs = 10'000'000;
+// Between tries of a driver that refuses what the system has.
+constexpr TimeNs kLongestFarPauseNs = 10 * kNsPerS;
+
+}  // namespace
 
 // What cannot be on the device must have a place, and some of it is to be ready before that.
 void DrivenPlatform::want_host() {
@@ -37,19 +45,43 @@ void DrivenPlatform::want_pinned(Bytes bytes) {
   host_->want(bytes);
   wanted_pinned_bytes_ = std::max(wanted_pinned_bytes_, bytes);
   const Bytes taken_bytes = round_up(wanted_pinned_bytes_, options_.pinned_piece_bytes);
-  engine_.set_far_capacity(has_far_ && !host_ended_
+  engine_.set_far_capacity(has_far_ && far_refused_ns_ == 0 && !host_ended_
                                ? options_.host_bytes - std::min(options_.host_bytes, taken_bytes)
                                : 0);
 }
 
-// The system has none for it: what is far stays so.
+// The system has none for it: what is far stays so. It may have some again, but the longer it has
+// had none, the less often that is tried.
 void DrivenPlatform::no_far_memory() {
   engine_.set_far_capacity(0);
-  if (!std::exchange(has_far_, false)) {
+  if (far_refused_ns_ == 0) {
+    far_pause_ns_ = std::clamp(2 * far_pause_ns_, kAsKnownNs, kLongestFarPauseNs);
+  }
+  far_refused_ns_ = now_ns();
+  if (!std::exchange(told_no_far_, true)) {
+    options_.warn(
+        fmt::format("no more host memory that launches can use than {}: going on without for now",
+                    format_bytes(engine_.far_bytes())));
+  }
+}
+
+// The driver thread's.
+void DrivenPlatform::look_for_far_memory(Lock& lock) {
+  if (far_refused_ns_ == 0 || now_ns() - far_refused_ns_ < far_pause_ns_) {
     return;
   }
-  options_.warn(fmt::format("no more host memory that launches can use than {}: going on without",
-                            format_bytes(engine_.far_bytes())));
+  if (options_.memory_room) {
+    lock.unlock();
+    const MemoryRoom room = options_.memory_room();
+    lock.lock();
+    note_room(room);
+    if (room.to_promise_bytes() < options_.block_bytes) {
+      far_refused_ns_ = now_ns();
+      return;
+    }
+  }
+  far_refused_ns_ = 0;
+  want_pinned(0);
 }
 
 // --- What can be had ----------------------------------------------------------------------------
@@ -74,7 +106,6 @@ Bytes DrivenPlatform::spare_bytes(Bytes pinned_bytes) const {
 // Before more is promised than is there: what the system could spare a while ago it may not have
 // any more.
 void DrivenPlatform::look_for_room(Bytes bytes, Lock& lock) {
-  constexpr TimeNs kAsKnownNs = 10'000'000;
   const Bytes wanted_bytes = memory_->promised_bytes() + bytes;
   if (!options_.memory_room ||
       wanted_bytes <= most_promised_bytes(host_ready_bytes_ + engine_.far_bytes()) ||

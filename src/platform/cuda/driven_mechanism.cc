@@ -238,6 +238,7 @@ bool DrivenPlatform::look(const Done& done) {
   }
   shares_done_ += done.shared;
   take_ends();
+  look_for_far_memory(lock);
   check_progress();
   const bool somebody_waits = launches_.waiting() > 0 || held_ > 0;
   const bool is_news = !done.empty() || broken_;
@@ -272,6 +273,9 @@ void DrivenPlatform::moved(const MoveEnded& ended) {
                           move.from == Tier::kHost ? Source::kHostCopy : Source::kStorageCopy);
       backed(part.block);
     }
+  }
+  if (far) {
+    far_pause_ns_ = 0;
   }
   engine_.transfer_finished(move.id);
   want_pinned(engine_.used_bytes(Tier::kHost) + 2 * options_.pinned_piece_bytes);

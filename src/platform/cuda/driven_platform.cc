@@ -11,7 +11,6 @@
 namespace spillway::cuda {
 namespace {
 
-constexpr Bytes kSmallestBudget = 4 * kBlockBytes;
 constexpr unsigned kIoDepth = 8;
 
 EngineOptions engine_options(const CudaOptions& options, Bytes storage_bytes) {
@@ -34,9 +33,9 @@ EngineOptions engine_options(const CudaOptions& options, Bytes storage_bytes) {
 Bytes whole_blocks(Bytes bytes) { return bytes / kBlockBytes * kBlockBytes; }
 
 Status check_options(const Driver& driver, const CudaOptions& options) {
-  if (options.device_bytes < kSmallestBudget) {
+  if (options.device_bytes < kSmallestBudgetBytes) {
     return make_error(ErrorCode::kInvalidInput, "a device memory of {} is too small; at least {}",
-                      format_bytes(options.device_bytes), format_bytes(kSmallestBudget));
+                      format_bytes(options.device_bytes), format_bytes(kSmallestBudgetBytes));
   }
   CuDevice device = 0;
   if (Status found = check(driver, "cuDeviceGet", driver.device_get(&device, options.device));
@@ -308,9 +307,9 @@ void DrivenPlatform::keep_handles() {
 // --- Budget and state ---------------------------------------------------------------------------
 
 Status DrivenPlatform::set_device_capacity(Bytes bytes) {
-  if (bytes < kSmallestBudget) {
+  if (bytes < kSmallestBudgetBytes) {
     return make_error(ErrorCode::kInvalidInput, "a device memory of {} is too small; at least {}",
-                      format_bytes(bytes), format_bytes(kSmallestBudget));
+                      format_bytes(bytes), format_bytes(kSmallestBudgetBytes));
   }
   Lock lock(mutex_);
   leave_quiet();

@@ -170,6 +170,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void want_pinned(Bytes bytes);
   [[nodiscard]] Bytes most_pinned_bytes() const;
   void no_far_memory();
+  void look_for_far_memory(Lock& lock);
   [[nodiscard]] Bytes spare_bytes(Bytes pinned_bytes) const;  // without the lock
   void look_for_room(Bytes bytes, Lock& lock);
   [[nodiscard]] Bytes most_promised_bytes(Bytes host_bytes) const;
@@ -356,7 +357,10 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Bytes had_bytes_ = 0;  // with so much of it that was there
   TimeNs looked_at_ns_ = 0;
   Bytes wanted_pinned_bytes_ = 0;
-  bool has_far_ = false;  // launches may use host memory, and there has always been some for them
+  bool has_far_ = false;       // launches may use host memory
+  TimeNs far_refused_ns_ = 0;  // when there was none for them the last time; 0: there is
+  TimeNs far_pause_ns_ = 0;    // until it is tried again
+  bool told_no_far_ = false;
   // By block: whether it has its memory on the device.
   enum class Backing : std::uint8_t { kNone, kComing, kThere };
   struct BlockState {

@@ -18,8 +18,6 @@ namespace {
 // its neighbours. Eight under way keep a disk busy.
 constexpr std::uint32_t kBatchesInFlight = 8;
 constexpr Bytes kRoomAheadBytes = 16 * kMiB;
-// Fewer blocks than an instruction and the copies around it may touch at once would never get on.
-constexpr Bytes kSmallestBudget = 16 * kMiB;
 // Address space for host memory, in times its size: a place may be twice its block's size, and
 // those that children keep come on top.
 constexpr Bytes kHostPlaces = 8;
@@ -43,9 +41,9 @@ EngineOptions engine_options(const HostOptions& options, Bytes storage_bytes) {
 }
 
 Status check_budget(Bytes bytes) {
-  if (bytes < kSmallestBudget) {
+  if (bytes < kSmallestBudgetBytes) {
     return make_error(ErrorCode::kInvalidInput, "a device memory of {} is too small; at least {}",
-                      format_bytes(bytes), format_bytes(kSmallestBudget));
+                      format_bytes(bytes), format_bytes(kSmallestBudgetBytes));
   }
   return {};
 }
@@ -62,7 +60,21 @@ tl::unexpected<Error> too_large(const HostOptions& options, Bytes storage_bytes,
   return make_error(error.code, "{}: {}", tiers, error.message);
 }
 
+Bytes addresses_for(Bytes tiers_bytes) {
+  return std::max(kLeastAddressBytes,
+                  round_up(8 * std::min(tiers_bytes, kMostTiersBytes), kBlockBytes));
+}
+
+Bytes addresses_for_places(Bytes host_bytes) {
+  return kHostPlaces * round_up(host_bytes, kBlockBytes) + kBlockBytes;
+}
+
 }  // namespace
+
+Bytes reserved_address_bytes(Bytes device_bytes, Bytes host_bytes, Bytes storage_bytes) {
+  return addresses_for(device_bytes + host_bytes + storage_bytes) +
+         addresses_for_places(host_bytes);
+}
 
 Result<std::unique_ptr<HostPlatform>> HostPlatform::create(const HostOptions& options,
                                                            std::optional<SwapFile> storage,
@@ -75,18 +87,15 @@ Result<std::unique_ptr<HostPlatform>> HostPlatform::create(const HostOptions& op
     return tl::unexpected<Error>(userfault.error());
   }
   const Bytes storage_bytes = storage ? storage->bytes() : 0;
-  const Bytes tiers_bytes =
-      std::min(options.device_bytes + options.host_bytes + storage_bytes, kMostTiersBytes);
   const Bytes address_bytes =
       options.address_bytes > 0
           ? round_up(options.address_bytes, kBlockBytes)
-          : std::max(kLeastAddressBytes, round_up(8 * tiers_bytes, kBlockBytes));
+          : addresses_for(options.device_bytes + options.host_bytes + storage_bytes);
   Result<Reservation> addresses = Reservation::make(address_bytes);
   if (!addresses) {
     return too_large(options, storage_bytes, addresses.error());
   }
-  Result<Reservation> host_memory =
-      Reservation::make(kHostPlaces * round_up(options.host_bytes, kBlockBytes) + kBlockBytes);
+  Result<Reservation> host_memory = Reservation::make(addresses_for_places(options.host_bytes));
   if (!host_memory) {
     return too_large(options, storage_bytes, host_memory.error());
   }

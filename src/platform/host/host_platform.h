@@ -28,6 +28,14 @@
 
 namespace spillway::host {
 
+// Of device memory. Fewer blocks than an instruction and the copies around it may touch at once
+// would never get on.
+inline constexpr Bytes kSmallestBudgetBytes = 16 * kMiB;
+
+// Addresses that a space with such tiers reserves.
+[[nodiscard]] Bytes reserved_address_bytes(Bytes device_bytes, Bytes host_bytes,
+                                           Bytes storage_bytes);
+
 class HostPlatform final : public ProgramPlatform, private Mechanism, private TransferCarrier {
  public:
   // The policy must outlive it. storage: nullopt for none. Starts the threads. Fails with

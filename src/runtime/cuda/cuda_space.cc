@@ -46,7 +46,7 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
                                                    std::function<void(const Error&)> on_fatal,
                                                    std::function<void(std::string_view)> warn,
                                                    cuda::OwnLaunches own_launches) {
-  if (const Status fine = check_cuda_policy(options); !fine) {
+  if (const Status fine = check_policy(options); !fine) {
     return tl::unexpected<Error>(fine.error());
   }
   const PolicyInfo& info = **find_policy(options.policy);
@@ -90,35 +90,14 @@ CudaSpace::~CudaSpace() {
   }
 }
 
-Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes) {
-  Result<SpaceOptions> options = space_options_from_environment("lookahead");
-  if (!options) {
-    return options;
-  }
-  if (std::getenv("SPILLWAY_DEVICE_MEMORY") == nullptr) {
-    options->device_bytes = whole_blocks(free_device_bytes / 10 * 9);
-  }
-  if (std::getenv("SPILLWAY_HOST_MEMORY") == nullptr) {
-    options->host_bytes = available_memory_bytes() / 2;  // the device has memory of its own
-  }
-  if (std::getenv("SPILLWAY_PREFETCH_DEGREE") == nullptr) {
-    options->policy_options.prefetch_degree.reset();
-    options->policy_options.results_ahead = false;  // nothing faults
-  }
-  return options;
-}
-
-Status check_cuda_policy(const SpaceOptions& options) {
-  const Result<const PolicyInfo*> info = find_policy(options.policy);
-  if (!info) {
-    return tl::unexpected<Error>(info.error());
-  }
-  if (!(*info)->traits.uses_host && options.storage_path.empty()) {
-    return make_error(ErrorCode::kInvalidInput,
-                      "the policy '{}' moves data to storage only: name a place with --storage",
-                      options.policy);
-  }
-  return {};
+SpaceDefaults gpu_defaults(const MemoryRoom& room, Bytes free_device_bytes) {
+  SpaceDefaults defaults{.policy = "lookahead",
+                         .device_bytes = whole_blocks(free_device_bytes / 10 * 9),
+                         .host_bytes = room.left_bytes / 2,
+                         .beside_each_other = std::nullopt,
+                         .policy_options = {}};
+  defaults.policy_options.prefetch_brake = true;
+  return defaults;
 }
 
 }  // namespace spillway

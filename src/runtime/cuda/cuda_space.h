@@ -41,12 +41,9 @@ class CudaSpace {
   std::unique_ptr<cuda::CudaPlatform> platform_;
 };
 
-// space_options_from_environment for a GPU: without SPILLWAY_DEVICE_MEMORY nine tenths of
-// `free_device_bytes`, without SPILLWAY_HOST_MEMORY half of what is available, without
-// SPILLWAY_POLICY lookahead, which measures best there, and without SPILLWAY_PREFETCH_DEGREE the
-// policy's own.
-[[nodiscard]] Result<SpaceOptions> cuda_options_from_environment(Bytes free_device_bytes);
-// Whether a policy of this name can serve a GPU; kUnsupported or kInvalidInput with the reason.
-[[nodiscard]] Status check_cuda_policy(const SpaceOptions& options);
+// For space_options_from_environment on a GPU, which has memory of its own: nine tenths of
+// `free_device_bytes`, half of what this machine has left, and the policy lookahead, which measures
+// best there. How far ahead a policy prefetches is its own affair, and nothing faults.
+[[nodiscard]] SpaceDefaults gpu_defaults(const MemoryRoom& room, Bytes free_device_bytes);
 
 }  // namespace spillway

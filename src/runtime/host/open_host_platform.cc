@@ -19,7 +19,7 @@ Result<std::unique_ptr<ProgramPlatform>> open_host_platform(const SpaceOptions& 
   }
   host::HostOptions made;
   made.device_bytes = traits.unlimited_device
-                          ? std::max(options.device_bytes, available_memory_bytes())
+                          ? std::max(options.device_bytes, MemoryLimits().room().left_bytes)
                           : options.device_bytes;
   made.host_bytes = traits.uses_host ? options.host_bytes : 0;
   made.link = options.link;

@@ -19,16 +19,11 @@ constexpr std::uint64_t kMostWatch = 32;
 }  // namespace
 
 Result<std::unique_ptr<ProgramSpace>> ProgramSpace::open(const SpaceOptions& options) {
+  if (const Status fine = check_policy(options); !fine) {
+    return tl::unexpected<Error>(fine.error());
+  }
   const Result<const PolicyInfo*> info = find_policy(options.policy);
-  if (!info) {
-    return tl::unexpected<Error>(info.error());
-  }
   const PolicyTraits& traits = (*info)->traits;
-  if (!traits.uses_host && options.storage_path.empty()) {
-    return make_error(ErrorCode::kInvalidInput,
-                      "the policy '{}' moves data to storage only: name a place with --storage",
-                      options.policy);
-  }
   std::unique_ptr<ProgramSpace> space(new ProgramSpace(options, **info));
   if ((*info)->plan != nullptr) {
     auto profiled = std::make_unique<Profiled>((*info)->name);

@@ -100,6 +100,8 @@ struct RunRecord {
   Bytes fits_in_bytes = 0;  // of device memory: with so much nothing would have moved
   TierBytes used_bytes{};
   Bytes live_bytes = 0;
+  std::uint64_t refused_allocations = 0;  // for which no tier had room
+  Bytes refused_largest_bytes = 0;
   std::uint64_t page_faults = 0;
   std::uint64_t write_faults = 0;
   std::uint64_t launches = 0;
@@ -255,6 +257,8 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"fits_in_bytes", &RunRecord::fits_in_bytes},
     Field{"used_bytes", &RunRecord::used_bytes},
     Field{"live_bytes", &RunRecord::live_bytes},
+    Field{"refused_allocations", &RunRecord::refused_allocations, "allocations refused"},
+    Field{"refused_largest_bytes", &RunRecord::refused_largest_bytes},
     Field{"page_faults", &RunRecord::page_faults, "faults on missing blocks"},
     Field{"write_faults", &RunRecord::write_faults, "faults on first writes"},
     Field{"launches", &RunRecord::launches, "launches"},

@@ -13,6 +13,7 @@
 #include "platform/common/service_thread.h"
 #include "runtime/run/fits_in.h"
 #include "runtime/run/module_waits.h"
+#include "runtime/run/refused.h"
 #include "runtime/run/whole_file.h"
 
 namespace spillway {
@@ -78,9 +79,14 @@ RunRecorder::~RunRecorder() {
   }
 }
 
-// Whole or not at all: who reads it does not wait for us.
+// Whole or not at all: who reads it does not wait for us. Of two threads the one that has looked
+// first may come last.
 void RunRecorder::show(const RunRecord& record) {
   const std::scoped_lock lock(show_mutex_);
+  if (record.elapsed_s < shown_s_) {
+    return;
+  }
+  shown_s_ = record.elapsed_s;
   const std::string draft = live_file_ + ".new";
   if (!live_file_.empty() && write_whole_file(draft, to_json(record))) {
     ::rename(draft.c_str(), live_file_.c_str());
@@ -123,6 +129,9 @@ RunRecord RunRecorder::so_far() {
   record.fits_in_bytes = fits_in_bytes(stats.frames_peak_bytes);
   record.used_bytes = stats.used_bytes;
   record.live_bytes = stats.live_bytes;
+  const Refused refused = refused_so_far();
+  record.refused_allocations = refused.allocations;
+  record.refused_largest_bytes = refused.largest_bytes;
   record.page_faults = stats.page_faults;
   record.write_faults = stats.write_faults;
   record.launches = engine.launches;

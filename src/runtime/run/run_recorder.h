@@ -55,6 +55,7 @@ class RunRecorder {
   TimeNs start_ns_ = 0;
   std::unique_ptr<EventLog> events_;
   std::mutex show_mutex_;
+  double shown_s_ = 0;  // elapsed_s of the newest record that was shown
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;

@@ -94,16 +94,35 @@ std::string fits_text(const RunRecord& record) {
   constexpr double kNothing = 0.005;   // of the time
   constexpr double kNothingS = 0.005;  // which would be printed as none
   const bool free = record.stalled_s <= std::max(kNothing * record.elapsed_s, kNothingS);
+  const auto time = [](double seconds) {
+    return format_time(std::llround(seconds * static_cast<double>(kNsPerS)));
+  };
   return fmt::format(
-      "spillway: everything fit: {} of {} of device memory at the highest, nothing moved, {}\n",
+      "everything fit: {} of {} of device memory at the highest, nothing moved, {}\n",
       format_bytes(record.peak_bytes), format_bytes(record.budget(Tier::kDevice)),
       free ? "the run cost nothing"
-           : fmt::format("the run cost {:.2f} s of {:.2f} s, for memory used for the first time",
-                         record.stalled_s, record.elapsed_s));
+           : fmt::format("the run cost {} of {}, for memory used for the first time",
+                         time(record.stalled_s), time(record.elapsed_s)));
+}
+
+std::string refused_text(const RunRecord& record) {
+  return fmt::format("{} {} refused, the largest of {}", record.refused_allocations,
+                     record.refused_allocations == 1 ? "allocation was" : "allocations were",
+                     format_bytes(record.refused_largest_bytes));
+}
+
+// Nothing moved, and yet it was not enough.
+std::string ran_out_text(const RunRecord& record) {
+  return fmt::format(
+      "memory ran out: {}, beside {} at the highest, with {} of device memory, {} of "
+      "host memory, {} of storage; nothing moved\n",
+      refused_text(record), format_bytes(record.peak_bytes),
+      format_bytes(record.budget(Tier::kDevice)), format_bytes(record.budget(Tier::kHost)),
+      format_bytes(record.budget(Tier::kStorage)));
 }
 
 std::string enough_text(const RunRecord& record) {
-  if (record.fits_in_bytes == 0) {
+  if (record.fits_in_bytes == 0 || record.refused_allocations > 0) {
     return {};
   }
   const Bytes there_bytes = record.start ? record.start->memory_bytes : 0;
@@ -115,22 +134,27 @@ std::string enough_text(const RunRecord& record) {
 
 }  // namespace
 
-std::string summary_text(const RunRecord& record) {
+std::string summary_text(const RunRecord& record, std::string_view whose) {
+  std::string text = fmt::format("spillway: {}", whose);
   if (record.policy.empty() && record.past_budget_peak_bytes > 0) {
-    return "spillway: none of the program's device memory was within the budget\n" +
+    return text + "none of the program's device memory was within the budget\n" +
            past_budget_text(record);
   }
   if (moved_nothing(record)) {
-    return fits_text(record) + (record.past_budget.empty() ? "" : past_budget_text(record));
+    return text + (record.refused_allocations > 0 ? ran_out_text(record) : fits_text(record)) +
+           (record.past_budget.empty() ? "" : past_budget_text(record));
   }
   const auto moved = [&](Tier from, Tier to) { return format_bytes(record.moved(from, to)); };
-  std::string text = fmt::format("spillway: {} for {:.1f} s, stalled {:.2f} s ({:.1f} %)\n",
-                                 record.policy, record.elapsed_s, record.stalled_s,
-                                 100 * record.stalled_s / std::max(record.elapsed_s, 1e-9));
+  text +=
+      fmt::format("{} for {:.1f} s, stalled {:.2f} s ({:.1f} %)\n", record.policy, record.elapsed_s,
+                  record.stalled_s, 100 * record.stalled_s / std::max(record.elapsed_s, 1e-9));
   text += fmt::format(
       "  peak       {} with {} of device memory, {} of host memory, {} of storage\n",
       format_bytes(record.peak_bytes), format_bytes(record.budget(Tier::kDevice)),
       format_bytes(record.budget(Tier::kHost)), format_bytes(record.budget(Tier::kStorage)));
+  if (record.refused_allocations > 0) {
+    text += fmt::format("  ran out    {}\n", refused_text(record));
+  }
   text += fmt::format("  faults     {} on missing blocks, {} on first writes\n", record.page_faults,
                       record.write_faults);
   text += fmt::format("  prefetches {} blocks: {} used, {} came too late, {} left again unused\n",

@@ -3,13 +3,15 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "runtime/run/run_record.h"
 
 namespace spillway {
 
-// What a run was like; several lines, each with its newline.
-[[nodiscard]] std::string summary_text(const RunRecord& record);
+// What a run was like; several lines, each with its newline. `whose`: where there are others
+// beside it, "process 17: ".
+[[nodiscard]] std::string summary_text(const RunRecord& record, std::string_view whose = "");
 
 // "device [######----] 1.2 GiB  host [##--------] 300 MiB  storage ...  stalled 3.1 s"; without a
 // trailing newline, cut to `columns`.

@@ -41,15 +41,7 @@ Status read_bytes(const char* name, Bytes& value) {
 // Fewer is no device to move in.
 constexpr Bytes kLeastDeviceBytes = 64 * kMiB;
 
-// Half of what there is, or what such a device and the program leave of it.
-Bytes half_beside(Bytes device_bytes, const MemoryRoom& room) {
-  const Bytes most_bytes = room.to_take_bytes();
-  return std::min(room.left_bytes / 2, most_bytes - std::min(most_bytes, device_bytes));
-}
-
 }  // namespace
-
-Bytes available_memory_bytes() { return MemoryLimits().room().left_bytes; }
 
 std::string fit_into(const MemoryRoom& room, SpaceOptions& options) {
   const Bytes most_bytes = room.to_take_bytes();
@@ -87,11 +79,44 @@ Status set_storage(SpaceOptions& options, const std::string& text) {
   return {};
 }
 
-Result<SpaceOptions> space_options_from_environment(const std::string& policy) {
+Status check_policy(const SpaceOptions& options) {
+  const Result<const PolicyInfo*> info = find_policy(options.policy);
+  if (!info) {
+    return tl::unexpected<Error>(info.error());
+  }
+  if (!(*info)->traits.uses_host && options.storage_path.empty()) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "the policy '{}' moves data to storage only: name a place with --storage",
+                      options.policy);
+  }
+  return {};
+}
+
+Bytes SpaceDefaults::host_bytes_beside(Bytes device) const {
+  return beside_each_other
+             ? std::min(host_bytes, *beside_each_other - std::min(*beside_each_other, device))
+             : host_bytes;
+}
+
+SpaceDefaults host_defaults(const MemoryRoom& room) {
+  SpaceDefaults defaults{.policy = "deepum",
+                         .device_bytes = room.left_bytes / 4 * 3,
+                         .host_bytes = room.left_bytes / 2,
+                         .beside_each_other = room.to_take_bytes(),
+                         .policy_options = {}};
+  // An operator on a CPU is small beside a GPU's kernel with its launch: twice as many ahead.
+  constexpr std::uint32_t kOperatorsAhead = 64;
+  defaults.policy_options.prefetch_degree = kOperatorsAhead;
+  defaults.policy_options.prefetch_brake = true;
+  defaults.policy_options.results_ahead = true;
+  return defaults;
+}
+
+Result<SpaceOptions> space_options_from_environment(const SpaceDefaults& defaults) {
   SpaceOptions options;
-  options.policy = policy;
-  const MemoryRoom room = MemoryLimits().room();
-  options.device_bytes = room.left_bytes / 4 * 3;
+  options.policy = defaults.policy;
+  options.policy_options = defaults.policy_options;
+  options.device_bytes = defaults.device_bytes;
   if (const char* const named = std::getenv("SPILLWAY_POLICY");
       named != nullptr && *named != '\0') {
     options.policy = named;
@@ -99,7 +124,7 @@ Result<SpaceOptions> space_options_from_environment(const std::string& policy) {
   Bytes bandwidth_bytes_per_s = 0;
   std::uint32_t degree = 0;
   Status ok = read_bytes("SPILLWAY_DEVICE_MEMORY", options.device_bytes);
-  options.host_bytes = half_beside(options.device_bytes, room);
+  options.host_bytes = defaults.host_bytes_beside(options.device_bytes);
   if (ok) ok = read_bytes("SPILLWAY_HOST_MEMORY", options.host_bytes);
   if (ok) ok = read_bytes("SPILLWAY_LINK_BANDWIDTH", bandwidth_bytes_per_s);
   if (ok) ok = read_number("SPILLWAY_FAULT_LATENCY", options.link.fault_latency_ns);
@@ -111,11 +136,9 @@ Result<SpaceOptions> space_options_from_environment(const std::string& policy) {
     return tl::unexpected<Error>(ok.error());
   }
   options.link.bytes_per_s = static_cast<double>(bandwidth_bytes_per_s);
-  // An operator on a CPU is small beside a GPU's kernel with its launch: twice as many ahead.
-  constexpr std::uint32_t kOperatorsAhead = 64;
-  options.policy_options.prefetch_degree = degree > 0 ? degree : kOperatorsAhead;
-  options.policy_options.prefetch_brake = true;
-  options.policy_options.results_ahead = true;
+  if (degree > 0) {
+    options.policy_options.prefetch_degree = degree;
+  }
   return options;
 }
 

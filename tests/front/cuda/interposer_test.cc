@@ -361,7 +361,9 @@ TEST_F(InterposerTest, WhatIsOutOfMemoryIsSaidInOneLine) {
   EXPECT_EQ(outcome.status, 0) << outcome.out;
   EXPECT_THAT(outcome.err, ::testing::HasSubstr("raise --host-memory or --storage"));
   EXPECT_THAT(lines_of(outcome.err), ::testing::SizeIs(2)) << outcome.err;  // behind the first line
-  EXPECT_THAT(read_file(folder_ / "record"), ::testing::HasSubstr("\"launches\""));
+  const std::string record = read_file(folder_ / "record");
+  EXPECT_THAT(record, ::testing::HasSubstr("\"refused_allocations\":1,"));
+  EXPECT_THAT(record, ::testing::HasSubstr("\"refused_largest_bytes\":10485760000,"));
 }
 
 TEST_F(InterposerTest, ASlowLinkCarriesNoMoreThanItIsSaidTo) {

@@ -21,6 +21,7 @@
 namespace spillway {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 struct Free {
@@ -160,9 +161,24 @@ TEST(SwapFile, LeavesNoNameBehind) {
   std::filesystem::create_directories(folder);
   {
     const Result<SwapFile> in_folder = SwapFile::open(folder, 4 * kMiB);
-    const Result<SwapFile> by_name = SwapFile::open(folder / "name", 4 * kMiB);
+    const Result<SwapFile> by_name = SwapFile::open(folder / "name.swap", 4 * kMiB);
     EXPECT_TRUE(in_folder && by_name);
     EXPECT_TRUE(std::filesystem::is_empty(folder));
+  }
+  std::filesystem::remove(folder);
+}
+
+// A file of that name would lie on the disk of the folder above, where nobody wants it.
+TEST(SwapFile, AMistypedFolderIsNoNewFile) {
+  const std::filesystem::path folder =
+      std::filesystem::path(SPILLWAY_SOURCE_DIR) / "build" / "mistyped-folder-test.d";
+  std::filesystem::create_directories(folder);
+  for (const char* const name : {"typo", "typo/", "typo.", ".typo"}) {
+    const Result<SwapFile> file = SwapFile::open(folder.string() + "/" + name, 4 * kMiB);
+    ASSERT_FALSE(file) << name;
+    EXPECT_THAT(file.error().message,
+                AllOf(HasSubstr("there is no such folder; --storage takes one that exists"),
+                      HasSubstr("typo")));
   }
   std::filesystem::remove(folder);
 }

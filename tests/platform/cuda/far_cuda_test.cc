@@ -2,6 +2,9 @@
 // are, and neither budget is exceeded. docs/cuda.md.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "platform/cuda/cuda_world.h"
@@ -120,6 +123,25 @@ TEST_F(FarCuda, WithoutHostMemoryForItItMoves) {
   EXPECT_EQ(counters().host_handle_bytes, 0U);
   EXPECT_THAT(warned, ::testing::Contains(
                           ::testing::HasSubstr("no more host memory that launches can use")));
+}
+
+// A moment without it is not for good.
+TEST_F(FarCuda, HostMemoryThatIsThereAgainIsUsedAgain) {
+  std::atomic<Bytes> left_bytes = 0;
+  options.memory_room = [&left_bytes] {
+    return MemoryRoom{.limit_bytes = kGiB, .left_bytes = left_bytes, .whose = "this machine"};
+  };
+  left_bytes = kGiB;
+  begin();
+  steps(1);
+  left_bytes = kBlockBytes;
+  steps(12);
+  EXPECT_EQ(counters().host_handle_bytes, 0U);
+  EXPECT_THAT(warned, ::testing::Contains(::testing::HasSubstr("going on without for now")));
+  left_bytes = kGiB;
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  steps(12);
+  EXPECT_GT(counters().host_handle_bytes, 0U);
 }
 
 // What is dead leaves nothing behind, and what comes to live there is on the device.
