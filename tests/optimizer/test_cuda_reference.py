@@ -47,7 +47,8 @@ def test_fma_rounds_once():
 def test_fma_in_double_rounds_once(factor):
     random = np.random.default_rng(2)
     a = random.standard_normal(30_000).astype(np.float32)
-    c = np.where(random.integers(0, 2, a.size), -(a * np.float32(factor)), random.standard_normal(a.size)).astype(np.float32)
+    c = random.standard_normal(a.size).astype(np.float32)
+    c = np.where(random.integers(0, 2, a.size), -(a * np.float32(factor)), c)
     a[:4], c[:4] = [0, -0.0, 0, -0.0], [0, -0.0, -0.0, 0]
     expected = np.array([MATH.fma(*each) for each in zip(a.tolist(), [factor] * a.size, c.tolist())])
     assert same(arithmetic.fma_double(a, factor, c), expected)

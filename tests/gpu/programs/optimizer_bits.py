@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch's optimizers on CUDA against tests/optimizer/cuda_reference.py, bit by bit. See program.py.
 
-`optimizer_bits.py everything` needs NumPy and PyTorch only; `everything 3` makes 3 steps instead of 20, in two minutes. Where a step
+`optimizer_bits.py everything` needs NumPy and PyTorch only; `everything 3` makes 3 steps instead of 20. Where a step
 differs, the reference goes on from what the GPU has, so each step is counted for itself.
 """
 
@@ -32,7 +32,8 @@ def values(random, size, bf16, scale, positive=False):
     magnitudes = np.float32(10) ** random.uniform(-44, 38, hard.size).astype(np.float32)
     signs = np.where(random.integers(0, 2, hard.size), np.float32(1), np.float32(-1))
     chosen = magnitudes * signs
-    chosen = np.where(kind == 1, random.integers(0, 2**32, hard.size, np.uint64).astype(np.uint32).view(np.float32), chosen)
+    any_bits = random.integers(0, 2**32, hard.size, np.uint64).astype(np.uint32).view(np.float32)
+    chosen = np.where(kind == 1, any_bits, chosen)
     chosen = np.where(kind == 2, SPECIAL[random.integers(0, SPECIAL.size, hard.size)], chosen)
     chosen = np.where((kind != 2) & ~np.isfinite(chosen), np.float32(0.5), chosen)
     x[hard] = chosen
@@ -49,7 +50,8 @@ def on_device(x, bf16):
 def from_device(tensor):
     """As float32 with the bits that are there: a NaN of bfloat16 keeps its own."""
     if tensor.dtype == torch.bfloat16:
-        return (tensor.detach().cpu().view(torch.int16).numpy().astype(np.uint16).astype(np.uint32) << 16).view(np.float32)
+        bits = tensor.detach().cpu().view(torch.int16).numpy().astype(np.uint16)
+        return (bits.astype(np.uint32) << 16).view(np.float32)
     return tensor.detach().cpu().numpy()
 
 
@@ -193,8 +195,8 @@ def compare(kind, implementation, steps="20"):
     found = {}
     for bf16, options, bf16_states in cases(kind, implementation):
         for size in SIZES:
-            few = min(3, int(steps))
-            tally = try_out(kind, implementation, few if size == SIZES[1] else int(steps), size, bf16, options, bf16_states)
+            count = int(steps) if size == SIZES[0] else min(3, int(steps))
+            tally = try_out(kind, implementation, count, size, bf16, options, bf16_states)
             name = f"{'bf16' if bf16 else 'fp32'}{' bf16 states' if bf16_states else ''} {size} {options}"
             found[name] = [tally.wrong, tally.ulp, tally.nan_bits_wrong, tally.first]
             print(f"{kind} {implementation} {name}: {tally.wrong} differ by up to {tally.ulp} ulp, "
