@@ -101,9 +101,10 @@ TEST_F(NearDram, TheBusTurns) {
 
 TEST_F(NearDram, RefreshClosesAllRowsAndTakesItsTime) {
   channel_.issue(read(0, 0, 1), 0);
-  channel_.issue(read(2, 3, 7), 6200);  // still before it is due, at 6240
-  const Clocks after = channel_.issue(read(0, 0, 1), 6240);
-  EXPECT_EQ(after, 6240 + 11 + 440 + 11) << "open rows are precharged in time: tRP, tRFC, tRCD";
+  channel_.issue(read(2, 3, 7), 6225);  // read at 6236; the refresh is due at 6240
+  const Clocks after = channel_.issue(read(0, 0, 1), 6236);
+  // The last row stays open for tRAS, until 6253; then tRP, tRFC and tRCD.
+  EXPECT_EQ(after, 6253 + 11 + 440 + 11);
   EXPECT_FALSE(channel_.is_open(read(2, 3, 7)));
   EXPECT_EQ(channel_.counts().refreshes, 1);
 }
@@ -200,7 +201,7 @@ TEST(NearKernel, DoubleBufferingHidesTheUnits) {
 
 TEST(NearKernel, SmallBlocksTurnAndActivateMore) {
   double last = 0;
-  for (const Bytes kib : {1, 4, 16, 64}) {
+  for (const Bytes kib : {1U, 4U, 16U, 64U}) {
     KernelDesign design;
     design.block_bytes = kib * kKiB;
     const double rate = mean_kernel_rate(axdimm_channel(), design, 2);

@@ -102,13 +102,12 @@ std::string timeline_text(const Iteration& iteration, std::size_t columns) {
 
 plot::Figure timeline_figure(const Iteration& iteration, const std::string& title) {
   plot::Figure figure;
-  figure.title = title;
+  figure.title = title + ", seconds";
   figure.panel_width_px = 1080;
-  figure.panel_height_px = 110;
+  figure.panel_height_px = 150;
   for (const LaneName& lane : kLaneNames) {
     figure.panels.emplace_back(lane_chart(iteration, lane));
   }
-  std::get<plot::XyChart>(figure.panels.back()).x.label = "seconds";
   return figure;
 }
 
