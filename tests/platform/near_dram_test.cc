@@ -199,6 +199,22 @@ TEST(NearKernel, DoubleBufferingHidesTheUnits) {
   EXPECT_NEAR(without_latency / both, 1, 0.01);
 }
 
+TEST(NearKernel, AQueueOfTwoBlocksHasTwoOfThemInTheUnitsAndNoMore) {
+  // Units so slow that nothing else counts: a block waits for its results, or two do together.
+  constexpr double kLatencyS = 1e-3;
+  KernelDesign design;
+  design.latency_cycles = 200'000;
+  for (const std::uint32_t queued : {1U, 2U}) {
+    design.blocks_queued = queued;
+    constexpr std::uint32_t kBlocks = 40;
+    const KernelRun run = run_kernel(axdimm_channel(), design, kBlocks, 1);
+    EXPECT_EQ(run.most_blocks_queued, queued);
+    const double latencies = run.seconds / kLatencyS;
+    EXPECT_GE(latencies, kBlocks / queued);
+    EXPECT_LE(latencies, 1.05 * kBlocks / queued);
+  }
+}
+
 TEST(NearKernel, SmallBlocksTurnAndActivateMore) {
   double last = 0;
   for (const Bytes kib : {1U, 4U, 16U, 64U}) {

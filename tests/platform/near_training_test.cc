@@ -173,7 +173,7 @@ MadeUp make_up(std::uint64_t seed) {
   platform.storage_requests = static_cast<std::uint32_t>(1 + rng.below(3));
   const Bytes largest = made.gpt.tensors[0].bytes();
   platform.channel_bytes = 5 * largest + rng.below(12 * largest);
-  platform.gpu_bytes = rng.chance(0.5) ? kGiB : made.gpt.activation_bytes + 2 * largest;
+  platform.gpu_bytes = rng.chance(0.5) ? kGiB : made.gpt.activation_bytes + rng.below(2 * largest);
   return made;
 }
 

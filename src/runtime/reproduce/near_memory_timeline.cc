@@ -94,7 +94,7 @@ std::string timeline_text(const Iteration& iteration, std::size_t columns) {
   std::string text;
   for (const LaneName& lane : kLaneNames) {
     std::string line = lane_text(iteration, lane.lane, columns);
-    line.insert(middle, "|");
+    line.insert(middle, 1, '|');
     text += fmt::format("{:<20}  {}\n", lane.name, line);
   }
   return text;
@@ -102,7 +102,7 @@ std::string timeline_text(const Iteration& iteration, std::size_t columns) {
 
 plot::Figure timeline_figure(const Iteration& iteration, const std::string& title) {
   plot::Figure figure;
-  figure.title = title + ", seconds";
+  figure.title = fmt::format("{}, seconds", title);
   figure.panel_width_px = 1080;
   figure.panel_height_px = 150;
   for (const LaneName& lane : kLaneNames) {

@@ -2,6 +2,7 @@
 #include "platform/sim/near_memory/cpu_adam.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "base/rng.h"
@@ -84,11 +85,15 @@ class Loop {
 
   // The one that can come first; of several, the one that has waited longest.
   Clocks serve(std::vector<Request>& queue) {
-    const auto chosen = std::min_element(queue.begin(), queue.end(),
-                                         [this](const Request& left, const Request& right) {
-                                           return channel_.earliest(left.burst, left.known) <
-                                                  channel_.earliest(right.burst, right.known);
-                                         });
+    auto chosen = queue.begin();
+    Clocks soonest = channel_.earliest(chosen->burst, chosen->known);
+    for (auto other = std::next(chosen); other != queue.end(); ++other) {
+      const Clocks clock = channel_.earliest(other->burst, other->known);
+      if (clock < soonest) {
+        chosen = other;
+        soonest = clock;
+      }
+    }
     const Clocks command = channel_.issue(chosen->burst, chosen->known);
     queue.erase(chosen);
     return command;

@@ -95,7 +95,7 @@ double mean_kernel_rate(const DramTiming& timing, const KernelDesign& design, in
 }
 
 double mean_core_rate(const DramTiming& timing, const HostCore& core, int seeds) {
-  constexpr std::uint64_t kParameters = 250'000;
+  constexpr std::uint64_t kParameters = 125'000;
   double sum = 0;
   for (int seed = 1; seed <= seeds; ++seed) {
     sum += run_core(timing, core, kParameters, static_cast<std::uint64_t>(seed)).parameters_per_s();

@@ -20,24 +20,19 @@ bool World::resume_one() {
 
 // To the next time at which something ends, which then goes on.
 bool World::advance() {
-  const auto flow_ns = flows_.next_completion_ns();
-  if (!flow_ns && timers_.empty()) {
+  const TimeNs flow_ns = flows_.next_completion_ns().value_or(kForever);
+  const TimeNs timer_ns = timers_.empty() ? kForever : timers_.begin()->first;
+  if (flow_ns == kForever && timer_ns == kForever) {
     return false;
   }
-  if (timers_.empty() || (flow_ns && *flow_ns <= timers_.begin()->first)) {
-    now_ns_ = *flow_ns;
-    if (const auto key = flows_.take_completed(now_ns_)) {
-      const auto found = transfers_.find(*key);
-      const std::coroutine_handle<> handle = found->second;
-      transfers_.erase(found);
-      handle.resume();
-    }
-    return true;
+  now_ns_ = std::min(flow_ns, timer_ns);
+  std::coroutine_handle<> handle = std::noop_coroutine();
+  if (flow_ns > timer_ns) {
+    handle = timers_.begin()->second;
+    timers_.erase(timers_.begin());
+  } else if (const auto key = flows_.take_completed(now_ns_)) {
+    handle = transfers_.extract(*key).mapped();
   }
-  const auto timer = timers_.begin();
-  const std::coroutine_handle<> handle = timer->second;
-  now_ns_ = timer->first;
-  timers_.erase(timer);
   handle.resume();
   return true;
 }

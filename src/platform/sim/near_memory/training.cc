@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <ranges>
 
 #include "platform/sim/near_memory/arbiter.h"
 #include "platform/sim/near_memory/process.h"
@@ -105,9 +106,7 @@ class Training {
       co_await world_.wait(std::llround(flop / platform_.gpu_flop_per_s * 1e9));
       iteration_.spans.push_back(
           {Lane::kGpu, operations_[i]->layer, std::nullopt, begin_ns, world_.now_ns()});
-      for (const std::size_t tensor : operations_[i]->tensors) {
-        fetched_bytes_ -= gpt_.tensors[tensor].bytes();
-      }
+      fetched_bytes_ -= parameter_bytes(i);
       computed_ = i + 1;
     }
   }
@@ -130,12 +129,21 @@ class Training {
     }
   }
 
-  Process fetch(std::size_t i) {
+  // Of an operation.
+  [[nodiscard]] Bytes parameter_bytes(std::size_t i) const {
+    Bytes bytes = 0;
     for (const std::size_t tensor : operations_[i]->tensors) {
-      const Bytes bytes = gpt_.tensors[tensor].bytes();
-      co_await world_.until(
-          [this, bytes] { return fetched_bytes_ == 0 || fetched_bytes_ + bytes <= room_; });
-      fetched_bytes_ += bytes;
+      bytes += gpt_.tensors[tensor].bytes();
+    }
+    return bytes;
+  }
+
+  Process fetch(std::size_t i) {
+    const Bytes bytes = parameter_bytes(i);
+    co_await world_.until(
+        [this, bytes] { return fetched_bytes_ == 0 || fetched_bytes_ + bytes <= room_; });
+    fetched_bytes_ += bytes;
+    for (const std::size_t tensor : operations_[i]->tensors) {
       if (residency_.in_memory({tensor, Part::kParameter})) {
         co_await through({Lane::kFetch, tensor}, kMemory | bit(Resource::kToDevice));
       } else {
@@ -151,14 +159,13 @@ class Training {
       co_return;
     }
     // The backward pass has the last tensor's gradient first.
-    const std::vector<std::size_t>& tensors = operations_[i]->tensors;
-    for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
-      const std::uint32_t channel = residency_.channel_of(*tensor);
-      co_await world_.until([this, t = *tensor] { return residency_.admits_gradient(t); });
-      co_await make_space(channel, gpt_.tensors[*tensor].bytes());
-      residency_.take_gradient(*tensor);
-      co_await through({Lane::kSend, *tensor}, kMemory | bit(Resource::kFromDevice));
-      channels_[channel].arrived.push_back(*tensor);
+    for (const std::size_t tensor : std::ranges::reverse_view(operations_[i]->tensors)) {
+      const std::uint32_t channel = residency_.channel_of(tensor);
+      co_await world_.until([this, tensor] { return residency_.admits_gradient(tensor); });
+      co_await make_space(channel, gpt_.tensors[tensor].bytes());
+      residency_.take_gradient(tensor);
+      co_await through({Lane::kSend, tensor}, kMemory | bit(Resource::kFromDevice));
+      channels_[channel].arrived.push_back(tensor);
     }
   }
 
