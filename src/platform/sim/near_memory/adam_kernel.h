@@ -18,6 +18,8 @@ enum class PortOrder : std::uint8_t {
   kBlocks,      // the last answer of each block
 };
 
+// Units take 64 bytes a cycle from each input: 16 parameters, one for each unit (paper
+// section 3.3).
 struct KernelDesign {
   Bytes block_bytes = 16 * kKiB;       // paper section 3.4
   std::uint32_t blocks_queued = 2;     // paper: double buffering; 1 waits for each block's results

@@ -16,10 +16,10 @@ struct DramTiming {
   double clock_ns = 0;
   // Geometry of the channel, 64 data bits wide: a burst is 8 transfers, 64 bytes.
   std::uint32_t ranks = 1;
-  std::uint32_t bank_groups = 4;      // of a rank
-  std::uint32_t banks_per_group = 4;  //
-  Bytes row_bytes = 8 * kKiB;         // of one bank, over all chips of a rank
-  // Commands, in clocks. S is between bank groups, L within one.
+  std::uint32_t bank_groups = 4;  // of a rank
+  std::uint32_t banks_per_group = 4;
+  Bytes row_bytes = 8 * kKiB;  // of one bank, over all chips of a rank
+  // Between commands, in clocks.
   Clocks burst = 4;  // of data
   Clocks cl = 0;     // read to its data
   Clocks cwl = 0;    // write to its data
@@ -27,12 +27,12 @@ struct DramTiming {
   Clocks rp = 0;     // precharge to activate
   Clocks ras = 0;    // activate to precharge
   Clocks ccd_s = 0;  // read to read, write to write
-  Clocks ccd_l = 0;  //
+  Clocks ccd_l = 0;  // the same within a group
   Clocks rrd_s = 0;  // activate to activate
-  Clocks rrd_l = 0;  //
+  Clocks rrd_l = 0;  // the same within a group
   Clocks faw = 0;    // four activates at most in this time
   Clocks wtr_s = 0;  // end of a write's data to a read
-  Clocks wtr_l = 0;  //
+  Clocks wtr_l = 0;  // the same within a group
   Clocks rtp = 0;    // read to precharge
   Clocks wr = 0;     // end of a write's data to precharge
   Clocks turn = 0;   // gap on the data bus when its driver changes
