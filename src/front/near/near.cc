@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "front/near/at_host_ranges.h"
 #include "front/near/blocks.h"
 #include "front/near/pool.h"
 #include "optimizer/update.h"
@@ -60,6 +62,10 @@ optimizer::Step step_of(const spillway_near_step& given) {
   step.learning_rate_decay = given.learning_rate_decay;
   step.gradient_scale = given.gradient_scale;
   return step;
+}
+
+std::uint64_t bytes_of(optimizer::NumberType type) {
+  return type == optimizer::NumberType::kFloat32 ? 4 : 2;
 }
 
 void run_range(const optimizer::Update& update, const spillway_near_tensor& tensor,
@@ -124,19 +130,26 @@ uint32_t spillway_near_pool_threads(const spillway_near_pool* pool) {
 
 void spillway_near_run(spillway_near_pool* pool, const spillway_near_update* update,
                        const spillway_near_tensor* tensors, size_t count) {
-  if (pool == nullptr) {
-    for (const spillway_near_tensor& tensor : std::span(tensors, count)) {
-      spillway::near::run_range(update->update, tensor, 0, tensor.elements);
+  using namespace spillway;
+  const auto run = [&](std::span<const near::Range> ranges) {
+    const near::Blocks blocks(ranges);
+    const auto run_block = [&](std::size_t block) {
+      blocks.visit(block,
+                   [&](const spillway_near_tensor& tensor, std::uint64_t begin, std::uint64_t end) {
+                     near::run_range(update->update, tensor, begin, end);
+                   });
+    };
+    if (pool != nullptr) {
+      pool->pool->run(blocks.count(), run_block);
+      return;
     }
-    return;
-  }
-  const spillway::near::Blocks blocks(std::span(tensors, count));
-  pool->pool->run(blocks.count(), [&](std::size_t block) {
-    blocks.visit(block,
-                 [&](const spillway_near_tensor& tensor, std::uint64_t begin, std::uint64_t end) {
-                   spillway::near::run_range(update->update, tensor, begin, end);
-                 });
-  });
+    for (std::size_t block = 0; block < blocks.count(); ++block) {
+      run_block(block);
+    }
+  };
+  const optimizer::Options& options = update->update.options();
+  run(near::run_at_host(std::span(tensors, count), near::bytes_of(options.parameter_type),
+                        near::bytes_of(options.gradient_type), run));
 }
 
 void spillway_near_run_range(const spillway_near_update* update, const spillway_near_tensor* tensor,
