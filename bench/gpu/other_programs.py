@@ -24,7 +24,8 @@ PROGRAMS = FITTING + LARGER
 
 def why(said):
     """The last line of what a program that failed has said, if not of Spillway's report."""
-    report = r"  |spillway: (runs on |everything fit: |\w+ for [\d.]+ s, stalled)"
+    report = (r"  |spillway: (process \d+: )?"
+              r"(runs on |everything fit: |memory ran out: |\w+ for [\d.]+ s, stalled)")
     lines = [line for line in said.splitlines() if line.strip() and not re.match(report, line)]
     return f": {lines[-1]}" if lines else ""
 
@@ -53,7 +54,7 @@ def run(program, command, limit_s):
         failed = f"exit status {process.returncode}{why(said)}"
     parts = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     moved = [line.removeprefix("spillway:").strip() for line in said.splitlines()
-             if line.startswith(("  moved", "spillway: everything fit"))]
+             if re.match(r"  moved|spillway: (process \d+: )?everything fit", line)]
     return {part["part"]: part for part in parts}, (moved or [""])[0], failed
 
 

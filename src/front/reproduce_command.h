@@ -1,4 +1,4 @@
-// `spillway reproduce g10`. Layer: front.
+// `spillway reproduce`: a command for each paper. Layer: front.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -90,6 +90,10 @@ Result<Environment> on_gpu(const DecidedRun& run, const std::string& records) {
     return tl::unexpected<Error>(storage.error());
   }
   Environment environment{put_first("LD_PRELOAD", *library), {"SPILLWAY_DEVICE", "cuda"}};
+  // As it is now; of device memory only the process that uses the device knows what is free.
+  if (run.traits.uses_host) {
+    environment.emplace_back("SPILLWAY_HOST_MEMORY", std::to_string(run.space.host_bytes));
+  }
   choose_jax_allocator(environment);
   environment.emplace_back("SPILLWAY_RECORD", records);
   add_python_hook(environment);

@@ -2,6 +2,8 @@
 // time, and everything that it says and does is made of what it saw.
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "front/program.h"
 #include "platform/host/userfault.h"
 
@@ -33,6 +35,27 @@ TEST_F(DecidedRunTest, OnTheHostTheMemoryIsLookedAtOnce) {
     GTEST_SKIP() << "no run works here";
   }
   EXPECT_EQ(looks_of("run --device host --device-memory 64MiB -- true"), "m");
+}
+
+// What a line says is what the program gets, on either device.
+TEST_F(DecidedRunTest, TheProgramGetsTheHostMemoryThatIsSaid) {
+  for (const char* const device : {"cuda", "host"}) {
+    if (device == std::string("host") && !host::userfault_support().kernel_faults) {
+      continue;
+    }
+    const Outcome outcome = run(
+        fmt::format("run --device {} --device-memory 64MiB --json record -- sh -c 'echo "
+                    "$SPILLWAY_HOST_MEMORY; exec {}'",
+                    device,
+                    device == std::string("cuda") ? std::string(CUDA_PROGRAM) + " dlopen patterns"
+                                                  : "dd if=/dev/zero of=/dev/null bs=8M count=2"),
+        fmt::format("SPILLWAY_CUDA_DRIVER='{0}' LD_LIBRARY_PATH=$(dirname '{0}')",
+                    FAKE_CUDA_LIBRARY));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const auto record = nlohmann::json::parse(read_file(folder_ / "record"));
+    EXPECT_EQ(record["start"]["host_memory"]["from"], "default");
+    EXPECT_EQ(record["start"]["host_memory"]["bytes"].dump(), lines_of(outcome.out).front());
+  }
 }
 
 // Once for all that it says of the machine. Its trials are programs of their own.

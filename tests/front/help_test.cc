@@ -32,6 +32,7 @@ constexpr const char* kCommands[] = {
     "plan",
     "reproduce",
     "reproduce g10",
+    "reproduce near-memory",
 };
 
 class Help : public ProgramTest {

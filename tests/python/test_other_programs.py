@@ -84,6 +84,7 @@ def test_what_spillway_says_when_it_cannot_run_is_told(compare):
 def test_its_report_is_no_reason(compare):
     fails = ("print('spillway: runs on a device', 'ValueError: shapes', "
              "'spillway: lookahead for 1.5 s, stalled 0.1 s (6 %)',"
+             "'spillway: process 7: memory ran out: 1 allocation was refused',"
              " '  moved 0 B', sep='\\n', file=sys.stderr); sys.exit(1)")
     content, printed = compare("part('a')", fails)
     assert not content and "exit status 1: ValueError: shapes" in printed
