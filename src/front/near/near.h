@@ -37,10 +37,12 @@ typedef struct {
   uint32_t amsgrad;
   uint32_t maximize;
   uint32_t nesterov;
-  uint32_t torch_threads;  // torch.get_num_threads(): bfloat16's bits in a loop depend on it
-  uint32_t reserved;       // 0
+  uint32_t torch_threads;       // torch.get_num_threads(): bfloat16's bits in a loop depend on it
+  uint32_t compute_capability;  // of fused on a GPU: 90 for an H100; 0: the oldest
   spillway_near_square_roots square_roots;  // null: IEEE's
   int64_t square_roots_mode;
+  uint32_t coupled_decay;  // Adam: a step's weight_decay is not 0, without decoupled_decay
+  uint32_t reserved;       // 0
 } spillway_near_options;
 
 // One step's numbers.
