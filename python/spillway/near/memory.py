@@ -1,0 +1,30 @@
+"""Whether the tensors of a step lie in each other: then the order of updates decides the result, and
+that order is PyTorch's."""
+
+
+def extent(tensor):
+    """(first byte, byte after the last) of a contiguous tensor."""
+    start = tensor.data_ptr()
+    return start, start + tensor.numel() * tensor.element_size()
+
+
+def storage_extent(tensor):
+    """The same of all memory that a tensor may lie in; None where that is not known."""
+    try:
+        storage = tensor.untyped_storage()
+        return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+    except (NotImplementedError, RuntimeError):  # sparse, or no memory of its own
+        return None
+
+
+def overlap(written, read):
+    """Whether anything that is written lies in anything else. Both: lists of extents."""
+    ends_written = ends = 0
+    for (start, end), writes in sorted([(extent, True) for extent in written]
+                                       + [(extent, False) for extent in read]):
+        if start < ends_written or (writes and start < ends):
+            return True
+        ends = max(ends, end)
+        if writes:
+            ends_written = max(ends_written, end)
+    return False
