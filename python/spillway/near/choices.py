@@ -33,6 +33,9 @@ def why_not_group(kind, group):
             return f"{name}=True"
     if group.get("fused") and group.get("foreach"):
         return "fused and foreach are both set"
+    if (group.get("foreach") and group.get("nesterov") and group["momentum"] != 0
+            and group["weight_decay"] == 0 and not group["maximize"]):
+        return "nesterov with foreach=True, which changes gradients"
     for name, value in {**rules.RULES[kind].step(group), "lr": group["lr"]}.items():
         if name == "lr" and isinstance(value, torch.Tensor):
             if not group.get("fused") and kind is not torch.optim.SGD:
@@ -78,9 +81,8 @@ def why_not_parameter(kind, group, parameter):
         return f"on {tensor.device.type}"
     if tensor.dtype not in rules.TYPES:
         return str(tensor.dtype).replace("torch.", "")
-    if (kind is torch.optim.Adagrad and group.get("foreach") and not group.get("fused")
-            and tensor.dtype == torch.bfloat16):
-        return "bfloat16 with foreach=True"
+    if group.get("foreach") and tensor.dtype == torch.bfloat16:
+        return "bfloat16 with foreach=True, whose bits are not known"
     if parameter is not tensor and any(not (place.is_shard() or place.is_replicate())
                                        for place in parameter.placements):
         return "a DTensor of partial sums"

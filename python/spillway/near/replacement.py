@@ -231,8 +231,9 @@ class Replacement:
             torch._foreach_add_(steps, 1)
         for key, ones in calls.items():
             update(key).run([self._native(one, numbers[id(one.left)], scale) for one in ones], threads)
-        # Autograd knows by it that what it has kept for a backward pass is not there any more.
-        increment_version([tensor for one in taken for tensor in one.written()])
+        # As PyTorch does, but for fused=True: autograd refuses a backward pass through what was changed.
+        increment_version([tensor for one in taken if not one.left.group.get("fused")
+                           for tensor in one.written()])
 
     def _numbers(self, group, scale):
         rate = group["lr"]

@@ -11,10 +11,12 @@ _known = {}
 
 
 def same_bits(kind, group, dtype, options):
-    """Of an optimizer of that kind with the settings of `group`; remembered by `options`."""
-    if options not in _known:
-        _known[options] = _try(kind, group, dtype)
-    return _known[options]
+    """Of an optimizer of that kind with the settings of `group`; remembered by `options` and the way
+    in which PyTorch computes."""
+    key = (options, bool(group.get("foreach")))
+    if key not in _known:
+        _known[key] = _try(kind, group, dtype)
+    return _known[key]
 
 
 def _try(kind, group, dtype):
