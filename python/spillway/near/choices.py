@@ -1,5 +1,6 @@
 """What is left to PyTorch's own step, and why: one phrase, or None for what Spillway updates."""
 
+import inspect
 import sys
 
 import torch
@@ -16,9 +17,8 @@ def why_not_kind(optimizer):
         return f"{kind.__name__} is not Adam, AdamW, SGD or Adagrad of torch.optim"
     if "_init_group" in vars(optimizer):
         return "its _init_group is another library's"
-    code = getattr(getattr(kind, "_init_group", None), "__code__", None)
-    wanted = ("self", "group", *rules.RULES[kind].fills)
-    if code is None or code.co_varnames[:code.co_argcount] != wanted:
+    fills = ["self", "group", *rules.RULES[kind].fills]
+    if not hasattr(kind, "_init_group") or list(inspect.signature(kind._init_group).parameters) != fills:
         return f"{kind.__name__} of PyTorch {torch.__version__} fills other lists"
     capability = torch.backends.cpu.get_cpu_capability()
     if capability not in ("AVX2", "AVX512"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from twins import Twins, spillway, tensors, torch
+from twins import Twins, one_thread, spillway, tensors, torch  # noqa: F401, one_thread is a fixture
 
 ADAM = [
     {}, {"weight_decay": 0}, {"weight_decay": 0.1, "eps": 1e-3, "betas": (0.4, 0.95)},

@@ -15,6 +15,17 @@ except OSError as missing:
 
 import spillway  # noqa: E402
 
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """For PyTorch, where no test asks for more: idle ones spin, and tests run beside each other. For
+    tests that import it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 # Around vectors; in one step, so that tensors of one call differ.
 SHAPES = ((1,), (8,), (3, 11), (1000,), (64, 65), ())
 
@@ -22,7 +33,7 @@ SHAPES = ((1,), (8,), (3, 11), (1000,), (64, 65), ())
 def bits(tensor):
     if tensor is None or not isinstance(tensor, torch.Tensor):
         return tensor
-    tensor = tensor.detach()
+    tensor = tensor.detach().resolve_neg()
     if tensor.is_sparse:
         tensor = tensor.to_dense()
     return tensor.contiguous().reshape(-1).view(torch.uint8)
