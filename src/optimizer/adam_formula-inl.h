@@ -41,6 +41,16 @@ struct TailOrder : VectorOrder<Unrounded> {
   }
 };
 
+// foreach on a GPU: the squares are multiplied first, and the quotient before the sum.
+struct ForeachOrder : VectorOrder<Unrounded> {
+  static Vector square(Vector second, Vector gradient, Vector beta2, Vector weight) {
+    return hn::MulAdd(weight, hn::Mul(gradient, gradient), hn::Mul(second, beta2));
+  }
+  static Vector moved(Vector parameter, Vector direction, Vector rate, Vector divisor) {
+    return hn::MulAdd(rate, hn::Div(direction, divisor), parameter);
+  }
+};
+
 template <class Round, class Order, Decay kDecay, bool kScaled, bool kAmsgrad>
 class AdamFormula {
  public:

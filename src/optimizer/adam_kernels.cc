@@ -35,6 +35,10 @@ void adam_float32(const Options& options, Form form, const Numbers& numbers, con
     return adam_in_order<float, Gradient, Unrounded, TailOrder, true>(options, numbers, range,
                                                                       CorrectRoots{});
   }
+  if (form == Form::kForeachCuda) {
+    return adam_in_order<float, Gradient, Unrounded, ForeachOrder, false>(options, numbers, range,
+                                                                          CorrectRoots{});
+  }
   if (form == Form::kLoop && options.square_roots != nullptr) {
     return adam_in_order<float, Gradient, Unrounded, VectorOrder<Unrounded>, false>(
         options, numbers, range, CalledRoots{options.square_roots, options.square_roots_mode});

@@ -44,7 +44,7 @@ void visit_pieces(const Options& options, std::size_t elements, std::size_t begi
     visit_parts(Form::kLoop, Form::kLoopTail, aten_part(elements, options.torch_threads), 32,
                 elements, begin, end, visit);
   } else if (begin < end) {
-    visit(Form::kLoop, begin, end);
+    visit(options.variant == Variant::kForeachCuda ? Form::kForeachCuda : Form::kLoop, begin, end);
   }
 }
 

@@ -118,6 +118,8 @@ TEST(OptimizerUpdateMake, RefusesWhatNamesNoUpdateInOneLine) {
   options = options_of(Rule::kSgd, Variant::kFusedCpu);
   options.parameter_type = options.gradient_type = NumberType::kBfloat16;
   EXPECT_THAT(Update::make(options).error(), HasSubstr("fused=False"));
+  options = options_of(Rule::kAdam, Variant::kFusedCuda);
+  EXPECT_THAT(Update::make(options).error(), HasSubstr("on a GPU"));
 }
 
 TEST(OptimizerUpdateMake, CountsTheBytesOfAnElement) {

@@ -15,7 +15,10 @@ STATES = {"Adam": ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
 
 def differing(one, other):
     """(elements whose bits differ, those of them that are not NaN in both)."""
-    differ = one.view(WORDS[one.dtype]) != other.view(WORDS[other.dtype])
+    one_word, other_word = one.view(WORDS[one.dtype]), other.view(WORDS[other.dtype])
+    if torch.equal(one_word, other_word):
+        return 0, 0
+    differ = one_word != other_word
     return int(differ.sum()), int((differ & ~(one.isnan() & other.isnan())).sum())
 
 
@@ -56,6 +59,21 @@ class Ours:
             native.in_place(numbers, p.numel(), p.data_ptr(), g.data_ptr(), *states,
                             gradient_out=g.data_ptr() if scale != 1 else None)
             for p, g, states in zip(self.parameters, gradients, addresses)], self.pool)
+
+
+def numbers(count, seed, dtype=torch.float32):
+    """Many magnitudes, and among them subnormal and huge numbers, any bits at all, zeros of both signs
+    and a few infinities and NaN."""
+    random = torch.Generator().manual_seed(seed)
+    normal = torch.randn(count, generator=random)
+    result = normal * torch.exp2(torch.randint(-20, 10, (count,), generator=random).float())
+    words = torch.randint(-2**31, 2**31, (count,), dtype=torch.int64, generator=random).int()
+    kind = torch.randint(0, 20000, (count,), generator=random)
+    result = torch.where(kind < 400, words.view(torch.float32), result)
+    result = torch.where((kind >= 400) & (kind < 800), (words & 0x807FFFFF).view(torch.float32), result)
+    result = torch.where((kind >= 800) & (kind < 1200), torch.zeros(()).copysign(normal), result)
+    result = torch.where(kind == 1200, torch.tensor(float("inf")).copysign(normal), result)
+    return result.to(dtype)
 
 
 class Pair:
