@@ -72,7 +72,28 @@ def placement(tensor):
     return getattr(tensor, "device_mesh", None), getattr(tensor, "placements", None)
 
 
-def why_not_parameter(kind, group, parameter):
+def why_not_type(group, dtype):
+    """Of all tensors of a type in a group."""
+    if group.get("foreach") and not group.get("fused") and dtype == torch.bfloat16:
+        return "bfloat16 with foreach=True, whose bits are not known"
+    return None
+
+
+def all_plain(parameter, others):
+    """Whether nothing below has anything against a parameter, its gradient and states: the usual
+    case, in few calls."""
+    dtype, shape = parameter.dtype, parameter.shape
+    if dtype not in rules.TYPES or parameter.numel() == 0:
+        return False
+    for tensor in (parameter, *others):
+        if not (type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided
+                and tensor.dtype is dtype and tensor.shape == shape and tensor.is_contiguous()
+                and not tensor.is_neg() and not tensor.is_conj() and tensor.data_ptr() != 0):
+            return False
+    return True
+
+
+def why_not_parameter(parameter):
     """Of a parameter, before there is a gradient."""
     tensor = local(parameter)
     if type(tensor) not in _PLAIN:
@@ -81,8 +102,6 @@ def why_not_parameter(kind, group, parameter):
         return f"on {tensor.device.type}"
     if tensor.dtype not in rules.TYPES:
         return str(tensor.dtype).replace("torch.", "")
-    if group.get("foreach") and tensor.dtype == torch.bfloat16:
-        return "bfloat16 with foreach=True, whose bits are not known"
     if parameter is not tensor and any(not (place.is_shard() or place.is_replicate())
                                        for place in parameter.placements):
         return "a DTensor of partial sums"

@@ -2,14 +2,9 @@
 that order is PyTorch's."""
 
 
-def extent(tensor):
-    """(first byte, byte after the last) of a contiguous tensor."""
-    start = tensor.data_ptr()
-    return start, start + tensor.numel() * tensor.element_size()
-
-
 def storage_extent(tensor):
-    """The same of all memory that a tensor may lie in; None where that is not known."""
+    """(first byte, byte after the last) of all memory that a tensor may lie in; None where that is not
+    known."""
     try:
         storage = tensor.untyped_storage()
         return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
@@ -20,11 +15,12 @@ def storage_extent(tensor):
 def overlap(written, read):
     """Whether anything that is written lies in anything else. Both: lists of extents."""
     ends_written = ends = 0
-    for (start, end), writes in sorted([(extent, True) for extent in written]
-                                       + [(extent, False) for extent in read]):
+    for start, end, writes in sorted([(start, end, True) for start, end in written]
+                                     + [(start, end, False) for start, end in read]):
         if start < ends_written or (writes and start < ends):
             return True
-        ends = max(ends, end)
-        if writes:
-            ends_written = max(ends_written, end)
+        if end > ends:
+            ends = end
+        if writes and end > ends_written:
+            ends_written = end
     return False

@@ -74,6 +74,14 @@ class _Taken:
                         if entries and entries[index] is not None}
         self.step = self.tensors.pop("step", None)
         self.is_first = False  # its state is made in this step
+        parameter = self.tensors["parameter"]
+        self.elements = parameter.numel()
+        self.bytes = self.elements * parameter.element_size()  # of each of them
+        self.at = {role: tensor.data_ptr() for role, tensor in self.tensors.items()}
+
+    def add(self, role, tensor):
+        self.tensors[role] = tensor
+        self.at[role] = tensor.data_ptr()
 
     def written(self):
         return [tensor for role, tensor in self.tensors.items() if role != "gradient"]
@@ -117,15 +125,18 @@ class Replacement:
         reasons = [self._why_not_step(left, scale, found_inf) for left in lefts]
         taken, calls = [], {}
         for left, group, reason in zip(lefts, told.groups, reasons):
-            kept = []
+            kept, options = [], {}
             for index, parameter in enumerate(left["parameter"]):
                 why = reason or self._why_not_tensor(left, index)
                 if why is None:
-                    key, why = self._options(left.group, choices.local(parameter).dtype)
+                    dtype = parameter.dtype
+                    if dtype not in options:
+                        options[dtype] = self._options(left.group, dtype)
+                    key, why = options[dtype]
                 if why is None:
                     taken.append(_Taken(left, index))
                     calls.setdefault(key, []).append(taken[-1])
-                    group.take(choices.local(parameter).numel())
+                    group.take(taken[-1].elements)
                 else:
                     kept.append(index)
                     group.left[why] += 1
@@ -170,20 +181,23 @@ class Replacement:
                 or choices.why_not_gradients(self._kind, group, left["gradient"], left["first"]))
 
     def _why_not_tensor(self, left, index):
-        parameter = left["parameter"][index]
-        reason = choices.why_not_parameter(self._kind, left.group, parameter)
-        for role, entries in left.lists.items():
-            if reason is not None:
-                break
-            if role == "step":
-                reason = choices.why_not_step(entries[index])
-            elif role != "parameter" and entries and entries[index] is not None:
-                what = "gradient" if role == "gradient" else "state"
-                reason = choices.why_not_beside(parameter, entries[index], what)
+        beside = {role: entries[index] for role, entries in left.lists.items()
+                  if entries and entries[index] is not None}
+        parameter, step = beside.pop("parameter"), beside.pop("step", None)
+        reason = None if step is None else choices.why_not_step(step)
+        if reason is not None or choices.all_plain(parameter, beside.values()):
+            return reason
+        reason = choices.why_not_parameter(parameter)
+        for role, tensor in beside.items():
+            what = "gradient" if role == "gradient" else "state"
+            reason = reason or choices.why_not_beside(parameter, tensor, what)
         return reason
 
     def _options(self, group, dtype):
         """(those of an update of such tensors, None), or (None, why there is none)."""
+        reason = choices.why_not_type(group, dtype)
+        if reason is not None:
+            return None, reason
         try:
             key = rules.options(self._kind, group, dtype)
             update(key)
@@ -196,9 +210,9 @@ class Replacement:
 
     @staticmethod
     def _overlap(lefts, taken, scale):
-        written = [memory.extent(tensor) for one in taken for tensor in one.written()]
-        written += [memory.extent(one.step) for one in taken if one.step is not None]
-        gradients = [memory.extent(one.tensors["gradient"]) for one in taken]
+        written = [(at, at + one.bytes) for one in taken for role, at in one.at.items() if role != "gradient"]
+        written += [memory.storage_extent(one.step) for one in taken if one.step is not None]
+        gradients = [(one.at["gradient"], one.at["gradient"] + one.bytes) for one in taken]
         for left in lefts:
             for role, entries in left.lists.items():
                 for index in left.kept if entries else ():
@@ -218,7 +232,7 @@ class Replacement:
                 if self._rule.keeps_states(one.left.group) and "first" not in one.tensors]
         optimizer = self._optimizer()
         for one, buffer in made:
-            one.tensors["first"] = choices.local(buffer)
+            one.add("first", choices.local(buffer))
             one.is_first = True
             optimizer.state[one.left["parameter"][one.index]]["momentum_buffer"] = buffer
 
@@ -247,11 +261,11 @@ class Replacement:
             number = one.step.item()
         else:
             number = 1 if one.is_first else 2
-        at = {role: tensor.data_ptr() for role, tensor in one.tensors.items()}
+        at = one.at
         return native.in_place(
-            native.Step(step=number, **numbers), one.tensors["parameter"].numel(),
-            at["parameter"], at["gradient"], at.get("first"), at.get("second"),
-            at.get("max_second"), gradient_out=None if scale is None else at["gradient"])
+            native.Step(step=number, **numbers), one.elements, at["parameter"], at["gradient"],
+            at.get("first"), at.get("second"), at.get("max_second"),
+            gradient_out=None if scale is None else at["gradient"])
 
     # Before the first step
 
@@ -259,7 +273,7 @@ class Replacement:
         told = report.Group(_BITS[rules.variant(group)])
         reason = choices.why_not_group(self._kind, group)
         for parameter in group["params"]:
-            why = reason or choices.why_not_parameter(self._kind, group, parameter)
+            why = reason or choices.why_not_parameter(parameter)
             if why is None:
                 why = self._options(group, choices.local(parameter).dtype)[1]
             if why is None:

@@ -9,6 +9,8 @@ from conftest import HOOK, PROJECT
 
 from twins import torch  # noqa: F401, for its skips
 
+BUILD = pathlib.Path(os.environ.get("SPILLWAY_BUILD", PROJECT / "build"))
+
 SCRIPT = """
     import json, sys, torch
     torch.manual_seed(1)
@@ -71,3 +73,21 @@ def test_without_the_library(run_python, tmp_path):
     assert json.loads(result.stdout)[0] == json.loads(run_python(SCRIPT, hooked=False).stdout)[0]
     assert result.stderr == ("spillway: the steps of optimizers are PyTorch's: spillway.near: there is no "
                              "libspillway_near.so beside this package; install the wheel, or run `make build`\n")
+
+
+@pytest.mark.skipif(not (BUILD / "spillway").exists(), reason="spillway is not built")
+def test_the_option(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import os; print(os.environ.get('SPILLWAY_NEAR_OPTIMIZER'))")
+
+    def run(*options):
+        return subprocess.run([BUILD / "spillway", "run", "--device", "host", *options, "--",
+                               sys.executable, script], text=True, capture_output=True,
+                              env=clean_environment("PYTHON"))
+
+    assert run().stdout == "None\n"
+    for value in ("auto", "on", "off"):
+        assert run("--near-optimizer", value).stdout == f"{value}\n"
+    refused = run("--near-optimizer", "maybe")
+    assert refused.returncode == 2 and refused.stdout == "" and "--near-optimizer" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
