@@ -1,11 +1,14 @@
 """SPILLWAY_NEAR_OPTIMIZER=on, as `spillway run --near-optimizer on` sets it: any script's optimizers."""
 
 import json
-
+import os
+import pathlib
 import shutil
+import subprocess
+import sys
 
 import pytest
-from conftest import HOOK, PROJECT
+from conftest import HOOK, PROJECT, clean_environment
 
 from twins import torch  # noqa: F401, for its skips
 
