@@ -11,29 +11,6 @@
 
 namespace spillway {
 
-<<<<<<< HEAD
-=======
-// As they were typed; what was not is empty.
-struct RunOptions {
-  std::string device = "auto";
-  std::string device_memory;
-  std::string host_memory;
-  std::string storage;
-  std::string policy;        // what measures best there
-  std::string report;        // the name of a file
-  std::string json;          // likewise, or "-"
-  std::string trace_events;  // the name of a file
-  std::string metrics;       // likewise, or a port of the loopback
-  std::string link_bandwidth;
-  std::string fault_latency;
-  std::string threshold;
-  std::string prefetch_degree;
-  std::string near_optimizer;  // whose code computes an optimizer's step: auto, on or off
-  bool strict = false;         // what has no effect ends the run
-  std::vector<std::string> command;
-};
-
->>>>>>> near-python
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 // Besides the settings, which are in this process's environment already. What the program will find
