@@ -7,6 +7,7 @@ modules.py              the module that runs, for people, where they have asked 
 enabling.py             enable(): `spillway run`, asked for by a script
 counters.py             stats(): what the run has counted so far
 callbacks.py            the same beside the loss, for transformers' and Lightning's trainers
+near/                   optimize(): an optimizer's step by Spillway's kernel
 install_kernel.py       `spillway install-kernel`, in Python
 
 The hook loads this package as `_spillway`, so a script's own module `spillway` keeps its name.
@@ -57,3 +58,11 @@ def stats():
     from .counters import stats as stats_here
 
     return stats_here()
+
+
+def __getattr__(name):
+    if name != "near":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return importlib.import_module(".near", __name__)

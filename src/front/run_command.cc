@@ -155,6 +155,9 @@ Result<int> run(const RunOptions& options) {
       (!options.json.empty() || !options.report.empty() || !options.trace_events.empty())) {
     environment->emplace_back("SPILLWAY_MODULE_NAMES", "1");
   }
+  if (!options.near_optimizer.empty()) {
+    environment->emplace_back("SPILLWAY_NEAR_OPTIMIZER", options.near_optimizer);
+  }
   Result<std::unique_ptr<RunMetrics>> metrics = RunMetrics::begin(options.metrics, records.path());
   if (!metrics) {
     return tl::unexpected<Error>(metrics.error());
@@ -224,6 +227,13 @@ void add_can_run_command(CLI::App& app, int& exit_code) {
 
 void add_run_options(CLI::App* command, RunOptions* options) {
   add_space_options(*command, *options);
+  command
+      ->add_option("--near-optimizer", options->near_optimizer,
+                   "Who computes the steps of PyTorch's optimizers on host memory: on, Spillway, "
+                   "where its bits are PyTorch's; off, PyTorch; auto, so far PyTorch (auto)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->group("What runs where");
   constexpr const char* kResults = "What it tells";
   command
       ->add_option("--report", options->report,

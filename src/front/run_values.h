@@ -24,7 +24,8 @@ struct RunOptions {
   std::string fault_latency;
   std::string threshold;
   std::string prefetch_degree;
-  bool strict = false;  // what has no effect ends the run
+  std::string near_optimizer;  // whose code computes an optimizer's step: auto, on or off
+  bool strict = false;         // what has no effect ends the run
   std::vector<std::string> command;
 };
 

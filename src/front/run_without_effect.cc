@@ -31,7 +31,7 @@ constexpr Setting kPrefetchDegree{"--prefetch-degree", "SPILLWAY_PREFETCH_DEGREE
 
 // All that anything here reads: settings, what is for tests and measurements, and what one part of
 // Spillway tells another.
-constexpr std::array<std::string_view, 27> kVariables{
+constexpr std::array<std::string_view, 28> kVariables{
     "SPILLWAY_DEVICE_MEMORY",  "SPILLWAY_HOST_MEMORY",
     "SPILLWAY_STORAGE",        "SPILLWAY_POLICY",
     "SPILLWAY_LINK_BANDWIDTH", "SPILLWAY_FAULT_LATENCY",
@@ -45,7 +45,7 @@ constexpr std::array<std::string_view, 27> kVariables{
     "SPILLWAY_DEVICE",         "SPILLWAY_OPERATORS",
     "SPILLWAY_CAPTURE",        "SPILLWAY_CAPTURE_WARM_UP",
     "SPILLWAY_SEED",           "SPILLWAY_PROGRAM",
-    "SPILLWAY_EVENTS"};
+    "SPILLWAY_EVENTS",         "SPILLWAY_NEAR_OPTIMIZER"};
 
 std::string value_of(const char* name) {
   const char* const value = std::getenv(name);

@@ -1,7 +1,7 @@
 """Runs at the start of every Python program under `spillway run`, before the program itself.
 
 `spillway run` puts this folder, and nothing else of Spillway, first in PYTHONPATH; Python then
-imports this file by its name. It does seven things:
+imports this file by its name. It does eight things:
 
 - leaves sys.path as it would be without Spillway. The variable PYTHONPATH stays as it is, so
   Python programs that this one starts are watched, too;
@@ -59,6 +59,13 @@ def _name_modules():
     from _spillway import modules
 
     modules.start()
+
+
+@_harmless
+def _replace_optimizers():
+    from _spillway.near import everywhere
+
+    everywhere.start()
 
 
 @_harmless
@@ -175,6 +182,8 @@ if os.environ.get("SPILLWAY_DEVICE") == "cuda":
         _starts.append(_tell_operands)
 if os.environ.get("SPILLWAY_MODULE_NAMES") == "1":
     _starts.append(_name_modules)
+if os.environ.get("SPILLWAY_NEAR_OPTIMIZER") == "on":
+    _starts.append(_replace_optimizers)
 if _starts:
     _after_import("torch", lambda torch: [start() for start in _starts])
 _chain()

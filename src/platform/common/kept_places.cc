@@ -8,6 +8,11 @@ void KeptPlaces::keep(std::uint64_t place) {
   ++references_[place].count;
 }
 
+bool KeptPlaces::is_kept(std::uint64_t place) {
+  const std::scoped_lock lock(mutex_);
+  return references_.contains(place);
+}
+
 bool KeptPlaces::give_up(std::uint64_t place) {
   const std::scoped_lock lock(mutex_);
   const auto found = references_.find(place);

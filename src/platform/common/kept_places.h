@@ -26,6 +26,7 @@ using Snapshot = std::unordered_map<BlockId, KeptPlace>;
 class KeptPlaces {
  public:
   void keep(std::uint64_t place);
+  [[nodiscard]] bool is_kept(std::uint64_t place);
   // The engine gives the place up: true if it may be reused at once, false if it is kept, and then
   // `unkeep` says when it is free.
   [[nodiscard]] bool give_up(std::uint64_t place);

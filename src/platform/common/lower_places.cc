@@ -35,6 +35,10 @@ std::uint64_t LowerPlaces::at(BlockId block, Tier tier) const {
   return block < in.at.size() ? in.at[block] : kNoPlace;
 }
 
+bool LowerPlaces::is_kept(BlockId block, Tier tier) {
+  return places(tier).kept.is_kept(at(block, tier));
+}
+
 KeptPlace LowerPlaces::keep(BlockId block, Tier tier, Bytes bytes) {
   const std::uint64_t place = at(block, tier);
   places(tier).kept.keep(place);

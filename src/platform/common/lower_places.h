@@ -26,6 +26,8 @@ class LowerPlaces {
   // kNoPlace if it has none.
   [[nodiscard]] std::uint64_t at(BlockId block, Tier tier) const;
 
+  // Whether a snapshot needs the block's place: then the bytes there must stay as they are.
+  [[nodiscard]] bool is_kept(BlockId block, Tier tier);
   // The block's bytes of this moment stay where they are until `release`.
   [[nodiscard]] KeptPlace keep(BlockId block, Tier tier, Bytes bytes);
   // A second snapshot of the same places. Any thread's, while the first one is held.

@@ -26,6 +26,14 @@ struct ProgramOperand {
   AccessMode mode = AccessMode::kRead;
 };
 
+// Bytes that lie together.
+struct Extent {
+  char* at = nullptr;
+  Bytes bytes = 0;
+};
+using Extents = std::vector<Extent>;
+using UpdateId = std::uint64_t;
+
 class ProgramPlatform : public ObservedPlatform {
  public:
   // ~ObservedPlatform: no thread may use the memory any more.
@@ -104,6 +112,17 @@ class ProgramPlatform : public ObservedPlatform {
   virtual void mark_launch(LaunchHash hash, std::string_view name, bool tells_all) = 0;
   // The launch that was marked last uses this memory. Does not wait.
   virtual void mark_access(const void* start, Bytes bytes, bool writes) = 0;
+
+  // An update: a launch that runs at the host, next to its data (docs/near-memory.md). Its operands
+  // begin to come to host memory, and `update_extents` waits until they are there: of each operand
+  // its bytes in order, where they lie until `end_update`. Nobody may use them elsewhere meanwhile:
+  // a thread that does stops until the end. nullopt where the platform has no updates, an operand
+  // is not the space's, they are too much at once, or they had better be used where they are.
+  virtual std::optional<UpdateId> begin_update(std::span<const ProgramOperand> /*operands*/) {
+    return std::nullopt;
+  }
+  virtual std::vector<Extents> update_extents(UpdateId /*update*/) { return {}; }
+  virtual void end_update(UpdateId /*update*/) {}
 
   // Between two iterations: what is launched, used and freed from here on is recorded, until
   // end_recording, which is nullopt if nothing was launched.

@@ -48,7 +48,8 @@ class TransferCarrier {
 
   // Where the bytes lie that go to storage.
   [[nodiscard]] virtual void* source_of(TransferJob& job, std::size_t part) = 0;
-  // From or to the device: host memory, or staging, is the other end.
+  // From or to the device: host memory, or staging, is the other end. Or from staging to host
+  // memory.
   virtual void copy(TransferJob& job) = 0;
   // The transfer is over, with 0 or an error number.
   virtual void ended(TransferJob& job, int error) = 0;

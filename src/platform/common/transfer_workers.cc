@@ -142,10 +142,11 @@ TransferWorkers::Job TransferWorkers::next_waiting(Queue& queue, TimeNs& look_ag
 }
 
 // Bytes from the swap file have to be read first; those that go there are written where they lie.
+// Between storage and host memory there is no link.
 bool TransferWorkers::takes_link(const TransferJob& job) {
   const Transfer& transfer = job.transfer;
   return job.error == 0 && transfer.to != Tier::kStorage &&
-         (transfer.from != Tier::kStorage || job.io_done);
+         (transfer.from != Tier::kStorage || (job.io_done && transfer.to == Tier::kDevice));
 }
 
 // A job comes here once; one with I/O a second time, when its bytes have been read or written.

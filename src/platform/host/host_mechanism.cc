@@ -49,6 +49,12 @@ void HostPlatform::zero(std::span<const BlockId> blocks) {
   }
 }
 
+void HostPlatform::zero_at_host(std::span<const BlockId> blocks) {
+  for (const BlockId id : blocks) {
+    updates_.zero(id);
+  }
+}
+
 void HostPlatform::map(std::span<const BlockId> blocks, bool writable) {
   pages_.set_capacity(engine_.frugal_bytes());
   for (const BlockId id : blocks) {
@@ -79,7 +85,11 @@ void HostPlatform::drop(std::span<const BlockId> blocks, Tier tier) {
 void HostPlatform::faults_served(std::uint64_t /*launch*/) {}
 
 void HostPlatform::release_launch(std::uint64_t launch, std::span<const TransferId> /*transfers*/) {
-  launches_.released(launch);
+  if ((launch & HostUpdates::kTag) != 0) {
+    updates_.released(launch);
+  } else {
+    launches_.released(launch);
+  }
 }
 
 // What is written although it is held is not what counts: the block stays.
@@ -96,7 +106,9 @@ void HostPlatform::copy(TransferJob& job) {
   const Transfer& transfer = job.transfer;
   for (std::size_t i = 0; i < transfer.blocks.size(); ++i) {
     TransferJob::Part& part = job.parts[i];
-    if (transfer.to == Tier::kHost) {
+    if (transfer.to == Tier::kHost && transfer.from == Tier::kStorage) {
+      std::memcpy(host_memory_.start() + part.host_offset, part.staging, part.bytes);
+    } else if (transfer.to == Tier::kHost) {
       copy_to_host(transfer, i, part);
     } else {
       pages_.fill(

@@ -128,6 +128,7 @@ HostPlatform::HostPlatform(const HostOptions& options, std::optional<SwapFile> s
       places_(kHostPlaces * options.host_bytes, storage ? 2 * storage->bytes() : 0),
       launches_(engine_, addresses_, pages_, log_, stalls_,
                 [this](AllocationId id) { return memory_.bytes_in_use(id); }),
+      updates_(engine_, addresses_, places_, failures_, stalls_, host_memory_.start()),
       threads_(userfault_, addresses_, pages_, log_, stalls_),
       memory_(engine_, addresses_, pages_, launches_, threads_) {
   if (!options_.warn) {
@@ -254,6 +255,22 @@ void HostPlatform::end_launch(LaunchId launch) {
   engine_.end_launch(launch);
 }
 
+std::optional<UpdateId> HostPlatform::begin_update(std::span<const ProgramOperand> operands) {
+  const std::scoped_lock lock(mutex_);
+  return updates_.begin(operands);
+}
+
+std::vector<Extents> HostPlatform::update_extents(UpdateId update) {
+  std::unique_lock lock(mutex_);
+  return updates_.extents(update, lock);
+}
+
+void HostPlatform::end_update(UpdateId update) {
+  const std::scoped_lock lock(mutex_);
+  updates_.end(update);
+  idle_.notify_all();
+}
+
 LaunchFit HostPlatform::fit(std::span<const ProgramOperand> operands) const {
   const std::scoped_lock lock(mutex_);
   return launches_.fit(operands);
@@ -299,9 +316,18 @@ void HostPlatform::wait_for_transfers() {
   }
 }
 
+// Of what is in the middle of an update the child would find a part changed after the fork.
+void HostPlatform::wait_for_updates() {
+  constexpr std::chrono::milliseconds kLookAgain{20};
+  while (updates_.any()) {
+    mutex_.wait_for(idle_, kLookAgain);
+  }
+}
+
 void HostPlatform::before_fork() {
   std::unique_lock lock(mutex_);
   // What moves now would be neither here nor there for the child.
+  wait_for_updates();
   forking_ = true;
   wait_for_transfers();
   forks_->before_fork(engine_.space());

@@ -23,6 +23,7 @@
 #include "platform/host/host_launches.h"
 #include "platform/host/host_memory.h"
 #include "platform/host/host_options.h"
+#include "platform/host/host_updates.h"
 #include "platform/host/pending_faults.h"
 #include "platform/host/waiting_threads.h"
 
@@ -70,6 +71,9 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
                         const std::function<void()>& in_line) override;
   void end_launch(LaunchId launch) override;
   [[nodiscard]] LaunchFit fit(std::span<const ProgramOperand> operands) const override;
+  std::optional<UpdateId> begin_update(std::span<const ProgramOperand> operands) override;
+  std::vector<Extents> update_extents(UpdateId update) override;
+  void end_update(UpdateId update) override;
   void mark_launch(LaunchHash hash, std::string_view name, bool tells_all) override;
   void mark_access(const void* start, Bytes bytes, bool writes) override;
   void begin_recording() override;
@@ -99,6 +103,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   // host_mechanism.cc; Mechanism with the lock held, TransferCarrier without.
   void start_transfer(const Transfer& transfer) override;
   void zero(std::span<const BlockId> blocks) override;
+  void zero_at_host(std::span<const BlockId> blocks) override;
   void map(std::span<const BlockId> blocks, bool writable) override;
   void unmap(std::span<const BlockId> blocks) override;
   void drop(std::span<const BlockId> blocks, Tier tier) override;
@@ -113,6 +118,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void protect_unmapped(const Transfer& transfer);
 
   void wait_for_transfers();
+  void wait_for_updates();
   void keep_addresses_taken();
   // host_correlator.cc: faults and marks into the engine
   void correlate();
@@ -137,6 +143,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   LaunchLog log_;
   StallClock stalls_;
   HostLaunches launches_;
+  HostUpdates updates_;
   WaitingThreads threads_;
   HostMemory memory_;
   std::condition_variable idle_;

@@ -1,0 +1,82 @@
+"""What each optimizer of PyTorch's keeps, and what its groups say of a step.
+
+A step of PyTorch asks `_init_group` to fill lists, one entry a tensor, and hands them to a function
+that updates them. `fills` has the names of these lists, in order, and what they mean to native.py.
+"""
+
+import torch
+
+from . import native
+
+
+class Rule:
+    def __init__(self, number, fills, numbers):
+        self.number = number
+        self.fills = fills
+        self.roles = tuple(fills.values())
+        self.numbers = numbers  # keys of a group: names in native.Step
+
+    def step(self, group):
+        """The numbers of a step; the learning rate and the step itself are missing."""
+        return {name: group[key] for key, name in self.numbers.items()}
+
+    def keeps_states(self, group):
+        return True
+
+
+class _Adam(Rule):
+    def __init__(self):
+        super().__init__(native.ADAM, {
+            "params_with_grad": "parameter", "grads": "gradient", "exp_avgs": "first",
+            "exp_avg_sqs": "second", "max_exp_avg_sqs": "max_second", "state_steps": "step",
+        }, {"eps": "epsilon", "weight_decay": "weight_decay"})
+
+    def step(self, group):
+        beta1, beta2 = group["betas"]
+        return {**super().step(group), "beta1": beta1, "beta2": beta2}
+
+
+class _Sgd(Rule):
+    def __init__(self):
+        super().__init__(native.SGD, {
+            "params": "parameter", "grads": "gradient", "momentum_buffer_list": "first",
+        }, {"weight_decay": "weight_decay", "momentum": "momentum", "dampening": "dampening"})
+
+    def keeps_states(self, group):
+        return group["momentum"] != 0
+
+
+RULES = {
+    torch.optim.Adam: _Adam(),
+    torch.optim.AdamW: _Adam(),
+    torch.optim.SGD: _Sgd(),
+    torch.optim.Adagrad: Rule(native.ADAGRAD, {
+        "params_with_grad": "parameter", "grads": "gradient", "state_sums": "first",
+        "state_steps": "step",
+    }, {"eps": "epsilon", "weight_decay": "weight_decay", "lr_decay": "learning_rate_decay"}),
+}
+
+TYPES = {torch.float32: native.FLOAT32, torch.bfloat16: native.BFLOAT16}
+
+
+def variant(group):
+    return native.FUSED_CPU if group.get("fused") else native.LOOP_CPU
+
+
+def options(kind, group, dtype):
+    """The fields of native.Options, as a key: tensors of equal options go in one call."""
+    chosen = variant(group)
+    roots, mode = native.torch_square_roots() if chosen == native.LOOP_CPU else (None, 0)
+    return (
+        ("rule", RULES[kind].number),
+        ("variant", chosen),
+        ("parameter_type", TYPES[dtype]),
+        ("gradient_type", TYPES[dtype]),
+        ("decoupled_decay", bool(group.get("decoupled_weight_decay", kind is torch.optim.AdamW))),
+        ("amsgrad", bool(group.get("amsgrad"))),
+        ("maximize", bool(group.get("maximize"))),
+        ("nesterov", bool(group.get("nesterov") and group["momentum"])),
+        ("torch_threads", torch.get_num_threads()),
+        ("square_roots", roots),
+        ("square_roots_mode", mode),
+    )

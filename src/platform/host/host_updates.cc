@@ -1,0 +1,129 @@
+// See host_updates.h.
+#include "platform/host/host_updates.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+
+#include "platform/common/clock.h"
+#include "policy/update_place.h"
+
+namespace spillway::host {
+
+// nullopt where one of them is not in the space, or not all in one allocation.
+std::optional<Launch> HostUpdates::launch_of(std::span<const ProgramOperand> operands) const {
+  Launch launch;
+  launch.runs_at = Tier::kHost;
+  for (const ProgramOperand& operand : operands) {
+    const std::optional<BlockRange> blocks = addresses_.blocks_with(operand.start, operand.bytes);
+    if (!blocks) {
+      return std::nullopt;
+    }
+    launch.accesses.push_back({.allocation = blocks->allocation,
+                               .first_block = blocks->first,
+                               .block_count = blocks->count,
+                               .mode = operand.mode});
+  }
+  return launch;
+}
+
+std::optional<UpdateId> HostUpdates::begin(std::span<const ProgramOperand> operands) {
+  std::optional<Launch> launch = launch_of(operands);
+  if (!launch || !pays_at_host(*launch, engine_.space())) {
+    return std::nullopt;
+  }
+  const UpdateId update = ++last_;
+  launch->tag = kTag | update;
+  Running& running = running_[update];
+  running.operands.assign(operands.begin(), operands.end());
+  const LaunchAdmission admission = engine_.issue_launch(*launch);
+  if (admission.state == LaunchState::kTooLarge) {
+    running_.erase(update);
+    return std::nullopt;
+  }
+  running.launch = admission.id;
+  return update;
+}
+
+std::vector<Extents> HostUpdates::extents(UpdateId update,
+                                          std::unique_lock<UndisturbedMutex>& lock) {
+  constexpr std::chrono::milliseconds kHandlersWait{20};
+  Running& running = running_.at(update);
+  if (!running.ready) {
+    stalls_.begin(now_ns());
+    while (!running.ready) {
+      lock.mutex()->wait_for(ready_, kHandlersWait);
+      lock.mutex()->let_handlers_run();
+    }
+    stalls_.end();
+  }
+  std::vector<Extents> extents;
+  std::transform(running.operands.begin(), running.operands.end(), std::back_inserter(extents),
+                 [this](const ProgramOperand& operand) { return extents_of(operand); });
+  return extents;
+}
+
+// Of the operand's bytes in order, those of each block; blocks that follow each other in host
+// memory are one extent.
+Extents HostUpdates::extents_of(const ProgramOperand& operand) {
+  Extents extents;
+  const BlockRange blocks = *addresses_.blocks_with(operand.start, operand.bytes);
+  char* const start = static_cast<char*>(operand.start);
+  for (BlockId id = blocks.first; id < blocks.first + blocks.count; ++id) {
+    if (writes(operand.mode)) {
+      take_from_children(id);
+    }
+    char* const block = addresses_.address_of(id);
+    char* const from = std::max(start, block);
+    char* const to = std::min(start + operand.bytes, block + kBlockBytes);
+    char* const at = at_host(id) + (from - block);
+    const auto bytes = static_cast<Bytes>(to - from);
+    if (!extents.empty() && extents.back().at + extents.back().bytes == at) {
+      extents.back().bytes += bytes;
+    } else {
+      extents.push_back({at, bytes});
+    }
+  }
+  return extents;
+}
+
+// A child of a fork may still ask for what lies there: it keeps that place, and the block gets
+// another.
+void HostUpdates::take_from_children(BlockId id) {
+  if (!places_.is_kept(id, Tier::kHost)) {
+    return;
+  }
+  const Bytes bytes = engine_.space().block(id).bytes;
+  const char* const before = at_host(id);
+  places_.give_back(id, Tier::kHost, bytes);
+  if (!places_.take(id, Tier::kHost, bytes)) {
+    failures_.fatal({ErrorCode::kUnsupported,
+                     "host memory is full of what children of the program may still read; give "
+                     "the space a larger host tier"});
+  }
+  std::memcpy(at_host(id), before, bytes);
+}
+
+void HostUpdates::end(UpdateId update) {
+  const LaunchId launch = running_.at(update).launch;
+  running_.erase(update);
+  engine_.end_launch(launch);
+}
+
+void HostUpdates::released(std::uint64_t tag) {
+  running_.at(tag & ~kTag).ready = true;
+  ready_.notify_all();
+}
+
+void HostUpdates::zero(BlockId id) {
+  const Bytes bytes = engine_.space().block(id).bytes;
+  if (!places_.take(id, Tier::kHost, bytes)) {
+    failures_.fatal({ErrorCode::kUnsupported,
+                     "host memory is full of what children of the program may still read; give "
+                     "the space a larger host tier"});
+  }
+  std::memset(at_host(id), 0, bytes);
+}
+
+}  // namespace spillway::host

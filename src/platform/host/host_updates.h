@@ -1,0 +1,73 @@
+// Launches that run at the host: where their operands lie in host memory, and who waits for that.
+// Layer: platform, host. docs/near-memory.md. With the platform's lock held.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/engine.h"
+#include "platform/common/failures.h"
+#include "platform/common/lower_places.h"
+#include "platform/common/program_platform.h"
+#include "platform/common/stall_clock.h"
+#include "platform/common/undisturbed_mutex.h"
+#include "platform/host/address_space.h"
+
+namespace spillway::host {
+
+class HostUpdates {
+ public:
+  // All of them must outlive it. `host_memory`: where places in host memory begin.
+  HostUpdates(Engine& engine, const AddressSpace& addresses, LowerPlaces& places,
+              Failures& failures, StallClock& stalls, char* host_memory)
+      : engine_(engine),
+        addresses_(addresses),
+        places_(places),
+        failures_(failures),
+        stalls_(stalls),
+        host_memory_(host_memory) {}
+
+  // Tags of launches that are updates.
+  static constexpr std::uint64_t kTag = std::uint64_t{1} << 63U;
+
+  // See ProgramPlatform. `lock` is the platform's, and is given up while it waits.
+  std::optional<UpdateId> begin(std::span<const ProgramOperand> operands);
+  std::vector<Extents> extents(UpdateId update, std::unique_lock<UndisturbedMutex>& lock);
+  void end(UpdateId update);
+  [[nodiscard]] bool any() const { return !running_.empty(); }
+
+  // Mechanism::release_launch of one of these tags.
+  void released(std::uint64_t tag);
+  // Mechanism::zero_at_host.
+  void zero(BlockId id);
+
+ private:
+  struct Running {
+    LaunchId launch = kNoLaunch;
+    std::vector<ProgramOperand> operands;
+    bool ready = false;
+  };
+  [[nodiscard]] std::optional<Launch> launch_of(std::span<const ProgramOperand> operands) const;
+  [[nodiscard]] char* at_host(BlockId id) const {
+    return host_memory_ + places_.at(id, Tier::kHost);
+  }
+  void take_from_children(BlockId id);
+  [[nodiscard]] Extents extents_of(const ProgramOperand& operand);
+
+  Engine& engine_;
+  const AddressSpace& addresses_;
+  LowerPlaces& places_;
+  Failures& failures_;
+  StallClock& stalls_;
+  char* host_memory_;
+  std::map<UpdateId, Running> running_;
+  UpdateId last_ = 0;
+  std::condition_variable ready_;
+};
+
+}  // namespace spillway::host
