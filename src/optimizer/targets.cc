@@ -7,8 +7,7 @@ Target this_target() {
 #if defined(__x86_64__)
   static const Target target = [] {
     if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0 ||
-        __builtin_cpu_supports("bmi") == 0 || __builtin_cpu_supports("bmi2") == 0 ||
-        __builtin_cpu_supports("f16c") == 0) {
+        __builtin_cpu_supports("bmi") == 0 || __builtin_cpu_supports("bmi2") == 0) {
       return Target::kNone;
     }
     const bool wide =
