@@ -110,7 +110,8 @@ class Pool:
         self.threads = self._library.spillway_near_pool_threads(self._handle)
 
     def zero(self, address, size):
-        """Writes zeros, each part by the thread that will update it."""
+        """Writes zeros into memory that is new, each part by the thread that will update it, in large pages
+        where there are any."""
         self._library.spillway_near_zero(self._handle, address, size)
 
     def __del__(self):

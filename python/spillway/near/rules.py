@@ -66,13 +66,15 @@ def variant(group):
 def options(kind, group, dtype):
     """The fields of native.Options, as a key: tensors of equal options go in one call."""
     chosen = variant(group)
+    decoupled = bool(group.get("decoupled_weight_decay", kind is torch.optim.AdamW))
     roots, mode = native.torch_square_roots() if chosen == native.LOOP_CPU else (None, 0)
     return (
         ("rule", RULES[kind].number),
         ("variant", chosen),
         ("parameter_type", TYPES[dtype]),
         ("gradient_type", TYPES[dtype]),
-        ("decoupled_decay", bool(group.get("decoupled_weight_decay", kind is torch.optim.AdamW))),
+        ("decoupled_decay", decoupled),
+        ("coupled_decay", RULES[kind].number == native.ADAM and not decoupled and group["weight_decay"] != 0),
         ("amsgrad", bool(group.get("amsgrad"))),
         ("maximize", bool(group.get("maximize"))),
         ("nesterov", bool(group.get("nesterov") and group["momentum"])),

@@ -1,6 +1,8 @@
 // The functions of near.h. Layer: front, near.
 #include "front/near/near.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -86,6 +88,19 @@ void run_range(const optimizer::Update& update, const spillway_near_tensor& tens
   update.run(step_of(tensor.step), operands, tensor.elements, begin, end);
 }
 
+// Large pages for what has not been touched yet: a walk over several arrays waits for addresses as
+// well. Where the system has none it stays as it is.
+void ask_for_large_pages(void* start, std::uint64_t bytes) {
+  constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
+  const std::uintptr_t begin =
+      (reinterpret_cast<std::uintptr_t>(start) + kLarge - 1) / kLarge * kLarge;
+  const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(start) + bytes) / kLarge * kLarge;
+  if (begin < end) {
+    madvise(static_cast<char*>(start) + (begin - reinterpret_cast<std::uintptr_t>(start)),
+            end - begin, MADV_HUGEPAGE);
+  }
+}
+
 }  // namespace
 }  // namespace spillway::near
 
@@ -160,6 +175,7 @@ void spillway_near_run_range(const spillway_near_update* update, const spillway_
 }
 
 void spillway_near_zero(spillway_near_pool* pool, void* start, uint64_t bytes) {
+  spillway::near::ask_for_large_pages(start, bytes);
   if (pool == nullptr) {
     std::memset(start, 0, bytes);
     return;

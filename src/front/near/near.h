@@ -103,7 +103,8 @@ void spillway_near_run(spillway_near_pool* pool, const spillway_near_update* upd
 // is one or the tensor's end.
 void spillway_near_run_range(const spillway_near_update* update, const spillway_near_tensor* tensor,
                              uint64_t begin, uint64_t end);
-// Writes zeros, each part by the thread that will update it: pages lie near where they are used.
+// Writes zeros, each part by the thread that will update it: pages lie near where they are used,
+// and are large ones where the system gives them and nobody has written there before.
 void spillway_near_zero(spillway_near_pool* pool, void* start, uint64_t bytes);
 
 #ifdef __cplusplus

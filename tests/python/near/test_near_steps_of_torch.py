@@ -2,7 +2,7 @@
 
 import pytest
 
-from twins import Twins, one_thread, spillway, tensors, torch  # noqa: F401, one_thread is a fixture
+from twins import Twins, assert_same, one_thread, spillway, tensors, torch  # noqa: F401, one_thread is a fixture
 
 ADAM = [
     {}, {"weight_decay": 0}, {"weight_decay": 0.1, "eps": 1e-3, "betas": (0.4, 0.95)},
@@ -110,3 +110,23 @@ def test_random_programs():
                 continue  # PyTorch refuses what has no momentum yet
             twins.each(lambda optimizer: optimizer.step())
             twins.compare()
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+@pytest.mark.parametrize("kind", ["AdamW", "SGD", "Adagrad"])
+def test_a_scale_that_fused_steps_divide_gradients_by(kind, scale):
+    """As GradScaler hands it over; the divided gradients are written back."""
+    options = {"momentum": 0.9} if kind == "SGD" else {}
+    twins = Twins(getattr(torch.optim, kind), [tensors()], lr=1e-2, fused=True, **options)
+    for optimizer in twins.both:
+        optimizer.grad_scale, optimizer.found_inf = torch.tensor(scale), torch.tensor(0.0)
+    for number in range(10):
+        infinite = number in (4, 5)
+        before = twins.near.state_dict()["state"][0].copy() if infinite else None
+        before = before and {key: value.clone() for key, value in before.items()}
+        twins.each(lambda optimizer: optimizer.found_inf.fill_(float(infinite)))
+        twins.step()
+        if infinite:
+            assert_same(before, twins.near.state_dict()["state"][0])
+            assert twins.left() == {"infinite gradients, which skip the step": 6}
+    assert twins.near.spillway.steps == 8 and twins.left() == {}
