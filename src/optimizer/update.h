@@ -28,6 +28,10 @@ enum class Variant : std::uint8_t {
 
 enum class NumberType : std::uint8_t { kFloat32, kBfloat16 };
 
+// Square roots of `count` numbers, in place where `in` is `out`. PyTorch built with MKL takes
+// torch.sqrt from it, whose last bit depends on the processor: this is the form of its vmsSqrt.
+using SquareRoots = void (*)(int count, const float* in, float* out, std::int64_t mode);
+
 // What stays the same from step to step.
 struct Options {
   Rule rule = Rule::kAdam;
@@ -38,11 +42,14 @@ struct Options {
   bool amsgrad = false;
   bool maximize = false;
   bool nesterov = false;
+  // kLoopCpu: null where the roots of fp32 tensors are IEEE's. Called by each thread that runs.
+  SquareRoots square_roots = nullptr;
+  std::int64_t square_roots_mode = 0;
 };
 
 // One step's numbers, as PyTorch's Python holds them. What a rule does not know is not read.
 struct Step {
-  double step = 1;  // the number of this step, from 1 on
+  double step = 1;  // the number of this step, from 1 on; SGD: at 1 there is no buffer to be read
   double learning_rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -51,8 +58,7 @@ struct Step {
   double momentum = 0;
   double dampening = 0;
   double learning_rate_decay = 0;  // Adagrad
-  double gradient_scale =
-      1;  // fused: gradients are divided by it, as torch.amp.GradScaler asks for
+  double gradient_scale = 1;  // fused: gradients are divided by it, as torch.amp.GradScaler wants
 };
 
 // Where the tensors' first elements lie. Results may lie where their inputs do, or in memory that
@@ -67,6 +73,7 @@ struct Operands {
   void* first_out = nullptr;
   void* second_out = nullptr;
   void* max_second_out = nullptr;
+  void* gradient_out = nullptr;  // fused with a scale: divided gradients, or null for nobody
 };
 
 class Update {

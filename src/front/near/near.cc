@@ -1,0 +1,156 @@
+// The functions of near.h. Layer: front, near.
+#include "front/near/near.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "front/near/blocks.h"
+#include "front/near/pool.h"
+#include "optimizer/update.h"
+
+static_assert(sizeof(spillway_near_options) == 48 && sizeof(spillway_near_step) == 80 &&
+              sizeof(spillway_near_tensor) == 168);
+
+struct spillway_near_update {
+  spillway::optimizer::Update update;
+};
+
+struct spillway_near_pool {
+  std::unique_ptr<spillway::near::Pool> pool;
+};
+
+namespace spillway::near {
+namespace {
+
+void tell(const std::string& line, char* why, std::size_t why_bytes) {
+  if (why == nullptr || why_bytes == 0) return;
+  const std::size_t length = std::min(line.size(), why_bytes - 1);
+  std::memcpy(why, line.data(), length);
+  why[length] = '\0';
+}
+
+optimizer::Options options_of(const spillway_near_options& given) {
+  optimizer::Options options;
+  options.rule = static_cast<optimizer::Rule>(given.rule);
+  options.variant = static_cast<optimizer::Variant>(given.variant);
+  options.parameter_type = static_cast<optimizer::NumberType>(given.parameter_type);
+  options.gradient_type = static_cast<optimizer::NumberType>(given.gradient_type);
+  options.decoupled_decay = given.decoupled_decay != 0;
+  options.amsgrad = given.amsgrad != 0;
+  options.maximize = given.maximize != 0;
+  options.nesterov = given.nesterov != 0;
+  options.square_roots = given.square_roots;
+  options.square_roots_mode = given.square_roots_mode;
+  return options;
+}
+
+optimizer::Step step_of(const spillway_near_step& given) {
+  optimizer::Step step;
+  step.step = given.step;
+  step.learning_rate = given.learning_rate;
+  step.beta1 = given.beta1;
+  step.beta2 = given.beta2;
+  step.epsilon = given.epsilon;
+  step.weight_decay = given.weight_decay;
+  step.momentum = given.momentum;
+  step.dampening = given.dampening;
+  step.learning_rate_decay = given.learning_rate_decay;
+  step.gradient_scale = given.gradient_scale;
+  return step;
+}
+
+void run_range(const optimizer::Update& update, const spillway_near_tensor& tensor,
+               std::uint64_t begin, std::uint64_t end) {
+  optimizer::Operands operands;
+  operands.parameter = tensor.parameter;
+  operands.gradient = tensor.gradient;
+  operands.first = tensor.first;
+  operands.second = tensor.second;
+  operands.max_second = tensor.max_second;
+  operands.parameter_out = tensor.parameter_out;
+  operands.first_out = tensor.first_out;
+  operands.second_out = tensor.second_out;
+  operands.max_second_out = tensor.max_second_out;
+  operands.gradient_out = tensor.gradient_out;
+  update.run(step_of(tensor.step), operands, tensor.elements, begin, end);
+}
+
+}  // namespace
+}  // namespace spillway::near
+
+int spillway_near_abi() { return SPILLWAY_NEAR_ABI; }
+
+spillway_near_update* spillway_near_make(const spillway_near_options* options, char* why,
+                                         size_t why_bytes) {
+  using namespace spillway;
+  if (options->rule > SPILLWAY_NEAR_ADAGRAD || options->variant > SPILLWAY_NEAR_FUSED_CUDA ||
+      options->parameter_type > SPILLWAY_NEAR_BFLOAT16 ||
+      options->gradient_type > SPILLWAY_NEAR_BFLOAT16) {
+    near::tell("near: no such rule, variant or type: the caller is of another version", why,
+               why_bytes);
+    return nullptr;
+  }
+  auto update = optimizer::Update::make(near::options_of(*options));
+  if (!update) {
+    near::tell(update.error(), why, why_bytes);
+    return nullptr;
+  }
+  return new spillway_near_update{*update};
+}
+
+void spillway_near_free(spillway_near_update* update) { delete update; }
+
+uint64_t spillway_near_bytes_per_element(const spillway_near_update* update) {
+  return update->update.bytes_per_element();
+}
+
+spillway_near_pool* spillway_near_pool_make(uint32_t threads, char* why, size_t why_bytes) {
+  auto pool = spillway::near::Pool::make(threads);
+  if (!pool) {
+    spillway::near::tell(pool.error(), why, why_bytes);
+    return nullptr;
+  }
+  return new spillway_near_pool{std::move(*pool)};
+}
+
+void spillway_near_pool_free(spillway_near_pool* pool) { delete pool; }
+
+uint32_t spillway_near_pool_threads(const spillway_near_pool* pool) {
+  return pool->pool->threads();
+}
+
+void spillway_near_run(spillway_near_pool* pool, const spillway_near_update* update,
+                       const spillway_near_tensor* tensors, size_t count) {
+  if (pool == nullptr) {
+    for (const spillway_near_tensor& tensor : std::span(tensors, count)) {
+      spillway::near::run_range(update->update, tensor, 0, tensor.elements);
+    }
+    return;
+  }
+  const spillway::near::Blocks blocks(std::span(tensors, count));
+  pool->pool->run(blocks.count(), [&](std::size_t block) {
+    blocks.visit(block,
+                 [&](const spillway_near_tensor& tensor, std::uint64_t begin, std::uint64_t end) {
+                   spillway::near::run_range(update->update, tensor, begin, end);
+                 });
+  });
+}
+
+void spillway_near_run_range(const spillway_near_update* update, const spillway_near_tensor* tensor,
+                             uint64_t begin, uint64_t end) {
+  spillway::near::run_range(update->update, *tensor, begin, end);
+}
+
+void spillway_near_zero(spillway_near_pool* pool, void* start, uint64_t bytes) {
+  if (pool == nullptr) {
+    std::memset(start, 0, bytes);
+    return;
+  }
+  constexpr std::uint64_t kBytes = 4 * spillway::near::kBlockElements;
+  pool->pool->run((bytes + kBytes - 1) / kBytes, [&](std::size_t block) {
+    const std::uint64_t begin = block * kBytes;
+    std::memset(static_cast<char*>(start) + begin, 0, std::min(kBytes, bytes - begin));
+  });
+}
