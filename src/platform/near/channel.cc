@@ -1,6 +1,7 @@
 // See channel.h.
 #include "platform/near/channel.h"
 
+#include <cfenv>
 #include <exception>
 #include <utility>
 
@@ -158,6 +159,8 @@ Result<std::uint64_t> Channel::launch(std::unique_ptr<Kernel> kernel, std::span<
 }
 
 void Channel::work() {
+  // As a device computes, however the thread that has opened it treats subnormal numbers.
+  std::fesetenv(FE_DFL_ENV);
   std::unique_lock lock(mutex_);
   while (true) {
     launched_more_.wait(lock, [&] { return closing_ || !queue_.empty(); });

@@ -256,7 +256,8 @@ Result<KernelTicket> Device::update_async(std::uint32_t channel, const optimizer
                                  .parameter_out = out(operands.parameter_out),
                                  .first_out = out(operands.first_out),
                                  .second_out = out(operands.second_out),
-                                 .max_second_out = out(operands.max_second_out)};
+                                 .max_second_out = out(operands.max_second_out),
+                                 .gradient_out = nullptr};
   return launch(channel, std::make_unique<UpdateKernel>(update, step, seen, elements), uses);
 }
 

@@ -44,6 +44,7 @@ bool overlap(const Span& a, const Span& b) {
 Operands needed_operands(const Options& options, const optimizer::Step& step,
                          const Operands& operands) {
   Operands needed = operands;
+  needed.gradient_out = nullptr;
   const std::array<Operand, 5> all = operands_of(options, step, operands);
   if (!all[2].needed) {
     needed.first = needed.first_out = nullptr;

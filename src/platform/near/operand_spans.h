@@ -16,7 +16,8 @@ struct OperandSpan {
   Span span;
 };
 
-// Without those that the rule does not read.
+// Without those that the rule does not read, and without gradients that are written back divided:
+// here nobody wants them.
 [[nodiscard]] optimizer::Operands needed_operands(const optimizer::Options& options,
                                                   const optimizer::Step& step,
                                                   const optimizer::Operands& operands);

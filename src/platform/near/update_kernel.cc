@@ -77,7 +77,8 @@ void UpdateKernel::compute(std::size_t block, std::span<std::byte> on_chip) cons
                .parameter_out = out[0],
                .first_out = out[1],
                .second_out = out[2],
-               .max_second_out = out[3]},
+               .max_second_out = out[3],
+               .gradient_out = nullptr},
               elements_, begin, begin + block_elements(block));
 }
 

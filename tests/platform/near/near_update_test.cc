@@ -1,4 +1,8 @@
 // An optimizer's step on the near device: the same bits as over whole tensors, and what is refused.
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -37,9 +41,12 @@ class NearUpdates : public NearWorld {
             .gradient = of.gradient,
             .first = of.first,
             .second = of.second,
+            .max_second = nullptr,
             .parameter_out = of.parameter,
             .first_out = of.first,
-            .second_out = of.second};
+            .second_out = of.second,
+            .max_second_out = nullptr,
+            .gradient_out = nullptr};
   }
   Tensors tensors(std::size_t count, std::uint32_t channel = 0) const {
     return {floats(count, channel), floats(count, channel), floats(count, channel),
@@ -160,6 +167,26 @@ TEST_F(NearUpdates, RefusesOperandsThatItCannotUse) {
                  "no channel has the number 5");
   EXPECT_TRUE(device->free(at_near(of.parameter))) << "nothing that was refused holds anything";
 }
+
+#if defined(__x86_64__)
+// A program that flushes subnormal numbers to zero opens a device that does not.
+TEST_F(NearUpdates, KeepsSubnormalNumbers) {
+  constexpr unsigned kFlush = 0x8040;  // what is read and what is written
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | kFlush);
+  start();
+  _mm_setcsr(before);
+  const Tensors of = tensors(1);
+  *of.parameter = 1e-40F;
+  accelerate(0);
+  const Result<KernelTicket> kernel =
+      device->update_async(0, near_adam(), {.weight_decay = 1}, in_place(of), 1);
+  ASSERT_TRUE(kernel) << kernel.error().message;
+  EXPECT_TRUE(device->wait(*kernel));
+  normal(0);
+  EXPECT_GT(*of.first, 0);
+}
+#endif
 
 // What a rule does not use may be anything.
 TEST_F(NearUpdates, IgnoresWhatTheRuleDoesNotRead) {
