@@ -13,7 +13,7 @@ namespace spillway::near::test {
 namespace {
 
 constexpr std::array kAllSides{Side::kHost, Side::kNear, Side::kGpu, Side::kStorage};
-constexpr Bytes kEach = 5 * kMiB;
+constexpr Bytes kEach = kBlockBytes + 20 * kPageBytes;  // more than what is moved at once
 constexpr Bytes kMargin = 2 * kPageBytes;
 
 class NearCopies : public NearWorld {
@@ -62,7 +62,7 @@ TEST_F(NearCopies, FromEverySideToEverySide) {
   constexpr std::array<std::array<Bytes, 3>, 7> kShapes{{{0, 0, kEach},
                                                          {1, 3, kLong},
                                                          {4096, 8192, kLong},
-                                                         {4096, 1, 3 * kMiB},
+                                                         {4096, 1, kBlockBytes + kPageBytes},
                                                          {17, 4096, 4096},
                                                          {4090, 4090, 12},
                                                          {5, 4095, 1}}};
@@ -86,8 +86,8 @@ TEST_F(NearCopies, FromEverySideToEverySide) {
         std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(from_offset), bytes,
                     wanted.begin() + static_cast<std::ptrdiff_t>(to_offset));
         ASSERT_TRUE(read_back(to, kEach) == wanted) << from_offset << " " << to_offset;
-        ASSERT_TRUE(read_back(from, kEach) == source) << from_offset << " " << to_offset;
       }
+      EXPECT_TRUE(read_back(from, kEach) == source);
     }
   }
 }
