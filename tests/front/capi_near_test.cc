@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -273,6 +274,19 @@ TEST_F(CapiNear, NullAndNonsense) {
                     "ended is NULL");
   expect_near_error(spillwayNearGetStatistics(nullptr, 8, near_), spillwayErrorInvalidValue,
                     "statistics is NULL");
+}
+
+TEST_F(CapiNear, WithoutADriverThereIsNoGpu) {
+  ::setenv("SPILLWAY_CUDA_DRIVER", "/nowhere/libcuda.so.1", 1);
+  std::uint64_t address = 0;
+  expect_near_error(spillwayNearMallocGpu(&address, 100, near_), spillwayErrorNotSupported,
+                    "/nowhere/libcuda.so.1");
+  const float host = 0;
+  expect_near_error(
+      spillwayNearMemcpy(spillwayNearAtGpu(4096), spillwayNearAtHost(&host), sizeof(host), near_),
+      spillwayErrorNotSupported, "/nowhere/libcuda.so.1");
+  EXPECT_EQ(address, 0U);
+  ::unsetenv("SPILLWAY_CUDA_DRIVER");
 }
 
 TEST_F(CapiNear, ADeviceThatIsGone) {
