@@ -93,7 +93,7 @@ Result<Address> GpuPlaces::allocate(Bytes bytes) {
   if (!memory) {
     return tl::unexpected<Error>(memory.error());
   }
-  const Result<Address> start = (*memory)->allocate(bytes);
+  Result<Address> start = (*memory)->allocate(bytes);
   if (start) {
     const std::scoped_lock lock(mutex_);
     allocations_.add(*start, bytes);
