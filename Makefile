@@ -8,7 +8,7 @@ build: ## Build the program, build/spillway
 	@tools/install-deps.sh build
 	@cmake --preset release $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) \
 	  --log-level=WARNING
-	@cmake --build --preset release --target spillway spillway_preload spillway_cuda
+	@cmake --build --preset release --target spillway spillway_preload spillway_cuda spillway_near
 
 soak: ## Ten million events of random programs under every policy (about 5 minutes)
 	@tools/install-deps.sh test
@@ -22,7 +22,7 @@ demo: ## Train a GPT-2 that does not fit, under every policy that runs here (und
 	@tools/install-deps.sh demo
 	@cmake --preset demo $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) \
 	  --log-level=WARNING
-	@cmake --build --preset demo --target spillway spillway_preload spillway_cuda
+	@cmake --build --preset demo --target spillway spillway_preload spillway_cuda spillway_near
 	@"$$(tools/python-env.sh)" examples/demo.py
 
 wheel: ## Build the wheel, dist/spillway_gpu-*.whl, for any Linux of x86-64 with glibc 2.28 or newer

@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS spillway RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # Not in a folder of the architecture: that is not among those places on every machine.
-install(TARGETS spillway_preload spillway_cuda LIBRARY DESTINATION lib)
+install(TARGETS spillway_preload spillway_cuda spillway_near LIBRARY DESTINATION lib)
 install(TARGETS spillway_capi EXPORT spillwayTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -38,8 +38,8 @@ unset(spillway_pc_up)
 # What the wheel holds (pyproject.toml), in the folder of the Python package.
 if(SKBUILD)
   install(TARGETS spillway RUNTIME DESTINATION spillway/bin COMPONENT wheel EXCLUDE_FROM_ALL)
-  install(TARGETS spillway_preload spillway_cuda LIBRARY DESTINATION spillway/lib COMPONENT wheel
-    EXCLUDE_FROM_ALL)
+  install(TARGETS spillway_preload spillway_cuda spillway_near LIBRARY DESTINATION spillway/lib
+    COMPONENT wheel EXCLUDE_FROM_ALL)
   spillway_install_licences(${SKBUILD_METADATA_DIR}/licenses COMPONENT wheel EXCLUDE_FROM_ALL)
 endif()
 
@@ -57,7 +57,7 @@ if(SPILLWAY_TESTS AND NOT SPILLWAY_SANITIZE)
       set_tests_properties(front.install.${check} PROPERTIES FIXTURES_REQUIRED spillway_installed)
     endif()
   endforeach()
-  add_dependencies(front_test spillway_preload spillway_cuda)
+  add_dependencies(front_test spillway_preload spillway_cuda spillway_near)
   unset(script)
   unset(folder)
 endif()

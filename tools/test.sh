@@ -156,7 +156,7 @@ compile_ahead() {
 # The Python side, and programs under `spillway run`. With the release build's program. Much of their
 # time they wait, for programs to start and for pages: meanwhile what is behind them compiles.
 stage_python() {
-  if ! configure release build || ! quietly build/build.log ninja -C build spillway spillway_preload ||
+  if ! configure release build || ! quietly build/build.log ninja -C build spillway spillway_preload spillway_near ||
     ! find_python; then
     failed 1
     return

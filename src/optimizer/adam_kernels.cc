@@ -43,23 +43,32 @@ void adam_float32(const Options& options, Form form, const Numbers& numbers, con
                                                                           CorrectRoots{});
 }
 
+template <class Round, class Order, bool kMayBeScaled>
+void adam_bfloat16(const Options& options, const Numbers& numbers, const Range& range) {
+  adam_in_order<Bfloat16, Bfloat16, Round, Order, kMayBeScaled>(options, numbers, range,
+                                                                CorrectRoots{});
+}
+
 void adam(const Options& options, Form form, const Numbers& numbers, const Range& range) {
-  if (options.parameter_type == NumberType::kBfloat16) {
-    if (form == Form::kLoop) {
-      return adam_in_order<Bfloat16, Bfloat16, ToBfloat16, VectorOrder<ToBfloat16>, false>(
-          options, numbers, range, CorrectRoots{});
+  if (options.parameter_type == NumberType::kFloat32) {
+    if (options.gradient_type == NumberType::kBfloat16) {
+      return adam_float32<Bfloat16>(options, form, numbers, range);
     }
-    if (form == Form::kFusedTail) {
-      return adam_in_order<Bfloat16, Bfloat16, Unrounded, TailOrder, true>(options, numbers, range,
-                                                                           CorrectRoots{});
-    }
-    return adam_in_order<Bfloat16, Bfloat16, Unrounded, VectorOrder<Unrounded>, true>(
-        options, numbers, range, CorrectRoots{});
+    return adam_float32<float>(options, form, numbers, range);
   }
-  if (options.gradient_type == NumberType::kBfloat16) {
-    return adam_float32<Bfloat16>(options, form, numbers, range);
+  switch (form) {
+    case Form::kLoop:
+      return adam_bfloat16<ToBfloat16, VectorOrder<ToBfloat16>, false>(options, numbers, range);
+    case Form::kLoopTail:
+      return adam_bfloat16<ToBfloat16Twice, VectorOrder<ToBfloat16>, false>(options, numbers,
+                                                                            range);
+    case Form::kFusedVector:
+      return adam_bfloat16<Unrounded, VectorOrder<Unrounded>, true>(options, numbers, range);
+    case Form::kFusedTail:
+      return adam_bfloat16<Unrounded, TailOrder, true>(options, numbers, range);
+    case Form::kForeachCuda:
+      break;  // not of this type
   }
-  adam_float32<float>(options, form, numbers, range);
 }
 
 #endif

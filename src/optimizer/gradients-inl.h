@@ -34,7 +34,7 @@ class Gradients {
     }
     gradient = with_sign(gradient, sign_);
     if constexpr (kDecay == Decay::kIntoGradient) {
-      gradient = Round{}(hn::MulAdd(parameter, factor_, gradient));
+      gradient = Round{}.add_product(parameter, factor_, gradient);
     }
     if constexpr (kDecay == Decay::kDecoupled) {
       parameter = Round{}(hn::Mul(parameter, factor_));

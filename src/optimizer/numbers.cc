@@ -1,6 +1,7 @@
 // The scalar arithmetic of a step, in double, as Python and PyTorch's C++ do it. Layer: optimizer.
 #include "optimizer/numbers.h"
 
+#include <bit>
 #include <cmath>
 
 namespace spillway::optimizer {
@@ -8,70 +9,112 @@ namespace {
 
 float single(double value) { return static_cast<float>(value); }
 
-// What a decoupled decay leaves of a parameter. PyTorch's compiler made one operation of the two.
-double left_of_parameter(const Options& options, const Step& step) {
-  if (options.variant == Variant::kFusedCpu) {
-    return std::fma(-step.learning_rate, step.weight_decay, 1.0);
+// Through single precision, to nearest, ties to even.
+float bfloat16(double value) {
+  const float rounded = single(value);
+  if (std::isnan(rounded)) return rounded;
+  const auto bits = std::bit_cast<std::uint32_t>(rounded);
+  const std::uint32_t up = ((bits >> 16) & 1) + 0x7FFF;
+  return std::bit_cast<float>((bits + up) & 0xFFFF0000);
+}
+
+// The scalars of a step in one form.
+class Scalars {
+ public:
+  Scalars(const Options& options, Form form, const Step& step)
+      : options_(options), form_(form), step_(step) {}
+
+  Numbers numbers() {
+    numbers_.sign = options_.maximize ? -1.0F : 1.0F;
+    numbers_.scaled = step_.gradient_scale != 1;
+    numbers_.gradient_scale = single(step_.gradient_scale);
+    add_decay();
+    switch (options_.rule) {
+      case Rule::kAdam:
+        add_adam();
+        break;
+      case Rule::kSgd:
+        add_sgd();
+        break;
+      case Rule::kAdagrad:
+        add_adagrad();
+        break;
+    }
+    return numbers_;
   }
-  const double part = step.learning_rate * step.weight_decay;
-  return 1 - part;
-}
 
-void add_adam(const Options& options, const Step& step, Numbers& numbers) {
-  const double correction1 = 1 - std::pow(step.beta1, step.step);
-  const double correction2 = 1 - std::pow(step.beta2, step.step);
-  // Python writes the root as a power.
-  const double root =
-      options.variant == Variant::kFusedCpu ? std::sqrt(correction2) : std::pow(correction2, 0.5);
-  numbers.lerp_weight = single(1 - step.beta1);
-  numbers.beta2 = single(step.beta2);
-  numbers.square_weight = single(1 - step.beta2);
-  numbers.root_divisor = single(root);
-  numbers.epsilon = single(step.epsilon);
-  numbers.negative_rate = single(-(step.learning_rate / correction1));
-}
+ private:
+  [[nodiscard]] bool halves() const { return options_.parameter_type == NumberType::kBfloat16; }
+  [[nodiscard]] bool fused() const { return options_.variant == Variant::kFusedCpu; }
 
-void add_sgd(const Step& step, Numbers& numbers) {
-  numbers.has_buffer = step.momentum != 0;
-  numbers.first_step = step.step == 1;
-  numbers.momentum = single(step.momentum);
-  numbers.gradient_weight = single(1 - step.dampening);
-  numbers.negative_rate = single(-step.learning_rate);
-}
+  // What a loop adds, or multiplies what it adds by, has the type of the tensors; other factors and
+  // divisors have not.
+  [[nodiscard]] float addend(double value) const {
+    return halves() && !fused() ? bfloat16(value) : single(value);
+  }
+  // What the vectors of fused Adagrad round to the type of the tensors, and what is left does not.
+  [[nodiscard]] float of_vectors(double value) const {
+    return halves() && form_ == Form::kFusedVector ? bfloat16(value) : single(value);
+  }
 
-void add_adagrad(const Options& options, const Step& step, Numbers& numbers) {
-  const double before = step.step - 1;
-  const double divisor = options.variant == Variant::kFusedCpu
-                             ? std::fma(before, step.learning_rate_decay, 1.0)
-                             : 1 + before * step.learning_rate_decay;
-  numbers.epsilon = single(step.epsilon);
-  numbers.negative_rate = single(-(step.learning_rate / divisor));
-}
+  void add_decay() {
+    if (step_.weight_decay == 0) return;
+    if (options_.decoupled_decay) {
+      numbers_.decay = Decay::kDecoupled;
+      numbers_.decay_factor = single(left_of_parameter());
+      return;
+    }
+    numbers_.decay = Decay::kIntoGradient;
+    numbers_.decay_factor = options_.rule == Rule::kAdagrad && fused()
+                                ? of_vectors(step_.weight_decay)
+                                : addend(step_.weight_decay);
+  }
+
+  // PyTorch's compiler has made one operation of the two.
+  [[nodiscard]] double left_of_parameter() const {
+    if (fused()) return std::fma(-step_.learning_rate, step_.weight_decay, 1.0);
+    const double part = step_.learning_rate * step_.weight_decay;
+    return 1 - part;
+  }
+
+  void add_adam() {
+    const double correction1 = 1 - std::pow(step_.beta1, step_.step);
+    const double correction2 = 1 - std::pow(step_.beta2, step_.step);
+    numbers_.lerp_weight = single(1 - step_.beta1);
+    numbers_.beta2 = single(step_.beta2);
+    numbers_.square_weight = single(1 - step_.beta2);
+    // Python writes the root as a power.
+    numbers_.root_divisor = single(fused() ? std::sqrt(correction2) : std::pow(correction2, 0.5));
+    numbers_.epsilon = addend(step_.epsilon);
+    numbers_.negative_rate = single(-(step_.learning_rate / correction1));
+  }
+
+  void add_sgd() {
+    numbers_.first_step = step_.step == 1;
+    numbers_.momentum = single(step_.momentum);
+    numbers_.nesterov_momentum = addend(step_.momentum);
+    numbers_.gradient_weight = addend(1 - step_.dampening);
+    numbers_.negative_rate = addend(-step_.learning_rate);
+  }
+
+  void add_adagrad() {
+    const double before = step_.step - 1;
+    const double divisor = fused() ? std::fma(before, step_.learning_rate_decay, 1.0)
+                                   : 1 + before * step_.learning_rate_decay;
+    numbers_.epsilon = fused() ? of_vectors(step_.epsilon) : addend(step_.epsilon);
+    numbers_.negative_rate = of_vectors(-(step_.learning_rate / divisor));
+  }
+
+  const Options& options_;
+  Form form_;
+  const Step& step_;
+  Numbers numbers_;
+};
 
 }  // namespace
 
-Numbers numbers_of(const Options& options, const Step& step) {
-  Numbers numbers;
-  numbers.sign = options.maximize ? -1.0F : 1.0F;
-  numbers.scaled = step.gradient_scale != 1;
-  numbers.gradient_scale = single(step.gradient_scale);
-  if (step.weight_decay != 0) {
-    numbers.decay = options.decoupled_decay ? Decay::kDecoupled : Decay::kIntoGradient;
-    numbers.decay_factor =
-        single(options.decoupled_decay ? left_of_parameter(options, step) : step.weight_decay);
-  }
-  switch (options.rule) {
-    case Rule::kAdam:
-      add_adam(options, step, numbers);
-      break;
-    case Rule::kSgd:
-      add_sgd(step, numbers);
-      break;
-    case Rule::kAdagrad:
-      add_adagrad(options, step, numbers);
-      break;
-  }
-  return numbers;
+Numbers numbers_of(const Options& options, Form form, const Step& step) {
+  return Scalars(options, form, step).numbers();
 }
 
 }  // namespace spillway::optimizer

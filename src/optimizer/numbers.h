@@ -6,13 +6,21 @@
 
 namespace spillway::optimizer {
 
+// The orders in which PyTorch's kernels round.
+enum class Form : std::uint8_t {
+  kLoop,         // an operator at a time
+  kLoopTail,     // bfloat16: what its vectors leave of a thread's part
+  kFusedVector,  // the vectors of the fused kernel
+  kFusedTail,    // the elements that are left when its vectors are full
+  kForeachCuda,
+};
+
 enum class Decay : std::uint8_t { kNone, kIntoGradient, kDecoupled };
 
 struct Numbers {
   Decay decay = Decay::kNone;
   bool scaled = false;      // gradients are divided by gradient_scale
   bool first_step = false;  // SGD: the buffer is made
-  bool has_buffer = false;  // SGD with momentum
   float gradient_scale = 1;
   float sign = 1;          // -1 to maximize
   float decay_factor = 0;  // of the parameter: into the gradient, or what is left of itself
@@ -23,9 +31,10 @@ struct Numbers {
   float epsilon = 0;
   float negative_rate = 0;  // what the direction is multiplied by
   float momentum = 0;
-  float gradient_weight = 1;  // SGD: 1 - dampening
+  float nesterov_momentum = 0;  // the same, as far as it is rounded when the buffer is added
+  float gradient_weight = 1;    // SGD: 1 - dampening
 };
 
-[[nodiscard]] Numbers numbers_of(const Options& options, const Step& step);
+[[nodiscard]] Numbers numbers_of(const Options& options, Form form, const Step& step);
 
 }  // namespace spillway::optimizer

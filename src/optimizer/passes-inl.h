@@ -1,7 +1,6 @@
-// How a formula goes over a range: what it has between the states and the root, the root, and the
-// rest. Included once for each processor (targets.h). Layer: optimizer.
-//
-// A formula has `kHas...` constants for the tensors it knows, before(io) and after(between, root).
+// How a formula goes over a range. What has a root in the middle has before(tensors, i), which
+// reads and writes the states, and after(between, root), the parameter. Included once for each
+// processor (targets.h). Layer: optimizer.
 #if defined(SPILLWAY_OPTIMIZER_PASSES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SPILLWAY_OPTIMIZER_PASSES_INL
 #undef SPILLWAY_OPTIMIZER_PASSES_INL
@@ -109,6 +108,18 @@ struct Between {
   Vector squares;
 };
 
+// What needs no root: result(tensors, i).
+struct Rootless {
+  template <class Formula, class T>
+  void operator()(const Formula& formula, const T& tensors, std::size_t begin,
+                  std::size_t end) const {
+    for (std::size_t i = begin; i < end; i += kLanes) {
+      store(formula.result(tensors, i), tensors.parameter_out + i);
+    }
+  }
+};
+
+// IEEE's, where they are needed.
 struct CorrectRoots {
   template <class Formula, class T>
   void operator()(const Formula& formula, const T& tensors, std::size_t begin,

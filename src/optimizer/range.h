@@ -5,14 +5,6 @@
 
 namespace spillway::optimizer {
 
-// The orders in which PyTorch's kernels round.
-enum class Form : std::uint8_t {
-  kLoop,         // an operator at a time
-  kFusedVector,  // the vectors of the fused kernel
-  kFusedTail,    // the elements that are left when its vectors are full
-  kForeachCuda,
-};
-
 // Pointers to the range's first elements; null for what there is not.
 struct Range {
   const void* parameter = nullptr;

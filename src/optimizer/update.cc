@@ -1,9 +1,9 @@
 // Which kernel computes an update, and how a range becomes kernels' ranges. Layer: optimizer.
 #include "optimizer/update.h"
 
-#include <algorithm>
 #include <cstddef>
 
+#include "optimizer/pieces.h"
 #include "optimizer/range.h"
 
 namespace spillway::optimizer {
@@ -14,9 +14,9 @@ Kernel kernel_of(Rule rule) {
     case Rule::kAdam:
       return adam_kernel();
     case Rule::kSgd:
-      return nullptr;
+      return sgd_kernel();
     case Rule::kAdagrad:
-      return nullptr;
+      return adagrad_kernel();
   }
   return nullptr;
 }
@@ -49,19 +49,34 @@ Range range_at(const Options& options, const Operands& operands, std::size_t beg
   return range;
 }
 
-// How many elements the vectors of PyTorch's fused kernels leave at a tensor's end.
-std::size_t tail_elements(const Options& options, std::size_t elements) {
-  if (options.variant != Variant::kFusedCpu) {
-    return 0;
+// Why these options name no update; empty if they do.
+std::string contradiction(const Options& options) {
+  const bool bfloat16 = options.parameter_type == NumberType::kBfloat16;
+  if (bfloat16 && options.gradient_type != NumberType::kBfloat16) {
+    return "gradients of bfloat16 parameters are bfloat16";
   }
-  return elements % (options.parameter_type == NumberType::kFloat32 ? 8 : 16);
+  if (options.rule != Rule::kAdam && (options.amsgrad || options.decoupled_decay)) {
+    return "amsgrad and decoupled decay are Adam's";
+  }
+  if (options.rule != Rule::kSgd && options.nesterov) {
+    return "Nesterov's momentum is SGD's";
+  }
+  if (options.variant == Variant::kFusedCpu && options.rule == Rule::kSgd && bfloat16) {
+    return "PyTorch's fused SGD leaves bfloat16 parameters as they are on the CPU; use fused=False";
+  }
+  if (options.variant != Variant::kLoopCpu && options.variant != Variant::kFusedCpu) {
+    return "this variant's bits are not known";
+  }
+  return {};
 }
 
 }  // namespace
 
 tl::expected<Update, std::string> Update::make(const Options& options) {
-  const Kernel kernel = kernel_of(options.rule);
-  if (kernel == nullptr) {
+  if (const std::string why = contradiction(options); !why.empty()) {
+    return tl::unexpected("optimizer: " + why);
+  }
+  if (kernel_of(options.rule) == nullptr) {
     return tl::unexpected<std::string>(
         "optimizer: this processor has no AVX2 with FMA, which PyTorch's bits need");
   }
@@ -71,16 +86,11 @@ tl::expected<Update, std::string> Update::make(const Options& options) {
 void Update::run(const Step& step, const Operands& operands, std::size_t elements,
                  std::size_t begin, std::size_t end) const noexcept {
   const Kernel kernel = kernel_of(options_.rule);
-  const Numbers numbers = numbers_of(options_, step);
-  const std::size_t tail = elements - tail_elements(options_, elements);
-  const Form body = options_.variant == Variant::kFusedCpu ? Form::kFusedVector : Form::kLoop;
-  if (begin < std::min(end, tail)) {
-    kernel(options_, body, numbers, range_at(options_, operands, begin, std::min(end, tail)));
-  }
-  if (std::max(begin, tail) < end) {
-    kernel(options_, Form::kFusedTail, numbers,
-           range_at(options_, operands, std::max(begin, tail), end));
-  }
+  visit_pieces(options_, elements, begin, end,
+               [&](Form form, std::size_t piece_begin, std::size_t piece_end) {
+                 kernel(options_, form, numbers_of(options_, form, step),
+                        range_at(options_, operands, piece_begin, piece_end));
+               });
 }
 
 std::size_t Update::bytes_per_element() const {

@@ -42,6 +42,9 @@ struct Options {
   bool amsgrad = false;
   bool maximize = false;
   bool nesterov = false;
+  // kLoopCpu, bfloat16: torch.get_num_threads(), which decides where a tensor is cut, and that its
+  // bits.
+  std::size_t torch_threads = 1;
   // kLoopCpu: null where the roots of fp32 tensors are IEEE's. Called by each thread that runs.
   SquareRoots square_roots = nullptr;
   std::int64_t square_roots_mode = 0;

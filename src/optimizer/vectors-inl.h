@@ -30,14 +30,14 @@ struct Bfloat16 {
   std::uint16_t bits;
 };
 
-// Round to nearest, ties to even; NaN stays one.
+// Round to nearest, ties to even; what is not a number becomes the one of PyTorch's vectors.
 inline hn::Vec<Words> bfloat16_bits(Vector value) {
   const Words words;
   const auto bits = hn::BitCast(words, value);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1U));
   const auto rounded = hn::ShiftRight<16>(bits + odd + hn::Set(words, 0x7FFFU));
   const auto nan = hn::RebindMask(words, hn::IsNaN(value));
-  return hn::IfThenElse(nan, hn::Set(words, 0x7FC0U), rounded);
+  return hn::IfThenElse(nan, hn::Set(words, 0xFFFFU), rounded);
 }
 
 inline Vector load(const float* from) { return hn::LoadU(Lanes{}, from); }
@@ -53,20 +53,29 @@ inline void store(Vector value, Bfloat16* to) {
   hn::StoreU(halves, Halves{}, reinterpret_cast<std::uint16_t*>(to));
 }
 
-// What PyTorch's operators round their results to, one after the other.
+// What PyTorch's operators round their results to, one after the other, and how the one that
+// multiplies and adds does.
 struct Unrounded {
   Vector operator()(Vector value) const { return value; }
+  Vector add_product(Vector a, Vector b, Vector c) const { return hn::MulAdd(a, b, c); }
 };
 struct ToBfloat16 {
   Vector operator()(Vector value) const {
     return hn::BitCast(Lanes{}, hn::ShiftLeft<16>(bfloat16_bits(value)));
   }
+  Vector add_product(Vector a, Vector b, Vector c) const { return (*this)(hn::MulAdd(a, b, c)); }
+};
+// Behind its vectors.
+struct ToBfloat16Twice : ToBfloat16 {
+  Vector add_product(Vector a, Vector b, Vector c) const {
+    return (*this)(hn::Add((*this)(hn::Mul(a, b)), c));
+  }
 };
 
-// The larger, as torch.maximum: NaN if either is.
+// The larger, as PyTorch's vectors have it: NaN, all of whose bits are set, if either is.
 inline Vector larger(Vector a, Vector b) {
-  const Vector larger_number = hn::Max(a, b);
-  return hn::IfThenElse(hn::IsNaN(a), a, larger_number);
+  const auto neither = hn::And(hn::Eq(a, a), hn::Eq(b, b));
+  return hn::Or(hn::Max(a, b), hn::VecFromMask(Lanes{}, hn::Not(neither)));
 }
 
 // `sign` is 1 or -1.

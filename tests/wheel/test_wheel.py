@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 FOLDER = ROOT / "build-wheel"
 PARTS = ("spillway/bin/spillway", "spillway/lib/libspillway_preload.so",
-         "spillway/lib/libspillway_cuda.so")
+         "spillway/lib/libspillway_cuda.so", "spillway/lib/libspillway_near.so")
 
 # More than the budget, written and checked several times over.
 PATTERNS = """
@@ -98,7 +98,7 @@ def test_all_of_it_is_there(wheel):
     assert {name for name in names if ".dist-info/" not in name} == sources | set(PARTS)
     assert {f"{name}.txt" for name in (
         "libfmt-dev", "libcli11-dev", "nlohmann-json3-dev", "libtomlplusplus-dev", "libzstd-dev",
-        "zlib1g-dev", "libexpected-dev", "liburing-dev", "libc6-dev")} | {"LICENSE"} <= licences
+        "zlib1g-dev", "libexpected-dev", "liburing-dev", "libhwy-dev", "libc6-dev")} | {"LICENSE"} <= licences
     assert any(name.startswith("libstdc++") for name in licences)
     assert archive.getinfo(PARTS[0]).external_attr >> 16 & stat.S_IXUSR
 
@@ -129,7 +129,8 @@ def test_what_an_old_glibc_lacks_does_the_same(tmp_path):
     output(program)
 
 
-@pytest.mark.parametrize("part, source", [(PARTS[1], "preload"), (PARTS[2], "cuda")])
+@pytest.mark.parametrize("part, source", [(PARTS[1], "preload"), (PARTS[2], "cuda"),
+                                          (PARTS[3], "near")])
 def test_all_that_stands_in_front_is_seen(part, source, unpacked):
     text = (ROOT / "src/front" / source / "exports.map").read_text()
     names = set(re.findall(r"(\w+);", re.sub(r"#.*|\w+:", "", text)))

@@ -31,7 +31,7 @@ class Refused(Exception):
 class Options(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint32) for name in (
         "rule", "variant", "parameter_type", "gradient_type",
-        "decoupled_decay", "amsgrad", "maximize", "nesterov")]
+        "decoupled_decay", "amsgrad", "maximize", "nesterov", "torch_threads", "reserved")]
     _fields_ += [("square_roots", ctypes.c_void_p), ("square_roots_mode", ctypes.c_int64)]
 
 

@@ -10,7 +10,7 @@
 #include "front/near/pool.h"
 #include "optimizer/update.h"
 
-static_assert(sizeof(spillway_near_options) == 48 && sizeof(spillway_near_step) == 80 &&
+static_assert(sizeof(spillway_near_options) == 56 && sizeof(spillway_near_step) == 80 &&
               sizeof(spillway_near_tensor) == 168);
 
 struct spillway_near_update {
@@ -41,6 +41,7 @@ optimizer::Options options_of(const spillway_near_options& given) {
   options.amsgrad = given.amsgrad != 0;
   options.maximize = given.maximize != 0;
   options.nesterov = given.nesterov != 0;
+  options.torch_threads = std::max<std::size_t>(given.torch_threads, 1);
   options.square_roots = given.square_roots;
   options.square_roots_mode = given.square_roots_mode;
   return options;

@@ -37,6 +37,8 @@ typedef struct {
   uint32_t amsgrad;
   uint32_t maximize;
   uint32_t nesterov;
+  uint32_t torch_threads;  // torch.get_num_threads(): bfloat16's bits in a loop depend on it
+  uint32_t reserved;       // 0
   spillway_near_square_roots square_roots;  // null: IEEE's
   int64_t square_roots_mode;
 } spillway_near_options;
