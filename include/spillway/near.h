@@ -162,7 +162,7 @@ typedef struct spillwayNearAdam {
   spillwayNearArithmetic_t arithmetic;
   uint32_t decoupledDecay; /* 1: AdamW */
   uint32_t maximize;       /* 1: against the sign of the gradient */
-  uint32_t reserved;       /* must be 0 */
+  uint32_t torchThreads;   /* loop on the CPU, bf16: torch.get_num_threads(), 1 or more */
   uint64_t step;           /* this one's number, from 1 on */
   double learningRate;
   double beta1;

@@ -40,13 +40,14 @@ Outcome<optimizer::Options> options_of(const spillwayNearAdam_t& adam) {
   options.decoupled_decay = adam.decoupledDecay != 0;
   options.amsgrad = adam.maxExpAvgSq != nullptr;
   options.maximize = adam.maximize != 0;
+  options.torch_threads = adam.torchThreads;
   return options;
 }
 
 }  // namespace
 
 Outcome<AdamStep> checked_adam(const spillwayNearAdam_t& adam) {
-  if (adam.size != sizeof(adam) || adam.reserved != 0) {
+  if (adam.size != sizeof(adam) || adam.torchThreads == 0) {
     return fail(spillwayErrorInvalidValue,
                 "a step that spillwayNearAdamInit has not filled in, or of another version of this "
                 "library");
@@ -93,6 +94,7 @@ extern "C" spillwayError_t spillwayNearAdamInit(spillwayNearAdam_t* adam, size_t
     const spillway::optimizer::Step defaults;
     spillwayNearAdam_t filled{};
     filled.size = size;
+    filled.torchThreads = 1;
     filled.step = 1;
     filled.learningRate = defaults.learning_rate;
     filled.beta1 = defaults.beta1;
