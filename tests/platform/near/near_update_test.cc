@@ -94,6 +94,85 @@ TEST_F(NearUpdates, HasTheBitsOfAnUpdateOfWholeTensors) {
   }
 }
 
+// Other rules, types and implementations of PyTorch's, whose bits may depend on where a tensor
+// ends.
+TEST_F(NearUpdates, HasTheBitsOfEveryRuleAndType) {
+  using optimizer::NumberType;
+  using optimizer::Rule;
+  using optimizer::Variant;
+  constexpr std::size_t kCount = 2 * kNearBlockElements + 77;
+  std::vector<Options> all(6);
+  all[1].variant = Variant::kFusedCpu;
+  all[1].amsgrad = true;
+  all[2].variant = Variant::kFusedCpu;
+  all[2].parameter_type = all[2].gradient_type = NumberType::kBfloat16;
+  all[3].parameter_type = all[3].gradient_type = NumberType::kBfloat16;
+  all[3].torch_threads = 3;
+  all[4].rule = Rule::kSgd;
+  all[4].nesterov = true;
+  all[5].rule = Rule::kAdagrad;
+  int done = 0;
+  for (const Options& kind : all) {
+    SCOPED_TRACE(&kind - all.data());
+    const auto update = Update::make(kind);
+    if (!update) {
+      continue;  // where the bits cannot be had
+    }
+    const auto bytes_of = [&](std::size_t operand) {
+      const NumberType type = operand == 1 ? kind.gradient_type : kind.parameter_type;
+      return kCount * (type == NumberType::kFloat32 ? 4 : 2);
+    };
+    std::array<char*, 5> near{};
+    std::array<std::vector<char>, 5> plain;
+    Rng rng(7);
+    for (std::size_t i = 0; i < near.size(); ++i) {
+      near[i] = near_memory(bytes_of(i));
+      plain[i].resize(bytes_of(i));
+      for (std::size_t at = 0; at < kCount; ++at) {
+        const auto value = static_cast<float>(rng.uniform());
+        const std::size_t each = bytes_of(i) / kCount;  // of bfloat16, the upper half
+        std::memcpy(plain[i].data() + at * each,
+                    reinterpret_cast<const char*>(&value) + sizeof(value) - each, each);  // NOLINT
+      }
+      ASSERT_TRUE(device->copy(at_near(near[i]), at_host(plain[i].data()), bytes_of(i)));
+    }
+    const auto operands = [](const auto& at) {
+      return Operands{.parameter = at(0),
+                      .gradient = at(1),
+                      .first = at(2),
+                      .second = at(3),
+                      .max_second = at(4),
+                      .parameter_out = at(0),
+                      .first_out = at(2),
+                      .second_out = at(3),
+                      .max_second_out = at(4),
+                      .gradient_out = nullptr};
+    };
+    for (int t = 1; t <= 3; ++t) {
+      const Step step{.step = static_cast<double>(t),
+                      .learning_rate = 0.01,
+                      .weight_decay = 0.1,
+                      .momentum = 0.9};
+      accelerate(0);
+      const Result<KernelTicket> kernel = device->update_async(
+          0, *update, step, operands([&](std::size_t i) -> void* { return near[i]; }), kCount);
+      ASSERT_TRUE(kernel) << kernel.error().message;
+      ASSERT_TRUE(device->wait(*kernel));
+      normal(0);
+      update->run(step, operands([&](std::size_t i) -> void* { return plain[i].data(); }), kCount,
+                  0, kCount);
+    }
+    for (std::size_t i = 0; i < near.size(); ++i) {
+      std::vector<char> result(bytes_of(i));
+      ASSERT_TRUE(device->copy(at_host(result.data()), at_near(near[i]), bytes_of(i)));
+      EXPECT_TRUE(result == plain[i]) << i;
+      EXPECT_TRUE(device->free(at_near(near[i])));
+    }
+    ++done;
+  }
+  EXPECT_GE(done, 1);
+}
+
 TEST_F(NearUpdates, ResultsMayLieElsewhereInTheChannel) {
   constexpr std::size_t kCount = kNearBlockElements + 100;
   const Tensors in = tensors(kCount);
