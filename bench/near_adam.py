@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """AdamW alone, on the processor: libspillway_near, torch's fused one, DeepSpeed's cpu_adam, and STREAM.
 
-Parameters in single precision, in one tensor and in 500 of a transformer's shapes, with the same threads
-and the same memory for all; rounds in which all take turns, and the median of each. An update reads 16
+Parameters in single precision, in one tensor and in 500 of a transformer's shapes, the same ones with
+the same threads for all, each with states of its own; rounds in which all take turns, and the median of each. An update reads 16
 bytes and writes 12 for each parameter. The triad stores past the caches, and is counted as STREAM does,
 three arrays; `plain` is the same sum in place. Nothing else should run: the load is in the result. For
 DeepSpeed it must be importable (PYTHONPATH), with a compiler and ninja; where it is not, a line says so.
@@ -80,12 +80,13 @@ class Case:
             parameter.grad = torch.rand_like(parameter)
         self.count = sum(p.numel() for p in parameters)
         self.pool = native.Pool(options.threads)
+        self.states = []
         fused = torch.optim.AdamW(parameters, fused=True, **OPTIONS)
         fused.step()
         ours = Ours("AdamW", [parameters[0][:1]], native.FUSED_CPU, self.pool, **OPTIONS)
         tensors = (native.Tensor * len(parameters))(*(
             native.in_place(ours.numbers(2, 1.0), p.numel(), p.data_ptr(), p.grad.data_ptr(),
-                            fused.state[p]["exp_avg"].data_ptr(), fused.state[p]["exp_avg_sq"].data_ptr())
+                            *(state.data_ptr() for state in self.new_states(p)))
             for p in parameters))
         self.work = {"near": (BYTES * self.count, lambda: ours.update.run(tensors, self.pool)),
                      "torch": (BYTES * self.count, fused.step)}
@@ -100,6 +101,14 @@ class Case:
         self.kept = arrays
         self.work["triad"] = (STREAM_BYTES * size, lambda: stream(a, b, c, 0.5, size, options.threads))
         self.work["plain"] = (STREAM_BYTES * size, lambda: stream(a, a, c, 0.5, size, options.threads))
+
+    def new_states(self, parameter):
+        """Two, where the library likes them to lie."""
+        states = [torch.empty_like(parameter) for _ in range(2)]
+        for state in states:
+            self.pool.zero(state.data_ptr(), 4 * state.numel())
+        self.states += states
+        return states
 
     def measure(self, rounds):
         """GB/s of each in the median round."""

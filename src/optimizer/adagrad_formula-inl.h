@@ -7,13 +7,14 @@
 #endif
 
 #include "optimizer/gradients-inl.h"
+#include "optimizer/movements-inl.h"
 #include "optimizer/passes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace spillway::optimizer::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 
-template <class Round, Decay kDecay, bool kScaled>
+template <class Round, class Movement, Decay kDecay, bool kScaled>
 class AdagradFormula {
  public:
   explicit AdagradFormula(const Numbers& numbers)
@@ -32,7 +33,7 @@ class AdagradFormula {
 
   Vector after(const Between& between, Vector root) const {
     const Vector divisor = round(hn::Add(root, epsilon_));
-    return hn::Add(hn::Div(hn::Mul(rate_, between.direction), divisor), between.parameter);
+    return Movement::moved(between.parameter, between.direction, rate_, divisor);
   }
 
  private:

@@ -13,41 +13,53 @@ HWY_BEFORE_NAMESPACE();
 namespace spillway::optimizer::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 
-template <class Parameter, class Gradient, class Round, class Pass>
+template <class Parameter, class Gradient, class Round, class Movement, class Pass>
 void adagrad_with(const Numbers& numbers, const Range& range, const Pass& pass) {
-  with_decay(numbers.decay, [&](auto decay) {
+  with_decay<Decay::kNone>(numbers.decay, [&](auto decay) {
     with_flag(numbers.scaled, [&](auto scaled) {
-      const AdagradFormula<Round, decltype(decay)::value, decltype(scaled)::value> formula(numbers);
+      const AdagradFormula<Round, Movement, decltype(decay)::value, decltype(scaled)::value>
+          formula(numbers);
       go_over<Parameter, Gradient>(formula, pass, range);
     });
   });
 }
 
-template <class Gradient>
-void adagrad_float32(const Options& options, Form form, const Numbers& numbers,
-                     const Range& range) {
-  if (form == Form::kLoop && options.square_roots != nullptr) {
-    return adagrad_with<float, Gradient, Unrounded>(
-        numbers, range, CalledRoots{options.square_roots, options.square_roots_mode});
+// `Round` and `LoopTail`: what operators round their results to. The forms differ in that, here and
+// in the numbers, and on a GPU in the last operations.
+template <class Parameter, class Gradient, class Round, class LoopTail>
+void adagrad_of(const Options& options, Form form, const Numbers& numbers, const Range& range) {
+  using OnCpu = ProductFirst<Unrounded>;
+  const CorrectRoots pass;
+  switch (form) {
+    case Form::kLoop:
+      if (options.square_roots != nullptr && options.parameter_type == NumberType::kFloat32) {
+        return adagrad_with<Parameter, Gradient, Round, OnCpu>(
+            numbers, range, CalledRoots{options.square_roots, options.square_roots_mode});
+      }
+      return adagrad_with<Parameter, Gradient, Round, OnCpu>(numbers, range, pass);
+    case Form::kLoopTail:
+      return adagrad_with<Parameter, Gradient, LoopTail, OnCpu>(numbers, range, pass);
+    case Form::kFusedVector:
+    case Form::kFusedTail:
+      return adagrad_with<Parameter, Gradient, Unrounded, OnCpu>(numbers, range, pass);
+    case Form::kLoopCuda:
+      return adagrad_with<Parameter, Gradient, Round, QuotientFirst>(numbers, range, pass);
+    case Form::kForeachCuda:
+      return adagrad_with<Parameter, Gradient, Round, ProductFirst<Round>>(numbers, range, pass);
+    case Form::kFusedCuda:
+      break;  // refused
   }
-  adagrad_with<float, Gradient, Unrounded>(numbers, range, CorrectRoots{});
 }
 
-// The forms differ in what they round to the type of the tensors: here and in the numbers.
 void adagrad(const Options& options, Form form, const Numbers& numbers, const Range& range) {
   if (options.parameter_type == NumberType::kBfloat16) {
-    if (form == Form::kLoop) {
-      return adagrad_with<Bfloat16, Bfloat16, ToBfloat16>(numbers, range, CorrectRoots{});
-    }
-    if (form == Form::kLoopTail) {
-      return adagrad_with<Bfloat16, Bfloat16, ToBfloat16Twice>(numbers, range, CorrectRoots{});
-    }
-    return adagrad_with<Bfloat16, Bfloat16, Unrounded>(numbers, range, CorrectRoots{});
+    return adagrad_of<Bfloat16, Bfloat16, ToBfloat16, ToBfloat16Twice>(options, form, numbers,
+                                                                       range);
   }
   if (options.gradient_type == NumberType::kBfloat16) {
-    return adagrad_float32<Bfloat16>(options, form, numbers, range);
+    return adagrad_of<float, Bfloat16, Unrounded, Unrounded>(options, form, numbers, range);
   }
-  adagrad_float32<float>(options, form, numbers, range);
+  adagrad_of<float, float, Unrounded, Unrounded>(options, form, numbers, range);
 }
 
 #endif

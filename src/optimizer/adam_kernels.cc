@@ -13,62 +13,75 @@ HWY_BEFORE_NAMESPACE();
 namespace spillway::optimizer::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 
-template <class Parameter, class Gradient, class Round, class Order, bool kMayBeScaled, class Pass>
-void adam_in_order(const Options& options, const Numbers& numbers, const Range& range,
-                   const Pass& pass) {
-  with_decay(numbers.decay, [&](auto decay) {
+// In single precision a loop on the CPU and the vectors of the fused kernel round alike.
+template <class Round>
+using VectorsOnCpu = AdamOrder<Round, LerpMoments<WeightFirst<Round>>, NanWins, DividedRoot,
+                               ProductFirst<Unrounded>>;
+using LoopTailOnCpu = AdamOrder<ToBfloat16Twice, LerpMoments<WeightFirst<ToBfloat16>>, NanWins,
+                                DividedRoot, ProductFirst<Unrounded>>;
+using FusedTailOnCpu = AdamOrder<Unrounded, LerpMoments<ExactSecond>, NanIsNotLarger, DividedRoot,
+                                 ProductFirst<Unrounded>>;
+template <class Round>
+using LoopOnGpu =
+    AdamOrder<Round, LerpMoments<SquareFirst<Round>>, NanWins, MultipliedRoot, QuotientFirst>;
+template <class Round>
+using ForeachOnGpu =
+    AdamOrder<Round, LerpMoments<SquareFirst<Round>>, NanWins, DividedRoot, QuotientFirst>;
+using FusedOnGpu = AdamOrder<Unrounded, SplitMoments, NanIsNotLarger, DividedRoot,
+                             ProductFirst<Unrounded>, Decay::kSubtracted>;
+
+template <class Parameter, class Gradient, class Order, bool kMayBeScaled, class Pass>
+void adam_in(const Options& options, const Numbers& numbers, const Range& range, const Pass& pass) {
+  with_decay<Order::kDecoupled>(numbers.decay, [&](auto decay) {
     with_flag(options.amsgrad, [&](auto amsgrad) {
       with_flag(kMayBeScaled && numbers.scaled, [&](auto scaled) {
         constexpr bool kScaled = kMayBeScaled && decltype(scaled)::value;
-        const AdamFormula<Round, Order, decltype(decay)::value, kScaled, decltype(amsgrad)::value>
-            formula(numbers);
+        const AdamFormula<Order, decltype(decay)::value, kScaled, decltype(amsgrad)::value> formula(
+            numbers);
         go_over<Parameter, Gradient>(formula, pass, range);
       });
     });
   });
 }
 
-// In single precision a loop and the vectors of the fused kernel round alike.
-template <class Gradient>
-void adam_float32(const Options& options, Form form, const Numbers& numbers, const Range& range) {
-  if (form == Form::kFusedTail) {
-    return adam_in_order<float, Gradient, Unrounded, TailOrder, true>(options, numbers, range,
-                                                                      CorrectRoots{});
+// `Round` and `LoopTail`: what operators round their results to.
+template <class Parameter, class Gradient, class Round, class LoopTail>
+void adam_of(const Options& options, Form form, const Numbers& numbers, const Range& range) {
+  const CorrectRoots pass;
+  switch (form) {
+    case Form::kLoop:
+      if (options.square_roots != nullptr && options.parameter_type == NumberType::kFloat32) {
+        return adam_in<Parameter, Gradient, VectorsOnCpu<Round>, false>(
+            options, numbers, range, CalledRoots{options.square_roots, options.square_roots_mode});
+      }
+      return adam_in<Parameter, Gradient, VectorsOnCpu<Round>, false>(options, numbers, range,
+                                                                      pass);
+    case Form::kLoopTail:
+      return adam_in<Parameter, Gradient, LoopTail, false>(options, numbers, range, pass);
+    case Form::kFusedVector:
+      return adam_in<Parameter, Gradient, VectorsOnCpu<Unrounded>, true>(options, numbers, range,
+                                                                         pass);
+    case Form::kFusedTail:
+      return adam_in<Parameter, Gradient, FusedTailOnCpu, true>(options, numbers, range, pass);
+    case Form::kLoopCuda:
+      return adam_in<Parameter, Gradient, LoopOnGpu<Round>, false>(options, numbers, range, pass);
+    case Form::kForeachCuda:
+      return adam_in<Parameter, Gradient, ForeachOnGpu<Round>, false>(options, numbers, range,
+                                                                      pass);
+    case Form::kFusedCuda:
+      return adam_in<Parameter, Gradient, FusedOnGpu, true>(options, numbers, range, pass);
   }
-  if (form == Form::kLoop && options.square_roots != nullptr) {
-    return adam_in_order<float, Gradient, Unrounded, VectorOrder<Unrounded>, false>(
-        options, numbers, range, CalledRoots{options.square_roots, options.square_roots_mode});
-  }
-  adam_in_order<float, Gradient, Unrounded, VectorOrder<Unrounded>, true>(options, numbers, range,
-                                                                          CorrectRoots{});
-}
-
-template <class Round, class Order, bool kMayBeScaled>
-void adam_bfloat16(const Options& options, const Numbers& numbers, const Range& range) {
-  adam_in_order<Bfloat16, Bfloat16, Round, Order, kMayBeScaled>(options, numbers, range,
-                                                                CorrectRoots{});
 }
 
 void adam(const Options& options, Form form, const Numbers& numbers, const Range& range) {
-  if (options.parameter_type == NumberType::kFloat32) {
-    if (options.gradient_type == NumberType::kBfloat16) {
-      return adam_float32<Bfloat16>(options, form, numbers, range);
-    }
-    return adam_float32<float>(options, form, numbers, range);
+  if (options.parameter_type == NumberType::kBfloat16) {
+    return adam_of<Bfloat16, Bfloat16, ToBfloat16, LoopTailOnCpu>(options, form, numbers, range);
   }
-  switch (form) {
-    case Form::kLoop:
-      return adam_bfloat16<ToBfloat16, VectorOrder<ToBfloat16>, false>(options, numbers, range);
-    case Form::kLoopTail:
-      return adam_bfloat16<ToBfloat16Twice, VectorOrder<ToBfloat16>, false>(options, numbers,
-                                                                            range);
-    case Form::kFusedVector:
-      return adam_bfloat16<Unrounded, VectorOrder<Unrounded>, true>(options, numbers, range);
-    case Form::kFusedTail:
-      return adam_bfloat16<Unrounded, TailOrder, true>(options, numbers, range);
-    case Form::kForeachCuda:
-      break;  // not of this type
+  if (options.gradient_type == NumberType::kBfloat16) {
+    return adam_of<float, Bfloat16, Unrounded, VectorsOnCpu<Unrounded>>(options, form, numbers,
+                                                                        range);
   }
+  adam_of<float, float, Unrounded, VectorsOnCpu<Unrounded>>(options, form, numbers, range);
 }
 
 #endif

@@ -19,16 +19,12 @@ void with_flag(bool flag, const Continue& next) {
   }
 }
 
-template <class Continue>
+// `kDecoupled`: how a decoupled decay is computed, where there is one.
+template <Decay kDecoupled, class Continue>
 void with_decay(Decay decay, const Continue& next) {
-  switch (decay) {
-    case Decay::kNone:
-      return next(DecayConstant<Decay::kNone>{});
-    case Decay::kIntoGradient:
-      return next(DecayConstant<Decay::kIntoGradient>{});
-    case Decay::kDecoupled:
-      return next(DecayConstant<Decay::kDecoupled>{});
-  }
+  if (decay == Decay::kNone) return next(DecayConstant<Decay::kNone>{});
+  if (decay == Decay::kIntoGradient) return next(DecayConstant<Decay::kIntoGradient>{});
+  if constexpr (kDecoupled != Decay::kNone) return next(DecayConstant<kDecoupled>{});
 }
 
 }  // namespace spillway::optimizer

@@ -36,6 +36,9 @@ class Gradients {
     if constexpr (kDecay == Decay::kIntoGradient) {
       gradient = Round{}.add_product(parameter, factor_, gradient);
     }
+    if constexpr (kDecay == Decay::kSubtracted) {
+      parameter = hn::MulAdd(factor_, parameter, parameter);
+    }
     if constexpr (kDecay == Decay::kDecoupled) {
       parameter = Round{}(hn::Mul(parameter, factor_));
     }

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "optimizer/gpu_power.h"
+
 namespace spillway::optimizer {
 namespace {
 
@@ -50,7 +52,7 @@ class Scalars {
   // What a loop adds, or multiplies what it adds by, has the type of the tensors; other factors and
   // divisors have not.
   [[nodiscard]] float addend(double value) const {
-    return halves() && !fused() ? bfloat16(value) : single(value);
+    return halves() && form_ <= Form::kLoopTail ? bfloat16(value) : single(value);
   }
   // What the vectors of fused Adagrad round to the type of the tensors, and what is left does not.
   [[nodiscard]] float of_vectors(double value) const {
@@ -59,6 +61,11 @@ class Scalars {
 
   void add_decay() {
     if (step_.weight_decay == 0) return;
+    if (options_.decoupled_decay && form_ == Form::kFusedCuda) {
+      numbers_.decay = Decay::kSubtracted;
+      numbers_.decay_factor = -(single(step_.learning_rate) * single(step_.weight_decay));
+      return;
+    }
     if (options_.decoupled_decay) {
       numbers_.decay = Decay::kDecoupled;
       numbers_.decay_factor = single(left_of_parameter());
@@ -77,9 +84,18 @@ class Scalars {
     return 1 - part;
   }
 
+  // In single precision from the beginning.
+  void correct_as_fused_on_gpu() {
+    const auto count = static_cast<float>(step_.step);
+    numbers_.root_divisor = std::sqrt(1.0F - gpu_power(numbers_.beta2, count));
+    numbers_.negative_rate =
+        -(single(step_.learning_rate) / (1.0F - gpu_power(numbers_.beta1, count)));
+  }
+
   void add_adam() {
     const double correction1 = 1 - std::pow(step_.beta1, step_.step);
     const double correction2 = 1 - std::pow(step_.beta2, step_.step);
+    numbers_.beta1 = single(step_.beta1);
     numbers_.lerp_weight = single(1 - step_.beta1);
     numbers_.beta2 = single(step_.beta2);
     numbers_.square_weight = single(1 - step_.beta2);
@@ -87,13 +103,15 @@ class Scalars {
     numbers_.root_divisor = single(fused() ? std::sqrt(correction2) : std::pow(correction2, 0.5));
     numbers_.epsilon = addend(step_.epsilon);
     numbers_.negative_rate = single(-(step_.learning_rate / correction1));
+    if (form_ == Form::kFusedCuda) correct_as_fused_on_gpu();
   }
 
   void add_sgd() {
     numbers_.first_step = step_.step == 1;
     numbers_.momentum = single(step_.momentum);
     numbers_.nesterov_momentum = addend(step_.momentum);
-    numbers_.gradient_weight = addend(1 - step_.dampening);
+    numbers_.gradient_weight =
+        form_ == Form::kFusedCuda ? 1.0F - single(step_.dampening) : addend(1 - step_.dampening);
     numbers_.negative_rate = addend(-step_.learning_rate);
   }
 

@@ -12,10 +12,17 @@ enum class Form : std::uint8_t {
   kLoopTail,     // bfloat16: what its vectors leave of a thread's part
   kFusedVector,  // the vectors of the fused kernel
   kFusedTail,    // the elements that are left when its vectors are full
+  kLoopCuda,
   kForeachCuda,
+  kFusedCuda,
 };
 
-enum class Decay : std::uint8_t { kNone, kIntoGradient, kDecoupled };
+enum class Decay : std::uint8_t {
+  kNone,
+  kIntoGradient,  // its product with the factor is added to the gradient
+  kDecoupled,     // what is left of the parameter is its product with the factor
+  kSubtracted,    // that product is added to the parameter
+};
 
 struct Numbers {
   Decay decay = Decay::kNone;
@@ -24,7 +31,8 @@ struct Numbers {
   float gradient_scale = 1;
   float sign = 1;          // -1 to maximize
   float decay_factor = 0;  // of the parameter: into the gradient, or what is left of itself
-  float lerp_weight = 0;   // Adam: 1 - beta1
+  float beta1 = 0;
+  float lerp_weight = 0;  // Adam: 1 - beta1
   float beta2 = 0;
   float square_weight = 0;  // Adam: 1 - beta2
   float root_divisor = 1;   // Adam: the root of 1 - beta2^step

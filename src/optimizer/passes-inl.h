@@ -111,9 +111,8 @@ struct Between {
 // What needs no root: result(tensors, i).
 struct Rootless {
   template <class Formula, class T>
-  void operator()(const Formula& formula, const T& tensors, std::size_t begin,
-                  std::size_t end) const {
-    for (std::size_t i = begin; i < end; i += kLanes) {
+  void operator()(const Formula& formula, const T& tensors, std::size_t elements) const {
+    for (std::size_t i = 0; i < elements; i += kLanes) {
       store(formula.result(tensors, i), tensors.parameter_out + i);
     }
   }
@@ -122,9 +121,8 @@ struct Rootless {
 // IEEE's, where they are needed.
 struct CorrectRoots {
   template <class Formula, class T>
-  void operator()(const Formula& formula, const T& tensors, std::size_t begin,
-                  std::size_t end) const {
-    for (std::size_t i = begin; i < end; i += kLanes) {
+  void operator()(const Formula& formula, const T& tensors, std::size_t elements) const {
+    for (std::size_t i = 0; i < elements; i += kLanes) {
       const Between between = formula.before(tensors, i);
       store(formula.after(between, formula.round(hn::Sqrt(between.squares))),
             tensors.parameter_out + i);
@@ -138,14 +136,13 @@ struct CalledRoots {
   std::int64_t mode;
 
   template <class Formula, class T>
-  void operator()(const Formula& formula, const T& tensors, std::size_t begin,
-                  std::size_t end) const {
+  void operator()(const Formula& formula, const T& tensors, std::size_t elements) const {
     constexpr std::size_t kBlock = 1024;
     alignas(64) float parameters[kBlock];
     alignas(64) float directions[kBlock];
     alignas(64) float squares[kBlock];
-    for (std::size_t block = begin; block < end; block += kBlock) {
-      const std::size_t count = std::min(kBlock, end - block);
+    for (std::size_t block = 0; block < elements; block += kBlock) {
+      const std::size_t count = std::min(kBlock, elements - block);
       for (std::size_t i = 0; i < count; i += kLanes) {
         const Between between = formula.before(tensors, block + i);
         store(between.parameter, parameters + i);
@@ -161,15 +158,23 @@ struct CalledRoots {
   }
 };
 
+// By itself, since it is called for what is full and for what is left; with the formula's vectors
+// as its own, which nothing that it stores can change.
+template <class Formula, class T, class Pass>
+[[gnu::noinline]] void run_pass(Formula formula, const Pass& pass, const T& tensors,
+                                std::size_t count) {
+  pass(formula, tensors, count);
+}
+
 template <class Parameter, class Gradient, class Formula, class Pass>
 void go_over(const Formula& formula, const Pass& pass, const Range& range) {
   using Typed = Tensors<Parameter, Gradient>;
   const Typed tensors(range);
   const std::size_t full = range.count - range.count % kLanes;
-  pass(formula, tensors, 0, full);
+  run_pass(formula, pass, tensors, full);
   if (full < range.count) {
     Remainder<Parameter, Gradient> remainder(tensors, full, range.count - full);
-    pass(formula, Typed(remainder.range()), 0, kLanes);
+    run_pass(formula, pass, Typed(remainder.range()), kLanes);
     remainder.write_back();
   }
 }

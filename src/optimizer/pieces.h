@@ -36,15 +36,23 @@ template <class Visit>
 void visit_pieces(const Options& options, std::size_t elements, std::size_t begin, std::size_t end,
                   const Visit& visit) {
   const bool bfloat16 = options.parameter_type == NumberType::kBfloat16;
-  if (options.variant == Variant::kFusedCpu) {
-    // Its parts are whole cache lines.
-    visit_parts(Form::kFusedVector, Form::kFusedTail, std::max<std::size_t>(elements, 1),
-                bfloat16 ? 16 : 8, elements, begin, end, visit);
-  } else if (bfloat16) {
-    visit_parts(Form::kLoop, Form::kLoopTail, aten_part(elements, options.torch_threads), 32,
-                elements, begin, end, visit);
-  } else if (begin < end) {
-    visit(Form::kLoop, begin, end);
+  const auto visit_whole = [&](Form form) {
+    if (begin < end) visit(form, begin, end);
+  };
+  switch (options.variant) {
+    case Variant::kFusedCpu:  // its parts are whole cache lines
+      return visit_parts(Form::kFusedVector, Form::kFusedTail, std::max<std::size_t>(elements, 1),
+                         bfloat16 ? 16 : 8, elements, begin, end, visit);
+    case Variant::kLoopCpu:
+      if (!bfloat16) return visit_whole(Form::kLoop);
+      return visit_parts(Form::kLoop, Form::kLoopTail, aten_part(elements, options.torch_threads),
+                         32, elements, begin, end, visit);
+    case Variant::kLoopCuda:
+      return visit_whole(Form::kLoopCuda);
+    case Variant::kForeachCuda:
+      return visit_whole(Form::kForeachCuda);
+    case Variant::kFusedCuda:
+      return visit_whole(Form::kFusedCuda);
   }
 }
 

@@ -15,7 +15,7 @@ namespace spillway::optimizer::HWY_NAMESPACE {
 
 template <class Parameter, class Gradient, class Round, class Momentum>
 void sgd_with(const Numbers& numbers, const Range& range) {
-  with_decay(numbers.decay, [&](auto decay) {
+  with_decay<Decay::kNone>(numbers.decay, [&](auto decay) {
     with_flag(numbers.scaled, [&](auto scaled) {
       const SgdFormula<Round, Momentum, decltype(decay)::value, decltype(scaled)::value> formula(
           numbers);
@@ -47,6 +47,9 @@ void sgd_float32(const Options& options, Form form, const Numbers& numbers, cons
 
 void sgd(const Options& options, Form form, const Numbers& numbers, const Range& range) {
   if (options.parameter_type == NumberType::kBfloat16) {
+    if (form == Form::kFusedCuda) {
+      return sgd_of<Bfloat16, Bfloat16, Unrounded, ExactGradient>(options, numbers, range);
+    }
     if (form == Form::kLoopTail) {
       return sgd_of<Bfloat16, Bfloat16, ToBfloat16Twice, ExactGradient>(options, numbers, range);
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #define HWY_DISABLE_PCLMUL_AES  // not used, so not asked for
+#define HWY_DISABLE_F16C
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #define HWY_IS_DEBUG_BUILD 0  // checks that need the library
 

@@ -49,6 +49,20 @@ Range range_at(const Options& options, const Operands& operands, std::size_t beg
   return range;
 }
 
+std::string contradiction_of_fused_on_gpu(const Options& options) {
+  if (options.rule == Rule::kAdagrad) {
+    return "fused Adagrad on a GPU computes in double, which this library does not; use "
+           "fused=False";
+  }
+  const bool by_place = options.rule == Rule::kSgd || (options.coupled_decay && !options.amsgrad);
+  if (by_place && options.compute_capability < 100) {
+    return "on GPUs before compute capability 10.0 the bits of fused SGD, and of fused Adam with "
+           "weight "
+           "decay, depend on where an element lies; use AdamW or fused=False";
+  }
+  return {};
+}
+
 // Why these options name no update; empty if they do.
 std::string contradiction(const Options& options) {
   const bool bfloat16 = options.parameter_type == NumberType::kBfloat16;
@@ -64,8 +78,8 @@ std::string contradiction(const Options& options) {
   if (options.variant == Variant::kFusedCpu && options.rule == Rule::kSgd && bfloat16) {
     return "PyTorch's fused SGD leaves bfloat16 parameters as they are on the CPU; use fused=False";
   }
-  if (options.variant != Variant::kLoopCpu && options.variant != Variant::kFusedCpu) {
-    return "this variant's bits are not known";
+  if (options.variant == Variant::kFusedCuda) {
+    return contradiction_of_fused_on_gpu(options);
   }
   return {};
 }

@@ -45,6 +45,11 @@ struct Options {
   // kLoopCpu, bfloat16: torch.get_num_threads(), which decides where a tensor is cut, and that its
   // bits.
   std::size_t torch_threads = 1;
+  // Adam: whether a step's weight_decay is not 0 without decoupled_decay.
+  bool coupled_decay = false;
+  // kFusedCuda: the GPU's, 90 for an H100. Below 100 some of its sums depend on where an element
+  // lies.
+  unsigned compute_capability = 0;
   // kLoopCpu: null where the roots of fp32 tensors are IEEE's. Called by each thread that runs.
   SquareRoots square_roots = nullptr;
   std::int64_t square_roots_mode = 0;

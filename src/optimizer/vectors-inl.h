@@ -72,12 +72,6 @@ struct ToBfloat16Twice : ToBfloat16 {
   }
 };
 
-// The larger, as PyTorch's vectors have it: NaN, all of whose bits are set, if either is.
-inline Vector larger(Vector a, Vector b) {
-  const auto neither = hn::And(hn::Eq(a, a), hn::Eq(b, b));
-  return hn::Or(hn::Max(a, b), hn::VecFromMask(Lanes{}, hn::Not(neither)));
-}
-
 // `sign` is 1 or -1.
 inline Vector with_sign(Vector value, Vector sign) {
   return hn::Xor(value, hn::And(sign, hn::SignBit(Lanes{})));

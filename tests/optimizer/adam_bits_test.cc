@@ -30,8 +30,10 @@ float rounded(float value) {
   return kept;
 }
 
-// Element `i` of AdamW. `tail`: behind the vectors of the fused kernel.
-void adamw(Tensors& t, std::size_t i, const AdamScalars& s, bool tail, float (*root)(float)) {
+enum class Place { kVectors, kTail, kForeachOnGpu };
+
+// Element `i` of AdamW. kTail is behind the vectors of the fused kernel.
+void adamw(Tensors& t, std::size_t i, const AdamScalars& s, Place place, float (*root)(float)) {
   const float g = t.gradient.data()[i];
   float& m = t.first.data()[i];
   float& v = t.second.data()[i];
@@ -39,10 +41,20 @@ void adamw(Tensors& t, std::size_t i, const AdamScalars& s, bool tail, float (*r
   p = rounded(p * s.left);
   m = std::fma(s.lerp, rounded(g - m), m);
   const float weighted = rounded(s.square * g);
-  v = tail ? std::fma(v, s.beta2, rounded(weighted * g))
-           : std::fma(weighted, g, rounded(v * s.beta2));
+  switch (place) {
+    case Place::kVectors:
+      v = std::fma(weighted, g, rounded(v * s.beta2));
+      break;
+    case Place::kTail:
+      v = std::fma(v, s.beta2, rounded(weighted * g));
+      break;
+    case Place::kForeachOnGpu:
+      v = std::fma(s.square, rounded(g * g), rounded(v * s.beta2));
+      break;
+  }
   const float divisor = rounded(rounded(root(v) / s.root) + s.epsilon);
-  p = rounded(rounded(rounded(s.rate * m) / divisor) + p);
+  p = place == Place::kForeachOnGpu ? std::fma(s.rate, rounded(m / divisor), p)
+                                    : rounded(rounded(rounded(s.rate * m) / divisor) + p);
 }
 
 float ieee_root(float value) { return std::sqrt(value); }
@@ -69,7 +81,12 @@ void expect_adamw(const Options& options, float (*root)(float)) {
     update->run(usual_step(), ours.operands(), elements, 0, elements);
     const AdamScalars scalars = adam_scalars(usual_step(), fused);
     for (std::size_t i = 0; i < elements; ++i) {
-      adamw(theirs, i, scalars, fused && i >= elements / 8 * 8, root);
+      const bool behind = fused && i >= elements / 8 * 8;
+      adamw(theirs, i, scalars,
+            options.variant == Variant::kForeachCuda ? Place::kForeachOnGpu
+            : behind                                 ? Place::kTail
+                                                     : Place::kVectors,
+            root);
     }
     EXPECT_TRUE(ours.same_bits(theirs));
   }
@@ -81,6 +98,10 @@ TEST(OptimizerAdamBits, FusedIsVectorsOfEightAndAnotherProductBehindThem) {
 
 TEST(OptimizerAdamBits, ALoopIsTheSameForEveryElement) {
   expect_adamw(adamw_options(Variant::kLoopCpu), ieee_root);
+}
+
+TEST(OptimizerAdamBits, ForeachOnAGpuMultipliesTheSquaresFirst) {
+  expect_adamw(adamw_options(Variant::kForeachCuda), ieee_root);
 }
 
 TEST(OptimizerAdamBits, ALoopTakesTheRootsThatItIsGiven) {

@@ -118,6 +118,14 @@ TEST(OptimizerUpdateMake, RefusesWhatNamesNoUpdateInOneLine) {
   options = options_of(Rule::kSgd, Variant::kFusedCpu);
   options.parameter_type = options.gradient_type = NumberType::kBfloat16;
   EXPECT_THAT(Update::make(options).error(), HasSubstr("fused=False"));
+  options = options_of(Rule::kAdagrad, Variant::kFusedCuda);
+  EXPECT_THAT(Update::make(options).error(), HasSubstr("double"));
+  options = options_of(Rule::kAdam, Variant::kFusedCuda);
+  options.coupled_decay = true;
+  options.compute_capability = 90;
+  EXPECT_THAT(Update::make(options).error(), HasSubstr("where an element lies"));
+  options.compute_capability = 100;
+  EXPECT_TRUE(Update::make(options).has_value());
 }
 
 TEST(OptimizerUpdateMake, CountsTheBytesOfAnElement) {

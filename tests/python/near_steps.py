@@ -32,10 +32,11 @@ class Ours:
         self.states = [[torch.zeros_like(p) for _ in kept] for p in self.parameters]
         kind = TYPES[parameters[0].dtype]
         roots = native.torch_square_roots() if variant == native.LOOP_CPU else (None, 0)
+        coupled = rule == "Adam" and options.get("weight_decay", 0) != 0
         self.update = native.Update(native.Options(
             RULES[rule], variant, kind, kind if gradient_type is None else gradient_type,
             rule == "AdamW", options.get("amsgrad", False), options.get("maximize", False),
-            options.get("nesterov", False), torch.get_num_threads(), 0, *roots))
+            options.get("nesterov", False), torch.get_num_threads(), options.get("compute_capability", 0), *roots, coupled))
 
     def kept(self):
         """The names of the states that these options have."""

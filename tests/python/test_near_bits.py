@@ -5,6 +5,7 @@ together is a thousand million updates of an element.
 """
 
 import os
+import threading
 
 import pytest
 
@@ -160,6 +161,33 @@ def test_without_a_pool_and_in_ranges_it_is_the_same(pool, threads):
     alone = follow("AdamW", FUSED, torch.float32, SMALL, None, steps=3)
     for one, other in zip(with_pool.ours.parameters, alone.ours.parameters):
         assert differing(one, other)[0] == 0
+
+
+def test_threads_share_a_pool(pool, threads):
+    """Each with tensors of its own; the steps of all take turns."""
+    alone = follow("AdamW", FUSED, torch.float32, (70001,), None, steps=20).ours.parameters[0]
+    results = {}
+
+    def train(number):
+        results[number] = follow("AdamW", FUSED, torch.float32, (70001,), pool, steps=20)
+
+    trainers = [threading.Thread(target=train, args=(i,)) for i in range(4)]
+    for trainer in trainers:
+        trainer.start()
+    for trainer in trainers:
+        trainer.join()
+    assert [differing(results[i].ours.parameters[0], alone)[0] for i in range(4)] == [0] * 4
+
+
+def test_in_the_child_of_a_fork_a_pool_works_without_its_threads(pool, threads):
+    ours = follow("AdamW", FUSED, torch.float32, (70001,), pool, steps=1).ours
+    gradient = numbers(70001, 9)
+    child = os.fork()
+    if child == 0:
+        before = ours.parameters[0].clone()
+        ours.step(2, [gradient])
+        os._exit(0 if differing(ours.parameters[0], before)[1] > 60000 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_what_cannot_be_had_is_refused_in_one_line(pool):

@@ -31,8 +31,9 @@ class Refused(Exception):
 class Options(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint32) for name in (
         "rule", "variant", "parameter_type", "gradient_type",
-        "decoupled_decay", "amsgrad", "maximize", "nesterov", "torch_threads", "reserved")]
-    _fields_ += [("square_roots", ctypes.c_void_p), ("square_roots_mode", ctypes.c_int64)]
+        "decoupled_decay", "amsgrad", "maximize", "nesterov", "torch_threads", "compute_capability")]
+    _fields_ += [("square_roots", ctypes.c_void_p), ("square_roots_mode", ctypes.c_int64),
+                 ("coupled_decay", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
 
 
 class Step(ctypes.Structure):
@@ -109,7 +110,8 @@ class Pool:
         self.threads = self._library.spillway_near_pool_threads(self._handle)
 
     def zero(self, address, size):
-        """Writes zeros, each part by the thread that will update it."""
+        """Writes zeros into memory that is new, each part by the thread that will update it, in large pages
+        where there are any."""
         self._library.spillway_near_zero(self._handle, address, size)
 
     def __del__(self):

@@ -1,6 +1,8 @@
 // The functions of near.h. Layer: front, near.
 #include "front/near/near.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -10,7 +12,7 @@
 #include "front/near/pool.h"
 #include "optimizer/update.h"
 
-static_assert(sizeof(spillway_near_options) == 56 && sizeof(spillway_near_step) == 80 &&
+static_assert(sizeof(spillway_near_options) == 64 && sizeof(spillway_near_step) == 80 &&
               sizeof(spillway_near_tensor) == 168);
 
 struct spillway_near_update {
@@ -42,6 +44,8 @@ optimizer::Options options_of(const spillway_near_options& given) {
   options.maximize = given.maximize != 0;
   options.nesterov = given.nesterov != 0;
   options.torch_threads = std::max<std::size_t>(given.torch_threads, 1);
+  options.coupled_decay = given.coupled_decay != 0;
+  options.compute_capability = given.compute_capability;
   options.square_roots = given.square_roots;
   options.square_roots_mode = given.square_roots_mode;
   return options;
@@ -76,6 +80,19 @@ void run_range(const optimizer::Update& update, const spillway_near_tensor& tens
   operands.max_second_out = tensor.max_second_out;
   operands.gradient_out = tensor.gradient_out;
   update.run(step_of(tensor.step), operands, tensor.elements, begin, end);
+}
+
+// Large pages for what has not been touched yet: a walk over several arrays waits for addresses as
+// well. Where the system has none it stays as it is.
+void ask_for_large_pages(void* start, std::uint64_t bytes) {
+  constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
+  const std::uintptr_t begin =
+      (reinterpret_cast<std::uintptr_t>(start) + kLarge - 1) / kLarge * kLarge;
+  const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(start) + bytes) / kLarge * kLarge;
+  if (begin < end) {
+    madvise(static_cast<char*>(start) + (begin - reinterpret_cast<std::uintptr_t>(start)),
+            end - begin, MADV_HUGEPAGE);
+  }
 }
 
 }  // namespace
@@ -145,6 +162,7 @@ void spillway_near_run_range(const spillway_near_update* update, const spillway_
 }
 
 void spillway_near_zero(spillway_near_pool* pool, void* start, uint64_t bytes) {
+  spillway::near::ask_for_large_pages(start, bytes);
   if (pool == nullptr) {
     std::memset(start, 0, bytes);
     return;

@@ -37,10 +37,12 @@ typedef struct {
   uint32_t amsgrad;
   uint32_t maximize;
   uint32_t nesterov;
-  uint32_t torch_threads;  // torch.get_num_threads(): bfloat16's bits in a loop depend on it
-  uint32_t reserved;       // 0
+  uint32_t torch_threads;       // torch.get_num_threads(): bfloat16's bits in a loop depend on it
+  uint32_t compute_capability;  // of fused on a GPU: 90 for an H100; 0: the oldest
   spillway_near_square_roots square_roots;  // null: IEEE's
   int64_t square_roots_mode;
+  uint32_t coupled_decay;  // Adam: a step's weight_decay is not 0, without decoupled_decay
+  uint32_t reserved;       // 0
 } spillway_near_options;
 
 // One step's numbers.
@@ -101,7 +103,8 @@ void spillway_near_run(spillway_near_pool* pool, const spillway_near_update* upd
 // is one or the tensor's end.
 void spillway_near_run_range(const spillway_near_update* update, const spillway_near_tensor* tensor,
                              uint64_t begin, uint64_t end);
-// Writes zeros, each part by the thread that will update it: pages lie near where they are used.
+// Writes zeros, each part by the thread that will update it: pages lie near where they are used,
+// and are large ones where the system gives them and nobody has written there before.
 void spillway_near_zero(spillway_near_pool* pool, void* start, uint64_t bytes);
 
 #ifdef __cplusplus

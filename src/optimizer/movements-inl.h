@@ -1,0 +1,46 @@
+// The last operations of Adam and Adagrad, and the larger of two. Included once for each processor
+// (targets.h). Layer: optimizer.
+#if defined(SPILLWAY_OPTIMIZER_MOVEMENTS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef SPILLWAY_OPTIMIZER_MOVEMENTS_INL
+#undef SPILLWAY_OPTIMIZER_MOVEMENTS_INL
+#else
+#define SPILLWAY_OPTIMIZER_MOVEMENTS_INL
+#endif
+
+#include "optimizer/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace spillway::optimizer::HWY_NAMESPACE {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+
+// p + rate * direction / divisor. `Inner` rounds the product.
+template <class Inner>
+struct ProductFirst {
+  static Vector moved(Vector parameter, Vector direction, Vector rate, Vector divisor) {
+    return hn::Add(hn::Div(Inner{}(hn::Mul(rate, direction)), divisor), parameter);
+  }
+};
+struct QuotientFirst {
+  static Vector moved(Vector parameter, Vector direction, Vector rate, Vector divisor) {
+    return hn::MulAdd(rate, hn::Div(direction, divisor), parameter);
+  }
+};
+
+// NaN, all of whose bits are set, if either is: PyTorch's vectors.
+struct NanWins {
+  static Vector of(Vector a, Vector b) {
+    const auto neither = hn::And(hn::Eq(a, a), hn::Eq(b, b));
+    return hn::Or(hn::Max(a, b), hn::VecFromMask(Lanes{}, hn::Not(neither)));
+  }
+};
+// What is not a number is not larger.
+struct NanIsNotLarger {
+  static Vector of(Vector before, Vector now) {
+    return hn::IfThenElse(hn::Lt(before, now), now, before);
+  }
+};
+
+#endif
+}  // namespace spillway::optimizer::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
