@@ -160,10 +160,12 @@ typedef struct spillwayNearAdam {
   spillwayNearType_t parameterType; /* the states' as well */
   spillwayNearType_t gradientType;
   spillwayNearArithmetic_t arithmetic;
-  uint32_t decoupledDecay; /* 1: AdamW */
-  uint32_t maximize;       /* 1: against the sign of the gradient */
-  uint32_t torchThreads;   /* loop on the CPU, bf16: torch.get_num_threads(), 1 or more */
-  uint64_t step;           /* this one's number, from 1 on */
+  uint32_t decoupledDecay;    /* 1: AdamW */
+  uint32_t maximize;          /* 1: against the sign of the gradient */
+  uint32_t torchThreads;      /* loop on the CPU, bf16: torch.get_num_threads(), 1 or more */
+  uint32_t computeCapability; /* fused on a GPU: that GPU's, 90 for an H100; 0: the oldest */
+  uint32_t reserved;          /* must be 0 */
+  uint64_t step;              /* this one's number, from 1 on */
   double learningRate;
   double beta1;
   double beta2;

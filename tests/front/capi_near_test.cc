@@ -114,6 +114,27 @@ TEST_F(CapiNear, StepsOfAdamDoWhatTheFormulaSays) {
   EXPECT_EQ(all.copies, 5U);
 }
 
+// Without decay a zero gradient changes nothing; with it, what Adam makes of decay * parameter.
+TEST_F(CapiNear, DecayIsCoupledOrDecoupled) {
+  spillwayNearAdam_t step = adam(10);
+  step.learningRate = 0.1;
+  step.weightDecay = 0.5;
+  float* const parameter = static_cast<float*>(step.parameter);
+  spillwayNearKernel_t kernel = 0;
+  for (const std::uint32_t decoupled : {0U, 1U}) {
+    step.decoupledDecay = decoupled;
+    *parameter = 2;
+    std::memset(step.expAvg, 0, sizeof(float));
+    std::memset(step.expAvgSq, 0, sizeof(float));
+    mode(0, spillwayNearModeAcceleration);
+    ASSERT_EQ(spillwayNearAdamAsync(&kernel, &step, 0, near_), spillwaySuccess) << line();
+    ASSERT_EQ(spillwayNearWait(kernel, near_), spillwaySuccess);
+    mode(0, spillwayNearModeNormal);
+    // The gradient is decay * 2 = 1 at the first step, or 0 and the parameter shrinks by itself.
+    EXPECT_FLOAT_EQ(*parameter, decoupled == 0 ? 2 - 0.1F : 2 * (1 - 0.1F * 0.5F));
+  }
+}
+
 TEST_F(CapiNear, MemoryGoesToStorageAndComesBack) {
   float* const values = floats(1000);
   for (int i = 0; i < 1000; ++i) values[i] = static_cast<float>(i);

@@ -40,14 +40,16 @@ Outcome<optimizer::Options> options_of(const spillwayNearAdam_t& adam) {
   options.decoupled_decay = adam.decoupledDecay != 0;
   options.amsgrad = adam.maxExpAvgSq != nullptr;
   options.maximize = adam.maximize != 0;
+  options.coupled_decay = adam.decoupledDecay == 0 && adam.weightDecay != 0;
   options.torch_threads = adam.torchThreads;
+  options.compute_capability = adam.computeCapability;
   return options;
 }
 
 }  // namespace
 
 Outcome<AdamStep> checked_adam(const spillwayNearAdam_t& adam) {
-  if (adam.size != sizeof(adam) || adam.torchThreads == 0) {
+  if (adam.size != sizeof(adam) || adam.torchThreads == 0 || adam.reserved != 0) {
     return fail(spillwayErrorInvalidValue,
                 "a step that spillwayNearAdamInit has not filled in, or of another version of this "
                 "library");
