@@ -1,5 +1,12 @@
 # libspillway.so, the C API: include/spillway over src/front/capi. CMakeLists.txt includes this file
 # after the layers; tests/front links what it makes.
+
+# The near device is this library's alone: file by file in the layer's archive, so that programs and
+# what they preload get nothing of it.
+file(GLOB near_device_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/platform/near/*.cc)
+set_source_files_properties(${near_device_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+unset(near_device_sources)
+
 file(GLOB capi_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/front/capi/*.cc)
 add_library(spillway_capi SHARED ${capi_sources})
 add_library(spillway::spillway ALIAS spillway_capi)

@@ -107,10 +107,11 @@ stage_debug() { run_tests debug build-debug; }
 stage_tsan() {
   local common='TransferWorkers|TransferLink|StorageIo|Kinds/BlockIoTest|StagingPool|StallClock|Failures'
   local host='FaultReaderTest|From/ForkSnapshotTest|Frames/DevicePagesTest|LaunchMarks'
+  local near='NearCopies|NearModes|NearAccess|NearUpdates|NearSchedules'
   # Nor memory that a program writes while it arrives, threads of a child, which it refuses, or what is
   # resident, which its own memory is part of.
   EXCLUDE='^front\.(Capi|Doctor)|RandomHostPlans|RunRecorderTest|NoWriteToAnArriving|ChildrenWithThreads|BudgetLeaves' \
-    run_tests tsan build-tsan runtime front cuda "platform.($common|$host)"
+    run_tests tsan build-tsan runtime front cuda "platform.($common|$host|$near)"
 }
 
 # Sets `python` to one with what the tests want, which was downloaded meanwhile.

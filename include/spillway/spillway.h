@@ -29,7 +29,8 @@ typedef enum spillwayError {
   spillwayErrorMemoryAllocation = 2, /* the tiers together, or the process, have no more memory */
   spillwayErrorNotSupported = 3,     /* this machine, this build or the policy cannot do it */
   spillwayErrorIo = 4,               /* the operating system refused to read or write */
-  spillwayErrorBusy = 5,             /* a launch that runs uses it */
+  spillwayErrorBusy = 5,             /* what runs now, a launch or a kernel, uses it */
+  spillwayErrorMode = 6,             /* a channel is not in the mode that it takes: near.h */
   spillwayErrorUnknown = 999         /* a defect of Spillway */
 } spillwayError_t;
 

@@ -15,6 +15,9 @@ enum class ErrorCode {
   kIo,            // the operating system refused to read or write; exit status 1
   kUnsupported,   // this machine or build lacks something; exit status 1
   kCannotRun,     // a policy cannot run this program on this machine; reported, not a failure
+  kNoRoom,        // it does not fit beside what is there; less of it, or later
+  kBusy,          // somebody uses it now; possible when that has ended
+  kMode,          // not possible in the mode in which it is now
   kDefect,        // this program broke a promise of its own: contents lost, an invariant broken
 };
 

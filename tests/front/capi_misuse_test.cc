@@ -38,7 +38,8 @@ class CapiMisuseTest : public CapiSpaceTest {
 TEST(CapiErrorTest, EveryCodeHasANameAndAText) {
   for (const spillwayError_t code :
        {spillwaySuccess, spillwayErrorInvalidValue, spillwayErrorMemoryAllocation,
-        spillwayErrorNotSupported, spillwayErrorIo, spillwayErrorBusy, spillwayErrorUnknown}) {
+        spillwayErrorNotSupported, spillwayErrorIo, spillwayErrorBusy, spillwayErrorMode,
+        spillwayErrorUnknown}) {
     EXPECT_THAT(spillwayGetErrorName(code), HasSubstr("spillway"));
     EXPECT_STRNE(spillwayGetErrorString(code), "");
   }

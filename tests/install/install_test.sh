@@ -33,6 +33,7 @@ case $check in
     "$cmake" --install "$build" --prefix "$prefix" >"$folder/log"
     for file in bin/spillway lib/libspillway.so lib/libspillway_preload.so lib/libspillway_cuda.so lib/libspillway_near.so \
       include/spillway/spillway.h include/spillway/spillway.hpp \
+      include/spillway/near.h include/spillway/near.hpp \
       lib/cmake/spillway/spillwayConfig.cmake lib/cmake/spillway/spillwayConfigVersion.cmake \
       lib/pkgconfig/spillway.pc share/spillway/hook/sitecustomize.py share/spillway/__init__.py \
       share/spillway/operators.py share/spillway/operands.py share/spillway/near/native.py; do

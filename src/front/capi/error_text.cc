@@ -18,6 +18,8 @@ const char* spillwayGetErrorName(spillwayError_t error) {
       return "spillwayErrorIo";
     case spillwayErrorBusy:
       return "spillwayErrorBusy";
+    case spillwayErrorMode:
+      return "spillwayErrorMode";
     case spillwayErrorUnknown:
       return "spillwayErrorUnknown";
     default:
@@ -38,7 +40,9 @@ const char* spillwayGetErrorString(spillwayError_t error) {
     case spillwayErrorIo:
       return "the operating system refused to read or write";
     case spillwayErrorBusy:
-      return "a running launch is in the way";
+      return "what runs now is in the way";
+    case spillwayErrorMode:
+      return "the channel is in the wrong mode";
     case spillwayErrorUnknown:
       return "a defect of Spillway";
     default:

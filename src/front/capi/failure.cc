@@ -19,6 +19,12 @@ spillwayError_t code_of(ErrorCode code, spillwayError_t unsupported) {
       return unsupported;
     case ErrorCode::kCannotRun:
       return spillwayErrorNotSupported;
+    case ErrorCode::kNoRoom:
+      return spillwayErrorMemoryAllocation;
+    case ErrorCode::kBusy:
+      return spillwayErrorBusy;
+    case ErrorCode::kMode:
+      return spillwayErrorMode;
     case ErrorCode::kDefect:
       break;
   }

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "front/capi/failure.h"
+#include "front/capi/handles.h"
 #include "front/capi/managed_space.h"
 #include "front/capi/options.h"
 #include "front/capi/statistics.h"
@@ -30,15 +28,9 @@ using spillway::capi::is_null;
 using spillway::capi::ManagedSpace;
 using spillway::capi::Outcome;
 
-struct Spaces {
-  std::mutex mutex;
-  std::deque<spillwaySpace_st> handles;
-  std::unordered_map<spillwaySpace_t, std::shared_ptr<ManagedSpace>> alive;
-};
-
 // Never destroyed: other destructors at the end of the process may still use memory of a space.
-Spaces& spaces() {
-  static Spaces* const all = new Spaces;
+auto& spaces() {
+  static auto* const all = new spillway::capi::Handles<spillwaySpace_t, ManagedSpace>;
   return *all;
 }
 
@@ -46,13 +38,12 @@ Outcome<std::shared_ptr<ManagedSpace>> resolve(spillwaySpace_t space) {
   if (space == nullptr) {
     return is_null("space");
   }
-  const std::scoped_lock lock(spaces().mutex);
-  const auto found = spaces().alive.find(space);
-  if (found == spaces().alive.end()) {
+  std::shared_ptr<ManagedSpace> found = spaces().find(space);
+  if (found == nullptr) {
     return spillway::capi::fail(spillwayErrorInvalidValue,
                                 "the space does not exist; has it been destroyed?");
   }
-  return found->second;
+  return found;
 }
 
 // Runs the body with the space that the handle stands for.
@@ -103,10 +94,7 @@ spillwayError_t spillwaySpaceCreate(spillwaySpace_t* space, const spillwaySpaceO
     if (!opened) {
       return tl::unexpected<Failure>(opened.error());
     }
-    const std::scoped_lock lock(spaces().mutex);
-    spillwaySpace_t handle = &spaces().handles.emplace_back();
-    spaces().alive.emplace(handle, std::move(*opened));
-    *space = handle;
+    *space = spaces().add(std::move(*opened));
     return {};
   });
 }
@@ -120,8 +108,7 @@ spillwayError_t spillwaySpaceDestroy(spillwaySpace_t space) {
       return spillway::capi::fail(spillwayErrorBusy, "a launch runs in the space; end it first");
     }
     // The memory goes when this call returns, unless another thread is inside one of its own.
-    const std::scoped_lock lock(spaces().mutex);
-    spaces().alive.erase(space);
+    spaces().remove(space);
     return {};
   });
 }
