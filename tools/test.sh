@@ -170,7 +170,7 @@ stage_python() {
   read -ra behind <<<"${behind#* python }"
   (renice -n 10 "$BASHPID" >/dev/null; compile_ahead "${behind[@]}") &
   ahead=$!
-  run_pytest python "${beside[@]}" --durations=10 tests/python
+  run_pytest python "${beside[@]}" --durations=10 tests/python tests/optimizer
   wait "$ahead"
   ahead=
 }
