@@ -130,14 +130,15 @@ struct CorrectRoots {
   }
 };
 
-// Blocks that stay in the cache, with roots by somebody else's function.
+// Blocks that stay in the cache, with roots by somebody else's function. Not small ones: a call of
+// MKL's takes a microsecond, and four more where a zero or a subnormal number is among them.
 struct CalledRoots {
   SquareRoots function;
   std::int64_t mode;
 
   template <class Formula, class T>
   void operator()(const Formula& formula, const T& tensors, std::size_t elements) const {
-    constexpr std::size_t kBlock = 1024;
+    constexpr std::size_t kBlock = 8192;
     alignas(64) float parameters[kBlock];
     alignas(64) float directions[kBlock];
     alignas(64) float squares[kBlock];
