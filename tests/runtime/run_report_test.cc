@@ -33,11 +33,9 @@ json tiers(Bytes device, Bytes host, Bytes storage) {
 }
 
 json moved(Bytes in_from_host, Bytes out_to_host, Bytes out_to_storage = 0) {
-  return {{"host_to_device", in_from_host},
-          {"device_to_host", out_to_host},
-          {"storage_to_device", 0},
-          {"device_to_storage", out_to_storage},
-          {"host_to_storage", 0}};
+  return {{"host_to_device", in_from_host}, {"device_to_host", out_to_host},
+          {"storage_to_device", 0},         {"device_to_storage", out_to_storage},
+          {"host_to_storage", 0},           {"storage_to_host", 0}};
 }
 
 json sample(double at_s, Bytes device, Bytes in_from_host, double stalled_s) {
@@ -72,6 +70,7 @@ json record() {
           {"page_faults", 1234},
           {"write_faults", 56},
           {"launches", 789},
+          {"updates", 0},
           {"prefetched_blocks", 4000},
           {"prefetches_late", 300},
           {"prefetches_used", 3500},

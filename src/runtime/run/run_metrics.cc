@@ -68,6 +68,8 @@ constexpr std::tuple kMetrics{
            "Allocations for which no tier had room."},
     Metric{"launches_total", Kind::kCounter, &RunRecord::launches,
            "Kernels or operators that were seen."},
+    Metric{"updates_total", Kind::kCounter, &RunRecord::updates,
+           "Updates of optimizers that ran in host memory, next to their data."},
     Metric{"page_faults_total", Kind::kCounter, &RunRecord::page_faults,
            "Threads that stopped at a block that was not in device memory."},
     Metric{"write_faults_total", Kind::kCounter, &RunRecord::write_faults,

@@ -105,6 +105,7 @@ struct RunRecord {
   std::uint64_t page_faults = 0;
   std::uint64_t write_faults = 0;
   std::uint64_t launches = 0;
+  std::uint64_t updates = 0;  // launches that ran at the host, next to their data
   std::uint64_t prefetched_blocks = 0;
   std::uint64_t prefetches_used = 0;
   std::uint64_t prefetches_late = 0;
@@ -149,6 +150,7 @@ inline constexpr std::array kRoutes{
     Route{Tier::kStorage, Tier::kDevice, "storage_to_device", "storage to device memory"},
     Route{Tier::kDevice, Tier::kStorage, "device_to_storage", "device memory to storage"},
     Route{Tier::kHost, Tier::kStorage, "host_to_storage", "host memory to storage"},
+    Route{Tier::kStorage, Tier::kHost, "storage_to_host", "storage to host memory"},
 };
 
 // A member and its key; times of type TimeNs are written as seconds. One with a caption is among
@@ -262,6 +264,7 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"page_faults", &RunRecord::page_faults, "faults on missing blocks"},
     Field{"write_faults", &RunRecord::write_faults, "faults on first writes"},
     Field{"launches", &RunRecord::launches, "launches"},
+    Field{"updates", &RunRecord::updates, "updates next to their data"},
     Field{"prefetched_blocks", &RunRecord::prefetched_blocks, "blocks prefetched"},
     Field{"prefetches_used", &RunRecord::prefetches_used, "of them used"},
     Field{"prefetches_late", &RunRecord::prefetches_late, "needed while on their way"},

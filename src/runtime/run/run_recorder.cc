@@ -135,6 +135,7 @@ RunRecord RunRecorder::so_far() {
   record.page_faults = stats.page_faults;
   record.write_faults = stats.write_faults;
   record.launches = engine.launches;
+  record.updates = engine.updates;
   record.prefetched_blocks = engine.prefetched;
   record.prefetches_used = engine.prefetches_used;
   record.prefetches_late = engine.late_prefetches;
