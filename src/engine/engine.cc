@@ -296,8 +296,8 @@ void Engine::provide(AllocationId id) {
   for (std::uint32_t i = 0; i < allocation.block_count && !allocation.packed; ++i) {
     const BlockId block_id = allocation.first_block + i;
     Block& block = space_.block(block_id);
-    if (block.contents == Contents::kLive || block.retired || !block.frames.empty() ||
-        block.fetch != FetchState::kNone) {
+    if (block.contents == Contents::kLive || block.retired || block.at_host ||
+        !block.frames.empty() || block.fetch != FetchState::kNone) {
       continue;
     }
     // As for prefetches: the room that faults wait for is theirs.

@@ -123,6 +123,9 @@ class Engine final : private Control {
   // the end of every transfer that it had to wait for has been reported before.
   // computed_ns: Launch::computed_ns.
   void end_launch(LaunchId id, TimeNs computed_ns = 0);
+  // An update that has not been released, as it waits, is not to wait any longer: it needs nothing
+  // from here on, and is released.
+  void withdraw(LaunchId id);
   // What would become of such a launch.
   [[nodiscard]] LaunchFit fit(const Launch& launch) const;
 
@@ -265,6 +268,7 @@ class Engine final : private Control {
   void update_fetch_ended(BlockId id, bool finished);
   void wake_update(BlockId id);
   void let_go_at_host(const Launch& launch);
+  void leave_update(BlockId id, std::uint32_t slot);
 
   // engine_fetch.cc: what comes to the device
   void pump();

@@ -498,6 +498,13 @@ void Engine::eviction_ended(Block& block, Tier to, Cause cause) {
 void Engine::eviction_finished(BlockId id, Tier to, Cause cause, bool reached) {
   Block& block = space_.block(id);
   eviction_ended(block, to, cause);
+  if (block.at_host && block.wants_write) {
+    // It was written, or held, while it was copied: the copy is none, and there will be another.
+    drop_frame(id, to);
+    queues_.update(id);
+    make_usable(id);
+    return;
+  }
   block.copies.add(to);
   if (block.tenants == 0) {
     release_if_gone(id);

@@ -71,6 +71,7 @@ void Engine::pump() {
   form_evictions(Cause::kEvict, Tier::kStorage);
   if (updates_.waiting() && flights_.under_way() == 0) {
     form_update_moves();  // what has lost its device frame since can leave host memory
+    form_evictions(Cause::kEvict, Tier::kHost);
   }
 }
 

@@ -159,25 +159,26 @@ void Engine::leave_device(BlockId id) {
 
 // In the order in which they came, as room is found.
 void Engine::form_update_moves() {
-  while (const std::optional<BlockId> id = updates_.first_without_room()) {
-    Block& block = space_.block(*id);
-    if (free_bytes(Tier::kHost) < block.bytes && !make_room_at_host(*id)) {
+  while (const std::optional<BlockId> first = updates_.first_without_room()) {
+    const BlockId id = *first;
+    Block& block = space_.block(id);
+    if (free_bytes(Tier::kHost) < block.bytes && !make_room_at_host(id)) {
       break;
     }
     updates_.room_found();
-    take_frame(*id, Tier::kHost);
+    take_frame(id, Tier::kHost);
     if (block.contents != Contents::kLive) {
-      orders_.now().zero_at_host({&*id, 1});
+      orders_.now().zero_at_host({&id, 1});
       block.copies.add(Tier::kHost);
-      wake_update(*id);
+      wake_update(id);
     } else if (block.copies.has(Tier::kDevice)) {
-      queues_.remove(*id);
+      queues_.remove(id);
       if (block.mapped) {
-        unmap(*id);
+        unmap(id);
       }
-      evictions_.promise(*id, Tier::kHost);
+      evictions_.promise(id, Tier::kHost);
     } else {
-      updates_.fetch(*id);
+      updates_.fetch(id);
     }
   }
   while (!update_lane_.full()) {
@@ -232,13 +233,24 @@ bool Engine::make_room_at_host(BlockId incoming) {
   return free_bytes(Tier::kHost) >= space_.block(incoming).bytes;
 }
 
-// A copy from storage has ended.
+// A copy from storage has ended, for an update that may have been withdrawn.
 void Engine::update_fetch_ended(BlockId id, bool finished) {
+  Block& block = space_.block(id);
   if (finished) {
-    space_.block(id).copies.add(Tier::kHost);
+    block.copies.add(Tier::kHost);
     drop_frame(id, Tier::kStorage);
   } else {
     drop_frame(id, Tier::kHost);
+  }
+  if (block.tenants == 0) {
+    release_if_gone(id);
+    return;
+  }
+  if (block.contents == Contents::kDiscarded) {
+    drop_copies_below(id);
+  }
+  if (needed(block)) {
+    fetches_.add(id, FetchState::kFault);
   }
 }
 
@@ -251,6 +263,76 @@ void Engine::wake_update(BlockId id) {
     release_if_ready(waiter.launch_slot);
   });
   waiters_.clear(block);
+}
+
+// --- Withdrawal --------------------------------------------------------------------------------
+
+// What is on its way to host memory arrives there as any block does.
+void Engine::withdraw(LaunchId id) {
+  const std::uint32_t slot = LaunchTable::slot_of(id);
+  LaunchTable::Record& record = launches_.at(slot);
+  assert(record.launch.id == id && record.launch.runs_at == Tier::kHost);
+  if (record.stage == LaunchStage::kReleased) {
+    return;
+  }
+  const bool admitted = record.stage == LaunchStage::kAdmitted;
+  if (!admitted) {
+    updates_.end_claim(record.launch);
+  }
+  if (updates_.held_for() == slot) {
+    updates_.hold_for(kNoIndex, launches_);
+  }
+  for (const Access& access : record.launch.accesses) {
+    for (std::uint32_t i = 0; admitted && i < access.block_count; ++i) {
+      leave_update(access.first_block + i, slot);
+    }
+  }
+  due_.clear();
+  for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
+    const AllocationId allocation = record.launch.accesses[i].allocation;
+    if (deaths_.end_use(allocation, record.epochs[i])) {
+      due_.push_back(allocation);
+    }
+  }
+  record.launch.accesses.clear();
+  record.epochs.clear();
+  record.missing = record.unsubmitted = 0;
+  if (admitted) {
+    release_if_ready(slot);
+  }
+  for (const AllocationId allocation : std::vector(due_)) {
+    carry_out_due(allocation);
+  }
+  orders_.flush();
+  admit_those_that_fit();
+  pump();
+  settle();
+}
+
+// The update waits for the block no more, and does not use it.
+void Engine::leave_update(BlockId id, std::uint32_t slot) {
+  Block& block = space_.block(id);
+  waiters_.remove(block, slot);
+  if (!updates_.unpin(id)) {
+    return;
+  }
+  if (updates_.forget(id)) {
+    drop_frame(id, Tier::kHost);  // taken for what was to come from storage
+  }
+  if (block.contents != Contents::kLive && block.copies.has(Tier::kHost)) {
+    drop_frame(id, Tier::kHost);
+  }
+  queues_.update(id);
+  if (!block.awaited || block.transfer != kNoIndex) {
+    return;  // or its end sees to the thread
+  }
+  if (block.evicting) {
+    cancel_eviction(id);
+  } else if (block.copies.has(Tier::kDevice)) {
+    make_usable(id);
+  } else {
+    fetches_.add(id, FetchState::kFault);
+  }
 }
 
 // --- End ----------------------------------------------------------------------------------------

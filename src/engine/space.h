@@ -54,8 +54,8 @@ struct alignas(64) Block {
   bool stays : 1 = false;        // ... or it is being copied down, and is used as before afterwards
   bool held_for : 1 = false;     // the launch that is to be admitted next names it (pins.h)
   bool listed : 1 = false;       // with others that its next launch will find (claims.h)
-  bool far : 1 = false;          // its device frame is host memory, used over the link (far.md)
-  bool exposed : 1 = false;      // launches may write it that do not name it (Launch::reaches)
+  bool far : 1 = false;      // its device frame is host memory, used over the link (docs/cuda.md)
+  bool exposed : 1 = false;  // launches may write it that do not name it (Launch::reaches)
   bool at_host : 1 = false;  // what pins it are updates, which use it in host memory (updates.h)
   Tier wished_to = Tier::kHost;  // ... to this tier
   std::uint8_t gathered = 0;     // calls about it that the mechanism has not heard yet (orders.h)

@@ -74,6 +74,11 @@ bool Updates::brings(BlockId id) const {
          0;
 }
 
+bool Updates::forget(BlockId id) {
+  std::erase(without_room_, id);
+  return std::erase(to_fetch_, id) > 0;
+}
+
 // Each block is here once for each update of it: no more than the last few are worth knowing.
 void Updates::updated(BlockId id) {
   updated_.push_back(id);

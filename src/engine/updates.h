@@ -59,6 +59,8 @@ class Updates {
   [[nodiscard]] std::optional<BlockId> take_fetch();
   // Whether the block waits in either. Looks through them: for checks.
   [[nodiscard]] bool brings(BlockId id) const;
+  // It waits no more. True if it had a frame, and nothing has been fetched into that.
+  bool forget(BlockId id);
   [[nodiscard]] bool waiting() const { return !without_room_.empty() || !to_fetch_.empty(); }
 
   // --- What leaves it for them ---

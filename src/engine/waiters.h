@@ -35,6 +35,20 @@ class Waiters {
     }
   }
 
+  // The launch waits for it no more, however often it did.
+  void remove(Block& block, std::uint32_t launch_slot) {
+    for (std::uint32_t* link = &block.waiter; *link != kNoIndex;) {
+      const std::uint32_t node = *link;
+      if (nodes_[node].waiter.launch_slot != launch_slot) {
+        link = &nodes_[node].next;
+        continue;
+      }
+      *link = nodes_[node].next;
+      nodes_[node].next = free_;
+      free_ = node;
+    }
+  }
+
   // Nobody waits for the block any more.
   void clear(Block& block) {
     while (block.waiter != kNoIndex) {

@@ -17,7 +17,7 @@ enum class Rule : std::uint8_t {
 };
 
 // Whose bits. PyTorch computes each rule in several ways, which round in different orders
-// (docs/near-memory.md, "Bits").
+// (docs/optimizer-bits.md).
 enum class Variant : std::uint8_t {
   kLoopCpu,  // one operator after the other; what foreach does on the CPU as well
   kFusedCpu,

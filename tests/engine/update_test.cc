@@ -7,6 +7,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 // Two blocks on the device, four in host memory, eight in storage.
 class Update : public testing::Test {
@@ -210,6 +211,78 @@ TEST_F(Update, WhatIsOnItsWayUpTurnsRound) {
   EXPECT_THAT(world.calls(), Contains("ready 4"));
   world.end(4);
   expect_only_at_host(ids[0]);
+}
+
+TEST_F(Update, IsWithdrawnWhileItWaitsForItsAdmission) {
+  const auto ids = world.written_blocks<1>();
+  world.begin({world.write(ids[0])});  // 2
+  EXPECT_EQ(update({change(ids[0])}).state, LaunchState::kWaiting);
+  update({world.read(world.allocate(1))});  // 4, behind it
+  world.forget();
+  world.engine.withdraw(world.launch_ids[2]);
+  world.check();
+  EXPECT_THAT(world.calls(), UnorderedElementsAre("ready 3", "zero at host 1", "ready 4"));
+  world.end(3);
+  world.end(2);
+  EXPECT_TRUE(world.block(ids[0]).copies.has(Tier::kDevice));
+}
+
+TEST_F(Update, IsWithdrawnWhileItsDataComes) {
+  const auto ids = world.written_blocks<2>();
+  world.pre_evict(ids[0], Tier::kStorage);
+  world.finish_all();
+  world.run({world.write(world.allocate(2))});  // takes both frames
+  world.finish_all();
+  update({change(ids[0]), change(ids[1])});
+  EXPECT_EQ(world.begin({world.read(ids[0])}).state, LaunchState::kWaiting);
+  world.engine.withdraw(world.launch_ids[3]);
+  world.check();
+  EXPECT_FALSE(world.block(ids[0]).at_host);
+  world.end(4);
+  world.finish_all();
+  EXPECT_THAT(world.calls(), Contains("ready 5"));
+  world.end(5);
+}
+
+TEST_F(Update, IsWithdrawnWithoutRoom) {
+  World small(one_at_a_time(2, 1, 0));
+  const auto ids = small.written_blocks<2>();
+  small.run({small.write(small.allocate(1))});  // the first block fills host memory
+  small.issue({.runs_at = Tier::kHost, .accesses = {small.use(ids[1], AccessMode::kRead)}});
+  ASSERT_TRUE(small.engine.stuck());
+  small.free(ids[1]);
+  small.engine.withdraw(small.launch_ids.back());
+  small.check();
+  EXPECT_FALSE(small.engine.stuck());
+  EXPECT_THAT(small.mechanism.gone, ElementsAre(ids[1]));
+  small.end(small.launches);
+}
+
+TEST_F(Update, AfterItsReleaseThereIsNothingToWithdraw) {
+  const auto ids = world.written_blocks<3>();
+  update({change(ids[0])});
+  world.engine.withdraw(world.launch_ids.back());
+  EXPECT_TRUE(world.block(ids[0]).at_host);
+  world.end(4);
+}
+
+// Whoever holds a page may write it while it is copied: the copy is none.
+TEST(UpdateOfHeldPages, IsCopiedAgain) {
+  EngineOptions options = one_at_a_time(2, 4, 0);
+  options.tracks_writes = true;
+  World world(options);
+  const AllocationId id = world.allocate(1);
+  const ThreadFault write{.block = 0, .write = true};
+  world.engine.thread_faults({}, {&write, 1});
+  world.forget();
+  world.issue({.runs_at = Tier::kHost, .accesses = {world.use(id, AccessMode::kReadWrite)}});
+  EXPECT_THAT(world.calls(), ElementsAre("unmap 0", "evict device>host 0"));
+  world.engine.thread_faults({}, {&write, 1});
+  world.finish();
+  EXPECT_THAT(world.calls(), ElementsAre("drop 0 host", "map 0", "unmap 0", "evict device>host 0"));
+  world.finish();
+  EXPECT_THAT(world.calls(), Contains("ready 1"));
+  world.end(1);
 }
 
 TEST_F(Update, PoliciesHearOfItAsNoUseOnTheDevice) {

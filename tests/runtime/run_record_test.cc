@@ -108,7 +108,7 @@ TEST(RunRecord, WritesWhatItsReadersAreUsedTo) {
   EXPECT_EQ(read["version"], 1);
   EXPECT_EQ(read["budget_bytes"], json({{"device", 1}, {"host", 2}, {"storage", 3}}));
   EXPECT_EQ(read["moved_bytes"]["host_to_device"], 7);
-  EXPECT_EQ(read["moved_bytes"].size(), 5U);
+  EXPECT_EQ(read["moved_bytes"].size(), 6U);
   EXPECT_EQ(read["longest_waits"][0]["for_host_memory_s"], 0.5);
   EXPECT_EQ(read["longest_waits"][0]["name"], "bad \xef\xbf\xbd name");
   EXPECT_EQ(read["timeline"], json::array());

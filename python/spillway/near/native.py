@@ -9,6 +9,7 @@ interpreter is not held while a step runs; tensors must live, and lie contiguous
 
 import ctypes
 import functools
+import os
 from pathlib import Path
 
 ABI = 1
@@ -108,6 +109,7 @@ class Pool:
         self._library = library()
         self._handle = _made(self._library.spillway_near_pool_make, threads)
         self.threads = self._library.spillway_near_pool_threads(self._handle)
+        self._process = os.getpid()
 
     def zero(self, address, size):
         """Writes zeros into memory that is new, each part by the thread that will update it, in large pages
@@ -115,7 +117,8 @@ class Pool:
         self._library.spillway_near_zero(self._handle, address, size)
 
     def __del__(self):
-        if getattr(self, "_handle", None):
+        # The child of a fork has none of the threads, and would wait for them.
+        if getattr(self, "_handle", None) and os.getpid() == self._process:
             self._library.spillway_near_pool_free(self._handle)
 
 
@@ -143,14 +146,22 @@ class Update:
             self._library.spillway_near_free(self._handle)
 
 
-@functools.lru_cache(maxsize=None)
 def torch_square_roots():
     """(address, mode) for `Options`, of the function that torch.sqrt calls for fp32; (None, 0) where
     its roots are IEEE's. Raises Refused where they are neither."""
+    roots = _square_roots()
+    if roots is None:
+        raise Refused("near: torch.sqrt is neither IEEE's nor MKL's here, so a loop's bits cannot be had; "
+                      "fused=True computes without it")
+    return roots
+
+
+@functools.lru_cache(maxsize=None)
+def _square_roots():
     import torch
 
-    sample = torch.randint(0, 0x7F800000, (1 << 20,), dtype=torch.int32,
-                           generator=torch.Generator().manual_seed(1)).view(torch.float32)
+    sample = torch.randint(0, 0x7F800000, (1 << 20,), dtype=torch.int32, device="cpu",
+                           generator=torch.Generator("cpu").manual_seed(1)).view(torch.float32)
     wanted = sample.sqrt()
     name = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     mkl = getattr(ctypes.CDLL(str(name)), "vmsSqrt", None) if name.is_file() else None
@@ -163,5 +174,4 @@ def torch_square_roots():
             return ctypes.cast(mkl, ctypes.c_void_p).value, _MKL_MODE
     if torch.equal(sample.double().sqrt().float(), wanted):
         return None, 0
-    raise Refused("near: torch.sqrt is neither IEEE's nor MKL's here, so a loop's bits cannot be had; "
-                  "fused=True computes without it")
+    return None

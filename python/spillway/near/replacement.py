@@ -147,12 +147,14 @@ class Replacement:
                 if count:
                     group.left["tensors of this step share memory"] += count
             return lefts
-        self._add_momentum(taken)
+        made = self._made_momentum(taken)
         for left in lefts:
             left.keep(left.kept)
         if taken:
-            self._run(optimizer, calls, taken, scale)
+            self._run(calls, taken, scale)
             told.steps += 1
+        for parameter, buffer in made:  # only now do they hold anything
+            optimizer.state[parameter]["momentum_buffer"] = buffer
         return lefts
 
     def _collect(self, optimizer):
@@ -224,27 +226,36 @@ class Replacement:
             written, gradients = written + gradients, []
         return memory.overlap(written, gradients)
 
-    def _add_momentum(self, taken):
-        """SGD's buffers at the first step, which PyTorch makes later."""
+    def _made_momentum(self, taken):
+        """SGD's buffers at the first step, which PyTorch makes later, by parameter."""
         if self._rule.number != native.SGD:
-            return
+            return []
         made = [(one, torch.empty_like(one.left["gradient"][one.index])) for one in taken
                 if self._rule.keeps_states(one.left.group) and "first" not in one.tensors]
-        optimizer = self._optimizer()
         for one, buffer in made:
             one.add("first", choices.local(buffer))
             one.is_first = True
-            optimizer.state[one.left["parameter"][one.index]]["momentum_buffer"] = buffer
+        return [(one.left["parameter"][one.index], buffer) for one, buffer in made]
 
-    def _run(self, optimizer, calls, taken, scale):
-        threads = pool(self._threads or torch.get_num_threads())
+    def _run(self, calls, taken, scale):
+        try:
+            threads = pool(self._threads or torch.get_num_threads())
+        except native.Refused:  # no more threads are to be had: this one computes
+            threads = None
         numbers = {id(left): self._numbers(left.group, scale) for left in {
             id(one.left): one.left for one in taken}.values()}
         steps = [one.step for one in taken if one.step is not None]
         if steps:
             torch._foreach_add_(steps, 1)
-        for key, ones in calls.items():
-            update(key).run([self._native(one, numbers[id(one.left)], scale) for one in ones], threads)
+        try:
+            named = [(update(key), [self._native(one, numbers[id(one.left)], scale) for one in ones])
+                     for key, ones in calls.items()]
+        except BaseException:  # nothing has been updated: the step can be tried again
+            if steps:
+                torch._foreach_sub_(steps, 1)
+            raise
+        for how, tensors in named:
+            how.run(tensors, threads)
         # As PyTorch does, but for fused=True: autograd refuses a backward pass through what was changed.
         increment_version([tensor for one in taken if not one.left.group.get("fused")
                            for tensor in one.written()])

@@ -25,7 +25,7 @@ def _try(kind, group, dtype):
     generator = torch.Generator().manual_seed(1)
 
     def random(least, most):
-        powers = torch.rand(_ELEMENTS, generator=generator) * (most - least) + least
+        powers = torch.rand(_ELEMENTS, generator=generator, device="cpu") * (most - least) + least
         return (torch.randn(_ELEMENTS, generator=generator) * 10**powers).to(dtype)
 
     start = random(-4, 1)

@@ -73,8 +73,11 @@ class Part {
     for (const Used& used : used_) {
       const void* const in = range_.tensor.*used.operand.in;
       const void* const out = range_.tensor.*used.operand.out;
-      if (out != in && out != nullptr) {
-        return false;  // results elsewhere: nobody asks for that here
+      const auto address = reinterpret_cast<std::uintptr_t>(in);
+      const bool cut_at_grains =
+          address % (optimizer::Update::kGrainElements * used.element_bytes) == 0;
+      if ((out != in && out != nullptr) || !cut_at_grains) {
+        return false;  // results elsewhere, or blocks that end where an update may not be cut
       }
       named.push_back({.start = const_cast<char*>(static_cast<const char*>(in)) +
                                 range_.begin * used.element_bytes,
@@ -92,6 +95,9 @@ class Part {
     std::vector<std::uint64_t> cuts{range_.begin, range_.end};
     for (std::size_t i = 0; i < used_.size(); ++i) {
       std::vector<spillway_at_host_extent> of(space.extents(update_, i, nullptr, 0));
+      if (of.empty()) {
+        return std::nullopt;  // it cannot come
+      }
       (void)space.extents(update_, i, of.data(), of.size());
       std::uint64_t bytes = 0;
       for (const spillway_at_host_extent& extent : of) {

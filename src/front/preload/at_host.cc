@@ -74,8 +74,12 @@ std::uint64_t spillway_at_host_begin(const spillway_at_host_operand* operands, s
 std::size_t spillway_at_host_extents(std::uint64_t update, std::size_t operand,
                                      spillway_at_host_extent* to, std::size_t most) {
   const spillway::InService inside;
-  const spillway::Extents& extents =
-      spillway::preload::told_extents().of(update, *spillway::preload::platform()).at(operand);
+  const std::vector<spillway::Extents>& all =
+      spillway::preload::told_extents().of(update, *spillway::preload::platform());
+  if (all.empty()) {
+    return 0;
+  }
+  const spillway::Extents& extents = all.at(operand);
   const std::size_t count = std::min(most, extents.size());
   std::transform(extents.begin(), extents.begin() + static_cast<std::ptrdiff_t>(count), to,
                  [](const spillway::Extent& extent) {

@@ -116,7 +116,8 @@ class ProgramPlatform : public ObservedPlatform {
   // An update: a launch that runs at the host, next to its data (docs/near-memory.md). Its operands
   // begin to come to host memory, and `update_extents` waits until they are there: of each operand
   // its bytes in order, where they lie until `end_update`. Nobody may use them elsewhere meanwhile:
-  // a thread that does stops until the end. nullopt where the platform has no updates, an operand
+  // a thread that does stops until the end. No extents: they cannot come, and are to be used where
+  // they are, after the end. nullopt where the platform has no updates, an operand
   // is not the space's, they are too much at once, or they had better be used where they are.
   virtual std::optional<UpdateId> begin_update(std::span<const ProgramOperand> /*operands*/) {
     return std::nullopt;

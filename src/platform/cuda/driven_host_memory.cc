@@ -76,6 +76,7 @@ void DrivenPlatform::look_for_far_memory(Lock& lock) {
     lock.lock();
     note_room(room);
     if (room.to_promise_bytes() < options_.block_bytes) {
+      far_pause_ns_ = std::min(2 * far_pause_ns_, kLongestFarPauseNs);
       far_refused_ns_ = now_ns();
       return;
     }

@@ -77,7 +77,10 @@ void HostPlatform::check_progress() {
   if (const std::optional<Error>& fatal = engine_.fatal()) {
     failures_.fatal(failures_.with_cause(*fatal));
   } else if (const std::optional<Error> stuck = engine_.stuck()) {
-    failures_.fatal(*stuck);
+    // Updates may stand in the way of themselves and of others, and can do without.
+    if (!updates_.withdraw_waiting()) {
+      failures_.fatal(*stuck);
+    }
   } else {
     warn_of_waiting();
   }

@@ -327,6 +327,7 @@ void HostPlatform::wait_for_updates() {
 void HostPlatform::before_fork() {
   std::unique_lock lock(mutex_);
   // What moves now would be neither here nor there for the child.
+  updates_.stop_beginning(true);
   wait_for_updates();
   forking_ = true;
   wait_for_transfers();
@@ -337,6 +338,7 @@ void HostPlatform::before_fork() {
 void HostPlatform::after_fork() {
   const std::unique_lock lock(mutex_, std::adopt_lock);
   forking_ = false;
+  updates_.stop_beginning(false);
   forks_->after_fork();
   wake_.call();
 }

@@ -29,7 +29,7 @@ std::optional<Launch> HostUpdates::launch_of(std::span<const ProgramOperand> ope
 }
 
 std::optional<UpdateId> HostUpdates::begin(std::span<const ProgramOperand> operands) {
-  std::optional<Launch> launch = launch_of(operands);
+  std::optional<Launch> launch = stopped_ ? std::nullopt : launch_of(operands);
   if (!launch || !pays_at_host(*launch, engine_.space())) {
     return std::nullopt;
   }
@@ -50,18 +50,44 @@ std::vector<Extents> HostUpdates::extents(UpdateId update,
                                           std::unique_lock<UndisturbedMutex>& lock) {
   constexpr std::chrono::milliseconds kHandlersWait{20};
   Running& running = running_.at(update);
+  const TimeNs begin_ns = now_ns();
   if (!running.ready) {
-    stalls_.begin(now_ns());
+    stalls_.begin(begin_ns);
     while (!running.ready) {
       lock.mutex()->wait_for(ready_, kHandlersWait);
       lock.mutex()->let_handlers_run();
+      // Nothing is on its way, and what it waits for may be this thread's to end.
+      const bool in_vain =
+          engine_.transfers_in_flight() == 0 || now_ns() - begin_ns > kLongestWaitNs;
+      if (!running.ready && in_vain) {
+        withdraw(running);
+      }
     }
     stalls_.end();
+  }
+  if (running.withdrawn) {
+    return {};
   }
   std::vector<Extents> extents;
   std::transform(running.operands.begin(), running.operands.end(), std::back_inserter(extents),
                  [this](const ProgramOperand& operand) { return extents_of(operand); });
   return extents;
+}
+
+void HostUpdates::withdraw(Running& running) {
+  running.withdrawn = true;
+  engine_.withdraw(running.launch);  // which releases it
+}
+
+bool HostUpdates::withdraw_waiting() {
+  bool any = false;
+  for (auto& [update, running] : running_) {
+    if (!running.ready && running.launch != kNoLaunch) {
+      withdraw(running);
+      any = true;
+    }
+  }
+  return any;
 }
 
 // Of the operand's bytes in order, those of each block; blocks that follow each other in host

@@ -35,6 +35,12 @@ class HostUpdates {
   // Tags of launches that are updates.
   static constexpr std::uint64_t kTag = std::uint64_t{1} << 63U;
 
+  // Between an update's begin and the next fork: nobody begins.
+  void stop_beginning(bool stop) { stopped_ = stop; }
+  // Those that have not come to host memory need not any more: they are in the way. False if there
+  // is none.
+  bool withdraw_waiting();
+
   // See ProgramPlatform. `lock` is the platform's, and is given up while it waits.
   std::optional<UpdateId> begin(std::span<const ProgramOperand> operands);
   std::vector<Extents> extents(UpdateId update, std::unique_lock<UndisturbedMutex>& lock);
@@ -51,11 +57,15 @@ class HostUpdates {
     LaunchId launch = kNoLaunch;
     std::vector<ProgramOperand> operands;
     bool ready = false;
+    bool withdrawn = false;
   };
   [[nodiscard]] std::optional<Launch> launch_of(std::span<const ProgramOperand> operands) const;
   [[nodiscard]] char* at_host(BlockId id) const {
     return host_memory_ + places_.at(id, Tier::kHost);
   }
+  // How long an update may wait for its data: where it is used otherwise, it is right as well.
+  static constexpr TimeNs kLongestWaitNs = 2 * kNsPerS;
+  void withdraw(Running& running);
   void take_from_children(BlockId id);
   [[nodiscard]] Extents extents_of(const ProgramOperand& operand);
 
@@ -67,6 +77,7 @@ class HostUpdates {
   char* host_memory_;
   std::map<UpdateId, Running> running_;
   UpdateId last_ = 0;
+  bool stopped_ = false;
   std::condition_variable ready_;
 };
 

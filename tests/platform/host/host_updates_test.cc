@@ -25,7 +25,8 @@ class HostUpdates : public HostPlatformTest {
     if (!update) {
       return false;
     }
-    for (const Extents& extents : platform_->update_extents(*update)) {
+    const std::vector<Extents> all = platform_->update_extents(*update);
+    for (const Extents& extents : all) {
       for (const Extent& extent : extents) {
         auto* const words = reinterpret_cast<std::uint64_t*>(extent.at);
         for (std::size_t i = 0; i < extent.bytes / sizeof(std::uint64_t); ++i) {
@@ -34,7 +35,7 @@ class HostUpdates : public HostPlatformTest {
       }
     }
     platform_->end_update(*update);
-    return true;
+    return !all.empty();
   }
   static std::size_t wrong(std::span<const std::uint64_t> words, std::uint64_t buffer,
                            std::uint64_t added) {
@@ -97,6 +98,53 @@ TEST_F(HostUpdates, FetchFromTheSwapFileAndLeaveForIt) {
   ASSERT_TRUE(platform_->check_invariants()) << platform_->check_invariants().error().message;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     ASSERT_EQ(wrong(buffers[i], i, added[i]), 0U) << i;
+  }
+}
+
+// All that may be promised is alive, and there is no swap file: an update that finds no room does
+// without, and the program goes on.
+TEST_F(HostUpdates, DoWithoutWhereThereIsNoRoom) {
+  open(32 * kMiB, 32 * kMiB, 0);
+  if (IsSkipped()) {
+    return;
+  }
+  const auto buffers = filled(11);  // of 4 MiB
+  std::vector<std::uint64_t> added(buffers.size());
+  for (std::size_t round = 0; round < 2; ++round) {
+    for (std::size_t i = 0; i + 4 < buffers.size(); ++i) {
+      if (add_one({buffers[i], buffers[i + 1], buffers[i + 2], buffers[i + 3], buffers[i + 4]})) {
+        for (std::size_t k = i; k < i + 5; ++k) {
+          ++added[k];
+        }
+      }
+    }
+  }
+  ASSERT_TRUE(platform_->check_invariants()) << platform_->check_invariants().error().message;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_EQ(wrong(buffers[i], i, added[i]), 0U) << i;
+  }
+}
+
+// It uses its data in a launch that does not end, as of memory that is locked: an update does
+// without.
+TEST_F(HostUpdates, DoWithoutWhatALaunchHolds) {
+  open(16 * kMiB, 64 * kMiB, 0);
+  if (IsSkipped()) {
+    return;
+  }
+  const auto buffers = filled(8);
+  const std::vector held{operand(buffers[0], AccessMode::kRead)};
+  const LaunchId launch = platform_->begin_launch("held", held);
+  const std::vector operands{operand(buffers[0], AccessMode::kReadWrite),
+                             operand(buffers[1], AccessMode::kReadWrite),
+                             operand(buffers[2], AccessMode::kReadWrite)};
+  const std::optional<UpdateId> update = platform_->begin_update(operands);
+  ASSERT_TRUE(update);
+  EXPECT_TRUE(platform_->update_extents(*update).empty());
+  platform_->end_update(*update);
+  platform_->end_launch(launch);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_EQ(wrong(buffers[i], i, 0), 0U) << i;
   }
 }
 
