@@ -24,7 +24,7 @@ namespace spillway {
       if (!block.copies.has(Tier::kDevice)) {
         on_device_bytes += crossings * block.bytes;
       } else if (writes(access.mode)) {
-        at_host_bytes += (safe_below(block) ? 1 : 2) * block.bytes;
+        at_host_bytes += (safe_below(block) ? Bytes{1} : Bytes{2}) * block.bytes;
       } else {
         at_host_bytes += safe_below(block) ? 0 : block.bytes;
       }

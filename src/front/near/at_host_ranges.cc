@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <deque>
 #include <optional>
 
@@ -73,7 +74,7 @@ class Part {
     for (const Used& used : used_) {
       const void* const in = range_.tensor.*used.operand.in;
       const void* const out = range_.tensor.*used.operand.out;
-      const auto address = reinterpret_cast<std::uintptr_t>(in);
+      const auto address = std::bit_cast<std::uintptr_t>(in);
       const bool cut_at_grains =
           address % (optimizer::Update::kGrainElements * used.element_bytes) == 0;
       if ((out != in && out != nullptr) || !cut_at_grains) {

@@ -94,7 +94,8 @@ bool HostUpdates::withdraw_waiting() {
 // memory are one extent.
 Extents HostUpdates::extents_of(const ProgramOperand& operand) {
   Extents extents;
-  const BlockRange blocks = *addresses_.blocks_with(operand.start, operand.bytes);
+  const BlockRange blocks =
+      addresses_.blocks_with(operand.start, operand.bytes).value_or(BlockRange{});
   char* const start = static_cast<char*>(operand.start);
   for (BlockId id = blocks.first; id < blocks.first + blocks.count; ++id) {
     if (writes(operand.mode)) {
