@@ -159,8 +159,8 @@ void Engine::leave_device(BlockId id) {
 
 // In the order in which they came, as room is found.
 void Engine::form_update_moves() {
-  while (const std::optional<BlockId> first = updates_.first_without_room()) {
-    const BlockId id = *first;
+  for (BlockId id = updates_.first_without_room(); id != kNoBlock;
+       id = updates_.first_without_room()) {
     Block& block = space_.block(id);
     if (free_bytes(Tier::kHost) < block.bytes && !make_room_at_host(id)) {
       break;

@@ -55,8 +55,8 @@ void Updates::hold_for(std::uint32_t slot, const LaunchTable& launches) {
 
 void Updates::wait_for_room(BlockId id) { without_room_.push_back(id); }
 
-std::optional<BlockId> Updates::first_without_room() const {
-  return without_room_.empty() ? std::nullopt : std::optional(without_room_.front());
+BlockId Updates::first_without_room() const {
+  return without_room_.empty() ? kNoBlock : without_room_.front();
 }
 
 std::optional<BlockId> Updates::take_fetch() {

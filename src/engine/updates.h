@@ -52,7 +52,8 @@ class Updates {
 
   // The block waits for room there, behind those that do already.
   void wait_for_room(BlockId id);
-  [[nodiscard]] std::optional<BlockId> first_without_room() const;
+  // kNoBlock if none does.
+  [[nodiscard]] BlockId first_without_room() const;
   void room_found() { without_room_.pop_front(); }
   // It has a frame there, and its contents lie in storage.
   void fetch(BlockId id) { to_fetch_.push_back(id); }
