@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -14,6 +15,16 @@
 #include "spillway/spillway.h"
 
 namespace spillway::capi {
+
+// What a program in C has put into an enumeration: any number, which no variable of the enumeration
+// could hold.
+template <typename Enumeration>
+[[nodiscard]] int number_in(const Enumeration& value) {
+  int number = 0;
+  static_assert(sizeof(number) == sizeof(value));
+  std::memcpy(&number, &value, sizeof(number));
+  return number;
+}
 
 struct Failure {
   spillwayError_t code;

@@ -155,10 +155,7 @@ Outcome<void> ManagedSpace::discard(const void* start, std::size_t bytes, Discar
 
 Outcome<void> ManagedSpace::add_access(const spillwayAccess_t& access, std::size_t index,
                                        Launch& launch, std::vector<ProgramOperand>& operands) {
-  // A program in C may put any number there, which no variable of the enumeration can hold.
-  int mode = 0;
-  static_assert(sizeof(mode) == sizeof(access.mode));
-  std::memcpy(&mode, &access.mode, sizeof(mode));
+  const int mode = number_in(access.mode);
   if (mode < spillwayAccessRead || mode > spillwayAccessOverwrite) {
     return fail(spillwayErrorInvalidValue, "access {} of the launch: {} is no spillwayAccessMode_t",
                 index, mode);

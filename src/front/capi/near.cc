@@ -25,7 +25,7 @@ using spillway::near::Location;
 using spillway::near::Side;
 
 Outcome<Location> location_of(const spillwayNearLocation_t& location, const char* end) {
-  const int side = location.side;
+  const int side = spillway::capi::number_in(location.side);
   if (side < spillwayNearSideHost || side > spillwayNearSideStorage) {
     return fail(spillwayErrorInvalidValue, "{}: {} is no spillwayNearSide_t", end, side);
   }

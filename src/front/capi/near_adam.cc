@@ -14,9 +14,9 @@ constexpr std::array kNumberTypes{NumberType::kFloat32, NumberType::kBfloat16};
 constexpr std::array kVariants{Variant::kLoopCpu, Variant::kFusedCpu, Variant::kLoopCuda,
                                Variant::kForeachCuda, Variant::kFusedCuda};
 
-// A value of an enumeration in C may be any number.
-template <typename T, std::size_t count>
-Outcome<T> chosen(const std::array<T, count>& from, int value, const char* type) {
+template <typename T, std::size_t count, typename Enumeration>
+Outcome<T> chosen(const std::array<T, count>& from, const Enumeration& given, const char* type) {
+  const int value = number_in(given);
   if (value < 0 || static_cast<std::size_t>(value) >= count) {
     return fail(spillwayErrorInvalidValue, "{} is no {}", value, type);
   }

@@ -48,7 +48,7 @@ extern "C" {
 spillwayError_t spillwayNearSetMode(uint32_t channel, spillwayNearMode_t mode,
                                     spillwayNear_t near) {
   return on_device(near, [&](Device& device) -> Outcome<void> {
-    const int wanted = mode;
+    const int wanted = spillway::capi::number_in(mode);
     if (wanted != spillwayNearModeNormal && wanted != spillwayNearModeAcceleration) {
       return fail(spillwayErrorInvalidValue, "{} is no spillwayNearMode_t", wanted);
     }
