@@ -248,6 +248,7 @@ class Engine final : private Control {
   [[nodiscard]] static bool needed(const Block& block) {
     return !block.at_host && (block.pins > 0 || block.awaited);
   }
+  void end_uses(const LaunchTable::Record& record);
   void let_go_on_device(const Launch& launch);
   [[nodiscard]] bool overwrites_alone(const Block& block, const Access& access) const;
   void submitted(const Transfer& transfer);
@@ -262,10 +263,8 @@ class Engine final : private Control {
   void admit_update(std::uint32_t slot);
   [[nodiscard]] static bool ready_at_host(const Block& block);
   void bring_to_host(BlockId id);
-  void leave_device(BlockId id);
   void form_update_moves();
   bool make_room_at_host(BlockId incoming);
-  void update_fetch_ended(BlockId id, bool finished);
   void wake_update(BlockId id);
   void let_go_at_host(const Launch& launch);
   void leave_update(BlockId id, std::uint32_t slot);
@@ -308,6 +307,7 @@ class Engine final : private Control {
   [[nodiscard]] bool can_leave(BlockId id) const;
   [[nodiscard]] std::optional<Tier> room_below(BlockId id, Tier preferred) const;
   void reclaim_device_frame(BlockId id);
+  void lose_device_frame(BlockId id);
   void miss_frame(const Block& block);
   void form_evictions(Cause cause, Tier to);
   bool prepare_pre_eviction(BlockId id, Tier to);
@@ -318,7 +318,7 @@ class Engine final : private Control {
   [[nodiscard]] bool rests_at_host(BlockId id) const;
   [[nodiscard]] bool can_move_down(BlockId id) const;
   void form_moves_down();
-  void move_down_ended(BlockId id, bool finished);
+  void move_below_ended(BlockId id, Tier from, Tier to, bool finished);
   void shrink();
 
   // engine_far.cc: what is used where it lies in host memory

@@ -353,13 +353,20 @@ void Engine::reclaim_device_frame(BlockId id) {
     block.prefetched = false;
     ++stats_.prefetches_wasted;
   }
+  lose_device_frame(id);
+}
+
+// What lies below of the block, if anything, is the only copy from here on.
+void Engine::lose_device_frame(BlockId id) {
   queues_.remove(id);
-  if (block.mapped) {
+  if (space_.block(id).mapped) {
     unmap(id);
   }
-  drop_frame(id, Tier::kDevice);
+  if (space_.block(id).frames.has(Tier::kDevice)) {
+    drop_frame(id, Tier::kDevice);
+  }
   for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
-    tiers_.remove_spare(id, tier);  // the only copy now
+    tiers_.remove_spare(id, tier);
   }
 }
 
@@ -573,7 +580,7 @@ void Engine::eviction_failed(BlockId id, Tier to, Cause cause) {
   wake(id, false);
 }
 
-// --- Host to storage ----------------------------------------------------------------------------
+// --- Between host memory and storage ------------------------------------------------------------
 
 // Alive in host memory, not on the device, and nobody wants it.
 bool Engine::rests_at_host(BlockId id) const {
@@ -612,12 +619,14 @@ void Engine::form_moves_down() {
   }
 }
 
-void Engine::move_down_ended(BlockId id, bool finished) {
+// Down to make room, or up for an update, which may have been withdrawn meanwhile. What an update
+// uses stays in host memory, whichever way it was moved.
+void Engine::move_below_ended(BlockId id, Tier from, Tier to, bool finished) {
   Block& block = space_.block(id);
   if (finished) {
-    block.copies.add(Tier::kStorage);
+    block.copies.add(to);
   } else {
-    drop_frame(id, Tier::kStorage);
+    drop_frame(id, to);
   }
   if (block.tenants == 0) {
     release_if_gone(id);
@@ -626,7 +635,7 @@ void Engine::move_down_ended(BlockId id, bool finished) {
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
   } else if (finished) {
-    drop_frame(id, block.at_host ? Tier::kStorage : Tier::kHost);
+    drop_frame(id, block.at_host ? Tier::kStorage : from);
   }
   if (needed(block)) {
     fetches_.add(id, FetchState::kFault);

@@ -45,16 +45,7 @@ bool Engine::end_far(BlockId id) {
   }
   assert(block.transfer == kNoIndex);
   fetches_.remove(block);
-  queues_.remove(id);
-  if (block.mapped) {
-    unmap(id);
-  }
-  if (block.frames.has(Tier::kDevice)) {
-    for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
-      tiers_.remove_spare(id, tier);  // the only copy now, if it is alive
-    }
-    drop_frame(id, Tier::kDevice);
-  }
+  lose_device_frame(id);
   tiers_.end_far(id);
   return true;
 }

@@ -365,13 +365,7 @@ void Engine::end_launch(LaunchId id, TimeNs computed_ns) {
   record.launch.computed_ns = computed_ns;
   const bool update = record.launch.runs_at == Tier::kHost;
   update ? let_go_at_host(record.launch) : let_go_on_device(record.launch);
-  due_.clear();
-  for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
-    const AllocationId allocation = record.launch.accesses[i].allocation;
-    if (deaths_.end_use(allocation, record.epochs[i])) {
-      due_.push_back(allocation);
-    }
-  }
+  end_uses(record);
   launches_.runs(false);
   --admitted_;
   if (record.launch.reaches) {
@@ -394,6 +388,17 @@ void Engine::end_launch(LaunchId id, TimeNs computed_ns) {
   admit_those_that_fit();
   pump();
   settle();
+}
+
+// What was said of its operands and waited for it alone is due.
+void Engine::end_uses(const LaunchTable::Record& record) {
+  due_.clear();
+  for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
+    const AllocationId allocation = record.launch.accesses[i].allocation;
+    if (deaths_.end_use(allocation, record.epochs[i])) {
+      due_.push_back(allocation);
+    }
+  }
 }
 
 void Engine::let_go_on_device(const Launch& launch) {

@@ -124,10 +124,8 @@ void Engine::transfer_finished(TransferId id) {
       fetch_finished(block, reached);
     } else if (transfer.from == Tier::kDevice) {
       eviction_finished(block, transfer.to, transfer.cause, reached);
-    } else if (transfer.to == Tier::kStorage) {
-      move_down_ended(block, true);
     } else {
-      update_fetch_ended(block, true);
+      move_below_ended(block, transfer.from, transfer.to, true);
     }
     if (space_.block(block).at_host) {
       bring_to_host(block);
@@ -157,10 +155,8 @@ void Engine::transfer_failed(TransferId id) {
       fetch_failed(block, id);
     } else if (transfer.from == Tier::kDevice) {
       eviction_failed(block, transfer.to, transfer.cause);
-    } else if (transfer.to == Tier::kStorage) {
-      move_down_ended(block, false);
     } else {
-      update_fetch_ended(block, false);
+      move_below_ended(block, transfer.from, transfer.to, false);
     }
     if (space_.block(block).at_host) {
       bring_to_host(block);

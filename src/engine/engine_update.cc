@@ -1,6 +1,6 @@
 // Updates: launches that run on the processor, next to their data in host memory (Launch::runs_at).
-// See engine.h; docs/near-memory.md has the life of one. A block is used on the device or in host
-// memory, never in both: who comes second waits until the other has ended.
+// See engine.h; docs/engine.md, "Updates", has the life of one. A block is used on the device or in
+// host memory, never in both: who comes second waits until the other has ended.
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -32,7 +32,8 @@ bool Engine::meets_update(const Launch& launch) const {
   return false;
 }
 
-// The other way round; and host memory has to hold what all admitted updates use.
+// Whether an update has to wait for no launch on the device: for none that is admitted, and not for
+// the next one if that was issued before. Host memory has to hold what all admitted updates use.
 bool Engine::update_fits(const Launch& launch) const {
   const std::uint32_t next = pins_.held_for();
   const bool behind_next = next != kNoIndex && launches_.at(next).launch.seq < launch.seq;
@@ -48,7 +49,8 @@ bool Engine::update_fits(const Launch& launch) const {
          updates_.bytes() + updates_.more_bytes(launch) <= capacity_bytes(Tier::kHost);
 }
 
-// It does not hold back what runs on the device, but for what uses the same blocks.
+// The next update in line, if it need not wait. If it has to, launches on the device that use other
+// blocks go on.
 bool Engine::admit_next_update() {
   const std::uint32_t slot = order_.next(Tier::kHost);
   if (slot == LaunchOrder::kNoSlot) {
@@ -130,31 +132,16 @@ void Engine::bring_to_host(BlockId id) {
     block.contents = Contents::kUndefined;
   }
   if (dead || block.copies.has(Tier::kHost)) {
-    leave_device(id);
+    lose_device_frame(id);
+    if (block.far) {
+      tiers_.end_far(id);
+    }
   }
   if (ready_at_host(block)) {
     wake_update(id);
     return;
   }
   updates_.wait_for_room(id);
-}
-
-// Its device frame holds nothing that is not in host memory as well, or nothing of use.
-void Engine::leave_device(BlockId id) {
-  Block& block = space_.block(id);
-  queues_.remove(id);
-  if (block.mapped) {
-    unmap(id);
-  }
-  if (block.frames.has(Tier::kDevice)) {
-    for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
-      tiers_.remove_spare(id, tier);
-    }
-    drop_frame(id, Tier::kDevice);
-  }
-  if (block.far) {
-    tiers_.end_far(id);
-  }
 }
 
 // In the order in which they came, as room is found.
@@ -233,27 +220,6 @@ bool Engine::make_room_at_host(BlockId incoming) {
   return free_bytes(Tier::kHost) >= space_.block(incoming).bytes;
 }
 
-// A copy from storage has ended, for an update that may have been withdrawn.
-void Engine::update_fetch_ended(BlockId id, bool finished) {
-  Block& block = space_.block(id);
-  if (finished) {
-    block.copies.add(Tier::kHost);
-    drop_frame(id, Tier::kStorage);
-  } else {
-    drop_frame(id, Tier::kHost);
-  }
-  if (block.tenants == 0) {
-    release_if_gone(id);
-    return;
-  }
-  if (block.contents == Contents::kDiscarded) {
-    drop_copies_below(id);
-  }
-  if (needed(block)) {
-    fetches_.add(id, FetchState::kFault);
-  }
-}
-
 void Engine::wake_update(BlockId id) {
   Block& block = space_.block(id);
   waiters_.for_each(block, [&](const Waiters::Waiter& waiter) {
@@ -287,20 +253,14 @@ void Engine::withdraw(LaunchId id) {
       leave_update(access.first_block + i, slot);
     }
   }
-  due_.clear();
-  for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
-    const AllocationId allocation = record.launch.accesses[i].allocation;
-    if (deaths_.end_use(allocation, record.epochs[i])) {
-      due_.push_back(allocation);
-    }
-  }
+  end_uses(record);
   record.launch.accesses.clear();
   record.epochs.clear();
   record.missing = record.unsubmitted = 0;
   if (admitted) {
     release_if_ready(slot);
   }
-  for (const AllocationId allocation : std::vector(due_)) {
+  for (const AllocationId allocation : due_) {
     carry_out_due(allocation);
   }
   orders_.flush();

@@ -1,7 +1,6 @@
 // Launches that run on the processor, next to their data (Launch::runs_at): which blocks they use
-// in host memory, what those that have to come wait for, and what had best leave host memory for
-// them. Layer: engine. Moves nothing. docs/near-memory.md, "An update is a launch that has a
-// place".
+// in host memory, which of these have to come there first, and which others leave it to make room.
+// Layer: engine. Moves nothing. docs/engine.md, "Updates".
 #pragma once
 
 #include <cstdint>
@@ -34,6 +33,7 @@ class Updates {
 
   // --- What those that wait for their admission will use ---
 
+  // The update is issued; it is admitted, or withdrawn.
   void claim(const Launch& launch);
   void end_claim(const Launch& launch);
   [[nodiscard]] bool claims(BlockId id) const { return claims_.contains(id); }
@@ -50,7 +50,7 @@ class Updates {
 
   // --- What has to come to host memory ---
 
-  // The block waits for room there, behind those that do already.
+  // The block has to come to host memory, and has no frame there yet. First come, first served.
   void wait_for_room(BlockId id);
   // kNoBlock if none does.
   [[nodiscard]] BlockId first_without_room() const;

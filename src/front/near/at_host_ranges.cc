@@ -163,6 +163,12 @@ std::vector<Range> run_at_host(std::span<const spillway_near_tensor> tensors,
                                const std::function<void(std::span<const Range>)>& run) {
   std::vector<Range> in_place;
   const Space* const found = space();
+  if (found == nullptr) {
+    for (const spillway_near_tensor& tensor : tensors) {
+      in_place.push_back({tensor, 0, tensor.elements});
+    }
+    return in_place;
+  }
   std::deque<Part> under_way;
   const auto finish_first = [&] {
     const Part part = std::move(under_way.front());
@@ -176,10 +182,6 @@ std::vector<Range> run_at_host(std::span<const spillway_near_tensor> tensors,
     part.end(*found);
   };
   for (const spillway_near_tensor& tensor : tensors) {
-    if (found == nullptr) {
-      in_place.push_back({tensor, 0, tensor.elements});
-      continue;
-    }
     for (std::uint64_t begin = 0; begin < tensor.elements; begin += kPartElements) {
       const Range range{tensor, begin, std::min(begin + kPartElements, tensor.elements)};
       Part part(range, element_bytes, gradient_bytes);

@@ -309,26 +309,23 @@ void HostPlatform::change_policy(const std::function<void()>& change) {
 }
 
 // No handler runs meanwhile: where the program forks nothing would come for one that needs it.
-void HostPlatform::wait_for_transfers() {
+void HostPlatform::wait_while(const std::function<bool()>& something_goes_on) {
   constexpr std::chrono::milliseconds kLookAgain{20};
-  while (engine_.transfers_in_flight() > 0) {
+  while (something_goes_on()) {
     mutex_.wait_for(idle_, kLookAgain);
   }
 }
 
-// Of what is in the middle of an update the child would find a part changed after the fork.
-void HostPlatform::wait_for_updates() {
-  constexpr std::chrono::milliseconds kLookAgain{20};
-  while (updates_.any()) {
-    mutex_.wait_for(idle_, kLookAgain);
-  }
+void HostPlatform::wait_for_transfers() {
+  wait_while([this] { return engine_.transfers_in_flight() > 0; });
 }
 
 void HostPlatform::before_fork() {
   std::unique_lock lock(mutex_);
-  // What moves now would be neither here nor there for the child.
+  // Of what an update writes now, the child would find a part that was written after the fork.
   updates_.stop_beginning(true);
-  wait_for_updates();
+  wait_while([this] { return updates_.any(); });
+  // What moves now would be neither here nor there for it.
   forking_ = true;
   wait_for_transfers();
   forks_->before_fork(engine_.space());

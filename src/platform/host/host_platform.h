@@ -5,6 +5,7 @@
 // (transfer_workers.h). It decides nothing about migration. All functions are thread-safe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -117,8 +118,8 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void arrive(const TransferJob& job);
   void protect_unmapped(const Transfer& transfer);
 
+  void wait_while(const std::function<bool()>& something_goes_on);
   void wait_for_transfers();
-  void wait_for_updates();
   void keep_addresses_taken();
   // host_correlator.cc: faults and marks into the engine
   void correlate();

@@ -124,12 +124,16 @@ void HostUpdates::take_from_children(BlockId id) {
   const Bytes bytes = engine_.space().block(id).bytes;
   const char* const before = at_host(id);
   places_.give_back(id, Tier::kHost, bytes);
-  if (!places_.take(id, Tier::kHost, bytes)) {
+  take_place(id);
+  std::memcpy(at_host(id), before, bytes);
+}
+
+void HostUpdates::take_place(BlockId id) {
+  if (!places_.take(id, Tier::kHost, engine_.space().block(id).bytes)) {
     failures_.fatal({ErrorCode::kUnsupported,
                      "host memory is full of what children of the program may still read; give "
                      "the space a larger host tier"});
   }
-  std::memcpy(at_host(id), before, bytes);
 }
 
 void HostUpdates::end(UpdateId update) {
@@ -144,13 +148,8 @@ void HostUpdates::released(std::uint64_t tag) {
 }
 
 void HostUpdates::zero(BlockId id) {
-  const Bytes bytes = engine_.space().block(id).bytes;
-  if (!places_.take(id, Tier::kHost, bytes)) {
-    failures_.fatal({ErrorCode::kUnsupported,
-                     "host memory is full of what children of the program may still read; give "
-                     "the space a larger host tier"});
-  }
-  std::memset(at_host(id), 0, bytes);
+  take_place(id);
+  std::memset(at_host(id), 0, engine_.space().block(id).bytes);
 }
 
 }  // namespace spillway::host

@@ -35,10 +35,9 @@ class HostUpdates {
   // Tags of launches that are updates.
   static constexpr std::uint64_t kTag = std::uint64_t{1} << 63U;
 
-  // Between an update's begin and the next fork: nobody begins.
+  // While this holds no update begins: a fork is about to be made.
   void stop_beginning(bool stop) { stopped_ = stop; }
-  // Those that have not come to host memory need not any more: they are in the way. False if there
-  // is none.
+  // Updates whose data has not come to host memory do without. False if there is none.
   bool withdraw_waiting();
 
   // See ProgramPlatform. `lock` is the platform's, and is given up while it waits.
@@ -63,10 +62,12 @@ class HostUpdates {
   [[nodiscard]] char* at_host(BlockId id) const {
     return host_memory_ + places_.at(id, Tier::kHost);
   }
-  // How long an update may wait for its data: where it is used otherwise, it is right as well.
+  // How long an update may wait for its data. After that it runs where the data is, which is as
+  // right.
   static constexpr TimeNs kLongestWaitNs = 2 * kNsPerS;
   void withdraw(Running& running);
   void take_from_children(BlockId id);
+  void take_place(BlockId id);
   [[nodiscard]] Extents extents_of(const ProgramOperand& operand);
 
   Engine& engine_;
