@@ -109,8 +109,8 @@ stage_tsan() {
   local host='FaultReaderTest|From/ForkSnapshotTest|Frames/DevicePagesTest|LaunchMarks'
   local near='NearCopies|NearModes|NearAccess|NearUpdates|NearSchedules'
   # Nor memory that a program writes while it arrives, threads of a child, which it refuses, or what is
-  # resident, which its own memory is part of.
-  EXCLUDE='^front\.(Capi|Doctor)|RandomHostPlans|RunRecorderTest|NoWriteToAnArriving|ChildrenWithThreads|BudgetLeaves' \
+  # resident, which its own memory is part of; nor runs, which want libraries that are not built here.
+  EXCLUDE='^front\.(Capi|Doctor|WithoutEffect)|RandomHostPlans|RunRecorderTest|NoWriteToAnArriving|ChildrenWithThreads|BudgetLeaves' \
     run_tests tsan build-tsan runtime front cuda "platform.($common|$host|$near)"
 }
 
