@@ -463,8 +463,11 @@ bool Engine::some_launch_runs() const {
 }
 
 std::optional<Error> Engine::stuck() const {
-  const bool launches_wait = admitted_ > launches_.running() || order_.any() ||
-                             updates_.waits_for_admission();
+  // Who waits for an update that is not admitted, or as one for a launch, lacks nothing itself.
+  const std::uint32_t next = order_.next();
+  const bool next_waits = next != LaunchOrder::kNoSlot && !meets_update(launches_.at(next).launch);
+  const bool launches_wait =
+      admitted_ > launches_.running() || next_waits || updates_.next() != kNoIndex;
   if (flights_.under_way() > 0 || (!launches_wait && fetches_.fault_bytes() == 0)) {
     return std::nullopt;
   }

@@ -16,8 +16,8 @@ LaunchAdmission Engine::issue_launch(const Launch& launch) {
   const Bytes most_bytes = update ? capacity_bytes(Tier::kHost) : room_for_launches();
   const Bytes bytes =
       update ? bytes_of(launch, space_, most_bytes) : needed_bytes(launch, most_bytes);
-  const bool no_room = update && options_.updates_are_certain &&
-                       more_kept_bytes(launch) > free_bytes(Tier::kHost);
+  const bool no_room =
+      update && options_.updates_are_certain && more_kept_bytes(launch) > free_bytes(Tier::kHost);
   if (bytes > most_bytes || no_room || launches_.full()) {
     admission.state = LaunchState::kTooLarge;
     return admission;

@@ -38,8 +38,9 @@ class LaunchOrder {
 
   // The launch that is to be admitted next; kNoSlot if none can be.
   static constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
-  [[nodiscard]] std::uint32_t next() const { return ready_.empty() ? kNoSlot : ready_.top().second; }
-  [[nodiscard]] bool any() const { return !ready_.empty(); }
+  [[nodiscard]] std::uint32_t next() const {
+    return ready_.empty() ? kNoSlot : ready_.top().second;
+  }
   // It has been admitted.
   void admit_next(const Launch& launch);
   // A launch of this stream that was admitted has ended.

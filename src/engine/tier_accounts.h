@@ -25,8 +25,8 @@ class TierAccounts {
   // Spare copies count as free; what is kept for updates does not.
   [[nodiscard]] Bytes free_bytes(Tier tier) const {
     const Account& account = at(tier);
-    const Bytes needed_bytes = account.used_bytes - account.spare_bytes +
-                               (tier == Tier::kHost ? kept_bytes_ : Bytes{0});
+    const Bytes needed_bytes =
+        account.used_bytes - account.spare_bytes + (tier == Tier::kHost ? kept_bytes_ : Bytes{0});
     return account.capacity_bytes > needed_bytes ? account.capacity_bytes - needed_bytes : 0;
   }
   // The same with what is kept for this block.

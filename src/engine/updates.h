@@ -1,6 +1,6 @@
-// Launches that run on the processor, next to their data (Launch::runs_at): who of them comes before
-// whom, which blocks they use in host memory, which of these have to come there first, and which
-// others leave it to make room. Layer: engine. Moves nothing. docs/engine.md, "Updates".
+// Launches that run on the processor, next to their data (Launch::runs_at): who of them comes
+// before whom, which blocks they use in host memory, which of these have to come there first, and
+// which others leave it to make room. Layer: engine. Moves nothing. docs/engine.md, "Updates".
 #pragma once
 
 #include <cstdint>
@@ -59,9 +59,6 @@ class Updates {
   // It need not be asked about before this block is `let_go`.
   void stand_at(std::uint32_t slot, LaunchSeq seq, BlockId id);
   void let_go(BlockId id);
-  [[nodiscard]] bool waits_for_admission() const {
-    return !candidates_.empty() || !standing_.empty();
-  }
   // visit(slot, block) for each that stands.
   template <typename Visit>
   void for_each_standing(Visit visit) const {

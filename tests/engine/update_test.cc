@@ -280,9 +280,9 @@ TEST_F(Update, DoesNotWaitForLaunchesOfItsStreamThatUseOtherData) {
 
 TEST_F(Update, WaitsForALaunchBeforeItThatIsNotAdmittedYet) {
   const auto ids = world.written_blocks<3>();
-  world.begin({world.write(ids[1])}, 0);                                    // 4
-  world.begin({world.write(ids[0]), world.write(world.allocate(1))}, 0);    // 5
-  EXPECT_EQ(update({change(ids[0])}, 1).state, LaunchState::kWaiting);      // 6
+  world.begin({world.write(ids[1])}, 0);                                  // 4
+  world.begin({world.write(ids[0]), world.write(world.allocate(1))}, 0);  // 5
+  EXPECT_EQ(update({change(ids[0])}, 1).state, LaunchState::kWaiting);    // 6
   EXPECT_FALSE(world.block(ids[0]).at_host);
   world.end(4);
   world.finish_all();
@@ -297,9 +297,9 @@ TEST_F(Update, WaitsForALaunchBeforeItThatIsNotAdmittedYet) {
 // Two gradients of a backward pass: the one that is written last belongs to the first update.
 TEST_F(Update, DoesNotWaitForAnotherWhoseDataIsNotThere) {
   const auto ids = world.written_blocks<3>();
-  world.begin({world.write(ids[1])}, 0);                                // 4
-  EXPECT_EQ(update({change(ids[1])}, 0).state, LaunchState::kWaiting);  // 5
-  EXPECT_EQ(update({change(ids[0])}, 0).state, LaunchState::kReady);    // 6
+  world.begin({world.write(ids[1])}, 0);                                         // 4
+  EXPECT_EQ(update({change(ids[1])}, 0).state, LaunchState::kWaiting);           // 5
+  EXPECT_EQ(update({change(ids[0])}, 0).state, LaunchState::kReady);             // 6
   EXPECT_EQ(world.begin({world.read(ids[1])}, 1).state, LaunchState::kWaiting);  // 7
   world.end(6);
   world.forget();
@@ -339,9 +339,9 @@ TEST_F(Update, OnlyThoseOfTheSameBytesWaitForEachOther) {
 
 TEST_F(Update, AWithdrawnOneIsInNobodysWay) {
   const auto ids = world.written_blocks<3>();
-  world.begin({world.write(ids[1])}, 0);                                    // 4
-  update({change(ids[1]), change(ids[0])});                                 // 5
-  EXPECT_EQ(update({change(ids[0])}).state, LaunchState::kWaiting);         // 6
+  world.begin({world.write(ids[1])}, 0);                             // 4
+  update({change(ids[1]), change(ids[0])});                          // 5
+  EXPECT_EQ(update({change(ids[0])}).state, LaunchState::kWaiting);  // 6
   world.forget();
   world.engine.withdraw(world.launch_ids[4]);
   world.check();
@@ -435,10 +435,10 @@ TEST(GradientThatIsFinal, GoesDownBehindWhatWritesIt) {
   world.finish_all();
   EXPECT_TRUE(world.block(ids[0]).mapped);
   world.forget();
-  EXPECT_EQ(world.issue({.runs_at = Tier::kHost,
-                         .accesses = {world.use(ids[0], AccessMode::kRead)}})
-                .state,
-            LaunchState::kReady)
+  EXPECT_EQ(
+      world.issue({.runs_at = Tier::kHost, .accesses = {world.use(ids[0], AccessMode::kRead)}})
+          .state,
+      LaunchState::kReady)
       << "nothing need be copied any more";
   world.end(5);
 }

@@ -202,7 +202,8 @@ class WatchedPolicy final : public Policy {
     }
     const bool alone = held_bytes_ == 0;
     for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
-      if (!updates_.empty() && update_before(launch.seq, id, AccessMode::kReadWrite, kNoAllocation)) {
+      if (!updates_.empty() &&
+          update_before(launch.seq, id, AccessMode::kReadWrite, kNoAllocation)) {
         fail(fmt::format("launch {} is admitted before an update of its block {}", launch.seq, id));
       }
       held_bytes_ += pins(id)++ == 0 ? control.space().block(id).bytes : 0;

@@ -22,12 +22,12 @@ typedef struct {
   size_t bytes;
 } spillway_at_host_extent;
 
-// Updates of `parts` parts of one tensor, with `count` operands each, those of the first part first:
-// all of them begin to come to host memory, and `updates` gets their numbers. 0 where they are not
-// the space's, or had better be used where they are. What writes nothing has no other place.
-// On the host until the end no thread may use them anywhere else, there is one part, and `stream` is
-// null. On a GPU the updates are in order with all launches, those of `stream` among them; nobody
-// can give them up.
+// Updates of `parts` parts of one tensor, with `count` operands each, those of the first part
+// first: all of them begin to come to host memory, and `updates` gets their numbers. 0 where they
+// are not the space's, or had better be used where they are. What writes nothing has no other
+// place. On the host until the end no thread may use them anywhere else, there is one part, and
+// `stream` is null. On a GPU the updates are in order with all launches, those of `stream` among
+// them; nobody can give them up.
 int spillway_at_host_begin(const spillway_at_host_operand* operands, size_t count, size_t parts,
                            void* stream, uint64_t* updates);
 // On a GPU: waits for an update whose data has come; each is named once. 0: there is none any more.

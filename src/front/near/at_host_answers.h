@@ -19,10 +19,10 @@ namespace spillway::near {
   std::vector<ProgramOperand> all(count);
   std::transform(operands, operands + count, all.begin(),
                  [](const spillway_at_host_operand& operand) {
-                   return ProgramOperand{.start = operand.start,
-                                         .bytes = operand.bytes,
-                                         .mode = operand.writes != 0 ? AccessMode::kReadWrite
-                                                                     : AccessMode::kRead};
+                   return ProgramOperand{
+                       .start = operand.start,
+                       .bytes = operand.bytes,
+                       .mode = operand.writes != 0 ? AccessMode::kReadWrite : AccessMode::kRead};
                  });
   return all;
 }

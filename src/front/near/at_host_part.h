@@ -1,5 +1,5 @@
-// A part of a tensor that is updated in host memory, and the functions of the space that it lies in.
-// Layer: front, near.
+// A part of a tensor that is updated in host memory, and the functions of the space that it lies
+// in. Layer: front, near.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,8 @@ class Part {
   // Its operands come to host memory.
   void begun(std::uint64_t update) { update_ = update; }
   // As ranges each of which lies together in host memory, with addresses as if all of the tensor
-  // did. nullopt where they cannot come, or that cuts it at another place than an update may be cut.
+  // did. nullopt where they cannot come, or that cuts it at another place than an update may be
+  // cut.
   [[nodiscard]] std::optional<std::vector<Range>> ranges(const AtHost& at_host) const;
   void end(const AtHost& at_host) const { at_host.end(update_); }
   [[nodiscard]] const Range& range() const { return range_; }

@@ -56,7 +56,8 @@ std::shared_ptr<GpuUpdates::Scalars> GpuUpdates::begin_scalars(const Begin& what
   std::vector<spillway_at_host_operand> operands;
   for (const float* const scalar : {what.gradient_scale, what.found_inf}) {
     if (scalar != nullptr) {
-      operands.push_back({.start = const_cast<float*>(scalar), .bytes = sizeof(float), .writes = 0});
+      operands.push_back(
+          {.start = const_cast<float*>(scalar), .bytes = sizeof(float), .writes = 0});
     }
   }
   scalars->has_scale = what.gradient_scale != nullptr;

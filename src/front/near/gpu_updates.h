@@ -2,6 +2,7 @@
 // a thread of our own as their data arrives there. Layer: front, near. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -72,7 +73,7 @@ class GpuUpdates {
   std::condition_variable begun_;
   std::condition_variable ended_;
   std::unordered_map<std::uint64_t, Job> jobs_;  // that have not ended, by number
-  int process_ = 0;                              // whose the thread is; 0: there is none
+  std::atomic<int> process_{0};                  // whose the thread is; 0: there is none
 };
 
 }  // namespace spillway::near

@@ -198,11 +198,10 @@ void spillway_near_update_on_gpu(spillway_near_pool* pool, const spillway_near_u
                                  const float* found_inf) {
   using namespace spillway;
   const optimizer::Options& options = update->update.options();
-  const near::GpuUpdates::Run run =
-      [kept = pool != nullptr ? pool->pool : nullptr,
-       update = update->update](std::span<const near::Range> ranges) {
-        near::run_ranges(kept.get(), update, ranges);
-      };
+  const near::GpuUpdates::Run run = [kept = pool != nullptr ? pool->pool : nullptr,
+                                     update = update->update](std::span<const near::Range> ranges) {
+    near::run_ranges(kept.get(), update, ranges);
+  };
   near::GpuUpdates::all().begin({.tensors = std::span(tensors, count),
                                  .stream = stream,
                                  .element_bytes = near::bytes_of(options.parameter_type),

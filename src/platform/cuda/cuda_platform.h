@@ -326,11 +326,12 @@ class CudaPlatform : public ObservedPlatform {
 
   // --- Updates (docs/near-memory.md) -------------------------------------------------------------
 
-  // As ProgramPlatform::begin_update, for all parts of a tensor's update, each with as many operands,
-  // by their addresses on the device: each of them runs at the host, or (empty) none does. They come
-  // behind all launches that were issued before and use the same bytes, on whatever stream, and
-  // before those that are issued later; what comes later on `stream` and uses other memory does not
-  // wait for them. Nobody can take them back. By the program's thread, which does not wait for them.
+  // As ProgramPlatform::begin_update, for all parts of a tensor's update, each with as many
+  // operands, by their addresses on the device: each of them runs at the host, or (empty) none
+  // does. They come behind all launches that were issued before and use the same bytes, on whatever
+  // stream, and before those that are issued later; what comes later on `stream` and uses other
+  // memory does not wait for them. Nobody can take them back. By the program's thread, which does
+  // not wait for them.
   [[nodiscard]] virtual std::vector<UpdateId> begin_updates(
       std::span<const std::vector<ProgramOperand>> parts, CuStream stream) = 0;
   // An update whose data has come: each is named once, and whoever is told of it ends it. Waits;

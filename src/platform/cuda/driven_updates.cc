@@ -1,5 +1,5 @@
-// Which updates run at the host, and what the program's thread does for that. See driven_platform.h;
-// docs/cuda.md, "Updates".
+// Which updates run at the host, and what the program's thread does for that. See
+// driven_platform.h; docs/cuda.md, "Updates".
 #include <algorithm>
 #include <utility>
 
@@ -17,8 +17,8 @@ bool DrivenPlatform::has_updates() const {
          (captures_ == nullptr || *captures_ == 0);
 }
 
-// Others than launches that name them may use some on the device at any time; and a frame that small
-// allocations share would keep all of them from the device.
+// Others than launches that name them may use some on the device at any time; and a frame that
+// small allocations share would keep all of them from the device.
 bool DrivenPlatform::may_be_at_host(const Launch& update) const {
   bool may = true;
   for_each_block(update, [&](BlockId id, const Access& access) {
@@ -110,8 +110,8 @@ std::optional<std::vector<Launch>> DrivenPlatform::launches_of(
 
 // Each block of a tensor once: parts end in the middle of blocks.
 void DrivenPlatform::add_to(Launch& whole, const Access& access) {
-  const auto same = std::find_if(
-      whole.accesses.begin(), whole.accesses.end(), [&](const Access& other) {
+  const auto same =
+      std::find_if(whole.accesses.begin(), whole.accesses.end(), [&](const Access& other) {
         return other.allocation == access.allocation && other.mode == access.mode &&
                other.to_bytes == access.from_bytes;
       });

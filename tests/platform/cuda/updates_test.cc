@@ -204,10 +204,9 @@ TEST_F(Updates, TheDeviceGoesOnWithOtherData) {
   EXPECT_EQ(wrong_words() + wrong_at_host, 0U);
   const LoggedEvents events = log.events();
   platform->log_events(nullptr);
-  const auto of_update =
-      std::find_if(events.launches.begin(), events.launches.end(), [&](const LoggedLaunch& it) {
-        return events.names[it.row] == "update at the host";
-      });
+  const auto of_update = std::find_if(
+      events.launches.begin(), events.launches.end(),
+      [&](const LoggedLaunch& it) { return events.names[it.row] == "update at the host"; });
   ASSERT_NE(of_update, events.launches.end());
   EXPECT_EQ(std::count_if(events.launches.begin(), events.launches.end(),
                           [&](const LoggedLaunch& it) {
