@@ -47,6 +47,7 @@ UpdateId DeviceUpdates::begin(Launch launch, std::span<const ProgramOperand> ope
   launch.execution = logged.execution;
   UnderWay& it = under_way_[update];
   it.operands.assign(operands.begin(), operands.end());
+  it.accesses = launch.accesses;
   it.row = logged.row;
   const LaunchAdmission admission = engine_.issue_launch(launch);
   assert(admission.state != LaunchState::kTooLarge);
@@ -77,15 +78,20 @@ std::optional<UpdateId> DeviceUpdates::next(std::unique_lock<std::mutex>& lock,
   return update;
 }
 
-// Blocks that follow each other in host memory are one extent.
+// Blocks that follow each other in host memory are one extent. The program may have freed the memory
+// by now: its addresses are nobody else's before the end.
 std::vector<Extents> DeviceUpdates::extents(UpdateId update, const ProgramMemory& memory,
                                             const HostMemory& host) const {
   std::vector<Extents> all;
-  for (const ProgramOperand& operand : under_way_.at(update).operands) {
+  const UnderWay& it = under_way_.at(update);
+  auto next = it.accesses.begin();
+  for (const ProgramOperand& operand : it.operands) {
     Extents& extents = all.emplace_back();
     const CudaOperand named = on_device(operand);
     const std::uint64_t end = named.address + named.bytes;
-    for (const Access& access : memory.accesses_of({&named, 1})) {
+    for (Bytes found_bytes = 0; found_bytes < named.bytes; ++next) {
+      const Access& access = *next;
+      found_bytes += access.to_bytes - access.from_bytes;
       for (BlockId id = access.first_block; id < access.first_block + access.block_count; ++id) {
         std::uint64_t at = memory.address_of(id);
         for (const Run& run : host_places_.of(id)) {

@@ -62,6 +62,7 @@ class DeviceUpdates {
   struct UnderWay {
     LaunchId launch = kNoLaunch;
     std::vector<ProgramOperand> operands;
+    std::vector<Access> accesses;  // of the first operand, then of the next
     LogRow row = kNoLogRow;
     TimeNs begun_ns = 0;
   };

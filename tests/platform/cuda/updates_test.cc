@@ -252,20 +252,15 @@ TEST_F(Updates, ComeBehindTheLaunchThatWritesTheirGradientAndNoOther) {
 
 // Launches in a row that may share a gate: an update between them needs the end of the first.
 TEST_F(Updates, ALaunchBehindOneSharesNoGateWithOneBeforeIt) {
-  options.device_bytes = 64 * kMiB;
-  options.host_bytes = 256 * kMiB;
+  options.shared_gate_part = 2;
   open();
   const CuStream on = stream();
-  std::vector<Buffer> buffers = written(on, 12, 6 * kMiB);
-  Buffer small = allocate(2 * kMiB);
-  fill(on, small, 30);
-  synchronize(on);
-  platform->wait_until_idle();
+  std::vector<Buffer> buffers = written(on, 14, 2 * kMiB);
   slow_copies(20'000'000);
   check(on, buffers[0]);  // has to come: it stands behind a gate
-  rewrite(on, small, 31);
-  ASSERT_TRUE(begin_soon(on, buffers[1], &small, 50));
-  check(on, small);
+  rewrite(on, buffers[13], 31);
+  ASSERT_TRUE(begin_soon(on, buffers[1], &buffers[13], 50));
+  check(on, buffers[13]);
   check(on, buffers[1]);
   std::thread runs([this] {
     (void)driver.context_set_current(primary);
