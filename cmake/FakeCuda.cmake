@@ -43,9 +43,17 @@ target_link_libraries(cuda_own_kernels PRIVATE spillway_runtime)
 spillway_target_defaults(cuda_own_kernels)
 spillway_unity(cuda_own_kernels)
 unset(cuda_front)
+# Of libspillway_near, all: a test stands between it and the platform, and is found by name.
+file(GLOB near_updates CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/front/near/*.cc)
+add_library(cuda_near_updates OBJECT ${near_updates})
+target_link_libraries(cuda_near_updates PRIVATE spillway_optimizer)
+spillway_target_defaults(cuda_near_updates)
+spillway_unity(cuda_near_updates)
+unset(near_updates)
 add_executable(cuda_test ${cuda_test_sources})
-target_link_libraries(cuda_test PRIVATE cuda_own_kernels spillway_runtime fake_cuda fake_cufile GTest::gmock GTest::gtest_main)
+target_link_libraries(cuda_test PRIVATE cuda_own_kernels cuda_near_updates spillway_optimizer spillway_runtime fake_cuda fake_cufile GTest::gmock GTest::gtest_main)
 target_include_directories(cuda_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+set_target_properties(cuda_test PROPERTIES ENABLE_EXPORTS ON)
 target_compile_definitions(cuda_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
   FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>" SPILLWAY_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 find_path(SPILLWAY_CUDA_INCLUDE cuda.h PATHS /usr/local/cuda/include ENV CUDA_HOME ENV CUDA_PATH

@@ -132,7 +132,7 @@ void Engine::carry_out(const DeathOrder::Due& due) {
       wish_out(id, remark.to, false);
     } else if (block.pins == 0 && block.epoch <= due.epoch &&
                (!options_.tracks_writes ||
-                (block.first_claim == kNoIndex && !updates_.claims(id)))) {
+                (block.first_claim == kNoIndex && !updates_.names(id)))) {
       discard_block(id, remark.mode);
     }
   }
@@ -186,6 +186,7 @@ void Engine::release_if_gone(BlockId id) {
   if (block.transfer != kNoIndex) {
     return;  // the end of the transfer comes back here
   }
+  updates_.end_send(id);
   queues_.remove(id);
   if (block.mapped) {
     unmap(id);
@@ -245,6 +246,7 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
     cancel_eviction(id);
   }
   const bool was_below = !block.copies.has(Tier::kDevice);
+  updates_.end_send(id);
   block.exposed = false;
   block.contents = Contents::kDiscarded;
   block.retired = options_.tracks_writes && mode == DiscardMode::kLazy;
@@ -376,6 +378,7 @@ void Engine::end_fix(AllocationId id) {
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     if (pins_.end_fix(allocation.first_block + i)) {
       queues_.update(allocation.first_block + i);
+      updates_.let_go(allocation.first_block + i);
     }
   }
 }
@@ -460,7 +463,11 @@ bool Engine::some_launch_runs() const {
 }
 
 std::optional<Error> Engine::stuck() const {
-  const bool launches_wait = admitted_ > launches_.running() || order_.any();
+  // Who waits for an update that is not admitted, or as one for a launch, lacks nothing itself.
+  const std::uint32_t next = order_.next();
+  const bool next_waits = next != LaunchOrder::kNoSlot && !meets_update(launches_.at(next).launch);
+  const bool launches_wait =
+      admitted_ > launches_.running() || next_waits || updates_.next() != kNoIndex;
   if (flights_.under_way() > 0 || (!launches_wait && fetches_.fault_bytes() == 0)) {
     return std::nullopt;
   }

@@ -126,6 +126,19 @@ class Engine final : private Control {
   // An update that has not been released, as it waits, is not to wait any longer: it needs nothing
   // from here on, and is released.
   void withdraw(LaunchId id);
+  // Where updates are certain (EngineOptions::updates_are_certain), room in host memory is kept for
+  // those of their blocks that lie elsewhere, from their issue to their end: so much,
+  [[nodiscard]] Bytes kept_for_updates_bytes() const { return tiers_.kept_bytes(); }
+  // and so much more for this one.
+  [[nodiscard]] Bytes more_kept_bytes(const Launch& update) const;
+  // Already now, of what is issued next, in one update or in several. There is so much free.
+  void keep_room(const Launch& update);
+  // So much of host memory is to be free for updates that are issued from now on: what rests there
+  // begins to move to storage.
+  void make_room_for_updates(Bytes bytes);
+  // The blocks are copied down when the launches that have been issued so far and use them have
+  // ended, as Control::copy_down does it: a hint.
+  void send_to_host(const Launch& named);
   // What would become of such a launch.
   [[nodiscard]] LaunchFit fit(const Launch& launch) const;
 
@@ -258,16 +271,22 @@ class Engine final : private Control {
 
   // engine_update.cc: what is used in host memory, by the processor
   [[nodiscard]] bool meets_update(const Launch& launch) const;
-  [[nodiscard]] bool update_fits(const Launch& launch) const;
+  [[nodiscard]] bool in_the_way(BlockId id, const Access& access, LaunchSeq update) const;
+  [[nodiscard]] BlockId in_the_way_of(const Launch& update) const;
+  void end_keeping_room(const Launch& update);
+  [[nodiscard]] bool has_room_at_host(const Launch& update) const;
   bool admit_next_update();
   void admit_update(std::uint32_t slot);
   [[nodiscard]] static bool ready_at_host(const Block& block);
   void bring_to_host(BlockId id);
   void form_update_moves();
   bool make_room_at_host(BlockId incoming);
+  void move_out_of_host(Bytes aim_bytes, BlockId incoming);
   void wake_update(BlockId id);
-  void let_go_at_host(const Launch& launch);
+  void let_go_at_host(std::uint32_t slot);
+  void send_if_final(BlockId id);
   void leave_update(BlockId id, std::uint32_t slot);
+  [[nodiscard]] Status check_updates() const;
 
   // engine_fetch.cc: what comes to the device
   void pump();
@@ -302,12 +321,14 @@ class Engine final : private Control {
   void cancel_eviction(BlockId id);
   std::optional<BlockId> choose_victim(Cause cause, BlockId incoming);
   [[nodiscard]] std::optional<BlockId> oldest_that_can_leave() const;
-  [[nodiscard]] static bool leaves_at_once(const Block& block);
+  [[nodiscard]] bool leaves_at_once(BlockId id) const;
+  [[nodiscard]] bool copy_below_can_stay(BlockId id) const;
   [[nodiscard]] bool leaves_without_a_copy(BlockId id) const;
   [[nodiscard]] bool can_leave(BlockId id) const;
   [[nodiscard]] std::optional<Tier> room_below(BlockId id, Tier preferred) const;
   void reclaim_device_frame(BlockId id);
   void lose_device_frame(BlockId id);
+  void keep_copies_below(BlockId id);
   void miss_frame(const Block& block);
   void form_evictions(Cause cause, Tier to);
   bool prepare_pre_eviction(BlockId id, Tier to);
@@ -364,6 +385,7 @@ class Engine final : private Control {
   std::optional<Error> fatal_;
   std::uint32_t failures_in_a_row_ = 0;
   std::uint32_t admitted_ = 0;  // launches that have not ended
+  LaunchSeq last_issued_ = 0;
   Bytes far_capacity_bytes_ = 0;
   Bytes most_alive_bytes_ = 0;  // on the device, with what asked for room there
   // Of a frugal engine: what dead memory may keep, and what it has lost and not come back for.

@@ -220,13 +220,21 @@ std::optional<BlockId> Engine::oldest_that_can_leave() const {
 }
 
 // Dead, or safe below: nothing must be copied.
-bool Engine::leaves_at_once(const Block& block) {
-  return block.contents != Contents::kLive || safe_below(block);
+bool Engine::leaves_at_once(BlockId id) const {
+  const Block& block = space_.block(id);
+  return block.contents != Contents::kLive || (safe_below(block) && copy_below_can_stay(id));
+}
+
+// What is spare counts as free, and may be kept for others by now.
+bool Engine::copy_below_can_stay(BlockId id) const {
+  const Block& block = space_.block(id);
+  return !block.spare.has(Tier::kHost) || block.copies.has(Tier::kStorage) ||
+         tiers_.room_for(id, Tier::kHost) >= block.bytes;
 }
 
 // That, or a launch can make it again.
 bool Engine::leaves_without_a_copy(BlockId id) const {
-  return leaves_at_once(space_.block(id)) || (policy_->recomputes() && can_give_up(owner_of(id)));
+  return leaves_at_once(id) || (policy_->recomputes() && can_give_up(owner_of(id)));
 }
 
 bool Engine::can_leave(BlockId id) const {
@@ -238,7 +246,7 @@ std::optional<Tier> Engine::room_below(BlockId id, Tier preferred) const {
   const bool storage_first = preferred == Tier::kStorage;
   for (const Tier tier : {storage_first ? Tier::kStorage : Tier::kHost,
                           storage_first ? Tier::kHost : Tier::kStorage}) {
-    if (free_bytes(tier) >= space_.block(id).bytes) {
+    if (tiers_.room_for(id, tier) >= space_.block(id).bytes && !space_.block(id).frames.has(tier)) {
       return tier;
     }
   }
@@ -307,7 +315,7 @@ void Engine::begin_eviction(BlockId victim) {
     give_up_for_room(owner);
     return;
   }
-  if (leaves_at_once(space_.block(victim))) {
+  if (leaves_at_once(victim)) {
     ++stats_.evictions;
     reclaim_device_frame(victim);
     return;
@@ -364,6 +372,17 @@ void Engine::lose_device_frame(BlockId id) {
   }
   if (space_.block(id).frames.has(Tier::kDevice)) {
     drop_frame(id, Tier::kDevice);
+  }
+  keep_copies_below(id);
+}
+
+// They are spare no more. One that is spare in host memory, where room is kept for others, goes if
+// storage has another.
+void Engine::keep_copies_below(BlockId id) {
+  const Block& block = space_.block(id);
+  if (block.spare.has(Tier::kHost) && tiers_.room_for(id, Tier::kHost) < block.bytes) {
+    assert(block.contents != Contents::kLive || block.copies.has(Tier::kStorage));
+    drop_frame(id, Tier::kHost);
   }
   for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
     tiers_.remove_spare(id, tier);
@@ -458,7 +477,7 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
     return false;
   }
   const bool clean_below = safe_below(block);
-  if (!clean_below && free_bytes(to) < block.bytes) {
+  if (clean_below ? !copy_below_can_stay(id) : tiers_.room_for(id, to) < block.bytes) {
     return false;
   }
   if (block.stays && clean_below) {
@@ -476,9 +495,7 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
     if (end_far(id)) {
       return false;
     }
-    for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
-      tiers_.remove_spare(id, tier);  // its device frame may go at any time
-    }
+    keep_copies_below(id);  // its device frame may go at any time
     push_unused(id);
     return false;
   }

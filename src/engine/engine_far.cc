@@ -31,7 +31,7 @@ void Engine::set_near(BlockId id) {
   }
   const Block& block = space_.block(id);
   if (block.far && leavable(block) && block.contents == Contents::kLive &&
-      free_bytes(Tier::kHost) >= block.bytes) {
+      tiers_.room_for(id, Tier::kHost) >= block.bytes) {
     evictions_.wish(id, Tier::kHost, false);
   }
 }

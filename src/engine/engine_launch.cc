@@ -16,35 +16,39 @@ LaunchAdmission Engine::issue_launch(const Launch& launch) {
   const Bytes most_bytes = update ? capacity_bytes(Tier::kHost) : room_for_launches();
   const Bytes bytes =
       update ? bytes_of(launch, space_, most_bytes) : needed_bytes(launch, most_bytes);
-  if (bytes > most_bytes || launches_.full()) {
+  const bool no_room =
+      update && options_.updates_are_certain && more_kept_bytes(launch) > free_bytes(Tier::kHost);
+  if (bytes > most_bytes || no_room || launches_.full()) {
     admission.state = LaunchState::kTooLarge;
     return admission;
   }
   const std::uint32_t slot = launches_.take(launch, update ? 0 : bytes);  // of the device
   LaunchTable::Record& record = launches_.at(slot);
   admission.id = record.launch.id;
+  last_issued_ = record.launch.seq;
   for (const Access& access : record.launch.accesses) {
     record.epochs.push_back(deaths_.begin_use(access.allocation));
   }
   ++(update ? stats_.updates : stats_.launches);
-  // One that needs nothing and comes behind nobody waits for nobody.
+  // One that needs nothing and comes behind nobody waits for nobody. Updates stand on no stream.
   const bool free_to_go = launch.stream == kNoStream && launch.accesses.empty();
-  if (!free_to_go) {
+  if (!update && !free_to_go) {
     order_.issue(slot, record.launch);
     // One that is admitted at once has no time to be the future.
-    if (!update && (order_.next(Tier::kDevice) != slot || !fits(slot))) {
+    if (order_.next() != slot || !fits(slot)) {
       claim(slot);
     }
   }
   if (update) {
-    updates_.claim(launches_.at(slot).launch);
+    updates_.issued(slot, launches_.at(slot).launch);
+    keep_room(launch);
     policy_->on_update(UpdateStage::kIssued, launches_.at(slot).launch, *this);
   } else {
     policy_->on_issue(launches_.at(slot).launch, *this);
   }
   admission_ = &admission;
-  if (free_to_go) {
-    update ? admit_update(slot) : admit(slot);
+  if (!update && free_to_go) {
+    admit(slot);
   }
   admit_those_that_fit();
   admission_ = nullptr;
@@ -138,7 +142,9 @@ LaunchFit Engine::fit(const Launch& launch) const {
     fit.more_bytes = unpinned_bytes_of(launch, space_);
   }
   const bool room = held_bytes == 0 || held_bytes + fit.more_bytes <= limit;
-  if (!room || order_.next(Tier::kDevice) != LaunchOrder::kNoSlot || meets_update(launch)) {
+  Launch last = launch;
+  last.seq = kNever;
+  if (!room || order_.next() != LaunchOrder::kNoSlot || meets_update(last)) {
     fit.state = LaunchState::kWaiting;
   }
   return fit;
@@ -153,7 +159,7 @@ void Engine::admit_those_that_fit() {
 // so that it does not starve.
 bool Engine::admit_next_on_device() {
   order_.set_window(window().launches_per_stream);  // which an admission may change
-  const std::uint32_t slot = order_.next(Tier::kDevice);
+  const std::uint32_t slot = order_.next();
   if (slot == LaunchOrder::kNoSlot || !fits(slot)) {
     return false;
   }
@@ -364,7 +370,7 @@ void Engine::end_launch(LaunchId id, TimeNs computed_ns) {
   assert(record.missing == 0);
   record.launch.computed_ns = computed_ns;
   const bool update = record.launch.runs_at == Tier::kHost;
-  update ? let_go_at_host(record.launch) : let_go_on_device(record.launch);
+  update ? let_go_at_host(slot) : let_go_on_device(record.launch);
   end_uses(record);
   launches_.runs(false);
   --admitted_;
@@ -379,7 +385,9 @@ void Engine::end_launch(LaunchId id, TimeNs computed_ns) {
   for (const AllocationId allocation : due_) {
     carry_out_due(allocation);
   }
-  order_.ended(record.launch.stream);
+  if (!update) {
+    order_.ended(record.launch.stream);
+  }
   launches_.give_back(slot);
   shrink();
   // What policies want between two launches comes before the next one.
@@ -405,12 +413,17 @@ void Engine::let_go_on_device(const Launch& launch) {
   for_each_block(launch, [&](BlockId id, const Access& access) {
     Block& block = space_.block(id);
     assert(block.copies.has(Tier::kDevice));
-    if (pins_.unpin(id)) {
+    const bool last = pins_.unpin(id);
+    if (last) {
       queues_.update(id);
+      updates_.let_go(id);
     }
     if (writes(access.mode)) {
       block.contents = Contents::kLive;
       drop_copies_below(id);
+    }
+    if (last) {
+      send_if_final(id);
     }
   });
 }

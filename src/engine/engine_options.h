@@ -52,6 +52,9 @@ struct EngineOptions {
   // must wait for, instead of when everything is there: for devices that can wait by themselves.
   // Not with tracks_writes.
   bool release_early = false;
+  // The platform cannot withdraw an update: one is refused when it is issued, unless host memory
+  // has room for all that it has elsewhere. That room is kept for it.
+  bool updates_are_certain = false;
   // What the platform allows; a policy may narrow it (Policy::window).
   LaunchWindow window = {};
   // Transfers that fail in a row before the engine gives up.

@@ -13,18 +13,16 @@ namespace spillway {
 
 // --- Admission ----------------------------------------------------------------------------------
 
-// Whether a launch on the device has to wait for updates: for those that are admitted, and for the
-// next one if that was issued before.
+// Whether a launch on the device has to wait for updates: for those that are admitted, and for
+// those that were issued before it and are not.
 bool Engine::meets_update(const Launch& launch) const {
   if (!updates_.any()) {
     return false;
   }
-  const std::uint32_t next = updates_.held_for();
-  const bool behind_next = next != kNoIndex && launches_.at(next).launch.seq < launch.seq;
   for (const Access& access : launch.accesses) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
       const BlockId id = access.first_block + i;
-      if (space_.block(id).at_host || (behind_next && updates_.holds(id))) {
+      if (space_.block(id).at_host || updates_.waits_before(id, launch.seq)) {
         return true;
       }
     }
@@ -32,50 +30,54 @@ bool Engine::meets_update(const Launch& launch) const {
   return false;
 }
 
-// Whether an update has to wait for no launch on the device: for none that is admitted, and not for
-// the next one if that was issued before. Host memory has to hold what all admitted updates use.
-bool Engine::update_fits(const Launch& launch) const {
-  const std::uint32_t next = pins_.held_for();
-  const bool behind_next = next != kNoIndex && launches_.at(next).launch.seq < launch.seq;
-  for (const Access& access : launch.accesses) {
+// Whether the update has to wait for this block of its: launches that were issued before it use it,
+// or will.
+bool Engine::in_the_way(BlockId id, const Access& access, LaunchSeq update) const {
+  return pinned_on_device(space_.block(id)) || claims_.next_use(id) < update ||
+         updates_.behind_another(id, access, update);
+}
+
+// The first such block; kNoBlock if there is none.
+BlockId Engine::in_the_way_of(const Launch& update) const {
+  for (const Access& access : update.accesses) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
-      const Block& block = space_.block(access.first_block + i);
-      if (pinned_on_device(block) || (behind_next && block.held_for)) {
-        return false;
+      if (in_the_way(access.first_block + i, access, update.seq)) {
+        return access.first_block + i;
       }
     }
   }
-  return updates_.bytes() == 0 ||
-         updates_.bytes() + updates_.more_bytes(launch) <= capacity_bytes(Tier::kHost);
+  return kNoBlock;
 }
 
-// The next update in line, if it need not wait. If it has to, launches on the device that use other
-// blocks go on.
+// Host memory has to hold what all admitted updates use.
+bool Engine::has_room_at_host(const Launch& update) const {
+  return updates_.bytes() == 0 ||
+         updates_.bytes() + updates_.more_bytes(update) <= capacity_bytes(Tier::kHost);
+}
+
+// Each as soon as its data is free for it, whatever else was issued before. Those for which host
+// memory has no room now hold back those behind them, so that they do not starve.
 bool Engine::admit_next_update() {
-  const std::uint32_t slot = order_.next(Tier::kHost);
-  if (slot == LaunchOrder::kNoSlot) {
-    return false;
-  }
-  const Launch& launch = launches_.at(slot).launch;
-  if (!update_fits(launch)) {
-    if (updates_.held_for() != slot) {
-      updates_.hold_for(slot, launches_);
+  for (std::uint32_t slot = updates_.next(); slot != kNoIndex; slot = updates_.next()) {
+    const Launch& launch = launches_.at(slot).launch;
+    if (const BlockId id = in_the_way_of(launch); id != kNoBlock) {
+      updates_.stand_at(slot, launch.seq, id);
+      continue;
     }
-    return false;
+    if (!has_room_at_host(launch)) {
+      return false;
+    }
+    admit_update(slot);
+    return true;
   }
-  if (updates_.held_for() == slot) {
-    updates_.hold_for(kNoIndex, launches_);
-  }
-  order_.admit_next(launch);
-  admit_update(slot);
-  return true;
+  return false;
 }
 
 void Engine::admit_update(std::uint32_t slot) {
   LaunchTable::Record& record = launches_.at(slot);
   record.stage = LaunchStage::kAdmitted;
   ++admitted_;
-  updates_.end_claim(record.launch);
+  updates_.admitted(slot, record.launch);
   for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
     const Access& access = record.launch.accesses[i];
     for (std::uint32_t k = 0; k < access.block_count; ++k) {
@@ -105,6 +107,37 @@ void Engine::admit_update(std::uint32_t slot) {
     admission_->missing_blocks = record.missing;
   }
   release_if_ready(slot);
+}
+
+// --- Room that is kept for those that must not fail ----------------------------------------------
+
+// What the update needs of host memory beside what is there, or kept, for its blocks already.
+Bytes Engine::more_kept_bytes(const Launch& update) const {
+  std::vector<BlockId> blocks;
+  for_each_block(update, [&](BlockId id, const Access& /*access*/) { blocks.push_back(id); });
+  std::sort(blocks.begin(), blocks.end());
+  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  Bytes bytes = 0;
+  for (const BlockId id : blocks) {
+    bytes += tiers_.bytes_to_keep(id);
+  }
+  return bytes;
+}
+
+void Engine::keep_room(const Launch& update) {
+  if (options_.updates_are_certain) {
+    for_each_block(update, [&](BlockId id, const Access& /*access*/) { tiers_.keep_room(id); });
+  }
+}
+
+void Engine::end_keeping_room(const Launch& update) {
+  if (options_.updates_are_certain) {
+    for_each_block(update, [&](BlockId id, const Access& /*access*/) {
+      if (!updates_.names(id)) {
+        tiers_.end_keeping_room(id);
+      }
+    });
+  }
 }
 
 // --- To host memory ------------------------------------------------------------------------------
@@ -149,7 +182,7 @@ void Engine::form_update_moves() {
   for (BlockId id = updates_.first_without_room(); id != kNoBlock;
        id = updates_.first_without_room()) {
     Block& block = space_.block(id);
-    if (free_bytes(Tier::kHost) < block.bytes && !make_room_at_host(id)) {
+    if (tiers_.room_for(id, Tier::kHost) < block.bytes && !make_room_at_host(id)) {
       break;
     }
     updates_.room_found();
@@ -184,24 +217,37 @@ void Engine::form_update_moves() {
   }
 }
 
-// Blocks that nobody uses go from host memory to storage, while none is on its way there. True if
-// there is room now: what lies in storage as well is gone at once.
 bool Engine::make_room_at_host(BlockId incoming) {
+  const Bytes bytes = space_.block(incoming).bytes;
+  move_out_of_host(std::max<Bytes>(bytes, options_.storage_batch_bytes), incoming);
+  return tiers_.room_for(incoming, Tier::kHost) >= bytes;
+}
+
+void Engine::make_room_for_updates(Bytes bytes) {
+  move_out_of_host(bytes, kNoBlock);
+  settle();
+}
+
+// Blocks that nobody uses go from host memory to storage until so much is free, while none is on
+// its way there. What lies in storage as well is gone at once.
+void Engine::move_out_of_host(Bytes aim_bytes, BlockId incoming) {
   if (move_down_lane_.in_flight > 0) {
-    return false;
+    return;
   }
   std::vector<BlockId> leaving;
   Bytes leaving_bytes = 0;
   const auto can_leave = [&](BlockId id) {
+    if (options_.updates_are_certain && updates_.names(id)) {
+      return false;  // it would have to come back
+    }
     const bool in_storage = rests_at_host(id) && space_.block(id).copies.has(Tier::kStorage);
     return in_storage ||
            (can_move_down(id) && std::find(leaving.begin(), leaving.end(), id) == leaving.end() &&
             free_bytes(Tier::kStorage) >= leaving_bytes + space_.block(id).bytes);
   };
-  const Bytes aim_bytes =
-      std::max<Bytes>(space_.block(incoming).bytes, options_.storage_batch_bytes);
   while (free_bytes(Tier::kHost) + leaving_bytes < aim_bytes) {
-    std::optional<BlockId> victim = policy_->select_host_victim(incoming, *this);
+    std::optional<BlockId> victim =
+        incoming == kNoBlock ? std::nullopt : policy_->select_host_victim(incoming, *this);
     if (!victim || !can_leave(*victim)) {
       victim = updates_.leaves_first(can_leave);
     }
@@ -217,7 +263,6 @@ bool Engine::make_room_at_host(BlockId incoming) {
     evictions_.wish_down(*victim);
   }
   form_moves_down();
-  return free_bytes(Tier::kHost) >= space_.block(incoming).bytes;
 }
 
 void Engine::wake_update(BlockId id) {
@@ -242,12 +287,8 @@ void Engine::withdraw(LaunchId id) {
     return;
   }
   const bool admitted = record.stage == LaunchStage::kAdmitted;
-  if (!admitted) {
-    updates_.end_claim(record.launch);
-  }
-  if (updates_.held_for() == slot) {
-    updates_.hold_for(kNoIndex, launches_);
-  }
+  updates_.gone(slot, record.launch);
+  end_keeping_room(record.launch);
   for (const Access& access : record.launch.accesses) {
     for (std::uint32_t i = 0; admitted && i < access.block_count; ++i) {
       leave_update(access.first_block + i, slot);
@@ -257,7 +298,9 @@ void Engine::withdraw(LaunchId id) {
   record.launch.accesses.clear();
   record.epochs.clear();
   record.missing = record.unsubmitted = 0;
+  updates_.issued(slot, record.launch);  // it needs nothing
   if (admitted) {
+    updates_.admitted(slot, record.launch);
     release_if_ready(slot);
   }
   for (const AllocationId allocation : due_) {
@@ -295,9 +338,32 @@ void Engine::leave_update(BlockId id, std::uint32_t slot) {
   }
 }
 
+// --- Ahead of an update -------------------------------------------------------------------------
+
+void Engine::send_to_host(const Launch& named) {
+  for_each_block(named, [&](BlockId id, const Access& /*access*/) {
+    updates_.send(id, last_issued_);
+    send_if_final(id);
+  });
+  pump();
+  settle();
+}
+
+// Nobody uses the block, and of the launches that had been issued by then none will.
+void Engine::send_if_final(BlockId id) {
+  const std::optional<LaunchSeq> after = updates_.sent_after(id);
+  if (after && space_.block(id).pins == 0 && claims_.next_use(id) > *after) {
+    updates_.end_send(id);
+    copy_down(id, Tier::kHost);
+  }
+}
+
 // --- End ----------------------------------------------------------------------------------------
 
-void Engine::let_go_at_host(const Launch& launch) {
+void Engine::let_go_at_host(std::uint32_t slot) {
+  const Launch& launch = launches_.at(slot).launch;
+  updates_.gone(slot, launch);
+  end_keeping_room(launch);
   for_each_block(launch, [&](BlockId id, const Access& access) {
     Block& block = space_.block(id);
     assert(ready_at_host(block));

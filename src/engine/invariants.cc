@@ -4,6 +4,7 @@
 
 #include "engine/broken.h"
 #include "engine/engine.h"
+#include "engine/for_each_block.h"
 
 namespace spillway {
 namespace {
@@ -110,6 +111,9 @@ Status Engine::check_invariants() const {
       return broken("a launch could run and is not released");
     }
   }
+  if (const Status held = check_updates(); !held) {
+    return held;
+  }
   if (admitted != admitted_) {
     return broken("admitted launches were counted wrongly");
   }
@@ -125,6 +129,27 @@ Status Engine::check_invariants() const {
     }
   }
   return {};
+}
+
+// None waits that could be admitted, but behind one for which host memory has no room.
+Status Engine::check_updates() const {
+  Status whole;
+  updates_.for_each_standing([&](std::uint32_t slot, BlockId at) {
+    const Launch& launch = launches_.at(slot).launch;
+    bool holds = false;
+    for_each_block(launch, [&](BlockId id, const Access& access) {
+      holds = holds || (id == at && in_the_way(id, access, launch.seq));
+    });
+    if (!holds) {
+      whole = broken(at, "an update stands at it that nothing holds there");
+    }
+  });
+  const std::uint32_t next = updates_.next();
+  if (next != kNoIndex && (in_the_way_of(launches_.at(next).launch) != kNoBlock ||
+                           has_room_at_host(launches_.at(next).launch))) {
+    return broken("an update could be admitted, or could not be asked about, and is");
+  }
+  return whole;
 }
 
 }  // namespace spillway

@@ -28,11 +28,10 @@ void LaunchOrder::set_window(std::uint32_t launches_per_stream) {
 
 void LaunchOrder::issue(std::uint32_t slot, const Launch& launch) {
   if (launch.stream == kNoStream) {
-    ready(launch.runs_at).emplace(launch.seq, slot);
+    ready_.emplace(launch.seq, slot);
     return;
   }
-  push(launch.stream,
-       {.step = Step::kLaunch, .what = slot, .seq = launch.seq, .runs_at = launch.runs_at});
+  push(launch.stream, {.step = Step::kLaunch, .what = slot, .seq = launch.seq});
 }
 
 SignalId LaunchOrder::create_signal() {
@@ -82,7 +81,7 @@ void LaunchOrder::advance(StreamId id) {
       case Step::kLaunch:
         if (at.admitted < launches_per_stream_) {
           at.offered = true;
-          ready(item.runs_at).emplace(item.seq, static_cast<std::uint32_t>(item.what));
+          ready_.emplace(item.seq, static_cast<std::uint32_t>(item.what));
         }
         return;
       case Step::kRecord:
@@ -104,8 +103,8 @@ void LaunchOrder::advance(StreamId id) {
 }
 
 void LaunchOrder::admit_next(const Launch& launch) {
-  assert(!ready(launch.runs_at).empty());
-  ready(launch.runs_at).pop();
+  assert(!ready_.empty());
+  ready_.pop();
   if (launch.stream == kNoStream) {
     return;
   }
@@ -153,7 +152,7 @@ Status LaunchOrder::check() const {
       return broken("a stream could go on and does not");
     }
   }
-  return held == held_streams_ && offered <= ready_[0].size() + ready_[1].size()
+  return held == held_streams_ && offered <= ready_.size()
              ? Status()
              : broken("held streams, or launches on offer, are counted wrongly");
 }

@@ -1,6 +1,6 @@
-// Who may be admitted next: streams, the signals by which one waits for another, and the order of
-// issue. Layer: engine. Knows nothing of blocks or bytes. docs/engine.md, "Nothing waits for
-// ever".
+// Which launch on the device may be admitted next: streams, the signals by which one waits for
+// another, and the order of issue. Layer: engine. Knows nothing of blocks or bytes, nor of updates,
+// which stand on no stream (updates.h). docs/engine.md, "Nothing waits for ever".
 //
 // A launch can be admitted when everything that must run before it has been admitted: its
 // predecessors on its stream, and whatever its stream waits for. So the order of admission never
@@ -8,7 +8,6 @@
 // and have not ended the first one can always run.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -37,15 +36,10 @@ class LaunchOrder {
   // Given now, whatever was recorded: by the host, or by nobody any more.
   void give(SignalId signal);
 
-  // The launch that is to be admitted next, of those that run at the device or of those that run at
-  // the host: the one may have to wait while the other goes on. kNoSlot if none can be.
+  // The launch that is to be admitted next; kNoSlot if none can be.
   static constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
-  [[nodiscard]] std::uint32_t next(Tier runs_at) const {
-    const Ready& ready = ready_[index_of(runs_at)];
-    return ready.empty() ? kNoSlot : ready.top().second;
-  }
-  [[nodiscard]] bool any() const {
-    return next(Tier::kDevice) != kNoSlot || next(Tier::kHost) != kNoSlot;
+  [[nodiscard]] std::uint32_t next() const {
+    return ready_.empty() ? kNoSlot : ready_.top().second;
   }
   // It has been admitted.
   void admit_next(const Launch& launch);
@@ -64,7 +58,6 @@ class LaunchOrder {
     Step step = Step::kLaunch;
     std::uint64_t what = 0;  // a slot or a signal
     LaunchSeq seq = 0;
-    Tier runs_at = Tier::kDevice;
   };
   struct Stream {
     std::deque<Item> items;      // that have not been passed, in order
@@ -83,9 +76,7 @@ class LaunchOrder {
   SignalId last_signal_ = 0;
   std::uint32_t held_streams_ = 0;
   using Offer = std::pair<LaunchSeq, std::uint32_t>;  // and the slot
-  using Ready = std::priority_queue<Offer, std::vector<Offer>, std::greater<>>;
-  [[nodiscard]] Ready& ready(Tier runs_at) { return ready_[index_of(runs_at)]; }
-  std::array<Ready, 2> ready_;  // by where they run
+  std::priority_queue<Offer, std::vector<Offer>, std::greater<>> ready_;
 };
 
 }  // namespace spillway

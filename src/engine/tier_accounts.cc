@@ -44,7 +44,7 @@ void TierAccounts::take(BlockId id, Tier tier) {
   assert(!block.frames.has(tier));
   const Bytes bytes = bytes_in(block, tier);
   assert(bytes == 0 || account.used_bytes + bytes <= account.capacity_bytes);
-  block.frames.add(tier);
+  change(id, [&] { block.frames.add(tier); });
   account.used_bytes += bytes;
 }
 
@@ -53,7 +53,7 @@ void TierAccounts::give_back(BlockId id, Tier tier) {
   Account& account = at(tier);
   assert(block.frames.has(tier) && account.used_bytes >= bytes_in(block, tier));
   remove_spare(id, tier);
-  block.frames.remove(tier);
+  change(id, [&] { block.frames.remove(tier); });
   block.copies.remove(tier);
   account.used_bytes -= bytes_in(block, tier);
   account.limit_bytes = std::max(account.capacity_bytes, account.used_bytes);
@@ -66,7 +66,7 @@ void TierAccounts::add_spare(BlockId id, Tier tier) {
   if (block.spare.has(tier)) {
     return;
   }
-  block.spare.add(tier);
+  change(id, [&] { block.spare.add(tier); });
   account.spare_bytes += block.bytes;
   account.spare.push_back(id);
   forget_stale_entries(
@@ -77,9 +77,20 @@ void TierAccounts::add_spare(BlockId id, Tier tier) {
 void TierAccounts::remove_spare(BlockId id, Tier tier) {
   Block& block = space_->block(id);
   if (block.spare.has(tier)) {
-    block.spare.remove(tier);
+    change(id, [&] { block.spare.remove(tier); });
     at(tier).spare_bytes -= block.bytes;
   }
+}
+
+void TierAccounts::keep_room(BlockId id) {
+  if (keeps_room_.insert(id).second) {
+    kept_bytes_ += kept_for(id);
+  }
+}
+
+void TierAccounts::end_keeping_room(BlockId id) {
+  kept_bytes_ -= kept_for(id);
+  keeps_room_.erase(id);
 }
 
 std::optional<BlockId> TierAccounts::spare_in_the_way(Tier tier, Bytes bytes) {
@@ -115,6 +126,17 @@ Status TierAccounts::check() const {
         (!block.spare.empty() && !block.copies.has(Tier::kDevice))) {
       return broken(id, "its only copy counts as one that may go");
     }
+  }
+  Bytes kept = 0;
+  for (const BlockId id : keeps_room_) {
+    kept += kept_for(id);
+  }
+  if (kept != kept_bytes_) {
+    return broken_sum("kept for updates", kept_bytes_, kept);
+  }
+  if (const Account& host = at(Tier::kHost);
+      kept > 0 && host.used_bytes - host.spare_bytes + kept > host.limit_bytes) {
+    return broken("host memory has not the room that is kept for updates");
   }
   if (far != far_bytes_) {
     return broken_sum("far", far_bytes_, far);

@@ -110,8 +110,8 @@ struct ThreadFault {
 
 struct Launch {
   std::uint64_t tag = 0;  // the platform's own name for it: what the mechanism hears
-  // kHost: an update. It runs on the processor, next to its data in host memory, and policies do
-  // not take it for a use on the device (docs/near-memory.md).
+  // kHost: an update. It runs on the processor, next to its data in host memory, and on no stream:
+  // its data orders it. Policies take it for no use on the device (docs/near-memory.md).
   Tier runs_at = Tier::kDevice;
   LaunchId id = kNoLaunch;  // the engine's, like the next
   LaunchSeq seq = 0;

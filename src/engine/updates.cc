@@ -31,27 +31,95 @@ bool Updates::unpin(BlockId id) {
 
 Bytes Updates::more_bytes(const Launch& launch) const { return bytes_not_at_host(launch, *space_); }
 
-void Updates::claim(const Launch& launch) {
-  for_each_block(launch, [this](BlockId id, const Access& /*access*/) { ++claims_[id]; });
+// --- Who uses what -------------------------------------------------------------------------------
+
+void Updates::issued(std::uint32_t slot, const Launch& launch) {
+  ++in_flight_;
+  candidates_.emplace(launch.seq, slot);
+  for_each_block(launch, [&](BlockId id, const Access& access) {
+    uses_[id].push_back({.slot = slot, .waits = true, .seq = launch.seq, .access = access});
+  });
 }
 
-void Updates::end_claim(const Launch& launch) {
-  for_each_block(launch, [this](BlockId id, const Access& /*access*/) {
-    const auto found = claims_.find(id);
-    if (--found->second == 0) {
-      claims_.erase(found);
+void Updates::admitted(std::uint32_t slot, const Launch& launch) {
+  candidates_.erase({launch.seq, slot});
+  for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
+    for (Use& use : uses_.at(id)) {
+      use.waits = use.waits && use.slot != slot;
     }
   });
 }
 
-void Updates::hold_for(std::uint32_t slot, const LaunchTable& launches) {
-  slot_ = slot;
-  held_.clear();
-  if (slot_ != kNoIndex) {
-    for_each_block(launches.at(slot_).launch,
-                   [this](BlockId id, const Access& /*access*/) { held_.insert(id); });
+void Updates::gone(std::uint32_t slot, const Launch& launch) {
+  --in_flight_;
+  candidates_.erase({launch.seq, slot});
+  if (const auto found = standing_.find(slot); found != standing_.end()) {
+    std::erase(stand_at_.at(found->second.block), slot);
+    standing_.erase(found);
   }
+  for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
+    const auto found = uses_.find(id);
+    if (found == uses_.end()) {
+      return;  // named twice
+    }
+    std::erase_if(found->second, [slot](const Use& use) { return use.slot == slot; });
+    if (found->second.empty()) {
+      uses_.erase(found);
+    }
+    let_go(id);
+  });
 }
+
+bool Updates::waits_before(BlockId id, LaunchSeq seq) const {
+  const auto found = uses_.find(id);
+  return found != uses_.end() &&
+         std::any_of(found->second.begin(), found->second.end(),
+                     [seq](const Use& use) { return use.waits && use.seq < seq; });
+}
+
+namespace {
+
+bool meet(const Access& one, const Access& other) {
+  if (one.allocation != other.allocation) {
+    return false;  // in a frame that they share
+  }
+  const bool known = one.to_bytes > 0 && other.to_bytes > 0;
+  return !known || (one.from_bytes < other.to_bytes && other.from_bytes < one.to_bytes);
+}
+
+}  // namespace
+
+bool Updates::behind_another(BlockId id, const Access& access, LaunchSeq seq) const {
+  const auto found = uses_.find(id);
+  return found != uses_.end() &&
+         std::any_of(found->second.begin(), found->second.end(), [&](const Use& use) {
+           return use.seq < seq && (writes(use.access.mode) || writes(access.mode)) &&
+                  meet(use.access, access);
+         });
+}
+
+// --- Admission -----------------------------------------------------------------------------------
+
+void Updates::stand_at(std::uint32_t slot, LaunchSeq seq, BlockId id) {
+  candidates_.erase({seq, slot});
+  standing_[slot] = {.block = id, .seq = seq};
+  stand_at_[id].push_back(slot);
+}
+
+void Updates::let_go(BlockId id) {
+  const auto found = stand_at_.find(id);
+  if (found == stand_at_.end()) {
+    return;
+  }
+  for (const std::uint32_t slot : found->second) {
+    const auto standing = standing_.find(slot);
+    candidates_.emplace(standing->second.seq, slot);
+    standing_.erase(standing);
+  }
+  stand_at_.erase(found);
+}
+
+// --- Host memory ---------------------------------------------------------------------------------
 
 void Updates::wait_for_room(BlockId id) { without_room_.push_back(id); }
 

@@ -1,13 +1,14 @@
-// Launches that run on the processor, next to their data (Launch::runs_at): which blocks they use
-// in host memory, which of these have to come there first, and which others leave it to make room.
-// Layer: engine. Moves nothing. docs/engine.md, "Updates".
+// Launches that run on the processor, next to their data (Launch::runs_at): who of them comes
+// before whom, which blocks they use in host memory, which of these have to come there first, and
+// which others leave it to make room. Layer: engine. Moves nothing. docs/engine.md, "Updates".
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <unordered_map>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -31,22 +32,40 @@ class Updates {
   // What the launch would add to that.
   [[nodiscard]] Bytes more_bytes(const Launch& launch) const;
 
-  // --- What those that wait for their admission will use ---
+  // --- Who uses what, from its issue to its end ---
 
-  // The update is issued; it is admitted, or withdrawn.
-  void claim(const Launch& launch);
-  void end_claim(const Launch& launch);
-  [[nodiscard]] bool claims(BlockId id) const { return claims_.contains(id); }
+  // The update has been issued, and may be admitted as far as is known.
+  void issued(std::uint32_t slot, const Launch& launch);
+  // It waits for its admission no more.
+  void admitted(std::uint32_t slot, const Launch& launch);
+  // It has ended, or is to use nothing any more.
+  void gone(std::uint32_t slot, const Launch& launch);
+  // Whether updates that have not ended name the block.
+  [[nodiscard]] bool names(BlockId id) const { return uses_.contains(id); }
+  // Whether one of them waits for its admission, and was issued before that.
+  [[nodiscard]] bool waits_before(BlockId id, LaunchSeq seq) const;
+  // Whether one that has not ended and was issued before it uses the same bytes, and not both only
+  // read them. Of accesses that do not say which bytes all are taken to be meant.
+  [[nodiscard]] bool behind_another(BlockId id, const Access& access, LaunchSeq seq) const;
+  // Whether there are any that have not ended.
+  [[nodiscard]] bool any() const { return in_flight_ > 0; }
 
-  // --- The next in line ---
+  // --- Which of them may be admitted ---
 
-  // The update is the next that may be admitted, and has to wait: launches that were issued later
-  // leave its blocks alone. kNoIndex: none is.
-  void hold_for(std::uint32_t slot, const LaunchTable& launches);
-  [[nodiscard]] std::uint32_t held_for() const { return slot_; }
-  [[nodiscard]] bool holds(BlockId id) const { return held_.contains(id); }
-  // Whether launches on the device have to mind any of them.
-  [[nodiscard]] bool any() const { return bytes_ > 0 || slot_ != kNoIndex; }
+  // The first issued of those of which nothing else is known; kNoIndex if there is none.
+  [[nodiscard]] std::uint32_t next() const {
+    return candidates_.empty() ? kNoIndex : candidates_.begin()->second;
+  }
+  // It need not be asked about before this block is `let_go`.
+  void stand_at(std::uint32_t slot, LaunchSeq seq, BlockId id);
+  void let_go(BlockId id);
+  // visit(slot, block) for each that stands.
+  template <typename Visit>
+  void for_each_standing(Visit visit) const {
+    for (const auto& [slot, at] : standing_) {
+      visit(slot, at.block);
+    }
+  }
 
   // --- What has to come to host memory ---
 
@@ -63,6 +82,16 @@ class Updates {
   // It waits no more. True if it had a frame, and nothing has been fetched into that.
   bool forget(BlockId id);
   [[nodiscard]] bool waiting() const { return !without_room_.empty() || !to_fetch_.empty(); }
+
+  // --- What comes there ahead of them ---
+
+  // The block is to be copied down behind all launches up to this one.
+  void send(BlockId id, LaunchSeq after) { sends_[id] = after; }
+  void end_send(BlockId id) { sends_.erase(id); }
+  [[nodiscard]] std::optional<LaunchSeq> sent_after(BlockId id) const {
+    const auto found = sends_.empty() ? sends_.end() : sends_.find(id);
+    return found == sends_.end() ? std::nullopt : std::optional(found->second);
+  }
 
   // --- What leaves it for them ---
 
@@ -91,11 +120,25 @@ class Updates {
   [[nodiscard]] Status check() const;
 
  private:
+  struct Use {
+    std::uint32_t slot = kNoIndex;
+    bool waits = true;  // for its admission
+    LaunchSeq seq = 0;
+    Access access;
+  };
+  struct Standing {
+    BlockId block = kNoBlock;
+    LaunchSeq seq = 0;
+  };
+
   Space* space_;
   Bytes bytes_ = 0;
-  std::unordered_map<BlockId, std::uint32_t> claims_;  // and by how many operands
-  std::uint32_t slot_ = kNoIndex;
-  std::unordered_set<BlockId> held_;
+  std::size_t in_flight_ = 0;
+  std::unordered_map<BlockId, std::vector<Use>> uses_;                // in the order of issue
+  std::set<std::pair<LaunchSeq, std::uint32_t>> candidates_;          // and the slot
+  std::unordered_map<std::uint32_t, Standing> standing_;              // by slot
+  std::unordered_map<BlockId, std::vector<std::uint32_t>> stand_at_;  // slots
+  std::unordered_map<BlockId, LaunchSeq> sends_;
   std::deque<BlockId> without_room_;
   std::deque<BlockId> to_fetch_;
   std::deque<BlockId> updated_;  // the last one last; may hold entries that are not so any more

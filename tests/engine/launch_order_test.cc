@@ -32,9 +32,9 @@ class Order {
   // Admits everything that may be.
   std::vector<std::uint32_t> admit_all() {
     std::vector<std::uint32_t> admitted;
-    while (order.next(Tier::kDevice) != LaunchOrder::kNoSlot) {
-      admitted.push_back(order.next(Tier::kDevice));
-      order.admit_next(launch_of(order.next(Tier::kDevice)));
+    while (order.next() != LaunchOrder::kNoSlot) {
+      admitted.push_back(order.next());
+      order.admit_next(launch_of(order.next()));
     }
     return admitted;
   }
@@ -259,7 +259,7 @@ TEST(LaunchOrder, AdmissionIsALinearExtensionOfEveryDependency) {
     std::vector<std::uint32_t> running;
     const auto admit = [&](std::size_t at_most) {
       for (std::size_t i = 0; i < at_most; ++i) {
-        const std::uint32_t slot = launches.order.next(Tier::kDevice);
+        const std::uint32_t slot = launches.order.next();
         if (slot == LaunchOrder::kNoSlot) {
           return;
         }

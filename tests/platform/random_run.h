@@ -35,10 +35,15 @@ class RandomRun {
   // `policy_name`: one of the registry's, "adversarial" or "profiled".
   RandomRun(std::string_view policy_name, std::uint64_t seed, ProgramTraits traits = {})
       : exposes_(traits.exposes),
+        certain_(traits.updates && seed % 3 == 1),
         rng_(seed),
         setup_(random_setup(rng_, policy_name, seed)),
         watched_(*setup_.policy) {
     setup_.shape.updates = traits.updates;
+    setup_.options.engine.updates_are_certain = certain_;
+    if (certain_) {
+      setup_.machine.link.far_bytes_per_s = 0;  // far memory would take of host memory
+    }
     simulator_ = std::make_unique<Simulator>(setup_.machine, setup_.options, watched_);
     simulator_->on_finished = [this](const LaunchTiming& timing) {
       const auto found = launches_.find(timing.number);
@@ -128,7 +133,9 @@ class RandomRun {
         (void)engine.set_device_capacity(action.bytes);  // refused where launches use more
         break;
       case ActionKind::kSetHost:
-        engine.set_capacity_below(Tier::kHost, action.bytes);
+        if (!certain_) {  // what updates have been promised stays
+          engine.set_capacity_below(Tier::kHost, action.bytes);
+        }
         break;
       case ActionKind::kReuse:
         simulator_->reuse(buffers_.at(action.buffer));
@@ -297,6 +304,7 @@ class RandomRun {
   void note(std::string_view line) { result_.note(simulator_->now_ns(), line); }
 
   bool exposes_;
+  bool certain_;  // updates cannot be withdrawn
   Rng rng_;
   Rng watching_{1};
   RandomSetup setup_;

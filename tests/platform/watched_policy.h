@@ -85,20 +85,23 @@ class WatchedPolicy final : public Policy {
     admit(launch, control);
     inner_->on_launch(launch, control);
   }
+  // It stands on no stream: launches and updates that were issued before it and use its blocks come
+  // first, and launches that were issued after it wait for it.
   void on_update(UpdateStage stage, const Launch& launch, Control& control) override {
-    if (stage == UpdateStage::kIssued && launch.stream != kNoStream) {
-      push(launch.stream, {Step::kUpdate, launch.seq});
-    } else if (stage == UpdateStage::kAdmitted && launch.stream != kNoStream) {
-      Stream& stream = streams_[launch.stream];
-      if (stream.items.empty() || stream.items.front().what != launch.seq) {
-        fail(fmt::format("update {} is admitted, and is not the next on its stream", launch.seq));
-      } else {
-        stream.items.pop_front();
-      }
-      ++stream.admitted;
-      advance();
-    } else if (stage == UpdateStage::kEnded && launch.stream != kNoStream) {
-      --streams_[launch.stream].admitted;
+    if (stage == UpdateStage::kIssued) {
+      updates_.emplace(launch.seq, launch);
+    } else if (stage == UpdateStage::kAdmitted) {
+      for_each_block(launch, [&](BlockId id, const Access& access) {
+        if (pins(id) > 0 || next_use(id) < launch.seq) {
+          fail(fmt::format("update {} is admitted before a launch that uses its block {}",
+                           launch.seq, id));
+        }
+        if (update_before(launch.seq, id, access.mode, access.allocation)) {
+          fail(fmt::format("update {} is admitted before another of block {}", launch.seq, id));
+        }
+      });
+    } else {
+      updates_.erase(launch.seq);
     }
     inner_->on_update(stage, launch, control);
   }
@@ -136,7 +139,7 @@ class WatchedPolicy final : public Policy {
   }
 
  private:
-  enum class Step : std::uint8_t { kLaunch, kUpdate, kRecord, kWait };
+  enum class Step : std::uint8_t { kLaunch, kRecord, kWait };
   struct Item {
     Step step = Step::kLaunch;
     std::uint64_t what = 0;  // place in the order of issue, or a signal
@@ -199,6 +202,10 @@ class WatchedPolicy final : public Policy {
     }
     const bool alone = held_bytes_ == 0;
     for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
+      if (!updates_.empty() &&
+          update_before(launch.seq, id, AccessMode::kReadWrite, kNoAllocation)) {
+        fail(fmt::format("launch {} is admitted before an update of its block {}", launch.seq, id));
+      }
       held_bytes_ += pins(id)++ == 0 ? control.space().block(id).bytes : 0;
     });
     const Bytes most = std::min(control.capacity_bytes(Tier::kDevice), window().bytes);
@@ -206,6 +213,22 @@ class WatchedPolicy final : public Policy {
       fail(fmt::format("launch {} is admitted: {} bytes are held, {} may be", launch.seq,
                        held_bytes_, most));
     }
+  }
+
+  // Whether one that has not ended comes before that place in the order of issue. Updates of others
+  // in a frame that small allocations share run side by side.
+  [[nodiscard]] bool update_before(LaunchSeq seq, BlockId id, AccessMode mode,
+                                   AllocationId of) const {
+    for (const auto& [other, update] : updates_) {
+      for (const Access& access : update.accesses) {
+        if (other < seq && id - access.first_block < access.block_count &&
+            (writes(access.mode) || writes(mode)) &&
+            (of == kNoAllocation || of == access.allocation)) {
+          return true;
+        }
+      }
+    }
+    return false;
   }
 
   std::uint32_t& pins(BlockId id) {
@@ -266,6 +289,7 @@ class WatchedPolicy final : public Policy {
   std::set<SignalId> given_;
   std::set<LaunchSeq> unordered_;        // offered, on no stream
   std::map<LaunchSeq, Launch> waiting_;  // issued and not admitted
+  std::map<LaunchSeq, Launch> updates_;  // that have not ended
   std::vector<std::uint32_t> pins_;      // by block: admitted launches that name it
   Bytes held_bytes_ = 0;
   std::string problem_;

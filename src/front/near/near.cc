@@ -11,6 +11,7 @@
 
 #include "front/near/at_host_ranges.h"
 #include "front/near/blocks.h"
+#include "front/near/gpu_updates.h"
 #include "front/near/pool.h"
 #include "optimizer/update.h"
 
@@ -21,8 +22,9 @@ struct spillway_near_update {
   spillway::optimizer::Update update;
 };
 
+// Updates that are under way on a GPU's tensors keep it, too.
 struct spillway_near_pool {
-  std::unique_ptr<spillway::near::Pool> pool;
+  std::shared_ptr<spillway::near::Pool> pool;
 };
 
 namespace spillway::near {
@@ -88,6 +90,22 @@ void run_range(const optimizer::Update& update, const spillway_near_tensor& tens
   update.run(step_of(tensor.step), operands, tensor.elements, begin, end);
 }
 
+// A null pool: in the calling thread.
+void run_ranges(Pool* pool, const optimizer::Update& update, std::span<const Range> ranges) {
+  const Blocks blocks(ranges);
+  const auto run_block = [&](std::size_t block) {
+    blocks.visit(block, [&](const spillway_near_tensor& tensor, std::uint64_t begin,
+                            std::uint64_t end) { run_range(update, tensor, begin, end); });
+  };
+  if (pool != nullptr) {
+    pool->run(blocks.count(), run_block);
+    return;
+  }
+  for (std::size_t block = 0; block < blocks.count(); ++block) {
+    run_block(block);
+  }
+}
+
 // Large pages for what has not been touched yet: a walk over several arrays waits for addresses as
 // well. Where the system has none it stays as it is.
 void ask_for_large_pages(void* start, std::uint64_t bytes) {
@@ -149,20 +167,7 @@ void spillway_near_run(spillway_near_pool* pool, const spillway_near_update* upd
                        const spillway_near_tensor* tensors, size_t count) {
   using namespace spillway;
   const auto run = [&](std::span<const near::Range> ranges) {
-    const near::Blocks blocks(ranges);
-    const auto run_block = [&](std::size_t block) {
-      blocks.visit(block,
-                   [&](const spillway_near_tensor& tensor, std::uint64_t begin, std::uint64_t end) {
-                     near::run_range(update->update, tensor, begin, end);
-                   });
-    };
-    if (pool != nullptr) {
-      pool->pool->run(blocks.count(), run_block);
-      return;
-    }
-    for (std::size_t block = 0; block < blocks.count(); ++block) {
-      run_block(block);
-    }
+    near::run_ranges(pool != nullptr ? pool->pool.get() : nullptr, update->update, ranges);
   };
   const optimizer::Options& options = update->update.options();
   run(near::run_at_host(std::span(tensors, count), near::bytes_of(options.parameter_type),
@@ -185,4 +190,31 @@ void spillway_near_zero(spillway_near_pool* pool, void* start, uint64_t bytes) {
     const std::uint64_t begin = block * kBytes;
     std::memset(static_cast<char*>(start) + begin, 0, std::min(kBytes, bytes - begin));
   });
+}
+
+void spillway_near_update_on_gpu(spillway_near_pool* pool, const spillway_near_update* update,
+                                 const spillway_near_tensor* tensors, size_t count, void* stream,
+                                 uint8_t* taken, const float* gradient_scale,
+                                 const float* found_inf) {
+  using namespace spillway;
+  const optimizer::Options& options = update->update.options();
+  const near::GpuUpdates::Run run = [kept = pool != nullptr ? pool->pool : nullptr,
+                                     update = update->update](std::span<const near::Range> ranges) {
+    near::run_ranges(kept.get(), update, ranges);
+  };
+  near::GpuUpdates::all().begin({.tensors = std::span(tensors, count),
+                                 .stream = stream,
+                                 .element_bytes = near::bytes_of(options.parameter_type),
+                                 .gradient_bytes = near::bytes_of(options.gradient_type),
+                                 .gradient_scale = gradient_scale,
+                                 .found_inf = found_inf},
+                                run, taken);
+}
+
+void spillway_near_wait() { spillway::near::GpuUpdates::all().wait(); }
+
+void spillway_near_send_gradient(const void* gradient, size_t bytes) {
+  if (const spillway::near::AtHost* const at_host = spillway::near::at_host_of_gpu()) {
+    at_host->send(gradient, bytes);
+  }
 }

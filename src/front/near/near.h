@@ -107,6 +107,26 @@ void spillway_near_run_range(const spillway_near_update* update, const spillway_
 // and are large ones where the system gives them and nobody has written there before.
 void spillway_near_zero(spillway_near_pool* pool, void* start, uint64_t bytes);
 
+// --- Tensors on a GPU ---------------------------------------------------------------------------
+
+// Issues updates of tensors that lie in the space of a program under `spillway run`, by their
+// addresses on the device, and returns at once: each comes behind all launches that were issued
+// before and use the same memory, whatever their stream, and before those that are issued later.
+// `stream`: the CUstream on which the program would have launched it. taken[i]: 1 if tensor i will
+// be updated at the host, as a whole; 0 if the caller has the device do it. What is computed stays
+// as it was when this was called; `pool` and `update` may be freed at any time.
+// `gradient_scale`, `found_inf`: a float on the device each, or null, read when the updates run:
+// gradients are divided by the one, and nothing is changed where the other is not 0.
+void spillway_near_update_on_gpu(spillway_near_pool* pool, const spillway_near_update* update,
+                                 const spillway_near_tensor* tensors, size_t count, void* stream,
+                                 uint8_t* taken, const float* gradient_scale,
+                                 const float* found_inf);
+// Returns when all updates that were taken have ended. At once in the child of a fork.
+void spillway_near_wait(void);
+// The gradient is final, and its update will be issued next: its bytes begin to leave the device
+// when the launch that writes them has ended and nothing more urgent moves. A hint.
+void spillway_near_send_gradient(const void* gradient, size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -58,6 +58,9 @@ class Patience final : public Policy {
     }
   }
   void on_launch_end(const Launch& launch, Control& control) override;
+  void on_update(UpdateStage stage, const Launch& launch, Control& control) override {
+    policy_.on_update(stage, launch, control);
+  }
   void on_allocate(AllocationId id, Control& control) override { policy_.on_allocate(id, control); }
   void on_death_said(AllocationId id) override { policy_.on_death_said(id); }
   [[nodiscard]] bool wants_kinds() const override { return policy_.wants_kinds(); }
@@ -71,6 +74,9 @@ class Patience final : public Policy {
   std::optional<BlockId> select_clean_victim(Cause cause, const Control& control) override {
     return cause == Cause::kPrefetch && !ended_ ? std::nullopt
                                                 : policy_.select_clean_victim(cause, control);
+  }
+  std::optional<BlockId> select_host_victim(BlockId incoming, const Control& control) override {
+    return policy_.select_host_victim(incoming, control);
   }
   [[nodiscard]] Tier eviction_tier(BlockId block, const Control& control) override {
     return policy_.eviction_tier(block, control);

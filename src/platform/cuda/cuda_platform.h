@@ -21,6 +21,7 @@
 #include "platform/common/link_throttle.h"
 #include "platform/common/memory_room.h"
 #include "platform/common/observed_platform.h"
+#include "platform/common/program_platform.h"
 #include "platform/common/storage_io.h"
 #include "platform/common/swap_file.h"
 #include "platform/cuda/cufile.h"
@@ -322,6 +323,26 @@ class CudaPlatform : public ObservedPlatform {
     Bytes offset_bytes = 0;  // of the allocation in the first of them
   };
   virtual Result<ExportedPiece> exported_piece(std::uint64_t number, std::uint32_t piece) = 0;
+
+  // --- Updates (docs/near-memory.md) -------------------------------------------------------------
+
+  // As ProgramPlatform::begin_update, for all parts of a tensor's update, each with as many
+  // operands, by their addresses on the device: each of them runs at the host, or (empty) none
+  // does. They come behind all launches that were issued before and use the same bytes, on whatever
+  // stream, and before those that are issued later; what comes later on `stream` and uses other
+  // memory does not wait for them. Nobody can take them back. By the program's thread, which does
+  // not wait for them.
+  [[nodiscard]] virtual std::vector<UpdateId> begin_updates(
+      std::span<const std::vector<ProgramOperand>> parts, CuStream stream) = 0;
+  // An update whose data has come: each is named once, and whoever is told of it ends it. Waits;
+  // nullopt: all that are under way have been named, or the platform is about to end the run.
+  [[nodiscard]] virtual std::optional<UpdateId> next_update() = 0;
+  // Of each operand its bytes in order, where they lie in host memory until the end.
+  [[nodiscard]] virtual std::vector<Extents> update_extents(UpdateId update) const = 0;
+  virtual void end_update(UpdateId update) = 0;
+  // These bytes will not be written before their update, which is issued soon: they are copied to
+  // host memory once the launches that have been issued have ended, if nothing else moves.
+  virtual void send_to_host(std::uint64_t address, Bytes bytes) = 0;
 
   // The program is about to destroy a stream.
   virtual void destroyed(CuStream stream) = 0;

@@ -186,7 +186,8 @@ void DrivenPlatform::host_ended(const Error& error) {
 // With so much host memory: some of the lower tiers stays free, so that blocks can change places.
 Bytes DrivenPlatform::most_promised_bytes(Bytes host_bytes) const {
   const Bytes below_bytes = host_bytes + engine_.capacity_bytes(Tier::kStorage);
-  return budget_bytes_ + below_bytes - std::min(below_bytes, 2 * options_.block_bytes);
+  return budget_bytes_ + below_bytes -
+         std::min(below_bytes, 2 * options_.block_bytes + engine_.kept_for_updates_bytes());
 }
 
 void DrivenPlatform::set_limits() {

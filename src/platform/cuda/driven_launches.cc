@@ -231,7 +231,8 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool made) {
   // Launches that wait behind it on its stream have tickets before their gates.
   const bool others_wait = !launches_.only_unreleased_on(stream) ||
                            launches_.at(tag).number < launches_.stream(stream).issued;
-  const bool somebody_waits = others_wait || held_ > 0 || told_no_memory_;
+  const bool somebody_waits = others_wait || held_ > 0 || told_no_memory_ ||
+                              update_may_wait_for(stream, launches_.at(tag).number);
   // Where all fits, ends are of use only to who lacks room, and that one asks for them.
   constexpr std::uint32_t kSeldom = 4;
   const std::uint32_t every = options_.ticket_every * (patience_.all_fits() ? kSeldom : 1);

@@ -186,6 +186,10 @@ void DrivenPlatform::faults_served(std::uint64_t /*launch*/) {}
 // It may run when all of its blocks have their memory, which may still be on order.
 void DrivenPlatform::release_launch(std::uint64_t launch,
                                     std::span<const TransferId> /*transfers*/) {
+  if (DeviceUpdates::is_tag(launch)) {
+    updates_.released(launch);
+    return;
+  }
   if (is_hold(launch)) {
     return;
   }
@@ -240,7 +244,7 @@ bool DrivenPlatform::look(const Done& done) {
   take_ends();
   look_for_far_memory(lock);
   check_progress();
-  const bool somebody_waits = launches_.waiting() > 0 || held_ > 0;
+  const bool somebody_waits = launches_.waiting() > 0 || held_ > 0 || updates_.some_wait();
   const bool is_news = !done.empty() || broken_;
   lock.unlock();  // or who is told would wait for it
   if (is_news) {
@@ -315,7 +319,7 @@ void DrivenPlatform::check_progress() {
   look_for_ends();
   let_those_together_go();
   const bool moving = launches_.waiting() == 0 || engine_.transfers_in_flight() > 0 ||
-                      !queue_->empty() || !launches_.all_wait();
+                      !queue_->empty() || !launches_.all_wait() || updates_.some_run();
   const bool host_could_grow = !host_ended_ && host_ready_bytes_ < most_pinned_bytes();
   if (!moving && host_could_grow) {
     want_pinned(host_ready_bytes_ + options_.pinned_piece_bytes);

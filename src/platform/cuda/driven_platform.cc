@@ -27,7 +27,8 @@ EngineOptions engine_options(const CudaOptions& options, Bytes storage_bytes) {
           .room_ahead_bytes = std::min(64 * kMiB, options.device_bytes / 8),
           .reclaim_discarded_first = options.reclaim_discarded_first,
           .frames_have_sizes = true,
-          .clean_copies = CleanCopies::kAll};
+          .clean_copies = CleanCopies::kAll,
+          .updates_are_certain = true};
 }
 
 Bytes whole_blocks(Bytes bytes) { return bytes / kBlockBytes * kBlockBytes; }
@@ -85,7 +86,8 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
       gates_(driver_),
       launches_(engine_, gates_, log_, stalls_),
       recomputing_(launches_, engine_),
-      extra_(driver_, options.device) {
+      extra_(driver_, options.device),
+      updates_(engine_, host_places_, log_) {
   options_.host_bytes = whole_blocks(options.host_bytes);
   budget_bytes_ = options.device_bytes;
   quiet_.after = options_.quiet_after;
@@ -157,7 +159,7 @@ DrivenPlatform::~DrivenPlatform() {
   {
     Lock lock(mutex_);
     leave_quiet();
-    wait_until(lock, [&] { return launches_.in_flight() == 0; });
+    wait_until(lock, [&] { return launches_.in_flight() == 0 && updates_.any() == 0; });
   }
   queue_->stop();
   // What has told the queue of a request's end may not have returned from doing so.
@@ -184,6 +186,7 @@ void DrivenPlatform::end() {
 Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
   Lock lock(mutex_);
   look_for_room(bytes, lock);
+  let_updates_end(bytes, lock);
   newest_stays();
   Result<std::uint64_t> address = memory_->allocate(bytes);
   if (address) {
@@ -272,6 +275,7 @@ void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_
 Status DrivenPlatform::reuse(std::uint64_t address) {
   Lock lock(mutex_);
   look_for_room(memory_->dead_bytes_at(address), lock);
+  let_updates_end(memory_->dead_bytes_at(address), lock);
   newest_stays();
   const Result<std::optional<AllocationId>> reused = memory_->reuse(address);
   if (!reused) {
@@ -388,7 +392,8 @@ Bytes DrivenPlatform::capacity_bytes(Tier tier) const {
 void DrivenPlatform::wait_until_idle() {
   Lock lock(mutex_);
   wait_until(lock, [&] {
-    return engine_.transfers_in_flight() == 0 && queue_->empty() && launches_.waiting() == 0;
+    return engine_.transfers_in_flight() == 0 && queue_->empty() && launches_.waiting() == 0 &&
+           !updates_.some_wait();
   });
 }
 

@@ -28,6 +28,7 @@
 #include "platform/common/stall_clock.h"
 #include "platform/cuda/cuda_platform.h"
 #include "platform/cuda/device_launches.h"
+#include "platform/cuda/device_updates.h"
 #include "platform/cuda/extra_memory.h"
 #include "platform/cuda/gates.h"
 #include "platform/cuda/host_memory.h"
@@ -130,6 +131,13 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Result<std::uint64_t> export_memory(std::uint64_t address) override;
   Result<ExportedPiece> exported_piece(std::uint64_t number, std::uint32_t piece) override;
 
+  [[nodiscard]] std::vector<UpdateId> begin_updates(
+      std::span<const std::vector<ProgramOperand>> parts, CuStream stream) override;
+  [[nodiscard]] std::optional<UpdateId> next_update() override;
+  [[nodiscard]] std::vector<Extents> update_extents(UpdateId update) const override;
+  void end_update(UpdateId update) override;
+  void send_to_host(std::uint64_t address, Bytes bytes) override;
+
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;
   [[nodiscard]] std::vector<LaunchWaits> waits() const override;
@@ -145,6 +153,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // driven_mechanism.cc; with the lock held
   void start_transfer(const Transfer& transfer) override;
   void zero(std::span<const BlockId> blocks) override;
+  void zero_at_host(std::span<const BlockId> blocks) override;  // driven_updates.cc
   void map(std::span<const BlockId> blocks, bool writable) override;
   void unmap(std::span<const BlockId> blocks) override;
   void drop(std::span<const BlockId> blocks, Tier tier) override;
@@ -235,6 +244,18 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   CuResult put(Putting& putting);
   void carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns);
   void step_failed(const Putting& putting, CuContext context, CuResult result);
+
+  // driven_updates.cc
+  [[nodiscard]] bool has_updates() const;
+  [[nodiscard]] bool may_be_at_host(const Launch& update) const;
+  [[nodiscard]] std::optional<std::vector<Launch>> launches_of(
+      std::span<const std::vector<ProgramOperand>> parts, Launch& whole) const;
+  static void add_to(Launch& whole, const Access& access);
+  [[nodiscard]] std::optional<Recomputing::Step> step_before_update(const Launch& whole,
+                                                                    StreamId stream);
+  [[nodiscard]] bool keep_room_at_host(const Launch& whole);
+  void let_updates_end(Bytes bytes, Lock& lock);
+  [[nodiscard]] bool update_may_wait_for(StreamId stream, std::uint64_t number) const;
 
   // driven_reserved.cc
   [[nodiscard]] bool is_at_rest(AllocationId id) const;
@@ -349,6 +370,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   AllocationId handed_out_ = kNoAllocation;  // at this moment: it is not freed
   Places host_places_;
   Places storage_places_;
+  std::vector<std::uint64_t> issued_before_updates_;  // numbers by stream, when one began last
+  bool waits_for_values_ = false;                     // the program has, on a stream
   Bytes host_ready_bytes_ = 0;
   bool host_ended_ = false;
   bool host_short_ = false;  // the system can spare no more of it now
@@ -412,6 +435,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
 
   CuAddress reservation_ = 0;
   ExtraMemory extra_;
+  DeviceUpdates updates_;
   std::unique_ptr<HostMemory> host_;
   std::unique_ptr<OrderQueue> queue_;
 };

@@ -305,7 +305,8 @@ void DrivenPlatform::consider_quiet() {
   }
   quiet_.loud = 0;
   const bool calm = patience_.all_fits() && launches_.waiting() == 0 && held_ == 0 &&
-                    launches_.oversized() == 0 && engine_.transfers_in_flight() == 0 &&
+                    launches_.oversized() == 0 && updates_.any() == 0 &&
+                    engine_.transfers_in_flight() == 0 &&
                     (captures_ == nullptr || *captures_ == 0) && !told_no_memory_ && !broken_ &&
                     log_.events() == nullptr && recomputing_.at_rest() && engine_.far_bytes() == 0;
   if (!calm) {
@@ -379,6 +380,7 @@ void DrivenPlatform::leave_quiet() {
 void DrivenPlatform::will_wait_for_value() {
   Lock lock(mutex_);
   leave_quiet();
+  waits_for_values_ = true;
   quiet_.after = options_.quiet_after_at_most;
   put_tickets(lock);
 }

@@ -26,6 +26,7 @@ void DrivenPlatform::give_back_reserved(std::uint64_t start) {
 Status DrivenPlatform::promise(Bytes bytes) {
   Lock lock(mutex_);
   look_for_room(bytes, lock);
+  let_updates_end(bytes, lock);
   newest_stays();
   Status promised = memory_->promise_placed(bytes);
   keep_handles();

@@ -23,7 +23,8 @@ constexpr TimeNs kWithoutEndNs = 10'000'000'000;
 
 void DrivenPlatform::look_for_ends() {
   const bool helpless = launches_.unreleased() > 0 && engine_.transfers_in_flight() == 0 &&
-                        queue_->empty() && launches_.ended_ns() <= without_end_since_ns_;
+                        queue_->empty() && !updates_.some_run() &&
+                        launches_.ended_ns() <= without_end_since_ns_;
   const TimeNs at_ns = now_ns();
   if (!helpless || without_end_since_ns_ == 0) {
     without_end_since_ns_ = at_ns;

@@ -32,6 +32,9 @@ LaunchState Simulator::issue(Launch launch, TimeNs duration_ns) {
   launch.tag = slot;
   Running& run = running_[slot];
   run.launch = std::move(launch);
+  if (run.launch.runs_at == Tier::kHost) {
+    run.launch.stream = kNoStream;
+  }
   run.timing = {.number = next_number_, .issued_ns = now_ns_, .duration_ns = duration_ns};
   run.live = true;
   note_names(run);
