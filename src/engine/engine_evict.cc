@@ -233,16 +233,25 @@ bool Engine::can_leave(BlockId id) const {
   return leaves_without_a_copy(id) || room_below(id, Tier::kHost).has_value();
 }
 
-// Where the block can go: the preferred tier, else the other one below.
+// Not what an update waits for that is admitted: others would take it as fast as it is made.
+Bytes Engine::free_beside_updates(Tier tier) const {
+  const BlockId waits = updates_.first_without_room();
+  const Bytes wanted = tier == Tier::kHost && waits != kNoBlock ? space_.block(waits).bytes : 0;
+  return free_bytes(tier) - std::min(free_bytes(tier), wanted);
+}
+
+// Where the block can go: the preferred tier, else the other one below; where there is nothing
+// else, to what an update waits for.
 std::optional<Tier> Engine::room_below(BlockId id, Tier preferred) const {
-  const bool storage_first = preferred == Tier::kStorage;
-  for (const Tier tier : {storage_first ? Tier::kStorage : Tier::kHost,
-                          storage_first ? Tier::kHost : Tier::kStorage}) {
-    if (free_bytes(tier) >= space_.block(id).bytes) {
+  const Bytes bytes = space_.block(id).bytes;
+  const Tier first = preferred == Tier::kStorage ? Tier::kStorage : Tier::kHost;
+  const Tier second = first == Tier::kStorage ? Tier::kHost : Tier::kStorage;
+  for (const Tier tier : {first, second}) {
+    if (free_beside_updates(tier) >= bytes) {
       return tier;
     }
   }
-  return std::nullopt;
+  return free_bytes(Tier::kHost) >= bytes ? std::optional(Tier::kHost) : std::nullopt;
 }
 
 // Whether all of the allocation can go now: no launch in flight names it, nothing of it moves.
@@ -458,7 +467,7 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
     return false;
   }
   const bool clean_below = safe_below(block);
-  if (!clean_below && free_bytes(to) < block.bytes) {
+  if (!clean_below && free_beside_updates(to) < block.bytes) {
     return false;
   }
   if (block.stays && clean_below) {

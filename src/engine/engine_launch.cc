@@ -38,6 +38,7 @@ LaunchAdmission Engine::issue_launch(const Launch& launch) {
   }
   if (update) {
     updates_.claim(launches_.at(slot).launch);
+    updates_ahead_.issued(launches_.at(slot).launch);
     policy_->on_update(UpdateStage::kIssued, launches_.at(slot).launch, *this);
   } else {
     policy_->on_issue(launches_.at(slot).launch, *this);

@@ -76,6 +76,7 @@ void Engine::admit_update(std::uint32_t slot) {
   record.stage = LaunchStage::kAdmitted;
   ++admitted_;
   updates_.end_claim(record.launch);
+  updates_ahead_.over(record.launch);
   for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
     const Access& access = record.launch.accesses[i];
     for (std::uint32_t k = 0; k < access.block_count; ++k) {
@@ -203,6 +204,10 @@ bool Engine::make_room_at_host(BlockId incoming) {
   while (free_bytes(Tier::kHost) + leaving_bytes < aim_bytes) {
     std::optional<BlockId> victim = policy_->select_host_victim(incoming, *this);
     if (!victim || !can_leave(*victim)) {
+      victim = updates_.leaves_first(
+          [&](BlockId id) { return can_leave(id) && !updates_ahead_.names(id); });
+    }
+    if (!victim) {
       victim = updates_.leaves_first(can_leave);
     }
     if (!victim) {
@@ -244,6 +249,7 @@ void Engine::withdraw(LaunchId id) {
   const bool admitted = record.stage == LaunchStage::kAdmitted;
   if (!admitted) {
     updates_.end_claim(record.launch);
+    updates_ahead_.over(record.launch);
   }
   if (updates_.held_for() == slot) {
     updates_.hold_for(kNoIndex, launches_);

@@ -91,6 +91,15 @@ void AheadOfDevice::leaves(BlockId block, const Control& control) {
   contents_.leaves(block, control);
 }
 
+// Launches that name it may have been looked at while it was on the device.
+void AheadOfDevice::updated(const Launch& update, const Control& control) {
+  for_each_block(update, [&](BlockId id, const Access& access) {
+    if (writes(access.mode)) {
+      contents_.leaves(id, control);
+    }
+  });
+}
+
 std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
                                              const Control& control) {
   if (const std::optional<BlockId> id = copied(control)) {
@@ -127,6 +136,13 @@ void Lookahead::on_launch_end(const Launch& launch, Control& control) {
   far_.ended(launch, control);
   far_.advance(control);
   ahead_.advance(control);
+}
+
+void Lookahead::on_update(UpdateStage stage, const Launch& launch, Control& control) {
+  if (stage == UpdateStage::kEnded) {
+    ahead_.updated(launch, control);
+    ahead_.advance(control);
+  }
 }
 
 std::optional<BlockId> Lookahead::select_victim(Cause cause, BlockId incoming,

@@ -56,6 +56,8 @@ class AheadOfDevice {
   void advance(Control& control);
   // The block is about to leave.
   void leaves(BlockId block, const Control& control);
+  // An update at the host has ended: what later launches need of it has to come back.
+  void updated(const Launch& update, const Control& control);
   // The program has said that it is dead behind all launches that are issued so far.
   void dies(AllocationId id);
   // What has been copied down already; else an old block that no issued launch names
@@ -89,6 +91,7 @@ class Lookahead final : public Policy {
   void on_issue(const Launch& launch, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
+  void on_update(UpdateStage stage, const Launch& launch, Control& control) override;
   void on_death_said(AllocationId id) override {
     ahead_.dies(id);
     given_up_.dies(id);
