@@ -41,6 +41,14 @@ void AheadOfLaunches::leaves(BlockId block, const Control& control) {
   }
 }
 
+void AheadOfLaunches::updated(const Launch& update, const Control& control) {
+  for_each_block(update, [&](BlockId id, const Access& access) {
+    if (writes(access.mode)) {
+      leaves(id, control);
+    }
+  });
+}
+
 void AheadOfDevice::advance(Control& control) {
   window_.extend(control);
   if (const Launch* const first = control.claims().next_issued(kNoLaunch)) {
@@ -89,15 +97,6 @@ void AheadOfDevice::leaves(BlockId block, const Control& control) {
   read_in_turn_.leaves(block, control);
   frames_.leaves(block, control);
   contents_.leaves(block, control);
-}
-
-// Launches that name it may have been looked at while it was on the device.
-void AheadOfDevice::updated(const Launch& update, const Control& control) {
-  for_each_block(update, [&](BlockId id, const Access& access) {
-    if (writes(access.mode)) {
-      contents_.leaves(id, control);
-    }
-  });
 }
 
 std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,

@@ -54,7 +54,7 @@ void PlannedAhead::on_update(UpdateStage stage, const Launch& launch, Control& c
   }
   if (stage == UpdateStage::kEnded) {
     ahead_.updated(launch, control);
-    look_ahead(launch, control);
+    next_launches_.updated(launch, control);
   }
 }
 

@@ -40,9 +40,9 @@ struct End {
   }
 };
 
-}  // namespace
-
-UpdateWorks works_of(const Launch& update, const Space& space) {
+// `on_device(id, block)`: whether the update finds the block there.
+template <typename OnDevice>
+UpdateWorks works_of(const Launch& update, const Space& space, const OnDevice& on_device) {
   UpdateWorks works;
   for_each_block(update, [&](BlockId id, const Access& access) {
     const Block& block = space.block(id);
@@ -51,17 +51,23 @@ UpdateWorks works_of(const Launch& update, const Space& space) {
     if (block.contents != Contents::kLive) {
       // What is only read will have been written by then, on the device: a gradient.
       works.at_host.down_bytes += written ? 0 : block.bytes;
-      return;
-    }
-    if (!block.copies.has(Tier::kDevice)) {
+    } else if (!on_device(id, block)) {
       works.on_device.up_bytes += block.bytes;
       works.on_device.down_bytes += written ? block.bytes : 0;
-      return;
+    } else {
+      works.at_host.down_bytes += safe_below(block) ? 0 : block.bytes;
+      works.at_host.up_bytes += written ? block.bytes : 0;
     }
-    works.at_host.down_bytes += safe_below(block) ? 0 : block.bytes;
-    works.at_host.up_bytes += written ? block.bytes : 0;
   });
   return works;
+}
+
+bool is_there(BlockId /*id*/, const Block& block) { return block.copies.has(Tier::kDevice); }
+
+}  // namespace
+
+UpdateWorks works_of(const Launch& update, const Space& space) {
+  return works_of(update, space, is_there);
 }
 
 // --- Rates --------------------------------------------------------------------------------------
@@ -154,7 +160,8 @@ UpdateBalance::Placement UpdateBalance::place(const Launch& update, const Space&
     // What was expected of its blocks before has come, or will not.
     for_each_block(update, [&](BlockId id, const Access& /*access*/) { lane->take_back(id); });
   }
-  const UpdateWorks works = works_of(update, space);
+  const UpdateWorks works =
+      works_of(update, space, [this](BlockId id, const Block& block) { return stays(id, block); });
   const UpdateRates known = rates();
   const bool measured = known.up > 0 && known.down > 0 && known.host > 0;
   const bool at_host = measured ? at_host_is_faster(works, now_ns) : moves_less_at_host(works);
@@ -187,7 +194,8 @@ bool UpdateBalance::at_host_is_faster(const UpdateWorks& works, TimeNs now_ns) c
 void UpdateBalance::book(const Launch& update, const Space& space, bool at_host, TimeNs now_ns) {
   for_each_block(update, [&](BlockId id, const Access& access) {
     const Block& block = space.block(id);
-    const bool there = block.copies.has(Tier::kDevice);
+    const bool there = stays(id, block);
+    came_[id] = false;
     if (block.contents != Contents::kLive || there != at_host) {
       return;
     }
@@ -213,6 +221,13 @@ void UpdateBalance::withdrawn(const Launch& update, Bytes host_bytes) {
     (void)up_.take_back(id);
     (void)down_.take_back(id);
   });
+}
+
+// It may be there when the update is placed, long before that runs, and leave meanwhile: as it did
+// if it has had to come since the update before.
+bool UpdateBalance::stays(BlockId id, const Block& block) const {
+  const auto found = came_.find(id);
+  return is_there(id, block) && (found == came_.end() || !found->second);
 }
 
 UpdateBalance::Lane* UpdateBalance::lane_of(const Transfer& transfer) {
@@ -249,6 +264,9 @@ void UpdateBalance::transfer_ended(const Transfer& transfer, TimeNs now_ns, bool
   Bytes promised_bytes = 0;
   for (const BlockId id : transfer.blocks) {
     promised_bytes += lane->take_back(id);
+    if (const auto found = came_.find(id); found != came_.end()) {
+      found->second |= transfer.to == Tier::kDevice;
+    }
   }
   const double age = static_cast<double>(now_ns - lane->other_ns) / kOtherHalfNs;
   lane->other_bytes =

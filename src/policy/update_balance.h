@@ -118,6 +118,7 @@ class UpdateBalance {
   };
 
   [[nodiscard]] Lane* lane_of(const Transfer& transfer);
+  [[nodiscard]] bool stays(BlockId id, const Block& block) const;
   [[nodiscard]] bool at_host_is_faster(const UpdateWorks& works, TimeNs now_ns) const;
   void book(const Launch& update, const Space& space, bool at_host, TimeNs now_ns);
 
@@ -126,6 +127,8 @@ class UpdateBalance {
   Lane down_;
   Rate host_;
   Bytes host_queued_bytes_ = 0;
+  // Blocks of updates that have been placed, and whether they have come to the device since.
+  std::unordered_map<BlockId, bool> came_;
 };
 
 }  // namespace spillway

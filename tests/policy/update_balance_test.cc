@@ -231,6 +231,24 @@ TEST_F(Balance, WhatIsWithdrawnOrPlacedAgainIsQueuedOnce) {
   EXPECT_EQ(balance.queued().down_bytes, kBlockBytes);
 }
 
+// It was there when the last update was placed, and had to come for it all the same: when the next
+// one runs it will have left again.
+TEST_F(Balance, WhatHadToComeSinceDoesNotStay) {
+  UpdateBalance balance = with(13e9, 300e9);
+  const Launch update = adam();
+  for (const std::size_t state : {2U, 3U}) {
+    space_.block(update.accesses[state].first_block).copies.add(Tier::kDevice);
+  }
+  EXPECT_EQ(balance.place(update, space_, 0).runs_at, Tier::kDevice);
+  EXPECT_EQ(balance.place(update, space_, 1).runs_at, Tier::kDevice);
+  const Transfer back = move(Tier::kHost, Tier::kDevice,
+                             {update.accesses[2].first_block, update.accesses[3].first_block});
+  balance.transfer_began(back, 2);
+  balance.transfer_ended(back, 3);
+  EXPECT_EQ(balance.place(update, space_, 4).runs_at, Tier::kHost);
+  EXPECT_EQ(balance.place(update, space_, 5).runs_at, Tier::kDevice);
+}
+
 // What is freed never moves: after a while it is nobody's work.
 TEST_F(Balance, WhatNeverMovesIsForgotten) {
   UpdateBalance balance = with(13e9, 20e9);
