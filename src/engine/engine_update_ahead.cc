@@ -25,8 +25,8 @@ void Engine::fetch_ahead_for_updates() {
         break;
       }
       const Bytes need_bytes = space_.block(id).bytes + left_bytes;
-      if (free_bytes(Tier::kHost) < need_bytes) {
-        move_updated_down(need_bytes);
+      if (free_bytes(Tier::kHost) < need_bytes && transfer.blocks.empty()) {
+        move_updated_down(need_bytes);  // which starts transfers: none may be half put together
       }
       if (free_bytes(Tier::kHost) < need_bytes) {
         break;

@@ -142,6 +142,28 @@ TEST_F(UpdatesAhead, WhatHasBeenUpdatedMakesRoom) {
   EXPECT_EQ(world.engine.used_bytes(Tier::kHost), 3 * kBlockBytes);
 }
 
+// Batches of two blocks: the first has room, the second has not, and what makes room for it is a
+// transfer of its own.
+TEST_F(UpdatesAhead, RoomIsMadeBetweenBatches) {
+  EngineOptions options = one_at_a_time(4, 4, 16);
+  options.storage_batch_bytes = 2 * kBlockBytes;
+  options.batches_in_flight = 2;
+  World wide(options);
+  const std::vector<AllocationId> states = stored(wide, 2);
+  for (const AllocationId id : wide.allocate_single_blocks(2)) {
+    update(wide, {change(wide, id)});
+    wide.end(wide.launches);
+  }
+  const AllocationId gradient = wide.allocate(1);
+  wide.begin({wide.write(gradient)});
+  wide.forget();
+  update(wide, {wide.read(gradient), change(wide, states[0]), change(wide, states[1])});
+  EXPECT_THAT(wide.calls(),
+              ElementsAre(HasSubstr("prefetch storage>host"), HasSubstr("pre_evict host>storage")));
+  wide.finish_all();
+  EXPECT_TRUE(wide.block(states[1]).copies.has(Tier::kHost));
+}
+
 // Nobody's room but that: what has not been updated stays.
 TEST_F(UpdatesAhead, WithoutRoomNothingIsReadAhead) {
   const AllocationId state = stored(world, 1)[0];
