@@ -36,6 +36,7 @@
 #include "engine/tier_accounts.h"
 #include "engine/types.h"
 #include "engine/updates.h"
+#include "engine/updates_ahead.h"
 #include "engine/waiters.h"
 
 namespace spillway {
@@ -288,6 +289,11 @@ class Engine final : private Control {
   void leave_update(BlockId id, std::uint32_t slot);
   [[nodiscard]] Status check_updates() const;
 
+  // engine_update_ahead.cc: what those will use that are not admitted yet
+  void fetch_ahead_for_updates();
+  [[nodiscard]] bool lies_in_storage(BlockId id) const;
+  void move_updated_down(Bytes need_bytes);
+
   // engine_fetch.cc: what comes to the device
   void pump();
   void form_fault_fetches();
@@ -326,6 +332,7 @@ class Engine final : private Control {
   [[nodiscard]] bool leaves_without_a_copy(BlockId id) const;
   [[nodiscard]] bool can_leave(BlockId id) const;
   [[nodiscard]] std::optional<Tier> room_below(BlockId id, Tier preferred) const;
+  [[nodiscard]] Bytes free_beside_updates(BlockId id, Tier tier) const;
   void reclaim_device_frame(BlockId id);
   void lose_device_frame(BlockId id);
   void keep_copies_below(BlockId id);
@@ -371,6 +378,7 @@ class Engine final : private Control {
   FreeFrames free_frames_;  // of the device, where frames have sizes
   Pins pins_;
   Updates updates_;
+  UpdatesAhead updates_ahead_;
   Waiters waiters_;
   LaunchOrder order_;
   DeathOrder deaths_;

@@ -241,16 +241,29 @@ bool Engine::can_leave(BlockId id) const {
   return leaves_without_a_copy(id) || room_below(id, Tier::kHost).has_value();
 }
 
-// Where the block can go: the preferred tier, else the other one below.
+// Room for the block, but not what an update waits for that is admitted: others would take it as
+// fast as it is made. (For updates that are certain it is kept anyway.)
+Bytes Engine::free_beside_updates(BlockId id, Tier tier) const {
+  const Bytes room_bytes = tiers_.room_for(id, tier);
+  const BlockId waits = updates_.first_without_room();
+  const bool wanted = tier == Tier::kHost && waits != kNoBlock && !options_.updates_are_certain;
+  return room_bytes - (wanted ? std::min(room_bytes, space_.block(waits).bytes) : 0);
+}
+
+// Where the block can go: the preferred tier, else the other one below; where there is nothing
+// else, to what an update waits for.
 std::optional<Tier> Engine::room_below(BlockId id, Tier preferred) const {
-  const bool storage_first = preferred == Tier::kStorage;
-  for (const Tier tier : {storage_first ? Tier::kStorage : Tier::kHost,
-                          storage_first ? Tier::kHost : Tier::kStorage}) {
-    if (tiers_.room_for(id, tier) >= space_.block(id).bytes && !space_.block(id).frames.has(tier)) {
+  const Block& block = space_.block(id);
+  const Tier first = preferred == Tier::kStorage ? Tier::kStorage : Tier::kHost;
+  const Tier second = first == Tier::kStorage ? Tier::kHost : Tier::kStorage;
+  for (const Tier tier : {first, second}) {
+    if (free_beside_updates(id, tier) >= block.bytes && !block.frames.has(tier)) {
       return tier;
     }
   }
-  return std::nullopt;
+  return tiers_.room_for(id, Tier::kHost) >= block.bytes && !block.frames.has(Tier::kHost)
+             ? std::optional(Tier::kHost)
+             : std::nullopt;
 }
 
 // Whether all of the allocation can go now: no launch in flight names it, nothing of it moves.
@@ -477,7 +490,7 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
     return false;
   }
   const bool clean_below = safe_below(block);
-  if (clean_below ? !copy_below_can_stay(id) : tiers_.room_for(id, to) < block.bytes) {
+  if (clean_below ? !copy_below_can_stay(id) : free_beside_updates(id, to) < block.bytes) {
     return false;
   }
   if (block.stays && clean_below) {

@@ -51,6 +51,7 @@ void Engine::pump() {
           0 &&
       !updates_.waiting()) {
     form_moves_down();
+    fetch_ahead_for_updates();
     return;
   }
   form_fault_fetches();
@@ -65,6 +66,7 @@ void Engine::pump() {
     form_evictions(Cause::kEvict, Tier::kStorage);
   }
   form_moves_down();
+  fetch_ahead_for_updates();
   form_prefetches();
   // Prefetches may have chosen victims.
   form_evictions(Cause::kEvict, Tier::kHost);

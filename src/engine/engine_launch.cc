@@ -41,6 +41,7 @@ LaunchAdmission Engine::issue_launch(const Launch& launch) {
   }
   if (update) {
     updates_.issued(slot, launches_.at(slot).launch);
+    updates_ahead_.issued(launches_.at(slot).launch);
     keep_room(launch);
     policy_->on_update(UpdateStage::kIssued, launches_.at(slot).launch, *this);
   } else {

@@ -78,6 +78,7 @@ void Engine::admit_update(std::uint32_t slot) {
   record.stage = LaunchStage::kAdmitted;
   ++admitted_;
   updates_.admitted(slot, record.launch);
+  updates_ahead_.over(record.launch);
   for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
     const Access& access = record.launch.accesses[i];
     for (std::uint32_t k = 0; k < access.block_count; ++k) {
@@ -249,6 +250,10 @@ void Engine::move_out_of_host(Bytes aim_bytes, BlockId incoming) {
     std::optional<BlockId> victim =
         incoming == kNoBlock ? std::nullopt : policy_->select_host_victim(incoming, *this);
     if (!victim || !can_leave(*victim)) {
+      victim = updates_.leaves_first(
+          [&](BlockId id) { return can_leave(id) && !updates_ahead_.names(id); });
+    }
+    if (!victim) {
       victim = updates_.leaves_first(can_leave);
     }
     if (!victim) {
@@ -288,6 +293,9 @@ void Engine::withdraw(LaunchId id) {
   }
   const bool admitted = record.stage == LaunchStage::kAdmitted;
   updates_.gone(slot, record.launch);
+  if (!admitted) {
+    updates_ahead_.over(record.launch);
+  }
   end_keeping_room(record.launch);
   for (const Access& access : record.launch.accesses) {
     for (std::uint32_t i = 0; admitted && i < access.block_count; ++i) {

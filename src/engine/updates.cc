@@ -147,14 +147,6 @@ bool Updates::forget(BlockId id) {
   return std::erase(to_fetch_, id) > 0;
 }
 
-// Each block is here once for each update of it: no more than the last few are worth knowing.
-void Updates::updated(BlockId id) {
-  updated_.push_back(id);
-  if (updated_.size() > space_->block_slots()) {
-    updated_.pop_front();
-  }
-}
-
 Status Updates::check() const {
   Bytes used = 0;
   for (BlockId id = 0; id < space_->block_slots(); ++id) {

@@ -14,12 +14,13 @@
 #include "base/error.h"
 #include "engine/launch_table.h"
 #include "engine/space.h"
+#include "engine/updated_order.h"
 
 namespace spillway {
 
 class Updates {
  public:
-  explicit Updates(Space& space) : space_(&space) {}
+  explicit Updates(Space& space) : space_(&space), updated_(space) {}
 
   // --- What admitted updates use ---
 
@@ -97,17 +98,19 @@ class Updates {
 
   // The block has been updated: it is not needed before the next iteration (near-memory section
   // 5.3).
-  void updated(BlockId id);
+  void updated(BlockId id) { updated_.updated(id); }
+  // Of the blocks that have been updated the last one for which `can_leave` holds; kNoBlock if
+  // there is none.
+  template <typename CanLeave>
+  [[nodiscard]] BlockId last_updated(CanLeave can_leave) {
+    return updated_.last(can_leave);
+  }
   // Of the blocks that have been updated the last one, or else any, for which `can_leave` holds;
   // nullopt if there is none. Walks the blocks where none that was updated can.
   template <typename CanLeave>
   [[nodiscard]] std::optional<BlockId> leaves_first(CanLeave can_leave) {
-    while (!updated_.empty()) {
-      const BlockId id = updated_.back();
-      updated_.pop_back();
-      if (can_leave(id)) {
-        return id;
-      }
+    if (const BlockId id = last_updated(can_leave); id != kNoBlock) {
+      return id;
     }
     for (BlockId id = 0; id < space_->block_slots(); ++id) {
       if (can_leave(id)) {
@@ -141,7 +144,7 @@ class Updates {
   std::unordered_map<BlockId, LaunchSeq> sends_;
   std::deque<BlockId> without_room_;
   std::deque<BlockId> to_fetch_;
-  std::deque<BlockId> updated_;  // the last one last; may hold entries that are not so any more
+  UpdatedOrder updated_;
 };
 
 }  // namespace spillway

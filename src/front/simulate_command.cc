@@ -31,6 +31,7 @@ struct SimulateOptions {
   SimulationOptions simulation;
   std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
   std::string perturbation = "none";
+  std::string near_optimizer = "off";
   bool json = false;
 };
 
@@ -74,6 +75,9 @@ Result<std::vector<BatchJob>> jobs_of(const SimulateOptions& options) {
   SimulationOptions simulation = options.simulation;
   simulation.perturbation = *perturbation;
   simulation.perturbation_seed = simulation.policy.profiling_seed;
+  simulation.near_optimizer = options.near_optimizer == "on"     ? sim::NearOptimizer::kOn
+                              : options.near_optimizer == "auto" ? sim::NearOptimizer::kAuto
+                                                                 : sim::NearOptimizer::kOff;
   std::vector<BatchJob> jobs;
   for (std::size_t trace = 0; trace < options.traces.size(); ++trace) {
     for (const PolicyInfo* policy : *policies) {
@@ -175,6 +179,13 @@ void add_how(CLI::App& simulate, SimulateOptions& options) {
   simulate.add_flag("--as-run", options.simulation.as_run,
                     "Policies as `spillway run` has them: told of deaths, dead memory makes room\n"
                     "first, what was not written leaves without a copy; papers differ in these");
+  simulate
+      .add_option("--near-optimizer", options.near_optimizer,
+                  "Where the optimizer's updates run: off, as recorded; on, at the host, next to\n"
+                  "their states; auto, where each ends first")
+      ->type_name("WHERE")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
   simulate
       .add_option("--perturb", options.perturbation,
                   "How iterations differ from the trace: none, shapes, evaluation, alternating")

@@ -107,7 +107,7 @@ std::string simulation_json(const SimulationReport& report) {
        seconds_or_null(result, [](const SimulationResult& r) { return r.overlap_ns(); })},
   };
   if (result == nullptr) {
-    for (const char* key : {"faults", "late_prefetches", "prefetches", "traffic_bytes",
+    for (const char* key : {"faults", "late_prefetches", "prefetches", "updates", "traffic_bytes",
                             "write_amplification", "storage_lifetime_years"}) {
       json[key] = nullptr;
     }
@@ -117,6 +117,7 @@ std::string simulation_json(const SimulationReport& report) {
     json["late_prefetches"] = result->stats.late_prefetches;
     json["prefetches"] = {{"used", result->stats.prefetches_used},
                           {"wasted", result->stats.prefetches_wasted}};
+    json["updates"] = result->stats.updates;
     json["traffic_bytes"] = traffic(result->stats);
     json["write_amplification"] = result->write_amplification;
     json["storage_lifetime_years"] =

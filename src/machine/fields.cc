@@ -24,7 +24,7 @@ constexpr double kLongestNs = 1e10;
 using M = Machine;
 using K = FieldKind;
 
-constexpr std::array<Field, 36> kFields{{
+constexpr std::array<Field, 39> kFields{{
     {"", "name", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.name; }},
     {"", "source", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.source; }},
     {"device", "capacity", K::kBytes, kPage, kLargest, false,
@@ -55,6 +55,11 @@ constexpr std::array<Field, 36> kFields{{
      [](M& m) -> FieldRef { return &m.host.launch_ns; }},
     {"host", "told", K::kTime, 1, kLongestNs, true,
      [](M& m) -> FieldRef { return &m.host.told_ns; }},
+    {"host", "memory_bandwidth", K::kBandwidth, kSlowest, kFastest, true,
+     [](M& m) -> FieldRef { return &m.host.memory_bytes_per_s; }},
+    {"host", "cores", K::kCount, 1, 65536, true, [](M& m) -> FieldRef { return &m.host.cores; }},
+    {"host", "core_bandwidth", K::kBandwidth, kSlowest, kFastest, true,
+     [](M& m) -> FieldRef { return &m.host.core_bytes_per_s; }},
     {"link", "to_device", K::kBandwidth, kSlowest, kFastest, false,
      [](M& m) -> FieldRef { return &m.link.to_device_bytes_per_s; }},
     {"link", "from_device", K::kBandwidth, kSlowest, kFastest, false,

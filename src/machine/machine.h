@@ -2,6 +2,7 @@
 // obeys. Layer: machine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -48,6 +49,19 @@ struct HostTier {
   Bytes capacity_bytes = 0;
   TimeNs launch_ns = 0;  // what the program needs to issue one launch; 0: no time
   TimeNs told_ns = 0;    // more, where not all fits: of each launch somebody has to be told
+  // What optimizer updates that run at the host get: of its memory, and of so many cores; 0: not
+  // known. 28 bytes a parameter of Adam in float32.
+  double memory_bytes_per_s = 0;
+  std::uint32_t cores = 0;
+  double core_bytes_per_s = 0;  // of one core
+
+  // By whichever of the two is slower; 0: not known.
+  [[nodiscard]] double update_bytes_per_s() const {
+    const double by_cores = static_cast<double>(cores) * core_bytes_per_s;
+    return by_cores == 0             ? memory_bytes_per_s
+           : memory_bytes_per_s == 0 ? by_cores
+                                     : std::min(memory_bytes_per_s, by_cores);
+  }
 };
 
 // Host to device and back.

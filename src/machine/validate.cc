@@ -30,6 +30,13 @@ std::optional<MachineProblem> find_problem(const Machine& machine) {
   if (device.block_bytes % device.frame_bytes != 0) {
     return MachineProblem{"device.block", "expected a multiple of device.frame"};
   }
+  const HostTier& host = machine.host;
+  if (host.cores > 0 && host.core_bytes_per_s == 0) {
+    return MachineProblem{"host.core_bandwidth", "expected more than 0, for host.cores is given"};
+  }
+  if (host.cores == 0 && host.core_bytes_per_s > 0) {
+    return MachineProblem{"host.cores", "expected more than 0, for host.core_bandwidth is given"};
+  }
   const StorageTier& storage = machine.storage;
   if (storage.erase_block_bytes % storage.flash_page_bytes != 0) {
     return MachineProblem{"storage.erase_block", "expected a multiple of storage.flash_page"};

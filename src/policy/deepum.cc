@@ -84,7 +84,12 @@ void DeepUm::on_fault(const Launch& launch, BlockId block, Control& control) {
   learn(launch, block);
 }
 
+void DeepUm::on_update(UpdateStage stage, const Launch& launch, Control& /*control*/) {
+  updated_.hear(stage, launch);
+}
+
 void DeepUm::learn(const Launch& launch, BlockId block) {
+  updated_.used(block);
   if (launch.execution == kNoExecution) {
     return;
   }
@@ -133,7 +138,7 @@ void DeepUm::follow_chain(Control& control) {
     }
     // A block that is there is left where it is in the queue: the order of victims is that of
     // migrations, not of prefetch commands (section 5.1).
-    if (control.usable(command->block)) {
+    if (control.usable(command->block) || updated_.wanted_at_host(command->block)) {
       continue;
     }
     // A dead one has nothing that could move, and its frame would be taken from the living long

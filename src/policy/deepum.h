@@ -13,6 +13,7 @@
 #include "policy/prefetch_brake.h"
 #include "policy/prefetch_chain.h"
 #include "policy/result_reach.h"
+#include "policy/updated_blocks.h"
 
 namespace spillway {
 
@@ -43,6 +44,8 @@ class DeepUm final : public Policy {
   // Learnt like a fault: only a machine that sees nothing else has to wait for those.
   void on_access(const Launch& launch, BlockId block, Control& control) override;
   void on_faults(const Launch& launch, Control& control) override;
+  // What updates use at the host is not prefetched, whatever the tables say.
+  void on_update(UpdateStage stage, const Launch& launch, Control& control) override;
   void on_allocate(AllocationId id, Control& control) override;
   // The least recently migrated block that neither the current nor the next N kernels are expected
   // to use (section 5.1).
@@ -64,6 +67,7 @@ class DeepUm final : public Policy {
   PrefetchChain results_;
   std::optional<PrefetchBrake> brake_;
   std::optional<ResultReach> result_reach_;
+  UpdatedBlocks updated_;
   ExecutionHistory history_;
   ExecutionId current_ = kNoExecution;
   BlockId last_fault_ = kNoBlock;

@@ -37,6 +37,9 @@ class LearnedPlan final : public Policy {
   void on_death_said(AllocationId id) override;
   void on_launch(const Launch& launch, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
+  void on_update(UpdateStage stage, const Launch& launch, Control& control) override {
+    ahead_.on_update(stage, launch, control);
+  }
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override;
   [[nodiscard]] Tier eviction_tier(BlockId block, const Control& control) override;

@@ -41,6 +41,14 @@ void AheadOfLaunches::leaves(BlockId block, const Control& control) {
   }
 }
 
+void AheadOfLaunches::updated(const Launch& update, const Control& control) {
+  for_each_block(update, [&](BlockId id, const Access& access) {
+    if (writes(access.mode)) {
+      leaves(id, control);
+    }
+  });
+}
+
 void AheadOfDevice::advance(Control& control) {
   window_.extend(control);
   if (const Launch* const first = control.claims().next_issued(kNoLaunch)) {
@@ -127,6 +135,13 @@ void Lookahead::on_launch_end(const Launch& launch, Control& control) {
   far_.ended(launch, control);
   far_.advance(control);
   ahead_.advance(control);
+}
+
+void Lookahead::on_update(UpdateStage stage, const Launch& launch, Control& control) {
+  if (stage == UpdateStage::kEnded) {
+    ahead_.updated(launch, control);
+    ahead_.advance(control);
+  }
 }
 
 std::optional<BlockId> Lookahead::select_victim(Cause cause, BlockId incoming,

@@ -36,6 +36,8 @@ class AheadOfLaunches {
   void advance(LaunchSeq until, Control& control);
   // The block is about to leave: if its next launch has been looked at, it must be again.
   void leaves(BlockId block, const Control& control);
+  // An update has changed its blocks at the host: likewise.
+  void updated(const Launch& update, const Control& control);
 
  private:
   What what_;
@@ -56,6 +58,7 @@ class AheadOfDevice {
   void advance(Control& control);
   // The block is about to leave.
   void leaves(BlockId block, const Control& control);
+  void updated(const Launch& update, const Control& control) { contents_.updated(update, control); }
   // The program has said that it is dead behind all launches that are issued so far.
   void dies(AllocationId id);
   // What has been copied down already; else an old block that no issued launch names
@@ -89,6 +92,7 @@ class Lookahead final : public Policy {
   void on_issue(const Launch& launch, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
+  void on_update(UpdateStage stage, const Launch& launch, Control& control) override;
   void on_death_said(AllocationId id) override {
     ahead_.dies(id);
     given_up_.dies(id);

@@ -33,10 +33,19 @@ void Planned::adopt(TensorId tensor, AllocationId id) {
 }
 
 void Planned::on_launch(const Launch& launch, Control& /*control*/) {
+  updated_.used_by(launch);
   if (launch.position < plan_.before.size()) {
     next_use_.advance(launch.position);
     scan_.reset();
   }
+}
+
+void Planned::on_fault(const Launch& /*launch*/, BlockId block, Control& /*control*/) {
+  updated_.used(block);
+}
+
+void Planned::on_update(UpdateStage stage, const Launch& launch, Control& /*control*/) {
+  updated_.hear(stage, launch);
 }
 
 void Planned::on_launch_end(const Launch& launch, Control& control) {
@@ -59,7 +68,7 @@ void Planned::carry_out(std::size_t position, Control& control) {
       const BlockId block = allocation.first_block + i;
       if (action.step == PlanStep::kPreEvict) {
         control.pre_evict(block, action.to);
-      } else if (!control.usable(block)) {
+      } else if (!control.usable(block) && !updated_.wanted_at_host(block)) {
         control.prefetch(block);
       }
     }

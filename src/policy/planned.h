@@ -10,6 +10,7 @@
 #include "engine/policy.h"
 #include "policy/next_use.h"
 #include "policy/plan.h"
+#include "policy/updated_blocks.h"
 #include "trace/trace.h"
 
 namespace spillway {
@@ -28,7 +29,10 @@ class Planned final : public Policy {
 
   void on_allocate(AllocationId id, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;
+  void on_fault(const Launch& launch, BlockId block, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
+  // What updates use at the host is not fetched, whatever the plan says.
+  void on_update(UpdateStage stage, const Launch& launch, Control& control) override;
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override;
   [[nodiscard]] Tier eviction_tier(BlockId /*block*/, const Control& /*control*/) override {
@@ -42,6 +46,7 @@ class Planned final : public Policy {
   Plan plan_;
   Tier overflow_;
   NextUse next_use_;
+  UpdatedBlocks updated_;
   std::vector<AllocationId> allocations_;  // by tensor
   std::vector<TensorId> tenants_;          // by allocation: whose `allocations_` it is
   // How far select_victim has come since the last launch: everything before it could not be

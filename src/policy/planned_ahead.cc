@@ -48,6 +48,16 @@ void PlannedAhead::on_launch_end(const Launch& launch, Control& control) {
   look_ahead(launch, control);
 }
 
+void PlannedAhead::on_update(UpdateStage stage, const Launch& launch, Control& control) {
+  if (planned_ != nullptr) {
+    planned_->on_update(stage, launch, control);
+  }
+  if (stage == UpdateStage::kEnded) {
+    ahead_.updated(launch, control);
+    next_launches_.updated(launch, control);
+  }
+}
+
 std::optional<BlockId> PlannedAhead::select_victim(Cause cause, BlockId incoming,
                                                    const Control& control) {
   const std::optional<BlockId> victim = strayed_

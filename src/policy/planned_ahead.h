@@ -33,6 +33,7 @@ class PlannedAhead final : public Policy {
   void on_issue(const Launch& launch, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
+  void on_update(UpdateStage stage, const Launch& launch, Control& control) override;
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override;
   [[nodiscard]] Tier eviction_tier(BlockId block, const Control& control) override {

@@ -145,7 +145,16 @@ void Profiled::make_ready(std::uint32_t birth, Control& control) {
   }
 }
 
-void Profiled::on_fault(const Launch& /*launch*/, BlockId block, Control& control) {
+void Profiled::on_update(UpdateStage stage, const Launch& launch, Control& control) {
+  if (planned_) {
+    planned_->on_update(stage, launch, control);
+  }
+}
+
+void Profiled::on_fault(const Launch& launch, BlockId block, Control& control) {
+  if (planned_) {
+    planned_->on_fault(launch, block, control);
+  }
   if (control.space().block(block).contents == Contents::kLive) {
     worth_.stopped();
   }

@@ -38,6 +38,7 @@ class Profiled final : public Policy {
   void on_launch(const Launch& launch, Control& control) override;
   void on_fault(const Launch& launch, BlockId block, Control& control) override;
   void on_launch_end(const Launch& launch, Control& control) override;
+  void on_update(UpdateStage stage, const Launch& launch, Control& control) override;
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override;
   [[nodiscard]] Tier eviction_tier(BlockId block, const Control& control) override;

@@ -53,6 +53,13 @@ PolicyTraits traits_of(const PolicyInfo& policy, bool as_run) {
 
 Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
                                   const PolicyInfo& policy, const SimulationOptions& options) {
+  const bool updates = options.near_optimizer != sim::NearOptimizer::kOff;
+  if (updates && machine.host.update_bytes_per_s() == 0) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "machine {} does not say how fast its host updates: set "
+                      "host.memory_bandwidth, or host.cores and host.core_bandwidth",
+                      machine.name);
+  }
   const bool ahead = options.queue_depth > 0 && policy.make_with_queue != nullptr;
   Result<std::unique_ptr<Policy>> made =
       (ahead ? policy.make_with_queue : policy.make)(trace, machine, options.policy);
@@ -84,7 +91,9 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
                       .launch_ns = machine.host.launch_ns,
                       .told_ns = on_gpu ? machine.host.told_ns : 0,
                       .block_bytes = sim::block_bytes(machine),
-                      .shared_frame_bytes = shares ? machine.device.frame_bytes : 0},
+                      .shared_frame_bytes = shares ? machine.device.frame_bytes : 0,
+                      .near_optimizer = options.near_optimizer,
+                      .update_bytes_per_s = machine.host.update_bytes_per_s()},
                      simulator);
   if (const Status status = replay.prepare(); !status) {
     return cannot_run(policy, status.error());

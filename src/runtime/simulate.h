@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "engine/stats.h"
 #include "machine/machine.h"
+#include "platform/sim/replay.h"
 #include "policy/registry.h"
 #include "trace/perturb.h"
 #include "trace/trace.h"
@@ -31,6 +32,8 @@ struct SimulationOptions {
   // As `spillway run` has it, whatever a policy's paper says: it is told of deaths, dead memory
   // makes room first, and a block that has not been written since it came leaves without a copy.
   bool as_run = false;
+  // Where the optimizer's updates run (docs/simulator.md).
+  sim::NearOptimizer near_optimizer = sim::NearOptimizer::kOff;
 };
 
 // Of the measured iterations, unless a name says otherwise: times are their mean, counts their sum.

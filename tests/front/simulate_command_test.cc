@@ -283,5 +283,24 @@ TEST_F(SimulateCommand, AnInterruptClearsTheLineAndEndsTheProgram) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
 }
 
+// Adam's kernels become updates: as many as tensors that fill a frame.
+TEST_F(SimulateCommand, UpdatesRunAtTheHost) {
+  const std::string trace = std::string(SPILLWAY_SOURCE_DIR) + "/traces/h200/gpt2.swt";
+  const auto updates = [&](const std::string& where, const std::string& settings) {
+    const test::Outcome outcome =
+        run("simulate --json --machine h200 --policy lookahead --as-run --queue-depth 300 " +
+            where + " " + settings + " " + trace);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return objects(outcome.out).at(0)["updates"].get<int>();
+  };
+  EXPECT_EQ(updates("", ""), 0);
+  EXPECT_GT(updates("--near-optimizer on", ""), 10);
+  EXPECT_LE(updates("--near-optimizer auto", "--set device.capacity=2GiB"),
+            updates("--near-optimizer on", "--set device.capacity=2GiB"));
+  const test::Outcome unknown = run("simulate --near-optimizer on " + trace);
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("set host.memory_bandwidth, or host.cores"));
+}
+
 }  // namespace
 }  // namespace spillway

@@ -41,6 +41,9 @@ void expect_equal(const Machine& a, const Machine& b) {
   EXPECT_EQ(a.host.capacity_bytes, b.host.capacity_bytes);
   EXPECT_EQ(a.host.launch_ns, b.host.launch_ns);
   EXPECT_EQ(a.host.told_ns, b.host.told_ns);
+  EXPECT_EQ(a.host.memory_bytes_per_s, b.host.memory_bytes_per_s);
+  EXPECT_EQ(a.host.cores, b.host.cores);
+  EXPECT_EQ(a.host.core_bytes_per_s, b.host.core_bytes_per_s);
   EXPECT_EQ(a.link.to_device_bytes_per_s, b.link.to_device_bytes_per_s);
   EXPECT_EQ(a.link.from_device_bytes_per_s, b.link.from_device_bytes_per_s);
   EXPECT_EQ(a.link.latency_ns, b.link.latency_ns);
@@ -129,6 +132,7 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
                                                             : 45'000)
         << row.name;
     EXPECT_EQ(machine->host.told_ns, measured ? 20'000 : 0) << row.name;
+    EXPECT_EQ(machine->host.cores, measured ? 16U : 0U) << row.name;
   }
   EXPECT_EQ(builtin_machine_names(), names);
 }

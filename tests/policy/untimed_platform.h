@@ -51,6 +51,28 @@ class UntimedPlatform final : private Mechanism {
     EXPECT_TRUE(ready_) << "launch " << launches_ << " waits for ever";
     return admission.id;
   }
+  // An update of the allocations, next to their data.
+  void update(const std::vector<AllocationId>& operands) {
+    Launch launch{.tag = ++launches_, .runs_at = Tier::kHost, .accesses = {}};
+    for (const AllocationId id : operands) {
+      const Allocation& allocation = engine_.space().allocation(id);
+      launch.accesses.push_back(
+          {id, allocation.first_block, allocation.block_count, AccessMode::kReadWrite});
+    }
+    const LaunchAdmission admission = engine_.issue_launch(launch);
+    finish_all();
+    end(admission.id);
+  }
+  // How often a transfer has brought the block to the device.
+  [[nodiscard]] int fetched(BlockId block) const {
+    int times = 0;
+    for (const Transfer& transfer : started_) {
+      for (const BlockId moved : transfer.blocks) {
+        times += moved == block && transfer.to == Tier::kDevice ? 1 : 0;
+      }
+    }
+    return times;
+  }
   void finish_all() {
     while (!under_way_.empty()) finish_one();
   }
@@ -73,6 +95,7 @@ class UntimedPlatform final : private Mechanism {
     under_way_.push_back(transfer.id);
   }
   void zero(std::span<const BlockId> /*blocks*/) override {}
+  void zero_at_host(std::span<const BlockId> /*blocks*/) override {}
   void map(std::span<const BlockId> /*blocks*/, bool /*writable*/) override {}
   void unmap(std::span<const BlockId> /*blocks*/) override {}
   void drop(std::span<const BlockId> /*blocks*/, Tier /*tier*/) override {}

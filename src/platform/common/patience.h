@@ -66,6 +66,12 @@ class Patience final : public Policy {
   [[nodiscard]] bool wants_kinds() const override { return policy_.wants_kinds(); }
   [[nodiscard]] bool recomputes() const override { return policy_.recomputes(); }
   void on_give_up(AllocationId id) override { policy_.on_give_up(id); }
+  void on_update(UpdateStage stage, const Launch& launch, Control& control) override {
+    policy_.on_update(stage, launch, control);
+  }
+  std::optional<BlockId> select_host_victim(BlockId incoming, const Control& control) override {
+    return policy_.select_host_victim(incoming, control);
+  }
   std::optional<BlockId> select_victim(Cause cause, BlockId incoming,
                                        const Control& control) override {
     return cause == Cause::kPrefetch && !ended_ ? std::nullopt

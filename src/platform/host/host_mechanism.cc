@@ -40,6 +40,7 @@ void HostPlatform::start_transfer(const Transfer& transfer) {
   if (transfer.from == Tier::kDevice) {
     launches_.pressed();
   }
+  updates_.transfer_began(transfer);
   workers_->add(std::move(job));
 }
 
@@ -164,6 +165,7 @@ void HostPlatform::depart(const TransferJob& job) {
 void HostPlatform::ended(TransferJob& job, int error) {
   const Transfer& transfer = job.transfer;
   const std::scoped_lock lock(mutex_);
+  updates_.transfer_ended(transfer, error == 0);
   depart(job);
   if (EventLog* const events = log_.events(); events != nullptr && error == 0) {
     events->transferred({.from = transfer.from,

@@ -7,7 +7,6 @@
 #include <iterator>
 
 #include "platform/common/clock.h"
-#include "policy/update_place.h"
 
 namespace spillway::host {
 
@@ -30,15 +29,21 @@ std::optional<Launch> HostUpdates::launch_of(std::span<const ProgramOperand> ope
 
 std::optional<UpdateId> HostUpdates::begin(std::span<const ProgramOperand> operands) {
   std::optional<Launch> launch = stopped_ ? std::nullopt : launch_of(operands);
-  if (!launch || !pays_at_host(*launch, engine_.space())) {
+  if (!launch) {
+    return std::nullopt;
+  }
+  const UpdateBalance::Placement placement = balance_.place(*launch, engine_.space(), now_ns());
+  if (placement.runs_at != Tier::kHost) {
     return std::nullopt;
   }
   const UpdateId update = ++last_;
   launch->tag = kTag | update;
   Running& running = running_[update];
   running.operands.assign(operands.begin(), operands.end());
+  running.host_bytes = placement.host_bytes;
   const LaunchAdmission admission = engine_.issue_launch(*launch);
   if (admission.state == LaunchState::kTooLarge) {
+    balance_.withdrawn(*launch, placement.host_bytes);
     running_.erase(update);
     return std::nullopt;
   }
@@ -71,11 +76,15 @@ std::vector<Extents> HostUpdates::extents(UpdateId update,
   std::vector<Extents> extents;
   std::transform(running.operands.begin(), running.operands.end(), std::back_inserter(extents),
                  [this](const ProgramOperand& operand) { return extents_of(operand); });
+  running.computes_ns = now_ns();
   return extents;
 }
 
 void HostUpdates::withdraw(Running& running) {
   running.withdrawn = true;
+  if (const std::optional<Launch> launch = launch_of(running.operands)) {
+    balance_.withdrawn(*launch, running.host_bytes);
+  }
   engine_.withdraw(running.launch);  // which releases it
 }
 
@@ -137,9 +146,21 @@ void HostUpdates::take_place(BlockId id) {
 }
 
 void HostUpdates::end(UpdateId update) {
-  const LaunchId launch = running_.at(update).launch;
+  const Running& running = running_.at(update);
+  const LaunchId launch = running.launch;
+  if (!running.withdrawn) {
+    balance_.update_ended(running.host_bytes, now_ns() - running.computes_ns);
+  }
   running_.erase(update);
   engine_.end_launch(launch);
+}
+
+void HostUpdates::transfer_began(const Transfer& transfer) {
+  balance_.transfer_began(transfer, now_ns());
+}
+
+void HostUpdates::transfer_ended(const Transfer& transfer, bool moved) {
+  balance_.transfer_ended(transfer, now_ns(), moved);
 }
 
 void HostUpdates::released(std::uint64_t tag) {

@@ -17,6 +17,7 @@
 #include "platform/common/stall_clock.h"
 #include "platform/common/undisturbed_mutex.h"
 #include "platform/host/address_space.h"
+#include "policy/update_balance.h"
 
 namespace spillway::host {
 
@@ -46,6 +47,10 @@ class HostUpdates {
   void end(UpdateId update);
   [[nodiscard]] bool any() const { return !running_.empty(); }
 
+  // Every transfer, as it begins and as it has ended: which measures what the two sides cost.
+  void transfer_began(const Transfer& transfer);
+  void transfer_ended(const Transfer& transfer, bool moved);
+
   // Mechanism::release_launch of one of these tags.
   void released(std::uint64_t tag);
   // Mechanism::zero_at_host.
@@ -55,6 +60,8 @@ class HostUpdates {
   struct Running {
     LaunchId launch = kNoLaunch;
     std::vector<ProgramOperand> operands;
+    Bytes host_bytes = 0;    // UpdateBalance::Placement
+    TimeNs computes_ns = 0;  // since when
     bool ready = false;
     bool withdrawn = false;
   };
@@ -76,6 +83,7 @@ class HostUpdates {
   Failures& failures_;
   StallClock& stalls_;
   char* host_memory_;
+  UpdateBalance balance_{UpdateBalance::Device::kHostMemory};
   std::map<UpdateId, Running> running_;
   UpdateId last_ = 0;
   bool stopped_ = false;

@@ -88,7 +88,7 @@ Status Replay::remake(Remakes::Maker maker, std::size_t iteration) {
   const Status status =
       launch(maker.launch, maker.duration_ns, {.iteration = iteration, .again = true});
   // Without a queue nothing orders what needs it behind it.
-  return status && options_.queue_depth == 0 ? simulator_->run_until_idle() : status;
+  return status && options_.queue_depth == 0 ? simulator_->run_until_device_idle() : status;
 }
 
 Status Replay::die(AllocationId id, std::size_t iteration) {
@@ -135,7 +135,14 @@ Result<std::vector<IterationResult>> Replay::run(std::span<const std::uint32_t> 
 Status Replay::iterate(std::size_t iteration, std::uint32_t graph) {
   const std::vector<Step>& steps = graphs_[graph];
   for (std::size_t index = 0; index < steps.size(); ++index) {
-    const Step& step = steps[index];
+    Step merged;
+    if (steps[index].updates) {
+      merged = with_updates(steps[index], static_cast<KernelIndex>(index));
+    }
+    const Step& step = steps[index].updates ? merged : steps[index];
+    if (Status status = wait_for_updates(step.launch); !status) {
+      return status;
+    }
     const Awaited awaited{.iteration = iteration,
                           .duration_ns = step.duration_ns,
                           .ends_kernel = true,
@@ -148,13 +155,18 @@ Status Replay::iterate(std::size_t iteration, std::uint32_t graph) {
       simulator_->set_recomputable(step.makes.id, true);
     }
     if (options_.queue_depth == 0 || step.synchronizes) {
-      if (Status status = simulator_->run_until_idle(); !status) {
+      if (Status status = simulator_->run_until_device_idle(); !status) {
         return status;
       }
       host_free_ns_ = std::max(host_free_ns_, simulator_->now_ns());
     }
     for (std::size_t i = 0; options_.tells_deaths && i < step.deaths.size(); ++i) {
       if (Status status = die(step.deaths[i], iteration); !status) {
+        return status;
+      }
+    }
+    for (const Update& ready : step.ready) {
+      if (Status status = update(ready, iteration); !status) {
         return status;
       }
     }
@@ -258,7 +270,7 @@ Status Replay::launch_in_pieces(const Launch& whole, TimeNs duration_ns, Awaited
     if (!state) {
       return tl::unexpected<Error>(state.error());
     }
-    return options_.queue_depth == 0 ? simulator_->run_until_idle() : Status{};
+    return options_.queue_depth == 0 ? simulator_->run_until_device_idle() : Status{};
   };
   for (const Access& access : whole.accesses) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
@@ -276,6 +288,10 @@ Status Replay::launch_in_pieces(const Launch& whole, TimeNs duration_ns, Awaited
 }
 
 void Replay::finished(const LaunchTiming& timing) {
+  if (timing.runs_at == Tier::kHost) {
+    updated(timing.number);
+    return;
+  }
   const Awaited awaited = awaited_.front();
   awaited_.pop_front();
   if (!awaited.ends_kernel) {

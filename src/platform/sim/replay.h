@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <span>
 #include <vector>
 
+#include "analysis/traced_updates.h"
 #include "analysis/vitality.h"
 #include "base/error.h"
 #include "platform/sim/remakes.h"
@@ -17,6 +19,13 @@
 #include "trace/trace.h"
 
 namespace spillway::sim {
+
+// Where the optimizer's updates run that the trace has as kernels.
+enum class NearOptimizer : std::uint8_t {
+  kOff,   // as it was recorded
+  kOn,    // at the host, each as soon as its gradient is there
+  kAuto,  // there, or on the device where the recorded kernel is: where it ends first
+};
 
 struct ReplayOptions {
   // Whether the program's allocator tells the driver when a tensor dies. PyTorch's does not
@@ -33,6 +42,8 @@ struct ReplayOptions {
   // Tensors of one size, in whole frames of so many bytes, share memory if they never live at once
   // (tensor_places.h). 0: none do, as under a plan, which tells tensors apart by their allocations.
   Bytes shared_frame_bytes = 0;
+  NearOptimizer near_optimizer = NearOptimizer::kOff;
+  double update_bytes_per_s = 0;  // of updates at the host; more than 0 unless kOff
 };
 
 // One iteration, as it was.
@@ -67,6 +78,13 @@ class Replay {
     AllocationId id = kNoAllocation;
     std::vector<AllocationId> of;
   };
+  // What an optimizer does to one parameter.
+  struct Update {
+    Launch launch;                      // at the host
+    TimeNs device_ns = 0;               // on the device
+    KernelIndex kernel = 0;             // where it runs there
+    AllocationId dies = kNoAllocation;  // its gradient
+  };
   // A kernel as the host issues it.
   struct Step {
     Launch launch;
@@ -74,6 +92,8 @@ class Replay {
     bool synchronizes = false;
     Made makes;
     std::vector<AllocationId> deaths;  // after it
+    bool updates = false;              // it stands for those updates that run on the device
+    std::vector<Update> ready;         // updates whose operands are there behind it
   };
   // Launches that are issued and whose end is awaited.
   struct Awaited {
@@ -95,6 +115,16 @@ class Replay {
   Status wait_for_turn(TimeNs costs_ns);
   Status die(AllocationId id, std::size_t iteration);
   void no_more(const std::vector<AllocationId>& lost);
+
+  // replay_updates.cc
+  void make_updates(std::uint32_t graph, const Trace& trace, const Vitality& vitality,
+                    std::vector<Step>& steps) const;
+  [[nodiscard]] Step with_updates(const Step& step, KernelIndex index);
+  Status update(const Update& update, std::size_t iteration);
+  Result<bool> update_at_host(const Update& update);
+  Status wait_for_updates(const Launch& launch);
+  void updated(std::uint64_t number);
+
   Status launch(const Launch& launch, TimeNs duration_ns, const Awaited& awaited);
   Status launch_in_pieces(const Launch& launch, TimeNs duration_ns, Awaited awaited);
   Result<LaunchState> issue(const Launch& launch, TimeNs duration_ns, const Awaited& awaited);
@@ -111,6 +141,10 @@ class Replay {
   Remakes remakes_;
   std::vector<IterationResult> results_;
   std::deque<Awaited> awaited_;  // one stream: they finish in the order of issue
+  std::map<KernelIndex, std::vector<Update>> on_device_;  // updates, by the kernel that will run
+  // Which updates at the host use an allocation, that later launches have to wait for: the signal
+  // behind it, or its number where the host waits for each launch.
+  std::map<AllocationId, std::uint64_t> at_host_;
   TimeNs kernel_began_ns_ = 0;
   TimeNs host_free_ns_ = 0;
 };

@@ -83,6 +83,9 @@ std::vector<Replay::Step> Replay::steps_of(std::uint32_t graph) {
       steps[life->last_use].deaths.push_back(allocation_of(id));
     }
   }
+  if (options_.near_optimizer != NearOptimizer::kOff) {
+    make_updates(graph, trace, vitality, steps);
+  }
   return steps;
 }
 

@@ -93,6 +93,9 @@ Simulator::Simulator(const Machine& machine, const SimulatorOptions& options, Po
               both_ways_bytes_per_s(machine.link)}),
       flash_(machine.storage),
       handles_(machine.handles, options.engine.device_capacity_bytes),
+      balance_(UpdateBalance::Device::kOwnMemory, {.up = machine.link.to_device_bytes_per_s,
+                                                   .down = machine.link.from_device_bytes_per_s,
+                                                   .host = machine.host.update_bytes_per_s()}),
       engine_(options.engine, *this, policy) {}
 
 // --- Transfers
@@ -169,15 +172,26 @@ void Simulator::start_transfer(const Transfer& transfer) {
   all_there ? order_ahead(copy) : order(copy);
 }
 
+// The first transfer of its kind carries its bytes.
+void Simulator::flow(std::uint32_t slot) {
+  const Moving& moving = moving_[slot];
+  links_.start(slot, moving.resources, moving.transfer.bytes, now_ns_);
+  if (updates_take_time()) {
+    balance_.transfer_began(moving.transfer, now_ns_);
+  }
+}
+
 void Simulator::end_transfer(std::uint32_t slot) {
   Moving& moving = moving_[slot];
   const Transfer transfer = std::move(moving.transfer);
   const bool fails = moving.fails;
   std::deque<std::uint32_t>& stream = link_queue_of(transfer);
   stream.pop_front();
+  if (updates_take_time()) {
+    balance_.transfer_ended(transfer, now_ns_, !fails);
+  }
   if (!stream.empty()) {
-    const Moving& next = moving_[stream.front()];
-    links_.start(stream.front(), next.resources, next.transfer.bytes, now_ns_);
+    flow(stream.front());
   }
   moving.live = false;
   free_moving_.push_back(slot);
@@ -237,7 +251,7 @@ bool Simulator::step() {
     std::deque<std::uint32_t>& stream = link_queue_of(moving_[slot].transfer);
     stream.push_back(slot);
     if (stream.front() == slot) {
-      links_.start(slot, moving_[slot].resources, moving_[slot].transfer.bytes, now_ns_);
+      flow(slot);
     }
   } else if (event.kind == EventKind::kLaunchFinishes) {
     finish(static_cast<std::uint32_t>(event.id));
@@ -264,17 +278,32 @@ Status Simulator::going() const {
 Status Simulator::run_until_idle() { return run_until_fewer_than(1); }
 
 Status Simulator::run_until_fewer_than(std::size_t launches) {
-  while (issued_ >= launches) {
-    if (Status status = going(); !status) {
+  return run_while([this, launches] { return issued_ >= launches; });
+}
+
+Status Simulator::run_until_device_idle() {
+  return run_while([this] { return issued_ > updates_; });
+}
+
+Status Simulator::run_while(const std::function<bool()>& goes_on) {
+  while (goes_on()) {
+    if (Status status = run_a_step(); !status) {
       return status;
-    }
-    if (!step()) {
-      const std::optional<Error> stuck = engine_.stuck();
-      return tl::unexpected<Error>(
-          stuck.value_or(Error{ErrorCode::kDefect, "the simulation stopped with launches left"}));
     }
   }
   return going();
+}
+
+Status Simulator::run_a_step() {
+  if (Status status = going(); !status) {
+    return status;
+  }
+  if (!step()) {
+    const std::optional<Error> stuck = engine_.stuck();
+    return tl::unexpected<Error>(
+        stuck.value_or(Error{ErrorCode::kDefect, "the simulation stopped with launches left"}));
+  }
+  return {};
 }
 
 Status Simulator::run_until(TimeNs at_ns) {

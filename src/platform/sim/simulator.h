@@ -24,6 +24,7 @@
 #include "platform/sim/handle_pool.h"
 #include "platform/sim/link.h"
 #include "policy/registry.h"
+#include "policy/update_balance.h"
 
 namespace spillway::sim {
 
@@ -42,6 +43,7 @@ struct LaunchTiming {
   TimeNs ready_ns = 0;  // all blocks resident
   TimeNs finished_ns = 0;
   TimeNs duration_ns = 0;  // with every operand resident
+  Tier runs_at = Tier::kDevice;
 };
 
 struct SimulatorOptions {
@@ -93,6 +95,10 @@ class Simulator final : private Mechanism {
   void touch(std::uint64_t thread, BlockId id, bool write);
   [[nodiscard]] std::size_t stopped_threads() const { return stopped_.size(); }
 
+  // Where updates run: it hears of transfers, and of updates that run at the host, if the machine
+  // says what they take there.
+  [[nodiscard]] UpdateBalance& balance() { return balance_; }
+
   // Lets virtual time pass to the next event. False when there is none.
   bool step();
   // Steps until every issued launch has finished. Fails if the program cannot go on, or if a block
@@ -100,11 +106,17 @@ class Simulator final : private Mechanism {
   Status run_until_idle();
   // Steps until fewer than so many launches are issued and have not finished. Fails likewise.
   Status run_until_fewer_than(std::size_t launches);
+  // One event, of which there must be one. Fails likewise.
+  Status run_a_step();
+  // Steps until every launch on the device has finished. Fails likewise.
+  Status run_until_device_idle();
   // Lets everything happen that happens before this time, and time pass until then. Fails likewise.
   Status run_until(TimeNs at_ns);
 
   [[nodiscard]] TimeNs now_ns() const { return now_ns_; }
   [[nodiscard]] std::uint64_t events() const { return events_; }
+  // Launches that have been issued so far: the number of the last one.
+  [[nodiscard]] std::uint64_t issued() const { return next_number_ - 1; }
   // Issued and not finished.
   [[nodiscard]] std::size_t running_launches() const { return issued_; }
   // The stream's launches stand at a signal that nobody has recorded.
@@ -240,9 +252,11 @@ class Simulator final : private Mechanism {
   [[nodiscard]] std::optional<TimeNs> next_event_ns() const;
   void push(TimeNs at_ns, EventKind kind, std::uint64_t id);
   std::deque<std::uint32_t>& link_queue_of(const Transfer& transfer);
+  void flow(std::uint32_t slot);
   void end_transfer(std::uint32_t slot);
 
   // simulator_handles.cc
+  [[nodiscard]] bool updates_take_time() const { return machine_.host.update_bytes_per_s() > 0; }
   [[nodiscard]] bool has_handles() const { return machine_.handles.cost_time(); }
   Backing& backing(BlockId id);
   void clear(Bytes bytes);
@@ -268,6 +282,7 @@ class Simulator final : private Mechanism {
   void finish(std::uint32_t slot);
   void transfer_is_over(const Transfer& transfer, bool failed);
   [[nodiscard]] Status going() const;
+  Status run_while(const std::function<bool()>& goes_on);
 
   // simulator_threads.cc
   void report(Touch& touch);
@@ -297,6 +312,7 @@ class Simulator final : private Mechanism {
   FairShare links_;
   Flash flash_;
   HandlePool handles_;
+  UpdateBalance balance_;
   std::uint32_t far_launches_ = 0;  // that run and use host memory over the link
   Bytes far_bytes_ = 0;             // that the host tier's capacity has been lowered by
   TimeNs cleared_ns_ = 0;           // when what was released will have been cleared
@@ -313,6 +329,8 @@ class Simulator final : private Mechanism {
   std::vector<Running> running_;  // by slot, which is the launch's tag
   std::vector<std::uint32_t> free_running_;
   std::size_t issued_ = 0;
+  std::size_t updates_ = 0;  // of those, that run at the host
+  TimeNs host_free_ns_ = 0;  // when the last update that has begun will have ended
   std::vector<Stream> streams_;
   std::vector<std::uint32_t> unordered_;                         // launches of no stream
   std::unordered_map<SignalId, std::vector<StreamId>> signals_;  // that have not happened

@@ -35,7 +35,10 @@ LaunchState Simulator::issue(Launch launch, TimeNs duration_ns) {
   if (run.launch.runs_at == Tier::kHost) {
     run.launch.stream = kNoStream;
   }
-  run.timing = {.number = next_number_, .issued_ns = now_ns_, .duration_ns = duration_ns};
+  run.timing = {.number = next_number_,
+                .issued_ns = now_ns_,
+                .duration_ns = duration_ns,
+                .runs_at = run.launch.runs_at};
   run.live = true;
   note_names(run);
   const StreamId stream = run.launch.stream;
@@ -62,6 +65,7 @@ LaunchState Simulator::issue(Launch launch, TimeNs duration_ns) {
   run.id = admission.id;
   ++next_number_;
   ++issued_;
+  updates_ += running_[slot].launch.runs_at == Tier::kHost ? 1U : 0U;
   return admission.state;
 }
 
@@ -201,6 +205,11 @@ void Simulator::try_start(std::uint32_t slot) {
   run.started = true;
   run.timing.ready_ns = now_ns_;
   take_up(run);
+  if (run.launch.runs_at == Tier::kHost && updates_take_time()) {
+    host_free_ns_ = std::max(host_free_ns_, now_ns_) + run.timing.duration_ns;
+    push(host_free_ns_, EventKind::kLaunchFinishes, slot);
+    return;
+  }
   const TimeNs free_ns = run.launch.stream == kNoStream ? 0 : streams_[run.launch.stream].free_ns;
   const std::uint32_t batch = std::max(machine_.faults.batch_blocks, 1U);
   const TimeNs zero_faults_ns =
@@ -231,6 +240,13 @@ void Simulator::finish(std::uint32_t slot) {
   timing.finished_ns = now_ns_;
   const LaunchId id = run.id;
   --issued_;
+  if (timing.runs_at == Tier::kHost) {
+    --updates_;
+    if (updates_take_time()) {
+      balance_.update_ended(works_of(run.launch, engine_.space()).at_host.host_bytes,
+                            timing.duration_ns);
+    }
+  }
   if (stream != kNoStream) {
     streams_[stream].items.pop_front();
     streams_[stream].free_ns = now_ns_;
