@@ -28,19 +28,12 @@ class _Known:
 
     def holds(self, tensor):
         """Whether `number` is what the tensor holds now."""
-        if self.tensor() is not tensor:
+        if self.tensor() is not tensor or tensor._version != self.version + self.ahead:
             return False
-        version = tensor._version
         if self.ahead:
-            if version == self.version:  # PyTorch has not made that step
-                self.skipped = None
-            else:
-                version -= self.ahead
-                self.number += 1
-        if version != self.version:
-            return False
-        self.version = tensor._version
-        self.ahead = 0
+            self.number += 1
+            self.version += self.ahead
+            self.ahead = 0
         if self.skipped is not None:
             self.number -= self.skipped()
             self.skipped = None
@@ -69,14 +62,11 @@ class Steps:
         torch._foreach_add_(tensors, 1)
         if found_inf is not None:
             torch._foreach_sub_(tensors, [found_inf] * len(tensors))
-        for tensor in tensors:
-            known = self._known[id(tensor)]
-            known.number += 1
-            known.version = tensor._version
-            known.skipped = skipped
+        self.leave(tensors, skipped)
 
     def leave(self, tensors, skipped):
-        """PyTorch is about to do that, once or, where it may be skipped, in two operations."""
+        """The same by PyTorch, later in this step(). Each operation raises a version by one; where that
+        turns out to be otherwise the device is asked again."""
         for tensor in tensors:
             known = self._known[id(tensor)]
             known.ahead = 1 if skipped is None else 2

@@ -6,13 +6,15 @@ memory of an update outlives what the program frees, as there. Numbers are compu
 bits of PyTorch's on the CPU.
 """
 
+import collections
 import contextlib
 import ctypes
-import gc
 import queue
 import random
 import threading
+import weakref
 
+from torch.autograd.graph import increment_version
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
@@ -40,6 +42,7 @@ class Place:
         self.taken = self.offered = 0
         self.capturing = self.failing = None
         self.sent = []
+        self.optimizers, self.made = [], collections.deque(maxlen=100)  # where its tensors are found
         self.issued = []  # not run yet: (memory that it uses, what to do)
         self.lock = threading.RLock()
         self.jobs = queue.SimpleQueue()
@@ -102,19 +105,26 @@ class Place:
             tensor.step.gradient_scale = 1.0 if scale is None else scale.item()
         update.run(chosen, pool)
 
-    @staticmethod
-    def _memory(chosen):
+    def _memory(self, chosen):
         """Every storage in which one of the addresses lies; they live as long as the update."""
         wanted = {address for tensor in chosen for name, kind in native.Tensor._fields_
                   if kind is ctypes.c_void_p and (address := getattr(tensor, name))}
         found = {}
-        for one in gc.get_objects():
-            if issubclass(type(one), torch.Tensor) and type(one) in (torch.Tensor, torch.nn.Parameter):
-                with contextlib.suppress(NotImplementedError, RuntimeError):
-                    if one.data_ptr() in wanted:
-                        found[one.data_ptr()] = one.untyped_storage()
+        for one in (*self.tensors(), *self.made):
+            if one.layout is torch.strided and one.data_ptr() in wanted:
+                found[one.data_ptr()] = one.untyped_storage()
         assert set(found) == wanted
         return list(found.values())
+
+    def tensors(self):
+        for optimizer in filter(None, [one() for one in self.optimizers]):
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    yield parameter.detach()
+                    if parameter.grad is not None:
+                        yield parameter.grad
+            for state in optimizer.state.values():
+                yield from (one for one in state.values() if isinstance(one, torch.Tensor))
 
     def _work(self):
         while True:
@@ -152,7 +162,12 @@ class Stream(TorchDispatchMode):
             self.place.settle(used)
         if function is torch.ops.aten._local_scalar_dense.default:
             self.items += 1
-        return function(*arguments, **(keywords or {}))
+        result = function(*arguments, **(keywords or {}))
+        if function._schema.name.startswith("aten::_foreach_") and function._schema.name.endswith("_"):
+            increment_version(arguments[0])  # as without a mode, and as on a GPU
+        if function is torch.ops.aten.empty_like.default:
+            self.place.made.append(result)
+        return result
 
 
 @contextlib.contextmanager
@@ -165,4 +180,5 @@ def device(**options):
 
 
 def replace(optimizer, place, proven=True):
+    place.optimizers.append(weakref.ref(optimizer))
     return replacement.replace(optimizer, threads=1, proven=proven, places=placement.OnlyOn(place))

@@ -123,8 +123,7 @@ HOW = [{"clip": "norm"}, {"clip": "value"}, {"accumulate": 4}, {"closure": True}
        {"clip": "norm", "scaled": True}, {"scaled": True}]
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("share", [100, 60])
+@pytest.mark.parametrize("fused,share", [(True, 100), (True, 60), (False, 60)])
 @pytest.mark.parametrize("how", HOW, ids=str)
 @each_kind
 def test_training(kind, options, how, share, fused):
@@ -139,7 +138,7 @@ def test_training(kind, options, how, share, fused):
         assert place.taken > 0 and found[3].spillway.updates == place.taken
         if how.get("scaled") and fused and kind is not torch.optim.SGD:
             # One copy a step of what the device says; the next step reads it, and nobody asks for more.
-            assert place.copies == 12 and place.reads == [3] and place.waits == 11
+            assert place.copies == 12 and place.reads == [4] and place.waits == 11
 
 
 @each_kind
@@ -209,7 +208,7 @@ def test_parameters_tied_frozen_replaced_and_resized(kind, options):
         for optimizer in twins.both:
             one, other = optimizer.param_groups[0]["params"]
             one.data = torch.full((6, 4), 2.0)
-            optimizer.state.pop(other)
+            optimizer.state.pop(other, None)
             optimizer.param_groups[0]["params"][1] = torch.nn.Parameter(torch.ones(33))
         for _ in range(2):
             twins.gradients()
@@ -260,11 +259,11 @@ def test_an_optimizer_that_dies_while_updates_run():
         pairs = twins.parameters()
         hooks = [one._post_accumulate_grad_hooks for _, one in pairs]
         assert all(len(each) == 1 for each in hooks)
-        state = weakref.ref(twins.near.state[pairs[0][1]])
+        state = weakref.ref(twins.near.state[pairs[0][1]]["exp_avg"])
         gc.disable()
         try:
             twins.near, twins.both = None, None
-            assert state() is None or True
+            assert state() is None
             assert all(len(each) == 0 for each in hooks), "hooks go with the optimizer"
         finally:
             gc.enable()
@@ -324,7 +323,9 @@ def test_a_graph_that_is_being_captured_and_memory_that_is_shared():
             own = memory.clone()
             optimizer.add_param_group({"params": [torch.nn.Parameter(own[:60]), torch.nn.Parameter(own[40:])]})
         twins.step()
-        assert twins.left() == {"tensors of this step share memory": 8} and place.taken == 0
+        assert [dict(group.left) for group in twins.near.spillway.groups] == [
+            {"tensors of this step share memory": count} for count in (6, 2)]
+        assert place.taken == 0
 
 
 def test_other_settings_are_left():
@@ -393,16 +394,16 @@ class TestGradients:
 
     def test_each_is_told_once_when_its_backward_pass_is_done(self):
         with device() as place:
-            assert self.follow(place, 4) == [0, 0, 0, 0, 0, 3, 0, 3]
+            assert self.follow(place, 4) == [0, 0, 0, 0, 0, 4, 0, 4]
 
     def test_the_last_of_several(self):
         with device() as place:
-            assert self.follow(place, 4, lambda number: 2) == [0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 3]
+            assert self.follow(place, 4, lambda number: 2) == [0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 4]
 
     def test_nobody_is_told_of_what_is_changed_afterwards(self):
         with device() as place:
             assert self.follow(place, 5, change=lambda number, model: torch.nn.utils.clip_grad_norm_(
-                model.parameters(), 1e-3)) == [0, 0, 0, 0, 0, 3, 0, 0, 0, 0]
+                model.parameters(), 1e-3)) == [0, 0, 0, 0, 0, 4, 0, 0, 0, 0]
 
     def test_nobody_is_told_where_others_reduce(self, monkeypatch):
         with device() as place:
@@ -413,11 +414,10 @@ class TestGradients:
         with device() as place:
             def change(number, model):
                 place.share = 0 if number == 2 else 100
-            assert self.follow(place, 6, change=change) == [0, 0, 0, 0, 0, 3, 0, 0, 0, 3, 0, 3]
+            assert self.follow(place, 6, change=change) == [0, 0, 0, 0, 0, 4, 0, 0, 0, 4, 0, 4]
 
     def test_parameters_with_hooks_are_copied_and_saved_as_ever(self):
         with device() as place:
-            self.model = None
             model = network()
             optimizer = torch.optim.AdamW(model.parameters())
             replace(optimizer, place)
