@@ -141,7 +141,7 @@ class Places:
 
     def are_idle(self, parameters):
         """Whether nothing can be taken of any of them now, as where everything fits: asked in each step."""
-        return not native.takes_on_gpu() and all(parameter.is_cuda for parameter in parameters)
+        return all(parameter.is_cuda for parameter in parameters) and not native.takes_on_gpu()
 
 
 class OnlyOn(Places):

@@ -9,6 +9,7 @@ bits of PyTorch's on the CPU.
 import collections
 import contextlib
 import ctypes
+import functools
 import queue
 import random
 import threading
@@ -70,6 +71,7 @@ class Place:
         self.copies += 1
         value = tensor.detach().clone()
 
+        @functools.lru_cache(maxsize=None)
         def number():
             self.waits += 1
             return value.item()
