@@ -7,6 +7,7 @@ import torch
 
 from . import placement, rules
 
+SMALL = "so small that it stays on the device"
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -106,6 +107,8 @@ def why_not_parameter(parameter, place):
         return f"on {tensor.device.type}"
     if tensor.dtype not in rules.TYPES:
         return str(tensor.dtype).replace("torch.", "")
+    if tensor.nbytes < place.least_bytes:
+        return SMALL
     if parameter is not tensor and any(not (place.is_shard() or place.is_replicate())
                                        for place in parameter.placements):
         return "a DTensor of partial sums"

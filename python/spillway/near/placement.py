@@ -15,12 +15,13 @@ import torch
 from . import native
 
 FITS = "everything fits on the device"
-FASTER = "on the device, where it is faster"
+BETTER = "the device is the better place now"
 
 class Host:
     """Tensors of the CPU."""
 
     at_once = True  # their updates have ended when step() returns
+    least_bytes = 0  # of a tensor that Spillway updates
     capability = 0
     bits = {"fused": "fused=True", "foreach": "fused=False", "loop": "fused=False"}
     note = ""
@@ -46,6 +47,7 @@ class Gpu:
     at_once = False
     bits = {"fused": "fused=True", "foreach": "foreach=True", "loop": "foreach=False"}
     note = ", at the host where that is faster"
+    least_bytes = 2 << 20  # smaller ones share the device's memory with others
     # A trial compares so many elements: small ones pass falsely.
     trial_elements = (1 << 20) + 5
 
@@ -114,6 +116,7 @@ class OnTrial:
     """Tensors of the CPU, updated at once with the bits of another place."""
 
     at_once = True
+    least_bytes = 0
     note = ""
 
     def __init__(self, place):

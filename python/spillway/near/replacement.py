@@ -95,7 +95,7 @@ class Replacement:
         made = self._made_momentum(taken)
         if taken:
             refused = self._run(calls, taken, scale, found_inf)
-            self._give_up(refused, placement.FASTER)
+            self._give_up(refused, placement.BETTER)
             gone = set(map(id, refused))
             taken = [one for one in taken if id(one) not in gone]
             made = [(one, buffer) for one, buffer in made if id(one) not in gone]
@@ -114,10 +114,14 @@ class Replacement:
         """A group's tensors that Spillway may update, by (place, options), into `calls`."""
         reasons, options = {}, {}
         for index, parameter in enumerate(left["parameter"]):
-            place = self._places.of(choices.local(parameter))
+            tensor = choices.local(parameter)
+            place = self._places.of(tensor)
             if place not in reasons:
                 reasons[place] = self._why_not_step(left, place, scale, found_inf)
-            why = reasons[place] or self._why_not_tensor(left, index, place)
+            why = reasons[place]
+            if why is None and place is not None and tensor.nbytes < place.least_bytes:
+                why = choices.SMALL  # without a closer look: there may be many
+            why = why or self._why_not_tensor(left, index, place)
             if why is None:
                 kind = place, parameter.dtype
                 if kind not in options:

@@ -41,8 +41,10 @@ class Training:
             [{"params": [one for one in self.model.parameters() if (one.dim() > 1) == decays],
               "weight_decay": 0.1 if decays and self.kind == "AdamW" else 0.0} for decays in (True, False)],
             **SETTINGS[self.kind], **WAYS[self.way])
-        self.schedule = (torch.optim.lr_scheduler.OneCycleLR(self.optimizer, 0.01, total_steps=2 * STEPS)
-                         if self.how == "schedule" else None)
+        self.schedule = None
+        if self.how == "schedule":
+            self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, 0.01, total_steps=2 * STEPS,
+                                                                cycle_momentum=False)
 
     def end(self):
         self.updated += getattr(getattr(self.optimizer, "spillway", None), "updates", 0)

@@ -30,6 +30,7 @@ class Place:
     """All tensors of one test. `share`: how many updates of a hundred are taken."""
 
     at_once = False
+    least_bytes = 0
     capability = 90
     bits = WAY_BITS
     note = placement.Gpu.note
