@@ -1,5 +1,5 @@
-"""Optimizers whose updates run at the host, next to their states (docs/near-memory.md): the same losses, parameters and
-states as in plain PyTorch, within half of the memory, with --near-optimizer and without."""
+"""Optimizers whose updates run at the host, next to their states (docs/near-memory.md): the same losses,
+parameters and states as in plain PyTorch, within half of the memory, with --near-optimizer and without."""
 
 import pytest
 
@@ -37,4 +37,5 @@ def test_states_in_the_swap_file(run):
 
 def test_off_and_where_everything_fits_nothing_is_taken(same_bits):
     for near, percent in (("off", 50), ("on", 150)):
-        assert same_bits("near_training.py", "train", "AdamW", "fused", "", percent=percent, near=near)["updated"] == 0
+        found = same_bits("near_training.py", "train", "AdamW", "fused", "", percent=percent, near=near)
+        assert found["updated"] == 0

@@ -59,7 +59,8 @@ class Gradients:
             followed.grown, followed.told = 0, None
         for parameter in parameters:
             key = id(parameter)
-            if send is not None and key not in self._followed and parameter.requires_grad and parameter.is_leaf:
+            new = send is not None and key not in self._followed
+            if new and parameter.requires_grad and parameter.is_leaf:
                 self._followed[key] = followed = _Followed(
                     parameter, lambda _, key=key, all_=self._followed: all_.pop(key, None))
                 followed.handle = parameter.register_post_accumulate_grad_hook(_hook(followed, send))

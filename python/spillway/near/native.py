@@ -91,6 +91,12 @@ def library():
     ):
         function = getattr(loaded, f"spillway_near_{name}")
         function.restype, function.argtypes = result, arguments
+    return with_gpu_functions(loaded)
+
+
+def with_gpu_functions(loaded):
+    """The library, where it has them: one without takes nothing of a GPU."""
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
     for name, result, arguments in (
         ("update_on_gpu", None, [pointer, pointer, ctypes.POINTER(Tensor), size, pointer,
                                  ctypes.POINTER(ctypes.c_uint8), pointer, pointer]),
