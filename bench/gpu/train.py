@@ -13,6 +13,8 @@ plain            PyTorch without Spillway; its max_memory_allocated is the peak 
 P % policy       `spillway run` with that budget and the default host memory
 save_on_cpu      torch.autograd.graph.save_on_cpu(pin_memory=True), no budget; of a compiled model
                  activation_memory_budget 0.5
+torchao, deepspeed  their optimizers on the CPU (--others), no budget; checkp.: with checkpointing
+near in turn     --near-optimizer off and on within a budget, ten steps of one at a time (--near)
 calls in a step  what the program's calls cost its thread, in our code and in the driver's; counting
                  takes 0.1 to 0.2 us a call
 in turn          where everything fits (--fits): processes of each kind live side by side, ten steps
@@ -132,6 +134,13 @@ def plain():
 
 def spillway(budget, policy):
     return SetUp(f"{budget.name} {policy}", budget, policy)
+
+
+def others(names):
+    """Optimizers of other libraries that keep their states on the CPU, alone and with checkpointing; a line
+    says so where one is not installed."""
+    return [SetUp(name + suffix, more=["--optimizer", name, *more]) for name in names
+            for suffix, more in (("", []), (" checkp.", ["--checkpointing"]))]
 
 
 def instead_of_spillway(model):
@@ -425,38 +434,63 @@ class Bench:
             if self.options.beside:
                 set_ups["the other spillway"] = ([self.options.beside, *under[1:]], without_names,
                                                  self.options.processes)
-            processes, times = {}, {name: [[] for _ in range(count)]
-                                    for name, (_, _, count) in set_ups.items()}
-            until = time.monotonic() + min(self.options.limit, self.left())
-            try:
-                for name, (before, environment, count) in set_ups.items():
-                    for at in range(count):
-                        processes[name, at] = subprocess.Popen(
-                            before + child(self.options, model, "--serve", "--steps", SERVED_STEPS),
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-                            env={**os.environ, **environment})
-                for process in processes.values():
-                    answer(process, until)
-                for turn in range(self.options.rounds):
-                    for name, at in list(processes)[::1 if turn % 2 == 0 else -1]:
-                        process = processes[name, at]
-                        process.stdin.write(b"\n")
-                        process.stdin.flush()
-                        middle, least = map(float, answer(process, until).split())
-                        times[name][at].append((middle, least))
-                for process in processes.values():
-                    process.stdin.close()
-                    process.wait(max(1, until - time.monotonic()))
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
-                self.failed += 1
-                print(f"    FAILED: {model} in turn: {error}", flush=True)
-            finally:
-                for process in processes.values():
-                    end(process)
+            times = self.take_turns(model, set_ups)
             record = (read_record(f"{folder}/record")
                       if os.path.exists(f"{folder}/record") else {})
             work = (json.loads(pathlib.Path(f"{folder}/work").read_text())
                     if os.path.exists(f"{folder}/work") else {})
+        self.tell_turns(model, "in turn", self.options.fits.name, times, record, work)
+
+    def near_in_turn(self, model, budget):
+        """Within a budget, optimizers' updates at the host next to their states, and all on the device."""
+        reference = self.plain.get(model, {})
+        if "peak_bytes" not in reference or self.left() < 40:
+            print(f"{model:<11}near in turn: not run", flush=True)
+            return
+        within = spillway(budget, self.options.policies[0])
+        with tempfile.TemporaryDirectory() as folder:
+            times = self.take_turns(model, {
+                f"near {near}": (within.spillway(self.options, reference["peak_bytes"], f"{folder}/{near}",
+                                                 "--near-optimizer", near), {}, 1)
+                for near in ("off", "on")})
+            records = [read_record(f"{folder}/{near}") if os.path.exists(f"{folder}/{near}") else {}
+                       for near in ("off", "on")]
+        self.tell_turns(model, "near in turn", within.name, times, records[1], {})
+        print(f"    updates at the host: {records[1].get('updates', 0)}", flush=True)
+
+    def take_turns(self, model, set_ups):
+        """Times of processes that all live, by set-up and process: middle and least of each turn."""
+        processes, times = {}, {name: [[] for _ in range(count)]
+                                for name, (_, _, count) in set_ups.items()}
+        until = time.monotonic() + min(self.options.limit, self.left())
+        try:
+            for name, (before, environment, count) in set_ups.items():
+                for at in range(count):
+                    processes[name, at] = subprocess.Popen(
+                        before + child(self.options, model, "--serve", "--steps", SERVED_STEPS),
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+                        env={**os.environ, **environment})
+            for process in processes.values():
+                answer(process, until)
+            for turn in range(self.options.rounds):
+                for name, at in list(processes)[::1 if turn % 2 == 0 else -1]:
+                    process = processes[name, at]
+                    process.stdin.write(b"\n")
+                    process.stdin.flush()
+                    middle, least = map(float, answer(process, until).split())
+                    times[name][at].append((middle, least))
+            for process in processes.values():
+                process.stdin.close()
+                process.wait(max(1, until - time.monotonic()))
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            self.failed += 1
+            print(f"    FAILED: {model} in turn: {error}", flush=True)
+        finally:
+            for process in processes.values():
+                end(process)
+        return times
+
+    def tell_turns(self, model, title, budget, times, record, work):
         rounds = min(len(some) for of_kind in times.values() for some in of_kind)
         if rounds == 0:
             return
@@ -464,17 +498,18 @@ class Bench:
                                 for some in of_kind) for name, of_kind in times.items()}
         leasts = {name: min(least for some in of_kind for _, least in some)
                   for name, of_kind in times.items()}
-        ratios = {name: statistics.median(some) / statistics.median(middles["plain"])
+        first = next(iter(times))
+        ratios = {name: statistics.median(some) / statistics.median(middles[first])
                   for name, some in middles.items()}
-        self.keep({"model": model, "set_up": "in turn", "times_ms": times, "ratios": ratios,
+        self.keep({"model": model, "set_up": title, "budget": budget, "times_ms": times, "ratios": ratios,
                    "record": record, "work": work})
         moved = sum(record.get("moved_bytes", {}).values()) / GIB
-        print(f"{model:<11}in turn, {rounds} rounds, {self.options.fits.name}; moved {moved:.2f} GiB",
+        print(f"{model:<11}{title}, {rounds} rounds, {budget}; moved {moved:.2f} GiB",
               flush=True)
         for name, some in middles.items():
             print(f"    {name:<19}{statistics.median(some):7.2f} ms ({ratios[name]:.3f}), the processes' "
                   f"{', '.join(f'{one:.2f}' for one in some)}; fastest step {leasts[name]:.2f} "
-                  f"({leasts[name] / leasts['plain']:.3f})", flush=True)
+                  f"({leasts[name] / leasts[first]:.3f})", flush=True)
         steps = {"ms": [], "more_steps": WARM_UP_SERVED + SERVED_STEPS * rounds}
         for line in work_lines({**steps, "work": work, "record": record}):
             print("    " + line, flush=True)
@@ -537,6 +572,10 @@ def everything(options, bench, once, middle):
                 break
             for policy in options.policies:
                 once(model, spillway(budget, policy))
+            if options.near:
+                bench.near_in_turn(model, budget)
+        for set_up in others(options.others):
+            once(model, set_up)
         if "save_on_cpu" not in options.without:
             once(model, instead_of_spillway(model))
         if "fits" not in options.without:
@@ -562,6 +601,10 @@ def main():
                         "device has room for")
     parser.add_argument("--beside", help="another build of the program, which takes turns with this "
                         "one where everything fits")
+    parser.add_argument("--near", action="store_true", help="within each budget, updates of optimizers "
+                        "at the host and all on the device, in turns (docs/near-memory.md)")
+    parser.add_argument("--others", type=split(str), default=[], help="optimizers on the CPU of torchao, "
+                        "deepspeed, with and without checkpointing, where they are installed")
     parser.add_argument("--steps", type=int, default=8, help="of each run; the first two are left "
                         "out of the medians")
     parser.add_argument("--rounds", type=int, default=6, help="of taking turns")

@@ -17,6 +17,7 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 
 class Skipped(Exception):
@@ -49,7 +50,7 @@ class Transformer(nn.Module):
         self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
         self.blocks = nn.ModuleList(Block(width, heads, causal) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        self.vocabulary = vocabulary
+        self.vocabulary, self.checkpointing = vocabulary, False
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
@@ -57,7 +58,7 @@ class Transformer(nn.Module):
     def forward(self, tokens):
         x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
-            x = block(x)
+            x = checkpoint(block, x, use_reentrant=False) if self.checkpointing else block(x)
         return functional.linear(self.norm(x), self.tokens.weight)
 
 
@@ -212,11 +213,71 @@ MODELS = {
 }
 
 
+class Torchao:
+    """States and updates on the CPU, by torchao."""
+
+    def __init__(self, task):
+        try:
+            from torchao.optim import CPUOffloadOptimizer
+        except ImportError as error:
+            raise Skipped("torchao is not installed") from error
+        self.optimizer = CPUOffloadOptimizer(task.model.parameters(), torch.optim.AdamW, fused=True, lr=1e-4)
+
+    def update(self, loss):
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+class DeepSpeed:
+    """The same by DeepSpeed's ZeRO-2."""
+
+    def __init__(self, task):
+        try:
+            import deepspeed
+        except ImportError as error:
+            raise Skipped("deepspeed is not installed") from error
+        for name, value in (("MASTER_ADDR", "localhost"), ("MASTER_PORT", "29571"), ("RANK", "0"),
+                            ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1")):
+            os.environ.setdefault(name, value)
+        self.engine, *_ = deepspeed.initialize(
+            model=task.model, model_parameters=task.model.parameters(),
+            config={"train_micro_batch_size_per_gpu": task.batch, "gradient_accumulation_steps": 1,
+                    "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "weight_decay": 0.01}},
+                    "zero_optimization": {"stage": 2, "offload_optimizer": {
+                        "device": "cpu", "pin_memory": True}}})
+        task.model = self.engine
+
+    def update(self, loss):
+        self.engine.backward(loss)
+        self.engine.step()
+
+
+class Plain:
+    def __init__(self, task):
+        self.optimizer = task.optimizer
+
+    def update(self, loss):
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+
+OPTIMIZERS = {"plain": Plain, "torchao": Torchao, "deepspeed": DeepSpeed}
+
+
 class Training:
     def __init__(self, options):
         torch.manual_seed(1)
         with torch.device("cuda"):
             self.task = MODELS[options.model]()
+        if options.checkpointing:
+            if not hasattr(self.task.model, "checkpointing"):
+                raise Skipped("checkpointing is for transformers that are not compiled")
+            self.task.model.checkpointing = True
+        if options.optimizer != "plain" and not isinstance(self.task, Texts):
+            raise Skipped(f"{options.optimizer} is for AdamW")
+        self.optimizer = OPTIMIZERS[options.optimizer](self.task)
         self.saved = ((lambda: torch.autograd.graph.save_on_cpu(pin_memory=True))
                       if options.save_on_cpu else contextlib.nullcontext)
         self.steps = 0
@@ -224,9 +285,7 @@ class Training:
     def step(self):
         with self.saved():
             loss = self.task.loss(self.steps)
-        loss.backward()
-        self.task.optimizer.step()
-        self.task.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.update(loss)
         self.steps += 1
         return loss.detach()
 
@@ -274,6 +333,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=60, help="no step begins so long after the second")
     parser.add_argument("--stacks-after", type=float, help="seconds: say where everybody stands")
     parser.add_argument("--save-on-cpu", action="store_true")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="plain", help="whose, of a transformer")
+    parser.add_argument("--checkpointing", action="store_true", help="activations are computed again")
     parser.add_argument("--activation-budget", type=float, default=1.0,
                         help="how much a compiled model keeps instead of computing it again")
     parser.add_argument("--deterministic", action="store_true")

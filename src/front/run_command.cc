@@ -228,9 +228,11 @@ void add_can_run_command(CLI::App& app, int& exit_code) {
 void add_run_options(CLI::App* command, RunOptions* options) {
   add_space_options(*command, *options);
   command
-      ->add_option("--near-optimizer", options->near_optimizer,
-                   "Who computes the steps of PyTorch's optimizers on host memory: on, Spillway, "
-                   "where its bits are PyTorch's; off, PyTorch; auto, so far PyTorch (auto)")
+      ->add_option(
+          "--near-optimizer", options->near_optimizer,
+          "Who computes the steps of PyTorch's optimizers: on, Spillway, where its bits are "
+          "PyTorch's, on a GPU next to states that have left the device; off, PyTorch; "
+          "auto, on for tensors on a GPU, off for those of the CPU (auto)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->group("What runs where");

@@ -106,7 +106,8 @@ class Result:
 
 
 ALONE = {}  # what programs say without Spillway
-SHORT = ("wrong", "seconds", "peak_bytes", "refused", "error", "gibibytes_before_out_of_memory")
+SHORT = ("wrong", "seconds", "peak_bytes", "refused", "error", "gibibytes_before_out_of_memory", "updated",
+         "report")
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def run(tmp_path):
     """run("training.py", "losses", device=GIB, ...): under Spillway if `device` is given."""
 
     def run(file, name, *arguments, device=None, host=16 * GIB, storage=None, policy="lookahead",
-            **environment):
+            near=None, **environment):
         command = [sys.executable, str(FOLDER / "programs" / file), name, *map(str, arguments)]
         record = tmp_path / "record.json"
         record.unlink(missing_ok=True)
@@ -123,7 +124,7 @@ def run(tmp_path):
                        "--device-memory", f"{int(device) // MIB}MiB",
                        "--host-memory", f"{int(host) // MIB}MiB", "--policy", policy,
                        *(["--storage", f"{tmp_path}:{int(storage) // MIB}MiB"] if storage else []),
-                       "--", *command]
+                       *(["--near-optimizer", near] if near else []), "--", *command]
         with open(tmp_path / "out", "w+") as out, open(tmp_path / "err", "w+") as err:
             process = subprocess.Popen(
                 command, stdout=out, stderr=err, start_new_session=True,

@@ -13,6 +13,8 @@ imports this file by its name. It does eight things:
   there as well;
 - if SPILLWAY_CAPTURE is set as well, starts operands.py then (docs/traces.md);
 - if SPILLWAY_MODULE_NAMES is 1, starts modules.py then (docs/python.md);
+- in a run, and if SPILLWAY_NEAR_OPTIMIZER is on, asks near/everywhere.py whether optimizers' steps are
+  replaced (docs/near-memory.md);
 - runs the sitecustomize of the user or the distribution, which this one stands in front of.
 
 Python does not come here if it is told to ignore its environment or its site packages (-E, -I,
@@ -182,8 +184,9 @@ if os.environ.get("SPILLWAY_DEVICE") == "cuda":
         _starts.append(_tell_operands)
 if os.environ.get("SPILLWAY_MODULE_NAMES") == "1":
     _starts.append(_name_modules)
-if os.environ.get("SPILLWAY_NEAR_OPTIMIZER") == "on":
-    _starts.append(_replace_optimizers)
+if os.environ.get("SPILLWAY_NEAR_OPTIMIZER") == "on" or (
+        os.environ.get("SPILLWAY_NEAR_OPTIMIZER") != "off" and "SPILLWAY_RECORD" in os.environ):
+    _starts.append(_replace_optimizers)  # if near/everywhere.py says so
 if _starts:
     _after_import("torch", lambda torch: [start() for start in _starts])
 _chain()

@@ -5,8 +5,9 @@ import sys
 
 import torch
 
-from . import native, rules
+from . import placement, rules
 
+SMALL = "so small that it stays on the device"
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -26,14 +27,16 @@ def why_not_kind(optimizer):
     return None
 
 
-def why_not_group(kind, group):
+def why_not_group(kind, group, way):
     """Of all tensors of a group, whatever they are."""
     for name in ("differentiable", "capturable"):
         if group.get(name):
             return f"{name}=True"
     if group.get("fused") and group.get("foreach"):
         return "fused and foreach are both set"
-    if (group.get("foreach") and group.get("nesterov") and group["momentum"] != 0
+    if way is None:
+        return "tensors in a group that PyTorch computes in several ways; set foreach or fused"
+    if (way == "foreach" and group.get("nesterov") and group["momentum"] != 0
             and group["weight_decay"] == 0 and not group["maximize"]):
         return "nesterov with foreach=True, which changes gradients"
     for name, value in {**rules.RULES[kind].step(group), "lr": group["lr"]}.items():
@@ -48,11 +51,13 @@ def why_not_group(kind, group):
     return None
 
 
-def why_not_gradients(kind, group, gradients, states):
+def why_not_gradients(kind, group, place, way, gradients, states):
     """Of all tensors of a group in one step: where PyTorch would refuse them together."""
     if any(gradient.is_sparse for gradient in gradients) and (
             group.get("fused") or group["weight_decay"] != 0):
         return "a gradient is sparse, with fused=True or weight decay"
+    if way == "foreach" and not place.at_once and any(gradient.is_sparse for gradient in gradients):
+        return "a gradient is sparse, beside which foreach=True computes others in another way"
     if group.get("fused") and kind is torch.optim.SGD:
         missing = sum(state is None for state in states)
         if 0 < missing < len(states):
@@ -68,13 +73,13 @@ def local(tensor):
     return tensor
 
 
-def placement(tensor):
+def distribution(tensor):
     return getattr(tensor, "device_mesh", None), getattr(tensor, "placements", None)
 
 
-def why_not_type(group, dtype):
+def why_not_type(place, way, dtype):
     """Of all tensors of a type in a group."""
-    if group.get("foreach") and not group.get("fused") and dtype == torch.bfloat16:
+    if place is placement.HOST and way == "foreach" and dtype == torch.bfloat16:
         return "bfloat16 with foreach=True, whose bits are not known"
     return None
 
@@ -82,26 +87,28 @@ def why_not_type(group, dtype):
 def all_plain(parameter, others):
     """Whether nothing below has anything against a parameter, its gradient and states: the usual
     case, in few calls."""
-    dtype, shape = parameter.dtype, parameter.shape
+    dtype, shape, device = parameter.dtype, parameter.shape, parameter.device
     if dtype not in rules.TYPES or parameter.numel() == 0:
         return False
     for tensor in (parameter, *others):
-        if not (type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided
+        if not (type(tensor) in _PLAIN and tensor.device == device and tensor.layout is torch.strided
                 and tensor.dtype is dtype and tensor.shape == shape and tensor.is_contiguous()
                 and not tensor.is_neg() and not tensor.is_conj() and tensor.data_ptr() != 0):
             return False
     return True
 
 
-def why_not_parameter(parameter):
+def why_not_parameter(parameter, place):
     """Of a parameter, before there is a gradient."""
     tensor = local(parameter)
     if type(tensor) not in _PLAIN:
         return f"a {type(tensor).__name__}"
-    if tensor.device.type != "cpu":
+    if place is None:
         return f"on {tensor.device.type}"
     if tensor.dtype not in rules.TYPES:
         return str(tensor.dtype).replace("torch.", "")
+    if tensor.nbytes < place.least_bytes:
+        return SMALL
     if parameter is not tensor and any(not (place.is_shard() or place.is_replicate())
                                        for place in parameter.placements):
         return "a DTensor of partial sums"
@@ -113,7 +120,7 @@ def why_not_beside(parameter, other, what):
     if other.is_sparse:
         return f"its {what} is sparse"
     tensor, wanted = local(other), local(parameter)
-    if type(tensor) not in _PLAIN or placement(other) != placement(parameter):
+    if type(tensor) not in _PLAIN or distribution(other) != distribution(parameter):
         return f"its {what} is a {type(other).__name__}"
     if tensor.dtype != wanted.dtype or tensor.shape != wanted.shape or tensor.device != wanted.device:
         return f"its {what} has another shape, type or device"
@@ -121,11 +128,19 @@ def why_not_beside(parameter, other, what):
     return reason and f"its {what} is {reason}"
 
 
-def why_not_step(step):
+def why_not_step(step, parameter, place, way):
     """Of the tensor that counts steps."""
-    if (type(step) not in _PLAIN or step.numel() != 1 or step.device.type != "cpu"
-            or step.dtype not in (torch.float32, torch.float64)):
+    plain = type(step) in _PLAIN and step.numel() == 1 and step.dtype in (torch.float32, torch.float64)
+    if not (plain and place.is_at_host(step)) and place.at_once:
         return "its step is not a number on the CPU"
+    if place.at_once:
+        return None
+    if not plain or step.device != parameter.device and not place.is_at_host(step):
+        return "its step is not a number here"
+    if way == "fused" and (place.is_at_host(step) or step.dtype != torch.float32):
+        return "its step is not a float32 on the device"
+    if not place.is_at_host(step) and step.is_inference():
+        return "its step was made in inference mode"
     return None
 
 

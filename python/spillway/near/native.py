@@ -91,7 +91,46 @@ def library():
     ):
         function = getattr(loaded, f"spillway_near_{name}")
         function.restype, function.argtypes = result, arguments
+    return with_gpu_functions(loaded)
+
+
+def with_gpu_functions(loaded):
+    """The library, where it has them: one without takes nothing of a GPU."""
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    for name, result, arguments in (
+        ("update_on_gpu", None, [pointer, pointer, ctypes.POINTER(Tensor), size, pointer,
+                                 ctypes.POINTER(ctypes.c_uint8), pointer, pointer]),
+        ("takes_on_gpu", ctypes.c_int, []),
+        ("send_gradient", None, [pointer, size]),
+        ("wait", None, []),
+    ):
+        function = getattr(loaded, f"spillway_near_{name}", None)
+        if function is not None:
+            function.restype, function.argtypes = result, arguments
     return loaded
+
+
+@functools.lru_cache(maxsize=None)
+def knows_gpus():
+    """Whether the library has functions for tensors on a GPU."""
+    return hasattr(library(), "spillway_near_update_on_gpu")
+
+
+def takes_on_gpu():
+    """Whether it may take any now: not where everything fits on the device."""
+    asked = getattr(library(), "spillway_near_takes_on_gpu", None)
+    return knows_gpus() and (asked is None or asked() != 0)
+
+
+def wait():
+    """Until all updates that were taken on a GPU have ended."""
+    if hasattr(library(), "spillway_near_wait"):
+        library().spillway_near_wait()
+
+
+def sender():
+    """spillway_near_send_gradient, a function of an address and bytes; None where there is none."""
+    return getattr(library(), "spillway_near_send_gradient", None)
 
 
 def _made(function, *arguments):
@@ -136,6 +175,17 @@ class Update:
         if not isinstance(tensors, ctypes.Array):
             tensors = (Tensor * len(tensors))(*tensors)
         self._library.spillway_near_run(pool and pool._handle, self._handle, tensors, len(tensors))
+
+    def run_on_gpu(self, tensors, pool, stream, gradient_scale=None, found_inf=None):
+        """Has those updated at the host that had better be, and returns at once: a list with 1 for each
+        that was taken, 0 for each that is the caller's. The last three: a stream's handle, and addresses
+        on the device of what GradScaler says, which nobody reads before the update."""
+        count = len(tensors)
+        taken = (ctypes.c_uint8 * count)()
+        self._library.spillway_near_update_on_gpu(
+            pool and pool._handle, self._handle, (Tensor * count)(*tensors), count, stream, taken,
+            gradient_scale, found_inf)
+        return list(taken)
 
     def run_range(self, tensor, begin, end):
         """Elements of one tensor, in this thread."""

@@ -1,10 +1,10 @@
 """The step of an optimizer, replaced where its bits can be had.
 
 PyTorch's step() asks `_init_group` of each group for the tensors to update, states included, and
-updates them. Here the first group's call asks for those of all groups, updates what it can in one
-native call, and each group's call then hands out what is left. So closures, hooks, schedulers,
-profilers, the making of states and errors are PyTorch's; an error while states are made finds
-nothing updated. Nothing runs outside step().
+updates them. Here the first group's call asks for those of all groups, updates what it can, and each
+group's call then hands out what is left. So closures, hooks, schedulers, profilers, the making of
+states and errors are PyTorch's; an error while states are made finds nothing updated. What lies on the
+CPU has been updated when step() returns; what lies on a GPU is only issued there (later.py).
 """
 
 import functools
@@ -13,9 +13,8 @@ import weakref
 import torch
 from torch.autograd.graph import increment_version
 
-from . import choices, memory, native, report, rules, trial
-
-_BITS = {native.FUSED_CPU: "fused=True", native.LOOP_CPU: "fused=False"}
+from . import choices, lists, memory, native, placement, report, rules, trial
+from .later import Later
 
 
 @functools.lru_cache(maxsize=None)
@@ -28,8 +27,8 @@ def update(options):
     return native.Update(native.Options(**dict(options)))
 
 
-def replace(optimizer, threads=None, proven=False):
-    """See optimize(). proven: without a trial of the bits."""
+def replace(optimizer, threads=None, proven=False, places=None):
+    """See optimize(). proven: without a trial of the bits. places: a placement.Places."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"spillway.near: {type(optimizer).__name__} is no optimizer of torch.optim")
     if threads is not None and threads < 1:
@@ -40,174 +39,155 @@ def replace(optimizer, threads=None, proven=False):
     optimizer.spillway = report.Report(type(optimizer).__name__)
     optimizer.spillway.reason = choices.why_not_kind(optimizer)
     if optimizer.spillway.reason is None:
-        replacement = Replacement(optimizer, threads, proven)
+        replacement = Replacement(optimizer, threads, proven, places or placement.Places())
         optimizer.spillway.groups = [replacement.expected(group) for group in optimizer.param_groups]
         optimizer._init_group = replacement.init_group
     return optimizer
 
 
-class _Left:
-    """A group's lists, as PyTorch filled them, without what Spillway updates."""
-
-    def __init__(self, group, lists, returned):
-        self.group = group
-        self.lists = lists
-        self.returned = returned
-
-    def __getitem__(self, role):
-        return self.lists.get(role) or ()
-
-    def keep(self, kept):
-        """Only the entries whose indices these are."""
-        for entries in self.lists.values():
-            if entries:  # some are empty, without amsgrad or momentum
-                entries[:] = [entries[index] for index in kept]
-
-
-class _Taken:
-    """A tensor that Spillway updates."""
-
-    def __init__(self, left, index):
-        self.left = left
-        self.index = index
-        self.tensors = {role: choices.local(entries[index]) for role, entries in left.lists.items()
-                        if entries and entries[index] is not None}
-        self.step = self.tensors.pop("step", None)
-        self.is_first = False  # its state is made in this step
-        parameter = self.tensors["parameter"]
-        self.elements = parameter.numel()
-        self.bytes = self.elements * parameter.element_size()  # of each of them
-        self.at = {role: tensor.data_ptr() for role, tensor in self.tensors.items()}
-
-    def add(self, role, tensor):
-        self.tensors[role] = tensor
-        self.at[role] = tensor.data_ptr()
-
-    def written(self):
-        return [tensor for role, tensor in self.tensors.items() if role != "gradient"]
-
-
 class Replacement:
-    def __init__(self, optimizer, threads, proven):
+    def __init__(self, optimizer, threads, proven, places):
         self._optimizer = weakref.ref(optimizer)  # it owns this object: states go as soon as it goes
         self._kind = type(optimizer)
         self._rule = rules.RULES[self._kind]
         self._threads = threads
         self._proven = proven
+        self._places = places
+        self._later = Later()
         self._left = {}  # by id of the group: what its call in this step is to hand out
 
     # What PyTorch calls
 
-    def init_group(self, group, *lists):
+    def init_group(self, group, *entries):
         """In the place of the optimizer's `_init_group`."""
         optimizer = self._optimizer()
         if _compiling():
-            return self._kind._init_group(optimizer, group, *lists)
+            return self._kind._init_group(optimizer, group, *entries)
         if group is optimizer.param_groups[0]:
             self._left = {}
-            self._left = {id(left.group): left for left in self._begin(optimizer)}
+            if self._places.are_idle([one for each in optimizer.param_groups for one in each["params"]]):
+                optimizer.spillway.groups = [report.nothing(each["params"], placement.FITS)
+                                             for each in optimizer.param_groups]
+            else:
+                self._left = {id(left.group): left for left in self._begin(optimizer)}
         left = self._left.pop(id(group), None)
         if left is None:
-            return self._kind._init_group(optimizer, group, *lists)
-        for entries, rest in zip(lists, left.lists.values()):
-            entries.extend(rest)
+            return self._kind._init_group(optimizer, group, *entries)
+        for own, rest in zip(entries, left.lists.values()):
+            own.extend(rest)
         return left.returned
 
     # A step
 
     def _begin(self, optimizer):
         """Updates what it can, and returns what is left of all groups."""
-        lefts = self._collect(optimizer)
+        lefts = lists.collect(optimizer, self._kind, self._rule.roles)
         told = optimizer.spillway
-        told.groups = [report.Group(_BITS[rules.variant(left.group)]) for left in lefts]
-        found_inf = getattr(optimizer, "found_inf", None)
-        scale = getattr(optimizer, "grad_scale", None)
-        reasons = [self._why_not_step(left, scale, found_inf) for left in lefts]
-        taken, calls = [], {}
-        for left, group, reason in zip(lefts, told.groups, reasons):
-            kept, options = [], {}
-            for index, parameter in enumerate(left["parameter"]):
-                why = reason or self._why_not_tensor(left, index)
-                if why is None:
-                    dtype = parameter.dtype
-                    if dtype not in options:
-                        options[dtype] = self._options(left.group, dtype)
-                    key, why = options[dtype]
-                if why is None:
-                    taken.append(_Taken(left, index))
-                    calls.setdefault(key, []).append(taken[-1])
-                    group.take(taken[-1].elements)
-                else:
-                    kept.append(index)
-                    group.left[why] += 1
-            left.kept = kept
+        told.groups = [report.Group() for _ in lefts]
+        scale, found_inf = (getattr(optimizer, name, None) for name in ("grad_scale", "found_inf"))
+        calls = {}
+        for left, group in zip(lefts, told.groups):
+            self._choose(left, group, scale, found_inf, calls)
+        taken = [one for ones in calls.values() for one in ones]
         if taken and self._overlap(lefts, taken, scale):
-            for left, group in zip(lefts, told.groups):
-                count, group.tensors, group.elements = group.tensors, 0, 0
-                if count:
-                    group.left["tensors of this step share memory"] += count
-            return lefts
+            self._give_up(taken, "tensors of this step share memory")
+            taken, calls = [], {}
         made = self._made_momentum(taken)
-        for left in lefts:
-            left.keep(left.kept)
         if taken:
-            self._run(calls, taken, scale)
+            refused = self._run(calls, taken, scale, found_inf)
+            self._give_up(refused, placement.BETTER)
+            gone = set(map(id, refused))
+            taken = [one for one in taken if id(one) not in gone]
+            made = [(one, buffer) for one, buffer in made if id(one) not in gone]
+        for left in lefts:
+            left.keep()
+        for one in taken:
+            one.told.take(one.elements)
+        if taken:
             told.steps += 1
-        for parameter, buffer in made:  # only now do they hold anything
-            optimizer.state[parameter]["momentum_buffer"] = buffer
+            told.updates += len(taken)
+        for one, buffer in made:  # only now do they hold anything
+            optimizer.state[one.whole]["momentum_buffer"] = buffer
         return lefts
 
-    def _collect(self, optimizer):
-        """All groups' lists, from PyTorch. Where it fails, the states that it began are gone."""
-        new = [parameter for group in optimizer.param_groups for parameter in group["params"]
-               if parameter.grad is not None and not optimizer.state.get(parameter)]
-        try:
-            lefts = []
-            for group in optimizer.param_groups:
-                lists = {role: [] for role in self._rule.roles}
-                returned = self._kind._init_group(optimizer, group, *lists.values())
-                lefts.append(_Left(group, lists, returned))
-            return lefts
-        except BaseException:
-            for parameter in new:
-                optimizer.state.pop(parameter, None)
-            raise
+    def _choose(self, left, told, scale, found_inf, calls):
+        """A group's tensors that Spillway may update, by (place, options), into `calls`."""
+        reasons, options = {}, {}
+        for index, parameter in enumerate(left["parameter"]):
+            tensor = choices.local(parameter)
+            place = self._places.of(tensor)
+            if place not in reasons:
+                reasons[place] = self._why_not_step(left, place, scale, found_inf)
+            why = reasons[place]
+            if why is None and place is not None and tensor.nbytes < place.least_bytes:
+                why = choices.SMALL  # without a closer look: there may be many
+            why = why or self._why_not_tensor(left, index, place)
+            if why is None:
+                kind = place, parameter.dtype
+                if kind not in options:
+                    options[kind] = self._options(left.group, place, left.way, parameter.dtype)
+                key, why = options[kind]
+            if why is None:
+                told.of(place, left.way)
+                one = lists.Taken(left, index, place, told)
+                calls.setdefault((place, key), []).append(one)
+            else:
+                left.kept.append(index)
+                told.left[why] += 1
 
-    def _why_not_step(self, left, scale, found_inf):
+    @staticmethod
+    def _give_up(ones, reason):
+        """PyTorch updates these after all."""
+        for one in ones:
+            one.left.kept.append(one.index)
+            one.told.left[reason] += 1
+
+    def _why_not_step(self, left, place, scale, found_inf):
         group = left.group
-        if found_inf is not None and found_inf.item() != 0:
-            return "infinite gradients, which skip the step"
+        reason = place and place.why_not_now()
+        if reason is not None:
+            return reason
+        if place is not None and place.at_once:
+            if found_inf is not None and found_inf.item() != 0:
+                return "infinite gradients, which skip the step"
+        elif place is not None and not all(place.holds_number(one) for one in (scale, found_inf)):
+            return "a scale of gradients that is no float32 on their device"
         if (scale is not None or found_inf is not None) and not group.get("fused"):
             return "a scale of gradients without fused=True"
-        return (choices.why_not_group(self._kind, group)
-                or choices.why_not_gradients(self._kind, group, left["gradient"], left["first"]))
+        return (choices.why_not_group(self._kind, group, left.way) or choices.why_not_gradients(
+            self._kind, group, place, left.way, left["gradient"], left["first"]))
 
-    def _why_not_tensor(self, left, index):
-        beside = {role: entries[index] for role, entries in left.lists.items()
-                  if entries and entries[index] is not None}
+    @staticmethod
+    def _why_not_tensor(left, index, place):
+        beside = left.entries(index)
         parameter, step = beside.pop("parameter"), beside.pop("step", None)
-        reason = None if step is None else choices.why_not_step(step)
+        reason = choices.why_not_parameter(parameter, place) if place is None else None
+        if step is not None:
+            reason = reason or choices.why_not_step(step, parameter, place, left.way)
         if reason is not None or choices.all_plain(parameter, beside.values()):
             return reason
-        reason = choices.why_not_parameter(parameter)
+        reason = choices.why_not_parameter(parameter, place)
         for role, tensor in beside.items():
             what = "gradient" if role == "gradient" else "state"
             reason = reason or choices.why_not_beside(parameter, tensor, what)
         return reason
 
-    def _options(self, group, dtype):
+    def _options(self, group, place, way, dtype):
         """(those of an update of such tensors, None), or (None, why there is none)."""
-        reason = choices.why_not_type(group, dtype)
+        reason = choices.why_not_type(place, way, dtype)
         if reason is not None:
             return None, reason
         try:
-            key = rules.options(self._kind, group, dtype)
+            key = rules.options(self._kind, group, dtype, place, way)
             update(key)
         except native.Refused as why:
             return None, str(why)
-        if not self._proven and not trial.same_bits(self._kind, group, dtype, key):
-            return None, (f"the bits of PyTorch {torch.__version__} are others here "
-                          f"({torch.backends.cpu.get_cpu_capability()})")
+        try:
+            proven = self._proven or trial.same_bits(self._kind, group, dtype, key, place, way)
+        except torch.OutOfMemoryError:
+            return None, "the device has no memory free to compare the bits"
+        if not proven:
+            return None, f"the bits of PyTorch {torch.__version__} are others here ({place.describe()})"
         return key, None
 
     @staticmethod
@@ -227,7 +207,7 @@ class Replacement:
         return memory.overlap(written, gradients)
 
     def _made_momentum(self, taken):
-        """SGD's buffers at the first step, which PyTorch makes later, by parameter."""
+        """SGD's buffers at the first step, which PyTorch makes later: of whom, and which."""
         if self._rule.number != native.SGD:
             return []
         made = [(one, torch.empty_like(one.left["gradient"][one.index])) for one in taken
@@ -235,21 +215,32 @@ class Replacement:
         for one, buffer in made:
             one.add("first", choices.local(buffer))
             one.is_first = True
-        return [(one.left["parameter"][one.index], buffer) for one, buffer in made]
+        return made
 
-    def _run(self, calls, taken, scale):
+    def _run(self, calls, taken, scale, found_inf):
+        """Those of a GPU that are not updated after all."""
         try:
             threads = pool(self._threads or torch.get_num_threads())
         except native.Refused:  # no more threads are to be had: this one computes
             threads = None
-        numbers = {id(left): self._numbers(left.group, scale) for left in {
+        numbers = {id(left): self._numbers(left.group) for left in {
             id(one.left): one.left for one in taken}.values()}
+        later = self._later.prepare([(place, update(key), ones) for (place, key), ones in calls.items()
+                                     if not place.at_once], numbers, scale is not None)
+        self._run_now([(update(key), ones) for (place, key), ones in calls.items() if place.at_once],
+                      numbers, threads, scale)
+        return self._later.run(later, threads, scale, found_inf) if later else []
+
+    @staticmethod
+    def _run_now(calls, numbers, threads, scale):
+        taken = [one for _, ones in calls for one in ones]
         steps = [one.step for one in taken if one.step is not None]
         if steps:
             torch._foreach_add_(steps, 1)
         try:
-            named = [(update(key), [self._native(one, numbers[id(one.left)], scale) for one in ones])
-                     for key, ones in calls.items()]
+            divisor = {} if scale is None else {"gradient_scale": scale.item()}
+            named = [(how, [one.native(one.number(), {**numbers[id(one.left)], **divisor}, scale is not None)
+                            for one in ones]) for how, ones in calls]
         except BaseException:  # nothing has been updated: the step can be tried again
             if steps:
                 torch._foreach_sub_(steps, 1)
@@ -260,34 +251,27 @@ class Replacement:
         increment_version([tensor for one in taken if not one.left.group.get("fused")
                            for tensor in one.written()])
 
-    def _numbers(self, group, scale):
+    def _numbers(self, group):
         rate = group["lr"]
         return {**self._rule.step(group),
-                "learning_rate": rate.item() if isinstance(rate, torch.Tensor) else rate,
-                "gradient_scale": 1.0 if scale is None else scale.item()}
-
-    @staticmethod
-    def _native(one, numbers, scale):
-        if one.step is not None:
-            number = one.step.item()
-        else:
-            number = 1 if one.is_first else 2
-        at = one.at
-        return native.in_place(
-            native.Step(step=number, **numbers), one.elements, at["parameter"], at["gradient"],
-            at.get("first"), at.get("second"), at.get("max_second"),
-            gradient_out=None if scale is None else at["gradient"])
+                "learning_rate": rate.item() if isinstance(rate, torch.Tensor) else rate}
 
     # Before the first step
 
     def expected(self, group):
-        told = report.Group(_BITS[rules.variant(group)])
-        reason = choices.why_not_group(self._kind, group)
+        told = report.Group()
+        way = rules.way(self._kind, group, group["params"])
+        reasons = {}
         for parameter in group["params"]:
-            why = reason or choices.why_not_parameter(parameter)
+            place = self._places.of(choices.local(parameter))
+            if place not in reasons:
+                reasons[place] = place and place.why_not_now()
+            why = reasons[place] or choices.why_not_group(self._kind, group, way)
+            why = why or choices.why_not_parameter(parameter, place)
             if why is None:
-                why = self._options(group, choices.local(parameter).dtype)[1]
+                why = self._options(group, place, way, choices.local(parameter).dtype)[1]
             if why is None:
+                told.of(place, way)
                 told.take(choices.local(parameter).numel())
             else:
                 told.left[why] += 1

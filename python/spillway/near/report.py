@@ -6,11 +6,15 @@ from collections import Counter
 class Group:
     """One parameter group in the last step; before the first, as far as it is known."""
 
-    def __init__(self, bits):
-        self.bits = bits      # whose bits, for people
+    def __init__(self):
+        self.bits = self.note = None  # whose bits, and where it is computed, for people
         self.tensors = 0      # that Spillway updates
         self.elements = 0
         self.left = Counter() # why not: how many tensors
+
+    def of(self, place, way):
+        """Tensors that Spillway updates lie there (placement.py), and these are their bits (rules.way)."""
+        self.bits, self.note = place.bits[way], place.note
 
     def take(self, elements):
         self.tensors += 1
@@ -20,7 +24,7 @@ class Group:
         parts = []
         if self.tensors:
             parts.append(f"Spillway updates {_tensors(self.tensors)} ({self.elements:,} elements) "
-                         f"with the bits of {self.bits}")
+                         f"with the bits of {self.bits}{self.note}")
         parts += [f"PyTorch updates {_tensors(count)}: {reason}"
                   for reason, count in self.left.items()]
         return "; ".join(parts) or "no tensor has a gradient"
@@ -34,6 +38,7 @@ class Report:
         self.reason = None  # why the whole optimizer is left to PyTorch
         self.groups = []
         self.steps = 0      # in which Spillway updated anything
+        self.updates = 0    # of tensors, in all of them
 
     @property
     def replaced(self):
@@ -47,6 +52,15 @@ class Report:
 
     def __str__(self):
         return "\n".join(self.lines())
+
+
+def nothing(parameters, reason):
+    """A group of which PyTorch updates all that have gradients."""
+    group = Group()
+    count = sum(parameter.grad is not None for parameter in parameters)
+    if count:
+        group.left[reason] = count
+    return group
 
 
 def _tensors(count):

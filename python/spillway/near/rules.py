@@ -5,6 +5,7 @@ that updates them. `fills` has the names of these lists, in order, and what they
 """
 
 import torch
+from torch.optim.optimizer import _default_to_fused_or_foreach
 
 from . import native
 
@@ -59,13 +60,28 @@ RULES = {
 TYPES = {torch.float32: native.FLOAT32, torch.bfloat16: native.BFLOAT16}
 
 
-def variant(group):
-    return native.FUSED_CPU if group.get("fused") else native.LOOP_CPU
+def way(kind, group, parameters):
+    """Which of PyTorch's implementations updates these parameters of a group, all that have gradients:
+    "fused", "foreach" or "loop". None where it would be another for some of them alone."""
+    fused, foreach = group.get("fused"), group.get("foreach")
+    if fused is None and foreach is None:
+        if isinstance(group["lr"], torch.Tensor) and kind in (torch.optim.Adam, torch.optim.AdamW):
+            return "loop"
+        foreach = _foreach_by_default(group, parameters)
+        if not foreach and any(parameter.device.type != "cpu" and _foreach_by_default(group, [parameter])
+                               for parameter in parameters):
+            return None
+    return "fused" if fused else "foreach" if foreach else "loop"
 
 
-def options(kind, group, dtype):
+def _foreach_by_default(group, parameters):
+    return _default_to_fused_or_foreach(parameters, bool(group.get("differentiable")), use_fused=False)[1]
+
+
+def options(kind, group, dtype, place, way):
     """The fields of native.Options, as a key: tensors of equal options go in one call."""
-    chosen = variant(group)
+    chosen = place.variant(way)
+    on_cpu = chosen in (native.FUSED_CPU, native.LOOP_CPU)
     decoupled = bool(group.get("decoupled_weight_decay", kind is torch.optim.AdamW))
     roots, mode = native.torch_square_roots() if chosen == native.LOOP_CPU else (None, 0)
     return (
@@ -78,7 +94,8 @@ def options(kind, group, dtype):
         ("amsgrad", bool(group.get("amsgrad"))),
         ("maximize", bool(group.get("maximize"))),
         ("nesterov", bool(group.get("nesterov") and group["momentum"])),
-        ("torch_threads", torch.get_num_threads()),
+        ("torch_threads", torch.get_num_threads() if on_cpu else 1),
+        ("compute_capability", place.capability),
         ("square_roots", roots),
         ("square_roots_mode", mode),
     )

@@ -1,0 +1,66 @@
+"""Updates that begin some time after step() has returned: those of tensors on a GPU.
+
+A program is far ahead of its device. When it calls step(), the device may still compute the backward
+pass. So step() only issues updates, as it would launch kernels: each begins when its gradient is there,
+runs at the host beside the rest of that pass, and launches that use its parameter later wait for it.
+Nothing is guessed, and nothing has to be undone: a norm that clips, for instance, is computed by
+launches in front of the update. In a steady step nothing here waits for the device.
+"""
+
+import torch
+from torch.autograd.graph import increment_version
+
+from .gradients import Gradients
+from .steps import Steps
+
+
+class Later:
+    def __init__(self):
+        self._steps = Steps()
+        self._gradients = Gradients()
+
+    def prepare(self, calls, numbers, scaled):
+        """What run() takes. `calls`: (place, update, tensors) each; `numbers`: a group's, by id of its
+        lists; `scaled`: gradients are divided. May raise: nothing has happened then."""
+        return [(place, update, ones, self._described(place, ones, numbers, scaled))
+                for place, update, ones in calls]
+
+    def _described(self, place, ones, numbers, scaled):
+        steps = [one.step for one in ones if one.step is not None and not place.is_at_host(one.step)]
+        known = dict(zip(map(id, steps), self._steps.numbers(place, steps)))
+        described = []
+        for one in ones:
+            if one.step is None:
+                step = one.number()
+            else:  # where it is at the host it has not been raised yet, as nothing is sure yet
+                step = 1 + (known[id(one.step)] if id(one.step) in known else one.number())
+            described.append(one.native(step, numbers[id(one.left)], scaled))
+        return described
+
+    def run(self, prepared, threads, scale, found_inf):
+        """Issues all updates; returns the tensors of those that were not taken."""
+        taken, refused = [], []
+        for place, update, ones, described in prepared:
+            for one, flag in zip(ones, place.run(update, described, threads, scale, found_inf)):
+                (taken if flag else refused).append(one)
+        at_host = [one.step for one in taken if one.step is not None and one.place.is_at_host(one.step)]
+        if at_host:
+            torch._foreach_add_(at_host, 1)
+        for place in {place for place, *_ in prepared}:
+            self._count(place, taken, refused, found_inf)
+        increment_version([tensor for one in taken if not one.left.group.get("fused")
+                           for tensor in one.written()])
+        senders = {one.place.sender() for one in taken}
+        self._gradients.follow([one.whole for one in taken], senders.pop() if len(senders) == 1 else None)
+        return refused
+
+    def _count(self, place, taken, refused, found_inf):
+        """The steps that lie on the device."""
+        ours, others = ([one.step for one in ones if one.place is place and one.step is not None
+                         and not place.is_at_host(one.step)] for ones in (taken, refused))
+        if not ours and not others:
+            return
+        skipped = None if found_inf is None else place.copied(found_inf)
+        if ours:
+            self._steps.advance(ours, found_inf, skipped)
+        self._steps.leave(others, skipped)
