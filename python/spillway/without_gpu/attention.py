@@ -31,7 +31,9 @@ def _backward(launch, args, kwargs, results):
     given = [x for x in tensors_in(args[:8]) if x.numel()]
     causal = any(value is True for value in args[8:])
     batch, heads, length, size = q.shape
-    work = launch.scratch(4 * batch * heads * length * (size + 1) + 256)
+    shared = k.shape[1] != heads  # keys of several heads: gradients of each head's, added up later
+    work = launch.scratch(4 * batch * heads * length * (size + 1) + 256 + (
+        2 * batch * heads * k.shape[2] * (size + v.shape[3]) if shared else 0))
     made = [x for x in tensors_in(results) if x.numel()]
     launch.emit("memset", "fill", [], [work])
     launch.emit(launch.name + " (sums)", "norm", [gradient, given[4], work], [work],
@@ -40,9 +42,9 @@ def _backward(launch, args, kwargs, results):
                 flops=2.5 * _flops(q, k, v, causal), dtype=q.dtype)
     launch.emit(launch.name + " (query)", "cast", [work], [work, made[0]],
                 moved=6 * q.numel())
-    if k.shape[1] != heads:  # gradients of shared keys are added up
-        for shared in made[1:3]:
-            launch.emit(launch.name + " (heads)", "reduce", [work], [shared])
+    if shared:
+        for gradient in made[1:3]:
+            launch.emit(launch.name + " (heads)", "reduce", [work], [gradient])
 
 
 _KINDS = ("cudnn", "flash", "efficient")

@@ -26,6 +26,25 @@ def _dropout(call, x, p, train):
     return aten.native_dropout(x, p, train)[0]
 
 
+def _rms_norm(call, x, shape, weight=None, eps=None):
+    if not on_device(x) or not hasattr(aten, "_fused_rms_norm"):
+        return call(x, shape, weight, eps)
+    return aten._fused_rms_norm(x, shape, weight, eps)[0]
+
+
+def _fused_rms_norm(x, shape, weight=None, eps=None):
+    """What is missing for meta: without it PyTorch takes the norm apart."""
+    outer = x.shape[:x.dim() - len(shape)] + (1,) * len(shape)
+    double = x.dtype in (torch.float16, torch.bfloat16)
+    return (torch.empty_like(x, memory_format=torch.contiguous_format),
+            torch.empty(outer, dtype=torch.float32 if double else x.dtype, device=x.device))
+
+
+def _fused_rms_norm_backward(gradient, x, shape, scale, weight, mask):
+    return (torch.empty_like(x) if mask[0] else None,
+            torch.empty_like(weight) if mask[1] and weight is not None else None)
+
+
 def _batch_norm(call, x, weight, bias, mean, variance, training, momentum, eps, cudnn_enabled):
     # cuDNN for float16 and float32, native kernels for bfloat16 (Normalization.cpp,
     # _select_batch_norm_backend).
@@ -130,7 +149,11 @@ def _kernel(operator, chosen):
 
 def start(library, everywhere):
     everywhere.fallback(torch.library.fallthrough_kernel, _KEY)
-    chosen = {"dropout": _dropout, "batch_norm": _batch_norm,
+    if hasattr(aten, "_fused_rms_norm"):
+        # Not by Library.impl, which leaves operators that PyTorch can take apart to that.
+        library.m.impl("_fused_rms_norm", "Meta", _fused_rms_norm, False)
+        library.m.impl("_fused_rms_norm_backward", "Meta", _fused_rms_norm_backward, False)
+    chosen = {"dropout": _dropout, "rms_norm": _rms_norm, "batch_norm": _batch_norm,
               "scaled_dot_product_attention": _attention, "lstm.input": _recurrent("lstm"),
               "gru.input": _recurrent("gru"), "rnn_tanh.input": _recurrent("rnn_tanh"),
               "rnn_relu.input": _recurrent("rnn_relu")}

@@ -39,6 +39,6 @@ def kernel_ns(kind, flops, moved_bytes, dtype, in_backward):
     elif moved_bytes:
         seconds = moved_bytes / (machine.memory_bandwidth * known["bytes"])
     if flops:
-        seconds = max(seconds, flops / (_peak(dtype) * known["flops"]))
+        seconds = max(seconds, flops / (_peak(dtype) * known.get("flops", 0.5)))
     least = parameters()["least_ns"]["backward" if in_backward else "forward"]
     return max(1, round(max(1e9 * seconds + known.get("extra_ns", 2000), least)))

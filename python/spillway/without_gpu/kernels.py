@@ -79,7 +79,7 @@ def batch_norm(launch, args, kwargs, results):
     given = [tensor for tensor in (weight, bias) if tensor is not None]
     if training:
         channels = x.shape[1]
-        flags, staging = launch.scratch(4 * -(-channels // 32)), launch.scratch(4 * 512 * channels)
+        flags, staging = launch.scratch(4 * -(-channels // 32)), launch.scratch(2048 * channels)
         launch.emit("fill", "fill", [], [flags])
         launch.emit(launch.name + " (statistics)", "norm", [x, flags],
                     [saved_mean, saved_scale, staging, flags])
@@ -94,7 +94,7 @@ def batch_norm_backward(launch, args, kwargs, results):
     gradient, x, weight = args[:3]
     saved = [tensor for tensor in args[5:7] if tensor is not None]
     channels = x.shape[1]
-    flags, staging = launch.scratch(4 * -(-channels // 32)), launch.scratch(256 * channels)
+    flags, staging = launch.scratch(4 * -(-channels // 32)), launch.scratch(1024 * channels)
     sums = [launch.scratch(4 * channels) for _ in range(2)]
     launch.emit("fill", "fill", [], [flags])
     launch.emit(launch.name + " (sums)", "norm_backward", [x, gradient, *saved, flags],
@@ -192,7 +192,12 @@ def put(launch, args, kwargs, results):
         keys = [launch.scratch(8 * given[0].numel()) for _ in range(4)]
         for index in given:
             for part in ("min", "check", "assert", "max", "check", "assert", "remainder", "times"):
-                launch.emit("index " + part, "elementwise", [index, *keys[1:1]], keys[:1])
+                launch.emit("index " + part, "elementwise", [index], keys[:1])
+        launch.emit("index add", "elementwise", keys[:1], keys[:1])
+        if not values.is_contiguous():
+            copied = launch.scratch(launch.bytes_of(values))
+            launch.emit("copy", "copy", [values], [copied])
+        launch.emit("index divide", "elementwise", keys[:1], keys[:1])
         launch.emit("arange", "fill", [], keys[1:])
         sort_by_key(launch, given[0], keys)
         given = [*given, *keys]
@@ -206,6 +211,12 @@ def scatter(launch, args, kwargs, results):
     values = tensors_in(args)[-1]
     launch.emit(launch.name, "scatter", tensors_in(args), [args[0]],
                 moved=3 * launch.bytes_of(values))
+
+
+@kernels_of("_embedding_bag_backward", "_embedding_bag_sparse_backward")
+def embedding_bag_backward(launch, args, kwargs, results):
+    rows = tensors_in(results)[-1]
+    launch.emit(launch.name, "gather", tensors_in(args)[:4], [rows], moved=2 * launch.bytes_of(rows))
 
 
 @kernels_of("sort", "topk", "kthvalue", "unique_dim", "_unique2", "unique_consecutive", "argsort",
@@ -292,6 +303,9 @@ def elementwise(launch, args, kwargs, results):
     """What is not known otherwise: one kernel."""
     given, made = tensors_in((args, list(kwargs.values()))), tensors_in(results)
     kind = "elementwise"
+    if any(isinstance(x, torch.Tensor) and x.layout == torch.sparse_coo for x in args):
+        launch.emit(launch.name, "scatter", given, made, moved=3 * launch.bytes_of(given[-1]))
+        return
     if launch.name in ("aten::fill_", "aten::zero_") or not given:
         kind = "fill"
     elif launch.name in ("aten::copy_",):

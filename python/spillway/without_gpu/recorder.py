@@ -22,8 +22,12 @@ _SILENT = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strid
            "_sparse_coo_tensor_with_dims", "record_stream", "is_same_size", "sparse_dim", "dense_dim"}
 # Composites that are one kernel of their own on cuda.
 _WHOLE = {"_foreach", "_fused", "embedding_bag", "_amp_foreach", "native_dropout", "cudnn_batch_norm",
-          "_cudnn_rnn", "index_put", "native_group_norm", "convolution", "_scaled_dot", "slice_scatter",
+          "_cudnn_rnn", "_index_put", "native_group_norm", "convolution", "_scaled_dot", "slice_scatter",
           "cat"}
+
+
+# Whose results lie in memory as their second argument, which PyTorch's shape functions do not know.
+_LAID_OUT = {"_adaptive_avg_pool2d_backward", "max_pool2d_with_indices_backward", "avg_pool2d_backward"}
 
 
 class _Known:
@@ -116,6 +120,8 @@ class Recorder(TorchDispatchMode):
     def run(self, known, func, args, kwargs):
         if known.in_place:
             results = args[0] if func._schema.returns else None
+        elif known.short in _LAID_OUT:
+            results = torch.empty_like(args[1])
         else:
             results = func(*args, **kwargs)
         made = results
@@ -273,13 +279,70 @@ def _indexed(recorder, func, args, kwargs):
     indices = [index.to(META) if isinstance(index, torch.Tensor) and not on_device(index) else index
                for index in args[1]]
     args = (args[0], indices, *args[2:])
-    if func._schema.name == "aten::index_put_" and on_device(args[2]) is False:
+    if "index_put" in func._schema.name and not on_device(args[2]):
         args = (args[0], indices, args[2].to(META), *args[3:])
-    return recorder.run(recorder.known[func], func, args, kwargs)
+    known = recorder.known.setdefault(func, _Known(func))
+    if known.composite:
+        with recorder:
+            return func._op_dk(_EXPLICIT, *args, **kwargs)
+    return recorder.run(known, func, args, kwargs)
 
 
 def _selected(recorder, func, args, kwargs):
     return _indexed(recorder, aten.index.Tensor, (args[0], [args[1]]), {})
+
+
+def _dropout(recorder, func, args, kwargs):
+    x = args[0]
+    results = torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)
+    recorder.born(results)
+    Launcher(recorder, "aten::native_dropout").emit("aten::native_dropout", "elementwise", [x],
+                                                    list(results))
+    return results
+
+
+def _clone(recorder, func, args, kwargs):
+    source = args[0]
+    if source.layout == torch.sparse_coo:
+        with recorder:
+            return torch.sparse_coo_tensor(source._indices().clone(), source._values().clone(),
+                                           source.shape, check_invariants=False,
+                                           is_coalesced=source.is_coalesced())
+    with recorder:
+        return func._op_dk(_EXPLICIT, *args, **kwargs)
+
+
+def _layout(x, weight):
+    """cuDNN's of a result, which PyTorch's shape functions do not know."""
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(x.dim())
+    if last is not None and (x.is_contiguous(memory_format=last)
+                             or weight.is_contiguous(memory_format=last)):
+        return last
+    return torch.contiguous_format
+
+
+def _convolution(recorder, func, args, kwargs):
+    shape = func(*args, **kwargs)
+    results = torch.empty_like(shape, memory_format=_layout(*args[:2]))
+    recorder.born(results)
+    launcher = Launcher(recorder, "aten::convolution")
+    kernels.KERNELS["aten::convolution"](launcher, args, kwargs, results)
+    launcher.end()
+    return results
+
+
+def _convolution_backward(recorder, func, args, kwargs):
+    _, x, weight, sizes, *_, mask = args
+    last = _layout(x, weight)
+    results = (torch.empty_like(x, memory_format=last) if mask[0] else None,
+               torch.empty_like(weight, memory_format=last) if mask[1] else None,
+               torch.empty(weight.shape[0] if not sizes else sizes, dtype=x.dtype,
+                           device=META) if mask[2] else None)
+    recorder.born(results)
+    launcher = Launcher(recorder, "aten::convolution_backward")
+    kernels.KERNELS["aten::convolution_backward"](launcher, args, kwargs, results)
+    launcher.end()
+    return results
 
 
 def _equal(recorder, func, args, kwargs):
@@ -289,5 +352,6 @@ def _equal(recorder, func, args, kwargs):
 
 
 _SPECIAL = {"_local_scalar_dense": _item, "item": _item, "copy_": _copy, "_to_copy": _to_copy,
-            "nonzero": _nonzero, "index": _indexed, "index_put_": _indexed, "_index_put_impl_": _indexed,
-            "masked_select": _selected, "equal": _equal}
+            "nonzero": _nonzero, "index": _indexed, "index_put": _indexed, "_index_put_impl_": _indexed,
+            "masked_select": _selected, "native_dropout": _dropout,
+            "convolution": _convolution, "convolution_backward": _convolution_backward, "clone": _clone, "equal": _equal}

@@ -11,8 +11,8 @@ from . import says
 from .device import on_device
 
 aten = torch.ops.aten
-_FALSE = {"isnan", "isinf", "ne"}
-_TRUE = {"isfinite", "eq"}
+_NOTED = {"fill_", "zero_", "isnan", "isinf", "isfinite", "any", "all", "max", "min", "amax", "view",
+          "clone", "logical_not", "copy_"}
 
 
 class Values:
@@ -24,6 +24,9 @@ class Values:
 
     def note(self, name, args, results):
         """What an operator leaves, by its name without namespace."""
+        if name not in _NOTED or any(isinstance(x, torch.Tensor) and x.layout != torch.strided
+                                     for x in (*args[:2], results)):
+            return
         if name in ("fill_", "zero_"):
             value = 0 if name == "zero_" else args[1]
             if isinstance(value, (bool, int, float)):
@@ -33,7 +36,7 @@ class Values:
             self.known[self.storages.of(results)] = False
         elif name == "isfinite":
             self.known[self.storages.of(results)] = True
-        elif name in ("any", "all", "max", "min", "view", "clone", "_to_copy", "logical_not", "amax"):
+        elif name in ("any", "all", "max", "min", "view", "clone", "logical_not", "amax"):
             given = self._of(args[0])
             if given is not None and isinstance(results, torch.Tensor):
                 self.known[self.storages.of(results)] = not given if name == "logical_not" else given
@@ -52,7 +55,8 @@ class Values:
             self.known[self.storages.of(to)] = value
 
     def _of(self, tensor):
-        if not isinstance(tensor, torch.Tensor) or not on_device(tensor):
+        if (not isinstance(tensor, torch.Tensor) or not on_device(tensor)
+                or tensor.layout != torch.strided):
             return None
         return self.known.get(self.storages.of(tensor))
 
