@@ -63,7 +63,7 @@ def _attention_kind(q, k, v, mask, grouped):
                                                                  and mask.requires_grad)
     same_size = k.shape[-1] == size == v.shape[-1]
     capability = target.machine().capability
-    if (dense and half and capability >= (9, 0) and cuda.cudnn_sdp_enabled() and size <= 128
+    if (dense and half and capability[0] in (9, 10) and cuda.cudnn_sdp_enabled() and size <= 128
             and size % 8 == 0 and v.shape[-1] % 8 == 0 and v.shape[-1] <= 128
             and q.shape[-2] > 1):
         return "cudnn"

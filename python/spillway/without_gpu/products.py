@@ -15,16 +15,16 @@ def workspace_bytes():
     return 32 << 20 if target.machine().capability >= (9, 0) else 8519680
 
 
-def gemm(launch, name, m, n, k, batch, reads, writes, dtype, lt=False):
-    """C = A B. `lt`: by cublasLt, with its own workspace of 1 MiB."""
+def gemm(launch, name, m, n, k, batch, reads, writes, dtype, lt=False, cudnn=False):
+    """C = A B. `lt`: by cublasLt, with its own workspace of 1 MiB; `cudnn`: with none."""
     half = dtype in _HALF
     kind = "gemm"
     if half and (n % 8 or k % 8) or m == 1 or n == 1:
         kind = "gemm_unaligned"
     tiles = batch * math.ceil(m * n / _TILE)
     # A large product divides its last wave among all processors, through counters that are cleared.
-    shares = half and kind == "gemm" and tiles > 2.2 * target.machine().processors
-    split = batch == 1 and k >= 8192 and m * n <= 66 * 128 * 128
+    shares = not cudnn and half and kind == "gemm" and tiles > 2.2 * target.machine().processors
+    split = not cudnn and batch == 1 and k >= 8192 and m * n <= 66 * 128 * 128
     used = []
     if shares or split or lt and not half:
         used = [launch.workspace("cublaslt", 1 << 20) if lt
@@ -97,7 +97,8 @@ def _pass(launch, conv, part, reads, writes):
     name = launch.name + part
     if conv.plain and conv.half and not conv.padded:
         gemm(launch, name, conv.rows, conv.weight.shape[0] if not part else conv.weight.shape[1],
-             conv.depth if not part else conv.weight.shape[0], 1, reads, writes, conv.x.dtype)
+             conv.depth if not part else conv.weight.shape[0], 1, reads, writes, conv.x.dtype,
+             cudnn=True)
         return
     if conv.groups > 1 and conv.half and conv.weight.shape[1] > 1:
         # Rearranged for tensor cores: input and filter before, the output behind.
@@ -153,7 +154,7 @@ def _weight_gradient(launch, conv, x, gradient, result):
             launch.emit(name + " (split K)", "reduce", [work, result], [work, result],
                         moved=4 * m * n * 3)
         else:
-            gemm(launch, name, m, n, conv.rows, 1, [x, gradient], [result], x.dtype)
+            gemm(launch, name, m, n, conv.rows, 1, [x, gradient], [result], x.dtype, cudnn=True)
         return
     if conv.groups > 1 and conv.half and conv.weight.shape[1] > 1:
         work = launch.scratch((launch.bytes_of(x) + launch.bytes_of(gradient)) // conv.groups + (1 << 20))

@@ -15,7 +15,7 @@ _EXPLICIT = torch._C.DispatchKey.CompositeExplicitAutograd
 _SHAPED = {"resize_", "resize_as_", "set_", "squeeze_", "unsqueeze_", "t_", "transpose_", "as_strided_",
            "swapdims_", "swapaxes_", "sparse_resize_", "_coalesced_", "detach_", "resize"}
 # Results of these share memory or have none of it: nothing is launched.
-_SILENT = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
+_SILENT = {"sparse_coo_tensor", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
            "_sparse_coo_tensor_with_dims_and_tensors", "_sparse_coo_tensor_unsafe", "_coalesced_",
            "sparse_resize_", "_indices", "_values", "is_coalesced", "is_pinned", "lift_fresh",
            "_reshape_alias", "_unsafe_view", "set_", "resize_", "resize_as_", "sym_size", "dim",
