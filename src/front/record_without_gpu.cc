@@ -11,6 +11,7 @@
 #include "front/run_child.h"
 #include "front/run_environment.h"
 #include "front/run_program.h"
+#include "platform/common/say.h"
 #include "trace/read.h"
 
 namespace spillway {
@@ -94,6 +95,10 @@ Result<WithoutGpuEnd> record_without_gpu(const WithoutGpu& what) {
       return tl::unexpected<Error>(trace.error());
     }
     return WithoutGpuEnd{.trace = std::move(*trace)};
+  }
+  constexpr int kSignal = 128;  // and from there on the signal's number
+  if (end->status > kSignal) {
+    say(fmt::format("nothing is recorded: signal {} ended the program", end->status - kSignal));
   }
   if (end->status != 0) {
     return WithoutGpuEnd{.trace = {}, .status = end->status};

@@ -81,12 +81,12 @@ def batch_norm(launch, args, kwargs, results):
         channels = x.shape[1]
         flags, staging = launch.scratch(4 * -(-channels // 32)), launch.scratch(2048 * channels)
         launch.emit("fill", "fill", [], [flags])
-        launch.emit(launch.name + " (statistics)", "norm", [x, flags],
+        launch.emit(launch.name + " (statistics)", "batch_norm", [x, flags],
                     [saved_mean, saved_scale, staging, flags])
         running = [tensor for tensor in (mean, variance) if tensor is not None]
         launch.emit(launch.name + " (running)", "elementwise", [saved_mean, saved_scale, *running],
                     running or [saved_scale])
-    launch.emit(launch.name, "norm", [x, saved_mean, saved_scale, *given], [out])
+    launch.emit(launch.name, "batch_norm", [x, saved_mean, saved_scale, *given], [out])
 
 
 @kernels_of("native_batch_norm_backward")
@@ -97,10 +97,10 @@ def batch_norm_backward(launch, args, kwargs, results):
     flags, staging = launch.scratch(4 * -(-channels // 32)), launch.scratch(1024 * channels)
     sums = [launch.scratch(4 * channels) for _ in range(2)]
     launch.emit("fill", "fill", [], [flags])
-    launch.emit(launch.name + " (sums)", "norm_backward", [x, gradient, *saved, flags],
+    launch.emit(launch.name + " (sums)", "batch_norm_backward", [x, gradient, *saved, flags],
                 [*[result for result in results[1:] if result is not None], *sums, staging, flags])
     if results[0] is not None:
-        launch.emit(launch.name, "norm_backward", [x, gradient, *saved, weight, *sums], [results[0]])
+        launch.emit(launch.name, "batch_norm_backward", [x, gradient, *saved, weight, *sums], [results[0]])
 
 
 @kernels_of("nll_loss_backward", "nll_loss2d_backward", "max_pool2d_with_indices_backward",

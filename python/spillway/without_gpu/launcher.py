@@ -76,7 +76,7 @@ class Launcher:
         if peak == "fp32" and torch.backends.cudnn.allow_tf32 and "conv" in kind:
             peak = "tf32"
         ns = costs.kernel_ns(kind, flops, moved, peak, self.backward)
-        self.recorder.launched(name, kind, ns, operands, sync, flops, moved)
+        self.recorder.launched(name, kind, ns, operands, sync, flops, moved, self.backward)
 
     def end(self):
         for storage in self.scratches:

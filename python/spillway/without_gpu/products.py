@@ -18,9 +18,9 @@ def workspace_bytes():
 def gemm(launch, name, m, n, k, batch, reads, writes, dtype, lt=False, cudnn=False):
     """C = A B. `lt`: by cublasLt, with its own workspace of 1 MiB; `cudnn`: with none."""
     half = dtype in _HALF
-    kind = "gemm"
-    if half and (n % 8 or k % 8) or m == 1 or n == 1:
-        kind = "gemm_unaligned"
+    kind = "gemm" if half else "gemm_fp32"
+    if half and (n % 8 or k % 8):
+        kind = "gemm_unaligned" if n % 2 or k % 2 else "gemm_align2"
     tiles = batch * math.ceil(m * n / _TILE)
     # A large product divides its last wave among all processors, through counters that are cleared.
     shares = not cudnn and half and kind == "gemm" and tiles > 2.2 * target.machine().processors
@@ -107,7 +107,8 @@ def _pass(launch, conv, part, reads, writes):
             launch.emit("memset", "fill", [], [work], moved=launch.bytes_of(read))
             launch.emit("transform", "transform", [read, work], [work], moved=2 * launch.bytes_of(read))
         launch.emit("memset", "fill", [work], [work], moved=4096)
-        launch.emit(name, "conv", [work], [work], flops=conv.flops, dtype=conv.x.dtype)
+        launch.emit(name, "conv_old" if part else "conv", [work], [work], flops=conv.flops,
+                    dtype=conv.x.dtype)
         launch.emit("transform", "transform", [work], writes)
         return
     if conv.padded:
@@ -115,7 +116,7 @@ def _pass(launch, conv, part, reads, writes):
         for read in reads:
             launch.emit("memset", "fill", [], [work])
             launch.emit("pad", "pad", [read, work], [work])
-        launch.emit(name, "conv", [work], [work, *writes], flops=conv.flops * 8 // 3,
+        launch.emit(name, "conv_old", [work], [work, *writes], flops=conv.flops * 8 // 3,
                     dtype=conv.x.dtype)
         return
     work = launch.scratch(131)
@@ -163,7 +164,7 @@ def _weight_gradient(launch, conv, x, gradient, result):
                 launch.emit("slice", "slice", [given, work], [work],
                             moved=2 * launch.bytes_of(given) / conv.groups)
             launch.emit("memset", "fill", [work], [work], moved=16 << 20)
-            launch.emit(name, "conv_weights", [work, result], [work, result],
+            launch.emit(name, "conv_weights_old", [work, result], [work, result],
                         flops=conv.flops / conv.groups, dtype=x.dtype, moved=0)
             launch.emit(name + " (split K)", "reduce", [work, result], [work, result],
                         moved=16 << 20)
@@ -173,7 +174,7 @@ def _weight_gradient(launch, conv, x, gradient, result):
         launch.emit("memset", "fill", [], [work])
         launch.emit("pad", "pad", [x, work], [work])
         launch.emit("memset", "fill", [work], [work], moved=4096)
-        launch.emit(name, "conv_weights", [work, gradient], [work], flops=conv.flops * 8 // 3,
+        launch.emit(name, "conv_weights_old", [work, gradient], [work], flops=conv.flops * 8 // 3,
                     dtype=x.dtype)
         launch.emit(name + " (split K)", "reduce", [work], [work], moved=1 << 20)
         launch.emit("pad", "pad", [work], [result], moved=1 << 20)

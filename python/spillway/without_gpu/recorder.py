@@ -69,7 +69,7 @@ class Recorder(TorchDispatchMode):
         self.kernels = None  # of the iteration that is recorded
         self.living = None  # when it began
 
-    def launched(self, name, kind, ns, operands, sync, flops, moved):
+    def launched(self, name, kind, ns, operands, sync, flops, moved, backward):
         self.count += 1
         self.clock_ns += ns
         reads, writes = [], []
@@ -80,17 +80,18 @@ class Recorder(TorchDispatchMode):
                 writes.append(storage)
                 storage.written = True
         if self.kernels is not None:
-            self.kernels.append((name, kind, ns, reads, writes, sync, flops, moved))
+            self.kernels.append((name, kind, ns, reads, writes, sync, flops, moved, backward))
 
     def begin(self):
         self.kernels = []
+        self.first = self.count
         self.living = set(self.storages.living())
 
     def synchronizes(self):
         """The host has waited for the device."""
         if self.kernels:
-            *rest, _, flops, moved = self.kernels[-1]
-            self.kernels[-1] = (*rest, True, flops, moved)
+            *rest, _, flops, moved, backward = self.kernels[-1]
+            self.kernels[-1] = (*rest, True, flops, moved, backward)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

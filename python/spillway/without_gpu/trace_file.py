@@ -1,4 +1,5 @@
-"""The recorded iteration as kernel-trace/1 (docs/traces.md)."""
+"""The recorded iteration as kernel-trace/1 (docs/traces.md), with fields that only tests and
+bench/without_gpu read: whatever else reads it skips them."""
 
 import json
 import os
@@ -14,12 +15,18 @@ def write(path, recorder):
     def number(storage):
         if storage not in numbers:
             numbers[storage] = len(tensors)
-            tensors.append({"bytes": storage.size, "persistent": storage in survivors})
+            tensor = {"bytes": storage.size, "persistent": storage in survivors}
+            if storage in recorder.living:
+                tensor["before"] = True  # it was there when the iteration began
+            if storage.gone is not None:
+                tensor["gone"] = storage.gone - recorder.first  # by the kernel of this number
+            tensors.append(tensor)
         return numbers[storage]
 
-    for name, kind, ns, reads, writes, sync, flops, moved in recorder.kernels:
+    for name, kind, ns, reads, writes, sync, flops, moved, backward in recorder.kernels:
         kernel = {"name": name, "ms": ns / 1e6, "reads": [number(x) for x in reads],
-                  "writes": [number(x) for x in writes], "kind": kind, "flops": flops, "moved": moved}
+                  "writes": [number(x) for x in writes], "kind": kind, "flops": flops, "moved": moved,
+                  "backward": backward}
         if sync:
             kernel["sync"] = True
         kernels.append(kernel)
