@@ -13,12 +13,14 @@
 #include "analysis/vitality.h"
 #include "front/decided_run.h"
 #include "front/output_file.h"
+#include "front/record_without_gpu.h"
 #include "front/run_child.h"
 #include "front/run_options.h"
 #include "front/run_program.h"
 #include "front/run_start.h"
 #include "front/trace_info.h"
 #include "front/trace_output.h"
+#include "machine/load.h"
 #include "platform/common/say.h"
 #include "runtime/run/iteration_capture.h"
 
@@ -30,6 +32,9 @@ struct RecordOptions {
   std::string output;
   std::string model;
   unsigned warm_up = 2;
+  bool without_gpu = false;
+  std::string machine = "h200";
+  std::vector<std::string> settings;
 };
 
 Status check(const RecordOptions& options) {
@@ -131,11 +136,42 @@ Status tell(const Trace& trace, const RecordOptions& options) {
   return {};
 }
 
+// The files: the trace, and what it holds.
+Status write(const Trace& trace, const RecordOptions& options) {
+  if (const Status written = write_by_name(trace, options.output); !written) {
+    return written;
+  }
+  return tell(trace, options);
+}
+
+Result<int> record_here(const RecordOptions& options) {
+  Result<Machine> machine = configured_machine(options.machine, options.settings);
+  if (!machine) {
+    return tl::unexpected<Error>(machine.error());
+  }
+  Result<WithoutGpuEnd> end = record_without_gpu(
+      {.command = options.run.command, .machine = std::move(*machine), .warm_up = options.warm_up});
+  if (!end) {
+    return tl::unexpected<Error>(end.error());
+  }
+  if (end->status != 0) {
+    return end->status;
+  }
+  end->trace.model = options.model.empty() ? name_of(options.run.command) : options.model;
+  if (const Status written = write(end->trace, options); !written) {
+    return tl::unexpected<Error>(written.error());
+  }
+  return 0;
+}
+
 Result<int> record(const RecordOptions& options) {
   if (const Status possible = check(options); !possible) {
     return tl::unexpected<Error>(possible.error());
   }
   pass_on_signals();
+  if (options.without_gpu) {
+    return record_here(options);
+  }
   const RecordFolder records;
   if (const Status made = records.made(); !made) {
     return tl::unexpected<Error>(made.error());
@@ -170,11 +206,8 @@ Result<int> record(const RecordOptions& options) {
   if (!trace) {
     return tl::unexpected<Error>(trace.error());
   }
-  if (const Status written = write_by_name(*trace, options.output); !written) {
+  if (const Status written = write(*trace, options); !written) {
     return tl::unexpected<Error>(written.error());
-  }
-  if (const Status told = tell(*trace, options); !told) {
-    return tl::unexpected<Error>(told.error());
   }
   return end->status;
 }
@@ -195,7 +228,11 @@ void add_record_command(CLI::App& app, int& exit_code) {
       "operands are noted; so a script has to take at least four steps. An iteration ends\n"
       "behind an optimizer's step; where there is none it is found. The file is written when\n"
       "the program has ended; what it does after those steps changes nothing, so Ctrl-C is\n"
-      "fine.\n");
+      "fine.\n\n"
+      "With --without-gpu a training step of PyTorch is recorded on a machine that has no GPU:\n"
+      "tensors on cuda have shapes and no memory, and the times are estimated. The program ends\n"
+      "behind the recorded step.\n\n"
+      "  spillway record --without-gpu --machine rtx4090-24gb -o step.swt -- python train.py\n");
   constexpr const char* kTrace = "The trace";
   command
       ->add_option("-o,--output", options->output,
@@ -213,6 +250,26 @@ void add_record_command(CLI::App& app, int& exit_code) {
                    "The name that the trace gives itself (the script's, or the program's)")
       ->type_name("NAME")
       ->group(kTrace);
+  constexpr const char* kWithoutGpu = "Without a GPU";
+  CLI::Option* const without_gpu =
+      command
+          ->add_flag("--without-gpu", options->without_gpu,
+                     "Record what PyTorch would do on --machine's GPU; budgets have no effect")
+          ->group(kWithoutGpu);
+  command
+      ->add_option("--machine", options->machine,
+                   "A machine of `spillway machine list`, or the path of a .toml file")
+      ->type_name("M")
+      ->group(kWithoutGpu)
+      ->capture_default_str()
+      ->needs(without_gpu);
+  command
+      ->add_option("--set", options->settings,
+                   "Change a field of the machine, such as device.flops_bf16=100e12")
+      ->type_name("KEY=VALUE")
+      ->group(kWithoutGpu)
+      ->allow_extra_args(false)
+      ->needs(without_gpu);
   add_space_options(*command, options->run);
   command
       ->add_option("--json", options->run.json,

@@ -20,11 +20,12 @@ constexpr double kLargest = static_cast<double>(1024 * kTiB);  // below 2^53: ex
 constexpr double kSlowest = 1e6;   // 1 MB/s: a forgotten unit is far below
 constexpr double kFastest = 1e15;  // 1 PB/s
 constexpr double kLongestNs = 1e10;
+constexpr double kMostFlops = 1e18;
 
 using M = Machine;
 using K = FieldKind;
 
-constexpr std::array<Field, 39> kFields{{
+constexpr std::array<Field, 45> kFields{{
     {"", "name", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.name; }},
     {"", "source", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.source; }},
     {"device", "capacity", K::kBytes, kPage, kLargest, false,
@@ -35,6 +36,18 @@ constexpr std::array<Field, 39> kFields{{
      [](M& m) -> FieldRef { return &m.device.zero_bandwidth_bytes_per_s; }},
     {"device", "row_bandwidth", K::kBandwidth, kSlowest, kFastest, true,
      [](M& m) -> FieldRef { return &m.device.row_bandwidth_bytes_per_s; }},
+    {"device", "memory_bandwidth", K::kBandwidth, kSlowest, kFastest, true,
+     [](M& m) -> FieldRef { return &m.device.memory_bandwidth_bytes_per_s; }},
+    {"device", "flops_bf16", K::kNumber, 0, kMostFlops, true,
+     [](M& m) -> FieldRef { return &m.device.bf16_flops_per_s; }},
+    {"device", "flops_tf32", K::kNumber, 0, kMostFlops, true,
+     [](M& m) -> FieldRef { return &m.device.tf32_flops_per_s; }},
+    {"device", "flops_fp32", K::kNumber, 0, kMostFlops, true,
+     [](M& m) -> FieldRef { return &m.device.fp32_flops_per_s; }},
+    {"device", "processors", K::kCount, 0, 65536, true,
+     [](M& m) -> FieldRef { return &m.device.processors; }},
+    {"device", "compute_capability", K::kNumber, 0, 99, true,
+     [](M& m) -> FieldRef { return &m.device.compute_capability; }},
     {"device", "block", K::kBytes, kPage, static_cast<double>(kGiB), false,
      [](M& m) -> FieldRef { return &m.device.block_bytes; }},
     {"handles", "create", K::kTime, 1, kLongestNs, true,

@@ -25,6 +25,14 @@ struct DeviceTier {
   // What a launch gets of the device's memory that looks up rows of a table; 0: as others, the one
   // above.
   double row_bandwidth_bytes_per_s = 0;
+  // What the vendor says, from which times of kernels are estimated where none were measured
+  // (docs/traces.md); 0: not known. Operations a second are of dense matrices, added up in float32.
+  double memory_bandwidth_bytes_per_s = 0;
+  double bf16_flops_per_s = 0;  // float16 as well; where there is no bfloat16, float16's
+  double tf32_flops_per_s = 0;  // where there is none, float32's
+  double fp32_flops_per_s = 0;
+  std::uint32_t processors = 0;   // streaming multiprocessors
+  double compute_capability = 0;  // CUDA's, as 9.0
 };
 
 // Where each block's device memory is a handle: what the driver's calls take, which one thread

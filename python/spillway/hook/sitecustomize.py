@@ -1,7 +1,7 @@
 """Runs at the start of every Python program under `spillway run`, before the program itself.
 
 `spillway run` puts this folder, and nothing else of Spillway, first in PYTHONPATH; Python then
-imports this file by its name. It does eight things:
+imports this file by its name. It does nine things:
 
 - leaves sys.path as it would be without Spillway. The variable PYTHONPATH stays as it is, so
   Python programs that this one starts are watched, too;
@@ -15,6 +15,7 @@ imports this file by its name. It does eight things:
 - if SPILLWAY_MODULE_NAMES is 1, starts modules.py then (docs/python.md);
 - in a run, and if SPILLWAY_NEAR_OPTIMIZER is on, asks near/everywhere.py whether optimizers' steps are
   replaced (docs/near-memory.md);
+- if SPILLWAY_WITHOUT_GPU is set, and nothing else then, starts without_gpu (docs/traces.md);
 - runs the sitecustomize of the user or the distribution, which this one stands in front of.
 
 Python does not come here if it is told to ignore its environment or its site packages (-E, -I,
@@ -77,6 +78,20 @@ def _tell_fractions():
     from _spillway import memory_fraction
 
     memory_fraction.follow(torch)
+
+
+def _stand_in():
+    """A GPU that is not there. Without it the program must not go on: it would do something else."""
+    try:
+        _package()
+        from _spillway import without_gpu
+
+        without_gpu.start()
+    except Exception as error:
+        print("spillway: this PyTorch cannot be recorded without a GPU:"
+              f" {type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(125)
 
 
 def _package():
@@ -187,6 +202,8 @@ if os.environ.get("SPILLWAY_MODULE_NAMES") == "1":
 if os.environ.get("SPILLWAY_NEAR_OPTIMIZER") == "on" or (
         os.environ.get("SPILLWAY_NEAR_OPTIMIZER") != "off" and "SPILLWAY_RECORD" in os.environ):
     _starts.append(_replace_optimizers)  # if near/everywhere.py says so
+if os.environ.get("SPILLWAY_WITHOUT_GPU"):
+    _starts = [_stand_in]
 if _starts:
     _after_import("torch", lambda torch: [start() for start in _starts])
 _chain()

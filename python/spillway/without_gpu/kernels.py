@@ -1,0 +1,320 @@
+"""Which kernels an operator launches on a GPU: how many, of what kind, with what scratch memory.
+
+An operator that nothing is known of is one kernel that moves its operands. What is known here was read
+off recorded steps (traces/) and PyTorch's CUDA sources. Each function gets the launcher (recorder.py),
+the operator's arguments and its results.
+"""
+
+import math
+
+import torch
+
+from . import multi_tensor, products, reductions, target
+from .attention import ATTENTION
+from .launcher import tensors_in
+
+KERNELS = {**products.PRODUCTS, **ATTENTION}
+
+
+def kernels_of(*names):
+    def register(function):
+        for name in names:
+            KERNELS["aten::" + name] = function
+        return function
+
+    return register
+
+
+@kernels_of("sum", "mean", "amax", "amin", "prod", "any", "all", "max", "min", "argmax", "argmin",
+            "linalg_vector_norm", "norm", "var", "std", "var_mean", "std_mean", "nansum", "logsumexp")
+def reduction(launch, args, kwargs, results):
+    values = tensors_in(args)[0]
+    result = tensors_in(results)
+    if not result:
+        result = [values]
+    reduce(launch, values, result, dims=args[1] if len(args) > 1 else None)
+
+
+def reduce(launch, values, results, dims=None):
+    outputs = max(results[0].numel(), 1)
+    strides = [(stride, size, place) for place, (stride, size) in enumerate(
+        zip(values.stride(), values.shape)) if size > 1 and stride > 0]
+    fastest = True
+    if outputs > 1 and strides and isinstance(dims, (list, tuple, int)):
+        reduced = {dim % values.dim() for dim in ([dims] if isinstance(dims, int) else dims)}
+        fastest = min(strides)[2] in reduced
+    wide = 8 if values.dtype in (torch.int64, torch.float64) else 4
+    buffer, semaphores = (0, 0)
+    if values.numel() > outputs:
+        buffer, semaphores = reductions.buffers(values.numel(), outputs, fastest,
+                                                target.machine().processors, wide)
+    scratch = []
+    if buffer:
+        scratch = [launch.scratch(buffer), launch.scratch(semaphores)]
+        launch.emit("memset", "fill", [], scratch[1:], moved=semaphores)
+    launch.emit(launch.name, "reduce", [values, *scratch[1:]], [*results, *scratch])
+
+
+@kernels_of("native_layer_norm", "_fused_rms_norm", "native_group_norm")
+def norm(launch, args, kwargs, results):
+    launch.emit(launch.name, "norm", tensors_in(args), tensors_in(results))
+    if launch.name == "aten::native_group_norm":
+        x = tensors_in(args)[0]
+        launch.emit(launch.name, "elementwise", [x, *results[1:]], [results[0]])
+
+
+@kernels_of("native_layer_norm_backward", "_fused_rms_norm_backward", "native_group_norm_backward")
+def norm_backward(launch, args, kwargs, results):
+    given = tensors_in(args)
+    results = [result for result in results if result is not None]
+    launch.emit(launch.name, "norm_backward", given, results[:1])
+    if len(results) > 1:
+        launch.emit(launch.name + " (weights)", "norm_backward", given[:4], results[1:])
+
+
+@kernels_of("native_batch_norm", "_native_batch_norm_legit")
+def batch_norm(launch, args, kwargs, results):
+    x, weight, bias, mean, variance, training = args[:6]
+    out, saved_mean, saved_scale = results
+    given = [tensor for tensor in (weight, bias) if tensor is not None]
+    if training:
+        channels = x.shape[1]
+        flags, staging = launch.scratch(4 * -(-channels // 32)), launch.scratch(2048 * channels)
+        launch.emit("fill", "fill", [], [flags])
+        launch.emit(launch.name + " (statistics)", "batch_norm", [x, flags],
+                    [saved_mean, saved_scale, staging, flags])
+        running = [tensor for tensor in (mean, variance) if tensor is not None]
+        launch.emit(launch.name + " (running)", "elementwise", [saved_mean, saved_scale, *running],
+                    running or [saved_scale])
+    launch.emit(launch.name, "batch_norm", [x, saved_mean, saved_scale, *given], [out])
+
+
+@kernels_of("native_batch_norm_backward")
+def batch_norm_backward(launch, args, kwargs, results):
+    gradient, x, weight = args[:3]
+    saved = [tensor for tensor in args[5:7] if tensor is not None]
+    channels = x.shape[1]
+    flags, staging = launch.scratch(4 * -(-channels // 32)), launch.scratch(1024 * channels)
+    sums = [launch.scratch(4 * channels) for _ in range(2)]
+    launch.emit("fill", "fill", [], [flags])
+    launch.emit(launch.name + " (sums)", "batch_norm_backward", [x, gradient, *saved, flags],
+                [*[result for result in results[1:] if result is not None], *sums, staging, flags])
+    if results[0] is not None:
+        launch.emit(launch.name, "batch_norm_backward", [x, gradient, *saved, weight, *sums], [results[0]])
+
+
+@kernels_of("nll_loss_backward", "nll_loss2d_backward", "max_pool2d_with_indices_backward",
+            "_adaptive_avg_pool2d_backward", "embedding_bag_per_sample_weights_backward")
+def cleared_first(launch, args, kwargs, results):
+    result = tensors_in(results)[0]
+    pool = "pool" in launch.name
+    given = tensors_in(args)
+    if "nll_loss" in launch.name:
+        given = [given[0], *given[2:]]  # of what it is the loss of only the shape
+    if launch.name != "aten::_adaptive_avg_pool2d_backward":
+        launch.emit("fill", "fill", [], [result])
+    if pool:
+        given = [given[0], *given[2:]] if "max_pool" in launch.name else given[:1]
+    launch.emit(launch.name, "pool" if pool else "gather", [*given, result], [result],
+                moved=None if pool else 64 * given[1].numel())
+
+
+@kernels_of("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "avg_pool2d_backward",
+            "max_pool3d_with_indices", "adaptive_max_pool2d")
+def pool(launch, args, kwargs, results):
+    launch.emit(launch.name, "pool", tensors_in(args), tensors_in(results))
+
+
+@kernels_of("nll_loss_forward", "nll_loss2d_forward")
+def gathered_loss(launch, args, kwargs, results):
+    given = tensors_in(args)
+    launch.emit(launch.name, "gather", given, tensors_in(results),
+                moved=32 * given[1].numel())
+
+
+@kernels_of("embedding", "index_select", "index", "gather", "_unsafe_index")
+def look_up(launch, args, kwargs, results):
+    result = tensors_in(results)[0]
+    launch.emit(launch.name, "gather", tensors_in(args), [result],
+                moved=2 * launch.bytes_of(result))
+
+
+@kernels_of("_embedding_bag", "_embedding_bag_forward_only")
+def embedding_bag(launch, args, kwargs, results):
+    table, rows = args[:2]
+    launch.emit(launch.name, "gather", tensors_in(args), tensors_in(results),
+                moved=rows.numel() * table.shape[-1] * table.element_size())
+
+
+def sort_by_key(launch, keys, scratch):
+    """cub's radix sort of 64-bit keys: one kernel for few, else eight passes."""
+    if keys.numel() < 4096:
+        launch.emit("radix_sort", "sort", [keys, *scratch], scratch)
+        return
+    launch.emit("memset", "fill", [], scratch)
+    launch.emit("memset", "fill", scratch, scratch)
+    for name in ("histogram", "exclusive_sum"):
+        launch.emit("radix_sort " + name, "sort", [keys, *scratch], scratch)
+    for _ in range(8):
+        launch.emit("memset", "fill", scratch, scratch, moved=4096)
+        launch.emit("radix_sort", "sort", [keys, *scratch], scratch)
+
+
+@kernels_of("embedding_dense_backward")
+def embedding_backward(launch, args, kwargs, results):
+    gradient, rows = args[:2]
+    result = tensors_in(results)[0]
+    if rows.numel() <= 3072:
+        launch.emit("fill", "fill", [], [result])
+        launch.emit(launch.name, "scatter", [gradient, rows, result], [result],
+                    moved=3 * launch.bytes_of(gradient))
+        return
+    sorted_rows = [launch.scratch(8 * rows.numel()) for _ in range(4)]
+    launch.emit("copy", "copy", [rows], sorted_rows[:1])
+    launch.emit("arange", "fill", [], sorted_rows[1:])
+    sort_by_key(launch, rows, sorted_rows)
+    launch.emit("fill", "fill", [], [result])
+    for part in ("init", "unique_by_key", "partials", "scan_init", "scan", "segments", "offsets"):
+        launch.emit(launch.name + " " + part, "sort", sorted_rows, sorted_rows)
+    segments = min(rows.numel(), args[2]) + rows.numel() // 10
+    partial = launch.scratch(4 * segments * gradient.shape[-1])
+    launch.emit(launch.name, "scatter", [gradient, *sorted_rows], [partial])
+    launch.emit(launch.name, "scatter", [partial, *sorted_rows, result], [result],
+                moved=3 * launch.bytes_of(gradient))
+
+
+@kernels_of("index_put_", "_index_put_impl_", "index_put")
+def put(launch, args, kwargs, results):
+    target_, indices, values = args[:3]
+    accumulate = len(args) > 3 and args[3]
+    given = tensors_in(indices)
+    if accumulate:
+        keys = [launch.scratch(8 * given[0].numel()) for _ in range(4)]
+        for index in given:
+            for part in ("min", "check", "assert", "max", "check", "assert", "remainder", "times"):
+                launch.emit("index " + part, "elementwise", [index], keys[:1])
+        launch.emit("index add", "elementwise", keys[:1], keys[:1])
+        if not values.is_contiguous():
+            copied = launch.scratch(launch.bytes_of(values))
+            launch.emit("copy", "copy", [values], [copied])
+        launch.emit("index divide", "elementwise", keys[:1], keys[:1])
+        launch.emit("arange", "fill", [], keys[1:])
+        sort_by_key(launch, given[0], keys)
+        given = [*given, *keys]
+    launch.emit(launch.name, "scatter", [*given, values, target_], [target_],
+                moved=3 * launch.bytes_of(values))
+
+
+@kernels_of("scatter_add_", "scatter_", "index_add_", "index_copy_", "masked_scatter_",
+            "scatter_reduce_")
+def scatter(launch, args, kwargs, results):
+    values = tensors_in(args)[-1]
+    launch.emit(launch.name, "scatter", tensors_in(args), [args[0]],
+                moved=3 * launch.bytes_of(values))
+
+
+@kernels_of("_embedding_bag_backward", "_embedding_bag_sparse_backward")
+def embedding_bag_backward(launch, args, kwargs, results):
+    rows = tensors_in(results)[-1]
+    launch.emit(launch.name, "gather", tensors_in(args)[:4], [rows], moved=2 * launch.bytes_of(rows))
+
+
+@kernels_of("sort", "topk", "kthvalue", "unique_dim", "_unique2", "unique_consecutive", "argsort",
+            "randperm")
+def sort(launch, args, kwargs, results):
+    given, results = tensors_in(args), tensors_in(results)
+    for _ in range(4):
+        launch.emit(launch.name, "sort", [*given, *results], results)
+
+
+@kernels_of("cat", "stack")
+def concatenate(launch, args, kwargs, results):
+    parts = tensors_in(args)
+    result = tensors_in(results)[0]
+    for first in range(0, len(parts), 128):
+        launch.emit(launch.name, "cat", parts[first:first + 128], [result],
+                    moved=2 * sum(map(launch.bytes_of, parts[first:first + 128])))
+
+
+@kernels_of("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data")
+def softmax(launch, args, kwargs, results):
+    launch.emit(launch.name, "softmax", tensors_in(args), tensors_in(results))
+
+
+@kernels_of("_cudnn_rnn", "_cudnn_rnn_backward")
+def recurrent(launch, args, kwargs, results):
+    """cuDNN's kernels are not known by number: one for each step and layer, and one for its input."""
+    given = tensors_in(args)
+    results = [result for result in tensors_in(results) if result.numel()]
+    x = given[0]
+    weights = sum(tensor.numel() for tensor in args[1 if isinstance(args[1], (list, tuple)) else 0]
+                  if isinstance(tensor, torch.Tensor))
+    layers = max(1, len(given[1:-2]) // 4)
+    length = max(x.shape[0] * x.shape[1], 1) if x.dim() == 3 else x.shape[0]
+    backward = 2 if launch.name.endswith("backward") else 1
+    for layer in range(layers):
+        launch.emit(launch.name, "recurrent", given, results,
+                    flops=backward * 2 * weights * length / layers, dtype=x.dtype)
+
+
+def _foreach(launch, args, kwargs, results):
+    lists = [value for value in (*args, *kwargs.values())
+             if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor)]
+    if not lists:
+        return
+    written = tensors_in(results)
+    if launch.name.endswith("_") or launch.name == "aten::_foreach_copy_":
+        written = list(lists[0]) if "_fused_" not in launch.name else None
+    if launch.name == "aten::_amp_foreach_non_finite_check_and_unscale_":
+        written = [*lists[0], args[1]]
+    single = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+    extra = 0 if launch.name.endswith("_") else 1
+    kernels = multi_tensor.launches([tensor.numel() for tensor in lists[0]],
+                                    min(len(lists), 4) + extra)
+    for positions in kernels:
+        reads = [each[p] for each in lists for p in positions if p < len(each)]
+        if written is None:  # fused optimizers write all but the gradients, which come second
+            writes = [each[p] for n, each in enumerate(lists[:-1]) if n != 1
+                      for p in positions if p < len(each)]
+        elif launch.name == "aten::_foreach_norm":
+            writes = [written[p] for p in positions]
+        else:
+            writes = [written[p] for p in positions if p < len(written)]
+        share = sum(min(lists[0][p].numel(), 320 * 65536) for p in positions)
+        width = lists[0][positions[0]].element_size()
+        many = len(lists) - (1 if "_fused_" in launch.name else 0)
+        spread = sum(1 for k in kernels if positions[0] in k) if len(positions) == 1 else 1
+        launch.emit(launch.name, "optimizer", [*reads, *single], writes,
+                    moved=share * width * (many + (many - 1 if "_fused_" in launch.name else 1))
+                    / spread)
+    if launch.name == "aten::_foreach_norm":
+        launch.emit(launch.name, "optimizer", list(lists[0][:1]), written, moved=4 * len(written))
+
+
+def kernels_for(name):
+    """The function for an operator, None if nothing is known of it."""
+    if name.startswith(("aten::_foreach_", "aten::_fused_adam", "aten::_fused_sgd",
+                        "aten::_fused_adagrad", "aten::_amp_foreach_")):
+        return _foreach
+    return KERNELS.get(name)
+
+
+def elementwise(launch, args, kwargs, results):
+    """What is not known otherwise: one kernel."""
+    given, made = tensors_in((args, list(kwargs.values()))), tensors_in(results)
+    kind = "elementwise"
+    if any(isinstance(x, torch.Tensor) and x.layout == torch.sparse_coo for x in args):
+        launch.emit(launch.name, "scatter", given, made, moved=3 * launch.bytes_of(given[-1]))
+        return
+    if launch.name in ("aten::fill_", "aten::zero_") or not given:
+        kind = "fill"
+    elif launch.name in ("aten::copy_",):
+        kind = "copy" if not _same_layout(args[0], args[1]) else "cast"
+    elif made and any(math.prod(x.shape) > 1 and (x.shape != made[0].shape or not _same_layout(
+            x, made[0])) for x in given if x.dim()):
+        kind = "broadcast"
+    launch.emit(launch.name, kind, given, made)
+
+
+def _same_layout(a, b):
+    return a.shape == b.shape and a.stride() == b.stride()

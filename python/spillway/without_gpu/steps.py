@@ -1,0 +1,44 @@
+"""Where an iteration ends, and what then: as `spillway record` does it, behind an optimizer's step."""
+
+import atexit
+import os
+import sys
+
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from . import says, trace_file
+
+
+class Steps:
+    def __init__(self, recorder, path, warm_up):
+        self.recorder, self.path, self.warm_up = recorder, path, warm_up
+        self.ended = 0
+        self.process = os.getpid()
+
+    def after_step(self, *_):
+        if os.getpid() != self.process:
+            return
+        self.ended += 1
+        if self.ended == self.warm_up:
+            self.recorder.begin()
+        elif self.ended == self.warm_up + 1:
+            trace_file.write(self.path, self.recorder)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            # Nothing of the script runs any more, so nothing is saved that was never computed.
+            os._exit(0)
+
+    def at_exit(self):
+        if os.getpid() == self.process:
+            says.say(f"nothing is recorded: {self.ended} steps of an optimizer ended, and"
+                     f" {self.warm_up + 1} are needed with --warm-up {self.warm_up}; let the program"
+                     " run longer")
+            sys.stdout.flush()
+            os._exit(125)
+
+
+def follow(recorder):
+    steps = Steps(recorder, os.environ["SPILLWAY_WITHOUT_GPU"],
+                  int(os.environ.get("SPILLWAY_CAPTURE_WARM_UP", "2")))
+    register_optimizer_step_post_hook(steps.after_step)
+    atexit.register(steps.at_exit)

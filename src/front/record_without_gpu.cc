@@ -1,0 +1,110 @@
+// Starts a Python under stand-ins for its GPU, and reads what it leaves. See record_without_gpu.h.
+#include "front/record_without_gpu.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "front/run_child.h"
+#include "front/run_environment.h"
+#include "front/run_program.h"
+#include "platform/common/say.h"
+#include "trace/read.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kTenths = 10;
+
+Status check(const WithoutGpu& what) {
+  const DeviceTier& device = what.machine.device;
+  if (device.memory_bandwidth_bytes_per_s <= 0 || device.bf16_flops_per_s <= 0 ||
+      device.tf32_flops_per_s <= 0 || device.fp32_flops_per_s <= 0 || device.processors == 0 ||
+      device.compute_capability <= 0) {
+    return make_error(
+        ErrorCode::kInvalidInput,
+        "--machine {}: it does not say how fast its GPU is; set device.memory_bandwidth, "
+        "flops_bf16, flops_tf32, flops_fp32, processors and compute_capability in its file",
+        what.machine.name);
+  }
+  if (const std::string flag = flag_that_keeps_hook_out(what.command); !flag.empty()) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "{} keeps Spillway out of Python: leave it out to record", flag);
+  }
+  return {};
+}
+
+// As python/spillway/without_gpu/target.py reads it.
+std::string machine_json(const Machine& machine) {
+  const int capability = static_cast<int>(machine.device.compute_capability * kTenths + 0.5);
+  return nlohmann::json{{"name", machine.name},
+                        {"memory_bytes", machine.device.capacity_bytes},
+                        {"memory_bandwidth", machine.device.memory_bandwidth_bytes_per_s},
+                        {"link_bandwidth", machine.link.to_device_bytes_per_s},
+                        {"bf16", machine.device.bf16_flops_per_s},
+                        {"tf32", machine.device.tf32_flops_per_s},
+                        {"fp32", machine.device.fp32_flops_per_s},
+                        {"processors", machine.device.processors},
+                        {"capability", {capability / 10, capability % 10}}}
+      .dump();
+}
+
+Result<Environment> environment_of(const WithoutGpu& what, const std::string& file) {
+  const Result<std::string> hook = python_hook();
+  if (!hook) {
+    return tl::unexpected<Error>(hook.error());
+  }
+  const char* const path = std::getenv("PYTHONPATH");
+  return Environment{{"PYTHONPATH", path == nullptr || *path == '\0' ? *hook : *hook + ":" + path},
+                     {"SPILLWAY_WITHOUT_GPU", file},
+                     {"SPILLWAY_WITHOUT_GPU_MACHINE", machine_json(what.machine)},
+                     {"SPILLWAY_CAPTURE_WARM_UP", std::to_string(what.warm_up)},
+                     {"CUDA_VISIBLE_DEVICES", ""},  // a build with CUDA must not find one
+                     {"PYTORCH_JIT", "0"}};         // scripted functions would not come to Python
+}
+
+}  // namespace
+
+Result<WithoutGpuEnd> record_without_gpu(const WithoutGpu& what) {
+  if (const Status possible = check(what); !possible) {
+    return tl::unexpected<Error>(possible.error());
+  }
+  const RecordFolder records;
+  if (const Status made = records.made(); !made) {
+    return tl::unexpected<Error>(made.error());
+  }
+  const std::string file = records.path() + "/trace.json";
+  const Result<Environment> environment = environment_of(what, file);
+  if (!environment) {
+    return tl::unexpected<Error>(environment.error());
+  }
+  const Result<ProgramEnd> end = run_program(
+      {.command = what.command, .environment = *environment, .records = records.path()});
+  if (!end) {
+    return tl::unexpected<Error>(end.error());
+  }
+  std::error_code error;
+  if (fs::exists(file, error)) {
+    Result<Trace> trace = read_trace(file);
+    if (!trace) {
+      return tl::unexpected<Error>(trace.error());
+    }
+    return WithoutGpuEnd{.trace = std::move(*trace)};
+  }
+  constexpr int kSignal = 128;  // and from there on the signal's number
+  if (end->status > kSignal) {
+    say(fmt::format("nothing is recorded: signal {} ended the program", end->status - kSignal));
+  }
+  if (end->status != 0) {
+    return WithoutGpuEnd{.trace = {}, .status = end->status};
+  }
+  return make_error(ErrorCode::kCannotRun,
+                    "nothing is recorded: the program is no Python that imports torch");
+}
+
+}  // namespace spillway
