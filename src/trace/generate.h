@@ -79,6 +79,23 @@ struct TransformerShape {
   TrainingOptions training = {};
 };
 
+// Image networks as their papers have them, 224 pixels a side and 1,000 classes, as TensorFlow runs
+// them: biases, ReLU and sums of a residual network in place, so that each convolution keeps one
+// tensor. Without normalization and dropout. 3x3 convolutions at stride 1 by Winograd's F(2x2,
+// 3x3): 2.25 times fewer multiplications, and work space for the transformed input and output (4x4
+// for each 2x2 of an unrolled tile of four, 2.25 times their bytes) unless that is above 4 GiB.
+enum class ImageNetwork : std::uint8_t {
+  kAlexNet,    // Krizhevsky 2012, one tower: 96, 256, 384, 384, 256 channels
+  kVgg19,      // Simonyan 2014
+  kResNet152,  // He 2016
+};
+struct ImageShape {
+  ImageNetwork network = ImageNetwork::kVgg19;
+  std::uint64_t batch_size = 64;
+  TrainingOptions training = {};
+};
+
+[[nodiscard]] Trace generate_image_network(const ImageShape& shape);
 [[nodiscard]] Trace generate_mlp(const MlpShape& shape);
 [[nodiscard]] Trace generate_cnn(const CnnShape& shape);
 [[nodiscard]] Trace generate_transformer(const TransformerShape& shape);

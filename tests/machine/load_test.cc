@@ -46,6 +46,7 @@ void expect_equal(const Machine& a, const Machine& b) {
   EXPECT_EQ(a.link.latency_ns, b.link.latency_ns);
   EXPECT_EQ(a.faults.model, b.faults.model);
   EXPECT_EQ(a.faults.latency_ns, b.faults.latency_ns);
+  EXPECT_EQ(a.faults.populate_ns, b.faults.populate_ns);
   EXPECT_EQ(a.faults.batch_blocks, b.faults.batch_blocks);
   EXPECT_EQ(a.faults.batches_in_flight, b.faults.batches_in_flight);
   EXPECT_EQ(a.storage.capacity_bytes, b.storage.capacity_bytes);
@@ -104,7 +105,7 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
   };
   const std::vector<Expected> expected{
       {"a100-40gb", 40, 128, 15.754, true},   {"h100", 79, 125, 55.4, true},
-      {"h200", 139, 125, 55.4, true},         {"rtx2080ti", 9.5, 96, 12, false},
+      {"h200", 139, 125, 55.4, true},         {"rtx2080ti", 4529.0 / 512, 96, 12, false},
       {"rtx3080ti-pcie3", 12, 64, 12, false}, {"rtx3080ti-pcie4", 12, 64, 25, false},
       {"v100-16gb", 16, 512, 12, false},      {"v100-32gb", 32, 512, 12, false},
       {"v100-near-memory", 32, 16, 6.4, true}};
