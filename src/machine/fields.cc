@@ -24,7 +24,7 @@ constexpr double kLongestNs = 1e10;
 using M = Machine;
 using K = FieldKind;
 
-constexpr std::array<Field, 37> kFields{{
+constexpr std::array<Field, 36> kFields{{
     {"", "name", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.name; }},
     {"", "source", K::kText, 0, 0, true, [](M& m) -> FieldRef { return &m.source; }},
     {"device", "capacity", K::kBytes, kPage, kLargest, false,
@@ -69,8 +69,6 @@ constexpr std::array<Field, 37> kFields{{
      [](M& m) -> FieldRef { return &m.faults.model; }},
     {"faults", "latency", K::kTime, 1, kLongestNs, true,
      [](M& m) -> FieldRef { return &m.faults.latency_ns; }},
-    {"faults", "populate", K::kTime, 1, kLongestNs, true,
-     [](M& m) -> FieldRef { return &m.faults.populate_ns; }},
     {"faults", "batch_blocks", K::kCount, 1, 65536, false,
      [](M& m) -> FieldRef { return &m.faults.batch_blocks; }},
     {"faults", "batches_in_flight", K::kCount, 1, 1024, false,

@@ -64,7 +64,6 @@ struct Link {
 struct Faults {
   FaultModel model = FaultModel::kReplayable;
   TimeNs latency_ns = 0;                // handling one batch of faults
-  TimeNs populate_ns = 0;               // a block without contents that is prefetched, one by one
   std::uint32_t batch_blocks = 32;      // faulted blocks that one batch holds at most
   std::uint32_t batches_in_flight = 1;  // that are on their way at once
 };

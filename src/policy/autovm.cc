@@ -261,10 +261,9 @@ Plan plan_autovm(const Trace& trace, const Machine& machine, const AutoVmOptions
   return Planning(trace, machine, options).run();
 }
 
-Result<Plan> plan_autovm(const Trace& trace, const Machine& machine, const PolicyOptions& options) {
-  AutoVmOptions made;
-  made.least_bytes = options.offload_at_least;
-  return plan_autovm(trace, machine, made);
+Result<Plan> plan_autovm(const Trace& trace, const Machine& machine,
+                         const PolicyOptions& /*options*/) {
+  return plan_autovm(trace, machine, AutoVmOptions{});
 }
 
 std::unique_ptr<Policy> follow_autovm(const Trace& trace, Plan plan) {

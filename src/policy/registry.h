@@ -43,8 +43,6 @@ struct PolicyOptions {
   std::optional<std::uint32_t> table_rows;
   bool prefetch_brake = false;  // see DeepUmOptions
   bool results_ahead = false;   // likewise
-  // AutoVM's threshold: smaller tensors are not offloaded. nullopt: it tunes itself.
-  std::optional<Bytes> offload_at_least;
 };
 
 struct PolicyInfo {

@@ -81,9 +81,11 @@ struct TransformerShape {
 
 // Image networks as their papers have them, 224 pixels a side and 1,000 classes, as TensorFlow runs
 // them: biases, ReLU and sums of a residual network in place, so that each convolution keeps one
-// tensor. Without normalization and dropout. 3x3 convolutions at stride 1 by Winograd's F(2x2,
-// 3x3): 2.25 times fewer multiplications, and work space for the transformed input and output (4x4
-// for each 2x2 of an unrolled tile of four, 2.25 times their bytes) unless that is above 4 GiB.
+// tensor. Without normalization and dropout. 3x3 convolutions at stride 1 multiply 2.25 times less
+// than their size says (Winograd, F(2x2, 3x3)). Where they have 384 channels and more on both
+// sides, as in AlexNet, they have work space of 2.25 times their input and output, up to 4 GiB:
+// AutoVM's figure 6.2 has 2.6 times for AlexNet's fourth, and what VGG-19 needs leaves none for its
+// first.
 enum class ImageNetwork : std::uint8_t {
   kAlexNet,    // Krizhevsky 2012, one tower: 96, 256, 384, 384, 256 channels
   kVgg19,      // Simonyan 2014

@@ -46,7 +46,6 @@ void expect_equal(const Machine& a, const Machine& b) {
   EXPECT_EQ(a.link.latency_ns, b.link.latency_ns);
   EXPECT_EQ(a.faults.model, b.faults.model);
   EXPECT_EQ(a.faults.latency_ns, b.faults.latency_ns);
-  EXPECT_EQ(a.faults.populate_ns, b.faults.populate_ns);
   EXPECT_EQ(a.faults.batch_blocks, b.faults.batch_blocks);
   EXPECT_EQ(a.faults.batches_in_flight, b.faults.batches_in_flight);
   EXPECT_EQ(a.storage.capacity_bytes, b.storage.capacity_bytes);

@@ -141,7 +141,6 @@ class Simulator final : private Mechanism {
     // The engine cannot know that it is dead: it was writable since, or a launch that was issued
     // after its discard had been admitted before the discard took effect.
     bool maybe_live = false;
-    TimeNs populated_ns = 0;    // prefetched without contents: its frame is ready from then on
     bool anything = false;      // reused: nobody cares what it holds before it is written
     bool retired = false;       // discarded lazily, and nobody has used it since
     bool exposed = false;       // launches write it that do not name it
@@ -264,7 +263,6 @@ class Simulator final : private Mechanism {
   [[nodiscard]] bool at_head(std::uint32_t slot) const;
   [[nodiscard]] TimeNs far_ns(const Launch& launch, TimeNs duration_ns) const;
   void note_far();
-  [[nodiscard]] TimeNs populated_ns(const Launch& launch);
   void try_start(std::uint32_t slot);
   void advance(StreamId stream);
   void finish(std::uint32_t slot);
@@ -301,7 +299,6 @@ class Simulator final : private Mechanism {
   HandlePool handles_;
   std::uint32_t far_launches_ = 0;  // that run and use host memory over the link
   Bytes far_bytes_ = 0;             // that the host tier's capacity has been lowered by
-  TimeNs populated_ns_ = 0;         // when the last prefetched block without contents is ready
   TimeNs cleared_ns_ = 0;           // when what was released will have been cleared
   std::deque<Order> orders_;  // as they are carried out; the first is being carried out, or none is
   bool carrying_out_ = false;      // the first

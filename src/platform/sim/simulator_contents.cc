@@ -217,12 +217,7 @@ void Simulator::zero(std::span<const BlockId> blocks) {
       fail(block, "zeroed under a launch that runs");
     }
     tokens(block).held[index_of(Tier::kDevice)] = 0;
-    if (engine_.space().block(block).pins > 0) {
-      ++pinned;
-    } else if (machine_.faults.populate_ns > 0) {
-      populated_ns_ = std::max(populated_ns_, now_ns_) + machine_.faults.populate_ns;
-      tokens(block).populated_ns = populated_ns_;
-    }
+    pinned += engine_.space().block(block).pins > 0 ? 1U : 0U;
   }
   if (pinned == 0) {
     return;

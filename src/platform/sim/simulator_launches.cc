@@ -185,17 +185,6 @@ void Simulator::note_far() {
   engine_.set_far_capacity(host_bytes - std::min(host_bytes, engine_.used_bytes(Tier::kHost)));
 }
 
-// When the last frame is ready that was made ahead of it without contents.
-TimeNs Simulator::populated_ns(const Launch& launch) {
-  TimeNs until_ns = 0;
-  if (populated_ns_ > now_ns_) {
-    for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
-      until_ns = std::max(until_ns, tokens(id).populated_ns);
-    });
-  }
-  return until_ns;
-}
-
 // When the launch will end. A machine that replays faults lets the launch run while blocks that
 // were on their way arrive: it ends when its work is done and its last block is there, whichever is
 // later; only what it had to fault on holds it up from the start. Zeroed blocks need no transfer,
@@ -215,9 +204,7 @@ void Simulator::try_start(std::uint32_t slot) {
       (run.zeroed_on_fault + batch - 1) / batch * machine_.faults.latency_ns;
   const bool replay = machine_.faults.model == FaultModel::kReplayable && !options_.hold_launches;
   const TimeNs begins_ns =
-      std::max(populated_ns(run.launch),
-               replay ? std::max(free_ns, run.faults_served_ns.value_or(run.timing.issued_ns))
-                      : now_ns_);
+      replay ? std::max(free_ns, run.faults_served_ns.value_or(run.timing.issued_ns)) : now_ns_;
   const TimeNs far_until_ns = far_ns(run.launch, run.timing.duration_ns);
   run.far = far_until_ns > 0;
   if (run.far && far_launches_++ == 0) {

@@ -7,9 +7,10 @@
 namespace spillway {
 namespace {
 
-// F(2x2, 3x3) multiplies 16 values where 36 are multiplied directly, and what it transforms is as
-// much larger.
+// F(2x2, 3x3) multiplies 16 values where 36 are multiplied directly. Where there are many channels
+// to multiply, what is transformed is written to memory (generate.h).
 constexpr double kWinograd = 36.0 / 16;
+constexpr std::uint64_t kChannelsInMemory = 384;
 
 // Input and output of a convolution at stride 1.
 double transformed_bytes(const Convolution& shape) {
@@ -24,7 +25,8 @@ std::vector<TensorId> with_workspace(TrainingStep& step, std::vector<TensorId> w
                                      const Convolution& shape, double column_elements) {
   if (shape.winograd) {
     const auto bytes = static_cast<Bytes>(kWinograd * transformed_bytes(shape));
-    if (bytes <= shape.workspace_limit_bytes && std::min(shape.input_channels, shape.output_channels) >= 384) {
+    const std::uint64_t channels = std::min(shape.input_channels, shape.output_channels);
+    if (channels >= kChannelsInMemory && bytes <= shape.workspace_limit_bytes) {
       writes.push_back(step.workspace(bytes));
     }
   } else if (shape.kernel > 1) {
