@@ -72,7 +72,8 @@ int run(const PlanOptions& options) {
   if ((*policy)->plan == nullptr) {
     return complain({ErrorCode::kInvalidInput,
                      fmt::format("--policy: {} decides as the program runs and has no plan; "
-                                 "planning policies are flashneuron, g10_gds, g10_host and g10",
+                                 "planning policies are autovm, flashneuron, g10_gds, g10_host and "
+                                 "g10",
                                  options.policy)});
   }
   const Result<Machine> machine = configured_machine(options.machine, options.settings);
@@ -113,7 +114,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       "  spillway plan --policy g10 --set device.capacity=4GiB step.swt");
   command->add_option("TRACE", options->trace, "A trace (.swt, or kernel-trace/1 as .json[.gz])")
       ->required();
-  command->add_option("--policy", options->policy, "g10, g10_host, g10_gds or flashneuron")
+  command->add_option("--policy", options->policy, "g10, g10_host, g10_gds, flashneuron or autovm")
       ->type_name("P")
       ->capture_default_str();
   command->add_option("--machine", options->machine, "A built-in machine or a machine file")

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "front/autovm_command.h"
 #include "front/near_memory_command.h"
 #include "front/progress.h"
 #include "front/reproduce_report.h"
@@ -183,7 +184,8 @@ void add_reproduce_command(CLI::App& app, int& exit_code) {
       app.add_subcommand("reproduce",
                          "Run the experiments of a paper beside its numbers\n\n"
                          "  spillway reproduce g10 --traces traces --reference g10.csv\n"
-                         "  spillway reproduce near-memory\n");
+                         "  spillway reproduce near-memory\n"
+                         "  spillway reproduce autovm\n");
   reproduce->require_subcommand(1);
 
   auto options = std::make_shared<ReproduceOptions>();
@@ -208,6 +210,7 @@ void add_reproduce_command(CLI::App& app, int& exit_code) {
   g10->add_flag("--json", options->json, "Print one JSON object for each number");
   g10->callback([options, &exit_code] { exit_code = run(*options); });
   add_near_memory_command(*reproduce, exit_code);
+  add_autovm_command(*reproduce, exit_code);
 }
 
 }  // namespace spillway

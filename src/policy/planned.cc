@@ -1,16 +1,20 @@
 // See planned.h.
 #include "policy/planned.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "engine/space.h"
 #include "policy/recorded_iteration.h"
 
 namespace spillway {
-Planned::Planned(std::string_view name, const Trace& trace, Plan plan, Tier overflow)
+Planned::Planned(std::string_view name, const Trace& trace, Plan plan, Tier overflow,
+                 Victims victims)
     : name_(name),
       plan_(std::move(plan)),
       overflow_(overflow),
+      victims_(victims),
       next_use_(trace),
       allocations_(trace.tensors.size(), kNoAllocation) {}
 
@@ -32,8 +36,32 @@ void Planned::adopt(TensorId tensor, AllocationId id) {
   allocations_[tensor] = id;
 }
 
+void Planned::bind_operands(const Trace& trace) {
+  operands_.clear();
+  for (const Kernel& kernel : trace.kernels) {
+    std::vector<TensorId>& operands = operands_.emplace_back(kernel.reads);
+    std::copy_if(kernel.writes.begin(), kernel.writes.end(), std::back_inserter(operands),
+                 [&](TensorId id) { return !reads(kernel, id); });
+  }
+}
+
+// A tensor keeps its place when another one has it: it will be there again in the next iteration,
+// and in between nothing is planned for it.
+void Planned::bind(const Launch& launch) {
+  const std::vector<TensorId>& operands = operands_[launch.position];
+  if (operands.size() != launch.accesses.size()) {
+    return;
+  }
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    allocations_[operands[i]] = launch.accesses[i].allocation;
+  }
+}
+
 void Planned::on_launch(const Launch& launch, Control& /*control*/) {
   updated_.used_by(launch);
+  if (launch.position < operands_.size()) {
+    bind(launch);
+  }
   if (launch.position < plan_.before.size()) {
     next_use_.advance(launch.position);
     scan_.reset();
@@ -68,15 +96,19 @@ void Planned::carry_out(std::size_t position, Control& control) {
       const BlockId block = allocation.first_block + i;
       if (action.step == PlanStep::kPreEvict) {
         control.pre_evict(block, action.to);
-      } else if (!control.usable(block) && !updated_.wanted_at_host(block)) {
-        control.prefetch(block);
+      } else if (!updated_.wanted_at_host(block) &&
+                 (victims_ == Victims::kOldest || !control.usable(block))) {
+        control.prefetch(block);  // of the oldest, what is asked for is the youngest
       }
     }
   }
 }
 
-std::optional<BlockId> Planned::select_victim(Cause cause, BlockId /*incoming*/,
+std::optional<BlockId> Planned::select_victim(Cause cause, BlockId incoming,
                                               const Control& control) {
+  if (victims_ == Victims::kOldest) {
+    return Policy::select_victim(cause, incoming, control);
+  }
   if (cause == Cause::kPrefetch) {
     return std::nullopt;  // what was planned to come finds room that was planned to be made
   }

@@ -3,6 +3,7 @@
 // needed last makes way.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -17,9 +18,21 @@ namespace spillway {
 
 class Planned final : public Policy {
  public:
+  // What leaves where nothing was planned to.
+  enum class Victims : std::uint8_t {
+    kNeededLast,  // for a fault; a prefetch waits for room that was planned
+    kOldest,      // what came to the device first, as the driver does, for prefetches too
+  };
+
   // `overflow` takes what must leave without a plan. Allocations must carry their tensor's number
   // as tag, launches their kernel's index as position.
-  Planned(std::string_view name, const Trace& trace, Plan plan, Tier overflow);
+  Planned(std::string_view name, const Trace& trace, Plan plan, Tier overflow,
+          Victims victims = Victims::kNeededLast);
+
+  // From now on a tensor also lies where the launch of its kernel names it: allocations then may be
+  // shared by tensors that never live at once. Launches must name the operands of their kernels in
+  // the order of the trace, those that are read first; one that names another number binds none.
+  void bind_operands(const Trace& trace);
 
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] const Plan& plan() const { return plan_; }
@@ -41,10 +54,13 @@ class Planned final : public Policy {
 
  private:
   void carry_out(std::size_t position, Control& control);
+  void bind(const Launch& launch);
 
   std::string_view name_;
   Plan plan_;
   Tier overflow_;
+  Victims victims_;
+  std::vector<std::vector<TensorId>> operands_;  // by kernel, of bind_operands
   NextUse next_use_;
   UpdatedBlocks updated_;
   std::vector<AllocationId> allocations_;  // by tensor

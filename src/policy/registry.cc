@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "policy/autovm.h"
 #include "policy/base_uvm.h"
 #include "policy/deepum.h"
 #include "policy/flashneuron.h"
@@ -49,6 +50,11 @@ const std::array kPolicies{
                .summary = "DeepUM with storage below host memory, as G10 evaluates it",
                .traits = {.reclaims_dead_first = false},
                .make = make_deepum_plus},
+    PolicyInfo{.name = "autovm",
+               .summary = "forward results to host memory and back as early as fits (AutoVM)",
+               .traits = {.uses_storage = false},
+               .make = make_autovm,
+               .plan = plan_autovm},
     PolicyInfo{.name = "flashneuron",
                .summary = "linear selection of intermediate tensors, device to storage only",
                .traits = {.pages = false, .uses_host = false},

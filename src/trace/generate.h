@@ -79,6 +79,25 @@ struct TransformerShape {
   TrainingOptions training = {};
 };
 
+// Image networks as their papers have them, 224 pixels a side and 1,000 classes, as TensorFlow runs
+// them: biases, ReLU and sums of a residual network in place, so that each convolution keeps one
+// tensor. Without normalization and dropout. 3x3 convolutions at stride 1 multiply 2.25 times less
+// than their size says (Winograd, F(2x2, 3x3)). Where they have 384 channels and more on both
+// sides, as in AlexNet, they have work space of 2.25 times their input and output, up to 4 GiB:
+// AutoVM's figure 6.2 has 2.6 times for AlexNet's fourth, and what VGG-19 needs leaves none for its
+// first.
+enum class ImageNetwork : std::uint8_t {
+  kAlexNet,    // Krizhevsky 2012, one tower: 96, 256, 384, 384, 256 channels
+  kVgg19,      // Simonyan 2014
+  kResNet152,  // He 2016
+};
+struct ImageShape {
+  ImageNetwork network = ImageNetwork::kVgg19;
+  std::uint64_t batch_size = 64;
+  TrainingOptions training = {};
+};
+
+[[nodiscard]] Trace generate_image_network(const ImageShape& shape);
 [[nodiscard]] Trace generate_mlp(const MlpShape& shape);
 [[nodiscard]] Trace generate_cnn(const CnnShape& shape);
 [[nodiscard]] Trace generate_transformer(const TransformerShape& shape);

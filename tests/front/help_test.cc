@@ -33,6 +33,7 @@ constexpr const char* kCommands[] = {
     "reproduce",
     "reproduce g10",
     "reproduce near-memory",
+    "reproduce autovm",
 };
 
 class Help : public ProgramTest {

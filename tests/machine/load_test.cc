@@ -107,7 +107,7 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
   };
   const std::vector<Expected> expected{
       {"a100-40gb", 40, 128, 15.754, true},   {"h100", 79, 125, 55.4, true},
-      {"h200", 139, 125, 55.4, true},         {"rtx2080ti", 9.5, 96, 12, false},
+      {"h200", 139, 125, 55.4, true},         {"rtx2080ti", 4529.0 / 512, 96, 12, false},
       {"rtx3080ti-pcie3", 12, 64, 12, false}, {"rtx3080ti-pcie4", 12, 64, 25, false},
       {"v100-16gb", 16, 512, 12, false},      {"v100-32gb", 32, 512, 12, false},
       {"v100-near-memory", 32, 16, 6.4, true}};

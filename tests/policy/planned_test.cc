@@ -82,6 +82,62 @@ TEST(Planned, WhatIsNeededLastMakesWay) {
   EXPECT_EQ(world.platform.engine().stats().faults, 3U);
 }
 
+// The driver's way instead: 0 came first.
+TEST(Planned, OrTheOldestMakesWay) {
+  const Trace trace = blocks(3, {{0}, {1}, {2}, {0}});
+  Plan plan;
+  plan.before.resize(4);
+  plan.before[2] = {{PlanStep::kAlloc, 2}};
+  Planned policy("planned", trace, plan, Tier::kHost, Planned::Victims::kOldest);
+  UntimedPlatform platform(World::options(2), policy);
+  std::vector<AllocationId> ids;
+  for (TensorId id = 0; id < 3; ++id)
+    ids.push_back(platform.engine().allocate(kBlockBytes, id).value());
+  for (const std::uint32_t k : {0U, 1U}) platform.run(k, {ids[k]});
+  // For what is allocated ahead of kernel 2.
+  ASSERT_FALSE(platform.transfers().empty());
+  EXPECT_EQ(platform.transfers().front().blocks.front(), ids[0]);
+  platform.run(2, {ids[2]});
+  EXPECT_EQ(platform.engine().stats().faults, 2U);
+}
+
+// What is asked for again is the youngest: of 0 and 1, 1 then makes way.
+TEST(Planned, OfTheOldestWhatIsAskedForIsTheYoungest) {
+  const Trace trace = blocks(3, {{0}, {1}, {2}, {0}});
+  Plan plan;
+  plan.before.resize(4);
+  plan.before[2] = {{PlanStep::kPrefetch, 0}};
+  Planned policy("planned", trace, plan, Tier::kHost, Planned::Victims::kOldest);
+  UntimedPlatform platform(World::options(2), policy);
+  std::vector<AllocationId> ids;
+  for (TensorId id = 0; id < 3; ++id)
+    ids.push_back(platform.engine().allocate(kBlockBytes, id).value());
+  for (const std::uint32_t k : {0U, 1U, 2U}) platform.run(k, {ids[k]});
+  EXPECT_TRUE(platform.copied_down(ids[1]));
+  EXPECT_FALSE(platform.copied_down(ids[0]));
+}
+
+// Tensors 0 and 1 share the first allocation; the plan means the one that is there.
+TEST(Planned, TensorsLieWhereTheirLaunchesNameThem) {
+  const Trace trace = blocks(3, {{0}, {1}, {2}, {2}});
+  Plan plan;
+  plan.before.resize(4);
+  plan.before[2] = {{PlanStep::kPreEvict, 1, Tier::kStorage}};
+  for (const bool binds : {false, true}) {
+    Planned policy("planned", trace, plan, Tier::kHost, Planned::Victims::kOldest);
+    if (binds) policy.bind_operands(trace);
+    UntimedPlatform platform(World::options(4), policy);
+    const AllocationId shared = platform.engine().allocate(kBlockBytes, 0).value();
+    const AllocationId own = platform.engine().allocate(kBlockBytes, 2).value();
+    platform.run(0, {shared});
+    platform.run(1, {shared, own});  // another number of operands than the kernel has
+    EXPECT_FALSE(platform.copied_down(shared));
+    platform.run(1, {shared});
+    EXPECT_EQ(platform.copied_down(shared), binds);
+    EXPECT_FALSE(platform.copied_down(own));
+  }
+}
+
 // A prefetch finds room that was planned to be made, or none: it never drives anything out.
 TEST(Planned, PrefetchesTakeNoVictims) {
   const Trace trace = blocks(3, {{0}, {1}, {2}, {0}, {1}});

@@ -26,8 +26,8 @@ TEST(Registry, NamesInTheOrderOfTables) {
     names.push_back(info.name);
     EXPECT_FALSE(info.summary.empty()) << info.name;
   }
-  EXPECT_THAT(names, ElementsAre("ideal", "base_uvm", "deepum", "deepum_plus", "flashneuron",
-                                 "g10_gds", "g10_host", "g10", "lookahead"));
+  EXPECT_THAT(names, ElementsAre("ideal", "base_uvm", "deepum", "deepum_plus", "autovm",
+                                 "flashneuron", "g10_gds", "g10_host", "g10", "lookahead"));
 }
 
 TEST(Registry, FindsEachByItsName) {
@@ -70,6 +70,9 @@ TEST(Registry, TraitsAreThoseOfThePapers) {
     EXPECT_TRUE(traits_of(name).uses_storage) << name;
   }
   EXPECT_FALSE(traits_of("deepum").uses_storage);
+  // AutoVM section 3.2: unified memory, host memory below it.
+  EXPECT_TRUE(traits_of("autovm").pages);
+  EXPECT_FALSE(traits_of("autovm").uses_storage);
   EXPECT_TRUE(traits_of("deepum_plus").uses_storage);
 }
 

@@ -159,6 +159,53 @@ TEST(Generate, CnnWorkspaceIsScratchWithinItsLimit) {
   EXPECT_EQ(scratch, 2 + 4 * 3);
 }
 
+// The parameters that the papers' tables give, here with Adam's two moments: AlexNet's one tower
+// 62,378,344; VGG-19 143,667,240; ResNet-152 60,192,808 less two for each of 75,712 channels that
+// would be normalized.
+TEST(Generate, ImageNetworksHaveTheirSizes) {
+  const auto parameters = [](ImageNetwork network) {
+    ImageShape shape;
+    shape.network = network;
+    shape.batch_size = 2;
+    const Trace trace = generate_image_network(shape);
+    const Status status = validate_trace(trace, trace.model);
+    EXPECT_TRUE(status) << status.error().message;
+    return persistent_bytes(trace) / 4 / 3;
+  };
+  EXPECT_EQ(parameters(ImageNetwork::kAlexNet), 62'378'344U);
+  EXPECT_EQ(parameters(ImageNetwork::kVgg19), 143'667'240U);
+  EXPECT_EQ(parameters(ImageNetwork::kResNet152), 60'192'808U - 2 * 75'712U);
+}
+
+// VGG-19's 16 convolutions keep one tensor each: what bias and ReLU write is what they read.
+TEST(Generate, ImageNetworksWorkInPlace) {
+  const Trace trace = generate_image_network({.network = ImageNetwork::kVgg19, .batch_size = 1});
+  std::size_t in_place = 0;
+  for (const Kernel& kernel : trace.kernels) {
+    if (kernel.name.ends_with(".relu.forward") || kernel.name.ends_with(".bias.forward")) {
+      EXPECT_EQ(kernel.writes, std::vector<TensorId>{kernel.reads[0]}) << kernel.name;
+      ++in_place;
+    }
+  }
+  EXPECT_EQ(in_place, 2 * 16U + 2);  // two hidden layers have a ReLU
+}
+
+// AlexNet's fourth convolution, 384 channels to 384 at 13 pixels a side: 2.25 times 768 channels of
+// 169 numbers for each image. The third has 256 on one side, and none.
+TEST(Generate, WorkSpaceOfManyChannels) {
+  const Trace trace = generate_image_network({.network = ImageNetwork::kAlexNet, .batch_size = 16});
+  std::vector<Bytes> scratch;
+  for (const Kernel& kernel : trace.kernels) {
+    for (const TensorId id : kernel.writes) {
+      if (trace.tensors[id].scratch) {
+        EXPECT_TRUE(kernel.name.starts_with("conv4.")) << kernel.name;
+        scratch.push_back(trace.tensors[id].bytes);
+      }
+    }
+  }
+  EXPECT_EQ(scratch, std::vector<Bytes>(3, 16 * 768 * 169 * 4 * 9 / 4));
+}
+
 // BERT-base has 110 million parameters, 85 of them in its layers; a step costs 6 FLOPs for each
 // parameter that multiplies, and token, plus attention.
 TEST(Generate, TransformerHasTheSizeOfBertBase) {

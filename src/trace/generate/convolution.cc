@@ -7,11 +7,29 @@
 namespace spillway {
 namespace {
 
+// F(2x2, 3x3) multiplies 16 values where 36 are multiplied directly. Where there are many channels
+// to multiply, what is transformed is written to memory (generate.h).
+constexpr double kWinograd = 36.0 / 16;
+constexpr std::uint64_t kChannelsInMemory = 384;
+
+// Input and output of a convolution at stride 1.
+double transformed_bytes(const Convolution& shape) {
+  constexpr double kElementBytes = 4;
+  return static_cast<double>(product({shape.batch, shape.side, shape.side})) *
+         static_cast<double>(shape.input_channels + shape.output_channels) * kElementBytes;
+}
+
 // A 1x1 convolution is a matrix product as it stands; a larger one unfolds its input into columns,
 // as much of it at a time as the limit lets it.
 std::vector<TensorId> with_workspace(TrainingStep& step, std::vector<TensorId> writes,
                                      const Convolution& shape, double column_elements) {
-  if (shape.kernel > 1) {
+  if (shape.winograd) {
+    const auto bytes = static_cast<Bytes>(kWinograd * transformed_bytes(shape));
+    const std::uint64_t channels = std::min(shape.input_channels, shape.output_channels);
+    if (channels >= kChannelsInMemory && bytes <= shape.workspace_limit_bytes) {
+      writes.push_back(step.workspace(bytes));
+    }
+  } else if (shape.kernel > 1) {
     constexpr double kElementBytes = 4;  // columns are held in FP32
     const double wanted = column_elements * kElementBytes;
     const Bytes bytes = wanted >= static_cast<double>(shape.workspace_limit_bytes)
@@ -44,7 +62,8 @@ TensorId convolve(TrainingStep& step, const std::string& name, TensorId x,
   const TensorId weight = step.parameter(product({taps, shape.output_channels}));
   const TensorId y = step.activation(product({pixels, shape.output_channels}));
   const double columns = static_cast<double>(taps) * static_cast<double>(pixels);
-  const double flops = 2 * columns * static_cast<double>(shape.output_channels);
+  const double flops =
+      2 * columns * static_cast<double>(shape.output_channels) / (shape.winograd ? kWinograd : 1);
   step.emit(name + ".forward", {x, weight}, with_workspace(step, {y}, shape, columns), flops);
   step.on_backward([=](TrainingStep& s) {
     const TensorId dy = s.gradient(y);
@@ -58,6 +77,14 @@ TensorId convolve(TrainingStep& step, const std::string& name, TensorId x,
     s.emit(name + ".backward_weight", {x, dy}, with_workspace(s, {dweight}, shape, columns), flops);
     s.add_gradient(weight, dweight);
   });
+  return y;
+}
+
+TensorId max_pool_by_values(TrainingStep& step, const std::string& name, TensorId x,
+                            std::uint64_t outputs) {
+  const TensorId y = step.activation(outputs);
+  step.emit(name + ".forward", {x}, {y}, step.elements(x));
+  pool_backward(step, name, x, {x, y}, y);
   return y;
 }
 

@@ -71,6 +71,30 @@ TensorId activate(TrainingStep& step, const std::string& name, TensorId x, Keeps
   return y;
 }
 
+void activate_in_place(TrainingStep& step, const std::string& name, TensorId x) {
+  step.emit(name + ".forward", {x}, {x}, step.elements(x));
+  step.on_backward([=](TrainingStep& s) {
+    const TensorId dx = s.gradient(x);
+    s.emit(name + ".backward", {dx, x}, {dx}, s.elements(x));
+  });
+}
+
+void bias_in_place(TrainingStep& step, const std::string& name, TensorId x,
+                   std::uint64_t channels) {
+  const TensorId bias = step.parameter(channels);
+  step.emit(name + ".forward", {x, bias}, {x}, step.elements(x));
+  step.on_backward([=](TrainingStep& s) {
+    const TensorId dbias = s.new_gradient(bias);
+    s.emit(name + ".backward", {s.gradient(x)}, {dbias}, s.elements(x));
+    s.add_gradient(bias, dbias);
+  });
+}
+
+void add_in_place(TrainingStep& step, const std::string& name, TensorId a, TensorId b) {
+  step.emit(name + ".forward", {a, b}, {a}, step.elements(a));
+  step.on_backward([=](TrainingStep& s) { s.add_gradient(b, s.gradient(a)); });
+}
+
 TensorId residual_add(TrainingStep& step, const std::string& name, TensorId a, TensorId b) {
   const TensorId y = step.activation_like(a);
   step.emit(name + ".forward", {a, b}, {y}, step.elements(y));

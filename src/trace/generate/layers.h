@@ -17,6 +17,14 @@ TensorId linear(TrainingStep& step, const std::string& name, TensorId x, std::ui
 enum class Keeps : std::uint8_t { kInput, kOutput };
 TensorId activate(TrainingStep& step, const std::string& name, TensorId x, Keeps keeps);
 
+// The same in place, y for backward, and its gradient in place too. Nothing else may use x before
+// it or keep it.
+void activate_in_place(TrainingStep& step, const std::string& name, TensorId x);
+// x + b for each of `channels`, in place.
+void bias_in_place(TrainingStep& step, const std::string& name, TensorId x, std::uint64_t channels);
+// a + b, into a; backward launches nothing.
+void add_in_place(TrainingStep& step, const std::string& name, TensorId a, TensorId b);
+
 // a + b; backward launches nothing, the gradient of the sum is that of both.
 TensorId residual_add(TrainingStep& step, const std::string& name, TensorId a, TensorId b);
 
@@ -27,6 +35,7 @@ struct Convolution {
   std::uint64_t output_channels;
   std::uint64_t kernel;  // pixels a side
   Bytes workspace_limit_bytes;
+  bool winograd = false;  // F(2x2, 3x3): only of 3x3 at stride 1
 };
 TensorId convolve(TrainingStep& step, const std::string& name, TensorId x,
                   const Convolution& shape);
@@ -38,6 +47,9 @@ TensorId batch_norm(TrainingStep& step, const std::string& name, TensorId x,
 TensorId layer_norm(TrainingStep& step, const std::string& name, TensorId x, std::uint64_t rows,
                     std::uint64_t width);
 
+// Keeps its input and its output, as cuDNN wants them.
+TensorId max_pool_by_values(TrainingStep& step, const std::string& name, TensorId x,
+                            std::uint64_t outputs);
 // Keeps the index of each maximum (a byte).
 TensorId max_pool(TrainingStep& step, const std::string& name, TensorId x, std::uint64_t outputs);
 TensorId average_pool(TrainingStep& step, const std::string& name, TensorId x,
