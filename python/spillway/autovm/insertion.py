@@ -104,6 +104,7 @@ def one_graph(module, settings):
         limits, tried = estimate.tune(reading.operations, reading.storages, settings.budget_bytes, limits,
                                       settings.times)
     plan = policy.make_plan(reading.operations, reading.storages, settings.budget_bytes, limits)
+    _say_dynamic(reading.operations, reading.storages, limits, report)
     report.tuned(tried)
     for insertion in plan.insertions:
         put(module, reading, insertion, report)
@@ -111,6 +112,13 @@ def one_graph(module, settings):
         report.stays(reading.storages[number].name, why)
     _done(module, report)
     return report
+
+
+def _say_dynamic(operations, storages, limits, report):
+    """Also where what is known fits."""
+    for number, why in policy.choose(operations, storages, limits)[1]:
+        if why == graph.DYNAMIC:
+            report.stays(storages[number].name, why)
 
 
 def _done(module, report):
@@ -150,6 +158,7 @@ def decide(forward, backward, returned, settings):
     report, saved = Report(), []
     peak = policy.peak_bytes(operations, storages)
     limits = settings.limits()
+    _say_dynamic(operations, storages, limits, report)
     if peak <= settings.budget_bytes:
         report.lines.append(f"nothing is inserted: the graphs' {peak} bytes fit in {settings.budget_bytes}")
     else:

@@ -125,6 +125,7 @@ def choose(operations, storages, limits):
     """Listing 3.1: the storages to offload, as {storage: gap}, and (storage, why) of the others that the
     backward pass uses."""
     chosen, stays = {}, []
+    two_passes = any(operation.backward for operation in operations)
     for number, (storage, uses) in enumerate(zip(storages, uses_of(operations, storages))):
         gap = gap_of(uses, operations)
         if gap is None:
@@ -134,8 +135,9 @@ def choose(operations, storages, limits):
         elif storage.size_bytes < limits.size_bytes:
             stays.append((number, f"{storage.size_bytes} bytes, the size threshold is {limits.size_bytes}"))
         elif gap.distance < limits.distance:
-            stays.append((number, f"used again after {gap.distance} operations, the threshold is "
-                                  f"{limits.distance}"))
+            if two_passes:  # in one pass nearly everything is used again at once
+                stays.append((number, f"used again after {gap.distance} operations, the threshold is "
+                                      f"{limits.distance}"))
         else:
             chosen[number] = gap
     return chosen, stays
