@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", minversion="2.9")
 
-import spillway  # noqa: E402
+import spillway.autovm  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 aten = torch.ops.aten

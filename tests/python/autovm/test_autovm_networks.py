@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", minversion="2.9")
 
-import spillway  # noqa: E402
+import spillway.autovm  # noqa: E402
 from networks import ALL, OWN, assert_same, step  # noqa: E402
 
 # So small that everything of a few KiB moves.
@@ -56,8 +56,8 @@ def test_a_traced_module(name):
         return {"result": result.detach(), **{str(at): one for at, one in enumerate(gradients)},
                 **{key: value.clone() for key, value in called.named_buffers()}}
 
-    plain = run(module)
     traced = torch.fx.symbolic_trace(module)
+    plain = run(traced)
     spillway.autovm.optimize(traced, inputs, device_memory="4KiB", size_threshold="1KiB", distance=1)
     assert_same(plain, run(traced))
     if name in ("residual", "unet", "dense", "inception"):
