@@ -132,8 +132,12 @@ def _is_mutable(node):
         return node.target._schema.is_mutable
     if node.op == "call_module":
         return True  # in place, where what it returns is what it was given
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    return name.endswith("_") or bool(node.kwargs.get("inplace")) or name.startswith("i")
+    if node.target is operator.setitem or bool(node.kwargs.get("inplace")):
+        return True
+    if node.op == "call_method":
+        return node.target.endswith("_")
+    name = getattr(node.target, "__name__", "")
+    return name.endswith("_") or (name.startswith("i") and node.target is getattr(operator, name, None))
 
 
 def _aliased(node):

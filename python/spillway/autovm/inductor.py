@@ -15,6 +15,7 @@ Each has a `uuid` of this package's sources and the settings, and so has what in
 disk: other settings, another version, or no pass at all never meet.
 """
 
+import functools
 import hashlib
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from torch._inductor.virtualized import V
 from . import insertion, operators
 
 
+@functools.lru_cache(maxsize=None)
 def _sources():
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
@@ -47,6 +49,9 @@ class _Identified:
 
     def __reduce__(self):
         return (str, (self.uuid(),))
+
+    def __deepcopy__(self, memo):
+        return self
 
 
 class Partitioner(_Identified, CustomPartitionerFn):

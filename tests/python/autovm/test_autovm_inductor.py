@@ -56,7 +56,7 @@ def kernels(code):
 
 
 def uses(line, name):
-    return re.search(rf"\b{name}\b", line) is not None
+    return re.search(rf"(?<!\.)\b{name}\b", line) is not None
 
 
 def operators(lines, kind):
