@@ -8,6 +8,7 @@ enabling.py             enable(): `spillway run`, asked for by a script
 counters.py             stats(): what the run has counted so far
 callbacks.py            the same beside the loss, for transformers' and Lightning's trainers
 near/                   optimize(): an optimizer's step by Spillway's kernel
+autovm/                 optimize(): prefetches and pre-evictions in PyTorch's graphs; torch.compile's backend
 install_kernel.py       `spillway install-kernel`, in Python
 
 The hook loads this package as `_spillway`, so a script's own module `spillway` keeps its name.
@@ -61,8 +62,8 @@ def stats():
 
 
 def __getattr__(name):
-    if name != "near":
+    if name not in ("near", "autovm"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return importlib.import_module(".near", __name__)
+    return importlib.import_module("." + name, __name__)

@@ -86,7 +86,8 @@ bool touches_memory(std::string_view name) {
                                                           "aten::scaled_dot_product_attention",
                                                           "aten::item",
                                                           "PythonDispatchMode"};
-  return !quiet.contains(name) && !name.starts_with("autograd::engine::evaluate_function");
+  return !quiet.contains(name) && !name.starts_with("autograd::engine::evaluate_function") &&
+         !name.starts_with("spillway::");  // python/spillway/autovm
 }
 
 // How the Python side hears that operands are wanted of a program that never asks: its interpreter

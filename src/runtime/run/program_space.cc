@@ -56,6 +56,17 @@ ProgramSpace::~ProgramSpace() {
   }
 }
 
+void ProgramSpace::prefetch(void* start, Bytes bytes) {
+  asked_prefetch_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  platform_->prefetch(start, bytes);
+}
+
+void ProgramSpace::pre_evict(void* start, Bytes bytes) {
+  asked_pre_evict_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  platform_->pre_evict(start, bytes,
+                       platform_->capacity_bytes(Tier::kHost) > 0 ? Tier::kHost : Tier::kStorage);
+}
+
 // The first iteration is the program's setting up: memory is where it will stay from the second on.
 bool ProgramSpace::iteration_ended() {
   if (capturing()) {

@@ -57,6 +57,12 @@ class ProgramSpace {
   }
   // Under `spillway record`, which wants one iteration before any policy does; otherwise nullptr.
   [[nodiscard]] IterationCapture* capture() { return capture_.get(); }
+  // The program itself wishes for memory of one allocation ahead of need; see ProgramPlatform. To
+  // the first tier below the device that there is. Both are counted. By any thread.
+  void prefetch(void* start, Bytes bytes);
+  void pre_evict(void* start, Bytes bytes);
+  [[nodiscard]] Bytes asked_prefetch_bytes() const { return asked_prefetch_bytes_; }
+  [[nodiscard]] Bytes asked_pre_evict_bytes() const { return asked_pre_evict_bytes_; }
   // What came of planning; nullopt before, and for policies that do not plan.
   [[nodiscard]] std::optional<PlanReport> plan_report() const;
 
@@ -87,6 +93,8 @@ class ProgramSpace {
   std::uint32_t unlike_ = 0;  // watched in vain: it was not like those before it
   std::atomic<bool> asked_{false};
   std::atomic<bool> told_{false};
+  std::atomic<Bytes> asked_prefetch_bytes_{0};
+  std::atomic<Bytes> asked_pre_evict_bytes_{0};
   mutable std::mutex report_mutex_;
   std::optional<PlanReport> report_;
 };

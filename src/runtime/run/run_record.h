@@ -111,6 +111,10 @@ struct RunRecord {
   std::uint64_t prefetches_late = 0;
   std::uint64_t prefetches_wasted = 0;
   std::uint64_t evictions = 0;
+  std::uint64_t pre_evictions = 0;  // blocks
+  // What the program itself has named in prefetches and pre-evictions (python/spillway/autovm).
+  Bytes asked_prefetch_bytes = 0;
+  Bytes asked_pre_evict_bytes = 0;
   MovedBytes moved_bytes{};
   Bytes saved_by_discard_bytes = 0;
   Bytes given_up_bytes = 0;
@@ -270,6 +274,9 @@ inline constexpr std::tuple kFields<RunRecord>{
     Field{"prefetches_late", &RunRecord::prefetches_late, "needed while on their way"},
     Field{"prefetches_wasted", &RunRecord::prefetches_wasted, "left again unused"},
     Field{"evictions", &RunRecord::evictions, "evictions"},
+    Field{"pre_evictions", &RunRecord::pre_evictions},
+    Field{"asked_prefetch_bytes", &RunRecord::asked_prefetch_bytes},
+    Field{"asked_pre_evict_bytes", &RunRecord::asked_pre_evict_bytes},
     Field{"moved_bytes", &RunRecord::moved_bytes},
     Field{"saved_by_discard_bytes", &RunRecord::saved_by_discard_bytes,
           "not moved, since it was dead"},

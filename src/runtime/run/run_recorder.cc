@@ -50,7 +50,12 @@ RunSample sample_of(const RunRecord& record) {
 RunRecorder::RunRecorder(ProgramSpace& space, std::string live_file)
     : RunRecorder({.platform = space.platform(),
                    .policy = space.options().policy,
-                   .plan_report = [&space] { return space.plan_report(); }},
+                   .plan_report = [&space] { return space.plan_report(); },
+                   .complete =
+                       [&space](RunRecord& record) {
+                         record.asked_prefetch_bytes = space.asked_prefetch_bytes();
+                         record.asked_pre_evict_bytes = space.asked_pre_evict_bytes();
+                       }},
                   std::move(live_file)) {}
 
 RunRecorder::RunRecorder(RunSubject subject, std::string live_file)
@@ -141,6 +146,7 @@ RunRecord RunRecorder::so_far() {
   record.prefetches_late = engine.late_prefetches;
   record.prefetches_wasted = engine.prefetches_wasted;
   record.evictions = engine.evictions;
+  record.pre_evictions = engine.pre_evictions;
   record.moved_bytes = engine.moved_bytes;
   record.saved_by_discard_bytes = engine.saved_by_discard_bytes;
   record.given_up_bytes = engine.given_up_bytes;
