@@ -122,8 +122,8 @@ TEST(ChakraImport, ListsOfTensorsAreOperands) {
   replace(R"([900, 7, 0, 2, 4, "cpu"])", R"([[900, 7, 0, 2, 4, "cpu"], [901, 8, 6, 2, 4, "cpu"]])");
   replace(R"("shapes": [[2]])", R"("shapes": [[[2],[2]]])");
   replace(R"("strides": [[1]])", R"("strides": [[[1],[1]]])");
-  replace(R"("Tensor(float)") ", R"("GenericList[Tensor(float),Tensor(float)]") ");
-      const Trace trace = trace_of(chakra_file({node}));
+  replace("Tensor(float)", "GenericList[Tensor(float),Tensor(float)]");
+  const Trace trace = trace_of(chakra_file({node}));
   EXPECT_EQ(trace.kernels[0], kernel("aten::_foreach_add_", 1000, {0, 1}, {0, 1}));
   EXPECT_EQ(trace.tensors[0].bytes, 8U);
   EXPECT_EQ(trace.tensors[1].bytes, 32U);  // the second begins 6 elements into its storage

@@ -34,9 +34,8 @@ inline std::string chakra_lists(const std::vector<ChakraTensor>& tensors) {
     values.push_back(
         fmt::format(R"([900, {}, 0, {}, 4, "{}"])", tensor.storage, elements, tensor.device));
     shapes.push_back(fmt::format("[{}]", fmt::join(tensor.shape, ",")));
-    types
-        .emplace_back(R"("Tensor(float)") ");
-        strides.push_back(fmt::format("[{}]", fmt::join(steps, ",")));
+    types.emplace_back(R"x("Tensor(float)")x");
+    strides.push_back(fmt::format("[{}]", fmt::join(steps, ",")));
   }
   return fmt::format(R"({{"values": [{}], "shapes": [{}], "types": [{}], "strides": [{}]}})",
                      fmt::join(values, ","), fmt::join(shapes, ","), fmt::join(types, ","),
@@ -186,6 +185,7 @@ inline std::string pickled(std::uint64_t number) {
 inline std::string pickled(const std::string& text) {
   return std::string("X") + static_cast<char>(text.size()) + std::string(3, '\0') + text;
 }
+inline std::string pickled(int number) { return pickled(static_cast<std::uint64_t>(number)); }
 inline std::string pickled(const char* text) { return pickled(std::string(text)); }
 
 inline std::string pickled_list(const std::vector<std::string>& elements) {
