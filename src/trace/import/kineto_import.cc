@@ -274,8 +274,8 @@ Result<OperatorTimes> read_operator_times(ByteSource& text) {
   }
   if (times.by_rf_id.empty()) {
     return make_error(ErrorCode::kInvalidInput,
-                      "no operator has a \"Record function id\": the profiler writes it only if it "
-                      "was given the observer (profile(execution_trace_observer=...))");
+                      "no operator has a \"Record function id\": the profiler writes it only "
+                      "while the observer runs (profile(execution_trace_observer=...))");
   }
   for (const KinetoWork& work : file->work) {
     if (const auto rf_id = rf_ids.find(work.external_id); rf_id != rf_ids.end()) {
