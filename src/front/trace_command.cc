@@ -10,6 +10,7 @@
 
 #include "front/complain.h"
 #include "front/trace_generate_command.h"
+#include "front/trace_import_command.h"
 #include "front/trace_info.h"
 #include "front/trace_output.h"
 #include "trace/read.h"
@@ -54,7 +55,7 @@ void add_trace_command(CLI::App& app, int& exit_code) {
   const std::function<void(const Status&)> finish = [&exit_code](const Status& status) {
     exit_code = status ? 0 : complain(status.error());
   };
-  CLI::App* trace = app.add_subcommand("trace", "Look at, convert and make up traces");
+  CLI::App* trace = app.add_subcommand("trace", "Look at, convert, import and make up traces");
   trace->require_subcommand(1);
   trace->footer(
       "A trace is one training iteration: tensors, and kernels that read and write them.\n"
@@ -63,6 +64,7 @@ void add_trace_command(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  spillway trace info step.swt\n"
       "  spillway trace convert bert-256.json.gz bert-256.swt\n"
+      "  spillway trace import kineto.json.gz -o step.swt\n"
       "  spillway trace generate transformer --layers 24 -o step.swt");
 
   auto info_options = std::make_shared<InfoOptions>();
@@ -84,6 +86,7 @@ void add_trace_command(CLI::App& app, int& exit_code) {
       ->type_name("FILE");
   conversion->callback([convert_options, finish] { finish(convert(*convert_options)); });
 
+  add_trace_import_command(*trace, finish);
   add_trace_generate_command(*trace, finish);
 }
 

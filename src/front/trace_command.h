@@ -1,4 +1,4 @@
-// `spillway trace info|convert|generate`. Layer: front.
+// `spillway trace info|convert|import|generate`. Layer: front.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "trace/json_source.h"
 #include "trace/limits.h"
 
 namespace spillway {
@@ -265,10 +266,8 @@ bool KernelTraceSax::key(std::string& name) {
 
 bool KernelTraceSax::parse_error(std::size_t position, const std::string& /*token*/,
                                  const nlohmann::json::exception& error) {
-  std::string_view what = error.what();  // "[json.exception.parse_error.101] parse error at ..."
-  const std::size_t bracket = what.find("] ");
-  what.remove_prefix(bracket == std::string_view::npos ? 0 : bracket + 2);
-  return fail_at(fmt::format("byte {} of the JSON text", position), one_line(what));
+  error_ = json_error(position, error.what());
+  return false;
 }
 
 }  // namespace spillway

@@ -19,4 +19,9 @@ inline constexpr std::uint64_t kMaxTotalTextBytes = 256 * kMiB;  // all kernel n
 inline constexpr Bytes kMaxTensorBytes = 1ULL << 50U;
 inline constexpr TimeNs kMaxDurationNs = TimeNs{1} << 53U;  // 104 days
 
+// Imported files say more than a trace keeps: operands of operators that become no kernel, values
+// of a pickle. So much of each is held at a time.
+inline constexpr std::uint64_t kMaxImportedInputs = 1ULL << 24U;
+inline constexpr std::uint64_t kMaxPickledValues = 1ULL << 24U;
+
 }  // namespace spillway

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "trace/gzip_source.h"
+#include "trace/import.h"
 #include "trace/kernel_trace_reader.h"
 #include "trace/kernel_trace_writer.h"
 #include "trace/native_format.h"
@@ -30,6 +31,25 @@ Format detect(std::string_view start) {
   return text != std::string_view::npos && start[text] == '{' ? Format::kJson : Format::kUnknown;
 }
 
+Status foreign(ImportFormat format) {
+  return make_error(ErrorCode::kInvalidInput,
+                    "byte 0: {}; 'spillway trace import FILE -o OUT.swt' makes a trace of it",
+                    describe(format));
+}
+
+// A trace, or what only looks like one: JSON of other tools.
+Status read_json(ByteSource& text, TraceVisitor& visitor) {
+  const Result<std::string_view> start = text.next();
+  if (!start) {
+    return tl::unexpected(start.error());
+  }
+  if (const ImportFormat format = import_format(*start); format != ImportFormat::kNone) {
+    return foreign(format);
+  }
+  RewoundSource whole(*start, text);
+  return read_kernel_trace(whole, visitor);
+}
+
 Status visit(ByteSource& source, TraceVisitor& visitor, Format& format) {
   const Result<std::string_view> start = source.next();
   if (!start) {
@@ -45,12 +65,15 @@ Status visit(ByteSource& source, TraceVisitor& visitor, Format& format) {
       return read_native_trace(whole, visitor);
     case Format::kGzip: {
       GzipSource text(whole);
-      return read_kernel_trace(text, visitor);
+      return read_json(text, visitor);
     }
     case Format::kJson:
-      return read_kernel_trace(whole, visitor);
+      return read_json(whole, visitor);
     case Format::kUnknown:
       break;
+  }
+  if (const ImportFormat other = import_format(*start); other != ImportFormat::kNone) {
+    return foreign(other);
   }
   return make_error(ErrorCode::kInvalidInput,
                     "byte 0: neither a native Spillway trace (.swt) nor kernel-trace/1 (.json, "

@@ -20,6 +20,7 @@ constexpr const char* kCommands[] = {
     "trace",
     "trace info",
     "trace convert",
+    "trace import",
     "trace generate",
     "trace generate mlp",
     "trace generate cnn",

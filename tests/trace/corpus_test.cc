@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "trace/bad_traces.h"
 #include "trace/example_traces.h"
+#include "trace/import_examples.h"
 #include "trace/kernel_trace_writer.h"
 #include "trace/native_reader.h"
 #include "trace/native_writer.h"
@@ -87,6 +88,24 @@ std::vector<Seed> kernel_trace_seeds() {
   return seeds;
 }
 
+std::vector<Seed> import_seeds(const std::string& reader) {
+  if (reader == "chakra_import") {
+    return {{"example.json", test::chakra_example()},
+            {"example.json.gz", gzip(test::chakra_example()).value()},
+            {"times.json", test::kineto_file({test::kineto_op("aten::mm", 12, 6.5, 12)})}};
+  }
+  if (reader == "kineto_import") {
+    return {{"host.json", test::kineto_host_example()},
+            {"device.json", test::kineto_device_example()},
+            {"device.json.gz", gzip(test::kineto_device_example()).value()}};
+  }
+  return {{"example.pickle", test::snapshot_example()},
+          {"global.pickle",
+           "\x80\x02"
+           "cposix\nsystem\n)R."},
+          {"in_itself.pickle", "\x80\x04]\x94h" + std::string(1, '\0') + "a."}};
+}
+
 // As a file and as bare records of each version, as the fuzz targets do.
 std::string breach(const std::string& bytes) {
   std::string found = file_breach(bytes);
@@ -132,8 +151,24 @@ std::string mutated(std::string bytes, Rng& rng) {
 class Corpus : public testing::TestWithParam<const char*> {
  protected:
   std::vector<Seed> seeds() const {
-    return std::string(GetParam()) == "native_trace" ? native_seeds() : kernel_trace_seeds();
+    const std::string reader = GetParam();
+    return reader.ends_with("_import") ? import_seeds(reader)
+           : reader == "native_trace"  ? native_seeds()
+                                       : kernel_trace_seeds();
   }
+  std::string breach_of(const std::string& bytes) const {
+    const std::string reader = GetParam();
+    if (!reader.ends_with("_import")) {
+      return breach(bytes);
+    }
+    const std::string found = import_breach(bytes);
+    return found.empty() && reader == "chakra_import"
+               ? import_breach(test::chakra_example(), bytes) + import_breach(bytes, times_)
+               : found;
+  }
+
+ private:
+  const std::string times_ = test::kineto_file({test::kineto_op("aten::mm", 12, 6.5, 12)});
 };
 
 TEST_P(Corpus, FilesInTheTreeKeepTheContract) {
@@ -144,7 +179,7 @@ TEST_P(Corpus, FilesInTheTreeKeepTheContract) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::ifstream in(entry.path(), std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-    EXPECT_EQ(breach(bytes), "") << entry.path();
+    EXPECT_EQ(breach_of(bytes), "") << entry.path();
     ++files;
   }
   EXPECT_GE(files, seeds().size());
@@ -155,7 +190,7 @@ TEST_P(Corpus, MutationsKeepTheContract) {
   for (const Seed& seed : seeds()) {
     for (int round = 0; round < 200; ++round) {
       const std::string bytes = mutated(seed.bytes, rng);
-      ASSERT_EQ(breach(bytes), "") << seed.name << ", round " << round;
+      ASSERT_EQ(breach_of(bytes), "") << seed.name << ", round " << round;
     }
   }
 }
@@ -163,7 +198,7 @@ TEST_P(Corpus, MutationsKeepTheContract) {
 TEST_P(Corpus, TruncationsKeepTheContract) {
   for (const Seed& seed : seeds()) {
     for (std::size_t length = 0; length < std::min<std::size_t>(seed.bytes.size(), 512); ++length) {
-      ASSERT_EQ(breach(seed.bytes.substr(0, length)), "")
+      ASSERT_EQ(breach_of(seed.bytes.substr(0, length)), "")
           << seed.name << ", " << length << " bytes";
     }
   }
@@ -183,7 +218,9 @@ TEST_P(Corpus, IsWrittenOnRequest) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Readers, Corpus, testing::Values("native_trace", "kernel_trace"),
+INSTANTIATE_TEST_SUITE_P(Readers, Corpus,
+                         testing::Values("native_trace", "kernel_trace", "chakra_import",
+                                         "kineto_import", "snapshot_import"),
                          [](const auto& reader) { return std::string(reader.param); });
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "trace/checker.h"
+#include "trace/import.h"
 #include "trace/native_writer.h"
 #include "trace/read.h"
 #include "trace/validate.h"
@@ -40,6 +41,16 @@ inline std::string contract_breach(const Result<Trace>& answer) {
 inline std::string file_breach(std::string_view bytes) {
   MemorySource source(bytes);
   return contract_breach(read_trace(source, "input"));
+}
+
+// A file that another tool has written. `kineto` has times for it; "" for none.
+inline std::string import_breach(std::string_view bytes, std::string_view kineto = "") {
+  MemorySource source(bytes);
+  MemorySource times(kineto);
+  const NamedSource with{times, "times"};
+  Result<Imported> answer = import_trace({source, "input"}, kineto.empty() ? nullptr : &with, {});
+  return answer ? contract_breach(std::move(answer->trace))
+                : contract_breach(tl::unexpected(answer.error()));
 }
 
 }  // namespace spillway

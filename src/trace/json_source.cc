@@ -1,0 +1,45 @@
+// Chunks of a source for the parser, and what it says of them. Layer: trace.
+#include "trace/json_source.h"
+
+#include <string>
+#include <string_view>
+
+namespace spillway {
+
+JsonSource::int_type JsonSource::underflow() {
+  if (!status_) {
+    return traits_type::eof();
+  }
+  if (delivered_ - at_last_event_ > kMaxQuietBytes) {
+    status_ = make_error(ErrorCode::kInvalidInput,
+                         "byte {} of the JSON text: a string, number or gap of more than {} bytes",
+                         at_last_event_, kMaxQuietBytes);
+    return traits_type::eof();
+  }
+  const Result<std::string_view> chunk = source_.next();
+  if (!chunk) {
+    status_ = tl::unexpected(chunk.error());
+    return traits_type::eof();
+  }
+  if (chunk->empty()) {
+    return traits_type::eof();
+  }
+  delivered_ += chunk->size();
+  char* start = const_cast<char*>(chunk->data());  // a get area is never written through
+  setg(start, start, start + chunk->size());
+  return traits_type::to_int_type(*start);
+}
+
+Error json_error(std::size_t position, const char* what) {
+  constexpr std::size_t kLongest = 240;
+  std::string_view text = what;  // "[json.exception.parse_error.101] parse error at ..."
+  const std::size_t bracket = text.find("] ");
+  text.remove_prefix(bracket == std::string_view::npos ? 0 : bracket + 2);
+  std::string line(text.substr(0, kLongest));
+  for (char& c : line) {
+    c = c < ' ' || c > '~' ? '?' : c;  // it quotes the file
+  }
+  return {ErrorCode::kInvalidInput, fmt::format("byte {} of the JSON text: {}", position, line)};
+}
+
+}  // namespace spillway
