@@ -247,7 +247,7 @@ Bytes Engine::free_beside_updates(BlockId id, Tier tier) const {
   const Bytes room_bytes = tiers_.room_for(id, tier);
   const BlockId waits = updates_.first_without_room();
   const bool wanted = tier == Tier::kHost && waits != kNoBlock && !options_.updates_are_certain;
-  return room_bytes - (wanted ? std::min(room_bytes, space_.block(waits).bytes) : 0);
+  return room_bytes - (wanted ? std::min<Bytes>(room_bytes, space_.block(waits).bytes) : 0);
 }
 
 // Where the block can go: the preferred tier, else the other one below; where there is nothing
