@@ -434,6 +434,7 @@ Status Engine::set_device_capacity(Bytes bytes) {
 void Engine::set_capacity_below(Tier tier, Bytes bytes) {
   assert(tier != Tier::kDevice);
   tiers_.set_capacity(tier, bytes);
+  admit_those_that_fit();  // updates, which host memory holds
   pump();
   settle();
 }

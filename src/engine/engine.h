@@ -328,6 +328,7 @@ class Engine final : private Control {
   std::optional<BlockId> choose_victim(Cause cause, BlockId incoming);
   [[nodiscard]] std::optional<BlockId> oldest_that_can_leave() const;
   [[nodiscard]] bool leaves_at_once(BlockId id) const;
+  [[nodiscard]] bool loses_copy_at_host(BlockId id) const;
   [[nodiscard]] bool copy_below_can_stay(BlockId id) const;
   [[nodiscard]] bool leaves_without_a_copy(BlockId id) const;
   [[nodiscard]] bool can_leave(BlockId id) const;

@@ -226,10 +226,15 @@ bool Engine::leaves_at_once(BlockId id) const {
 }
 
 // What is spare counts as free, and may be kept for others by now.
+bool Engine::loses_copy_at_host(BlockId id) const {
+  const Block& block = space_.block(id);
+  return block.spare.has(Tier::kHost) && tiers_.kept_bytes() > 0 &&
+         tiers_.room_for(id, Tier::kHost) < block.bytes;
+}
+
 bool Engine::copy_below_can_stay(BlockId id) const {
   const Block& block = space_.block(id);
-  return !block.spare.has(Tier::kHost) || block.copies.has(Tier::kStorage) ||
-         tiers_.room_for(id, Tier::kHost) >= block.bytes;
+  return !loses_copy_at_host(id) || block.copies.has(Tier::kStorage);
 }
 
 // That, or a launch can make it again.
@@ -393,7 +398,7 @@ void Engine::lose_device_frame(BlockId id) {
 // storage has another.
 void Engine::keep_copies_below(BlockId id) {
   const Block& block = space_.block(id);
-  if (block.spare.has(Tier::kHost) && tiers_.room_for(id, Tier::kHost) < block.bytes) {
+  if (loses_copy_at_host(id)) {
     assert(block.contents != Contents::kLive || block.copies.has(Tier::kStorage));
     drop_frame(id, Tier::kHost);
   }

@@ -200,7 +200,8 @@ std::optional<ProgramAction> RandomProgram::revive(const std::vector<BufferUse>&
 }
 
 std::optional<ProgramAction> RandomProgram::signal() {
-  if (rng_.chance(0.5)) {
+  // Updates come behind what was issued before them, which must not wait for what comes later.
+  if (shape_.updates || rng_.chance(0.5)) {
     return record_one();
   }
   const std::optional<ProgramOrder::Link> link = order_.random_wait(rng_);

@@ -70,8 +70,10 @@ void Simulator::note_names(Running& run) {
       Tokens& block = tokens(access.first_block + i);
       block.retired = false;
       ++block.names;
-      if (std::exchange(block.undefined_next, false)) {
+      if (block.undefined_next) {
         run.undefined.push_back(access.first_block + i);
+        // Updates that only read are in no order with each other.
+        block.undefined_next = run.launch.runs_at == Tier::kHost && !writes(access.mode);
       }
     }
   }
