@@ -14,10 +14,28 @@ from .gradients import Gradients
 from .steps import Steps
 
 
+_LONGEST_REST = 15  # steps
+
+
 class Later:
     def __init__(self):
         self._steps = Steps()
         self._gradients = Gradients()
+        self._rest = self._last_rest = 0
+
+    def rests(self):
+        """Whether this step asks for nothing: after steps in which nothing was taken ever fewer ask, since
+        the question costs time for each tensor."""
+        self._rest -= 1
+        return self._rest >= 0
+
+    def pause(self):
+        """In this step nothing is asked for."""
+        self._gradients.follow((), None)
+
+    def leave(self, steps):
+        """PyTorch is about to take a step with all tensors that these belong to."""
+        self._steps.leave(steps)
 
     def prepare(self, calls, numbers, scaled):
         """What run() takes. `calls`: (place, update, tensors) each; `numbers`: a group's, by id of its
@@ -50,6 +68,7 @@ class Later:
             self._count(place, taken, refused, found_inf)
         increment_version([tensor for one in taken if not one.left.group.get("fused")
                            for tensor in one.written()])
+        self._rest = self._last_rest = 0 if taken else min(2 * self._last_rest + 1, _LONGEST_REST)
         senders = {one.place.sender() for one in taken}
         self._gradients.follow([one.whole for one in taken], senders.pop() if len(senders) == 1 else None)
         return refused

@@ -16,6 +16,7 @@ from . import native
 
 FITS = "everything fits on the device"
 BETTER = "the device is the better place now"
+RESTS = "the device was the better place in the last steps"
 
 class Host:
     """Tensors of the CPU."""

@@ -54,6 +54,7 @@ class Replacement:
         self._proven = proven
         self._places = places
         self._later = Later()
+        self._only_later = False  # nothing in the last step was updated inside it
         self._left = {}  # by id of the group: what its call in this step is to hand out
 
     # What PyTorch calls
@@ -65,19 +66,29 @@ class Replacement:
             return self._kind._init_group(optimizer, group, *entries)
         if group is optimizer.param_groups[0]:
             self._left = {}
-            if self._places.are_idle([one for each in optimizer.param_groups for one in each["params"]]):
-                optimizer.spillway.groups = [report.nothing(each["params"], placement.FITS)
-                                             for each in optimizer.param_groups]
-            else:
+            why = self._why_not_asked([one for each in optimizer.param_groups for one in each["params"]])
+            if why is None:
                 self._left = {id(left.group): left for left in self._begin(optimizer)}
+            else:
+                self._later.pause()
+                optimizer.spillway.groups = [report.nothing(each["params"], why)
+                                             for each in optimizer.param_groups]
         left = self._left.pop(id(group), None)
         if left is None:
-            return self._kind._init_group(optimizer, group, *entries)
+            returned = self._kind._init_group(optimizer, group, *entries)
+            if "step" in self._rule.roles and getattr(optimizer, "found_inf", None) is None:
+                self._later.leave(entries[self._rule.roles.index("step")])
+            return returned
         for own, rest in zip(entries, left.lists.values()):
             own.extend(rest)
         return left.returned
 
     # A step
+
+    def _why_not_asked(self, parameters):
+        if self._places.are_idle(parameters):
+            return placement.FITS
+        return placement.RESTS if self._only_later and self._later.rests() else None
 
     def _begin(self, optimizer):
         """Updates what it can, and returns what is left of all groups."""
@@ -229,6 +240,7 @@ class Replacement:
                                      if not place.at_once], numbers, scale is not None)
         self._run_now([(update(key), ones) for (place, key), ones in calls.items() if place.at_once],
                       numbers, threads, scale)
+        self._only_later = len(later) == len(calls)
         return self._later.run(later, threads, scale, found_inf) if later else []
 
     @staticmethod

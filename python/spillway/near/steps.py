@@ -17,23 +17,23 @@ import torch
 
 
 class _Known:
-    __slots__ = ("tensor", "number", "version", "ahead", "skipped")
+    __slots__ = ("tensor", "number", "version", "ahead", "more", "skipped")
 
     def __init__(self, tensor, number, forget):
         self.tensor = weakref.ref(tensor, forget)
         self.number = number
         self.version = tensor._version
-        self.ahead = 0        # by how much PyTorch's own step raises the version
-        self.skipped = None   # a function: 1 where the last step was skipped
+        self.ahead = 0        # by how much steps since then raise the version
+        self.more = 0         # how many they are
+        self.skipped = None   # a function: 1 where the last of them was skipped
 
     def holds(self, tensor):
         """Whether `number` is what the tensor holds now."""
         if self.tensor() is not tensor or tensor._version != self.version + self.ahead:
             return False
-        if self.ahead:
-            self.number += 1
-            self.version += self.ahead
-            self.ahead = 0
+        self.number += self.more
+        self.version += self.ahead
+        self.ahead = self.more = 0
         if self.skipped is not None:
             self.number -= self.skipped()
             self.skipped = None
@@ -64,10 +64,16 @@ class Steps:
             torch._foreach_sub_(tensors, [found_inf] * len(tensors))
         self.leave(tensors, skipped)
 
-    def leave(self, tensors, skipped):
+    def leave(self, tensors, skipped=None):
         """The same by PyTorch, later in this step(). Each operation raises a version by one; where that
         turns out to be otherwise the device is asked again."""
         for tensor in tensors:
-            known = self._known[id(tensor)]
-            known.ahead = 1 if skipped is None else 2
+            known = self._known.get(id(tensor))
+            if known is None:
+                continue
+            if known.skipped is not None:  # of a step before, which nobody has asked for
+                del self._known[id(tensor)]
+                continue
+            known.ahead += 1 if skipped is None else 2
+            known.more += 1
             known.skipped = skipped
