@@ -13,7 +13,7 @@ install(TARGETS spillway_capi EXPORT spillwayTargets
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/spillway DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # The hook loads the package that lies around it.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/spillway DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}
-  FILES_MATCHING PATTERN "*.py" PATTERN __pycache__ EXCLUDE)
+  FILES_MATCHING PATTERN "*.py" PATTERN "*.json" PATTERN __pycache__ EXCLUDE)
 
 set(spillway_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/spillway)
 install(EXPORT spillwayTargets NAMESPACE spillway:: DESTINATION ${spillway_package_dir})

@@ -7,6 +7,7 @@ modules.py              the module that runs, for people, where they have asked 
 enabling.py             enable(): `spillway run`, asked for by a script
 counters.py             stats(): what the run has counted so far
 callbacks.py            the same beside the loss, for transformers' and Lightning's trainers
+without_gpu/            a GPU that is not there, for `spillway record --without-gpu`
 near/                   optimize(): an optimizer's step by Spillway's kernel
 autovm/                 optimize(): prefetches and pre-evictions in PyTorch's graphs; torch.compile's backend
 install_kernel.py       `spillway install-kernel`, in Python

@@ -11,6 +11,7 @@ import pathlib
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 from conftest import clean_environment
@@ -24,19 +25,40 @@ MIB = 1 << 20
 needs_program = pytest.mark.skipif(not SPILLWAY.exists(), reason=f"{SPILLWAY} is not built")
 
 
-@pytest.fixture
-def record(run_python, tmp_path):
-    """(the trace or None, what the script said on standard error) of a script; `machine` changes the
-    GPU."""
+@pytest.fixture(scope="module")
+def server():
+    process = subprocess.Popen(
+        [sys.executable, pathlib.Path(__file__).with_name("without_gpu_server.py")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**clean_environment(), "PYTHONPATH": str(ROOT / "python"), "PYTORCH_JIT": "0",
+             "OMP_NUM_THREADS": "2", "HF_HUB_OFFLINE": "1"})
+    yield process
+    process.stdin.close()
+    process.wait(timeout=60)
 
-    def recorded(script, *arguments, status=0, machine=None, **more):
-        out = tmp_path / "trace.json"
-        more.setdefault("SPILLWAY_OPERATORS", "0")
-        result = run_python(script, *arguments, status=status, SPILLWAY_WITHOUT_GPU=out,
-                            SPILLWAY_WITHOUT_GPU_MACHINE=json.dumps(machine or {}), PYTORCH_JIT="0",
-                            **more)
-        check(json.loads(out.read_text())) if out.exists() else None
-        return json.loads(out.read_text()) if out.exists() else None, result
+
+@pytest.fixture
+def record(server, tmp_path):
+    """(the trace or None, what the script said) of a script; `machine` changes the GPU."""
+
+    def recorded(script, status=0, machine=None):
+        trace = tmp_path / "trace.json"
+        trace.unlink(missing_ok=True)
+        file = tmp_path / "script.py"
+        file.write_text(textwrap.dedent(script))
+        out, err = tmp_path / "out", tmp_path / "err"
+        request = {"script": str(file), "out": str(out), "err": str(err), "folder": str(tmp_path),
+                   "environment": {"SPILLWAY_WITHOUT_GPU": str(trace),
+                                   "SPILLWAY_WITHOUT_GPU_MACHINE": json.dumps(machine or {})}}
+        server.stdin.write(json.dumps(request) + "\n")
+        server.stdin.flush()
+        ended = int(server.stdout.readline())
+        result = types.SimpleNamespace(stdout=out.read_text(), stderr=err.read_text())
+        assert ended == status, result.stderr
+        found = json.loads(trace.read_text()) if trace.exists() else None
+        if found is not None:
+            check(found)
+        return found, result
 
     return recorded
 
@@ -241,7 +263,7 @@ def test_checkpointing_computes_again(record):
 def test_nothing_is_saved(record, tmp_path):
     _, result = record(training("loss = model(x).sum()\ntorch.save(model.state_dict(), 'w.pt')"))
     assert "without a GPU nothing is written" in result.stderr
-    assert not pathlib.Path("w.pt").exists()
+    assert not (tmp_path / "w.pt").exists()
 
 
 def test_too_few_steps_are_one_line(record):
@@ -381,7 +403,7 @@ def test_models_of_transformers(record, model):
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-        """).format(TRANSFORMERS[model]), HF_HUB_OFFLINE="1")
+        """).format(TRANSFORMERS[model]))
     assert len(trace["kernels"]) > 50
 
 

@@ -55,9 +55,19 @@ def reduce(launch, values, results, dims=None):
     launch.emit(launch.name, "reduce", [values, *scratch[1:]], [*results, *scratch])
 
 
+def _contiguous(launch, operand):
+    """The operand, or a copy of it in order, which these kernels need."""
+    if operand.is_contiguous():
+        return operand
+    copied = launch.scratch(launch.bytes_of(operand))
+    launch.emit("copy", "broadcast", [operand], [copied])
+    return copied
+
+
 @kernels_of("native_layer_norm", "_fused_rms_norm", "native_group_norm")
 def norm(launch, args, kwargs, results):
-    launch.emit(launch.name, "norm", tensors_in(args), tensors_in(results))
+    x, *weights = tensors_in(args)
+    launch.emit(launch.name, "norm", [_contiguous(launch, x), *weights], tensors_in(results))
     if launch.name == "aten::native_group_norm":
         x = tensors_in(args)[0]
         launch.emit(launch.name, "elementwise", [x, *results[1:]], [results[0]])
@@ -65,7 +75,8 @@ def norm(launch, args, kwargs, results):
 
 @kernels_of("native_layer_norm_backward", "_fused_rms_norm_backward", "native_group_norm_backward")
 def norm_backward(launch, args, kwargs, results):
-    given = tensors_in(args)
+    gradient, x, *more = tensors_in(args)
+    given = [_contiguous(launch, gradient), _contiguous(launch, x), *more]
     results = [result for result in results if result is not None]
     launch.emit(launch.name, "norm_backward", given, results[:1])
     if len(results) > 1:

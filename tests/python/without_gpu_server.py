@@ -1,0 +1,48 @@
+"""Runs scripts without a GPU for test_without_gpu.py: PyTorch is imported once, each runs in a fork.
+
+A line of JSON in, with the script, its environment and where its output goes; its exit status out.
+"""
+
+import atexit
+import json
+import os
+import runpy
+import sys
+import traceback
+
+import torch
+import torch._dynamo  # noqa: F401, by now rather than in each fork
+
+try:
+    import transformers  # noqa: F401
+except ImportError:
+    pass
+
+from spillway import without_gpu
+
+
+def run(request):
+    for number, name in ((1, "out"), (2, "err")):
+        file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(file, number)
+    os.chdir(request["folder"])
+    os.environ.update(request["environment"])
+    status = 0
+    try:
+        without_gpu.start()
+        runpy.run_path(request["script"], run_name="__main__")
+    except SystemExit as end:
+        status = end.code or 0
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    atexit._run_exitfuncs()
+    os._exit(status)
+
+
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        run(json.loads(line))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
