@@ -59,7 +59,7 @@ PATTERNS = """
 """
 
 
-@pytest.mark.parametrize("policy", ["base_uvm", "deepum", "deepum_plus", "g10"])
+@pytest.mark.parametrize("policy", ["base_uvm", "deepum", "deepum_plus", "g10", "autovm"])
 @pytest.mark.parametrize("storage", [False, True])
 def test_contents_survive(policy, storage, tmp_path):
     options = ["--device-memory", "32MiB", "--policy", policy]

@@ -31,8 +31,7 @@ TEST(AutoVmFirstTouch, IsWhatChapter4Measured) {
   EXPECT_NEAR(ms(FirstTouch::kFault, 4 * kGiB) / 1469, 1, 0.2);
 }
 
-// Section 6.3 says what a batch needs: VGG-19's 128 to 256 take 70 MB an image, and ResNet-152's
-// 112 1.15 times the device's memory.
+// What section 6.3 says that batches need, to an eighth.
 TEST(AutoVmNetworks, NeedWhatTheThesisSays) {
   EXPECT_NEAR(static_cast<double>(batch_that_needs(setup(), ImageNetwork::kVgg19, 2.04)), 256, 26);
   EXPECT_NEAR(static_cast<double>(batch_that_needs(setup(), ImageNetwork::kVgg19, 0.68)), 64, 8);

@@ -21,8 +21,7 @@ namespace {
 constexpr double kFlopsPerS = 9.4e12;
 constexpr double kBytesPerS = 493e9;
 constexpr double kLinkWithFaultsBytesPerS = 9e9;  // section 4.3
-// To access 2 MiB of new memory ahead takes half as long as to fault on them (section 4.2.3); the
-// other half of a fault is then the fault itself.
+// To access 2 MiB of new memory ahead takes half as long as to fault on them (section 4.2.3).
 constexpr TimeNs kPreAccessNs = 244 * kNsPerUs;
 constexpr PolicyTraits kUnifiedMemory{.told_of_deaths = false, .uses_storage = false};
 
@@ -171,8 +170,9 @@ Result<AutoVmTimes> autovm_times(const AutoVmSetup& setup, ImageNetwork network,
 
 Result<TimeNs> first_touch_ns(const AutoVmSetup& setup, FirstTouch how, Bytes buffer_bytes) {
   Machine machine = setup.managed;
-  machine.handles.map_ns = kPreAccessNs;
-  machine.faults.latency_ns -= kPreAccessNs;
+  if (how != FirstTouch::kFault) {
+    machine.handles.map_ns = kPreAccessNs;
+  }
   BaseUvm paging;
   sim::Simulator simulator(machine, sim::simulator_options(machine, kUnifiedMemory), paging);
   std::array<AllocationId, 3> buffers{};
