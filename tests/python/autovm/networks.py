@@ -2,7 +2,17 @@
 
 import pytest
 import torch
+import torch._functorch.config
+import torch._inductor.config
 from torch import nn
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_caches_on_disk():
+    """What comes from there was decided in another process, and has no report to look at."""
+    with torch._functorch.config.patch(enable_autograd_cache=False), \
+            torch._inductor.config.patch(fx_graph_cache=False):
+        yield
 
 
 class _Conv(nn.Sequential):

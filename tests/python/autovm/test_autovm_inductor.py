@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", minversion="2.9")
 
 import spillway.autovm  # noqa: E402
 from conftest import PROJECT, clean_environment  # noqa: E402
+from networks import no_caches_on_disk  # noqa: E402, F401, a fixture
 from torch._inductor.utils import run_fw_bw_and_get_code  # noqa: E402
 
 # Of floats 512 x 256 are 512 KiB.

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", minversion="2.9")
 
 import spillway.autovm  # noqa: E402
-from networks import ALL, OWN, assert_same, step  # noqa: E402
+from networks import ALL, OWN, assert_same, no_caches_on_disk, step  # noqa: E402, F401
 
 # So small that everything of a few KiB moves.
 OPTIONS = {"device_memory": "16KiB", "size_threshold": "1KiB", "distance": 3}

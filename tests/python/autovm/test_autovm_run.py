@@ -19,7 +19,7 @@ SPILLWAY = pathlib.Path(os.environ.get("SPILLWAY_BUILD", PROJECT / "build")) / "
 
 pytestmark = pytest.mark.skipif(not SPILLWAY.exists(), reason=f"{SPILLWAY} is not built")
 
-# Ten products of 2048 x 1024 floats: 8 MiB each, of which all but the last are saved.
+# Eight layers, each of which saves 2048 x 1024 floats: 8 MiB.
 STEPS = """
     import hashlib, sys
     sys.path.insert(0, sys.argv[1])
@@ -27,16 +27,16 @@ STEPS = """
     import spillway.autovm
 
     torch.manual_seed(0)
-    w = [(torch.randn(1024, 1024) / 32).requires_grad_() for _ in range(10)]
+    w = [torch.randn(1024).requires_grad_() for _ in range(8)]
 
     def chain(x):
         for one in w:
-            x = torch.tanh(x @ one)
+            x = torch.tanh(x * one)
         return x.square().sum()
 
     compiled = torch.compile(chain, backend="spillway", options={"then": sys.argv[2], **OPTIONS})
     digest = hashlib.sha256()
-    for _ in range(3):
+    for _ in range(2):
         loss = compiled(torch.ones(2048, 1024))
         loss.backward()
         for one in w:
@@ -62,15 +62,15 @@ def run(tmp_path, then, *options, **settings):
 def test_what_is_asked_for_is_in_the_record_and_the_bits_stay(tmp_path):
     alone, none, _ = run(tmp_path, "aot_eager")
     assert none == 0  # no budget is known
-    budget = ("--device-memory", "96MiB", "--host-memory", "1GiB")
+    budget = ("--device-memory", "48MiB", "--host-memory", "1GiB")
     plain, none, without = run(tmp_path, "aot_eager", *budget, size_threshold="1GiB")
     assert none == 0 and without["asked_prefetch_bytes"] == without["asked_pre_evict_bytes"] == 0
     ours, many, record = run(tmp_path, "aot_eager", *budget, size_threshold="8MiB", distance=2)
     assert many > 0 and ours == plain == alone
-    # Whole tensors of 8 MiB, in each of three steps as many.
+    # Whole tensors of 8 MiB, in each of two steps as many.
     for key in ("asked_prefetch_bytes", "asked_pre_evict_bytes"):
-        assert record[key] > 0 and record[key] % (3 * (8 << 20)) == 0, record[key]
-    assert record["asked_prefetch_bytes"] + record["asked_pre_evict_bytes"] == many * 3 * (8 << 20)
+        assert record[key] > 0 and record[key] % (2 * (8 << 20)) == 0, record[key]
+    assert record["asked_prefetch_bytes"] + record["asked_pre_evict_bytes"] == many * 2 * (8 << 20)
     assert record["pre_evictions"] > 0 and record["prefetched_blocks"] > 0
 
 
