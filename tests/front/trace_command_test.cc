@@ -6,6 +6,7 @@
 
 #include "front/program.h"
 #include "trace/generate.h"
+#include "trace/import_examples.h"
 #include "trace/read.h"
 
 namespace spillway {
@@ -94,6 +95,43 @@ TEST_F(TraceCommand, SynchronizationPointsAreMadeCountedAndConverted) {
   }
   EXPECT_THAT(run("trace info plain.swt").out, Not(HasSubstr("sync points")));
   EXPECT_THAT(run("trace info --json plain.swt").out, Not(HasSubstr("synchronization_points")));
+}
+
+TEST_F(TraceCommand, ImportsWhatOtherToolsWriteAndSaysWhatIsMissing) {
+  std::ofstream(folder_ / "chakra.json") << test::chakra_example();
+  std::ofstream(folder_ / "kineto.json") << test::kineto_host_example();
+  std::ofstream(folder_ / "s.pickle", std::ios::binary) << test::snapshot_example();
+  const test::Outcome text = run("trace import chakra.json -o step.swt");
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out,
+              testing::StartsWith("chakra.json: a Chakra execution trace, all of the file\n"
+                                  "step.swt: 5 kernels, 6 tensors\n"
+                                  "What such a file does not say, and what the trace has "
+                                  "instead:\n- Frees are not in the file"));
+  EXPECT_EQ(read_trace(folder_ / "step.swt").value().kernels.size(), 5U);
+
+  const test::Outcome told = run("trace import --json kineto.json -o step.json");
+  EXPECT_EQ(told.status, 0) << told.err;
+  const auto said = nlohmann::json::parse(told.out);
+  EXPECT_EQ(said["format"], "a Kineto trace");
+  EXPECT_EQ(said["iteration"], "all of the file");
+  EXPECT_EQ(said["kernels"], 4);
+  EXPECT_EQ(said["tensors"], 6);
+  EXPECT_EQ(said["notes"].size(), 3U);
+  EXPECT_EQ(run("trace import s.pickle -o step.swt").status, 0);
+
+  expect_refusal("trace import kineto.json --iteration 7 -o x.swt", 2,
+                 "kineto.json: no iteration 7; the file has 0 to 0");
+  expect_refusal("trace import s.pickle --with kineto.json -o x.swt", 2,
+                 "s.pickle: a memory snapshot; times from kineto.json are for a Chakra");
+  expect_refusal("trace import chakra.json --with s.pickle -o x.swt", 2,
+                 "s.pickle: not a Kineto trace");
+  expect_refusal("trace import step.swt -o x.swt", 2, "step.swt: neither a Chakra");
+  expect_refusal("trace import none.json -o x.swt", 2, "none.json");
+  expect_refusal("trace import chakra.json -o x.txt", 2, "end it in .swt, .json or .json.gz");
+  expect_refusal("trace info s.pickle", 2,
+                 "s.pickle: byte 0: a memory snapshot; 'spillway trace import FILE -o OUT.swt'");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "x.swt"));
 }
 
 TEST_F(TraceCommand, BadInputIsOneLineAndStatus2) {

@@ -143,7 +143,7 @@ class ChakraImport {
     if (!time) {
       return tl::unexpected(time.error());
     }
-    if (const Status status = note_storages(node, operands.inputs); !status) {
+    if (Status status = note_storages(node, operands.inputs); !status) {
       return status;
     }
     const bool views = !operands.changes && !operands.outputs.empty() &&

@@ -20,7 +20,7 @@ class LookedAt {
   explicit LookedAt(ByteSource& source) : source_(source) {}
 
   Result<std::string_view> start() {
-    const Result<std::string_view> first = source_.next();
+    Result<std::string_view> first = source_.next();
     if (!first || !first->starts_with(kGzipMagic)) {
       if (first) {
         all_ = std::make_unique<RewoundSource>(*first, source_);
@@ -29,7 +29,7 @@ class LookedAt {
     }
     compressed_ = std::make_unique<RewoundSource>(*first, source_);
     gzip_ = std::make_unique<GzipSource>(*compressed_);
-    const Result<std::string_view> text = gzip_->next();
+    Result<std::string_view> text = gzip_->next();
     if (text) {
       all_ = std::make_unique<RewoundSource>(*text, *gzip_);
     }

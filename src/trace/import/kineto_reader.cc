@@ -142,7 +142,7 @@ class KinetoReader {
     op.sequence = integer_of(args, "Sequence number").value_or(-1);
     op.first_input = file_.inputs.size();
     op.annotation = annotation;
-    if (const Status status = inputs(args); !status) {
+    if (Status status = inputs(args); !status) {
       return status;
     }
     op.inputs = static_cast<std::uint32_t>(file_.inputs.size() - op.first_input);

@@ -84,7 +84,7 @@ Result<TensorId> SizedOperands::older(std::uint32_t op, Bytes bytes, const Taken
       return *same;
     }
   }
-  const Result<TensorId> made = assembler_.tensor(bytes, true);
+  Result<TensorId> made = assembler_.tensor(bytes, true);
   if (made) {
     older_bytes_ += bytes;
     older_by_size_[bytes].push_back(*made);
