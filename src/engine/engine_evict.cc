@@ -397,9 +397,9 @@ void Engine::lose_device_frame(BlockId id) {
 // They are spare no more. One that is spare in host memory, where room is kept for others, goes if
 // storage has another.
 void Engine::keep_copies_below(BlockId id) {
-  const Block& block = space_.block(id);
   if (loses_copy_at_host(id)) {
-    assert(block.contents != Contents::kLive || block.copies.has(Tier::kStorage));
+    assert(space_.block(id).contents != Contents::kLive ||
+           space_.block(id).copies.has(Tier::kStorage));
     drop_frame(id, Tier::kHost);
   }
   for (const Tier tier : {Tier::kHost, Tier::kStorage}) {
