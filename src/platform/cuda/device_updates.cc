@@ -78,8 +78,8 @@ std::optional<UpdateId> DeviceUpdates::next(std::unique_lock<std::mutex>& lock,
   return update;
 }
 
-// Blocks that follow each other in host memory are one extent. The program may have freed the memory
-// by now: its addresses are nobody else's before the end.
+// Blocks that follow each other in host memory are one extent. The program may have freed the
+// memory by now: its addresses are nobody else's before the end.
 std::vector<Extents> DeviceUpdates::extents(UpdateId update, const ProgramMemory& memory,
                                             const HostMemory& host) const {
   std::vector<Extents> all;

@@ -147,9 +147,10 @@ class Simulator final : private Mechanism {
     bool defined = false;         // the program has written it since its birth or its discard
     bool fresh = true;            // it has not since its birth
     bool undefined_next = false;  // discarded: the next launch to be issued finds it undefined
-    bool mapped = false;          // launches may use the device frame
-    bool writable = false;        // ... and threads write it
-    bool arriving = false;        // a transfer fills the device frame
+    bool undefined_for_updates = false;  // ... and since then updates have been issued that read it
+    bool mapped = false;                 // launches may use the device frame
+    bool writable = false;               // ... and threads write it
+    bool arriving = false;               // a transfer fills the device frame
     // The engine cannot know that it is dead: it was writable since, or a launch that was issued
     // after its discard had been admitted before the discard took effect.
     bool maybe_live = false;

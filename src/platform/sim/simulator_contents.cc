@@ -70,10 +70,10 @@ void Simulator::note_names(Running& run) {
       Tokens& block = tokens(access.first_block + i);
       block.retired = false;
       ++block.names;
-      if (block.undefined_next) {
+      if (std::exchange(block.undefined_next, false) || block.undefined_for_updates) {
         run.undefined.push_back(access.first_block + i);
         // Updates that only read are in no order with each other.
-        block.undefined_next = run.launch.runs_at == Tier::kHost && !writes(access.mode);
+        block.undefined_for_updates = run.launch.runs_at == Tier::kHost && !writes(access.mode);
       }
     }
   }
@@ -100,7 +100,7 @@ void Simulator::forget_names(const Launch& launch) {
 
 void Simulator::forget_contents(BlockId id) {
   Tokens& block = tokens(id);
-  block.defined = block.undefined_next = false;
+  block.defined = block.undefined_next = block.undefined_for_updates = false;
   block.retired = block.maybe_live = block.exposed = false;
 }
 
