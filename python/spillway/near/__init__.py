@@ -6,7 +6,12 @@
 rules.py        what Adam, AdamW, SGD and Adagrad keep, and in which way PyTorch computes them
 choices.py      which groups and tensors are left to PyTorch, and why
 memory.py       whether tensors of a step lie in each other
+placement.py    where tensors lie: on the CPU, or on a GPU
+lists.py        PyTorch's lists of a step, and what Spillway takes of them
 replacement.py  the step itself
+later.py        updates that run after step(), of tensors on a GPU
+steps.py        the numbers of steps that lie on a device
+gradients.py    gradients that are told of before step()
 report.py       optimizer.spillway
 trial.py        whether the bits are PyTorch's on this machine
 everywhere.py   the same for all optimizers of a program, for `spillway run`
