@@ -13,10 +13,6 @@ import traceback
 import torch
 import torch._dynamo  # noqa: F401, by now rather than in each fork
 
-try:
-    import transformers  # noqa: F401
-except ImportError:
-    pass
 
 from spillway import without_gpu
 

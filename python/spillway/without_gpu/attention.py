@@ -19,8 +19,7 @@ def _forward(launch, args, kwargs, results):
     if "cudnn" in launch.name:
         seed = [launch.scratch(256)]
         launch.emit("memset", "fill", [], seed, moved=256)
-    out, scores = results[0], results[1]
-    writes = [x for x in (out, scores) if x is not None and x.numel()]
+    writes = [x for x in tensors_in(results) if x.numel()]  # scores and random state, too
     given = [x for x in args[3:5] if isinstance(x, torch.Tensor)]
     launch.emit(launch.name, "attention", [q, k, v, *given, *seed], [*writes, *seed],
                 flops=_flops(q, k, v, causal), dtype=q.dtype)

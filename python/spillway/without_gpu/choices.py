@@ -123,8 +123,10 @@ def _recurrent(name):
             return call(x, hidden, weights, biases, layers, dropout, train, bidirectional, batch_first)
         hx, cx = hidden if isinstance(hidden, (list, tuple)) else (hidden, None)
         state = torch.empty(0, dtype=torch.uint8, device="meta") if dropout and train else None
+        with torch.no_grad():  # as cuDNN wants them: in one piece
+            buffer = torch.cat([weight.reshape(-1) for weight in weights])
         output, hy, cy, _, _ = aten._cudnn_rnn(
-            x, list(weights), 4 if biases else 2, None, hx, cx, _MODES[name], hx.shape[-1], 0, layers,
+            x, list(weights), 4 if biases else 2, buffer, hx, cx, _MODES[name], hx.shape[-1], 0, layers,
             batch_first, dropout, train, bidirectional, [], state)
         return (output, hy, cy) if name == "lstm" else (output, hy)
 

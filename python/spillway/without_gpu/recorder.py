@@ -30,6 +30,10 @@ _WHOLE = {"_foreach", "_fused", "embedding_bag", "_amp_foreach", "native_dropout
 _LAID_OUT = {"_adaptive_avg_pool2d_backward", "max_pool2d_with_indices_backward", "avg_pool2d_backward"}
 
 
+# After these a known value is still known: a flag of broken numbers stays 0.
+_KEEPS = {"copy_", "_amp_foreach_non_finite_check_and_unscale_"}
+
+
 class _Known:
     """What is asked of each operator, found out once."""
 
@@ -131,7 +135,7 @@ class Recorder(TorchDispatchMode):
             made = [kwargs.get(schema[place].name) if place >= len(args) else args[place]
                     for place in known.writes]
             self.values.changed([self.storages.of(tensor) for tensor in tensors_in(made)
-                                 if on_device(tensor)] if known.short != "copy_" else [])
+                                 if on_device(tensor)] if known.short not in _KEEPS else [])
             made += [x for x in tensors_in(results) if not any(x is y for y in made)]
         self.born(results)
         launcher = Launcher(self, known.name)
