@@ -85,14 +85,16 @@ std::optional<KernelIndex> latest(const Trace& trace, const Machine& machine, co
 // if the earlier one fits there too (figure 3.5).
 void put_in_order(Room& room, std::vector<Offload>& offloads) {
   std::optional<KernelIndex> next;
-  for (auto at = offloads.rbegin(); at != offloads.rend(); ++at) {
-    if (!at->prefetch) {
+  for (std::size_t i = offloads.size(); i-- > 0;) {
+    Offload& offload = offloads[i];
+    if (!offload.prefetch) {
       continue;
     }
-    while (next && *next < *at->prefetch && room.fits(*at->prefetch - 1, at->tensor)) {
-      --*at->prefetch;
+    KernelIndex from = *offload.prefetch;
+    while (next && *next < from && room.fits(from - 1, offload.tensor)) {
+      --from;
     }
-    next = at->prefetch;
+    offload.prefetch = next = from;
   }
 }
 
@@ -219,16 +221,17 @@ std::vector<Offload> offloads_of(const Trace& trace, const Vitality& vitality, K
   std::vector<Offload> made;
   for (const InactivePeriod& period : vitality.periods) {
     const Tensor& tensor = trace.tensors[period.tensor];
+    const std::optional<TensorLife>& life = vitality.lives[period.tensor];
     // The one period of a tensor that begins in the forward pass and ends in the backward pass.
     const bool crosses = !period.wraps && period.after <= loss && period.until > loss;
-    if (!crosses || tensor.persistent || tensor.bytes < least_bytes ||
+    if (!life || !crosses || tensor.persistent || tensor.bytes < least_bytes ||
         period.until - period.after - 1 < least_distance) {
       continue;
     }
     made.push_back({.tensor = period.tensor,
                     .after = period.after,
                     .needed = period.until,
-                    .last_use = vitality.lives[period.tensor]->last_use});
+                    .last_use = life->last_use});
   }
   std::stable_sort(made.begin(), made.end(), [](const Offload& one, const Offload& other) {
     return one.needed < other.needed;

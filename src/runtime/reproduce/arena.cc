@@ -109,9 +109,9 @@ bool live_at_once(const Trace& trace, const Vitality& vitality, TensorId one, Te
   if (trace.tensors[one].persistent || trace.tensors[other].persistent) {
     return true;
   }
-  const TensorLife& a = *vitality.lives[one];
-  const TensorLife& b = *vitality.lives[other];
-  return a.first_use <= b.last_use && b.first_use <= a.last_use;
+  const std::optional<TensorLife>& a = vitality.lives[one];
+  const std::optional<TensorLife>& b = vitality.lives[other];
+  return a && b && a->first_use <= b->last_use && b->first_use <= a->last_use;
 }
 
 // The operands' pieces, each once.
