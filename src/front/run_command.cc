@@ -231,8 +231,8 @@ void add_run_options(CLI::App* command, RunOptions* options) {
       ->add_option(
           "--near-optimizer", options->near_optimizer,
           "Who computes the steps of PyTorch's optimizers: on, Spillway, where its bits are "
-          "PyTorch's, on a GPU next to states that have left the device; off, PyTorch; "
-          "auto, on for tensors on a GPU, off for those of the CPU (auto)")
+          "PyTorch's, on a GPU next to states that have left the device; off, and so far "
+          "auto, PyTorch (auto)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->group("What runs where");

@@ -13,8 +13,7 @@ imports this file by its name. It does nine things:
   there as well;
 - if SPILLWAY_CAPTURE is set as well, starts operands.py then (docs/traces.md);
 - if SPILLWAY_MODULE_NAMES is 1, starts modules.py then (docs/python.md);
-- in a run, and if SPILLWAY_NEAR_OPTIMIZER is on, asks near/everywhere.py whether optimizers' steps are
-  replaced (docs/near-memory.md);
+- if SPILLWAY_NEAR_OPTIMIZER is on, has near/everywhere.py replace optimizers' steps (docs/near-memory.md);
 - if SPILLWAY_WITHOUT_GPU is set, and nothing else then, starts without_gpu (docs/traces.md);
 - runs the sitecustomize of the user or the distribution, which this one stands in front of.
 
@@ -199,9 +198,8 @@ if os.environ.get("SPILLWAY_DEVICE") == "cuda":
         _starts.append(_tell_operands)
 if os.environ.get("SPILLWAY_MODULE_NAMES") == "1":
     _starts.append(_name_modules)
-if os.environ.get("SPILLWAY_NEAR_OPTIMIZER") == "on" or (
-        os.environ.get("SPILLWAY_NEAR_OPTIMIZER") != "off" and "SPILLWAY_RECORD" in os.environ):
-    _starts.append(_replace_optimizers)  # if near/everywhere.py says so
+if os.environ.get("SPILLWAY_NEAR_OPTIMIZER") == "on":
+    _starts.append(_replace_optimizers)
 if os.environ.get("SPILLWAY_WITHOUT_GPU"):
     _starts = [_stand_in]
 if _starts:

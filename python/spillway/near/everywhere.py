@@ -16,23 +16,11 @@ _said = set()
 _places = placement.Places()
 
 
-def devices():
-    """Those of optimizers that are replaced: what `auto` stands for is decided here. Of tensors on a GPU it
-    is `on`, since what moves is decided for each of them and each step, and nothing is replaced where
-    everything fits; of tensors on the CPU it is `off` so far."""
-    asked = os.environ.get("SPILLWAY_NEAR_OPTIMIZER") or "auto"
-    on_gpu = os.environ.get("SPILLWAY_DEVICE") == "cuda"
-    return {"on": ("cpu", "cuda"), "auto": ("cuda",) if on_gpu else ()}.get(asked, ())
-
-
 def start():
-    if not devices():
-        return
     try:
         native.library()
     except OSError as error:
-        if os.environ.get("SPILLWAY_NEAR_OPTIMIZER") == "on":
-            _say(f"the steps of optimizers are PyTorch's: {error}")
+        _say(f"the steps of optimizers are PyTorch's: {error}")
         return
     register_optimizer_step_pre_hook(_before_step)
 
@@ -42,7 +30,7 @@ def _before_step(optimizer, *_):
         return
     try:
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
-        if _places.are_idle(parameters) or not any(one.device.type in devices() for one in parameters):
+        if _places.are_idle(parameters):
             return
         report = replacement.replace(optimizer).spillway
     except Exception as error:  # a script that works without Spillway works with it

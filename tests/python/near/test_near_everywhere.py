@@ -48,29 +48,10 @@ def test_on(run_python):
 
 @pytest.mark.parametrize("value", ["auto", "off", ""])
 def test_nothing_is_patched_unless_asked(run_python, value):
-    """The import of torch is not even watched. auto leaves optimizers on the CPU alone."""
+    """The import of torch is not even watched."""
     result = run_python("import sys; print(any('Watch' in type(one).__name__ for one in sys.meta_path))",
                         SPILLWAY_OPERATORS="", SPILLWAY_NEAR_OPTIMIZER=value)
     assert (result.stdout, result.stderr) == ("False\n", "")
-
-
-@pytest.mark.parametrize("asked", [{}, {"SPILLWAY_NEAR_OPTIMIZER": "auto"}])
-def test_auto_is_for_tensors_on_a_gpu(run_python, tmp_path, asked):
-    """In a run on a GPU optimizers are watched, and those of the CPU left alone; on the host none is."""
-    result = run_python(SCRIPT, SPILLWAY_OPERATORS="", SPILLWAY_RECORD=tmp_path, SPILLWAY_DEVICE="cuda", **asked)
-    plain = json.loads(run_python(SCRIPT, hooked=False).stdout)
-    assert json.loads(result.stdout)[::2] == plain[::2] and result.stderr == ""
-
-
-def test_what_auto_stands_for(monkeypatch):
-    from spillway.near import everywhere
-
-    for asked, on_gpu, expected in [
-            ("on", False, ("cpu", "cuda")), ("on", True, ("cpu", "cuda")), ("off", True, ()), ("off", False, ()),
-            ("auto", True, ("cuda",)), ("auto", False, ()), ("", True, ("cuda",)), ("", False, ())]:
-        monkeypatch.setenv("SPILLWAY_NEAR_OPTIMIZER", asked)
-        monkeypatch.setenv("SPILLWAY_DEVICE", "cuda" if on_gpu else "")
-        assert everywhere.devices() == expected
 
 
 def test_beside_a_script_that_asks_itself(run_python):
