@@ -66,9 +66,6 @@ class Patience final : public Policy {
   [[nodiscard]] bool wants_kinds() const override { return policy_.wants_kinds(); }
   [[nodiscard]] bool recomputes() const override { return policy_.recomputes(); }
   void on_give_up(AllocationId id) override { policy_.on_give_up(id); }
-  void on_update(UpdateStage stage, const Launch& launch, Control& control) override {
-    policy_.on_update(stage, launch, control);
-  }
   std::optional<BlockId> select_host_victim(BlockId incoming, const Control& control) override {
     return policy_.select_host_victim(incoming, control);
   }
@@ -80,9 +77,6 @@ class Patience final : public Policy {
   std::optional<BlockId> select_clean_victim(Cause cause, const Control& control) override {
     return cause == Cause::kPrefetch && !ended_ ? std::nullopt
                                                 : policy_.select_clean_victim(cause, control);
-  }
-  std::optional<BlockId> select_host_victim(BlockId incoming, const Control& control) override {
-    return policy_.select_host_victim(incoming, control);
   }
   [[nodiscard]] Tier eviction_tier(BlockId block, const Control& control) override {
     return policy_.eviction_tier(block, control);
