@@ -190,9 +190,9 @@ def test_what_is_cached_on_disk_is_that_of_the_same_settings(tmp_path):
         return tuple(map(int, result.stdout.split()))
 
     assert run("inductor", "-") == (0, 0, 0)
-    evicted, prefetched, hit = run("spillway", "40KiB")
+    evicted, prefetched, hit = run("spillway", "80KiB")
     assert evicted > 0 and prefetched > 0 and not hit
-    assert run("spillway", "40KiB") == (evicted, prefetched, 1)  # from the disk, operators and all
+    assert run("spillway", "80KiB") == (evicted, prefetched, 1)  # from the disk, operators and all
     assert run("spillway", "1GiB") == (0, 0, 0)
     assert run("inductor", "-") == (0, 0, 1)
 
