@@ -109,8 +109,8 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
     bool storage;
   };
   const std::vector<Expected> expected{
-      {"a100-40gb", 40, 128, 15.754, true},   {"h100", 79, 125, 55.4, true},
-      {"h100-80gb", 79, 125, 55.4, true},     {"h200", 139, 125, 55.4, true},
+      {"a100-40gb", 40, 128, 15.754, true},   {"h100-80gb", 79, 125, 55.4, true},
+      {"h100", 79, 125, 55.4, true},          {"h200", 139, 125, 55.4, true},
       {"rtx2080ti", 9.5, 96, 12, false},      {"rtx3080ti-pcie3", 12, 64, 12, false},
       {"rtx3080ti-pcie4", 12, 64, 25, false}, {"rtx4090-24gb", 23.5, 64, 25, false},
       {"rtx5090-32gb", 31.3, 64, 55, false},  {"v100-16gb", 16, 512, 12, false},
