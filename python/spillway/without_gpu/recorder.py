@@ -15,7 +15,8 @@ _EXPLICIT = torch._C.DispatchKey.CompositeExplicitAutograd
 _SHAPED = {"resize_", "resize_as_", "set_", "squeeze_", "unsqueeze_", "t_", "transpose_", "as_strided_",
            "swapdims_", "swapaxes_", "sparse_resize_", "_coalesced_", "detach_", "resize"}
 # Results of these share memory or have none of it: nothing is launched.
-_SILENT = {"sparse_coo_tensor", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
+_SILENT = {"sparse_coo_tensor", "empty", "empty_like", "empty_strided", "new_empty",
+           "new_empty_strided", "empty_permuted",
            "_sparse_coo_tensor_with_dims_and_tensors", "_sparse_coo_tensor_unsafe", "_coalesced_",
            "sparse_resize_", "_indices", "_values", "is_coalesced", "is_pinned", "lift_fresh",
            "_reshape_alias", "_unsafe_view", "set_", "resize_", "resize_as_", "sym_size", "dim",
@@ -350,13 +351,25 @@ def _convolution_backward(recorder, func, args, kwargs):
     return results
 
 
+def _recurrent_backward(recorder, func, args, kwargs):
+    """Shapes for which PyTorch has no function."""
+    x, weights, _, _, hx, cx = args[:6]
+    results = (torch.empty_like(x), torch.empty_like(hx), None if cx is None else torch.empty_like(cx),
+               [torch.empty_like(weight) for weight in weights])
+    recorder.born(results)
+    kernels.recurrent(Launcher(recorder, "aten::_cudnn_rnn_backward"), args, kwargs, results)
+    return results
+
+
 def _equal(recorder, func, args, kwargs):
     _copied_out(recorder, args[0])
     says.once("item", "{place} compares values that are on the device; without a GPU they are equal")
     return True
 
 
-_SPECIAL = {"_local_scalar_dense": _item, "item": _item, "copy_": _copy, "_to_copy": _to_copy,
+_SPECIAL = {"_cudnn_rnn_backward": _recurrent_backward, "_local_scalar_dense": _item, "item": _item,
+            "copy_": _copy, "_to_copy": _to_copy,
             "nonzero": _nonzero, "index": _indexed, "index_put": _indexed, "_index_put_impl_": _indexed,
             "masked_select": _selected, "native_dropout": _dropout,
-            "convolution": _convolution, "convolution_backward": _convolution_backward, "clone": _clone, "equal": _equal}
+            "convolution": _convolution, "convolution_backward": _convolution_backward,
+            "clone": _clone, "equal": _equal}
