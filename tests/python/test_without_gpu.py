@@ -250,6 +250,14 @@ def test_large_tensors_on_the_host_take_no_memory(record):
     assert int(result.stdout.split()[0]) < 2048
 
 
+def test_a_reshape_that_has_to_copy_is_a_kernel(record):
+    """Within embedding: an expanded index is not one row of memory."""
+    trace, _ = record(training("loss = table(row.expand(64, 16)).sum()", model="torch.nn.Embedding(512, 64)",
+                               optimizer="torch.optim.SGD(model.parameters(), lr=0.1)\ntable = model\n"
+                               "row = torch.zeros(1, 16, dtype=torch.long, device='cuda')"))
+    assert names(trace)[:2] == ["copy_", "index_select"]
+
+
 def test_checkpointing_computes_again(record):
     body = """
         from torch.utils.checkpoint import checkpoint
@@ -364,7 +372,8 @@ TRANSFORMERS = {
             " intermediate_size=128))",
     "llama": "LlamaForCausalLM(LlamaConfig(hidden_size=64, num_hidden_layers=2, num_attention_heads=4,"
              " num_key_value_heads=2, intermediate_size=128))",
-    "t5": "T5ForConditionalGeneration(T5Config(d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4))",
+    "t5": "T5ForConditionalGeneration(T5Config(d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4,"
+          " decoder_start_token_id=0))",
     "vit": "ViTForImageClassification(ViTConfig(hidden_size=64, num_hidden_layers=2,"
            " num_attention_heads=4, intermediate_size=128))",
     "resnet": "ResNetForImageClassification(ResNetConfig(embedding_size=16, hidden_sizes=[16, 32],"

@@ -54,6 +54,8 @@ class _Known:
                          and all(alias is not None for alias in shared)
                          and self.short not in _SHAPED)
         has = torch._C._dispatch_has_kernel_for_dispatch_key
+        # A view where that can be had, else a copy, as of reshape: PyTorch takes it apart.
+        self.perhaps_view = self.view and has(func.name(), "CompositeImplicitAutograd")
         self.composite = (has(func.name(), "CompositeExplicitAutograd") and not self.view
                           and not has(func.name(), "CPU")
                           and not self.short.startswith(tuple(_WHOLE)) and self.short not in _SILENT)
@@ -110,6 +112,11 @@ class Recorder(TorchDispatchMode):
         special = _SPECIAL.get(known.short)
         if special is not None:
             return special(self, func, args, kwargs)
+        if known.perhaps_view:
+            with self:
+                results = func.decompose(*args, **kwargs)
+            if results is not NotImplemented:
+                return results
         if known.view or known.silent:
             results = func(*args, **kwargs)
             if not known.view:
