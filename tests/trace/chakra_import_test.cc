@@ -9,11 +9,13 @@
 #include "trace/import_examples.h"
 
 namespace spillway {
+namespace chakra_import {
 namespace {
 
 using test::chakra_file;
 using test::chakra_node;
 using test::ChakraTensor;
+using test::kernel;
 using testing::HasSubstr;
 
 const std::string kAdd = "aten::add(Tensor self, Tensor other) -> Tensor";
@@ -31,11 +33,6 @@ Trace trace_of(const std::string& text, const std::string& kineto = "") {
   Result<Imported> result = imported(text, kineto);
   EXPECT_TRUE(result.has_value()) << result.error().message;
   return result ? std::move(result->trace) : Trace{};
-}
-
-Kernel kernel(const std::string& name, TimeNs ns, std::vector<TensorId> reads,
-              std::vector<TensorId> writes) {
-  return {.name = name, .duration_ns = ns, .reads = std::move(reads), .writes = std::move(writes)};
 }
 
 void expect_error(const std::string& text, const std::string& message,
@@ -212,4 +209,5 @@ TEST(ChakraImport, AnotherRunsTimesAreRefused) {
 }
 
 }  // namespace
+}  // namespace chakra_import
 }  // namespace spillway

@@ -241,4 +241,9 @@ inline std::string snapshot_example() {
          ".";
 }
 
+inline Kernel kernel(const std::string& name, TimeNs ns, std::vector<TensorId> reads,
+                     std::vector<TensorId> writes) {
+  return {.name = name, .duration_ns = ns, .reads = std::move(reads), .writes = std::move(writes)};
+}
+
 }  // namespace spillway::test

@@ -9,8 +9,10 @@
 #include "trace/kernel_trace_writer.h"
 
 namespace spillway {
+namespace kineto_import {
 namespace {
 
+using test::kernel;
 using test::kineto_event;
 using test::kineto_file;
 using test::kineto_memory;
@@ -21,11 +23,6 @@ using testing::HasSubstr;
 Result<Imported> imported(const std::string& text, const ImportOptions& options = {}) {
   MemorySource file(text);
   return import_trace({file, "kineto"}, nullptr, options);
-}
-
-Kernel kernel(const std::string& name, TimeNs ns, std::vector<TensorId> reads,
-              std::vector<TensorId> writes) {
-  return {.name = name, .duration_ns = ns, .reads = std::move(reads), .writes = std::move(writes)};
 }
 
 void expect_error(const std::string& text, const std::string& message) {
@@ -138,4 +135,5 @@ TEST(KinetoImport, BadFilesAreRefusedWithTheirPlace) {
 }
 
 }  // namespace
+}  // namespace kineto_import
 }  // namespace spillway

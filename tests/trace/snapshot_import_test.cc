@@ -8,9 +8,11 @@
 #include "trace/import_examples.h"
 
 namespace spillway {
+namespace snapshot_import {
 namespace {
 
 using test::allocator_event;
+using test::kernel;
 using test::pickled;
 using test::pickled_dict;
 using test::pickled_list;
@@ -19,11 +21,6 @@ using testing::HasSubstr;
 Result<Imported> imported(const std::string& bytes, const ImportOptions& options = {}) {
   MemorySource file(bytes);
   return import_trace({file, "s.pickle"}, nullptr, options);
-}
-
-Kernel kernel(const std::string& name, TimeNs ns, std::vector<TensorId> reads,
-              std::vector<TensorId> writes) {
-  return {.name = name, .duration_ns = ns, .reads = std::move(reads), .writes = std::move(writes)};
 }
 
 void expect_error(const std::string& bytes, const std::string& message) {
@@ -133,4 +130,5 @@ TEST(SnapshotImport, AListInItselfIsRead) {
 }
 
 }  // namespace
+}  // namespace snapshot_import
 }  // namespace spillway
