@@ -56,7 +56,7 @@ namespace {
 
 // Two parts, the second of which ends in the middle of a block.
 constexpr std::size_t kElements = (std::size_t{5} << 20U) + 100;
-constexpr Bytes kBytes = 4 * kElements;
+constexpr Bytes kTensorBytes = 4 * kElements;
 using Values = std::vector<float>;
 // Parameter, gradient, and two moments.
 using Operands = std::array<Values, 4>;
@@ -73,7 +73,7 @@ class NearUpdates : public CudaWorld {
     on = stream();
     staging = pinned<float>(kElements);
     for (Buffer& buffer : device) {
-      buffer = allocate(kBytes);
+      buffer = allocate(kTensorBytes);
     }
     for (Buffer& buffer : filler) {
       buffer = allocate(16 * kMiB);
@@ -126,7 +126,7 @@ class NearUpdates : public CudaWorld {
     Values found(kElements);
     for (const std::size_t i : {0U, 2U, 3U}) {
       copy(device[i], found.data(), kElements, true);
-      EXPECT_EQ(std::memcmp(found.data(), host[i].data(), kBytes), 0) << "operand " << i;
+      EXPECT_EQ(std::memcmp(found.data(), host[i].data(), kTensorBytes), 0) << "operand " << i;
     }
   }
 
