@@ -112,8 +112,8 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
     bool storage;
   };
   const std::vector<Expected> expected{
-      {"a100-40gb", 40, 128, 15.754, true},       {"h100", 79, 125, 55.4, true},
-      {"h100-80gb", 79, 125, 55.4, true},         {"h200", 139, 125, 55.4, true},
+      {"a100-40gb", 40, 128, 15.754, true},       {"h100-80gb", 79, 125, 55.4, true},
+      {"h100", 79, 125, 55.4, true},              {"h200", 139, 125, 55.4, true},
       {"rtx2080ti", 4529.0 / 512, 96, 12, false}, {"rtx3080ti-pcie3", 12, 64, 12, false},
       {"rtx3080ti-pcie4", 12, 64, 25, false},     {"rtx4090-24gb", 23.5, 64, 25, false},
       {"rtx5090-32gb", 31.3, 64, 55, false},      {"v100-16gb", 16, 512, 12, false},
@@ -142,7 +142,7 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
         << row.name;
     EXPECT_EQ(machine->device.bf16_flops_per_s > 0, row.name != "v100-near-memory") << row.name;
     EXPECT_EQ(machine->host.told_ns, measured ? 20'000 : 0) << row.name;
-    EXPECT_EQ(machine->host.cores, measured ? 16U : 0U) << row.name;
+    EXPECT_EQ(machine->host.cores, row.name.starts_with("h") ? 16U : 0U) << row.name;
   }
   EXPECT_EQ(builtin_machine_names(), names);
 }

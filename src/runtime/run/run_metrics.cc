@@ -84,6 +84,12 @@ constexpr std::tuple kMetrics{
            "Blocks that left again unused."},
     Metric{"evictions_total", Kind::kCounter, &RunRecord::evictions,
            "Blocks that left device memory."},
+    Metric{"pre_evictions_total", Kind::kCounter, &RunRecord::pre_evictions,
+           "Blocks that were copied down ahead of need."},
+    Metric{"asked_prefetch_bytes_total", Kind::kCounter, &RunRecord::asked_prefetch_bytes,
+           "What the program itself has named in prefetches."},
+    Metric{"asked_pre_evict_bytes_total", Kind::kCounter, &RunRecord::asked_pre_evict_bytes,
+           "What the program itself has named in pre-evictions."},
 };
 
 // Appends families to a text.
