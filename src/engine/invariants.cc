@@ -111,7 +111,7 @@ Status Engine::check_invariants() const {
       return broken("a launch could run and is not released");
     }
   }
-  if (const Status held = check_updates(); !held) {
+  if (Status held = check_updates(); !held) {
     return held;
   }
   if (admitted != admitted_) {

@@ -169,7 +169,7 @@ void GpuUpdates::do_one(std::uint64_t update) {
     read_scalars(update, *job->scalars);
     return;
   }
-  compute(*job, *at_host_of_gpu());
+  compute(*job->part, *job, *at_host_of_gpu());
   ended(update);
 }
 
@@ -197,10 +197,9 @@ void GpuUpdates::read_scalars(std::uint64_t update, Scalars& scalars) {
   }
 }
 
-void GpuUpdates::compute(const Job& job, const AtHost& at_host) {
+void GpuUpdates::compute(const Part& part, const Job& job, const AtHost& at_host) {
   const bool skipped = job.scalars != nullptr && job.scalars->found_inf != 0;
-  std::optional<std::vector<Range>> ranges =
-      skipped ? std::vector<Range>() : job.part->ranges(at_host);
+  std::optional<std::vector<Range>> ranges = skipped ? std::vector<Range>() : part.ranges(at_host);
   if (!ranges) {
     // Cut at grains and gathered in whole blocks, it has its ranges.
     std::fputs("spillway: an update does not find its data in host memory; this is a defect\n",
@@ -216,7 +215,7 @@ void GpuUpdates::compute(const Job& job, const AtHost& at_host) {
   if (!ranges->empty()) {
     (*job.run)(*ranges);
   }
-  job.part->end(at_host);
+  part.end(at_host);
 }
 
 void GpuUpdates::ended(std::uint64_t update) {

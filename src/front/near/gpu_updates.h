@@ -63,7 +63,7 @@ class GpuUpdates {
   [[nodiscard]] std::optional<Job> job_of(std::uint64_t update);
   void do_one(std::uint64_t update);
   void read_scalars(std::uint64_t update, Scalars& scalars);
-  static void compute(const Job& job, const AtHost& at_host);
+  static void compute(const Part& part, const Job& job, const AtHost& at_host);
   void ended(std::uint64_t update);
   [[nodiscard]] std::shared_ptr<Scalars> begin_scalars(const Begin& what, const AtHost& at_host);
   [[nodiscard]] bool begin_tensor(const Begin& what, const spillway_near_tensor& tensor,
