@@ -138,7 +138,7 @@ Status tell(const Trace& trace, const RecordOptions& options) {
 
 // The files: the trace, and what it holds.
 Status write(const Trace& trace, const RecordOptions& options) {
-  if (const Status written = write_by_name(trace, options.output); !written) {
+  if (Status written = write_by_name(trace, options.output); !written) {
     return written;
   }
   return tell(trace, options);

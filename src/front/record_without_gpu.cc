@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -41,7 +42,7 @@ Status check(const WithoutGpu& what) {
 
 // As python/spillway/without_gpu/target.py reads it.
 std::string machine_json(const Machine& machine) {
-  const int capability = static_cast<int>(machine.device.compute_capability * kTenths + 0.5);
+  const auto capability = std::lround(machine.device.compute_capability * kTenths);
   return nlohmann::json{{"name", machine.name},
                         {"memory_bytes", machine.device.capacity_bytes},
                         {"memory_bandwidth", machine.device.memory_bandwidth_bytes_per_s},
