@@ -14,7 +14,10 @@ P % policy       `spillway run` with that budget and the default host memory
 save_on_cpu      torch.autograd.graph.save_on_cpu(pin_memory=True), no budget; of a compiled model
                  activation_memory_budget 0.5
 torchao, deepspeed  their optimizers on the CPU (--others), no budget; checkp.: with checkpointing
-near in turn     --near-optimizer off and on within a budget, ten steps of one at a time (--near)
+checkpointing    PyTorch's own, of each block (--others checkpointing)
+P % N GB/s       as P % policy over a link held to N GB/s each way (--links)
+near in turn     --near-optimizer off and on within a budget, a few steps of one at a time (--near), and
+                 the same over each of --links
 calls in a step  what the program's calls cost its thread, in our code and in the driver's; counting
                  takes 0.1 to 0.2 us a call
 in turn          where everything fits (--fits): processes of each kind live side by side, ten steps
@@ -112,8 +115,9 @@ class Budget:
 class SetUp:
     """One way to run a model; `more` is what train_models.py is told beside the model."""
 
-    def __init__(self, name, budget=None, policy=None, more=()):
+    def __init__(self, name, budget=None, policy=None, more=(), link=None):
         self.name, self.budget, self.policy, self.more = name, budget, policy, more
+        self.held = ["--link-bandwidth", f"{link}GB"] if link else []
 
     def budget_bytes(self, peak_bytes):
         return self.budget.bytes(peak_bytes) if self.policy else None
@@ -125,22 +129,25 @@ class SetUp:
         # need more of it than what does not fit.
         return [options.spillway, "run", "--device", "cuda", "--device-memory",
                 f"{self.budget_bytes(peak_bytes) // MIB}MiB", "--policy", self.policy,
-                "--json", record, *more, "--"]
+                "--json", record, *self.held, *more, "--"]
 
 
 def plain():
     return SetUp("plain")
 
 
-def spillway(budget, policy):
-    return SetUp(f"{budget.name} {policy}", budget, policy)
+def spillway(budget, policy, link=None):
+    """Over a link held to so many GB/s, where one is named."""
+    return SetUp(f"{budget.name} {f'{link} GB/s' if link else policy}", budget, policy, link=link)
 
 
 def others(names):
     """Optimizers of other libraries that keep their states on the CPU, alone and with checkpointing; a line
     says so where one is not installed."""
-    return [SetUp(name + suffix, more=["--optimizer", name, *more]) for name in names
-            for suffix, more in (("", []), (" checkp.", ["--checkpointing"]))]
+    rows = [SetUp("checkpointing", more=["--checkpointing"])] if "checkpointing" in names else []
+    return rows + [SetUp(name + suffix, more=["--optimizer", name, *more]) for name in names
+                   for suffix, more in (("", []), (" checkp.", ["--checkpointing"]))
+                   if name != "checkpointing"]
 
 
 def instead_of_spillway(model):
@@ -441,13 +448,13 @@ class Bench:
                     if os.path.exists(f"{folder}/work") else {})
         self.tell_turns(model, "in turn", self.options.fits.name, times, record, work)
 
-    def near_in_turn(self, model, budget):
+    def near_in_turn(self, model, budget, link=None):
         """Within a budget, optimizers' updates at the host next to their states, and all on the device."""
         reference = self.plain.get(model, {})
         if "peak_bytes" not in reference or self.left() < 40:
             print(f"{model:<11}near in turn: not run", flush=True)
             return
-        within = spillway(budget, self.options.policies[0])
+        within = spillway(budget, self.options.policies[0], link)
         with tempfile.TemporaryDirectory() as folder:
             times = self.take_turns(model, {
                 f"near {near}": (within.spillway(self.options, reference["peak_bytes"], f"{folder}/{near}",
@@ -572,8 +579,10 @@ def everything(options, bench, once, middle):
                 break
             for policy in options.policies:
                 once(model, spillway(budget, policy))
-            if options.near:
-                bench.near_in_turn(model, budget)
+            for link in options.links:
+                once(model, spillway(budget, options.policies[0], link))
+            for link in [None, *options.links] if options.near else []:
+                bench.near_in_turn(model, budget, link)
         for set_up in others(options.others):
             once(model, set_up)
         if "save_on_cpu" not in options.without:
@@ -603,8 +612,10 @@ def main():
                         "one where everything fits")
     parser.add_argument("--near", action="store_true", help="within each budget, updates of optimizers "
                         "at the host and all on the device, in turns (docs/near-memory.md)")
-    parser.add_argument("--others", type=split(str), default=[], help="optimizers on the CPU of torchao, "
-                        "deepspeed, with and without checkpointing, where they are installed")
+    parser.add_argument("--links", type=split(int), default=[], help="GB/s: within each budget under the "
+                        "first policy, with the link held to so much")
+    parser.add_argument("--others", type=split(str), default=[], help="checkpointing, and optimizers on the "
+                        "CPU of torchao, deepspeed, with and without it, where they are installed")
     parser.add_argument("--steps", type=int, default=8, help="of each run; the first two are left "
                         "out of the medians")
     parser.add_argument("--rounds", type=int, default=6, help="of taking turns")

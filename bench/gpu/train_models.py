@@ -99,6 +99,7 @@ class Llama(nn.Module):
         self.tokens = nn.Embedding(vocabulary, width)
         self.blocks = nn.ModuleList(LlamaBlock(width, heads, key_heads) for _ in range(layers))
         self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
+        self.checkpointing = False
 
     def forward(self, tokens):
         places = torch.arange(tokens.shape[1], device=tokens.device)[:, None]
@@ -106,8 +107,100 @@ class Llama(nn.Module):
         cosine, sine = (places * rates).cos(), (places * rates).sin()
         x = self.tokens(tokens)
         for block in self.blocks:
-            x = block(x, cosine, sine)
+            x = (checkpoint(block, x, cosine, sine, use_reentrant=False) if self.checkpointing
+                 else block(x, cosine, sine))
         return self.head(self.norm(x))
+
+
+class LowRank(nn.Module):
+    """A frozen linear layer in bf16 with matrices of a low rank beside it that are trained (LoRA)."""
+
+    def __init__(self, frozen, rank=16):
+        super().__init__()
+        self.frozen = frozen.to(torch.bfloat16).requires_grad_(False)
+        self.down = nn.Linear(frozen.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, frozen.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return self.frozen(x) + self.up(self.down(x))
+
+
+def llama_lora():
+    """Llama whose queries, keys, values and outputs have trained matrices of rank 16; the rest is frozen."""
+    model = Llama().to(torch.bfloat16).requires_grad_(False)
+    for block in model.blocks:
+        for name in ("q", "kv", "out"):
+            setattr(block, name, LowRank(getattr(block, name)))
+    return model
+
+
+class Residual(nn.Module):
+    """Two convolutions around a time embedding, as diffusion models have them."""
+
+    def __init__(self, inner, outer, time_width):
+        super().__init__()
+        self.first, self.second = nn.GroupNorm(32, inner), nn.GroupNorm(32, outer)
+        self.up, self.down = nn.Conv2d(inner, outer, 3, padding=1), nn.Conv2d(outer, outer, 3, padding=1)
+        self.time = nn.Linear(time_width, outer)
+        self.beside = nn.Conv2d(inner, outer, 1) if inner != outer else nn.Identity()
+
+    def forward(self, x, time):
+        y = self.up(functional.silu(self.first(x))) + self.time(time)[:, :, None, None]
+        return self.beside(x) + self.down(functional.silu(self.second(y)))
+
+
+class UNet(nn.Module):
+    """A diffusion model's U-Net: four widths, two blocks of each going down and three coming up."""
+
+    def __init__(self, widths=(192, 384, 384, 768), channels=4):
+        super().__init__()
+        self.time_width, self.checkpointing = 4 * widths[0], False
+        self.time = nn.Sequential(nn.Linear(widths[0], self.time_width), nn.SiLU(),
+                                  nn.Linear(self.time_width, self.time_width))
+        self.enter = nn.Conv2d(channels, widths[0], 3, padding=1)
+        self.falling, self.rising = nn.ModuleList(), nn.ModuleList()
+        kept, width = [widths[0]], widths[0]
+        for level, outer in enumerate(widths):
+            for _ in range(2):
+                self.falling.append(Residual(width, outer, self.time_width))
+                width = outer
+                kept.append(width)
+            if level + 1 < len(widths):
+                self.falling.append(nn.Conv2d(width, width, 3, stride=2, padding=1))
+                kept.append(width)
+        self.middle = Residual(width, width, self.time_width)
+        for level, outer in reversed(list(enumerate(widths))):
+            for _ in range(3):
+                self.rising.append(Residual(width + kept.pop(), outer, self.time_width))
+                width = outer
+            if level > 0:
+                self.rising.append(nn.Sequential(nn.Upsample(scale_factor=2),
+                                                 nn.Conv2d(width, width, 3, padding=1)))
+        self.leave = nn.Sequential(nn.GroupNorm(32, width), nn.SiLU(), nn.Conv2d(width, channels, 3, padding=1))
+        # From a pixel's noise to its prediction: what training starts from.
+        nn.init.zeros_(self.leave[-1].weight)
+
+    def block(self, block, x, time):
+        if not isinstance(block, Residual):
+            return block(x)
+        return checkpoint(block, x, time, use_reentrant=False) if self.checkpointing else block(x, time)
+
+    def forward(self, x, steps):
+        half = self.time[0].in_features // 2
+        rates = torch.exp(torch.arange(half, device=x.device) * (-9.21 / half))
+        angles = steps[:, None] * rates
+        time = functional.silu(self.time(torch.cat([angles.sin(), angles.cos()], 1)))
+        x = self.enter(x)
+        kept = [x]
+        for block in self.falling:
+            x = self.block(block, x, time)
+            kept.append(x)
+        x = self.block(self.middle, x, time)
+        for block in self.rising:
+            x = (self.block(block, torch.cat([x, kept.pop()], 1), time) if isinstance(block, Residual)
+                 else block(x))
+        return self.leave(x)
 
 
 class Dlrm(nn.Module):
@@ -138,7 +231,8 @@ class Texts:
     def __init__(self, model, batch, lengths, causal=True):
         self.model, self.batch, self.lengths, self.causal = model, batch, lengths, causal
         self.numbers = torch.Generator("cpu").manual_seed(2)
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+        self.optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad],
+                                           lr=1e-4, fused=True)
 
     def loss(self, step):
         tokens = torch.randint(self.model.vocabulary, (self.batch, self.lengths(step) + 1),
@@ -163,6 +257,25 @@ class Images:
         with torch.autocast("cuda", torch.bfloat16):
             return functional.cross_entropy(
                 self.model(images.contiguous(memory_format=torch.channels_last)), labels)
+
+
+class Noise:
+    """A U-Net learns which noise is in a picture's latents."""
+
+    def __init__(self, model, batch, width):
+        self.model, self.batch, self.width = model.to(memory_format=torch.channels_last), batch, width
+        self.numbers = torch.Generator(device="cuda").manual_seed(2)
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def loss(self, _):
+        shape = (self.batch, 4, self.width, self.width)
+        clean, noise = (torch.randn(shape, device="cuda", generator=self.numbers) for _ in range(2))
+        steps = torch.randint(1000, (self.batch,), device="cuda", generator=self.numbers)
+        much = torch.cos(steps / 1000 * 1.57)[:, None, None, None]
+        noisy = much * clean + (1 - much * much).sqrt() * noise
+        with torch.autocast("cuda", torch.bfloat16):
+            found = self.model(noisy.contiguous(memory_format=torch.channels_last), steps)
+            return functional.mse_loss(found, noise)
 
 
 class Clicks:
@@ -208,6 +321,8 @@ MODELS = {
     "regnet-y": lambda: image_model("regnet_y_16gf"),  # with SENet's squeeze and excitation
     "vit-large": lambda: image_model("vit_l_16"),
     "llama-1b": lambda: Texts(Llama(), 8, lambda _: 2048),
+    "llama-1b-lora": lambda: Texts(llama_lora(), 8, lambda _: 2048),
+    "unet": lambda: Noise(UNet(), 16, 64),
     "dlrm": lambda: Clicks(Dlrm(), 8192),
     "lengths": lambda: Texts(Transformer(24, 1024, 16, 1024, 50257), 8, changing_lengths),
 }

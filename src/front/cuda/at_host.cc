@@ -30,6 +30,12 @@ int spillway_at_host_begin(const spillway_at_host_operand* operands, std::size_t
   return begun.empty() ? 0 : 1;
 }
 
+int spillway_at_host_takes() {
+  const spillway::InService inside;
+  const spillway::cuda::Session* const session = spillway::cuda::session();
+  return session != nullptr && session->platform->takes_updates() ? 1 : 0;
+}
+
 std::uint64_t spillway_at_host_next() {
   const spillway::InService inside;
   const spillway::cuda::Session* const session = spillway::cuda::session();

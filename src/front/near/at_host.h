@@ -30,6 +30,8 @@ typedef struct {
 // them; nobody can give them up.
 int spillway_at_host_begin(const spillway_at_host_operand* operands, size_t count, size_t parts,
                            void* stream, uint64_t* updates);
+// On a GPU: whether begin could take any now.
+int spillway_at_host_takes(void);
 // On a GPU: waits for an update whose data has come; each is named once. 0: there is none any more.
 uint64_t spillway_at_host_next(void);
 // On the host: waits until they are there; 0 where they cannot come. Of one operand its bytes in

@@ -24,6 +24,7 @@ AtHost find() {
   look_up(found.begin, "spillway_at_host_begin");
   look_up(found.extents, "spillway_at_host_extents");
   look_up(found.end, "spillway_at_host_end");
+  look_up(found.takes, "spillway_at_host_takes");
   look_up(found.next, "spillway_at_host_next");
   look_up(found.send, "spillway_at_host_send");
   return found;
@@ -39,7 +40,9 @@ const AtHost* at_host() {
 
 const AtHost* at_host_of_gpu() {
   const AtHost* const found = at_host();
-  return found != nullptr && found->next != nullptr && found->send != nullptr ? found : nullptr;
+  return found != nullptr && found->takes != nullptr && found->next != nullptr &&
+                 found->send != nullptr
+             ? found : nullptr;
 }
 
 Part::Part(const Range& range, std::uint64_t element_bytes, std::uint64_t gradient_bytes)

@@ -22,6 +22,7 @@ struct AtHost {
   decltype(&spillway_at_host_extents) extents = nullptr;
   decltype(&spillway_at_host_end) end = nullptr;
   // Of a GPU's space only.
+  decltype(&spillway_at_host_takes) takes = nullptr;
   decltype(&spillway_at_host_next) next = nullptr;
   decltype(&spillway_at_host_send) send = nullptr;
 };

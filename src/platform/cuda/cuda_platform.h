@@ -326,6 +326,9 @@ class CudaPlatform : public ObservedPlatform {
 
   // --- Updates (docs/near-memory.md) -------------------------------------------------------------
 
+  // Whether begin_updates would take any now: not where everything fits, or while a stream is
+  // captured. Waits for nothing.
+  [[nodiscard]] virtual bool takes_updates() = 0;
   // As ProgramPlatform::begin_update, for all parts of a tensor's update, each with as many
   // operands, by their addresses on the device: each of them runs at the host, or (empty) none
   // does. They come behind all launches that were issued before and use the same bytes, on whatever

@@ -131,6 +131,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Result<std::uint64_t> export_memory(std::uint64_t address) override;
   Result<ExportedPiece> exported_piece(std::uint64_t number, std::uint32_t piece) override;
 
+  [[nodiscard]] bool takes_updates() override;
   [[nodiscard]] std::vector<UpdateId> begin_updates(
       std::span<const std::vector<ProgramOperand>> parts, CuStream stream) override;
   [[nodiscard]] std::optional<UpdateId> next_update() override;

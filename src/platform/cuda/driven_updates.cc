@@ -17,6 +17,11 @@ bool DrivenPlatform::has_updates() const {
          (captures_ == nullptr || *captures_ == 0);
 }
 
+bool DrivenPlatform::takes_updates() {
+  const Lock lock(mutex_);
+  return has_updates();
+}
+
 // Others than launches that name them may use some on the device at any time; and a frame that
 // small allocations share would keep all of them from the device.
 bool DrivenPlatform::may_be_at_host(const Launch& update) const {

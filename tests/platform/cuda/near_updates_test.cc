@@ -32,6 +32,8 @@ int spillway_at_host_begin(const spillway_at_host_operand* operands, size_t coun
   return begun.empty() ? 0 : 1;
 }
 
+int spillway_at_host_takes() { return the_platform->takes_updates() ? 1 : 0; }
+
 uint64_t spillway_at_host_next() { return the_platform->next_update().value_or(0); }
 
 size_t spillway_at_host_extents(uint64_t update, size_t operand, spillway_at_host_extent* to,

@@ -172,6 +172,7 @@ TEST_F(Updates, AreNotBegunWhereAllFits) {
   Buffer state = allocate(kTensor);
   fill(on, state, 1);
   synchronize(on);
+  EXPECT_FALSE(platform->takes_updates());
   EXPECT_FALSE(begin(on, state, nullptr, 2));
 }
 
@@ -179,7 +180,9 @@ TEST_F(Updates, AreNotBegunBehindAWaitForAValue) {
   open();
   const CuStream on = stream();
   std::vector<Buffer> buffers = written(on, 4);
+  EXPECT_TRUE(platform->takes_updates());
   platform->will_wait_for_value();
+  EXPECT_FALSE(platform->takes_updates());
   EXPECT_FALSE(begin(on, buffers[0], nullptr, 50));
 }
 
