@@ -69,8 +69,9 @@ class Later:
         increment_version([tensor for one in taken if not one.left.group.get("fused")
                            for tensor in one.written()])
         self._rest = self._last_rest = 0 if taken else min(2 * self._last_rest + 1, _LONGEST_REST)
-        senders = {one.place.sender() for one in taken}
-        self._gradients.follow([one.whole for one in taken], senders.pop() if len(senders) == 1 else None)
+        senders = [one.place.sender() for one in taken]  # functions of a library, which have no hash
+        same = bool(senders) and all(sender is senders[0] for sender in senders)
+        self._gradients.follow([one.whole for one in taken], senders[0] if same else None)
         return refused
 
     def _count(self, place, taken, refused, found_inf):
