@@ -1,5 +1,5 @@
 // What is set for a run and changes nothing of it is one line before the program starts, and with
-// --strict the run's end. docs/commands.md has the table.
+// --strict the run's end. docs/commands.md has the list.
 #include <gmock/gmock.h>
 
 #include "front/program.h"
