@@ -91,7 +91,7 @@ class DividedRoot {
 };
 class MultipliedRoot {
  public:
-  explicit MultipliedRoot(const Numbers& numbers) : factor_(all(1.0F / numbers.root_divisor)) {}
+  explicit MultipliedRoot(const Numbers& numbers) : factor_(all(numbers.root_factor)) {}
   Vector operator()(Vector root) const { return hn::Mul(root, factor_); }
 
  private:

@@ -100,7 +100,9 @@ class Scalars {
     numbers_.beta2 = single(step_.beta2);
     numbers_.square_weight = single(1 - step_.beta2);
     // Python writes the root as a power.
-    numbers_.root_divisor = single(fused() ? std::sqrt(correction2) : std::pow(correction2, 0.5));
+    const double root = fused() ? std::sqrt(correction2) : std::pow(correction2, 0.5);
+    numbers_.root_divisor = single(root);
+    numbers_.root_factor = single(1 / root);
     numbers_.epsilon = addend(step_.epsilon);
     numbers_.negative_rate = single(-(step_.learning_rate / correction1));
     if (form_ == Form::kFusedCuda) correct_as_fused_on_gpu();

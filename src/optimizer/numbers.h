@@ -36,6 +36,7 @@ struct Numbers {
   float beta2 = 0;
   float square_weight = 0;  // Adam: 1 - beta2
   float root_divisor = 1;   // Adam: the root of 1 - beta2^step
+  float root_factor = 1;    // one by it, in double precision until it is rounded
   float epsilon = 0;
   float negative_rate = 0;  // what the direction is multiplied by
   float momentum = 0;

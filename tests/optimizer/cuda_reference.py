@@ -126,8 +126,9 @@ def adam_foreach_cuda(*arguments, **options):
 
 
 def adam_loop_cuda(*arguments, **options):
-    """As foreach, but a tensor divided by a Python number is multiplied by the number's rounded reciprocal."""
-    return _adam_by_operators(lambda a, number: mul(a, div(ONE, single(number))), *arguments, **options)
+    """As foreach, but a tensor divided by a Python number is multiplied by the number's reciprocal, which is
+    computed in double precision and then rounded (seen on an H200 with PyTorch 2.11.0)."""
+    return _adam_by_operators(lambda a, number: mul(a, single(1 / number)), *arguments, **options)
 
 
 # SGD

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "policy/update_place.h"
 
 namespace spillway {
 namespace {
@@ -100,11 +99,11 @@ TEST_F(Balance, SharesSoThatBothSidesEndTogether) {
 TEST_F(Balance, UntilAllIsMeasuredBytesDecide) {
   for (UpdateBalance balance : {with(0, 20e9), with(55e9, 0), UpdateBalance()}) {
     const Launch update = adam();
-    EXPECT_TRUE(pays_at_host(update, space_));
+    EXPECT_TRUE(moves_less_at_host(works_of(update, space_)));
     EXPECT_EQ(balance.place(update, space_, 0).runs_at, Tier::kHost);
     space_.block(update.accesses[2].first_block).copies.add(Tier::kDevice);
     // One state and the way back against gradient, parameter, and that state's way back: 2 to 3.
-    EXPECT_FALSE(pays_at_host(update, space_));
+    EXPECT_FALSE(moves_less_at_host(works_of(update, space_)));
     EXPECT_EQ(balance.place(update, space_, 0).runs_at, Tier::kDevice);
   }
 }

@@ -39,7 +39,31 @@ std::optional<Launch> DeviceUpdates::launch_of(std::span<const ProgramOperand> o
   return launch;
 }
 
-UpdateId DeviceUpdates::begin(Launch launch, std::span<const ProgramOperand> operands) {
+UpdateBalance::Placement DeviceUpdates::place(const Launch& whole) {
+  places_ = true;
+  return balance_.place(whole, engine_.space(), now_ns());
+}
+
+void DeviceUpdates::transfer_began(const Transfer& transfer) {
+  if (places_) {
+    balance_.transfer_began(transfer, now_ns());
+  }
+}
+
+void DeviceUpdates::transfer_ended(const Move& move, bool moved) {
+  if (!places_) {
+    return;
+  }
+  Transfer transfer{.id = move.id, .from = move.from, .to = move.to};
+  for (const Move::Part& part : move.parts) {
+    transfer.bytes += part.bytes;
+    transfer.blocks.push_back(part.block);
+  }
+  balance_.transfer_ended(transfer, now_ns(), moved);
+}
+
+UpdateId DeviceUpdates::begin(Launch launch, std::span<const ProgramOperand> operands,
+                              Bytes host_bytes) {
   const UpdateId update = ++last_;
   const LaunchLog::Launched logged =
       log_.launched(hash_launch("update at the host", {}), "update at the host", current_module());
@@ -49,6 +73,7 @@ UpdateId DeviceUpdates::begin(Launch launch, std::span<const ProgramOperand> ope
   it.operands.assign(operands.begin(), operands.end());
   it.accesses = launch.accesses;
   it.row = logged.row;
+  it.host_bytes = host_bytes;
   const LaunchAdmission admission = engine_.issue_launch(launch);
   assert(admission.state != LaunchState::kTooLarge);
   it.launch = admission.id;
@@ -120,6 +145,9 @@ void DeviceUpdates::end(UpdateId update) {
     events->launch_began(kLine, found->second.row, log_.name_of(found->second.row),
                          found->second.begun_ns);
     events->launch_ended(kLine, now_ns());
+  }
+  if (found->second.host_bytes > 0) {
+    balance_.update_ended(found->second.host_bytes, now_ns() - found->second.begun_ns);
   }
   const LaunchId launch = found->second.launch;
   under_way_.erase(found);

@@ -17,8 +17,10 @@
 #include "platform/common/program_platform.h"
 #include "platform/cuda/gates.h"
 #include "platform/cuda/host_memory.h"
+#include "platform/cuda/moves.h"
 #include "platform/cuda/places.h"
 #include "platform/cuda/program_memory.h"
+#include "policy/update_balance.h"
 
 namespace spillway::cuda {
 
@@ -37,8 +39,12 @@ class DeviceUpdates {
   // What an update of these operands uses; nullopt where that is not all the space's.
   [[nodiscard]] static std::optional<Launch> launch_of(std::span<const ProgramOperand> operands,
                                                        const ProgramMemory& memory);
-  // The engine has kept room for it.
-  UpdateId begin(Launch launch, std::span<const ProgramOperand> operands);
+  // The side on which an update of a whole tensor ends first; what it is at the host counts as
+  // queued there until it has ended or is withdrawn.
+  [[nodiscard]] UpdateBalance::Placement place(const Launch& whole);
+  void withdrawn(const Launch& whole, Bytes host_bytes) { balance_.withdrawn(whole, host_bytes); }
+  // Of its parts each `host_bytes` of what `place` has said. The engine has kept room for them.
+  UpdateId begin(Launch launch, std::span<const ProgramOperand> operands, Bytes host_bytes);
   // Mechanism::release_launch.
   void released(std::uint64_t tag);
   // One whose data has come, in that order, each once. Waits for that; nullopt where none is under
@@ -50,6 +56,10 @@ class DeviceUpdates {
                                              const HostMemory& host) const;
   // It has been named by `next`.
   void end(UpdateId update);
+
+  // All transfers of the platform. Nothing is measured before the first update is placed.
+  void transfer_began(const Transfer& transfer);
+  void transfer_ended(const Move& move, bool moved);
 
   // That have not ended.
   [[nodiscard]] std::size_t any() const { return under_way_.size(); }
@@ -63,6 +73,7 @@ class DeviceUpdates {
     LaunchId launch = kNoLaunch;
     std::vector<ProgramOperand> operands;
     std::vector<Access> accesses;  // of the first operand, then of the next
+    Bytes host_bytes = 0;          // UpdateBalance::Placement
     LogRow row = kNoLogRow;
     TimeNs begun_ns = 0;
   };
@@ -70,6 +81,8 @@ class DeviceUpdates {
   Engine& engine_;
   const Places& host_places_;
   LaunchLog& log_;
+  UpdateBalance balance_;
+  bool places_ = false;  // an update has been placed
   std::map<UpdateId, UnderWay> under_way_;
   std::deque<UpdateId> ready_;  // that `next` has not named
   std::size_t running_ = 0;     // whose data has come

@@ -42,6 +42,7 @@ DrivenPlatform::BlockState& DrivenPlatform::state(BlockId block) {
 // --- What the engine asks for -------------------------------------------------------------------
 
 void DrivenPlatform::start_transfer(const Transfer& transfer) {
+  updates_.transfer_began(transfer);
   Order order{.kind = Order::Kind::kMove};
   order.move.id = transfer.id;
   order.move.from = transfer.from;
@@ -255,6 +256,7 @@ bool DrivenPlatform::look(const Done& done) {
 
 void DrivenPlatform::moved(const MoveEnded& ended) {
   const Move& move = ended.move;
+  updates_.transfer_ended(move, ended.error == 0);
   if (EventLog* const events = log_.events(); events != nullptr && ended.error == 0) {
     log_transfer(*events, ended);
   }

@@ -254,6 +254,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   static void add_to(Launch& whole, const Access& access);
   [[nodiscard]] std::optional<Recomputing::Step> step_before_update(const Launch& whole,
                                                                     StreamId stream);
+  [[nodiscard]] std::optional<Bytes> place_at_host(const Launch& whole);
   [[nodiscard]] bool keep_room_at_host(const Launch& whole);
   void let_updates_end(Bytes bytes, Lock& lock);
   [[nodiscard]] bool update_may_wait_for(StreamId stream, std::uint64_t number) const;

@@ -1,13 +1,26 @@
 // Which updates run at the host, and what the program's thread does for that. See
 // driven_platform.h; docs/cuda.md, "Updates".
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "engine/for_each_block.h"
 #include "platform/cuda/driven_program_thread.h"
-#include "policy/update_place.h"
 
 namespace spillway::cuda {
+namespace {
+
+Bytes operand_bytes(std::span<const std::vector<ProgramOperand>> parts) {
+  Bytes bytes = 0;
+  for (const std::vector<ProgramOperand>& part : parts) {
+    bytes += std::accumulate(
+        part.begin(), part.end(), Bytes{0},
+        [](Bytes sum, const ProgramOperand& operand) { return sum + operand.bytes; });
+  }
+  return bytes;
+}
+
+}  // namespace
 
 // Where all fits nothing moves, and nothing is to. A captured stream runs later. A value may be
 // written by what is issued later, or by nobody of whom we hear: then the order of issue says
@@ -44,6 +57,7 @@ std::vector<UpdateId> DrivenPlatform::begin_updates(
   std::vector<Launch> launches;
   Launch whole;
   TimeNs sign_ns = 0;
+  Bytes host_bytes = 0;
   for (bool ready = false; !ready;) {
     if (!has_updates()) {
       return {};
@@ -59,10 +73,12 @@ std::vector<UpdateId> DrivenPlatform::begin_updates(
       carry_out(*step, lock, sign_ns);
     }
     ready = !step && has_updates();
-    if (ready && !keep_room_at_host(whole)) {
-      return {};
-    }
     if (ready) {
+      const std::optional<Bytes> placed = place_at_host(whole);
+      if (!placed) {
+        return {};
+      }
+      host_bytes = *placed;
       recomputing_.issued(whole.accesses, id, launches_.stream(id).issued);
     }
   }
@@ -76,9 +92,12 @@ std::vector<UpdateId> DrivenPlatform::begin_updates(
     launches_.stream(id).shared.forget();
   }
   const std::vector<AllocationId> withheld = recomputing_.withhold(whole.accesses);
+  const double share = static_cast<double>(host_bytes) / static_cast<double>(operand_bytes(parts));
   std::vector<UpdateId> begun;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    begun.push_back(updates_.begin(std::move(launches[i]), parts[i]));
+    const double part_bytes = share * static_cast<double>(operand_bytes(parts.subspan(i, 1)));
+    begun.push_back(
+        updates_.begin(std::move(launches[i]), parts[i], static_cast<Bytes>(part_bytes)));
   }
   recomputing_.offer(withheld);
   set_limits();
@@ -104,13 +123,26 @@ std::optional<std::vector<Launch>> DrivenPlatform::launches_of(
     }
     launches.push_back(std::move(*launch));
   }
+  return launches;
+}
+
+// How many bytes the processor will move for it; nullopt: it runs on the device.
+std::optional<Bytes> DrivenPlatform::place_at_host(const Launch& whole) {
+  // What only reads has no other place to run.
   const bool changes = std::any_of(whole.accesses.begin(), whole.accesses.end(),
                                    [](const Access& access) { return writes(access.mode); });
-  // What only reads has no other place to run.
-  if (changes && !pays_at_host(whole, engine_.space())) {
+  const UpdateBalance::Placement placement =
+      changes ? updates_.place(whole) : UpdateBalance::Placement{.runs_at = Tier::kHost};
+  if (placement.runs_at != Tier::kHost) {
     return std::nullopt;
   }
-  return launches;
+  if (!keep_room_at_host(whole)) {
+    if (changes) {
+      updates_.withdrawn(whole, placement.host_bytes);
+    }
+    return std::nullopt;
+  }
+  return placement.host_bytes;
 }
 
 // Each block of a tensor once: parts end in the middle of blocks.

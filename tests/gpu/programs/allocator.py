@@ -168,10 +168,11 @@ def statistics():
     raw = torch.cuda.caching_allocator_alloc(5 * MIB)
     others.touch()
     stats = torch.cuda.memory_stats()
-    added = torch.cuda.memory_allocated() - before
+    # Blocks are rounded, and a rest of up to a MiB stays with a block: which, depends on what segments there are.
+    added = (torch.cuda.memory_allocated() - before) // (64 * MIB)
     torch.cuda.caching_allocator_delete(raw)
     summary = torch.cuda.memory_summary()
-    values = {"keys": len(stats), "added_bytes": added,
+    values = {"keys": len(stats), "added": added,
               "asked": stats["requested_bytes.all.current"],
               "active": stats["active_bytes.all.current"] - stats["allocated_bytes.all.current"],
               "retries": stats["num_alloc_retries"], "summary": "Requested memory" in summary}

@@ -85,7 +85,7 @@ class Training:
             torch.cuda.set_sync_debug_mode("warn")
             yield
             torch.cuda.set_sync_debug_mode("default")
-        self.syncs += sum("synchroniz" in str(one.message) for one in said)
+        self.syncs += sum("called a synchronizing" in str(one.message) for one in said)
 
     def step(self):
         if self.how == "closure":
