@@ -121,6 +121,7 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   result.kernel_stalls_ns = last.kernel_stalls_ns;
   result.write_amplification = simulator.flash().stats().write_amplification();
   result.storage_lifetime_years = simulator.flash().lifetime_years(simulator.now_ns());
+  result.host_peak_bytes = replay.host_peak_bytes();
   result.events = simulator.events();
   return result;
 }

@@ -4,11 +4,29 @@ bench/without_gpu read: whatever else reads it skips them."""
 import json
 import os
 
-from . import target
+from . import costs, target
 
 
 def write(path, recorder):
+    """With the times of the GPU that is stood in for, and beside it, for each of the others that were
+    asked for, the same kernels with that one's: trace.json, trace-1.json, trace-2.json, ..."""
+    trace = _trace(recorder)
+    name, ending = os.path.splitext(path)
+    for place, machine in reversed(list(enumerate((target.machine(), *target.others())))):
+        for kernel, (_, work, *_) in zip(trace["kernels"], recorder.kernels):
+            kernel["ms"] = costs.kernel_ns(work, machine) / 1e6
+        trace["gpu"] = machine.name
+        _whole(f"{name}-{place}{ending}" if place else path, trace)
+
+
+def _whole(path, trace):
     """Under another name first, so that what is there is whole."""
+    with open(path + ".new", "w") as file:
+        json.dump(trace, file, separators=(",", ":"))
+    os.replace(path + ".new", path)
+
+
+def _trace(recorder):
     numbers, tensors, kernels = {}, [], []
     survivors = set(recorder.storages.living()) & recorder.living
 
@@ -23,16 +41,13 @@ def write(path, recorder):
             tensors.append(tensor)
         return numbers[storage]
 
-    for name, kind, ns, reads, writes, sync, flops, moved, backward in recorder.kernels:
-        kernel = {"name": name, "ms": ns / 1e6, "reads": [number(x) for x in reads],
-                  "writes": [number(x) for x in writes], "kind": kind, "flops": flops, "moved": moved,
-                  "backward": backward}
+    for name, work, reads, writes, sync in recorder.kernels:
+        kernel = {"name": name, "ms": 0, "reads": [number(x) for x in reads],
+                  "writes": [number(x) for x in writes], "kind": work.kind, "flops": work.flops,
+                  "moved": work.moved, "backward": work.backward}
         if sync:
             kernel["sync"] = True
         kernels.append(kernel)
-    trace = {"format": "kernel-trace/1", "model": os.environ.get("SPILLWAY_WITHOUT_GPU_MODEL", ""),
-             "batch_size": 0, "gpu": target.machine().name, "dtype": "", "tensors": tensors,
-             "kernels": kernels, "peak_bytes": recorder.storages.peak}
-    with open(path + ".new", "w") as file:
-        json.dump(trace, file, separators=(",", ":"))
-    os.replace(path + ".new", path)
+    return {"format": "kernel-trace/1", "model": os.environ.get("SPILLWAY_WITHOUT_GPU_MODEL", ""),
+            "batch_size": 0, "gpu": "", "dtype": "", "tensors": tensors,
+            "kernels": kernels, "peak_bytes": recorder.storages.peak}
