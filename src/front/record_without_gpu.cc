@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr double kTenths = 10;
 
-Status check(const Machine& machine) {
+Status says_how_fast(const Machine& machine) {
   const DeviceTier& device = machine.device;
   if (device.memory_bandwidth_bytes_per_s <= 0 || device.bf16_flops_per_s <= 0 ||
       device.tf32_flops_per_s <= 0 || device.fp32_flops_per_s <= 0 || device.processors == 0 ||
@@ -35,22 +35,6 @@ Status check(const Machine& machine) {
         "--machine {}: it does not say how fast its GPU is; set device.memory_bandwidth, "
         "flops_bf16, flops_tf32, flops_fp32, processors and compute_capability in its file",
         machine.name);
-  }
-  return {};
-}
-
-Status check(const WithoutGpu& what) {
-  for (const Machine& machine : what.others) {
-    if (Status possible = check(machine); !possible) {
-      return possible;
-    }
-  }
-  if (Status possible = check(what.machine); !possible) {
-    return possible;
-  }
-  if (const std::string flag = flag_that_keeps_hook_out(what.command); !flag.empty()) {
-    return make_error(ErrorCode::kInvalidInput,
-                      "{} keeps Spillway out of Python: leave it out to record", flag);
   }
   return {};
 }
@@ -109,8 +93,24 @@ Result<WithoutGpuEnd> read_recorded(const std::string& folder, std::size_t other
 
 }  // namespace
 
+Status check_without_gpu(const WithoutGpu& what) {
+  for (const Machine& machine : what.others) {
+    if (Status possible = says_how_fast(machine); !possible) {
+      return possible;
+    }
+  }
+  if (Status possible = says_how_fast(what.machine); !possible) {
+    return possible;
+  }
+  if (const std::string flag = flag_that_keeps_hook_out(what.command); !flag.empty()) {
+    return make_error(ErrorCode::kInvalidInput,
+                      "{} keeps Spillway out of Python: leave it out to record", flag);
+  }
+  return {};
+}
+
 Result<WithoutGpuEnd> record_without_gpu(const WithoutGpu& what) {
-  if (const Status possible = check(what); !possible) {
+  if (const Status possible = check_without_gpu(what); !possible) {
     return tl::unexpected<Error>(possible.error());
   }
   const RecordFolder records;

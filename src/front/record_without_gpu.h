@@ -29,6 +29,9 @@ struct WithoutGpuEnd {
   int status = 0;
 };
 
+// kInvalidInput if a machine does not say how fast its GPU is, or the command keeps Spillway out.
+[[nodiscard]] Status check_without_gpu(const WithoutGpu& what);
+
 // Runs the program in a child until its step is recorded, which ends it. Fails with kInvalidInput
 // if a machine does not say how fast its GPU is, kCannotRun if the program ended without a word
 // of Spillway's, kIo.

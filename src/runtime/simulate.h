@@ -42,6 +42,7 @@ struct SimulationResult {
   TimeNs ideal_ns = 0;  // the sum of kernel times
   TimeNs transfer_busy_ns = 0;
   EngineStats stats;
+  std::uint32_t iterations = 1;                  // how many those are
   std::vector<TimeNs> kernel_stalls_ns;          // by kernel, of the last iteration
   double write_amplification = 1;                // of the whole run
   std::optional<double> storage_lifetime_years;  // of the whole run
