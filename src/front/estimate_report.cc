@@ -24,7 +24,7 @@ std::vector<TextTable::Column> estimate_columns(const EstimateReport& report) {
   if (report.says_largest_batch) {
     columns.push_back({"largest batch"});
   }
-  for (const char* heading : {"all in memory", "Spillway", "times", "host memory"}) {
+  for (const char* heading : {"all in memory", "Spillway", "ratio", "host memory"}) {
     columns.push_back({heading});
   }
   columns.push_back({"limited by", Align::kLeft});

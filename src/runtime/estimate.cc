@@ -81,18 +81,24 @@ Limit limit_of(const SimulationResult& limited, std::span<const BatchOutcome> wh
   return limit;
 }
 
-Result<Estimate> estimate_of(const BatchOutcome& unlimited, const BatchOutcome& limited) {
+// With memory enough the slower of the two decides: who issues launches, or who runs them.
+Limit limit_in_memory(const SimulationResult& result, const Machine& machine) {
+  const auto launches = static_cast<TimeNs>(result.stats.launches / result.iterations);
+  return launches * machine.host.launch_ns > result.ideal_ns ? Limit::kIssuing
+                                                             : Limit::kComputation;
+}
+
+Result<Estimate> estimate_of(const Machine& machine, const BatchOutcome& unlimited,
+                             const BatchOutcome& limited) {
   for (const BatchOutcome* const outcome : {&unlimited, &limited}) {
     if (!outcome->result &&
         (outcome == &unlimited || outcome->result.error().code != ErrorCode::kCannotRun)) {
       return tl::unexpected<Error>(outcome->result.error());
     }
   }
-  const SimulationResult& free = *unlimited.result;
-  return Estimate{
-      .unlimited = free,
-      .limited = limited.result,
-      .limit = longer(free.iteration_ns, free.ideal_ns) ? Limit::kIssuing : Limit::kComputation};
+  return Estimate{.unlimited = *unlimited.result,
+                  .limited = limited.result,
+                  .limit = limit_in_memory(*unlimited.result, machine)};
 }
 
 }  // namespace
@@ -160,7 +166,7 @@ Result<std::vector<Estimate>> estimate(std::span<const EstimateCase> cases,
   std::vector<BatchJob> what_ifs;
   std::vector<std::size_t> slower;  // the cases of those
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    Result<Estimate> one = estimate_of(outcomes[2 * i], outcomes[2 * i + 1]);
+    Result<Estimate> one = estimate_of(cases[i].machine, outcomes[2 * i], outcomes[2 * i + 1]);
     if (!one) {
       return tl::unexpected<Error>(one.error());
     }

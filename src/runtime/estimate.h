@@ -26,7 +26,7 @@ enum class Fits {
 // What a step waits for most.
 enum class Limit {
   kComputation,  // the kernels
-  kIssuing,      // the program, which issues them more slowly than the device runs them
+  kIssuing,      // the program, which issues them more slowly than the device would run them
   kLink,
   kStorage,
   kHandles,  // the calls that give blocks device memory (docs/gpu.md)

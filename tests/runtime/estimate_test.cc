@@ -9,10 +9,13 @@
 namespace spillway {
 namespace {
 
-BatchOutcome outcome_of(TimeNs iteration_ns, TimeNs ideal_ns = 100) {
+// Of five launches.
+BatchOutcome outcome_of(TimeNs iteration_ns) {
   SimulationResult result;
   result.iteration_ns = iteration_ns;
-  result.ideal_ns = ideal_ns;
+  result.ideal_ns = 100;
+  result.iterations = 2;
+  result.stats.launches = 10;
   return {TraceFacts{}, result, 0};
 }
 
@@ -54,10 +57,16 @@ TEST_F(EstimateOfAStep, IsComputationWhereNothingIsSlower) {
   EXPECT_EQ(runs_[0][1].policy->name, "lookahead");
 }
 
-TEST_F(EstimateOfAStep, IsIssuingWhereKernelsAreAThirdOfTheStep) {
-  const Result<Estimate> estimate = of({outcome_of(300), outcome_of(300)});
-  ASSERT_TRUE(estimate);
-  EXPECT_EQ(estimate->limit, Limit::kIssuing);
+// Five times 21 are more than the kernels' 100, five times 20 are not.
+TEST_F(EstimateOfAStep, IsIssuingWhereThatTakesLongerThanTheKernels) {
+  for (const auto& [launch_ns, limit] :
+       {std::pair(21, Limit::kIssuing), std::pair(20, Limit::kComputation)}) {
+    case_.machine.host.launch_ns = launch_ns;
+    runs_.clear();
+    const Result<Estimate> estimate = of({outcome_of(110), outcome_of(110)});
+    ASSERT_TRUE(estimate);
+    EXPECT_EQ(estimate->limit, limit);
+  }
 }
 
 TEST_F(EstimateOfAStep, IsWhatHelpsMostIfTwiceAsFast) {

@@ -7,16 +7,34 @@ import os
 from . import costs, target
 
 
+# Those that go by rows of a table, of kinds that others have as well.
+_BY_ROWS = {"gather": {"embedding", "index_select", "index", "_unsafe_index", "_embedding_bag",
+                       "_embedding_bag_forward_only", "_embedding_bag_sparse_backward"},
+            "scatter": {"add_", "index_add_", "_index_put_impl_", "index_put_", "index_put"}}
+
+
 def write(path, recorder):
     """With the times of the GPU that is stood in for, and beside it, for each of the others that were
     asked for, the same kernels with that one's: trace.json, trace-1.json, trace-2.json, ..."""
     trace = _trace(recorder)
     name, ending = os.path.splitext(path)
     for place, machine in reversed(list(enumerate((target.machine(), *target.others())))):
-        for kernel, (_, work, *_) in zip(trace["kernels"], recorder.kernels):
+        for kernel, (operator, work, *_) in zip(trace["kernels"], recorder.kernels):
+            kernel["name"] = operator + _family(operator, work, kernel["reads"], machine)
             kernel["ms"] = costs.kernel_ns(work, machine) / 1e6
         trace["gpu"] = machine.name
         _whole(f"{name}-{place}{ending}" if place else path, trace)
+
+
+def _family(operator, work, reads, machine):
+    """By what `spillway run` would know the GPU's kernel: it recomputes results of some, and leaves
+    tables in host memory that others use a little of (src/platform/sim/remakes.h,
+    src/platform/common/sparse_kernels.h). It knows cuBLAS's products in half precision from Hopper on."""
+    if work.kind in ("elementwise", "cast") and reads and operator != "aten::native_dropout":
+        return " (pointwise)"
+    if work.kind.startswith("gemm") and (work.dtype != "half" or machine.capability >= (9, 0)):
+        return " (product)"
+    return " (rows)" if operator.removeprefix("aten::") in _BY_ROWS.get(work.kind, ()) else ""
 
 
 def _whole(path, trace):
