@@ -112,8 +112,8 @@ Result<std::vector<EstimateRow>> estimated_rows(const EstimateSource& source,
   }
   std::vector<EstimateCase> cases;
   for (std::size_t i = 0; i < machines.size(); ++i) {
-    if (source.of_machine[i]) {
-      cases.push_back({*source.of_machine[i], machines[i]});
+    if (const std::optional<std::size_t>& of = source.of_machine[i]; of) {
+      cases.push_back({*of, machines[i]});
     }
   }
   auto estimates = estimate(cases, policy, [&](std::span<const BatchJob> jobs) {
