@@ -105,10 +105,7 @@ Result<WithoutGpuEnd> record_for_estimate(const EstimatedProgram& program,
   pass_on_signals();
   Result<WithoutGpuEnd> end = record_without_gpu(what);
   if (end && end->status != 0) {
-    say(fmt::format(
-        "nothing is estimated: the program ended with status {} before a step of it was "
-        "recorded",
-        end->status));
+    say("nothing is estimated: the program ended before a step of it was recorded");
   }
   return end;
 }

@@ -70,8 +70,8 @@ def test_a_row_for_each_machine_and_the_batch_that_fits(estimate):
 
 def test_a_program_that_fails_is_not_estimated(estimate):
     done = estimate("--machine", "h200", text="import torch\nraise SystemExit('no data')\n")
-    assert done.returncode == 1 and done.stdout == ""
+    assert done.returncode == 125 and done.stdout == ""
     assert "no data" in done.stderr
-    assert "nothing is estimated: the program ended with status 1" in done.stderr
+    assert "nothing is estimated: the program ended before a step" in done.stderr
     done = estimate("--machine", "h200", command=["true"])
     assert done.returncode == 125 and "no Python that imports torch" in done.stderr
