@@ -6,6 +6,7 @@
 #include "front/analyze_command.h"
 #include "front/doctor_command.h"
 #include "front/doctor_trial.h"
+#include "front/estimate_command.h"
 #include "front/help.h"
 #include "front/install_kernel_command.h"
 #include "front/machine_command.h"
@@ -47,6 +48,7 @@ int run(int argc, char** argv) {
   spillway::add_analyze_command(app, exit_code);
   spillway::add_machine_command(app, exit_code);
   spillway::add_simulate_command(app, exit_code);
+  spillway::add_estimate_command(app, exit_code);
   spillway::add_plan_command(app, exit_code);
   spillway::add_reproduce_command(app, exit_code);
   app.footer("`spillway COMMAND --help` has the options of each, and examples.");

@@ -151,8 +151,8 @@ Result<ProgramEnd> run_program(const ProgramToRun& program) {
   // A Ctrl-C is the program's: it ends, and then we say what happened.
   ::signal(SIGINT, SIG_IGN);
   ::signal(SIGQUIT, SIG_IGN);
-  const Result<pid_t> child =
-      start_child({.words = program.command, .environment = program.environment});
+  const Result<pid_t> child = start_child(
+      {.words = program.command, .environment = program.environment, .out = program.out});
   if (!child) {
     constexpr int kNotFound = 127;  // as a shell says it
     constexpr int kCannotRun = 126;

@@ -35,6 +35,7 @@ struct ProgramToRun {
   std::vector<std::string> command;
   Environment environment;
   std::string records;  // the folder in which it leaves what it shows of itself
+  int out = -1;         // what becomes its standard output; -1: ours
 };
 struct ProgramEnd {
   int status = 0;       // as a shell tells it

@@ -75,6 +75,7 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   const std::vector<std::uint32_t> graphs = program->iterations;
   const std::span measured = std::span(graphs).subspan(options.warm_up_iterations);
   SimulationResult result;
+  result.iterations = options.iterations;
   result.ideal_ns = ideal_ns(*program, measured) / options.iterations;
 
   const PolicyTraits traits = traits_of(policy, options.as_run);
@@ -121,6 +122,7 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   result.kernel_stalls_ns = last.kernel_stalls_ns;
   result.write_amplification = simulator.flash().stats().write_amplification();
   result.storage_lifetime_years = simulator.flash().lifetime_years(simulator.now_ns());
+  result.host_peak_bytes = replay.host_peak_bytes();
   result.events = simulator.events();
   return result;
 }

@@ -42,9 +42,11 @@ struct SimulationResult {
   TimeNs ideal_ns = 0;  // the sum of kernel times
   TimeNs transfer_busy_ns = 0;
   EngineStats stats;
+  std::uint32_t iterations = 1;                  // how many those are
   std::vector<TimeNs> kernel_stalls_ns;          // by kernel, of the last iteration
   double write_amplification = 1;                // of the whole run
   std::optional<double> storage_lifetime_years;  // of the whole run
+  Bytes host_peak_bytes = 0;                     // in host memory at once, of the whole run
   std::uint64_t events = 0;                      // of the whole run
 
   [[nodiscard]] TimeNs stall_ns() const { return iteration_ns - ideal_ns; }

@@ -30,6 +30,7 @@ constexpr const char* kCommands[] = {
     "machine list",
     "machine show",
     "simulate",
+    "estimate",
     "plan",
     "reproduce",
     "reproduce g10",

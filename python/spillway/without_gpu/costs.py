@@ -9,8 +9,7 @@ comes, as it does in a recording. bench/fit_costs.py fits the numbers of costs.j
 import functools
 import json
 import pathlib
-
-from . import target
+import typing
 
 
 @functools.cache
@@ -18,8 +17,17 @@ def parameters():
     return json.loads((pathlib.Path(__file__).parent / "costs.json").read_text())
 
 
-def _peak(dtype):
-    machine = target.machine()
+class Work(typing.NamedTuple):
+    """What a kernel does, on any GPU. `dtype`: half, tf32 or fp32, of the operations."""
+
+    kind: str
+    flops: int
+    moved: int  # bytes
+    dtype: str
+    backward: bool
+
+
+def _peak(machine, dtype):
     return {"half": machine.bf16, "tf32": machine.tf32, "fp32": machine.fp32}[dtype]
 
 
@@ -29,16 +37,15 @@ def _kind(kind):
     return known.get(kind) or known["elementwise"]
 
 
-def kernel_ns(kind, flops, moved_bytes, dtype, in_backward):
-    """`dtype`: half, tf32 or fp32, of the operations. At least 1."""
-    known = _kind(kind)
-    machine = target.machine()
+def kernel_ns(work, machine):
+    """At least 1."""
+    known = _kind(work.kind)
     seconds = 0.0
-    if kind in ("copy_in", "copy_out"):
-        seconds = moved_bytes / (machine.link_bandwidth * known["bytes"])
-    elif moved_bytes:
-        seconds = moved_bytes / (machine.memory_bandwidth * known["bytes"])
-    if flops:
-        seconds = max(seconds, flops / (_peak(dtype) * known.get("flops", 0.5)))
-    least = parameters()["least_ns"]["backward" if in_backward else "forward"]
+    if work.kind in ("copy_in", "copy_out"):
+        seconds = work.moved / (machine.link_bandwidth * known["bytes"])
+    elif work.moved:
+        seconds = work.moved / (machine.memory_bandwidth * known["bytes"])
+    if work.flops:
+        seconds = max(seconds, work.flops / (_peak(machine, work.dtype) * known.get("flops", 0.5)))
+    least = parameters()["least_ns"]["backward" if work.backward else "forward"]
     return max(1, round(max(1e9 * seconds + known.get("extra_ns", 2000), least)))

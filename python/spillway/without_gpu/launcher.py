@@ -2,7 +2,7 @@
 
 import torch
 
-from . import costs
+from .costs import Work
 from .device import on_device
 from .storages import Storage
 
@@ -75,8 +75,7 @@ class Launcher:
             peak = "tf32"
         if peak == "fp32" and torch.backends.cudnn.allow_tf32 and "conv" in kind:
             peak = "tf32"
-        ns = costs.kernel_ns(kind, flops, moved, peak, self.backward)
-        self.recorder.launched(name, kind, ns, operands, sync, flops, moved, self.backward)
+        self.recorder.launched(name, Work(kind, flops, moved, peak, self.backward), operands, sync)
 
     def end(self):
         for storage in self.scratches:

@@ -3,7 +3,7 @@
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import host_memory, kernels, says, values
+from . import costs, host_memory, kernels, says, target, values
 from .device import META, on_device
 from .launcher import Launcher, tensors_in
 from .storages import Storages
@@ -76,9 +76,9 @@ class Recorder(TorchDispatchMode):
         self.kernels = None  # of the iteration that is recorded
         self.living = None  # when it began
 
-    def launched(self, name, kind, ns, operands, sync, flops, moved, backward):
+    def launched(self, name, work, operands, sync):
         self.count += 1
-        self.clock_ns += ns
+        self.clock_ns += costs.kernel_ns(work, target.machine())
         reads, writes = [], []
         for storage, (read, written) in operands.items():
             if read or storage.written:
@@ -87,7 +87,7 @@ class Recorder(TorchDispatchMode):
                 writes.append(storage)
                 storage.written = True
         if self.kernels is not None:
-            self.kernels.append((name, kind, ns, reads, writes, sync, flops, moved, backward))
+            self.kernels.append((name, work, reads, writes, sync))
 
     def begin(self):
         self.kernels = []
@@ -97,8 +97,7 @@ class Recorder(TorchDispatchMode):
     def synchronizes(self):
         """The host has waited for the device."""
         if self.kernels:
-            *rest, _, flops, moved, backward = self.kernels[-1]
-            self.kernels[-1] = (*rest, True, flops, moved, backward)
+            self.kernels[-1] = (*self.kernels[-1][:-1], True)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

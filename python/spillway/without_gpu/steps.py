@@ -3,10 +3,13 @@
 import atexit
 import os
 import sys
+import time
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from . import says, trace_file
+
+_SAYS_EVERY_S = 2
 
 
 class Steps:
@@ -14,6 +17,7 @@ class Steps:
         self.recorder, self.path, self.warm_up = recorder, path, warm_up
         self.ended = 0
         self.process = os.getpid()
+        self.began = self.said = time.monotonic()
 
     def after_step(self, *_):
         if os.getpid() != self.process:
@@ -21,12 +25,21 @@ class Steps:
         self.ended += 1
         if self.ended == self.warm_up:
             self.recorder.begin()
+        if self.ended <= self.warm_up:
+            self.tell_progress()
         elif self.ended == self.warm_up + 1:
             trace_file.write(self.path, self.recorder)
             sys.stdout.flush()
             sys.stderr.flush()
             # Nothing of the script runs any more, so nothing is saved that was never computed.
             os._exit(0)
+
+    def tell_progress(self):
+        now = time.monotonic()
+        if "SPILLWAY_WITHOUT_GPU_PROGRESS" in os.environ and now - self.said >= _SAYS_EVERY_S:
+            self.said = now
+            says.say(f"step {self.ended} of {self.warm_up + 1} has ended, after"
+                     f" {now - self.began:.0f} s")
 
     def at_exit(self):
         if os.getpid() == self.process:

@@ -21,9 +21,17 @@ class Machine:
     capability: tuple = (9, 0)
 
 
-@functools.cache
-def machine():
-    given = json.loads(os.environ.get("SPILLWAY_WITHOUT_GPU_MACHINE", "{}"))
+def _machine(given):
     if "capability" in given:
         given["capability"] = tuple(given["capability"])
     return Machine(**given)
+
+
+@functools.cache
+def machine():
+    return _machine(json.loads(os.environ.get("SPILLWAY_WITHOUT_GPU_MACHINE", "{}")))
+
+
+def others():
+    """For which the times of the same kernels are asked as well."""
+    return [_machine(given) for given in json.loads(os.environ.get("SPILLWAY_WITHOUT_GPU_OTHERS", "[]"))]

@@ -15,11 +15,13 @@ bool names(const Launch& launch, AllocationId id) {
 
 bool is_pointwise(std::string_view kernel_name) {
   return kernel_name.starts_with("at::native::vectorized_elementwise_kernel<") ||
-         kernel_name.starts_with("at::native::unrolled_elementwise_kernel<");
+         kernel_name.starts_with("at::native::unrolled_elementwise_kernel<") ||
+         kernel_name.ends_with(" (pointwise)");
 }
 
 bool is_matrix_product(std::string_view kernel_name) {
-  return kernel_name.starts_with("nvjet_") || kernel_name.starts_with("cutlass::Kernel2<");
+  return kernel_name.starts_with("nvjet_") || kernel_name.starts_with("cutlass::Kernel2<") ||
+         kernel_name.ends_with(" (product)");
 }
 
 void Remakes::issued(const Launch& launch, std::vector<AllocationId>& lost) {

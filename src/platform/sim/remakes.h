@@ -13,6 +13,7 @@
 
 namespace spillway::sim {
 
+// Names that end in "(pointwise)" and "(product)" are of traces that were recorded without a GPU.
 // Whether kernels of this name make one tensor out of others, the same whenever they run:
 // PyTorch's pointwise kernels.
 [[nodiscard]] bool is_pointwise(std::string_view kernel_name);

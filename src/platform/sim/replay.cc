@@ -288,6 +288,9 @@ Status Replay::launch_in_pieces(const Launch& whole, TimeNs duration_ns, Awaited
 }
 
 void Replay::finished(const LaunchTiming& timing) {
+  const Engine& engine = simulator_->engine();
+  host_peak_bytes_ =
+      std::max(host_peak_bytes_, engine.used_bytes(Tier::kHost) + engine.far_bytes());
   if (timing.runs_at == Tier::kHost) {
     updated(timing.number);
     return;

@@ -66,6 +66,8 @@ class Replay {
   Status prepare();
   // What is alive at once at the highest; not before `prepare`.
   [[nodiscard]] Bytes peak_bytes() const { return places_.peak_bytes; }
+  // What host memory holds at the highest, as far as the ends of launches show.
+  [[nodiscard]] Bytes host_peak_bytes() const { return host_peak_bytes_; }
   // Iterations of these graphs, one after the other. `extra` more of the first graph are issued
   // behind them, for a host that runs ahead, and end when they like: one `run` to a replay.
   // Results are by iteration.
@@ -147,6 +149,7 @@ class Replay {
   std::map<AllocationId, std::uint64_t> at_host_;
   TimeNs kernel_began_ns_ = 0;
   TimeNs host_free_ns_ = 0;
+  Bytes host_peak_bytes_ = 0;
 };
 
 }  // namespace spillway::sim

@@ -103,13 +103,13 @@ std::string percent_text(double part, double whole) {
                                                       : fmt::format("{:.1f} %", percent);
 }
 
-std::string page_start() {
+std::string page_start(std::string_view title) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>Spillway: report of a run</title>\n<style>{}</style>\n</head>\n<body>\n"
-      "<h1>Spillway: report of a run</h1>\n",
-      kStyle);
+      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n"
+      "<h1>{0}</h1>\n",
+      escape_html(title), kStyle);
 }
 
 std::string page_end() { return "</body>\n</html>\n"; }

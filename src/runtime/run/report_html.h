@@ -15,8 +15,8 @@ namespace spillway {
 [[nodiscard]] std::string seconds_text(double seconds);
 [[nodiscard]] std::string percent_text(double part, double whole);
 
-// Around the sessions.
-[[nodiscard]] std::string page_start();
+// Around what the page holds.
+[[nodiscard]] std::string page_start(std::string_view title);
 [[nodiscard]] std::string page_end();
 
 }  // namespace spillway

@@ -22,7 +22,7 @@ std::string contents(const std::vector<RunRecord>& sessions) {
 }
 
 std::string page_of(const RunRecords& records) {
-  std::string page = page_start();
+  std::string page = page_start("Spillway: report of a run");
   if (records.all.size() > 1) {
     page += contents(records.all);
   }
