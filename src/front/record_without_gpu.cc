@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -60,8 +59,7 @@ Result<Environment> environment_of(const WithoutGpu& what, const std::string& fi
   if (!hook) {
     return tl::unexpected<Error>(hook.error());
   }
-  const char* const path = std::getenv("PYTHONPATH");
-  return Environment{{"PYTHONPATH", path == nullptr || *path == '\0' ? *hook : *hook + ":" + path},
+  return Environment{put_first("PYTHONPATH", *hook),
                      {"SPILLWAY_WITHOUT_GPU", file},
                      {"SPILLWAY_WITHOUT_GPU_MACHINE", machine_json(what.machine)},
                      {"SPILLWAY_CAPTURE_WARM_UP", std::to_string(what.warm_up)},
