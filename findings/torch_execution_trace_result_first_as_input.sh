@@ -1,6 +1,7 @@
 #!/bin/sh
-# PyTorch 2.13.0 on the CPU, ExecutionTraceObserver (schema 1.1.1-chakra.0.0.4): memory that an operator
-# allocates for its result has no node of its own. If the operator fills it by another operator, its
+# PyTorch 2.13.0 on the CPU, ExecutionTraceObserver (schema 1.1.1-chakra.0.0.4), and the tensors of its
+# file (torch_external_id_is_not_rf_id.sh is about finding its operators in another file): memory that an
+# operator allocates for its result has no node of its own. If the operator fills it by another one, its
 # storage is first seen as an input: addmm's result as what copy_ writes to, a sum's as what fill_ does.
 # A reader that takes what is read before anything made it for older than the trace counts activations
 # as parameters; only the operator around, which returns it without taking it, says that it is new.

@@ -1,8 +1,9 @@
 #!/bin/sh
-# PyTorch 2.13.0: what links an operator of ExecutionTraceObserver's file to the profiler's Chrome trace
-# is "Record function id", and it is 0 unless an observer runs. "External id", which kernels name and
-# which agrees with rf_id where both began together, is another number: where operators ran between the
-# two beginnings, links by it go to other operators of the same step, and nothing shows it.
+# PyTorch 2.13.0 on the CPU, ExecutionTraceObserver, and the profiler's Chrome trace, which has the times
+# that the observer's file lacks: what links an operator of one to the other is "Record function id", and
+# it is 0 unless an observer runs. "External id", which kernels name and which agrees with rf_id where both
+# began together, is another number: where operators ran between the two beginnings, links by it go to
+# other operators of the same step, and nothing shows it.
 # Expected: one number for an operator in both files. Seen, operators whose name is that of their link:
 #   together: 6 of 6 by Record function id, 6 of 6 by External id
 #   observer first: 6 of 6 by Record function id, 0 of 6 by External id

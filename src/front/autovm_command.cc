@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "front/complain.h"
-#include "front/output_file.h"
 #include "front/progress.h"
 #include "front/study_table.h"
 #include "plot/svg.h"
@@ -44,19 +43,6 @@ Status draw_autovm(const reproduce::AutoVmStudy& study, const std::filesystem::p
   return plot::write_svg(reproduce::autovm_threshold_figure(study), folder / "figure6.7.svg");
 }
 
-Status write_autovm(const reproduce::AutoVmStudy& study, const std::string& json,
-                    const std::filesystem::path& folder) {
-  if (Status status = write_output((folder / "rows.jsonl").string(), json); !status) {
-    return status;
-  }
-  if (Status status =
-          write_output((folder / "rows.csv").string(), reproduce::near_rows_csv(study.tables));
-      !status) {
-    return status;
-  }
-  return draw_autovm(study, folder);
-}
-
 Status reproduce_autovm(const AutoVmCommandOptions& options) {
   std::error_code error;
   std::filesystem::create_directories(options.out, error);
@@ -67,14 +53,11 @@ Status reproduce_autovm(const AutoVmCommandOptions& options) {
   if (!study) {
     return tl::unexpected<Error>(study.error());
   }
-  std::string json;
-  for (const reproduce::NearTable& table : study->tables) {
-    for (const reproduce::NearRow& row : table.rows) {
-      json += reproduce::near_row_json(row) + "\n";
-    }
+  fmt::print("{}", options.json ? study_json(study->tables) : autovm_report(*study));
+  if (Status status = write_study_rows(study->tables, options.out); !status) {
+    return status;
   }
-  fmt::print("{}", options.json ? json : autovm_report(*study));
-  if (Status status = write_autovm(*study, json, options.out); !status) {
+  if (Status status = draw_autovm(*study, options.out); !status) {
     return status;
   }
   if (!options.json) {
@@ -93,18 +76,10 @@ std::string autovm_report(const reproduce::AutoVmStudy& study) {
       "GB. "
       "What pre-access\ncosts where everything fits, the thesis does not say, and it costs nothing "
       "here. docs/results.md has\nthe grounds.\n\n";
-  std::size_t asked = 0;
-  std::size_t within = 0;
   for (const reproduce::NearTable& table : study.tables) {
     out += study_table(table);
-    for (const reproduce::NearRow& row : table.rows) {
-      asked += row.verdict() == reproduce::Verdict::kNotAsked ? 0U : 1U;
-      within += row.verdict() == reproduce::Verdict::kWithin ? 1U : 0U;
-    }
   }
-  out +=
-      fmt::format("{} of {} numbers are where they must be: table 6.2 within 20 percent points\n",
-                  within, asked);
+  out += study_verdict(study.tables) + ": table 6.2 within 20 percent points\n";
   return out;
 }
 

@@ -71,7 +71,8 @@ void add_machine_command(CLI::App& app, int& exit_code) {
                                          "  spillway machine show h200 > mine.toml\n");
   machine->require_subcommand(1);
 
-  CLI::App* list = machine->add_subcommand("list", "List the built-in machines");
+  CLI::App* list = machine->add_subcommand(
+      "list", "List the built-in machines, h100 also under its other name, h100-80gb");
   list->callback([&exit_code] { print(list_machines(), exit_code); });
 
   auto options = std::make_shared<ShowOptions>();

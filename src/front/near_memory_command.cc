@@ -11,8 +11,8 @@
 
 #include "front/complain.h"
 #include "front/near_memory_report.h"
-#include "front/output_file.h"
 #include "front/progress.h"
+#include "front/study_table.h"
 #include "plot/svg.h"
 #include "runtime/reproduce/near_memory.h"
 #include "runtime/reproduce/near_memory_timeline.h"
@@ -31,18 +31,7 @@ Result<reproduce::NearStudy> simulate_near_memory() {
 }
 
 Status write_near_memory(const reproduce::NearStudy& study, const std::filesystem::path& folder) {
-  std::string json;
-  for (const reproduce::NearTable& table : study.tables) {
-    for (const reproduce::NearRow& row : table.rows) {
-      json += reproduce::near_row_json(row) + "\n";
-    }
-  }
-  if (Status status = write_output((folder / "rows.jsonl").string(), json); !status) {
-    return status;
-  }
-  if (Status status =
-          write_output((folder / "rows.csv").string(), reproduce::near_rows_csv(study.tables));
-      !status) {
+  if (Status status = write_study_rows(study.tables, folder); !status) {
     return status;
   }
   return plot::write_svg(
@@ -61,15 +50,7 @@ Status reproduce_near_memory(const NearMemoryOptions& options) {
   if (!study) {
     return tl::unexpected<Error>(study.error());
   }
-  if (options.json) {
-    for (const reproduce::NearTable& table : study->tables) {
-      for (const reproduce::NearRow& row : table.rows) {
-        fmt::print("{}\n", reproduce::near_row_json(row));
-      }
-    }
-  } else {
-    fmt::print("{}", near_memory_report(*study));
-  }
+  fmt::print("{}", options.json ? study_json(study->tables) : near_memory_report(*study));
   if (Status status = write_near_memory(*study, options.out); !status) {
     return status;
   }

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -58,13 +57,12 @@ Result<Environment> environment_of(const WithoutGpu& what, const std::string& fi
   if (!hook) {
     return tl::unexpected<Error>(hook.error());
   }
-  const char* const path = std::getenv("PYTHONPATH");
   nlohmann::json others = nlohmann::json::array();
   for (const Machine& machine : what.others) {
     others.push_back(machine_json(machine));
   }
   Environment environment{
-      {"PYTHONPATH", path == nullptr || *path == '\0' ? *hook : *hook + ":" + path},
+      put_first("PYTHONPATH", *hook),
       {"SPILLWAY_WITHOUT_GPU", file},
       {"SPILLWAY_WITHOUT_GPU_MACHINE", machine_json(what.machine).dump()},
       {"SPILLWAY_WITHOUT_GPU_OTHERS", others.dump()},

@@ -35,17 +35,6 @@ Result<std::string> find_beside(const std::vector<std::string>& candidates) {
                     fs::path(candidates.front()).filename().string(), program.string());
 }
 
-// Before anything that is there: a person may preload something else as well.
-std::pair<std::string, std::string> put_first(const char* name, const std::string& value) {
-  const char* const before = std::getenv(name);
-  const bool there =
-      before != nullptr && (std::string(":") + before + ":").find(":" + value + ":") !=
-                               std::string::npos;  // a run inside a run
-  return {name, before == nullptr || *before == '\0' ? value
-                : there                              ? before
-                                                     : value + ":" + before};
-}
-
 // The dynamic linker divides LD_PRELOAD at spaces and colons, and goes on without what it does not
 // find.
 Status check_preloadable(const std::string& library) {
@@ -101,6 +90,17 @@ Result<Environment> on_gpu(const DecidedRun& run, const std::string& records) {
 }
 
 }  // namespace
+
+// Before anything that is there: a person may preload something else as well.
+std::pair<std::string, std::string> put_first(const char* name, const std::string& value) {
+  const char* const before = std::getenv(name);
+  const bool there =
+      before != nullptr && (std::string(":") + before + ":").find(":" + value + ":") !=
+                               std::string::npos;  // a run inside a run
+  return {name, before == nullptr || *before == '\0' ? value
+                : there                              ? before
+                                                     : value + ":" + before};
+}
 
 Result<Environment> run_environment(const DecidedRun& run, const std::string& records) {
   if (run.gpu) {

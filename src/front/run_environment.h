@@ -23,5 +23,9 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 void tell_decided(const DecidedRun& run);
 // The folder of what every Python program runs at its start, in that of the Python package.
 [[nodiscard]] Result<std::string> python_hook();
+// The variable of that name, a list with colons, as this process has it but with `value` in front;
+// as it is where `value` is in it already.
+[[nodiscard]] std::pair<std::string, std::string> put_first(const char* name,
+                                                            const std::string& value);
 
 }  // namespace spillway

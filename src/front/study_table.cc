@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "front/output_file.h"
 #include "front/table.h"
 
 namespace spillway {
@@ -81,6 +82,35 @@ std::string study_table(const NearTable& table) {
   name.front() = static_cast<char>(std::toupper(name.front()));
   return fmt::format("{}: {}\n{}\n", name, table.title,
                      is_compared ? compared(table) : ours_alone(table));
+}
+
+std::string study_verdict(std::span<const NearTable> tables) {
+  std::size_t asked = 0;
+  std::size_t within = 0;
+  for (const NearTable& table : tables) {
+    for (const NearRow& row : table.rows) {
+      asked += row.verdict() == Verdict::kNotAsked ? 0U : 1U;
+      within += row.verdict() == Verdict::kWithin ? 1U : 0U;
+    }
+  }
+  return fmt::format("{} of {} numbers are where they must be", within, asked);
+}
+
+std::string study_json(std::span<const NearTable> tables) {
+  std::string json;
+  for (const NearTable& table : tables) {
+    for (const NearRow& row : table.rows) {
+      json += reproduce::near_row_json(row) + "\n";
+    }
+  }
+  return json;
+}
+
+Status write_study_rows(std::span<const NearTable> tables, const std::filesystem::path& folder) {
+  if (Status status = write_output((folder / "rows.jsonl").string(), study_json(tables)); !status) {
+    return status;
+  }
+  return write_output((folder / "rows.csv").string(), reproduce::near_rows_csv(tables));
 }
 
 }  // namespace spillway

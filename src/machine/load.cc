@@ -16,6 +16,13 @@ namespace {
 
 constexpr std::size_t kLargestFileBytes = 1 << 20;  // a machine file has 23 keys
 
+struct OtherName {
+  std::string_view name;
+  std::string_view machine;  // the built-in machine that is also called so
+};
+
+constexpr OtherName kOtherNames[] = {{"h100-80gb", "h100"}};
+
 std::string place(std::string_view origin, const toml::source_region& region) {
   return fmt::format("{}:{}:{}", origin, region.begin.line, region.begin.column);
 }
@@ -107,10 +114,22 @@ std::vector<std::string> builtin_machine_names() {
   for (const BuiltinMachine& machine : builtin_machines()) {
     names.emplace_back(machine.name);
   }
+  for (const OtherName& other : kOtherNames) {
+    names.emplace_back(other.name);
+  }
+  std::sort(names.begin(), names.end());
   return names;
 }
 
 Result<Machine> load_machine(std::string_view name_or_path) {
+  for (const OtherName& other : kOtherNames) {
+    if (other.name == name_or_path) {
+      return load_machine(other.machine).map([&other](Machine machine) {
+        machine.name = other.name;
+        return machine;
+      });
+    }
+  }
   for (const BuiltinMachine& machine : builtin_machines()) {
     if (machine.name == name_or_path) {
       return parse_machine(machine.text, fmt::format("built-in {}.toml", machine.name),

@@ -11,11 +11,12 @@
 
 namespace spillway {
 
-// The names of the built-in machines, sorted.
+// The names of the built-in machines, sorted; one that has two names is there under both.
 [[nodiscard]] std::vector<std::string> builtin_machine_names();
 
-// A built-in machine by name, or a machine file by path (a name that has a '/' or ends in .toml).
-// Fails with kInvalidInput and one line (file, line:column, key, what is expected), or kIo.
+// A built-in machine by one of its names, which it then has, or a machine file by path (a name that
+// has a '/' or ends in .toml). Fails with kInvalidInput and one line (file, line:column, key, what
+// is expected), or kIo.
 [[nodiscard]] Result<Machine> load_machine(std::string_view name_or_path);
 
 // `text` is a machine file; `origin` stands for it in messages. A machine without a name gets

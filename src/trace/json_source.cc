@@ -1,9 +1,6 @@
 // Chunks of a source for the parser, and what it says of them. Layer: trace.
 #include "trace/json_source.h"
 
-#include <string>
-#include <string_view>
-
 namespace spillway {
 
 JsonSource::int_type JsonSource::underflow() {
@@ -30,16 +27,21 @@ JsonSource::int_type JsonSource::underflow() {
   return traits_type::to_int_type(*start);
 }
 
-Error json_error(std::size_t position, const char* what) {
+std::string one_line(std::string_view text) {
   constexpr std::size_t kLongest = 240;
+  std::string line(text.substr(0, kLongest));
+  for (char& c : line) {
+    c = c < ' ' || c > '~' ? '?' : c;
+  }
+  return line;
+}
+
+Error json_error(std::size_t position, const char* what) {
   std::string_view text = what;  // "[json.exception.parse_error.101] parse error at ..."
   const std::size_t bracket = text.find("] ");
   text.remove_prefix(bracket == std::string_view::npos ? 0 : bracket + 2);
-  std::string line(text.substr(0, kLongest));
-  for (char& c : line) {
-    c = c < ' ' || c > '~' ? '?' : c;  // it quotes the file
-  }
-  return {ErrorCode::kInvalidInput, fmt::format("byte {} of the JSON text: {}", position, line)};
+  return {ErrorCode::kInvalidInput,
+          fmt::format("byte {} of the JSON text: {}", position, one_line(text))};
 }
 
 }  // namespace spillway

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <streambuf>
+#include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "trace/byte_source.h"
@@ -31,6 +33,9 @@ class JsonSource : public std::streambuf {
   std::uint64_t delivered_ = 0;
   std::uint64_t at_last_event_ = 0;
 };
+
+// The first of `text` in printable ASCII, for a message: it quotes the file.
+[[nodiscard]] std::string one_line(std::string_view text);
 
 // "byte 12 of the JSON text: what is wrong", in printable ASCII on one line, of what the parser
 // says.

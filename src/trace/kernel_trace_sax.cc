@@ -14,18 +14,6 @@ namespace {
 constexpr std::string_view kFormat = "kernel-trace/1";
 constexpr double kNsPerMsReal = 1e6;
 
-// Text of the parser on one line of printable ASCII: it quotes the file.
-std::string one_line(std::string_view text) {
-  constexpr std::size_t kLongest = 240;
-  std::string line(text.substr(0, kLongest));
-  for (char& c : line) {
-    if (c < ' ' || c > '~') {
-      c = '?';
-    }
-  }
-  return line;
-}
-
 }  // namespace
 
 FieldOwner KernelTraceSax::owner() const {

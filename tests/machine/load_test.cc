@@ -112,8 +112,8 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
     bool storage;
   };
   const std::vector<Expected> expected{
-      {"a100-40gb", 40, 128, 15.754, true},       {"h100-80gb", 79, 125, 55.4, true},
-      {"h100", 79, 125, 55.4, true},              {"h200", 139, 125, 55.4, true},
+      {"a100-40gb", 40, 128, 15.754, true},       {"h100", 79, 125, 55.4, true},
+      {"h100-80gb", 79, 125, 55.4, true},         {"h200", 139, 125, 55.4, true},
       {"rtx2080ti", 4529.0 / 512, 96, 12, false}, {"rtx3080ti-pcie3", 12, 64, 12, false},
       {"rtx3080ti-pcie4", 12, 64, 25, false},     {"rtx4090-24gb", 23.5, 64, 25, false},
       {"rtx5090-32gb", 31.3, 64, 55, false},      {"v100-16gb", 16, 512, 12, false},
@@ -158,6 +158,15 @@ TEST(LoadMachine, EveryBuiltInMachineLoadsAndSurvivesPrinting) {
     ASSERT_TRUE(again.has_value()) << again.error().message;
     expect_equal(*machine, *again);
   }
+}
+
+TEST(LoadMachine, AnotherNameOfAMachineIsTheSameMachine) {
+  const Result<Machine> machine = load_machine("h100");
+  Result<Machine> other = load_machine("h100-80gb");
+  ASSERT_TRUE(machine.has_value() && other.has_value());
+  EXPECT_EQ(other->name, "h100-80gb");
+  other->name = "h100";
+  expect_equal(*other, *machine);
 }
 
 TEST(LoadMachine, UnknownNameListsTheBuiltInOnes) {

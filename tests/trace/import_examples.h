@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "trace/trace.h"
+
 namespace spillway::test {
 
 // A tensor of floats in a Chakra execution trace, contiguous unless it has strides.

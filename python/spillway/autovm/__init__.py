@@ -13,8 +13,6 @@ inductor.py    what keeps them and their order through inductor
 backend.py     torch.compile's backend
 """
 
-import torch
-
 from . import backend, graph, insertion, operators  # noqa: F401, operators: torch.ops.spillway
 from .backend import reports
 from .insertion import Report

@@ -13,7 +13,6 @@ from torch.utils import _pytree as pytree
 from . import operators
 from .policy import Operation, Storage
 
-_KEY = "spillway_autovm"  # in the meta of a graph module
 _NO_OPERATIONS = (operator.getitem, *operators.ALL)
 # Below this the run's memory is not Spillway's, and a copy costs more than it frees.
 SMALLEST_BYTES = 1 << 20

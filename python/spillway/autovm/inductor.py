@@ -19,7 +19,6 @@ import functools
 import hashlib
 from pathlib import Path
 
-import torch
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor import config, ir
 from torch._inductor.custom_graph_pass import CustomGraphPass, CustomPartitionerFn, CustomSchedulerPass

@@ -8,7 +8,8 @@ cuda_module.py  torch.cuda: properties, streams, events, memory
 values.py       what a script reads of the device
 files.py        weights that are loaded, and what is not saved
 host_memory.py  large tensors on the host, without memory
-recorder.py     every operator, on its way to kernels
+recorder.py     every operator, on its way to kernels; operator_facts.py what it asks of each,
+                special_operators.py those that need more than others
 kernels.py      which kernels an operator launches; products.py, attention.py, reductions.py,
                 multi_tensor.py those that need more words
 storages.py     the device's memory

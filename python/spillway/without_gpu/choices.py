@@ -35,9 +35,8 @@ def _rms_norm(call, x, shape, weight=None, eps=None):
 def _fused_rms_norm(x, shape, weight=None, eps=None):
     """What is missing for meta: without it PyTorch takes the norm apart."""
     outer = x.shape[:x.dim() - len(shape)] + (1,) * len(shape)
-    double = x.dtype in (torch.float16, torch.bfloat16)
     return (torch.empty_like(x, memory_format=torch.contiguous_format),
-            torch.empty(outer, dtype=torch.float32 if double else x.dtype, device=x.device))
+            torch.empty(outer, dtype=torch.float32 if _half(x) else x.dtype, device=x.device))
 
 
 def _fused_rms_norm_backward(gradient, x, shape, scale, weight, mask):

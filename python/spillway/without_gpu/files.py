@@ -3,7 +3,7 @@
 import torch
 
 from . import says
-from .device import META, on_device, real
+from .device import real
 
 
 def _load(load):

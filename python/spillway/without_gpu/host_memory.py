@@ -11,17 +11,17 @@ from torch.utils._pytree import tree_map
 _LARGE = 1 << 20
 
 
-def _large(value):
+def is_large(value):
     return (isinstance(value, torch.Tensor) and value.layout == torch.strided
             and value.is_floating_point() and value.untyped_storage().nbytes() >= _LARGE)
 
 
 def run(known, func, args, kwargs):
     """An operator that does not touch the device."""
-    if known.view or not any(_large(value) or isinstance(value, (list, tuple)) and any(
-            map(_large, value)) for value in args):
+    if known.view or not any(is_large(value) or isinstance(value, (list, tuple)) and any(
+            map(is_large, value)) for value in args):
         return func(*args, **kwargs)
-    if known.in_place and _large(args[0]):
+    if known.in_place and is_large(args[0]):
         return args[0]
     if known.writes:
         return func(*args, **kwargs)

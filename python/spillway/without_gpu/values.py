@@ -89,15 +89,3 @@ def nonzero(mask):
     says.once("nonzero", "{place}: how many elements a mask selects is not known without a GPU; it is"
                          " taken to select all")
     return torch.empty((mask.numel(), max(mask.dim(), 1)), dtype=torch.int64, device="meta")
-
-
-def without_masks(indices):
-    """The indices of aten.index, with masks replaced by the positions that they select."""
-    plain = []
-    for index in indices:
-        if isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) and (
-                on_device(index)):
-            plain += nonzero(index).unbind(1)
-        else:
-            plain.append(index)
-    return plain

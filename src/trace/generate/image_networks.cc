@@ -11,7 +11,6 @@
 namespace spillway {
 namespace {
 
-constexpr std::uint64_t kColors = 3;
 constexpr std::uint64_t kImage = 224;
 constexpr std::uint64_t kClasses = 1000;
 constexpr Bytes kWorkspaceLimitBytes = 4 * kGiB;  // TensorFlow's

@@ -9,6 +9,8 @@
 
 namespace spillway {
 
+inline constexpr std::uint64_t kColors = 3;  // of a pixel of the first layer's input
+
 // y = x W + b for `rows` rows.
 TensorId linear(TrainingStep& step, const std::string& name, TensorId x, std::uint64_t rows,
                 std::uint64_t inputs, std::uint64_t outputs);

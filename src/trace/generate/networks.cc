@@ -68,7 +68,6 @@ Trace generate_mlp(const MlpShape& shape) {
 }
 
 Trace generate_cnn(const CnnShape& shape) {
-  constexpr std::uint64_t kColors = 3;
   TrainingStep step("cnn", shape.batch_size, shape.training);
   const std::uint64_t batch = shape.batch_size;
   TensorId x =

@@ -12,6 +12,7 @@
 
 #include "trace/import/assembler.h"
 #include "trace/import/chakra_file.h"
+#include "trace/import/chakra_operands.h"
 #include "trace/import/chakra_tree.h"
 #include "trace/import/importers.h"
 #include "trace/import/storage_lives.h"
@@ -19,15 +20,7 @@
 namespace spillway {
 namespace {
 
-constexpr TimeNs kUnknownDurationNs = 1000;
-
-using Storages = std::vector<std::uint64_t>;  // sorted, each once
 using StorageSet = std::unordered_set<std::uint64_t>;
-
-void sort_once(Storages& storages) {
-  std::sort(storages.begin(), storages.end());
-  storages.erase(std::unique(storages.begin(), storages.end()), storages.end());
-}
 
 bool has_all(const StorageSet& all, const Storages& some) {
   return std::all_of(some.begin(), some.end(),
@@ -54,11 +47,11 @@ bool reads_no_contents(std::string_view name) {
 class ChakraImport {
  public:
   ChakraImport(const ChakraFile& file, const ChakraTree& tree, const OperatorTimes* times)
-      : file_(file), tree_(tree), times_(times), lives_(assembler_) {}
+      : file_(file), tree_(tree), times_(times), operands_(file), lives_(assembler_) {}
 
   Result<Imported> run(const IterationRange& range) {
     const std::vector<std::uint32_t> operators = tree_.operators(file_, range);
-    choose_device(operators);
+    operands_.choose_device(operators);
     for (const std::uint32_t node : operators) {
       if (const Status status = add(node); !status) {
         return make_error(status.error().code, "nodes: the one with id {}: {}",
@@ -86,57 +79,9 @@ class ChakraImport {
     bool any = false;
   };
 
-  // What an operator uses on the device.
-  struct Operands {
-    Storages inputs;
-    Storages outputs;  // and what it changes
-    bool changes = false;
-  };
-
-  void choose_device(const std::vector<std::uint32_t>& operators) {
-    std::vector<std::uint64_t> uses(file_.devices.size(), 0);
-    for (const std::uint32_t node : operators) {
-      for_each_use(node, [&](const ChakraUse& use, bool) { ++uses[use.device]; });
-    }
-    for (std::uint32_t device = 0; device < uses.size(); ++device) {
-      const bool host = file_.devices[device] == "cpu";
-      const bool was_host = on_host_;
-      if (uses[device] > 0 && (device_ == ChakraTree::kNone || (was_host && !host) ||
-                               (was_host == host && uses[device] > uses[device_]))) {
-        device_ = device;
-        on_host_ = host;
-      }
-    }
-  }
-
-  template <typename What>
-  void for_each_use(std::uint32_t index, const What& what) const {
-    const ChakraNode& node = file_.nodes[index];
-    for (std::uint32_t i = 0; i < node.inputs + node.outputs; ++i) {
-      const ChakraUse& use = file_.uses[node.first_use + i];
-      if (use.bytes > 0 && (device_ == ChakraTree::kNone || use.device == device_)) {
-        what(use, i < node.inputs);
-      }
-    }
-  }
-
-  Operands operands_of(std::uint32_t node) const {
-    Operands operands;
-    for_each_use(node, [&](const ChakraUse& use, bool input) {
-      (input ? operands.inputs : operands.outputs).push_back(use.storage);
-      if (input && use.changed) {
-        operands.outputs.push_back(use.storage);
-        operands.changes = true;
-      }
-    });
-    sort_once(operands.inputs);
-    sort_once(operands.outputs);
-    return operands;
-  }
-
   Status add(std::uint32_t node) {
     const std::string& name = file_.names[file_.nodes[node].name];
-    Operands operands = operands_of(node);
+    UsedStorages operands = operands_.of(node);
     Inside inside = std::exchange(inside_[node], {});
     inside_.erase(node);
     const Result<OperatorTime> time = time_of(node, name);
@@ -168,7 +113,7 @@ class ChakraImport {
   // Sizes of inputs, and births of outputs that are not inputs.
   Status note_storages(std::uint32_t node, const Storages& inputs) {
     Status status;
-    for_each_use(node, [&](const ChakraUse& use, bool input) {
+    operands_.for_each_use(node, [&](const ChakraUse& use, bool input) {
       if (!status) {
         return;
       }
@@ -188,7 +133,7 @@ class ChakraImport {
          around = tree_.operator_around(file_, around)) {
       const auto [made, is_new] = made_.try_emplace(around);
       if (is_new) {
-        const Operands operands = operands_of(around);
+        const UsedStorages operands = operands_.of(around);
         std::set_difference(operands.outputs.begin(), operands.outputs.end(),
                             operands.inputs.begin(), operands.inputs.end(),
                             std::back_inserter(made->second));
@@ -200,11 +145,11 @@ class ChakraImport {
     return ChakraTree::kNone;
   }
 
-  Status add_kernel(std::uint32_t node, const Operands& operands, const OperatorTime& time,
+  Status add_kernel(std::uint32_t node, const UsedStorages& operands, const OperatorTime& time,
                     Inside& inside) {
     ImportedKernel kernel;
     kernel.name = plain_name(file_.names[file_.nodes[node].name]);
-    kernel.synchronizes = !on_host_ && kernel.name == "aten::_local_scalar_dense";
+    kernel.synchronizes = !operands_.on_host() && kernel.name == "aten::_local_scalar_dense";
     for (const std::uint64_t storage : operands.inputs) {
       const TensorId id = lives_.now(storage);
       // What is changed first of all is filled: it had nothing to read.
@@ -280,9 +225,9 @@ class ChakraImport {
       notes.push_back(fmt::format("{} of {} kernels have no time in the Kineto trace.", untimed_,
                                   timed_ + untimed_));
     }
-    if (!on_host_) {
+    if (!operands_.on_host()) {
       notes.push_back(
-          fmt::format("Only tensors on {} are in the trace.", plain_name(file_.devices[device_])));
+          fmt::format("Only tensors on {} are in the trace.", plain_name(operands_.device())));
     }
     return notes;
   }
@@ -290,12 +235,11 @@ class ChakraImport {
   const ChakraFile& file_;
   const ChakraTree& tree_;
   const OperatorTimes* times_;
+  ChakraOperands operands_;
   TraceAssembler assembler_;
   StorageLives lives_;
   std::unordered_map<std::uint32_t, Inside> inside_;  // by operator that has not ended
   std::unordered_map<std::uint32_t, Storages> made_;  // likewise, what it returns and does not take
-  std::uint32_t device_ = ChakraTree::kNone;
-  bool on_host_ = true;
   std::uint64_t timed_ = 0;
   std::uint64_t untimed_ = 0;
 };

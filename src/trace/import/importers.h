@@ -6,10 +6,14 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "trace/byte_source.h"
 #include "trace/import.h"
 
 namespace spillway {
+
+// Of a kernel whose time is not in the file.
+inline constexpr TimeNs kUnknownDurationNs = 1000;
 
 // What a Kineto trace says about one operator of a Chakra trace, by "Record function id".
 struct OperatorTime {

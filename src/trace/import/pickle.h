@@ -41,7 +41,7 @@ class Pickle {
   [[nodiscard]] const std::string* text(Id id, std::string_view key) const;
 
  private:
-  friend class PickleMachine;
+  friend class PickleStack;
 
   struct Value {
     PickleKind kind = PickleKind::kNone;

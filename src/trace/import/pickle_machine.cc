@@ -1,10 +1,9 @@
 // The instructions of a pickle that make data, each with its limits. Layer: trace.
 #include <string>
-#include <unordered_map>
-#include <utility>
 
 #include "trace/import/pickle.h"
 #include "trace/import/pickle_bytes.h"
+#include "trace/import/pickle_stack.h"
 #include "trace/limits.h"
 
 namespace spillway {
@@ -47,31 +46,22 @@ class PickleMachine {
       fail(fmt::format("protocol {}; this program reads 2 to 5", protocol));
     }
     while (good() && !stopped_) {
-      at_ = bytes_.offset();
+      stack_.instruction_at(bytes_.offset());
       step(bytes_.byte());
     }
     if (good() && !bytes_.at_end()) {
-      at_ = bytes_.offset();
+      stack_.instruction_at(bytes_.offset());
       fail("something follows the end of the pickle");
     }
     if (!bytes_.status()) {
       return tl::unexpected(bytes_.status().error());
     }
-    if (!status_) {
-      return tl::unexpected(status_.error());
-    }
-    return std::move(pickle_);
+    return stack_.take();
   }
 
  private:
-  using Id = Pickle::Id;
-
-  [[nodiscard]] bool good() const { return status_.has_value() && bytes_.status().has_value(); }
-  void fail(std::string_view what) {
-    if (status_) {
-      status_ = make_error(ErrorCode::kInvalidInput, "byte {}: {}", at_, what);
-    }
-  }
+  [[nodiscard]] bool good() const { return stack_.good() && bytes_.status().has_value(); }
+  void fail(std::string_view what) { stack_.fail(what); }
 
   void step(unsigned char code) {
     if (good() && !number(code) && !text(code) && !collection(code) && !memory(code) &&
@@ -89,27 +79,27 @@ class PickleMachine {
   bool number(unsigned char code) {
     switch (code) {
       case 'N':
-        make(PickleKind::kNone, 0);
+        stack_.make(PickleKind::kNone, 0);
         return true;
       case 0x88:
       case 0x89:
-        make(PickleKind::kFlag, code == 0x88 ? 1 : 0);
+        stack_.make(PickleKind::kFlag, code == 0x88 ? 1 : 0);
         return true;
       case 'J':
-        make(PickleKind::kInteger, static_cast<std::int32_t>(bytes_.number(4)));
+        stack_.make(PickleKind::kInteger, static_cast<std::int32_t>(bytes_.number(4)));
         return true;
       case 'K':
-        make(PickleKind::kInteger, static_cast<std::int64_t>(bytes_.number(1)));
+        stack_.make(PickleKind::kInteger, static_cast<std::int64_t>(bytes_.number(1)));
         return true;
       case 'M':
-        make(PickleKind::kInteger, static_cast<std::int64_t>(bytes_.number(2)));
+        stack_.make(PickleKind::kInteger, static_cast<std::int64_t>(bytes_.number(2)));
         return true;
       case 0x8a:
         long_integer();
         return true;
       case 'G':
         bytes_.number(8);
-        make(PickleKind::kReal, 0);  // nothing that is read here is one
+        stack_.make(PickleKind::kReal, 0);  // nothing that is read here is one
         return true;
       default:
         return false;
@@ -121,7 +111,7 @@ class PickleMachine {
     const auto length = static_cast<std::size_t>(bytes_.number(1));
     const std::string digits = bytes_.take(length);
     if (length > sizeof(std::int64_t) || digits.size() != length) {
-      make(PickleKind::kReal, 0);
+      stack_.make(PickleKind::kReal, 0);
       return;
     }
     const bool negative = length > 0 && (static_cast<unsigned char>(digits.back()) & 0x80U) != 0;
@@ -129,7 +119,7 @@ class PickleMachine {
     for (std::size_t i = length; i-- > 0;) {
       value = (value << 8U) | static_cast<unsigned char>(digits[i]);
     }
-    make(PickleKind::kInteger, static_cast<std::int64_t>(value));
+    stack_.make(PickleKind::kInteger, static_cast<std::int64_t>(value));
   }
 
   bool text(unsigned char code) {
@@ -142,50 +132,43 @@ class PickleMachine {
       fail(fmt::format("text of {} bytes; at most {} are allowed", length, kMaxTextBytes));
       return true;
     }
-    const Result<std::uint32_t> number =
-        pickle_.texts_.add(bytes_.take(static_cast<std::size_t>(length)));
-    if (!number) {
-      fail(number.error().message);
-      return true;
-    }
-    make(PickleKind::kText, *number);
+    stack_.make_text(bytes_.take(static_cast<std::size_t>(length)));
     return true;
   }
 
   bool collection(unsigned char code) {
     switch (code) {
       case '}':
-        make_collection(PickleKind::kDict, {});
+        stack_.make_collection(PickleKind::kDict, {});
         return true;
       case ']':
-        make_collection(PickleKind::kList, {});
+        stack_.make_collection(PickleKind::kList, {});
         return true;
       case ')':
-        make_collection(PickleKind::kTuple, {});
+        stack_.make_collection(PickleKind::kTuple, {});
         return true;
       case '(':
-        count_reference();
-        marks_.push_back(stack_.size());
+        stack_.mark();
         return true;
       case 't':
-        make_collection(PickleKind::kTuple, pop_to_mark());
+        stack_.make_collection(PickleKind::kTuple, stack_.pop_to_mark());
         return true;
       case 0x85:
       case 0x86:
       case 0x87:
-        make_collection(PickleKind::kTuple, pop(code - 0x84U));
+        stack_.make_collection(PickleKind::kTuple, stack_.pop(code - 0x84U));
         return true;
       case 'a':
-        add_to(PickleKind::kList, pop(1));
+        stack_.add_to(PickleKind::kList, stack_.pop(1));
         return true;
       case 'e':
-        add_to(PickleKind::kList, pop_to_mark());
+        stack_.add_to(PickleKind::kList, stack_.pop_to_mark());
         return true;
       case 's':
-        add_to(PickleKind::kDict, pop(2));
+        stack_.add_to(PickleKind::kDict, stack_.pop(2));
         return true;
       case 'u':
-        add_to(PickleKind::kDict, pop_to_mark());
+        stack_.add_to(PickleKind::kDict, stack_.pop_to_mark());
         return true;
       default:
         return false;
@@ -196,26 +179,22 @@ class PickleMachine {
   bool memory(unsigned char code) {
     switch (code) {
       case 'q':
-        keep(bytes_.number(1));
+        stack_.keep(bytes_.number(1));
         return true;
       case 'r':
-        keep(bytes_.number(4));
+        stack_.keep(bytes_.number(4));
         return true;
       case 0x94:
-        keep(memo_.size());
+        stack_.keep_next();
         return true;
       case 'h':
-        use_again(bytes_.number(1));
+        stack_.use_again(bytes_.number(1));
         return true;
       case 'j':
-        use_again(bytes_.number(4));
+        stack_.use_again(bytes_.number(4));
         return true;
       case '.':
-        if (stack_.size() != 1 || !marks_.empty()) {
-          fail("the pickle ends with something else than one value");
-          return true;
-        }
-        pickle_.root_ = stack_.back();
+        stack_.end();
         stopped_ = true;
         return true;
       default:
@@ -223,101 +202,9 @@ class PickleMachine {
     }
   }
 
-  void keep(std::uint64_t number) {
-    if (stack_.empty() || (!marks_.empty() && marks_.back() == stack_.size())) {
-      fail("nothing to keep");
-      return;
-    }
-    memo_[number] = stack_.back();
-    if (memo_.size() > kMaxPickledValues) {
-      fail(fmt::format("keeps more than {} values", kMaxPickledValues));
-    }
-  }
-
-  void use_again(std::uint64_t number) {
-    const auto kept = memo_.find(number);
-    if (kept == memo_.end()) {
-      fail(fmt::format("value {} was not kept", number));
-      return;
-    }
-    push(kept->second);
-  }
-
-  void count_reference() {
-    if (++references_ > 2 * kMaxPickledValues) {
-      fail(fmt::format("more than {} references to values", 2 * kMaxPickledValues));
-    }
-  }
-
-  void push(Id id) {
-    count_reference();
-    if (good()) {
-      stack_.push_back(id);
-    }
-  }
-
-  void make(PickleKind kind, std::int64_t number) {
-    if (pickle_.values_.size() >= kMaxPickledValues) {
-      fail(fmt::format("more than {} values", kMaxPickledValues));
-      return;
-    }
-    pickle_.values_.push_back({kind, number});
-    push(static_cast<Id>(pickle_.values_.size() - 1));
-  }
-
-  void make_collection(PickleKind kind, std::vector<Id> elements) {
-    if (good()) {
-      make(kind, static_cast<std::int64_t>(pickle_.elements_.size()));
-      pickle_.elements_.push_back(std::move(elements));
-    }
-  }
-
-  // The topmost values, none of which is below the last mark.
-  std::vector<Id> pop(std::size_t count) {
-    const std::size_t floor = marks_.empty() ? 0 : marks_.back();
-    if (stack_.size() < floor + count) {
-      fail("too few values on the stack");
-      return {};
-    }
-    std::vector<Id> values(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
-    stack_.resize(stack_.size() - count);
-    return values;
-  }
-
-  std::vector<Id> pop_to_mark() {
-    if (marks_.empty()) {
-      fail("no mark on the stack");
-      return {};
-    }
-    std::vector<Id> values = pop(stack_.size() - marks_.back());
-    marks_.pop_back();
-    return values;
-  }
-
-  void add_to(PickleKind kind, const std::vector<Id>& values) {
-    const std::size_t floor = marks_.empty() ? 0 : marks_.back();
-    if (!good()) {
-      return;
-    }
-    if (stack_.size() <= floor || pickle_.kind(stack_.back()) != kind ||
-        (kind == PickleKind::kDict && values.size() % 2 != 0)) {
-      fail("adds to something that is not there or takes none of it");
-      return;
-    }
-    const Pickle::Value& into = pickle_.values_[stack_.back()];
-    std::vector<Id>& elements = pickle_.elements_[static_cast<std::size_t>(into.number)];
-    elements.insert(elements.end(), values.begin(), values.end());
-  }
-
   PickleBytes bytes_;
-  Status status_;
-  std::uint64_t at_ = 0;  // of the instruction
+  PickleStack stack_;
   bool stopped_ = false;
-  Pickle pickle_;
-  std::vector<Id> stack_;
-  std::vector<std::size_t> marks_;
-  std::unordered_map<std::uint64_t, Id> memo_;
-  std::uint64_t references_ = 0;
 };
 
 Result<Pickle> Pickle::read(ByteSource& bytes) { return PickleMachine(bytes).run(); }

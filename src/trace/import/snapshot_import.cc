@@ -5,7 +5,6 @@
 // or at the end of the iteration is read there, one kernel for each block.
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -14,52 +13,17 @@
 #include "trace/import/importers.h"
 #include "trace/import/iteration_choice.h"
 #include "trace/import/pickle.h"
+#include "trace/import/snapshot_history.h"
 
 namespace spillway {
 namespace {
 
-constexpr TimeNs kUnknownDurationNs = 1000;
-constexpr std::uint64_t kLatestUs = std::uint64_t{1} << 53U;
-
-struct Event {
-  BlockEvent block;           // `at` is the event's position, from 1
-  std::uint64_t time_us = 0;  // 0 where unknown
-  std::string name;
-};
-
-std::string named_frame(const Pickle& pickle, Pickle::Id frame, const std::string& file) {
-  const std::string* name = pickle.text(frame, "name");
-  return fmt::format("{}:{} {}", file.substr(file.rfind('/') + 1),
-                     pickle.integer(frame, "line").value_or(0),
-                     name != nullptr ? plain_name(*name) : "");
-}
-
-// The innermost line of Python that is not PyTorch's own; "" where none is known.
-std::string place_in(const Pickle& pickle, Pickle::Id frames) {
-  constexpr std::size_t kMostFrames = 64;
-  const std::vector<Pickle::Id>& list = pickle.elements(frames);
-  std::string inside;
-  for (std::size_t i = 0; i < std::min(list.size(), kMostFrames); ++i) {
-    const std::string* file = pickle.text(list[i], "filename");
-    if (file == nullptr || !file->ends_with(".py")) {
-      continue;
-    }
-    if (file->find("/torch/") == std::string::npos) {
-      return named_frame(pickle, list[i], *file);
-    }
-    inside = inside.empty() ? named_frame(pickle, list[i], *file) : inside;
-  }
-  return inside;
-}
-
 class SnapshotImport {
  public:
-  explicit SnapshotImport(const Pickle& pickle) : pickle_(pickle) {}
+  SnapshotImport(const Pickle& pickle, const SnapshotHistory& history)
+      : pickle_(pickle), history_(history) {}
 
   Result<Imported> run(const ImportOptions& options) {
-    if (Status status = read_history(); !status) {
-      return tl::unexpected(status.error());
-    }
     const Result<IterationRange> range = choose(options.iteration);
     if (!range) {
       return tl::unexpected(range.error());
@@ -74,81 +38,6 @@ class SnapshotImport {
   }
 
  private:
-  // That of the device with the most events.
-  Status read_history() {
-    const auto histories = pickle_.member(pickle_.root(), "device_traces");
-    if (!histories) {
-      return make_error(ErrorCode::kInvalidInput,
-                        "no \"device_traces\": not a memory snapshot, or one without a history "
-                        "(torch.cuda.memory._record_memory_history)");
-    }
-    const std::vector<Pickle::Id>& devices = pickle_.elements(*histories);
-    for (std::size_t i = 0; i < devices.size(); ++i) {
-      used_ += pickle_.elements(devices[i]).empty() ? 0U : 1U;
-      if (pickle_.elements(devices[i]).size() > pickle_.elements(devices[device_]).size()) {
-        device_ = i;
-      }
-    }
-    if (devices.empty() || pickle_.elements(devices[device_]).empty()) {
-      return make_error(ErrorCode::kInvalidInput,
-                        "device_traces: no events; record with "
-                        "torch.cuda.memory._record_memory_history()");
-    }
-    const std::vector<Pickle::Id>& history = pickle_.elements(devices[device_]);
-    for (std::size_t i = 0; i < history.size(); ++i) {
-      if (Status status = read_event(history[i]); !status) {
-        return make_error(status.error().code, "device_traces[{}][{}]: {}", device_, i,
-                          status.error().message);
-      }
-    }
-    return {};
-  }
-
-  // Events share their lists of frames.
-  std::string place_of(Pickle::Id event) {
-    const auto frames = pickle_.member(event, "frames");
-    if (!frames) {
-      return "";
-    }
-    const auto [place, is_new] = places_.try_emplace(*frames);
-    if (is_new) {
-      place->second = place_in(pickle_, *frames);
-    }
-    return place->second;
-  }
-
-  Status read_event(Pickle::Id entry) {
-    const std::string* action = pickle_.text(entry, "action");
-    if (action == nullptr) {
-      return make_error(ErrorCode::kInvalidInput, "an event without an action");
-    }
-    // Between a free that was asked for and its completion another stream may still use the block.
-    const bool freed = *action == "free_completed";
-    if (!freed && *action != "alloc") {
-      return {};
-    }
-    const auto address = pickle_.integer(entry, "addr");
-    const auto bytes = pickle_.integer(entry, "size");
-    if (!address || !bytes || *bytes < 0) {
-      return make_error(ErrorCode::kInvalidInput, "{} has addr and size", *action);
-    }
-    if (events_.size() >= kMaxKernels) {
-      return make_error(ErrorCode::kInvalidInput, "more than {} allocations and frees",
-                        kMaxKernels);
-    }
-    const auto time_us = static_cast<std::uint64_t>(
-        std::max<std::int64_t>(pickle_.integer(entry, "time_us").value_or(0), 0));
-    last_time_us_ = std::max(last_time_us_, std::min(time_us, kLatestUs));
-    const std::string place = freed ? "" : place_of(entry);
-    events_.push_back({{events_.size() + 1, static_cast<std::uint64_t>(*address),
-                        static_cast<Bytes>(*bytes), freed},
-                       time_us == 0 ? 0 : last_time_us_,
-                       freed           ? "free"
-                       : place.empty() ? "allocate"
-                                       : "allocate " + place});
-    return {};
-  }
-
   // Annotations have times; positions are those of events.
   Result<IterationRange> choose(std::optional<std::uint64_t> wanted) const {
     IterationChoice choice;
@@ -161,8 +50,7 @@ class SnapshotImport {
       const auto time_us = pickle_.integer(entry, "time_us");
       if (name == nullptr || stage == nullptr || !time_us || *time_us < 0 ||
           (!name->starts_with("ProfilerStep#") && !is_optimizer_step(*name)) ||
-          pickle_.integer(entry, "device").value_or(static_cast<std::int64_t>(device_)) !=
-              static_cast<std::int64_t>(device_)) {
+          pickle_.integer(entry, "device").value_or(history_.device) != history_.device) {
         continue;
       }
       const std::uint64_t at = position_of(static_cast<std::uint64_t>(*time_us));
@@ -180,17 +68,17 @@ class SnapshotImport {
 
   // The first event at that time or later.
   std::uint64_t position_of(std::uint64_t time_us) const {
-    const auto at =
-        std::lower_bound(events_.begin(), events_.end(), time_us,
-                         [](const Event& event, std::uint64_t t) { return event.time_us < t; });
-    return static_cast<std::uint64_t>(at - events_.begin()) + 1;
+    const auto at = std::lower_bound(
+        history_.events.begin(), history_.events.end(), time_us,
+        [](const SnapshotEvent& event, std::uint64_t t) { return event.time_us < t; });
+    return static_cast<std::uint64_t>(at - history_.events.begin()) + 1;
   }
 
   // From the history, and what is alive at its end without being in it.
   Status read_blocks() {
     std::vector<BlockEvent> events;
-    events.reserve(events_.size());
-    for (const Event& event : events_) {
+    events.reserve(history_.events.size());
+    for (const SnapshotEvent& event : history_.events) {
       events.push_back(event.block);
     }
     blocks_ = blocks_of(events);
@@ -207,7 +95,7 @@ class SnapshotImport {
          segments ? pickle_.elements(*segments) : std::vector<Pickle::Id>{}) {
       const auto device = pickle_.integer(segment, "device");
       const auto blocks = pickle_.member(segment, "blocks");
-      if (!blocks || (device && *device != static_cast<std::int64_t>(device_))) {
+      if (!blocks || (device && *device != history_.device)) {
         continue;
       }
       std::int64_t address = pickle_.integer(segment, "address").value_or(0);
@@ -235,7 +123,7 @@ class SnapshotImport {
   }
 
   Status make_kernels(const IterationRange& range) {
-    std::vector<TensorId> by_event(events_.size() + 2, Block::kNoTensor);
+    std::vector<TensorId> by_event(history_.events.size() + 2, Block::kNoTensor);
     std::vector<TensorId> at_end;
     Status status;
     const auto kernel = [&](std::string name, TimeNs duration_ns, TensorId read, TensorId written) {
@@ -266,8 +154,8 @@ class SnapshotImport {
         at_end.push_back(block.tensor);
       }
     }
-    for (std::size_t i = 0; i < events_.size(); ++i) {
-      const Event& event = events_[i];
+    for (std::size_t i = 0; i < history_.events.size(); ++i) {
+      const SnapshotEvent& event = history_.events[i];
       const TensorId id = by_event[event.block.at];
       if (range.contains(event.block.at) && id != Block::kNoTensor) {
         kernel(event.name, duration_of(i), id, event.block.freed ? Block::kNoTensor : id);
@@ -281,8 +169,9 @@ class SnapshotImport {
 
   // Until the next event.
   [[nodiscard]] TimeNs duration_of(std::size_t event) const {
-    const std::uint64_t now_us = events_[event].time_us;
-    const std::uint64_t next_us = event + 1 < events_.size() ? events_[event + 1].time_us : 0;
+    const std::uint64_t now_us = history_.events[event].time_us;
+    const std::uint64_t next_us =
+        event + 1 < history_.events.size() ? history_.events[event + 1].time_us : 0;
     if (now_us == 0 || next_us < now_us) {
       return kUnknownDurationNs;
     }
@@ -297,23 +186,19 @@ class SnapshotImport {
         "Times are those between allocations on the host, which runs ahead of the device.",
         "Sizes are those asked for; the allocator rounds up, and keeps more than is allocated.",
         "What is alive before the iteration and behind it is persistent, and no kernel uses it."};
-    if (last_time_us_ == 0) {
+    if (history_.last_time_us == 0) {
       notes[1] = "Times are not in the file: each kernel counts 1 us.";
     }
-    if (used_ > 1) {
-      notes.push_back(
-          fmt::format("Of {} devices the one with the most events is read: {}.", used_, device_));
+    if (history_.devices > 1) {
+      notes.push_back(fmt::format("Of {} devices the one with the most events is read: {}.",
+                                  history_.devices, history_.device));
     }
     return notes;
   }
 
   const Pickle& pickle_;
+  const SnapshotHistory& history_;
   TraceAssembler assembler_;
-  std::size_t device_ = 0;
-  std::size_t used_ = 0;  // devices with events
-  std::vector<Event> events_;
-  std::unordered_map<Pickle::Id, std::string> places_;  // by list of frames
-  std::uint64_t last_time_us_ = 0;
   std::vector<Block> blocks_;
 };
 
@@ -324,7 +209,11 @@ Result<Imported> import_snapshot(ByteSource& bytes, const ImportOptions& options
   if (!pickle) {
     return tl::unexpected(pickle.error());
   }
-  return SnapshotImport(*pickle).run(options);
+  const Result<SnapshotHistory> history = read_snapshot_history(*pickle);
+  if (!history) {
+    return tl::unexpected(history.error());
+  }
+  return SnapshotImport(*pickle, *history).run(options);
 }
 
 }  // namespace spillway
