@@ -63,6 +63,7 @@ if(SPILLWAY_CUDA_INCLUDE)
   target_include_directories(cuda_test SYSTEM PRIVATE ${SPILLWAY_CUDA_INCLUDE})
 endif()
 spillway_test_defaults(cuda_test)
+spillway_tests_skip(cuda_test)
 spillway_unity(cuda_test)
 gtest_discover_tests(cuda_test TEST_PREFIX "cuda." DISCOVERY_MODE PRE_TEST
   PROPERTIES TIMEOUT 600)

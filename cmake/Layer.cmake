@@ -61,6 +61,16 @@ function(spillway_test_defaults target)
   endif()
 endfunction()
 
+# What every test program has: it skips its tests when there is no time left.
+function(spillway_tests_skip target)
+  if(NOT TARGET no_time_left)
+    add_library(no_time_left OBJECT ${CMAKE_SOURCE_DIR}/tests/no_time_left.cc)
+    target_link_libraries(no_time_left PRIVATE GTest::gtest)
+    spillway_test_defaults(no_time_left)
+  endif()
+  target_link_libraries(${target} PRIVATE no_time_left)
+endfunction()
+
 # tests/front drives the built program; every other folder links its layer.
 function(spillway_layer_tests name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*_test.cc)
@@ -83,9 +93,16 @@ function(spillway_layer_tests name)
   target_compile_definitions(${name}_test PRIVATE
     SPILLWAY_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SPILLWAY_SHARED_DIR="${CMAKE_SOURCE_DIR}/../shared")
   spillway_test_defaults(${name}_test)
+  spillway_tests_skip(${name}_test)
   spillway_unity(${name}_test)
   gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST
     PROPERTIES TIMEOUT 600)
+  if(name STREQUAL base)
+    foreach(check skipped run)
+      add_test(NAME base.NoTimeLeft.${check}
+        COMMAND ${CMAKE_SOURCE_DIR}/tests/no_time_left_test.sh ${check} $<TARGET_FILE:base_test>)
+    endforeach()
+  endif()
 endfunction()
 
 # A benchmark with a main of its own does without the one of benchmark_main.

@@ -3,6 +3,9 @@
 # if none is named). Goes on after a failure, and ends with a line "N passed, N failed" over all
 # stages. Exit status 0 only if nothing failed. FUZZ_SECONDS (20) is how long each fuzz target runs,
 # JOBS how much runs at once (without it as much as there are processors, of tests half as much again).
+# TEST_MINUTES (without it for ever) is after how long nothing new begins: no stage, no test, no file of
+# lint, which gets a sixth of the time. What compiles then is ended ten minutes later. The report, and the
+# last line, say what was not run for want of time; that is no failure.
 # Full logs are left in each stage's build folder.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -18,10 +21,51 @@ fuzz_seconds=${FUZZ_SECONDS:-20}
 total_passed=0
 total_failed=0
 total_skipped=0
+total_unrun=0
+stages_unrun=()
 report=()
+
+# Since 1970, in seconds: until when something may begin, which test programs and pytest read as well, and
+# when what compiles is ended.
+export TEST_DEADLINE=
+last_end=
+if [[ -n ${TEST_MINUTES:-} ]]; then
+  TEST_DEADLINE=$(($(date +%s) + 60 * TEST_MINUTES))
+  last_end=$((TEST_DEADLINE + 600))
+fi
+time_left() { [[ -z $TEST_DEADLINE ]] || (($(date +%s) < TEST_DEADLINE)); }
+
+seconds_until_last_end() {
+  local seconds=$((last_end - $(date +%s)))
+  echo $((seconds > 0 ? seconds : 1))  # timeout takes 0 for no limit
+}
+# in_time COMMAND...: ends the command, with all that it has started, at last_end; then the exit status
+# is 124 or 137.
+in_time() {
+  if [[ -z $last_end ]]; then "$@"; return; fi
+  timeout --kill-after=30 "$(seconds_until_last_end)" "$@"
+}
 
 passed() { stage_passed=$((stage_passed + $1)); }
 failed() { stage_failed=$((stage_failed + $1)); }
+# unrun NUMBER: of so many tests that there was no time for.
+unrun() { stage_unrun=$((stage_unrun + $1)); }
+
+# build LOG COMMAND...: what compiles. If that fails, or there is no time for it, this is counted.
+build() {
+  local log=$1
+  shift
+  in_time "$@" >"$log" 2>&1 && return 0
+  local status=$?
+  if ((status == 124 || status == 137)) && ! time_left; then
+    echo "NOT BUILT for want of time: $*"
+    stage_unbuilt=1
+  else
+    show_failure "$log" "$@"
+    failed 1
+  fi
+  return 1
+}
 
 # Paths do not count for what is compiled file by file: another clone of the same source finds what this
 # one has compiled. What is compiled several at once has them in it, and is found in this folder only.
@@ -47,6 +91,12 @@ quietly() {
   local log=$1
   shift
   "$@" >"$log" 2>&1 && return 0
+  show_failure "$log" "$@"
+  return 1
+}
+show_failure() {
+  local log=$1
+  shift
   echo "failed: $*"
   # ninja says what failed before the end where much runs at once.
   grep -E -A 12 'FAILED:|error:' "$log" | head -n 60
@@ -54,7 +104,6 @@ quietly() {
   tail -n 30 "$log"
   # ctest likewise: what each test that failed printed.
   awk '/\*\*\*(Failed|Timeout|Exception|Not Run)/ { left = 25 } left-- > 0' "$log" | head -n 100
-  return 1
 }
 
 # test_number NAME FILE: an attribute of the <testsuite> element that ctest wrote.
@@ -77,11 +126,16 @@ run_tests() {
     if ((${#targets[@]} == 0)); then echo "no tests in $*"; failed 1; return; fi
     filter=(--tests-regex "^($(IFS='|'; echo "$*"))\\.")
   fi
-  if ! quietly "$folder/build.log" ninja -j "$jobs" -C "$folder" "${targets[@]}"; then failed 1; return; fi
+  if ! build "$folder/build.log" ninja -j "$jobs" -C "$folder" "${targets[@]}"; then return; fi
+  filter+=(--exclude-regex "${EXCLUDE:-^$}")
+  if ! time_left; then
+    unrun "$(ctest --test-dir "$folder" --show-only "${filter[@]}" | sed -n 's/^Total Tests: //p')"
+    return
+  fi
   local junit=$PWD/$folder/tests.xml
   rm -f "$junit"
   quietly "$folder/test.log" ctest --test-dir "$folder" --output-on-failure --no-tests=error \
-    --parallel "$test_jobs" --output-junit "$junit" "${filter[@]}" --exclude-regex "${EXCLUDE:-^$}"
+    --parallel "$test_jobs" --output-junit "$junit" "${filter[@]}"
   local status=$?
   if [[ ! -s $junit ]]; then failed 1; return; fi
   local tests failures skipped disabled
@@ -91,8 +145,10 @@ run_tests() {
   disabled=$(test_number disabled "$junit")
   # A run that fails without a failed test (no tests, a broken ctest) is a failure as well.
   if ((status != 0 && failures == 0)); then failures=1; fi
+  unrun "$(grep -c '\[  SKIPPED \] no time left' "$junit")"
   stage_skipped=$((skipped + disabled))
   passed $((tests - failures - stage_skipped > 0 ? tests - failures - stage_skipped : 0))
+  stage_skipped=$((stage_skipped - stage_unrun))
   failed "$failures"
 }
 
@@ -128,7 +184,9 @@ run_pytest() {
   shift
   rm -f "$junit"
   # A test that stands still fails, with its stacks; so does what does not even end then.
-  quietly "$log" timeout --foreground --kill-after=60 2700 "$python" -m pytest -v --timeout=400 \
+  local seconds=2700
+  if [[ -n $last_end ]]; then seconds=$(seconds_until_last_end); fi
+  quietly "$log" timeout --foreground --kill-after=60 "$seconds" "$python" -m pytest -v --timeout=400 \
     --junitxml "$junit" "$@"
   if [[ ! -s $junit ]]; then failed 1; return; fi
   local tests failures errors
@@ -137,6 +195,8 @@ run_pytest() {
   errors=$(test_number errors "$junit")
   stage_skipped=$(test_number skipped "$junit")
   passed $((tests - failures - errors - stage_skipped))
+  unrun "$(grep -o 'message="no time left"' "$junit" | wc -l)"
+  stage_skipped=$((stage_skipped - stage_unrun))
   failed $((failures + errors))
 }
 
@@ -144,11 +204,12 @@ run_pytest() {
 compile_ahead() {
   local stage
   for stage in "$@"; do
+    if ! time_left; then return; fi
     case $stage in
-      wheel) JOBS=$jobs tools/wheel.sh ;;
-      asan) configure asan build-asan && ninja -j "$jobs" -C build-asan ;;
-      tsan) configure tsan build-tsan && ninja -j "$jobs" -C build-tsan {runtime,front,cuda,platform}_test ;;
-      fuzz) configure fuzz build-fuzz && ninja -j "$jobs" -C build-fuzz ;;
+      wheel) JOBS=$jobs in_time tools/wheel.sh ;;
+      asan) configure asan build-asan && in_time ninja -j "$jobs" -C build-asan ;;
+      tsan) configure tsan build-tsan && in_time ninja -j "$jobs" -C build-tsan {runtime,front,cuda,platform}_test ;;
+      fuzz) configure fuzz build-fuzz && in_time ninja -j "$jobs" -C build-fuzz ;;
     esac >"build/ahead-$stage.log" 2>&1
   done
 }
@@ -156,11 +217,9 @@ compile_ahead() {
 # The Python side, and programs under `spillway run`. With the release build's program. Much of their
 # time they wait, for programs to start and for pages: meanwhile what is behind them compiles.
 stage_python() {
-  if ! configure release build || ! quietly build/build.log ninja -C build spillway spillway_preload spillway_near ||
-    ! find_python; then
-    failed 1
-    return
-  fi
+  if ! configure release build; then failed 1; return; fi
+  if ! build build/build.log ninja -C build spillway spillway_preload spillway_near; then return; fi
+  if ! find_python; then failed 1; return; fi
   # More than four at once want memory.
   local beside=()
   if "$python" -c 'import xdist' 2>/dev/null; then
@@ -177,7 +236,8 @@ stage_python() {
 
 # The wheel, in a bare system of another distribution and beside PyTorch.
 stage_wheel() {
-  if ! JOBS=$jobs quietly build/wheel.log tools/wheel.sh || ! find_python; then failed 1; return; fi
+  if ! JOBS=$jobs build build/wheel.log tools/wheel.sh; then return; fi
+  if ! find_python; then failed 1; return; fi
   run_pytest wheel -rs --durations=5 tests/wheel
   grep '^SKIPPED' build/wheel-test.log
   grep -o 'dist/[^/]*\.whl' build/wheel.log | xargs du -h --apparent-size
@@ -193,7 +253,14 @@ stage_lint() { lint changed; }
 stage_lint-all() { lint; }
 lint() {
   if ! configure lint build-lint; then failed 1; return; fi
-  if JOBS=$jobs tools/lint.sh "$@"; then passed 1; else failed 1; fi
+  local deadline= unlooked=build-lint/not-looked-at
+  if [[ -n $TEST_DEADLINE ]]; then
+    deadline=$(($(date +%s) + 60 * TEST_MINUTES / 6))
+    if ((deadline > TEST_DEADLINE)); then deadline=$TEST_DEADLINE; fi
+  fi
+  rm -f "$unlooked"
+  if JOBS=$jobs LINT_DEADLINE=$deadline tools/lint.sh "$@"; then passed 1; else failed 1; fi
+  if [[ -s $unlooked ]]; then unrun "$(wc -l <"$unlooked")"; fi
 }
 
 # fuzz_one NAME_fuzz: replays the corpus in fuzz/corpus/NAME, then looks for new inputs from there.
@@ -213,17 +280,15 @@ stage_fuzz() {
   local targets=()
   mapfile -t targets < <(find fuzz -name '*_fuzz.cc' -exec basename {} .cc \; | sort)
   if ((${#targets[@]} == 0)); then echo "no fuzz targets"; return; fi
-  if ! configure fuzz build-fuzz ||
-    ! quietly build-fuzz/build.log ninja -j "$jobs" -C build-fuzz "${targets[@]}"; then
-    failed 1
-    return
-  fi
+  if ! configure fuzz build-fuzz; then failed 1; return; fi
+  if ! build build-fuzz/build.log ninja -j "$jobs" -C build-fuzz "${targets[@]}"; then return; fi
   local target process running=()
   for target in "${targets[@]}"; do
     if ((${#running[@]} >= jobs)); then
       reap "${running[0]}"
       running=("${running[@]:1}")
     fi
+    if ! time_left; then unrun 1; continue; fi
     fuzz_one "$target" &
     running+=($!)
   done
@@ -236,13 +301,22 @@ run_stage() {
   stage_passed=0
   stage_failed=0
   stage_skipped=0
+  stage_unrun=0
+  stage_unbuilt=
   echo "== $1 (after ${SECONDS} s)"
-  "stage_$1"
+  if time_left; then "stage_$1"; else stage_unbuilt=1; fi
   total_passed=$((total_passed + stage_passed))
   total_failed=$((total_failed + stage_failed))
   total_skipped=$((total_skipped + stage_skipped))
-  report+=("$(printf '%-8s %6d passed %4d failed %4d skipped %5d s' "$1" "$stage_passed" \
-    "$stage_failed" "$stage_skipped" $((SECONDS - start)))")
+  total_unrun=$((total_unrun + stage_unrun))
+  local want=
+  if ((stage_unrun > 0)); then want="   $stage_unrun NOT RUN for want of time"; fi
+  if [[ -n $stage_unbuilt ]]; then
+    stages_unrun+=("$1")
+    want="   NOTHING of it run for want of time"
+  fi
+  report+=("$(printf '%-8s %6d passed %4d failed %4d skipped %5d s%s' "$1" "$stage_passed" \
+    "$stage_failed" "$stage_skipped" $((SECONDS - start)) "$want")")
   echo "${report[-1]}"
 }
 
@@ -272,5 +346,11 @@ for stage in "${stages[@]}"; do run_stage "$stage"; done
 
 echo "== all stages (${SECONDS} s, ${total_skipped} tests skipped)"
 printf '%s\n' "${report[@]}"
-echo "$total_passed passed, $total_failed failed"
+want=
+if ((total_unrun > 0 || ${#stages_unrun[@]} > 0)); then
+  echo "NOT EVERYTHING WAS TESTED: after $TEST_MINUTES minutes nothing new began (TEST_MINUTES)."
+  want=", $total_unrun not run for want of time"
+  if ((${#stages_unrun[@]} > 0)); then want+=", and nothing of ${stages_unrun[*]}"; fi
+fi
+echo "$total_passed passed, $total_failed failed$want"
 ((total_failed == 0 && total_passed > 0))

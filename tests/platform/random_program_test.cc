@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/sanitizers.h"
 #include "platform/random_run.h"
 
 namespace spillway::sim {
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::uint64_t kEvents = 120'000;  // under each policy; SPILLWAY_EVENTS asks for more
 constexpr std::uint64_t kEventsPerSeed = 4000;
+// With updates; a sanitizer makes each seed slower.
+constexpr std::uint64_t kUpdateSeeds = SPILLWAY_ADDRESS_SANITIZER != 0 ? 10 : 40;
 
 std::vector<std::string> all_policy_names() {
   std::vector<std::string> names{"adversarial", "profiled"};
@@ -112,7 +115,7 @@ TEST_P(RandomPrograms, FindWhatWasWrittenByWhoDoesNotNameIt) {
 TEST_P(RandomPrograms, UpdateNextToTheirData) {
   const std::optional<std::uint64_t> only = number_from("SPILLWAY_SEED");
   EngineStats stats;
-  for (std::uint64_t seed = only.value_or(1); seed <= only.value_or(40); ++seed) {
+  for (std::uint64_t seed = only.value_or(1); seed <= only.value_or(kUpdateSeeds); ++seed) {
     const RunResult result =
         RandomRun(GetParam(), seed, {.exposes = seed % 5 == 0, .updates = true})
             .run(kEventsPerSeed);

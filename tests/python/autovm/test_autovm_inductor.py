@@ -156,8 +156,10 @@ def test_an_operator_of_the_script_runs_once_and_in_order():
 
 # --- Caches --------------------------------------------------------------------------------------------------------
 
-IN_A_NEW_PROCESS = """
-    import sys, torch, spillway.autovm
+# PyTorch is imported once: each run is a fork that has compiled nothing.
+IN_NEW_PROCESSES = """
+    import os, sys, torch, spillway.autovm
+    import torch._inductor.compile_fx
     from torch._dynamo.utils import counters
 
     def function(x, w):
@@ -165,37 +167,48 @@ IN_A_NEW_PROCESS = """
             x = torch.tanh(x @ w)
         return x
 
-    backend, memory = sys.argv[1:3]
-    x, w = torch.ones(64, 64), torch.ones(64, 64, requires_grad=True)
-    options = {"device_memory": memory, "size_threshold": "1KiB", "distance": 1} if memory != "-" else None
-    compiled = torch.compile(function, backend=backend, options=options)
-    compiled(x, w).sum().backward()  # compiled, which calls the operators as well
-    with torch.profiler.profile() as profile:
-        compiled(x, w).sum().backward()
-    names = [event.name for event in profile.events()]
-    print(sum(name == "spillway::pre_evict" for name in names),
-          sum(name == "spillway::prefetch" for name in names),
-          int(counters["aot_autograd"]["autograd_cache_hit"] > 0))
+    def run(backend, memory):
+        x, w = torch.ones(64, 64), torch.ones(64, 64, requires_grad=True)
+        options = {"device_memory": memory, "size_threshold": "1KiB", "distance": 1} if memory != "-" else None
+        compiled = torch.compile(function, backend=backend, options=options)
+        compiled(x, w).sum().backward()  # compiled, which calls the operators as well
+        with torch.profiler.profile() as profile:
+            compiled(x, w).sum().backward()
+        names = [event.name for event in profile.events()]
+        print(sum(name == "spillway::pre_evict" for name in names),
+              sum(name == "spillway::prefetch" for name in names),
+              int(counters["aot_autograd"]["autograd_cache_hit"] > 0), flush=True)
+
+    for word in sys.argv[1:]:
+        child = os.fork()
+        if child == 0:
+            try:
+                run(*word.split(","))
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+                os._exit(1)
+            os._exit(0)
+        if os.waitpid(child, 0)[1] != 0:
+            sys.exit(f"{word} has failed")
 """
 
 
 def test_what_is_cached_on_disk_is_that_of_the_same_settings(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(IN_A_NEW_PROCESS))
-
-    def run(*words):
-        result = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, timeout=300,
-                                env={**clean_environment(), "PYTHONPATH": str(PROJECT / "python"),
-                                     "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")})
-        assert result.returncode == 0, result.stderr
-        return tuple(map(int, result.stdout.split()))
-
-    assert run("inductor", "-") == (0, 0, 0)
-    evicted, prefetched, hit = run("spillway", "80KiB")
+    script.write_text(textwrap.dedent(IN_NEW_PROCESSES))
+    words = ["inductor,-", "spillway,80KiB", "spillway,80KiB", "spillway,1GiB", "inductor,-"]
+    result = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, timeout=300,
+                            env={**clean_environment(), "PYTHONPATH": str(PROJECT / "python"),
+                                 "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")})
+    assert result.returncode == 0, result.stderr
+    plain, first, again, roomy, plain_again = [tuple(map(int, line.split()))
+                                               for line in result.stdout.splitlines()]
+    assert plain == (0, 0, 0)
+    evicted, prefetched, hit = first
     assert evicted > 0 and prefetched > 0 and not hit
-    assert run("spillway", "80KiB") == (evicted, prefetched, 1)  # from the disk, operators and all
-    assert run("spillway", "1GiB") == (0, 0, 0)
-    assert run("inductor", "-") == (0, 0, 1)
+    assert again == (evicted, prefetched, 1)  # from the disk, operators and all
+    assert roomy == (0, 0, 0)
+    assert plain_again == (0, 0, 1)
 
 
 # --- The backend ---------------------------------------------------------------------------------------------------
