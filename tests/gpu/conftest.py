@@ -115,7 +115,7 @@ def run(tmp_path):
     """run("training.py", "losses", device=GIB, ...): under Spillway if `device` is given."""
 
     def run(file, name, *arguments, device=None, host=16 * GIB, storage=None, policy="lookahead",
-            near=None, **environment):
+            near=None, link=None, **environment):
         command = [sys.executable, str(FOLDER / "programs" / file), name, *map(str, arguments)]
         record = tmp_path / "record.json"
         record.unlink(missing_ok=True)
@@ -124,7 +124,8 @@ def run(tmp_path):
                        "--device-memory", f"{int(device) // MIB}MiB",
                        "--host-memory", f"{int(host) // MIB}MiB", "--policy", policy,
                        *(["--storage", f"{tmp_path}:{int(storage) // MIB}MiB"] if storage else []),
-                       *(["--near-optimizer", near] if near else []), "--", *command]
+                       *(["--near-optimizer", near] if near else []),
+                       *(["--link-bandwidth", link] if link else []), "--", *command]
         with open(tmp_path / "out", "w+") as out, open(tmp_path / "err", "w+") as err:
             process = subprocess.Popen(
                 command, stdout=out, stderr=err, start_new_session=True,
