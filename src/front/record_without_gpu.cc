@@ -61,14 +61,13 @@ Result<Environment> environment_of(const WithoutGpu& what, const std::string& fi
   for (const Machine& machine : what.others) {
     others.push_back(machine_json(machine));
   }
-  Environment environment{
-      put_first("PYTHONPATH", *hook),
-      {"SPILLWAY_WITHOUT_GPU", file},
-      {"SPILLWAY_WITHOUT_GPU_MACHINE", machine_json(what.machine).dump()},
-      {"SPILLWAY_WITHOUT_GPU_OTHERS", others.dump()},
-      {"SPILLWAY_CAPTURE_WARM_UP", std::to_string(what.warm_up)},
-      {"CUDA_VISIBLE_DEVICES", ""},  // a build with CUDA must not find one
-      {"PYTORCH_JIT", "0"}};         // scripted functions would not come to Python
+  Environment environment{put_first("PYTHONPATH", *hook),
+                          {"SPILLWAY_WITHOUT_GPU", file},
+                          {"SPILLWAY_WITHOUT_GPU_MACHINE", machine_json(what.machine).dump()},
+                          {"SPILLWAY_WITHOUT_GPU_OTHERS", others.dump()},
+                          {"SPILLWAY_CAPTURE_WARM_UP", std::to_string(what.warm_up)},
+                          {"CUDA_VISIBLE_DEVICES", ""},  // a build with CUDA must not find one
+                          {"PYTORCH_JIT", "0"}};  // scripted functions would not come to Python
   if (what.keeps_output) {
     environment.emplace_back("SPILLWAY_WITHOUT_GPU_PROGRESS", "1");
   }

@@ -42,7 +42,8 @@ const AtHost* at_host_of_gpu() {
   const AtHost* const found = at_host();
   return found != nullptr && found->takes != nullptr && found->next != nullptr &&
                  found->send != nullptr
-             ? found : nullptr;
+             ? found
+             : nullptr;
 }
 
 Part::Part(const Range& range, std::uint64_t element_bytes, std::uint64_t gradient_bytes)

@@ -109,8 +109,8 @@ void spillway_near_zero(spillway_near_pool* pool, void* start, uint64_t bytes);
 
 // --- Tensors on a GPU ---------------------------------------------------------------------------
 
-// 1 if spillway_near_update_on_gpu could take any now; 0 where everything fits on the device, while a
-// stream is captured, and outside `spillway run`.
+// 1 if spillway_near_update_on_gpu could take any now; 0 where everything fits on the device, while
+// a stream is captured, and outside `spillway run`.
 int spillway_near_takes_on_gpu(void);
 // Issues updates of tensors that lie in the space of a program under `spillway run`, by their
 // addresses on the device, and returns at once: each comes behind all launches that were issued
