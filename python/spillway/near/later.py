@@ -70,7 +70,7 @@ class Later:
                            for tensor in one.written()])
         self._rest = self._last_rest = 0 if taken else min(2 * self._last_rest + 1, _LONGEST_REST)
         senders = [one.place.sender() for one in taken]  # functions of a library, which have no hash
-        same = bool(senders) and all(sender is senders[0] for sender in senders)
+        same = bool(senders) and all(sender == senders[0] for sender in senders)
         self._gradients.follow([one.whole for one in taken], senders[0] if same else None)
         return refused
 

@@ -2,6 +2,7 @@
 // and what happens where memory is short or copies fail.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -164,6 +165,34 @@ TEST_F(Updates, AreNotBegunWhereTheyDoNotPay) {
   past.words += 1;
   EXPECT_FALSE(begin(on, past, nullptr, 50)) << "that is not all in the allocation";
   EXPECT_EQ(platform->stats().engine.updates, 0U);
+}
+
+// By bytes alone it would run at the host, as the one before it did.
+TEST_F(Updates, RunOnTheDeviceWhereTheHostHasBeenSlower) {
+  open();
+  const CuStream on = stream();
+  std::vector<Buffer> buffers = written(on, 4);
+  ASSERT_TRUE(begin_soon(on, buffers[0], &buffers[3], 50));
+  const std::optional<UpdateId> update = next();
+  ASSERT_TRUE(update);
+  compute(*update);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kSlowNs));
+  platform->end_update(*update);
+  for (std::uint64_t round = 0; round < 2; ++round) {  // the link is measured as well
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      rewrite(on, buffers[i], 60 + 10 * round + i);
+    }
+  }
+  synchronize(on);
+  platform->wait_until_idle();
+  for (int again = 0; again < 20; ++again) {  // memory for it may have to be pinned
+    EXPECT_FALSE(begin(on, buffers[0], &buffers[3], 90));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  check(on, buffers[0]);
+  synchronize(on);
+  EXPECT_EQ(wrong_words() + wrong_at_host, 0U);
+  EXPECT_EQ(platform->stats().engine.updates, 1U);
 }
 
 TEST_F(Updates, AreNotBegunWhereAllFits) {

@@ -44,6 +44,8 @@ class Place:
         self.taken = self.offered = 0
         self.capturing = self.failing = None
         self.sent = []
+        # As the library's: a function of C, which has no hash.
+        self._sender = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)(self._send)
         self.optimizers, self.made = [], collections.deque(maxlen=100)  # where its tensors are found
         self.issued = []  # not run yet: (memory that it uses, what to do)
         self.lock = threading.RLock()
@@ -80,7 +82,7 @@ class Place:
         return number
 
     def sender(self):
-        return self._send
+        return self._sender
 
     def _send(self, address, size):
         self.sent.append((address, size))
