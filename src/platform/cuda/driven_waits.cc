@@ -179,13 +179,13 @@ bool DrivenPlatform::shares_gate(std::uint32_t tag, const SharedGate::Launch& la
 // already, or what a kernel or the host does behind them, of which nobody is told), or the budget
 // has fallen. The one that is lacking gets room as one that is larger than the budget, once.
 void DrivenPlatform::let_those_together_go() {
-  constexpr TimeNs kPatienceNs = 250'000'000;
+  constexpr TimeNs kWaitsInVainNs = 250'000'000;
   if (launches_.unreleased() == 0 || engine_.transfers_in_flight() > 0 || !queue_->empty()) {
     return;
   }
   for (StreamId id = 0; id < launches_.streams(); ++id) {
     const std::optional<DeviceLaunches::HoldsUp> lacking = launches_.holds_up(id);
-    if (lacking && lacking->time_ns >= kPatienceNs && !launches_.at(lacking->tag).oversized) {
+    if (lacking && lacking->time_ns >= kWaitsInVainNs && !launches_.at(lacking->tag).oversized) {
       let_go(lacking->tag);
     }
   }
