@@ -48,7 +48,7 @@ struct Uses {
   }
 };
 
-bool is_lasting(const Block& block, const IterationRange& range) {
+bool is_lasting(const HeldBlock& block, const IterationRange& range) {
   return is_older(block, range) && block.died >= range.end;
 }
 
@@ -72,8 +72,8 @@ std::size_t kernel_before(const std::vector<TimedKernel>& kernels, std::uint64_t
 
 }  // namespace
 
-std::vector<Block> blocks_of(const std::vector<BlockEvent>& events) {
-  std::vector<Block> blocks;
+std::vector<HeldBlock> blocks_of(const std::vector<BlockEvent>& events) {
+  std::vector<HeldBlock> blocks;
   std::unordered_map<std::uint64_t, std::size_t> alive;
   for (const BlockEvent& event : events) {
     const auto at = alive.find(event.address);
@@ -89,13 +89,13 @@ std::vector<Block> blocks_of(const std::vector<BlockEvent>& events) {
     }
   }
   std::stable_sort(blocks.begin(), blocks.end(),
-                   [](const Block& a, const Block& b) { return a.born < b.born; });
+                   [](const HeldBlock& a, const HeldBlock& b) { return a.born < b.born; });
   return blocks;
 }
 
-Status make_tensors(std::vector<Block>& blocks, const IterationRange& range,
+Status make_tensors(std::vector<HeldBlock>& blocks, const IterationRange& range,
                     TraceAssembler& assembler) {
-  for (Block& block : blocks) {
+  for (HeldBlock& block : blocks) {
     if (block.died <= range.begin || block.born >= range.end || block.bytes == 0) {
       continue;
     }
@@ -108,12 +108,12 @@ Status make_tensors(std::vector<Block>& blocks, const IterationRange& range,
   return {};
 }
 
-void hold_blocks(const std::vector<Block>& blocks, const IterationRange& range,
+void hold_blocks(const std::vector<HeldBlock>& blocks, const IterationRange& range,
                  std::vector<TimedKernel>& kernels) {
   std::unordered_map<TensorId, Uses> uses;
-  std::vector<const Block*> held;
-  for (const Block& block : blocks) {
-    if (block.tensor == Block::kNoTensor || is_lasting(block, range)) {
+  std::vector<const HeldBlock*> held;
+  for (const HeldBlock& block : blocks) {
+    if (block.tensor == HeldBlock::kNoTensor || is_lasting(block, range)) {
       continue;
     }
     const std::size_t birth = kernel_at(kernels, block.born);
@@ -134,10 +134,10 @@ void hold_blocks(const std::vector<Block>& blocks, const IterationRange& range,
   }
   // The largest first, so that it is they that live as long as they should.
   std::stable_sort(held.begin(), held.end(),
-                   [](const Block* a, const Block* b) { return a->bytes > b->bytes; });
+                   [](const HeldBlock* a, const HeldBlock* b) { return a->bytes > b->bytes; });
   FreePlaces begins(kernels.size());
   FreePlaces ends(kernels.size());  // counted from the last kernel
-  for (const Block* block : held) {
+  for (const HeldBlock* block : held) {
     Uses& use = uses[block->tensor];
     const std::size_t death = kernel_before(kernels, block->died);
     if (is_older(*block, range) && !kernels.empty()) {

@@ -25,7 +25,7 @@ struct BlockEvent {
   bool freed = false;
 };
 
-struct Block {
+struct HeldBlock {
   static constexpr std::uint64_t kAlways = 0;  // before the file begins
   static constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
   static constexpr TensorId kNoTensor = std::numeric_limits<TensorId>::max();
@@ -38,13 +38,13 @@ struct Block {
 };
 
 // Was it there before the iteration?
-[[nodiscard]] inline bool is_older(const Block& block, const IterationRange& range) {
-  return block.born == Block::kAlways || block.born < range.begin;
+[[nodiscard]] inline bool is_older(const HeldBlock& block, const IterationRange& range) {
+  return block.born == HeldBlock::kAlways || block.born < range.begin;
 }
 
 // In the order of birth. An address that is allocated again without a free was freed at that
 // moment. `events` are in order.
-[[nodiscard]] std::vector<Block> blocks_of(const std::vector<BlockEvent>& events);
+[[nodiscard]] std::vector<HeldBlock> blocks_of(const std::vector<BlockEvent>& events);
 
 // A kernel and when the host began and ended it; on a device both are when the host started it.
 struct TimedKernel {
@@ -55,12 +55,12 @@ struct TimedKernel {
 
 // Makes the tensors of all blocks that are alive in the range; those that are alive before and
 // behind it are persistent.
-[[nodiscard]] Status make_tensors(std::vector<Block>& blocks, const IterationRange& range,
+[[nodiscard]] Status make_tensors(std::vector<HeldBlock>& blocks, const IterationRange& range,
                                   TraceAssembler& assembler);
 
 // Adds the writes and reads that births and deaths of `blocks` stand for, behind those that
 // `kernels` have already. `kernels` are ordered by `begin`.
-void hold_blocks(const std::vector<Block>& blocks, const IterationRange& range,
+void hold_blocks(const std::vector<HeldBlock>& blocks, const IterationRange& range,
                  std::vector<TimedKernel>& kernels);
 
 }  // namespace spillway

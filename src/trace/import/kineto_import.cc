@@ -47,7 +47,7 @@ class KinetoImport {
     }
     std::vector<Started> started = on_device_ ? device_work(*range) : outermost_operators(*range);
     std::stable_sort(started.begin(), started.end(), is_begun_earlier);
-    std::vector<Block> blocks = blocks_of(memory_events());
+    std::vector<HeldBlock> blocks = blocks_of(memory_events());
     SizedOperands operands(file_, places_, blocks, assembler_);
     std::vector<TimedKernel> kernels;
     std::uint64_t accesses = 0;
@@ -177,7 +177,7 @@ class KinetoImport {
                             : bytes - std::min(bytes, static_cast<Bytes>(first->bytes));
   }
 
-  Result<Imported> finish(const IterationRange& range, const std::vector<Block>& blocks,
+  Result<Imported> finish(const IterationRange& range, const std::vector<HeldBlock>& blocks,
                           Bytes older_bytes) {
     std::vector<std::string> notes{
         "Which tensors operators use is not in the file: reads are guessed by size, and every "
@@ -215,15 +215,15 @@ class KinetoImport {
   }
 
   // Persistent memory that no operator's input showed, so that the peak is the allocator's.
-  Status add_rest(const IterationRange& range, const std::vector<Block>& blocks, Bytes older_bytes,
-                  std::vector<std::string>& notes) {
+  Status add_rest(const IterationRange& range, const std::vector<HeldBlock>& blocks,
+                  Bytes older_bytes, std::vector<std::string>& notes) {
     const auto before = allocated_before(range);
     if (!before) {
       return {};
     }
     Bytes known = older_bytes;
-    for (const Block& block : blocks) {
-      known += block.tensor != Block::kNoTensor && is_older(block, range) ? block.bytes : 0;
+    for (const HeldBlock& block : blocks) {
+      known += block.tensor != HeldBlock::kNoTensor && is_older(block, range) ? block.bytes : 0;
     }
     if (known > *before) {
       notes.push_back(

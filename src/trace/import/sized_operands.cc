@@ -13,7 +13,7 @@ constexpr std::size_t kDeepest = 256;
 }  // namespace
 
 SizedOperands::SizedOperands(const KinetoFile& file, const std::vector<KinetoPlace>& places,
-                             const std::vector<Block>& blocks, TraceAssembler& assembler)
+                             const std::vector<HeldBlock>& blocks, TraceAssembler& assembler)
     : file_(file), places_(places), blocks_(blocks), assembler_(assembler) {
   std::array<std::uint64_t, 3> counts{};  // of 2, 4 and 8 bytes
   for (const KinetoInput& input : file.inputs) {
@@ -37,7 +37,7 @@ Bytes SizedOperands::bytes_of(const KinetoInput& input) const {
 
 void SizedOperands::come_alive(std::uint64_t until_ns) {
   for (; next_block_ < blocks_.size() && blocks_[next_block_].born <= until_ns; ++next_block_) {
-    if (blocks_[next_block_].tensor != Block::kNoTensor) {
+    if (blocks_[next_block_].tensor != HeldBlock::kNoTensor) {
       alive_[blocks_[next_block_].bytes].push_back(&blocks_[next_block_]);
     }
   }
@@ -47,7 +47,7 @@ TensorId SizedOperands::alive_of(Bytes bytes, std::uint64_t at_ns, const Taken& 
   constexpr Bytes kRounding = 512;  // of the allocator for CUDA
   const Bytes rounded = (bytes + kRounding - 1) / kRounding * kRounding;
   for (const Bytes size : {bytes, rounded}) {
-    std::vector<const Block*>& stack = alive_[size];
+    std::vector<const HeldBlock*>& stack = alive_[size];
     std::size_t searched = 0;
     for (std::size_t i = stack.size(); i-- > 0 && searched < kDeepest; ++searched) {
       if (stack[i]->died <= at_ns) {
@@ -57,7 +57,7 @@ TensorId SizedOperands::alive_of(Bytes bytes, std::uint64_t at_ns, const Taken& 
       }
     }
   }
-  return Block::kNoTensor;
+  return HeldBlock::kNoTensor;
 }
 
 Result<TensorId> SizedOperands::older(std::uint32_t op, Bytes bytes, const Taken& taken,
@@ -108,7 +108,7 @@ Result<std::vector<TensorId>> SizedOperands::read_by(std::uint32_t op) {
   for (std::uint32_t i = 0; i < what.inputs; ++i) {
     const Bytes bytes = bytes_of(file_.inputs[what.first_input + i]);
     TensorId id = alive_of(bytes, what.begin_ns, taken);
-    if (id == Block::kNoTensor) {
+    if (id == HeldBlock::kNoTensor) {
       const Result<TensorId> made = older(op, bytes, taken, counts);
       if (!made) {
         return tl::unexpected(made.error());

@@ -26,7 +26,7 @@ class SizedOperands {
  public:
   // All must outlive this; `blocks` in the order of birth, those of the device whose memory counts.
   SizedOperands(const KinetoFile& file, const std::vector<KinetoPlace>& places,
-                const std::vector<Block>& blocks, TraceAssembler& assembler);
+                const std::vector<HeldBlock>& blocks, TraceAssembler& assembler);
 
   // Tensors that the operator reads; the same for each call. Operators are asked for in the order
   // in which they begin, or nearly.
@@ -45,11 +45,11 @@ class SizedOperands {
 
   const KinetoFile& file_;
   const std::vector<KinetoPlace>& places_;
-  const std::vector<Block>& blocks_;
+  const std::vector<HeldBlock>& blocks_;
   TraceAssembler& assembler_;
   std::uint32_t list_element_bytes_ = 4;  // the commonest floating type's
   std::size_t next_block_ = 0;
-  std::unordered_map<Bytes, std::vector<const Block*>> alive_;
+  std::unordered_map<Bytes, std::vector<const HeldBlock*>> alive_;
   std::unordered_map<std::uint32_t, std::vector<TensorId>> known_;  // by operator
   std::unordered_map<std::uint32_t, std::vector<TensorId>>
       of_unit_;                                              // older ones, by outermost operator

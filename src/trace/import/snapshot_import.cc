@@ -83,12 +83,12 @@ class SnapshotImport {
     }
     blocks_ = blocks_of(events);
     std::unordered_set<std::uint64_t> alive;
-    for (const Block& block : blocks_) {
-      if (block.died == Block::kForever) {
+    for (const HeldBlock& block : blocks_) {
+      if (block.died == HeldBlock::kForever) {
         alive.insert(block.address);
       }
     }
-    std::vector<Block> older;
+    std::vector<HeldBlock> older;
     const auto segments = pickle_.member(pickle_.root(), "segments");
     std::uint64_t looked_at = 0;
     for (const Pickle::Id segment :
@@ -123,33 +123,33 @@ class SnapshotImport {
   }
 
   Status make_kernels(const IterationRange& range) {
-    std::vector<TensorId> by_event(history_.events.size() + 2, Block::kNoTensor);
+    std::vector<TensorId> by_event(history_.events.size() + 2, HeldBlock::kNoTensor);
     std::vector<TensorId> at_end;
     Status status;
     const auto kernel = [&](std::string name, TimeNs duration_ns, TensorId read, TensorId written) {
       if (status) {
         ImportedKernel made{
             .name = std::move(name), .duration_ns = duration_ns, .reads = {}, .writes = {}};
-        (written != Block::kNoTensor ? made.writes : made.reads)
-            .push_back(written != Block::kNoTensor ? written : read);
+        (written != HeldBlock::kNoTensor ? made.writes : made.reads)
+            .push_back(written != HeldBlock::kNoTensor ? written : read);
         status = assembler_.kernel(std::move(made));
       }
     };
-    for (const Block& block : blocks_) {
-      if (block.tensor == Block::kNoTensor) {
+    for (const HeldBlock& block : blocks_) {
+      if (block.tensor == HeldBlock::kNoTensor) {
         continue;
       }
       const bool before = is_older(block, range);
       const bool behind = block.died >= range.end;
       if (before && !behind) {
-        kernel("alive before", 1, block.tensor, Block::kNoTensor);
+        kernel("alive before", 1, block.tensor, HeldBlock::kNoTensor);
       }
       if (!before) {
         by_event[block.born] = block.tensor;
       }
       if (!behind) {
         by_event[block.died] =
-            by_event[block.died] == Block::kNoTensor ? block.tensor : by_event[block.died];
+            by_event[block.died] == HeldBlock::kNoTensor ? block.tensor : by_event[block.died];
       } else if (!before) {
         at_end.push_back(block.tensor);
       }
@@ -157,12 +157,12 @@ class SnapshotImport {
     for (std::size_t i = 0; i < history_.events.size(); ++i) {
       const SnapshotEvent& event = history_.events[i];
       const TensorId id = by_event[event.block.at];
-      if (range.contains(event.block.at) && id != Block::kNoTensor) {
-        kernel(event.name, duration_of(i), id, event.block.freed ? Block::kNoTensor : id);
+      if (range.contains(event.block.at) && id != HeldBlock::kNoTensor) {
+        kernel(event.name, duration_of(i), id, event.block.freed ? HeldBlock::kNoTensor : id);
       }
     }
     for (const TensorId id : at_end) {
-      kernel("alive at the end", 1, id, Block::kNoTensor);
+      kernel("alive at the end", 1, id, HeldBlock::kNoTensor);
     }
     return status;
   }
@@ -199,7 +199,7 @@ class SnapshotImport {
   const Pickle& pickle_;
   const SnapshotHistory& history_;
   TraceAssembler assembler_;
-  std::vector<Block> blocks_;
+  std::vector<HeldBlock> blocks_;
 };
 
 }  // namespace
