@@ -16,7 +16,7 @@ save_on_cpu      torch.autograd.graph.save_on_cpu(pin_memory=True), no budget; o
 torchao, deepspeed  their optimizers on the CPU (--others), no budget; checkp.: with checkpointing
 checkpointing    PyTorch's own, of each block (--others checkpointing)
 P % N GB/s       as P % policy over a link held to N GB/s each way (--links)
-near in turn     --near-optimizer off and on within a budget, a few steps of one at a time (--near), and
+near in turn     --near-optimizer off and on within a budget, ten steps of one at a time (--near), and
                  the same over each of --links
 calls in a step  what the program's calls cost its thread, in our code and in the driver's; counting
                  takes 0.1 to 0.2 us a call

@@ -388,7 +388,7 @@ class Training:
             self.task = MODELS[options.model]()
         if options.checkpointing:
             if not hasattr(self.task.model, "checkpointing"):
-                raise Skipped("checkpointing is for transformers that are not compiled")
+                raise Skipped("this model has no checkpointing, or is compiled")
             self.task.model.checkpointing = True
         if options.optimizer != "plain" and not isinstance(self.task, Texts):
             raise Skipped(f"{options.optimizer} is for AdamW")

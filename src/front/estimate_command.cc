@@ -139,12 +139,9 @@ Result<std::vector<EstimateRow>> estimated_rows(const EstimateSource& source,
 }
 
 Result<EstimateReport> estimate_report(const EstimateOptions& options, EstimateSource source,
-                                       const std::vector<Machine>& machines) {
-  const Result<const PolicyInfo*> policy = find_policy(options.policy);
-  if (!policy) {
-    return make_error(policy.error().code, "--policy: {}", policy.error().message);
-  }
-  Result<std::vector<EstimateRow>> rows = estimated_rows(source, machines, **policy);
+                                       const std::vector<Machine>& machines,
+                                       const PolicyInfo& policy) {
+  Result<std::vector<EstimateRow>> rows = estimated_rows(source, machines, policy);
   if (!rows) {
     return tl::unexpected<Error>(rows.error());
   }
@@ -191,7 +188,8 @@ Result<int> run_estimate(const EstimateOptions& options) {
   if (!machines) {
     return tl::unexpected<Error>(machines.error());
   }
-  if (const auto policy = find_policy(options.policy); !policy) {
+  const Result<const PolicyInfo*> policy = find_policy(options.policy);
+  if (!policy) {
     return make_error(policy.error().code, "--policy: {}", policy.error().message);
   }
   Result<EstimateSource> source = estimate_source(options.program, *machines);
@@ -201,7 +199,8 @@ Result<int> run_estimate(const EstimateOptions& options) {
   if (source->status != 0) {
     return source->status;
   }
-  const Result<EstimateReport> report = estimate_report(options, std::move(*source), *machines);
+  const Result<EstimateReport> report =
+      estimate_report(options, std::move(*source), *machines, **policy);
   if (!report) {
     return tl::unexpected<Error>(report.error());
   }

@@ -176,11 +176,11 @@ Result<int> record_source(const EstimatedProgram& program, const std::vector<Mac
   return grows ? record_growth(program, machines, source) : 0;
 }
 
-}  // namespace
-
 bool is_trace(const EstimatedProgram& program) {
   return program.command.size() == 1 && check_trace_name(program.command.front());
 }
+
+}  // namespace
 
 Result<EstimateSource> estimate_source(const EstimatedProgram& program,
                                        const std::vector<Machine>& machines) {

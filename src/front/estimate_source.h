@@ -36,8 +36,6 @@ struct EstimateSource {
   int status = 0;
 };
 
-[[nodiscard]] bool is_trace(const EstimatedProgram& program);
-
 // Records the step as on the first of the machines, with the times of each; or reads the trace.
 // Fails as record_without_gpu and read_trace do.
 [[nodiscard]] Result<EstimateSource> estimate_source(const EstimatedProgram& program,

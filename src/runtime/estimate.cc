@@ -13,7 +13,7 @@
 namespace spillway {
 namespace {
 
-// What a step may be longer and still counts as the same.
+// Up to so many times as long a step counts as equally long.
 constexpr double kAlike = 1.05;
 constexpr Bytes kTorchRoundsTo = 512;
 

@@ -46,7 +46,7 @@ enum class Limit {
 // fails as BatchMemory::between does.
 [[nodiscard]] Result<BatchMemory> growth_between(const BatchMemory::Recording& one,
                                                  const BatchMemory::Recording& other);
-// With which the step still fits, with room; 0 if with none.
+// The largest batch with which the step fits with room; 0 if there is none.
 [[nodiscard]] std::uint64_t largest_batch(const BatchMemory& memory, const Machine& machine);
 
 struct EstimateCase {

@@ -13,7 +13,7 @@ def test_steps_give_the_bits_of_the_reference(run, optimizer, implementation):
     found = run("optimizer_bits.py", "compare", optimizer, implementation)
     if not found["cases"]:
         assert found["refused"]
-    elif optimizer != "SGD":  # whose NaN sometimes has another sign: docs/optimizer-bits.md
+    elif optimizer != "SGD":  # some of whose NaN have other bits: docs/optimizer-bits.md
         assert found.values["nan_bits_wrong"] == 0
 
 

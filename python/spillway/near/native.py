@@ -118,8 +118,7 @@ def knows_gpus():
 
 def takes_on_gpu():
     """Whether it may take any now: not where everything fits on the device."""
-    asked = getattr(library(), "spillway_near_takes_on_gpu", None)
-    return knows_gpus() and (asked is None or asked() != 0)
+    return knows_gpus() and library().spillway_near_takes_on_gpu() != 0
 
 
 def wait():

@@ -133,14 +133,19 @@ def _layout(x, weight):
     return torch.contiguous_format
 
 
+def _launched(recorder, operator, args, kwargs, results):
+    """The results, made by the operator's own kernels."""
+    recorder.born(results)
+    launcher = Launcher(recorder, operator)
+    kernels.KERNELS[operator](launcher, args, kwargs, results)
+    launcher.end()
+    return results
+
+
 def _convolution(recorder, func, args, kwargs):
     shape = func(*args, **kwargs)
     results = torch.empty_like(shape, memory_format=_layout(*args[:2]))
-    recorder.born(results)
-    launcher = Launcher(recorder, "aten::convolution")
-    kernels.KERNELS["aten::convolution"](launcher, args, kwargs, results)
-    launcher.end()
-    return results
+    return _launched(recorder, "aten::convolution", args, kwargs, results)
 
 
 def _convolution_backward(recorder, func, args, kwargs):
@@ -150,11 +155,7 @@ def _convolution_backward(recorder, func, args, kwargs):
                torch.empty_like(weight, memory_format=last) if mask[1] else None,
                torch.empty(weight.shape[0] if not sizes else sizes, dtype=x.dtype,
                            device=META) if mask[2] else None)
-    recorder.born(results)
-    launcher = Launcher(recorder, "aten::convolution_backward")
-    kernels.KERNELS["aten::convolution_backward"](launcher, args, kwargs, results)
-    launcher.end()
-    return results
+    return _launched(recorder, "aten::convolution_backward", args, kwargs, results)
 
 
 def _recurrent_backward(recorder, func, args, kwargs):

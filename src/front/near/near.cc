@@ -213,7 +213,7 @@ void spillway_near_update_on_gpu(spillway_near_pool* pool, const spillway_near_u
 
 void spillway_near_wait() { spillway::near::GpuUpdates::all().wait(); }
 
-int spillway_near_takes_on_gpu(void) {
+int spillway_near_takes_on_gpu() {
   const spillway::near::AtHost* const at_host = spillway::near::at_host_of_gpu();
   return at_host != nullptr ? at_host->takes() : 0;
 }

@@ -40,18 +40,18 @@ std::optional<Launch> DeviceUpdates::launch_of(std::span<const ProgramOperand> o
 }
 
 UpdateBalance::Placement DeviceUpdates::place(const Launch& whole) {
-  places_ = true;
+  has_placed_ = true;
   return balance_.place(whole, engine_.space(), now_ns());
 }
 
 void DeviceUpdates::transfer_began(const Transfer& transfer) {
-  if (places_) {
+  if (has_placed_) {
     balance_.transfer_began(transfer, now_ns());
   }
 }
 
 void DeviceUpdates::transfer_ended(const Move& move, bool moved) {
-  if (!places_) {
+  if (!has_placed_) {
     return;
   }
   Transfer transfer{.id = move.id, .from = move.from, .to = move.to};

@@ -39,11 +39,12 @@ class DeviceUpdates {
   // What an update of these operands uses; nullopt where that is not all the space's.
   [[nodiscard]] static std::optional<Launch> launch_of(std::span<const ProgramOperand> operands,
                                                        const ProgramMemory& memory);
-  // The side on which an update of a whole tensor ends first; what it is at the host counts as
-  // queued there until it has ended or is withdrawn.
+  // Where an update of a whole tensor ends first. If that is the host, its bytes count as queued
+  // there until its parts have ended or it is withdrawn.
   [[nodiscard]] UpdateBalance::Placement place(const Launch& whole);
   void withdrawn(const Launch& whole, Bytes host_bytes) { balance_.withdrawn(whole, host_bytes); }
-  // Of its parts each `host_bytes` of what `place` has said. The engine has kept room for them.
+  // Issues one part of it. `host_bytes`: the part's share of the placement's. The engine has kept
+  // room for it.
   UpdateId begin(Launch launch, std::span<const ProgramOperand> operands, Bytes host_bytes);
   // Mechanism::release_launch.
   void released(std::uint64_t tag);
@@ -57,7 +58,8 @@ class DeviceUpdates {
   // It has been named by `next`.
   void end(UpdateId update);
 
-  // All transfers of the platform. Nothing is measured before the first update is placed.
+  // The platform tells of all its transfers, which are how the link's rates are measured; from the
+  // first placement on, before which nobody asks for them.
   void transfer_began(const Transfer& transfer);
   void transfer_ended(const Move& move, bool moved);
 
@@ -82,7 +84,7 @@ class DeviceUpdates {
   const Places& host_places_;
   LaunchLog& log_;
   UpdateBalance balance_;
-  bool places_ = false;  // an update has been placed
+  bool has_placed_ = false;  // an update has been placed
   std::map<UpdateId, UnderWay> under_way_;
   std::deque<UpdateId> ready_;  // that `next` has not named
   std::size_t running_ = 0;     // whose data has come

@@ -128,18 +128,17 @@ std::optional<std::vector<Launch>> DrivenPlatform::launches_of(
 
 // How many bytes the processor will move for it; nullopt: it runs on the device.
 std::optional<Bytes> DrivenPlatform::place_at_host(const Launch& whole) {
-  // What only reads has no other place to run.
-  const bool changes = std::any_of(whole.accesses.begin(), whole.accesses.end(),
-                                   [](const Access& access) { return writes(access.mode); });
-  const UpdateBalance::Placement placement =
-      changes ? updates_.place(whole) : UpdateBalance::Placement{.runs_at = Tier::kHost};
+  if (std::none_of(whole.accesses.begin(), whole.accesses.end(),
+                   [](const Access& access) { return writes(access.mode); })) {
+    // What only reads has no other place to run, and nothing is computed.
+    return keep_room_at_host(whole) ? std::optional<Bytes>(0) : std::nullopt;
+  }
+  const UpdateBalance::Placement placement = updates_.place(whole);
   if (placement.runs_at != Tier::kHost) {
     return std::nullopt;
   }
   if (!keep_room_at_host(whole)) {
-    if (changes) {
-      updates_.withdrawn(whole, placement.host_bytes);
-    }
+    updates_.withdrawn(whole, placement.host_bytes);
     return std::nullopt;
   }
   return placement.host_bytes;
