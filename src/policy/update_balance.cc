@@ -164,7 +164,13 @@ UpdateBalance::Placement UpdateBalance::place(const Launch& update, const Space&
       works_of(update, space, [this](BlockId id, const Block& block) { return stays(id, block); });
   const UpdateRates known = rates();
   const bool measured = known.up > 0 && known.down > 0 && known.host > 0;
-  const bool at_host = measured ? at_host_is_faster(works, now_ns) : moves_less_at_host(works);
+  bool at_host = measured ? at_host_is_faster(works, now_ns) : moves_less_at_host(works);
+  const auto written = std::find_if(update.accesses.begin(), update.accesses.end(),
+                                    [](const Access& access) { return writes(access.mode); });
+  if (device_ == Device::kOwnMemory && written != update.accesses.end()) {
+    at_host = share_.at_host(*written, works.at_host.host_bytes, now_ns).value_or(at_host);
+    share_.decided(*written, at_host);
+  }
   book(update, space, at_host, now_ns);
   if (!at_host) {
     return {};

@@ -6,10 +6,12 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <unordered_map>
 
 #include "engine/space.h"
 #include "engine/types.h"
+#include "policy/update_share.h"
 
 namespace spillway {
 
@@ -57,9 +59,13 @@ class UpdateBalance {
   // decide (moves_less_at_host).
   explicit UpdateBalance(Device device = Device::kOwnMemory, const UpdateRates& start = {});
 
-  // The side on which the update ends first, behind what is queued there. From here on it counts as
-  // queued there.
+  // On a device with its own memory, in the first iterations and on others always: the side on
+  // which the update ends first, behind what is queued there. From here on it counts as queued
+  // there.
   [[nodiscard]] Placement place(const Launch& update, const Space& space, TimeNs now_ns);
+
+  // Accesses of a launch that is no update: what reads a result says how long it had time.
+  void used(std::span<const Access> accesses) { share_.used(accesses); }
 
   // An update at the host has ended: the processor was busy with it for so long.
   void update_ended(Bytes host_bytes, TimeNs busy_ns);
@@ -123,6 +129,7 @@ class UpdateBalance {
   void book(const Launch& update, const Space& space, bool at_host, TimeNs now_ns);
 
   Device device_;
+  UpdateShare share_;
   Lane up_;
   Lane down_;
   Rate host_;

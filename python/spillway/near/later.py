@@ -15,13 +15,14 @@ from .steps import Steps
 
 
 _LONGEST_REST = 15  # steps
+_ASKED_AT_LEAST = 4  # steps in which nothing is taken, for the platform to measure how long they take
 
 
 class Later:
     def __init__(self):
         self._steps = Steps()
         self._gradients = Gradients()
-        self._rest = self._last_rest = 0
+        self._rest = self._last_rest = self._empty = 0
 
     def rests(self):
         """Whether this step asks for nothing: after steps in which nothing was taken ever fewer ask, since
@@ -68,7 +69,9 @@ class Later:
             self._count(place, taken, refused, found_inf)
         increment_version([tensor for one in taken if not one.left.group.get("fused")
                            for tensor in one.written()])
-        self._rest = self._last_rest = 0 if taken else min(2 * self._last_rest + 1, _LONGEST_REST)
+        self._empty = 0 if taken else self._empty + 1
+        rests = self._empty > _ASKED_AT_LEAST
+        self._rest = self._last_rest = min(2 * self._last_rest + 1, _LONGEST_REST) if rests else 0
         senders = [one.place.sender() for one in taken]  # functions of a library, which have no hash
         same = bool(senders) and all(sender == senders[0] for sender in senders)
         self._gradients.follow([one.whole for one in taken], senders[0] if same else None)

@@ -42,6 +42,12 @@ class DeviceUpdates {
   // Where an update of a whole tensor ends first. If that is the host, its bytes count as queued
   // there until its parts have ended or it is withdrawn.
   [[nodiscard]] UpdateBalance::Placement place(const Launch& whole);
+  // Accesses of a launch of the program.
+  void used(std::span<const Access> accesses) {
+    if (has_placed_) {
+      balance_.used(accesses);
+    }
+  }
   void withdrawn(const Launch& whole, Bytes host_bytes) { balance_.withdrawn(whole, host_bytes); }
   // Issues one part of it. `host_bytes`: the part's share of the placement's. The engine has kept
   // room for it.

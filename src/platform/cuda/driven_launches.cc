@@ -102,6 +102,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   }
   const std::uint32_t tag = launches_.begin(stream, logged.row, issued.accesses);
   if (!ours) {
+    updates_.used(issued.accesses);
     keep(launch, changes, stream);
   }
   issued.tag = tag;

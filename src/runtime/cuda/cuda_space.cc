@@ -9,6 +9,7 @@
 #include "platform/common/gpu_sizes.h"
 #include "policy/learned_plan.h"
 #include "policy/registry.h"
+#include "runtime/cuda/launch_queue.h"
 #include "runtime/run/open_storage.h"
 #include "trace/trace.h"
 
@@ -69,6 +70,12 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
   }
   cuda::CudaOptions made = cuda_options(options, info.traits);
   made.device = device;
+  int version = 0;
+  if (const Status asked = cuda::check(driver, "cuDriverGetVersion", driver.driver_version(&version));
+      !asked) {
+    return tl::unexpected<Error>(asked.error());
+  }
+  made.launches_ahead = launches_ahead(std::getenv(kQueueScaleVariable), version);
   made.on_fatal = std::move(on_fatal);
   made.warn = std::move(warn);
   made.own_launches = std::move(own_launches);
