@@ -236,7 +236,8 @@ std::uint64_t DeviceMemory::set_access(const Range& range, CuAccess access) {
   for (auto it = mappings_.find(range.address); it != mappings_.end() && it->first < range.end();
        ++it) {
     const Handle& handle = handles_.at(it->second.handle);
-    must(::mmap(pointer(it->first), handle.bytes, protection, MAP_SHARED | MAP_FIXED,
+    // With all pages: a fault on each would take longer than what is done with them.
+    must(::mmap(pointer(it->first), handle.bytes, protection, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
                 file_of(handle), static_cast<off_t>(handle.offset)) != MAP_FAILED);
     it->second.access = access;
     ++report_->counters.access_changes;
