@@ -2,9 +2,9 @@
 
 An operation takes as long as its working set needs to pass through device memory, if its run time is not
 known. Each direction of the link carries one copy at a time. What an operation lacks is paged in while it
-waits, at the share of the link's speed that the thesis measured (section 4.3), and takes the place of what has
-been copied down, in that order, else of what was used longest ago, which is first copied down. Where the processor
-computes it copies as well, and computing loses that time.
+waits, at the share of the link's speed that the thesis measured (section 4.3), and takes the place of what was
+pre-evicted, in that order, else of what was used longest ago, which is first copied down. A prefetch takes the place
+of what was pre-evicted only. Where the processor computes it copies as well, and computing loses that time.
 """
 
 import os
@@ -51,18 +51,16 @@ class _Device:
         self.now_ns = self.out_free_ns = self.in_free_ns = 0.0
         self.resident = OrderedDict()  # storage: when it is there; the least recently used first
         self.copied_ns = {}            # storage: when it is below as well
-        self.copied = OrderedDict()    # those of `resident` that are, in that order
+        self.given_up = OrderedDict()  # those of `resident` that were pre-evicted, in that order
         self.used_bytes = 0
 
     def put(self, storage, ready_ns):
         self.resident[storage] = ready_ns
         self.used_bytes += self.storages[storage].size_bytes
-        if storage in self.copied_ns:
-            self.copied[storage] = True
 
     def leave(self, storage):
         del self.resident[storage]
-        self.copied.pop(storage, None)
+        self.given_up.pop(storage, None)
         self.used_bytes -= self.storages[storage].size_bytes
 
     def copy(self, size_bytes, free_ns, speed=1.0):
@@ -75,18 +73,16 @@ class _Device:
         if storage not in self.copied_ns:
             self.out_free_ns = self.copy(self.storages[storage].size_bytes, self.out_free_ns)
             self.copied_ns[storage] = self.out_free_ns
-            self.copied[storage] = True
 
     def make_room(self, size_bytes, keep, waits):
         """False where there is none without waiting, or none at all."""
         while self.used_bytes + size_bytes > self.budget_bytes:
-            victim = next((storage for storage in self.copied if storage not in keep), None)
-            if victim is not None:
-                if not waits and self.copied_ns[victim] > self.now_ns:
-                    return False
-            else:
+            victim = next((storage for storage in self.given_up if storage not in keep), None)
+            if not waits and (victim is None or self.copied_ns[victim] > self.now_ns):
+                return False
+            if victim is None:
                 victim = next((storage for storage in self.resident if storage not in keep), None)
-                if victim is None or not waits:
+                if victim is None:
                     return False
                 self.copy_down(victim)
             self.now_ns = max(self.now_ns, self.copied_ns[victim])
@@ -110,6 +106,7 @@ class _Device:
                 self.fetch(storage, keep, True)
         self.now_ns = max(self.now_ns, self.resident[storage])
         self.resident.move_to_end(storage)
+        self.given_up.pop(storage, None)
 
 
 def estimated_ns(operations, storages, plan, budget_bytes, times):
@@ -142,6 +139,7 @@ def estimated_ns(operations, storages, plan, budget_bytes, times):
         for storage in after.get(at, ()):
             if storage in device.resident:
                 device.copy_down(storage)
+                device.given_up[storage] = True
         for storage in keep:
             if last[storage] == at and storage in device.resident and not storages[storage].is_output:
                 device.leave(storage)
