@@ -231,14 +231,15 @@ class Texts:
     def __init__(self, model, batch, lengths, causal=True):
         self.model, self.batch, self.lengths, self.causal = model, batch, lengths, causal
         self.numbers = torch.Generator("cpu").manual_seed(2)
-        self.optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad],
-                                           lr=1e-4, fused=True)
+        trained = [one for one in model.parameters() if one.requires_grad]
+        self.device = trained[0].device
+        self.optimizer = torch.optim.AdamW(trained, lr=1e-4, fused=True)
 
     def loss(self, step):
         tokens = torch.randint(self.model.vocabulary, (self.batch, self.lengths(step) + 1),
-                               generator=self.numbers).cuda()
+                               generator=self.numbers).to(self.device)
         wanted = tokens[:, 1:] if self.causal else tokens[:, :-1]
-        with torch.autocast("cuda", torch.bfloat16):
+        with torch.autocast(self.device.type, torch.bfloat16):
             logits = self.model(tokens[:, :-1])
             return functional.cross_entropy(logits.flatten(0, 1), wanted.flatten())
 
@@ -440,6 +441,17 @@ def serve(options):
         print(statistics.median(times), min(times), flush=True)
 
 
+def be_deterministic(warn_only=False):
+    # Only then: PyTorch parses it anew for each matrix product, three times with a bias.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    # Flash attention's backward pass is so only where nothing but that is allowed; VGG's pooling
+    # has no such backward pass, and is the same from run to run all the same.
+    torch.use_deterministic_algorithms(True, warn_only=warn_only)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    # Its backward pass is not deterministic, and says so only by a warning.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 def main():
     faulthandler.enable()
     parser = argparse.ArgumentParser(description=__doc__)
@@ -461,14 +473,7 @@ def main():
         from torch._functorch import config
         config.activation_memory_budget = options.activation_budget
     if options.deterministic:
-        # Only then: PyTorch parses it anew for each matrix product, three times with a bias.
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        # Flash attention's backward pass is so only where nothing but that is allowed; VGG's pooling
-        # has no such backward pass, and is the same from run to run all the same.
-        torch.use_deterministic_algorithms(True, warn_only=options.model == "vgg19")
-        torch.utils.deterministic.fill_uninitialized_memory = False
-        # Its backward pass is not deterministic, and says so only by a warning.
-        torch.backends.cuda.enable_cudnn_sdp(False)
+        be_deterministic(warn_only=options.model == "vgg19")
     try:
         serve(options) if options.serve else train(options)
     except Skipped as reason:

@@ -186,7 +186,7 @@ void Engine::release_if_gone(BlockId id) {
   if (block.transfer != kNoIndex) {
     return;  // the end of the transfer comes back here
   }
-  updates_.end_send(id);
+  asked_.forget(id);
   queues_.remove(id);
   if (block.mapped) {
     unmap(id);
@@ -246,7 +246,7 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
     cancel_eviction(id);
   }
   const bool was_below = !block.copies.has(Tier::kDevice);
-  updates_.end_send(id);
+  asked_.forget(id);
   block.exposed = false;
   block.contents = Contents::kDiscarded;
   block.retired = options_.tracks_writes && mode == DiscardMode::kLazy;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/asked_ahead.h"
 #include "engine/claims.h"
 #include "engine/death_order.h"
 #include "engine/engine_options.h"
@@ -139,7 +140,15 @@ class Engine final : private Control {
   void make_room_for_updates(Bytes bytes);
   // The blocks are copied down when the launches that have been issued so far and use them have
   // ended, as Control::copy_down does it: a hint.
-  void send_to_host(const Launch& named);
+  void send_to_host(const Launch& named) { ask_down(named, true); }
+
+  // The program's own hints in the order of its launches, which may run much later; a launch names
+  // the blocks. Down as send_to_host, but as Control::pre_evict does it, and not those that a
+  // launch behind it uses which is issued by then.
+  void pre_evict_behind(const Launch& named) { ask_down(named, false); }
+  // To the device once all launches that have been issued so far are admitted, in the order of
+  // these calls, and into room that nothing else needs.
+  void prefetch_behind(const Launch& named);
   // What would become of such a launch.
   [[nodiscard]] LaunchFit fit(const Launch& launch) const;
 
@@ -285,9 +294,13 @@ class Engine final : private Control {
   void move_out_of_host(Bytes aim_bytes, BlockId incoming);
   void wake_update(BlockId id);
   void let_go_at_host(std::uint32_t slot);
-  void send_if_final(BlockId id);
   void leave_update(BlockId id, std::uint32_t slot);
   [[nodiscard]] Status check_updates() const;
+
+  // engine_asked.cc: what the program asks for ahead of need
+  void ask_down(const Launch& named, bool stays);
+  void move_down_if_final(BlockId id);
+  void bring_what_was_asked_for();
 
   // engine_update_ahead.cc: what those will use that are not admitted yet
   void fetch_ahead_for_updates();
@@ -383,6 +396,7 @@ class Engine final : private Control {
   Waiters waiters_;
   LaunchOrder order_;
   DeathOrder deaths_;
+  AskedAhead asked_;
   FetchWishes fetches_;
   EvictionWishes evictions_;
   Flights flights_;

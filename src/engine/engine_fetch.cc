@@ -45,6 +45,9 @@ void Engine::pump() {
   if (fatal_) {
     return;
   }
+  if (asked_.has_ups()) {
+    bring_what_was_asked_for();
+  }
   // Most events of a program that fits: nobody waits, nothing is wished for.
   if (fetches_.fault_bytes() + fetches_.prefetch_bytes() + evictions_.promised_bytes() +
               evictions_.ahead_bytes(Tier::kHost) + evictions_.ahead_bytes(Tier::kStorage) ==

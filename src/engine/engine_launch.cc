@@ -424,7 +424,7 @@ void Engine::let_go_on_device(const Launch& launch) {
       drop_copies_below(id);
     }
     if (last) {
-      send_if_final(id);
+      move_down_if_final(id);
     }
   });
 }

@@ -346,26 +346,6 @@ void Engine::leave_update(BlockId id, std::uint32_t slot) {
   }
 }
 
-// --- Ahead of an update -------------------------------------------------------------------------
-
-void Engine::send_to_host(const Launch& named) {
-  for_each_block(named, [&](BlockId id, const Access& /*access*/) {
-    updates_.send(id, last_issued_);
-    send_if_final(id);
-  });
-  pump();
-  settle();
-}
-
-// Nobody uses the block, and of the launches that had been issued by then none will.
-void Engine::send_if_final(BlockId id) {
-  const std::optional<LaunchSeq> after = updates_.sent_after(id);
-  if (after && space_.block(id).pins == 0 && claims_.next_use(id) > *after) {
-    updates_.end_send(id);
-    copy_down(id, Tier::kHost);
-  }
-}
-
 // --- End ----------------------------------------------------------------------------------------
 
 void Engine::let_go_at_host(std::uint32_t slot) {

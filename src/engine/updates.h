@@ -84,16 +84,6 @@ class Updates {
   bool forget(BlockId id);
   [[nodiscard]] bool waiting() const { return !without_room_.empty() || !to_fetch_.empty(); }
 
-  // --- What comes there ahead of them ---
-
-  // The block is to be copied down behind all launches up to this one.
-  void send(BlockId id, LaunchSeq after) { sends_[id] = after; }
-  void end_send(BlockId id) { sends_.erase(id); }
-  [[nodiscard]] std::optional<LaunchSeq> sent_after(BlockId id) const {
-    const auto found = sends_.empty() ? sends_.end() : sends_.find(id);
-    return found == sends_.end() ? std::nullopt : std::optional(found->second);
-  }
-
   // --- What leaves it for them ---
 
   // The block has been updated: it is not needed before the next iteration (near-memory section
@@ -141,7 +131,6 @@ class Updates {
   std::set<std::pair<LaunchSeq, std::uint32_t>> candidates_;          // and the slot
   std::unordered_map<std::uint32_t, Standing> standing_;              // by slot
   std::unordered_map<BlockId, std::vector<std::uint32_t>> stand_at_;  // slots
-  std::unordered_map<BlockId, LaunchSeq> sends_;
   std::deque<BlockId> without_room_;
   std::deque<BlockId> to_fetch_;
   UpdatedOrder updated_;

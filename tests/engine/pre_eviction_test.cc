@@ -120,5 +120,94 @@ TEST(PreEviction, MovesABlockInHostMemoryOnToStorage) {
   EXPECT_TRUE(world.block(a).mapped);
 }
 
+// --- What the program asks for, in the order of its launches -------------------------------------
+
+EngineOptions launches_in_turn(std::uint64_t device) {
+  EngineOptions options = one_at_a_time(device, 8, 0);
+  options.window.launches_per_stream = 1;
+  return options;
+}
+
+TEST(AskedPreEviction, ComesBehindTheLaunchesThatWereIssued) {
+  World world(one_at_a_time(2, 8, 0));
+  const auto [a, b] = world.written_blocks<2>();
+  world.begin({world.write(a)}, 0);  // 3
+  world.engine.pre_evict_behind({.accesses = {world.read(a)}});
+  EXPECT_THAT(world.calls(), no_transfer);
+  world.end(3);
+  EXPECT_THAT(world.calls(), Contains("pre_evict device>host 0"));
+  world.finish();
+  EXPECT_EQ(world.block(a).queue, PageQueue::kUnused);
+}
+
+TEST(AskedPreEviction, IsVoidWhereALaunchBehindItUsesTheBlock) {
+  World world(launches_in_turn(2));
+  const auto [a, b] = world.written_blocks<2>();
+  world.begin({world.write(a)}, 0);  // 3
+  world.engine.pre_evict_behind({.accesses = {world.read(a)}});
+  world.begin({world.read(b)}, 0);  // 4
+  world.begin({world.read(a)}, 0);  // 5, which is issued when 3 ends
+  world.end(3);
+  world.end(4);
+  world.end(5);
+  EXPECT_THAT(world.calls(), no_transfer);
+}
+
+TEST(AskedPreEviction, IsTakenBackByAPrefetchThatIsAskedForBehindIt) {
+  World world(one_at_a_time(2, 8, 0));
+  const auto [a, b] = world.written_blocks<2>();
+  world.begin({world.write(a)}, 0);  // 3
+  world.engine.pre_evict_behind({.accesses = {world.read(a)}});
+  world.engine.prefetch_behind({.accesses = {world.read(a)}});
+  world.end(3);
+  EXPECT_THAT(world.calls(), no_transfer);
+}
+
+// With five blocks written and three frames, the first two are in host memory. A twentieth of the
+// device is spared: one free frame is too little, two are enough for one block.
+TEST(AskedPrefetch, ComesInTheOrderOfTheCallsIntoRoomThatNobodyNeeds) {
+  World world(one_at_a_time(3, 8, 0));
+  const auto [a, b, c, d, e] = world.written_blocks<5>();
+  const std::uint64_t evictions = world.stats().evictions;
+  world.engine.prefetch_behind({.accesses = {world.read(b)}});
+  world.engine.prefetch_behind({.accesses = {world.read(a)}});
+  world.free(c);
+  EXPECT_THAT(world.calls(), no_transfer);
+  world.engine.pre_evict_behind({.accesses = {world.read(d)}});  // nobody uses it: at once
+  world.finish(Cause::kPreEvict);
+  EXPECT_THAT(world.calls(), Contains("prefetch host>device 1"));
+  world.finish_all();
+  EXPECT_FALSE(world.block(a).copies.has(Tier::kDevice));
+  world.free(b);  // as much room again
+  EXPECT_THAT(world.calls(), Contains("prefetch host>device 0"));
+  world.finish_all();
+  EXPECT_EQ(world.stats().evictions, evictions);
+}
+
+TEST(AskedPrefetch, WaitsUntilTheLaunchesBeforeItAreAdmitted) {
+  World world(launches_in_turn(4));
+  const auto [a, b, c, d, e] = world.written_blocks<5>();
+  world.begin({world.read(b)}, 0);  // 6
+  world.begin({world.read(c)}, 0);  // 7
+  world.engine.prefetch_behind({.accesses = {world.read(a)}});
+  world.free(d);
+  world.free(e);
+  EXPECT_THAT(world.calls(), no_transfer);
+  world.end(6);  // 7 is admitted
+  EXPECT_THAT(world.calls(), Contains("prefetch host>device 0"));
+  world.finish_all();
+  world.end(7);
+}
+
+TEST(AskedPrefetch, OfWhatIsFreedMeanwhileComesToNothing) {
+  World world(one_at_a_time(3, 8, 0));
+  const auto [a, b, c, d] = world.written_blocks<4>();
+  world.engine.prefetch_behind({.accesses = {world.read(a)}});
+  world.free(a);
+  world.free(b);
+  world.free(c);
+  EXPECT_THAT(world.calls(), no_transfer);
+}
+
 }  // namespace
 }  // namespace spillway

@@ -29,7 +29,8 @@ def optimize(graph_module, example_inputs=None, device_memory=None, size_thresho
     example_inputs    what it is called with, where tracing has left no fake tensors in meta["val"].
     device_memory     the budget, as text ("20GiB") or bytes. Default: that of `spillway run`.
     size_threshold    smaller tensors stay; as text or bytes. Default: tuned by an estimate of the step.
-    distance          so do tensors that are used again after fewer operations. Default: 10.
+    distance          so do tensors that are used again after fewer operations. Default: tuned, at least 10;
+                      with a size_threshold 10.
     memory_bytes_per_s, link_bytes_per_s   for the estimate.
 
     Raises ValueError where no budget or no sizes are known. `explain` says what was inserted, and why.

@@ -1,7 +1,7 @@
 """torch.compile(model, backend="spillway").
 
 options: {"device_memory": the budget, as text or bytes; by default that of `spillway run`,
-          "size_threshold": bytes; by default tuned, "distance": operations,
+          "size_threshold": bytes, "distance": operations; by default both are tuned,
           "then": "inductor" (the default), "aot_eager" or "eager"}; others go to inductor, as `mode` does.
 """
 
@@ -12,7 +12,6 @@ import torch
 from . import insertion, sizes
 from .estimate import Times
 from .insertion import Settings
-from .policy import Limits
 
 _MOST_REPORTS = 64
 _reports = []
@@ -37,10 +36,12 @@ def settings_from(device_memory=None, size_threshold=None, distance=None, memory
         device_memory = os.environ.get("SPILLWAY_DEVICE_MEMORY")
     if device_memory is None:
         return None
-    times = Times(memory_bytes_per_s or Times.memory_bytes_per_s, link_bytes_per_s or Times.link_bytes_per_s)
+    times = None
+    if memory_bytes_per_s or link_bytes_per_s:
+        times = Times(memory_bytes_per_s or Times.memory_bytes_per_s, link_bytes_per_s or Times.link_bytes_per_s)
     return Settings(sizes.parse_bytes(device_memory),
                     None if size_threshold is None else sizes.parse_bytes(size_threshold),
-                    Limits.distance if distance is None else int(distance), times)
+                    None if distance is None else int(distance), times)
 
 
 def spillway(module, example_inputs, *, mode=None, options=None):

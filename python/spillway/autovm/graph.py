@@ -63,6 +63,11 @@ class Reading:
                                                  bool(backward) or node in begun))
                 self.nodes.append(node)
 
+    def device_type(self):
+        """Of most of its tensors: scalars may lie on the processor."""
+        types = [tensor.device.type for node in self.order for tensor in tensors_of(node)]
+        return max(set(types), key=types.count, default="cpu")
+
     def numbers_of(self, node):
         return self._of_node.get(node, ())
 

@@ -20,12 +20,15 @@ import hashlib
 from pathlib import Path
 
 from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._inductor import config, ir
-from torch._inductor.custom_graph_pass import CustomGraphPass, CustomPartitionerFn, CustomSchedulerPass
+from torch._inductor import config, custom_graph_pass, ir
+from torch._inductor.custom_graph_pass import CustomGraphPass, CustomPartitionerFn
 from torch._inductor.lowering import register_lowering
 from torch._inductor.virtualized import V
 
 from . import insertion, operators
+
+# Before torch 2.12 any function is one, and what inductor keeps on disk is found by how it is pickled.
+CustomSchedulerPass = getattr(custom_graph_pass, "CustomSchedulerPass", object)
 
 
 @functools.lru_cache(maxsize=None)
@@ -39,11 +42,14 @@ def _sources():
 class _Identified:
     """What inductor keeps on disk is found by this, and by nothing else that may change while it compiles."""
 
-    def __init__(self, settings, inner=None):
+    def __init__(self, settings, inner=()):
         self.settings, self.inner = settings, inner
 
     def uuid(self):
-        inner = self.inner.uuid() if hasattr(self.inner, "uuid") else repr(self.inner)
+        """None where what the user has set has none: then nothing is kept."""
+        inner = [one.uuid() if hasattr(one, "uuid") else None for one in self.inner]
+        if None in inner:
+            return None
         return f"spillway.autovm.{type(self).__name__}:{_sources()}:{self.settings!r}:{inner}"
 
     def __reduce__(self):
@@ -54,21 +60,25 @@ class _Identified:
 
 
 class Partitioner(_Identified, CustomPartitionerFn):
-    """inner: the user's own partitioner, or None for inductor's."""
+    """inner: the user's own partitioner, or nothing for inductor's."""
 
     def __init__(self, settings, inner, decided):
-        super().__init__(settings, inner)
+        super().__init__(settings, _listed(inner))
         self.decided = decided  # called with each pair
 
     def __call__(self, gm, joint_inputs, **kwargs):
-        partition = self.inner or min_cut_rematerialization_partition
+        (partition,) = self.inner or (min_cut_rematerialization_partition,)
         forward, backward = partition(gm, joint_inputs, **kwargs)
         self.decided(insertion.decide(forward, backward, kwargs["num_fwd_outputs"], self.settings))
         return forward, backward
 
 
 class Insert(_Identified, CustomGraphPass):
+    """inner: the user's own passes, which come before. One pass for all: torch 2.11 takes no list."""
+
     def __call__(self, graph):
+        for one in self.inner:
+            one(graph)
         insertion.insert(graph.owning_module)
 
 
@@ -77,15 +87,17 @@ class Place(_Identified, CustomSchedulerPass):
         return place(nodes)
 
 
+def _listed(passes):
+    return list(passes) if isinstance(passes, (list, tuple)) else [passes] if passes is not None else []
+
+
 def config_patches(settings, decided):
     """For compile_fx. What the user has set there stays, before ours."""
-    after = config.post_grad_custom_post_pass
-    after = list(after) if isinstance(after, (list, tuple)) else [after] if after is not None else []
     order = list(config.reorder_for_compute_comm_overlap_passes
                  if config.reorder_for_compute_comm_overlap else [])
     return {
         "custom_partitioner_fn": Partitioner(settings, config.custom_partitioner_fn, decided),
-        "post_grad_custom_post_pass": [*after, Insert(settings)],
+        "post_grad_custom_post_pass": Insert(settings, _listed(config.post_grad_custom_post_pass)),
         "reorder_for_compute_comm_overlap": True,
         "reorder_for_compute_comm_overlap_passes": [*order, Place(settings)],
     }
@@ -135,10 +147,11 @@ def place(nodes):
         return nodes
     order = {node: at for at, node in enumerate(V.graph.graph.nodes)}
     times = [_time_of(kernel, order) for kernel in kernels]
+    users_of = _users_of(kernels)
     before = [[] for _ in range(len(kernels) + 1)]
     for node in sorted((node for node in nodes if isinstance(node.node, MemoryOperation)),
                        key=lambda node: order[node.node.at]):
-        users = [at for at, kernel in enumerate(kernels) if _uses(kernel, node)]
+        users = sorted({at for one in node.read_writes.reads for at in users_of.get(one.name, ())})
         if node.node.op_overload is operators.PRE_EVICT:
             at = users[-1] + 1 if users else len(kernels)
         else:
@@ -154,8 +167,12 @@ def _time_of(kernel, order):
                 for origin in part.node.get_origins()), default=-1)
 
 
-def _uses(kernel, operation):
-    names = {dependency.name for dependency in operation.read_writes.reads}
-    mine = {dependency.name for dependency in kernel.read_writes.reads_and_writes()}
-    renames = kernel.scheduler.mutation_real_name
-    return bool(names & (mine | {renames.get(name, name) for name in mine}))
+def _users_of(kernels):
+    """The places of the kernels that use each buffer, by its name."""
+    users_of = {}
+    for at, kernel in enumerate(kernels):
+        renames = kernel.scheduler.mutation_real_name
+        names = {dependency.name for dependency in kernel.read_writes.reads_and_writes()}
+        for name in names | {renames.get(name, name) for name in names}:
+            users_of.setdefault(name, []).append(at)
+    return users_of

@@ -11,15 +11,23 @@ KEY = "spillway_autovm"  # of a graph module's meta
 
 @dataclass(frozen=True)
 class Settings:
-    """What the insertions depend on, beside the graph. size_bytes: None for the one that is tuned."""
+    """What the insertions depend on, beside the graph. size_bytes: None for thresholds that are tuned; distance:
+    None for one that is, where the other is; times: None for those of the graph's device."""
 
     budget_bytes: int
     size_bytes: int | None = None
-    distance: int = policy.Limits.distance
-    times: estimate.Times = estimate.Times()
+    distance: int | None = None
+    times: estimate.Times | None = None
 
-    def limits(self):
-        return policy.Limits(graph.SMALLEST_BYTES if self.size_bytes is None else self.size_bytes, self.distance)
+    def limits_of(self, operations, storages, device_type, report):
+        """Tuned, where what there is does not fit."""
+        limits = policy.Limits(graph.SMALLEST_BYTES if self.size_bytes is None else self.size_bytes,
+                               policy.Limits.distance if self.distance is None else self.distance)
+        if self.size_bytes is None and policy.peak_bytes(operations, storages) > self.budget_bytes:
+            limits, tried = estimate.tune(operations, storages, self.budget_bytes, limits,
+                                          self.times or estimate.Times.of(device_type), self.distance is None)
+            report.tuned(tried)
+        return limits
 
 
 @dataclass
@@ -49,8 +57,9 @@ class Report:
 
     def tuned(self, tried):
         if len(tried) > 1:
-            self.lines.append("size threshold: " + ", ".join(
-                f"{threshold} bytes {estimated_ns / 1e6:.1f} ms" for threshold, estimated_ns in tried))
+            self.lines.append("thresholds: " + ", ".join(
+                f"{limits.size_bytes} bytes {limits.distance} operations {estimated_ns / 1e6:.1f} ms"
+                for limits, estimated_ns in tried))
 
 
 def put(module, reading, insertion, report):
@@ -95,17 +104,12 @@ def one_graph(module, settings):
     """A graph by itself: joint, or with one pass only."""
     reading = graph.Reading(module)
     report = Report()
-    limits, tried = settings.limits(), []
     for number, storage in enumerate(reading.storages):
         if storage.is_output and not storage.stays:
             reading.change(number, stays="the graph returns it")
-    if settings.size_bytes is None and policy.peak_bytes(
-            reading.operations, reading.storages) > settings.budget_bytes:
-        limits, tried = estimate.tune(reading.operations, reading.storages, settings.budget_bytes, limits,
-                                      settings.times)
+    limits = settings.limits_of(reading.operations, reading.storages, reading.device_type(), report)
     plan = policy.make_plan(reading.operations, reading.storages, settings.budget_bytes, limits)
     _say_dynamic(reading.operations, reading.storages, limits, report)
-    report.tuned(tried)
     for insertion in plan.insertions:
         put(module, reading, insertion, report)
     for number, why in plan.stays:
@@ -157,14 +161,11 @@ def decide(forward, backward, returned, settings):
     storages, operations, number_in_other, links = _together(one, other, returned)
     report, saved = Report(), []
     peak = policy.peak_bytes(operations, storages)
-    limits = settings.limits()
+    limits = settings.limits_of(operations, storages, one.device_type(), report)
     _say_dynamic(operations, storages, limits, report)
     if peak <= settings.budget_bytes:
         report.lines.append(f"nothing is inserted: the graphs' {peak} bytes fit in {settings.budget_bytes}")
     else:
-        if settings.size_bytes is None:
-            limits, tried = estimate.tune(operations, storages, settings.budget_bytes, limits, settings.times)
-            report.tuned(tried)
         chosen, stays = policy.choose(operations, storages, limits)
         for number, why in stays:
             report.stays(storages[number].name, why)

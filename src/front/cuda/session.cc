@@ -193,13 +193,15 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
                 add_past_budget(record);
                 here->in_use->add_to(record);
                 record.said = kept_lines();
+                record.asked_prefetch_bytes = here->session.asked_prefetch_bytes;
+                record.asked_pre_evict_bytes = here->session.asked_pre_evict_bytes;
               }},
       own_live_file());
-  everything->session = {.platform = &platform,
-                         .heap = everything->heap.get(),
-                         .segments = everything->segments.get(),
-                         .device = device,
-                         .context = context};
+  everything->session.platform = &platform;
+  everything->session.heap = everything->heap.get();
+  everything->session.segments = everything->segments.get();
+  everything->session.device = device;
+  everything->session.context = context;
   platform.watch_captures(detail::captures);
   everything->recording = Recording::make(*driver, everything->session);
   set_recording(everything->recording.get());

@@ -20,6 +20,9 @@ struct Session {
   Segments* segments = nullptr;  // of the heap's memory, those that a caching allocator divides
   CuDevice device = 0;
   CuContext context = nullptr;  // the program's, when it was made
+  // What the program has named in prefetches and pre-evictions of its own.
+  std::atomic<Bytes> asked_prefetch_bytes{0};
+  std::atomic<Bytes> asked_pre_evict_bytes{0};
 };
 
 namespace detail {

@@ -347,6 +347,18 @@ class CudaPlatform : public ObservedPlatform {
   // host memory once the launches that have been issued have ended, if nothing else moves.
   virtual void send_to_host(std::uint64_t address, Bytes bytes) = 0;
 
+  // --- What the program itself asks for ahead of need (docs/cuda.md) -----------------------------
+
+  // In the order of the launches that have been issued. Hints, which change nothing that the
+  // program sees; by any thread, and none waits. False, and nothing happens, where the address is
+  // not ours.
+  // Bytes that launches issued from now on will use come to the device, into room that nothing else
+  // needs, once those that were issued before are admitted.
+  virtual bool prefetch(std::uint64_t address, Bytes bytes) = 0;
+  // Bytes that no launch uses for long leave it behind those that were issued before; not such that
+  // others share a block with which have more of it.
+  virtual bool pre_evict(std::uint64_t address, Bytes bytes) = 0;
+
   // The program is about to destroy a stream.
   virtual void destroyed(CuStream stream) = 0;
 };

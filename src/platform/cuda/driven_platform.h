@@ -138,6 +138,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] std::vector<Extents> update_extents(UpdateId update) const override;
   void end_update(UpdateId update) override;
   void send_to_host(std::uint64_t address, Bytes bytes) override;
+  bool prefetch(std::uint64_t address, Bytes bytes) override;
+  bool pre_evict(std::uint64_t address, Bytes bytes) override;
 
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;
@@ -245,6 +247,10 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   CuResult put(Putting& putting);
   void carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns);
   void step_failed(const Putting& putting, CuContext context, CuResult result);
+
+  // driven_asked.cc
+  [[nodiscard]] Launch mostly_meant(const Launch& named) const;
+  [[nodiscard]] std::optional<Launch> asked_for(std::uint64_t address, Bytes bytes) const;
 
   // driven_updates.cc
   [[nodiscard]] bool has_updates() const;

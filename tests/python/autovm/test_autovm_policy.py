@@ -208,12 +208,32 @@ def test_a_pre_eviction_hides_the_copy_and_a_prefetch_the_way_back():
 def test_the_threshold_is_the_one_with_the_shortest_estimate():
     held, operations = linear_network()
     limits, tried = tune(operations, held, 12 * UNIT, Limits(UNIT, 1), TIMES)
-    # Sizes of candidates: y3 2, y1 and y2 4; and "nothing moves".
-    assert [threshold for threshold, _ in tried] == [2 * UNIT, 4 * UNIT, 4 * UNIT + 1]
+    # Sizes of candidates: y3 2, y1 and y2 4; and "nothing moves". Between the uses of y3, y2 and y1 are 1, 3 and 5
+    # operations.
+    assert [(one.size_bytes // UNIT, one.distance) for one, _ in tried] == [
+        (2, 1), (2, 3), (2, 5), (4, 3), (4, 5), (4, 1)]
     best = min(estimate for _, estimate in tried)
-    assert dict(tried)[limits.size_bytes] == best
-    # Of equals the largest.
-    assert limits.size_bytes == max(threshold for threshold, estimate in tried if estimate == best)
+    assert limits == [one for one, estimate in tried if estimate == best][-1]  # of equals the last
+    limits, tried = tune(operations, held, 12 * UNIT, Limits(UNIT, 1), TIMES, tunes_distance=False)
+    assert [(one.size_bytes, one.distance) for one, _ in tried] == [
+        (2 * UNIT, 1), (4 * UNIT, 1), (4 * UNIT + 1, 1)]
+
+
+def test_of_tensors_of_one_size_as_few_leave_as_must():
+    """Four layers save 4 units each, in 4 s each way; the copies take 1 s each way, and all of the processor's time.
+    Device 12: of 16 units 4 must leave while the last layer runs forward."""
+    held = storages(a=4, b=4, c=4, d=4)
+    operations = [Operation(name, (at,), False, 4e9) for at, name in enumerate("abcd")]
+    operations += [Operation(name + "'", (3 - at,), True, 4e9) for at, name in enumerate("dcba")]
+    times = Times(link_bytes_per_s=4 * ONE_UNIT_A_SECOND, copying_share=1)
+    limits, tried = tune(operations, held, 12 * UNIT, Limits(UNIT, 1), times)
+    # Distances of c, b, a: 2, 4, 6 (d is needed at once). Each that leaves costs 1 s, but d takes the place of the
+    # first alone, so only a comes back, for another. If nothing leaves ahead, d waits for the copy, 1 s, and a' for
+    # the way back, at 0.72 of the link's speed.
+    assert (limits.size_bytes, limits.distance) == (4 * UNIT, 6)
+    assert [(one.size_bytes, one.distance, round(estimate / 1e9, 3)) for one, estimate in tried] == [
+        (4 * UNIT, 2, 36), (4 * UNIT, 4, 35), (4 * UNIT, 6, 34),
+        (4 * UNIT + 1, 1, round(32 + 1 + 1 / 0.72, 3))]
 
 
 def test_nothing_to_tune():

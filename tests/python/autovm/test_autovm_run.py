@@ -94,3 +94,49 @@ def test_the_calls_leave_other_memory_alone(tmp_path):
     result = subprocess.run([SPILLWAY, "run", "--device", "host", "--device-memory", "32MiB", "--", sys.executable,
                              script], capture_output=True, text=True, timeout=100, env=clean_environment())
     assert result.stdout.split() == ["0", "0", "0", "0", "1"] * 2, result.stderr
+
+
+DRIVER = SPILLWAY.parent / "fake_driver" / "libcuda.so.1"
+
+
+@pytest.mark.skipif(not DRIVER.exists(), reason="the fake driver is not built")
+def test_the_calls_reach_a_gpus_memory(tmp_path):
+    """Twelve tensors of 8 MiB within 64 MiB: the last one is still there, the first one is not."""
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent("""
+        import ctypes, json, sys, time
+        sys.path.insert(0, sys.argv[1])
+        import spillway
+        cuda, ours = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
+        for name in ("spillway_prefetch", "spillway_pre_evict"):
+            getattr(ours, name).argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+        assert cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
+        assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+        assert cuda.cuCtxSetCurrent(context) == 0
+        tensors = []
+        for _ in range(12):
+            assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(8 << 20)) == 0
+            assert cuda.cuMemsetD8_v2(memory, ctypes.c_ubyte(1), ctypes.c_size_t(8 << 20)) == 0
+            tensors.append(memory.value)
+        assert cuda.cuCtxSynchronize() == 0
+        told = [ours.spillway_pre_evict(one, 8 << 20) for one in tensors[-3:]]
+        told += [ours.spillway_prefetch(tensors[0], 8 << 20)]
+        told += [call(id(cuda), 8) for call in (ours.spillway_pre_evict, ours.spillway_prefetch)]
+        for _ in range(1000):
+            record = spillway.stats()
+            if record["pre_evictions"] >= 3 and record["prefetched_blocks"] >= 1:
+                break
+            time.sleep(0.01)
+        print(json.dumps([told, record]))
+    """))
+    environment = {**clean_environment(), "SPILLWAY_CUDA_DRIVER": str(DRIVER), "CUDA_VISIBLE_DEVICES": "",
+                   "LD_LIBRARY_PATH": str(DRIVER.parent)}
+    result = subprocess.run([SPILLWAY, "run", "--device", "cuda", "--device-memory", "64MiB", "--policy", "base_uvm",
+                             "--", sys.executable, script, PROJECT / "python"], capture_output=True, text=True,
+                            timeout=100, env=environment)
+    assert result.returncode == 0, result.stderr
+    told, record = json.loads(result.stdout)
+    assert told == [1, 1, 1, 1, 0, 0]
+    assert record["asked_pre_evict_bytes"] == 24 << 20 and record["asked_prefetch_bytes"] == 8 << 20
+    assert record["pre_evictions"] == 3 and record["prefetched_blocks"] == 1

@@ -1,0 +1,70 @@
+// What the program itself asks for ahead of need. See driven_platform.h; docs/cuda.md, "What the
+// program asks for".
+#include <algorithm>
+
+#include "platform/cuda/driven_program_thread.h"
+
+namespace spillway::cuda {
+
+// Of a block that others use as well the program has not said that they need it no more: it leaves
+// only if at least half of it was meant.
+Launch DrivenPlatform::mostly_meant(const Launch& named) const {
+  Launch meant;
+  const Space& space = engine_.space();
+  for (const Access& access : named.accesses) {
+    const Allocation& allocation = space.allocation(access.allocation);
+    const Bytes each_bytes = space.block(allocation.first_block).bytes;
+    Bytes from_bytes = (access.first_block - allocation.first_block) * each_bytes;
+    for (std::uint32_t i = 0; i < access.block_count; ++i) {
+      const BlockId id = access.first_block + i;
+      const Bytes end_bytes = from_bytes + space.block(id).bytes;
+      const Bytes first = std::max(from_bytes, access.from_bytes);
+      const Bytes last = std::min(end_bytes, access.to_bytes);
+      if (!allocation.packed && last > first && 2 * (last - first) >= space.block(id).bytes) {
+        meant.accesses.push_back(
+            {.allocation = access.allocation, .first_block = id, .block_count = 1});
+      }
+      from_bytes = end_bytes;
+    }
+  }
+  return meant;
+}
+
+std::optional<Launch> DrivenPlatform::asked_for(std::uint64_t address, Bytes bytes) const {
+  if (!has_updates()) {
+    return std::nullopt;  // where all fits, or the order of issue says nothing
+  }
+  const ProgramOperand operand{.start = reinterpret_cast<void*>(address),  // NOLINT
+                               .bytes = bytes,
+                               .mode = AccessMode::kRead};
+  return DeviceUpdates::launch_of({&operand, 1}, *memory_);
+}
+
+bool DrivenPlatform::prefetch(std::uint64_t address, Bytes bytes) {
+  if (!contains(address)) {
+    return false;
+  }
+  if (!calls_.is_open()) {
+    const Lock lock(mutex_);
+    if (const std::optional<Launch> named = asked_for(address, bytes)) {
+      engine_.prefetch_behind(*named);
+    }
+  }
+  return true;
+}
+
+bool DrivenPlatform::pre_evict(std::uint64_t address, Bytes bytes) {
+  if (!contains(address)) {
+    return false;
+  }
+  if (!calls_.is_open()) {
+    const Lock lock(mutex_);
+    const std::optional<Launch> named = asked_for(address, bytes);
+    if (named && may_be_at_host(*named)) {
+      engine_.pre_evict_behind(mostly_meant(*named));
+    }
+  }
+  return true;
+}
+
+}  // namespace spillway::cuda
