@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "front/complain.h"
+#include "front/torch_plan.h"
 #include "machine/load.h"
 #include "policy/registry.h"
 #include "trace/read.h"
@@ -24,6 +25,7 @@ struct PlanOptions {
   std::string policy = "g10";
   PolicyOptions planner;
   bool json = false;
+  std::string as = "program";
 };
 
 std::string_view name_of_step(PlanStep step) {
@@ -89,7 +91,18 @@ int run(const PlanOptions& options) {
     return complain({plan.error().code, fmt::format("{}: {}: {}", options.trace, options.policy,
                                                     plan.error().message)});
   }
-  if (options.json) {
+  if (options.as == "torch") {
+    const Result<std::string> script =
+        render_torch_plan(*plan, *trace,
+                          {.policy = options.policy,
+                           .machine = options.machine,
+                           .device_bytes = machine->device.capacity_bytes});
+    if (!script) {
+      return complain(
+          {script.error().code, fmt::format("{}: {}", options.trace, script.error().message)});
+    }
+    fmt::print("{}", *script);
+  } else if (options.json) {
     print_json(*plan, *trace);
   } else {
     print_program(*plan, *trace, options);
@@ -109,9 +122,14 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       "  free(tensor)                       ... and is dead\n"
       "  pre_evict(tensor, bytes, tier)     copy it down; its memory may be reclaimed\n"
       "  prefetch(tensor, bytes)            bring it back\n\n"
-      "Example:\n"
+      "With --as torch they stand in a file of Python that carries them out in the script that\n"
+      "was recorded, when it imports the file and calls attach(optimizer).\n\n"
+      "Examples:\n"
       "  spillway trace generate transformer -o step.swt\n"
-      "  spillway plan --policy g10 --set device.capacity=4GiB step.swt");
+      "  spillway plan --policy g10 --set device.capacity=4GiB step.swt\n"
+      "  spillway record --device host -o step.swt -- python train.py\n"
+      "  spillway plan --as torch --set device.capacity=1GiB step.swt > plan.py\n"
+      "  spillway run --device-memory 1GiB --policy base_uvm -- python train_with_plan.py");
   command->add_option("TRACE", options->trace, "A trace (.swt, or kernel-trace/1 as .json[.gz])")
       ->required();
   command->add_option("--policy", options->policy, "g10, g10_host, g10_gds, flashneuron or autovm")
@@ -127,7 +145,16 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->add_option("--profiling-error", options->planner.profiling_error,
                    "Kernel times that the planner sees are off by up to this fraction")
       ->type_name("X");
-  command->add_flag("--json", options->json, "One JSON object for each call that is inserted");
+  CLI::Option* const as =
+      command
+          ->add_option(
+              "--as", options->as,
+              "program: for people; torch: a file of Python that a script of PyTorch imports")
+          ->type_name("program|torch")
+          ->capture_default_str()
+          ->check(CLI::IsMember({"program", "torch"}));
+  command->add_flag("--json", options->json, "One JSON object for each call that is inserted")
+      ->excludes(as);
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

@@ -1,6 +1,7 @@
 // `spillway plan ...` as a person calls it.
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "front/program.h"
@@ -46,6 +47,43 @@ TEST_F(PlanCommand, JsonIsAnObjectForEachCall) {
     pre_evictions += call["step"] == "pre_evict" ? 1 : 0;
   }
   EXPECT_GT(pre_evictions, 0);
+}
+
+// Two tensors of 1 MiB that live on, and a third that dies with the last kernel, which a plan says
+// in front of the first.
+constexpr const char *kOperators = R"({"format": "kernel-trace/1", "model": "two", "tensors": [
+  {"bytes": 1048576, "persistent": true}, {"bytes": 1048576, "persistent": true},
+  {"bytes": 1048576}, {"bytes": 4096}],
+  "kernels": [
+  {"name": "aten::mul", "ms": 10, "reads": [0], "writes": [2]},
+  {"name": "AddBackward0", "ms": 1, "reads": [], "writes": []},
+  {"name": "aten::add_ (pointwise)",
+                     "ms" : 10, "reads" : [ 1, 2 ], "writes" : [ 1, 3 ]
+}]
+})";
+
+TEST_F(PlanCommand, AsTorchIsAFileOfPython) {
+  std::ofstream(folder_ / "two.json") << kOperators;
+  const test::Outcome outcome = run("plan --as torch --set device.capacity=3MiB two.json");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              StartsWith("# two 0 under g10 on a100-40gb with 3 MiB of device memory"));
+  EXPECT_THAT(outcome.out, HasSubstr("program = Program(__file__, device_bytes=3145728)\n"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("\ntensor0 = tensor(0, 1048576)\ntensor1 = tensor(1, 1048576)\n"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("\ntensor2 = alloc(2, 1048576)\n"
+                        "kernel(0, \"aten::mul\", reads=[tensor0], writes=[tensor2])  # 10 ms\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("\nkernel(1, \"AddBackward0\")  # 1 ms\n"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("\nkernel(2, \"aten::add_ (pointwise)\", reads=[tensor1, tensor2], "
+                        "writes=[tensor1, tensor3])  # 10 ms\nfree("));
+}
+
+TEST_F(PlanCommand, AsTorchRefusesKernelsOfAGpu) {
+  expect_refusal("plan --as torch mlp.swt", 2, "is no operator of PyTorch; record the script");
+  expect_refusal("plan --as torch --json mlp.swt", 2, "--json");
+  expect_refusal("plan --as cuda mlp.swt", 2, "--as");
 }
 
 TEST_F(PlanCommand, OneLineAndStatus2ForAMistake) {

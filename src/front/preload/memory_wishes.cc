@@ -40,4 +40,15 @@ int spillway_pre_evict(void* start, std::size_t bytes) {
   return 1;
 }
 
+// To storage if `storage`, else to host memory. -1: there is no such tier in this run.
+int spillway_pre_evict_to(void* start, std::size_t bytes, int storage) {
+  const spillway::InService inside;
+  const spillway::Tier to = storage != 0 ? spillway::Tier::kStorage : spillway::Tier::kHost;
+  spillway::ProgramSpace* const space = spillway::preload::space_of(start, bytes);
+  if (space == nullptr) {
+    return 0;
+  }
+  return space->pre_evict(start, bytes, to) ? 1 : -1;
+}
+
 }  // extern "C"

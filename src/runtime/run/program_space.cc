@@ -62,9 +62,17 @@ void ProgramSpace::prefetch(void* start, Bytes bytes) {
 }
 
 void ProgramSpace::pre_evict(void* start, Bytes bytes) {
+  pre_evict(start, bytes,
+            platform_->capacity_bytes(Tier::kHost) > 0 ? Tier::kHost : Tier::kStorage);
+}
+
+bool ProgramSpace::pre_evict(void* start, Bytes bytes, Tier to) {
+  if (platform_->capacity_bytes(to) == 0) {
+    return false;
+  }
   asked_pre_evict_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  platform_->pre_evict(start, bytes,
-                       platform_->capacity_bytes(Tier::kHost) > 0 ? Tier::kHost : Tier::kStorage);
+  platform_->pre_evict(start, bytes, to);
+  return true;
 }
 
 // The first iteration is the program's setting up: memory is where it will stay from the second on.

@@ -61,6 +61,8 @@ class ProgramSpace {
   // the first tier below the device that there is. Both are counted. By any thread.
   void prefetch(void* start, Bytes bytes);
   void pre_evict(void* start, Bytes bytes);
+  // To that tier; false, and nothing is done, if the run has none.
+  bool pre_evict(void* start, Bytes bytes, Tier to);
   [[nodiscard]] Bytes asked_prefetch_bytes() const { return asked_prefetch_bytes_; }
   [[nodiscard]] Bytes asked_pre_evict_bytes() const { return asked_pre_evict_bytes_; }
   // What came of planning; nullopt before, and for policies that do not plan.
