@@ -12,7 +12,7 @@ namespace spillway {
 namespace {
 
 // A kernel of 10 ns for each of the batch.
-Trace step_with(std::uint64_t batch) {
+Trace growing_step(std::uint64_t batch) {
   Trace t;
   t.tensors = {{100 * batch, false, false}};
   t.kernels = {Kernel{
@@ -27,8 +27,8 @@ class WorthUpToABatch : public ::testing::Test {
 
   // Of a machine on which `fits` fit and a step takes `step`, and what it is compared with `other`.
   Result<WorthUpTo> of(std::uint64_t fits, const Times& step, const Times& other) {
-    const Trace one = step_with(1);
-    const Trace two = step_with(2);
+    const Trace one = growing_step(1);
+    const Trace two = growing_step(2);
     const Result<BatchSteps> steps = BatchSteps::between({one, 1}, {two, 2});
     const BatchCase each{.steps = &*steps,
                          .checkpoints = compares_ ? &checkpoints_ : nullptr,
@@ -67,13 +67,14 @@ class WorthUpToABatch : public ::testing::Test {
   int runs_ = 0;
 };
 
-double linear(std::uint64_t batch) { return 100.0 * static_cast<double>(batch); }
+double in_proportion(std::uint64_t batch) { return 100.0 * static_cast<double>(batch); }
 
 // With 16 that fit, each further one costs twice as much; checkpointing a quarter more for each:
 // 16 + 2 * (b - 16) <= 1.25 * b up to 21. Tried are 20, 24, 32, 48, then 21, 22, 23.
 TEST_F(WorthUpToABatch, EndsWhereCheckpointingIsFaster) {
-  const auto step = [](std::uint64_t b) { return linear(b <= 16 ? b : 16 + 2 * (b - 16)); };
-  const Result<WorthUpTo> found = of(16, step, [](std::uint64_t b) { return 1.25 * linear(b); });
+  const auto step = [](std::uint64_t b) { return in_proportion(b <= 16 ? b : 16 + 2 * (b - 16)); };
+  const Result<WorthUpTo> found =
+      of(16, step, [](std::uint64_t b) { return 1.25 * in_proportion(b); });
   ASSERT_TRUE(found);
   EXPECT_EQ(found->batch, 21U);
   EXPECT_FALSE(found->or_more);
@@ -82,7 +83,7 @@ TEST_F(WorthUpToABatch, EndsWhereCheckpointingIsFaster) {
 
 // Three times 3 is what is tried at the most.
 TEST_F(WorthUpToABatch, MayBeMoreThanWasTried) {
-  const Result<WorthUpTo> found = of(2, linear, linear);
+  const Result<WorthUpTo> found = of(2, in_proportion, in_proportion);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->batch, 54U) << "2 * 3 * 3 * 3";
   EXPECT_TRUE(found->or_more);
@@ -98,7 +99,7 @@ TEST_F(WorthUpToABatch, IsNoneWhereNotEvenOneIs) {
 }
 
 TEST_F(WorthUpToABatch, GoesOnWhereOnlyCheckpointingCannotRun) {
-  const auto step = [](std::uint64_t b) { return b <= 3 ? linear(b) : kCannot; };
+  const auto step = [](std::uint64_t b) { return b <= 3 ? in_proportion(b) : kCannot; };
   const Result<WorthUpTo> found = of(0, step, [](std::uint64_t) { return kCannot; });
   ASSERT_TRUE(found);
   EXPECT_EQ(found->batch, 3U) << "of 1, 2, 4, 8, and then 3";
@@ -107,8 +108,8 @@ TEST_F(WorthUpToABatch, GoesOnWhereOnlyCheckpointingCannotRun) {
 // Without checkpoints a sample may cost half as much again: 2 * (b - 16) <= 0.5 * b ends at 21.
 TEST_F(WorthUpToABatch, IsHalfAsMuchAgainWithoutCheckpointing) {
   compares_ = false;
-  const auto step = [](std::uint64_t b) { return linear(b <= 16 ? b : b + 2 * (b - 16)); };
-  const Result<WorthUpTo> found = of(16, step, linear);
+  const auto step = [](std::uint64_t b) { return in_proportion(b <= 16 ? b : b + 2 * (b - 16)); };
+  const Result<WorthUpTo> found = of(16, step, in_proportion);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->batch, 21U);
 }
@@ -117,8 +118,8 @@ TEST_F(WorthUpToABatch, FailsWhereASimulationDoes) {
   const auto keep = [](const Trace&) -> Result<std::size_t> {
     return make_error(ErrorCode::kIo, "disk full");
   };
-  const Trace one = step_with(1);
-  const Trace two = step_with(2);
+  const Trace one = growing_step(1);
+  const Trace two = growing_step(2);
   const Result<BatchSteps> steps = BatchSteps::between({one, 1}, {two, 2});
   const BatchCase each{.steps = &*steps, .checkpoints = nullptr, .machine = {}, .fits = 1};
   const auto found = worth_up_to(std::span(&each, 1), *find_policy("lookahead").value(), keep,
