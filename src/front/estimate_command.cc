@@ -5,24 +5,18 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "front/estimate_report.h"
+#include "front/estimate_rows.h"
 #include "front/estimate_source.h"
 #include "front/output_file.h"
-#include "front/progress.h"
-#include "front/run_child.h"
 #include "front/run_options.h"
 #include "machine/load.h"
 #include "policy/registry.h"
-#include "runtime/estimate.h"
-#include "trace/read.h"
 
 namespace spillway {
 namespace {
@@ -83,90 +77,6 @@ Result<std::vector<Machine>> estimated_machines(const EstimateOptions& options) 
   return machines;
 }
 
-// The traces in files, as the simulator's batches want them. They are gone with `folder`.
-Result<std::vector<std::filesystem::path>> written(const std::vector<Trace>& traces,
-                                                   const RecordFolder& folder) {
-  if (const Status made = folder.made(); !made) {
-    return tl::unexpected<Error>(made.error());
-  }
-  std::vector<std::filesystem::path> files;
-  for (std::size_t i = 0; i < traces.size(); ++i) {
-    files.emplace_back(fmt::format("{}/{}.swt", folder.path(), i));
-    if (const Status status = write_trace(traces[i], files.back()); !status) {
-      return tl::unexpected<Error>(status.error());
-    }
-  }
-  return files;
-}
-
-constexpr std::string_view kComparedPolicy = "lookahead";  // docs/results.md
-
-// Simulates what can be: a row for each machine.
-Result<std::vector<EstimateRow>> estimated_rows(const EstimateSource& source,
-                                                const std::vector<Machine>& machines,
-                                                const PolicyInfo& policy) {
-  const RecordFolder folder;
-  const auto files = written(source.traces, folder);
-  if (!files) {
-    return tl::unexpected<Error>(files.error());
-  }
-  std::vector<EstimateCase> cases;
-  for (std::size_t i = 0; i < machines.size(); ++i) {
-    if (const std::optional<std::size_t>& of = source.of_machine[i]; of) {
-      cases.push_back({*of, machines[i]});
-    }
-  }
-  auto estimates = estimate(cases, policy, [&](std::span<const BatchJob> jobs) {
-    Progress progress(jobs.size());
-    return run_batch(*files, jobs, std::max(1U, std::thread::hardware_concurrency()),
-                     [&](std::size_t done) { progress.set_done(done); });
-  });
-  if (!estimates) {
-    return tl::unexpected<Error>(estimates.error());
-  }
-  std::vector<EstimateRow> rows;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < machines.size(); ++i) {
-    rows.push_back({.machine = machines[i]});
-    if (source.growth) {
-      rows.back().largest_batch = largest_batch(*source.growth, machines[i]);
-    }
-    if (source.of_machine[i]) {
-      rows.back().estimate = std::move((*estimates)[next++]);
-    }
-  }
-  return rows;
-}
-
-Result<EstimateReport> estimate_report(const EstimateOptions& options, EstimateSource source,
-                                       const std::vector<Machine>& machines,
-                                       const PolicyInfo& policy) {
-  Result<std::vector<EstimateRow>> rows = estimated_rows(source, machines, policy);
-  if (!rows) {
-    return tl::unexpected<Error>(rows.error());
-  }
-  const Trace& trace = source.traces.front();
-  EstimateReport report{.what = std::move(source.what),
-                        .model = trace.model,
-                        .policy = options.policy,
-                        .times = source.times,
-                        .kernels = trace.kernels.size(),
-                        .peak_bytes = peak_bytes_of(trace),
-                        .rows = std::move(*rows),
-                        .says_largest_batch = source.growth.has_value(),
-                        .sure = std::move(source.sure)};
-  if (options.policy == kComparedPolicy) {
-    report.sure.emplace_back(
-        "Simulated steps under lookahead took 0.84 to 1.07 of what they took on an H200, where "
-        "that "
-        "was measured.");
-  }
-  for (const Machine& machine : machines) {
-    report.sure.push_back(fmt::format("{}: {}.", machine.name, machine.source));
-  }
-  return report;
-}
-
 Status print_estimate(const EstimateReport& report, const EstimateOptions& options) {
   fmt::print("{}", options.json ? estimate_json(report) : estimate_text(report));
   return options.html.empty() ? Status() : write_output(options.html, estimate_html(report));
@@ -199,8 +109,7 @@ Result<int> run_estimate(const EstimateOptions& options) {
   if (source->status != 0) {
     return source->status;
   }
-  const Result<EstimateReport> report =
-      estimate_report(options, std::move(*source), *machines, **policy);
+  const Result<EstimateReport> report = estimate_report(std::move(*source), *machines, **policy);
   if (!report) {
     return tl::unexpected<Error>(report.error());
   }
@@ -239,8 +148,9 @@ void add_estimate_options(CLI::App& command, EstimateOptions& options) {
       ->capture_default_str();
   command
       .add_option("--batch", options.program.batches,
-                  "Two batch sizes, of which the second tells how memory grows: {batch} in the "
-                  "command is each of them, the rest of the estimate is of the first")
+                  "Two batch sizes, by which the largest are estimated: that fits, that fits with "
+                  "checkpointing, up to which Spillway alone is faster. {batch} in the command is "
+                  "each of them, the rest of the estimate is of the first")
       ->type_name("N,N")
       ->delimiter(',')
       ->allow_extra_args(false)

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "runtime/estimate.h"
+#include "runtime/estimate_batches.h"
 
 namespace spillway {
 
@@ -15,6 +16,8 @@ struct EstimateRow {
   Machine machine;
   std::optional<Estimate> estimate{};  // none: how long kernels take there is not known
   std::uint64_t largest_batch = 0;     // that fits in device memory; 0: none
+  std::optional<std::uint64_t> checkpointed_largest_batch{};
+  std::optional<WorthUpTo> worth{};  // not known where steps of two batches differ
 };
 
 struct EstimateReport {
@@ -24,8 +27,9 @@ struct EstimateReport {
   std::string times;  // "estimated", "recorded on NVIDIA H200", "of the trace"
   std::size_t kernels = 0;
   Bytes peak_bytes = 0;
+  std::optional<Bytes> checkpointed_peak_bytes{};  // with checkpointing by hand, where known
   std::vector<EstimateRow> rows;
-  bool says_largest_batch = false;
+  bool says_batches = false;      // there were steps of two
   std::vector<std::string> sure;  // how sure it is, a sentence each
 };
 

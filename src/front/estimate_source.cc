@@ -114,8 +114,8 @@ Result<int> record_growth(const EstimatedProgram& program, const std::vector<Mac
                           EstimateSource& source) {
   const std::uint64_t small = program.batches.front();
   const std::uint64_t large = program.batches.back();
-  const Result<WithoutGpuEnd> end =
-      record_for_estimate(program, with_batch(program.command, large), {machines.front()});
+  Result<WithoutGpuEnd> end =
+      record_for_estimate(program, with_batch(program.command, large), machines);
   if (!end) {
     return tl::unexpected<Error>(end.error());
   }
@@ -125,6 +125,10 @@ Result<int> record_growth(const EstimatedProgram& program, const std::vector<Mac
   Result<BatchMemory> growth = growth_between({source.traces.front(), small}, {end->trace, large});
   if (growth) {
     source.growth = std::move(*growth);
+    source.batch = small;
+    source.larger_batch = large;
+    source.larger = std::move(end->others);
+    source.larger.insert(source.larger.begin(), std::move(end->trace));
     source.sure.push_back(fmt::format(
         "The largest batch is by the steps with {} and {}: each kernel's memory as a line over the "
         "batch, with the kernels and workspaces of these two.",

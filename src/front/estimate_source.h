@@ -32,6 +32,9 @@ struct EstimateSource {
   std::string times;                  // whose they are, in a few words
   std::vector<std::string> sure;      // how sure that is, a sentence each
   std::optional<BatchMemory> growth;  // of two batches
+  std::vector<Trace> larger;          // beside `traces`, of the second batch; none without growth
+  std::uint64_t batch = 0;            // of `traces`, and of `larger`
+  std::uint64_t larger_batch = 0;
   // Of a program that ended without a recorded step, which has been said. Else 0.
   int status = 0;
 };

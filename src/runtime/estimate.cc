@@ -17,18 +17,22 @@ namespace {
 constexpr double kAlike = 1.05;
 constexpr Bytes kTorchRoundsTo = 512;
 
-// As simulated steps are compared with measured ones (docs/results.md).
-SimulationOptions estimate_options() {
-  SimulationOptions options;
-  options.warm_up_iterations = 4;
-  options.iterations = 4;
-  options.queue_depth = 300;
-  options.as_run = true;
-  return options;
-}
-
 BatchJob estimate_job(const EstimateCase& of, const PolicyInfo& policy) {
   return {of.trace, of.machine, &policy, estimate_options()};
+}
+
+// With memory enough, under the policy and, where that is known, with checkpointing.
+std::vector<BatchJob> first_jobs(std::span<const EstimateCase> cases, const PolicyInfo& policy) {
+  const PolicyInfo& ideal = *find_policy("ideal").value();
+  std::vector<BatchJob> jobs;
+  for (const EstimateCase& each : cases) {
+    jobs.push_back(estimate_job(each, ideal));
+    jobs.push_back(estimate_job(each, policy));
+    if (each.checkpointed) {
+      jobs.push_back({*each.checkpointed, each.machine, &policy, estimate_options()});
+    }
+  }
+  return jobs;
 }
 
 bool longer(TimeNs time_ns, TimeNs than_ns) {
@@ -88,20 +92,40 @@ Limit limit_in_memory(const SimulationResult& result, const Machine& machine) {
                                                              : Limit::kComputation;
 }
 
-Result<Estimate> estimate_of(const Machine& machine, const BatchOutcome& unlimited,
-                             const BatchOutcome& limited) {
-  for (const BatchOutcome* const outcome : {&unlimited, &limited}) {
-    if (!outcome->result &&
-        (outcome == &unlimited || outcome->result.error().code != ErrorCode::kCannotRun)) {
-      return tl::unexpected<Error>(outcome->result.error());
+bool is_failure(const BatchOutcome& outcome) {
+  return !outcome.result && outcome.result.error().code != ErrorCode::kCannotRun;
+}
+
+// Of the outcomes of its first jobs.
+Result<Estimate> estimate_of(const EstimateCase& of, std::span<const BatchOutcome> outcomes) {
+  const BatchOutcome& unlimited = outcomes[0];
+  if (!unlimited.result) {
+    return tl::unexpected<Error>(unlimited.result.error());
+  }
+  for (const BatchOutcome& outcome : outcomes) {
+    if (is_failure(outcome)) {
+      return tl::unexpected<Error>(outcome.result.error());
     }
   }
-  return Estimate{.unlimited = *unlimited.result,
-                  .limited = limited.result,
-                  .limit = limit_in_memory(*unlimited.result, machine)};
+  Estimate estimate{.unlimited = *unlimited.result,
+                    .limited = outcomes[1].result,
+                    .limit = limit_in_memory(*unlimited.result, of.machine)};
+  if (of.checkpointed) {
+    estimate.checkpointed = outcomes[2].result;
+  }
+  return estimate;
 }
 
 }  // namespace
+
+SimulationOptions estimate_options() {
+  SimulationOptions options;
+  options.warm_up_iterations = 4;
+  options.iterations = 4;
+  options.queue_depth = 300;
+  options.as_run = true;
+  return options;
+}
 
 std::string_view name_of(Limit limit) {
   switch (limit) {
@@ -141,6 +165,10 @@ Result<BatchMemory> growth_between(const BatchMemory::Recording& one,
   return BatchMemory::between(one, other, kTorchRoundsTo);
 }
 
+Result<Checkpoints> checkpoints_of(const Trace& trace) {
+  return find_checkpoints(trace, kTorchRoundsTo);
+}
+
 std::uint64_t largest_batch(const BatchMemory& memory, const Machine& machine) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
   // The largest that fits is at least `fits`, and below `too_many`.
@@ -155,18 +183,15 @@ std::uint64_t largest_batch(const BatchMemory& memory, const Machine& machine) {
 
 Result<std::vector<Estimate>> estimate(std::span<const EstimateCase> cases,
                                        const PolicyInfo& policy, const BatchRunner& run) {
-  const PolicyInfo& ideal = *find_policy("ideal").value();
-  std::vector<BatchJob> jobs;
-  for (const EstimateCase& each : cases) {
-    jobs.push_back(estimate_job(each, ideal));
-    jobs.push_back(estimate_job(each, policy));
-  }
-  const std::vector<BatchOutcome> outcomes = run(jobs);
+  const std::vector<BatchOutcome> outcomes = run(first_jobs(cases, policy));
   std::vector<Estimate> estimates;
   std::vector<BatchJob> what_ifs;
   std::vector<std::size_t> slower;  // the cases of those
+  std::size_t next = 0;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    Result<Estimate> one = estimate_of(cases[i].machine, outcomes[2 * i], outcomes[2 * i + 1]);
+    const std::size_t count = cases[i].checkpointed ? 3 : 2;
+    Result<Estimate> one = estimate_of(cases[i], std::span(outcomes).subspan(next, count));
+    next += count;
     if (!one) {
       return tl::unexpected<Error>(one.error());
     }

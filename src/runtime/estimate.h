@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "analysis/batch_memory.h"
+#include "analysis/checkpointing.h"
 #include "base/error.h"
 #include "machine/machine.h"
 #include "runtime/batch.h"
@@ -46,12 +48,15 @@ enum class Limit {
 // fails as BatchMemory::between does.
 [[nodiscard]] Result<BatchMemory> growth_between(const BatchMemory::Recording& one,
                                                  const BatchMemory::Recording& other);
+// What of a step can be checkpointed by hand, in the same sizes; fails as find_checkpoints does.
+[[nodiscard]] Result<Checkpoints> checkpoints_of(const Trace& trace);
 // The largest batch with which the step fits with room; 0 if there is none.
 [[nodiscard]] std::uint64_t largest_batch(const BatchMemory& memory, const Machine& machine);
 
 struct EstimateCase {
   std::size_t trace = 0;  // index into the trace files; its times are this machine's
   Machine machine;
+  std::optional<std::size_t> checkpointed{};  // the same step with checkpointing, where known
 };
 
 struct Estimate {
@@ -59,12 +64,17 @@ struct Estimate {
   // Under the policy; kCannotRun, and why, where all tiers together do not do.
   Result<SimulationResult> limited;
   Limit limit = Limit::kComputation;
+  // With checkpointing, under the policy as well; kCannotRun as above.
+  std::optional<Result<SimulationResult>> checkpointed{};
 
   // How many times as long a step takes for want of device memory.
   [[nodiscard]] double slowdown() const {
     return static_cast<double>(limited->iteration_ns) / static_cast<double>(unlimited.iteration_ns);
   }
 };
+
+// As simulated steps are compared with measured ones (docs/results.md).
+[[nodiscard]] SimulationOptions estimate_options();
 
 // Runs all jobs, as run_batch does.
 using BatchRunner = std::function<std::vector<BatchOutcome>(std::span<const BatchJob>)>;

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "analysis/layered_step.h"
 #include "front/program.h"
 #include "trace/read.h"
 
@@ -13,6 +14,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class EstimateCommand : public test::ProgramTest {
@@ -105,6 +107,35 @@ TEST_F(EstimateCommand, BudgetsStandForTheMachines) {
     EXPECT_EQ(row["host_memory_bytes"], 2 * kGiB);
     EXPECT_EQ(row["fits"], "barely");
   }
+}
+
+// Eight layers in MiB and ms (analysis/layered_step.h): 1044 MiB, with checkpointing 386, and 24 ms
+// more than 40 of the forward pass, 80 of the backward pass and 9 others.
+TEST_F(EstimateCommand, CheckpointingByHandStandsBeside) {
+  Trace t = test::layered_step(8);
+  for (Tensor& tensor : t.tensors) tensor.bytes *= kMiB;
+  for (Kernel& kernel : t.kernels) kernel.duration_ns *= 1'000'000;
+  ASSERT_TRUE(write_trace(t, folder_ / "layers.swt").has_value());
+  test_machine("card", "500MiB", "4GiB");
+  const std::vector<json> rows = estimated("--machine card.toml layers.swt");
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0]["fits"], "no");
+  EXPECT_EQ(rows[0]["peak_bytes"], 1044 * kMiB);
+  EXPECT_DOUBLE_EQ(rows[0]["in_memory_s"].get<double>(), 0.129);
+  EXPECT_EQ(rows[0]["checkpointed_peak_bytes"], 386 * kMiB);
+  EXPECT_EQ(rows[0]["checkpointed_fits"], "yes");
+  EXPECT_DOUBLE_EQ(rows[0]["checkpointed_step_s"].get<double>(), 0.153);
+  EXPECT_FALSE(rows[0].contains("largest_batch")) << "only one batch is known";
+  const test::Outcome text = run("estimate --machine card.toml --html page.html layers.swt");
+  EXPECT_THAT(text.out, HasSubstr("checkpointed  its step"));
+  EXPECT_THAT(text.out, HasSubstr("Checkpointing by hand is of 8 layers"));
+  EXPECT_THAT(test::read_file(folder_ / "page.html"), HasSubstr("<td>386 MiB</td>"));
+}
+
+TEST_F(EstimateCommand, SaysThatThereIsNothingToCheckpoint) {
+  const test::Outcome text = run("estimate --machine large.toml step.swt");
+  EXPECT_THAT(text.out, Not(HasSubstr("its step")));
+  EXPECT_THAT(text.out, HasSubstr("Checkpointing by hand is not estimated: nothing was found"));
 }
 
 TEST_F(EstimateCommand, TimesOfAnotherDeviceAreNotTaken) {

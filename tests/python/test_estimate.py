@@ -65,7 +65,40 @@ def test_a_row_for_each_machine_and_the_batch_that_fits(estimate):
         # 400 MiB leave a fifteenth: 375, of which 32 and workspaces do not grow; x alone, 8 KiB each,
         # and product or not.
         assert 300 * MIB / (16 << 10) < row["largest_batch"] < 350 * MIB / (8 << 10)
+        # What does not fit has to move more than its computation takes: 16 KiB each over the link, against
+        # 17 million operations.
+        assert row["largest_batch"] <= row["worth_largest_batch"] <= 27 * row["largest_batch"]
+        assert row["checkpointed_peak_bytes"] is None  # one layer alone
     assert rows[0]["in_memory_s"] != rows[1]["in_memory_s"]
+
+
+def test_checkpointing_by_hand_is_as_pytorch_s_own(estimate):
+    """Beside the estimate of a script, the recorded step of the same script with checkpointing."""
+    text = """
+        import sys
+        import torch
+        from torch.utils.checkpoint import checkpoint
+        layers = torch.nn.ModuleList(torch.nn.Sequential(
+            torch.nn.LayerNorm(512), torch.nn.Linear(512, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 512))
+            for _ in range(8)).cuda()
+        optimizer = torch.optim.SGD(layers.parameters(), lr=0.1)
+        given = torch.randn(8192, 512, device="cuda")
+        for step in range(3):
+            x = given
+            for layer in layers:
+                x = x + (checkpoint(layer, x, use_reentrant=False) if sys.argv[1] == "with" else layer(x))
+            x.sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        """
+    row = {}
+    for how in ("with", "without"):
+        done = estimate("--json", "--machine", "h200", text=text, command=[sys.executable, estimate.script, how])
+        assert done.returncode == 0, done.stderr
+        row[how] = json.loads(done.stdout)
+    assert row["without"]["checkpointed_peak_bytes"] == pytest.approx(row["with"]["peak_bytes"], rel=0.02)
+    assert row["without"]["checkpointed_peak_bytes"] < row["without"]["peak_bytes"] / 2
+    assert row["without"]["checkpointed_step_s"] == pytest.approx(row["with"]["in_memory_s"], rel=0.05)
 
 
 def test_a_program_that_fails_is_not_estimated(estimate):

@@ -299,6 +299,39 @@ def test_too_few_steps_are_one_line(record):
     assert "2 steps of an optimizer ended, and 3 are needed" in result.stderr
 
 
+def test_optimizers_that_take_turns_are_one_iteration(record):
+    """As a GAN's: from the last one's step to its next, whatever that is inside of."""
+    turns = """
+        import torch
+        one, other = torch.nn.Linear(512, 512).cuda(), torch.nn.Linear(512, 512).cuda()
+        steps = [(model, torch.optim.SGD(model.parameters(), lr=0.1, fused=True)) for model in (one, other)]
+        x = torch.randn(64, 512, device="cuda")
+        for _ in range(4):
+            for model, optimizer in steps:
+                optimizer.zero_grad()
+                (model(x) if model is one else torch.tanh(model(x))).sum().backward()
+                optimizer.step()
+        """
+    trace, _ = record(turns)
+    found = names(trace)
+    assert found.count("_fused_sgd_") == 2 and found[-1] == "_fused_sgd_"
+    assert found.index("_fused_sgd_") < found.index("tanh")
+
+
+def test_an_optimizer_that_steps_no_more_is_not_waited_for(record):
+    once = """
+        import torch
+        model = torch.nn.Linear(512, 512).cuda()
+        steps = [torch.optim.SGD(model.parameters(), lr=0.1, fused=True) for _ in range(2)]
+        x = torch.randn(64, 512, device="cuda")
+        for step in range(60):
+            model(x).sum().backward()
+            steps[step == 1].step()
+        """
+    trace, _ = record(once)
+    assert names(trace).count("_fused_sgd_") == 17, "those that step 2 is still waited for"
+
+
 def test_the_gpu_is_the_machines(record):
     record("""
         import torch

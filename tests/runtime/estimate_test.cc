@@ -98,6 +98,27 @@ TEST_F(EstimateOfAStep, SaysWhyItCannotRun) {
   EXPECT_EQ(estimate->limited.error().message, "lookahead: too little");
 }
 
+TEST_F(EstimateOfAStep, HasTheStepWithCheckpointingBeside) {
+  case_.checkpointed = 7;
+  const Result<Estimate> estimate = of({outcome_of(100), outcome_of(200), outcome_of(130)},
+                                       {outcome_of(150), outcome_of(200), outcome_of(120)});
+  ASSERT_TRUE(estimate);
+  ASSERT_EQ(runs_[0].size(), 3U);
+  EXPECT_EQ(runs_[0][2].trace, 7U);
+  EXPECT_EQ(runs_[0][2].policy->name, "lookahead") << "it may not fit either";
+  ASSERT_TRUE(estimate->checkpointed && *estimate->checkpointed);
+  EXPECT_EQ((*estimate->checkpointed)->iteration_ns, 130);
+  EXPECT_EQ(estimate->limited->iteration_ns, 200);
+}
+
+TEST_F(EstimateOfAStep, MayBeUnableToRunWithCheckpointingToo) {
+  case_.checkpointed = 7;
+  const Result<Estimate> estimate = of({outcome_of(100), cannot_run(), cannot_run()});
+  ASSERT_TRUE(estimate);
+  ASSERT_TRUE(estimate->checkpointed);
+  EXPECT_FALSE(*estimate->checkpointed);
+}
+
 // 150 MiB and a fifteenth are 160, but at least 16 MiB of room are asked for.
 TEST(FitsInDevice, AsksForRoom) {
   Machine machine;

@@ -1,15 +1,18 @@
-"""Where an iteration ends, and what then: as `spillway record` does it, behind an optimizer's step."""
+"""Where an iteration ends, and what then: as `spillway record` does it, behind an optimizer's step. Of
+several optimizers that take turns, such as a GAN's, it is the step of the one that came last."""
 
 import atexit
 import os
 import sys
 import time
+import weakref
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from . import says, trace_file
 
 _SAYS_EVERY_S = 2
+_STEPS_WITHOUT = 16  # of others, after which an optimizer is not waited for any more
 
 
 class Steps:
@@ -18,9 +21,22 @@ class Steps:
         self.ended = 0
         self.process = os.getpid()
         self.began = self.said = time.monotonic()
+        self.optimizers = weakref.WeakSet()
+        self.last = lambda: None  # of these the one that came last
+        self.steps_without = 0
 
-    def after_step(self, *_):
-        if os.getpid() != self.process:
+    def ends_iteration(self, optimizer):
+        self.steps_without += 1
+        came_before = optimizer in self.optimizers and self.last() not in (None, optimizer)
+        if came_before and self.steps_without <= _STEPS_WITHOUT:
+            return False
+        self.optimizers.add(optimizer)
+        self.last = weakref.ref(optimizer)
+        self.steps_without = 0
+        return True
+
+    def after_step(self, optimizer, *_):
+        if os.getpid() != self.process or not self.ends_iteration(optimizer):
             return
         self.ended += 1
         if self.ended == self.warm_up:
