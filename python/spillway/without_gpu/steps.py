@@ -1,4 +1,5 @@
-"""Where an iteration ends, and what then: as `spillway record` does it, behind an optimizer's step."""
+"""Where an iteration ends, and what then: as `spillway record` does it, behind an optimizer's step. Of a
+program that has no optimizer the iteration is found in its kernels (repeated.py) when it ends."""
 
 import atexit
 import os
@@ -7,7 +8,7 @@ import time
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from . import says, trace_file
+from . import repeated, says, trace_file
 
 _SAYS_EVERY_S = 2
 
@@ -42,7 +43,14 @@ class Steps:
                      f" {now - self.began:.0f} s")
 
     def at_exit(self):
-        if os.getpid() == self.process:
+        if os.getpid() != self.process:
+            return
+        if self.ended == 0 and repeated.found(self.recorder, self.warm_up):
+            trace_file.write(self.path, self.recorder)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+        else:
             says.say(f"nothing is recorded: {self.ended} steps of an optimizer ended, and"
                      f" {self.warm_up + 1} are needed with --warm-up {self.warm_up}; let the program"
                      " run longer")
