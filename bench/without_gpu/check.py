@@ -3,7 +3,7 @@
 
 `check.py --spillway build/spillway [--models gpt2,dlrm] [--keep FOLDER]`. A model of torchvision takes
 torchvision.py beside this file. --keep leaves a JSON for each model, for fit_costs.py, and --reuse takes
-what is there already. What others.py has left in that folder stands in the last three columns. The simulations take no GPU either.
+what is there already. What others.py has left in that folder stands in the last three columns.
 
 Columns, as ratios to the recording: peak; allocations of 1 MiB and more (missing, too many, of how many);
 kernels; time of the step; the

@@ -2,11 +2,12 @@
 """Training steps of all classification models of torchvision, and of a dozen each of timm and transformers,
 recorded without a GPU, and what must hold of the traces.
 
-`check_models.py [--only resnet18,vit_b_16]` (pip install torchvision==0.28.0 timm==1.0.31): a line for each model, with what is wrong. Checked
-are: each tensor is written before it is read, none is used after it died, and, for models of at most
---profiled million parameters, the highest sum of what PyTorch holds is what its profiler (`profile_memory`)
-sees of the same step on the CPU, within --percent; scratch memory and workspaces of kernels, which the CPU
-does not have, are left out. Packages that are not installed are skipped. Any build of torchvision will do: operators that it compiles are only declared."""
+`check_models.py [--only resnet18,vit_b_16]` (pip install torchvision==0.28.0 timm==1.0.31): a line for each
+model, with what is wrong. Checked are: each tensor is written before it is read, none is used after it
+died, and, for models of at most --profiled million parameters, the highest sum of what PyTorch holds is
+what its profiler (`profile_memory`) sees of the same step on the CPU, within --percent; scratch memory and
+workspaces of kernels, which the CPU does not have, are left out. Packages that are not installed are
+skipped. Any build of torchvision will do: operators that it compiles are only declared."""
 
 import argparse
 import importlib.util

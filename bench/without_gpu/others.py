@@ -3,8 +3,9 @@
 
 `others.py gpt2,dlrm --out FOLDER` (pip install torch==2.13.0 vram-check==0.1.1): FOLDER/MODEL.others.json.
 
-- PyTorch's MemTracker and RuntimeEstimator (torch.distributed._tools) on a training step under FakeTensorMode.
-  They know no `cuda` without one, so the same step is made for `cpu`, with its autocast. RuntimeEstimator
+- PyTorch's MemTracker and RuntimeEstimator (torch.distributed._tools) on a training step under
+  FakeTensorMode. They know no `cuda` without one, so the same step is made for `cpu`, with its autocast.
+  RuntimeEstimator
   asks for a GPU, and is told an H200's rates: 989 TFLOPS of bfloat16, 67 of float32, 4,800 GB/s.
 - vram-check, which counts parameters.
 
