@@ -17,8 +17,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COSTS = ROOT / "python" / "spillway" / "without_gpu" / "costs.json"
-FITTED = ("gpt2", "bert-large", "llama-1b", "resnet152", "dlrm")
-OTHERS = ("gpt2-xl", "inception", "vgg19", "regnet-y", "vit-large")
+FITTED = ("gpt2", "bert-large", "llama-1b", "resnet152", "dlrm", "inception")
+OTHERS = ("gpt2-xl", "vgg19", "regnet-y", "vit-large", "frozen", "weights")
 PEAK = {"half": 989e12, "fp32": 67e12}
 BANDWIDTH = 4.8e12
 # A recorded kernel's kind by its name; the first that fits.
@@ -32,7 +32,9 @@ KINDS = (
     ("conv_old", "cutlass__5x_cudnn::Kernel|convolve"), ("conv", "fprop|dgrad"),
     ("gemm_fp32", "simt|f32f32_f32|gemv|gemvx"), ("gemm_unaligned", "align1$|align1>|s1688gemm"),
     ("gemm_align2", "s16816gemm_bf16"),
-    ("gemm", "nvjet|gemm|cutlass"), ("softmax", "SoftMax|softmax"), ("pool", "pool"),
+    ("gemm", "nvjet|gemm|cutlass"), ("softmax", "SoftMax|softmax"),
+    ("average_pool_backward", "avg_pool2d_backward"), ("average_pool", "avg_pool2d"),
+    ("pool_backward", "pool.*backward"), ("pool", "pool"),
     ("batch_norm_backward", "batch_norm_backward"), ("batch_norm", "batch_norm"),
     ("norm_backward", "GammaBeta|grad_input_kernel"), ("norm", "layer_norm_kernel|dot_do_o"),
     ("cat", "CatArray"),
@@ -72,7 +74,8 @@ def seconds(kernel, known):
         rate = 55.4e9 if kernel["kind"].startswith("copy_") else BANDWIDTH
         at = kernel["moved"] / (rate * known["bytes"])
     if kernel["flops"]:
-        peak = PEAK["fp32" if kernel["kind"] == "gemm_fp32" else "half"]
+        single = kernel["kind"] == "gemm_fp32" or "pool" in kernel["kind"]
+        peak = PEAK["fp32" if single else "half"]
         at = max(at, kernel["flops"] / (peak * known.get("flops", 0.5)))
     return at
 

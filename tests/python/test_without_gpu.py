@@ -332,6 +332,35 @@ def test_an_optimizer_that_steps_no_more_is_not_waited_for(record):
     assert names(trace).count("_fused_sgd_") == 17, "those that step 2 is still waited for"
 
 
+def test_what_repeats_is_an_iteration_without_an_optimizer(record):
+    """Behind two others the third of seven tokens, which makes a cache of four rows of 4 KiB."""
+    trace, result = record("""
+        import torch
+        weight, x = torch.randn(1024, 1024, device="cuda"), torch.randn(1, 1024, device="cuda")
+        cache = torch.zeros(1, 1024, device="cuda")
+        for token in range(7):
+            x = x @ weight
+            cache = torch.cat([cache, torch.relu(x)])
+        """)
+    assert names(trace) == ["mm", "relu", "cat"]
+    assert [trace["tensors"][x]["bytes"] for x in trace["kernels"][2]["writes"]] == [4 * 4096]
+    persistent = [tensor["bytes"] for tensor in trace["tensors"] if tensor["persistent"]]
+    assert persistent == [4 * MIB]
+
+
+def test_tiles_of_a_product_keep_all_processors_busy():
+    """6144 x 1600 has 5 x 48 tiles of 320 x 128 and fills 132 processors 240 / 132 times; with a bias, where
+    there are none of these, 48 x 10 of 128 x 160. 4096 x 2304 has 22 x 12 of 192 x 192, two times just so."""
+    sys.path.insert(0, str(ROOT / "python"))
+    try:
+        from spillway.without_gpu import products
+    finally:
+        sys.path.remove(str(ROOT / "python"))
+    assert products.waves(6144, 1600, 1, 132, False) == 240 / 132
+    assert products.waves(6144, 1600, 1, 132, True) == 480 / 132
+    assert products.waves(4096, 2304, 1, 132, True) == 2
+
+
 def test_the_gpu_is_the_machines(record):
     record("""
         import torch

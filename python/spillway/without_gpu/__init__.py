@@ -10,11 +10,11 @@ files.py        weights that are loaded, and what is not saved
 host_memory.py  large tensors on the host, without memory
 recorder.py     every operator, on its way to kernels; operator_facts.py what it asks of each,
                 special_operators.py those that need more than others
-kernels.py      which kernels an operator launches; products.py, attention.py, reductions.py,
-                multi_tensor.py those that need more words
+kernels.py      which kernels an operator launches; products.py, pools.py, attention.py,
+                reductions.py, multi_tensor.py those that need more words
 storages.py     the device's memory
 costs.py        how long a kernel takes
-steps.py        where an iteration ends; trace_file.py writes it
+steps.py        where an iteration ends (repeated.py: without an optimizer); trace_file.py writes it
 
 docs/traces.md says what is exact and what is not.
 """

@@ -9,11 +9,11 @@ import math
 
 import torch
 
-from . import multi_tensor, products, reductions, target
+from . import multi_tensor, pools, products, reductions, target
 from .attention import ATTENTION
 from .launcher import tensors_in
 
-KERNELS = {**products.PRODUCTS, **ATTENTION}
+KERNELS = {**products.PRODUCTS, **pools.POOLS, **ATTENTION}
 
 
 def kernels_of(*names):
@@ -114,26 +114,13 @@ def batch_norm_backward(launch, args, kwargs, results):
         launch.emit(launch.name, "batch_norm_backward", [x, gradient, *saved, weight, *sums], [results[0]])
 
 
-@kernels_of("nll_loss_backward", "nll_loss2d_backward", "max_pool2d_with_indices_backward",
-            "_adaptive_avg_pool2d_backward", "embedding_bag_per_sample_weights_backward")
+@kernels_of("nll_loss_backward", "nll_loss2d_backward")
 def cleared_first(launch, args, kwargs, results):
+    gradient, _, *given = tensors_in(args)  # of what it is the loss of only the shape
     result = tensors_in(results)[0]
-    pool = "pool" in launch.name
-    given = tensors_in(args)
-    if "nll_loss" in launch.name:
-        given = [given[0], *given[2:]]  # of what it is the loss of only the shape
-    if launch.name != "aten::_adaptive_avg_pool2d_backward":
-        launch.emit("fill", "fill", [], [result])
-    if pool:
-        given = [given[0], *given[2:]] if "max_pool" in launch.name else given[:1]
-    launch.emit(launch.name, "pool" if pool else "gather", [*given, result], [result],
-                moved=None if pool else 64 * given[1].numel())
-
-
-@kernels_of("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "avg_pool2d_backward",
-            "max_pool3d_with_indices", "adaptive_max_pool2d")
-def pool(launch, args, kwargs, results):
-    launch.emit(launch.name, "pool", tensors_in(args), tensors_in(results))
+    launch.emit("fill", "fill", [], [result])
+    launch.emit(launch.name, "gather", [gradient, *given, result], [result],
+                moved=64 * given[0].numel())
 
 
 @kernels_of("nll_loss_forward", "nll_loss2d_forward")

@@ -47,6 +47,7 @@ class Launcher:
     def scratch(self, size):
         """Memory that lives until the operator has launched its last kernel."""
         storage = self.recorder.storages.new(size)
+        storage.scratch = True
         self.scratches.append(storage)
         return storage
 

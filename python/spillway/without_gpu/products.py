@@ -6,7 +6,7 @@ import torch
 
 from . import target
 
-_TILE = 256 * 128
+_TILES = ((320, 128), (256, 128), (192, 192), (128, 160))  # of an output, largest first
 _HALF = (torch.float16, torch.bfloat16)
 
 
@@ -15,16 +15,30 @@ def workspace_bytes():
     return 32 << 20 if target.machine().capability >= (9, 0) else 8519680
 
 
+def waves(m, n, batch, processors, fused_bias):
+    """How often all processors are full, with the tile that keeps them busiest. The largest has no form with
+    a bias."""
+    best, found = 0, 0
+    for rows, columns in _TILES[1:] if fused_bias else _TILES:
+        for a, b in ((rows, columns), (columns, rows)):
+            tiles = batch * math.ceil(m / a) * math.ceil(n / b)
+            busy = batch * m * n / (math.ceil(tiles / processors) * processors * a * b)
+            if busy > best * 1.001:
+                best, found = busy, tiles / processors
+    return found
+
+
 def gemm(launch, name, m, n, k, batch, reads, writes, dtype, lt=False, cudnn=False):
     """C = A B. `lt`: by cublasLt, with its own workspace of 1 MiB; `cudnn`: with none."""
     half = dtype in _HALF
     kind = "gemm" if half else "gemm_fp32"
     if half and (n % 8 or k % 8):
         kind = "gemm_unaligned" if n % 2 or k % 2 else "gemm_align2"
-    tiles = batch * math.ceil(m * n / _TILE)
     # A large product divides its last wave among all processors, through counters that are cleared.
-    shares = not cudnn and half and kind == "gemm" and tiles > 2.2 * target.machine().processors
-    split = not cudnn and batch == 1 and k >= 8192 and m * n <= 66 * 128 * 128
+    shares = not cudnn and kind == "gemm" and waves(m, n, batch, target.machine().processors, lt) > 2.2
+    # One with too few tiles is divided along k, and what its parts come to is added up behind.
+    few = min(m, n) <= 64 and math.ceil(max(m, n) / 128) <= 66 and k >= 2048 and half
+    split = not cudnn and batch == 1 and (few or k >= 8192 and m * n <= 66 * 128 * 128)
     used = []
     if shares or split or lt and not half:
         used = [launch.workspace("cublaslt", 1 << 20) if lt
@@ -87,9 +101,17 @@ class _Convolution:
         self.last = last
         channels = weight.shape[0] if transposed else weight.shape[1] * groups
         self.padded = self.half and groups == 1 and (channels % 8 != 0)
-        self.padded_bytes = (x.numel() // x.shape[1] * 8 * -(-x.shape[1] // 8)
+        self.padded_bytes = 1 + (x.numel() // x.shape[1] * 8 * -(-x.shape[1] // 8)
                              + weight.numel() // weight.shape[1] * 8 * -(-weight.shape[1] // 8)
                              ) * x.element_size()
+
+
+def _narrow(channels):
+    """How much longer cuDNN's kernels take where their tiles are not full or are the small ones, as recorded
+    on an H200."""
+    tile = 64 if channels <= 64 else 128
+    slower = 1.65 if tile == 64 else 1.15 if channels <= 128 else 1
+    return slower * tile * math.ceil(channels / tile) / channels
 
 
 def _pass(launch, conv, part, reads, writes):
@@ -121,7 +143,8 @@ def _pass(launch, conv, part, reads, writes):
         return
     work = launch.scratch(131)
     launch.emit("memset", "fill", [], [work], moved=131)
-    launch.emit(name, "conv", [*reads, work], [*writes, work], flops=conv.flops, dtype=conv.x.dtype)
+    launch.emit(name, "conv", [*reads, work], [*writes, work],
+                flops=conv.flops * _narrow(conv.weight.shape[1 if part else 0]), dtype=conv.x.dtype)
 
 
 def _add_bias(launch, bias, result):
@@ -181,8 +204,11 @@ def _weight_gradient(launch, conv, x, gradient, result):
         return
     work = launch.scratch(_partial_sums(4 * conv.weight.numel()))
     launch.emit("workspace", "fill", [], [work], moved=4096)
-    launch.emit(name, "conv_weights", [x, gradient, work], [result, work], flops=conv.flops,
-                dtype=x.dtype, moved=launch.bytes_of(x) + launch.bytes_of(gradient))
+    halves = 2 if conv.half and conv.weight.shape[1] <= 128 else 1
+    for _ in range(halves):
+        launch.emit(name, "conv_weights", [x, gradient, work], [result, work], dtype=x.dtype,
+                    flops=conv.flops * _narrow(conv.weight.shape[1]) / halves,
+                    moved=(launch.bytes_of(x) + launch.bytes_of(gradient)) / halves)
 
 
 def _convolution_backward(launch, args, kwargs, results):

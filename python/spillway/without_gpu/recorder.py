@@ -16,6 +16,7 @@ _EXPLICIT = torch._C.DispatchKey.CompositeExplicitAutograd
 _LAID_OUT = {"_adaptive_avg_pool2d_backward", "max_pool2d_with_indices_backward", "avg_pool2d_backward"}
 # After these a known value is still known: a flag of broken numbers stays 0.
 _KEEPS = {"copy_", "_amp_foreach_non_finite_check_and_unscale_"}
+_KEPT = 400_000  # kernels of a program in which no iteration has begun yet
 # A large tensor of these has no contents on the host, even where the program names that device.
 _FILLED = {"randn", "rand", "zeros", "ones", "full"}
 
@@ -27,11 +28,13 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.known = {}
         self.count = 0  # of kernels, since the program began
+        self.begun = False
         self.clock_ns = 0
         self.storages = Storages(lambda: self.count)
         self.values = Values(self.storages)
-        self.kernels = None  # of the iteration that is recorded
-        self.living = None  # when it began
+        self.kernels = []  # since the iteration began that is recorded; before that, the last ones
+        self.first = 0  # which of the program's the first of these is
+        self.living = set()  # when the iteration began
 
     def launched(self, name, work, operands, sync):
         self.count += 1
@@ -43,10 +46,13 @@ class Recorder(TorchDispatchMode):
             if written:
                 writes.append(storage)
                 storage.written = True
-        if self.kernels is not None:
-            self.kernels.append((name, work, reads, writes, sync))
+        self.kernels.append((name, work, reads, writes, sync))
+        if len(self.kernels) > _KEPT and not self.begun:
+            self.first += len(self.kernels) // 2
+            del self.kernels[:len(self.kernels) // 2]
 
     def begin(self):
+        self.begun = True
         self.kernels = []
         self.first = self.count
         self.living = set(self.storages.living())

@@ -1,5 +1,6 @@
 """Where an iteration ends, and what then: as `spillway record` does it, behind an optimizer's step. Of
-several optimizers that take turns, such as a GAN's, it is the step of the one that came last."""
+several optimizers that take turns, such as a GAN's, it is the step of the one that came last. Of a program
+that has no optimizer the iteration is found in its kernels (repeated.py) when it ends."""
 
 import atexit
 import os
@@ -9,7 +10,7 @@ import weakref
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from . import says, trace_file
+from . import repeated, says, trace_file
 
 _SAYS_EVERY_S = 2
 _STEPS_WITHOUT = 16  # of others, after which an optimizer is not waited for any more
@@ -58,7 +59,14 @@ class Steps:
                      f" {now - self.began:.0f} s")
 
     def at_exit(self):
-        if os.getpid() == self.process:
+        if os.getpid() != self.process:
+            return
+        if self.ended == 0 and repeated.found(self.recorder, self.warm_up):
+            trace_file.write(self.path, self.recorder)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+        else:
             says.say(f"nothing is recorded: {self.ended} steps of an optimizer ended, and"
                      f" {self.warm_up + 1} are needed with --warm-up {self.warm_up}; let the program"
                      " run longer")

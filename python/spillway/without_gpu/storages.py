@@ -13,10 +13,13 @@ def rounded(size):
 
 
 class Storage:
-    __slots__ = ("number", "size", "written", "used", "gone", "__weakref__")
+    __slots__ = ("number", "size", "written", "used", "born", "gone", "scratch",
+                 "__weakref__")
 
-    def __init__(self, number, size):
+    def __init__(self, number, size, born):
         self.number, self.size = number, size
+        self.born = born  # how many kernels had been launched then
+        self.scratch = False  # a kernel's or a library's, not a tensor's
         self.written = False  # has contents
         self.used = False  # by a kernel, in the recorded iteration
         self.gone = None  # how many kernels had been launched when it died
@@ -31,7 +34,7 @@ class Storages:
         self.launched = launched
 
     def new(self, size):
-        storage = Storage(self.count, rounded(size))
+        storage = Storage(self.count, rounded(size), self.launched())
         self.count += 1
         self.bytes += storage.size
         self.peak = max(self.peak, self.bytes)
@@ -66,6 +69,7 @@ class Storages:
         """A library's, which lives as long as the program."""
         if name not in self.workspaces:
             self.workspaces[name] = self.new(size)
+            self.workspaces[name].scratch = True
         return self.workspaces[name]
 
     def living(self):

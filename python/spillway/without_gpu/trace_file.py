@@ -46,7 +46,8 @@ def _whole(path, trace):
 
 def _trace(recorder):
     numbers, tensors, kernels = {}, [], []
-    survivors = set(recorder.storages.living()) & recorder.living
+    end = recorder.first + len(recorder.kernels)
+    survivors = {storage for storage in recorder.living if storage.gone is None or storage.gone > end}
 
     def number(storage):
         if storage not in numbers:
@@ -54,7 +55,9 @@ def _trace(recorder):
             tensor = {"bytes": storage.size, "persistent": storage in survivors}
             if storage in recorder.living:
                 tensor["before"] = True  # it was there when the iteration began
-            if storage.gone is not None:
+            if storage.scratch:
+                tensor["scratch"] = True
+            if storage.gone is not None and storage.gone <= end:
                 tensor["gone"] = storage.gone - recorder.first  # by the kernel of this number
             tensors.append(tensor)
         return numbers[storage]
