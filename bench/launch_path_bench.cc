@@ -174,7 +174,8 @@ class Program {
     }
     platform_ = std::move(*made);
     heap_ = std::make_unique<DeviceHeap>(*platform_);
-    session_ = {.platform = platform_.get(), .heap = heap_.get()};
+    session_.platform = platform_.get();
+    session_.heap = heap_.get();
     for (std::size_t i = 0; i < live; ++i) {
       live_.push_back(*heap_->allocate(size(), kStream));
     }

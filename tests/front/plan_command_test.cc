@@ -51,16 +51,13 @@ TEST_F(PlanCommand, JsonIsAnObjectForEachCall) {
 
 // Two tensors of 1 MiB that live on, and a third that dies with the last kernel, which a plan says
 // in front of the first.
-constexpr const char *kOperators = R"({"format": "kernel-trace/1", "model": "two", "tensors": [
+constexpr const char* kOperators = R"json({"format": "kernel-trace/1", "model": "two", "tensors": [
   {"bytes": 1048576, "persistent": true}, {"bytes": 1048576, "persistent": true},
   {"bytes": 1048576}, {"bytes": 4096}],
   "kernels": [
   {"name": "aten::mul", "ms": 10, "reads": [0], "writes": [2]},
   {"name": "AddBackward0", "ms": 1, "reads": [], "writes": []},
-  {"name": "aten::add_ (pointwise)",
-                     "ms" : 10, "reads" : [ 1, 2 ], "writes" : [ 1, 3 ]
-}]
-})";
+  {"name": "aten::add_ (pointwise)", "ms": 10, "reads": [1, 2], "writes": [1, 3]}]})json";
 
 TEST_F(PlanCommand, AsTorchIsAFileOfPython) {
   std::ofstream(folder_ / "two.json") << kOperators;

@@ -148,12 +148,24 @@ def _kernel(operator, chosen):
     return kernel
 
 
+def _fused_optimizers():
+    """Overloads of fused optimizers' steps for which PyTorch has no shape function."""
+    for name in ("_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_"):
+        packet = getattr(aten, name, None)
+        for overload in packet.overloads() if packet is not None else ():
+            full = name if overload == "default" else f"{name}.{overload}"
+            if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{full}", "Meta"):
+                yield full
+
+
 def start(library, everywhere):
     everywhere.fallback(torch.library.fallthrough_kernel, _KEY)
     if hasattr(aten, "_fused_rms_norm"):
         # Not by Library.impl, which leaves operators that PyTorch can take apart to that.
         library.m.impl("_fused_rms_norm", "Meta", _fused_rms_norm, False)
         library.m.impl("_fused_rms_norm_backward", "Meta", _fused_rms_norm_backward, False)
+    for name in _fused_optimizers():
+        library.m.impl(name, "Meta", lambda *args, **kwargs: None, False)
     chosen = {"dropout": _dropout, "rms_norm": _rms_norm, "batch_norm": _batch_norm,
               "scaled_dot_product_attention": _attention, "lstm.input": _recurrent("lstm"),
               "gru.input": _recurrent("gru"), "rnn_tanh.input": _recurrent("rnn_tanh"),

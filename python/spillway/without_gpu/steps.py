@@ -59,8 +59,8 @@ class Steps:
                      f" {now - self.began:.0f} s")
 
     def at_exit(self):
-        if os.getpid() != self.process:
-            return
+        if os.getpid() != self.process or getattr(sys, "last_type", None) is not None:
+            return  # a child of the program, or it has failed and Python has said why
         if self.ended == 0 and repeated.found(self.recorder, self.warm_up):
             trace_file.write(self.path, self.recorder)
             sys.stdout.flush()
