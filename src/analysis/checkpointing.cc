@@ -202,7 +202,8 @@ Result<Checkpoints> find_checkpoints(const Trace& trace, Bytes granularity_bytes
     checkpoints.push_back(best_of(trace, choices_of(trace, vitality, pass), granularity_bytes));
   }
   if (checkpoints.empty()) {
-    return make_error(ErrorCode::kUnsupported, "nothing was found that the step keeps for a backward pass");
+    return make_error(ErrorCode::kUnsupported,
+                      "nothing was found that the step keeps for a backward pass");
   }
   return checkpoints;
 }
