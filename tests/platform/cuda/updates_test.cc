@@ -445,37 +445,6 @@ TEST_F(Updates, AGradientThatIsFinalGoesDownAhead) {
   platform->send_to_host(0x1000, 64);  // nobody's
 }
 
-// --- What the program asks for -------------------------------------------------------------------
-
-// Four tensors of a block each, of which the device holds two. A twentieth of it is spared, so one
-// comes back where two have made way.
-TEST_F(Updates, WhatTheProgramAsksForMovesInTheOrderOfItsLaunches) {
-  open();
-  const CuStream on = stream();
-  std::vector<Buffer> buffers = written(on, 4);
-  const auto asked = [&] { return platform->stats().engine; };
-  rewrite(on, buffers[3], 40);
-  EXPECT_TRUE(platform->pre_evict(buffers[3].address, buffers[3].bytes()));
-  ASSERT_TRUE(soon([&] { return asked().pre_evictions == 1; }));
-  EXPECT_TRUE(platform->pre_evict(buffers[2].address, buffers[2].bytes() / 4));
-  EXPECT_TRUE(platform->prefetch(buffers[0].address, buffers[0].bytes()));
-  platform->wait_until_idle();
-  EXPECT_EQ(asked().pre_evictions, 1U) << "others may use most of that block";
-  EXPECT_EQ(asked().prefetched, 0U) << "one has made way";
-  EXPECT_TRUE(platform->pre_evict(buffers[2].address, buffers[2].bytes()));
-  ASSERT_TRUE(soon([&] { return asked().prefetched == 1; }));
-  platform->wait_until_idle();
-  EXPECT_EQ(asked().pre_evictions, 2U);
-  for (const Buffer& buffer : buffers) {
-    check(on, buffer);
-  }
-  synchronize(on);
-  EXPECT_EQ(wrong_words(), 0U);
-  whole();
-  EXPECT_FALSE(platform->pre_evict(0x1000, 64));
-  EXPECT_FALSE(platform->prefetch(0x1000, 64));
-}
-
 // --- Seeds ---------------------------------------------------------------------------------------
 
 class RandomUpdates : public Updates, public ::testing::WithParamInterface<std::uint64_t> {};
