@@ -116,7 +116,7 @@ TEST_F(EstimateCommand, CheckpointingByHandStandsBeside) {
   for (Tensor& tensor : t.tensors) tensor.bytes *= kMiB;
   for (Kernel& kernel : t.kernels) kernel.duration_ns *= 1'000'000;
   ASSERT_TRUE(write_trace(t, folder_ / "layers.swt").has_value());
-  test_machine("card", "500MiB", "4GiB");
+  test_machine("card", "1000MiB", "4GiB");
   const std::vector<json> rows = estimated("--machine card.toml layers.swt");
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_EQ(rows[0]["fits"], "no");

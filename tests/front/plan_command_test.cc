@@ -53,7 +53,7 @@ TEST_F(PlanCommand, JsonIsAnObjectForEachCall) {
 // in front of the first.
 constexpr const char* kOperators = R"json({"format": "kernel-trace/1", "model": "two", "tensors": [
   {"bytes": 1048576, "persistent": true}, {"bytes": 1048576, "persistent": true},
-  {"bytes": 1048576}, {"bytes": 4096}],
+  {"bytes": 1048576, "persistent": false}, {"bytes": 4096, "persistent": false}],
   "kernels": [
   {"name": "aten::mul", "ms": 10, "reads": [0], "writes": [2]},
   {"name": "AddBackward0", "ms": 1, "reads": [], "writes": []},

@@ -110,6 +110,7 @@ CuResult DeviceMemory::create(std::uint64_t bytes, bool on_host, std::uint64_t l
   handles_.emplace(*handle, Handle{.bytes = bytes,
                                    .offset = next_offset_,
                                    .on_host = on_host,
+                                   .filled = poison,
                                    .references = 1,
                                    .mappings = 0});
   if (poison) {
@@ -236,9 +237,11 @@ std::uint64_t DeviceMemory::set_access(const Range& range, CuAccess access) {
   for (auto it = mappings_.find(range.address); it != mappings_.end() && it->first < range.end();
        ++it) {
     const Handle& handle = handles_.at(it->second.handle);
-    // With all pages: a fault on each would take longer than what is done with them.
-    must(::mmap(pointer(it->first), handle.bytes, protection, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
-                file_of(handle), static_cast<off_t>(handle.offset)) != MAP_FAILED);
+    // With all pages, where they exist: a fault on each would take longer than what is done with
+    // them.
+    const int flags = MAP_SHARED | MAP_FIXED | (handle.filled ? MAP_POPULATE : 0);
+    must(::mmap(pointer(it->first), handle.bytes, protection, flags, file_of(handle),
+                static_cast<off_t>(handle.offset)) != MAP_FAILED);
     it->second.access = access;
     ++report_->counters.access_changes;
     ++count;
@@ -293,6 +296,7 @@ CuResult DeviceMemory::import_handle(int descriptor, std::uint64_t* handle) {
   handles_.emplace(*handle, Handle{.bytes = units * kGranularityBytes,
                                    .offset = static_cast<std::uint64_t>(place) - units,
                                    .on_host = false,
+                                   .filled = false,
                                    .references = 1,
                                    .mappings = 0,
                                    .exportable = true,

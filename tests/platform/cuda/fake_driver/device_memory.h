@@ -82,6 +82,7 @@ class DeviceMemory {
     std::uint64_t bytes;
     std::uint64_t offset;  // in the file
     bool on_host;
+    bool filled;  // with garbage
     unsigned references;
     unsigned mappings;
     bool rdma_capable = false;
