@@ -246,8 +246,9 @@ class Program {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       for (std::size_t j = 0; j < 3; ++j) {
         const std::uint64_t address = live_[(2 * i + j * 7) % live_.size()];
-        nodes[i].operands.push_back(
-            {.address = address, .bytes = platform_->allocation_of(address)->bytes});
+        if (const auto allocation = platform_->allocation_of(address)) {
+          nodes[i].operands.push_back({.address = address, .bytes = allocation->bytes});
+        }
       }
     }
     graph_ = launch_use_of(nodes, "graph");

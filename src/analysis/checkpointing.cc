@@ -93,7 +93,8 @@ class Checkpointer {
     std::vector<TensorId> made;
     for (KernelIndex kernel = block.begin; kernel < block.end; ++kernel) {
       for (const TensorId id : trace_.kernels[kernel].writes) {
-        if (!trace_.tensors[id].persistent && lives_[id]->first_use == kernel) {
+        const auto& life = lives_[id];
+        if (!trace_.tensors[id].persistent && life && life->first_use == kernel) {
           made.push_back(id);
         }
       }
@@ -183,6 +184,7 @@ std::vector<CheckpointedPass> choices_of(const Trace& trace, const Vitality& vit
 CheckpointedPass best_of(const Trace& trace, std::vector<CheckpointedPass> choices,
                          Bytes granularity_bytes) {
   std::vector<Bytes> peaks;
+  peaks.reserve(choices.size());
   for (const CheckpointedPass& choice : choices) {
     peaks.push_back(peak_in(trace, choice, granularity_bytes));
   }

@@ -32,8 +32,8 @@ std::vector<Gap> gaps_of(const Trace& trace, const Vitality& vitality) {
   std::vector<Gap> gaps;
   for (const InactivePeriod& period : vitality.periods) {
     const Tensor& tensor = trace.tensors[period.tensor];
-    if (!period.wraps && !tensor.persistent &&
-        !is_gradient(trace, *vitality.lives[period.tensor], tensor.bytes)) {
+    const auto& life = vitality.lives[period.tensor];
+    if (!period.wraps && !tensor.persistent && life && !is_gradient(trace, *life, tensor.bytes)) {
       gaps.push_back({period.after + 1, period.until});
     }
   }

@@ -54,7 +54,11 @@ void Engine::bring_what_was_asked_for() {
   const Launch* const waiting = claims_.next_issued(kNoLaunch);
   const LaunchSeq reached = waiting == nullptr ? kNever : waiting->seq;
   const Bytes spare_bytes = capacity_bytes(Tier::kDevice) / kSparePart;
-  while (const std::optional<BlockId> id = asked_.first_up(reached)) {
+  while (true) {
+    const std::optional<BlockId> id = asked_.first_up(reached);
+    if (!id) {
+      return;
+    }
     const Block& block = space_.block(*id);
     const bool comes =
         block.contents == Contents::kLive && !block.copies.has(Tier::kDevice) && !on_its_way(*id);

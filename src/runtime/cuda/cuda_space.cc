@@ -71,7 +71,8 @@ Result<std::unique_ptr<CudaSpace>> CudaSpace::open(const cuda::Driver& driver, i
   cuda::CudaOptions made = cuda_options(options, info.traits);
   made.device = device;
   int version = 0;
-  if (const Status asked = cuda::check(driver, "cuDriverGetVersion", driver.driver_version(&version));
+  if (const Status asked =
+          cuda::check(driver, "cuDriverGetVersion", driver.driver_version(&version));
       !asked) {
     return tl::unexpected<Error>(asked.error());
   }
