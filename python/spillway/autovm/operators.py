@@ -51,7 +51,6 @@ def _define():
     for name in _NAMES:
         library.define(f"{name}(Tensor tensor) -> ()")
         library.impl(name, _implementation(name), "CompositeExplicitAutograd")
-        library.impl(name, lambda tensor: None, "Meta")
         torch.library.register_fake(f"spillway::{name}", lambda tensor: None, lib=library)
         library._register_effectful_op(f"spillway::{name}", torch.library.EffectType.ORDERED)
     return library
