@@ -60,6 +60,7 @@ class Rows {
 
   Result<std::vector<EstimateRow>> rows() {
     std::vector<EstimateRow> rows;
+    rows.reserve(machines_.size());
     for (const Machine& machine : machines_) {
       rows.push_back({.machine = machine});
     }
@@ -119,6 +120,9 @@ class Rows {
   }
 
   void add_largest_batches(std::vector<EstimateRow>& rows) const {
+    if (!source_.growth) {
+      return;
+    }
     std::optional<BatchMemory> with;
     if (checkpoints_ && is_comparable()) {
       const Result<BatchMemory> growth = growth_between(
@@ -145,7 +149,11 @@ class Rows {
   Status add_worth(std::vector<EstimateRow>& rows) {
     std::vector<BatchSteps> steps;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      Result<BatchSteps> of = steps_of(*source_.of_machine[i]);
+      const std::optional<std::size_t>& trace = source_.of_machine[i];
+      if (!trace) {
+        return {};
+      }
+      Result<BatchSteps> of = steps_of(*trace);
       if (!of) {
         return {};
       }

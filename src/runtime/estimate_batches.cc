@@ -145,6 +145,7 @@ Result<std::vector<WorthUpTo>> worth_up_to(std::span<const BatchCase> cases,
     }
   }
   std::vector<WorthUpTo> found;
+  found.reserve(brackets.size());
   for (const Bracket& bracket : brackets) {
     found.push_back({bracket.worth, !bracket.not_worth});
   }

@@ -59,7 +59,7 @@ TEST_F(CheckpointedStep, RunsAgainUpToTheLastThatIsWanted) {
   ASSERT_TRUE(found_);
   const Trace with = checkpointed(trace_, *found_);
   EXPECT_EQ(with.kernels.size(), trace_.kernels.size() + kLayers);
-  EXPECT_EQ(time_of(with), time_of(trace_) + 3 * kLayers);
+  EXPECT_EQ(time_of(with), time_of(trace_) + TimeNs{3} * kLayers);
   const KernelIndex loss = 2 * kLayers;
   EXPECT_EQ(with.kernels[loss + 1].name, "wide");
   EXPECT_EQ(with.kernels[loss + 2].name, "backward");

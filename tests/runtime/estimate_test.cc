@@ -106,8 +106,11 @@ TEST_F(EstimateOfAStep, HasTheStepWithCheckpointingBeside) {
   ASSERT_EQ(runs_[0].size(), 3U);
   EXPECT_EQ(runs_[0][2].trace, 7U);
   EXPECT_EQ(runs_[0][2].policy->name, "lookahead") << "it may not fit either";
-  ASSERT_TRUE(estimate->checkpointed && *estimate->checkpointed);
-  EXPECT_EQ((*estimate->checkpointed)->iteration_ns, 130);
+  const auto& with = estimate->checkpointed;
+  if (!with || !with->has_value()) {
+    FAIL() << "no checkpointed step";
+  }
+  EXPECT_EQ((**with).iteration_ns, 130);
   EXPECT_EQ(estimate->limited->iteration_ns, 200);
 }
 
@@ -115,8 +118,8 @@ TEST_F(EstimateOfAStep, MayBeUnableToRunWithCheckpointingToo) {
   case_.checkpointed = 7;
   const Result<Estimate> estimate = of({outcome_of(100), cannot_run(), cannot_run()});
   ASSERT_TRUE(estimate);
-  ASSERT_TRUE(estimate->checkpointed);
-  EXPECT_FALSE(*estimate->checkpointed);
+  const auto& with = estimate->checkpointed;
+  EXPECT_TRUE(with && !with->has_value());
 }
 
 // 150 MiB and a fifteenth are 160, but at least 16 MiB of room are asked for.
