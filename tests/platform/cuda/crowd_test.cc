@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "platform/cuda/cuda_world.h"
-#include "policy/lookahead.h"
 
 namespace spillway::cuda {
 namespace {
@@ -134,7 +133,6 @@ TEST_F(Crowd, OnOneNullStreamUnderPressure) {
 }
 
 TEST_F(Crowd, OnOneNullStreamThatIsSeenAhead) {
-  Lookahead lookahead;
   open(lookahead);
   all_work();
 }
@@ -143,7 +141,6 @@ TEST_F(Crowd, OnOneNullStreamThatIsSeenAhead) {
 TEST_F(Crowd, OnOneNullStreamWhereNearlyAllFits) {
   options.device_bytes = 64 * kMiB;
   options.quiet_after = 5;
-  Lookahead lookahead;
   open(lookahead);
   all_work();
 }

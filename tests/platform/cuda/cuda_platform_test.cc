@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "platform/cuda/cuda_world.h"
-#include "policy/lookahead.h"
 
 namespace spillway::cuda {
 namespace {
@@ -305,7 +304,6 @@ TEST_F(Platform, TheNullStreamAndBlockingStreamsWaitForEachOther) {
 // been on the null stream: what waits for it may not take the room of what it waits for.
 TEST_F(Platform, AnEventOfTheNullStreamComesBehindBlockingStreams) {
   options.device_bytes = 32 * kMiB;
-  Lookahead lookahead;
   open(lookahead);
   CuStream blocking = nullptr;
   ASSERT_EQ(driver.stream_create(&blocking, kCuStreamDefault, 0), CuResult::kSuccess);

@@ -13,6 +13,7 @@
 #include "platform/cuda/cuda_platform.h"
 #include "platform/cuda/fake_device.h"
 #include "policy/base_uvm.h"
+#include "policy/lookahead.h"
 
 namespace spillway::cuda {
 
@@ -182,7 +183,9 @@ class CudaWorld : public FakeDevice {
   }
 
   CudaOptions options;
+  // The platform's threads ask its policy until it is destroyed, behind the test's body.
   BaseUvm base_uvm;
+  Lookahead lookahead;
   void (*change_driver)(Driver&) = nullptr;  // calls of the driver that the platform gets instead
   Bytes most_handle_bytes = 0;               // where it is another than the budget
   std::unique_ptr<CudaPlatform> platform;

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "platform/cuda/cuda_world.h"
-#include "policy/lookahead.h"
 
 namespace spillway::cuda {
 namespace {
@@ -95,7 +94,6 @@ class Export : public CudaWorld {
     return buffers;
   }
 
-  Lookahead lookahead;
   CuStream on = nullptr;
   CuStream own = nullptr;
   std::uint64_t seed = 0;

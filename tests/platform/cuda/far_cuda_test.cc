@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "platform/cuda/cuda_world.h"
-#include "policy/lookahead.h"
 
 namespace spillway::cuda {
 namespace {
@@ -46,7 +45,6 @@ class FarCuda : public CudaWorld {
   }
   [[nodiscard]] Bytes far() const { return platform->stats().engine.far_bytes; }
 
-  Lookahead lookahead;
   CuStream on = nullptr;
   std::vector<Buffer> tables;
   std::uint64_t seed = 0;

@@ -107,6 +107,7 @@ TEST_F(Pressure, ACopyOutDoesNotWaitForMemoryThatIsMapped) {
   synchronize(on);
   EXPECT_EQ(wrong_words(), 0U);
   whole();
+  platform.reset();  // before its policy
 }
 
 // The next one is set up while one moves, and what makes room for it leaves meanwhile.
@@ -131,7 +132,6 @@ TEST_F(Pressure, SeveralBlocksThatALaunchLacksAreOnTheirWayAtOnce) {
 
 // Lookahead wants four a stream, which a device has run before our thread looks.
 TEST_F(Pressure, ManyLaunchesOfLittleMemoryAreAdmittedWhereOtherMemoryMustLeave) {
-  Lookahead lookahead;
   options.device_bytes = 416 * kMiB;
   options.host_bytes = 768 * kMiB;
   open(lookahead);
@@ -174,7 +174,6 @@ class WaitingLaunches : public Pressure {
   [[nodiscard]] std::size_t gates() const { return calls("cuStreamWaitValue64", before); }
   [[nodiscard]] std::size_t tickets() const { return calls("cuStreamWriteValue64", before); }
 
-  Lookahead lookahead;
   CuStream on = nullptr;
   std::vector<Buffer> buffers;
   std::size_t before = 0;

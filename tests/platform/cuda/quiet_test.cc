@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "platform/cuda/cuda_world.h"
-#include "policy/lookahead.h"
 
 namespace spillway::cuda {
 
@@ -64,7 +63,6 @@ class Quiet : public CudaWorld {
   // More than is free: whoever uses it first needs the room of something.
   Buffer too_much() { return allocate(8 * kMiB); }
 
-  Lookahead lookahead;
   std::atomic<int> captures{0};
   CuStream stream = nullptr;
   CuStream other = nullptr;

@@ -11,7 +11,6 @@
 
 #include "base/sanitizers.h"
 #include "platform/cuda/remaking_world.h"
-#include "policy/lookahead.h"
 
 namespace spillway::cuda {
 namespace {
@@ -126,7 +125,6 @@ class Recomputes : public RemakingWorld {
     RemakingWorld::TearDown();
   }
 
-  Lookahead lookahead;
   CuStream on = nullptr;
 
  private:

@@ -8,7 +8,6 @@
 
 #include "platform/common/gpu_sizes.h"
 #include "platform/cuda/cuda_world.h"
-#include "policy/lookahead.h"
 #include "runtime/cuda/device_heap.h"
 #include "trace/read.h"
 
@@ -124,7 +123,6 @@ class RecordedStep : public CudaWorld, public ::testing::WithParamInterface<What
   std::vector<std::size_t> first;  // kernel that uses it, by tensor
   std::vector<std::size_t> last;
   std::vector<std::uint64_t> addresses;
-  Lookahead lookahead;
   std::unique_ptr<DeviceHeap> heap;
 };
 

@@ -10,7 +10,6 @@
 #include "base/rng.h"
 #include "base/sanitizers.h"
 #include "platform/cuda/cuda_world.h"
-#include "policy/lookahead.h"
 
 namespace spillway::cuda {
 namespace {
@@ -88,8 +87,6 @@ class GateWorld : public CudaWorld {
   }
   // That have been put on streams so far.
   static std::size_t gates() { return calls("cuStreamWaitValue64", 0); }
-
-  Lookahead lookahead;
 };
 
 // What a launch holds comes free only behind another, which is behind the gate that it shares with

@@ -7,7 +7,6 @@
 #include "base/sanitizers.h"
 #include "platform/common/clock.h"
 #include "platform/cuda/direct_world.h"
-#include "policy/lookahead.h"
 #include "runtime/cuda/device_planner.h"
 
 namespace spillway::cuda {
@@ -58,7 +57,6 @@ TEST_F(SlowLink, WhatMovesTakesItsTimeAndLittleMore) {
 // Their memory is used over the device's own link, which nobody can hold back.
 TEST_F(SlowLink, TablesAreMovedAndNotUsedWhereTheyLie) {
   options.link.bytes_per_s = 100 * kBytesPerS;
-  Lookahead lookahead;
   open(lookahead);
   const CuStream on = stream();
   std::vector<Buffer> tables;

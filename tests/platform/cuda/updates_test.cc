@@ -13,7 +13,6 @@
 #include "base/rng.h"
 #include "platform/common/event_log.h"
 #include "platform/cuda/cuda_world.h"
-#include "policy/lookahead.h"
 
 namespace spillway::cuda {
 namespace {
@@ -464,7 +463,6 @@ TEST_P(RandomUpdates, EverybodyFindsWhatWasWrittenLast) {
   options.pinned_piece_bytes = 4 * kMiB;
   const bool storage = GetParam() % 2 == 0;
   options.host_bytes = storage ? 28 * kMiB : 96 * kMiB;
-  Lookahead lookahead;
   Policy& policy = rng.chance(0.5) ? static_cast<Policy&>(lookahead) : base_uvm;
   open(policy, storage ? 96 * kMiB : 0);
   struct Memory {
