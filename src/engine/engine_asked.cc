@@ -1,7 +1,5 @@
 // What the program asks for ahead of need, in the order of its launches. See engine.h,
 // asked_ahead.h; docs/engine.md.
-#include <algorithm>
-
 #include "engine/engine.h"
 #include "engine/for_each_block.h"
 
@@ -33,11 +31,10 @@ void Engine::move_down_if_final(BlockId id) {
     return;
   }
   asked_.forget(id);
-  const Tier to = down->stays || capacity_bytes(Tier::kHost) > 0 ? Tier::kHost : Tier::kStorage;
   if (down->stays) {
-    copy_down(id, to);
+    copy_down(id, Tier::kHost);
   } else if (claims_.next_use(id) == kNever) {
-    pre_evict(id, to);
+    pre_evict(id, capacity_bytes(Tier::kHost) > 0 ? Tier::kHost : Tier::kStorage);
   }
 }
 

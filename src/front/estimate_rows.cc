@@ -66,7 +66,7 @@ class Rows {
     }
     Status added = add_estimates(rows);
     if (added && source_.growth) {
-      add_largest_batches(rows);
+      add_largest_batches(*source_.growth, rows);
       added = add_worth(rows);
     }
     if (!added) {
@@ -119,10 +119,7 @@ class Rows {
     return {};
   }
 
-  void add_largest_batches(std::vector<EstimateRow>& rows) const {
-    if (!source_.growth) {
-      return;
-    }
+  void add_largest_batches(const BatchMemory& plain, std::vector<EstimateRow>& rows) const {
     std::optional<BatchMemory> with;
     if (checkpoints_ && is_comparable()) {
       const Result<BatchMemory> growth = growth_between(
@@ -131,7 +128,7 @@ class Rows {
       with = growth ? std::optional(*growth) : std::nullopt;
     }
     for (EstimateRow& row : rows) {
-      row.largest_batch = largest_batch(*source_.growth, row.machine);
+      row.largest_batch = largest_batch(plain, row.machine);
       if (with) {
         row.checkpointed_largest_batch = largest_batch(*with, row.machine);
       }

@@ -168,8 +168,7 @@ UpdateBalance::Placement UpdateBalance::place(const Launch& update, const Space&
   const auto written = std::find_if(update.accesses.begin(), update.accesses.end(),
                                     [](const Access& access) { return writes(access.mode); });
   if (device_ == Device::kOwnMemory && written != update.accesses.end()) {
-    at_host = share_.at_host(*written, works.at_host.host_bytes, now_ns).value_or(at_host);
-    share_.decided(*written, at_host);
+    at_host = share_.at_host(*written, works.at_host.host_bytes, now_ns, at_host);
   }
   book(update, space, at_host, now_ns);
   if (!at_host) {

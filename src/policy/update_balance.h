@@ -59,12 +59,12 @@ class UpdateBalance {
   // decide (moves_less_at_host).
   explicit UpdateBalance(Device device = Device::kOwnMemory, const UpdateRates& start = {});
 
-  // On a device with its own memory, in the first iterations and on others always: the side on
-  // which the update ends first, behind what is queued there. From here on it counts as queued
-  // there.
+  // The side on which the update ends first, behind what is queued there; on a device with its own
+  // memory only until UpdateShare, which decides then, has seen enough. From here on the update
+  // counts as queued on that side.
   [[nodiscard]] Placement place(const Launch& update, const Space& space, TimeNs now_ns);
 
-  // Accesses of a launch that is no update: what reads a result says how long it had time.
+  // UpdateShare::used
   void used(std::span<const Access> accesses) { share_.used(accesses); }
 
   // An update at the host has ended: the processor was busy with it for so long.

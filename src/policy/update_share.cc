@@ -9,13 +9,14 @@ namespace {
 
 // Fewer updates say too little about an order.
 constexpr std::size_t kFewest = 8;
-// Iterations in which the caller decides: rates are measured, and the order is seen.
-constexpr std::uint64_t kCallersIterations = 3;
+// Iterations in which rates decide, while they are measured and the order is seen.
+constexpr std::uint64_t kByRates = 3;
 // With a new share the first iteration still ends what the one before has begun; the next count.
 constexpr unsigned kSettles = 1;
 constexpr unsigned kCounts = 2;
-// Neighbours are tried again after so many iterations, because what the machine can do changes. Not
-// beside none at the host: a program that has none asks seldom, so iterations are not seen.
+// The shares beside the best one are tried again after so many iterations, because what the machine
+// can do changes. Not if no update runs at the host: then a program seldom asks where its updates
+// run, and its iterations are not seen.
 constexpr unsigned kTriedAgainAfter = 100;
 // What is better by less is chance.
 constexpr double kBetter = 0.99;
@@ -28,12 +29,12 @@ UpdateShare::Name UpdateShare::name_of(const Access& access) {
   return (std::uint64_t{access.first_block} << 32U) ^ (access.from_bytes / kAlignment);
 }
 
-std::optional<bool> UpdateShare::at_host(const Access& written, Bytes bytes, TimeNs now_ns) {
+bool UpdateShare::at_host(const Access& written, Bytes bytes, TimeNs now_ns, bool by_rates) {
   const Name name = name_of(written);
   const auto [found, is_new] = by_name_.try_emplace(name, updates_.size());
   if (is_new) {
     updates_.push_back({.name = name});
-    changed_ = true;
+    has_new_ = true;
   } else if (updates_[found->second].placed_in == iteration_) {
     next_iteration(now_ns);
   }
@@ -41,11 +42,10 @@ std::optional<bool> UpdateShare::at_host(const Access& written, Bytes bytes, Tim
   here.placed_in = iteration_;
   here.bytes = bytes;
   here.is_wanted = false;
-  return share_ && !is_new ? std::optional<bool>(here.at_host) : std::nullopt;
-}
-
-void UpdateShare::decided(const Access& written, bool at_host) {
-  updates_[by_name_.at(name_of(written))].at_host = at_host;
+  if (!share_ || is_new) {
+    here.at_host = by_rates;
+  }
+  return here.at_host;
 }
 
 void UpdateShare::used(std::span<const Access> accesses) {
@@ -64,7 +64,7 @@ void UpdateShare::used(std::span<const Access> accesses) {
 
 void UpdateShare::next_iteration(TimeNs now_ns) {
   const auto took_ns = static_cast<double>(now_ns - began_ns_);
-  const bool counts = iteration_ > 0 && !changed_;
+  const bool counts = iteration_ > 0 && !has_new_;
   // What is updated no more is forgotten.
   const std::size_t before = updates_.size();
   std::erase_if(updates_, [this](const Update& one) { return one.placed_in != iteration_; });
@@ -74,62 +74,62 @@ void UpdateShare::next_iteration(TimeNs now_ns) {
       by_name_[updates_[i].name] = i;
     }
   }
-  changed_ = false;
+  has_new_ = false;
   began_ns_ = now_ns;
-  if (++iteration_ < kCallersIterations || updates_.size() < kFewest) {
+  if (++iteration_ < kByRates || updates_.size() < kFewest) {
     return;
   }
   if (!share_) {
-    share_ = callers_share();
-    step_ = kParts / 4;
+    share_ = share_by_rates();
+    stride_ = kParts / 4;
   } else if (counts) {
-    measured(took_ns);
+    share_ = share_after(*share_, took_ns);
   }
-  choose_updates();
+  choose_updates(*share_);
 }
 
-void UpdateShare::measured(double ns) {
+unsigned UpdateShare::share_after(unsigned share, double ns) {
   if (++iterations_ <= kSettles) {
-    return;
+    return share;
   }
   sum_ns_ += ns;
-  const bool tries = step_ > 0;
-  if (!tries && iterations_ == kTriedAgainAfter && *share_ > 0) {
+  const bool tries = stride_ > 0;
+  if (!tries && iterations_ == kTriedAgainAfter && share > 0) {
     trials_.fill(0);
-    step_ = 1;
+    stride_ = 1;
   } else if (!tries || iterations_ < kSettles + kCounts) {
-    return;
+    return share;
   }
-  trials_[*share_] = sum_ns_ / (iterations_ - kSettles);
-  choose_share();
+  trials_[share] = sum_ns_ / (iterations_ - kSettles);
+  return next_share(share);
 }
 
-// Down or up by a step as long as that is better; then by a smaller step. In the end the best one
+// Down or up by a stride as long as that is better; then by half of it. In the end the best share
 // stays.
-void UpdateShare::choose_share() {
+unsigned UpdateShare::next_share(unsigned measured) {
   const auto tried = [this](unsigned share) { return trials_[share] > 0; };
-  unsigned best = *share_;
+  unsigned best = measured;
   for (unsigned share = 0; share <= kParts; ++share) {
     if (tried(share) && trials_[share] < kBetter * trials_[best]) {
       best = share;
     }
   }
   unsigned next = best;
-  while (next == best && step_ > 0) {
-    if (best >= step_ && !tried(best - step_)) {
-      next = best - step_;
-    } else if (best + step_ <= kParts && !tried(best + step_)) {
-      next = best + step_;
+  while (next == best && stride_ > 0) {
+    if (best >= stride_ && !tried(best - stride_)) {
+      next = best - stride_;
+    } else if (best + stride_ <= kParts && !tried(best + stride_)) {
+      next = best + stride_;
     } else {
-      step_ /= 2;
+      stride_ /= 2;
     }
   }
-  share_ = next;
   iterations_ = 0;
   sum_ns_ = 0;
+  return next;
 }
 
-void UpdateShare::choose_updates() {
+void UpdateShare::choose_updates(unsigned share) {
   std::vector<std::size_t> order(updates_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   // What nobody has read since is wanted last of all.
@@ -140,7 +140,7 @@ void UpdateShare::choose_updates() {
   });
   const Bytes all = std::accumulate(updates_.begin(), updates_.end(), Bytes{0},
                                     [](Bytes sum, const Update& one) { return sum + one.bytes; });
-  Bytes left = all * *share_ / kParts;
+  Bytes left = all * share / kParts;
   for (const std::size_t i : order) {
     Update& update = updates_[i];
     update.at_host = update.bytes <= left;
@@ -148,7 +148,7 @@ void UpdateShare::choose_updates() {
   }
 }
 
-unsigned UpdateShare::callers_share() const {
+unsigned UpdateShare::share_by_rates() const {
   Bytes all = 0;
   Bytes at_host = 0;
   for (const Update& update : updates_) {

@@ -20,16 +20,16 @@ namespace spillway {
 // runs beside the backward pass costs nothing. So the share is tried out, an eighth at a time.
 class UpdateShare {
  public:
-  // The iteration's next update, which is named by what it writes first in each iteration, its
-  // parameter. nullopt: not enough is known yet, and the caller decides; it says how with
-  // decided().
-  [[nodiscard]] std::optional<bool> at_host(const Access& written, Bytes bytes, TimeNs now_ns);
-  void decided(const Access& written, bool at_host);
-  // Accesses of a launch that is no update.
+  // Whether the iteration's next update runs at the host. `written` is its parameter, by which it
+  // is known again in the next iteration. `by_rates` is the answer while no share is known, and for
+  // an update that is new.
+  [[nodiscard]] bool at_host(const Access& written, Bytes bytes, TimeNs now_ns, bool by_rates);
+  // Accesses of a launch that is no update: the first that reads a parameter says when it is
+  // wanted.
   void used(std::span<const Access> accesses);
 
   static constexpr unsigned kParts = 8;
-  // Of kParts of the bytes, so many run at the host; nullopt: the caller still decides.
+  // So many of kParts of the updates' bytes run at the host; nullopt: rates still decide.
   [[nodiscard]] std::optional<unsigned> share() const { return share_; }
 
  private:
@@ -40,24 +40,25 @@ class UpdateShare {
     std::uint64_t placed_in = 0;  // iteration
     std::uint64_t wanted = 0;     // when a launch first read the result: a count of such events
     bool is_wanted = false;       // since it was placed
-    bool at_host = false;         // chosen, or decided by the caller
+    bool at_host = false;
   };
 
   [[nodiscard]] static Name name_of(const Access& access);
   void next_iteration(TimeNs now_ns);
-  void measured(double ns);
-  void choose_share();
-  void choose_updates();
-  [[nodiscard]] unsigned callers_share() const;
+  // The share of the iteration that begins; `share` is that of the one that took `ns`.
+  [[nodiscard]] unsigned share_after(unsigned share, double ns);
+  [[nodiscard]] unsigned next_share(unsigned measured);
+  void choose_updates(unsigned share);
+  [[nodiscard]] unsigned share_by_rates() const;
 
   std::vector<Update> updates_;
   std::unordered_map<Name, std::size_t> by_name_;
   std::uint64_t iteration_ = 0;
   std::uint64_t wants_ = 0;
   TimeNs began_ns_ = 0;
-  bool changed_ = false;  // since the iteration before: an update is new
+  bool has_new_ = false;  // this iteration has an update that the one before had not
   std::optional<unsigned> share_;
-  unsigned step_ = 0;        // to the neighbours that are tried next; 0: the best one is found
+  unsigned stride_ = 0;      // from the best share to those that are tried next; 0: it is found
   unsigned iterations_ = 0;  // with this share
   double sum_ns_ = 0;        // of those that count
   std::array<double, kParts + 1>

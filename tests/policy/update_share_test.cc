@@ -28,9 +28,7 @@ class Training {
       at_host_.assign(updates_, false);
       for (std::size_t layer = 0; layer < updates_; ++layer) {
         const Access parameter = written(layer);
-        const std::optional<bool> chosen = share_.at_host(parameter, kBytes, now_ns_);
-        at_host_[layer] = chosen.value_or(layer % 2 == 0);
-        share_.decided(parameter, at_host_[layer]);
+        at_host_[layer] = share_.at_host(parameter, kBytes, now_ns_, layer % 2 == 0);
       }
       const auto at_host = static_cast<std::size_t>(at_host_count());
       now_ns_ += static_cast<TimeNs>(
@@ -78,13 +76,13 @@ std::function<double(unsigned)> shortest_with(unsigned eighths) {
   };
 }
 
-TEST(UpdateShare, TheCallerDecidesUntilTheOrderIsKnown) {
+TEST(UpdateShare, RatesDecideUntilTheOrderIsKnown) {
   Training training(16, shortest_with(3));
   training.iterate(2);
   EXPECT_FALSE(training.share());
   EXPECT_EQ(training.at_host_count(), 8);
   training.iterate(2);
-  EXPECT_EQ(training.share(), 4U);  // as the caller had it: 8 of 16
+  EXPECT_EQ(training.share(), 4U);  // as by rates: 8 of 16
 }
 
 TEST(UpdateShare, FindsTheShareWithTheShortestIteration) {
@@ -127,7 +125,7 @@ TEST(UpdateShare, AnIterationWithANewUpdateDoesNotCount) {
   EXPECT_EQ(training.share(), 4U);
 }
 
-TEST(UpdateShare, FewUpdatesAreTheCallers) {
+TEST(UpdateShare, RatesDecideWhereUpdatesAreFew) {
   Training training(7, shortest_with(0));
   training.iterate(40);
   EXPECT_FALSE(training.share());

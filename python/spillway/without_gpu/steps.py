@@ -45,11 +45,8 @@ class Steps:
         if self.ended <= self.warm_up:
             self.tell_progress()
         elif self.ended == self.warm_up + 1:
-            trace_file.write(self.path, self.recorder)
-            sys.stdout.flush()
-            sys.stderr.flush()
             # Nothing of the script runs any more, so nothing is saved that was never computed.
-            os._exit(0)
+            self.write_and_exit()
 
     def tell_progress(self):
         now = time.monotonic()
@@ -58,20 +55,22 @@ class Steps:
             says.say(f"step {self.ended} of {self.warm_up + 1} has ended, after"
                      f" {now - self.began:.0f} s")
 
+    def write_and_exit(self):
+        trace_file.write(self.path, self.recorder)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
     def at_exit(self):
         if os.getpid() != self.process or getattr(sys, "last_type", None) is not None:
             return  # a child of the program, or it has failed and Python has said why
         if self.ended == 0 and repeated.found(self.recorder, self.warm_up):
-            trace_file.write(self.path, self.recorder)
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0)
-        else:
-            says.say(f"nothing is recorded: {self.ended} steps of an optimizer ended, and"
-                     f" {self.warm_up + 1} are needed with --warm-up {self.warm_up}; let the program"
-                     " run longer")
-            sys.stdout.flush()
-            os._exit(125)
+            self.write_and_exit()
+        says.say(f"nothing is recorded: {self.ended} steps of an optimizer ended, and"
+                 f" {self.warm_up + 1} are needed with --warm-up {self.warm_up}; let the program"
+                 " run longer")
+        sys.stdout.flush()
+        os._exit(125)
 
 
 def follow(recorder):

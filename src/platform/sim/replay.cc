@@ -140,6 +140,7 @@ Status Replay::iterate(std::size_t iteration, std::uint32_t graph) {
       merged = with_updates(steps[index], static_cast<KernelIndex>(index));
     }
     const Step& step = steps[index].updates ? merged : steps[index];
+    simulator_->balance().used(step.launch.accesses);
     if (Status status = wait_for_updates(step.launch); !status) {
       return status;
     }

@@ -130,7 +130,6 @@ Result<bool> Replay::update_at_host(const Update& update) {
 
 // Before a launch that uses what updates at the host use.
 Status Replay::wait_for_updates(const Launch& launch) {
-  simulator_->balance().used(launch.accesses);
   for (const Access& access : launch.accesses) {
     const auto found = at_host_.find(access.allocation);
     if (found == at_host_.end()) {
