@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "bench/measure.h"
-#include "platform/host/userfault.h"
+#include "platform/host/faults/userfault.h"
 
 namespace spillway::bench {
 

@@ -20,15 +20,15 @@
 
 #include "base/rng.h"
 #include "bench/measure.h"
-#include "front/cuda/carried_addresses.h"
-#include "front/cuda/graph_launch_use.h"
-#include "front/cuda/mapped_memory.h"
-#include "front/cuda/operands.h"
-#include "front/cuda/recording.h"
+#include "heap/device_heap.h"
+#include "interpose/cuda/graphs/graph_launch_use.h"
+#include "interpose/cuda/memory/mapped_memory.h"
+#include "interpose/cuda/operands/operands.h"
+#include "interpose/cuda/operands/pointer_tables.h"
+#include "interpose/cuda/recording.h"
 #include "machine/machine.h"
 #include "platform/cuda/cuda_platform.h"
 #include "policy/registry.h"
-#include "runtime/cuda/device_heap.h"
 #include "trace/trace.h"
 
 namespace spillway::cuda {
@@ -304,9 +304,9 @@ class Program {
                                 : 2 * kMiB + rng_.below(8) * kMiB;
   }
   void launch(std::span<const std::uint64_t> words, std::size_t kernel) const {
-    if (platform_->begin_unseen(kStream)) {
+    if (platform_->begin_bypassed(kStream)) {
       device.launched();
-      platform_->end_unseen();
+      platform_->end_bypassed();
       return;
     }
     Operands operands(session_);

@@ -6,7 +6,7 @@
 #include "analysis/memory_curve.h"
 #include "analysis/vitality.h"
 #include "machine/load.h"
-#include "policy/g10_planner.h"
+#include "policy/planning/g10_planner.h"
 #include "trace/generate.h"
 
 namespace spillway {

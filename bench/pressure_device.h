@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 #include "fake_cuda.h"
-#include "platform/cuda/driver.h"
+#include "platform/cuda/driver/driver.h"
 
 namespace spillway::cuda {
 

@@ -101,9 +101,9 @@ void Program::launch(const Work& work) {
     return driver_.launch_kernel(kernel_, 1, 1, 1, 1, 1, 1, 0, on_, pointers.data(), nullptr);
   };
   CuResult made = CuResult::kSuccess;
-  if (platform_->begin_unseen(on_)) {
+  if (platform_->begin_bypassed(on_)) {
     made = launched();
-    platform_->end_unseen();
+    platform_->end_bypassed();
   } else {
     const std::uint64_t number = platform_->before_launch({.stream = on_,
                                                            .hash = hash_launch(work.name, identity),

@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "heap/device_heap.h"
 #include "platform/cuda/cuda_platform.h"
-#include "policy/learned_plan.h"
-#include "runtime/cuda/device_heap.h"
+#include "policy/planning/learned_plan.h"
 #include "runtime/cuda/device_planner.h"
 
 namespace spillway::cuda {

@@ -14,9 +14,9 @@
 
 #include "bench/measure.h"
 #include "machine/load.h"
-#include "platform/common/patience.h"
 #include "platform/sim/replay.h"
 #include "platform/sim/simulator.h"
+#include "policy/admission_governor.h"
 #include "policy/registry.h"
 #include "trace/generate.h"
 #include "trace/read.h"
@@ -85,7 +85,7 @@ Status run(const Options& options) {
   traits.told_of_deaths = true;
   traits.reclaims_dead_first = true;
   traits.clean_copies = CleanCopies::kAll;
-  Patience patience(**policy);
+  AdmissionGovernor patience(**policy);
   sim::Simulator simulator(*machine, sim::simulator_options(*machine, traits), patience);
   std::vector<Sample> samples;
   simulator.on_finished = [&](const sim::LaunchTiming& it) {
@@ -100,7 +100,7 @@ Status run(const Options& options) {
        .pages = traits.pages,
        .queue_depth = options.queue_depth,
        .launch_ns = machine->host.launch_ns,
-       .told_ns = machine->host.told_ns,
+       .tracked_ns = machine->host.tracked_ns,
        .block_bytes = sim::block_bytes(*machine),
        .shared_frame_bytes = (*info)->plan == nullptr ? machine->device.frame_bytes : 0},
       simulator);

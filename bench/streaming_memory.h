@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "platform/host/userfault.h"
+#include "platform/host/faults/userfault.h"
 #include "runtime/run/program_space.h"
 
 namespace spillway::bench {

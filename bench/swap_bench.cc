@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "bench/measure.h"
-#include "platform/common/block_io.h"
+#include "platform/common/storage/block_io.h"
 #include "platform/host/host_platform.h"
 #include "policy/base_uvm.h"
 

@@ -1,13 +1,13 @@
 # libspillway_cuda.so: what `spillway run` loads into programs on an NVIDIA GPU. It is loaded into
 # other people's processes on other machines, so it brings everything with it but the C library.
 # CMakeLists.txt includes this file after the layers.
-file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/front/cuda/*.cc)
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/interpose/cuda/*.cc)
 add_library(spillway_cuda SHARED ${cuda_sources})
 target_link_libraries(spillway_cuda PRIVATE spillway_runtime ${CMAKE_DL_LIBS})
 spillway_target_defaults(spillway_cuda)
 spillway_seldom_runs(spillway_cuda)
 spillway_unity(spillway_cuda)
-set(cuda_exports ${CMAKE_SOURCE_DIR}/src/front/cuda/exports.map)
+set(cuda_exports ${CMAKE_SOURCE_DIR}/src/interpose/cuda/exports.map)
 target_link_options(spillway_cuda PRIVATE -Wl,--version-script=${cuda_exports}
   -Wl,-z,nodelete -Wl,-Bsymbolic-functions)
 if(SPILLWAY_PORTABLE)

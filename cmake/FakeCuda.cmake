@@ -31,20 +31,20 @@ spillway_target_defaults(fake_nvml)
 set_target_properties(fake_nvml PROPERTIES
   OUTPUT_NAME nvidia-ml VERSION 1 SOVERSION 1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_driver)
 
-file(GLOB cuda_test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/platform/cuda/*_test.cc)
+file(GLOB_RECURSE cuda_test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/platform/cuda/*_test.cc)
 # Of the interposer, what is tested without its hooks. By itself: clang-tidy is to see it as the
 # interposer's, without what tests are compiled with.
-set(cuda_front ${CMAKE_SOURCE_DIR}/src/front/cuda)
-add_library(cuda_own_kernels OBJECT ${cuda_front}/own_kernels.cc
-  ${cuda_front}/copy_kernel.cc ${cuda_front}/copy_ptx.cc
-  ${cuda_front}/fill_kernel.cc ${cuda_front}/fill_ptx.cc
-  ${cuda_front}/fingerprint_kernel.cc ${cuda_front}/fingerprint_ptx.cc)
+set(cuda_kernels ${CMAKE_SOURCE_DIR}/src/interpose/cuda/kernels)
+add_library(cuda_own_kernels OBJECT ${cuda_kernels}/own_kernels.cc
+  ${cuda_kernels}/copy_kernel.cc ${cuda_kernels}/copy_ptx.cc
+  ${cuda_kernels}/fill_kernel.cc ${cuda_kernels}/fill_ptx.cc
+  ${cuda_kernels}/fingerprint_kernel.cc ${cuda_kernels}/fingerprint_ptx.cc)
 target_link_libraries(cuda_own_kernels PRIVATE spillway_runtime)
 spillway_target_defaults(cuda_own_kernels)
 spillway_unity(cuda_own_kernels)
-unset(cuda_front)
+unset(cuda_kernels)
 # Of libspillway_near, all: a test stands between it and the platform, and is found by name.
-file(GLOB near_updates CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/front/near/*.cc)
+file(GLOB near_updates CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/near/*.cc)
 add_library(cuda_near_updates OBJECT ${near_updates})
 target_link_libraries(cuda_near_updates PRIVATE spillway_optimizer)
 spillway_target_defaults(cuda_near_updates)
@@ -71,11 +71,11 @@ unset(fake_cuda_sources)
 unset(fake_cuda_exports)
 unset(cuda_test_sources)
 
-# Programs that know nothing of Spillway, for tests/front/cuda: one that is linked against the
+# Programs that know nothing of Spillway, for tests/interpose/cuda: one that is linked against the
 # driver, one that finds it, and a plugin. Not with a sanitizer: its own look-ups at a program's
 # start would reach the interposer's dlsym before its shadow memory is there.
 if(NOT SPILLWAY_SANITIZE)
-  set(cuda_program ${CMAKE_SOURCE_DIR}/tests/front/cuda/program)
+  set(cuda_program ${CMAKE_SOURCE_DIR}/tests/interpose/cuda/program)
   file(GLOB cuda_program_sources CONFIGURE_DEPENDS ${cuda_program}/*.cc)
   list(REMOVE_ITEM cuda_program_sources ${cuda_program}/plugin.cc)
   foreach(plugin cuda_program_plugin cuda_program_newer_plugin)
@@ -85,20 +85,20 @@ if(NOT SPILLWAY_SANITIZE)
   endforeach()
   target_compile_definitions(cuda_program_newer_plugin PRIVATE SPILLWAY_NEWER_TORCH)
   # A runtime with versions like the real one's, and who is linked against it.
-  add_library(fake_cudart SHARED ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cudart.cc)
+  add_library(fake_cudart SHARED ${CMAKE_SOURCE_DIR}/tests/interpose/cuda/runtime/cudart.cc)
   set_target_properties(fake_cudart PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_runtime
-    LINK_DEPENDS ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cudart.map)
+    LINK_DEPENDS ${CMAKE_SOURCE_DIR}/tests/interpose/cuda/runtime/cudart.map)
   target_link_options(fake_cudart PRIVATE
-    -Wl,--version-script=${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cudart.map)
-  add_library(cuda_program_tensors MODULE ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/tensors.cc)
+    -Wl,--version-script=${CMAKE_SOURCE_DIR}/tests/interpose/cuda/runtime/cudart.map)
+  add_library(cuda_program_tensors MODULE ${CMAKE_SOURCE_DIR}/tests/interpose/cuda/runtime/tensors.cc)
   # The same of cuBLAS.
-  add_library(fake_cublas SHARED ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cublas.cc)
+  add_library(fake_cublas SHARED ${CMAKE_SOURCE_DIR}/tests/interpose/cuda/runtime/cublas.cc)
   set_target_properties(fake_cublas PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_runtime
-    LINK_DEPENDS ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cublas.map)
+    LINK_DEPENDS ${CMAKE_SOURCE_DIR}/tests/interpose/cuda/runtime/cublas.map)
   target_link_options(fake_cublas PRIVATE
-    -Wl,--version-script=${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/cublas.map)
+    -Wl,--version-script=${CMAKE_SOURCE_DIR}/tests/interpose/cuda/runtime/cublas.map)
   target_link_libraries(fake_cublas PRIVATE ${CMAKE_DL_LIBS})
-  add_library(cuda_program_products MODULE ${CMAKE_SOURCE_DIR}/tests/front/cuda/runtime/products.cc)
+  add_library(cuda_program_products MODULE ${CMAKE_SOURCE_DIR}/tests/interpose/cuda/runtime/products.cc)
   target_link_libraries(cuda_program_products PRIVATE fake_cublas)
   foreach(library fake_cudart cuda_program_tensors fake_cublas cuda_program_products)
     spillway_test_defaults(${library})
@@ -123,26 +123,28 @@ if(NOT SPILLWAY_SANITIZE)
   target_link_libraries(cuda_program_linked PRIVATE fake_cuda)
   unset(cuda_program)
   unset(cuda_program_sources)
-  target_compile_definitions(front_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
-    FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>" FAKE_NVML_LIBRARY="$<TARGET_FILE:fake_nvml>"
-    CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
+  foreach(target cli_test interpose_test)
+    target_compile_definitions(${target} PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
+      FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>" FAKE_NVML_LIBRARY="$<TARGET_FILE:fake_nvml>"
+      CUDA_PROGRAM="$<TARGET_FILE:cuda_program>" CUDA_PROGRAM_LINKED="$<TARGET_FILE:cuda_program_linked>")
+    add_dependencies(${target} spillway_cuda fake_cufile fake_nvml cuda_program cuda_program_linked)
+  endforeach()
   # What counts how often `spillway` looks at its machine.
-  add_library(looks MODULE ${CMAKE_SOURCE_DIR}/tests/front/looks/looks.cc)
+  add_library(looks MODULE ${CMAKE_SOURCE_DIR}/tests/cli/looks/looks.cc)
   spillway_test_defaults(looks)
   target_link_libraries(looks PRIVATE ${CMAKE_DL_LIBS})
-  add_dependencies(front_test looks)
-  target_compile_definitions(front_test PRIVATE LOOKS_LIBRARY="$<TARGET_FILE:looks>")
+  add_dependencies(cli_test looks)
+  target_compile_definitions(cli_test PRIVATE LOOKS_LIBRARY="$<TARGET_FILE:looks>")
   # With the options of what it is part of, not those of the tests.
-  add_library(cuda_kernel_names OBJECT ${CMAKE_SOURCE_DIR}/src/front/cuda/address_use.cc
-    ${CMAKE_SOURCE_DIR}/src/front/cuda/known_reads.cc)
+  add_library(cuda_kernel_names OBJECT ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/address_use.cc
+    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/read_only_parameters.cc)
   target_include_directories(cuda_kernel_names PRIVATE ${CMAKE_SOURCE_DIR}/src)
   spillway_target_defaults(cuda_kernel_names)
-  target_link_libraries(front_test PRIVATE cuda_kernel_names)
-  add_dependencies(front_test spillway_cuda fake_cufile fake_nvml cuda_program cuda_program_linked)
+  target_link_libraries(interpose_test PRIVATE cuda_kernel_names)
   add_test(NAME CudaPreload.NeedsNothingButTheCLibrary
     COMMAND ${CMAKE_COMMAND} -DREADELF=${CMAKE_READELF} -DLIBRARY=$<TARGET_FILE:spillway_cuda>
       -P ${CMAKE_SOURCE_DIR}/cmake/NeedsOnlyC.cmake)
   if(SPILLWAY_CUDA_INCLUDE)
-    target_include_directories(front_test SYSTEM PRIVATE ${SPILLWAY_CUDA_INCLUDE})
+    target_include_directories(interpose_test SYSTEM PRIVATE ${SPILLWAY_CUDA_INCLUDE})
   endif()
 endif()

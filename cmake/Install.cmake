@@ -1,5 +1,5 @@
 # `cmake --install`: the program and what it preloads, libspillway with its headers, and what CMake
-# and pkg-config need to find it. src/front/run_environment.cc looks for the preloaded library and the
+# and pkg-config need to find it. src/cli/run/run_environment.cc looks for the preloaded library and the
 # Python hook relative to the program, in the places given here.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -48,16 +48,16 @@ if(SPILLWAY_TESTS AND NOT SPILLWAY_SANITIZE)
   set(script ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh)
   set(folder ${CMAKE_BINARY_DIR}/install-test)
   foreach(check install cmake pkg_config run)
-    add_test(NAME front.install.${check}
+    add_test(NAME capi.install.${check}
       COMMAND ${script} ${check} ${folder} ${CMAKE_BINARY_DIR} ${CMAKE_COMMAND})
-    set_tests_properties(front.install.${check} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(capi.install.${check} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
     if(check STREQUAL install)
-      set_tests_properties(front.install.install PROPERTIES FIXTURES_SETUP spillway_installed)
+      set_tests_properties(capi.install.install PROPERTIES FIXTURES_SETUP spillway_installed)
     else()
-      set_tests_properties(front.install.${check} PROPERTIES FIXTURES_REQUIRED spillway_installed)
+      set_tests_properties(capi.install.${check} PROPERTIES FIXTURES_REQUIRED spillway_installed)
     endif()
   endforeach()
-  add_dependencies(front_test spillway_preload spillway_cuda spillway_near)
+  add_dependencies(cli_test spillway_preload spillway_cuda spillway_near)
   unset(script)
   unset(folder)
 endif()

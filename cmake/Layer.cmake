@@ -71,18 +71,19 @@ function(spillway_tests_skip target)
   target_link_libraries(${target} PRIVATE no_time_left)
 endfunction()
 
-# tests/front drives the built program; every other folder links its layer.
+# tests/cli and tests/interpose drive the built program, tests/capi the C API; every other folder links
+# its layer.
 function(spillway_layer_tests name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*_test.cc)
   list(FILTER sources EXCLUDE REGEX "/tests/platform/cuda/")  # cmake/FakeCuda.cmake
   if(SPILLWAY_SANITIZE)
-    list(FILTER sources EXCLUDE REGEX "/tests/front/cuda/")  # likewise
+    list(FILTER sources EXCLUDE REGEX "/tests/interpose/cuda/")  # likewise
   endif()
   if(NOT sources)
     return()
   endif()
   add_executable(${name}_test ${sources})
-  if(name STREQUAL front)
+  if(name MATCHES "^(cli|capi|interpose)$")
     target_link_libraries(${name}_test PRIVATE spillway_runtime GTest::gmock GTest::gtest_main)
     add_dependencies(${name}_test spillway)
     target_compile_definitions(${name}_test PRIVATE SPILLWAY_PROGRAM="$<TARGET_FILE:spillway>")
@@ -97,6 +98,21 @@ function(spillway_layer_tests name)
   spillway_unity(${name}_test)
   gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST
     PROPERTIES TIMEOUT 600)
+  if(name STREQUAL heap)  # its heaps are tested in a program's space, which is made above it
+    target_link_libraries(heap_test PRIVATE spillway_runtime)
+  endif()
+  # Random programs run on the simulator and on the host's space.
+  if(name MATCHES "^(platform|runtime)$")
+    if(NOT TARGET random_program)
+      file(GLOB random_program_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/platform/random/random_program*.cc)
+      list(FILTER random_program_sources EXCLUDE REGEX "_test.cc$")
+      add_library(random_program OBJECT ${random_program_sources})
+      target_include_directories(random_program PUBLIC ${CMAKE_SOURCE_DIR}/tests)
+      target_link_libraries(random_program PRIVATE spillway_platform)
+      spillway_test_defaults(random_program)
+    endif()
+    target_link_libraries(${name}_test PRIVATE random_program)
+  endif()
   if(name STREQUAL base)
     foreach(check skipped run)
       add_test(NAME base.NoTimeLeft.${check}
@@ -124,11 +140,11 @@ function(spillway_benchmarks)
     endif()
   endforeach()
   # The interposer's look-up of operands is a part of what a launch costs.
-  target_sources(launch_path_bench PRIVATE ${CMAKE_SOURCE_DIR}/src/front/cuda/operands.cc
-    ${CMAKE_SOURCE_DIR}/src/front/cuda/carried_addresses.cc
-    ${CMAKE_SOURCE_DIR}/src/front/cuda/encoded_addresses.cc
-    ${CMAKE_SOURCE_DIR}/src/front/cuda/graph_launch_use.cc
-    ${CMAKE_SOURCE_DIR}/src/front/cuda/host_lists.cc)
+  target_sources(launch_path_bench PRIVATE ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/operands.cc
+    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/pointer_tables.cc
+    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/encoded_addresses.cc
+    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/graphs/graph_launch_use.cc
+    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/host_lists.cc)
   if(TARGET fake_cuda)
     target_sources(pressure_bench PRIVATE ${CMAKE_SOURCE_DIR}/bench/pressure_device.cc
       ${CMAKE_SOURCE_DIR}/bench/pressure_program.cc ${CMAKE_SOURCE_DIR}/bench/pressure_made_up.cc

@@ -3,7 +3,7 @@
 # and stubs as CMAKE_SYSROOT; the compiler and its standard library are this machine's. CMakeLists.txt
 # includes this file before it looks for libraries.
 option(SPILLWAY_PORTABLE "Link everything statically but an old C library and libgcc_s" OFF)
-set(spillway_inside ${CMAKE_SOURCE_DIR}/src/front/inside)
+set(spillway_inside ${CMAKE_SOURCE_DIR}/src/portable)
 
 if(SPILLWAY_PORTABLE)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
@@ -65,7 +65,7 @@ function(spillway_own_new target)
     return()
   endif()
   # Only what stands in another file is a reference.
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/front/preload/new_delete.cc
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/interpose/host/new_delete.cc
     ${spillway_inside}/own_new.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${spillway_inside}/own_new.cc)
   foreach(kind w a)

@@ -21,7 +21,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
       endif()
     endif()
   endif()
-  string(CONCAT source "// Written by cmake/Version.cmake.\n#include \"front/version.h\"\n\nnamespace spillway {\n\n"
+  string(CONCAT source "// Written by cmake/Version.cmake.\n#include \"cli/version.h\"\n\nnamespace spillway {\n\n"
     "std::string_view version() { return \"${VERSION}\"; }\n"
     "std::string_view commit() { return \"${commit}\"; }\n\n}  // namespace spillway\n")
   if(EXISTS ${OUTPUT})

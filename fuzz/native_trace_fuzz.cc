@@ -1,8 +1,8 @@
 // libFuzzer target of the native reader. The input is read as a file, where a mutation seldom
 // survives the checksum, and as bare records of each version, behind it.
 #include "insist.h"
-#include "trace/native_format.h"
-#include "trace/native_reader.h"
+#include "trace/format/native_format.h"
+#include "trace/format/native_reader.h"
 #include "trace/visitor.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

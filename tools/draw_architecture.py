@@ -60,9 +60,9 @@ def draw():
         picture.text(centre(column), 45, words, "text title")
 
     layer(picture, "front", 122, 88, 70, [
-        [("text title", "CUDA interposer"), ("soft path", "src/front/cuda"),
+        [("text title", "CUDA interposer"), ("soft path", "src/interpose/cuda"),
          ("soft", "catches driver calls, finds operands")],
-        [("text title", "malloc interposer, C API"), ("soft path", "src/front/preload, capi"),
+        [("text title", "malloc interposer, C API"), ("soft path", "src/interpose/host, capi"),
          ("soft", "catches allocations, marks launches")],
         [("text title", "commands"), ("soft path", "src/front/*.cc"),
          ("soft", "simulate, analyze, plan, reproduce")]])

@@ -42,9 +42,9 @@ class GradientTest : public ::testing::Test {
       return loss();
     };
     const double near = at(kStep) - at(-kStep);
-    const double far = at(2 * kStep) - at(-2 * kStep);
+    const double host_mapped = at(2 * kStep) - at(-2 * kStep);
     std::copy(before.begin(), before.end(), values.data());
-    return (8 * near - far) / (12 * kStep);
+    return (8 * near - host_mapped) / (12 * kStep);
   }
 
   std::mt19937_64 random_{11};

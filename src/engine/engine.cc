@@ -11,15 +11,15 @@ Engine::Engine(const EngineOptions& options, Mechanism& mechanism, Policy& polic
     : options_(options),
       policy_(&policy),
       space_(options.device_frame_bytes),
-      claims_(space_, launches_),
-      queues_(space_, claims_),
+      pending_uses_(space_, launches_),
+      queues_(space_, pending_uses_),
       tiers_(space_, {options.device_capacity_bytes, options.host_capacity_bytes,
                       options.storage_capacity_bytes}),
       pins_(space_),
       updates_(space_),
       fetches_(space_),
       evictions_(space_),
-      flights_(space_),
+      in_flight_transfers_(space_),
       exposed_(space_),
       orders_(space_, mechanism) {
   assert(!options.release_early || !options.tracks_writes);
@@ -99,7 +99,7 @@ void Engine::say(const Remark& remark) {
 
 void Engine::carry_out_due(AllocationId id) {
   while (true) {
-    const std::optional<DeathOrder::Due> due = deaths_.take(id);
+    const std::optional<DeferredFrees::Due> due = deaths_.take(id);
     if (!due) {
       return;
     }
@@ -107,7 +107,7 @@ void Engine::carry_out_due(AllocationId id) {
   }
 }
 
-void Engine::carry_out(const DeathOrder::Due& due) {
+void Engine::carry_out(const DeferredFrees::Due& due) {
   const Remark& remark = due.remark;
   switch (remark.kind) {
     case Remark::Kind::kFree:
@@ -196,8 +196,8 @@ void Engine::release_if_gone(BlockId id) {
       drop_frame(id, tier);
     }
   }
-  if (block.far) {
-    tiers_.end_far(id);
+  if (block.host_mapped) {
+    tiers_.end_host_mapped(id);
   }
   if (!gone_.empty() && gone_.back().first + gone_.back().second == id) {
     ++gone_.back().second;
@@ -256,7 +256,7 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
     return;  // what is under way cannot be called back; its end drops it
   }
   drop_copies_below(id);
-  if (end_far(id) || was_below) {
+  if (end_host_mapped(id) || was_below) {
     return;
   }
   if (!options_.reclaim_discarded_first && block.queue == PageQueue::kUsed && block.mapped) {
@@ -353,7 +353,7 @@ Status Engine::fix(AllocationId id) {
   const BlockId end = allocation.first_block + allocation.block_count;
   for (BlockId block = allocation.first_block; block < end; ++block) {
     assert(space_.block(block).pins > 0 && space_.block(block).mapped);
-    if (space_.block(block).far) {
+    if (space_.block(block).host_mapped) {
       return make_error(ErrorCode::kInvalidInput, "what is far cannot stay on the device");
     }
   }
@@ -469,7 +469,7 @@ std::optional<Error> Engine::stuck() const {
   const bool next_waits = next != LaunchOrder::kNoSlot && !meets_update(launches_.at(next).launch);
   const bool launches_wait =
       admitted_ > launches_.running() || next_waits || updates_.next() != kNoIndex;
-  if (flights_.under_way() > 0 || (!launches_wait && fetches_.fault_bytes() == 0)) {
+  if (in_flight_transfers_.under_way() > 0 || (!launches_wait && fetches_.fault_bytes() == 0)) {
     return std::nullopt;
   }
   // Launches that are too large are refused; a thread has stopped already.

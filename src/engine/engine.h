@@ -15,30 +15,30 @@
 #include <vector>
 
 #include "base/error.h"
-#include "engine/asked_ahead.h"
-#include "engine/claims.h"
-#include "engine/death_order.h"
 #include "engine/engine_options.h"
-#include "engine/eviction_wishes.h"
-#include "engine/exposed.h"
-#include "engine/fetch_wishes.h"
-#include "engine/flights.h"
-#include "engine/free_frames.h"
-#include "engine/launch_order.h"
-#include "engine/launch_table.h"
+#include "engine/launches/launch_order.h"
+#include "engine/launches/launch_table.h"
+#include "engine/launches/pending_uses.h"
+#include "engine/launches/pins.h"
+#include "engine/launches/recomputable.h"
+#include "engine/launches/updates.h"
+#include "engine/launches/updates_ahead.h"
+#include "engine/launches/waiters.h"
 #include "engine/mechanism.h"
-#include "engine/orders.h"
-#include "engine/page_queues.h"
-#include "engine/pins.h"
+#include "engine/memory/deferred_frees.h"
+#include "engine/memory/escaped_addresses.h"
+#include "engine/memory/free_frames.h"
+#include "engine/memory/page_queues.h"
+#include "engine/memory/space.h"
+#include "engine/memory/tier_accounts.h"
+#include "engine/moves/asked_ahead.h"
+#include "engine/moves/eviction_queue.h"
+#include "engine/moves/fetch_queue.h"
+#include "engine/moves/in_flight_transfers.h"
+#include "engine/moves/mechanism_batch.h"
 #include "engine/policy.h"
-#include "engine/recomputable.h"
-#include "engine/space.h"
 #include "engine/stats.h"
-#include "engine/tier_accounts.h"
 #include "engine/types.h"
-#include "engine/updates.h"
-#include "engine/updates_ahead.h"
-#include "engine/waiters.h"
 
 namespace spillway {
 
@@ -154,11 +154,10 @@ class Engine final : private Control {
 
   // Streams that wait for each other. What is issued to a stream after a wait is admitted when what
   // was issued before the recording of the signal has been. A signal that is never recorded holds
-  // its waiters for ever, unless it is given: by the host, or because its owner is gone.
+  // its waiters for ever.
   [[nodiscard]] SignalId create_signal() { return order_.create_signal(); }
   void record_signal(SignalId signal, StreamId stream);
   void wait_for_signal(SignalId signal, StreamId stream);
-  void give_signal(SignalId signal);
 
   // Threads have stopped at these blocks; each goes on with the next Mechanism::map of its block. A
   // block named twice is one fault. They count as faults of the launch `during`, whose operands
@@ -180,7 +179,7 @@ class Engine final : private Control {
 
   // Host memory, beside the host tier's, that far blocks may have together (docs/cuda.md). Those
   // that are far already stay so.
-  void set_far_capacity(Bytes bytes) { far_capacity_bytes_ = bytes; }
+  void set_host_mapped_capacity(Bytes bytes) { host_mapped_capacity_bytes_ = bytes; }
 
   // --- What the platform reports --------------------------------------------------------------
 
@@ -197,17 +196,17 @@ class Engine final : private Control {
   // launch that is released and has not ended counts as running, unless it stands behind one of its
   // stream that is not released.
   [[nodiscard]] std::optional<Error> stuck() const;
-  [[nodiscard]] std::size_t transfers_in_flight() const { return flights_.under_way(); }
+  [[nodiscard]] std::size_t transfers_in_flight() const { return in_flight_transfers_.under_way(); }
   [[nodiscard]] const EngineStats& stats() const { return stats_; }
   [[nodiscard]] const Space& space() const override { return space_; }
   [[nodiscard]] const PageQueues& queues() const override { return queues_; }
-  [[nodiscard]] const Claims& claims() const override { return claims_; }
+  [[nodiscard]] const PendingUses& claims() const override { return pending_uses_; }
   [[nodiscard]] Bytes used_bytes(Tier tier) const { return tiers_.used_bytes(tier); }
   [[nodiscard]] Bytes capacity_bytes(Tier tier) const override {
     return tiers_.capacity_bytes(tier);
   }
   [[nodiscard]] Bytes free_bytes(Tier tier) const override { return tiers_.free_bytes(tier); }
-  [[nodiscard]] Bytes far_bytes() const { return tiers_.far_bytes(); }
+  [[nodiscard]] Bytes host_mapped_bytes() const { return tiers_.host_mapped_bytes(); }
   // What blocks on the device should not exceed, dead ones included, unless more is alive: a frugal
   // engine's answer is what was ever alive there at once and a little more.
   [[nodiscard]] Bytes frugal_bytes() const;
@@ -221,7 +220,7 @@ class Engine final : private Control {
   void pre_evict(BlockId id, Tier to) override;
   void copy_down(BlockId id, Tier to) override;
   [[nodiscard]] bool give_up(AllocationId id) override;
-  [[nodiscard]] bool set_far(BlockId id) override;
+  [[nodiscard]] bool set_host_mapped(BlockId id) override;
   void set_near(BlockId id) override;
   [[nodiscard]] bool evictable(BlockId id) const override;
   [[nodiscard]] bool usable(BlockId id) const override;
@@ -238,7 +237,7 @@ class Engine final : private Control {
   [[nodiscard]] bool alive(BlockId id) const { return space_.has_tenant(id); }
   [[nodiscard]] AllocationId owner_of(BlockId id) const;
   void say(const Remark& remark);
-  void carry_out(const DeathOrder::Due& due);
+  void carry_out(const DeferredFrees::Due& due);
   void carry_out_due(AllocationId id);
   void free_now(AllocationId id);
   void end_fix(AllocationId id);
@@ -363,8 +362,8 @@ class Engine final : private Control {
   void move_below_ended(BlockId id, Tier from, Tier to, bool finished);
   void shrink();
 
-  // engine_far.cc: what is used where it lies in host memory
-  bool end_far(BlockId id);
+  // engine_host_mapped.cc: what is used where it lies in host memory
+  bool end_host_mapped(BlockId id);
   [[nodiscard]] static bool leavable(const Block& block) {
     return block.queue == PageQueue::kUsed && block.pins == 0 && block.transfer == kNoIndex &&
            !block.evicting;
@@ -386,7 +385,7 @@ class Engine final : private Control {
   Policy* policy_;
   Space space_;
   LaunchTable launches_;
-  Claims claims_;
+  PendingUses pending_uses_;
   PageQueues queues_;
   TierAccounts tiers_;
   FreeFrames free_frames_;  // of the device, where frames have sizes
@@ -395,21 +394,21 @@ class Engine final : private Control {
   UpdatesAhead updates_ahead_;
   Waiters waiters_;
   LaunchOrder order_;
-  DeathOrder deaths_;
+  DeferredFrees deaths_;
   AskedAhead asked_;
-  FetchWishes fetches_;
-  EvictionWishes evictions_;
-  Flights flights_;
+  FetchQueue fetches_;
+  EvictionQueue evictions_;
+  InFlightTransfers in_flight_transfers_;
   Recomputable recomputable_;
-  Exposed exposed_;
+  EscapedAddresses exposed_;
   std::unordered_set<AllocationId> fixed_;
-  Orders orders_;
+  MechanismBatch orders_;
   EngineStats stats_;
   std::optional<Error> fatal_;
   std::uint32_t failures_in_a_row_ = 0;
   std::uint32_t admitted_ = 0;  // launches that have not ended
   LaunchSeq last_issued_ = 0;
-  Bytes far_capacity_bytes_ = 0;
+  Bytes host_mapped_capacity_bytes_ = 0;
   Bytes most_alive_bytes_ = 0;  // on the device, with what asked for room there
   // Of a frugal engine: what dead memory may keep, and what it has lost and not come back for.
   static constexpr Bytes kLeastSlackBytes = 2 * kMiB;

@@ -1,7 +1,7 @@
 // What the program asks for ahead of need, in the order of its launches. See engine.h,
 // asked_ahead.h; docs/engine.md.
 #include "engine/engine.h"
-#include "engine/for_each_block.h"
+#include "engine/memory/for_each_block.h"
 
 namespace spillway {
 namespace {
@@ -27,13 +27,13 @@ void Engine::ask_down(const Launch& named, bool stays) {
 // leaves is for the policy to say.
 void Engine::move_down_if_final(BlockId id) {
   const std::optional<AskedAhead::Down> down = asked_.down_of(id);
-  if (!down || space_.block(id).pins > 0 || claims_.next_use(id) <= down->behind) {
+  if (!down || space_.block(id).pins > 0 || pending_uses_.next_use(id) <= down->behind) {
     return;
   }
   asked_.forget(id);
   if (down->stays) {
     copy_down(id, Tier::kHost);
-  } else if (claims_.next_use(id) == kNever) {
+  } else if (pending_uses_.next_use(id) == kNever) {
     pre_evict(id, capacity_bytes(Tier::kHost) > 0 ? Tier::kHost : Tier::kStorage);
   }
 }
@@ -48,7 +48,7 @@ void Engine::prefetch_behind(const Launch& named) {
 // Programs ask as early as a tensor fits beside what they know of, and not all that is alive is
 // among that: so nothing has to make way.
 void Engine::bring_what_was_asked_for() {
-  const Launch* const waiting = claims_.next_issued(kNoLaunch);
+  const Launch* const waiting = pending_uses_.next_issued(kNoLaunch);
   const LaunchSeq reached = waiting == nullptr ? kNever : waiting->seq;
   const Bytes spare_bytes = capacity_bytes(Tier::kDevice) / kSparePart;
   while (true) {

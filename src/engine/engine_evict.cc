@@ -180,7 +180,7 @@ bool Engine::evictable(BlockId id) const {
     return false;
   }
   const Block& block = space_.block(id);
-  return leavable(block) && !block.far;
+  return leavable(block) && !block.host_mapped;
 }
 
 bool Engine::usable(BlockId id) const {
@@ -432,7 +432,7 @@ void Engine::shrink() {
 bool Engine::on_its_way(BlockId id) const {
   return alive(id) && (space_.block(id).fetch != FetchState::kNone ||
                        (space_.block(id).transfer != kNoIndex &&
-                        flights_.of(space_.block(id)).to == Tier::kDevice));
+                        in_flight_transfers_.of(space_.block(id)).to == Tier::kDevice));
 }
 
 // --- Ahead of need ------------------------------------------------------------------------------
@@ -476,7 +476,7 @@ void Engine::form_evictions(Cause cause, Tier to) {
         break;
       }
       if (cause == Cause::kEvict || prepare_pre_eviction(*id, to)) {
-        flights_.add(transfer, *id);
+        in_flight_transfers_.add(transfer, *id);
         queues_.update(*id);
       }
     }
@@ -510,7 +510,7 @@ bool Engine::prepare_pre_eviction(BlockId id, Tier to) {
     queues_.remove(id);
   }
   if (clean_below) {
-    if (end_far(id)) {
+    if (end_host_mapped(id)) {
       return false;
     }
     keep_copies_below(id);  // its device frame may go at any time
@@ -554,7 +554,7 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause, bool reached) {
   }
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
-    if (end_far(id)) {
+    if (end_host_mapped(id)) {
       return;
     }
     queues_.push(PageQueue::kDiscarded, id);
@@ -579,7 +579,7 @@ void Engine::eviction_finished(BlockId id, Tier to, Cause cause, bool reached) {
     wake(id, false);
     return;
   }
-  if (end_far(id)) {
+  if (end_host_mapped(id)) {
     return;
   }
   push_unused(id);
@@ -602,7 +602,7 @@ void Engine::eviction_failed(BlockId id, Tier to, Cause cause) {
     return;
   }
   if (block.contents == Contents::kDiscarded) {
-    if (end_far(id)) {
+    if (end_host_mapped(id)) {
       return;
     }
     queues_.push(PageQueue::kDiscarded, id);
@@ -645,7 +645,7 @@ void Engine::form_moves_down() {
         continue;
       }
       take_frame(*id, Tier::kStorage);
-      flights_.add(transfer, *id);
+      in_flight_transfers_.add(transfer, *id);
     }
     if (transfer.blocks.empty()) {
       return;

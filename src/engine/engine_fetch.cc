@@ -63,7 +63,7 @@ void Engine::pump() {
     form_evictions(cause, Tier::kHost);
     form_evictions(cause, Tier::kStorage);
   }
-  if (fetches_.fault_bytes() > 0 && flights_.under_way() == 0) {
+  if (fetches_.fault_bytes() > 0 && in_flight_transfers_.under_way() == 0) {
     form_fault_fetches();  // a wish that they waited for has come to nothing
     form_evictions(Cause::kEvict, Tier::kHost);
     form_evictions(Cause::kEvict, Tier::kStorage);
@@ -74,7 +74,7 @@ void Engine::pump() {
   // Prefetches may have chosen victims.
   form_evictions(Cause::kEvict, Tier::kHost);
   form_evictions(Cause::kEvict, Tier::kStorage);
-  if (updates_.waiting() && flights_.under_way() == 0) {
+  if (updates_.waiting() && in_flight_transfers_.under_way() == 0) {
     form_update_moves();  // what has lost its device frame since can leave host memory
     form_evictions(Cause::kEvict, Tier::kHost);
   }
@@ -85,7 +85,7 @@ void Engine::form_fault_fetches() {
     return;
   }
   for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
-    form_fetches(FetchState::kFault, source, FetchWishes::kNoLimit);
+    form_fetches(FetchState::kFault, source, FetchQueue::kNoLimit);
   }
 }
 
@@ -95,11 +95,11 @@ void Engine::form_prefetches() {
   constexpr FetchState kPrefetch = FetchState::kPrefetch;
   while (fetches_.prefetch_bytes() > 0) {
     std::optional<Source> next;
-    std::uint64_t first = FetchWishes::kNoLimit;
-    std::uint64_t limit = FetchWishes::kNoLimit;
+    std::uint64_t first = FetchQueue::kNoLimit;
+    std::uint64_t limit = FetchQueue::kNoLimit;
     for (const Source source : {Source::kZeros, Source::kHostCopy, Source::kStorageCopy}) {
       const std::uint64_t order = fetches_.head_order(kPrefetch, source);
-      if (order == FetchWishes::kNoLimit ||
+      if (order == FetchQueue::kNoLimit ||
           fetch_lanes_[index_of(kPrefetch)][index_of(source)].full()) {
         continue;
       }
@@ -145,7 +145,7 @@ bool Engine::form_fetches(FetchState priority, Source source, std::uint64_t limi
         arrive_zeroed(*id);
         continue;
       }
-      flights_.add(transfer, *id);
+      in_flight_transfers_.add(transfer, *id);
     }
     if (transfer.blocks.empty()) {
       break;
@@ -267,7 +267,7 @@ void Engine::fetch_finished(BlockId id, bool reached) {
   }
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
-    if (end_far(id)) {
+    if (end_host_mapped(id)) {
       return;
     }
     queues_.push(PageQueue::kDiscarded, id);
@@ -300,7 +300,7 @@ void Engine::fetch_failed(BlockId id, TransferId transfer) {
   if (block.contents == Contents::kDiscarded) {
     drop_copies_below(id);
   }
-  (void)end_far(id);
+  (void)end_host_mapped(id);
   block.prefetched = false;
   if (needed(block)) {
     fetches_.add(id, FetchState::kFault);

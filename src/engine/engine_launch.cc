@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/engine.h"
-#include "engine/for_each_block.h"
+#include "engine/memory/for_each_block.h"
 
 namespace spillway {
 
@@ -68,16 +68,16 @@ LaunchAdmission Engine::issue_launch(const Launch& launch) {
 void Engine::claim(std::uint32_t slot) {
   LaunchTable::Record& record = launches_.at(slot);
   record.claims = true;
-  claims_.issued(slot);
+  pending_uses_.issued(slot);
   for_each_block(record.launch, [&](BlockId id, const Access& /*access*/) {
-    if (claims_.add(id, slot)) {
+    if (pending_uses_.add(id, slot)) {
       queues_.update(id);
     }
   });
 }
 
 bool Engine::dies_after(BlockId id, LaunchId launch) const {
-  if (!alive(id) || space_.is_shared(id) || claims_.last_launch(id) != launch) {
+  if (!alive(id) || space_.is_shared(id) || pending_uses_.last_launch(id) != launch) {
     return false;
   }
   const LaunchTable::Record& record = launches_.at(LaunchTable::slot_of(launch));
@@ -98,13 +98,6 @@ void Engine::record_signal(SignalId signal, StreamId stream) {
 }
 
 void Engine::wait_for_signal(SignalId signal, StreamId stream) { order_.wait(signal, stream); }
-
-void Engine::give_signal(SignalId signal) {
-  order_.give(signal);
-  admit_those_that_fit();
-  pump();
-  settle();
-}
 
 // --- Admission ----------------------------------------------------------------------------------
 
@@ -193,7 +186,7 @@ void Engine::admit(std::uint32_t slot) {
   }
   if (record.claims) {
     record.claims = false;
-    claims_.admitted(slot);
+    pending_uses_.admitted(slot);
   }
   // An overwriting access may use a frame as it is only if the launch has no other access to it.
   for (const auto& [id, access] : absent_) {
@@ -226,7 +219,7 @@ void Engine::take_up(BlockId id, const Access& access, bool claimed) {
     queues_.update(id);
   }
   if (claimed) {
-    claims_.settle(id);
+    pending_uses_.settle(id);
   }
   block.retired = false;  // who names it uses it
   if (access.mode == AccessMode::kExpose) {
@@ -275,8 +268,8 @@ void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
     if (block.fetch == FetchState::kPrefetch) {
       fetches_.add(id, FetchState::kFault);
     } else if (options_.release_early && block.transfer != kNoIndex &&
-               flights_.of(block).to == Tier::kDevice) {
-      const TransferId transfer = flights_.of(block).id;
+               in_flight_transfers_.of(block).to == Tier::kDevice) {
+      const TransferId transfer = in_flight_transfers_.of(block).id;
       if (record.waits.empty() || record.waits.back() != transfer) {
         record.waits.push_back(transfer);
       }
@@ -293,7 +286,7 @@ void Engine::touch(std::uint32_t slot, BlockId id, const Access& access,
       block.contents = Contents::kDiscarded;
       drop_copies_below(id);
     }
-    (void)end_far(id);
+    (void)end_host_mapped(id);
     block.overwritten = true;
   }
   fetches_.add(id, FetchState::kFault);
@@ -488,7 +481,7 @@ bool Engine::thread_fault(const Launch& during, const ThreadFault& fault) {
 
 void Engine::written_on_arrival(BlockId id) {
   Block& block = space_.block(id);
-  assert(block.transfer != kNoIndex && flights_.of(block).to == Tier::kDevice);
+  assert(block.transfer != kNoIndex && in_flight_transfers_.of(block).to == Tier::kDevice);
   block.wants_write = true;
   block.retired = false;  // whatever was promised
 }

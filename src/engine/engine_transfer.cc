@@ -25,7 +25,7 @@ void Engine::take_frame(BlockId id, Tier tier) {
 }
 
 bool Engine::frame_has_size(BlockId id, Tier tier) const {
-  return tier == Tier::kDevice && options_.frames_have_sizes && !space_.block(id).far;
+  return tier == Tier::kDevice && options_.frames_have_sizes && !space_.block(id).host_mapped;
 }
 
 // The platform has no more of them than there is room.
@@ -103,7 +103,7 @@ void Engine::reach() {
 void Engine::start(Transfer transfer, Lane& lane) {
   assert(!transfer.blocks.empty());
   transfer.reached = exposed_.times();
-  const Transfer& started = flights_.depart(std::move(transfer), lane);
+  const Transfer& started = in_flight_transfers_.depart(std::move(transfer), lane);
   if (options_.release_early && started.to == Tier::kDevice) {
     for (const BlockId id : started.blocks) {
       space_.block(id).mapped = space_.block(id).writable = true;
@@ -115,7 +115,7 @@ void Engine::start(Transfer transfer, Lane& lane) {
 }
 
 void Engine::transfer_finished(TransferId id) {
-  const Transfer transfer = flights_.land(id);
+  const Transfer transfer = in_flight_transfers_.land(id);
   failures_in_a_row_ = 0;
   stats_.moved_bytes[index_of(transfer.from)][index_of(transfer.to)] += transfer.bytes;
   const bool reached = exposed_.was_reached_since(transfer.reached);
@@ -137,13 +137,14 @@ void Engine::transfer_finished(TransferId id) {
 }
 
 void Engine::transfer_failed(TransferId id) {
-  const Transfer transfer = flights_.land(id);
+  const Transfer transfer = in_flight_transfers_.land(id);
   ++stats_.failed_transfers;
   // What was to be far had no memory there, and goes to the device: nothing is lost.
-  const bool far = transfer.to == Tier::kDevice &&
-                   std::any_of(transfer.blocks.begin(), transfer.blocks.end(),
-                               [this](BlockId block) { return space_.block(block).far; });
-  failures_in_a_row_ += far ? 0 : 1;
+  const bool host_mapped =
+      transfer.to == Tier::kDevice &&
+      std::any_of(transfer.blocks.begin(), transfer.blocks.end(),
+                  [this](BlockId block) { return space_.block(block).host_mapped; });
+  failures_in_a_row_ += host_mapped ? 0 : 1;
   if (failures_in_a_row_ >= options_.failures_in_a_row_max && !fatal_) {
     fatal_ = Error{ErrorCode::kIo,
                    fmt::format("{} transfers in a row failed, the last from {} to {}; giving up "

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/for_each_block.h"
+#include "engine/memory/for_each_block.h"
 
 namespace spillway {
 
@@ -33,7 +33,7 @@ bool Engine::meets_update(const Launch& launch) const {
 // Whether the update has to wait for this block of its: launches that were issued before it use it,
 // or will.
 bool Engine::in_the_way(BlockId id, const Access& access, LaunchSeq update) const {
-  return pinned_on_device(space_.block(id)) || claims_.next_use(id) < update ||
+  return pinned_on_device(space_.block(id)) || pending_uses_.next_use(id) < update ||
          updates_.behind_another(id, access, update);
 }
 
@@ -167,8 +167,8 @@ void Engine::bring_to_host(BlockId id) {
   }
   if (dead || block.copies.has(Tier::kHost)) {
     lose_device_frame(id);
-    if (block.far) {
-      tiers_.end_far(id);
+    if (block.host_mapped) {
+      tiers_.end_host_mapped(id);
     }
   }
   if (ready_at_host(block)) {
@@ -209,7 +209,7 @@ void Engine::form_update_moves() {
       if (!id) {
         break;
       }
-      flights_.add(transfer, *id);
+      in_flight_transfers_.add(transfer, *id);
     }
     if (transfer.blocks.empty()) {
       return;

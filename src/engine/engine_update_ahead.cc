@@ -32,7 +32,7 @@ void Engine::fetch_ahead_for_updates() {
         break;
       }
       take_frame(id, Tier::kHost);
-      flights_.add(transfer, id);
+      in_flight_transfers_.add(transfer, id);
     }
     if (transfer.blocks.empty()) {
       return;

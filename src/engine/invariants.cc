@@ -4,7 +4,7 @@
 
 #include "engine/broken.h"
 #include "engine/engine.h"
-#include "engine/for_each_block.h"
+#include "engine/memory/for_each_block.h"
 
 namespace spillway {
 namespace {
@@ -75,7 +75,8 @@ Status Engine::check_invariants() const {
   std::vector<std::uint32_t> coming(launches_.slots());   // ... and that no transfer brings yet
   for (BlockId id = 0; id < space_.block_slots(); ++id) {
     const Block& block = space_.block(id);
-    const bool arriving = block.transfer != kNoIndex && flights_.of(block).to == Tier::kDevice;
+    const bool arriving =
+        block.transfer != kNoIndex && in_flight_transfers_.of(block).to == Tier::kDevice;
     if (const std::string_view what =
             wrong_with(block, options_, arriving, reserved(block), updates_.brings(id));
         !what.empty()) {
@@ -121,9 +122,10 @@ Status Engine::check_invariants() const {
     return broken("more of the device's frames are free than there is room");
   }
   for (const Status& status :
-       {space_.check(), tiers_.check(), queues_.check(), claims_.check(), launches_.check(),
-        order_.check(), flights_.check(), pins_.check(), updates_.check(), deaths_.check(),
-        fetches_.check(), exposed_.check(), evictions_.check(flights_.copying_ahead_bytes())}) {
+       {space_.check(), tiers_.check(), queues_.check(), pending_uses_.check(), launches_.check(),
+        order_.check(), in_flight_transfers_.check(), pins_.check(), updates_.check(),
+        deaths_.check(), fetches_.check(), exposed_.check(),
+        evictions_.check(in_flight_transfers_.copying_ahead_bytes())}) {
     if (!status) {
       return status;
     }

@@ -1,7 +1,7 @@
 // What a policy does that says nothing of its own. See policy.h.
 #include "engine/policy.h"
 
-#include "engine/page_queues.h"
+#include "engine/memory/page_queues.h"
 
 namespace spillway {
 

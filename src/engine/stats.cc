@@ -12,7 +12,7 @@ EngineStats difference(const EngineStats& after, const EngineStats& before) {
   }
   result.saved_by_discard_bytes -= before.saved_by_discard_bytes;
   result.given_up_bytes -= before.given_up_bytes;
-  result.far_bytes -= before.far_bytes;
+  result.host_mapped_bytes -= before.host_mapped_bytes;
   for (const auto field :
        {&EngineStats::launches, &EngineStats::updates, &EngineStats::faults,
         &EngineStats::late_prefetches, &EngineStats::prefetched, &EngineStats::prefetches_used,

@@ -18,7 +18,7 @@ struct EngineStats {
   // Contents that were given up because a launch could make them again.
   Bytes given_up_bytes = 0;
   // Blocks that launches use in host memory from then on (docs/cuda.md).
-  Bytes far_bytes = 0;
+  Bytes host_mapped_bytes = 0;
   std::uint64_t launches = 0;           // on the device
   std::uint64_t updates = 0;            // launches that run at the host
   std::uint64_t faults = 0;             // blocks that a launch needed and nobody had asked for

@@ -134,7 +134,7 @@ struct Transfer {
   Cause cause = Cause::kFault;
   Bytes bytes = 0;
   std::vector<BlockId> blocks = {};
-  std::uint64_t reached = 0;  // Exposed::times, when it started
+  std::uint64_t reached = 0;  // EscapedAddresses::times, when it started
 };
 
 }  // namespace spillway

@@ -55,8 +55,8 @@ struct Handles {
 
 struct HostTier {
   Bytes capacity_bytes = 0;
-  TimeNs launch_ns = 0;  // what the program needs to issue one launch; 0: no time
-  TimeNs told_ns = 0;    // more, where not all fits: of each launch somebody has to be told
+  TimeNs launch_ns = 0;   // what the program needs to issue one launch; 0: no time
+  TimeNs tracked_ns = 0;  // more, where not all fits: of each launch somebody has to be told
   // What optimizer updates that run at the host get: of its memory, and of so many cores; 0: not
   // known. 28 bytes a parameter of Adam in float32.
   double memory_bytes_per_s = 0;
@@ -80,7 +80,7 @@ struct Link {
   TimeNs latency_ns = 0;             // of one transfer batch
   // What launches read of host memory and write to it, over the link, both at once; 0: they cannot
   // (docs/cuda.md).
-  double far_bytes_per_s = 0;
+  double host_mapped_bytes_per_s = 0;
 };
 
 struct Faults {

@@ -6,8 +6,8 @@
 
 #include "analysis/memory_curve.h"
 #include "policy/flashneuron.h"
-#include "policy/plan_estimate.h"
 #include "policy/planned.h"
+#include "policy/planning/plan_estimate.h"
 
 namespace spillway {
 namespace {

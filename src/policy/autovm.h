@@ -11,7 +11,7 @@
 #include "analysis/vitality.h"
 #include "base/error.h"
 #include "machine/machine.h"
-#include "policy/plan.h"
+#include "policy/planning/plan.h"
 #include "policy/registry.h"
 #include "trace/trace.h"
 

@@ -1,7 +1,7 @@
 // The correlator and the prefetcher of DeepUM, driven by the engine's events. See deepum.h.
 #include "policy/deepum.h"
 
-#include "engine/page_queues.h"
+#include "engine/memory/page_queues.h"
 #include "policy/registry.h"
 
 namespace spillway {

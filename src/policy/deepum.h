@@ -6,14 +6,14 @@
 #include <string_view>
 
 #include "engine/policy.h"
-#include "policy/block_table.h"
-#include "policy/execution_table.h"
-#include "policy/expected_blocks.h"
-#include "policy/predicted_launches.h"
-#include "policy/prefetch_brake.h"
-#include "policy/prefetch_chain.h"
-#include "policy/result_reach.h"
-#include "policy/updated_blocks.h"
+#include "policy/correlation/block_table.h"
+#include "policy/correlation/execution_table.h"
+#include "policy/correlation/expected_blocks.h"
+#include "policy/correlation/prefetch_chain.h"
+#include "policy/habits/prefetch_brake.h"
+#include "policy/habits/result_reach.h"
+#include "policy/prediction/predicted_launches.h"
+#include "policy/updates/updated_blocks.h"
 
 namespace spillway {
 

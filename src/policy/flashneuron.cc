@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "analysis/memory_curve.h"
-#include "policy/address_pool.h"
+#include "policy/correlation/address_pool.h"
 #include "policy/planned.h"
 
 namespace spillway {

@@ -7,9 +7,9 @@
 
 #include "analysis/vitality.h"
 #include "base/rng.h"
-#include "policy/g10_planner.h"
 #include "policy/planned.h"
-#include "policy/planned_ahead.h"
+#include "policy/planning/g10_planner.h"
+#include "policy/planning/planned_ahead.h"
 
 namespace spillway {
 namespace {

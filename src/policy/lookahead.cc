@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "engine/claims.h"
-#include "engine/for_each_block.h"
-#include "engine/space.h"
+#include "engine/launches/pending_uses.h"
+#include "engine/memory/for_each_block.h"
+#include "engine/memory/space.h"
 
 namespace spillway {
 void AheadOfLaunches::advance(LaunchSeq until, Control& control) {
-  const Claims& claims = control.claims();
+  const PendingUses& claims = control.claims();
   const Launch* launch = claims.issued_only(again_);
   if (launch == nullptr) {
     // One that should have been looked at again has been admitted: others behind it have not.
@@ -59,41 +59,41 @@ void AheadOfDevice::advance(Control& control) {
     return;
   }
   if (control.free_bytes(Tier::kHost) > 0 || control.free_bytes(Tier::kStorage) > 0) {
-    leavers_.advance(window_.end(), control);
+    early_writeback_.advance(window_.end(), control);
   }
-  returners_.advance(control);
+  reuse_prefetcher_.advance(control);
 }
 
 void AheadOfDevice::issued(const Launch& launch, const Control& control) {
   if (pressed_) {
-    returners_.issued(launch, control);
+    reuse_prefetcher_.issued(launch, control);
     read_in_turn_.issued(launch, control);
-    lingerers_.issued(launch, control);
+    idle_evictor_.issued(launch, control);
   }
 }
 
 void AheadOfDevice::ended(const Launch& launch, Control& control) {
   window_.ended(launch);
   if (pressed_) {
-    leavers_.ended(launch, control);
+    early_writeback_.ended(launch, control);
     small_.ended(launch);
-    returners_.ended(launch, control);
+    reuse_prefetcher_.ended(launch, control);
     read_in_turn_.ended(launch, control);
-    lingerers_.ended(launch, control);
+    idle_evictor_.ended(launch, control);
   }
 }
 
 void AheadOfDevice::dies(AllocationId id) {
   if (pressed_) {
-    lingerers_.dies(id);
+    idle_evictor_.dies(id);
   }
 }
 
 void AheadOfDevice::leaves(BlockId block, const Control& control) {
   pressed_ = true;
-  leavers_.leaves(block, control);
+  early_writeback_.leaves(block, control);
   small_.leaves(block, control);
-  returners_.leaves(block, control);
+  reuse_prefetcher_.leaves(block, control);
   read_in_turn_.leaves(block, control);
   frames_.leaves(block, control);
   contents_.leaves(block, control);
@@ -105,7 +105,7 @@ std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
     return id;
   }
   if (const BlockId id = small_.oldest_worth_moving(control); id != kNoBlock) {
-    const BlockId newer = read_in_turn_.instead_of(id, returners_.expected(id), control);
+    const BlockId newer = read_in_turn_.instead_of(id, reuse_prefetcher_.expected(id), control);
     return newer != kNoBlock ? newer : id;
   }
   const BlockId last = control.claims().needed_last();
@@ -132,8 +132,8 @@ void Lookahead::on_launch(const Launch& launch, Control& control) {
 void Lookahead::on_launch_end(const Launch& launch, Control& control) {
   ahead_.ended(launch, control);
   given_up_.ended(launch, control);
-  far_.ended(launch, control);
-  far_.advance(control);
+  host_mapped_.ended(launch, control);
+  host_mapped_.advance(control);
   ahead_.advance(control);
 }
 
@@ -169,7 +169,7 @@ std::optional<BlockId> Lookahead::select_clean_victim(Cause /*cause*/, const Con
 
 void Lookahead::leaves(BlockId block, const Control& control) {
   ahead_.leaves(block, control);
-  far_.leaves(block, control);
+  host_mapped_.leaves(block, control);
 }
 
 }  // namespace spillway

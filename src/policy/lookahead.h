@@ -10,14 +10,14 @@
 #include <string_view>
 
 #include "engine/policy.h"
-#include "policy/far_blocks.h"
-#include "policy/given_up.h"
-#include "policy/leavers.h"
-#include "policy/lingerers.h"
-#include "policy/queue_window.h"
-#include "policy/read_in_turn.h"
-#include "policy/returners.h"
-#include "policy/small_blocks.h"
+#include "policy/habits/early_writeback.h"
+#include "policy/habits/given_up.h"
+#include "policy/habits/host_mapped_blocks.h"
+#include "policy/habits/idle_evictor.h"
+#include "policy/habits/read_in_turn.h"
+#include "policy/habits/reuse_prefetcher.h"
+#include "policy/habits/small_blocks.h"
+#include "policy/prediction/queue_window.h"
 
 namespace spillway {
 
@@ -68,16 +68,16 @@ class AheadOfDevice {
                                               const Control& control);
   // What has been copied down already, of which the one that is expected to be used last.
   [[nodiscard]] std::optional<BlockId> copied(const Control& control) {
-    return leavers_.copied(control, returners_);
+    return early_writeback_.copied(control, reuse_prefetcher_);
   }
 
  private:
   QueueWindow window_;
-  Leavers leavers_;
+  EarlyWriteback early_writeback_;
   SmallBlocks small_;
-  Returners returners_;
+  ReusePrefetcher reuse_prefetcher_;
   ReadInTurn read_in_turn_;
-  Lingerers lingerers_;
+  IdleEvictor idle_evictor_;
   bool pressed_ = false;  // something has had to leave
   AheadOfLaunches contents_{AheadOfLaunches::What::kContents, 256 * kMiB};
   AheadOfLaunches frames_{AheadOfLaunches::What::kFrames, 512 * kMiB};
@@ -96,7 +96,7 @@ class Lookahead final : public Policy {
   void on_death_said(AllocationId id) override {
     ahead_.dies(id);
     given_up_.dies(id);
-    far_.dies(id);
+    host_mapped_.dies(id);
   }
   void on_give_up(AllocationId id) override { given_up_.leaves(id); }
   // First what can be made again, which needs no way out and no way in; then as AheadOfDevice says.
@@ -110,7 +110,7 @@ class Lookahead final : public Policy {
 
   AheadOfDevice ahead_;
   GivenUp given_up_;
-  FarBlocks far_;
+  HostMappedBlocks host_mapped_;
 };
 
 }  // namespace spillway

@@ -5,8 +5,8 @@
 #include <iterator>
 #include <utility>
 
-#include "engine/space.h"
-#include "policy/recorded_iteration.h"
+#include "engine/memory/space.h"
+#include "policy/prediction/recorded_iteration.h"
 
 namespace spillway {
 Planned::Planned(std::string_view name, const Trace& trace, Plan plan, Tier overflow,

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "engine/policy.h"
-#include "policy/next_use.h"
-#include "policy/plan.h"
-#include "policy/updated_blocks.h"
+#include "policy/planning/plan.h"
+#include "policy/prediction/next_use.h"
+#include "policy/updates/updated_blocks.h"
 #include "trace/trace.h"
 
 namespace spillway {

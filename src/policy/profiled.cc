@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/space.h"
+#include "engine/memory/space.h"
 
 namespace spillway {
 namespace {

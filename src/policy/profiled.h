@@ -13,10 +13,10 @@
 
 #include "engine/policy.h"
 #include "policy/base_uvm.h"
-#include "policy/plan.h"
-#include "policy/plan_worth.h"
 #include "policy/planned.h"
-#include "policy/recorded_iteration.h"
+#include "policy/planning/plan.h"
+#include "policy/planning/plan_worth.h"
+#include "policy/prediction/recorded_iteration.h"
 
 namespace spillway {
 

@@ -12,7 +12,7 @@
 #include "engine/engine_options.h"
 #include "engine/policy.h"
 #include "machine/machine.h"
-#include "policy/plan.h"
+#include "policy/planning/plan.h"
 #include "trace/trace.h"
 
 namespace spillway {

@@ -8,7 +8,7 @@
 #include "analysis/memory_curve.h"
 #include "analysis/vitality.h"
 #include "policy/registry.h"
-#include "runtime/run/fits_in.h"
+#include "runtime/report/fits_in.h"
 
 namespace spillway {
 namespace {
@@ -43,7 +43,7 @@ void twice_the_link(Machine& machine) {
   machine.link.to_device_bytes_per_s *= 2;
   machine.link.from_device_bytes_per_s *= 2;
   machine.link.both_ways_bytes_per_s *= 2;
-  machine.link.far_bytes_per_s *= 2;
+  machine.link.host_mapped_bytes_per_s *= 2;
 }
 
 void twice_the_storage(Machine& machine) {

@@ -5,9 +5,9 @@
 #include <span>
 #include <utility>
 
-#include "platform/common/patience.h"
 #include "platform/sim/replay.h"
 #include "platform/sim/simulator.h"
+#include "policy/admission_governor.h"
 
 namespace spillway {
 
@@ -81,7 +81,7 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   const PolicyTraits traits = traits_of(policy, options.as_run);
   // Where handles take time, `spillway run` has the CUDA platform: its heap, and its patience.
   const bool on_gpu = options.as_run && machine.handles.cost_time();
-  Patience patience(**made);
+  AdmissionGovernor patience(**made);
   sim::Simulator simulator(machine, sim::simulator_options(machine, traits),
                            on_gpu ? patience : **made);
   const bool shares = on_gpu && policy.plan == nullptr;
@@ -90,7 +90,7 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
                       .pages = traits.pages,
                       .queue_depth = options.queue_depth,
                       .launch_ns = machine.host.launch_ns,
-                      .told_ns = on_gpu ? machine.host.told_ns : 0,
+                      .tracked_ns = on_gpu ? machine.host.tracked_ns : 0,
                       .block_bytes = sim::block_bytes(machine),
                       .shared_frame_bytes = shares ? machine.device.frame_bytes : 0,
                       .near_optimizer = options.near_optimizer,

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "trace/byte_source.h"
+#include "trace/format/byte_source.h"
 #include "trace/trace.h"
 
 namespace spillway {

@@ -6,13 +6,13 @@
 #include <string>
 #include <system_error>
 
-#include "trace/gzip_source.h"
+#include "trace/format/gzip_source.h"
+#include "trace/format/kernel_trace_reader.h"
+#include "trace/format/kernel_trace_writer.h"
+#include "trace/format/native_format.h"
+#include "trace/format/native_reader.h"
+#include "trace/format/native_writer.h"
 #include "trace/import.h"
-#include "trace/kernel_trace_reader.h"
-#include "trace/kernel_trace_writer.h"
-#include "trace/native_format.h"
-#include "trace/native_reader.h"
-#include "trace/native_writer.h"
 #include "trace/validate.h"
 
 namespace spillway {

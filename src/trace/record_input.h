@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "trace/byte_source.h"
+#include "trace/format/byte_source.h"
 
 namespace spillway {
 

@@ -171,7 +171,7 @@ TEST(Stats, TheDifferenceIsFieldByField) {
                           &EngineStats::failed_transfers,
                           &EngineStats::saved_by_discard_bytes,
                           &EngineStats::given_up_bytes,
-                          &EngineStats::far_bytes};
+                          &EngineStats::host_mapped_bytes};
   static_assert(sizeof(EngineStats) == 8 * (9 + fields.size()), "a field is missing here");
   for (const auto field : fields) {
     before.*field = value++;

@@ -172,7 +172,7 @@ TEST(DeathInFlight, ADiscardLeavesWhatALaunchBehindItHasWritten) {
   world.discard(a);
   world.begin({world.write(a)}, 1);
   world.end(3);
-  world.engine.give_signal(signal);
+  world.engine.record_signal(signal, 2);  // on which nothing stands
   world.end(2);
   EXPECT_EQ(world.block(a).contents, Contents::kLive);
 }

@@ -152,7 +152,7 @@ TEST(InFlight, WhatStandsBehindALaunchWithoutRoomDoesNotRun) {
   EXPECT_TRUE(world.engine.stuck().has_value());
 }
 
-TEST(InFlight, AStreamWhoseSignalNobodyGivesHoldsOnlyItself) {
+TEST(InFlight, AStreamWhoseSignalNobodyRecordsHoldsOnlyItself) {
   World world(one_at_a_time(2, 16, 0));
   const std::vector<AllocationId> ids = world.allocate_single_blocks(3);
   const SignalId signal = world.engine.create_signal();
@@ -164,7 +164,7 @@ TEST(InFlight, AStreamWhoseSignalNobodyGivesHoldsOnlyItself) {
   EXPECT_FALSE(world.engine.stuck().has_value());  // it is the program that stands, not the engine
   EXPECT_FALSE(released(world, 1));
   EXPECT_EQ(world.engine.fit({.accesses = {world.read(ids[0])}}).state, LaunchState::kReady);
-  world.engine.give_signal(signal);
+  world.engine.record_signal(signal, 2);  // on which nothing stands
   world.finish_all();
   EXPECT_TRUE(released(world, 1));
   world.end(1);

@@ -46,7 +46,7 @@ void expect_equal(const Machine& a, const Machine& b) {
   EXPECT_EQ(a.handles.clear_bytes_per_s, b.handles.clear_bytes_per_s);
   EXPECT_EQ(a.host.capacity_bytes, b.host.capacity_bytes);
   EXPECT_EQ(a.host.launch_ns, b.host.launch_ns);
-  EXPECT_EQ(a.host.told_ns, b.host.told_ns);
+  EXPECT_EQ(a.host.tracked_ns, b.host.tracked_ns);
   EXPECT_EQ(a.host.memory_bytes_per_s, b.host.memory_bytes_per_s);
   EXPECT_EQ(a.host.cores, b.host.cores);
   EXPECT_EQ(a.host.core_bytes_per_s, b.host.core_bytes_per_s);
@@ -141,7 +141,7 @@ TEST(LoadMachine, BuiltInMachinesAreTheOnesOfThePapers) {
                                                                       : 45'000)
         << row.name;
     EXPECT_EQ(machine->device.bf16_flops_per_s > 0, row.name != "v100-near-memory") << row.name;
-    EXPECT_EQ(machine->host.told_ns, measured ? 20'000 : 0) << row.name;
+    EXPECT_EQ(machine->host.tracked_ns, measured ? 20'000 : 0) << row.name;
     EXPECT_EQ(machine->host.cores, row.name.starts_with("h") ? 16U : 0U) << row.name;
   }
   EXPECT_EQ(builtin_machine_names(), names);

@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "base/rng.h"
-#include "engine/claims.h"
+#include "engine/launches/pending_uses.h"
+#include "engine/memory/space.h"
 #include "engine/policy.h"
-#include "engine/space.h"
 
 namespace spillway::sim {
 
@@ -67,7 +67,7 @@ class AdversarialPolicy final : public Policy {
           break;
         case 2:
           for (int tries = 0; tries < 8; ++tries) {
-            (void)control.set_far(random_block(control));
+            (void)control.set_host_mapped(random_block(control));
           }
           break;
         case 3:
@@ -80,7 +80,7 @@ class AdversarialPolicy final : public Policy {
     }
   }
   // Launches of the past, of the future, and that never were.
-  void ask(const Claims& claims) {
+  void ask(const PendingUses& claims) {
     const LaunchId after = rng_.chance(0.5) ? last_issued_ - rng_.below(3) : rng_.next();
     const Launch* next = claims.next_issued(after);
     if (next != nullptr && rng_.chance(0.5)) {

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/space.h"
+#include "engine/memory/space.h"
 
 namespace spillway::sim {
 

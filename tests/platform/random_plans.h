@@ -8,8 +8,8 @@
 
 #include "base/rng.h"
 #include "machine/machine.h"
+#include "policy/prediction/recorded_iteration.h"
 #include "policy/profiled.h"
-#include "policy/recorded_iteration.h"
 #include "policy/registry.h"
 
 namespace spillway::sim {

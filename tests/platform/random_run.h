@@ -15,10 +15,10 @@
 #include "base/sanitizers.h"
 #include "platform/full_look.h"
 #include "platform/placed_buffers.h"
+#include "platform/random/random_program.h"
 #include "platform/random_plans.h"
 #include "platform/random_setup.h"
 #include "platform/run_result.h"
-#include "platform/sim/random_program.h"
 #include "platform/sim/simulator.h"
 #include "platform/watched_policy.h"
 
@@ -48,7 +48,7 @@ class RandomRun {
     setup_.shape.updates = traits.updates;
     setup_.options.engine.updates_are_certain = certain_;
     if (certain_) {
-      setup_.machine.link.far_bytes_per_s = 0;  // far memory would take of host memory
+      setup_.machine.link.host_mapped_bytes_per_s = 0;  // far memory would take of host memory
     }
     simulator_ = std::make_unique<Simulator>(setup_.machine, setup_.options, watched_);
     simulator_->on_finished = [this](const LaunchTiming& timing) {

@@ -9,8 +9,8 @@
 
 #include "base/rng.h"
 #include "platform/adversarial_policy.h"
+#include "platform/random/random_program.h"
 #include "platform/random_machine.h"
-#include "platform/sim/random_program.h"
 #include "platform/sim/simulator.h"
 #include "policy/profiled.h"
 #include "policy/registry.h"
@@ -97,7 +97,7 @@ inline RandomSetup random_setup(Rng& rng, std::string_view policy_name, std::uin
   const Bytes scale = rng.chance(0.15) ? 32 : 1;
   setup.machine = random_machine(rng, scale);
   if (seed / kKinds % 2 == 0) {
-    setup.machine.link.far_bytes_per_s = setup.machine.link.to_device_bytes_per_s;
+    setup.machine.link.host_mapped_bytes_per_s = setup.machine.link.to_device_bytes_per_s;
   }
   setup.options.failures = random_failures(rng);
   if (seed % 14 == 9) {

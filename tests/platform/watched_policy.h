@@ -15,10 +15,10 @@
 
 #include "base/rng.h"
 #include "engine/engine.h"
-#include "engine/for_each_block.h"
-#include "engine/page_queues.h"
+#include "engine/memory/for_each_block.h"
+#include "engine/memory/page_queues.h"
+#include "engine/memory/space.h"
 #include "engine/policy.h"
-#include "engine/space.h"
 
 namespace spillway::sim {
 
@@ -36,7 +36,7 @@ class WatchedPolicy final : public Policy {
   // Whether the engine's claims say the same as the model. Most of it is looked at for a random
   // block; all of it now and then.
   void compare(const Engine& engine, Rng& rng) {
-    const Claims& claims = engine.claims();
+    const PendingUses& claims = engine.claims();
     if (claims.waiting() != waiting_.size()) {
       fail(fmt::format("{} launches wait, claims say {}", waiting_.size(), claims.waiting()));
     }
@@ -260,7 +260,7 @@ class WatchedPolicy final : public Policy {
     for (BlockId id = 0; id < next.size(); ++id) {
       const Block& block = space.block(id);
       if (block.queue == PageQueue::kUsed && pins(id) == 0 && !block.at_host &&
-          block.transfer == kNoIndex && !block.far && next[id] != kNever) {
+          block.transfer == kNoIndex && !block.host_mapped && next[id] != kNever) {
         last = std::max(last, next[id]);
       }
     }

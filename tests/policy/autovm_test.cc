@@ -9,7 +9,7 @@
 #include <string>
 
 #include "policy/page_machine.h"
-#include "policy/plan_estimate.h"
+#include "policy/planning/plan_estimate.h"
 #include "trace/generate.h"
 
 namespace spillway::autovm_test {

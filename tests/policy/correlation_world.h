@@ -4,11 +4,11 @@
 #include <optional>
 #include <vector>
 
-#include "policy/block_table.h"
-#include "policy/execution_table.h"
-#include "policy/expected_blocks.h"
-#include "policy/predicted_launches.h"
-#include "policy/prefetch_chain.h"
+#include "policy/correlation/block_table.h"
+#include "policy/correlation/execution_table.h"
+#include "policy/correlation/expected_blocks.h"
+#include "policy/correlation/prefetch_chain.h"
+#include "policy/prediction/predicted_launches.h"
 
 namespace spillway {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/page_queues.h"
-#include "engine/space.h"
+#include "engine/memory/page_queues.h"
+#include "engine/memory/space.h"
 #include "policy/base_uvm.h"
 #include "policy/deepum.h"
 #include "policy/untimed_platform.h"
@@ -31,11 +31,11 @@ class FakeControl final : public Control {
   void pre_evict(BlockId block, Tier /*to*/) override { pre_evicted.push_back(block); }
   void copy_down(BlockId block, Tier /*to*/) override { pre_evicted.push_back(block); }
   bool give_up(AllocationId /*id*/) override { return false; }
-  bool set_far(BlockId /*block*/) override { return false; }
+  bool set_host_mapped(BlockId /*block*/) override { return false; }
   void set_near(BlockId /*block*/) override {}
   [[nodiscard]] const Space& space() const override { return space_; }
   [[nodiscard]] const PageQueues& queues() const override { return queues_; }
-  [[nodiscard]] const Claims& claims() const override { return claims_; }
+  [[nodiscard]] const PendingUses& claims() const override { return pending_uses_; }
   [[nodiscard]] Bytes free_bytes(Tier /*tier*/) const override { return 0; }
   [[nodiscard]] Bytes capacity_bytes(Tier /*tier*/) const override { return kGiB; }
   [[nodiscard]] Bytes pre_evicting_bytes(Tier /*to*/) const override { return 0; }
@@ -65,8 +65,8 @@ class FakeControl final : public Control {
  private:
   Space space_;
   LaunchTable launches_;
-  Claims claims_{space_, launches_};
-  PageQueues queues_{space_, claims_};
+  PendingUses pending_uses_{space_, launches_};
+  PageQueues queues_{space_, pending_uses_};
 };
 
 // Kernel k touches blocks 2k and 2k + 1, four kernels around and around, N = 1.

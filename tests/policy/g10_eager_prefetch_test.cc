@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "analysis/vitality.h"
-#include "policy/g10_planner.h"
 #include "policy/page_machine.h"
+#include "policy/planning/g10_planner.h"
 
 namespace spillway {
 namespace {

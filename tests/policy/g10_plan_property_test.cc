@@ -11,8 +11,8 @@
 #include "analysis/example_traces.h"
 #include "analysis/memory_curve.h"
 #include "analysis/vitality.h"
-#include "policy/g10_planner.h"
 #include "policy/plain_scheduler.h"
+#include "policy/planning/g10_planner.h"
 #include "trace/generate.h"
 
 namespace spillway {

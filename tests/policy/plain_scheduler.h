@@ -11,8 +11,8 @@
 
 #include "analysis/memory_curve.h"
 #include "analysis/vitality.h"
-#include "policy/channels.h"
-#include "policy/g10_planner.h"
+#include "policy/planning/channels.h"
+#include "policy/planning/g10_planner.h"
 
 namespace spillway::test {
 

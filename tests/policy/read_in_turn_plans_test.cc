@@ -2,14 +2,14 @@
 #include <memory>
 
 #include "policy/asking_world.h"
-#include "policy/learned_plan.h"
 #include "policy/page_machine.h"
-#include "policy/planned_ahead.h"
+#include "policy/planning/learned_plan.h"
+#include "policy/planning/planned_ahead.h"
 
 namespace spillway {
 namespace {
 
-constexpr TensorId kWeights = 16;
+constexpr TensorId kWeightTensors = 16;
 constexpr std::uint64_t kWeightBlocks = 8;
 
 class ReadInTurnWithPlans : public ::testing::Test {
@@ -23,7 +23,7 @@ class ReadInTurnWithPlans : public ::testing::Test {
   // How many blocks come for a round.
   long read(std::uint32_t first_position = 0) {
     world.forget();
-    for (std::uint32_t i = 0; i < kWeights; ++i) {
+    for (std::uint32_t i = 0; i < kWeightTensors; ++i) {
       world.issue({.position = first_position + i, .accesses = {world.read(weights[i])}});
       world.finish_all();
       world.end(world.launches);
@@ -33,7 +33,7 @@ class ReadInTurnWithPlans : public ::testing::Test {
 
   std::unique_ptr<Policy> asked;
   AskingWorld world{keeping_clean_copies(64, 256), *asked};
-  std::array<AllocationId, kWeights> weights{};
+  std::array<AllocationId, kWeightTensors> weights{};
 };
 
 class NeverAnswers final : public Planner {
@@ -71,15 +71,15 @@ class ReadInTurnBehindAPlan : public ReadInTurnWithPlans {
  protected:
   ReadInTurnBehindAPlan() : ReadInTurnWithPlans(std::make_unique<PlannedAhead>()) {
     std::vector<std::vector<TensorId>> uses;
-    for (TensorId id = 0; id < kWeights; ++id) {
+    for (TensorId id = 0; id < kWeightTensors; ++id) {
       uses.push_back({id});
     }
-    const std::vector<Tensor> tensors(kWeights, {kWeightBlocks * kBlockBytes, true, false});
+    const std::vector<Tensor> tensors(kWeightTensors, {kWeightBlocks * kBlockBytes, true, false});
     Plan plan;
-    plan.before.resize(kWeights);
+    plan.before.resize(kWeightTensors);
     auto planned = std::make_unique<Planned>("g10", test::trace_of_uses(tensors, uses),
                                              std::move(plan), Tier::kHost);
-    for (TensorId id = 0; id < kWeights; ++id) {
+    for (TensorId id = 0; id < kWeightTensors; ++id) {
       planned->adopt(id, weights[id]);
     }
     dynamic_cast<PlannedAhead&>(*asked).follow(std::move(planned));
@@ -91,7 +91,7 @@ TEST_F(ReadInTurnBehindAPlan, WhoStraysFromThePlanHasLearntMeanwhile) {
     (void)read();
   }
   EXPECT_LE(read(), 72);
-  EXPECT_LE(read(kWeights), 72);  // places that the plan does not know
+  EXPECT_LE(read(kWeightTensors), 72);  // places that the plan does not know
 }
 
 }  // namespace

@@ -2,11 +2,11 @@
 // them.
 #include <deque>
 
-#include "engine/claims.h"
-#include "engine/page_queues.h"
+#include "engine/launches/pending_uses.h"
+#include "engine/memory/page_queues.h"
 #include "policy/asking_world.h"
+#include "policy/habits/read_in_turn.h"
 #include "policy/lookahead.h"
-#include "policy/read_in_turn.h"
 
 namespace spillway {
 namespace {

@@ -5,7 +5,7 @@ import pathlib
 import re
 import subprocess
 
-SOURCES = pathlib.Path(__file__).parents[2] / "src/front/cuda"
+SOURCES = pathlib.Path(__file__).parents[2] / "src/interpose/cuda/kernels"
 BITS = {"u8": 8, "u32": 32, "b32": 32, "u64": 64, "b64": 64}
 WARP = 32
 

@@ -1,4 +1,4 @@
-"""The kernel that stands for a small copy (src/front/cuda/copy_ptx.cc)."""
+"""The kernel that stands for a small copy (src/interpose/cuda/kernels/copy_ptx.cc)."""
 
 import shutil
 

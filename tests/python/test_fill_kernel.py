@@ -1,4 +1,4 @@
-"""The kernel that stands for a memset (src/front/cuda/fill_ptx.cc)."""
+"""The kernel that stands for a memset (src/interpose/cuda/kernels/fill_ptx.cc)."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""The kernel that says what memory holds (src/front/cuda/fingerprint_ptx.cc)."""
+"""The kernel that says what memory holds (src/interpose/cuda/kernels/fingerprint_ptx.cc)."""
 
 import random
 import shutil

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/reproduce/autovm.h"
+#include "runtime/reproduce/autovm/autovm.h"
 
 namespace spillway::reproduce {
 namespace {

@@ -35,13 +35,13 @@ Trace step() {
   return trace;
 }
 
-TimeNs iteration_ns(Bytes tensors_that_fit, TimeNs told_ns, bool handles = true) {
+TimeNs iteration_ns(Bytes tensors_that_fit, TimeNs tracked_ns, bool handles = true) {
   Machine machine;
   machine.device.capacity_bytes = tensors_that_fit * kTensorBytes;
   machine.device.block_bytes = kTensorBytes / 2;
   machine.host.capacity_bytes = 4 * kGiB;
   machine.host.launch_ns = kLaunchNs;
-  machine.host.told_ns = told_ns;
+  machine.host.tracked_ns = tracked_ns;
   machine.link.to_device_bytes_per_s = machine.link.from_device_bytes_per_s = 50e9;
   machine.faults.model = FaultModel::kLaunch;
   machine.handles.map_ns = handles ? 1 : 0;

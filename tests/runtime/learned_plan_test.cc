@@ -1,6 +1,6 @@
 // A plan for an iteration that is only seen as it is issued, in the simulator: recorded, planned,
 // bound, followed, strayed from, made anew.
-#include "policy/learned_plan.h"
+#include "policy/planning/learned_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include "machine/load.h"
 #include "platform/sim/replay.h"
 #include "platform/sim/simulator.h"
-#include "policy/g10_planner.h"
 #include "policy/lookahead.h"
+#include "policy/planning/g10_planner.h"
 #include "policy/registry.h"
 #include "trace/generate.h"
 

@@ -8,7 +8,7 @@
 
 #include "machine/load.h"
 #include "runtime/reproduce/compare.h"
-#include "runtime/reproduce/draw.h"
+#include "runtime/reproduce/figure/draw.h"
 #include "trace/generate.h"
 #include "trace/read.h"
 

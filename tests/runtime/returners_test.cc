@@ -78,7 +78,7 @@ SimulationResult run(const Trace& trace) {
   return *result;
 }
 
-TEST(Returners, StatesComeBackDuringTheBackwardPass) {
+TEST(ReusePrefetcher, StatesComeBackDuringTheBackwardPass) {
   Step step;
   step.forward();
   step.backward();
@@ -92,7 +92,7 @@ TEST(Returners, StatesComeBackDuringTheBackwardPass) {
 
 // A lull: room for a while, and then none again before the states are needed. They come too early
 // once, and later from then on.
-TEST(Returners, WhatCameTooEarlyComesLaterTheNextTime) {
+TEST(ReusePrefetcher, WhatCameTooEarlyComesLaterTheNextTime) {
   Step step;
   step.forward();
   step.backward(kSaved - 2);

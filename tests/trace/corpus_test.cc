@@ -16,10 +16,10 @@
 #include "base/rng.h"
 #include "trace/bad_traces.h"
 #include "trace/example_traces.h"
+#include "trace/format/kernel_trace_writer.h"
+#include "trace/format/native_reader.h"
+#include "trace/format/native_writer.h"
 #include "trace/import_examples.h"
-#include "trace/kernel_trace_writer.h"
-#include "trace/native_reader.h"
-#include "trace/native_writer.h"
 #include "trace/reader_contract.h"
 #include "trace/trace_bytes.h"
 

@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "trace/bad_traces.h"
 #include "trace/example_traces.h"
-#include "trace/kernel_trace_writer.h"
+#include "trace/format/kernel_trace_writer.h"
 #include "trace/trace_bytes.h"
 
 namespace spillway {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "trace/checker.h"
+#include "trace/format/native_writer.h"
 #include "trace/import.h"
-#include "trace/native_writer.h"
 #include "trace/read.h"
 #include "trace/validate.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "trace/kernel_trace_writer.h"
-#include "trace/native_writer.h"
+#include "trace/format/kernel_trace_writer.h"
+#include "trace/format/native_writer.h"
 #include "trace/read.h"
 #include "trace/trace_bytes.h"
 

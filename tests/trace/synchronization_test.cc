@@ -4,9 +4,9 @@
 #include <string>
 
 #include "trace/example_traces.h"
-#include "trace/kernel_trace_writer.h"
-#include "trace/native_format.h"
-#include "trace/native_writer.h"
+#include "trace/format/kernel_trace_writer.h"
+#include "trace/format/native_format.h"
+#include "trace/format/native_writer.h"
 #include "trace/trace_bytes.h"
 
 namespace spillway {

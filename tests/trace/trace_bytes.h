@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "trace/byte_source.h"
-#include "trace/native_format.h"
+#include "trace/format/byte_source.h"
+#include "trace/format/native_format.h"
 #include "trace/read.h"
 #include "trace/trace.h"
 

@@ -1,6 +1,6 @@
-// What src/front/inside/old_glibc.cc stands in for does what the C library's own does. A program by
+// What src/portable/old_glibc.cc stands in for does what the C library's own does. A program by
 // itself, which test_wheel.py compiles: exit status 0, or a line that says what is wrong.
-#include "front/inside/old_glibc.cc"  // NOLINT: also what nobody else sees
+#include "portable/old_glibc.cc"  // NOLINT: also what nobody else sees
 
 #include <sys/resource.h>
 

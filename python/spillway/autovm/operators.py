@@ -6,7 +6,7 @@
 Each names the whole storage that the tensor lies in, returns nothing, changes nothing and does not wait. They are
 wishes: a tensor that is used after a pre-eviction is there all the same. In a process that does not run under
 Spillway, for memory that is not Spillway's and for tensors without memory they do nothing. They call what the
-preloaded library has for this (src/front/preload/memory_wishes.cc):
+preloaded library has for this (src/interpose/host/memory_wishes.cc):
 
     int spillway_prefetch(void* start, size_t bytes);
     int spillway_pre_evict(void* start, size_t bytes);

@@ -1,6 +1,6 @@
 """Sees each operator of an iteration, and makes the calls of the plan behind those that they belong behind.
 
-The calls are the runtime's own (src/front/preload/memory_wishes.cc). They name a whole storage, return at once and
+The calls are the runtime's own (src/interpose/host/memory_wishes.cc). They name a whole storage, return at once and
 change no contents, so results have the same bits:
 
     int spillway_prefetch(void* start, size_t bytes);

@@ -1,4 +1,4 @@
-"""libspillway_near.so (src/front/near/near.h): an optimizer's step on the processor, with PyTorch's bits.
+"""libspillway_near.so (src/near/near.h): an optimizer's step on the processor, with PyTorch's bits.
 
     update = native.Update(native.Options(native.ADAM, native.FUSED_CPU, decoupled_decay=True))
     update.run([native.in_place(step, p.numel(), p.data_ptr(), ...)], native.Pool())

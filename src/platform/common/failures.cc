@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "platform/common/say.h"
+#include "platform/common/process/say.h"
 
 namespace spillway {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/ids.h"
 #include "base/units.h"
-#include "platform/common/slot_pool.h"
+#include "platform/common/storage/slot_pool.h"
 
 namespace spillway {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "platform/common/clock.h"
+#include "platform/common/process/clock.h"
 
 namespace spillway {
 

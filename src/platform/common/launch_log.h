@@ -17,8 +17,8 @@
 #include "base/units.h"
 #include "engine/types.h"
 #include "platform/common/event_log.h"
-#include "policy/launch_hash.h"
-#include "policy/recorded_iteration.h"
+#include "policy/prediction/launch_hash.h"
+#include "policy/prediction/recorded_iteration.h"
 
 namespace spillway {
 

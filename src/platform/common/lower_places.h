@@ -9,7 +9,7 @@
 #include "base/ids.h"
 #include "engine/types.h"
 #include "platform/common/kept_places.h"
-#include "platform/common/slot_pool.h"
+#include "platform/common/storage/slot_pool.h"
 
 namespace spillway {
 

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "engine/engine.h"
-#include "platform/common/commitment.h"
+#include "platform/common/process/commitment.h"
 #include "platform/common/program_platform.h"
-#include "platform/common/storage_io.h"
+#include "platform/common/storage/storage_io.h"
 
 namespace spillway {
 

@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "platform/common/observed_platform.h"
-#include "policy/launch_hash.h"
-#include "policy/recorded_iteration.h"
+#include "policy/prediction/launch_hash.h"
+#include "policy/prediction/recorded_iteration.h"
 
 namespace spillway {
 

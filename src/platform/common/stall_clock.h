@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/units.h"
-#include "platform/common/clock.h"
+#include "platform/common/process/clock.h"
 
 namespace spillway {
 

@@ -1,5 +1,5 @@
 // Programs on an NVIDIA GPU that need more device memory than their budget: stable addresses whose
-// memory comes and goes, launches behind gates. Layer: platform, cuda. docs/cuda.md.
+// memory comes and goes, launches behind stream waits. Layer: platform, cuda. docs/cuda.md.
 // It sees a program as its interposer tells of it: allocations, launches with what they use and the
 // stream that they are issued to, and what the program waits for. It decides nothing about
 // migration. All functions are thread-safe.
@@ -17,16 +17,16 @@
 
 #include "base/error.h"
 #include "engine/policy.h"
-#include "platform/common/descriptor.h"
-#include "platform/common/link_throttle.h"
-#include "platform/common/memory_room.h"
 #include "platform/common/observed_platform.h"
+#include "platform/common/process/descriptor.h"
+#include "platform/common/process/memory_room.h"
 #include "platform/common/program_platform.h"
-#include "platform/common/storage_io.h"
-#include "platform/common/swap_file.h"
-#include "platform/cuda/cufile.h"
-#include "platform/cuda/driver.h"
-#include "platform/cuda/own_launches.h"
+#include "platform/common/storage/link_throttle.h"
+#include "platform/common/storage/storage_io.h"
+#include "platform/common/storage/swap_file.h"
+#include "platform/cuda/driver/cufile.h"
+#include "platform/cuda/driver/driver.h"
+#include "platform/cuda/driver/own_launches.h"
 
 namespace spillway::cuda {
 
@@ -39,15 +39,16 @@ struct CudaOptions {
   Bytes host_bytes = 0;           // pinned memory, registered as it is needed
   Bytes block_bytes = 64 * kMiB;  // of allocations of that size and more; a multiple of 2 MiB
   Bytes pinned_piece_bytes = 64 * kMiB;  // that host memory grows by
-  unsigned gated_streams = 7;            // at once: CUDA_DEVICE_MAX_CONNECTIONS - 1
+  unsigned waiting_streams = 7;          // at once: CUDA_DEVICE_MAX_CONNECTIONS - 1
   std::uint32_t launches_ahead = 600;    // issued and not ended, before the program is held
-  std::uint32_t ticket_every = 8;        // launches of a stream
-  // Launches that wait may share a gate if they use at most this part of the budget together.
-  std::uint32_t shared_gate_part = 16;
-  // Launches that are told of before a quiet, where all fits: at first, and at most
+  std::uint32_t marker_every = 8;        // launches of a stream
+  // Launches that wait may share a stream wait if they use at most this part of the budget
+  // together.
+  std::uint32_t shared_wait_part = 16;
+  // Launches that are told of before bypass mode, where all fits: at first, and at most
   // (docs/cuda.md).
-  std::uint64_t quiet_after = 64;
-  std::uint64_t quiet_after_at_most = 32'768;
+  std::uint64_t bypass_after = 64;
+  std::uint64_t bypass_after_at_most = 32'768;
   // Copies between device and host memory are held back to it, so that this machine stands in for
   // one with a slower link. What launches use of host memory cannot be: nothing lies there for them
   // but what has no room on the device (docs/cuda.md, "A slower link"). Faults have no latency
@@ -85,7 +86,7 @@ class Relaunch {
 
 // It writes `makes` alone, as far as it writes, without reading it, and the same whenever what it
 // reads holds the same bytes; all of that is the space's.
-struct KeptLaunch {
+struct ReplayableLaunch {
   CudaOperand makes;  // what the program has asked for, from an allocation's start
   std::vector<CudaOperand> reads;
   // The same: it writes the same part of as many bytes.
@@ -105,7 +106,7 @@ struct CudaLaunch {
   std::string_view name;   // for people, who are told of the calling thread's module as well
   std::span<const CudaOperand> operands;
   // The driver refuses it on addresses without memory (copies and memsets): it is not issued behind
-  // a gate, but when its operands are there.
+  // a stream wait, but when its operands are there.
   bool needs_mapping = false;
   bool sparse = false;  // of what is large among its operands it uses only a little
   // Some of its operands are exposed by it (AccessMode::kExpose): it has to be told of.
@@ -114,10 +115,10 @@ struct CudaLaunch {
   bool reaches = false;
   // Its kernel may start before the one before it on its stream has ended (programmatic launches).
   bool starts_early = false;
-  // Where keeps_launches(), of one that can be launched again: what it makes (an address), and how.
-  // Asked in before_launch.
+  // Where stores_launches(), of one that can be launched again: what it makes (an address), and
+  // how. Asked in before_launch.
   std::uint64_t makes = 0;
-  std::function<KeptLaunch()> keep = nullptr;
+  std::function<ReplayableLaunch()> keep = nullptr;
   // What an earlier launch was said to make, and makes only together with this one; 0: nothing.
   std::uint64_t completes = 0;
 };
@@ -153,12 +154,12 @@ class CudaPlatform : public ObservedPlatform {
   // The program puts something else into an allocation that it uses: what it holds from now on is
   // no longer what one launch has made.
   virtual void divide(std::uint64_t address) = 0;
-  // Whether nobody is told of launches (`begin_unseen`). Waits for nobody.
+  // Whether nobody is told of launches (`begin_bypassed`). Waits for nobody.
   [[nodiscard]] virtual bool calls_are_open() const = 0;
   // Whether neither need be told of what is freed and handed on in the order of one stream, so that
-  // it stays alive: nobody is told of launches (`begin_unseen`), and the budget has ample room for
-  // `bytes`, all that lives then. Waits for nobody.
-  [[nodiscard]] virtual bool hands_on_untold(Bytes bytes) const = 0;
+  // it stays alive: nobody is told of launches (`begin_bypassed`), and the budget has ample room
+  // for `bytes`, all that lives then. Waits for nobody.
+  [[nodiscard]] virtual bool recycles_unannounced(Bytes bytes) const = 0;
   // Memory that nobody uses is given back to the device where all that was taken of it is more than
   // this, instead of being kept for the next of its size; at first the budget. Waits for nobody.
   virtual void keep_at_most(Bytes bytes) = 0;
@@ -233,15 +234,15 @@ class CudaPlatform : public ObservedPlatform {
   [[nodiscard]] virtual bool has_exposed() const = 0;
 
   // Whether nobody need be told of the call that the program is about to make on this stream,
-  // whatever it uses, unless it exposes some of that: then `end_unseen` follows it, and nothing
+  // whatever it uses, unless it exposes some of that: then `end_bypassed` follows it, and nothing
   // else of what is below. So it is as long as everything has its memory and keeps it
   // (docs/cuda.md).
-  [[nodiscard]] virtual bool begin_unseen(CuStream stream) = 0;
-  virtual void end_unseen() = 0;
-  [[nodiscard]] virtual std::uint64_t unseen_calls() const = 0;  // so far
+  [[nodiscard]] virtual bool begin_bypassed(CuStream stream) = 0;
+  virtual void end_bypassed() = 0;
+  [[nodiscard]] virtual std::uint64_t bypassed_calls() const = 0;  // so far
 
   // Whether something may be made again that launches make from now on (docs/cuda.md).
-  [[nodiscard]] virtual bool keeps_launches() const = 0;
+  [[nodiscard]] virtual bool stores_launches() const = 0;
   // Device memory beside the budget that such a launch needs besides what it is given, until the
   // run's end; 0: there is none (ExtraMemory).
   [[nodiscard]] virtual CuAddress make_extra_memory(Bytes bytes) = 0;
@@ -250,8 +251,9 @@ class CudaPlatform : public ObservedPlatform {
   virtual std::uint64_t before_launch(const CudaLaunch& launch) = 0;
   // Between the two, where it has been kept: it cannot be launched again after all.
   virtual void not_kept(std::uint64_t launch) = 0;
-  // Between the two: whether it stands behind a gate, and its operands may have no memory yet.
-  [[nodiscard]] virtual bool is_gated(std::uint64_t launch) const = 0;
+  // Between the two: whether it stands behind a stream wait, and its operands may have no memory
+  // yet.
+  [[nodiscard]] virtual bool is_held(std::uint64_t launch) const = 0;
   // Behind the call, by a thread that is about to wait for what it has put on its stream: others
   // may issue to streams that are ordered with this one from now on.
   virtual void let_others_issue(std::uint64_t launch) = 0;
@@ -287,7 +289,7 @@ class CudaPlatform : public ObservedPlatform {
   virtual void code_ends() = 0;
   // A context of the program has ended, and with it what stood on its streams.
   virtual void context_ended(CuContext context) = 0;
-  // Whether launches on its streams have not ended, as far as tickets tell.
+  // Whether launches on its streams have not ended, as far as completion markers tell.
   [[nodiscard]] virtual bool is_busy(CuContext context) const = 0;
   // Where time has gone so far, by name: how often and how long (work_times.h).
   struct Work {
@@ -310,9 +312,9 @@ class CudaPlatform : public ObservedPlatform {
   // Fails with kUnsupported, and a line for people, if the budget has no room for it to stay. Waits
   // for the end of what has been freed, if that may make room.
   virtual Status may_export(std::uint64_t address) = 0;
-  // Between begin_unseen and end_unseen, or before_launch and after_launch, of a call that needs
-  // mapping and uses all of it. It stays on the device from now on, until it is freed, and counts
-  // as changed at any time. Gives its number. Fails as above.
+  // Between begin_bypassed and end_bypassed, or before_launch and after_launch, of a call that
+  // needs mapping and uses all of it. It stays on the device from now on, until it is freed, and
+  // counts as changed at any time. Gives its number. Fails as above.
   virtual Result<std::uint64_t> export_memory(std::uint64_t address) = 0;
   // One of the pieces of exported memory, in the order of its addresses. Any thread's. Fails if it
   // has been freed.

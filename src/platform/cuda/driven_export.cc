@@ -1,8 +1,8 @@
 // Memory that other processes use. See driven_platform.h; docs/interposer.md.
-#include <algorithm>
+#include <optional>
 
 #include "platform/cuda/driven_program_thread.h"
-#include "platform/cuda/exporting.h"
+#include "platform/cuda/memory/exporting.h"
 
 namespace spillway::cuda {
 namespace {
@@ -13,17 +13,9 @@ constexpr Bytes kOfParts = 4;
 
 }  // namespace
 
-bool DrivenPlatform::is_exported(AllocationId id) const {
-  return std::any_of(exports_.begin(), exports_.end(),
-                     [id](const auto& it) { return it.second == id; });
-}
-
 std::optional<std::uint64_t> DrivenPlatform::exported(std::uint64_t address) const {
   const Lock lock(mutex_);
-  const AllocationId id = memory_->number_of(address);
-  const auto found = std::find_if(exports_.begin(), exports_.end(),
-                                  [id](const auto& it) { return it.second == id; });
-  return found == exports_.end() ? std::nullopt : std::optional(found->first);
+  return exports_.number_of(memory_->number_of(address));
 }
 
 Bytes DrivenPlatform::unfixed_bytes_of(AllocationId id) const {
@@ -91,27 +83,26 @@ Result<std::uint64_t> DrivenPlatform::export_memory(std::uint64_t address) {
   if (!fixed) {
     return tl::unexpected<Error>(fixed.error());
   }
-  const std::uint64_t number = ++last_export_;
-  exports_[number] = id;
+  const std::uint64_t number = exports_.add(id);
   lock.unlock();
   divide(address);  // what it holds is no longer what a launch has made
   return number;
 }
 
 void DrivenPlatform::end_export(AllocationId id, Lock& lock) {
-  std::erase_if(exports_, [id](const auto& it) { return it.second == id; });
-  changed_.wait(lock, [&] { return handed_out_ != id; });
+  exports_.remove(id);
+  changed_.wait(lock, [&] { return !exports_.is_handed_out(id); });
 }
 
 Result<CudaPlatform::ExportedPiece> DrivenPlatform::exported_piece(std::uint64_t number,
                                                                    std::uint32_t piece) {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return handed_out_ == kNoAllocation; });
-  const auto found = exports_.find(number);
-  if (found == exports_.end()) {
+  changed_.wait(lock, [&] { return !exports_.hands_out(); });
+  const std::optional<AllocationId> found = exports_.find(number);
+  if (!found) {
     return make_error(ErrorCode::kInvalidInput, "the memory has been freed");
   }
-  const Allocation& allocation = engine_.space().allocation(found->second);
+  const Allocation& allocation = engine_.space().allocation(*found);
   if (piece >= allocation.block_count) {
     return make_error(ErrorCode::kInvalidInput, "the memory has no such piece");
   }
@@ -121,14 +112,14 @@ Result<CudaPlatform::ExportedPiece> DrivenPlatform::exported_piece(std::uint64_t
                          .all_bytes = allocation.frame_bytes,
                          .offset_bytes = allocation.packed ? allocation.offset_bytes : 0};
   const CuMemHandle handle = queue_->lend(block);
-  handed_out_ = found->second;
+  exports_.hand_out(*found);
   lock.unlock();
   int descriptor = -1;
   // The program's context may have ended since.
   const CuResult made =
       in_context(queue_->context(), [&] { return descriptor_of(driver_, handle, descriptor); });
   lock.lock();
-  handed_out_ = kNoAllocation;
+  exports_.handed_out();
   changed_.notify_all();
   if (const Status done = check(driver_, "cuMemExportToShareableHandle", made); !done) {
     return tl::unexpected<Error>(done.error());

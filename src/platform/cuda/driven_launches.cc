@@ -1,17 +1,17 @@
 // The program's thread: a launch from before its call to after it. See driven_platform.h; where it
-// waits and how it is held back are driven_waits.cc's, tickets driven_tickets.cc's.
+// waits and how it is held back are driven_waits.cc's, completion markers driven_markers.cc's.
 #include <algorithm>
 #include <utility>
 
-#include "platform/common/clock.h"
-#include "platform/common/current_module.h"
+#include "platform/common/process/clock.h"
+#include "platform/common/process/current_module.h"
 #include "platform/cuda/driven_program_thread.h"
 
 namespace spillway::cuda {
 namespace {
 
 // What before_launch gives for a call of which the engine is not told.
-constexpr std::uint64_t kUnseen = ~std::uint64_t{0};
+constexpr std::uint64_t kBypassed = ~std::uint64_t{0};
 
 // Of what before_launch has given.
 std::uint32_t tag_of(std::uint64_t launch) { return static_cast<std::uint32_t>(launch - 1); }
@@ -33,7 +33,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     recomputing_.spoiled(memory_->number_of(launch.completes));
   }
   const StreamId stream = stream_of(canonical(launch.stream), lock);
-  std::unique_lock in_order(order_of(stream), std::defer_lock);
+  std::unique_lock in_order(order_.mutex_of(stream), std::defer_lock);
   std::vector<Access> accesses;
   std::vector<Access> with_reached;  // with what it changes and does not name
   bool ends_have_come = false;
@@ -49,20 +49,20 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     if ((accesses.empty() && !(launch.reaches && has_exposed_)) || broken_) {
       return 0;
     }
-    if (may_be_unseen(launch.stream, accesses)) {
-      note_unseen(canonical(launch.stream), stream);
+    if (may_be_bypassed(launch.stream, accesses)) {
+      note_bypassed(canonical(launch.stream), stream);
       for (const Access& access : accesses) {
         if (launch.exposes && access.mode == AccessMode::kExpose) {
           expose(access.allocation);
         }
       }
-      if (quiet_.seen_closed >= quiet_.order_after) {
+      if (bypass_.seen_closed >= bypass_.order_after) {
         order_what_nobody_uses(lock);
       }
-      return kUnseen;
+      return kBypassed;
     }
-    if (patience_.all_fits() && lacks_room(accesses) && !std::exchange(ends_have_come, true)) {
-      leave_quiet();
+    if (governor_.all_fits() && lacks_room(accesses) && !std::exchange(ends_have_come, true)) {
+      leave_bypass();
       let_ends_come(stream, lock);
       accesses = memory_->accesses_of(launch.operands);
     }
@@ -72,16 +72,16 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     const std::optional<Recomputing::Step> step =
         recomputing_.before_launch(reaches ? with_reached : accesses, stream, step_of);
     // One that starts early must not do so before what has been made again is there.
-    const bool ticket_wanted = launch.starts_early && recomputing_.last_remake(accesses, stream) >
-                                                          launches_.stream(stream).ticket_put;
-    if (!step && !ticket_wanted) {
+    const bool marker_wanted = launch.starts_early && recomputing_.last_remake(accesses, stream) >
+                                                          launches_.stream(stream).marker_put;
+    if (!step && !marker_wanted) {
       break;
     }
     in_order.unlock();  // it is a launch, too, or another thread's
     if (step) {
       carry_out(*step, lock, sign_ns);
     } else {
-      put_ticket(stream, lock);
+      put_marker(stream, lock);
     }
   }
   if (std::any_of(accesses.begin(), accesses.end(),
@@ -92,10 +92,10 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   issued.stream = stream;
   issued.accesses = std::move(accesses);
   const std::span<const Access> changes = with_reached.empty() ? issued.accesses : with_reached;
-  use_while_quiet(issued);
+  use_in_bypass(issued);
   // Nor does the engine, told of streams, of more room or of others, give up what it names.
   const std::vector<AllocationId> withheld = recomputing_.withhold(changes);
-  order_with_null_stream(stream);
+  order_.put_on(stream);
   const LaunchLog::Launched logged = log_.launched(launch.hash, launch.name, current_module());
   if (EventLog* const events = log_.events()) {
     events->launch_began(stream, logged.row, log_.name_of(logged.row), now_ns());
@@ -109,7 +109,7 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   issued.execution = logged.execution;
   issued.sparse = launch.sparse;
   issued.reaches = launch.reaches;
-  if (patience_.wants_kinds()) {
+  if (governor_.wants_kinds()) {
     issued.kind = launch.kind != 0 ? launch.kind : hash_launch(launch.name, {}).first;
   }
   LaunchAdmission admission = engine_.issue_launch(issued);
@@ -124,20 +124,20 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   launches_.issued(tag, admission.id);
   recomputing_.offer(withheld);
   // One that has its memory and is not open stands behind another on its stream, and that one's
-  // gate is there or its thread waits: it needs none of its own.
+  // stream wait is there or its thread waits: it needs none of its own.
   if (!launches_.at(tag).has_memory()) {
-    const SharedGate::Launch for_its_gate = for_gate(tag);
+    const SharedWait::Launch for_its_wait = for_shared_wait(tag);
     queue_->wake();
-    if (!launch.needs_mapping && shares_gate(tag, for_its_gate)) {
-      launches_.share_gate(tag, for_its_gate);
+    if (!launch.needs_mapping && shares_wait(tag, for_its_wait)) {
+      launches_.share_wait(tag, for_its_wait);
     } else {
-      put_tickets(lock);
+      put_markers(lock);
       take_ends();  // which may have left it the room
       if (launch.needs_mapping) {
         wait_for_release(tag, lock);
       } else {
         let_room_come(tag, lock);
-        put_gate(tag, for_its_gate, lock);
+        put_wait(tag, for_its_wait, lock);
       }
     }
   }
@@ -145,19 +145,19 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   return tag + std::uint64_t{1};
 }
 
-// What has its room beside all that is kept is no reason to leave the quiet, as long as the engine
-// lets all in that have it.
-void DrivenPlatform::use_while_quiet(const Launch& launch) {
-  if (!quiet_.on) {
+// What has its room beside all that is kept is no reason to leave bypass mode, as long as the
+// engine lets all in that have it.
+void DrivenPlatform::use_in_bypass(const Launch& launch) {
+  if (!bypass_.on) {
     return;
   }
-  if (!patience_.all_fits() || engine_.fit(launch).state != LaunchState::kReady) {
-    leave_quiet();
+  if (!governor_.all_fits() || engine_.fit(launch).state != LaunchState::kReady) {
+    leave_bypass();
     return;
   }
   for (const Access& access : launch.accesses) {
-    if (quiet_memory_.is_unsettled(access.allocation)) {
-      quiet_.used.push_back(access.allocation);
+    if (bypassed_memory_.is_unsettled(access.allocation)) {
+      bypass_.used.push_back(access.allocation);
     }
   }
 }
@@ -184,16 +184,16 @@ std::uint64_t DrivenPlatform::number_of(std::uint64_t launch) const {
   return launches_.at(tag_of(launch)).number;
 }
 
-bool DrivenPlatform::is_gated(std::uint64_t launch) const {
-  if (launch == 0 || launch == kUnseen) {
+bool DrivenPlatform::is_held(std::uint64_t launch) const {
+  if (launch == 0 || launch == kBypassed) {
     return false;
   }
   const Lock lock(mutex_);
-  return launches_.at(tag_of(launch)).gated;
+  return launches_.at(tag_of(launch)).held;
 }
 
 void DrivenPlatform::not_kept(std::uint64_t launch) {
-  if (launch == 0 || launch == kUnseen) {
+  if (launch == 0 || launch == kBypassed) {
     return;
   }
   const Lock lock(mutex_);
@@ -213,8 +213,8 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool made) {
   if (launch == 0) {
     return;
   }
-  if (launch == kUnseen) {
-    end_unseen();
+  if (launch == kBypassed) {
+    end_bypassed();
     return;
   }
   // One that was refused ends like any other, when its stream gets there.
@@ -229,23 +229,23 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool made) {
   if (!made) {
     recomputing_.not_made(stream, launches_.at(tag).number);
   }
-  // Launches that wait behind it on its stream have tickets before their gates.
+  // Launches that wait behind it on its stream have completion markers before their stream waits.
   const bool others_wait = !launches_.only_unreleased_on(stream) ||
                            launches_.at(tag).number < launches_.stream(stream).issued;
-  const bool somebody_waits = others_wait || held_ > 0 || told_no_memory_ ||
+  const bool somebody_waits = others_wait || held_ > 0 || said_no_memory_ ||
                               update_may_wait_for(stream, launches_.at(tag).number);
   // Where all fits, ends are of use only to who lacks room, and that one asks for them.
   constexpr std::uint32_t kSeldom = 4;
-  const std::uint32_t every = options_.ticket_every * (patience_.all_fits() ? kSeldom : 1);
+  const std::uint32_t every = options_.marker_every * (governor_.all_fits() ? kSeldom : 1);
   if (somebody_waits || launches_.uncovered(stream) >= every) {
-    put_ticket(stream, lock);
+    put_marker(stream, lock);
     if (somebody_waits) {
       queue_->wake();
     } else if (launches_.in_flight() >= 2 * every) {
       take_ends();
     }
   }
-  consider_quiet();
+  consider_bypass();
 }
 
 }  // namespace spillway::cuda

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "platform/common/clock.h"
 #include "platform/common/platform_engine.h"
+#include "platform/common/process/clock.h"
 #include "platform/cuda/driven_platform.h"
 
 namespace spillway::cuda {
@@ -32,46 +32,36 @@ void log_transfer(EventLog& events, const MoveEnded& ended) {
 
 }  // namespace
 
-DrivenPlatform::BlockState& DrivenPlatform::state(BlockId block) {
-  if (block >= blocks_.size()) {
-    blocks_.resize(std::max(block + std::size_t{1}, 2 * blocks_.size()));
-  }
-  return blocks_[block];
-}
-
-// --- What the engine asks for -------------------------------------------------------------------
-
 void DrivenPlatform::start_transfer(const Transfer& transfer) {
   updates_.transfer_began(transfer);
-  Order order{.kind = Order::Kind::kMove};
+  DriverCommand order{.kind = DriverCommand::Kind::kMove};
   order.move.id = transfer.id;
   order.move.from = transfer.from;
   order.move.to = transfer.to;
   order.move.asked_ns = now_ns();
   bool all_there = transfer.from == Tier::kDevice;
   for (const BlockId id : transfer.blocks) {
-    all_there = all_there && state(id).backing == Backing::kThere;
+    all_there = all_there && backing_.is_there(id);
     const Bytes bytes = bytes_of(id);
-    if ((transfer.to == Tier::kHost && !host_places_.take(id, bytes)) ||
-        (transfer.to == Tier::kStorage && !storage_places_.take(id, bytes))) {
+    if ((transfer.to == Tier::kHost && !host_ranges_.take(id, bytes)) ||
+        (transfer.to == Tier::kStorage && !storage_ranges_.take(id, bytes))) {
       order.move.error = transfer.to == Tier::kHost ? ENOMEM : ENOSPC;
     }
     Move::Part part{.block = id, .bytes = bytes, .address = 0, .host = {}, .storage = {}};
     if (transfer.from == Tier::kDevice || transfer.to == Tier::kDevice) {
       part.address = memory_->address_of(id);
-      part.far = engine_.space().block(id).far;
+      part.host_mapped = engine_.space().block(id).host_mapped;
     }
     if (transfer.from == Tier::kHost || transfer.to == Tier::kHost) {
-      for (const Run& run : host_places_.of(id)) {
+      for (const Run& run : host_ranges_.of(id)) {
         part.host.push_back({.host = host_->at(run.at), .bytes = run.bytes});
       }
     }
     if (transfer.from == Tier::kStorage || transfer.to == Tier::kStorage) {
-      part.storage = storage_places_.of(id);
+      part.storage = storage_ranges_.of(id);
     }
     if (transfer.to == Tier::kDevice) {
-      state(id).backing = Backing::kComing;
-      state(id).serial = 0;
+      backing_.comes_with_transfer(id);
     }
     order.move.parts.push_back(std::move(part));
   }
@@ -83,92 +73,75 @@ void DrivenPlatform::zero(std::span<const BlockId> /*blocks*/) {}
 
 void DrivenPlatform::map(std::span<const BlockId> blocks, bool /*writable*/) {
   for (const BlockId id : blocks) {
-    BlockState& block = state(id);
-    if (block.backing != Backing::kNone) {
+    if (!backing_.is_none(id)) {
       continue;
     }
     launches_.came_from(id, Source::kZeros);
     // Not ahead of orders that count on its frame; the driver thread takes it back behind them.
-    if (std::exchange(block.kept, false) && queue_->empty() && queue_->take_back(id)) {
-      block.backing = Backing::kThere;
+    if (backing_.end_kept(id) && queue_->empty() && queue_->take_back(id)) {
+      backed(id);
       continue;
     }
-    block.backing = Backing::kComing;
-    block.serial = ++last_serial_;
-    queue_->push({.kind = Order::Kind::kBack,
+    queue_->push({.kind = DriverCommand::Kind::kBack,
                   .block = id,
                   .address = memory_->address_of(id),
                   .bytes = bytes_of(id),
-                  .serial = block.serial});
+                  .serial = backing_.order(id)});
   }
 }
 
 // No launch that names the block has been released and not ended, and none will be before the next
-// map: its gate is closed.
+// map: its stream wait is pending.
 void DrivenPlatform::unmap(std::span<const BlockId> /*blocks*/) {}
 
 void DrivenPlatform::drop(std::span<const BlockId> blocks, Tier tier) {
   for (const BlockId id : blocks) {
     if (tier != Tier::kDevice) {
-      (tier == Tier::kHost ? host_places_ : storage_places_).give_back(id);
+      (tier == Tier::kHost ? host_ranges_ : storage_ranges_).give_back(id);
       continue;
     }
-    BlockState& block = state(id);
-    const bool there = block.backing == Backing::kThere;
-    block.backing = Backing::kNone;
-    block.serial = 0;
+    const bool was_there = backing_.drop(id);
     const Block& dropped = engine_.space().block(id);
-    if (there && patience_.all_fits() && dropped.contents == Contents::kDiscarded &&
-        dropped.tenants > 0 && block.freed_run == kNoIndex && queue_->keep_mapped(id)) {
-      block.kept = true;
+    if (was_there && governor_.all_fits() && dropped.contents == Contents::kDiscarded &&
+        dropped.tenants > 0 && !freed_runs_.has(id) && queue_->keep_mapped(id)) {
+      backing_.keep_mapped(id);
       continue;
     }
-    queue_->push({.kind = Order::Kind::kDrop, .block = id});
-    if (const std::uint32_t index = std::exchange(block.freed_run, kNoIndex); index != kNoIndex) {
-      FreedRun& freed = freed_runs_[index];
-      if (--freed.blocks_left == 0) {
-        forget_run(freed.run);
-        free_freed_runs_.push_back(index);
-      }
+    queue_->push({.kind = DriverCommand::Kind::kDrop, .block = id});
+    if (const std::optional<ProgramMemory::Freed> run = freed_runs_.drop(id)) {
+      forget_run(*run);
     }
   }
 }
 
 BlockId DrivenPlatform::holds_frame_of(BlockId block) const {
-  return block < blocks_.size() && blocks_[block].kept ? queue_->holder_of(block) : kNoBlock;
+  return backing_.is_kept(block) ? queue_->holder_of(block) : kNoBlock;
 }
 
 // Its addresses are nobody's when the last of its blocks has been dropped, and that carried out.
 void DrivenPlatform::freed(AllocationId id) {
   const ProgramMemory::Freed run = memory_->freed(id);
-  std::uint32_t left = 0;
+  std::vector<BlockId> mapped;
   for (std::uint32_t i = 0; i < run.block_count; ++i) {
-    left += engine_.space().block(run.first_block + i).frames.has(Tier::kDevice) ? 1U : 0U;
-    if (std::exchange(state(run.first_block + i).kept, false)) {
-      queue_->push({.kind = Order::Kind::kDrop, .block = run.first_block + i});
+    const BlockId block = run.first_block + i;
+    if (engine_.space().block(block).frames.has(Tier::kDevice)) {
+      mapped.push_back(block);
+    }
+    if (backing_.end_kept(block)) {
+      queue_->push({.kind = DriverCommand::Kind::kDrop, .block = block});
     }
   }
-  if (left == 0) {
+  if (mapped.empty()) {
     forget_run(run);
-    return;
-  }
-  if (free_freed_runs_.empty()) {
-    free_freed_runs_.push_back(static_cast<std::uint32_t>(freed_runs_.size()));
-    freed_runs_.emplace_back();
-  }
-  const std::uint32_t index = free_freed_runs_.back();
-  free_freed_runs_.pop_back();
-  freed_runs_[index] = {.run = run, .blocks_left = left};
-  for (std::uint32_t i = 0; i < run.block_count; ++i) {
-    if (engine_.space().block(run.first_block + i).frames.has(Tier::kDevice)) {
-      state(run.first_block + i).freed_run = index;
-    }
+  } else {
+    freed_runs_.add(run, mapped);
   }
 }
 
 void DrivenPlatform::forget_run(const ProgramMemory::Freed& run) {
   if (run.bytes > 0) {
-    queue_->push({.kind = Order::Kind::kForget, .address = run.address, .bytes = run.bytes});
+    queue_->push(
+        {.kind = DriverCommand::Kind::kForget, .address = run.address, .bytes = run.bytes});
   }
 }
 
@@ -178,7 +151,7 @@ void DrivenPlatform::share_with(CuDevice device) {
     return;
   }
   const std::uint64_t mine = ++shares_;
-  queue_->push({.kind = Order::Kind::kShare, .device = device});
+  queue_->push({.kind = DriverCommand::Kind::kShare, .device = device});
   changed_.wait(lock, [&] { return shares_done_ >= mine || broken_; });
 }
 
@@ -198,9 +171,8 @@ void DrivenPlatform::release_launch(std::uint64_t launch,
   std::uint32_t unbacked = 0;
   for (const Access& access : launches_.at(tag).accesses) {
     for (std::uint32_t i = 0; i < access.block_count; ++i) {
-      BlockState& block = state(access.first_block + i);
-      if (block.backing != Backing::kThere) {
-        block.launches_waiting.push_back(tag);
+      if (const BlockId block = access.first_block + i; !backing_.is_there(block)) {
+        backing_.wait(block, tag);
         ++unbacked;
       }
     }
@@ -209,10 +181,7 @@ void DrivenPlatform::release_launch(std::uint64_t launch,
 }
 
 void DrivenPlatform::backed(BlockId id) {
-  BlockState& block = state(id);
-  block.backing = Backing::kThere;
-  const std::vector<std::uint32_t> waiting = std::exchange(block.launches_waiting, {});
-  for (const std::uint32_t tag : waiting) {
+  for (const std::uint32_t tag : backing_.arrived(id)) {
     launches_.backed(tag);
   }
 }
@@ -228,13 +197,12 @@ bool DrivenPlatform::look(const Done& done) {
                                           : What::kStalledIdle,
                         std::min(done.since_ns, stalled_ns));  // the round may be much older
   }
-  for (const Order& order : done.forgotten) {
+  for (const DriverCommand& order : done.forgotten) {
     memory_->give_back(order.address, order.bytes);
   }
-  for (const OrderListener::Backed& it : done.backed) {
+  for (const CommandListener::Backed& it : done.backed) {
     // It may have been dropped, and ordered again, since.
-    if (const BlockState& block = state(it.block);
-        block.backing == Backing::kComing && block.serial == it.serial) {
+    if (backing_.is_ordered(it.block, it.serial)) {
       backed(it.block);
     }
   }
@@ -243,7 +211,7 @@ bool DrivenPlatform::look(const Done& done) {
   }
   shares_done_ += done.shared;
   take_ends();
-  look_for_far_memory(lock);
+  look_for_host_mapped_memory(lock);
   check_progress();
   const bool somebody_waits = launches_.waiting() > 0 || held_ > 0 || updates_.some_wait();
   const bool is_news = !done.empty() || broken_;
@@ -260,10 +228,10 @@ void DrivenPlatform::moved(const MoveEnded& ended) {
   if (EventLog* const events = log_.events(); events != nullptr && ended.error == 0) {
     log_transfer(*events, ended);
   }
-  const bool far = std::any_of(move.parts.begin(), move.parts.end(),
-                               [](const Move::Part& part) { return part.far; });
-  if (far && ended.error == ENOMEM && move.to == Tier::kDevice) {
-    no_far_memory();
+  const bool host_mapped = std::any_of(move.parts.begin(), move.parts.end(),
+                                       [](const Move::Part& part) { return part.host_mapped; });
+  if (host_mapped && ended.error == ENOMEM && move.to == Tier::kDevice) {
+    no_host_mapped_memory();
     engine_.transfer_failed(move.id);
     return;
   }
@@ -280,8 +248,8 @@ void DrivenPlatform::moved(const MoveEnded& ended) {
       backed(part.block);
     }
   }
-  if (far) {
-    far_pause_ns_ = 0;
+  if (host_mapped) {
+    host_budget_.got_host_mapped();
   }
   engine_.transfer_finished(move.id);
   want_pinned(engine_.used_bytes(Tier::kHost) + 2 * options_.pinned_piece_bytes);
@@ -294,9 +262,9 @@ void DrivenPlatform::no_memory(Bytes handle_bytes) {
   if (handle_bytes >= budget_bytes_) {
     return;
   }
-  leave_quiet();
-  queue_->push({.kind = Order::Kind::kBudget, .bytes = handle_bytes});
-  if (!std::exchange(told_no_memory_, true)) {
+  leave_bypass();
+  queue_->push({.kind = DriverCommand::Kind::kBudget, .bytes = handle_bytes});
+  if (!std::exchange(said_no_memory_, true)) {
     options_.warn(fmt::format(
         "the device has no {} left, others use it: going on with {}; free some of it or lower the "
         "budget",
@@ -322,20 +290,20 @@ void DrivenPlatform::check_progress() {
   let_those_together_go();
   const bool moving = launches_.waiting() == 0 || engine_.transfers_in_flight() > 0 ||
                       !queue_->empty() || !launches_.all_wait() || updates_.some_run();
-  const bool host_could_grow = !host_ended_ && host_ready_bytes_ < most_pinned_bytes();
+  const bool host_could_grow = host_budget_.may_grow(host_mapped_bytes());
   if (!moving && host_could_grow) {
-    want_pinned(host_ready_bytes_ + options_.pinned_piece_bytes);
+    want_pinned(host_budget_.pinned_bytes() + options_.pinned_piece_bytes);
   }
-  if (moving || (host_could_grow && !host_short_)) {
+  if (moving || (host_could_grow && !host_budget_.is_short())) {
     stuck_since_ns_ = 0;
     return;
   }
   const TimeNs at_ns = now_ns();
   if (stuck_since_ns_ == 0) {
     stuck_since_ns_ = at_ns;
-  } else if (at_ns - stuck_since_ns_ > (host_short_ ? kShortNs : kStuckNs)) {
+  } else if (at_ns - stuck_since_ns_ > (host_budget_.is_short() ? kShortNs : kStuckNs)) {
     broken_ = true;
-    failures_.fatal(host_short_
+    failures_.fatal(host_budget_.is_short()
                         ? out_of_host_memory()
                         : engine_.stuck().value_or(Error{
                               ErrorCode::kDefect,

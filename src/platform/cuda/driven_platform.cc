@@ -6,7 +6,7 @@
 
 #include "platform/common/gpu_sizes.h"
 #include "platform/common/platform_engine.h"
-#include "platform/common/say.h"
+#include "platform/common/process/say.h"
 
 namespace spillway::cuda {
 namespace {
@@ -80,41 +80,45 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
     : driver_(driver),
       options_(options),
       failures_(options.on_fatal),
-      patience_(policy),
+      governor_(policy),
       engine_(engine_options(options, storage ? whole_blocks(storage->bytes()) : 0), *this,
-              patience_),
-      gates_(driver_),
-      launches_(engine_, gates_, log_, stalls_),
+              governor_),
+      stream_waits_(driver_),
+      launches_(engine_, stream_waits_, log_, stalls_),
+      order_(launches_, engine_),
+      standstill_(launches_),
       recomputing_(launches_, engine_),
+      host_budget_(whole_blocks(options.host_bytes), options.pinned_piece_bytes,
+                   options.memory_room != nullptr),
       extra_(driver_, options.device),
-      updates_(engine_, host_places_, log_) {
+      updates_(engine_, host_ranges_, log_) {
   options_.host_bytes = whole_blocks(options.host_bytes);
   budget_bytes_ = options.device_bytes;
-  quiet_.after = options_.quiet_after;
+  bypass_.after = options_.bypass_after;
   if (!options_.warn) {
     options_.warn = say;
   }
   if (storage) {
-    storage_places_.add(0, whole_blocks(storage->bytes()));
+    storage_ranges_.add(0, whole_blocks(storage->bytes()));
     storage_.emplace(std::move(*storage), kIoDepth, options_.wrap_io);
   }
-  OrderQueue::Options queue{.device = options.device,
-                            .budget_bytes = options.device_bytes,
-                            .largest_block_bytes = options.block_bytes,
-                            .storage = storage_ ? &*storage_ : nullptr,
-                            .link = options.link,
-                            .direct = {.place = options.cufile, .warn = options_.warn}};
+  CommandQueue::Options queue{.device = options.device,
+                              .budget_bytes = options.device_bytes,
+                              .largest_block_bytes = options.block_bytes,
+                              .storage = storage_ ? &*storage_ : nullptr,
+                              .link = options.link,
+                              .direct = {.place = options.cufile, .warn = options_.warn}};
   if (options_.memory_room) {
     queue.spare_bytes = [this] { return options_.memory_room().to_take_bytes(); };
   }
-  OrderListener& listener = *this;
-  queue_ = std::make_unique<OrderQueue>(driver_, queue, failures_, listener);
+  CommandListener& listener = *this;
+  queue_ = std::make_unique<CommandQueue>(driver_, queue, failures_, listener);
 }
 
 Status DrivenPlatform::start() { return queue_->start(); }
 
 Status DrivenPlatform::begin(CuContext context) {
-  if (Status made = check(driver_, "cuMemHostAlloc", gates_.make()); !made) {
+  if (Status made = check(driver_, "cuMemHostAlloc", stream_waits_.make()); !made) {
     return made;
   }
   if (Status made = check(driver_, "cuMemAddressReserve",
@@ -126,7 +130,7 @@ Status DrivenPlatform::begin(CuContext context) {
   constexpr Bytes kFingerprintBytes = Bytes{Recomputing::kFingerprints} * Recomputing::kPlaces *
                                       kFingerprintWords * sizeof(std::uint64_t);
   void* words = nullptr;
-  if (options_.own_launches.fingerprint && patience_.recomputes() &&
+  if (options_.own_launches.fingerprint && governor_.recomputes() &&
       driver_.host_alloc(&words, kFingerprintBytes, kCuHostAllocPortable) == CuResult::kSuccess) {
     fingerprints_ = static_cast<std::uint64_t*>(words);
     recomputing_.set_words(fingerprints_);
@@ -151,14 +155,15 @@ Status DrivenPlatform::begin(CuContext context) {
     return tl::unexpected<Error>(host.error());
   }
   host_ = std::move(*host);
-  has_far_ = !options_.link.limited() && node_of_host_handles(driver_, options_.device).has_value();
+  host_budget_.allow_host_mapped(!options_.link.limited() &&
+                                 node_of_host_handles(driver_, options_.device).has_value());
   return {};
 }
 
 DrivenPlatform::~DrivenPlatform() {
   {
     Lock lock(mutex_);
-    leave_quiet();
+    leave_bypass();
     wait_until(lock, [&] { return launches_.in_flight() == 0 && updates_.any() == 0; });
   }
   queue_->stop();
@@ -171,7 +176,7 @@ void DrivenPlatform::end() {
   if (host_) {
     host_->unregister();
   }
-  gates_.give_back();
+  stream_waits_.give_back();
   if (fingerprints_ != nullptr) {
     (void)driver_.host_free(fingerprints_);
   }
@@ -190,7 +195,7 @@ Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
   newest_stays();
   Result<std::uint64_t> address = memory_->allocate(bytes);
   if (address) {
-    quiet_memory_.allocated(memory_->number_of(*address));
+    bypassed_memory_.allocated(memory_->number_of(*address));
     open_calls();
   }
   if (!memory_->may_undo()) {
@@ -209,9 +214,9 @@ void DrivenPlatform::free(std::uint64_t address) {
     recomputing_.dies(*freed);
     end_export(*freed, lock);
     end_ordered_with(*freed);
-    if (!quiet_memory_.freed(*freed)) {
-      leave_quiet();
-      (void)quiet_memory_.freed(*freed);
+    if (!bypassed_memory_.freed(*freed)) {
+      leave_bypass();
+      (void)bypassed_memory_.freed(*freed);
     }
     engine_.free(*freed);
     open_calls();
@@ -224,7 +229,7 @@ void DrivenPlatform::free(std::uint64_t address) {
 // What is settled launches may use of which nobody was told.
 bool DrivenPlatform::undo_allocate(std::uint64_t address) {
   const Lock lock(mutex_);
-  if (!memory_->may_undo() || !quiet_memory_.is_unsettled(memory_->number_of(address))) {
+  if (!memory_->may_undo() || !bypassed_memory_.is_unsettled(memory_->number_of(address))) {
     return false;
   }
   const std::optional<AllocationId> undone = memory_->undo_allocate(address);
@@ -233,7 +238,7 @@ bool DrivenPlatform::undo_allocate(std::uint64_t address) {
   }
   recomputing_.dies(*undone);
   end_ordered_with(*undone);
-  (void)quiet_memory_.freed(*undone);
+  (void)bypassed_memory_.freed(*undone);
   engine_.free(*undone);
   open_calls();
   return true;
@@ -266,7 +271,7 @@ void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_
   }
   recomputing_.dies(*retired);
   end_ordered_with(*retired);
-  if (quiet_memory_.retired(*retired)) {
+  if (bypassed_memory_.retired(*retired)) {
     engine_.discard(*retired, DiscardMode::kLazy);
     open_calls();
   }
@@ -283,7 +288,7 @@ Status DrivenPlatform::reuse(std::uint64_t address) {
   }
   const std::optional<AllocationId> again = *reused;
   if (again) {
-    quiet_memory_.reused(*again);
+    bypassed_memory_.reused(*again);
     open_calls();
   }
   want_host();
@@ -304,7 +309,7 @@ void DrivenPlatform::keep_handles() {
   bytes += std::min(memory_->placed_bytes(), ~bytes);
   queue_->keep_at_most(bytes);
   if (queue_->handle_bytes() > bytes) {
-    queue_->push({.kind = Order::Kind::kTrim});
+    queue_->push({.kind = DriverCommand::Kind::kTrim});
   }
 }
 
@@ -316,9 +321,11 @@ Status DrivenPlatform::set_device_capacity(Bytes bytes) {
                       format_bytes(bytes), format_bytes(kSmallestBudgetBytes));
   }
   Lock lock(mutex_);
-  leave_quiet();
+  leave_bypass();
   const bool more = bytes > budget_bytes_;
-  const auto tell_pool = [&] { queue_->push({.kind = Order::Kind::kBudget, .bytes = bytes}); };
+  const auto tell_pool = [&] {
+    queue_->push({.kind = DriverCommand::Kind::kBudget, .bytes = bytes});
+  };
   if (more) {
     tell_pool();  // before what the engine will order with it
   }
@@ -333,7 +340,7 @@ Status DrivenPlatform::set_device_capacity(Bytes bytes) {
     budget_bytes_ = bytes;
   }
   if (changed.has_value() != more) {
-    queue_->push({.kind = Order::Kind::kBudget, .bytes = budget_bytes_});
+    queue_->push({.kind = DriverCommand::Kind::kBudget, .bytes = budget_bytes_});
   }
   set_limits();
   want_host();
@@ -369,15 +376,15 @@ std::vector<CudaPlatform::Work> DrivenPlatform::work() const {
   all.push_back(
       {.name = "stalled_unreleased", .count = waited.count, .time_ns = waited.unreleased_ns});
   all.push_back({.name = "stalled_unmapped", .count = waited.count, .time_ns = waited.unmapped_ns});
-  all.push_back({.name = "unseen", .count = calls_.calls() - quiet_.looked_at, .time_ns = 0});
-  all.push_back({.name = "looked_at", .count = quiet_.looked_at, .time_ns = 0});
+  all.push_back({.name = "unseen", .count = calls_.calls() - bypass_.looked_at, .time_ns = 0});
+  all.push_back({.name = "looked_at", .count = bypass_.looked_at, .time_ns = 0});
   all.push_back({.name = "told", .count = engine_.stats().launches, .time_ns = 0});
   return all;
 }
 
 void DrivenPlatform::log_events(EventLog* events) {
   const Lock lock(mutex_);
-  leave_quiet();  // which could tell of nothing
+  leave_bypass();  // which could tell of nothing
   log_.set_events(events);
 }
 
@@ -386,7 +393,8 @@ Bytes DrivenPlatform::capacity_bytes(Tier tier) const {
   if (tier == Tier::kDevice) {
     return budget_bytes_;
   }
-  return tier == Tier::kHost ? host_limit_bytes() : engine_.capacity_bytes(tier);
+  return tier == Tier::kHost ? host_budget_.limit_bytes(engine_.host_mapped_bytes())
+                             : engine_.capacity_bytes(tier);
 }
 
 void DrivenPlatform::wait_until_idle() {
@@ -404,12 +412,11 @@ Status DrivenPlatform::check_invariants() const {
   }
   for (BlockId id = 0; id < engine_.space().block_slots(); ++id) {
     const Block& block = engine_.space().block(id);
-    const bool none = id >= blocks_.size() || blocks_[id].backing == Backing::kNone;
-    if (none && (block.mapped || block.copies.has(Tier::kDevice))) {
+    if (backing_.is_none(id) && (block.mapped || block.copies.has(Tier::kDevice))) {
       return make_error(ErrorCode::kDefect,
                         "invariant broken: block {} is on the device, and has no memory there", id);
     }
-    if (block.pins == 0 && id < blocks_.size() && !blocks_[id].launches_waiting.empty()) {
+    if (block.pins == 0 && backing_.is_awaited(id)) {
       return make_error(ErrorCode::kDefect,
                         "invariant broken: launches wait for block {}, which none has pinned", id);
     }

@@ -1,10 +1,10 @@
 // The CUDA platform: the lock, the engine, and who is told what. Layer: platform, cuda.
-// docs/cuda.md. What the engine asks for becomes orders (order_queue.h), which one thread carries
+// docs/cuda.md. What the engine asks for becomes orders (command_queue.h), which one thread carries
 // out; launches are device_launches.h's, memory is program_memory.h's.
 //
-// Locks: `legacy_order_` or a stream's `issuing`, a stream's `tickets`, the platform's, in this
-// order. No call of the driver is made under the platform's, and nobody waits while holding it; but
-// for cuCtxGetCurrent, which only reads what the calling thread has.
+// Locks: StreamOrder's `legacy` or a stream's `issuing`, a stream's `completion markers`, the
+// platform's, in this order. No call of the driver is made under the platform's, and nobody waits
+// while holding it; but for cuCtxGetCurrent, which only reads what the calling thread has.
 #pragma once
 
 #include <array>
@@ -20,28 +20,34 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "platform/common/clock.h"
-#include "platform/common/eager_lock.h"
 #include "platform/common/failures.h"
 #include "platform/common/launch_log.h"
-#include "platform/common/patience.h"
+#include "platform/common/process/clock.h"
+#include "platform/common/process/eager_lock.h"
 #include "platform/common/stall_clock.h"
+#include "platform/cuda/bypass/bypassed_calls.h"
+#include "platform/cuda/bypass/bypassed_memory.h"
 #include "platform/cuda/cuda_platform.h"
-#include "platform/cuda/device_launches.h"
-#include "platform/cuda/device_updates.h"
-#include "platform/cuda/extra_memory.h"
-#include "platform/cuda/gates.h"
-#include "platform/cuda/host_memory.h"
-#include "platform/cuda/order_queue.h"
-#include "platform/cuda/places.h"
-#include "platform/cuda/program_memory.h"
-#include "platform/cuda/quiet_calls.h"
-#include "platform/cuda/quiet_memory.h"
-#include "platform/cuda/recomputing.h"
+#include "platform/cuda/memory/block_backing.h"
+#include "platform/cuda/memory/exports.h"
+#include "platform/cuda/memory/extra_memory.h"
+#include "platform/cuda/memory/freed_runs.h"
+#include "platform/cuda/memory/host_budget.h"
+#include "platform/cuda/memory/host_memory.h"
+#include "platform/cuda/memory/host_ranges.h"
+#include "platform/cuda/memory/program_memory.h"
+#include "platform/cuda/recompute/recomputing.h"
+#include "platform/cuda/stream/device_launches.h"
+#include "platform/cuda/stream/device_updates.h"
+#include "platform/cuda/stream/standstill.h"
+#include "platform/cuda/stream/stream_order.h"
+#include "platform/cuda/stream/stream_waits.h"
+#include "platform/cuda/transfer/command_queue.h"
+#include "policy/admission_governor.h"
 
 namespace spillway::cuda {
 
-class DrivenPlatform final : public CudaPlatform, private Mechanism, private OrderListener {
+class DrivenPlatform final : public CudaPlatform, private Mechanism, private CommandListener {
  public:
   DrivenPlatform(const Driver& driver, const CudaOptions& options, std::optional<SwapFile> storage,
                  Policy& policy);
@@ -58,7 +64,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void retire_keeping_room(std::uint64_t address, std::optional<CuStream> next_on) override;
   void divide(std::uint64_t address) override;
   [[nodiscard]] bool calls_are_open() const override { return calls_.is_open(); }
-  [[nodiscard]] bool hands_on_untold(Bytes bytes) const override;
+  [[nodiscard]] bool recycles_unannounced(Bytes bytes) const override;
   void keep_at_most(Bytes bytes) override;
   [[nodiscard]] std::optional<Range> allocation_of(std::uint64_t address) const override {
     return memory_->allocation_of(address);
@@ -97,16 +103,16 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] bool has_exposed() const override {
     return has_exposed_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] bool begin_unseen(CuStream stream) override;
-  void end_unseen() override;
-  [[nodiscard]] std::uint64_t unseen_calls() const override { return calls_.calls(); }
-  [[nodiscard]] bool keeps_launches() const override {
-    return keeps_launches_.load(std::memory_order_relaxed);
+  [[nodiscard]] bool begin_bypassed(CuStream stream) override;
+  void end_bypassed() override;
+  [[nodiscard]] std::uint64_t bypassed_calls() const override { return calls_.calls(); }
+  [[nodiscard]] bool stores_launches() const override {
+    return stores_launches_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] CuAddress make_extra_memory(Bytes bytes) override { return extra_.make(bytes); }
   std::uint64_t before_launch(const CudaLaunch& launch) override;
   void not_kept(std::uint64_t launch) override;
-  [[nodiscard]] bool is_gated(std::uint64_t launch) const override;
+  [[nodiscard]] bool is_held(std::uint64_t launch) const override;
   void let_others_issue(std::uint64_t launch) override;
   void after_launch(std::uint64_t launch, bool made) override;
   void before_wait(std::optional<CuStream> stream) override;
@@ -166,12 +172,13 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void faults_served(std::uint64_t launch) override;
   void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
   void backed(BlockId block);
+  void forget_run(const ProgramMemory::Freed& run);
   // The driver thread's, and without the lock
   Status begin(CuContext context) override;
   bool look(const Done& done) override;
   void no_memory(Bytes handle_bytes) override;
   [[nodiscard]] Error out_of_memory(Bytes handle_bytes) override;
-  void broken(const std::optional<Error>& untold) override;  // driven_tickets.cc
+  void broken(const std::optional<Error>& unannounced) override;  // driven_markers.cc
   void end() override;
   void moved(const MoveEnded& ended);
   void check_progress();
@@ -180,26 +187,25 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // driven_host_memory.cc
   void want_host();
   void want_pinned(Bytes bytes);
-  [[nodiscard]] Bytes most_pinned_bytes() const;
-  void no_far_memory();
-  void look_for_far_memory(Lock& lock);
+  [[nodiscard]] Bytes host_mapped_bytes() const;
+  void no_host_mapped_memory();
+  void look_for_host_mapped_memory(Lock& lock);
   [[nodiscard]] Bytes spare_bytes(Bytes pinned_bytes) const;  // without the lock
   void look_for_room(Bytes bytes, Lock& lock);
   [[nodiscard]] Bytes most_promised_bytes(Bytes host_bytes) const;
   void note_room(const MemoryRoom& room);
-  [[nodiscard]] Bytes host_limit_bytes() const;
   void host_is_short(bool is_short);
   [[nodiscard]] Error out_of_host_memory() const;
   void host_grown(std::uint64_t at, Bytes bytes);
   void host_ended(const Error& error);
   void set_limits();
 
-  // driven_quiet.cc
+  // driven_bypass.cc
   [[nodiscard]] static bool is_hold(std::uint64_t tag);
-  [[nodiscard]] static bool may_be_quiet_on(CuStream stream);
+  [[nodiscard]] static bool may_bypass_on(CuStream stream);
   void take_mark(Lock& lock);
-  void note_unseen(CuStream stream, StreamId id);
-  [[nodiscard]] bool may_be_unseen(CuStream stream, const std::vector<Access>& accesses);
+  void note_bypassed(CuStream stream, StreamId id);
+  [[nodiscard]] bool may_be_bypassed(CuStream stream, const std::vector<Access>& accesses);
   [[nodiscard]] bool is_whole(AllocationId id) const;
   [[nodiscard]] Access all_of_it(AllocationId id) const;
   void settle(AllocationId id, std::vector<Access>& settled);
@@ -212,11 +218,11 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   [[nodiscard]] LaunchId keep(std::vector<Access> accesses);
   void hold(std::vector<Access> accesses);
   void hold_together();
-  [[nodiscard]] LaunchId issue_unseen(const Launch& launch);
+  [[nodiscard]] LaunchId issue_bypassed(const Launch& launch);
   [[nodiscard]] std::vector<Access> all_settled() const;
   void open_calls();
-  void consider_quiet();
-  void leave_quiet();
+  void consider_bypass();
+  void leave_bypass();
 
   // driven_recomputing.cc
   [[nodiscard]] bool recomputes() const;
@@ -272,13 +278,12 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   // driven_export.cc
   [[nodiscard]] Bytes unfixed_bytes_of(AllocationId id) const;
   [[nodiscard]] Status room_to_export(AllocationId id) const;
-  [[nodiscard]] bool is_exported(AllocationId id) const;
   void end_export(AllocationId id, Lock& lock);
 
   // driven_launches.cc
   std::uint64_t issue(const CudaLaunch& launch, AllocationId step_of);
   [[nodiscard]] std::uint64_t number_of(std::uint64_t launch) const;
-  void use_while_quiet(const Launch& launch);
+  void use_in_bypass(const Launch& launch);
   void expose(AllocationId id);
 
   // driven_waits.cc
@@ -288,40 +293,35 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   void let_room_come(std::uint32_t tag, Lock& lock);
   [[nodiscard]] bool lacks_room(std::span<const Access> accesses) const;
   void let_ends_come(StreamId id, Lock& lock);
-  // For what becomes true as launches end, which tickets tell.
+  // For what becomes true as launches end, which completion markers tell.
   void wait_until(Lock& lock, const std::function<bool()>& done);
   void wait_for_release(std::uint32_t tag, Lock& lock);
   // For a thread that waits: a moment, after which it asks whether the device still runs, where
   // nothing has ended for long since `sign_ns`, when it began to wait or asked last.
   void wait_a_little(Lock& lock, TimeNs& sign_ns);
-  [[nodiscard]] SharedGate::Launch for_gate(std::uint32_t tag) const;
-  [[nodiscard]] bool shares_gate(std::uint32_t tag, const SharedGate::Launch& launch) const;
-  void put_gate(std::uint32_t tag, const SharedGate::Launch& issued, Lock& lock);
+  [[nodiscard]] SharedWait::Launch for_shared_wait(std::uint32_t tag) const;
+  [[nodiscard]] bool shares_wait(std::uint32_t tag, const SharedWait::Launch& launch) const;
+  void put_wait(std::uint32_t tag, const SharedWait::Launch& issued, Lock& lock);
   // The driver thread's.
   void let_those_together_go();
   void let_go(std::uint32_t tag);
 
-  // driven_standstill.cc; the driver thread's, but for the second
+  // driven_standstill.cc; the driver thread's
   void look_for_ends();
-  [[nodiscard]] bool nothing_ends();
-  [[nodiscard]] bool stands_still() const;
   void let_next_go();
 
-  // driven_tickets.cc
-  void put_tickets(Lock& lock);
-  void put_ticket(StreamId id, Lock& lock);
+  // driven_markers.cc
+  void put_markers(Lock& lock);
+  void put_marker(StreamId id, Lock& lock);
   void ask_whether_alive(Lock& lock);
   void ask_whether_alive(StreamId id, Lock& lock);
   void stream_failed(StreamId id, CuContext context, std::string_view symbol, CuResult result);
   void take_ends();
 
   // driven_streams.cc
-  static CuEvent value_event(CuAddress word);
   [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
-  [[nodiscard]] std::mutex& order_of(StreamId id);
   [[nodiscard]] bool comes_behind_others(CuStream stream, Lock& lock) const;
   [[nodiscard]] StreamId stream_of(CuStream stream, Lock& lock);
-  void order_with_null_stream(StreamId id);
 
   // driven_program_thread.h
   // While it lives a thread of the program waits.
@@ -337,31 +337,29 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
   Failures failures_;
   std::optional<StorageIo> storage_;
 
-  // Held by a thread of the program from before_launch to after_launch, and where it records or
-  // waits for an event, on streams that the device orders with each other by itself: the engine
-  // must hear of them in the device's order.
-  std::mutex legacy_order_;
   mutable std::mutex mutex_;  // the engine's and that of all that follows
-  Patience patience_;
+  AdmissionGovernor governor_;
   Engine engine_;
-  Gates gates_;
+  StreamWaits stream_waits_;
   LaunchLog log_;
   StallClock stalls_;
   DeviceLaunches launches_;
+  StreamOrder order_;
+  Standstill standstill_;
   Recomputing recomputing_;
   std::uint64_t* fingerprints_ = nullptr;  // pinned, recomputing_'s
-  std::atomic<bool> keeps_launches_{false};
+  std::atomic<bool> stores_launches_{false};
   std::atomic<bool> has_exposed_{false};
   std::unique_ptr<ProgramMemory> memory_;
-  QuietCalls calls_;
-  QuietMemory quiet_memory_;
-  struct Quiet {
+  BypassedCalls calls_;
+  BypassedMemory bypassed_memory_;
+  struct Bypass {
     bool on = false;
     std::vector<StreamId> streams;   // that have had calls of which nobody was told
     std::vector<LaunchId> holds;     // what keeps the memory of all that is settled
     std::vector<AllocationId> used;  // by launches that were told of, and not settled yet
     std::uint64_t calls_before = 0;
-    std::uint64_t loud = 0;         // launches that were told of since it was left, or considered
+    std::uint64_t tracked = 0;      // launches that were told of since it was left, or considered
     std::uint64_t after = 0;        // so many, it is considered
     std::uint64_t looked_at = 0;    // calls whose memory was looked up to find it settled, so far
     std::uint64_t seen_closed = 0;  // the same since calls were open, or memory was to be ordered
@@ -371,81 +369,34 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Ord
     LaunchId ordered_by = kNoLaunch;
     std::vector<Access> ordered;
   };
-  Quiet quiet_;
-  const std::atomic<int>* captures_ = nullptr;     // under way
-  std::map<std::uint64_t, AllocationId> exports_;  // by number
-  std::uint64_t last_export_ = 0;
-  AllocationId handed_out_ = kNoAllocation;  // at this moment: it is not freed
-  Places host_places_;
-  Places storage_places_;
+  Bypass bypass_;
+  const std::atomic<int>* captures_ = nullptr;  // under way
+  Exports exports_;
+  HostRanges host_ranges_;
+  HostRanges storage_ranges_;
   std::vector<std::uint64_t> issued_before_updates_;  // numbers by stream, when one began last
   bool waits_for_values_ = false;                     // the program has, on a stream
-  Bytes host_ready_bytes_ = 0;
-  bool host_ended_ = false;
-  bool host_short_ = false;  // the system can spare no more of it now
-  bool told_short_ = false;
-  MemoryRoom room_;      // as it was seen last,
-  Bytes had_bytes_ = 0;  // with so much of it that was there
-  TimeNs looked_at_ns_ = 0;
-  Bytes wanted_pinned_bytes_ = 0;
-  bool has_far_ = false;       // launches may use host memory
-  TimeNs far_refused_ns_ = 0;  // when there was none for them the last time; 0: there is
-  TimeNs far_pause_ns_ = 0;    // until it is tried again
-  bool told_no_far_ = false;
-  // By block: whether it has its memory on the device.
-  enum class Backing : std::uint8_t { kNone, kComing, kThere };
-  struct BlockState {
-    Backing backing = Backing::kNone;
-    bool kept = false;                   // dead, without memory, but still mapped at some handle
-    std::uint64_t serial = 0;            // of the order that is to back it
-    std::uint32_t freed_run = kNoIndex;  // of addresses that wait for its drop
-    std::vector<std::uint32_t> launches_waiting;  // tags
-  };
-  std::vector<BlockState> blocks_;
-  BlockState& state(BlockId block);
-  std::uint64_t last_serial_ = 0;
-  // Runs of addresses that are nobody's, but of which something is still mapped.
-  struct FreedRun {
-    ProgramMemory::Freed run;
-    std::uint32_t blocks_left = 0;
-  };
-  std::vector<FreedRun> freed_runs_;
-  std::vector<std::uint32_t> free_freed_runs_;
-  void forget_run(const ProgramMemory::Freed& run);
-
-  // An event's last, nullopt where it has nothing of ours before it, and the one before that.
-  struct Recordings {
-    std::optional<SignalId> last;
-    std::optional<SignalId> before;
-  };
-  std::unordered_map<CuEvent, Recordings> events_;  // also by a value's word and 1 (value_event)
+  HostBudget host_budget_;
+  BlockBacking backing_;
+  FreedRuns freed_runs_;
   // The engine's is larger while a launch runs that needs more. Written under the lock.
   std::atomic<Bytes> budget_bytes_{0};
   std::atomic<Bytes> heap_keeps_bytes_{~Bytes{0}};  // as keep_at_most was told last
   std::atomic<Bytes> live_bytes_{0};  // when something was born last. Written under the lock
-  bool told_too_large_ = false;
+  bool said_too_large_ = false;
   std::uint64_t shares_ = 0;       // with other devices, that have been ordered
   std::uint64_t shares_done_ = 0;  // and carried out
   std::uint32_t held_ = 0;         // threads of the program that wait in our code
   std::condition_variable changed_;
-  bool told_no_memory_ = false;
+  bool said_no_memory_ = false;
   bool broken_ = false;  // a fatal error has been told
   TimeNs stuck_since_ns_ = 0;
-  TimeNs without_end_since_ns_ = 0;
-  TimeNs held_back_since_ns_ = 0;  // a thread of the program, and nothing has ended since
-  // What stood on the device when nothing ended any more: a launch of each stream.
-  struct Standing {
-    StreamId stream = 0;
-    std::uint64_t number = 0;
-  };
-  std::vector<Standing> standing_;
-  bool told_without_end_ = false;
 
   CuAddress reservation_ = 0;
   ExtraMemory extra_;
   DeviceUpdates updates_;
   std::unique_ptr<HostMemory> host_;
-  std::unique_ptr<OrderQueue> queue_;
+  std::unique_ptr<CommandQueue> queue_;
 };
 
 }  // namespace spillway::cuda

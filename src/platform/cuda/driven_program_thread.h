@@ -2,7 +2,7 @@
 // cuda.
 #pragma once
 
-#include "platform/common/clock.h"
+#include "platform/common/process/clock.h"
 #include "platform/cuda/driven_platform.h"
 
 namespace spillway::cuda {

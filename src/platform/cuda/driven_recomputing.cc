@@ -20,13 +20,13 @@ LaunchHash hash_of(std::string_view name, std::uint64_t first, std::uint64_t sec
 
 // Where all fits nothing is given up, and nobody need know anything.
 bool DrivenPlatform::recomputes() const {
-  return fingerprints_ != nullptr && !patience_.all_fits() && !quiet_.on &&
+  return fingerprints_ != nullptr && !governor_.all_fits() && !bypass_.on &&
          (captures_ == nullptr || *captures_ == 0);
 }
 
 void DrivenPlatform::born(AllocationId id) {
   const bool may_be = recomputes();
-  keeps_launches_.store(may_be, std::memory_order_relaxed);
+  stores_launches_.store(may_be, std::memory_order_relaxed);
   if (may_be) {
     recomputing_.born(id);
   }
@@ -83,7 +83,7 @@ void DrivenPlatform::code_ends() {
 void DrivenPlatform::keep(const CudaLaunch& launch, std::span<const Access> accesses,
                           StreamId stream) {
   const AllocationId made = launch.keep ? memory_->number_of(launch.makes) : kNoAllocation;
-  const bool wanted = launch.keep && recomputes() && may_be_quiet_on(launch.stream) &&
+  const bool wanted = launch.keep && recomputes() && may_bypass_on(launch.stream) &&
                       recomputing_.is_new(made) && !engine_.space().allocation(made).packed;
   const std::uint64_t number = launches_.stream(stream).issued;
   recomputing_.issued(accesses, stream, number);
@@ -106,7 +106,7 @@ void DrivenPlatform::keep(const CudaLaunch& launch, std::span<const Access> acce
   }
   const bool may_change =
       std::any_of(maker.sources.begin(), maker.sources.end(),
-                  [this](const Recomputing::Source& it) { return is_exported(it.id); });
+                  [this](const Recomputing::Source& it) { return exports_.contains(it.id); });
   if (!may_change && worth_reading(read_bytes, made_bytes)) {
     recomputing_.made(made, std::move(maker));
   }
@@ -200,7 +200,7 @@ void DrivenPlatform::carry_out(const Recomputing::Step& step, Lock& lock, TimeNs
   if (step.what == What::kWait) {
     const Held held(*this, WorkTimes::What::kHeldForRemake);
     sign_ns = sign_ns == 0 ? now_ns() : sign_ns;
-    put_tickets(lock);
+    put_markers(lock);
     queue_->wake();
     wait_a_little(lock, sign_ns);
     take_ends();

@@ -53,7 +53,7 @@ Status DrivenPlatform::allocate_at(std::uint64_t address, Bytes bytes) {
   if (!id) {
     return tl::unexpected<Error>(id.error());
   }
-  quiet_memory_.allocated(*id);
+  bypassed_memory_.allocated(*id);
   open_calls();
   want_host();
   born(*id);
@@ -82,7 +82,7 @@ bool DrivenPlatform::is_at_rest(AllocationId id) const {
     const BlockId at = allocation.first_block + i;
     const Block& block = engine_.space().block(at);
     if (block.pins > 0 || block.first_claim != kNoIndex || block.transfer != kNoIndex ||
-        (at < blocks_.size() && blocks_[at].backing == Backing::kComing)) {
+        backing_.is_coming(at)) {
       return false;
     }
   }
@@ -99,7 +99,7 @@ Result<std::uint64_t> DrivenPlatform::move(std::uint64_t address, std::optional<
   const auto may_move = [&] { return (!to || memory_->is_free(*to, bytes)) && is_at_rest(id); };
   end_ordered_with(id);
   wait_until(lock, [&] {
-    leave_quiet();
+    leave_bypass();
     return may_move();
   });
   if (!may_move()) {
@@ -111,17 +111,14 @@ Result<std::uint64_t> DrivenPlatform::move(std::uint64_t address, std::optional<
   }
   for (std::uint32_t i = 0; i < before->block_count; ++i) {
     const BlockId block = before->first_block + i;
-    BlockState& there = state(block);
-    if (std::exchange(there.kept, false)) {
-      queue_->push({.kind = Order::Kind::kDrop, .block = block});
-    } else if (there.backing == Backing::kThere) {
-      there.backing = Backing::kComing;
-      there.serial = ++last_serial_;
-      queue_->push({.kind = Order::Kind::kBack,
+    if (backing_.end_kept(block)) {
+      queue_->push({.kind = DriverCommand::Kind::kDrop, .block = block});
+    } else if (backing_.is_there(block)) {
+      queue_->push({.kind = DriverCommand::Kind::kBack,
                     .block = block,
                     .address = memory_->address_of(block),
                     .bytes = bytes_of(block),
-                    .serial = there.serial});
+                    .serial = backing_.order(block)});
     }
   }
   forget_run(*before);

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/for_each_block.h"
+#include "engine/memory/for_each_block.h"
 #include "platform/cuda/driven_program_thread.h"
 
 namespace spillway::cuda {
@@ -26,7 +26,7 @@ Bytes operand_bytes(std::span<const std::vector<ProgramOperand>> parts) {
 // written by what is issued later, or by nobody of whom we hear: then the order of issue says
 // nothing.
 bool DrivenPlatform::has_updates() const {
-  return !broken_ && !quiet_.on && !patience_.all_fits() && !waits_for_values_ &&
+  return !broken_ && !bypass_.on && !governor_.all_fits() && !waits_for_values_ &&
          (captures_ == nullptr || *captures_ == 0);
 }
 
@@ -87,7 +87,7 @@ std::vector<UpdateId> DrivenPlatform::begin_updates(
     newest_stays();
   }
   // What is issued from now on may wait for it, and it for what was issued before: they must not
-  // wait for each other at one gate.
+  // wait for each other at one stream wait.
   for (StreamId id = 0; id < launches_.streams(); ++id) {
     launches_.stream(id).shared.forget();
   }
@@ -102,7 +102,7 @@ std::vector<UpdateId> DrivenPlatform::begin_updates(
   recomputing_.offer(withheld);
   set_limits();
   issued_before_updates_ = launches_.issued_by_stream();
-  put_tickets(lock);
+  put_markers(lock);
   queue_->wake();
   return begun;
 }
@@ -186,7 +186,8 @@ std::optional<Recomputing::Step> DrivenPlatform::step_before_update(const Launch
 // counted as if that were in use. Where there is no room, there will be for later ones.
 bool DrivenPlatform::keep_room_at_host(const Launch& whole) {
   const Bytes more_bytes = engine_.more_kept_bytes(whole);
-  const Bytes limit_bytes = most_promised_bytes(host_limit_bytes());
+  const Bytes limit_bytes =
+      most_promised_bytes(host_budget_.limit_bytes(engine_.host_mapped_bytes()));
   if (updates_.any() < DeviceUpdates::kMost &&
       memory_->promised_bytes() + more_bytes <= limit_bytes &&
       more_bytes <= engine_.free_bytes(Tier::kHost)) {
@@ -195,7 +196,7 @@ bool DrivenPlatform::keep_room_at_host(const Launch& whole) {
   }
   want_pinned(engine_.used_bytes(Tier::kHost) + engine_.kept_for_updates_bytes() + more_bytes +
               2 * options_.pinned_piece_bytes);
-  if (host_ready_bytes_ >= most_pinned_bytes()) {
+  if (host_budget_.pinned_bytes() >= host_budget_.most_pinned_bytes(host_mapped_bytes())) {
     engine_.make_room_for_updates(more_bytes);
   }
   return false;
@@ -247,8 +248,8 @@ void DrivenPlatform::let_updates_end(Bytes bytes, Lock& lock) {
   }
 }
 
-// Whether an update may wait for this launch, behind which no ticket could stand when the update
-// was issued.
+// Whether an update may wait for this launch, behind which no completion marker could stand when
+// the update was issued.
 bool DrivenPlatform::update_may_wait_for(StreamId stream, std::uint64_t number) const {
   return updates_.some_wait() && stream < issued_before_updates_.size() &&
          number <= issued_before_updates_[stream];
@@ -257,7 +258,7 @@ bool DrivenPlatform::update_may_wait_for(StreamId stream, std::uint64_t number) 
 // Its place may hold anything: so may new memory on the device.
 void DrivenPlatform::zero_at_host(std::span<const BlockId> blocks) {
   for (const BlockId id : blocks) {
-    if (!host_places_.take(id, bytes_of(id)) && !std::exchange(broken_, true)) {
+    if (!host_ranges_.take(id, bytes_of(id)) && !std::exchange(broken_, true)) {
       failures_.fatal({ErrorCode::kDefect, "no host memory for an update, which it was promised"});
     }
   }

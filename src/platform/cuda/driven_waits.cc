@@ -1,14 +1,14 @@
-// The program's thread: where it waits, for room, for ends and for memory, and the gates that let
-// it go on instead. See driven_platform.h.
+// The program's thread: where it waits, for room, for ends and for memory, and the stream waits
+// that let it go on instead. See driven_platform.h.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "engine/for_each_block.h"
-#include "engine/pins.h"
-#include "platform/common/clock.h"
+#include "engine/launches/pins.h"
+#include "engine/memory/for_each_block.h"
+#include "platform/common/process/clock.h"
 #include "platform/cuda/driven_program_thread.h"
 
 namespace spillway::cuda {
@@ -20,7 +20,7 @@ constexpr std::chrono::microseconds kLookAgain{500};
 }  // namespace
 
 // A launch that the budget does not hold: the engine is told of more, and what has no room on the
-// device is backed by host memory (OrderQueue), until the launch has ended.
+// device is backed by host memory (CommandQueue), until the launch has ended.
 void DrivenPlatform::make_up_room(const Launch& launch, std::string_view name) {
   std::vector<BlockId> blocks;
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) { blocks.push_back(id); });
@@ -31,7 +31,7 @@ void DrivenPlatform::make_up_room(const Launch& launch, std::string_view name) {
     needed_bytes += engine_.space().block(id).fixed > 0 ? 0 : bytes_of(id);
   }
   (void)engine_.set_device_capacity(std::max(needed_bytes, engine_.capacity_bytes(Tier::kDevice)));
-  if (!std::exchange(told_too_large_, true)) {
+  if (!std::exchange(said_too_large_, true)) {
     options_.warn(
         fmt::format("a launch of \"{}\" uses {}{}, more than the device budget of {}: what "
                     "does not fit stays in host memory, which is slow{}",
@@ -55,18 +55,18 @@ void DrivenPlatform::follow_budget() {
 // ends, what runs may wait for the program: then the driver itself says how far it may be ahead.
 void DrivenPlatform::hold_back(Lock& lock) {
   constexpr std::uint32_t kGoOnPart = 8;
-  // Where something must leave nearly every launch has a gate before it and a ticket behind it, and
-  // the driver counts those as well.
-  constexpr std::uint32_t kGatedPart = 2;
+  // Where something must leave nearly every launch has a stream wait before it and a completion
+  // marker behind it, and the driver counts those as well.
+  constexpr std::uint32_t kHeldPart = 2;
   constexpr std::uint32_t kMostAhead = 1U << (kSlotBits - 1);  // the engine's table holds more
-  const std::uint32_t most = std::min(
-      patience_.all_fits() ? options_.launches_ahead : options_.launches_ahead / kGatedPart,
-      kMostAhead);
+  const std::uint32_t most =
+      std::min(governor_.all_fits() ? options_.launches_ahead : options_.launches_ahead / kHeldPart,
+               kMostAhead);
   if (launches_.in_flight() >= most) {
     const Held held(*this, WorkTimes::What::kHeldAhead);
     wait_until(lock, [&] {
       return launches_.in_flight() < most - most / kGoOnPart ||
-             (launches_.in_flight() < kMostAhead && nothing_ends());
+             (launches_.in_flight() < kMostAhead && standstill_.nothing_ends(now_ns()));
     });
   }
 }
@@ -85,16 +85,16 @@ bool DrivenPlatform::lacks_room(std::span<const Access> accesses) const {
 
 // Its room is that of something dead, and the more deaths the engine has heard of, the better it
 // can choose: frames of the same size need no calls of the driver. A device that is close behind
-// has ended what was issued before in less time than a gate costs.
+// has ended what was issued before in less time than a stream wait costs.
 void DrivenPlatform::let_ends_come(StreamId id, Lock& lock) {
   constexpr std::uint32_t kCloseBehind = 64;
   constexpr TimeNs kLongestNs = 50'000;
   if (launches_.in_flight() <= kCloseBehind) {
-    put_ticket(id, lock);
-    const std::uint64_t last = launches_.stream(id).ticketed;
+    put_marker(id, lock);
+    const std::uint64_t last = launches_.stream(id).marked;
     lock.unlock();
     const TimeNs until_ns = now_ns() + kLongestNs;
-    while (gates_.run_up_to(id) < last && now_ns() < until_ns) {
+    while (stream_waits_.run_up_to(id) < last && now_ns() < until_ns) {
     }
     lock.lock();
   }
@@ -102,12 +102,13 @@ void DrivenPlatform::let_ends_come(StreamId id, Lock& lock) {
 }
 
 // Where all fits, a launch that is not open waits for those before it to leave it their room. While
-// the device has enough to do the program may wait as well, which costs less than a gate and a
-// ticket for each launch. Not for long: others may be between their issue and their making.
+// the device has enough to do the program may wait as well, which costs less than a stream wait and
+// a completion marker for each launch. Not for long: others may be between their issue and their
+// making.
 void DrivenPlatform::let_room_come(std::uint32_t tag, Lock& lock) {
   constexpr std::uint32_t kFarAhead = 128;
   constexpr TimeNs kLongestNs = 20'000'000;
-  if (!patience_.all_fits() || launches_.in_flight() < kFarAhead) {
+  if (!governor_.all_fits() || launches_.in_flight() < kFarAhead) {
     return;
   }
   const Held held(*this, WorkTimes::What::kHeldForRoom);
@@ -122,7 +123,7 @@ void DrivenPlatform::wait_until(Lock& lock, const std::function<bool()>& done) {
   ++held_;
   TimeNs sign_ns = now_ns();
   while (!done() && !broken_) {
-    put_tickets(lock);
+    put_markers(lock);
     queue_->wake();
     wait_a_little(lock, sign_ns);
     take_ends();
@@ -142,42 +143,42 @@ void DrivenPlatform::wait_a_little(Lock& lock, TimeNs& sign_ns) {
 
 void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
   const Held held(*this, WorkTimes::What::kHeldForCopy);
-  // Those before it on its stream have their gates there: it comes behind them in any case.
+  // Those before it on its stream have their stream waits there: it comes behind them in any case.
   TimeNs sign_ns = now_ns();
   while (!launches_.at(tag).has_memory() && !broken_) {
     wait_a_little(lock, sign_ns);
   }
 }
 
-SharedGate::Launch DrivenPlatform::for_gate(std::uint32_t tag) const {
+SharedWait::Launch DrivenPlatform::for_shared_wait(std::uint32_t tag) const {
   const DeviceLaunches::Launch& launch = launches_.at(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   return {.number = launch.number,
           .bytes = bound_bytes_of(launch.accesses, engine_.space()),
           .issues = engine_.stats().launches,
-          .operations = stream.operations - stream.tickets_put + stream.orders_others};
+          .operations = stream.operations - stream.markers_put + stream.orders_others};
 }
 
-// Those that share a gate wait for each other, so they should be admitted together: nobody else's
-// launch is next in line between them, or has what they lack without a ticket behind it, and
-// nothing on their stream is what somebody waits for. Where they are not all the same, see
-// let_those_together_go.
-bool DrivenPlatform::shares_gate(std::uint32_t tag, const SharedGate::Launch& launch) const {
+// Those that share a stream wait wait for each other, so they should be admitted together: nobody
+// else's launch is next in line between them, or has what they lack without a completion marker
+// behind it, and nothing on their stream is what somebody waits for. Where they are not all the
+// same, see let_those_together_go.
+bool DrivenPlatform::shares_wait(std::uint32_t tag, const SharedWait::Launch& launch) const {
   const DeviceLaunches::Launch& here = launches_.at(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(here.stream);
   const Bytes budget_bytes = std::min(engine_.capacity_bytes(Tier::kDevice), budget_bytes_.load());
-  const SharedGate::Limits limits{
-      .launches = std::min<std::uint64_t>(SharedGate::kMostLaunches, patience_.always_together()),
-      .bytes = budget_bytes / options_.shared_gate_part};
-  return stream.shared.takes(launch, gates_.opened(here.stream), limits) &&
-         launches_.oversized() == 0 && !told_no_memory_ && stream.made + 1 == here.number &&
+  const SharedWait::Limits limits{
+      .launches = std::min<std::uint64_t>(SharedWait::kMostLaunches, governor_.always_together()),
+      .bytes = budget_bytes / options_.shared_wait_part};
+  return stream.shared.takes(launch, stream_waits_.opened(here.stream), limits) &&
+         launches_.oversized() == 0 && !said_no_memory_ && stream.made + 1 == here.number &&
          launches_.only_unreleased_on(here.stream) && launches_.others_covered(here.stream);
 }
 
-// Launches that share a gate, and of which the engine has no room for one before the others have
-// ended: what others hold comes free only when these have run (what they use themselves and is dead
-// already, or what a kernel or the host does behind them, of which nobody is told), or the budget
-// has fallen. The one that is lacking gets room as one that is larger than the budget, once.
+// Launches that share a stream wait, and of which the engine has no room for one before the others
+// have ended: what others hold comes free only when these have run (what they use themselves and is
+// dead already, or what a kernel or the host does behind them, of which nobody is told), or the
+// budget has fallen. The one that is lacking gets room as one that is larger than the budget, once.
 void DrivenPlatform::let_those_together_go() {
   constexpr TimeNs kWaitsInVainNs = 250'000'000;
   if (launches_.unreleased() == 0 || engine_.transfers_in_flight() > 0 || !queue_->empty()) {
@@ -199,30 +200,33 @@ void DrivenPlatform::let_go(std::uint32_t tag) {
       std::max(taken_bytes + needed_bytes, engine_.capacity_bytes(Tier::kDevice)));
 }
 
-void DrivenPlatform::put_gate(std::uint32_t tag, const SharedGate::Launch& issued, Lock& lock) {
+void DrivenPlatform::put_wait(std::uint32_t tag, const SharedWait::Launch& issued, Lock& lock) {
   const DeviceLaunches::Launch& launch = launches_.at(tag);
   do {
-    if (!launches_.may_gate(tag, options_.gated_streams)) {
-      const Held held(*this, WorkTimes::What::kHeldForGate);
+    if (!launches_.may_wait(tag, options_.waiting_streams)) {
+      const Held held(*this, WorkTimes::What::kHeldForWait);
       TimeNs sign_ns = now_ns();
-      while (!launch.has_memory() && !launches_.may_gate(tag, options_.gated_streams) && !broken_) {
+      while (!launch.has_memory() && !launches_.may_wait(tag, options_.waiting_streams) &&
+             !broken_) {
         wait_a_little(lock, sign_ns);
       }
     }
-    // A ticket that another thread is about to put would come behind the gate that waits for it.
-    put_tickets(lock);
+    // A completion marker that another thread is about to put would come behind the stream wait
+    // that waits for it.
+    put_markers(lock);
     if (launch.has_memory() || broken_) {
       return;
     }
-    // Others may have gated a stream while the tickets were put.
-  } while (!launches_.may_gate(tag, options_.gated_streams));
+    // Others may have put a stream wait on a stream while the completion markers were put.
+  } while (!launches_.may_wait(tag, options_.waiting_streams));
   launches_.gate(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   const CuContext context = stream.context;
   lock.unlock();
-  const CuResult result = queue_->times().of(WorkTimes::What::kGated, [&] {
-    return in_context(context,
-                      [&] { return gates_.put_gate(launch.stream, launch.number, stream.handle); });
+  const CuResult result = queue_->times().of(WorkTimes::What::kHeld, [&] {
+    return in_context(context, [&] {
+      return stream_waits_.put_wait(launch.stream, launch.number, stream.handle);
+    });
   });
   lock.lock();
   if (result != CuResult::kSuccess) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "platform/common/clock.h"
+#include "platform/common/process/clock.h"
 #include "platform/host/host_platform.h"
 
 namespace spillway::host {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "engine/for_each_block.h"
-#include "platform/common/block_span.h"
-#include "platform/common/clock.h"
-#include "platform/common/current_module.h"
+#include "engine/memory/for_each_block.h"
+#include "platform/common/process/clock.h"
+#include "platform/common/process/current_module.h"
+#include "platform/common/storage/block_span.h"
 
 namespace spillway::host {
 

@@ -15,12 +15,12 @@
 
 #include "engine/engine.h"
 #include "platform/common/launch_log.h"
+#include "platform/common/process/undisturbed_mutex.h"
 #include "platform/common/program_platform.h"
 #include "platform/common/stall_clock.h"
-#include "platform/common/undisturbed_mutex.h"
-#include "platform/host/address_space.h"
-#include "platform/host/device_pages.h"
-#include "platform/host/launch_marks.h"
+#include "platform/host/pages/address_space.h"
+#include "platform/host/pages/device_pages.h"
+#include "platform/host/pages/launch_marks.h"
 
 namespace spillway::host {
 

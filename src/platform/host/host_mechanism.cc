@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "platform/common/clock.h"
 #include "platform/common/platform_engine.h"
+#include "platform/common/process/clock.h"
 #include "platform/host/host_platform.h"
 
 namespace spillway::host {

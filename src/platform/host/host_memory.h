@@ -11,13 +11,13 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
-#include "platform/common/commitment.h"
+#include "platform/common/process/commitment.h"
+#include "platform/common/process/undisturbed_mutex.h"
 #include "platform/common/program_platform.h"
-#include "platform/common/undisturbed_mutex.h"
-#include "platform/host/address_space.h"
-#include "platform/host/device_pages.h"
+#include "platform/host/faults/waiting_threads.h"
 #include "platform/host/host_launches.h"
-#include "platform/host/waiting_threads.h"
+#include "platform/host/pages/address_space.h"
+#include "platform/host/pages/device_pages.h"
 
 namespace spillway::host {
 

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "platform/common/link_throttle.h"
-#include "platform/common/storage_io.h"
+#include "platform/common/storage/link_throttle.h"
+#include "platform/common/storage/storage_io.h"
 
 namespace spillway::host {
 

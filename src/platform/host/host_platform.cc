@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "platform/common/clock.h"
 #include "platform/common/platform_engine.h"
-#include "platform/common/say.h"
-#include "platform/common/service_thread.h"
+#include "platform/common/process/clock.h"
+#include "platform/common/process/say.h"
+#include "platform/common/process/service_thread.h"
 
 namespace spillway::host {
 namespace {

@@ -14,19 +14,19 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "platform/common/process/wake_up.h"
 #include "platform/common/program_platform.h"
-#include "platform/common/swap_file.h"
-#include "platform/common/transfer_workers.h"
-#include "platform/common/wake_up.h"
-#include "platform/host/departures.h"
-#include "platform/host/fault_reader.h"
-#include "platform/host/fork_server.h"
+#include "platform/common/storage/swap_file.h"
+#include "platform/common/storage/transfer_workers.h"
+#include "platform/host/faults/departures.h"
+#include "platform/host/faults/fault_reader.h"
+#include "platform/host/faults/pending_faults.h"
+#include "platform/host/faults/waiting_threads.h"
+#include "platform/host/fork/fork_server.h"
 #include "platform/host/host_launches.h"
 #include "platform/host/host_memory.h"
 #include "platform/host/host_options.h"
 #include "platform/host/host_updates.h"
-#include "platform/host/pending_faults.h"
-#include "platform/host/waiting_threads.h"
 
 namespace spillway::host {
 

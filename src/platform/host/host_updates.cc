@@ -6,7 +6,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "platform/common/clock.h"
+#include "platform/common/process/clock.h"
 
 namespace spillway::host {
 

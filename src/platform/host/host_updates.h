@@ -13,11 +13,11 @@
 #include "engine/engine.h"
 #include "platform/common/failures.h"
 #include "platform/common/lower_places.h"
+#include "platform/common/process/undisturbed_mutex.h"
 #include "platform/common/program_platform.h"
 #include "platform/common/stall_clock.h"
-#include "platform/common/undisturbed_mutex.h"
-#include "platform/host/address_space.h"
-#include "policy/update_balance.h"
+#include "platform/host/pages/address_space.h"
+#include "policy/updates/update_balance.h"
 
 namespace spillway::host {
 

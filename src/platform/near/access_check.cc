@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <mutex>
 
-#include "platform/common/say.h"
-#include "platform/near/location.h"
+#include "platform/common/process/say.h"
+#include "platform/near/memory/location.h"
 
 namespace spillway::near {
 namespace {

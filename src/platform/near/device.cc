@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "platform/near/cuda_memory.h"
+#include "platform/near/memory/cuda_memory.h"
 
 namespace spillway::near {
 namespace {

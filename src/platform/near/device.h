@@ -13,9 +13,9 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "optimizer/update.h"
-#include "platform/near/channel.h"
-#include "platform/near/location.h"
-#include "platform/near/places.h"
+#include "platform/near/memory/channel.h"
+#include "platform/near/memory/channel_ranges.h"
+#include "platform/near/memory/location.h"
 #include "platform/near/routes.h"
 
 namespace spillway::near {

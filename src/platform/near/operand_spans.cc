@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "platform/near/location.h"
+#include "platform/near/memory/location.h"
 
 namespace spillway::near {
 namespace {

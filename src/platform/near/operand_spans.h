@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "optimizer/update.h"
-#include "platform/near/channel.h"
+#include "platform/near/memory/channel.h"
 
 namespace spillway::near {
 

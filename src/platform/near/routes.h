@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "platform/common/staging_pool.h"
-#include "platform/near/gpu_memory.h"
-#include "platform/near/location.h"
-#include "platform/near/storage.h"
+#include "platform/common/storage/staging_pool.h"
+#include "platform/near/memory/gpu_memory.h"
+#include "platform/near/memory/location.h"
+#include "platform/near/memory/storage.h"
 
 namespace spillway::near {
 

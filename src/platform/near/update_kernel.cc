@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "platform/near/location.h"
+#include "platform/near/memory/location.h"
 
 namespace spillway::near {
 namespace {

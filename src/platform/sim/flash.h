@@ -102,7 +102,6 @@ class Flash {
   void open_block(FlashWork& work);
   void collect(FlashWork& work);
   void append(ExtentId id, Extent& extent, std::uint32_t pages);
-  void add_written(std::uint32_t pages);
   void invalidate(const Extent& extent);
 
   [[nodiscard]] Index new_block();

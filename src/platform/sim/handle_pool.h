@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/units.h"
-#include "engine/free_frames.h"
+#include "engine/memory/free_frames.h"
 #include "machine/machine.h"
 
 namespace spillway::sim {

@@ -199,7 +199,7 @@ Result<LaunchState> Replay::issue(const Launch& launch, TimeNs duration_ns,
                                   const Awaited& awaited) {
   // The program knows nothing of what is made again: that costs what it takes to tell.
   const bool all_fits = peak_bytes() <= simulator_->engine().capacity_bytes(Tier::kDevice);
-  TimeNs costs_ns = (awaited.again ? 0 : options_.launch_ns) + (all_fits ? 0 : options_.told_ns);
+  TimeNs costs_ns = (awaited.again ? 0 : options_.launch_ns) + (all_fits ? 0 : options_.tracked_ns);
   while (true) {
     if (Status status = wait_for_turn(std::exchange(costs_ns, 0)); !status) {
       return tl::unexpected<Error>(status.error());
@@ -291,7 +291,7 @@ Status Replay::launch_in_pieces(const Launch& whole, TimeNs duration_ns, Awaited
 void Replay::finished(const LaunchTiming& timing) {
   const Engine& engine = simulator_->engine();
   host_peak_bytes_ =
-      std::max(host_peak_bytes_, engine.used_bytes(Tier::kHost) + engine.far_bytes());
+      std::max(host_peak_bytes_, engine.used_bytes(Tier::kHost) + engine.host_mapped_bytes());
   if (timing.runs_at == Tier::kHost) {
     updated(timing.number);
     return;

@@ -14,7 +14,7 @@
 #include "platform/sim/remakes.h"
 #include "platform/sim/simulator.h"
 #include "platform/sim/tensor_places.h"
-#include "policy/launch_hash.h"
+#include "policy/prediction/launch_hash.h"
 #include "trace/perturb.h"
 #include "trace/trace.h"
 
@@ -37,7 +37,7 @@ struct ReplayOptions {
   // How many launches the host may be ahead of the device. 0: it waits for each.
   std::uint32_t queue_depth = 0;
   TimeNs launch_ns = 0;             // that the host needs for each, where it does not wait
-  TimeNs told_ns = 0;               // more, where not all fits; alone for what is made again
+  TimeNs tracked_ns = 0;            // more, where not all fits; alone for what is made again
   Bytes block_bytes = kBlockBytes;  // of allocations of that size and more
   // Tensors of one size, in whole frames of so many bytes, share memory if they never live at once
   // (tensor_places.h). 0: none do, as under a plan, which tells tensors apart by their allocations.

@@ -24,7 +24,7 @@
 #include "platform/sim/handle_pool.h"
 #include "platform/sim/link.h"
 #include "policy/registry.h"
-#include "policy/update_balance.h"
+#include "policy/updates/update_balance.h"
 
 namespace spillway::sim {
 
@@ -173,7 +173,7 @@ class Simulator final : private Mechanism {
     bool live = false;
     bool released = false;
     bool started = false;
-    bool far = false;  // it uses host memory over the link
+    bool host_mapped = false;  // it uses host memory over the link
   };
   // What a stream has to do, in order.
   enum class Step : std::uint8_t { kLaunch, kRecord, kWait };
@@ -228,14 +228,14 @@ class Simulator final : private Mechanism {
     BlockId block = kNoBlock;
     Bytes bytes = 0;
     std::uint64_t serial = 0;
-    std::uint32_t slot = 0;  // of the transfer
-    bool far = false;        // host memory's, which are kept for the next
+    std::uint32_t slot = 0;    // of the transfer
+    bool host_mapped = false;  // host memory's, which are kept for the next
   };
   // A block and its handle.
   struct Backing {
     std::uint64_t serial = 0;  // of the order that gives it one; 0: none has been made
     bool there = false;        // that order has been carried out
-    bool far = false;
+    bool host_mapped = false;
     std::vector<std::uint32_t> waiting;  // released launches
   };
 
@@ -276,8 +276,8 @@ class Simulator final : private Mechanism {
   std::uint32_t take_slot();
   Stream& stream_at(StreamId id);
   [[nodiscard]] bool at_head(std::uint32_t slot) const;
-  [[nodiscard]] TimeNs far_ns(const Launch& launch, TimeNs duration_ns) const;
-  void note_far();
+  [[nodiscard]] TimeNs host_mapped_ns(const Launch& launch, TimeNs duration_ns) const;
+  void note_host_mapped();
   void try_start(std::uint32_t slot);
   void advance(StreamId stream);
   void finish(std::uint32_t slot);
@@ -314,9 +314,9 @@ class Simulator final : private Mechanism {
   Flash flash_;
   HandlePool handles_;
   UpdateBalance balance_;
-  std::uint32_t far_launches_ = 0;  // that run and use host memory over the link
-  Bytes far_bytes_ = 0;             // that the host tier's capacity has been lowered by
-  TimeNs cleared_ns_ = 0;           // when what was released will have been cleared
+  std::uint32_t host_mapped_launches_ = 0;  // that run and use host memory over the link
+  Bytes host_mapped_bytes_ = 0;             // that the host tier's capacity has been lowered by
+  TimeNs cleared_ns_ = 0;                   // when what was released will have been cleared
   std::deque<Order> orders_;  // as they are carried out; the first is being carried out, or none is
   bool carrying_out_ = false;      // the first
   std::vector<Backing> backings_;  // by block, where handles take time

@@ -35,20 +35,20 @@ void Simulator::order_back(BlockId id) {
     return;
   }
   block.serial = ++last_serial_;
-  block.far = engine_.space().block(id).far;
+  block.host_mapped = engine_.space().block(id).host_mapped;
   order({.kind = Order::Kind::kBack,
          .block = id,
          .bytes = engine_.space().block(id).bytes,
          .serial = block.serial,
-         .far = block.far});
+         .host_mapped = block.host_mapped});
 }
 
 void Simulator::order_drop(BlockId id) {
-  const bool far = std::exchange(backing(id), {}).far;
+  const bool host_mapped = std::exchange(backing(id), {}).host_mapped;
   order({.kind = Order::Kind::kDrop,
          .block = id,
          .bytes = engine_.space().block(id).bytes,
-         .far = far});
+         .host_mapped = host_mapped});
 }
 
 void Simulator::carry_out() {
@@ -72,7 +72,7 @@ TimeNs Simulator::calls_ns(const Order& order) {
   }
   const TimeNs out_until_ns = links_.next_completion_ns(Resource::kFromDevice).value_or(now_ns_);
   const TimeNs wait_ns = std::clamp<TimeNs>(out_until_ns - now_ns_, 0, costs.map_wait_ns);
-  if (order.far) {
+  if (order.host_mapped) {
     return costs.map_ns + wait_ns;
   }
   const Bytes released_before = handles_.released_bytes();
@@ -101,11 +101,12 @@ void Simulator::cleared() {
 // What copies have of the link beside what is cleared and what launches use over it.
 void Simulator::share_link() {
   const Link& link = machine_.link;
-  const double far_bytes_per_s = far_launches_ > 0 ? link.far_bytes_per_s : 0;
+  const double host_mapped_bytes_per_s =
+      host_mapped_launches_ > 0 ? link.host_mapped_bytes_per_s : 0;
   // Something is left even where launches could take all of it.
   const auto left = [&](double bytes_per_s) {
     constexpr double kLeastPart = 16;
-    return std::max(bytes_per_s - far_bytes_per_s, bytes_per_s / kLeastPart);
+    return std::max(bytes_per_s - host_mapped_bytes_per_s, bytes_per_s / kLeastPart);
   };
   const double clearing = now_ns_ < cleared_ns_ ? 2 : 1;
   links_.set_bandwidth(Resource::kToDevice, left(link.to_device_bytes_per_s) / clearing, now_ns_);
@@ -117,7 +118,7 @@ void Simulator::order_ends() {
   orders_.pop_front();
   carrying_out_ = false;
   if (done.kind == Order::Kind::kDrop) {
-    if (!done.far) {
+    if (!done.host_mapped) {
       handles_.give_back(done.bytes);
     }
   } else if (Backing& block = backing(done.block); block.serial == done.serial) {

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "engine/for_each_block.h"
+#include "engine/memory/for_each_block.h"
 #include "platform/sim/simulator.h"
 
 namespace spillway::sim {
@@ -154,20 +154,20 @@ void Simulator::release_launch(std::uint64_t launch, std::span<const TransferId>
 // How long a launch needs for what it uses of host memory over the link, both ways at once
 // (docs/cuda.md). It uses no more of what it names than the device's memory could have given it in
 // its own time, looked up in rows or not: of each operand the same part.
-TimeNs Simulator::far_ns(const Launch& launch, TimeNs duration_ns) const {
-  if (engine_.far_bytes() == 0) {
+TimeNs Simulator::host_mapped_ns(const Launch& launch, TimeNs duration_ns) const {
+  if (engine_.host_mapped_bytes() == 0) {
     return 0;
   }
   double named_bytes = 0;
-  double far_bytes = 0;
+  double host_mapped_bytes = 0;
   for_each_block(launch, [&](BlockId id, const Access& access) {
     const Block& block = engine_.space().block(id);
     const bool both = access.mode == AccessMode::kReadWrite || access.mode == AccessMode::kExpose;
     const int ways = both ? 2 : 1;
     named_bytes += static_cast<double>(block.bytes) * ways;
-    far_bytes += block.far ? static_cast<double>(block.bytes) : 0;
+    host_mapped_bytes += block.host_mapped ? static_cast<double>(block.bytes) : 0;
   });
-  if (far_bytes == 0) {
+  if (host_mapped_bytes == 0) {
     return 0;
   }
   const DeviceTier& device = machine_.device;
@@ -176,20 +176,22 @@ TimeNs Simulator::far_ns(const Launch& launch, TimeNs duration_ns) const {
                                  : device.zero_bandwidth_bytes_per_s;
   const double most_bytes = bytes_per_s * static_cast<double>(duration_ns) * 1e-9;
   const double part = most_bytes > 0 ? std::min(1.0, most_bytes / named_bytes) : 1;
-  return static_cast<TimeNs>(far_bytes * part / machine_.link.far_bytes_per_s * 1e9);
+  return static_cast<TimeNs>(host_mapped_bytes * part / machine_.link.host_mapped_bytes_per_s *
+                             1e9);
 }
 
 // Far frames are the host's memory as well.
-void Simulator::note_far() {
-  if (machine_.link.far_bytes_per_s <= 0) {
+void Simulator::note_host_mapped() {
+  if (machine_.link.host_mapped_bytes_per_s <= 0) {
     return;
   }
-  const Bytes host_bytes = engine_.capacity_bytes(Tier::kHost) + far_bytes_;
-  if (const Bytes bytes = engine_.far_bytes(); bytes != far_bytes_) {
-    far_bytes_ = bytes;
+  const Bytes host_bytes = engine_.capacity_bytes(Tier::kHost) + host_mapped_bytes_;
+  if (const Bytes bytes = engine_.host_mapped_bytes(); bytes != host_mapped_bytes_) {
+    host_mapped_bytes_ = bytes;
     engine_.set_capacity_below(Tier::kHost, host_bytes - std::min(host_bytes, bytes));
   }
-  engine_.set_far_capacity(host_bytes - std::min(host_bytes, engine_.used_bytes(Tier::kHost)));
+  engine_.set_host_mapped_capacity(host_bytes -
+                                   std::min(host_bytes, engine_.used_bytes(Tier::kHost)));
 }
 
 // When the launch will end. A machine that replays faults lets the launch run while blocks that
@@ -217,13 +219,13 @@ void Simulator::try_start(std::uint32_t slot) {
   const bool replay = machine_.faults.model == FaultModel::kReplayable && !options_.hold_launches;
   const TimeNs begins_ns =
       replay ? std::max(free_ns, run.faults_served_ns.value_or(run.timing.issued_ns)) : now_ns_;
-  const TimeNs far_until_ns = far_ns(run.launch, run.timing.duration_ns);
-  run.far = far_until_ns > 0;
-  if (run.far && far_launches_++ == 0) {
+  const TimeNs host_mapped_until_ns = host_mapped_ns(run.launch, run.timing.duration_ns);
+  run.host_mapped = host_mapped_until_ns > 0;
+  if (run.host_mapped && host_mapped_launches_++ == 0) {
     share_link();
   }
   const TimeNs works_until_ns =
-      begins_ns + zero_faults_ns + std::max(run.timing.duration_ns, far_until_ns);
+      begins_ns + zero_faults_ns + std::max(run.timing.duration_ns, host_mapped_until_ns);
   push(std::max(works_until_ns, now_ns_), EventKind::kLaunchFinishes, slot);
 }
 
@@ -232,7 +234,7 @@ void Simulator::finish(std::uint32_t slot) {
   leave(run.launch);
   forget_names(run.launch);
   run.live = false;
-  if (run.far && --far_launches_ == 0) {
+  if (run.host_mapped && --host_mapped_launches_ == 0) {
     share_link();
   }
   const StreamId stream = run.launch.stream;
@@ -254,7 +256,7 @@ void Simulator::finish(std::uint32_t slot) {
     std::erase(unordered_, slot);
   }
   engine_.end_launch(id, timing.duration_ns);
-  note_far();
+  note_host_mapped();
   free_running_.push_back(slot);
   if (stream != kNoStream) {
     advance(stream);

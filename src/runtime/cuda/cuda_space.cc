@@ -7,7 +7,7 @@
 
 #include "machine/machine.h"
 #include "platform/common/gpu_sizes.h"
-#include "policy/learned_plan.h"
+#include "policy/planning/learned_plan.h"
 #include "policy/registry.h"
 #include "runtime/cuda/launch_queue.h"
 #include "runtime/run/open_storage.h"
@@ -16,9 +16,9 @@
 namespace spillway {
 namespace {
 
-// Streams that may stand at closed gates at once without holding up the others (docs/gpu.md
+// Streams that may stand at pending stream waits at once without holding up the others (docs/gpu.md
 // section 4).
-unsigned gated_streams() {
+unsigned waiting_streams() {
   constexpr long kDefaultConnections = 8;
   const char* const set = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   const long connections = set == nullptr ? 0 : std::strtol(set, nullptr, 10);
@@ -34,7 +34,7 @@ cuda::CudaOptions cuda_options(const SpaceOptions& options, const PolicyTraits& 
   made.block_bytes =
       largest_block_of_run(made.device_bytes, made.host_bytes, !options.storage_path.empty());
   made.pinned_piece_bytes = pinned_piece_of_run(made.host_bytes, made.block_bytes);
-  made.gated_streams = gated_streams();
+  made.waiting_streams = waiting_streams();
   made.link = options.link;
   made.memory_room = [limits = MemoryLimits()] { return limits.room(); };
   return made;

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "platform/common/say.h"
-#include "platform/common/service_thread.h"
-#include "runtime/run/measured_rate.h"
+#include "platform/common/process/say.h"
+#include "platform/common/process/service_thread.h"
+#include "runtime/record/measured_rate.h"
 
 namespace spillway {
 namespace {

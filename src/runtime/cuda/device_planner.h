@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "platform/cuda/cuda_platform.h"
-#include "policy/planner.h"
+#include "policy/planning/planner.h"
 #include "policy/registry.h"
 
 namespace spillway {

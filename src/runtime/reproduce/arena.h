@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "policy/plan.h"
+#include "policy/planning/plan.h"
 #include "trace/trace.h"
 
 namespace spillway::reproduce {

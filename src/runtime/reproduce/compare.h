@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/reproduce/figures.h"
+#include "runtime/reproduce/figure/figures.h"
 #include "runtime/reproduce/run.h"
 
 namespace spillway::reproduce {

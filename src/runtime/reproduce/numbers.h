@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plot/figure.h"
-#include "runtime/reproduce/figures.h"
+#include "runtime/reproduce/figure/figures.h"
 #include "runtime/reproduce/run.h"
 
 namespace spillway::reproduce {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "platform/common/swap_file.h"
+#include "platform/common/storage/swap_file.h"
 #include "runtime/run/space_options.h"
 
 namespace spillway {

@@ -7,7 +7,7 @@
 #include "analysis/vitality.h"
 #include "machine/machine.h"
 #include "policy/profiled.h"
-#include "runtime/run/measured_rate.h"
+#include "runtime/record/measured_rate.h"
 
 namespace spillway {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "platform/common/link_throttle.h"
 #include "platform/common/program_platform.h"
-#include "policy/recorded_iteration.h"
+#include "platform/common/storage/link_throttle.h"
+#include "policy/prediction/recorded_iteration.h"
 #include "policy/registry.h"
 
 namespace spillway {

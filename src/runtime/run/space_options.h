@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "platform/common/link_throttle.h"
-#include "platform/common/memory_room.h"
+#include "platform/common/process/memory_room.h"
+#include "platform/common/storage/link_throttle.h"
 #include "policy/registry.h"
 
 namespace spillway {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "trace/gzip_source.h"
+#include "trace/format/gzip_source.h"
 #include "trace/import/importers.h"
 
 namespace spillway {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "trace/byte_source.h"
+#include "trace/format/byte_source.h"
 #include "trace/import.h"
 
 namespace spillway {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "trace/json_source.h"
+#include "trace/format/json_source.h"
 
 namespace spillway {
 namespace {

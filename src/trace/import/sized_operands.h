@@ -17,8 +17,8 @@
 #include "base/error.h"
 #include "trace/import/assembler.h"
 #include "trace/import/held_blocks.h"
-#include "trace/import/kineto_file.h"
-#include "trace/import/kineto_nesting.h"
+#include "trace/import/kineto/kineto_file.h"
+#include "trace/import/kineto/kineto_nesting.h"
 
 namespace spillway {
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "platform/common/say.h"
+#include "platform/common/process/say.h"
 
 namespace spillway {
 namespace {

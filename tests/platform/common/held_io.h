@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "platform/common/block_io.h"
-#include "platform/common/storage_io.h"
+#include "platform/common/storage/block_io.h"
+#include "platform/common/storage/storage_io.h"
 
 namespace spillway {
 

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "platform/common/clock.h"
 #include "platform/common/held_io.h"
-#include "platform/common/transfer_workers.h"
+#include "platform/common/process/clock.h"
+#include "platform/common/storage/transfer_workers.h"
 
 namespace spillway {
 

@@ -140,7 +140,7 @@ TEST_F(Crowd, OnOneNullStreamThatIsSeenAhead) {
 // Where some launches are told of and others are not.
 TEST_F(Crowd, OnOneNullStreamWhereNearlyAllFits) {
   options.device_bytes = 64 * kMiB;
-  options.quiet_after = 5;
+  options.bypass_after = 5;
   open(lookahead);
   all_work();
 }

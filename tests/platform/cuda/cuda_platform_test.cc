@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A ticket that takes its time on the way to its stream.
+// A completion marker that takes its time on the way to its stream.
 struct SlowTicket {
   std::atomic<bool> armed = false;  // the next one
   std::atomic<bool> on_its_way = false;
@@ -56,7 +56,7 @@ class Platform : public CudaWorld {
     open();
   }
   // Launches on `on` take all of the memory, and a thread that lacks some is about to put their
-  // ticket, until `slow_ticket_comes`.
+  // completion marker, until `slow_ticket_comes`.
   std::future<void> put_a_slow_ticket(CuStream on, CuStream another,
                                       std::vector<Buffer>& buffers) const {
     fill(on, buffers[0], 1);
@@ -351,7 +351,7 @@ TEST_F(Platform, AnEventOfTheNullStreamComesBehindBlockingStreams) {
 }
 
 // A wait that another thread puts on a stream comes behind a launch that is on its way there.
-// Otherwise that one would hold the memory for which what it waits for stands at a gate.
+// Otherwise that one would hold the memory for which what it waits for stands at a stream wait.
 TEST_F(Platform, AWaitComesBehindALaunchThatIsOnItsWay) {
   open();
   const CuStream on = stream();
@@ -390,8 +390,8 @@ TEST_F(Platform, AWaitComesBehindALaunchThatIsOnItsWay) {
   whole();
 }
 
-// Whoever waits for a stream, or begins to capture it, waits for the tickets that other threads are
-// about to put on it: one that came into a capture would never tell.
+// Whoever waits for a stream, or begins to capture it, waits for the completion markers that other
+// threads are about to put on it: one that came into a capture would never tell.
 TEST_F(Platform, AWaitFindsAllTicketsOnTheirStreams) {
   with_a_slow_ticket();
   const CuStream on = stream();
@@ -410,7 +410,7 @@ TEST_F(Platform, AWaitFindsAllTicketsOnTheirStreams) {
 }
 
 // The same for a wait for a value, and for whoever lacks memory: what stands behind the wait, or
-// behind a gate, may be what a ticket that comes too late tells of.
+// behind a stream wait, may be what a completion marker that comes too late tells of.
 TEST_F(Platform, AWaitForAValueComesBehindTicketsThatOthersPut) {
   with_a_slow_ticket();
   const CuStream on = stream();
@@ -474,7 +474,7 @@ TEST_F(Platform, CopiesAndMemsetsFindTheirOperandsMapped) {
 }
 
 TEST_F(Platform, NoMoreStreamsAreGatedThanTheDeviceStands) {
-  options.gated_streams = 2;
+  options.waiting_streams = 2;
   config.connections = 3;
   open();
   std::vector<Buffer> buffers = allocate_many(12, 6 * kMiB);
@@ -709,7 +709,7 @@ class ContextDies : public Platform {
  protected:
   void open_with_a_bad_kernel() {
     options.launches_ahead = 16;
-    options.gated_streams = 1;
+    options.waiting_streams = 1;
     open();
     on = stream();
     other = stream();
@@ -773,7 +773,7 @@ TEST_F(ContextDies, WhileTooManyStreamsAreGated) {
   open_with_a_bad_kernel();
   (void)use(on, buffers[4]);
   (void)use(on, buffers[5]);
-  (void)use(on, buffers[0]);  // behind a gate
+  (void)use(on, buffers[0]);  // behind a stream wait
   comes_back([&] { (void)use(other, buffers[1]); });
 }
 

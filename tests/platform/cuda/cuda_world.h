@@ -85,9 +85,9 @@ class CudaWorld : public FakeDevice {
   template <typename Call>
   CuResult issue(CuStream on, std::span<const CudaOperand> operands, std::string_view name,
                  bool needs_mapping, const Call& call) const {
-    if (platform->begin_unseen(on)) {
+    if (platform->begin_bypassed(on)) {
       const CuResult result = call();
-      platform->end_unseen();
+      platform->end_bypassed();
       return result;
     }
     std::vector<LaunchOperand> identity;

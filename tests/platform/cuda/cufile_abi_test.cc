@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-#include "platform/cuda/cufile.h"
+#include "platform/cuda/driver/cufile.h"
 #include "platform/cuda/same_call.h"
 
 namespace spillway::cuda {

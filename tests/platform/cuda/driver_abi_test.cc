@@ -8,7 +8,7 @@
 #define __CUDA_API_VERSION_INTERNAL  // NOLINT(*-reserved-identifier)
 #include <cuda.h>
 
-#include "platform/cuda/driver_calls.h"
+#include "platform/cuda/driver/driver_calls.h"
 #include "platform/cuda/same_call.h"
 
 namespace spillway::cuda {

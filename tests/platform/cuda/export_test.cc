@@ -79,8 +79,8 @@ class Export : public CudaWorld {
   }
   void SetUp() override {
     options.block_bytes = 4 * kMiB;
-    options.quiet_after = 4;
-    options.quiet_after_at_most = 4;
+    options.bypass_after = 4;
+    options.bypass_after_at_most = 4;
     open(lookahead);
     on = stream();
     own = stream();
@@ -222,14 +222,14 @@ TEST_F(Export, SmallOnesShareTheirFrame) {
 TEST_F(Export, WhileNobodyIsToldOfLaunches) {
   std::vector<Buffer> buffers = filled(3, 4 * kMiB);
   platform->wait_until_idle();
-  for (int i = 0; i < 100 && platform->unseen_calls() == 0; ++i) {
+  for (int i = 0; i < 100 && platform->bypassed_calls() == 0; ++i) {
     rewrite(on, buffers[0], ++seed);
   }
-  const std::uint64_t unseen = platform->unseen_calls();
+  const std::uint64_t unseen = platform->bypassed_calls();
   EXPECT_GT(unseen, 0U);
   const Result<std::uint64_t> number = export_it(buffers[0]);
   ASSERT_TRUE(number);
-  EXPECT_GT(platform->unseen_calls(), unseen);
+  EXPECT_GT(platform->bypassed_calls(), unseen);
   std::vector<Buffer> others = filled(3, 4 * kMiB);  // which ends it
   use_in_turn(others, 2);
   use_in_turn(buffers, 1);

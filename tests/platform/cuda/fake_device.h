@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "platform/cuda/driver.h"
+#include "platform/cuda/driver/driver.h"
 #include "platform/cuda/fake_driver/fake_cuda.h"
 #include "platform/cuda/fake_driver/test_kernels.h"
 
@@ -141,7 +141,7 @@ class FakeDevice : public ::testing::Test {
     auto all = test::parameters(values...);
     return driver.launch_kernel(function, 1, 1, 1, 1, 1, 1, 0, on, all.pointers.data(), nullptr);
   }
-  // A closed gate on the stream; open(gate) opens it.
+  // A pending stream wait on the stream; open(stream wait) opens it.
   std::uint64_t* close(CuStream on) const {
     std::uint64_t* gate = pinned(1);
     EXPECT_EQ(driver.stream_wait_value(on, address_of(gate), 1, kCuWaitAtLeast),
@@ -161,7 +161,7 @@ class FakeDevice : public ::testing::Test {
   static void runs_now(CuStream on) {
     EXPECT_TRUE(soon([&] { return fake_cuda_stream_works(on) != 0; }));
   }
-  // The stream stands at a gate now.
+  // The stream stands at a stream wait now.
   static bool gate_reached(std::uint64_t gates = 1) {
     return soon([&] { return counters().gates_waited >= gates; });
   }

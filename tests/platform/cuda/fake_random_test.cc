@@ -1,8 +1,8 @@
 // A random program on the fake driver, as a platform would run it: more buffers than the device has
-// room for, every launch behind a gate on its stream, and a second thread in a context of its own
-// that makes room, maps, copies in and lets the copy stream open the gates. A model of the buffers
-// says what every word must be in the end. And the same with a mistake, which must be noticed.
-// SPILLWAY_SEED replays one seed.
+// room for, every launch behind a stream wait on its stream, and a second thread in a context of
+// its own that makes room, maps, copies in and lets the copy stream satisfy the stream waits. A
+// model of the buffers says what every word must be in the end. And the same with a mistake, which
+// must be noticed. SPILLWAY_SEED replays one seed.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
@@ -83,7 +83,7 @@ class RandomProgram : public FakeDevice {
 
   void make() {
     gates = pinned(kStreams);
-    tickets = pinned(kStreams);
+    markers = pinned(kStreams);
     for (std::size_t i = 0; i < kStreams; ++i) {
       streams.push_back(stream());
     }
@@ -145,7 +145,7 @@ class RandomProgram : public FakeDevice {
         target.model[i] = test::pattern(seed, i);
       }
     }
-    must(driver.stream_write_value(on, address_of(tickets + made.stream), made.gate, 0));
+    must(driver.stream_write_value(on, address_of(markers + made.stream), made.gate, 0));
     CuEvent behind = nullptr;
     must(driver.event_create(&behind, kCuEventDisableTiming));
     must(driver.event_record(behind, on));
@@ -227,7 +227,7 @@ class RandomProgram : public FakeDevice {
 
   void evict(Buffer& buffer, bool when_unused) {
     const auto [on, gate] = served_at[buffer.last_launch];
-    while (when_unused && __atomic_load_n(tickets + on, __ATOMIC_ACQUIRE) < gate &&
+    while (when_unused && __atomic_load_n(markers + on, __ATOMIC_ACQUIRE) < gate &&
            fake_cuda_violations() == 0) {
       std::this_thread::yield();
     }
@@ -251,7 +251,7 @@ class RandomProgram : public FakeDevice {
   Rng rng{0};
   Rng rng_of_mover{1};
   std::uint64_t* gates = nullptr;
-  std::uint64_t* tickets = nullptr;
+  std::uint64_t* markers = nullptr;
   std::vector<CuStream> streams;
   std::deque<Buffer> buffers;
   std::vector<CuMemHandle> free_frames;

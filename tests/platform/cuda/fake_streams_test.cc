@@ -1,4 +1,4 @@
-// The fake driver's streams: order, events, gates, the null stream, contexts.
+// The fake driver's streams: order, events, stream waits, the null stream, contexts.
 #include "platform/cuda/fake_device.h"
 
 namespace spillway::cuda {
@@ -156,14 +156,14 @@ TEST_F(FakeStreams, AGateOpensByAStoreAndByAnotherStream) {
   const CuAddress at = memory();
   CuStream on = stream();
   std::uint64_t* gate = pinned(2);
-  std::uint64_t* ticket = gate + 1;
+  std::uint64_t* marker = gate + 1;
   driver.stream_wait_value(on, address_of(gate), 5, kCuWaitAtLeast);
   launch(test::kernels().fill, on, at, 10, 1);
-  driver.stream_write_value(on, address_of(ticket), 1, 0);
+  driver.stream_write_value(on, address_of(marker), 1, 0);
   driver.stream_wait_value(on, address_of(gate), 7, kCuWaitEqual);
-  driver.stream_write_value(on, address_of(ticket), 2, 0);
+  driver.stream_write_value(on, address_of(marker), 2, 0);
   ASSERT_TRUE(gate_reached());
-  const auto seen = [&] { return __atomic_load_n(ticket, __ATOMIC_ACQUIRE); };
+  const auto seen = [&] { return __atomic_load_n(marker, __ATOMIC_ACQUIRE); };
   __atomic_store_n(gate, 4, __ATOMIC_RELEASE);
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   EXPECT_EQ(seen(), 0U);

@@ -7,8 +7,8 @@
 #include "analysis/vitality.h"
 #include "base/sanitizers.h"
 #include "platform/cuda/cuda_world.h"
-#include "policy/g10_planner.h"
-#include "policy/learned_plan.h"
+#include "policy/planning/g10_planner.h"
+#include "policy/planning/learned_plan.h"
 
 namespace spillway::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "platform/common/clock.h"
+#include "platform/common/process/clock.h"
 #include "platform/cuda/cuda_world.h"
 
 namespace spillway::cuda {
@@ -84,7 +84,7 @@ TEST_F(LittleMemory, WhatIsThereIsPromisedAndNoMore) {
   others_bytes = 16 * kMiB;
   open();
   take_what_there_is();
-  // 16 MiB of device memory and 40 of the host's, less two blocks and what gates take.
+  // 16 MiB of device memory and 40 of the host's, less two blocks and what stream waits take.
   EXPECT_THAT(buffers, SizeIs(9));
   EXPECT_THAT(refusal, AllOf(HasSubstr("out of memory: 4 MiB asked for"),
                              HasSubstr("of the 64 MiB of control group /job are left, of which 8 "

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "platform/cuda/fake_device.h"
-#include "platform/near/cuda_memory.h"
 #include "platform/near/device.h"
+#include "platform/near/memory/cuda_memory.h"
 
 namespace spillway::near {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "front/near/at_host_answers.h"
-#include "front/near/near.h"
+#include "near/at_host_answers.h"
+#include "near/near.h"
 #include "platform/cuda/cuda_world.h"
 
 namespace {
@@ -38,12 +38,12 @@ uint64_t spillway_at_host_next() { return the_platform->next_update().value_or(0
 
 size_t spillway_at_host_extents(uint64_t update, size_t operand, spillway_at_host_extent* to,
                                 size_t most) {
-  return spillway::near::told_extents().tell(update, operand, to, most,
-                                             [&] { return the_platform->update_extents(update); });
+  return spillway::near::known_extents().tell(update, operand, to, most,
+                                              [&] { return the_platform->update_extents(update); });
 }
 
 void spillway_at_host_end(uint64_t update) {
-  spillway::near::told_extents().forget(update);
+  spillway::near::known_extents().forget(update);
   the_platform->end_update(update);
 }
 

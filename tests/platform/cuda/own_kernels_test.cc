@@ -1,5 +1,6 @@
-// Kernels of ours (src/front/cuda/own_kernels.h) on the fake driver: loaded, tried, used, lost.
-#include "front/cuda/own_kernels.h"
+// Kernels of ours (src/interpose/cuda/kernels/own_kernels.h) on the fake driver: loaded, tried,
+// used, lost.
+#include "interpose/cuda/kernels/own_kernels.h"
 
 #include <dlfcn.h>
 
@@ -8,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "front/cuda/fill_kernel.h"
-#include "front/cuda/fingerprint_kernel.h"
-#include "front/cuda/hook_table.h"
+#include "interpose/cuda/hooks/hook_table.h"
+#include "interpose/cuda/kernels/fill_kernel.h"
+#include "interpose/cuda/kernels/fingerprint_kernel.h"
 #include "platform/cuda/fake_device.h"
 
 // Nothing is hooked here, and the driver's own functions are the fake driver's.

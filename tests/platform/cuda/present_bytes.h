@@ -6,8 +6,8 @@
 #include <cerrno>
 
 #include "base/units.h"
-#include "platform/common/memory_advice.h"
-#include "platform/common/reservation.h"
+#include "platform/common/process/memory_advice.h"
+#include "platform/common/process/reservation.h"
 #include "platform/resident_pages.h"
 
 namespace spillway::cuda {

@@ -172,21 +172,22 @@ class WaitingLaunches : public Pressure {
     whole();
   }
   [[nodiscard]] std::size_t gates() const { return calls("cuStreamWaitValue64", before); }
-  [[nodiscard]] std::size_t tickets() const { return calls("cuStreamWriteValue64", before); }
+  [[nodiscard]] std::size_t markers() const { return calls("cuStreamWriteValue64", before); }
 
   CuStream on = nullptr;
   std::vector<Buffer> buffers;
   std::size_t before = 0;
 };
 
-// A gate and a ticket for each would cost the device more than a short launch takes.
+// A stream wait and a completion marker for each would cost the device more than a short launch
+// takes.
 TEST_F(WaitingLaunches, InARowShareAGateAndATicket) {
   set_up();
   for (std::size_t i = 0; i < 12; ++i) {
     check(on, buffers[i]);
   }
   EXPECT_EQ(gates(), 3U);
-  EXPECT_LE(tickets(), 3U);
+  EXPECT_LE(markers(), 3U);
   end();
 }
 
@@ -209,7 +210,7 @@ TEST_F(WaitingLaunches, HaveAGateEachWhereSomethingComesBetween) {
 }
 
 TEST_F(WaitingLaunches, HaveAGateEachWhereTheyNeedMuch) {
-  options.shared_gate_part = 64;
+  options.shared_wait_part = 64;
   set_up();
   for (std::size_t i = 0; i < 4; ++i) {
     check(on, buffers[i]);

@@ -12,9 +12,9 @@
 
 #include "base/rng.h"
 #include "base/sanitizers.h"
-#include "engine/space.h"
+#include "engine/memory/space.h"
 #include "platform/cuda/fake_cufile/fake_cufile.h"
-#include "platform/cuda/recomputing.h"
+#include "platform/cuda/recompute/recomputing.h"
 #include "platform/cuda/remaking_world.h"
 #include "policy/lookahead.h"
 #include "policy/registry.h"
@@ -67,8 +67,8 @@ class RefusingIo final : public BlockIo {
 // at any time.
 class GivesUpAtRandom final : public Policy {
  public:
-  GivesUpAtRandom(std::uint64_t seed, std::uint64_t& times, std::uint64_t& far)
-      : rng_(seed), times_(times), far_(far) {}
+  GivesUpAtRandom(std::uint64_t seed, std::uint64_t& times, std::uint64_t& host_mapped)
+      : rng_(seed), times_(times), host_mapped_(host_mapped) {}
   [[nodiscard]] std::string_view name() const override { return "gives up at random"; }
   [[nodiscard]] LaunchWindow window() const override { return lookahead_.window(); }
   [[nodiscard]] bool recomputes() const override { return true; }
@@ -104,7 +104,7 @@ class GivesUpAtRandom final : public Policy {
     }
     const auto block = static_cast<BlockId>(rng_.below(control.space().block_slots() + 1));
     if (rng_.chance(0.5)) {
-      far_ += control.set_far(block) ? 1U : 0U;
+      host_mapped_ += control.set_host_mapped(block) ? 1U : 0U;
     } else {
       control.set_near(block);
     }
@@ -113,7 +113,7 @@ class GivesUpAtRandom final : public Policy {
   Lookahead lookahead_;
   Rng rng_;
   std::uint64_t& times_;
-  std::uint64_t& far_;
+  std::uint64_t& host_mapped_;
 };
 
 class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<std::string_view> {
@@ -158,13 +158,13 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
     options.host_bytes = 24 * kMiB;
     options.block_bytes = rng.chance(0.5) ? 4 * kMiB : 2 * kMiB;
     options.pinned_piece_bytes = 4 * kMiB;
-    options.gated_streams = 1 + static_cast<unsigned>(rng.below(7));
-    config.connections = static_cast<int>(options.gated_streams) + 1;
+    options.waiting_streams = 1 + static_cast<unsigned>(rng.below(7));
+    config.connections = static_cast<int>(options.waiting_streams) + 1;
     options.reclaim_discarded_first = rng.chance(0.5);
     options.launches_ahead = rng.chance(0.3) ? 5 : 600;
-    options.shared_gate_part = rng.chance(0.5) ? 2 : 16;
-    options.quiet_after = 1 + rng.below(20);
-    options.quiet_after_at_most = options.quiet_after;
+    options.shared_wait_part = rng.chance(0.5) ? 2 : 16;
+    options.bypass_after = 1 + rng.below(20);
+    options.bypass_after_at_most = options.bypass_after;
     const double refused = config.copy_refused;
     options.wrap_io = [seed, refused](std::unique_ptr<BlockIo> real) {
       return std::make_unique<RefusingIo>(std::move(real), refused, seed);
@@ -441,7 +441,7 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
     from_storage += moved(Tier::kStorage, Tier::kDevice);
     failed += platform->stats().engine.failed_transfers;
     gates += counters().gates_waited;
-    unseen += platform->unseen_calls();
+    unseen += platform->bypassed_calls();
     given_up_bytes += given_up();
     end_and_check();
   }

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "heap/device_heap.h"
 #include "platform/common/gpu_sizes.h"
 #include "platform/cuda/cuda_world.h"
-#include "runtime/cuda/device_heap.h"
 #include "trace/read.h"
 
 namespace spillway::cuda {
@@ -27,8 +27,8 @@ class RecordedStep : public CudaWorld, public ::testing::WithParamInterface<What
     config.device_bytes = 64 * kGiB;
     config.poison_handles = 0;
     options.host_bytes = 2 * kGiB;
-    options.quiet_after = 16;
-    options.quiet_after_at_most = 64;
+    options.bypass_after = 16;
+    options.bypass_after_at_most = 64;
     options.address_bytes = 256 * kGiB;
   }
 
@@ -139,12 +139,12 @@ TEST_P(RecordedStep, FindsAllOfItsMemoryAfterAFewSteps) {
   for (int i = 0; i < kFew; ++i) {
     step(on);
   }
-  const std::uint64_t told = platform->stats().engine.launches - platform->unseen_calls();
+  const std::uint64_t told = platform->stats().engine.launches - platform->bypassed_calls();
   const std::uint64_t maps = counters().maps;
   for (int i = 0; i < 3; ++i) {
     step(on);
   }
-  EXPECT_EQ(platform->stats().engine.launches - platform->unseen_calls(), told);
+  EXPECT_EQ(platform->stats().engine.launches - platform->bypassed_calls(), told);
   EXPECT_EQ(counters().maps, maps);
   EXPECT_EQ(moved(Tier::kDevice, Tier::kHost), 0U);
   whole();

@@ -14,11 +14,11 @@ namespace spillway::cuda {
 
 class RemakingWorld : public CudaWorld {
  protected:
-  // KeptLaunch::kind: whatever the size, they write all of it, or half.
+  // ReplayableLaunch::kind: whatever the size, they write all of it, or half.
   static constexpr std::uint64_t kDerives = 1;
   static constexpr std::uint64_t kMakes = 2;
   static constexpr std::uint64_t kMakesHalf = 3;
-  // KeptLaunch's, as of a matrix product with a workspace.
+  // ReplayableLaunch's, as of a matrix product with a workspace.
   bool makes_whole = false;
   bool stays_on_stream = false;
   mutable std::atomic<CuStream> ran_on{nullptr};  // what derives, last
@@ -102,9 +102,9 @@ class RemakingWorld : public CudaWorld {
   // The first operand is what it makes.
   CuResult issue_known(CuStream on, std::span<const CudaOperand> operands, std::string_view name,
                        std::uint64_t kind, const Again& call) const {
-    if (platform->begin_unseen(on)) {
+    if (platform->begin_bypassed(on)) {
       const CuResult result = call(on);
-      platform->end_unseen();
+      platform->end_bypassed();
       return result;
     }
     std::vector<LaunchOperand> identity;
@@ -119,12 +119,12 @@ class RemakingWorld : public CudaWorld {
          .needs_mapping = false,
          .makes = operands[0].address,
          .keep = [&] {
-           return KeptLaunch{.makes = operands[0],
-                             .reads = {operands.begin() + 1, operands.end()},
-                             .kind = kind,
-                             .whole = makes_whole,
-                             .on_its_stream = stays_on_stream,
-                             .how = std::make_shared<const Kept>(call)};
+           return ReplayableLaunch{.makes = operands[0],
+                                   .reads = {operands.begin() + 1, operands.end()},
+                                   .kind = kind,
+                                   .whole = makes_whole,
+                                   .on_its_stream = stays_on_stream,
+                                   .how = std::make_shared<const Kept>(call)};
          }});
     const CuResult result = call(on);
     platform->after_launch(launch, result == CuResult::kSuccess);

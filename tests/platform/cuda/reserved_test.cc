@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "platform/cuda/cuda_world.h"
-#include "platform/cuda/reserved_runs.h"
+#include "platform/cuda/memory/reserved_runs.h"
 
 namespace spillway::cuda {
 namespace {

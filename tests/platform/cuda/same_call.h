@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "platform/cuda/driver_types.h"
+#include "platform/cuda/driver/driver_types.h"
 
 namespace spillway::cuda {
 

@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "heap/segments.h"
 #include "platform/cuda/cuda_world.h"
 #include "policy/lookahead.h"
-#include "runtime/cuda/segments.h"
 
 namespace spillway::cuda {
 
@@ -14,8 +14,8 @@ class SegmentsWorld : public CudaWorld {
   SegmentsWorld() {
     config.device_bytes = 64 * kMiB;
     options.host_bytes = 256 * kMiB;
-    options.quiet_after = 4;
-    options.quiet_after_at_most = 4;
+    options.bypass_after = 4;
+    options.bypass_after_at_most = 4;
   }
   void SetUp() override {
     open(policy);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/sanitizers.h"
-#include "platform/common/clock.h"
+#include "platform/common/process/clock.h"
 #include "platform/cuda/direct_world.h"
 #include "runtime/cuda/device_planner.h"
 
@@ -71,7 +71,7 @@ TEST_F(SlowLink, TablesAreMovedAndNotUsedWhereTheyLie) {
     synchronize(on);
   }
   EXPECT_EQ(wrong_words(), 0U);
-  EXPECT_EQ(platform->stats().engine.far_bytes, 0U);
+  EXPECT_EQ(platform->stats().engine.host_mapped_bytes, 0U);
   EXPECT_EQ(counters().host_handle_bytes, 0U);
 }
 

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "heap/device_heap.h"
 #include "platform/cuda/cuda_world.h"
 #include "policy/registry.h"
-#include "runtime/cuda/device_heap.h"
 
 namespace spillway::cuda {
 namespace {
@@ -225,7 +225,7 @@ class TrainingStep : public CudaWorld, public ::testing::WithParamInterface<cons
     }
   }
 
-  // Launches behind a gate, from this line of the driver's log on.
+  // Launches behind a stream wait, from this line of the driver's log on.
   static std::size_t gates(std::size_t from) { return calls("cuStreamWaitValue64", from); }
 
   void run(Policy& steered_by, Bytes budget_bytes, int steps) {
@@ -281,7 +281,7 @@ TEST_P(TrainingStep, LittleMovesWhenNearlyAllFits) {
   heap.reset();
 }
 
-// A gate costs the program's thread two calls, and the device a wait for ours.
+// A stream wait costs the program's thread two calls, and the device a wait for ours.
 TEST_P(TrainingStep, NothingIsGatedWhereMoreThanEnoughFits) {
   policy = made(GetParam());
   config.log_calls = 1;
@@ -308,8 +308,8 @@ TEST_P(TrainingStep, NothingIsGatedOrMappedWhereEnoughFits) {
 TEST_P(TrainingStep, NobodyIsToldWhereWhatIsKeptDoesNotFit) {
   policy = made(GetParam());
   options.device_bytes = 160 * kMiB;
-  options.quiet_after = 4;
-  options.quiet_after_at_most = 16;
+  options.bypass_after = 4;
+  options.bypass_after_at_most = 16;
   open(*policy);
   on = stream();
   heap = std::make_unique<DeviceHeap>(*platform);
@@ -317,7 +317,8 @@ TEST_P(TrainingStep, NobodyIsToldWhereWhatIsKeptDoesNotFit) {
   std::vector<std::uint64_t> told;
   std::vector<std::uint64_t> mapped;
   for (int i = 0; i < 60; ++i) {
-    const std::uint64_t told_before = platform->stats().engine.launches - platform->unseen_calls();
+    const std::uint64_t told_before =
+        platform->stats().engine.launches - platform->bypassed_calls();
     const std::uint64_t maps = counters().maps;
     for (const Bytes bytes : {16 * kMiB, 12 * kMiB, 20 * kMiB, 24 * kMiB, 10 * kMiB, 18 * kMiB}) {
       const Held temporary = make(bytes);
@@ -326,7 +327,7 @@ TEST_P(TrainingStep, NobodyIsToldWhereWhatIsKeptDoesNotFit) {
       kernel("beside it", {beside, temporary});
     }
     synchronize(on);
-    told.push_back(platform->stats().engine.launches - platform->unseen_calls() - told_before);
+    told.push_back(platform->stats().engine.launches - platform->bypassed_calls() - told_before);
     mapped.push_back(counters().maps - maps);
   }
   told.erase(told.begin(), told.end() - 10);

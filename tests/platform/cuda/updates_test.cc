@@ -281,14 +281,15 @@ TEST_F(Updates, ComeBehindTheLaunchThatWritesTheirGradientAndNoOther) {
   whole();
 }
 
-// Launches in a row that may share a gate: an update between them needs the end of the first.
+// Launches in a row that may share a stream wait: an update between them needs the end of the
+// first.
 TEST_F(Updates, ALaunchBehindOneSharesNoGateWithOneBeforeIt) {
-  options.shared_gate_part = 2;
+  options.shared_wait_part = 2;
   open();
   const CuStream on = stream();
   std::vector<Buffer> buffers = written(on, 14, 2 * kMiB);
   slow_copies(20'000'000);
-  check(on, buffers[0]);  // has to come: it stands behind a gate
+  check(on, buffers[0]);  // has to come: it stands behind a stream wait
   rewrite(on, buffers[13], 31);
   ASSERT_TRUE(begin_soon(on, buffers[1], &buffers[13], 50));
   check(on, buffers[13]);

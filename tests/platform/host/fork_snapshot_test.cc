@@ -10,7 +10,7 @@
 #include <memory>
 #include <thread>
 
-#include "platform/common/clock.h"
+#include "platform/common/process/clock.h"
 #include "platform/host/fork_world.h"
 
 namespace spillway::host {

@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "base/sanitizers.h"
-#include "platform/common/staging_pool.h"
-#include "platform/common/wake_up.h"
-#include "platform/host/fault_reader.h"
-#include "platform/host/fork_server.h"
+#include "platform/common/process/wake_up.h"
+#include "platform/common/storage/staging_pool.h"
+#include "platform/host/faults/fault_reader.h"
+#include "platform/host/fork/fork_server.h"
 
 namespace spillway::host {
 

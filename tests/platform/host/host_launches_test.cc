@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "platform/common/clock.h"
+#include "platform/common/process/clock.h"
 #include "platform/host/host_world.h"
 
 namespace spillway::host {

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "platform/host/device_pages.h"
+#include "platform/host/pages/device_pages.h"
 #include "platform/resident_pages.h"
 
 namespace spillway::host {

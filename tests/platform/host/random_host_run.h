@@ -16,7 +16,7 @@
 #include "base/rng.h"
 #include "platform/host/host_platform.h"
 #include "platform/host/random_host_memory.h"
-#include "platform/sim/random_program.h"
+#include "platform/random/random_program.h"
 
 namespace spillway::host {
 

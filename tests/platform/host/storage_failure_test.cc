@@ -11,7 +11,7 @@
 #include <span>
 #include <thread>
 
-#include "platform/common/say.h"
+#include "platform/common/process/say.h"
 #include "platform/host/host_platform.h"
 #include "policy/base_uvm.h"
 

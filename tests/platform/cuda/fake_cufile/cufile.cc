@@ -1,6 +1,6 @@
 // The calls of libcufile that Spillway makes, on the fake driver's memory and real files.
 // docs/testing.md. Fake libcufile.
-#include "platform/cuda/cufile.h"
+#include "platform/cuda/driver/cufile.h"
 
 #include <fcntl.h>
 #include <unistd.h>

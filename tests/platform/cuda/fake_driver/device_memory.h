@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "platform/cuda/driver_types.h"
+#include "platform/cuda/driver/driver_types.h"
 #include "report.h"
 
 namespace fake_cuda {

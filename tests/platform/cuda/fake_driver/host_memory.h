@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <map>
 
-#include "platform/cuda/driver_types.h"
+#include "platform/cuda/driver/driver_types.h"
 #include "report.h"
 
 namespace fake_cuda {

@@ -11,7 +11,7 @@
 namespace fake_cuda {
 namespace {
 
-// As the interposer's own source says it (src/front/cuda/fill_ptx.cc).
+// As the interposer's own source says it (src/interpose/cuda/kernels/fill_ptx.cc).
 struct FillParameters {
   std::uint64_t to;
   std::uint64_t bytes;
@@ -41,7 +41,7 @@ std::size_t fill_ranges(const FakeCudaLaunch* launch, FakeCudaRange* ranges, std
   return 1;
 }
 
-// The same of src/front/cuda/fingerprint_ptx.cc: (from, bytes, to).
+// The same of src/interpose/cuda/kernels/fingerprint_ptx.cc: (from, bytes, to).
 std::uint64_t mixed(std::uint64_t word) {
   word = (word ^ (word >> 30U)) * 0xBF58476D1CE4E5B9;
   word = (word ^ (word >> 27U)) * 0x94D049BB133111EB;

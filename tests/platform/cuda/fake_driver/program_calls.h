@@ -2,8 +2,8 @@
 // FAKE_PROGRAM_CALLS(X) is X(symbol, version, parameters) for each. Fake driver.
 #pragma once
 
-#include "front/cuda/call_types.h"
-#include "platform/cuda/driver_types.h"
+#include "interpose/cuda/call_types.h"
+#include "platform/cuda/driver/driver_types.h"
 
 // What a tensor map has instead of its address is that and this, by exclusive or.
 inline constexpr std::uint64_t kFakeTensorMapKey = 0x5a5a5a5a5a5a5a5a;

@@ -8,7 +8,7 @@
 namespace fake_cuda {
 namespace {
 
-// A gate may be opened by a plain store, which wakes nobody, so it has to be looked at.
+// A stream wait may be opened by a plain store, which wakes nobody, so it has to be looked at.
 constexpr std::int64_t kSoonNs = 20'000;
 constexpr std::int64_t kLaterNs = 200'000;
 constexpr std::int64_t kSoonForNs = 5'000'000;
@@ -119,10 +119,10 @@ bool World::no_connection(const Stream& stream, const Op& op) const {
       op.kind == OpKind::kRecord || (op.copies() && op.bytes >= kUnhinderedCopyBytes)) {
     return false;
   }
-  const auto gated_streams = std::count_if(alive.begin(), alive.end(), [&](const auto& other) {
+  const auto waiting_streams = std::count_if(alive.begin(), alive.end(), [&](const auto& other) {
     return other.get() != &stream && other->at_gate;
   });
-  return gated_streams >= connections();
+  return waiting_streams >= connections();
 }
 
 bool World::may_start(Stream& stream, Op& op, std::int64_t now) {

@@ -8,7 +8,7 @@
 
 #include "fake_cuda.h"
 #include "launch_words.h"
-#include "platform/cuda/driver_types.h"
+#include "platform/cuda/driver/driver_types.h"
 
 namespace spillway::cuda::test {
 

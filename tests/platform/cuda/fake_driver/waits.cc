@@ -1,6 +1,7 @@
 // Calls that wait: for streams, for a context's lock, for what runs. Fake driver.
-// Whoever opens gates must not wait for a closed one: such a call is reported and refused at once.
-// Any other thread may, but not longer than stuck_after_ns (docs/gpu.md section 4).
+// Whoever satisfies stream waits must not wait for a closed one: such a call is reported and
+// refused at once. Any other thread may, but not longer than stuck_after_ns (docs/gpu.md section
+// 4).
 #include <algorithm>
 #include <chrono>
 
@@ -45,7 +46,7 @@ bool World::gated(const Stream& stream, std::uint64_t number, Seen& seen) const 
   return known->second = false;
 }
 
-// Whether a stream will open this gate without anybody's help.
+// Whether a stream will open this stream wait without anybody's help.
 bool World::to_be_written(const Op& wait, Seen& seen) const {
   for (const auto& stream : alive) {
     for (const Op& op : stream->queue) {

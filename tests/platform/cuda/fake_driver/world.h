@@ -14,7 +14,7 @@
 
 #include "device_memory.h"
 #include "host_memory.h"
-#include "platform/cuda/driver_calls.h"
+#include "platform/cuda/driver/driver_calls.h"
 #include "program_calls.h"
 #include "report.h"
 #include "stream.h"
@@ -137,7 +137,7 @@ class World {
   // Something has changed that streams or calls may wait for.
   void moved();
   [[nodiscard]] bool value_holds(const Op& op) const;
-  // Whether gates on other streams hold it up.
+  // Whether stream waits on other streams hold it up.
   [[nodiscard]] bool no_connection(const Stream& stream, const Op& op) const;
 
   // --- execute.cc: an operation, at the front of its stream.
@@ -149,7 +149,7 @@ class World {
   // Waits until all have been passed. With a context, other threads' work on it is stuck meanwhile.
   [[nodiscard]] CuResult wait_for(Caller& caller, const std::vector<Point>& points,
                                   Context* locks = nullptr);
-  // The same for one that waits for everything, or for nothing but a closed gate anywhere.
+  // The same for one that waits for everything, or for nothing but a pending stream wait anywhere.
   [[nodiscard]] CuResult drain(Caller& caller, Context& context, bool locks);
   // Whether who waits since then has seen no operation end for `stuck_after_ns`.
   [[nodiscard]] bool nothing_ends(std::int64_t began_ns) const;
@@ -157,7 +157,7 @@ class World {
   [[nodiscard]] CuResult wait_for_lock(Caller& caller, Context& context);
   // Until nothing runs there; that something does is reported.
   void wait_until_unused(Caller& caller, const Range& range);
-  // Whether it will not be passed before somebody opens a gate.
+  // Whether it will not be passed before somebody satisfies a stream wait.
   [[nodiscard]] bool gated(const Point& point) const;
   [[nodiscard]] std::vector<Point> all_of(const Context& context) const;
 

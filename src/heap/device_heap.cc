@@ -1,0 +1,503 @@
+// See device_heap.h.
+#include "heap/device_heap.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/spread.h"
+#include "platform/common/gpu_sizes.h"
+
+namespace spillway {
+
+Bytes DeviceHeap::size_of(Bytes bytes) { return heap_size_of(bytes, kBlockBytes); }
+
+TrimPolicy::Has DeviceHeap::has() const {
+  return {.used_bytes = used_bytes_,
+          .more_bytes = more_bytes_,
+          .free_bytes = kept_.bytes() + stream_cache_.bytes()};
+}
+
+std::optional<FreeBlockIndex::Found> DeviceHeap::larger_kept_for(Bytes size, Bytes asked,
+                                                                 Stream stream) {
+  const Bytes largest = room_.largest_for(size, has(), budget_bytes());
+  if (largest == size) {
+    return std::nullopt;
+  }
+  // Not where there are more of this size than ever: what stays would have more for good.
+  return missing_.has(asked) ? kept_.find(stream, size, largest) : std::nullopt;
+}
+
+// Where all fits, or it is not known yet what comes and goes, nobody is given more than it asks
+// for. After that a new high is no reason to give everything another place.
+Bytes DeviceHeap::better_size(Bytes asked, Stream stream) {
+  if (!shares_ && !room_.may_grow()) {
+    shares_ = room_.most_used_bytes() > budget_bytes();
+  }
+  return shares_ ? near_[stream].better(asked) : asked;
+}
+
+std::optional<DeviceHeap::Slot> DeviceHeap::slot_of(std::uint64_t address) const {
+  Slot& hint = hints_[spread(address, kHintBits)];
+  if (hint < memory_.size() && memory_[hint].address == address) {
+    return hint;
+  }
+  const auto found = slots_.find(address);
+  if (found == slots_.end()) {
+    return std::nullopt;
+  }
+  return hint = found->second;
+}
+
+std::optional<DeviceHeap::Slot> DeviceHeap::used_at(std::uint64_t address) const {
+  const std::optional<Slot> slot = slot_of(address);
+  return slot && memory_[*slot].used ? slot : std::nullopt;
+}
+
+DeviceHeap::Slot DeviceHeap::new_slot(std::uint64_t address) {
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<Slot>(memory_.size()));
+    memory_.emplace_back();
+  }
+  const Slot slot = free_slots_.back();
+  free_slots_.pop_back();
+  memory_[slot].address = address;
+  slots_.emplace(address, slot);
+  return slot;
+}
+
+void DeviceHeap::free_slot(Slot slot) {
+  platform_.free(memory_[slot].address);
+  forget_slot(slot);
+}
+
+void DeviceHeap::forget_slot(Slot slot) {
+  pools_.leaves(memory_[slot].pool, memory_[slot].size);
+  slots_.erase(memory_[slot].address);
+  memory_[slot] = {};
+  free_slots_.push_back(slot);
+}
+
+void DeviceHeap::give_up_oldest() { give_up(kept_.oldest()); }
+
+void DeviceHeap::give_up(Slot slot) {
+  missing_.gave_up(memory_[slot].size);
+  kept_.remove(slot);
+  free_slot(slot);
+}
+
+// What the platform keeps for the next of its size beyond what the heap has is nobody's either.
+void DeviceHeap::keep_at_most(Bytes bytes) {
+  if (std::exchange(keeps_at_most_bytes_, bytes) != bytes) {
+    platform_.keep_at_most(bytes);
+  }
+}
+
+// Before one is made. After a trim it follows what the heap has until that is as much as before:
+// what is given back then comes later than the next allocation.
+void DeviceHeap::keep_for(Bytes size) {
+  const Bytes budget = budget_bytes();
+  const Bytes with_it = all_bytes() + std::min(size, budget);
+  if (room_.fits(size, has(), budget)) {
+    keep_at_most(with_it);
+    trimmed_from_bytes_ = 0;
+  } else if (with_it < trimmed_from_bytes_) {
+    keep_at_most(std::max(keeps_at_most_bytes_, with_it));
+  } else {
+    keep_at_most(~Bytes{0});
+    trimmed_from_bytes_ = 0;
+  }
+}
+
+// Dead addresses make room for new ones where there are more than enough.
+void DeviceHeap::make_room(Bytes size) {
+  const Bytes budget = budget_bytes();
+  while (!kept_.empty() && room_.is_too_much(size, has(), budget)) {
+    room_.gave_up(memory_[kept_.oldest()].size);
+    give_up_oldest();
+  }
+}
+
+// And where there are none left.
+Result<std::uint64_t> DeviceHeap::make(Bytes size) {
+  make_room(size);
+  keep_for(size);
+  while (true) {
+    Result<std::uint64_t> made = platform_.allocate(size);
+    if (made || kept_.empty()) {
+      return made;
+    }
+    give_up_oldest();
+  }
+}
+
+// Whether nobody need be told of what is freed and handed on. All that the heap has lives then as
+// far as the platform knows.
+bool DeviceHeap::unannounced() const {
+  return !always_tells_ && platform_.recycles_unannounced(all_bytes());
+}
+
+// It dies later than it was freed, behind more launches than may have used it.
+void DeviceHeap::tell_what_is_at_hand() {
+  if (stream_cache_.empty()) {
+    return;
+  }
+  for (const StreamCache::Taken& taken : stream_cache_.take_all()) {
+    no_longer_counts(memory_[taken.slot]);
+    no_longer_has_more(memory_[taken.slot]);
+    keep(taken.slot, taken.stream);
+  }
+  give_up_what_is_too_much();
+}
+
+void DeviceHeap::keep(Slot slot, Stream stream) {
+  const Memory& memory = memory_[slot];
+  platform_.retire(memory.address, stream);
+  kept_.keep(stream, memory.size, memory.address, slot);
+}
+
+// What was kept. What is dead and at hand counts for the platform, which may have no room for more.
+Status DeviceHeap::reuse(Slot slot, Stream stream) {
+  kept_.remove(slot);
+  Status reused = platform_.reuse(memory_[slot].address);
+  if (!reused && !stream_cache_.empty()) {
+    tell_what_is_at_hand();
+    reused = platform_.reuse(memory_[slot].address);
+  }
+  if (!reused) {
+    kept_.keep(stream, memory_[slot].size, memory_[slot].address, slot);
+  }
+  return reused;
+}
+
+// It is, or will be, kept for its own size again.
+void DeviceHeap::no_longer_has_more(const Memory& memory) {
+  const Bytes asked = size_of(memory.bytes);
+  if (memory.size > asked) {
+    more_bytes_ -= memory.size - asked;
+    missing_.returned(memory.size, asked);
+  }
+}
+
+void DeviceHeap::no_longer_counts(Memory& memory) {
+  if (memory.stream && std::exchange(memory.counted, false)) {
+    near_[*memory.stream].died(size_of(memory.bytes));
+  }
+}
+
+// A program that never asks for the same size twice must not gather dead addresses. Several times
+// what is in use at once is more than one that repeats itself leaves behind in one round.
+void DeviceHeap::give_up_what_is_too_much() {
+  constexpr Bytes kKeptTimes = 4;
+  while (kept_.bytes() > kKeptTimes * room_.most_used_bytes()) {
+    give_up_oldest();
+  }
+}
+
+void DeviceHeap::is_of_pool(Memory& memory, Pool pool) {
+  const Pool before = std::exchange(memory.pool, pool);
+  if (before != pool) {
+    pools_.leaves(before, memory.size);
+    pools_.comes_to(pool, memory.size);
+  }
+}
+
+std::uint64_t DeviceHeap::hand_out(Slot slot, Bytes bytes, Bytes asked, Pool pool) {
+  Memory& memory = memory_[slot];
+  memory.bytes = bytes;
+  memory.serial = ++last_serial_;
+  memory.used = true;
+  used_bytes_ += asked;
+  is_of_pool(memory, pool);
+  pools_.uses(pool, bytes);
+  room_.allocated(used_bytes_);
+  return memory.address;
+}
+
+Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Stream> stream, Pool pool) {
+  // What could not be rounded up is more than any tier has.
+  const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
+  const std::scoped_lock lock(mutex_);
+  if (!pools_.may_have(pool, bytes)) {
+    return make_error(ErrorCode::kInvalidInput, "{} are more than the memory pool may have",
+                      format_bytes(bytes));
+  }
+  if (platform_.calls_are_open()) {
+    room_.is_at_rest();
+  }
+  const bool is_unannounced = unannounced();
+  if (!is_unannounced) {
+    tell_what_is_at_hand();
+  } else if (const std::optional<Slot> slot =
+                 stream ? stream_cache_.take(*stream, asked) : std::nullopt) {
+    return hand_out(*slot, bytes, asked, pool);
+  }
+  Bytes size = asked;
+  std::optional<FreeBlockIndex::Found> kept;
+  if (stream) {
+    size = better_size(asked, *stream);
+    kept = kept_.find(*stream, size, size);
+    if (!kept && size > asked) {
+      kept = kept_.find(*stream, asked, asked);
+    }
+  }
+  if (!kept) {
+    tell_what_is_at_hand();
+  }
+  if (!kept && stream) {
+    // What was at hand for who asks for less has its own size again.
+    kept = kept_.find(*stream, size, size);
+    kept = kept ? kept : larger_kept_for(size, asked, *stream);
+  }
+  Slot slot = 0;
+  if (kept && stream) {
+    size = kept->size;
+    slot = kept->slot;
+    if (const Status reused = reuse(slot, *stream); !reused) {
+      return tl::unexpected<Error>(reused.error());
+    }
+    if (size > asked) {
+      missing_.lent(size, asked);
+    }
+  } else {
+    if (size > asked) {
+      keep_for(size);
+    }
+    Result<std::uint64_t> made = size > asked ? platform_.allocate(size) : make(size);
+    if (!made && size > asked) {
+      size = asked;
+      made = make(size);
+    }
+    if (!made) {
+      return made;
+    }
+    slot = new_slot(*made);
+    newest_.reset();
+    if (asked > kLargestBlockBytes) {
+      newest_ = {.slot = slot,
+                 .stream = stream,
+                 .usage = pools_.usage(pool),
+                 .room = room_,
+                 .near = stream ? near_[*stream] : NearSizes{},
+                 .missing_bytes = missing_.has(asked) ? asked : 0};
+    }
+    missing_.made(asked);
+    pools_.comes_to(kNoPool, size);
+  }
+  memory_[slot].size = size;
+  memory_[slot].stream = stream;
+  more_bytes_ += size - asked;
+  // Beside what is at hand and counts as in use, it would seem that more was than ever is. Nor does
+  // it matter how sizes live together where all fits with room.
+  if (stream && !is_unannounced) {
+    near_[*stream].born(asked);
+    memory_[slot].counted = true;
+  }
+  return hand_out(slot, bytes, asked, pool);
+}
+
+// Whether it was only to see how much there is, as `cudnn.benchmark` does all the time: that says
+// nothing of what the program needs. Nothing has been born since. Who did not take all expects it
+// among what was in use at the highest.
+bool DeviceHeap::undo(Slot slot) {
+  if (!newest_ || newest_->slot != slot || room_.allocations() != newest_->room.allocations() + 1 ||
+      !platform_.undo_allocate(memory_[slot].address)) {
+    return false;
+  }
+  const Memory& memory = memory_[slot];
+  used_bytes_ -= size_of(memory.bytes);
+  more_bytes_ -= memory.size - size_of(memory.bytes);
+  pools_.gives_back(memory.pool, memory.bytes);
+  constexpr Bytes kNearlyPart = 16;
+  const Bytes free_bytes = budget_bytes() - std::min(budget_bytes(), used_bytes_);
+  if (free_bytes > 0 && memory.size >= free_bytes - free_bytes / kNearlyPart) {
+    pools_.restore_highs(memory.pool, newest_->usage);
+  }
+  room_ = newest_->room;
+  if (newest_->stream) {
+    near_[*newest_->stream] = std::move(newest_->near);
+  }
+  if (newest_->missing_bytes > 0) {
+    missing_.gave_up(newest_->missing_bytes);
+  }
+  newest_.reset();
+  forget_slot(slot);
+  return true;
+}
+
+bool DeviceHeap::free(std::uint64_t address, std::optional<Stream> stream) {
+  const std::scoped_lock lock(mutex_);
+  const std::optional<Slot> slot = used_at(address);
+  if (!slot) {
+    return false;
+  }
+  if (undo(*slot)) {
+    return true;
+  }
+  newest_.reset();  // what was known before it knows nothing of this
+  Memory& memory = memory_[*slot];
+  const bool handed_on = stream && memory.stream == stream;
+  const Bytes asked = size_of(memory.bytes);
+  if (!handed_on || !unannounced()) {
+    tell_what_is_at_hand();
+  } else if (stream_cache_.put(*stream, asked, *slot)) {
+    memory.used = false;
+    used_bytes_ -= asked;
+    pools_.gives_back(memory.pool, memory.bytes);
+    return true;  // what it has more is still counted as such
+  }
+  no_longer_counts(memory);
+  no_longer_has_more(memory);
+  memory.used = false;
+  used_bytes_ -= asked;
+  pools_.gives_back(memory.pool, memory.bytes);
+  if (!handed_on) {
+    missing_.gave_up(memory.size);
+    free_slot(*slot);
+    return true;
+  }
+  keep(*slot, *stream);
+  give_up_what_is_too_much();
+  return true;
+}
+
+void DeviceHeap::always_tell() {
+  const std::scoped_lock lock(mutex_);
+  always_tells_ = true;
+}
+
+void DeviceHeap::forget(Stream stream) {
+  const std::scoped_lock lock(mutex_);
+  newest_.reset();
+  tell_what_is_at_hand();
+  for (const Slot slot : kept_.forget(stream)) {
+    free_slot(slot);
+  }
+  near_.erase(stream);
+  // Another stream may be given the same handle.
+  for (Memory& memory : memory_) {
+    if (memory.stream == stream) {
+      memory.stream.reset();
+      memory.counted = false;
+    }
+  }
+}
+
+std::optional<Bytes> DeviceHeap::find_bytes(std::uint64_t address) const {
+  const std::optional<Slot> slot = used_at(address);
+  return slot ? std::optional(memory_[*slot].bytes) : std::nullopt;
+}
+
+std::optional<Bytes> DeviceHeap::bytes_of(std::uint64_t address) const {
+  const std::scoped_lock lock(mutex_);
+  return find_bytes(address);
+}
+
+bool DeviceHeap::is_of_no_order(std::uint64_t address) const {
+  const std::scoped_lock lock(mutex_);
+  const std::optional<Slot> slot = used_at(address);
+  return slot && !memory_[*slot].stream;
+}
+
+std::optional<Bytes> DeviceHeap::bytes_of_at_once(std::uint64_t address) const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() ? find_bytes(address) : std::nullopt;
+}
+
+std::optional<DeviceHeap::Description> DeviceHeap::describe(std::uint64_t address) const {
+  const std::scoped_lock lock(mutex_);
+  const std::optional<Slot> slot = used_at(address);
+  return slot ? std::optional(Description{.bytes = memory_[*slot].bytes,
+                                          .serial = memory_[*slot].serial,
+                                          .pool = memory_[*slot].pool})
+              : std::nullopt;
+}
+
+bool DeviceHeap::may_end_at(std::uint64_t address, Bytes bytes) const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return !lock.owns_lock() || find_bytes(address) == bytes;
+}
+
+void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const {
+  const std::scoped_lock lock(mutex_);
+  for (const Memory& memory : memory_) {
+    if (memory.used) {
+      visit(memory.address, memory.bytes);
+    }
+  }
+}
+
+// What is at hand is kept from then on.
+void DeviceHeap::before_trim() {
+  tell_what_is_at_hand();
+  trimmed_from_bytes_ = std::max(trimmed_from_bytes_, all_bytes());
+}
+
+void DeviceHeap::trim_to(Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  before_trim();
+  while (!kept_.empty() && all_bytes() > bytes) {
+    give_up_oldest();
+  }
+  keep_at_most(std::max(bytes, all_bytes()));
+}
+
+void DeviceHeap::trim_to(Pool pool, Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  before_trim();
+  if (pools_.bytes_of(pool) > bytes) {
+    for (const Slot slot : kept_.oldest_first()) {
+      if (pools_.bytes_of(pool) > bytes && memory_[slot].pool == pool) {
+        give_up(slot);
+      }
+    }
+  }
+  const Bytes others_bytes = all_bytes() - pools_.bytes_of(pool);
+  keep_at_most(std::max(all_bytes(), bytes > ~others_bytes ? ~Bytes{0} : others_bytes + bytes));
+}
+
+DeviceHeap::Pool DeviceHeap::open_pool(Bytes most_bytes) {
+  const std::scoped_lock lock(mutex_);
+  return pools_.open(most_bytes);
+}
+
+void DeviceHeap::close_pool(Pool pool) {
+  trim_to(pool, 0);
+  const std::scoped_lock lock(mutex_);
+  newest_.reset();
+  for (Memory& memory : memory_) {
+    if (memory.pool == pool) {
+      if (memory.used) {
+        pools_.uses(kNoPool, memory.bytes);
+      }
+      is_of_pool(memory, kNoPool);
+    }
+  }
+  pools_.close(pool);
+}
+
+// In use, kept and at hand.
+Bytes DeviceHeap::all_bytes() const { return has().all_bytes(); }
+
+DeviceHeap::Usage DeviceHeap::usage(Pool pool) const {
+  const std::scoped_lock lock(mutex_);
+  return pools_.usage(pool);
+}
+
+Bytes DeviceHeap::used_bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return used_bytes_;
+}
+
+void DeviceHeap::reset_used_high(Pool pool) {
+  const std::scoped_lock lock(mutex_);
+  newest_.reset();
+  pools_.reset_used_high(pool);
+}
+
+void DeviceHeap::reset_reserved_high(Pool pool) {
+  const std::scoped_lock lock(mutex_);
+  newest_.reset();
+  pools_.reset_reserved_high(pool);
+}
+
+}  // namespace spillway

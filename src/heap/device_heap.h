@@ -1,0 +1,176 @@
+// A program's allocator over a GPU's space: what is freed in the order of a stream is kept, dead
+// but in place, for the next allocation of its size on that stream. Half of the bytes of a training
+// step live for four launches (docs/gpu.md section 6) and must cost no map and no unmap. So that a
+// program takes little more than it has in use, a larger one is handed on as well, or what nobody
+// has taken for longest is given up (trim_policy.h): after a few steps each allocation finds what
+// it needs. Where something has to leave, sizes that are near become one (near_sizes.h). Where
+// nobody is told of launches because all fits, nobody is told of what is freed and handed on either
+// (stream_cache.h). Layer: heap. Thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "heap/free_block_index.h"
+#include "heap/pool_accounts.h"
+#include "heap/released_sizes.h"
+#include "heap/stream_cache.h"
+#include "heap/trim_policy.h"
+#include "platform/common/near_sizes.h"
+#include "platform/cuda/cuda_platform.h"
+
+namespace spillway {
+
+class DeviceHeap {
+ public:
+  explicit DeviceHeap(cuda::CudaPlatform& platform)
+      : platform_(platform), pools_(platform.capacity_bytes(Tier::kDevice)) {}
+
+  // Whose order an allocation and a free stand in: a stream. What was freed in one order may still
+  // be in use in another. kNone: in nobody's, such memory is never handed on.
+  using Stream = cuda::CuStream;
+  // Whose memory it is: a pool of the program's. kNoPool: none's. All of them lie together, and
+  // what is kept of one another may be given.
+  using Pool = PoolAccounts::Pool;
+  static constexpr Pool kNoPool = PoolAccounts::kNone;
+  // An address at a multiple of 512. Fails with kUnsupported, naming the budgets, and with
+  // kInvalidInput where the pool would have more in use than it may.
+  Result<std::uint64_t> allocate(Bytes bytes, std::optional<Stream> stream, Pool pool = kNoPool);
+  // False if no allocation starts there. Takes effect when what was launched on it before has
+  // ended.
+  bool free(std::uint64_t address, std::optional<Stream> stream);
+  // The platform is told of each death at once, also where it need not be: launches are written
+  // down, with what lives. Before the first allocation.
+  void always_tell();
+  // The program has given this stream up: nobody will ask in its order again.
+  void forget(Stream stream);
+  // Bytes that a program asked for; nullopt if none starts there.
+  [[nodiscard]] std::optional<Bytes> bytes_of(std::uint64_t address) const;
+  // The same for who must not wait: also nullopt while another thread is in the heap.
+  [[nodiscard]] std::optional<Bytes> bytes_of_at_once(std::uint64_t address) const;
+  // Whether what starts there is in use, and given back to the platform as soon as it is freed.
+  [[nodiscard]] bool is_of_no_order(std::uint64_t address) const;
+  // Of an allocation in use: what the program has asked for, and a number that no other has had.
+  struct Description {
+    Bytes bytes = 0;
+    std::uint64_t serial = 0;
+    Pool pool = kNoPool;
+  };
+  [[nodiscard]] std::optional<Description> describe(std::uint64_t address) const;
+  // Whether the program has asked for just so many bytes there; true as well while another thread
+  // is in the heap.
+  [[nodiscard]] bool may_end_at(std::uint64_t address, Bytes bytes) const;
+  // Each allocation in use: its address and bytes.
+  void for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const;
+
+  // Gives kept memory up, oldest first, until at most so much is used and kept; the device has it
+  // back when the launches before have ended.
+  void trim_to(Bytes bytes);
+  // The same of one pool's.
+  void trim_to(Pool pool, Bytes bytes);
+
+  // At most so many bytes, in multiples of 512, are in use of it at once.
+  [[nodiscard]] Pool open_pool(Bytes most_bytes);
+  // What it keeps is given up, and what is in use of it is no pool's from then on.
+  void close_pool(Pool pool);
+  // Of each pool; what is reserved as far as the device's budget could hold it.
+  using Usage = PoolAccounts::Usage;
+  [[nodiscard]] Usage usage(Pool pool = kNoPool) const;
+  void reset_used_high(Pool pool = kNoPool);
+  void reset_reserved_high(Pool pool = kNoPool);
+  // Of all of them.
+  [[nodiscard]] Bytes used_bytes() const;
+
+  // What an allocation of so many bytes takes; equal sizes share what they leave behind.
+  [[nodiscard]] static Bytes size_of(Bytes bytes);
+
+ private:
+  using Slot = FreeBlockIndex::Slot;
+  static constexpr int kHintBits = 15;
+  static constexpr std::size_t kHints = std::size_t{1} << kHintBits;
+  // An address that the heap has of the platform: in use, or kept.
+  struct Memory {
+    std::uint64_t address = 0;
+    Bytes bytes = 0;  // as it was asked for
+    Bytes size = 0;   // what it has; as it was asked for it would be size_of(bytes)
+    std::optional<Stream> stream;
+    std::uint64_t serial = 0;  // from 1; of who uses it, or did last
+    Pool pool = kNoPool;       // likewise
+    bool used = false;
+    bool counted = false;  // `near_` knows that it is in use
+  };
+  [[nodiscard]] std::optional<Bytes> find_bytes(std::uint64_t address) const;
+  void make_room(Bytes size);
+  Result<std::uint64_t> make(Bytes size);
+  // nullopt: nothing in use begins there.
+  [[nodiscard]] std::optional<Slot> used_at(std::uint64_t address) const;
+  [[nodiscard]] std::optional<Slot> slot_of(std::uint64_t address) const;
+  [[nodiscard]] bool undo(Slot slot);
+  [[nodiscard]] std::uint64_t hand_out(Slot slot, Bytes bytes, Bytes asked, Pool pool);
+  void is_of_pool(Memory& memory, Pool pool);
+  [[nodiscard]] bool unannounced() const;
+  void tell_what_is_at_hand();
+  void keep(Slot slot, Stream stream);
+  [[nodiscard]] Status reuse(Slot slot, Stream stream);
+  void no_longer_counts(Memory& memory);
+  void no_longer_has_more(const Memory& memory);
+  void give_up_what_is_too_much();
+  [[nodiscard]] std::optional<FreeBlockIndex::Found> larger_kept_for(Bytes size, Bytes asked,
+                                                                     Stream stream);
+  [[nodiscard]] TrimPolicy::Has has() const;
+  [[nodiscard]] Bytes budget_bytes() const { return platform_.capacity_bytes(Tier::kDevice); }
+  void keep_at_most(Bytes bytes);
+  void keep_for(Bytes size);
+  [[nodiscard]] Slot new_slot(std::uint64_t address);
+  void free_slot(Slot slot);
+  void forget_slot(Slot slot);
+  void give_up_oldest();
+  void give_up(Slot slot);
+  void before_trim();
+  [[nodiscard]] Bytes all_bytes() const;
+  [[nodiscard]] Bytes better_size(Bytes asked, Stream stream);
+
+  cuda::CudaPlatform& platform_;
+  mutable std::mutex mutex_;
+  // What follows at once is what an allocation needs where nobody is told of it.
+  std::vector<Memory> memory_;  // by slot
+  std::uint64_t last_serial_ = 0;
+  Bytes used_bytes_ = 0;  // sizes of those in use, as they were asked for
+  Bytes more_bytes_ = 0;  // that they have
+  PoolAccounts pools_;
+  TrimPolicy room_;
+  ReleasedSizes missing_;
+  FreeBlockIndex kept_;
+  StreamCache
+      stream_cache_;  // alive for the platform, and for `near_` what it was when it was freed
+  // What `slots_` said last, by a part of the address: a line of memory instead of three.
+  mutable std::array<Slot, kHints> hints_{};
+  std::unordered_map<std::uint64_t, Slot> slots_;  // by address
+  std::vector<Slot> free_slots_;
+  // What was asked for, by order: nobody else has what is kept there.
+  std::unordered_map<Stream, NearSizes> near_;
+  bool shares_ = false;           // sizes that are near are one
+  Bytes trimmed_from_bytes_ = 0;  // what the heap had before a trim; 0: it has had as much since
+  Bytes keeps_at_most_bytes_ = ~Bytes{0};  // as the platform was told last
+  bool always_tells_ = false;
+  // What was made last, if it is so large that it may only have been to see how much there is, and
+  // what was known before.
+  struct Newest {
+    Slot slot = 0;
+    std::optional<Stream> stream;
+    Usage usage;  // of its pool
+    TrimPolicy room;
+    NearSizes near;
+    Bytes missing_bytes = 0;  // the size that was missing until then, if it was
+  };
+  std::optional<Newest> newest_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,216 @@
+// The tensors in the pieces of memory that PyTorch's caching allocator divides
+// (docs/interposer.md). It asks the driver for segments, and hands out parts of them without a
+// call; who frees a tensor keeps the segment. Here is known which tensors live in which segment, so
+// that a segment is dead as soon as the last of them is, and alive again with the next. Layer:
+// heap. Thread-safe. Where nobody is told of launches because all fits, nobody is told of deaths
+// either: tensors that come and go are written down one behind the other, and looked at thousands
+// at a time. To look at each when it comes costs more than all else here, since PyTorch has had the
+// processor's caches. Of memory that the program maps itself each piece is a segment, and a tensor
+// may lie across some that are side by side: it lives in all of them (segments_mapped.cc).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/spread.h"
+#include "base/units.h"
+#include "platform/cuda/cuda_platform.h"
+
+namespace spillway {
+
+class Segments {
+ public:
+  explicit Segments(cuda::CudaPlatform& platform)
+      : platform_(platform), log_(kMostWritten), tensors_(std::size_t{1} << place_bits_) {}
+
+  // Memory that the program has of the platform from now on, and may divide; or has given back,
+  // before the platform is told.
+  void made(std::uint64_t address, Bytes bytes);
+  void freed(std::uint64_t address);
+  // The same of a piece of memory that the program maps at addresses that it has reserved. What
+  // lives there, and what graphs use, is known by its addresses, until they are the program's no
+  // more: it may map another piece there.
+  void mapped(std::uint64_t address, Bytes bytes);
+  void unmapped(std::uint64_t address);
+  void addresses_ended(std::uint64_t address, Bytes bytes);
+
+  // How much the allocator of those tensors has of the driver at this moment. A segment with which
+  // it would have more is another's, who has given it a part: that one lives as a whole.
+  void allocator_has(Bytes bytes) { allocator_bytes_.store(bytes, std::memory_order_relaxed); }
+
+  // A tensor comes, with so many bytes of a segment, or goes (fewer than 0). True if it is enough
+  // to have written that down; otherwise `born` or `died` follows.
+  [[nodiscard]] bool write_down(std::uint64_t address, std::int64_t bytes) {
+    if (!platform_.calls_are_open()) {
+      return false;
+    }
+    const std::scoped_lock lock(mutex_);
+    if (!writes_down_ || written_ == kMostWritten || may_be_dead(address, bytes)) {
+      return false;
+    }
+    log_[written_++] = {.address = address, .bytes = bytes};
+    return true;
+  }
+  // A tensor has these bytes of a segment from now on. Memory that is in no segment is left alone.
+  void born(std::uint64_t address, Bytes bytes);
+  // Of one that lives: what the program has asked for, and the stream on which its segment is used,
+  // from one tensor to the next.
+  void asked(std::uint64_t address, Bytes bytes, std::optional<cuda::CuStream> stream);
+  // What was launched before may use it still. False: none that is known begins there.
+  bool died(std::uint64_t address);
+  // A graph uses the segment in which this lies, each time that it runs, or another process does,
+  // whatever becomes of the tensors: it lives as a whole until it is freed.
+  void keep_whole(std::uint64_t address);
+
+  // Who is told, by its start, of each segment in which nothing lives any more, when the platform
+  // is. It must not come back here. Before the first tensor.
+  void tell_of_dead(std::function<void(std::uint64_t)> told) { dead_told_ = std::move(told); }
+  // The platform hears of each death that it has not heard of yet.
+  void tell_deaths();
+  // From now on it hears of each at once: launches are written down, with what lives.
+  void always_tell();
+
+  // What the program has asked for of the tensor that begins there, if it has its segment to
+  // itself; 0 where no tensors are known to be. For who must not wait: nullopt also while another
+  // thread is here.
+  [[nodiscard]] std::optional<Bytes> asked_alone_at_once(std::uint64_t address) const;
+  // The same whether it has or not. For who must not wait, likewise.
+  [[nodiscard]] std::optional<Bytes> asked_at_once(std::uint64_t address) const;
+  // The living tensor that begins there. For who must not wait, likewise.
+  [[nodiscard]] std::optional<cuda::CudaPlatform::Range> tensor_at_once(std::uint64_t address);
+  // In which this address lies. Only where each death is told at once.
+  [[nodiscard]] std::optional<cuda::CudaPlatform::Range> tensor_at(std::uint64_t address) const;
+  // What an address can mean in memory that the program maps itself, where `in` and `ends` are
+  // living tensors: the one in which it lies, and the one of which it is the end (0 bytes: none).
+  // What lies there and is no tensor that is known is `between` those that are, or in a part of
+  // that. nullopt: neither the address nor the byte before it is in such memory.
+  struct Meant {
+    cuda::CudaPlatform::Range in;
+    cuda::CudaPlatform::Range ends;
+    cuda::CudaPlatform::Range between;
+  };
+  [[nodiscard]] std::optional<Meant> meant_by(std::uint64_t address);
+  // Of all segments that were not mapped, whether tensors live in them or not.
+  [[nodiscard]] Bytes bytes() const;
+
+ private:
+  using Index = std::uint32_t;
+  static constexpr Index kNone = ~Index{0};
+  struct Segment {
+    std::uint64_t address = 0;
+    Bytes bytes = 0;
+    std::optional<cuda::CuStream> stream = std::nullopt;
+    std::uint32_t tensors = 0;  // that live
+    bool dead = false;          // and the platform knows
+    bool listed = false;        // in empty_
+    bool whole = false;
+    bool divided = false;  // by the allocator of the tensors
+    bool mapped = false;   // by the program: tensors may go on into the next
+
+    [[nodiscard]] bool has(std::uint64_t at) const { return at >= address && at - address < bytes; }
+  };
+  // An address at which a tensor lives, or has lived.
+  struct Place {
+    std::uint64_t address = 0;  // 0: nobody's
+    Bytes bytes = 0;            // 0: dead
+    Bytes asked_bytes = 0;      // 0: not known
+    Index segment = kNone;      // the first; of mapped ones, where it lies there still
+    bool ordered = false;       // in in_order_
+  };
+
+  struct Written {
+    std::uint64_t address = 0;
+    std::int64_t bytes = 0;
+  };
+  static constexpr std::size_t kMostWritten = 4096;
+  static constexpr int kDeadBits = 12;
+
+  [[nodiscard]] Index segment_of(std::uint64_t address) const;
+  [[nodiscard]] std::size_t place_of(std::uint64_t address) const;
+  [[nodiscard]] const Place* living_at(std::uint64_t address) const;
+  Place& place_for(std::uint64_t address);
+  void make_more_places();
+  Index add_segment(const Segment& segment);
+  Segment remove_segment(Index index);
+  [[nodiscard]] Index first_segment(const Place& place) const;
+  // Each in which it lies.
+  template <typename Visit>
+  void for_each_segment(const Place& place, const Visit& visit) {
+    for (Index index = first_segment(place); index != kNone;) {
+      visit(index);
+      const Segment& segment = segments_[index];
+      const std::uint64_t behind = segment.address + segment.bytes;
+      const std::uint64_t end = place.address + place.bytes;
+      index = behind < end ? first_segment({.address = behind, .bytes = end - behind}) : kNone;
+    }
+  }
+  // Living tensors that have some of these bytes, where they are in in_order_.
+  template <typename Visit>
+  void for_each_living_in(std::uint64_t address, Bytes bytes, const Visit& visit) const {
+    auto at = in_order_.upper_bound(address);
+    if (at != in_order_.begin() && address - std::prev(at)->first < std::prev(at)->second) {
+      --at;
+    }
+    for (; at != in_order_.end() && (at->first < address || at->first - address < bytes);) {
+      const auto& living = *at++;
+      visit(living.first, living.second);
+    }
+  }
+  Index begin(std::uint64_t address, Bytes bytes);
+  void note_divided(Segment& segment);
+  [[nodiscard]] bool end(std::uint64_t address);
+  void end(Place& place);
+  void end_all_in(std::uint64_t address, Bytes bytes);  // as far as they are in in_order_
+  void look_at_written();
+  [[nodiscard]] bool is_unannounced() const;
+  void retire(Segment& segment);
+  bool revive(Segment& segment);
+  void tell_all();
+  void tell_unless_unannounced();
+  // Whether a segment of one that comes may be one that the platform takes for dead.
+  [[nodiscard]] bool may_be_dead(std::uint64_t address, std::int64_t bytes) const {
+    const Bytes reach = bytes > 0 ? static_cast<Bytes>(bytes) - 1 : 0;
+    for (auto page = address / kBlockBytes; page <= (address + reach) / kBlockBytes; ++page) {
+      const std::size_t bit = spread(page, kDeadBits);
+      if ((dead_[bit / 64] >> (bit % 64) & 1U) != 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  cuda::CudaPlatform& platform_;
+  // What follows at once is what a tensor needs where it is only written down.
+  mutable std::mutex mutex_;
+  bool writes_down_ = false;
+  std::size_t written_ = 0;
+  std::vector<Written> log_;
+  std::array<std::uint64_t, (std::size_t{1} << kDeadBits) / 64> dead_{};  // pages, by a spread
+  bool dead_have_changed_ = false;                                        // since that was filled
+  std::atomic<Bytes> allocator_bytes_{~Bytes{0}};
+  Bytes divided_bytes_ = 0;  // of the segments that it has divided
+  std::vector<Segment> segments_;
+  std::vector<Index> free_indices_;
+  std::unordered_map<std::uint64_t, Index> pages_;  // by each page of kBlockBytes
+  int place_bits_ = 10;
+  std::vector<Place> tensors_;  // 2^place_bits_, by a spread of the address
+  std::size_t used_places_ = 0;
+  // That live, in what the program has mapped; of all segments where each death is told at once.
+  std::map<std::uint64_t, Bytes> in_order_;
+  std::map<std::uint64_t, Bytes> whole_addresses_;  // of mapped ones that were whole
+  std::vector<Index> empty_;  // without tensors, and the platform takes them for alive
+  Bytes bytes_ = 0;
+  bool always_tells_ = false;
+  std::function<void(std::uint64_t)> dead_told_ = [](std::uint64_t /*start*/) {};
+};
+
+}  // namespace spillway

@@ -1,0 +1,43 @@
+// Launches of one executable graph run one after the other, on whatever streams: the driver sees to
+// that as long as they are whole, and this where some are made in steps. Layer: interpose, cuda.
+// Thread-safe.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "interpose/cuda/graphs/graph_steps.h"
+
+namespace spillway::cuda {
+
+class GraphLaunchOrder {
+ public:
+  GraphLaunchOrder() = default;
+  GraphLaunchOrder(const GraphLaunchOrder&) = delete;
+  GraphLaunchOrder& operator=(const GraphLaunchOrder&) = delete;
+  ~GraphLaunchOrder();
+  // `call` launches it. `may_step`: later launches of it may be made in steps.
+  CuResult whole(const Session& session, CuStream stream, bool may_step,
+                 const std::function<CuResult()>& call);
+  // All steps are issued before another launch of the graph. nullopt: nothing has been issued, and
+  // it has to be whole. Where the driver refuses a step those before it have been issued.
+  std::optional<CuResult> in_steps(const Session& session, CuStream stream,
+                                   const GraphSteps& steps);
+  // Whether the last launch was made in steps that have not ended; beside a capture, in which the
+  // driver may not be asked, whether it was made so.
+  [[nodiscard]] bool steps_under_way();
+
+ private:
+  CuResult wait_for_last(const Session& session, CuStream stream) const;
+  CuResult record(const Session& session, CuStream stream);
+
+  std::mutex mutex_;       // held while a launch is issued
+  bool launched_ = false;  // and the event does not stand behind the last launch
+  bool stepped_ = false;   // the last launch was made in steps
+  bool recorded_ = false;  // the event stands behind the last launch
+  CuEvent event_ = nullptr;
+  std::uint64_t made_before_ = 0;
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,53 @@
+// See library_calls.h.
+#include "interpose/cuda/libraries/library_calls.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <unordered_map>
+
+namespace spillway::cuda {
+namespace {
+
+struct Workspaces {
+  std::mutex mutex;
+  std::unordered_map<const void*, Workspace> of;
+};
+Workspaces& workspaces() {
+  static auto* const all = new Workspaces;  // threads of the program may run until the very end
+  return *all;
+}
+
+}  // namespace
+
+constinit thread_local LibraryCall* LibraryCall::innermost = nullptr;
+
+const MatrixProduct* LibraryCall::product() {
+  if (!described_) {
+    described_ = true;
+    product_ = describe();
+  }
+  return product_ ? &*product_ : nullptr;
+}
+
+bool only_reads(const MatrixProduct& product, const CudaOperand& operand) {
+  const auto in_it = [&](CuAddress address) {
+    return address >= operand.address && address - operand.address < operand.bytes;
+  };
+  const std::array read = {product.a, product.b, product.c, product.bias};
+  return std::any_of(read.begin(), read.end(), in_it) && !in_it(product.d) &&
+         !in_it(product.workspace);
+}
+
+void set_workspace(const void* handle, const Workspace& workspace) {
+  const std::scoped_lock lock(workspaces().mutex);
+  workspaces().of[handle] = workspace;
+}
+
+Workspace workspace_of(const void* handle) {
+  const std::scoped_lock lock(workspaces().mutex);
+  const auto found = workspaces().of.find(handle);
+  return found == workspaces().of.end() ? Workspace() : found->second;
+}
+
+}  // namespace spillway::cuda

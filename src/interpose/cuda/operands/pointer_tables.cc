@@ -1,0 +1,318 @@
+// See pointer_tables.h.
+#include "interpose/cuda/operands/pointer_tables.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "interpose/cuda/operands/encoded_addresses.h"
+#include "interpose/cuda/operands/living_tensors.h"
+
+namespace spillway::cuda {
+namespace {
+
+// What addresses name: of each allocation, once, a run of its bytes. A program of whose memory
+// tensors are known may name another place of it at each step, so what lies between two that are
+// named counts as well.
+class Named {
+ public:
+  // True if that is more than before.
+  bool put(std::uint64_t allocation, const CudaPlatform::Range& bytes) {
+    const auto [at, is_new] = places_.try_emplace(allocation, all_.size());
+    if (is_new) {
+      all_.push_back({.allocation = allocation, .bytes = bytes});
+      return true;
+    }
+    CudaPlatform::Range& there = all_[at->second].bytes;
+    const std::uint64_t start = std::min(there.start, bytes.start);
+    const std::uint64_t end = std::max(there.start + there.bytes, bytes.start + bytes.bytes);
+    const bool grows = end - start > there.bytes;
+    there = {.start = start, .bytes = end - start};
+    return grows;
+  }
+  template <typename IsGone>
+  void drop(const IsGone& is_gone) {
+    std::erase_if(all_, [&](const One& one) { return is_gone(one.bytes); });
+    places_.clear();
+    for (const One& one : all_) {
+      places_.emplace(one.allocation, places_.size());
+    }
+  }
+  struct One {
+    std::uint64_t allocation = 0;  // its start, as it was when it was named
+    CudaPlatform::Range bytes;
+  };
+  [[nodiscard]] const std::vector<One>& all() const { return all_; }
+
+ private:
+  std::vector<One> all_;  // in the order in which they came
+  std::unordered_map<std::uint64_t, std::size_t> places_;
+};
+
+// Kept until the holder is freed: what a kernel has written over them meanwhile nobody sees, and
+// too many operands are not wrong.
+struct Held {
+  Named named;
+  std::size_t most = 64;      // before those that are nothing any more are dropped
+  std::uint64_t changed = 0;  // by a count of all changes, so that no other's is the same
+  std::unordered_map<std::uint64_t, std::uint64_t> taken;  // from whom all, as that was then
+};
+// By the start of the allocation that holds them.
+struct Carried {
+  std::shared_mutex mutex;
+  std::unordered_map<std::uint64_t, Held> by_start;
+  std::uint64_t changes = 0;
+};
+Carried& carried() {
+  static auto* const all = new Carried;  // threads of the program may run until the very end
+  return *all;
+}
+std::atomic<bool> any_carried{false};  // most programs have none
+
+// With the lock held, like what follows. What is dead may be used again at the same address, by a
+// program that leaves its table as it is.
+void drop_gone(const Session& session, Held& held) {
+  held.named.drop([&](const CudaPlatform::Range& bytes) {
+    return !session.platform->may_be_again(bytes.start) &&
+           !session.platform->may_be_again(bytes.start + bytes.bytes - 1);
+  });
+}
+
+void add(const Session& session, Held& held, const Named& more) {
+  if (held.named.all().size() > held.most) {
+    drop_gone(session, held);
+    held.most = std::max(held.most, 2 * held.named.all().size());
+  }
+  for (const Named::One& one : more.all()) {
+    if (held.named.put(one.allocation, one.bytes)) {
+      held.changed = ++carried().changes;
+    }
+  }
+  any_carried.store(true, std::memory_order_release);
+}
+
+// The bytes of this allocation that a word can mean which lies in it, or is its end. Where the
+// program maps its memory itself: those of tensors, and of what is none that is known. Of other
+// memory all, which who has the holder has of that as well.
+void put_meant(const Session& session, std::uint64_t word, const CudaPlatform::Range& allocation,
+               std::uint64_t holder, Named& found) {
+  const std::optional<Segments::Meant> meant =
+      session.platform->has_reserved() ? session.segments->meant_by(word) : std::nullopt;
+  if (!meant) {
+    if (allocation.start != holder) {
+      found.put(allocation.start, allocation);
+    }
+    return;
+  }
+  for (const CudaPlatform::Range& it :
+       {meant->ends, meant->in.bytes > 0 ? meant->in : meant->between}) {
+    const std::uint64_t start = std::max(it.start, allocation.start);
+    const std::uint64_t end = std::min(it.start + it.bytes, allocation.start + allocation.bytes);
+    if (start < end) {
+      found.put(allocation.start, {.start = start, .bytes = end - start});
+    }
+  }
+}
+
+// Each word of the host's memory, read by the kernel: what is not there, or is a device's, is
+// refused and not a crash, and ends it. In pieces, so that nothing has to be allocated.
+template <typename Visit>
+void for_each_host_word(const void* from, std::size_t count, const Visit& visit) {
+  std::array<std::uint64_t, 1024> words;
+  const auto* at = static_cast<const char*>(from);
+  for (std::size_t left = count / sizeof words[0]; left > 0;) {
+    const std::size_t some = std::min(left, words.size());
+    const std::size_t bytes = some * sizeof words[0];
+    const iovec here{.iov_base = words.data(), .iov_len = bytes};
+    const iovec there{.iov_base = const_cast<char*>(at), .iov_len = bytes};  // NOLINT(*-const-cast)
+    const ssize_t read = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0);
+    std::size_t found = some;
+    if (read >= 0 || errno == EFAULT) {
+      found = static_cast<std::size_t>(std::max<ssize_t>(read, 0)) / sizeof words[0];
+    } else {  // a sandbox without that call
+      std::memcpy(words.data(), at, bytes);
+    }
+    std::for_each_n(words.begin(), found, visit);
+    if (found < some) {
+      return;
+    }
+    at += bytes;
+    left -= some;
+  }
+}
+
+}  // namespace
+
+void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count) {
+  if (count > kMostScannedBytes) {
+    return;
+  }
+  const auto holder = session.platform->allocation_of(to);
+  const std::uint64_t start = holder ? holder->start : kEverywhere;
+  Named found;
+  std::unordered_set<std::uint64_t> looked_at;
+  const auto look_at = [&](std::uint64_t word) {
+    if (session.platform->contains(word) && looked_at.insert(word).second) {
+      CudaPlatform::Pointed named;
+      session.platform->pointed_at({&word, 1}, &named);
+      for (const CudaPlatform::Range& range : {named.in, named.ends}) {
+        if (range.bytes > 0) {
+          put_meant(session, word, range, start, found);
+        }
+      }
+    }
+  };
+  const bool may_be_maps = addresses_are_encoded();
+  std::vector<std::uint64_t> words;
+  for_each_host_word(from, count, [&](std::uint64_t word) {
+    look_at(word);
+    if (may_be_maps) {
+      words.push_back(word);
+    }
+  });
+  // Maps lie at multiples of their alignment on the device.
+  const std::size_t skipped = round_up(to, kTensorMapAlignment) - to;
+  if (skipped % sizeof(std::uint64_t) == 0 && skipped < sizeof words[0] * words.size()) {
+    const auto maps = std::span(words).subspan(skipped / sizeof words[0]);
+    for_each_encoded(maps.data(), maps.size_bytes(), look_at);
+  }
+  if (found.all().empty()) {
+    return;
+  }
+  if (!holder) {
+    static std::atomic<bool> told{false};
+    say_once(told,
+             "the program keeps addresses in memory that any kernel may read: what they name "
+             "counts as used by every launch, which is slow");
+  }
+  // They may be copied on by any kernel that is given the holder, or computed with.
+  std::vector<std::uint64_t> exposed;
+  const auto note = [&exposed](const std::vector<CudaPlatform::Range>& ranges) {
+    for (const CudaPlatform::Range& it : ranges) {
+      exposed.push_back(it.start);
+    }
+  };
+  for (const auto& [allocation, bytes] : found.all()) {
+    const bool is_mapped = for_each_meant_in(session, bytes, [&](const auto& meant) {
+      note(session.platform->allocations_in(meant.start, meant.bytes));
+    });
+    if (!is_mapped) {
+      exposed.push_back(allocation);
+      if (session.platform->has_reserved()) {
+        note(session.platform->all_beside(allocation));
+      }
+    }
+  }
+  std::sort(exposed.begin(), exposed.end());
+  exposed.erase(std::unique(exposed.begin(), exposed.end()), exposed.end());
+  session.platform->expose(exposed);
+  const std::unique_lock lock(carried().mutex);
+  add(session, carried().by_start[start], found);
+}
+
+void note_written(const Session& session, std::uint64_t to, std::uint64_t word) {
+  if (session.platform->contains(word)) {
+    note_copied_in(session, to, &word, sizeof word);
+  }
+}
+
+void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {
+  if (!addresses_in_tables()) {
+    return;
+  }
+  const auto source = session.platform->allocation_of(from);
+  const auto holder = session.platform->allocation_of(to);
+  if (!source || !holder || source->start == holder->start) {
+    return;
+  }
+  auto& by_start = carried().by_start;
+  {
+    const std::shared_lock lock(carried().mutex);
+    if (!by_start.contains(source->start)) {
+      return;
+    }
+  }
+  const std::unique_lock lock(carried().mutex);
+  const auto found = by_start.find(source->start);
+  if (found == by_start.end()) {
+    return;
+  }
+  const Held& there = found->second;
+  Held& held = by_start[holder->start];
+  // Programs copy between the same two again and again.
+  constexpr std::size_t kMostTaken = 64;
+  if (held.taken.size() >= kMostTaken) {
+    held.taken.clear();
+  }
+  if (std::exchange(held.taken[source->start], there.changed) != there.changed) {
+    add(session, held, there.named);
+  }
+}
+
+void forget_carried(std::uint64_t start) {
+  if (addresses_in_tables()) {
+    const std::unique_lock lock(carried().mutex);
+    carried().by_start.erase(start);
+  }
+}
+
+void forget_carried_everywhere(const Session& session) {
+  const std::unique_lock lock(carried().mutex);
+  if (const auto found = carried().by_start.find(kEverywhere); found != carried().by_start.end()) {
+    drop_gone(session, found->second);
+  }
+}
+
+bool addresses_in_tables() { return any_carried.load(std::memory_order_acquire); }
+
+void for_each_carried(std::uint64_t start,
+                      const std::function<void(const CudaPlatform::Range&)>& visit) {
+  if (!addresses_in_tables()) {
+    return;
+  }
+  std::vector<Named::One> found;
+  {
+    const std::shared_lock lock(carried().mutex);
+    if (const auto it = carried().by_start.find(start); it != carried().by_start.end()) {
+      found = it->second.named.all();
+    }
+  }
+  for (const Named::One& one : found) {
+    visit(one.bytes);
+  }
+}
+
+std::vector<std::uint64_t> holders_among(
+    const std::unordered_map<std::uint64_t, std::size_t>& starts) {
+  std::vector<std::uint64_t> holders;
+  if (!addresses_in_tables()) {
+    return holders;
+  }
+  const auto add_common = [&holders](const auto& fewer, const auto& more) {
+    for (const auto& [start, value] : fewer) {
+      if (more.contains(start)) {
+        holders.push_back(start);
+      }
+    }
+  };
+  const std::shared_lock lock(carried().mutex);
+  if (carried().by_start.size() < starts.size()) {
+    add_common(carried().by_start, starts);
+  } else {
+    add_common(starts, carried().by_start);
+  }
+  return holders;
+}
+
+}  // namespace spillway::cuda

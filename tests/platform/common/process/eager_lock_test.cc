@@ -1,0 +1,76 @@
+// A lock that tries before it sleeps: still a lock, and one that sleeps in the end.
+#include "platform/common/process/eager_lock.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <ctime>
+#include <thread>
+#include <vector>
+
+namespace spillway {
+namespace {
+
+TEST(EagerLockTest, OneHoldsItAtATime) {
+  std::mutex mutex;
+  int counted = 0;  // not atomic
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 5'000; ++k) {
+        EagerLock lock(mutex);
+        ++counted;
+        lock.unlock();
+        lock.lock();
+        ++counted;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(counted, 40'000);
+}
+
+TimeNs processor_ns() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * kNsPerS + time.tv_nsec;
+}
+
+// Asleep, but for the first moment.
+TEST(EagerLockTest, WaitsForAHolderThatTakesLong) {
+  std::mutex mutex;
+  bool done = false;
+  EagerLock lock(mutex);
+  std::thread other([&] {
+    const TimeNs before_ns = processor_ns();
+    const EagerLock after(mutex);
+    EXPECT_TRUE(done);
+    EXPECT_LT(processor_ns() - before_ns, 20'000'000);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  done = true;
+  lock.unlock();
+  other.join();
+  EXPECT_FALSE(lock.owns_lock());
+}
+
+TEST(EagerLockTest, ConditionsTakeIt) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ready = false;
+  std::thread other([&] {
+    const EagerLock lock(mutex);
+    ready = true;
+    changed.notify_all();
+  });
+  EagerLock lock(mutex);
+  changed.wait(lock, [&] { return ready; });
+  EXPECT_TRUE(lock.owns_lock());
+  other.join();
+}
+
+}  // namespace
+}  // namespace spillway
