@@ -1,9 +1,11 @@
 """Runs scripts without a GPU for test_without_gpu.py: PyTorch is imported once, each runs in a fork.
 
-A line of JSON in, with the script, its environment and where its output goes; its exit status out.
+A line of JSON in, with the script, its environment, where its output goes, and modules that are imported
+before the fork, for later ones too; its exit status out.
 """
 
 import atexit
+import importlib
 import json
 import os
 import runpy
@@ -38,7 +40,10 @@ def run(request):
 
 
 for line in sys.stdin:
+    request = json.loads(line)
+    for module in request["ahead"]:
+        importlib.import_module(module)
     child = os.fork()
     if child == 0:
-        run(json.loads(line))
+        run(request)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
