@@ -4,6 +4,7 @@ Run with: pytest tests/python. Tests that need torch, transformers or a C compil
 where these are missing.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,9 @@ import pytest
 PROJECT = Path(__file__).resolve().parent.parent.parent
 HOOK = PROJECT / "python" / "spillway" / "hook"
 
+# What examples/train_gpt2.py imports, for run_python's `warm`.
+GPT2 = ("transformers.models.gpt2.modeling_gpt2",)
+
 sys.path.insert(0, str(PROJECT / "python"))
 
 
@@ -25,26 +29,70 @@ def clean_environment(*prefixes):
             if not key.startswith(("SPILLWAY", "LD_PRELOAD", *prefixes))}
 
 
-@pytest.fixture
-def run_python(tmp_path):
-    """Runs a script with Spillway's folder first in PYTHONPATH; returns what it printed."""
+class ForkServer:
+    """A process that has imported PyTorch, or more, and runs scripts in forks of itself (fork_server.py)."""
 
-    def run(script, *arguments, hooked=True, path=(), status=0, **environment):
+    def __init__(self, environment):
+        self.process = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("fork_server.py")], text=True, env=environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def run(self, script, folder, environment, arguments=(), path=(), hook=None, ahead=()):
+        out, err = folder / "out", folder / "err"
+        self.process.stdin.write(json.dumps({
+            "script": str(script), "arguments": [*map(str, arguments)], "folder": str(folder),
+            "out": str(out), "err": str(err), "environment": environment, "path": [*map(str, path)],
+            "hook": hook and str(hook), "ahead": ["torch", *ahead]}) + "\n")
+        self.process.stdin.flush()
+        status = int(self.process.stdout.readline())
+        return subprocess.CompletedProcess([str(script)], status, out.read_text(), err.read_text())
+
+
+@pytest.fixture(scope="session")
+def fork_servers():
+    """The server whose PyTorch was imported in this environment, as far as an import asks for it."""
+    servers = {}
+
+    def server(environment):
+        environment = {key: value for key, value in environment.items()
+                       if not key.startswith(("SPILLWAY", "COLLECTOR", "PYTEST", "PYTHONPATH"))}
+        key = tuple(sorted(environment.items()))
+        if key not in servers:
+            servers[key] = ForkServer(environment)
+        return servers[key]
+
+    yield server
+    for each in servers.values():
+        each.process.stdin.close()
+        each.process.wait(timeout=60)
+
+
+@pytest.fixture
+def run_python(tmp_path, fork_servers):
+    """Runs a script with Spillway's folder first in PYTHONPATH; returns what it printed.
+
+    warm: in a fork of a process that has imported PyTorch, and the modules named in it; for scripts that
+    are not about how a program starts or PyTorch is imported.
+    """
+
+    def run(script, *arguments, hooked=True, path=(), status=0, warm=None, **environment):
         if isinstance(script, str):
             file = tmp_path / "script.py"
             file.write_text(textwrap.dedent(script))
             script = file
         folders = [HOOK] if hooked else []
-        result = subprocess.run(
-            [sys.executable, str(script), *map(str, arguments)],
-            env={**clean_environment("PYTHON", "INTEL_"),
-                 "PYTHONPATH": os.pathsep.join(map(str, [*folders, *path])),
-                 "PYTHONDONTWRITEBYTECODE": "1",
-                 "OMP_NUM_THREADS": "2",
-                 **({"SPILLWAY_OPERATORS": "1"} if hooked else {}),
-                 **{key: str(value) for key, value in environment.items()}},
-            capture_output=True, text=True, timeout=300,
-        )
+        environment = {**clean_environment("PYTHON", "INTEL_"),
+                       "PYTHONPATH": os.pathsep.join(map(str, [*folders, *path])),
+                       "PYTHONDONTWRITEBYTECODE": "1",
+                       "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive",
+                       **({"SPILLWAY_OPERATORS": "1"} if hooked else {}),
+                       **{key: str(value) for key, value in environment.items()}}
+        if warm is None:
+            result = subprocess.run([sys.executable, str(script), *map(str, arguments)], env=environment,
+                                    capture_output=True, text=True, timeout=300)
+        else:
+            result = fork_servers(environment).run(script, tmp_path, environment, arguments, path,
+                                                   HOOK / "sitecustomize.py" if hooked else None, warm)
         assert result.returncode == status, result.stderr
         return result
 
@@ -86,12 +134,13 @@ class Collected:
 
 @pytest.fixture
 def collect(collector_library, run_python, tmp_path):
-    """Runs a script as run_python does, with the collector in the place of Spillway's library."""
+    """Runs a script as run_python does, warm unless that is None, with the collector in the place of
+    Spillway's library."""
 
-    def run(script, *arguments, **environment):
+    def run(script, *arguments, warm=(), **environment):
         collected = Collected(tmp_path)
         collected.result = run_python(
-            script, *arguments, LD_PRELOAD=collector_library,
+            script, *arguments, warm=warm, LD_PRELOAD=collector_library,
             INTEL_LIBITTNOTIFY64=collector_library, INTEL_ITTNOTIFY_GROUPS="all",
             COLLECTOR_LOG=collected.prefix, **environment)
         return collected

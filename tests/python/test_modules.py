@@ -50,9 +50,9 @@ MODEL = textwrap.dedent("""
 def modules_of(collect):
     """What a script that uses MODEL runs in, as (module, operator), both in their order."""
 
-    def run(script, on="1", status=0):
+    def run(script, on="1", status=0, warm=()):
         collected = collect(MODEL + textwrap.dedent(script), SPILLWAY_MODULE_NAMES=on,
-                            SPILLWAY_VERBOSE="1", status=status)
+                            SPILLWAY_VERBOSE="1", status=status, warm=warm)
         module, ran = "-", []
         for kind, _, text in collected.lines():
             if kind == "module":
@@ -81,7 +81,7 @@ STEP = """
 
 
 def test_forward_backward_and_optimizer_are_named(modules_of):
-    ran = modules_of(STEP)
+    ran = modules_of(STEP, warm=None)
     assert ("h.0.norm", "aten::native_layer_norm") in ran
     assert ("h.1.mlp.2", "aten::addmm") in ran
     assert ("h.1", "aten::add") in ran
@@ -107,12 +107,12 @@ def test_operators_and_losses_are_those_without_names(modules_of):
     assert {module for module, _ in plain} == {"-"}
 
 
-def modules_of_anew(modules_of, script):
+def modules_of_anew(modules_of, script, warm=()):
     """Without names, and without what the run before has left."""
     collected = modules_of.collected
     for file in collected.prefix.parent.glob(collected.prefix.name + ".*"):
         file.unlink()
-    return modules_of(script, on="0")
+    return modules_of(script, on="0", warm=warm)
 
 
 def test_no_hook_is_registered_without_being_asked(run_python):
@@ -346,12 +346,12 @@ def test_compiled_modules_are_compiled_as_without_names(modules_of):
             loss.backward()
         print(seen.frame_count, seen.op_count, sum(counters["graph_break"].values()), loss.item().hex())
     """
-    ran = modules_of(script)
+    ran = modules_of(script, warm=None)
     told = modules_of.collected.result
     assert told.stderr == ""  # no warning of hooks
     assert told.stdout.split()[0] == "1"
     assert {module for module, name in ran if name == "aten::addmm"} == {"Model"}
-    modules_of_anew(modules_of, script)
+    modules_of_anew(modules_of, script, warm=None)
     assert told.stdout == modules_of.collected.result.stdout
 
 

@@ -316,7 +316,7 @@ def test_the_preloaded_library_gets_them_in_an_unmodified_script(collect):
             model(torch.ones(20, 1000)).sum().backward()
             optimizer.step()
         print(hex(model.weight.data_ptr()))
-    """, COLLECTOR_WANTS=1)
+    """, warm=None, COLLECTOR_WANTS=1)
     lines = collected.lines()
     products = [text for kind, _, text in lines if kind == "operator" and "aten::mm" in text]
     assert len(products) == 2  # forward, and the weight's gradient, of one of three iterations

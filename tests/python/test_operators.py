@@ -22,7 +22,7 @@ def test_forward_backward_and_optimizer_arrive(collect):
         model(torch.ones(2, 4)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-    """)
+    """, warm=None)
     names = collected.names()
     for name in ("aten::addmm", "autograd::engine::evaluate_function: AddmmBackward0",
                  "Optimizer.step#AdamW.step", "Optimizer.zero_grad#AdamW.zero_grad"):
@@ -100,7 +100,7 @@ def test_profilers_that_overlap_fail_as_without_us(collect, run_python, outer, i
         torch.ones(1).exp()
     """
     collected = collect(script)
-    assert collected.result.stdout == run_python(script, hooked=False).stdout
+    assert collected.result.stdout == run_python(script, hooked=False, warm=()).stdout
     assert "aten::exp" in collected.names()
     assert "Leaked" not in collected.result.stderr
 
@@ -181,7 +181,7 @@ def test_torch_imported_by_a_thread_is_not_reported_and_says_so(collect):
         thread.join()
         import torch
         torch.ones(1).exp()
-    """, SPILLWAY_VERBOSE=1)
+    """, warm=None, SPILLWAY_VERBOSE=1)
     assert collected.processes() == []
     assert "not the main thread" in collected.result.stderr
 

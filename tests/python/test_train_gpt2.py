@@ -1,7 +1,7 @@
 """examples/train_gpt2.py: that its runs repeat, and that it says what is wrong with an option."""
 
 import pytest
-from conftest import PROJECT
+from conftest import GPT2, PROJECT
 
 SCRIPT = PROJECT / "examples" / "train_gpt2.py"
 TINY = ["--preset", "tiny", "--steps", "3"]
@@ -11,7 +11,7 @@ TINY = ["--preset", "tiny", "--steps", "3"]
 def train(run_python):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    return lambda *options: run_python(SCRIPT, *TINY, *options, hooked=False)
+    return lambda *options, warm=GPT2: run_python(SCRIPT, *TINY, *options, hooked=False, warm=warm)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_it_learns_the_text_that_it_is_given(train, tmp_path):
 
 
 def test_quiet_prints_nothing(train):
-    result = train("--quiet")
+    result = train("--quiet", warm=None)
     assert (result.stdout, result.stderr) == ("", "")
 
 

@@ -12,10 +12,9 @@ import re
 import subprocess
 import sys
 import textwrap
-import types
 
 import pytest
-from conftest import clean_environment
+from conftest import HOOK, clean_environment
 
 pytest.importorskip("torch")
 
@@ -26,36 +25,23 @@ MIB = 1 << 20
 needs_program = pytest.mark.skipif(not SPILLWAY.exists(), reason=f"{SPILLWAY} is not built")
 
 
-@pytest.fixture(scope="module")
-def server():
-    process = subprocess.Popen(
-        [sys.executable, pathlib.Path(__file__).with_name("without_gpu_server.py")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**clean_environment(), "PYTHONPATH": str(ROOT / "python"), "PYTORCH_JIT": "0",
-             "OMP_NUM_THREADS": "2", "HF_HUB_OFFLINE": "1"})
-    yield process
-    process.stdin.close()
-    process.wait(timeout=60)
-
-
 @pytest.fixture
-def record(server, tmp_path):
-    """(the trace or None, what the script said) of a script; `machine` changes the GPU."""
+def record(fork_servers, tmp_path):
+    """(the trace or None, what the script said) of a script; `machine` changes the GPU, `ahead` are modules
+    that are there for all that come."""
 
-    def recorded(script, status=0, machine=None):
+    def recorded(script, status=0, machine=None, ahead=()):
         trace = tmp_path / "trace.json"
         trace.unlink(missing_ok=True)
         file = tmp_path / "script.py"
         file.write_text(textwrap.dedent(script))
-        out, err = tmp_path / "out", tmp_path / "err"
-        request = {"script": str(file), "out": str(out), "err": str(err), "folder": str(tmp_path),
-                   "environment": {"SPILLWAY_WITHOUT_GPU": str(trace),
-                                   "SPILLWAY_WITHOUT_GPU_MACHINE": json.dumps(machine or {})}}
-        server.stdin.write(json.dumps(request) + "\n")
-        server.stdin.flush()
-        ended = int(server.stdout.readline())
-        result = types.SimpleNamespace(stdout=out.read_text(), stderr=err.read_text())
-        assert ended == status, result.stderr
+        environment = {**clean_environment(), "PYTORCH_JIT": "0", "OMP_NUM_THREADS": "2",
+                       "HF_HUB_OFFLINE": "1"}
+        result = fork_servers(environment).run(
+            file, tmp_path, {**environment, "SPILLWAY_WITHOUT_GPU": str(trace),
+                             "SPILLWAY_WITHOUT_GPU_MACHINE": json.dumps(machine or {})},
+            hook=HOOK / "sitecustomize.py", ahead=["torch._dynamo", *ahead])
+        assert result.returncode == status, result.stderr
         found = json.loads(trace.read_text()) if trace.exists() else None
         if found is not None:
             check(found)
@@ -479,7 +465,7 @@ def test_models_of_transformers(record, model):
     pytest.importorskip("transformers")
     trace, _ = record(textwrap.dedent("""
         import torch
-        from transformers import *
+        from transformers import {}
         model = {}.cuda()
         optimizer = torch.optim.AdamW(model.parameters())
         if "pixel_values" in model.main_input_name:
@@ -493,7 +479,8 @@ def test_models_of_transformers(record, model):
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-        """).format(TRANSFORMERS[model]))
+        """).format(", ".join(re.findall(r"[A-Z]\w+", TRANSFORMERS[model])), TRANSFORMERS[model]),
+                      ahead=["transformers.modeling_utils"])
     assert len(trace["kernels"]) > 50
 
 
