@@ -12,7 +12,7 @@ from svg_picture import MONO, Picture
 
 COLOURS = {
     "program": ("#f0f1f3", "#21262d"),
-    "front": ("#ddebfb", "#16314f"),
+    "cli": ("#ddebfb", "#16314f"),
     "runtime": ("#e3f1e3", "#17361f"),
     "platform": ("#fdeccf", "#453210"),
     "engine": ("#f8dcdc", "#4c2020"),
@@ -59,18 +59,18 @@ def draw():
         picture.box(column[0], 16, column[1], 46, "program")
         picture.text(centre(column), 45, words, "text title")
 
-    layer(picture, "front", 122, 88, 70, [
+    layer(picture, "cli", 122, 88, 70, [
         [("text title", "CUDA interposer"), ("soft path", "src/interpose/cuda"),
          ("soft", "catches driver calls, finds operands")],
         [("text title", "malloc interposer, C API"), ("soft path", "src/interpose/host, capi"),
          ("soft", "catches allocations, marks launches")],
-        [("text title", "commands"), ("soft path", "src/front/*.cc"),
+        [("text title", "commands"), ("soft path", "src/cli"),
          ("soft", "simulate, analyze, plan, reproduce")]])
 
     layer(picture, "runtime", 218, 184, 70, [
-        [("text title", "DeviceHeap, Segments"), ("soft path", "src/runtime/cuda"),
+        [("text title", "DeviceHeap, Segments"), ("soft path", "src/heap, src/runtime/cuda"),
          ("soft", "reuse freed memory; PyTorch's tensors")],
-        [("text title", "LargeHeap, RunRecorder"), ("soft path", "src/runtime/run, host"),
+        [("text title", "LargeHeap, RunRecorder"), ("soft path", "src/heap, src/runtime/record, run"),
          ("soft", "reuse freed memory; record, report")],
         [("text title", "simulate, batch"), ("soft path", "src/runtime/*.cc, reproduce"),
          ("soft", "one trace, one machine, one policy")]])
@@ -83,7 +83,7 @@ def draw():
         [("text title", "simulator"), ("soft path", "src/platform/sim"),
          ("soft", "virtual time, links, flash"), ("soft", "and a check of all contents")]])
     picture.box(COLUMNS[0][0], 374, 832, 30, "platform")
-    picture.text(528, 394, "shared by the platforms: admission governor, launch log, swap file, service threads",
+    picture.text(528, 394, "shared by the platforms: launch log, stall clock, swap file, service threads",
                  "soft")
     row_name(picture, 394, "common")
 

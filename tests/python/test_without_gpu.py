@@ -285,6 +285,18 @@ def test_too_few_steps_are_one_line(record):
     assert "2 steps of an optimizer ended, and 3 are needed" in result.stderr
 
 
+def test_a_script_that_refuses_its_options_ends_with_its_own_status(record):
+    trace, result = record("""
+        import argparse
+        import torch
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--data", required=True)
+        parser.parse_args([])
+        """, status=2)
+    assert trace is None and "--data" in result.stderr
+    assert "steps of an optimizer ended" not in result.stderr
+
+
 def test_optimizers_that_take_turns_are_one_iteration(record):
     """As a GAN's: from the last one's step to its next, whatever that is inside of."""
     turns = """

@@ -25,6 +25,7 @@ class Steps:
         self.optimizers = weakref.WeakSet()
         self.last = lambda: None  # of these the one that came last
         self.steps_without = 0
+        self.exit_argument = None  # of the script's sys.exit
 
     def ends_iteration(self, optimizer):
         self.steps_without += 1
@@ -48,6 +49,10 @@ class Steps:
             # Nothing of the script runs any more, so nothing is saved that was never computed.
             self.write_and_exit()
 
+    def note_exit(self, argument=None, /):
+        self.exit_argument = argument
+        raise SystemExit(argument)
+
     def tell_progress(self):
         now = time.monotonic()
         if "SPILLWAY_WITHOUT_GPU_PROGRESS" in os.environ and now - self.said >= _SAYS_EVERY_S:
@@ -64,6 +69,8 @@ class Steps:
     def at_exit(self):
         if os.getpid() != self.process or getattr(sys, "last_type", None) is not None:
             return  # a child of the program, or it has failed and Python has said why
+        if self.exit_argument not in (None, 0):
+            return  # it refuses to run, as for an option that it does not know, and has said why
         if self.ended == 0 and repeated.found(self.recorder, self.warm_up):
             self.write_and_exit()
         says.say(f"nothing is recorded: {self.ended} steps of an optimizer ended, and"
@@ -78,3 +85,4 @@ def follow(recorder):
                   int(os.environ.get("SPILLWAY_CAPTURE_WARM_UP", "2")))
     register_optimizer_step_post_hook(steps.after_step)
     atexit.register(steps.at_exit)
+    sys.exit = steps.note_exit
