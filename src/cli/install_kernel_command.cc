@@ -161,25 +161,27 @@ void add_install_kernel_command(CLI::App& app, int& exit_code) {
   CLI::App* const command = app.add_subcommand(
       "install-kernel",
       "Add a Jupyter kernel that runs with a memory budget\n\n"
-      "It runs as `spillway run` runs a program, whose options it takes and keeps.\n\n"
+      "Its notebooks run as programs do under `spillway run`, with the options given here.\n\n"
       "  spillway install-kernel --device-memory 20GiB       \"Python (Spillway, 20 GiB)\"\n"
       "  jupyter kernelspec remove spillway-20gib            takes it away again\n");
-  command->add_option("--python", options->python, "The Python of the kernel; it needs ipykernel")
+  command
+      ->add_option("--python", options->python,
+                   "The Python of the kernel, with ipykernel installed")
       ->type_name("PROGRAM")
       ->capture_default_str()
       ->group(kKernel);
   command
       ->add_option("--name", options->name,
-                   "What Jupyter knows the kernel by (spillway, and the device memory)")
+                   "Jupyter's name for the kernel (spillway, and the device memory)")
       ->type_name("NAME")
       ->group(kKernel);
   command
       ->add_option("--display-name", options->display_name,
-                   "What people know it by (\"Python (Spillway, 20 GiB)\")")
+                   "The name that people see (such as \"Python (Spillway, 20 GiB)\")")
       ->type_name("NAME")
       ->group(kKernel);
   CLI::Option* const user =
-      command->add_flag("--user", options->user, "Install it for this user; so it is anyway")
+      command->add_flag("--user", options->user, "Install it for this user, which is the default")
           ->group(kKernel);
   CLI::Option* const prefix =
       command->add_option("--prefix", options->prefix, "Install it in PREFIX/share/jupyter/kernels")
@@ -187,7 +189,7 @@ void add_install_kernel_command(CLI::App& app, int& exit_code) {
           ->group(kKernel);
   command
       ->add_flag("--sys-prefix", options->sys_prefix,
-                 "Install it in the environment of that Python, as of conda or venv")
+                 "Install it in the environment (conda, venv) of that Python")
       ->excludes(prefix)
       ->excludes(user)
       ->group(kKernel);

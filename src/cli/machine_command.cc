@@ -72,7 +72,7 @@ void add_machine_command(CLI::App& app, int& exit_code) {
   machine->require_subcommand(1);
 
   CLI::App* list = machine->add_subcommand(
-      "list", "List the built-in machines, h100 also under its other name, h100-80gb");
+      "list", "List the built-in machines; h100 and h100-80gb are the same");
   list->callback([&exit_code] { print(list_machines(), exit_code); });
 
   auto options = std::make_shared<ShowOptions>();

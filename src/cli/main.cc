@@ -25,8 +25,8 @@ constexpr const char* kStartHere =
     "Spillway lets a program use more memory than its device has. The program needs no\n"
     "change.\n\n"
     "  spillway doctor                                         what works on this machine\n"
-    "  spillway run -- python train.py                         all of the device's memory\n"
-    "  spillway run --device-memory 8GiB -- python train.py    8 GiB of it, and no more\n";
+    "  spillway run -- python train.py                         most of the free memory\n"
+    "  spillway run --device-memory 8GiB -- python train.py    at most 8 GiB of GPU memory\n";
 
 int run(int argc, char** argv) {
   CLI::App app(kStartHere, "spillway");

@@ -78,7 +78,7 @@ const std::array kPolicies{
                .plan = plan_g10,
                .make_with_queue = make_g10_with_queue},
     PolicyInfo{.name = "lookahead",
-               .summary = "what issued launches need, in order; what they need last makes way",
+               .summary = "fetches what queued launches need, in order; evicts what they need last",
                .traits = {.pages = false,
                           .learns = false,
                           .sees_queue = true,

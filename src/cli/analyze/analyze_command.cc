@@ -87,6 +87,7 @@ void add_analyze_command(CLI::App& app, int& exit_code) {
   CLI::App* analyze = app.add_subcommand(
       "analyze",
       "Lifetimes, inactive periods and memory of a trace\n\n"
+      "In an inactive period of a tensor no kernel uses it, so it could be elsewhere.\n\n"
       "  spillway analyze step.swt\n"
       "  spillway analyze --machine h200 --set device.capacity=20GiB --plot step.svg step.swt\n");
   analyze->add_option("trace", options->trace, "A trace file")->required();
@@ -94,7 +95,8 @@ void add_analyze_command(CLI::App& app, int& exit_code) {
       ->type_name("FILE.svg");
   analyze
       ->add_option("--bandwidth", options->bandwidth,
-                   "Each way between device and elsewhere, to tell which periods hide a move")
+                   "How fast data leaves the device and comes back, to tell which periods are long "
+                   "enough for both")
       ->type_name("RATE")
       ->capture_default_str();
   analyze

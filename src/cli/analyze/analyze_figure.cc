@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/analyze/analyze_report.h"
+#include "cli/trace/trace_info.h"
 
 namespace spillway {
 namespace {
@@ -120,7 +121,7 @@ XyChart sizes_chart(const Analysis& analysis) {
 
 plot::Figure analysis_figure(const Analysis& analysis) {
   plot::Figure figure;
-  figure.title = fmt::format("{}, batch size {}", analysis.trace.model, analysis.trace.batch_size);
+  figure.title = model_and_batch(analysis.trace.model, analysis.trace.batch_size);
   figure.columns = 3;
   figure.panel_width_px = 560;
   figure.panels = {memory_chart(analysis), lengths_chart(analysis), sizes_chart(analysis)};

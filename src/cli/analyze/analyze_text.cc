@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/analyze/analyze_report.h"
+#include "cli/trace/trace_info.h"
 
 namespace spillway {
 namespace {
@@ -23,7 +24,7 @@ std::string group(const char* name, const TensorGroup& tensors) {
 }
 
 std::string heading(const Trace& trace, const TraceSummary& summary) {
-  std::string out = fmt::format("{}, batch size {}", trace.model, trace.batch_size);
+  std::string out = model_and_batch(trace.model, trace.batch_size);
   if (!trace.device.empty()) {
     out += fmt::format(", measured on {}", trace.device);
   }

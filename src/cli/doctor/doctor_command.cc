@@ -41,15 +41,15 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* const command = app.add_subcommand(
       "doctor",
-      "Say what this machine offers, and what to do about the rest\n\n"
-      "It runs a small program on each kind of device that there is, and looks at page\n"
-      "faults, memory, storage and its speed, GPU and PyTorch. The exit status is 0 if\n"
+      "Check what works on this machine, and say what to do about the rest\n\n"
+      "It runs a small program on each kind of device (GPU, host), and looks at page faults,\n"
+      "memory, the speed of storage, the GPU and PyTorch. The exit status is 0 if\n"
       "`spillway run` works here, else 1.\n\n"
       "  spillway doctor\n"
       "  spillway doctor --storage /var/tmp     how fast a swap file would be there\n");
   command
       ->add_option("--storage", options->storage,
-                   "A folder whose storage to measure (the temporary folder)")
+                   "Measure the speed of the storage under this folder (the temporary folder)")
       ->type_name("FOLDER");
   command->add_flag("--json", options->json, "Print one JSON object");
   command->callback([options, &exit_code] {

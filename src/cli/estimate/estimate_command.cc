@@ -138,19 +138,22 @@ void add_estimate_options(CLI::App& command, EstimateOptions& options) {
                   "Host memory of each for what leaves the device, instead of its own")
       ->type_name("SIZE")
       ->group(kMachines);
-  command.add_option("--set", options.settings, "Set a field of each machine")
+  command
+      .add_option("--set", options.settings,
+                  "Set a field of each machine, e.g. link.bandwidth=13GB/s")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->group(kMachines);
-  command.add_option("--policy", options.policy, "Who decides what moves when")
+  command.add_option("--policy", options.policy, "The policy, which decides what moves when")
       ->type_name("NAME")
       ->group(kMachines)
       ->capture_default_str();
   command
       .add_option("--batch", options.program.batches,
-                  "Two batch sizes, by which the largest are estimated: that fits, that fits with "
-                  "checkpointing, up to which Spillway alone is faster. {batch} in the command is "
-                  "each of them, the rest of the estimate is of the first")
+                  "Two batch sizes: the command runs with each of them in the place of {batch}. "
+                  "From both, a second table estimates the largest batch that fits, that fits with "
+                  "checkpointing, and up to which Spillway is faster than checkpointing. The "
+                  "first table is of the first")
       ->type_name("N,N")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -158,13 +161,13 @@ void add_estimate_options(CLI::App& command, EstimateOptions& options) {
       ->group(kRecording);
   command
       .add_option("--warm-up", options.program.warm_up,
-                  "Steps that pass before the one that counts")
+                  "Steps that pass before the one that is recorded")
       ->type_name("N")
       ->check(CLI::Range(1U, 1'000'000U))
       ->group(kRecording)
       ->capture_default_str();
-  command.add_flag("--json", options.json, "Print one JSON object a line for each machine");
-  command.add_option("--html", options.html, "Write the table and a chart to this page as well")
+  command.add_flag("--json", options.json, "Print a line of JSON for each machine");
+  command.add_option("--html", options.html, "Also write a page with the table and a chart")
       ->type_name("FILE");
 }
 
@@ -177,7 +180,7 @@ void add_estimate_command(CLI::App& app, int& exit_code) {
       "Tell whether a training step fits other GPUs, and how fast it would be there\n\n"
       "One training step of PyTorch is recorded on this machine, which needs no GPU (as with\n"
       "`spillway record --without-gpu`), and simulated on each of the machines. The program\n"
-      "ends behind that step. What it prints goes to standard error.\n\n"
+      "ends after that step. What it prints goes to standard error.\n\n"
       "  spillway estimate -- python train.py\n"
       "  spillway estimate --machine rtx4090-24gb --batch 8,16 -- python train.py -b {batch}\n"
       "  spillway estimate --machine h200 --device-memory 20GiB step.swt\n");

@@ -20,7 +20,7 @@ namespace spillway {
 namespace {
 
 struct AutoVmCommandOptions {
-  std::string out = "reproduce-autovm";
+  std::string out;  // none: nothing is written
   bool json = false;
 };
 
@@ -45,7 +45,9 @@ Status draw_autovm(const reproduce::AutoVmStudy& study, const std::filesystem::p
 
 Status reproduce_autovm(const AutoVmCommandOptions& options) {
   std::error_code error;
-  std::filesystem::create_directories(options.out, error);
+  if (!options.out.empty()) {
+    std::filesystem::create_directories(options.out, error);
+  }
   if (error) {
     return make_error(ErrorCode::kIo, "--out: {}: {}", options.out, error.message());
   }
@@ -54,6 +56,9 @@ Status reproduce_autovm(const AutoVmCommandOptions& options) {
     return tl::unexpected<Error>(study.error());
   }
   fmt::print("{}", options.json ? study_json(study->tables) : autovm_report(*study));
+  if (options.out.empty()) {
+    return {};
+  }
   if (Status status = write_study_rows(study->tables, options.out); !status) {
     return status;
   }
@@ -88,9 +93,9 @@ void add_autovm_command(CLI::App& reproduce, int& exit_code) {
   CLI::App* command = reproduce.add_subcommand(
       "autovm", "Table 6.2, figures 6.1, 6.3, 6.4 and 6.7 and section 4.2.4 of the AutoVM thesis");
   command
-      ->add_option("--out", options->out, "Folder for the figures and for rows.csv and rows.jsonl")
-      ->type_name("DIR")
-      ->capture_default_str();
+      ->add_option("--out", options->out,
+                   "Also write the figures, rows.csv and rows.jsonl into this folder")
+      ->type_name("DIR");
   command->add_flag("--json", options->json, "Print one JSON object for each number");
   command->callback([options, &exit_code] {
     const Status status = reproduce_autovm(*options);

@@ -21,7 +21,7 @@ namespace spillway {
 namespace {
 
 struct NearMemoryOptions {
-  std::string out = "reproduce-near-memory";
+  std::string out;  // none: nothing is written
   bool json = false;
 };
 
@@ -42,7 +42,9 @@ Status write_near_memory(const reproduce::NearStudy& study, const std::filesyste
 
 Status reproduce_near_memory(const NearMemoryOptions& options) {
   std::error_code error;
-  std::filesystem::create_directories(options.out, error);
+  if (!options.out.empty()) {
+    std::filesystem::create_directories(options.out, error);
+  }
   if (error) {
     return make_error(ErrorCode::kIo, "--out: {}: {}", options.out, error.message());
   }
@@ -51,6 +53,9 @@ Status reproduce_near_memory(const NearMemoryOptions& options) {
     return tl::unexpected<Error>(study.error());
   }
   fmt::print("{}", options.json ? study_json(study->tables) : near_memory_report(*study));
+  if (options.out.empty()) {
+    return {};
+  }
   if (Status status = write_near_memory(*study, options.out); !status) {
     return status;
   }
@@ -67,9 +72,9 @@ void add_near_memory_command(CLI::App& reproduce, int& exit_code) {
   CLI::App* command = reproduce.add_subcommand(
       "near-memory", "Tables 5 and 6 and figure 4 of the near-memory (AXDIMM) paper");
   command
-      ->add_option("--out", options->out, "Folder for the figure and for rows.csv and rows.jsonl")
-      ->type_name("DIR")
-      ->capture_default_str();
+      ->add_option("--out", options->out,
+                   "Also write the figure, rows.csv and rows.jsonl into this folder")
+      ->type_name("DIR");
   command->add_flag("--json", options->json, "Print one JSON object for each number");
   command->callback([options, &exit_code] {
     const Status status = reproduce_near_memory(*options);

@@ -38,7 +38,7 @@ constexpr std::string_view kMachine = "a100-40gb";
 struct ReproduceOptions {
   std::string traces;
   std::string reference;
-  std::string out = "reproduce-g10";
+  std::string out;           // none: nothing is written
   std::vector<int> figures;  // none: all
   std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
   bool json = false;
@@ -125,7 +125,9 @@ Result<bool> reproduce_g10(const ReproduceOptions& options) {
   if (!reference) {
     return tl::unexpected<Error>(reference.error());
   }
-  std::filesystem::create_directories(options.out, error);
+  if (!options.out.empty()) {
+    std::filesystem::create_directories(options.out, error);
+  }
   if (error) {
     return make_error(ErrorCode::kIo, "--out: {}: {}", options.out, error.message());
   }
@@ -155,15 +157,20 @@ Result<bool> reproduce_g10(const ReproduceOptions& options) {
   } else {
     fmt::print("{}{}", comparison_tables(rows), comparison_summary(rows));
   }
-  Status status = write_rows(rows, options.out);
-  if (status) {
-    status = draw_figures(*figures, *reference, *study, options.out);
-  }
-  if (!status) {
-    return tl::unexpected<Error>(status.error());
-  }
   if (!options.json) {
-    fmt::print("\n{} simulations; figures and rows are in {}\n", study->simulations(), options.out);
+    fmt::print("\n{} simulations\n", study->simulations());
+  }
+  if (!options.out.empty()) {
+    Status status = write_rows(rows, options.out);
+    if (status) {
+      status = draw_figures(*figures, *reference, *study, options.out);
+    }
+    if (!status) {
+      return tl::unexpected<Error>(status.error());
+    }
+    if (!options.json) {
+      fmt::print("The figures and all rows are in {}\n", options.out);
+    }
   }
   return study->simulations() > 0;
 }
@@ -180,30 +187,32 @@ int run(const ReproduceOptions& options) {
 }  // namespace
 
 void add_reproduce_command(CLI::App& app, int& exit_code) {
-  CLI::App* reproduce =
-      app.add_subcommand("reproduce",
-                         "Run the experiments of a paper beside its numbers\n\n"
-                         "  spillway reproduce g10 --traces traces --reference g10.csv\n"
-                         "  spillway reproduce near-memory\n"
-                         "  spillway reproduce autovm\n");
+  CLI::App* reproduce = app.add_subcommand(
+      "reproduce",
+      "Simulate the experiments of a paper and print each number beside the published one\n\n"
+      "Nothing is written, unless --out names a folder for figures and rows.\n\n"
+      "  spillway reproduce g10 --traces traces --reference g10.csv\n"
+      "  spillway reproduce near-memory\n"
+      "  spillway reproduce autovm --out figures\n");
   reproduce->require_subcommand(1);
 
   auto options = std::make_shared<ReproduceOptions>();
   CLI::App* g10 = reproduce->add_subcommand("g10", "Figures 11 to 19 of the G10 paper");
-  g10->add_option("--traces", options->traces, "Folder with <model>-<batch size>.json.gz or .swt")
+  g10->add_option("--traces", options->traces,
+                  "The folder of the traces: <model>-<batch size>.json.gz or .swt")
       ->required()
       ->type_name("DIR");
   g10->add_option("--reference", options->reference, "The published numbers, as CSV")
       ->required()
       ->type_name("FILE");
-  g10->add_option("--out", options->out, "Folder for the figures and for rows.csv and rows.jsonl")
-      ->type_name("DIR")
-      ->capture_default_str();
+  g10->add_option("--out", options->out,
+                  "Also write the figures, rows.csv and rows.jsonl into this folder")
+      ->type_name("DIR");
   g10->add_option("--figure", options->figures, "Only these figures")
       ->type_name("N[,N...]")
       ->delimiter(',')
       ->allow_extra_args(false);
-  g10->add_option("--jobs", options->jobs, "Simulations that run at a time")
+  g10->add_option("--jobs", options->jobs, "How many simulations run at a time")
       ->type_name("N")
       ->check(CLI::Range(1, 1024))
       ->default_str("one a core");

@@ -198,9 +198,10 @@ void add_run_command(CLI::App& app, int& exit_code) {
   CLI::App* const command = app.add_subcommand(
       "run",
       "Run a program with a memory budget\n\n"
-      "Its large allocations live in fast memory up to --device-memory, the rest in host\n"
-      "memory and in a swap file, and Spillway moves them ahead of need. The program needs\n"
-      "no change. The first line says what took effect, the last what the run cost.\n\n"
+      "Up to --device-memory of the program's data is in the memory of the device, a GPU or\n"
+      "this machine itself. The rest is in host memory or in a swap file. Spillway moves data\n"
+      "to the device before it is needed. The program needs no change. The first line says\n"
+      "what took effect, the last lines what the run cost.\n\n"
       "  spillway run --device-memory 4GiB -- python train.py\n"
       "  spillway run --device-memory 2GiB --storage /var/tmp:20GiB --report run.html -- ./app\n");
   add_run_options(command, options.get());
@@ -230,9 +231,9 @@ void add_run_options(CLI::App* command, RunOptions* options) {
   command
       ->add_option(
           "--near-optimizer", options->near_optimizer,
-          "Who computes the steps of PyTorch's optimizers: on, Spillway, where its bits are "
-          "PyTorch's, on a GPU next to states that have left the device; off, and so far "
-          "auto, PyTorch (auto)")
+          "Whether Spillway takes the steps of PyTorch's optimizers, with the same results: on, "
+          "the processor updates what is in host memory there, so that it need not move to the "
+          "GPU; off, PyTorch takes them; auto means off so far (auto)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->group("What runs where");
@@ -251,18 +252,18 @@ void add_run_options(CLI::App* command, RunOptions* options) {
   command
       ->add_option("--json", options->json,
                    "Write the record of the run to this file instead of a summary to standard "
-                   "error: a JSON object a process, each on a line; - for standard output")
+                   "error: one line of JSON for each process; - for standard output")
       ->type_name("FILE")
       ->group(kResults);
   command
       ->add_flag("--strict", options->strict,
-                 "End with one line where a budget, an option or a variable has no effect: with "
-                 "2 before the program starts, with 125 once it runs")
+                 "End the run, with one line, if a budget, an option or a variable has no effect: "
+                 "with status 2 before the program starts, with 125 once it runs")
       ->group(kResults);
   command
       ->add_option("--metrics", options->metrics,
-                   "Write what the run counts to this file, once a second, as Prometheus' node "
-                   "exporter reads it; or answer at a port of the loopback: 127.0.0.1:9400")
+                   "Give the run's counters to Prometheus: write them to this file once a second, "
+                   "for the node exporter; or answer at a local port, e.g. 127.0.0.1:9400")
       ->type_name("FILE|PORT")
       ->group(kResults);
 }

@@ -13,60 +13,63 @@ void add_space_options(CLI::App& command, RunOptions& options) {
   constexpr const char* kStandIn = "Standing in for another machine";
   command
       .add_option("--device", options.device,
-                  "Whose memory: cuda, an NVIDIA GPU's; host, this machine's own; auto, a GPU's "
-                  "if there is one")
+                  "The device, whose memory is limited: cuda, an NVIDIA GPU; host, this machine's "
+                  "own memory; auto, a GPU if there is one")
       ->type_name("NAME")
       ->group(kMemory)
       ->capture_default_str();
   command
       .add_option("--device-memory", options.device_memory,
-                  "Fast memory that the program, and each process that it starts, may use (nine "
-                  "tenths of what is free on a GPU, three quarters of what is available on the "
-                  "host)")
+                  "Memory of the device that the program, and each process that it starts, may use "
+                  "(nine tenths of what is free on a GPU, three quarters of what is available on "
+                  "the host)")
       ->type_name("SIZE")
       ->group(kMemory);
   command
       .add_option("--host-memory", options.host_memory,
-                  "Memory for what is moved out of it; pinned as it is used, on a GPU (half of "
-                  "what is available)")
+                  "Host memory for data that does not fit in device memory; with a GPU it is "
+                  "pinned as it is used (at most half of what is available)")
       ->type_name("SIZE")
       ->group(kMemory);
   command
       .add_option(
           "--storage", options.storage,
-          "A folder, a new file such as /mnt/a.swap, or a block device to swap to when that is "
-          "full (none)")
+          "Where data goes that does not fit in host memory either: a folder, a new file such as "
+          "/mnt/a.swap, or a block device, whose contents are destroyed (none)")
       ->type_name("PATH[:SIZE]")
       ->group(kMemory);
   command
       .add_option("--policy", options.policy,
-                  "Who decides what moves when; see below (lookahead on a GPU, deepum on the host)")
+                  "The policy, which decides what moves when: one of the list below (lookahead on "
+                  "a GPU, deepum on the host)")
       ->type_name("NAME")
       ->group(kPolicy);
   command
       .add_option("--prefetch-degree", options.prefetch_degree,
-                  "DeepUM's N: for how many launches ahead to prefetch, at most (64)")
+                  "For how many launches ahead the policies deepum and deepum_plus prefetch, at "
+                  "most (64)")
       ->type_name("N")
       ->group(kPolicy);
   command
       .add_option(
           "--link-bandwidth", options.link_bandwidth,
-          "Bytes a second between fast and host memory, each way: lets this machine "
-          "stand in for one with a slower link (as fast as it is). On a GPU copies are held "
-          "back; what kernels read of host memory, and what the program copies itself, "
-          "cannot be")
+          "Slow the link between device and host memory down to so many bytes a second each way, "
+          "to try what the program would take on another machine: 15.8GB is PCIe 3 x16 (as fast "
+          "as it is). On a GPU this holds for Spillway's copies, not for the program's own")
       ->type_name("SIZE")
       ->group(kStandIn);
   command
       .add_option("--fault-latency", options.fault_latency,
-                  "Time before a faulted block begins to move, e.g. 50us (none)")
+                  "With --device host: how long each page fault takes before data begins to move, "
+                  "e.g. 50us (none)")
       ->type_name("TIME")
       ->group(kStandIn);
   command
       .add_option("--threshold", options.threshold,
-                  "Allocations from this size on are Spillway's (1MiB)")
+                  "With --device host: allocations of at least this size are limited and moved; "
+                  "smaller ones are left alone (1MiB)")
       ->type_name("SIZE")
-      ->group(kStandIn);
+      ->group(kMemory);
 }
 
 void add_program(CLI::App& command, RunOptions& options) {
@@ -77,8 +80,9 @@ void add_program(CLI::App& command, RunOptions& options) {
 
 std::string policy_footer() {
   return policy_list() +
-         "Those that plan (flashneuron, g10...) watch the second training step, and follow "
-         "their\nplan from the third on.";
+         "Those that plan (autovm, flashneuron, g10...) watch the first training steps, then "
+         "plan,\n"
+         "and follow the plan in the steps after that.";
 }
 
 Status has_values(const CLI::App& command) {

@@ -115,15 +115,16 @@ int run(const PlanOptions& options) {
 void add_plan_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand(
-      "plan", "Print the program that a planning policy would instrument (G10 figure 9)");
+      "plan", "Print a trace's kernels with the transfers that a policy plans between them");
   command->footer(
-      "Between the kernels of the trace stand the calls that the policy inserts:\n"
-      "  alloc(&tensor, bytes)              a tensor is born\n"
-      "  free(tensor)                       ... and is dead\n"
+      "Between the kernels of the trace stand the calls that the policy inserts (figure 9\n"
+      "of the G10 paper):\n"
+      "  alloc(&tensor, bytes)              a tensor gets memory\n"
+      "  free(tensor)                       its contents are dead\n"
       "  pre_evict(tensor, bytes, tier)     copy it down; its memory may be reclaimed\n"
       "  prefetch(tensor, bytes)            bring it back\n\n"
-      "With --as torch they stand in a file of Python that carries them out in the script that\n"
-      "was recorded, when it imports the file and calls attach(optimizer).\n\n"
+      "With --as torch the output is a file of Python. The script that was recorded imports it\n"
+      "and calls attach(optimizer); then the file carries the calls out in each step.\n\n"
       "Examples:\n"
       "  spillway trace generate transformer -o step.swt\n"
       "  spillway plan --policy g10 --set device.capacity=4GiB step.swt\n"
@@ -132,7 +133,9 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       "  spillway run --device-memory 1GiB --policy base_uvm -- python train_with_plan.py");
   command->add_option("TRACE", options->trace, "A trace (.swt, or kernel-trace/1 as .json[.gz])")
       ->required();
-  command->add_option("--policy", options->policy, "g10, g10_host, g10_gds, flashneuron or autovm")
+  command
+      ->add_option("--policy", options->policy,
+                   "Which policy plans: g10, g10_host, g10_gds, flashneuron, autovm")
       ->type_name("P")
       ->capture_default_str();
   command->add_option("--machine", options->machine, "A built-in machine or a machine file")
@@ -143,13 +146,12 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   command
       ->add_option("--profiling-error", options->planner.profiling_error,
-                   "Kernel times that the planner sees are off by up to this fraction")
+                   "Plan from kernel times that are wrong by up to this fraction")
       ->type_name("X");
   CLI::Option* const as =
       command
-          ->add_option(
-              "--as", options->as,
-              "program: for people; torch: a file of Python that a script of PyTorch imports")
+          ->add_option("--as", options->as,
+                       "program: text for people; torch: Python that a PyTorch script imports")
           ->type_name("program|torch")
           ->capture_default_str()
           ->check(CLI::IsMember({"program", "torch"}));

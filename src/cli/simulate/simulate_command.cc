@@ -161,7 +161,7 @@ void add_what(CLI::App& simulate, SimulateOptions& options) {
 void add_how(CLI::App& simulate, SimulateOptions& options) {
   simulate
       .add_option("--warm-up", options.simulation.warm_up_iterations,
-                  "Iterations before the one that is measured")
+                  "Iterations that are simulated first and not measured")
       ->type_name("N")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
@@ -171,41 +171,44 @@ void add_how(CLI::App& simulate, SimulateOptions& options) {
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   simulate
-      .add_option("--queue-depth", options.simulation.queue_depth,
-                  "How many launches the host may be ahead of the device; 0: it waits for each")
+      .add_option(
+          "--queue-depth", options.simulation.queue_depth,
+          "How many launches the program may issue ahead of the device; 0: it waits for each")
       ->type_name("N")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  simulate.add_flag("--as-run", options.simulation.as_run,
-                    "Policies as `spillway run` has them: told of deaths, dead memory makes room\n"
-                    "first, what was not written leaves without a copy; papers differ in these");
+  simulate.add_flag(
+      "--as-run", options.simulation.as_run,
+      "Give every policy what `spillway run` gives it, beyond its paper: it knows which "
+      "data is dead, space is taken from dead data first, and data that has an equal "
+      "copy in host memory is evicted without a transfer");
   simulate
       .add_option("--near-optimizer", options.near_optimizer,
-                  "Where the optimizer's updates run: off, as recorded; on, at the host, next to\n"
-                  "their states; auto, where each ends first")
+                  "Where the optimizer's updates run: off, on the device, as recorded; on, on the "
+                  "processor, where their states are in host memory; auto, where each ends first")
       ->type_name("WHERE")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
   simulate
       .add_option("--perturb", options.perturbation,
-                  "How iterations differ from the trace: none, shapes, evaluation, alternating")
+                  "Let iterations differ from the trace: none, shapes, evaluation, alternating")
       ->type_name("KIND")
       ->capture_default_str();
   simulate
       .add_option("--profiling-error", options.simulation.policy.profiling_error,
-                  "Planners see kernel times that are off by up to this fraction, either way")
+                  "Plans are made from kernel times that are wrong by up to this fraction")
       ->type_name("X")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   simulate
       .add_option("--seed", options.simulation.policy.profiling_seed,
-                  "Which errors --profiling-error makes, and which iterations --perturb")
+                  "Seed of the random choices of --profiling-error and --perturb")
       ->type_name("S")
       ->capture_default_str();
 }
 
 void add_output(CLI::App& simulate, SimulateOptions& options) {
-  simulate.add_option("--jobs", options.jobs, "Simulations that run at a time")
+  simulate.add_option("--jobs", options.jobs, "How many simulations run at a time")
       ->type_name("N")
       ->check(CLI::Range(1, 1024))
       ->default_str("one a core");
@@ -217,7 +220,7 @@ void add_output(CLI::App& simulate, SimulateOptions& options) {
 void add_simulate_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App* simulate = app.add_subcommand(
-      "simulate", "Time an iteration of a trace on a machine under a migration policy");
+      "simulate", "Simulate how long an iteration of a trace takes on a machine under a policy");
   simulate->footer(help_below());
   add_what(*simulate, *options);
   add_how(*simulate, *options);

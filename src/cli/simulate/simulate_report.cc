@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/table.h"
+#include "cli/trace/trace_info.h"
 
 namespace spillway {
 namespace {
@@ -81,8 +82,8 @@ void add_row(TextTable& table, const SimulationReport& report) {
 
 std::string heading(const SimulationReport& report) {
   const TraceFacts& trace = *report.outcome->trace;
-  return fmt::format("{}\n{}, batch size {}: {} kernels, {} ideal; machine {}\n", report.trace_file,
-                     trace.model.empty() ? "unknown model" : trace.model, trace.batch_size,
+  return fmt::format("{}\n{}: {} kernels, {} ideal; machine {}\n", report.trace_file,
+                     model_and_batch(trace.model, trace.batch_size),
                      trace.kernel_durations_ns.size(), format_time(trace.ideal_ns),
                      report.job->machine.name);
 }

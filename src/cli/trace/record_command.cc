@@ -219,19 +219,19 @@ void add_record_command(CLI::App& app, int& exit_code) {
   CLI::App* const command = app.add_subcommand(
       "record",
       "Run a program and write one iteration of it as a trace\n\n"
-      "The trace has its launches, how long they took, what they read and wrote, what lived\n"
-      "how long: any policy and machine can be tried on it. The program needs no change, and\n"
-      "computes the same.\n\n"
+      "The trace has the iteration's launches, how long each took, what it read and wrote, and\n"
+      "when memory was allocated and freed, so that any policy and machine can be tried on it.\n"
+      "The program needs no change, and computes the same.\n\n"
       "  spillway record -o step.swt -- python train.py --steps 5\n"
       "  spillway simulate --policy all --machine h200 --set device.capacity=20GiB step.swt\n\n"
-      "The first two iterations pass, the next is timed, and in the one behind it the\n"
-      "operands are noted; so a script has to take at least four steps. An iteration ends\n"
-      "behind an optimizer's step; where there is none it is found. The file is written when\n"
-      "the program has ended; what it does after those steps changes nothing, so Ctrl-C is\n"
-      "fine.\n\n"
+      "The first two iterations pass, the third is timed, and in the fourth the operands of its\n"
+      "launches are noted; so a script has to take at least four steps. An iteration ends with\n"
+      "an optimizer's step; if there is none, Spillway finds what repeats. The file is written\n"
+      "when the program has ended. What it does after those steps changes nothing, so it may be\n"
+      "ended with Ctrl-C.\n\n"
       "With --without-gpu a training step of PyTorch is recorded on a machine that has no GPU:\n"
       "tensors on cuda have shapes and no memory, and the times are estimated. The program ends\n"
-      "behind the recorded step.\n\n"
+      "after the recorded step.\n\n"
       "  spillway record --without-gpu --machine rtx4090-24gb -o step.swt -- python train.py\n");
   constexpr const char* kTrace = "The trace";
   command
@@ -240,21 +240,25 @@ void add_record_command(CLI::App& app, int& exit_code) {
       ->required()
       ->type_name("FILE")
       ->group(kTrace);
-  command->add_option("--warm-up", options->warm_up, "Iterations that pass first")
+  command
+      ->add_option("--warm-up", options->warm_up,
+                   "Iterations that pass before the one that is timed")
       ->type_name("N")
       ->group(kTrace)
       ->capture_default_str()
       ->check(CLI::Range(1U, 1'000'000U));
   command
       ->add_option("--model", options->model,
-                   "The name that the trace gives itself (the script's, or the program's)")
+                   "The name of the model, in the trace (the name of the script or program)")
       ->type_name("NAME")
       ->group(kTrace);
   constexpr const char* kWithoutGpu = "Without a GPU";
   CLI::Option* const without_gpu =
       command
-          ->add_flag("--without-gpu", options->without_gpu,
-                     "Record what PyTorch would do on --machine's GPU; budgets have no effect")
+          ->add_flag(
+              "--without-gpu", options->without_gpu,
+              "Record what PyTorch would do on the GPU of --machine; the options on memory have "
+              "no effect")
           ->group(kWithoutGpu);
   command
       ->add_option("--machine", options->machine,

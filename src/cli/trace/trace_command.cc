@@ -59,8 +59,8 @@ void add_trace_command(CLI::App& app, int& exit_code) {
   trace->require_subcommand(1);
   trace->footer(
       "A trace is one training iteration: tensors, and kernels that read and write them.\n"
-      "Files are native (.swt) or kernel-trace/1 (.json, .json.gz); what a file is shows in its\n"
-      "first bytes, what is written follows the name.\n\n"
+      "Files are native (.swt) or kernel-trace/1 (.json, .json.gz). A file to read is known by\n"
+      "its first bytes; the name of a file to write says its format.\n\n"
       "Examples:\n"
       "  spillway trace info step.swt\n"
       "  spillway trace convert bert-256.json.gz bert-256.swt\n"
@@ -76,8 +76,9 @@ void add_trace_command(CLI::App& app, int& exit_code) {
   auto convert_options = std::make_shared<ConvertOptions>();
   CLI::App* conversion = trace->add_subcommand("convert", "Write a trace in the other format");
   conversion->footer(
-      "kernel-trace/1 has sizes in multiples of 4096 and no scratch mark: converting to it rounds\n"
-      "sizes up, and reading it back finds scratch by its use.");
+      "The format kernel-trace/1 (.json) has sizes in multiples of 4096, so writing it rounds\n"
+      "sizes up. It does not mark scratch memory; a reader takes for scratch what one kernel\n"
+      "alone uses.");
   conversion->add_option("from", convert_options->from, "The trace to read")
       ->required()
       ->type_name("FILE");

@@ -78,9 +78,10 @@ void add_trace_import_command(CLI::App& trace, const std::function<void(const St
   command->footer(
       "Chakra execution traces (ExecutionTraceObserver), Kineto traces (export_chrome_trace,\n"
       "profile_memory and record_shapes on; .json or .json.gz) and memory snapshots of CUDA\n"
-      "(_dump_snapshot, which is read without running it). The format shows in the file.\n"
-      "The iteration is the last ProfilerStep#N, else what ends with the last step of an\n"
-      "optimizer, else the whole file. What the file does not say is printed.\n\n"
+      "(_dump_snapshot, which is read without running it). The format is seen from\n"
+      "the file. Without --iteration the last ProfilerStep#N is taken; if there is none, what\n"
+      "ends with the last step of an optimizer; if there is none, the whole file. The command\n"
+      "prints what the file does not say.\n\n"
       "Examples:\n"
       "  spillway trace import trace.json.gz -o step.swt\n"
       "  spillway trace import chakra.json --with kineto.json -o step.swt\n"
@@ -91,8 +92,10 @@ void add_trace_import_command(CLI::App& trace, const std::function<void(const St
                    "Kineto trace of the same run, for the times of a Chakra execution trace")
       ->type_name("FILE");
   command
-      ->add_option("--iteration", request->iteration,
-                   "Which iteration: the N of ProfilerStep#N, else counted from 0")
+      ->add_option(
+          "--iteration", request->iteration,
+          "Which iteration to take: N of ProfilerStep#N, or if the file has no such steps, "
+          "counted from 0")
       ->type_name("N");
   command->add_option("-o,--output", request->output, "File to write: .swt, .json or .json.gz")
       ->required()

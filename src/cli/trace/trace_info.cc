@@ -70,16 +70,21 @@ Totals count(const Trace& trace) {
   return totals;
 }
 
-std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
-
 }  // namespace
+
+std::string model_and_batch(const std::string& model, std::uint64_t batch_size) {
+  const std::string name = model.empty() ? "unknown model" : model;
+  return batch_size == 0 ? name : fmt::format("{}, batch size {}", name, batch_size);
+}
 
 std::string trace_info_text(const Trace& trace, std::string_view name) {
   const Totals totals = count(trace);
   const Kernel& longest = trace.kernels[totals.longest];
   std::string text = fmt::format("trace         {}\n", name);
-  text += fmt::format("model         {}, batch size {}, {} on {}\n", or_unknown(trace.model),
-                      trace.batch_size, or_unknown(trace.dtype), or_unknown(trace.device));
+  text +=
+      fmt::format("model         {}, {} on {}\n", model_and_batch(trace.model, trace.batch_size),
+                  trace.dtype.empty() ? "unknown type" : trace.dtype,
+                  trace.device.empty() ? "unknown device" : trace.device);
   text += fmt::format("kernels       {}, {} with all data in device memory\n", trace.kernels.size(),
                       format_time(totals.duration_ns));
   if (totals.synchronizations > 0) {

@@ -52,7 +52,7 @@ std::string past_budget_text(const RunRecord& record) {
                         one.call, one.library.empty() ? "" : " (" + one.library + ")");
   }
   if (!text.empty()) {
-    text = fmt::format("  past it    {} of device memory at the highest: {}\n",
+    text = fmt::format("  past limit {} of device memory at the highest: {}\n",
                        format_bytes(record.past_budget_peak_bytes), text);
   }
   if (record.device_in_use_peak_bytes > 0) {
@@ -101,7 +101,7 @@ std::string fits_text(const RunRecord& record) {
       "everything fit: {} of {} of device memory at the highest, nothing moved, {}\n",
       format_bytes(record.peak_bytes), format_bytes(record.budget(Tier::kDevice)),
       free ? "the run cost nothing"
-           : fmt::format("the run cost {} of {}, for memory used for the first time",
+           : fmt::format("making memory ready for its first use took {} of {}",
                          time(record.stalled_s), time(record.elapsed_s)));
 }
 
@@ -111,14 +111,25 @@ std::string refused_text(const RunRecord& record) {
                      format_bytes(record.refused_largest_bytes));
 }
 
+// What the tiers may hold at most.
+std::string limits_text(const RunRecord& record) {
+  std::string text;
+  for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
+    const Bytes budget_bytes = record.budget(tier);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
+                        budget_bytes == 0 ? "no" : format_bytes(budget_bytes) + " of",
+                        tier == Tier::kStorage ? "storage"
+                        : tier == Tier::kHost  ? "host memory"
+                                               : "device memory");
+  }
+  return text;
+}
+
 // Nothing moved, and yet it was not enough.
 std::string ran_out_text(const RunRecord& record) {
   return fmt::format(
-      "memory ran out: {}, beside {} at the highest, with {} of device memory, {} of "
-      "host memory, {} of storage; nothing moved\n",
-      refused_text(record), format_bytes(record.peak_bytes),
-      format_bytes(record.budget(Tier::kDevice)), format_bytes(record.budget(Tier::kHost)),
-      format_bytes(record.budget(Tier::kStorage)));
+      "memory ran out: {}; the program had {} at the highest; the limits are {}; nothing moved\n",
+      refused_text(record), format_bytes(record.peak_bytes), limits_text(record));
 }
 
 std::string enough_text(const RunRecord& record) {
@@ -148,10 +159,8 @@ std::string summary_text(const RunRecord& record, std::string_view whose) {
   text +=
       fmt::format("{} for {:.1f} s, stalled {:.2f} s ({:.1f} %)\n", record.policy, record.elapsed_s,
                   record.stalled_s, 100 * record.stalled_s / std::max(record.elapsed_s, 1e-9));
-  text += fmt::format(
-      "  peak       {} with {} of device memory, {} of host memory, {} of storage\n",
-      format_bytes(record.peak_bytes), format_bytes(record.budget(Tier::kDevice)),
-      format_bytes(record.budget(Tier::kHost)), format_bytes(record.budget(Tier::kStorage)));
+  text += fmt::format("  peak       {} in use at once; the limits are {}\n",
+                      format_bytes(record.peak_bytes), limits_text(record));
   if (record.refused_allocations > 0) {
     text += fmt::format("  ran out    {}\n", refused_text(record));
   }
@@ -166,11 +175,11 @@ std::string summary_text(const RunRecord& record, std::string_view whose) {
   text +=
       fmt::format("  not moved  {} that were dead\n", format_bytes(record.saved_by_discard_bytes));
   if (record.given_up_bytes > 0) {
-    text += fmt::format("  given up   {}, to be made again when needed\n",
+    text += fmt::format("  dropped    {}, to be recomputed when needed\n",
                         format_bytes(record.given_up_bytes));
   }
   if (record.host_mapped_bytes > 0) {
-    text += fmt::format("  used there {} in host memory, over the link\n",
+    text += fmt::format("  in place   {} used in host memory, over the link\n",
                         format_bytes(record.host_mapped_bytes));
   }
   text += past_budget_text(record);
@@ -180,7 +189,7 @@ std::string summary_text(const RunRecord& record, std::string_view whose) {
       record.peak_bytes);
   if (times > kThrashes) {
     text += fmt::format(
-        "  too little all that was alive came back {:.0f} times: this needs at least {} of device "
+        "  too little all that was alive was moved in {:.0f} times: give it at least {} of device "
         "memory\n",
         times, format_bytes(needed_bytes(record.budget(Tier::kDevice), record.peak_bytes)));
   }

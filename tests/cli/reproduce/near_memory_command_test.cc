@@ -47,6 +47,12 @@ TEST_F(NearMemoryCommand, PrintsOursBesideThePapers) {
               SizeIs(objects.size() + 1));
 }
 
+TEST_F(NearMemoryCommand, WritesNothingWithoutOut) {
+  const test::Outcome outcome = run("reproduce near-memory --json");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
 TEST_F(NearMemoryCommand, OneLineForAFolderThatCannotBe) {
   std::ofstream(folder_ / "file") << "x";
   expect_refusal("reproduce near-memory --out file/out", 1, "--out: file/out: ");

@@ -14,6 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 class TraceCommand : public test::ProgramTest {};
 
@@ -54,6 +55,17 @@ TEST_F(TraceCommand, ConvertsThereAndBack) {
   EXPECT_EQ(*a, read_trace(folder_ / "c.json").value());
   EXPECT_LT(std::filesystem::file_size(folder_ / "b.swt"),
             std::filesystem::file_size(folder_ / "c.json"));
+}
+
+// A trace that does not say its batch: nobody reads of a batch of size 0.
+TEST_F(TraceCommand, WithoutABatchNoneIsPrinted) {
+  std::ofstream(folder_ / "t.json")
+      << R"({"format":"kernel-trace/1","model":"m","gpu":"g","dtype":"float32",)"
+      << R"("tensors":[{"bytes":8192,"persistent":true}],"kernels":[)"
+      << R"({"name":"one","ms":1.5,"reads":[0],"writes":[0]}]})";
+  EXPECT_THAT(run("trace info t.json").out, HasSubstr("model         m, float32 on g\n"));
+  EXPECT_THAT(run("analyze t.json").out, StartsWith("m, measured on g, float32\n"));
+  EXPECT_THAT(run("simulate t.json").out, HasSubstr("\nm: 1 kernels, 1.5 ms ideal; machine "));
 }
 
 TEST_F(TraceCommand, InfoCountsTensorsAndTime) {

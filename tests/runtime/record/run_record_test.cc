@@ -246,7 +246,8 @@ TEST(RunText, SumsARunUp) {
   record.moved_bytes[index_of(Tier::kDevice)][index_of(Tier::kHost)] = 5 * kMiB;
   EXPECT_THAT(summary_text(record),
               AllOf(StartsWith("spillway: deepum for 8.0 s, stalled 2.00 s (25.0 %)\n"),
-                    HasSubstr("peak       3 GiB with 1 GiB of device memory, 2 GiB of host"),
+                    HasSubstr("peak       3 GiB in use at once; the limits are 1 GiB of device "
+                              "memory, 2 GiB of host"),
                     HasSubstr("moved      0 B in from host, 5 MiB out;"), Not(HasSubstr("plan"))));
   record.plan.emplace();
   record.plan->number = 2;
@@ -293,16 +294,16 @@ TEST(RunText, WhereNothingMovedALineSaysWhatItCost) {
   EXPECT_THAT(summary_text(record), HasSubstr("the run cost nothing\n"));
   record.elapsed_s = 10;
   record.stalled_s = 0.5;
-  EXPECT_THAT(summary_text(record),
-              HasSubstr("nothing moved, the run cost 500 ms of 10 s, for memory "
-                        "used for the first time\n"));
+  EXPECT_THAT(
+      summary_text(record),
+      HasSubstr("nothing moved, making memory ready for its first use took 500 ms of 10 s\n"));
   record.elapsed_s = 0.009;  // a short run lasts, too
   record.stalled_s = 0.007;
-  EXPECT_THAT(summary_text(record), HasSubstr("the run cost 7 ms of 9 ms, for memory"));
+  EXPECT_THAT(summary_text(record), HasSubstr("first use took 7 ms of 9 ms"));
   EXPECT_THAT(summary_text(record, "process 17: "),
               StartsWith("spillway: process 17: everything fit: "));
   record.past_budget = {{.call = "cuMemCreate", .library = "", .peak_bytes = kGiB}};
-  EXPECT_THAT(summary_text(record), HasSubstr("  past it    "));
+  EXPECT_THAT(summary_text(record), HasSubstr("  past limit "));
 }
 
 // A program that was refused memory needs more than it ever had: how much, nobody knows.
@@ -319,9 +320,9 @@ TEST(RunText, WhereMemoryRanOutNothingIsSaidToFitOrToBeEnough) {
   ASSERT_TRUE(read);
   EXPECT_EQ(
       summary_text(*read),
-      "spillway: memory ran out: 1 allocation was refused, the largest of 40 GiB, beside 3 "
-      "GiB at the highest, with 4 GiB of device memory, 2 GiB of host memory, 0 B of storage; "
-      "nothing moved\n");
+      "spillway: memory ran out: 1 allocation was refused, the largest of 40 GiB; the program had "
+      "3 GiB at the highest; the limits are 4 GiB of device memory, 2 GiB of host memory, no "
+      "storage; nothing moved\n");
   record.evictions = 1;
   record.refused_allocations = 2;
   EXPECT_THAT(summary_text(record),
@@ -373,7 +374,7 @@ TEST(RunText, TheSummarySaysWhatWentPastTheBudget) {
                         {.call = "cuArrayCreate", .library = "", .peak_bytes = kGiB}};
   record.device_in_use_peak_bytes = 5 * kGiB;
   const std::string past =
-      "  past it    3 GiB of device memory at the highest: 2 GiB by cuMemCreate (jaxlib), 1 GiB by "
+      "  past limit 3 GiB of device memory at the highest: 2 GiB by cuMemCreate (jaxlib), 1 GiB by "
       "cuArrayCreate\n"
       "  device     5 GiB in use by this process at the highest, its driver says\n";
   EXPECT_THAT(summary_text(record), HasSubstr(past));

@@ -50,7 +50,7 @@ TEST_F(PastBudget, IsSaidAndTold) {
               HasSubstr("spillway: 512 MiB of device memory were taken past the budget by "
                         "cuMemCreate (cuda_program)"));
   EXPECT_EQ(lines_with(outcome, kTaken), 1U) << outcome.err;
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("  past it    585 MiB of device memory at the highest: "
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("  past limit 585 MiB of device memory at the highest: "
                                            "512 MiB by cuMemCreate (cuda_program), 32 MiB by "
                                            "cuMemAllocManaged"),
                                  HasSubstr("in use by this process at the highest")));
