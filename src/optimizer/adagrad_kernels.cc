@@ -13,9 +13,10 @@ HWY_BEFORE_NAMESPACE();
 namespace spillway::optimizer::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 
-template <class Parameter, class Gradient, class Round, class Movement, class Pass>
+template <class Parameter, class Gradient, class Round, class Movement, bool kFusedOnCpu = false,
+          class Pass>
 void adagrad_with(const Numbers& numbers, const Range& range, const Pass& pass) {
-  with_decay<Decay::kNone>(numbers.decay, [&](auto decay) {
+  with_decay<Decay::kNone, kFusedOnCpu>(numbers.decay, [&](auto decay) {
     with_flag(numbers.scaled, [&](auto scaled) {
       const AdagradFormula<Round, Movement, decltype(decay)::value, decltype(scaled)::value>
           formula(numbers);
@@ -38,10 +39,14 @@ void adagrad_of(const Options& options, Form form, const Numbers& numbers, const
       }
       return adagrad_with<Parameter, Gradient, Round, OnCpu>(numbers, range, pass);
     case Form::kLoopTail:
-      return adagrad_with<Parameter, Gradient, LoopTail, OnCpu>(numbers, range, pass);
+      return adagrad_with<Single<Parameter>, Single<Gradient>, LoopTail, OnCpu>(numbers, range,
+                                                                                pass);
     case Form::kFusedVector:
+      return adagrad_with<Parameter, Gradient, Unrounded, ProductSubtracted, true>(numbers, range,
+                                                                                   pass);
     case Form::kFusedTail:
-      return adagrad_with<Parameter, Gradient, Unrounded, OnCpu>(numbers, range, pass);
+      return adagrad_with<Single<Parameter>, Single<Gradient>, Unrounded, ProductSubtracted, true>(
+          numbers, range, pass);
     case Form::kLoopCuda:
       return adagrad_with<Parameter, Gradient, Round, QuotientFirst>(numbers, range, pass);
     case Form::kForeachCuda:

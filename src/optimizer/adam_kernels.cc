@@ -19,8 +19,8 @@ using VectorsOnCpu = AdamOrder<Round, LerpMoments<WeightFirst<Round>>, NanWins, 
                                ProductFirst<Unrounded>>;
 using LoopTailOnCpu = AdamOrder<ToBfloat16Twice, LerpMoments<WeightFirst<ToBfloat16>>, NanWins,
                                 DividedRoot, ProductFirst<Unrounded>>;
-using FusedTailOnCpu = AdamOrder<Unrounded, LerpMoments<ExactSecond>, NanIsNotLarger, DividedRoot,
-                                 ProductFirst<Unrounded>>;
+using FusedTailOnCpu =
+    AdamOrder<Unrounded, LerpMoments<ExactSecond>, NanIsNotLarger, DividedRoot, ProductSubtracted>;
 template <class Round>
 using LoopOnGpu =
     AdamOrder<Round, LerpMoments<SquareFirst<Round>>, NanWins, MultipliedRoot, QuotientFirst>;
@@ -32,16 +32,17 @@ using FusedOnGpu = AdamOrder<Unrounded, SplitMoments, NanIsNotLarger, DividedRoo
 
 template <class Parameter, class Gradient, class Order, bool kMayBeScaled, class Pass>
 void adam_in(const Options& options, const Numbers& numbers, const Range& range, const Pass& pass) {
-  with_decay<Order::kDecoupled>(numbers.decay, [&](auto decay) {
-    with_flag(options.amsgrad, [&](auto amsgrad) {
-      with_flag(kMayBeScaled && numbers.scaled, [&](auto scaled) {
-        constexpr bool kScaled = kMayBeScaled && decltype(scaled)::value;
-        const AdamFormula<Order, decltype(decay)::value, kScaled, decltype(amsgrad)::value> formula(
-            numbers);
-        go_over<Parameter, Gradient>(formula, pass, range);
+  with_decay<Order::kDecoupled, kMayBeScaled && !std::is_same_v<Order, FusedOnGpu>>(
+      numbers.decay, [&](auto decay) {
+        with_flag(options.amsgrad, [&](auto amsgrad) {
+          with_flag(kMayBeScaled && numbers.scaled, [&](auto scaled) {
+            constexpr bool kScaled = kMayBeScaled && decltype(scaled)::value;
+            const AdamFormula<Order, decltype(decay)::value, kScaled, decltype(amsgrad)::value>
+                formula(numbers);
+            go_over<Parameter, Gradient>(formula, pass, range);
+          });
+        });
       });
-    });
-  });
 }
 
 // `Round` and `LoopTail`: what operators round their results to.
@@ -57,12 +58,14 @@ void adam_of(const Options& options, Form form, const Numbers& numbers, const Ra
       return adam_in<Parameter, Gradient, VectorsOnCpu<Round>, false>(options, numbers, range,
                                                                       pass);
     case Form::kLoopTail:
-      return adam_in<Parameter, Gradient, LoopTail, false>(options, numbers, range, pass);
+      return adam_in<Single<Parameter>, Single<Gradient>, LoopTail, false>(options, numbers, range,
+                                                                           pass);
     case Form::kFusedVector:
       return adam_in<Parameter, Gradient, VectorsOnCpu<Unrounded>, true>(options, numbers, range,
                                                                          pass);
     case Form::kFusedTail:
-      return adam_in<Parameter, Gradient, FusedTailOnCpu, true>(options, numbers, range, pass);
+      return adam_in<Single<Parameter>, Single<Gradient>, FusedTailOnCpu, true>(options, numbers,
+                                                                                range, pass);
     case Form::kLoopCuda:
       return adam_in<Parameter, Gradient, LoopOnGpu<Round>, false>(options, numbers, range, pass);
     case Form::kForeachCuda:

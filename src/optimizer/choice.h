@@ -19,11 +19,15 @@ void with_flag(bool flag, const Continue& next) {
   }
 }
 
-// `kDecoupled`: how a decoupled decay is computed, where there is one.
-template <Decay kDecoupled, class Continue>
+// `kDecoupled`: how a decoupled decay is computed, where there is one. `kFusedOnCpu`: which alone
+// has kLessGradient.
+template <Decay kDecoupled, bool kFusedOnCpu, class Continue>
 void with_decay(Decay decay, const Continue& next) {
   if (decay == Decay::kNone) return next(DecayConstant<Decay::kNone>{});
   if (decay == Decay::kIntoGradient) return next(DecayConstant<Decay::kIntoGradient>{});
+  if constexpr (kFusedOnCpu) {
+    if (decay == Decay::kLessGradient) return next(DecayConstant<Decay::kLessGradient>{});
+  }
   if constexpr (kDecoupled != Decay::kNone) return next(DecayConstant<kDecoupled>{});
 }
 

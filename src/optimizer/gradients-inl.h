@@ -32,6 +32,9 @@ class Gradients {
         store(gradient, tensors.gradient_out + i);
       }
     }
+    if constexpr (kDecay == Decay::kLessGradient) {
+      return hn::MulSub(parameter, factor_, gradient);
+    }
     gradient = with_sign(gradient, sign_);
     if constexpr (kDecay == Decay::kIntoGradient) {
       gradient = Round{}.add_product(parameter, factor_, gradient);

@@ -20,6 +20,12 @@ struct ProductFirst {
     return hn::Add(hn::Div(Inner{}(hn::Mul(rate, direction)), divisor), parameter);
   }
 };
+// The same number; but of two NaN the parameter's stays.
+struct ProductSubtracted {
+  static Vector moved(Vector parameter, Vector direction, Vector rate, Vector divisor) {
+    return hn::Sub(parameter, hn::Div(hn::Mul(hn::Neg(rate), direction), divisor));
+  }
+};
 struct QuotientFirst {
   static Vector moved(Vector parameter, Vector direction, Vector rate, Vector divisor) {
     return hn::MulAdd(rate, hn::Div(direction, divisor), parameter);

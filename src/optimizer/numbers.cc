@@ -71,10 +71,17 @@ class Scalars {
       numbers_.decay_factor = single(left_of_parameter());
       return;
     }
-    numbers_.decay = Decay::kIntoGradient;
+    numbers_.decay = subtracts_gradient() ? Decay::kLessGradient : Decay::kIntoGradient;
     numbers_.decay_factor = options_.rule == Rule::kAdagrad && fused()
                                 ? of_vectors(step_.weight_decay)
                                 : addend(step_.weight_decay);
+  }
+
+  // PyTorch's compiler has made one operation of negating and adding, but not everywhere.
+  [[nodiscard]] bool subtracts_gradient() const {
+    const bool joined =
+        form_ == Form::kFusedVector ? options_.rule != Rule::kSgd : options_.rule != Rule::kAdam;
+    return fused() && joined && options_.maximize;
   }
 
   // PyTorch's compiler has made one operation of the two.

@@ -20,6 +20,8 @@ enum class Form : std::uint8_t {
 enum class Decay : std::uint8_t {
   kNone,
   kIntoGradient,  // its product with the factor is added to the gradient
+  kLessGradient,  // the gradient is subtracted from that product: maximize, where NaN keep their
+                  // sign
   kDecoupled,     // what is left of the parameter is its product with the factor
   kSubtracted,    // that product is added to the parameter
 };

@@ -7,6 +7,8 @@
 #define SPILLWAY_OPTIMIZER_SGD_FORMULA_INL
 #endif
 
+#include <cstring>
+
 #include "optimizer/gradients-inl.h"
 #include "optimizer/passes-inl.h"
 
@@ -43,7 +45,8 @@ class WithMomentum {
   explicit WithMomentum(const Numbers& numbers)
       : momentum_(all(numbers.momentum)),
         nesterov_momentum_(all(numbers.nesterov_momentum)),
-        gradient_weight_(all(numbers.gradient_weight)) {}
+        gradient_weight_(all(numbers.gradient_weight)),
+        clones_(numbers.decay == Decay::kNone && numbers.sign == 1 && !numbers.scaled) {}
 
   template <class Round, class T>
   Vector direction(const T& tensors, std::size_t i, Vector gradient) const {
@@ -52,7 +55,12 @@ class WithMomentum {
       buffer = Exact::template buffer<Round>(load(tensors.first + i), momentum_, gradient,
                                              gradient_weight_);
     }
-    store(buffer, tensors.first_out + i);
+    if (kFirstStep && clones_ && sizeof(*tensors.gradient) == sizeof(*tensors.first_out)) {
+      // Whatever stands there, also what is not a number: a store would write another of these.
+      std::memcpy(tensors.first_out + i, tensors.gradient + i, kLanes * sizeof(*tensors.gradient));
+    } else {
+      store(buffer, tensors.first_out + i);
+    }
     if constexpr (kNesterov) {
       return Round{}.add_product(buffer, nesterov_momentum_, gradient);
     }
@@ -63,6 +71,7 @@ class WithMomentum {
   Vector momentum_;
   Vector nesterov_momentum_;
   Vector gradient_weight_;
+  bool clones_;
 };
 
 template <class Round, class Momentum, Decay kDecay, bool kScaled>

@@ -13,9 +13,9 @@ HWY_BEFORE_NAMESPACE();
 namespace spillway::optimizer::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 
-template <class Parameter, class Gradient, class Round, class Momentum>
+template <class Parameter, class Gradient, class Round, class Momentum, bool kFusedTail>
 void sgd_with(const Numbers& numbers, const Range& range) {
-  with_decay<Decay::kNone>(numbers.decay, [&](auto decay) {
+  with_decay<Decay::kNone, kFusedTail>(numbers.decay, [&](auto decay) {
     with_flag(numbers.scaled, [&](auto scaled) {
       const SgdFormula<Round, Momentum, decltype(decay)::value, decltype(scaled)::value> formula(
           numbers);
@@ -26,13 +26,14 @@ void sgd_with(const Numbers& numbers, const Range& range) {
 
 template <class Parameter, class Gradient, class Round, class Exact>
 void sgd_of(const Options& options, const Numbers& numbers, const Range& range) {
+  constexpr bool kFusedTail = std::is_same_v<Exact, ExactBuffer>;
   if (numbers.momentum == 0) {
-    return sgd_with<Parameter, Gradient, Round, WithoutMomentum>(numbers, range);
+    return sgd_with<Parameter, Gradient, Round, WithoutMomentum, kFusedTail>(numbers, range);
   }
   with_flag(numbers.first_step, [&](auto first) {
     with_flag(options.nesterov, [&](auto nesterov) {
       using Momentum = WithMomentum<Exact, decltype(first)::value, decltype(nesterov)::value>;
-      sgd_with<Parameter, Gradient, Round, Momentum>(numbers, range);
+      sgd_with<Parameter, Gradient, Round, Momentum, kFusedTail>(numbers, range);
     });
   });
 }
@@ -51,7 +52,8 @@ void sgd(const Options& options, Form form, const Numbers& numbers, const Range&
       return sgd_of<Bfloat16, Bfloat16, Unrounded, ExactGradient>(options, numbers, range);
     }
     if (form == Form::kLoopTail) {
-      return sgd_of<Bfloat16, Bfloat16, ToBfloat16Twice, ExactGradient>(options, numbers, range);
+      return sgd_of<Single<Bfloat16>, Single<Bfloat16>, ToBfloat16Twice, ExactGradient>(
+          options, numbers, range);
     }
     return sgd_of<Bfloat16, Bfloat16, ToBfloat16, ExactGradient>(options, numbers, range);
   }

@@ -8,6 +8,7 @@
 #endif
 
 #include <cstdint>
+#include <type_traits>
 
 #include "hwy/highway.h"
 
@@ -29,28 +30,43 @@ inline Vector all(float value) { return hn::Set(Lanes{}, value); }
 struct Bfloat16 {
   std::uint16_t bits;
 };
+// The same where PyTorch stores one number after the other.
+struct SingleBfloat16 {
+  std::uint16_t bits;
+};
+template <class Type>
+using Single = std::conditional_t<std::is_same_v<Type, Bfloat16>, SingleBfloat16, Type>;
+// What is not a number becomes that of PyTorch's vectors, or that of its single numbers.
+inline constexpr std::uint32_t kNanOfVectors = 0xFFFF;
+inline constexpr std::uint32_t kNanOfSingles = 0x7FC0;
 
-// Round to nearest, ties to even; what is not a number becomes the one of PyTorch's vectors.
-inline hn::Vec<Words> bfloat16_bits(Vector value) {
+// Round to nearest, ties to even.
+template <std::uint32_t kNan = kNanOfVectors>
+hn::Vec<Words> bfloat16_bits(Vector value) {
   const Words words;
   const auto bits = hn::BitCast(words, value);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1U));
   const auto rounded = hn::ShiftRight<16>(bits + odd + hn::Set(words, 0x7FFFU));
   const auto nan = hn::RebindMask(words, hn::IsNaN(value));
-  return hn::IfThenElse(nan, hn::Set(words, 0xFFFFU), rounded);
+  return hn::IfThenElse(nan, hn::Set(words, kNan), rounded);
 }
 
 inline Vector load(const float* from) { return hn::LoadU(Lanes{}, from); }
 inline void store(Vector value, float* to) { hn::StoreU(value, Lanes{}, to); }
 
-inline Vector load(const Bfloat16* from) {
-  const auto halves = hn::LoadU(Halves{}, reinterpret_cast<const std::uint16_t*>(from));
+inline Vector load_halves(const std::uint16_t* from) {
+  const auto halves = hn::LoadU(Halves{}, from);
   return hn::BitCast(Lanes{}, hn::ShiftLeft<16>(hn::PromoteTo(Words{}, halves)));
 }
-inline void store(Vector value, Bfloat16* to) {
+inline void store_halves(hn::Vec<Words> bits, std::uint16_t* to) {
   const hn::RebindToSigned<Lanes> integers;
-  const auto halves = hn::DemoteTo(Halves{}, hn::BitCast(integers, bfloat16_bits(value)));
-  hn::StoreU(halves, Halves{}, reinterpret_cast<std::uint16_t*>(to));
+  hn::StoreU(hn::DemoteTo(Halves{}, hn::BitCast(integers, bits)), Halves{}, to);
+}
+inline Vector load(const Bfloat16* from) { return load_halves(&from->bits); }
+inline Vector load(const SingleBfloat16* from) { return load_halves(&from->bits); }
+inline void store(Vector value, Bfloat16* to) { store_halves(bfloat16_bits(value), &to->bits); }
+inline void store(Vector value, SingleBfloat16* to) {
+  store_halves(bfloat16_bits<kNanOfSingles>(value), &to->bits);
 }
 
 // What PyTorch's operators round their results to, one after the other, and how the one that

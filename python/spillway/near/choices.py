@@ -56,7 +56,8 @@ def why_not_gradients(kind, group, place, way, gradients, states):
     if any(gradient.is_sparse for gradient in gradients) and (
             group.get("fused") or group["weight_decay"] != 0):
         return "a gradient is sparse, with fused=True or weight decay"
-    if way == "foreach" and not place.at_once and any(gradient.is_sparse for gradient in gradients):
+    on_gpu = place is not None and not place.at_once
+    if way == "foreach" and on_gpu and any(gradient.is_sparse for gradient in gradients):
         return "a gradient is sparse, beside which foreach=True computes others in another way"
     if group.get("fused") and kind is torch.optim.SGD:
         missing = sum(state is None for state in states)

@@ -7,7 +7,8 @@ def storage_extent(tensor):
     known."""
     try:
         storage = tensor.untyped_storage()
-        return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+        start = storage.data_ptr()
+        return (start, start + storage.nbytes()) if start != 0 else None
     except (NotImplementedError, RuntimeError):  # sparse, or no memory of its own
         return None
 

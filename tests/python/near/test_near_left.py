@@ -42,6 +42,18 @@ def test_what_is_not_contiguous():
     assert twins.left() == {"its gradient is not contiguous": 1}
 
 
+@pytest.mark.parametrize("way", [{}, {"fused": False}, {"foreach": True}], ids=str)
+def test_a_device_that_is_neither_host_nor_gpu(way):
+    values = [torch.empty(9, device="meta"), torch.randn(5)]
+    twins = Twins(SGD, [values], lr=0.1, momentum=0.9, **way)
+    for number in range(2):
+        twins.gradients(lambda index, one: torch.full_like(one, number + 1.0))
+        twins.each(lambda optimizer: optimizer.step())
+        assert torch.equal(*twins.parameters()[1])
+    if way == {"fused": False}:
+        assert twins.left() == {"on meta": 1} and twins.replaced() == 1
+
+
 def test_a_gradient_that_negates():
     twins = Twins(SGD, [tensors([(33,)])], lr=0.1, momentum=0.9)
     for _ in range(3):
