@@ -167,7 +167,7 @@ stage_tsan() {
   # Nor memory that a program writes while it arrives, threads of a child, which it refuses, or what is
   # resident, which its own memory is part of; nor runs, which want libraries that are not built here.
   EXCLUDE='^cli\.(Doctor|WithoutEffect)|RandomHostPlans|RunRecorderTest|NoWriteToAnArriving|ChildrenWithThreads|BudgetLeaves' \
-    run_tests tsan build-tsan runtime cli cuda "platform.($common|$host|$near)"
+    run_tests tsan build-tsan runtime heap cli cuda "platform.($common|$host|$near)"
 }
 
 # Sets `python` to one with what the tests want, which was downloaded meanwhile.
@@ -208,7 +208,7 @@ compile_ahead() {
     case $stage in
       wheel) JOBS=$jobs in_time tools/wheel.sh ;;
       asan) configure asan build-asan && in_time ninja -j "$jobs" -C build-asan ;;
-      tsan) configure tsan build-tsan && in_time ninja -j "$jobs" -C build-tsan {runtime,cli,cuda,platform}_test ;;
+      tsan) configure tsan build-tsan && in_time ninja -j "$jobs" -C build-tsan {runtime,heap,cli,cuda,platform}_test ;;
       fuzz) configure fuzz build-fuzz && in_time ninja -j "$jobs" -C build-fuzz ;;
     esac >"build/ahead-$stage.log" 2>&1
   done
