@@ -485,7 +485,7 @@ def test_the_summary_says_how_much_is_needed(budget, enough):
     result = spilled(["--device-memory", budget, "--host-memory", "1GiB"],
                      [sys.executable, "-c", textwrap.dedent(script)])
     assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
-    lines = [line for line in result.stderr.splitlines() if "this needs at least" in line]
+    lines = [line for line in result.stderr.splitlines() if "give it at least" in line]
     if enough:
         assert lines == [], lines
     else:
