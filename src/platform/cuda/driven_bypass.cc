@@ -75,7 +75,7 @@ void DrivenPlatform::take_mark(Lock& lock) {
   if (launches_.bypassed_ended(tag)) {
     put_marker(stream, lock);
   }
-  launches_.bypassed_tracked(stream);
+  launches_.bypassed_covered(stream);
   changed_.notify_all();
   queue_->wake();
 }
@@ -340,13 +340,13 @@ void DrivenPlatform::leave_bypass() {
   std::vector<std::uint32_t> tags(launches_.streams(), kHoldTag);
   for (const StreamId id : bypass_.streams) {
     order_.put_on(id);
-    Launch unseen;
-    unseen.tag = tags[id] = launches_.begin(id, kNoLogRow, all);
-    unseen.stream = id;
-    unseen.execution = AdmissionGovernor::kBypassed;
-    unseen.reaches = true;
-    unseen.accesses = all;
-    launches_.issued(tags[id], issue_bypassed(unseen));
+    Launch placeholder;
+    placeholder.tag = tags[id] = launches_.begin(id, kNoLogRow, all);
+    placeholder.stream = id;
+    placeholder.execution = AdmissionGovernor::kBypassed;
+    placeholder.reaches = true;
+    placeholder.accesses = all;
+    launches_.issued(tags[id], issue_bypassed(placeholder));
   }
   calls_.close([&](StreamId id) {
     launches_.bypassed_begun(tags[id]);

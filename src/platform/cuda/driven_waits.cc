@@ -219,7 +219,7 @@ void DrivenPlatform::put_wait(std::uint32_t tag, const SharedWait::Launch& issue
     }
     // Others may have put a stream wait on a stream while the completion markers were put.
   } while (!launches_.may_wait(tag, options_.waiting_streams));
-  launches_.gate(tag);
+  launches_.hold(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   const CuContext context = stream.context;
   lock.unlock();
