@@ -1,6 +1,6 @@
-// What launches have made that could be made again, and how far it is known that it still is what
-// they made. Layer: platform, cuda. docs/cuda.md. It puts nothing on a stream: it says what
-// must be there before a launch, and is told what is. With the platform's lock held.
+// Which results of stored launches can be recomputed, and whether they still hold what their launch
+// wrote. Layer: platform, cuda. docs/cuda.md. It puts nothing on a stream: it says what must be
+// recomputed before a launch, and is told what has been. With the platform's lock held.
 #pragma once
 
 #include <cstdint>
