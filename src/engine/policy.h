@@ -1,7 +1,7 @@
-// The seam to policies: what they are told and what they may wish for. Layer: engine.
-// A policy sees the engine's state read-only and answers with wishes. The engine is free to refuse
-// a wish that breaks a capacity: a wrong wish costs time, never data. Single-threaded, like the
-// engine.
+// The seam to policies: the events that they hear and the requests that they may make. Layer:
+// engine. A policy reads the engine's state and answers with requests. The engine refuses a request
+// that breaks a capacity or a pin: a wrong request costs time, never data. Single-threaded, like
+// the engine.
 #pragma once
 
 #include <optional>

@@ -1,10 +1,10 @@
-// The CUDA platform: the lock, the engine, and who is told what. Layer: platform, cuda.
-// docs/cuda.md. What the engine asks for becomes orders (command_queue.h), which one thread carries
-// out; launches are device_launches.h's, memory is program_memory.h's.
+// The CUDA platform: one lock, the engine, and the parts that carry out what the engine commands.
+// Layer: platform, cuda. docs/cuda.md. Commands go to the driver thread (command_queue.h); launches
+// are device_launches.h's, the program's memory is program_memory.h's.
 //
-// Locks: StreamOrder's `legacy` or a stream's `issuing`, a stream's `completion markers`, the
-// platform's, in this order. No call of the driver is made under the platform's, and nobody waits
-// while holding it; but for cuCtxGetCurrent, which only reads what the calling thread has.
+// Locks, in this order: StreamOrder's `legacy` or a stream's `issuing`, a stream's `markers`, the
+// platform's. Under the platform's lock nobody waits and nobody calls the driver, except for
+// cuCtxGetCurrent, which only reads the calling thread's state.
 #pragma once
 
 #include <array>

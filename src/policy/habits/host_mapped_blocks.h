@@ -1,5 +1,5 @@
-// Which blocks had better be used where they lie in host memory than be moved to and fro: those of
-// which each launch uses only a little, as of tables that are looked up. Layer: policy.
+// Which blocks launches should use in host memory, over the link, instead of moving them: those of
+// which each launch uses only a little, such as tables that are looked up. Layer: policy.
 // docs/cuda.md.
 #pragma once
 

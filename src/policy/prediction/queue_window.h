@@ -1,8 +1,8 @@
-// How far ahead of the device it makes sense to bring data: to the last issued launch up to which
-// everything finds room at every moment. Layer: policy.
-// What is brought for launches beyond that takes the place of something that is needed before.
-// Contents are counted from now on, as they may be brought at once, and memory that holds nothing
-// from the launch on that uses it first; both until the launch behind which they are known to die.
+// How far ahead of the device fetching makes sense: up to the last issued launch for which
+// everything has room at every moment. Layer: policy. What is fetched for later launches takes the
+// place of something that is needed earlier. Memory with contents counts from now on, because it
+// may come at once; memory without contents from the launch that uses it first. Both count until
+// the launch after which they are known to die.
 #pragma once
 
 #include <cstdint>
