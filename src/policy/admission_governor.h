@@ -27,7 +27,7 @@ class AdmissionGovernor final : public Policy {
   }
   // The execution of launches that stand for what nobody was told of: the policy does not hear of
   // them either.
-  static constexpr ExecutionId kBypassed = kNoExecution - 1;
+  static constexpr ExecutionId kPlaceholder = kNoExecution - 1;
   // Whatever the policy and we ourselves would say.
   void let_all_in(bool all) { all_in_ = all; }
 
@@ -43,17 +43,17 @@ class AdmissionGovernor final : public Policy {
   void on_issue(const Launch& launch, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;
   void on_fault(const Launch& launch, BlockId block, Control& control) override {
-    if (launch.execution != kBypassed) {
+    if (launch.execution != kPlaceholder) {
       policy_.on_fault(launch, block, control);
     }
   }
   void on_access(const Launch& launch, BlockId block, Control& control) override {
-    if (launch.execution != kBypassed) {
+    if (launch.execution != kPlaceholder) {
       policy_.on_access(launch, block, control);
     }
   }
   void on_faults(const Launch& launch, Control& control) override {
-    if (launch.execution != kBypassed) {
+    if (launch.execution != kPlaceholder) {
       policy_.on_faults(launch, control);
     }
   }

@@ -18,7 +18,7 @@ class HostMappedBlocks {
   void leaves(BlockId block, const Control& control);
   // What lives in the allocation is dead behind what has been issued.
   void dies(AllocationId id) { dead_.push_back(id); }
-  // Those that have left and had better not come back become far.
+  // Those that have left and had better not come back become host-mapped.
   void advance(Control& control);
 
  private:
@@ -35,7 +35,7 @@ class HostMappedBlocks {
 
   std::vector<Habit> habits_;
   std::vector<AllocationId> dead_;
-  std::deque<BlockId> leaving_;  // that may become far when they have left
+  std::deque<BlockId> leaving_;  // that may become host-mapped when they have left
 };
 
 }  // namespace spillway

@@ -34,8 +34,9 @@ class QueueWindow {
 
   struct Named {
     std::uint32_t launches = 0;  // within the window that name it, as often as they do
-    std::uint32_t bytes = 0;     // of the device, when it was taken in: it may become far meanwhile
-    bool dies = false;           // after the last of them
+    std::uint32_t bytes =
+        0;              // of the device, when it was taken in: it may become host-mapped meanwhile
+    bool dies = false;  // after the last of them
   };
   std::vector<Named> blocks_;
   // What is in use at a launch: what it or one before it names and nothing before it has killed,

@@ -39,9 +39,9 @@ class BypassedCalls {
 
   // --- Under the platform's lock
 
-  // A new time, in which calls are open or not: closed means that they all come to the platform,
-  // and begin with `begin_seen`.
-  void begin_bypass() { ++epoch_; }
+  // A new bypass period, in which calls are open or not: closed means that they all come to the
+  // platform, and begin with `begin_seen`.
+  void begin_period() { ++epoch_; }
   void set_open(bool open) { open_.store(open ? epoch_ : 0, std::memory_order_seq_cst); }
   // The calling thread begins a call on this stream, the platform's `id`, and will come there with
   // the next ones by itself if they are open.

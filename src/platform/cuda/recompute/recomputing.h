@@ -170,7 +170,7 @@ class Recomputing {
     std::uint64_t left_alone = 0;  // since it was not worth it
   };
   // A trial that is on its stream. What was tried may die first: most results are kept for a moment
-  // only, and the program is far ahead.
+  // only, and the program is host-mapped ahead.
   struct Trial {
     std::uint64_t kind = 0;
     bool whole = false;  // ReplayableLaunch's

@@ -203,7 +203,7 @@ Source DeviceLaunches::waited_for(const Launch& launch) const {
   return most;
 }
 
-bool DeviceLaunches::may_wait(std::uint32_t tag, unsigned most) const {
+bool DeviceLaunches::may_be_held(std::uint32_t tag, unsigned most) const {
   const StreamId id = launches_[tag].stream;
   return !bypassed_behind(id) &&
          (streams_[id].held_to > streams_[id].ended || waiting_streams_ < most);
@@ -237,7 +237,7 @@ void DeviceLaunches::hold(std::uint32_t tag) {
 }
 
 void DeviceLaunches::share_wait(std::uint32_t tag, const SharedWait::Launch& launch) {
-  gate(tag);
+  hold(tag);
   SharedWait& shared = streams_[launches_[tag].stream].shared;
   shared.take(launch);
   launches_[tag].through = shared.number();

@@ -128,7 +128,7 @@ class DeviceLaunches {
   // True if the launch may be put behind a stream wait. At most `most` streams are held at once; a
   // stream is held until the launch behind its last stream wait has ended. False as well while a
   // thread makes a bypassed call, which must not come behind the wait.
-  [[nodiscard]] bool may_wait(std::uint32_t tag, unsigned most) const;
+  [[nodiscard]] bool may_be_held(std::uint32_t tag, unsigned most) const;
   // The launch stands behind a stream wait of its own.
   void hold(std::uint32_t tag);
   // The launch shares the last stream wait of its stream, which is not satisfied yet.

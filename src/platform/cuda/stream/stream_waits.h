@@ -1,5 +1,5 @@
-// For each stream of the program two words in pinned memory: it waits at one, its stream wait, and
-// writes the other, its completion marker. Layer: platform, cuda. Both count the launches of the
+// For each stream of the program two words in pinned memory: its stream waits look at one, its
+// completion markers write the other. Layer: platform, cuda. Both count the launches of the
 // stream and only ever grow: the stream wait is satisfied up to a launch, and the stream has run up
 // to one. Opening is a plain store, so that it needs no context and waits for nothing. Which
 // launches those are it does not know. Thread-safe; the calls that put something on a stream must

@@ -80,7 +80,7 @@ class CommandListener {
   // An error has ended all work: nothing that was ordered will be done. `unreported`: the error,
   // where it may be the program's own (a kernel that has failed), which the program hears of
   // anyway.
-  virtual void broken(const std::optional<Error>& unannounced) = 0;
+  virtual void broken(const std::optional<Error>& unreported) = 0;
   // Nothing is under way any more and all memory is back; the context is current for the last time.
   virtual void end() = 0;
 };
