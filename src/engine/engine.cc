@@ -21,7 +21,7 @@ Engine::Engine(const EngineOptions& options, Mechanism& mechanism, Policy& polic
       evictions_(space_),
       in_flight_transfers_(space_),
       exposed_(space_),
-      orders_(space_, mechanism) {
+      batch_(space_, mechanism) {
   assert(!options.release_early || !options.tracks_writes);
   if (options_.tracks_writes) {
     options_.clean_copies = CleanCopies::kAll;
@@ -51,14 +51,14 @@ LaunchWindow Engine::window() const {
 // Last of every event, when the state is whole again: what it asks of the world is said, and
 // numbers that nobody speaks of any more may be given out again.
 void Engine::settle() {
-  orders_.flush();
+  batch_.flush();
   for (const std::uint64_t launch : served_) {
-    orders_.now().faults_served(launch);
+    batch_.now().faults_served(launch);
   }
   served_.clear();
   for (const std::uint32_t slot : ready_) {
     const LaunchTable::Record& record = launches_.at(slot);
-    orders_.now().release_launch(record.launch.tag, record.waits);
+    batch_.now().release_launch(record.launch.tag, record.waits);
   }
   ready_.clear();
   for (const auto& [first, count] : gone_) {
@@ -83,12 +83,12 @@ void Engine::say(const Remark& remark) {
   assert(remark.allocation == kNoAllocation || space_.is_live(remark.allocation));
   const bool dies = remark.kind == Remark::Kind::kFree || remark.kind == Remark::Kind::kDiscard;
   // Where threads write as well, what they write meanwhile would be lost with the rest.
-  const bool later = dies ? deaths_.busy(remark.allocation) : deaths_.waits(remark.allocation);
+  const bool later = dies ? deferred_.busy(remark.allocation) : deferred_.waits(remark.allocation);
   const Bytes fixed_bytes = pins_.fixed_bytes();
   if (later && (remark.kind != Remark::Kind::kDiscard || !options_.tracks_writes)) {
-    deaths_.add(remark);
+    deferred_.add(remark);
   } else {
-    carry_out({.remark = remark, .epoch = deaths_.epoch(remark.allocation)});
+    carry_out({.remark = remark, .epoch = deferred_.epoch(remark.allocation)});
   }
   if (pins_.fixed_bytes() < fixed_bytes) {
     admit_those_that_fit();
@@ -99,7 +99,7 @@ void Engine::say(const Remark& remark) {
 
 void Engine::carry_out_due(AllocationId id) {
   while (true) {
-    const std::optional<DeferredFrees::Due> due = deaths_.take(id);
+    const std::optional<DeferredFrees::Due> due = deferred_.take(id);
     if (!due) {
       return;
     }
@@ -143,7 +143,8 @@ void Engine::expose(AllocationId id) {
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     const BlockId block_id = allocation.first_block + i;
     Block& block = space_.block(block_id);
-    block.epoch = std::max(block.epoch, deaths_.epoch(id));  // what was said before leaves it alone
+    block.epoch =
+        std::max(block.epoch, deferred_.epoch(id));  // what was said before leaves it alone
     expose_block(block_id);
   }
   settle();
@@ -162,8 +163,8 @@ void Engine::free(AllocationId id) {
 
 void Engine::free_now(AllocationId id) {
   const Allocation allocation = space_.allocation(id);
-  orders_.now().freed(id);
-  deaths_.forget(id);
+  batch_.now().freed(id);
+  deferred_.forget(id);
   end_fix(id);
   space_.end(id);
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
@@ -262,7 +263,7 @@ void Engine::discard_block(BlockId id, DiscardMode mode) {
   if (!options_.reclaim_discarded_first && block.queue == PageQueue::kUsed && block.mapped) {
     if (block.writable && !block.retired && options_.tracks_writes) {
       block.writable = false;  // its next write makes it live again, and must be seen
-      orders_.map(id, false);
+      batch_.map(id, false);
     }
     return;
   }
@@ -337,7 +338,7 @@ void Engine::unmap(BlockId id) {
   Block& block = space_.block(id);
   block.mapped = false;
   block.writable = false;
-  orders_.unmap(id);
+  batch_.unmap(id);
 }
 
 // --- Budget and state ---------------------------------------------------------------------------
@@ -354,7 +355,7 @@ Status Engine::fix(AllocationId id) {
   for (BlockId block = allocation.first_block; block < end; ++block) {
     assert(space_.block(block).pins > 0 && space_.block(block).mapped);
     if (space_.block(block).host_mapped) {
-      return make_error(ErrorCode::kInvalidInput, "what is far cannot stay on the device");
+      return make_error(ErrorCode::kInvalidInput, "host-mapped memory cannot stay on the device");
     }
   }
   for (BlockId block = allocation.first_block; block < end; ++block) {

@@ -112,7 +112,7 @@ class Engine final : private Control {
   // The allocation stays on the device until its end takes effect, whoever needs room: others than
   // launches use it. An admitted launch uses all of it, and all of it has come. What is fixed is
   // none of what launches may have: fails with kInvalidInput, and nothing has happened, if one that
-  // has not ended needs more than what is left, or if some of it is far.
+  // has not ended needs more than what is left, or if some of it is host-mapped.
   Status fix(AllocationId id);
   [[nodiscard]] Bytes fixed_bytes() const { return pins_.fixed_bytes(); }
   [[nodiscard]] std::size_t fixed_allocations() const { return fixed_.size(); }
@@ -177,8 +177,8 @@ class Engine final : private Control {
   // Host memory or storage that the space may use from now on. What it uses already stays.
   void set_capacity_below(Tier tier, Bytes bytes);
 
-  // Host memory, beside the host tier's, that far blocks may have together (docs/cuda.md). Those
-  // that are far already stay so.
+  // Host memory, beside the host tier's, that host-mapped blocks may have together (docs/cuda.md).
+  // Those that are host-mapped already stay so.
   void set_host_mapped_capacity(Bytes bytes) { host_mapped_capacity_bytes_ = bytes; }
 
   // --- What the platform reports --------------------------------------------------------------
@@ -200,7 +200,7 @@ class Engine final : private Control {
   [[nodiscard]] const EngineStats& stats() const { return stats_; }
   [[nodiscard]] const Space& space() const override { return space_; }
   [[nodiscard]] const PageQueues& queues() const override { return queues_; }
-  [[nodiscard]] const PendingUses& claims() const override { return pending_uses_; }
+  [[nodiscard]] const PendingUses& pending_uses() const override { return pending_uses_; }
   [[nodiscard]] Bytes used_bytes(Tier tier) const { return tiers_.used_bytes(tier); }
   [[nodiscard]] Bytes capacity_bytes(Tier tier) const override {
     return tiers_.capacity_bytes(tier);
@@ -221,7 +221,7 @@ class Engine final : private Control {
   void copy_down(BlockId id, Tier to) override;
   [[nodiscard]] bool give_up(AllocationId id) override;
   [[nodiscard]] bool set_host_mapped(BlockId id) override;
-  void set_near(BlockId id) override;
+  void clear_host_mapped(BlockId id) override;
   [[nodiscard]] bool evictable(BlockId id) const override;
   [[nodiscard]] bool usable(BlockId id) const override;
   [[nodiscard]] bool on_its_way(BlockId id) const override;
@@ -394,7 +394,7 @@ class Engine final : private Control {
   UpdatesAhead updates_ahead_;
   Waiters waiters_;
   LaunchOrder order_;
-  DeferredFrees deaths_;
+  DeferredFrees deferred_;
   AskedAhead asked_;
   FetchQueue fetches_;
   EvictionQueue evictions_;
@@ -402,7 +402,7 @@ class Engine final : private Control {
   Recomputable recomputable_;
   EscapedAddresses exposed_;
   std::unordered_set<AllocationId> fixed_;
-  MechanismBatch orders_;
+  MechanismBatch batch_;
   EngineStats stats_;
   std::optional<Error> fatal_;
   std::uint32_t failures_in_a_row_ = 0;

@@ -115,7 +115,7 @@ BlockId Engine::dead_for(BlockId incoming) const {
   if (!options_.frames_have_sizes || oldest == kNoBlock || incoming == kNoBlock) {
     return oldest;
   }
-  const BlockId holder = orders_.asked().holds_frame_of(incoming);
+  const BlockId holder = batch_.asked().holds_frame_of(incoming);
   if (holder != kNoBlock && space_.block(holder).queue == PageQueue::kDiscarded) {
     return holder;
   }
@@ -273,7 +273,7 @@ std::optional<Tier> Engine::room_below(BlockId id, Tier preferred) const {
 
 // Whether all of the allocation can go now: no launch in flight names it, nothing of it moves.
 bool Engine::can_give_up(AllocationId id) const {
-  if (!recomputable_.has(id) || deaths_.busy(id)) {
+  if (!recomputable_.has(id) || deferred_.busy(id)) {
     return false;
   }
   const Allocation& allocation = space_.allocation(id);
@@ -297,7 +297,7 @@ BlockId Engine::oldest_recomputable() const {
 // Its frames are those of something dead.
 void Engine::give_up_in_place(AllocationId id) {
   recomputable_.remove(id);
-  orders_.now().gave_up(id);
+  batch_.now().gave_up(id);
   const Allocation& allocation = space_.allocation(id);
   stats_.given_up_bytes += allocation.frame_bytes;
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {

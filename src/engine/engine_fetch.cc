@@ -223,7 +223,7 @@ void Engine::make_usable(BlockId id, bool overwritten) {
   if (!block.mapped || writable != block.writable) {
     block.mapped = true;
     block.writable = writable;
-    orders_.map(id, writable);
+    batch_.map(id, writable);
   }
   block.awaited = false;
   block.wants_write = false;
@@ -236,7 +236,7 @@ void Engine::make_usable(BlockId id, bool overwritten) {
 
 void Engine::prepare(BlockId id) {
   ++stats_.zeroed;
-  orders_.zero(id);
+  batch_.zero(id);
   space_.block(id).prepared = true;
 }
 

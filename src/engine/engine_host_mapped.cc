@@ -25,7 +25,7 @@ bool Engine::set_host_mapped(BlockId id) {
   return true;
 }
 
-void Engine::set_near(BlockId id) {
+void Engine::clear_host_mapped(BlockId id) {
   if (!alive(id)) {
     return;
   }
@@ -36,8 +36,8 @@ void Engine::set_near(BlockId id) {
   }
 }
 
-// A far block's frame, if it has one, is given back, and its next one is the device's. False for
-// one that is not far, and while an admitted launch uses it: then it stays as it is.
+// A host-mapped block's frame, if it has one, is given back, and its next one is the device's.
+// False for one that is not far, and while an admitted launch uses it: then it stays as it is.
 bool Engine::end_host_mapped(BlockId id) {
   Block& block = space_.block(id);
   if (!block.host_mapped || (pinned_on_device(block) && block.frames.has(Tier::kDevice))) {

@@ -27,7 +27,7 @@ LaunchAdmission Engine::issue_launch(const Launch& launch) {
   admission.id = record.launch.id;
   last_issued_ = record.launch.seq;
   for (const Access& access : record.launch.accesses) {
-    record.epochs.push_back(deaths_.begin_use(access.allocation));
+    record.epochs.push_back(deferred_.begin_use(access.allocation));
   }
   ++(update ? stats_.updates : stats_.launches);
   // One that needs nothing and comes behind nobody waits for nobody. Updates stand on no stream.
@@ -84,7 +84,7 @@ bool Engine::dies_after(BlockId id, LaunchId launch) const {
   const AllocationId allocation = space_.block(id).allocation;
   for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
     if (record.launch.accesses[i].allocation == allocation) {
-      return deaths_.dies_after(allocation, record.epochs[i]);
+      return deferred_.dies_after(allocation, record.epochs[i]);
     }
   }
   return false;
@@ -386,7 +386,7 @@ void Engine::end_launch(LaunchId id, TimeNs computed_ns) {
   shrink();
   // What policies want between two launches comes before the next one.
   pump();
-  orders_.flush();
+  batch_.flush();
   admit_those_that_fit();
   pump();
   settle();
@@ -397,7 +397,7 @@ void Engine::end_uses(const LaunchTable::Record& record) {
   due_.clear();
   for (std::size_t i = 0; i < record.launch.accesses.size(); ++i) {
     const AllocationId allocation = record.launch.accesses[i].allocation;
-    if (deaths_.end_use(allocation, record.epochs[i])) {
+    if (deferred_.end_use(allocation, record.epochs[i])) {
       due_.push_back(allocation);
     }
   }
@@ -454,7 +454,7 @@ bool Engine::thread_fault(const Launch& during, const ThreadFault& fault) {
     const bool served_before = block.mapped && (block.writable || !block.wants_write);
     make_usable(fault.block);
     if (served_before) {
-      orders_.map(fault.block, block.writable);  // the thread's fault crossed what served it
+      batch_.map(fault.block, block.writable);  // the thread's fault crossed what served it
     }
     return false;
   }

@@ -42,7 +42,7 @@ void Engine::drop_frame(BlockId id, Tier tier) {
     free_frames_.add(space_.block(id).bytes);
     forget_free_frames();
   }
-  orders_.drop(id, tier);
+  batch_.drop(id, tier);
 }
 
 // The copies in lower tiers are stale, or dead.
@@ -107,11 +107,11 @@ void Engine::start(Transfer transfer, Lane& lane) {
   if (options_.release_early && started.to == Tier::kDevice) {
     for (const BlockId id : started.blocks) {
       space_.block(id).mapped = space_.block(id).writable = true;
-      orders_.map(id, true);
+      batch_.map(id, true);
     }
     submitted(started);
   }
-  orders_.now().start_transfer(started);
+  batch_.now().start_transfer(started);
 }
 
 void Engine::transfer_finished(TransferId id) {

@@ -189,7 +189,7 @@ void Engine::form_update_moves() {
     updates_.room_found();
     take_frame(id, Tier::kHost);
     if (block.contents != Contents::kLive) {
-      orders_.now().zero_at_host({&id, 1});
+      batch_.now().zero_at_host({&id, 1});
       block.copies.add(Tier::kHost);
       wake_update(id);
     } else if (block.copies.has(Tier::kDevice)) {
@@ -314,7 +314,7 @@ void Engine::withdraw(LaunchId id) {
   for (const AllocationId allocation : due_) {
     carry_out_due(allocation);
   }
-  orders_.flush();
+  batch_.flush();
   admit_those_that_fit();
   pump();
   settle();

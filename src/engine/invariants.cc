@@ -124,7 +124,7 @@ Status Engine::check_invariants() const {
   for (const Status& status :
        {space_.check(), tiers_.check(), queues_.check(), pending_uses_.check(), launches_.check(),
         order_.check(), in_flight_transfers_.check(), pins_.check(), updates_.check(),
-        deaths_.check(), fetches_.check(), exposed_.check(),
+        deferred_.check(), fetches_.check(), exposed_.check(),
         evictions_.check(in_flight_transfers_.copying_ahead_bytes())}) {
     if (!status) {
       return status;

@@ -1,9 +1,9 @@
 // The seam to the world: what the engine asks a platform to do. Layer: engine.
 // A platform (simulator, host, CUDA) implements this and calls the engine's event functions; it
-// never decides anything. No function may call back into the engine: results are reported later,
-// as events. Calls come in the order in which they must take effect; of a block that a transfer
-// moves nothing more is asked until it has ended. Spans name each block once, and hold until the
-// call returns.
+// does not decide what moves. No function may call back into the engine: results are reported
+// later, as events. Calls come in the order in which they must take effect; of a block that a
+// transfer moves nothing more is asked until it has ended. Spans name each block once, and hold
+// until the call returns.
 #pragma once
 
 #include <cassert>

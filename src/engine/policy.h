@@ -1,7 +1,7 @@
-// The seam to policies: what they are told and what they may wish for. Layer: engine.
-// A policy sees the engine's state read-only and answers with wishes. The engine is free to refuse
-// a wish that breaks a capacity: a wrong wish costs time, never data. Single-threaded, like the
-// engine.
+// The seam to policies: the events that they hear and the requests that they may make. Layer:
+// engine. A policy reads the engine's state and answers with requests. The engine refuses a request
+// that breaks a capacity or a pin: a wrong request costs time, never data. Single-threaded, like
+// the engine.
 #pragma once
 
 #include <optional>
@@ -40,14 +40,14 @@ class Control {
   // device, and no admitted launch names it. False, and nothing happens, where it cannot be, or
   // there is no host memory for it.
   [[nodiscard]] virtual bool set_host_mapped(BlockId block) = 0;
-  // A far block goes back to the host tier, and is then brought to the device like any other. While
-  // an admitted launch names it, or where the tier is full, nothing happens.
-  virtual void set_near(BlockId block) = 0;
+  // A host-mapped block goes back to the host tier, and is then brought to the device like any
+  // other. While an admitted launch names it, or where the tier is full, nothing happens.
+  virtual void clear_host_mapped(BlockId block) = 0;
 
   [[nodiscard]] virtual const Space& space() const = 0;
   [[nodiscard]] virtual const PageQueues& queues() const = 0;
   // What launches that are issued and not admitted yet will use, and in which order they come.
-  [[nodiscard]] virtual const PendingUses& claims() const = 0;
+  [[nodiscard]] virtual const PendingUses& pending_uses() const = 0;
   [[nodiscard]] virtual Bytes free_bytes(Tier tier) const = 0;
   [[nodiscard]] virtual Bytes capacity_bytes(Tier tier) const = 0;
   // EngineOptions::frames_have_sizes: what a frame costs, it costs however small it is.

@@ -137,7 +137,7 @@ bool DeviceHeap::unannounced() const {
 }
 
 // It dies later than it was freed, behind more launches than may have used it.
-void DeviceHeap::tell_what_is_at_hand() {
+void DeviceHeap::tell_what_is_cached() {
   if (stream_cache_.empty()) {
     return;
   }
@@ -160,7 +160,7 @@ Status DeviceHeap::reuse(Slot slot, Stream stream) {
   kept_.remove(slot);
   Status reused = platform_.reuse(memory_[slot].address);
   if (!reused && !stream_cache_.empty()) {
-    tell_what_is_at_hand();
+    tell_what_is_cached();
     reused = platform_.reuse(memory_[slot].address);
   }
   if (!reused) {
@@ -226,7 +226,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Stream> st
   }
   const bool is_unannounced = unannounced();
   if (!is_unannounced) {
-    tell_what_is_at_hand();
+    tell_what_is_cached();
   } else if (const std::optional<Slot> slot =
                  stream ? stream_cache_.take(*stream, asked) : std::nullopt) {
     return hand_out(*slot, bytes, asked, pool);
@@ -241,7 +241,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Stream> st
     }
   }
   if (!kept) {
-    tell_what_is_at_hand();
+    tell_what_is_cached();
   }
   if (!kept && stream) {
     // What was at hand for who asks for less has its own size again.
@@ -338,7 +338,7 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Stream> stream) {
   const bool handed_on = stream && memory.stream == stream;
   const Bytes asked = size_of(memory.bytes);
   if (!handed_on || !unannounced()) {
-    tell_what_is_at_hand();
+    tell_what_is_cached();
   } else if (stream_cache_.put(*stream, asked, *slot)) {
     memory.used = false;
     used_bytes_ -= asked;
@@ -368,7 +368,7 @@ void DeviceHeap::always_tell() {
 void DeviceHeap::forget(Stream stream) {
   const std::scoped_lock lock(mutex_);
   newest_.reset();
-  tell_what_is_at_hand();
+  tell_what_is_cached();
   for (const Slot slot : kept_.forget(stream)) {
     free_slot(slot);
   }
@@ -392,7 +392,7 @@ std::optional<Bytes> DeviceHeap::bytes_of(std::uint64_t address) const {
   return find_bytes(address);
 }
 
-bool DeviceHeap::is_of_no_order(std::uint64_t address) const {
+bool DeviceHeap::is_on_no_stream(std::uint64_t address) const {
   const std::scoped_lock lock(mutex_);
   const std::optional<Slot> slot = used_at(address);
   return slot && !memory_[*slot].stream;
@@ -428,7 +428,7 @@ void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit
 
 // What is at hand is kept from then on.
 void DeviceHeap::before_trim() {
-  tell_what_is_at_hand();
+  tell_what_is_cached();
   trimmed_from_bytes_ = std::max(trimmed_from_bytes_, all_bytes());
 }
 

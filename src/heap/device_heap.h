@@ -34,7 +34,7 @@ class DeviceHeap {
       : platform_(platform), pools_(platform.capacity_bytes(Tier::kDevice)) {}
 
   // Whose order an allocation and a free stand in: a stream. What was freed in one order may still
-  // be in use in another. kNone: in nobody's, such memory is never handed on.
+  // be in use in another. nullopt: on no stream, such memory is never handed on.
   using Stream = cuda::CuStream;
   // Whose memory it is: a pool of the program's. kNoPool: none's. All of them lie together, and
   // what is kept of one another may be given.
@@ -56,7 +56,7 @@ class DeviceHeap {
   // The same for who must not wait: also nullopt while another thread is in the heap.
   [[nodiscard]] std::optional<Bytes> bytes_of_at_once(std::uint64_t address) const;
   // Whether what starts there is in use, and given back to the platform as soon as it is freed.
-  [[nodiscard]] bool is_of_no_order(std::uint64_t address) const;
+  [[nodiscard]] bool is_on_no_stream(std::uint64_t address) const;
   // Of an allocation in use: what the program has asked for, and a number that no other has had.
   struct Description {
     Bytes bytes = 0;
@@ -116,7 +116,7 @@ class DeviceHeap {
   [[nodiscard]] std::uint64_t hand_out(Slot slot, Bytes bytes, Bytes asked, Pool pool);
   void is_of_pool(Memory& memory, Pool pool);
   [[nodiscard]] bool unannounced() const;
-  void tell_what_is_at_hand();
+  void tell_what_is_cached();
   void keep(Slot slot, Stream stream);
   [[nodiscard]] Status reuse(Slot slot, Stream stream);
   void no_longer_counts(Memory& memory);

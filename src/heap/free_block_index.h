@@ -1,4 +1,4 @@
-// What a heap keeps of what was freed: by order and size, lowest address first, so that the same
+// What a heap keeps of what was freed: by stream and size, lowest address first, so that the same
 // requests meet the same answers; and which is oldest of all. Layer: heap. Not thread-safe.
 // A program frees and allocates with every launch, and what it does in between leaves nothing of
 // ours in the processor's caches. So all is in a few arrays: what has been taken, or given up,
@@ -27,14 +27,14 @@ class FreeBlockIndex {
   };
 
   void keep(Stream stream, Bytes size, std::uint64_t address, Slot slot);
-  // What is kept in this order: the lowest address of the smallest size of at least `size` and at
+  // What is kept for this stream: the lowest address of the smallest size of at least `size` and at
   // most `most`. nullopt: there is none.
   [[nodiscard]] std::optional<Found> find(Stream stream, Bytes size, Bytes most);
-  // Of all orders. Something is kept.
+  // Of all streams. Something is kept.
   [[nodiscard]] Slot oldest();
   // All that is kept.
   [[nodiscard]] std::vector<Slot> oldest_first() const;
-  // All that is kept in an order, which is forgotten.
+  // All that is kept for a stream, which is forgotten.
   [[nodiscard]] std::vector<Slot> forget(Stream stream);
   // It is not kept any more.
   void remove(Slot slot);

@@ -1,8 +1,7 @@
-// Of which sizes a heap once had more than it has: what was given up to make room, or is lent to
-// something smaller. What is missing was there before, so an allocation that wants it is none by
-// which the program grows. Layer: heap. Not thread-safe.
-// Of each size as many are missing as were ever in use at once, less those that are in use or kept
-// for it. So nothing need be counted while each allocation finds its own size.
+// For each size, how many freed pieces the heap has given up or lent to smaller allocations. An
+// allocation that needs such a size again is not growth of the program. Layer: heap. Not
+// thread-safe. Of each size as many are missing as were ever in use at once, less those that are in
+// use or kept for it. So nothing is counted while each allocation finds its own size.
 #pragma once
 
 #include <cstdint>

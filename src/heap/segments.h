@@ -1,12 +1,12 @@
-// The tensors in the pieces of memory that PyTorch's caching allocator divides
-// (docs/interposer.md). It asks the driver for segments, and hands out parts of them without a
-// call; who frees a tensor keeps the segment. Here is known which tensors live in which segment, so
-// that a segment is dead as soon as the last of them is, and alive again with the next. Layer:
-// heap. Thread-safe. Where nobody is told of launches because all fits, nobody is told of deaths
-// either: tensors that come and go are written down one behind the other, and looked at thousands
-// at a time. To look at each when it comes costs more than all else here, since PyTorch has had the
-// processor's caches. Of memory that the program maps itself each piece is a segment, and a tensor
-// may lie across some that are side by side: it lives in all of them (segments_mapped.cc).
+// The tensors inside the segments that PyTorch's caching allocator divides. Layer: heap.
+// Thread-safe. docs/interposer.md. PyTorch asks the driver for segments, and hands out parts of
+// them without a driver call; it keeps a segment when its tensors are freed. This class knows the
+// tensors of each segment, so that a segment is dead as soon as its last tensor is, and alive again
+// with the next one. In bypass mode the platform need not hear of deaths: tensors that come and go
+// are written to a list and looked at thousands at a time, because looking at each when it comes,
+// with cold caches, costs more than all else here. Where the program maps memory itself each piece
+// is a segment, and a tensor that lies across several pieces lives in all of them
+// (segments_mapped.cc).
 #pragma once
 
 #include <array>

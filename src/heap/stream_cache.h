@@ -1,5 +1,5 @@
 // What a heap has at hand: memory that was freed where all fits, and of which nobody has been told,
-// by order and size, what was freed last on top. Layer: heap. Not thread-safe.
+// by stream and size, what was freed last on top. Layer: heap. Not thread-safe.
 // By the time that a program allocates again, PyTorch and the driver have had the processor's
 // caches, and each line of ours costs more than what is done with it: so a stack is found by one
 // look at one array (docs/cuda.md).
@@ -20,10 +20,10 @@ class StreamCache {
   using Stream = cuda::CuStream;
   using Slot = std::uint32_t;  // the heap's number for an address
 
-  // False where no place is left for one more order and size: nothing has changed.
+  // False where no place is left for one more stream and size: nothing has changed.
   [[nodiscard]] bool put(Stream stream, Bytes size, Slot slot);
   [[nodiscard]] std::optional<Slot> take(Stream stream, Bytes size);
-  // All of it, what was freed first of each order and size before the rest; nothing is at hand
+  // All of it, what was freed first of each stream and size before the rest; nothing is cached
   // then.
   struct Taken {
     Slot slot = 0;

@@ -1,11 +1,10 @@
-// How much of the device a heap takes, and how much more than it asks for an allocation may be
-// given to take no more. Layer: heap. Not thread-safe; which addresses there are it does not
-// know. docs/cuda.md, "How much a program takes".
-// Addresses are kept by size, so that a program takes as much as each size ever had in use at once:
-// up to nine tenths more than it has in use at its highest, and several times as much where shapes
+// How much device memory a heap may keep, and how much larger a block than asked for it may hand
+// out to keep less. Layer: heap. Not thread-safe; it knows no addresses. docs/cuda.md, "How much a
+// program takes". A heap keeps freed memory by size, so it keeps as much as each size ever had in
+// use at once: up to nine tenths more than its peak in use, and several times as much where shapes
 // change. A program alone takes a sixth more. So where the budget has room for all that is in use,
-// what is freed is handed on to smaller allocations, and what is beyond a quarter more is given up,
-// oldest first. Where it has not, its all is there to be taken.
+// freed memory is also handed out to smaller allocations, and what is beyond a quarter more is
+// given up, oldest first. Where the budget has no room, all freed memory may be taken.
 #pragma once
 
 #include <algorithm>

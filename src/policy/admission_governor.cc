@@ -33,7 +33,7 @@ bool finds_room(const Launch& launch, const Control& control) {
 }  // namespace
 
 void AdmissionGovernor::on_launch(const Launch& launch, Control& control) {
-  if (launch.execution == kBypassed) {
+  if (launch.execution == kPlaceholder) {
     return;
   }
   issuing_ = launch.id == issuing_id_ ? nullptr : issuing_;
@@ -42,7 +42,7 @@ void AdmissionGovernor::on_launch(const Launch& launch, Control& control) {
 }
 
 void AdmissionGovernor::on_launch_end(const Launch& launch, Control& control) {
-  if (launch.execution == kBypassed) {
+  if (launch.execution == kPlaceholder) {
     return;
   }
   admitted_bytes_ -= bound_bytes_of(launch.accesses, control.space());
@@ -50,7 +50,7 @@ void AdmissionGovernor::on_launch_end(const Launch& launch, Control& control) {
 }
 
 void AdmissionGovernor::on_issue(const Launch& launch, Control& control) {
-  if (launch.execution == kBypassed) {
+  if (launch.execution == kPlaceholder) {
     return;
   }
   control_ = &control;
@@ -85,7 +85,7 @@ LaunchWindow AdmissionGovernor::window() const {
   if (room_bytes(*control_) >= largest_bytes_) {
     return window;
   }
-  const Launch* next = control_->claims().next_issued(kNoLaunch);
+  const Launch* next = control_->pending_uses().next_issued(kNoLaunch);
   next = next == nullptr ? issuing_ : next;
   if (next != nullptr && !finds_room(*next, *control_)) {
     window.bytes = 0;  // alone

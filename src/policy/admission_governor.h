@@ -1,12 +1,12 @@
-// A policy under which launches wait for deaths rather than send something away. Layer: policy.
-// Programs issue far ahead of the device: what they have freed can be taken only when the
-// device has come to its last use. A launch that is admitted before that takes its room from
-// something alive that need not have left. So as long as what was ever alive at once fits, or
-// nearly does, one that finds too little room is admitted when those before it have ended, and
-// nothing leaves for a prefetch. And where all of it fits, they are admitted however few at once
-// the policy wants: it could only choose who makes way, nobody has to, and each launch that waits
-// costs a stream wait. Where something must leave, many launches of little memory are admitted at
-// once, for the same reason. Everything else is the policy's own.
+// A policy around another one: it delays a launch rather than evict, while the peak of live memory
+// fits or nearly fits. Layer: policy.
+// Programs issue far ahead of the device, so memory that they have freed can be taken only when the
+// device has come to its last use. A launch that is admitted before that evicts memory that could
+// have stayed. So as long as the peak fits, or nearly does, a launch that finds too little room is
+// admitted when those before it have ended, and prefetches evict nothing. Where all of it fits,
+// launches are admitted however few at once the policy wants: no victim has to be chosen, and each
+// launch that waits costs a stream wait. Where something must leave, many launches of little memory
+// are admitted at once, for the same reason. All else is the inner policy's.
 #pragma once
 
 #include "engine/policy.h"
@@ -27,7 +27,7 @@ class AdmissionGovernor final : public Policy {
   }
   // The execution of launches that stand for what nobody was told of: the policy does not hear of
   // them either.
-  static constexpr ExecutionId kBypassed = kNoExecution - 1;
+  static constexpr ExecutionId kPlaceholder = kNoExecution - 1;
   // Whatever the policy and we ourselves would say.
   void let_all_in(bool all) { all_in_ = all; }
 
@@ -43,17 +43,17 @@ class AdmissionGovernor final : public Policy {
   void on_issue(const Launch& launch, Control& control) override;
   void on_launch(const Launch& launch, Control& control) override;
   void on_fault(const Launch& launch, BlockId block, Control& control) override {
-    if (launch.execution != kBypassed) {
+    if (launch.execution != kPlaceholder) {
       policy_.on_fault(launch, block, control);
     }
   }
   void on_access(const Launch& launch, BlockId block, Control& control) override {
-    if (launch.execution != kBypassed) {
+    if (launch.execution != kPlaceholder) {
       policy_.on_access(launch, block, control);
     }
   }
   void on_faults(const Launch& launch, Control& control) override {
-    if (launch.execution != kBypassed) {
+    if (launch.execution != kPlaceholder) {
       policy_.on_faults(launch, control);
     }
   }

@@ -9,7 +9,7 @@
 
 namespace spillway {
 void AheadOfLaunches::advance(LaunchSeq until, Control& control) {
-  const PendingUses& claims = control.claims();
+  const PendingUses& claims = control.pending_uses();
   const Launch* launch = claims.issued_only(again_);
   if (launch == nullptr) {
     // One that should have been looked at again has been admitted: others behind it have not.
@@ -34,9 +34,9 @@ void AheadOfLaunches::advance(LaunchSeq until, Control& control) {
 }
 
 void AheadOfLaunches::leaves(BlockId block, const Control& control) {
-  const LaunchSeq next_use = control.claims().next_use(block);
+  const LaunchSeq next_use = control.pending_uses().next_use(block);
   if (next_use <= seen_) {
-    again_ = control.claims().next_launch(block);
+    again_ = control.pending_uses().next_launch(block);
     seen_ = next_use - 1;
   }
 }
@@ -51,7 +51,7 @@ void AheadOfLaunches::updated(const Launch& update, const Control& control) {
 
 void AheadOfDevice::advance(Control& control) {
   window_.extend(control);
-  if (const Launch* const first = control.claims().next_issued(kNoLaunch)) {
+  if (const Launch* const first = control.pending_uses().next_issued(kNoLaunch)) {
     frames_.advance(std::min(window_.end(), first->seq + AheadOfLaunches::kFramesAhead), control);
   }
   contents_.advance(window_.end(), control);
@@ -108,12 +108,12 @@ std::optional<BlockId> AheadOfDevice::victim(Cause cause, BlockId incoming,
     const BlockId newer = read_in_turn_.instead_of(id, reuse_prefetcher_.expected(id), control);
     return newer != kNoBlock ? newer : id;
   }
-  const BlockId last = control.claims().needed_last();
+  const BlockId last = control.pending_uses().needed_last();
   if (last == kNoBlock) {
     return std::nullopt;
   }
-  const bool worth_it = cause == Cause::kFault ||
-                        control.claims().next_use(last) > control.claims().next_use(incoming);
+  const bool worth_it = cause == Cause::kFault || control.pending_uses().next_use(last) >
+                                                      control.pending_uses().next_use(incoming);
   return worth_it ? std::optional(last) : std::nullopt;
 }
 

@@ -1,6 +1,5 @@
-// Carrying out a plan: what was decided ahead is wished for at its place in the iteration.
-// Layer: policy. Where the program strays from the plan (a fault, no room), the tensor that is
-// needed last makes way.
+// Carries out a plan: requests each of its transfers at its place in the iteration. Layer: policy.
+// Where the program strays from the plan (a fault, no room), the tensor that is needed last leaves.
 #pragma once
 
 #include <cstdint>

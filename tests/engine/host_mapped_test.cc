@@ -20,7 +20,7 @@ class HostMapped : public ::testing::Test {
         became += control.set_host_mapped(id) ? 1 : 0;
       }
       for (const BlockId id : std::exchange(near, {})) {
-        control.set_near(id);
+        control.clear_host_mapped(id);
       }
     };
   }

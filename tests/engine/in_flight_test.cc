@@ -35,7 +35,7 @@ TEST(InFlight, AThousandLaunchesAreIssuedBeforeOneEndsAndAdmittedInTheirOrder) {
     world.begin({world.read(ids[rng.below(40)]), world.write(ids[rng.below(40)])},
                 static_cast<StreamId>(rng.below(4)));
   }
-  EXPECT_GT(world.engine.claims().waiting(), 980U);
+  EXPECT_GT(world.engine.pending_uses().waiting(), 980U);
   std::uint64_t ended = 0;
   while (ended < 1000) {
     for (const std::uint64_t tag : released_launches(world)) {
@@ -49,7 +49,7 @@ TEST(InFlight, AThousandLaunchesAreIssuedBeforeOneEndsAndAdmittedInTheirOrder) {
     ASSERT_FALSE(world.engine.stuck().has_value());
   }
   EXPECT_GT(in_a_row, 500U);
-  EXPECT_EQ(world.engine.claims().waiting(), 0U);
+  EXPECT_EQ(world.engine.pending_uses().waiting(), 0U);
   EXPECT_EQ(world.stats().launches, 1000U);
 }
 
@@ -108,14 +108,15 @@ TEST(InFlight, AWindowThatIsNarrowedAtTheIssueHoldsTheLaunchThatWasIssued) {
     world.policy.admitted_at_once.bytes = kBlockBytes;
   };
   world.begin({world.write(ids[1])}, 0);
-  EXPECT_EQ(world.engine.claims().waiting(), 1U);
-  EXPECT_EQ(world.engine.claims().next_use(world.engine.space().allocation(ids[1]).first_block),
-            2U);
+  EXPECT_EQ(world.engine.pending_uses().waiting(), 1U);
+  EXPECT_EQ(
+      world.engine.pending_uses().next_use(world.engine.space().allocation(ids[1]).first_block),
+      2U);
   EXPECT_THAT(released_launches(world), ElementsAre(1));
   world.end(1);
   EXPECT_THAT(released_launches(world), ElementsAre(2));
   world.end(2);
-  EXPECT_EQ(world.engine.claims().waiting(), 0U);
+  EXPECT_EQ(world.engine.pending_uses().waiting(), 0U);
 }
 
 TEST(InFlight, WhatIsIssuedBehindAWaitComesBehindTheRecording) {

@@ -27,7 +27,7 @@ class AdversarialPolicy final : public Policy {
   void on_issue(const Launch& launch, Control& control) override {
     last_issued_ = launch.id;
     wish(control);
-    ask(control.claims());
+    ask(control.pending_uses());
   }
   void on_launch(const Launch& /*launch*/, Control& control) override { wish(control); }
   void on_fault(const Launch& /*launch*/, BlockId /*block*/, Control& control) override {
@@ -71,7 +71,7 @@ class AdversarialPolicy final : public Policy {
           }
           break;
         case 3:
-          control.set_near(random_block(control));
+          control.clear_host_mapped(random_block(control));
           break;
         default:
           control.prefetch(random_block(control));

@@ -36,7 +36,7 @@ class WatchedPolicy final : public Policy {
   // Whether the engine's claims say the same as the model. Most of it is looked at for a random
   // block; all of it now and then.
   void compare(const Engine& engine, Rng& rng) {
-    const PendingUses& claims = engine.claims();
+    const PendingUses& claims = engine.pending_uses();
     if (claims.waiting() != waiting_.size()) {
       fail(fmt::format("{} launches wait, claims say {}", waiting_.size(), claims.waiting()));
     }
@@ -264,7 +264,7 @@ class WatchedPolicy final : public Policy {
         last = std::max(last, next[id]);
       }
     }
-    const BlockId said = engine.claims().needed_last();
+    const BlockId said = engine.pending_uses().needed_last();
     if (said == kNoBlock ? last != 0 : next[said] != last || pins(said) > 0) {
       fail(fmt::format("block {} is not the one that may leave and is needed last", said));
     }

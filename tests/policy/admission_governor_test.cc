@@ -75,7 +75,7 @@ TEST_F(AdmissionGovernorTest, ThePolicyHearsNothingOfLaunchesThatNobodyWasToldOf
   int ended = 0;
   policy.at_issue = [&](const Launch& /*launch*/, Control& /*control*/) { ++issued; };
   policy.at_launch_end = [&](const Launch& /*launch*/, Control& /*control*/) { ++ended; };
-  for (const ExecutionId execution : {AdmissionGovernor::kBypassed, ExecutionId{1}}) {
+  for (const ExecutionId execution : {AdmissionGovernor::kPlaceholder, ExecutionId{1}}) {
     ask([&](Control& control) {
       Launch launch;
       launch.execution = execution;

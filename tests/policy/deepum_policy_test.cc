@@ -32,10 +32,10 @@ class FakeControl final : public Control {
   void copy_down(BlockId block, Tier /*to*/) override { pre_evicted.push_back(block); }
   bool give_up(AllocationId /*id*/) override { return false; }
   bool set_host_mapped(BlockId /*block*/) override { return false; }
-  void set_near(BlockId /*block*/) override {}
+  void clear_host_mapped(BlockId /*block*/) override {}
   [[nodiscard]] const Space& space() const override { return space_; }
   [[nodiscard]] const PageQueues& queues() const override { return queues_; }
-  [[nodiscard]] const PendingUses& claims() const override { return pending_uses_; }
+  [[nodiscard]] const PendingUses& pending_uses() const override { return pending_uses_; }
   [[nodiscard]] Bytes free_bytes(Tier /*tier*/) const override { return 0; }
   [[nodiscard]] Bytes capacity_bytes(Tier /*tier*/) const override { return kGiB; }
   [[nodiscard]] Bytes pre_evicting_bytes(Tier /*to*/) const override { return 0; }

@@ -293,7 +293,7 @@ TEST_P(ReadInTurnBeside, NothingLeavesThatAnIssuedLaunchNamesWhereOthersCould) {
     const std::optional<BlockId> victim = ask(cause);
     if (victim && others_could) {
       ++choices;
-      named += world.seen->claims().next_launch(*victim) != kNoLaunch ||
+      named += world.seen->pending_uses().next_launch(*victim) != kNoLaunch ||
                        world.seen->space().block(*victim).pins > 0
                    ? 1
                    : 0;

@@ -1,7 +1,7 @@
-// An order in which things came, with two properties that each may have or lack, and a quick answer
-// to "which is the first that has it?" however many have not. Layer: engine.
-// The device's used frames are in such an order (which is the oldest that may leave?), and so are
-// the launches (which is the last that somebody's frame waits for?).
+// A list in the order of arrival with two flags for each item, which finds the first or last item
+// with a flag in few steps. Layer: engine.
+// The device's frames are in such a list (which is the oldest that may leave?), and so are the
+// launches (which is the last that needs a block that may leave?).
 #pragma once
 
 #include <algorithm>

@@ -37,7 +37,7 @@ void PendingUses::admitted(std::uint32_t slot) {
   order_.remove(launches_->at(slot).position);
 }
 
-// PendingUses by launches that were admitted out of order stay in the middle until they come up.
+// Uses by launches that were admitted out of order stay in the middle until they come up.
 void PendingUses::settle(BlockId id) {
   Block& block = space_->block(id);
   assert(!block.listed);

@@ -1,5 +1,5 @@
-// Allocations whose contents can be made again by a launch, in the order in which that was said.
-// Layer: engine. docs/cuda.md. What that launch is only the platform knows.
+// Allocations whose contents a launch can recompute, in the order in which the platform said so.
+// Layer: engine. docs/cuda.md. Only the platform knows that launch.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Launches that run on the processor, next to their data (Launch::runs_at): who of them comes
-// before whom, which blocks they use in host memory, which of these have to come there first, and
-// which others leave it to make room. Layer: engine. Moves nothing. docs/engine.md, "Updates".
+// Launches that run on the processor, next to their data (Launch::runs_at): their order, the blocks
+// that they use in host memory, which of these blocks have to come there first, and which other
+// blocks leave host memory to make room. Layer: engine. Moves nothing. docs/engine.md, "Updates".
 #pragma once
 
 #include <cstdint>

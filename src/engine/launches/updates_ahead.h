@@ -1,5 +1,5 @@
-// Which blocks updates (Launch::runs_at) will use that are issued and not admitted yet, in the
-// order of issue: what of it lies in storage can come to host memory meanwhile. Layer: engine.
+// The blocks that issued updates (Launch::runs_at) will use when they are admitted, in the order of
+// issue, so that those in storage can come to host memory meanwhile. Layer: engine.
 // Moves nothing. docs/engine.md, "Updates".
 #pragma once
 

@@ -1,7 +1,7 @@
-// What the program says of memory between its launches (it is dead, it is used again, bring it)
-// takes effect between the same launches when they run behind the program. Layer: engine.
-// UVM Discard (section 4) orders a discard in a stream; here it is behind every launch that was
-// issued before it and names the memory, on whatever stream. docs/engine.md, "Death in order".
+// Frees, discards, reuses and fetches that a program asks for between two launches. Each takes
+// effect only when the earlier launches that use the memory have ended. Layer: engine. UVM Discard
+// (section 4) orders a discard in one stream; here it comes behind every launch that was issued
+// before it and names the memory, on whatever stream. docs/engine.md, "Death in order".
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// What launches may write that do not name it: an address that a launch has stored is found by
-// another, and says nothing of it. Layer: engine. Which blocks are exposed they say themselves
-// (Block::exposed); here is which launches may write them, and which have copies below that are
-// stale as soon as one does.
+// Blocks whose addresses have escaped: a launch that finds such an address in device memory can
+// write the block without naming it. Layer: engine. Each block says whether it is exposed
+// (Block::exposed). Here is which launches may write exposed blocks, and which of those blocks have
+// copies in lower tiers that become stale as soon as such a launch runs.
 #pragma once
 
 #include <cstdint>

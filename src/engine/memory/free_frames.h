@@ -1,7 +1,7 @@
-// The free frames of a device by size, where a frame is of one block's size (EngineOptions::
-// frames_have_sizes), as a platform keeps them: what a block leaves is for the next one of exactly
-// its size, and goes, oldest first, when one of another size needs the room. Layer: engine.
-// The engine has these beside the platform's own, which follow behind: orders take their time.
+// The free frames of a device by size, where each frame has the size of one block (EngineOptions::
+// frames_have_sizes). Layer: engine. A frame that a block leaves is kept for the next block of
+// exactly its size, and is given up, oldest first, when a block of another size needs the room. The
+// platform keeps the same frames, and follows the engine when it has carried out the commands.
 #pragma once
 
 #include <algorithm>

@@ -19,7 +19,8 @@ namespace spillway {
 
 class PageQueues {
  public:
-  PageQueues(Space& space, PendingUses& claims) : space_(&space), pending_uses_(&claims) {}
+  PageQueues(Space& space, PendingUses& pending_uses)
+      : space_(&space), pending_uses_(&pending_uses) {}
 
   // The block joins the queue at its newest end; leaves the one it was in. In the used queue it may
   // leave if nothing has pinned it, it is not being copied down, and it is not far.

@@ -1,4 +1,5 @@
-// Queues of blocks in which what is not wanted any more stays until it comes up. Layer: engine.
+// Queues of blocks from which an entry that is no longer wanted is removed only when it comes up.
+// Layer: engine.
 #pragma once
 
 #include <cstddef>

@@ -59,7 +59,7 @@ class TierAccounts {
   // no more.
   void set_host_mapped(BlockId id);
   void end_host_mapped(BlockId id);
-  // Of all blocks that are far.
+  // Of all blocks that are host-mapped.
   [[nodiscard]] Bytes host_mapped_bytes() const { return host_mapped_bytes_; }
 
   [[nodiscard]] Status check() const;

@@ -1,6 +1,6 @@
-// What the program itself asks for ahead of need, at a place in the order of its launches: that a
-// block is copied down behind the launches that have been issued, or comes back once those have
-// been admitted. Layer: engine. Moves nothing. docs/engine.md, "What the program asks for".
+// Prefetches and pre-evictions that the program itself asks for between two launches: a block is
+// copied down behind the launches that have been issued, or comes back once those are admitted.
+// Layer: engine. Moves nothing. docs/engine.md, "What the program asks for".
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
 // Which blocks are to leave the device, for whom, and how much room that will make: victims whose
-// frames are promised, copies ahead of need that policies wish for, and moves from host memory to
+// frames are promised, copies ahead of need that policies request, and moves from host memory to
 // storage. Layer: engine.
 #pragma once
 

@@ -11,8 +11,8 @@ namespace spillway {
 
 std::uint32_t InFlightTransfers::next_slot() {
   if (free_.empty()) {
-    free_.push_back(static_cast<std::uint32_t>(in_flight_transfers_.size()));
-    in_flight_transfers_.emplace_back();
+    free_.push_back(static_cast<std::uint32_t>(all_.size()));
+    all_.emplace_back();
   }
   return free_.back();
 }
@@ -27,7 +27,7 @@ void InFlightTransfers::add(Transfer& transfer, BlockId id) {
 const Transfer& InFlightTransfers::depart(Transfer transfer, Lane& lane) {
   const std::uint32_t slot = next_slot();
   free_.pop_back();
-  Flight& flight = in_flight_transfers_[slot];
+  Flight& flight = all_[slot];
   assert(slot < 1U << kSlotBits);
   transfer.id = (++departed_ << kSlotBits) | slot;
   for (const BlockId id : transfer.blocks) {
@@ -47,9 +47,8 @@ const Transfer& InFlightTransfers::depart(Transfer transfer, Lane& lane) {
 
 Transfer InFlightTransfers::land(TransferId id) {
   const auto slot = static_cast<std::uint32_t>(id) & ((1U << kSlotBits) - 1);
-  assert(slot < in_flight_transfers_.size() && in_flight_transfers_[slot].live &&
-         in_flight_transfers_[slot].transfer.id == id);
-  Flight& flight = in_flight_transfers_[slot];
+  assert(slot < all_.size() && all_[slot].live && all_[slot].transfer.id == id);
+  Flight& flight = all_[slot];
   Transfer transfer = std::move(flight.transfer);
   flight.live = false;
   flight.transfer = {};
@@ -64,7 +63,7 @@ Transfer InFlightTransfers::land(TransferId id) {
 
 Bytes InFlightTransfers::copying_ahead_bytes() const {
   Bytes bytes = 0;
-  for (const Flight& flight : in_flight_transfers_) {
+  for (const Flight& flight : all_) {
     if (flight.live && flight.transfer.cause == Cause::kPreEvict &&
         flight.transfer.from == Tier::kDevice) {
       bytes += flight.transfer.bytes;
@@ -79,8 +78,8 @@ Status InFlightTransfers::check() const {
   std::size_t under_way = 0;
   std::unordered_map<const Lane*, std::uint32_t> carried;
   std::unordered_map<BlockId, std::uint32_t> moving;
-  for (std::uint32_t slot = 0; slot < in_flight_transfers_.size(); ++slot) {
-    const Flight& flight = in_flight_transfers_[slot];
+  for (std::uint32_t slot = 0; slot < all_.size(); ++slot) {
+    const Flight& flight = all_[slot];
     if (!flight.live) {
       continue;
     }

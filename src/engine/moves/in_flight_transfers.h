@@ -30,7 +30,7 @@ class InFlightTransfers {
   [[nodiscard]] Transfer land(TransferId id);
 
   [[nodiscard]] const Transfer& of(const Block& block) const {
-    return in_flight_transfers_[block.transfer].transfer;
+    return all_[block.transfer].transfer;
   }
   [[nodiscard]] std::size_t under_way() const { return under_way_; }
   // Copies ahead of need from the device, under way.
@@ -47,7 +47,7 @@ class InFlightTransfers {
   [[nodiscard]] std::uint32_t next_slot();
 
   Space* space_;
-  std::vector<Flight> in_flight_transfers_;  // the low bits of a transfer's id are its slot here
+  std::vector<Flight> all_;  // the low bits of a transfer's id are its slot here
   std::vector<std::uint32_t> free_;
   std::size_t under_way_ = 0;
   std::uint64_t departed_ = 0;

@@ -68,7 +68,7 @@ CuResult issue_tracked(const Session& session, CudaLaunch what, const Call& call
 template <typename Call>
 CuResult issue_as(const Session& session, const CudaLaunch& what, const Call& call) {
   if (!what.exposes) {
-    if (const Bypassed unseen(session, what.stream); unseen) {
+    if (const Bypassed bypassed(session, what.stream); bypassed) {
       return call(0);
     }
   }

@@ -40,7 +40,7 @@ CuResult put(CallKind kind, const char* name, CuStream stream, const Add& add, c
   }
   // A memset carries no addresses, so where nobody is told nothing else is looked at.
   if (fill != nullptr && session->platform->contains(fill->to) && !captures_under_way()) {
-    if (const Bypassed unseen(*session, stream); unseen) {
+    if (const Bypassed bypassed(*session, stream); bypassed) {
       return driver();
     }
   }

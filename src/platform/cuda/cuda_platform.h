@@ -73,8 +73,8 @@ struct CudaOperand {
   AccessMode mode = AccessMode::kReadWrite;
 };
 
-// A launch that is kept to be issued again, with all that it was given by value. Any thread's, with
-// the context current that it was issued in.
+// A stored launch with all of its parameters by value. Any thread may launch it, with the context
+// current in which the program issued it.
 class Relaunch {
  public:
   Relaunch() = default;
@@ -84,16 +84,17 @@ class Relaunch {
   [[nodiscard]] virtual CuResult launch(CuStream stream) const = 0;
 };
 
-// It writes `makes` alone, as far as it writes, without reading it, and the same whenever what it
-// reads holds the same bytes; all of that is the space's.
+// A launch that can be repeated to make its result again. It writes nothing but `makes`, does not
+// read `makes`, and writes the same bytes whenever `reads` hold the same bytes. All of these are
+// the space's memory.
 struct ReplayableLaunch {
   CudaOperand makes;  // what the program has asked for, from an allocation's start
   std::vector<CudaOperand> reads;
-  // The same: it writes the same part of as many bytes.
+  // Launches of one kind write the same part of as many bytes.
   std::uint64_t kind = 0;
-  // It is said to write every byte: one that does not is a defect.
+  // It writes every byte of `makes`; one that does not is a defect.
   bool whole = false;
-  // What it uses besides is its stream's.
+  // It uses memory that belongs to its stream, so it is repeated there.
   bool on_its_stream = false;
   std::shared_ptr<const Relaunch> how;
 };
@@ -105,13 +106,13 @@ struct CudaLaunch {
   std::uint64_t kind = 0;  // hash_launch of the kernel's name, where it is known already
   std::string_view name;   // for people, who are told of the calling thread's module as well
   std::span<const CudaOperand> operands;
-  // The driver refuses it on addresses without memory (copies and memsets): it is not issued behind
-  // a stream wait, but when its operands are there.
+  // A copy or memset: the driver refuses it on addresses without memory, so the thread waits until
+  // its operands are there instead of putting it behind a stream wait.
   bool needs_mapping = false;
-  bool sparse = false;  // of what is large among its operands it uses only a little
-  // Some of its operands are exposed by it (AccessMode::kExpose): it has to be told of.
+  bool sparse = false;  // it uses only a little of its large operands
+  // It may store addresses of some operands (AccessMode::kExpose), so it is never bypassed.
   bool exposes = false;
-  // It may write what is exposed without naming it.
+  // It may write memory whose address has escaped, without naming it.
   bool reaches = false;
   // Its kernel may start before the one before it on its stream has ended (programmatic launches).
   bool starts_early = false;
@@ -119,7 +120,7 @@ struct CudaLaunch {
   // how. Asked in before_launch.
   std::uint64_t makes = 0;
   std::function<ReplayableLaunch()> keep = nullptr;
-  // What an earlier launch was said to make, and makes only together with this one; 0: nothing.
+  // The result of an earlier launch that only this launch completes; 0: none.
   std::uint64_t completes = 0;
 };
 
@@ -134,34 +135,32 @@ class CudaPlatform : public ObservedPlatform {
 
   // --- Memory -----------------------------------------------------------------------------------
 
-  // An address; memory comes with the first use and holds anything. Fails with kUnsupported, naming
-  // the budgets, if the tiers together could not hold it.
+  // An address. Memory comes with the first use and holds anything. Fails with kUnsupported, naming
+  // the budgets, if all tiers together have no room.
   virtual Result<std::uint64_t> allocate(Bytes bytes) = 0;
   // Takes effect when every launch that was issued before and uses it has ended.
   virtual void free(std::uint64_t address) = 0;
-  // Takes one back as if it had never been made, if nothing has been allocated or reused since
-  // and no launch has used it: programs take all that is free for a moment, to see how much that
-  // is. False otherwise, and nothing has happened; of what shares a frame always.
+  // Takes an allocation back as if it had never been made, if nothing has been allocated or reused
+  // since and no launch has used it: programs allocate all that is free for a moment to see how
+  // much that is. False, and nothing happens, otherwise, and always for memory that shares a frame.
   virtual bool undo_allocate(std::uint64_t address) = 0;
-  // What it holds is dead once those launches have ended, but the address stays: `reuse` before a
-  // launch names it again. Until one does, its memory may serve others.
-  // `next_on`: the stream on which it is; nullopt: any.
+  // The contents die when the launches that use them have ended; the address stays, and `reuse`
+  // comes before a launch names it again. Until then its memory may serve others. `next_on`: the
+  // stream on which it will be reused; nullopt: any.
   virtual void retire(std::uint64_t address, std::optional<CuStream> next_on) = 0;
   virtual Status reuse(std::uint64_t address) = 0;
-  // The same of memory that cannot be refused later: `reuse` does not fail, since until then it
-  // counts when something else is allocated.
+  // As retire, but the memory keeps its room in the budget, so `reuse` does not fail.
   virtual void retire_keeping_room(std::uint64_t address, std::optional<CuStream> next_on) = 0;
-  // The program puts something else into an allocation that it uses: what it holds from now on is
-  // no longer what one launch has made.
+  // The program puts other tensors into an allocation: from now on its contents are not the result
+  // of one launch.
   virtual void divide(std::uint64_t address) = 0;
-  // Whether nobody is told of launches (`begin_bypassed`). Waits for nobody.
+  // True in bypass mode. Never blocks.
   [[nodiscard]] virtual bool calls_are_open() const = 0;
-  // Whether neither need be told of what is freed and handed on in the order of one stream, so that
-  // it stays alive: nobody is told of launches (`begin_bypassed`), and the budget has ample room
-  // for `bytes`, all that lives then. Waits for nobody.
+  // True if the heap may recycle blocks on their stream without telling the platform: bypass mode
+  // is on, and the budget has ample room for `bytes`, all that is alive then. Never blocks.
   [[nodiscard]] virtual bool recycles_unannounced(Bytes bytes) const = 0;
-  // Memory that nobody uses is given back to the device where all that was taken of it is more than
-  // this, instead of being kept for the next of its size; at first the budget. Waits for nobody.
+  // Above `bytes` of device memory the platform gives unused memory back to the device instead of
+  // keeping it for the next allocation of that size. At first: the budget. Never blocks.
   virtual void keep_at_most(Bytes bytes) = 0;
   // The allocation in which an address lies: its start and size; nullopt if it is none of ours, or
   // one that is retired.
@@ -170,7 +169,7 @@ class CudaPlatform : public ObservedPlatform {
     Bytes bytes = 0;
   };
   [[nodiscard]] virtual std::optional<Range> allocation_of(std::uint64_t address) const = 0;
-  // The same also of one that is retired or hidden, and may be used again. Any thread's.
+  // True as well for an allocation that is retired or hidden and may be used again. Any thread.
   [[nodiscard]] virtual bool may_be_again(std::uint64_t address) const = 0;
   // What several words at once, most of which may be no addresses, can mean as pointers: what they
   // lie in, and what ends right before them (the end of an array). `found` has as many places, and
@@ -226,70 +225,68 @@ class CudaPlatform : public ObservedPlatform {
 
   // --- Launches ---------------------------------------------------------------------------------
 
-  // The addresses of these allocations are where launches find them that do not name them: those
-  // that reach what is exposed may write them from now on, until they die.
+  // The addresses of these allocations have escaped: launches that reach escaped addresses may
+  // write them without naming them, until they die.
   virtual void expose(std::span<const std::uint64_t> addresses) = 0;
-  // Whether anything ever was: before that a launch that names nothing reaches nothing either, and
-  // nobody need be told of it. Costs next to nothing.
+  // True if any address has ever escaped. Until then a launch without operands uses nothing of the
+  // space and need not be tracked. Costs next to nothing.
   [[nodiscard]] virtual bool has_exposed() const = 0;
 
-  // Whether nobody need be told of the call that the program is about to make on this stream,
-  // whatever it uses, unless it exposes some of that: then `end_bypassed` follows it, and nothing
-  // else of what is below. So it is as long as everything has its memory and keeps it
-  // (docs/cuda.md).
+  // True if the call that the program is about to make on this stream is bypassed: everything has
+  // its memory and keeps it (docs/cuda.md). `end_bypassed` follows the call, and no other function
+  // below is called for it. A call that lets addresses escape is never bypassed.
   [[nodiscard]] virtual bool begin_bypassed(CuStream stream) = 0;
   virtual void end_bypassed() = 0;
   [[nodiscard]] virtual std::uint64_t bypassed_calls() const = 0;  // so far
 
-  // Whether something may be made again that launches make from now on (docs/cuda.md).
+  // True if results of launches may be recomputed from now on (docs/cuda.md), so that launches are
+  // stored.
   [[nodiscard]] virtual bool stores_launches() const = 0;
-  // Device memory beside the budget that such a launch needs besides what it is given, until the
-  // run's end; 0: there is none (ExtraMemory).
+  // Device memory beside the budget that a stored launch needs, until the run's end; 0: there is
+  // none (ExtraMemory).
   [[nodiscard]] virtual CuAddress make_extra_memory(Bytes bytes) = 0;
   // Called by the program's thread, in its context, right before it makes the launch; puts what it
   // needs on the stream, and waits where docs/cuda.md says so. 0: nothing of ours is used.
   virtual std::uint64_t before_launch(const CudaLaunch& launch) = 0;
-  // Between the two, where it has been kept: it cannot be launched again after all.
+  // Between before_launch and after_launch: this stored launch cannot be repeated after all.
   virtual void not_kept(std::uint64_t launch) = 0;
-  // Between the two: whether it stands behind a stream wait, and its operands may have no memory
-  // yet.
+  // Between before_launch and after_launch: true if the launch stands behind a stream wait, so that
+  // its operands may have no memory yet.
   [[nodiscard]] virtual bool is_held(std::uint64_t launch) const = 0;
-  // Behind the call, by a thread that is about to wait for what it has put on its stream: others
-  // may issue to streams that are ordered with this one from now on.
+  // After the call, by a thread that is about to wait for its stream: from now on other threads may
+  // issue to streams that the device orders with this one.
   virtual void let_others_issue(std::uint64_t launch) = 0;
-  // Right after it, with what before_launch gave. `made`: whether the driver took it.
+  // Right after the launch, with what before_launch gave. `made`: the driver has taken it.
   virtual void after_launch(std::uint64_t launch, bool made) = 0;
   // Before the program's thread calls something that waits for its device, and after it has
   // waited: for this stream, or for everything (nullopt).
   virtual void before_wait(std::optional<CuStream> stream) = 0;
   virtual void after_wait(std::optional<CuStream> stream) = 0;
-  // What another thread puts on this stream, or on one that the device orders with it, comes before
-  // this call or after the lock is given up: for what is told here and put there by two calls. As
-  // between before_launch and after_launch, within which it must not be asked for. Empty where
-  // nobody need be told.
+  // A lock for work that is announced here and put on the stream by two calls: while it is held, no
+  // other thread puts work on this stream or on one that the device orders with it. Not between
+  // before_launch and after_launch, which hold it. Empty in bypass mode.
   [[nodiscard]] virtual std::unique_lock<std::mutex> in_order(CuStream stream) = 0;
   // The program has recorded an event, or a stream waits for one.
   virtual void recorded(CuEvent event, CuStream stream) = 0;
-  // The driver has refused the recording that was told last: the one before it counts.
+  // The driver has refused the last recording: the one before it counts.
   virtual void not_recorded(CuEvent event) = 0;
   virtual void waits_for(CuEvent event, CuStream stream) = 0;
-  // The same of a value: it is taken for one that the last write of that word gives, if the program
-  // has issued one.
-  // `will_wait_for_value` before anything is told of the call that waits.
+  // The same for a word in memory that one stream writes and another waits for: the wait is taken
+  // to end with the last write that the program has issued. `will_wait_for_value` comes first.
   virtual void wrote_value(CuAddress word, CuStream stream) = 0;
   virtual void will_wait_for_value() = 0;
   virtual void waits_for_value(CuAddress word, CuStream stream) = 0;
-  // How many captures of streams are under way, from now on: what is put on those streams is not
-  // told of, and does not run.
+  // `under_way` counts the stream captures that are open from now on. Work on captured streams does
+  // not run and is not announced.
   virtual void watch_captures(const std::atomic<int>& under_way) = 0;
   // The program is about to capture a stream, which has been counted.
   virtual void capture_begins() = 0;
-  // The program is about to unload code, or to end a context: no kernel is launched again that it
-  // has launched so far.
+  // The program is about to unload code or to end a context: stored launches are not repeated any
+  // more.
   virtual void code_ends() = 0;
   // A context of the program has ended, and with it what stood on its streams.
   virtual void context_ended(CuContext context) = 0;
-  // Whether launches on its streams have not ended, as far as completion markers tell.
+  // True if completion markers have not covered all launches on the context's streams.
   [[nodiscard]] virtual bool is_busy(CuContext context) const = 0;
   // Where time has gone so far, by name: how often and how long (work_times.h).
   struct Work {

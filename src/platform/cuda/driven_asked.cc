@@ -44,7 +44,7 @@ bool DrivenPlatform::prefetch(std::uint64_t address, Bytes bytes) {
   if (!contains(address)) {
     return false;
   }
-  if (!calls_.is_open()) {
+  if (!bypass_.calls().is_open()) {
     const Lock lock(mutex_);
     if (const std::optional<Launch> named = asked_for(address, bytes)) {
       engine_.prefetch_behind(*named);
@@ -57,7 +57,7 @@ bool DrivenPlatform::pre_evict(std::uint64_t address, Bytes bytes) {
   if (!contains(address)) {
     return false;
   }
-  if (!calls_.is_open()) {
+  if (!bypass_.calls().is_open()) {
     const Lock lock(mutex_);
     const std::optional<Launch> named = asked_for(address, bytes);
     if (named && may_be_at_host(*named)) {

@@ -62,7 +62,7 @@ Result<std::uint64_t> DrivenPlatform::export_memory(std::uint64_t address) {
     return tl::unexpected<Error>(room.error());
   }
   const Allocation& allocation = engine_.space().allocation(id);
-  bool on_device = is_whole(id);
+  bool on_device = bypass_.is_whole(id);
   for (std::uint32_t i = 0; i < allocation.block_count && on_device; ++i) {
     on_device = queue_->lend(allocation.first_block + i) != 0;
   }

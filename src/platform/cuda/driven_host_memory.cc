@@ -23,12 +23,12 @@ void DrivenPlatform::want_host() {
 }
 
 // What launches use over the link, or have had room made for.
-Bytes DrivenPlatform::host_mapped_bytes() const {
+Bytes DrivenPlatform::most_host_mapped_bytes() const {
   return std::max(engine_.host_mapped_bytes(), queue_->host_handle_bytes());
 }
 
 void DrivenPlatform::want_pinned(Bytes bytes) {
-  bytes = std::min(bytes, host_budget_.most_pinned_bytes(host_mapped_bytes()));
+  bytes = std::min(bytes, host_budget_.most_pinned_bytes(most_host_mapped_bytes()));
   host_->want(bytes);
   host_budget_.want(bytes);
   engine_.set_host_mapped_capacity(host_budget_.host_mapped_capacity_bytes());

@@ -49,20 +49,20 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     if ((accesses.empty() && !(launch.reaches && has_exposed_)) || broken_) {
       return 0;
     }
-    if (may_be_bypassed(launch.stream, accesses)) {
-      note_bypassed(canonical(launch.stream), stream);
+    if (may_bypass_on(launch.stream) && bypass_.may_bypass(accesses)) {
+      bypass_.note_call(canonical(launch.stream), stream);
       for (const Access& access : accesses) {
         if (launch.exposes && access.mode == AccessMode::kExpose) {
           expose(access.allocation);
         }
       }
-      if (bypass_.seen_closed >= bypass_.order_after) {
+      if (bypass_.order_is_due()) {
         order_what_nobody_uses(lock);
       }
       return kBypassed;
     }
     if (governor_.all_fits() && lacks_room(accesses) && !std::exchange(ends_have_come, true)) {
-      leave_bypass();
+      bypass_.leave();
       let_ends_come(stream, lock);
       accesses = memory_->accesses_of(launch.operands);
     }
@@ -148,17 +148,15 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
 // What has its room beside all that is kept is no reason to leave bypass mode, as long as the
 // engine lets all in that have it.
 void DrivenPlatform::use_in_bypass(const Launch& launch) {
-  if (!bypass_.on) {
+  if (!bypass_.is_on()) {
     return;
   }
   if (!governor_.all_fits() || engine_.fit(launch).state != LaunchState::kReady) {
-    leave_bypass();
+    bypass_.leave();
     return;
   }
   for (const Access& access : launch.accesses) {
-    if (bypassed_memory_.is_unsettled(access.allocation)) {
-      bypass_.used.push_back(access.allocation);
-    }
+    bypass_.used(access.allocation);
   }
 }
 

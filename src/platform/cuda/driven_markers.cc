@@ -1,5 +1,5 @@
-// Markers on the program's streams, what they tell, and whether a stream that tells nothing still
-// runs. See driven_platform.h.
+// Completion markers on the program's streams, what they tell, and whether a stream that tells
+// nothing still runs. See driven_platform.h.
 #include <utility>
 
 #include "platform/cuda/driven_program_thread.h"
@@ -81,17 +81,17 @@ void DrivenPlatform::ask_whether_alive(StreamId id, Lock& lock) {
 // The driver thread's. A kernel of the program that fails takes our context with it; the program
 // hears of it from the driver, as it would without us. So nobody is told where all that it has is
 // lost as well; otherwise it would go on without its memory.
-void DrivenPlatform::broken(const std::optional<Error>& unannounced) {
+void DrivenPlatform::broken(const std::optional<Error>& unreported) {
   Lock lock(mutex_);
   bool all_lost = launches_.streams() > 0;
-  for (StreamId id = 0; unannounced && id < launches_.streams(); ++id) {
+  for (StreamId id = 0; unreported && id < launches_.streams(); ++id) {
     ask_whether_alive(id, lock);
     all_lost &= !launches_.stream(id).live || launches_.stream(id).lost;
   }
   broken_ = true;
   changed_.notify_all();
-  if (unannounced && !all_lost) {
-    failures_.fatal(*unannounced);
+  if (unreported && !all_lost) {
+    failures_.fatal(*unreported);
   }
 }
 

@@ -164,7 +164,7 @@ void DrivenPlatform::release_launch(std::uint64_t launch,
     updates_.released(launch);
     return;
   }
-  if (is_hold(launch)) {
+  if (BypassMode::is_hold(launch)) {
     return;
   }
   const auto tag = static_cast<std::uint32_t>(launch);
@@ -262,7 +262,7 @@ void DrivenPlatform::no_memory(Bytes handle_bytes) {
   if (handle_bytes >= budget_bytes_) {
     return;
   }
-  leave_bypass();
+  bypass_.leave();
   queue_->push({.kind = DriverCommand::Kind::kBudget, .bytes = handle_bytes});
   if (!std::exchange(said_no_memory_, true)) {
     options_.warn(fmt::format(
@@ -290,7 +290,7 @@ void DrivenPlatform::check_progress() {
   let_those_together_go();
   const bool moving = launches_.waiting() == 0 || engine_.transfers_in_flight() > 0 ||
                       !queue_->empty() || !launches_.all_wait() || updates_.some_run();
-  const bool host_could_grow = host_budget_.may_grow(host_mapped_bytes());
+  const bool host_could_grow = host_budget_.may_grow(most_host_mapped_bytes());
   if (!moving && host_could_grow) {
     want_pinned(host_budget_.pinned_bytes() + options_.pinned_piece_bytes);
   }

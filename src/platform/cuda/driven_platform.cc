@@ -87,6 +87,20 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
       launches_(engine_, stream_waits_, log_, stalls_),
       order_(launches_, engine_),
       standstill_(launches_),
+      bypass_({.engine = engine_,
+               .launches = launches_,
+               .order = order_,
+               .governor = governor_,
+               .backing = backing_},
+              {.after = options.bypass_after,
+               .after_at_most = options.bypass_after_at_most,
+               .on_defect =
+                   [this] {
+                     if (!std::exchange(broken_, true)) {
+                       failures_.fatal(
+                           {ErrorCode::kDefect, "what is on the device could not be kept there"});
+                     }
+                   }}),
       recomputing_(launches_, engine_),
       host_budget_(whole_blocks(options.host_bytes), options.pinned_piece_bytes,
                    options.memory_room != nullptr),
@@ -94,7 +108,6 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
       updates_(engine_, host_ranges_, log_) {
   options_.host_bytes = whole_blocks(options.host_bytes);
   budget_bytes_ = options.device_bytes;
-  bypass_.after = options_.bypass_after;
   if (!options_.warn) {
     options_.warn = say;
   }
@@ -163,7 +176,7 @@ Status DrivenPlatform::begin(CuContext context) {
 DrivenPlatform::~DrivenPlatform() {
   {
     Lock lock(mutex_);
-    leave_bypass();
+    bypass_.leave();
     wait_until(lock, [&] { return launches_.in_flight() == 0 && updates_.any() == 0; });
   }
   queue_->stop();
@@ -195,8 +208,8 @@ Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
   newest_stays();
   Result<std::uint64_t> address = memory_->allocate(bytes);
   if (address) {
-    bypassed_memory_.allocated(memory_->number_of(*address));
-    open_calls();
+    bypass_.lives(memory_->number_of(*address));
+    bypass_.open_calls();
   }
   if (!memory_->may_undo()) {
     want_host();
@@ -213,13 +226,9 @@ void DrivenPlatform::free(std::uint64_t address) {
   if (const std::optional<AllocationId> freed = memory_->free(address)) {
     recomputing_.dies(*freed);
     end_export(*freed, lock);
-    end_ordered_with(*freed);
-    if (!bypassed_memory_.freed(*freed)) {
-      leave_bypass();
-      (void)bypassed_memory_.freed(*freed);
-    }
+    bypass_.freed(*freed);
     engine_.free(*freed);
-    open_calls();
+    bypass_.open_calls();
     if (memory_->has_reserved()) {
       keep_handles();
     }
@@ -229,7 +238,7 @@ void DrivenPlatform::free(std::uint64_t address) {
 // What is settled launches may use of which nobody was told.
 bool DrivenPlatform::undo_allocate(std::uint64_t address) {
   const Lock lock(mutex_);
-  if (!memory_->may_undo() || !bypassed_memory_.is_unsettled(memory_->number_of(address))) {
+  if (!memory_->may_undo() || !bypass_.is_unsettled(memory_->number_of(address))) {
     return false;
   }
   const std::optional<AllocationId> undone = memory_->undo_allocate(address);
@@ -237,10 +246,9 @@ bool DrivenPlatform::undo_allocate(std::uint64_t address) {
     return false;
   }
   recomputing_.dies(*undone);
-  end_ordered_with(*undone);
-  (void)bypassed_memory_.freed(*undone);
+  bypass_.freed(*undone);
   engine_.free(*undone);
-  open_calls();
+  bypass_.open_calls();
   return true;
 }
 
@@ -264,16 +272,15 @@ void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_
                             bool keeps_room) {
   Lock lock(mutex_);
   before_death(address, true, next_on, lock);
-  settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
+  bypass_.settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
   const std::optional<AllocationId> retired = memory_->retire(address, keeps_room);
   if (!retired) {
     return;
   }
   recomputing_.dies(*retired);
-  end_ordered_with(*retired);
-  if (bypassed_memory_.retired(*retired)) {
+  if (bypass_.retired(*retired)) {
     engine_.discard(*retired, DiscardMode::kLazy);
-    open_calls();
+    bypass_.open_calls();
   }
 }
 
@@ -288,8 +295,8 @@ Status DrivenPlatform::reuse(std::uint64_t address) {
   }
   const std::optional<AllocationId> again = *reused;
   if (again) {
-    bypassed_memory_.reused(*again);
-    open_calls();
+    bypass_.lives(*again);
+    bypass_.open_calls();
   }
   want_host();
   if (again) {
@@ -321,7 +328,7 @@ Status DrivenPlatform::set_device_capacity(Bytes bytes) {
                       format_bytes(bytes), format_bytes(kSmallestBudgetBytes));
   }
   Lock lock(mutex_);
-  leave_bypass();
+  bypass_.leave();
   const bool more = bytes > budget_bytes_;
   const auto tell_pool = [&] {
     queue_->push({.kind = DriverCommand::Kind::kBudget, .bytes = bytes});
@@ -350,7 +357,7 @@ Status DrivenPlatform::set_device_capacity(Bytes bytes) {
 ProgramStats DrivenPlatform::stats() const {
   const Lock lock(mutex_);
   ProgramStats stats = stats_of(engine_, memory_->commitment(), storage_);
-  stats.engine.launches += calls_.calls();
+  stats.engine.launches += bypass_.calls().calls();
   stats.stalled_ns = stalls_.total_ns();
   stats.fault_wait_ns = stalls_.total_ns();
   stats.copied_bytes = queue_->copied_bytes();
@@ -376,15 +383,16 @@ std::vector<CudaPlatform::Work> DrivenPlatform::work() const {
   all.push_back(
       {.name = "stalled_unreleased", .count = waited.count, .time_ns = waited.unreleased_ns});
   all.push_back({.name = "stalled_unmapped", .count = waited.count, .time_ns = waited.unmapped_ns});
-  all.push_back({.name = "unseen", .count = calls_.calls() - bypass_.looked_at, .time_ns = 0});
-  all.push_back({.name = "looked_at", .count = bypass_.looked_at, .time_ns = 0});
+  all.push_back(
+      {.name = "unseen", .count = bypass_.calls().calls() - bypass_.looked_at(), .time_ns = 0});
+  all.push_back({.name = "looked_at", .count = bypass_.looked_at(), .time_ns = 0});
   all.push_back({.name = "told", .count = engine_.stats().launches, .time_ns = 0});
   return all;
 }
 
 void DrivenPlatform::log_events(EventLog* events) {
   const Lock lock(mutex_);
-  leave_bypass();  // which could tell of nothing
+  bypass_.leave();  // which could tell of nothing
   log_.set_events(events);
 }
 

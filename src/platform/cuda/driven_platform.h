@@ -1,10 +1,10 @@
-// The CUDA platform: the lock, the engine, and who is told what. Layer: platform, cuda.
-// docs/cuda.md. What the engine asks for becomes orders (command_queue.h), which one thread carries
-// out; launches are device_launches.h's, memory is program_memory.h's.
+// The CUDA platform: one lock, the engine, and the parts that carry out what the engine commands.
+// Layer: platform, cuda. docs/cuda.md. Commands go to the driver thread (command_queue.h); launches
+// are device_launches.h's, the program's memory is program_memory.h's.
 //
-// Locks: StreamOrder's `legacy` or a stream's `issuing`, a stream's `completion markers`, the
-// platform's, in this order. No call of the driver is made under the platform's, and nobody waits
-// while holding it; but for cuCtxGetCurrent, which only reads what the calling thread has.
+// Locks, in this order: StreamOrder's `legacy` or a stream's `issuing`, a stream's `markers`, the
+// platform's. Under the platform's lock nobody waits and nobody calls the driver, except for
+// cuCtxGetCurrent, which only reads the calling thread's state.
 #pragma once
 
 #include <array>
@@ -25,8 +25,7 @@
 #include "platform/common/process/clock.h"
 #include "platform/common/process/eager_lock.h"
 #include "platform/common/stall_clock.h"
-#include "platform/cuda/bypass/bypassed_calls.h"
-#include "platform/cuda/bypass/bypassed_memory.h"
+#include "platform/cuda/bypass/bypass_mode.h"
 #include "platform/cuda/cuda_platform.h"
 #include "platform/cuda/memory/block_backing.h"
 #include "platform/cuda/memory/exports.h"
@@ -63,7 +62,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   Status reuse(std::uint64_t address) override;
   void retire_keeping_room(std::uint64_t address, std::optional<CuStream> next_on) override;
   void divide(std::uint64_t address) override;
-  [[nodiscard]] bool calls_are_open() const override { return calls_.is_open(); }
+  [[nodiscard]] bool calls_are_open() const override { return bypass_.calls().is_open(); }
   [[nodiscard]] bool recycles_unannounced(Bytes bytes) const override;
   void keep_at_most(Bytes bytes) override;
   [[nodiscard]] std::optional<Range> allocation_of(std::uint64_t address) const override {
@@ -105,7 +104,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   }
   [[nodiscard]] bool begin_bypassed(CuStream stream) override;
   void end_bypassed() override;
-  [[nodiscard]] std::uint64_t bypassed_calls() const override { return calls_.calls(); }
+  [[nodiscard]] std::uint64_t bypassed_calls() const override { return bypass_.calls().calls(); }
   [[nodiscard]] bool stores_launches() const override {
     return stores_launches_.load(std::memory_order_relaxed);
   }
@@ -178,7 +177,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   bool look(const Done& done) override;
   void no_memory(Bytes handle_bytes) override;
   [[nodiscard]] Error out_of_memory(Bytes handle_bytes) override;
-  void broken(const std::optional<Error>& unannounced) override;  // driven_markers.cc
+  void broken(const std::optional<Error>& unreported) override;  // driven_markers.cc
   void end() override;
   void moved(const MoveEnded& ended);
   void check_progress();
@@ -187,7 +186,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   // driven_host_memory.cc
   void want_host();
   void want_pinned(Bytes bytes);
-  [[nodiscard]] Bytes host_mapped_bytes() const;
+  [[nodiscard]] Bytes most_host_mapped_bytes() const;
   void no_host_mapped_memory();
   void look_for_host_mapped_memory(Lock& lock);
   [[nodiscard]] Bytes spare_bytes(Bytes pinned_bytes) const;  // without the lock
@@ -201,28 +200,10 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   void set_limits();
 
   // driven_bypass.cc
-  [[nodiscard]] static bool is_hold(std::uint64_t tag);
   [[nodiscard]] static bool may_bypass_on(CuStream stream);
   void take_mark(Lock& lock);
-  void note_bypassed(CuStream stream, StreamId id);
-  [[nodiscard]] bool may_be_bypassed(CuStream stream, const std::vector<Access>& accesses);
-  [[nodiscard]] bool is_whole(AllocationId id) const;
-  [[nodiscard]] Access all_of_it(AllocationId id) const;
-  void settle(AllocationId id, std::vector<Access>& settled);
-  void settle_those_ready();
   void order_what_nobody_uses(Lock& lock);
-  [[nodiscard]] std::optional<Bytes> bytes_to_order(AllocationId id) const;
-  [[nodiscard]] bool settle_ordered(std::vector<Access>& settled);
-  void end_ordered();
-  void end_ordered_with(AllocationId id);
-  [[nodiscard]] LaunchId keep(std::vector<Access> accesses);
-  void hold(std::vector<Access> accesses);
-  void hold_together();
-  [[nodiscard]] LaunchId issue_bypassed(const Launch& launch);
-  [[nodiscard]] std::vector<Access> all_settled() const;
-  void open_calls();
   void consider_bypass();
-  void leave_bypass();
 
   // driven_recomputing.cc
   [[nodiscard]] bool recomputes() const;
@@ -346,30 +327,13 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   DeviceLaunches launches_;
   StreamOrder order_;
   Standstill standstill_;
+  BlockBacking backing_;
+  BypassMode bypass_;
   Recomputing recomputing_;
   std::uint64_t* fingerprints_ = nullptr;  // pinned, recomputing_'s
   std::atomic<bool> stores_launches_{false};
   std::atomic<bool> has_exposed_{false};
   std::unique_ptr<ProgramMemory> memory_;
-  BypassedCalls calls_;
-  BypassedMemory bypassed_memory_;
-  struct Bypass {
-    bool on = false;
-    std::vector<StreamId> streams;   // that have had calls of which nobody was told
-    std::vector<LaunchId> holds;     // what keeps the memory of all that is settled
-    std::vector<AllocationId> used;  // by launches that were told of, and not settled yet
-    std::uint64_t calls_before = 0;
-    std::uint64_t tracked = 0;      // launches that were told of since it was left, or considered
-    std::uint64_t after = 0;        // so many, it is considered
-    std::uint64_t looked_at = 0;    // calls whose memory was looked up to find it settled, so far
-    std::uint64_t seen_closed = 0;  // the same since calls were open, or memory was to be ordered
-    std::uint64_t order_after = 0;  // so many of these
-    // Memory that nobody has used and that is to be there all the same: what keeps its frames until
-    // it is, and what that names. kNoLaunch: none.
-    LaunchId ordered_by = kNoLaunch;
-    std::vector<Access> ordered;
-  };
-  Bypass bypass_;
   const std::atomic<int>* captures_ = nullptr;  // under way
   Exports exports_;
   HostRanges host_ranges_;
@@ -377,7 +341,6 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   std::vector<std::uint64_t> issued_before_updates_;  // numbers by stream, when one began last
   bool waits_for_values_ = false;                     // the program has, on a stream
   HostBudget host_budget_;
-  BlockBacking backing_;
   FreedRuns freed_runs_;
   // The engine's is larger while a launch runs that needs more. Written under the lock.
   std::atomic<Bytes> budget_bytes_{0};

@@ -20,7 +20,7 @@ LaunchHash hash_of(std::string_view name, std::uint64_t first, std::uint64_t sec
 
 // Where all fits nothing is given up, and nobody need know anything.
 bool DrivenPlatform::recomputes() const {
-  return fingerprints_ != nullptr && !governor_.all_fits() && !bypass_.on &&
+  return fingerprints_ != nullptr && !governor_.all_fits() && !bypass_.is_on() &&
          (captures_ == nullptr || *captures_ == 0);
 }
 

@@ -53,8 +53,8 @@ Status DrivenPlatform::allocate_at(std::uint64_t address, Bytes bytes) {
   if (!id) {
     return tl::unexpected<Error>(id.error());
   }
-  bypassed_memory_.allocated(*id);
-  open_calls();
+  bypass_.lives(*id);
+  bypass_.open_calls();
   want_host();
   born(*id);
   return {};
@@ -97,9 +97,9 @@ Result<std::uint64_t> DrivenPlatform::move(std::uint64_t address, std::optional<
   const AllocationId id = memory_->number_of(address);
   const Bytes bytes = engine_.space().allocation(id).frame_bytes;
   const auto may_move = [&] { return (!to || memory_->is_free(*to, bytes)) && is_at_rest(id); };
-  end_ordered_with(id);
+  bypass_.end_ordered_with(id);
   wait_until(lock, [&] {
-    leave_bypass();
+    bypass_.leave();
     return may_move();
   });
   if (!may_move()) {

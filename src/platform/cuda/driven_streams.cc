@@ -58,7 +58,7 @@ bool DrivenPlatform::comes_behind_others(CuStream stream, Lock& lock) const {
 }
 
 std::unique_lock<std::mutex> DrivenPlatform::in_order(CuStream stream) {
-  if (calls_.is_open()) {
+  if (bypass_.calls().is_open()) {
     return {};
   }
   Lock lock(mutex_);
@@ -75,7 +75,7 @@ std::unique_lock<std::mutex> DrivenPlatform::in_order(CuStream stream) {
 
 // In bypass mode everything before it and after it is admitted: nobody need hear of an order.
 void DrivenPlatform::recorded(CuEvent event, CuStream stream) {
-  if (calls_.is_open()) {
+  if (bypass_.calls().is_open()) {
     return;
   }
   Lock lock(mutex_);
@@ -89,7 +89,7 @@ void DrivenPlatform::recorded(CuEvent event, CuStream stream) {
 }
 
 void DrivenPlatform::not_recorded(CuEvent event) {
-  if (calls_.is_open()) {
+  if (bypass_.calls().is_open()) {
     return;
   }
   const Lock lock(mutex_);
@@ -97,7 +97,7 @@ void DrivenPlatform::not_recorded(CuEvent event) {
 }
 
 void DrivenPlatform::waits_for(CuEvent event, CuStream stream) {
-  if (calls_.is_open()) {
+  if (bypass_.calls().is_open()) {
     return;
   }
   Lock lock(mutex_);
@@ -117,7 +117,7 @@ void DrivenPlatform::waits_for_value(CuAddress word, CuStream stream) {
 // Its streams' handles, and its own, may come again.
 void DrivenPlatform::context_ended(CuContext context) {
   const Lock lock(mutex_);
-  leave_bypass();
+  bypass_.leave();
   launches_.lose(context);
   for (StreamId id = 0; id < launches_.streams(); ++id) {
     const DeviceLaunches::Stream& stream = launches_.stream(id);
@@ -132,15 +132,15 @@ void DrivenPlatform::context_ended(CuContext context) {
 bool DrivenPlatform::is_busy(CuContext context) const {
   const Lock lock(mutex_);
   return launches_.any_of(context) ||
-         std::any_of(bypass_.streams.begin(), bypass_.streams.end(),
+         std::any_of(bypass_.streams().begin(), bypass_.streams().end(),
                      [&](StreamId id) { return launches_.context_of(id) == context; });
 }
 
 void DrivenPlatform::destroyed(CuStream stream) {
   Lock lock(mutex_);
   if (const std::optional<StreamId> id = known_stream(canonical(stream))) {
-    if (std::find(bypass_.streams.begin(), bypass_.streams.end(), *id) != bypass_.streams.end()) {
-      leave_bypass();
+    if (bypass_.has_calls_on(*id)) {
+      bypass_.leave();
     }
     remake_all(*id, lock);
     put_marker(*id, lock);

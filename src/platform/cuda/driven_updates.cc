@@ -26,7 +26,7 @@ Bytes operand_bytes(std::span<const std::vector<ProgramOperand>> parts) {
 // written by what is issued later, or by nobody of whom we hear: then the order of issue says
 // nothing.
 bool DrivenPlatform::has_updates() const {
-  return !broken_ && !bypass_.on && !governor_.all_fits() && !waits_for_values_ &&
+  return !broken_ && !bypass_.is_on() && !governor_.all_fits() && !waits_for_values_ &&
          (captures_ == nullptr || *captures_ == 0);
 }
 
@@ -49,7 +49,7 @@ bool DrivenPlatform::may_be_at_host(const Launch& update) const {
 
 std::vector<UpdateId> DrivenPlatform::begin_updates(
     std::span<const std::vector<ProgramOperand>> parts, CuStream stream) {
-  if (calls_.is_open() || parts.empty() || parts.front().empty() ||
+  if (bypass_.calls().is_open() || parts.empty() || parts.front().empty() ||
       !contains(reinterpret_cast<std::uint64_t>(parts.front().front().start))) {
     return {};
   }
@@ -196,7 +196,7 @@ bool DrivenPlatform::keep_room_at_host(const Launch& whole) {
   }
   want_pinned(engine_.used_bytes(Tier::kHost) + engine_.kept_for_updates_bytes() + more_bytes +
               2 * options_.pinned_piece_bytes);
-  if (host_budget_.pinned_bytes() >= host_budget_.most_pinned_bytes(host_mapped_bytes())) {
+  if (host_budget_.pinned_bytes() >= host_budget_.most_pinned_bytes(most_host_mapped_bytes())) {
     engine_.make_room_for_updates(more_bytes);
   }
   return false;
@@ -223,7 +223,7 @@ void DrivenPlatform::end_update(UpdateId update) {
 }
 
 void DrivenPlatform::send_to_host(std::uint64_t address, Bytes bytes) {
-  if (calls_.is_open() || !contains(address)) {
+  if (bypass_.calls().is_open() || !contains(address)) {
     return;
   }
   const Lock lock(mutex_);

@@ -57,11 +57,11 @@ void DrivenPlatform::hold_back(Lock& lock) {
   constexpr std::uint32_t kGoOnPart = 8;
   // Where something must leave nearly every launch has a stream wait before it and a completion
   // marker behind it, and the driver counts those as well.
-  constexpr std::uint32_t kHeldPart = 2;
+  constexpr std::uint32_t kWithWaitsPart = 2;
   constexpr std::uint32_t kMostAhead = 1U << (kSlotBits - 1);  // the engine's table holds more
-  const std::uint32_t most =
-      std::min(governor_.all_fits() ? options_.launches_ahead : options_.launches_ahead / kHeldPart,
-               kMostAhead);
+  const std::uint32_t most = std::min(
+      governor_.all_fits() ? options_.launches_ahead : options_.launches_ahead / kWithWaitsPart,
+      kMostAhead);
   if (launches_.in_flight() >= most) {
     const Held held(*this, WorkTimes::What::kHeldAhead);
     wait_until(lock, [&] {
@@ -203,10 +203,10 @@ void DrivenPlatform::let_go(std::uint32_t tag) {
 void DrivenPlatform::put_wait(std::uint32_t tag, const SharedWait::Launch& issued, Lock& lock) {
   const DeviceLaunches::Launch& launch = launches_.at(tag);
   do {
-    if (!launches_.may_wait(tag, options_.waiting_streams)) {
+    if (!launches_.may_be_held(tag, options_.waiting_streams)) {
       const Held held(*this, WorkTimes::What::kHeldForWait);
       TimeNs sign_ns = now_ns();
-      while (!launch.has_memory() && !launches_.may_wait(tag, options_.waiting_streams) &&
+      while (!launch.has_memory() && !launches_.may_be_held(tag, options_.waiting_streams) &&
              !broken_) {
         wait_a_little(lock, sign_ns);
       }
@@ -218,12 +218,12 @@ void DrivenPlatform::put_wait(std::uint32_t tag, const SharedWait::Launch& issue
       return;
     }
     // Others may have put a stream wait on a stream while the completion markers were put.
-  } while (!launches_.may_wait(tag, options_.waiting_streams));
-  launches_.gate(tag);
+  } while (!launches_.may_be_held(tag, options_.waiting_streams));
+  launches_.hold(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   const CuContext context = stream.context;
   lock.unlock();
-  const CuResult result = queue_->times().of(WorkTimes::What::kHeld, [&] {
+  const CuResult result = queue_->times().of(WorkTimes::What::kPutWait, [&] {
     return in_context(context, [&] {
       return stream_waits_.put_wait(launch.stream, launch.number, stream.handle);
     });

@@ -85,7 +85,7 @@ void EarlyWriteback::copy_first(std::deque<BlockId>& blocks, LaunchSeq used_up_t
     habits_[id].listed = false;
     return;
   }
-  if (!control.evictable(id) || control.claims().next_use(id) <= used_up_to) {
+  if (!control.evictable(id) || control.pending_uses().next_use(id) <= used_up_to) {
     later_.push_back(id);
     return;
   }
@@ -124,7 +124,7 @@ std::optional<BlockId> EarlyWriteback::copied(const Control& control, const Reus
       continue;
     }
     *kept++ = id;
-    if (control.claims().next_launch(id) != kNoLaunch || !control.evictable(id) ||
+    if (control.pending_uses().next_launch(id) != kNoLaunch || !control.evictable(id) ||
         !safe_below(control.space().block(id))) {
       ++in_use;  // or on its way down
       continue;

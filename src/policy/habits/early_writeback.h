@@ -1,8 +1,8 @@
-// What had to leave the device the last time is copied down ahead of need: by habit, without
-// knowing when it will be used. Layer: policy. docs/policies.md.
-// The link carries both ways at once, but programs want it one way at a time: a forward pass only
-// sends out, a backward pass and an optimizer only fetch. What the optimizer has just written must
-// leave during the next forward pass; its way down is free while the optimizer runs.
+// Copies a block down ahead of need if it had to leave the device at this point the last time.
+// Layer: policy. docs/policies.md. The link carries both directions at once, but programs use one
+// at a time: a forward pass only sends out, a backward pass and an optimizer only fetch. What the
+// optimizer writes must leave during the next forward pass; the way out is free while the optimizer
+// runs.
 #pragma once
 
 #include <cstdint>

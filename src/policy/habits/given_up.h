@@ -1,8 +1,8 @@
-// What had to be given up the last time is given up as soon as it has been used, by habit. Layer:
-// policy. docs/policies.md, docs/cuda.md.
-// Of what a launch can make again a forward pass keeps the same sizes in each layer. Given up only
-// when there is no room left, its frames come when another size is wanted, and all at once; given
-// up when it has been used they are there for the next layer's, which have their sizes.
+// Gives up a recomputable result right after its last use if it had to be given up the last time.
+// Layer: policy. docs/policies.md, docs/cuda.md.
+// A forward pass keeps results of the same sizes in each layer. Given up only when there is no room
+// left, all their frames come at once, when another size is wanted; given up after the last use,
+// each frame is there for the next layer's result of the same size.
 #pragma once
 
 #include <array>

@@ -43,7 +43,7 @@ void HostMappedBlocks::ended(const Launch& launch, Control& control) {
     habit.uses = 0;
     if (control.space().block(id).host_mapped) {
       habit.often = true;
-      control.set_near(id);
+      control.clear_host_mapped(id);
     }
   });
 }

@@ -1,5 +1,5 @@
-// Which blocks had better be used where they lie in host memory than be moved to and fro: those of
-// which each launch uses only a little, as of tables that are looked up. Layer: policy.
+// Which blocks launches should use in host memory, over the link, instead of moving them: those of
+// which each launch uses only a little, such as tables that are looked up. Layer: policy.
 // docs/cuda.md.
 #pragma once
 
@@ -18,7 +18,7 @@ class HostMappedBlocks {
   void leaves(BlockId block, const Control& control);
   // What lives in the allocation is dead behind what has been issued.
   void dies(AllocationId id) { dead_.push_back(id); }
-  // Those that have left and had better not come back become far.
+  // Those that have left and had better not come back become host-mapped.
   void advance(Control& control);
 
  private:
@@ -35,7 +35,7 @@ class HostMappedBlocks {
 
   std::vector<Habit> habits_;
   std::vector<AllocationId> dead_;
-  std::deque<BlockId> leaving_;  // that may become far when they have left
+  std::deque<BlockId> leaving_;  // that may become host-mapped when they have left
 };
 
 }  // namespace spillway

@@ -70,7 +70,7 @@ bool IdleEvictor::may_go(AllocationId id, const Control& control) {
   }
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     const BlockId block = allocation.first_block + i;
-    if (!control.evictable(block) || control.claims().next_launch(block) != kNoLaunch) {
+    if (!control.evictable(block) || control.pending_uses().next_launch(block) != kNoLaunch) {
       return false;
     }
   }

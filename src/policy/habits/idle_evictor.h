@@ -1,8 +1,8 @@
-// What a program only holds on to goes as soon as it has been used for the last time, by habit, and
-// does not come back. Layer: policy. docs/policies.md.
-// A framework keeps some results long after the last kernel that reads them: PyTorch the gradient
-// of a compiled graph's output through all of its backward pass. Such memory has just been used, so
-// by its age it is what leaves last; and there is nothing yet that says that it is dead.
+// Evicts a block right after its last use if the program only held it from there on the last time.
+// Layer: policy. docs/policies.md.
+// A framework keeps some results long after the last kernel that reads them: PyTorch keeps the
+// gradient of a compiled graph's output through the whole backward pass. By age such memory would
+// leave last, because it has just been used, and nothing says yet that it is dead.
 #pragma once
 
 #include <array>

@@ -98,7 +98,7 @@ void ReadInTurn::judge(Uses& uses, const Control& control) {
     return;
   }
   const bool right = uses_[stayed].last > uses.chosen || control.space().block(stayed).pins > 0 ||
-                     control.claims().next_launch(stayed) != kNoLaunch;
+                     control.pending_uses().next_launch(stayed) != kNoLaunch;
   uses.wrong =
       static_cast<std::uint8_t>(right ? uses.wrong / 2 : std::min(uses.wrong + kWrong, kMostWrong));
   uses.returns_until = static_cast<std::uint8_t>(uses.wrong == 0 ? 0 : 1 << uses.wrong);
@@ -114,7 +114,7 @@ void ReadInTurn::ended(const Launch& launch, const Control& control) {
     }
     const bool may_be_chosen = uses.returns_until == 0 && lies_ready(id, control) &&
                                control.space().block(id).bytes >= least_bytes &&
-                               control.claims().next_launch(id) == kNoLaunch;
+                               control.pending_uses().next_launch(id) == kNoLaunch;
     stand(id, may_be_chosen ? uses.next() : 0);
   });
 }

@@ -1,9 +1,9 @@
-// Which block is wanted last by the gaps between its uses: it leaves instead of the oldest, where
-// what is read is larger than the room for it. Layer: policy. docs/policies.md.
-// Weights of a model that writes texts are read once for each token. By age the block would leave
-// that is wanted next, so that all of them came again each time; this way what there is room for
-// stays. But a program that turns to something else looks the same at first, so each such choice is
-// judged when its block comes back, and one that was wrong is not repeated soon.
+// Chooses as victim the block that is wanted last, by the gaps between its uses, where a program
+// reads more in turn than there is room for. Layer: policy. docs/policies.md. A model that
+// generates text reads its weights once for each token. By age the block that is wanted next would
+// leave, so that all would have to come again each time; chosen this way, what there is room for
+// stays. A program that turns to something else looks the same at first, so each choice is judged
+// when its block comes back, and a wrong one is not repeated soon.
 #pragma once
 
 #include <array>

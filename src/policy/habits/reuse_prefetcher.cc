@@ -73,7 +73,7 @@ void ReusePrefetcher::ended(const Launch& launch, const Control& control) {
 }
 
 void ReusePrefetcher::leaves(BlockId block, const Control& control) {
-  if (control.claims().next_launch(block) != kNoLaunch) {
+  if (control.pending_uses().next_launch(block) != kNoLaunch) {
     return;  // it comes back for that one
   }
   Habit& habit = habit_of(block, control);

@@ -1,6 +1,6 @@
-// What has left the device and will be needed again is brought back by habit, before any issued
-// launch names it, into room that nothing needs. Layer: policy. docs/policies.md.
-// A queue of launches shows the next milliseconds. What an optimizer needs could come during the
+// Fetches a block that has left the device and will be needed again, before any issued launch names
+// it, into room that nothing else needs. Layer: policy. docs/policies.md.
+// A queue of launches shows the next milliseconds. What an optimizer needs can come during the
 // whole backward pass, whose memory dies step by step while the way in is free.
 #pragma once
 

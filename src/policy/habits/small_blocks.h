@@ -1,7 +1,7 @@
-// Which blocks are too small to be worth moving while others can make way. Layer: policy.
-// A frame that is a handle costs the same calls of the driver however large it is (a fifth of a
-// millisecond to go, and as much to come back; docs/cuda.md), and 16 MiB are copied in 0.3. So
-// small blocks are passed over, unless nobody uses them for long.
+// Which blocks are too small to be worth evicting while others can leave. Layer: policy.
+// A frame that is a handle costs the same driver calls however large it is (a fifth of a
+// millisecond to go, and as much to come back; docs/cuda.md), while 16 MiB are copied in 0.3 ms. So
+// small blocks are passed over, unless they have not been used for long.
 #pragma once
 
 #include <limits>

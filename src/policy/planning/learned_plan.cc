@@ -62,10 +62,10 @@ void LearnedPlan::watch() {
   const bool strayed = count.strayed > count.launches / kStrayedPart ||
                        count.launches > places_->size() + places_->size() / 2;
   strayed_in_a_row_ = strayed ? strayed_in_a_row_ + 1 : 0;
-  if (strayed_in_a_row_ < governor_) {
+  if (strayed_in_a_row_ < may_stray_) {
     return;
   }
-  governor_ *= 2;
+  may_stray_ *= 2;
   strayed_in_a_row_ = 0;
   planned_ = nullptr;
   ahead_.follow(nullptr);

@@ -77,7 +77,7 @@ class LearnedPlan final : public Policy {
   AheadOfLaunches frames_{AheadOfLaunches::What::kFrames, 512 * kMiB};  // beside a plan
   std::optional<LaunchPlaces> places_;                                  // of the plan's iteration
   std::uint32_t strayed_in_a_row_ = 0;
-  std::uint32_t governor_ = 2;  // iterations that may stray; twice as many each time
+  std::uint32_t may_stray_ = 2;  // iterations that may stray; twice as many each time
   std::uint64_t plans_ = 0;
 };
 

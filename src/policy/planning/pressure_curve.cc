@@ -113,14 +113,14 @@ bool PressureCurve::over_limit_with(std::size_t first, std::size_t end, Bytes by
 std::int64_t PressureCurve::most_in(std::size_t node, Range all, Range asked,
                                     std::int64_t above) const {
   if (asked.first >= all.end || all.first >= asked.end) {
-    return -kHostMapped;
+    return -kInfinite;
   }
   const Node& here = nodes_[node];
   if (asked.first <= all.first && all.end <= asked.end) {
     return here.most + above;
   }
   if (node >= leaves_) {
-    std::int64_t most = -kHostMapped;
+    std::int64_t most = -kInfinite;
     for (std::size_t slot = std::max(all.first, asked.first); slot < std::min(all.end, asked.end);
          ++slot) {
       most = std::max(most, amounts_[slot] + here.added + above);

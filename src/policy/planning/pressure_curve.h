@@ -40,14 +40,14 @@ class PressureCurve {
   // units of a power of two that divides all sizes: sums of products that stay below 2^53 of them
   // are exact in doubles, whatever the order.
   struct Node {
-    std::int64_t least = kHostMapped;
-    std::int64_t most = -kHostMapped;
+    std::int64_t least = kInfinite;
+    std::int64_t most = -kInfinite;
     std::int64_t added = 0;      // to all of its slots; is in the others
     std::uint64_t weight = 0;    // of its slots together
     std::uint64_t weighted = 0;  // amounts by their weights, modulo 2^64
   };
   // Neither the least nor the most of anything.
-  static constexpr std::int64_t kHostMapped = std::numeric_limits<std::int64_t>::max() / 2;
+  static constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max() / 2;
   struct Range {  // of slots
     std::size_t first;
     std::size_t end;

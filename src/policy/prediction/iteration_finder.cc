@@ -61,7 +61,7 @@ void IterationFinder::count(std::size_t bucket) {
 }
 
 bool IterationFinder::said_lately() const {
-  return said_governor_ > 0 && launches_ - said_at_ <= said_governor_;
+  return said_counts_for_ > 0 && launches_ - said_at_ <= said_counts_for_;
 }
 
 // Whether iterations still begin where they did: it has come as often as it should.
@@ -103,9 +103,9 @@ void IterationFinder::begins() {
   constexpr std::uint64_t kPatience = 2;
   constexpr std::uint64_t kFirstPatience = 8;  // of the first it is not known when it began
   if (said_at_ == 0) {
-    said_governor_ = kFirstPatience * std::max<std::uint64_t>(launches_, 1);
+    said_counts_for_ = kFirstPatience * std::max<std::uint64_t>(launches_, 1);
   } else if (began_at_ == said_at_) {  // else there was something in between
-    said_governor_ = kPatience * std::max<std::uint64_t>(launches_ - said_at_, 1);
+    said_counts_for_ = kPatience * std::max<std::uint64_t>(launches_ - said_at_, 1);
   }
   said_at_ = launches_;
   began_at_ = launches_;

@@ -50,7 +50,7 @@ class IterationFinder {
   std::size_t anchor_bucket_ = 0;     // ... after how long
   std::uint64_t began_at_ = 0;
   std::uint64_t said_at_ = 0;
-  std::uint64_t said_governor_ = 0;  // launches for which that counts; 0: not said yet
+  std::uint64_t said_counts_for_ = 0;  // launches for which that counts; 0: not said yet
 };
 
 }  // namespace spillway

@@ -1,7 +1,6 @@
-// Where launches stand in an iteration that is known, told when they are issued. Layer: policy.
-// A launch that comes where it is expected is found at once. After one that does not, the next
-// place at which as much as a few launches in a row are as they should be is taken for the right
-// one.
+// Finds where an issued launch stands in a known iteration. Layer: policy.
+// A launch that comes where it is expected is found at once. After an unexpected one, the next
+// place at which a few launches in a row match is taken.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,7 @@ void QueueWindow::admitted(const Launch& launch, const Control& control) {
   if (launch.seq > end_) {
     add(launch, control);
   }
-  const Launch* const first = control.claims().next_issued(kNoLaunch);
+  const Launch* const first = control.pending_uses().next_issued(kNoLaunch);
   if (first == nullptr || first->seq > end_) {
     end_ = first == nullptr ? launch.seq : first->seq - 1;
   }
@@ -66,7 +66,7 @@ void QueueWindow::ended(const Launch& launch) {
 // A little less than the device, for what was not foreseen.
 void QueueWindow::extend(const Control& control) {
   const auto room_bytes = static_cast<std::int64_t>(control.capacity_bytes(Tier::kDevice) / 8 * 7);
-  const PendingUses& claims = control.claims();
+  const PendingUses& claims = control.pending_uses();
   const Launch* launch = claims.next_issued(last_);
   while (launch != nullptr && launch->seq <= end_) {
     launch = claims.next_issued(launch->id);

@@ -1,8 +1,8 @@
-// How far ahead of the device it makes sense to bring data: to the last issued launch up to which
-// everything finds room at every moment. Layer: policy.
-// What is brought for launches beyond that takes the place of something that is needed before.
-// Contents are counted from now on, as they may be brought at once, and memory that holds nothing
-// from the launch on that uses it first; both until the launch behind which they are known to die.
+// How far ahead of the device fetching makes sense: up to the last issued launch for which
+// everything has room at every moment. Layer: policy. What is fetched for later launches takes the
+// place of something that is needed earlier. Memory with contents counts from now on, because it
+// may come at once; memory without contents from the launch that uses it first. Both count until
+// the launch after which they are known to die.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,9 @@ class QueueWindow {
 
   struct Named {
     std::uint32_t launches = 0;  // within the window that name it, as often as they do
-    std::uint32_t bytes = 0;     // of the device, when it was taken in: it may become far meanwhile
-    bool dies = false;           // after the last of them
+    std::uint32_t bytes =
+        0;              // of the device, when it was taken in: it may become host-mapped meanwhile
+    bool dies = false;  // after the last of them
   };
   std::vector<Named> blocks_;
   // What is in use at a launch: what it or one before it names and nothing before it has killed,

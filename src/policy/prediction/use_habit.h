@@ -1,10 +1,10 @@
-// Behind which uses of a block something comes of it, as it did the last times: it has to leave, or
-// is needed again. Layer: policy. docs/policies.md.
-// A use is known by the execution id of its launch, which has addresses in it: a program of one
-// shape meets the same ids in each iteration. One of changing shapes, or whose memory has moved,
-// meets others, and then a kernel of the same name counts as the same use. But a kernel may use a
-// block several times in an iteration, and something comes of it only behind one of them: so the
-// ids are kept, too, of uses behind which nothing came.
+// After which uses of a block something happened to it (it had to leave, or was needed again), so
+// that it is expected after the same use in the next iteration. Layer: policy. docs/policies.md. A
+// use is known by the execution id of its launch, which contains addresses: a program of one shape
+// has the same ids in each iteration. A program of changing shapes, or whose memory has moved, has
+// new ids, and then a kernel of the same name counts as the same use. But a kernel may use a block
+// several times in an iteration while something happens only after one of them: so the ids of uses
+// after which nothing happened are kept, too.
 #pragma once
 
 #include <array>

@@ -28,10 +28,10 @@ class PlanWatch {
     const bool many = least_ < (here - std::min(here, kNoise)) / kTimes;
     least_ = std::min(least_, here);
     in_a_row_ = many ? in_a_row_ + 1 : 0;
-    if (in_a_row_ < governor_) {
+    if (in_a_row_ < may_stray_) {
       return false;
     }
-    governor_ *= 2;
+    may_stray_ *= 2;
     return true;
   }
 
@@ -42,7 +42,7 @@ class PlanWatch {
   std::uint64_t faults_ = 0;
   std::uint64_t least_ = 0;
   std::uint32_t in_a_row_ = 0;
-  std::uint32_t governor_ = 2;
+  std::uint32_t may_stray_ = 2;
 };
 
 }  // namespace spillway

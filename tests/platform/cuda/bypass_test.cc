@@ -41,11 +41,11 @@ class Bypass : public CudaWorld {
       rewrite(stream, buffers[0], ++seed);
     }
     synchronize(stream);
-    EXPECT_TRUE(is_quiet());
+    EXPECT_TRUE(is_bypassed());
     return buffers;
   }
-  [[nodiscard]] bool is_quiet() const { return is_quiet(stream); }
-  [[nodiscard]] bool is_quiet(CuStream on) const {
+  [[nodiscard]] bool is_bypassed() const { return is_bypassed(stream); }
+  [[nodiscard]] bool is_bypassed(CuStream on) const {
     const bool quiet = platform->begin_bypassed(on);
     if (quiet) {
       platform->end_bypassed();
@@ -90,7 +90,7 @@ TEST_F(Bypass, WhatWasWrittenUnseenIsThereAfterwards) {
   }
   Buffer more = too_much();
   fill(stream, more, ++seed);
-  EXPECT_FALSE(is_quiet());
+  EXPECT_FALSE(is_bypassed());
   buffers.push_back(more);
   check_all(buffers);
   EXPECT_GT(moved(Tier::kDevice, Tier::kHost), 0U);
@@ -120,10 +120,10 @@ TEST_F(Bypass, ACopyBelowIsNotTakenForWhatWasWrittenUnseen) {
 TEST_F(Bypass, WhatIsExposedMeanwhileIsSoAfterwards) {
   std::vector<Buffer> buffers = settled(6);
   expose(stream, buffers[0], buffers[1]);
-  EXPECT_TRUE(is_quiet());
+  EXPECT_TRUE(is_bypassed());
   Buffer more = too_much();
   fill(stream, more, ++seed);
-  EXPECT_FALSE(is_quiet());
+  EXPECT_FALSE(is_bypassed());
   const auto use_others = [&] {
     check(stream, more);
     check_all({buffers.begin() + 2, buffers.end()});
@@ -217,11 +217,11 @@ TEST_F(Bypass, WhatDiedMeanwhileIsDeadAfterwardsAndDoesNotMove) {
 TEST_F(Bypass, NewMemoryIsToldOfUntilItIsThere) {
   std::vector<Buffer> buffers = settled(3);
   Buffer fresh = allocate(2 * kMiB);
-  EXPECT_FALSE(is_quiet());
+  EXPECT_FALSE(is_bypassed());
   fill(stream, fresh, ++seed);
   platform->wait_until_idle();
   rewrite(stream, buffers[0], ++seed);
-  EXPECT_TRUE(is_quiet());
+  EXPECT_TRUE(is_bypassed());
   buffers.push_back(fresh);
   check_all(buffers);
 }
@@ -231,11 +231,11 @@ TEST_F(Bypass, NewMemoryIsToldOfUntilItIsThere) {
 TEST_F(Bypass, MemoryThatNobodyUsesIsGivenItsFrames) {
   std::vector<Buffer> buffers = settled(3);
   allocate(2 * kMiB);
-  EXPECT_FALSE(is_quiet());
+  EXPECT_FALSE(is_bypassed());
   // When the driver thread of a busy machine has been there.
   EXPECT_TRUE(soon([&] {
     rewrite(stream, buffers[0], ++seed);
-    return is_quiet();
+    return is_bypassed();
   }));
   EXPECT_EQ(platform->stats().engine.evictions, 0U);
   check_all(buffers);
@@ -265,7 +265,7 @@ TEST_F(Bypass, MemoryThatNobodyUsesMayGoBeforeItIsThere) {
 }
 
 // Others have the device's memory: what nobody wanted is no reason to make do with less.
-class QuietBesideOthers : public Bypass {
+class BypassBesideOthers : public Bypass {
  protected:
   void SetUp() override {
     config.device_bytes = 8 * kMiB;
@@ -273,7 +273,7 @@ class QuietBesideOthers : public Bypass {
   }
 };
 
-TEST_F(QuietBesideOthers, MemoryThatNobodyUsesIsLeftWhereTheDeviceHasNone) {
+TEST_F(BypassBesideOthers, MemoryThatNobodyUsesIsLeftWhereTheDeviceHasNone) {
   std::vector<Buffer> buffers = settled(3);
   const Buffer unused = allocate(4 * kMiB);
   for (int i = 0; i < 100; ++i) {
@@ -293,7 +293,7 @@ TEST_F(Bypass, WhatNobodyUsesTakesNobodysFrames) {
   for (int i = 0; i < 100; ++i) {
     rewrite(stream, buffers[0], ++seed);
   }
-  EXPECT_FALSE(is_quiet());
+  EXPECT_FALSE(is_bypassed());
   EXPECT_EQ(platform->stats().engine.evictions, 0U);
   check_all(buffers);
   platform->free(unused.address);
@@ -303,7 +303,7 @@ TEST_F(Bypass, AFreeThatNobodyHandsOnEndsIt) {
   std::vector<Buffer> buffers = settled(6);
   rewrite(stream, buffers[5], ++seed);
   platform->free(buffers[5].address);
-  EXPECT_FALSE(is_quiet());
+  EXPECT_FALSE(is_bypassed());
   buffers.pop_back();
   check_all(buffers);
 }
@@ -312,7 +312,7 @@ TEST_F(Bypass, AStreamThatIsDestroyedEndsIt) {
   std::vector<Buffer> buffers = settled(6);
   rewrite(other, buffers[0], ++seed);
   platform->destroyed(other);
-  EXPECT_FALSE(is_quiet());
+  EXPECT_FALSE(is_bypassed());
   synchronize(other);
   EXPECT_EQ(driver.stream_destroy(other), CuResult::kSuccess);
   check_all(buffers);
@@ -328,7 +328,7 @@ TEST_F(Bypass, AWaitForAValueEndsIt) {
   platform->waits_for_value(address_of(word), other);
   ASSERT_EQ(driver.stream_wait_value(other, address_of(word), 1, kCuWaitAtLeast),
             CuResult::kSuccess);
-  EXPECT_FALSE(is_quiet());
+  EXPECT_FALSE(is_bypassed());
   Buffer more = too_much();
   fill(stream, more, ++seed);
   check(stream, more);
@@ -352,7 +352,7 @@ TEST_F(Bypass, ACaptureEndsItUntilItHasEnded) {
   ASSERT_EQ(cuStreamBeginCapture_v2(stream, kRelaxed), CuResult::kSuccess);
   for (int i = 0; i < 20; ++i) {
     rewrite(other, buffers[1], ++seed);
-    EXPECT_FALSE(is_quiet(other));
+    EXPECT_FALSE(is_bypassed(other));
   }
   platform->before_wait(std::nullopt);
   Buffer more = too_much();
@@ -383,13 +383,13 @@ TEST_F(Bypass, AfterACaptureItComesBack) {
   for (int i = 0; i < 20; ++i) {
     rewrite(stream, buffers[0], ++seed);
   }
-  EXPECT_FALSE(is_quiet());
+  EXPECT_FALSE(is_bypassed());
   captures = 0;
   for (int i = 0; i < 20; ++i) {
     rewrite(stream, buffers[0], ++seed);
     synchronize(stream);
   }
-  EXPECT_TRUE(is_quiet());
+  EXPECT_TRUE(is_bypassed());
   check_all(buffers);
 }
 
@@ -463,11 +463,11 @@ TEST_F(Bypass, AThreadThatEndsIsToldOf) {
   bool unseen = true;
   std::thread([&] {
     static thread_local Last last;  // made before what is remembered of calls
-    last.call = [&] { unseen = is_quiet(other); };
-    EXPECT_TRUE(is_quiet(other));
+    last.call = [&] { unseen = is_bypassed(other); };
+    EXPECT_TRUE(is_bypassed(other));
   }).join();
   EXPECT_FALSE(unseen);
-  EXPECT_TRUE(is_quiet(other));
+  EXPECT_TRUE(is_bypassed(other));
   check_all(buffers);
 }
 
@@ -486,7 +486,7 @@ TEST_F(Bypass, BesideWhatHasNoRoomNobodyIsQuiet) {
   Buffer more = allocate(12 * kMiB);
   for (int i = 0; i < 30; ++i) {
     fill(stream, i % 2 == 0 ? large : more, ++seed);
-    EXPECT_FALSE(is_quiet());
+    EXPECT_FALSE(is_bypassed());
   }
   check_all({large, more});
 }

@@ -14,20 +14,20 @@ namespace {
 using ::testing::HasSubstr;
 
 // A completion marker that takes its time on the way to its stream.
-struct SlowTicket {
+struct SlowMarker {
   std::atomic<bool> armed = false;  // the next one
   std::atomic<bool> on_its_way = false;
   std::atomic<bool> let_go = false;
   decltype(Driver::stream_write_value) write = nullptr;
 };
-SlowTicket slow_ticket;
+SlowMarker slow_marker;
 
 CuResult write_slowly(CuStream stream, CuAddress address, std::uint64_t value, unsigned flags) {
-  if (slow_ticket.armed.exchange(false)) {
-    slow_ticket.on_its_way = true;
-    slow_ticket.let_go.wait(false);
+  if (slow_marker.armed.exchange(false)) {
+    slow_marker.on_its_way = true;
+    slow_marker.let_go.wait(false);
   }
-  return slow_ticket.write(stream, address, value, flags);
+  return slow_marker.write(stream, address, value, flags);
 }
 
 class Platform : public CudaWorld {
@@ -49,30 +49,30 @@ class Platform : public CudaWorld {
       call();
     });
   }
-  void with_a_slow_ticket() {
+  void with_a_slow_marker() {
     change_driver = [](Driver& calls) {
-      slow_ticket.write = std::exchange(calls.stream_write_value, write_slowly);
+      slow_marker.write = std::exchange(calls.stream_write_value, write_slowly);
     };
     open();
   }
   // Launches on `on` take all of the memory, and a thread that lacks some is about to put their
-  // completion marker, until `slow_ticket_comes`.
-  std::future<void> put_a_slow_ticket(CuStream on, CuStream another,
+  // completion marker, until `slow_marker_comes`.
+  std::future<void> put_a_slow_marker(CuStream on, CuStream another,
                                       std::vector<Buffer>& buffers) const {
     fill(on, buffers[0], 1);
     fill(on, buffers[1], 1);
-    slow_ticket.on_its_way = false;
-    slow_ticket.let_go = false;
-    slow_ticket.armed = true;
+    slow_marker.on_its_way = false;
+    slow_marker.let_go = false;
+    slow_marker.armed = true;
     std::future<void> lacks_room = beside([&, another] { fill(another, buffers[2], 1); });
-    while (!slow_ticket.on_its_way) {
+    while (!slow_marker.on_its_way) {
       std::this_thread::yield();
     }
     return lacks_room;
   }
-  static void slow_ticket_comes() {
-    slow_ticket.let_go = true;
-    slow_ticket.let_go.notify_all();
+  static void slow_marker_comes() {
+    slow_marker.let_go = true;
+    slow_marker.let_go.notify_all();
   }
   // Our context has been lost, and not the program's.
   void ends_with_one_line() {
@@ -392,15 +392,15 @@ TEST_F(Platform, AWaitComesBehindALaunchThatIsOnItsWay) {
 
 // Whoever waits for a stream, or begins to capture it, waits for the completion markers that other
 // threads are about to put on it: one that came into a capture would never tell.
-TEST_F(Platform, AWaitFindsAllTicketsOnTheirStreams) {
-  with_a_slow_ticket();
+TEST_F(Platform, AWaitFindsAllMarkersOnTheirStreams) {
+  with_a_slow_marker();
   const CuStream on = stream();
   const CuStream another = stream();
   std::vector<Buffer> buffers = allocate_many(3, 8 * kMiB);
-  std::future<void> lacks_room = put_a_slow_ticket(on, another, buffers);
+  std::future<void> lacks_room = put_a_slow_marker(on, another, buffers);
   std::future<void> waits = std::async(std::launch::async, [&] { platform->before_wait(on); });
   EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
-  slow_ticket_comes();
+  slow_marker_comes();
   waits.get();
   lacks_room.get();
   synchronize(on);
@@ -411,19 +411,19 @@ TEST_F(Platform, AWaitFindsAllTicketsOnTheirStreams) {
 
 // The same for a wait for a value, and for whoever lacks memory: what stands behind the wait, or
 // behind a stream wait, may be what a completion marker that comes too late tells of.
-TEST_F(Platform, AWaitForAValueComesBehindTicketsThatOthersPut) {
-  with_a_slow_ticket();
+TEST_F(Platform, AWaitForAValueComesBehindMarkersThatOthersPut) {
+  with_a_slow_marker();
   const CuStream on = stream();
   const CuStream another = stream();
   const CuStream third = stream();
   std::vector<Buffer> buffers = allocate_many(4, 8 * kMiB);
-  std::future<void> lacks_room = put_a_slow_ticket(on, another, buffers);
+  std::future<void> lacks_room = put_a_slow_marker(on, another, buffers);
   std::future<void> waits =
       std::async(std::launch::async, [&] { platform->will_wait_for_value(); });
   std::future<void> lacks_room_too = beside([&] { fill(third, buffers[3], 1); });
   EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
   EXPECT_EQ(lacks_room_too.wait_for(std::chrono::milliseconds(0)), std::future_status::timeout);
-  slow_ticket_comes();
+  slow_marker_comes();
   waits.get();
   lacks_room.get();
   lacks_room_too.get();

@@ -141,7 +141,7 @@ class FakeDevice : public ::testing::Test {
     auto all = test::parameters(values...);
     return driver.launch_kernel(function, 1, 1, 1, 1, 1, 1, 0, on, all.pointers.data(), nullptr);
   }
-  // A pending stream wait on the stream; open(stream wait) opens it.
+  // A pending stream wait on the stream; open(gate) satisfies it.
   std::uint64_t* close(CuStream on) const {
     std::uint64_t* gate = pinned(1);
     EXPECT_EQ(driver.stream_wait_value(on, address_of(gate), 1, kCuWaitAtLeast),

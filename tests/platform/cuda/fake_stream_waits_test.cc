@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class FakeGates : public FakeDevice {
+class FakeStreamWaits : public FakeDevice {
  protected:
   // A stream wait is pending on a stream, or on the null stream; `call` is made by the program's
   // thread.
@@ -83,7 +83,7 @@ class FakeGates : public FakeDevice {
   std::uint64_t* gate = nullptr;
 };
 
-TEST_F(FakeGates, WhatGoesOn) {
+TEST_F(FakeStreamWaits, WhatGoesOn) {
   closed(false);
   expect(true, [this] {
     CuStream on = gated;
@@ -106,7 +106,7 @@ TEST_F(FakeGates, WhatGoesOn) {
   driver.context_synchronize();
 }
 
-TEST_F(FakeGates, WhatWaits) {
+TEST_F(FakeStreamWaits, WhatWaits) {
   const std::vector<std::function<CuResult()>> calls = {
       [this] { return driver.stream_synchronize(gated); },
       [this] { return driver.context_synchronize(); },
@@ -144,7 +144,7 @@ TEST_F(FakeGates, WhatWaits) {
   }
 }
 
-TEST_F(FakeGates, WhatLocksTheContext) {
+TEST_F(FakeStreamWaits, WhatLocksTheContext) {
   struct Case {
     bool null_stream, locks;
     std::function<CuResult()> call;
@@ -186,7 +186,7 @@ TEST_F(FakeGates, WhatLocksTheContext) {
   }
 }
 
-TEST_F(FakeGates, WhoOpensGatesMustNotWaitForThem) {
+TEST_F(FakeStreamWaits, WhoOpensGatesMustNotWaitForThem) {
   closed(false);
   CuEvent recorded = event();
   driver.event_record(recorded, gated);
@@ -223,7 +223,7 @@ TEST_F(FakeGates, WhoOpensGatesMustNotWaitForThem) {
   later.join();
 }
 
-TEST_F(FakeGates, AGateThatNobodyOpensIsReported) {
+TEST_F(FakeStreamWaits, AGateThatNobodyOpensIsReported) {
   closed(false);
   EXPECT_EQ(driver.stream_synchronize(gated), CuResult::kLaunchTimeout);
   EXPECT_THAT(take_violations(), ElementsAre(FAKE_CUDA_STUCK));
@@ -231,7 +231,7 @@ TEST_F(FakeGates, AGateThatNobodyOpensIsReported) {
   EXPECT_EQ(driver.stream_synchronize(gated), CuResult::kSuccess);
 }
 
-TEST_F(FakeGates, AnOpenerInTheProgramsContextIsStuckBehindItsLock) {
+TEST_F(FakeStreamWaits, AnOpenerInTheProgramsContextIsStuckBehindItsLock) {
   config.stuck_after_ns = 5'000'000'000;
   start();
   closed(false);
@@ -247,7 +247,7 @@ TEST_F(FakeGates, AnOpenerInTheProgramsContextIsStuckBehindItsLock) {
   program.join();
 }
 
-TEST_F(FakeGates, AllConnectionsGatedHoldUpEveryOtherStream) {
+TEST_F(FakeStreamWaits, AllConnectionsGatedHoldUpEveryOtherStream) {
   for (const int connections : {1, 2, 8}) {
     config.connections = connections;
     start();

@@ -181,7 +181,7 @@ class WaitingLaunches : public Pressure {
 
 // A stream wait and a completion marker for each would cost the device more than a short launch
 // takes.
-TEST_F(WaitingLaunches, InARowShareAGateAndATicket) {
+TEST_F(WaitingLaunches, InARowShareAStreamWaitAndAMarker) {
   set_up();
   for (std::size_t i = 0; i < 12; ++i) {
     check(on, buffers[i]);
@@ -191,7 +191,7 @@ TEST_F(WaitingLaunches, InARowShareAGateAndATicket) {
   end();
 }
 
-TEST_F(WaitingLaunches, HaveAGateEachWhereSomethingComesBetween) {
+TEST_F(WaitingLaunches, HaveAStreamWaitEachWhereSomethingComesBetween) {
   set_up();
   const CuStream other = stream();
   const CuEvent happened = event();
@@ -209,7 +209,7 @@ TEST_F(WaitingLaunches, HaveAGateEachWhereSomethingComesBetween) {
   end();
 }
 
-TEST_F(WaitingLaunches, HaveAGateEachWhereTheyNeedMuch) {
+TEST_F(WaitingLaunches, HaveAStreamWaitEachWhereTheyNeedMuch) {
   options.shared_wait_part = 64;
   set_up();
   for (std::size_t i = 0; i < 4; ++i) {
@@ -220,7 +220,7 @@ TEST_F(WaitingLaunches, HaveAGateEachWhereTheyNeedMuch) {
 }
 
 // Who comes later and needs what those hold hears of their ends.
-TEST_F(WaitingLaunches, ThatShareAGateMakeRoomForALargeOne) {
+TEST_F(WaitingLaunches, ThatShareAStreamWaitMakeRoomForALargeOne) {
   set_up();
   Buffer large = allocate(120 * kMiB);
   for (std::size_t i = 0; i < 6; ++i) {

@@ -106,7 +106,7 @@ class GivesUpAtRandom final : public Policy {
     if (rng_.chance(0.5)) {
       host_mapped_ += control.set_host_mapped(block) ? 1U : 0U;
     } else {
-      control.set_near(block);
+      control.clear_host_mapped(block);
     }
   }
 

@@ -31,7 +31,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   const AddressUse use =
       library == nullptr ? kernel.addresses : AddressUse{.stores = false, .reaches = false};
   if (!exposes(use)) {
-    if (const Bypassed unseen(*session, stream); unseen) {
+    if (const Bypassed bypassed(*session, stream); bypassed) {
       return here.driver(call);
     }
   }

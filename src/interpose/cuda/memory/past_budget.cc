@@ -20,7 +20,7 @@ namespace {
 
 // Less than that is a library's workspace; said again whenever it has doubled.
 constexpr Bytes kSaidFromBytes = 256 * kMiB;
-constexpr std::string_view kBypassed = "calls that Spillway does not see";
+constexpr std::string_view kUncaught = "calls that Spillway does not see";
 
 // A Python package by its folder, everything else by its file.
 std::string library_at(const void* address) {
@@ -61,7 +61,7 @@ class PastBudget {
   }
   void unseen(Bytes bytes) {
     const std::scoped_lock lock(mutex_);
-    Call& of = calls_[std::string(kBypassed)];
+    Call& of = calls_[std::string(kUncaught)];
     of.now_bytes = bytes;
     of.peak_bytes = std::max(of.peak_bytes, bytes);
     grown();
@@ -70,7 +70,7 @@ class PastBudget {
     const std::scoped_lock lock(mutex_);
     Bytes sum = 0;
     for (const auto& [name, of] : calls_) {
-      sum += name == kBypassed ? 0 : of.now_bytes;
+      sum += name == kUncaught ? 0 : of.now_bytes;
     }
     return sum;
   }

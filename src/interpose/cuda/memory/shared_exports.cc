@@ -73,7 +73,7 @@ const Driver& own_driver() {
 std::uint64_t own_token() { return shared_token.load(); }
 
 bool can_be_shared(const Session& session, std::uint64_t start) {
-  return session.platform->exports_memory() && session.heap->is_of_no_order(start);
+  return session.platform->exports_memory() && session.heap->is_on_no_stream(start);
 }
 
 CuResult share(const Session& session, const CudaPlatform::Range& range, CuIpcHandle& handle) {

@@ -1,9 +1,9 @@
-// Threads of the program that are in a call of which nobody is told, and on which stream. Layer:
-// platform, cuda. docs/cuda.md. Knows nothing of launches and memory.
+// Which threads of the program are inside a bypassed call, and on which stream. Layer: platform,
+// cuda. docs/cuda.md. It knows nothing of launches and memory.
 //
-// A thread says that it begins one, and only then looks whether it may; whoever closes bypass mode
-// says so first, and only then looks who is in a call. So no call is missed: either it sees that
-// it is too late, or it is seen, and then its thread comes back to say that it has ended.
+// A thread marks itself first and looks at the mode second; who closes bypass mode clears the mode
+// first and looks at the threads second. So no call is missed: either the thread sees that it is
+// too late, or it is seen, and reports when its call has ended.
 #pragma once
 
 #include <atomic>
@@ -39,9 +39,9 @@ class BypassedCalls {
 
   // --- Under the platform's lock
 
-  // A new time, in which calls are open or not: closed means that they all come to the platform,
-  // and begin with `begin_seen`.
-  void begin_bypass() { ++epoch_; }
+  // A new bypass period, in which calls are open or not: closed means that they all come to the
+  // platform, and begin with `begin_seen`.
+  void begin_period() { ++epoch_; }
   void set_open(bool open) { open_.store(open ? epoch_ : 0, std::memory_order_seq_cst); }
   // The calling thread begins a call on this stream, the platform's `id`, and will come there with
   // the next ones by itself if they are open.

@@ -1,6 +1,6 @@
-// Which allocations launches may use without anybody being told: those that have all of their
-// memory, and keep it. Layer: platform, cuda. docs/cuda.md. By number; where they lie and how the
-// memory is kept is the platform's. With the platform's lock held.
+// Which allocations bypassed launches may use: those that have all of their memory on the device
+// and keep it. Layer: platform, cuda. docs/cuda.md. Knows allocations by number only. With the
+// platform's lock held.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// Which addresses are an allocation's, and which are nobody's, and since when. Layer: platform,
-// cuda. Knows numbers only; what is behind them is device_blocks.h's. Not thread-safe.
+// Hands out addresses: which are an allocation's, which are free, and since when. Layer: platform,
+// cuda. Knows numbers only; what is mapped behind them is device_blocks.h's. Not thread-safe.
 //
-// Addresses that have not been used before are given out first, so that one that a program still
-// holds after a free stays nobody's for long. When none are left, the half of what was freed that
-// has rested longest becomes free as one pool; while more rests than `rest_bytes`, whose pages cost
-// memory, what has rested longest does, and is given out before others.
+// Addresses that were never used come first, so that an address that a program still holds after a
+// free stays unused for long. When none are left, the older half of the freed addresses becomes
+// free again. Freed addresses whose pages cost memory are reused earlier, the oldest first, as soon
+// as they are more than `rest_bytes`.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Handles of device memory by size, and how many bytes they are together. Layer: platform, cuda.
-// Whose they are it does not know. The sum never exceeds the budget: a handle of another size is
-// made only when enough free ones have been released. The driver thread's, but for what says so.
+// Handles of device memory by size, and their sum in bytes, which never exceeds the budget: a
+// handle of a new size is made only when enough free ones have been released. Layer: platform,
+// cuda. Knows nothing of blocks. The driver thread's, except for functions that say otherwise.
 #pragma once
 
 #include <atomic>

@@ -23,7 +23,6 @@ class HostBudget {
   [[nodiscard]] Bytes pinned_bytes() const { return pinned_bytes_; }
   // The driver pins no more.
   void end() { ended_ = true; }
-  [[nodiscard]] bool has_ended() const { return ended_; }
   // The most that may be pinned. What launches use over the link, `host_mapped_bytes`, is the
   // host's as well: what one has taken the other cannot have.
   [[nodiscard]] Bytes most_pinned_bytes(Bytes host_mapped_bytes) const;
@@ -36,7 +35,6 @@ class HostBudget {
   // --- What the system can spare
   // It had `room` at `now_ns`, while launches used `host_mapped_bytes`.
   void saw(const MemoryRoom& room, Bytes host_mapped_bytes, TimeNs now_ns);
-  [[nodiscard]] bool sees_system() const { return sees_system_; }
   // Whether what was seen last still counts.
   [[nodiscard]] bool is_known(TimeNs now_ns) const { return now_ns - seen_ns_ < kAsKnownNs; }
   [[nodiscard]] const MemoryRoom& room() const { return room_; }

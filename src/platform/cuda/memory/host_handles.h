@@ -1,8 +1,8 @@
-// Handles of host memory, which the device reads over the link: for what has no room on the device
-// although a launch needs it there. Layer: platform, cuda. Whose they are it does not know.
-// To make one takes 0.2 ms a MiB, so those that are given back are kept for the next of their
-// size: in a program that repeats itself the same launch needs them in each step. All together
-// they are never more than were ever in use at once. The driver thread's.
+// Handles of host memory that the device uses over the link, for blocks that a launch needs while
+// the device has no room. Layer: platform, cuda. Knows nothing of blocks. The driver thread's.
+// Making one takes 0.2 ms a MiB, so free ones are kept for the next block of their size: a program
+// that repeats itself needs the same sizes in each step. There are never more than were once in use
+// at the same time.
 #pragma once
 
 #include <atomic>

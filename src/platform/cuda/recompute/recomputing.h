@@ -1,6 +1,6 @@
-// What launches have made that could be made again, and how far it is known that it still is what
-// they made. Layer: platform, cuda. docs/cuda.md. It puts nothing on a stream: it says what
-// must be there before a launch, and is told what is. With the platform's lock held.
+// Which results of stored launches can be recomputed, and whether they still hold what their launch
+// wrote. Layer: platform, cuda. docs/cuda.md. It puts nothing on a stream: it says what must be
+// recomputed before a launch, and is told what has been. With the platform's lock held.
 #pragma once
 
 #include <cstdint>
@@ -170,7 +170,7 @@ class Recomputing {
     std::uint64_t left_alone = 0;  // since it was not worth it
   };
   // A trial that is on its stream. What was tried may die first: most results are kept for a moment
-  // only, and the program is far ahead.
+  // only, and the program is host-mapped ahead.
   struct Trial {
     std::uint64_t kind = 0;
     bool whole = false;  // ReplayableLaunch's

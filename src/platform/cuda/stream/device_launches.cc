@@ -203,7 +203,7 @@ Source DeviceLaunches::waited_for(const Launch& launch) const {
   return most;
 }
 
-bool DeviceLaunches::may_wait(std::uint32_t tag, unsigned most) const {
+bool DeviceLaunches::may_be_held(std::uint32_t tag, unsigned most) const {
   const StreamId id = launches_[tag].stream;
   return !bypassed_behind(id) &&
          (streams_[id].held_to > streams_[id].ended || waiting_streams_ < most);
@@ -221,14 +221,14 @@ bool DeviceLaunches::comes_behind(StreamId other, StreamId id) const {
 // the stream wait waits for.
 bool DeviceLaunches::bypassed_behind(StreamId id) const {
   for (StreamId other = 0; other < streams_.size(); ++other) {
-    if (streams_[other].unseen > 0 && comes_behind(other, id)) {
+    if (streams_[other].bypassed > 0 && comes_behind(other, id)) {
       return true;
     }
   }
   return false;
 }
 
-void DeviceLaunches::gate(std::uint32_t tag) {
+void DeviceLaunches::hold(std::uint32_t tag) {
   Launch& launch = launches_[tag];
   Stream& stream = streams_[launch.stream];
   waiting_streams_ += stream.held_to > stream.ended ? 0U : 1U;
@@ -237,7 +237,7 @@ void DeviceLaunches::gate(std::uint32_t tag) {
 }
 
 void DeviceLaunches::share_wait(std::uint32_t tag, const SharedWait::Launch& launch) {
-  gate(tag);
+  hold(tag);
   SharedWait& shared = streams_[launches_[tag].stream].shared;
   shared.take(launch);
   launches_[tag].through = shared.number();
@@ -284,20 +284,20 @@ void DeviceLaunches::made(std::uint32_t tag) {
 }
 
 void DeviceLaunches::bypassed_begun(std::uint32_t tag) {
-  ++launches_[tag].unseen;
-  ++streams_[launches_[tag].stream].unseen;
+  ++launches_[tag].bypassed;
+  ++streams_[launches_[tag].stream].bypassed;
 }
 
 bool DeviceLaunches::bypassed_ended(std::uint32_t tag) {
-  --launches_[tag].unseen;
+  --launches_[tag].bypassed;
   made_if_none_bypassed(tag);
-  return launches_[tag].unseen == 0;
+  return launches_[tag].bypassed == 0;
 }
 
-void DeviceLaunches::bypassed_tracked(StreamId id) { --streams_[id].unseen; }
+void DeviceLaunches::bypassed_covered(StreamId id) { --streams_[id].bypassed; }
 
 void DeviceLaunches::made_if_none_bypassed(std::uint32_t tag) {
-  if (launches_[tag].unseen == 0) {
+  if (launches_[tag].bypassed == 0) {
     made(tag);
   }
 }

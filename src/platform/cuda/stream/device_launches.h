@@ -30,8 +30,8 @@ class DeviceLaunches {
   struct Launch {
     std::uint32_t stream = 0;
     std::uint64_t number = 0;  // on its stream, from 1
-    // The one before which its stream wait stands, if it has one: itself, or one with which it
-    // shares it.
+    // Number of the launch in front of which its stream wait stands: its own, or that of an earlier
+    // launch with which it shares the wait. 0: it has none.
     std::uint64_t through = 0;
     LaunchId id = kNoLaunch;
     LogRow row = kNoLogRow;
@@ -44,8 +44,8 @@ class DeviceLaunches {
     bool held = false;
     bool oversized = false;
     std::mutex* in_order = nullptr;  // held from its issue until it is made
-    std::uint32_t unseen = 0;        // calls that it stands for and that have not been made yet
-    // Since when it is the first of its stream and waits; 0: it is or does not.
+    std::uint32_t bypassed = 0;      // of a placeholder: bypassed calls inside the driver
+    // Since when it has waited as the first launch of its stream. 0: it is not the first, or runs.
     TimeNs first_ns = 0;
     [[nodiscard]] bool has_memory() const { return released && unbacked == 0; }
     TimeNs released_ns = 0;
@@ -54,7 +54,7 @@ class DeviceLaunches {
   struct Stream {
     CuStream handle = nullptr;
     CuContext context = nullptr;  // that it belongs to
-    bool blocking = false;        // waits for the null stream, and that for it
+    bool blocking = false;        // it and the null stream wait for each other
     bool live = false;            // the program has it
     bool lost = false;            // its context is: nothing runs on it any more
     bool asked = false;           // a thread is asking whether its context is
@@ -64,28 +64,28 @@ class DeviceLaunches {
     std::uint64_t marker_put = 0;  // up to here it is
     std::uint64_t ended = 0;       // up to here they have ended
     std::uint64_t held_to = 0;     // the last one behind a stream wait
-    std::uint32_t unseen = 0;  // calls that somebody is making who does not know of stream waits
+    std::uint32_t bypassed = 0;    // bypassed calls inside the driver
     std::uint32_t unreleased = 0;  // launches, as below
     SharedWait shared;             // the last stream wait, where others may go through it
     TimeNs ended_ns = 0;           // when the last end was seen
-    // Whatever has been put on it counts: on the null stream even a completion marker waits for
-    // others.
+    // Everything that was put on the stream, completion markers included: on the null stream even a
+    // marker waits for other streams.
     std::uint64_t operations = 0;
-    std::uint64_t markers_put = 0;       // of these
-    std::uint64_t orders_others = 0;     // how often another of its context was told to wait for it
-    std::uint64_t null_waited = 0;       // of the null stream's, that it has waited for
-    std::uint64_t waited_by_null = 0;    // its own, that the null stream has waited for
+    std::uint64_t markers_put = 0;       // of these operations
+    std::uint64_t orders_others = 0;     // how often another stream of its context waits for it
+    std::uint64_t null_waited = 0;       // operations of the null stream that it has waited for
+    std::uint64_t waited_by_null = 0;    // own operations that the null stream has waited for
     std::deque<std::uint32_t> launches;  // tags, of those that have not ended
     // Held by a thread of the program from before_launch to after_launch: launches come to the
     // stream in the order of their numbers. (The platform has one for those that the device orders
     // with each other by itself.)
     std::mutex issuing;
-    std::mutex markers;  // held while one is put there; not under the platform's lock
+    std::mutex markers;  // held while a marker is put on the stream; without the platform's lock
   };
 
-  DeviceLaunches(Engine& engine, StreamWaits& gates, LaunchLog& log, StallClock& stalls)
-      : engine_(engine), stream_waits_(gates), log_(log), stalls_(stalls) {}
-  // For how long the first of a stream has waited to be released, and from there for its memory.
+  DeviceLaunches(Engine& engine, StreamWaits& stream_waits, LaunchLog& log, StallClock& stalls)
+      : engine_(engine), stream_waits_(stream_waits), log_(log), stalls_(stalls) {}
+  // How long first launches of streams have waited to be released, and then for their memory.
   struct Waited {
     std::uint64_t count = 0;
     TimeNs unreleased_ns = 0;
@@ -95,13 +95,14 @@ class DeviceLaunches {
 
   // --- Streams
 
-  // nullopt if it has not been seen, and by `add_stream` if there are too many. Each context has a
-  // null stream: those go by their context as well, which for all others does not count.
+  // The stream's number; nullopt if it is not known. Each context has a null stream of its own, so
+  // `context` counts for null streams only. `add_stream` gives nullopt if there are too many.
   [[nodiscard]] std::optional<StreamId> find(CuStream stream, CuContext context) const;
   std::optional<StreamId> add_stream(CuStream handle, CuContext context, bool blocking);
-  // The program has it no more; the number is used again when its launches have ended.
+  // The program has destroyed the stream. Its number is used again when its launches have ended.
   void forget(StreamId id);
-  // Nothing runs on it, or on any of the context's streams, any more, and nothing ever will.
+  // The stream's context is gone, so nothing runs on it any more; the same for all streams of a
+  // context.
   void lose(StreamId id) { streams_[id].lost = true; }
   void lose(CuContext context);
   [[nodiscard]] bool is_lost(CuContext context) const;
@@ -117,37 +118,35 @@ class DeviceLaunches {
   [[nodiscard]] const Launch& at(std::uint32_t tag) const { return launches_[tag]; }
   // The engine has taken it.
   void issued(std::uint32_t tag, LaunchId id);
-  // More than the budget was made up for it.
+  // The launch has got more memory than the budget.
   void oversized(std::uint32_t tag);
   // Mechanism::release_launch: so many of its blocks have no memory yet.
   void released(std::uint32_t tag, std::uint32_t unbacked);
   void backed(std::uint32_t tag);
   // The block's bytes have come from there: what launches that lacked it have waited for.
   void came_from(BlockId block, Source source);
-  // Whether it may be put behind a stream wait: no more than `most` streams may be held by stream
-  // waits at once. One is until what stood behind its last stream wait has ended: a stream wait
-  // that is open has not been passed yet. Nor where somebody is about to make a call that must not
-  // stand behind it.
-  [[nodiscard]] bool may_wait(std::uint32_t tag, unsigned most) const;
-  void gate(std::uint32_t tag);
-  // Instead of a stream wait of its own it has its stream's last one, which is not open: nothing
-  // behind that goes before it may.
+  // True if the launch may be put behind a stream wait. At most `most` streams are held at once; a
+  // stream is held until the launch behind its last stream wait has ended. False as well while a
+  // thread makes a bypassed call, which must not come behind the wait.
+  [[nodiscard]] bool may_be_held(std::uint32_t tag, unsigned most) const;
+  // The launch stands behind a stream wait of its own.
+  void hold(std::uint32_t tag);
+  // The launch shares the last stream wait of its stream, which is not satisfied yet.
   void share_wait(std::uint32_t tag, const SharedWait::Launch& launch);
-  // One that lacks room or bytes, although the first of its stream, with which it shares a stream
-  // wait, waits for nothing else; and for how long that has been released. nullopt: none.
+  // The launch that holds up the first one of the stream: both share a stream wait, the first has
+  // been released for `time_ns`, and this one still lacks memory. nullopt: there is none.
   struct HoldsUp {
     std::uint32_t tag = 0;
     TimeNs time_ns = 0;
   };
   [[nodiscard]] std::optional<HoldsUp> holds_up(StreamId id) const;
   void made(std::uint32_t tag);
-  // Of one that stands for calls of which nobody was told: one of those is still being made; has
-  // been, and true if that was the last; there are none. Until it is told as well that a completion
-  // marker stands behind it nothing is held by a stream wait that the completion marker could come
-  // behind.
+  // Placeholder for bypassed calls of a stream. `begun`: one is inside the driver. `ended`: it
+  // returned; true if it was the last. `covered`: a completion marker stands behind it; until then
+  // no stream wait is put where that marker would come behind it. `made_if_none`: none is inside.
   void bypassed_begun(std::uint32_t tag);
   bool bypassed_ended(std::uint32_t tag);
-  void bypassed_tracked(StreamId id);
+  void bypassed_covered(StreamId id);
   void made_if_none_bypassed(std::uint32_t tag);
 
   // --- Markers
@@ -158,21 +157,22 @@ class DeviceLaunches {
   [[nodiscard]] bool marker_under_way(StreamId id) const {
     return streams_[id].marked > streams_[id].marker_put || streams_[id].asked;
   }
-  // How many launches have been issued since the last one.
+  // How many launches have been issued since the last completion marker.
   [[nodiscard]] std::uint64_t uncovered(StreamId id) const;
-  // Ends what has run; true if something has.
+  // Ends the launches that have run; true if there were any.
   bool take_ends();
 
-  // Launches that have not ended; of those, that are not open.
+  // Launches that have not ended; those of them that still wait.
   [[nodiscard]] std::uint32_t in_flight() const { return in_flight_; }
   [[nodiscard]] std::uint32_t waiting() const { return waiting_; }
-  // Of those, for which the engine has no room or no bytes yet: ends of others may help them.
+  // Of the waiting launches, those that the engine has not released: it lacks room or data for
+  // them, and the end of other launches may help.
   [[nodiscard]] std::uint32_t unreleased() const { return unreleased_; }
-  // The first of them on this stream, and the number of the first launch that has not ended, if
-  // that one is open.
+  // The first unreleased launch of this stream; the number of its first launch that has not ended,
+  // if that one may run.
   [[nodiscard]] std::optional<std::uint32_t> first_unreleased(StreamId id) const;
   [[nodiscard]] std::optional<std::uint64_t> first_open(StreamId id) const;
-  // Whether all of these are on this stream.
+  // True if all unreleased launches are on this stream.
   [[nodiscard]] bool only_unreleased_on(StreamId id) const {
     return streams_[id].unreleased == unreleased_;
   }

@@ -26,8 +26,8 @@ namespace spillway::cuda {
 
 class DeviceUpdates {
  public:
-  DeviceUpdates(Engine& engine, const HostRanges& host_places, LaunchLog& log)
-      : engine_(engine), host_ranges_(host_places), log_(log) {}
+  DeviceUpdates(Engine& engine, const HostRanges& host_ranges, LaunchLog& log)
+      : engine_(engine), host_ranges_(host_ranges), log_(log) {}
 
   // Tags of launches that are updates. (A hold's is none: that has 32 bits.)
   static constexpr std::uint64_t kTag = std::uint64_t{1} << 63U;

@@ -1,8 +1,8 @@
-// Launches in a row on one stream that go through one stream wait: it opens when all of them may
-// go. Layer: platform, cuda. Which launches those are, and what may have come between them, is
-// known here; what a stream wait is is not. With the platform's lock held. Beside copies a stream
-// wait and a completion marker for each launch cost the device 15 us (docs/gpu.md section 4):
-// launches that wait for their memory in any case need one of each for several of them.
+// Consecutive launches of one stream that share one stream wait, which is satisfied when all of
+// them may run. Layer: platform, cuda. Says which launches may share; it puts no wait on a stream.
+// With the platform's lock held. Beside copies, a stream wait and a completion marker for each
+// launch cost the device 15 us (docs/gpu.md section 4), and launches that wait for memory in any
+// case need only one of each for several of them.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// Whether the device stands still: nothing ends on it, and launches wait for memory of others.
-// Layer: platform, cuda. What runs may wait for the host, or for something that comes from what has
-// no room beside it (a value that another stream writes, a host function, another process). Nobody
-// here can know; but as long as there is host memory for it, what waits can be let go. With the
-// platform's lock held.
+// Detects that no launch ends on the device while others wait for memory. Layer: platform, cuda.
+// The running launches may wait for the host, or for something that waiting launches would bring (a
+// value that another stream writes, a host function, another process). The cause cannot be known,
+// but as long as there is host memory, waiting launches can be let go with it. With the platform's
+// lock held.
 #pragma once
 
 #include <cstdint>

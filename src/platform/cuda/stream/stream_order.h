@@ -1,6 +1,6 @@
 // Which stream comes behind which: by events and values that the program records and waits for, and
-// by the null stream's rules. Layer: platform, cuda. What it finds it says to the engine. With the
-// platform's lock held, but for the mutexes that it hands out.
+// by the rules of the null stream. Layer: platform, cuda. Reports each such order to the engine.
+// With the platform's lock held, except for the mutexes that it hands out.
 #pragma once
 
 #include <mutex>

@@ -23,12 +23,12 @@ void StreamWaits::give_back() {
 }
 
 CuResult StreamWaits::put_wait(std::uint32_t stream, std::uint64_t launch, CuStream on) const {
-  return driver_->stream_wait_value(on, reinterpret_cast<CuAddress>(&gate(stream)), launch,
+  return driver_->stream_wait_value(on, reinterpret_cast<CuAddress>(&wait_word(stream)), launch,
                                     kCuWaitAtLeast);
 }
 
 CuResult StreamWaits::put_marker(std::uint32_t stream, std::uint64_t launch, CuStream on) const {
-  return driver_->stream_write_value(on, reinterpret_cast<CuAddress>(&marker(stream)), launch,
+  return driver_->stream_write_value(on, reinterpret_cast<CuAddress>(&marker_word(stream)), launch,
                                      kCuWriteDefault);
 }
 

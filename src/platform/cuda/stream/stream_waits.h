@@ -1,5 +1,5 @@
-// For each stream of the program two words in pinned memory: it waits at one, its stream wait, and
-// writes the other, its completion marker. Layer: platform, cuda. Both count the launches of the
+// For each stream of the program two words in pinned memory: its stream waits look at one, its
+// completion markers write the other. Layer: platform, cuda. Both count the launches of the
 // stream and only ever grow: the stream wait is satisfied up to a launch, and the stream has run up
 // to one. Opening is a plain store, so that it needs no context and waits for nothing. Which
 // launches those are it does not know. Thread-safe; the calls that put something on a stream must
@@ -26,14 +26,14 @@ class StreamWaits {
 
   // `stream`: a number below kStreams; `launch`: a launch's number on it, from 1.
   void open(std::uint32_t stream, std::uint64_t launch) {
-    gate(stream).store(launch, std::memory_order_release);
+    wait_word(stream).store(launch, std::memory_order_release);
   }
   [[nodiscard]] std::uint64_t opened(std::uint32_t stream) const {
-    return gate(stream).load(std::memory_order_relaxed);
+    return wait_word(stream).load(std::memory_order_relaxed);
   }
   // Everything up to this launch has run.
   [[nodiscard]] std::uint64_t run_up_to(std::uint32_t stream) const {
-    return marker(stream).load(std::memory_order_acquire);
+    return marker_word(stream).load(std::memory_order_acquire);
   }
   // What comes behind waits until the stream wait is satisfied up to the launch.
   [[nodiscard]] CuResult put_wait(std::uint32_t stream, std::uint64_t launch, CuStream on) const;
@@ -45,8 +45,10 @@ class StreamWaits {
   static_assert(sizeof(Word) == sizeof(std::uint64_t) && Word::is_always_lock_free);
   // A line of a processor's cache for each word: the host writes one, the device the other.
   static constexpr std::size_t kWordsApart = 8;
-  [[nodiscard]] Word& gate(std::uint32_t stream) const { return words_[2 * kWordsApart * stream]; }
-  [[nodiscard]] Word& marker(std::uint32_t stream) const {
+  [[nodiscard]] Word& wait_word(std::uint32_t stream) const {
+    return words_[2 * kWordsApart * stream];
+  }
+  [[nodiscard]] Word& marker_word(std::uint32_t stream) const {
     return words_[2 * kWordsApart * stream + kWordsApart];
   }
 

@@ -1,9 +1,9 @@
-// What the engine has asked for, in that order but for copies out (push_ahead), and the thread that
-// carries it out: the driver thread, in a context of the engine's own. Layer: platform, cuda. The
-// engine's reasons it does not know.
-// It waits for nobody: while copies are under way or somebody waits for a launch it looks again
-// after a short sleep, otherwise it sleeps until it is called. It calls nothing that synchronises,
-// and nothing on a stream of the program.
+// The driver thread, and the commands that it carries out in a CUDA context of the engine's own: in
+// the order in which the engine gave them, except that copies out may overtake (push_ahead). Layer:
+// platform, cuda. Knows nothing of the engine's reasons.
+// The thread waits for nobody: while copies are under way, or a launch is waited for, it sleeps
+// shortly and looks again; otherwise it sleeps until it is woken. It makes no call that
+// synchronises, and none on a stream of the program.
 #pragma once
 
 #include <atomic>
@@ -80,7 +80,7 @@ class CommandListener {
   // An error has ended all work: nothing that was ordered will be done. `unreported`: the error,
   // where it may be the program's own (a kernel that has failed), which the program hears of
   // anyway.
-  virtual void broken(const std::optional<Error>& unannounced) = 0;
+  virtual void broken(const std::optional<Error>& unreported) = 0;
   // Nothing is under way any more and all memory is back; the context is current for the last time.
   virtual void end() = 0;
 };

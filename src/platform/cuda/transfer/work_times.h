@@ -35,7 +35,8 @@ class WorkTimes {
     kStalledIn,
     kStalledOut,
     kStalledBoth,
-    // The program's thread: held because it is far ahead, for room, for what a copy or memset
+    // The program's thread: held because it is host-mapped ahead, for room, for what a copy or
+    // memset
     // needs, for a stream wait, for what is made again on another stream or by another thread.
     kHeldAhead,
     kHeldForRoom,
@@ -43,7 +44,7 @@ class WorkTimes {
     kHeldForWait,
     kHeldForRemake,
     // Its calls that put a launch behind a stream wait, and completion markers behind launches.
-    kHeld,
+    kPutWait,
     kMarker,
     // ... that take fingerprints, and that make again what was given up.
     kFingerprint,

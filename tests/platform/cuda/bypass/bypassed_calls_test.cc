@@ -55,7 +55,7 @@ TEST(BypassedCalls, WhoClosesThemIsToldOfEachThatIsUnderWay) {
   for (int round = 0; round < 1000; ++round) {
     {
       const std::scoped_lock lock(mutex);
-      calls.begin_bypass();
+      calls.begin_period();
       calls.set_open(true);
     }
     std::this_thread::yield();
@@ -84,7 +84,7 @@ TEST(BypassedCalls, WhoClosesThemIsToldOfEachThatIsUnderWay) {
 TEST(BypassedCalls, AStreamIsHeardOfInEachQuiet) {
   BypassedCalls calls;
   EXPECT_EQ(calls.begin(stream_of(0), nullptr), BypassedCalls::Begun::kTracked);
-  calls.begin_bypass();
+  calls.begin_period();
   calls.set_open(true);
   EXPECT_EQ(calls.begin(stream_of(0), nullptr), BypassedCalls::Begun::kTracked);
   calls.begin_seen(stream_of(0), nullptr, 0);
@@ -101,7 +101,7 @@ TEST(BypassedCalls, AStreamIsHeardOfInEachQuiet) {
     ADD_FAILURE() << "a call on stream " << id;
     return 0U;
   });
-  calls.begin_bypass();
+  calls.begin_period();
   calls.set_open(true);
   EXPECT_EQ(calls.begin(stream_of(0), nullptr), BypassedCalls::Begun::kTracked);
 }

@@ -91,9 +91,9 @@ TEST(StreamCache, AnyNumberOfSizes) {
   EXPECT_TRUE(hand.empty());
 }
 
-class HandedOnUntold : public CudaWorld {
+class RecycledUnannounced : public CudaWorld {
  protected:
-  HandedOnUntold() {
+  RecycledUnannounced() {
     config.device_bytes = 64 * kMiB;
     config.poison_handles = 0;
     options.device_bytes = 64 * kMiB;
@@ -162,7 +162,7 @@ class HandedOnUntold : public CudaWorld {
   std::unique_ptr<DeviceHeap> heap;
 };
 
-TEST_F(HandedOnUntold, WhereAllFitsWithRoom) {
+TEST_F(RecycledUnannounced, WhereAllFitsWithRoom) {
   const std::vector<std::uint64_t> all = settled(3);
   EXPECT_TRUE(heap->free(all[1], on));
   EXPECT_TRUE(lives(all[1]));
@@ -181,7 +181,7 @@ TEST_F(HandedOnUntold, WhereAllFitsWithRoom) {
 }
 
 // A sixteenth of 64 MiB must be free.
-TEST_F(HandedOnUntold, NotWhereThereIsLittleRoom) {
+TEST_F(RecycledUnannounced, NotWhereThereIsLittleRoom) {
   std::vector<std::uint64_t> all = settled(7);
   all.push_back(used(4 * kMiB));
   become_quiet(all[0]);
@@ -195,7 +195,7 @@ TEST_F(HandedOnUntold, NotWhereThereIsLittleRoom) {
 }
 
 // Small ones share frames, which may be nearly empty.
-TEST_F(HandedOnUntold, NotWhereFramesHaveLittleRoom) {
+TEST_F(RecycledUnannounced, NotWhereFramesHaveLittleRoom) {
   constexpr Bytes kHalf = kMiB + 512;
   std::vector<std::uint64_t> all = settled(4);
   for (int i = 0; i < 15; ++i) {
@@ -206,7 +206,7 @@ TEST_F(HandedOnUntold, NotWhereFramesHaveLittleRoom) {
   EXPECT_FALSE(lives(all[1]));
 }
 
-TEST_F(HandedOnUntold, NotToAnotherStream) {
+TEST_F(RecycledUnannounced, NotToAnotherStream) {
   const std::vector<std::uint64_t> all = settled(3);
   const CuStream other = stream();
   EXPECT_TRUE(heap->free(all[1], on));
@@ -215,7 +215,7 @@ TEST_F(HandedOnUntold, NotToAnotherStream) {
 }
 
 // Another stream than the one that it was allocated on, or none.
-TEST_F(HandedOnUntold, NotByAnotherStream) {
+TEST_F(RecycledUnannounced, NotByAnotherStream) {
   const std::vector<std::uint64_t> all = settled(4);
   EXPECT_TRUE(heap->free(all[1], on));
   EXPECT_TRUE(heap->free(all[2], stream()));
@@ -230,7 +230,7 @@ TEST_F(HandedOnUntold, NotByAnotherStream) {
 
 // What was given to a smaller one: it is at hand for who asks for as little, and has its own size
 // again when it is told of.
-TEST_F(HandedOnUntold, WhatIsMoreThanWasAskedFor) {
+TEST_F(RecycledUnannounced, WhatIsMoreThanWasAskedFor) {
   const std::uint64_t first = used(kEach);
   EXPECT_TRUE(heap->free(used(14 * kMiB), on));
   heap->trim_to(0);  // so that the next is none by which the program grows
@@ -249,14 +249,14 @@ TEST_F(HandedOnUntold, WhatIsMoreThanWasAskedFor) {
   EXPECT_EQ(allocate_on(on, 16 * kMiB), larger);
 }
 
-TEST_F(HandedOnUntold, NotWhereLaunchesAreWrittenDown) {
+TEST_F(RecycledUnannounced, NotWhereLaunchesAreWrittenDown) {
   heap->always_tell();
   const std::vector<std::uint64_t> all = settled(3);
   EXPECT_TRUE(heap->free(all[1], on));
   EXPECT_FALSE(lives(all[1]));
 }
 
-TEST_F(HandedOnUntold, ToldBeforeAnythingIsAllocatedWhenTheQuietIsOver) {
+TEST_F(RecycledUnannounced, ToldBeforeAnythingIsAllocatedWhenTheQuietIsOver) {
   const std::vector<std::uint64_t> all = settled(4);
   EXPECT_TRUE(heap->free(all[1], on));
   EXPECT_TRUE(heap->free(all[2], on));
@@ -266,7 +266,7 @@ TEST_F(HandedOnUntold, ToldBeforeAnythingIsAllocatedWhenTheQuietIsOver) {
 }
 
 // The next one who allocates or frees tells of what died meanwhile.
-TEST_F(HandedOnUntold, ToldWhenTheQuietIsOver) {
+TEST_F(RecycledUnannounced, ToldWhenTheQuietIsOver) {
   const std::vector<std::uint64_t> all = settled(4);
   EXPECT_TRUE(heap->free(all[1], on));
   EXPECT_TRUE(heap->free(all[2], on));
@@ -281,7 +281,7 @@ TEST_F(HandedOnUntold, ToldWhenTheQuietIsOver) {
   EXPECT_EQ(again, std::set<std::uint64_t>(all.begin() + 1, all.end()));
 }
 
-TEST_F(HandedOnUntold, WhatIsDeadMakesWayAndIsNotMoved) {
+TEST_F(RecycledUnannounced, WhatIsDeadMakesWayAndIsNotMoved) {
   const std::vector<std::uint64_t> all = settled(7);
   for (std::size_t i = 1; i < all.size(); ++i) {
     EXPECT_TRUE(heap->free(all[i], on));
@@ -295,7 +295,7 @@ TEST_F(HandedOnUntold, WhatIsDeadMakesWayAndIsNotMoved) {
 }
 
 // Its stream ends, and with it the order in which it could be handed on.
-TEST_F(HandedOnUntold, ForgottenWithItsStream) {
+TEST_F(RecycledUnannounced, ForgottenWithItsStream) {
   const std::vector<std::uint64_t> all = settled(3);
   EXPECT_TRUE(heap->free(all[1], on));
   heap->forget(on);
@@ -304,7 +304,7 @@ TEST_F(HandedOnUntold, ForgottenWithItsStream) {
   EXPECT_FALSE(lives(all[2]));
 }
 
-TEST_F(HandedOnUntold, GivenUpWithWhatIsKept) {
+TEST_F(RecycledUnannounced, GivenUpWithWhatIsKept) {
   const std::vector<std::uint64_t> all = settled(3);
   EXPECT_TRUE(heap->free(all[1], on));
   heap->trim_to(0);
@@ -314,7 +314,7 @@ TEST_F(HandedOnUntold, GivenUpWithWhatIsKept) {
 
 // Sizes by turns, a bypass mode that ends again and again, and at last more than the budget holds:
 // each word is where it was written.
-class Random : public HandedOnUntold, public testing::WithParamInterface<std::uint64_t> {};
+class Random : public RecycledUnannounced, public testing::WithParamInterface<std::uint64_t> {};
 
 TEST_P(Random, NothingIsMixedUpHoweverOftenItEnds) {
   constexpr int kSteps = 2000;

@@ -33,16 +33,16 @@ SharedWait::Launch behind(const SharedWait::Launch& last) {
           .operations = last.operations + 1};
 }
 
-class SharedGateRule : public ::testing::Test {
+class SharedWaitRule : public ::testing::Test {
  protected:
-  SharedGateRule() { gate.put_before(kFirst); }
+  SharedWaitRule() { gate.put_before(kFirst); }
   [[nodiscard]] bool takes(const SharedWait::Launch& next) const {
     return gate.takes(next, 6, kLimits);
   }
   SharedWait gate;
 };
 
-TEST_F(SharedGateRule, ThoseInARowAsManyAsMay) {
+TEST_F(SharedWaitRule, ThoseInARowAsManyAsMay) {
   const SharedWait::Launch second = behind(kFirst);
   const SharedWait::Launch third = behind(second);
   ASSERT_TRUE(takes(second));
@@ -53,14 +53,14 @@ TEST_F(SharedGateRule, ThoseInARowAsManyAsMay) {
   EXPECT_EQ(gate.number(), 7U);
 }
 
-TEST_F(SharedGateRule, NoneThroughAGateThatIsOpen) {
+TEST_F(SharedWaitRule, NoneThroughAGateThatIsOpen) {
   EXPECT_FALSE(gate.takes(behind(kFirst), 7, kLimits));
   EXPECT_FALSE(SharedWait().takes(behind({}), 0, kLimits));
   gate.forget();
   EXPECT_FALSE(takes(behind(kFirst)));
 }
 
-TEST_F(SharedGateRule, NoneBehindSomethingElse) {
+TEST_F(SharedWaitRule, NoneBehindSomethingElse) {
   SharedWait::Launch next = behind(kFirst);
   ++next.number;
   EXPECT_FALSE(takes(next));
@@ -75,10 +75,10 @@ TEST_F(SharedGateRule, NoneBehindSomethingElse) {
   EXPECT_FALSE(takes(next));
 }
 
-class GateWorld : public CudaWorld {
+class WaitWorld : public CudaWorld {
  protected:
   static constexpr Bytes kMost = 64 * kMiB;
-  GateWorld() {
+  WaitWorld() {
     options.device_bytes = kMost;
     options.host_bytes = 192 * kMiB;
     options.block_bytes = 4 * kMiB;
@@ -91,7 +91,7 @@ class GateWorld : public CudaWorld {
 
 // What a launch holds comes free only behind another, which is behind the stream wait that it
 // shares with one that lacks just that.
-TEST_F(GateWorld, ThoseThatCannotBeAdmittedTogetherRunAllTheSame) {
+TEST_F(WaitWorld, ThoseThatCannotBeAdmittedTogetherRunAllTheSame) {
   constexpr std::uint64_t kSeed = 5;
   open(lookahead);
   const CuStream on = stream();
@@ -129,7 +129,7 @@ TEST_F(GateWorld, ThoseThatCannotBeAdmittedTogetherRunAllTheSame) {
 }
 
 // Somebody may be about to put it there, and what it would tell may be what is waited for.
-TEST_F(GateWorld, NoneIsSharedWhileAnotherStreamHasALaunchWithoutATicket) {
+TEST_F(WaitWorld, NoneIsSharedWhileAnotherStreamHasALaunchWithoutATicket) {
   open(lookahead);
   const CuStream on = stream();
   const CuStream other = stream();
@@ -160,10 +160,10 @@ TEST_F(GateWorld, NoneIsSharedWhileAnotherStreamHasALaunchWithoutATicket) {
 }
 
 // Much waits, on one stream and on several that wait for each other, while budgets change.
-class SharedGates : public GateWorld, public ::testing::WithParamInterface<std::uint64_t> {
+class SharedWaits : public WaitWorld, public ::testing::WithParamInterface<std::uint64_t> {
  protected:
   static constexpr std::size_t kBuffers = 64;
-  SharedGates() {
+  SharedWaits() {
     config.copy_bytes_per_s = 4e9;
     config.launch_ns = 20'000;
   }
@@ -211,7 +211,7 @@ class SharedGates : public GateWorld, public ::testing::WithParamInterface<std::
   std::vector<CuEvent> last;
 };
 
-TEST_P(SharedGates, NothingIsLostAndNothingWaitsForEver) {
+TEST_P(SharedWaits, NothingIsLostAndNothingWaitsForEver) {
   open_with_buffers();
   Rng rng(GetParam());
   std::uint64_t seed = 1000;
@@ -241,7 +241,7 @@ TEST_P(SharedGates, NothingIsLostAndNothingWaitsForEver) {
 }
 
 // Two threads, each on a stream and with buffers of its own.
-TEST_P(SharedGates, OfTwoThreads) {
+TEST_P(SharedWaits, OfTwoThreads) {
   open_with_buffers();
   const auto work = [this](std::size_t which) {
     Rng rng(10 * GetParam() + which);
@@ -264,7 +264,7 @@ TEST_P(SharedGates, OfTwoThreads) {
   whole();
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, SharedGates, ::testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Seeds, SharedWaits, ::testing::Values(1, 2, 3));
 
 }  // namespace
 }  // namespace spillway::cuda
