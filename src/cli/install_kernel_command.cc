@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/child_process.h"
+#include "cli/live/run_metrics.h"
 #include "cli/run/run_command.h"
 #include "cli/run/run_environment.h"
-#include "cli/run/run_metrics.h"
 #include "cli/run/run_options.h"
 #include "machine/quantity.h"
 #include "platform/common/process/say.h"

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "base/child_process.h"
-#include "cli/run/run_live.h"
+#include "cli/live/run_live.h"
 #include "platform/common/process/say.h"
 
 namespace spillway {

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "cli/live/run_metrics.h"
 #include "cli/output_file.h"
 #include "cli/run/decided_run.h"
 #include "cli/run/run_child.h"
 #include "cli/run/run_environment.h"
-#include "cli/run/run_metrics.h"
 #include "cli/run/run_options.h"
 #include "cli/run/run_program.h"
 #include "cli/run/run_start.h"

@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "base/units.h"
-#include "cli/run/run_metrics.h"
+#include "cli/live/run_metrics.h"
 #include "machine/quantity.h"
 #include "platform/cuda/cuda_platform.h"
 #include "platform/host/host_platform.h"

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "platform/cuda/driven_program_thread.h"
-#include "platform/cuda/memory/exporting.h"
+#include "platform/cuda/driver/exporting.h"
 
 namespace spillway::cuda {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "platform/common/process/clock.h"
 #include "platform/common/process/service_thread.h"
-#include "platform/cuda/memory/exporting.h"
+#include "platform/cuda/driver/exporting.h"
 
 namespace spillway::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // See metrics_port.h.
-#include "cli/run/metrics_port.h"
+#include "cli/live/metrics_port.h"
 
 #include <fmt/format.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 // See run_live.h.
-#include "cli/run/run_live.h"
+#include "cli/live/run_live.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

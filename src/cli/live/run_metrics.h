@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cli/run/metrics_port.h"
+#include "cli/live/metrics_port.h"
 #include "platform/common/process/descriptor.h"
 #include "runtime/record/run_records.h"
 

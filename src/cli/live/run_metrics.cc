@@ -1,5 +1,5 @@
 // See run_metrics.h.
-#include "cli/run/run_metrics.h"
+#include "cli/live/run_metrics.h"
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 // See exporting.h.
-#include "platform/cuda/memory/exporting.h"
+#include "platform/cuda/driver/exporting.h"
 
 #include "base/units.h"
 #include "platform/common/process/descriptor.h"
