@@ -402,7 +402,7 @@ def test_a_run_inside_a_run(stranger):
     alone = ends([stranger("child_memory")])
     result = spilled(TIGHT, inner)
     assert (result.returncode, result.stdout) == (0, alone.stdout), result.stderr
-    assert "with 20 MiB of device memory" in result.stderr
+    assert "the limits are 20 MiB of device memory" in result.stderr
 
 
 def test_a_limit_of_file_sizes(stranger, tmp_path):
