@@ -47,6 +47,14 @@ Status check_output(const std::string& path) {
                     describe(errno));
 }
 
+Status make_out_folder(const std::string& folder) {
+  std::error_code error;
+  if (!folder.empty() && !fs::create_directories(folder, error) && error) {
+    return make_error(ErrorCode::kIo, "--out: {}: {}", folder, error.message());
+  }
+  return {};
+}
+
 Status write_output(const std::string& path, const std::string& text) {
   if (path == "-") {
     return write_all(stdout, text)

@@ -24,7 +24,8 @@ constexpr std::size_t kBarColumns = 24;
 // Only calls that a signal handler may make. Raising the signal again with its default action ends
 // the program the way that a shell expects.
 void clear_and_end(int signal) {
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kClearLine.data(), kClearLine.size());
+  [[maybe_unused]] const auto written =
+      ::write(STDERR_FILENO, kClearLine.data(), kClearLine.size());
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }

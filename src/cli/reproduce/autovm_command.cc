@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <memory>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "cli/complain.h"
+#include "cli/output_file.h"
 #include "cli/progress.h"
 #include "cli/study_table.h"
 #include "plot/svg.h"
@@ -44,12 +44,8 @@ Status draw_autovm(const reproduce::AutoVmStudy& study, const std::filesystem::p
 }
 
 Status reproduce_autovm(const AutoVmCommandOptions& options) {
-  std::error_code error;
-  if (!options.out.empty()) {
-    std::filesystem::create_directories(options.out, error);
-  }
-  if (error) {
-    return make_error(ErrorCode::kIo, "--out: {}: {}", options.out, error.message());
+  if (Status made = make_out_folder(options.out); !made) {
+    return made;
   }
   const Result<reproduce::AutoVmStudy> study = simulate_autovm();
   if (!study) {

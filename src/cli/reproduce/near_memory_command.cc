@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "cli/complain.h"
+#include "cli/output_file.h"
 #include "cli/progress.h"
 #include "cli/reproduce/near_memory_report.h"
 #include "cli/study_table.h"
@@ -41,12 +41,8 @@ Status write_near_memory(const reproduce::NearStudy& study, const std::filesyste
 }
 
 Status reproduce_near_memory(const NearMemoryOptions& options) {
-  std::error_code error;
-  if (!options.out.empty()) {
-    std::filesystem::create_directories(options.out, error);
-  }
-  if (error) {
-    return make_error(ErrorCode::kIo, "--out: {}: {}", options.out, error.message());
+  if (Status made = make_out_folder(options.out); !made) {
+    return made;
   }
   const Result<reproduce::NearStudy> study = simulate_near_memory();
   if (!study) {

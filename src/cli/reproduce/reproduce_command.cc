@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cli/output_file.h"
 #include "cli/progress.h"
 #include "cli/reproduce/autovm_command.h"
 #include "cli/reproduce/near_memory_command.h"
@@ -125,11 +126,8 @@ Result<bool> reproduce_g10(const ReproduceOptions& options) {
   if (!reference) {
     return tl::unexpected<Error>(reference.error());
   }
-  if (!options.out.empty()) {
-    std::filesystem::create_directories(options.out, error);
-  }
-  if (error) {
-    return make_error(ErrorCode::kIo, "--out: {}: {}", options.out, error.message());
+  if (const Status made = make_out_folder(options.out); !made) {
+    return tl::unexpected<Error>(made.error());
   }
   const Result<Machine> machine = load_machine(kMachine);
   if (!machine) {
@@ -155,10 +153,8 @@ Result<bool> reproduce_g10(const ReproduceOptions& options) {
       fmt::print("{}\n", reproduce::row_json(row));
     }
   } else {
-    fmt::print("{}{}", comparison_tables(rows), comparison_summary(rows));
-  }
-  if (!options.json) {
-    fmt::print("\n{} simulations\n", study->simulations());
+    fmt::print("{}{}\n{} simulations\n", comparison_tables(rows), comparison_summary(rows),
+               study->simulations());
   }
   if (!options.out.empty()) {
     Status status = write_rows(rows, options.out);
