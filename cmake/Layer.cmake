@@ -98,21 +98,6 @@ function(spillway_layer_tests name)
   spillway_unity(${name}_test)
   gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST
     PROPERTIES TIMEOUT 600)
-  if(name STREQUAL heap)  # its heaps are tested in a program's space, which is made above it
-    target_link_libraries(heap_test PRIVATE spillway_runtime)
-  endif()
-  # Random programs run on the simulator and on the host's space.
-  if(name MATCHES "^(platform|runtime)$")
-    if(NOT TARGET random_program)
-      file(GLOB random_program_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/platform/random/random_program*.cc)
-      list(FILTER random_program_sources EXCLUDE REGEX "_test.cc$")
-      add_library(random_program OBJECT ${random_program_sources})
-      target_include_directories(random_program PUBLIC ${CMAKE_SOURCE_DIR}/tests)
-      target_link_libraries(random_program PRIVATE spillway_platform)
-      spillway_test_defaults(random_program)
-    endif()
-    target_link_libraries(${name}_test PRIVATE random_program)
-  endif()
   if(name STREQUAL base)
     foreach(check skipped run)
       add_test(NAME base.NoTimeLeft.${check}
