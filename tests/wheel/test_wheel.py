@@ -93,7 +93,8 @@ def test_all_of_it_is_there(wheel):
     print(f"{wheel.stat().st_size / 2**20:.2f} MiB, unpacked:",
           {name: archive.getinfo(name).file_size for name in PARTS})
     sources = {f"spillway/{file.relative_to(ROOT / 'python/spillway')}"
-               for file in (ROOT / "python/spillway").rglob("*.py")}
+               for file in (ROOT / "python/spillway").rglob("*")
+               if file.is_file() and file.suffix != ".pyc"}
     licences = {pathlib.Path(name).name for name in names if ".dist-info/licenses/" in name}
     assert {name for name in names if ".dist-info/" not in name} == sources | set(PARTS)
     assert {f"{name}.txt" for name in (

@@ -12,9 +12,9 @@ namespace {
 // What has been used so often in this way, and had to leave so often, will be and will have to
 // again.
 constexpr std::uint8_t kUses = 2;
-constexpr std::uint8_t kTimes = 2;
+constexpr std::uint8_t kTimesMadeToLeave = 2;
 // So many of those that are leaving are looked at in one event.
-constexpr int kLooks = 32;
+constexpr int kLooksAtLeaving = 32;
 
 void count(std::uint8_t& number, std::uint8_t most) {
   number = static_cast<std::uint8_t>(std::min<int>(number + 1, most));
@@ -30,7 +30,7 @@ HostMappedBlocks::Habit& HostMappedBlocks::habit_of(BlockId block, const Control
 }
 
 bool HostMappedBlocks::had_better_be_host_mapped(const Habit& habit) {
-  return habit.uses >= kUses && habit.times >= kTimes && !habit.often;
+  return habit.uses >= kUses && habit.times >= kTimesMadeToLeave && !habit.often;
 }
 
 void HostMappedBlocks::ended(const Launch& launch, Control& control) {
@@ -70,7 +70,7 @@ void HostMappedBlocks::bury(const Control& control) {
 
 void HostMappedBlocks::advance(Control& control) {
   bury(control);
-  for (int looks = 0; looks < kLooks && !leaving_.empty(); ++looks) {
+  for (int looks = 0; looks < kLooksAtLeaving && !leaving_.empty(); ++looks) {
     const BlockId id = leaving_.front();
     if (control.space().has_tenant(id) && control.space().block(id).evicting) {
       return;  // those behind it leave later
@@ -79,7 +79,7 @@ void HostMappedBlocks::advance(Control& control) {
     Habit& habit = habits_[id];
     habit.leaving = false;
     if (control.space().has_tenant(id) && !control.space().block(id).frames.has(Tier::kDevice)) {
-      count(habit.times, kTimes);
+      count(habit.times, kTimesMadeToLeave);
       if (had_better_be_host_mapped(habit)) {
         (void)control.set_host_mapped(id);
       }

@@ -35,8 +35,10 @@ def test_through_aot_autograd(name):
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_through_inductor(name):
-    plain = step(name, compiled("inductor"))
-    ours = step(name, compiled("spillway", options=OPTIONS))
+    # With several threads it adds rows of an embedding's gradient in the order in which they happen to come.
+    with torch._inductor.config.patch({"cpp.threads": 1}):
+        plain = step(name, compiled("inductor"))
+        ours = step(name, compiled("spillway", options=OPTIONS))
     assert_same(plain, ours)
     assert inserted() > 0, [str(report) for report in spillway.autovm.reports()]
 
