@@ -143,8 +143,8 @@ void Engine::expose(AllocationId id) {
   for (std::uint32_t i = 0; i < allocation.block_count; ++i) {
     const BlockId block_id = allocation.first_block + i;
     Block& block = space_.block(block_id);
-    block.epoch =
-        std::max(block.epoch, deferred_.epoch(id));  // what was said before leaves it alone
+    // What was said before leaves it alone.
+    block.epoch = std::max(block.epoch, deferred_.epoch(id));
     expose_block(block_id);
   }
   settle();

@@ -37,7 +37,8 @@ void Engine::clear_host_mapped(BlockId id) {
 }
 
 // A host-mapped block's frame, if it has one, is given back, and its next one is the device's.
-// False for one that is not far, and while an admitted launch uses it: then it stays as it is.
+// False for one that is not host-mapped, and while an admitted launch uses it: then it stays as it
+// is.
 bool Engine::end_host_mapped(BlockId id) {
   Block& block = space_.block(id);
   if (!block.host_mapped || (pinned_on_device(block) && block.frames.has(Tier::kDevice))) {

@@ -139,7 +139,7 @@ void Engine::transfer_finished(TransferId id) {
 void Engine::transfer_failed(TransferId id) {
   const Transfer transfer = in_flight_transfers_.land(id);
   ++stats_.failed_transfers;
-  // What was to be far had no memory there, and goes to the device: nothing is lost.
+  // What was to be host-mapped had no memory there, and goes to the device: nothing is lost.
   const bool host_mapped =
       transfer.to == Tier::kDevice &&
       std::any_of(transfer.blocks.begin(), transfer.blocks.end(),

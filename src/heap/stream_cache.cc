@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/grown_at.h"
 #include "base/spread.h"
 
 namespace spillway {
@@ -43,10 +44,7 @@ bool StreamCache::put(Stream stream, Bytes size, Slot slot) {
   if (stack == nullptr) {
     return false;
   }
-  if (slot >= below_.size()) {
-    below_.resize(std::max(slot + std::size_t{1}, 2 * below_.size()));
-  }
-  below_[slot] = stack->top;
+  grown_at(below_, slot) = stack->top;
   stack->top = slot;
   ++stack->count;
   bytes_ += size;

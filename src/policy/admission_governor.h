@@ -25,8 +25,8 @@ class AdmissionGovernor final : public Policy {
     ended_ = ended_ || bytes > budget_bytes + budget_bytes / kNearlyPart;
     all_fits_ = bytes <= budget_bytes;
   }
-  // The execution of launches that stand for what nobody was told of: the policy does not hear of
-  // them either.
+  // The execution id of launches that stand for bypassed calls or keep their memory: the policy
+  // does not hear of them.
   static constexpr ExecutionId kPlaceholder = kNoExecution - 1;
   // Whatever the policy and we ourselves would say.
   void let_all_in(bool all) { all_in_ = all; }

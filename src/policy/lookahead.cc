@@ -9,13 +9,13 @@
 
 namespace spillway {
 void AheadOfLaunches::advance(LaunchSeq until, Control& control) {
-  const PendingUses& claims = control.pending_uses();
-  const Launch* launch = claims.issued_only(again_);
+  const PendingUses& uses = control.pending_uses();
+  const Launch* launch = uses.issued_only(again_);
   if (launch == nullptr) {
     // One that should have been looked at again has been admitted: others behind it have not.
-    launch = claims.next_issued(again_ == kNoLaunch ? last_ : kNoLaunch);
+    launch = uses.next_issued(again_ == kNoLaunch ? last_ : kNoLaunch);
     while (launch != nullptr && launch->seq <= seen_) {  // or of a stream that stands still
-      launch = claims.next_issued(launch->id);
+      launch = uses.next_issued(launch->id);
     }
   }
   again_ = kNoLaunch;
@@ -29,7 +29,7 @@ void AheadOfLaunches::advance(LaunchSeq until, Control& control) {
     });
     last_ = launch->id;
     seen_ = launch->seq;
-    launch = claims.next_issued(launch->id);
+    launch = uses.next_issued(launch->id);
   }
 }
 

@@ -79,11 +79,11 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   result.ideal_ns = ideal_ns(*program, measured) / options.iterations;
 
   const PolicyTraits traits = traits_of(policy, options.as_run);
-  // Where handles take time, `spillway run` has the CUDA platform: its heap, and its patience.
+  // Where handles take time, `spillway run` has the CUDA platform: its heap, and its governor.
   const bool on_gpu = options.as_run && machine.handles.cost_time();
-  AdmissionGovernor patience(**made);
+  AdmissionGovernor governor(**made);
   sim::Simulator simulator(machine, sim::simulator_options(machine, traits),
-                           on_gpu ? patience : **made);
+                           on_gpu ? governor : **made);
   const bool shares = on_gpu && policy.plan == nullptr;
   sim::Replay replay(std::move(*program),
                      {.tells_deaths = traits.told_of_deaths,
@@ -99,7 +99,7 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   if (const Status status = replay.prepare(); !status) {
     return cannot_run(policy, status.error());
   }
-  patience.alive_at_most(replay.peak_bytes(), machine.device.capacity_bytes);
+  governor.alive_at_most(replay.peak_bytes(), machine.device.capacity_bytes);
   sim::IterationResult before{.ended_ns = simulator.now_ns(),
                               .transfer_busy_ns = simulator.transfer_busy_ns(),
                               .stats = simulator.engine().stats(),

@@ -80,13 +80,13 @@ class AdversarialPolicy final : public Policy {
     }
   }
   // Launches of the past, of the future, and that never were.
-  void ask(const PendingUses& claims) {
+  void ask(const PendingUses& uses) {
     const LaunchId after = rng_.chance(0.5) ? last_issued_ - rng_.below(3) : rng_.next();
-    const Launch* next = claims.next_issued(after);
+    const Launch* next = uses.next_issued(after);
     if (next != nullptr && rng_.chance(0.5)) {
-      (void)claims.next_issued(next->id);
+      (void)uses.next_issued(next->id);
     }
-    (void)claims.needed_last();
+    (void)uses.needed_last();
   }
   Rng rng_;
   LaunchWindow window_;

@@ -23,7 +23,7 @@ class PageQueues {
       : space_(&space), pending_uses_(&pending_uses) {}
 
   // The block joins the queue at its newest end; leaves the one it was in. In the used queue it may
-  // leave if nothing has pinned it, it is not being copied down, and it is not far.
+  // leave if nothing has pinned it, it is not being copied down, and it is not host-mapped.
   void push(PageQueue queue, BlockId id);
   // Leaves its queue, if it is in one.
   void remove(BlockId id);

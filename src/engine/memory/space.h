@@ -54,14 +54,13 @@ struct alignas(64) Block {
   bool stays : 1 = false;        // ... or it is being copied down, and is used as before afterwards
   bool held_for : 1 = false;     // the launch that is to be admitted next names it (pins.h)
   bool listed : 1 = false;       // with others that its next launch will find (pending_uses.h)
-  bool host_mapped : 1 =
-      false;                 // its device frame is host memory, used over the link (docs/cuda.md)
+  // Its device frame is host memory, used over the link (docs/cuda.md).
+  bool host_mapped : 1 = false;
   bool exposed : 1 = false;  // launches may write it that do not name it (Launch::reaches)
   bool at_host : 1 = false;  // what pins it are updates, which use it in host memory (updates.h)
   Tier wished_to = Tier::kHost;  // ... to this tier
-  std::uint8_t gathered =
-      0;  // calls about it that the mechanism has not heard yet (mechanism_batch.h)
-  std::uint16_t fixed = 0;  // allocations in it that stay on the device (Engine::fix)
+  std::uint8_t gathered = 0;     // calls that the mechanism has not heard yet (mechanism_batch.h)
+  std::uint16_t fixed = 0;       // allocations in it that stay on the device (Engine::fix)
 };
 
 static_assert(sizeof(Block) == 64, "a launch touches many blocks, each of them somewhere else");

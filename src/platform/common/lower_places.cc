@@ -1,8 +1,9 @@
 // See lower_places.h.
 #include "platform/common/lower_places.h"
 
-#include <algorithm>
 #include <utility>
+
+#include "base/grown_at.h"
 
 namespace spillway {
 
@@ -12,10 +13,7 @@ bool LowerPlaces::take(BlockId block, Tier tier, Bytes bytes) {
   if (!place) {
     return false;
   }
-  if (block >= in.at.size()) {
-    in.at.resize(std::max(block + std::size_t{1}, 2 * in.at.size()), kNoPlace);
-  }
-  in.at[block] = *place;
+  grown_at(in.at, block, kNoPlace) = *place;
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include "platform/cuda/driven_platform.h"
 
 namespace spillway::cuda {
+
 // What cannot be on the device must have a place, and some of it is to be ready before that.
 void DrivenPlatform::want_host() {
   live_bytes_ = memory_->commitment().bytes();

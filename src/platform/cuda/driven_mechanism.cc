@@ -32,20 +32,22 @@ void log_transfer(EventLog& events, const MoveEnded& ended) {
 
 }  // namespace
 
+// --- What the engine asks for -------------------------------------------------------------------
+
 void DrivenPlatform::start_transfer(const Transfer& transfer) {
   updates_.transfer_began(transfer);
-  DriverCommand order{.kind = DriverCommand::Kind::kMove};
-  order.move.id = transfer.id;
-  order.move.from = transfer.from;
-  order.move.to = transfer.to;
-  order.move.asked_ns = now_ns();
+  DriverCommand command{.kind = DriverCommand::Kind::kMove};
+  command.move.id = transfer.id;
+  command.move.from = transfer.from;
+  command.move.to = transfer.to;
+  command.move.asked_ns = now_ns();
   bool all_there = transfer.from == Tier::kDevice;
   for (const BlockId id : transfer.blocks) {
     all_there = all_there && backing_.is_there(id);
     const Bytes bytes = bytes_of(id);
     if ((transfer.to == Tier::kHost && !host_ranges_.take(id, bytes)) ||
         (transfer.to == Tier::kStorage && !storage_ranges_.take(id, bytes))) {
-      order.move.error = transfer.to == Tier::kHost ? ENOMEM : ENOSPC;
+      command.move.error = transfer.to == Tier::kHost ? ENOMEM : ENOSPC;
     }
     Move::Part part{.block = id, .bytes = bytes, .address = 0, .host = {}, .storage = {}};
     if (transfer.from == Tier::kDevice || transfer.to == Tier::kDevice) {
@@ -63,9 +65,9 @@ void DrivenPlatform::start_transfer(const Transfer& transfer) {
     if (transfer.to == Tier::kDevice) {
       backing_.comes_with_transfer(id);
     }
-    order.move.parts.push_back(std::move(part));
+    command.move.parts.push_back(std::move(part));
   }
-  all_there ? queue_->push_ahead(std::move(order)) : queue_->push(std::move(order));
+  all_there ? queue_->push_ahead(std::move(command)) : queue_->push(std::move(command));
 }
 
 // Nobody has promised zeros.
@@ -197,8 +199,8 @@ bool DrivenPlatform::look(const Done& done) {
                                           : What::kStalledIdle,
                         std::min(done.since_ns, stalled_ns));  // the round may be much older
   }
-  for (const DriverCommand& order : done.forgotten) {
-    memory_->give_back(order.address, order.bytes);
+  for (const DriverCommand& command : done.forgotten) {
+    memory_->give_back(command.address, command.bytes);
   }
   for (const CommandListener::Backed& it : done.backed) {
     // It may have been dropped, and ordered again, since.

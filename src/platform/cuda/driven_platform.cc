@@ -209,7 +209,6 @@ Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
   Result<std::uint64_t> address = memory_->allocate(bytes);
   if (address) {
     bypass_.lives(memory_->number_of(*address));
-    bypass_.open_calls();
   }
   if (!memory_->may_undo()) {
     want_host();
@@ -296,7 +295,6 @@ Status DrivenPlatform::reuse(std::uint64_t address) {
   const std::optional<AllocationId> again = *reused;
   if (again) {
     bypass_.lives(*again);
-    bypass_.open_calls();
   }
   want_host();
   if (again) {

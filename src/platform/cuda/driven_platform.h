@@ -318,7 +318,8 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   Failures failures_;
   std::optional<StorageIo> storage_;
 
-  mutable std::mutex mutex_;  // the engine's and that of all that follows
+  mutable std::mutex
+      mutex_;  // the engine's and that of all that follows, but for StreamOrder's mutexes
   AdmissionGovernor governor_;
   Engine engine_;
   StreamWaits stream_waits_;

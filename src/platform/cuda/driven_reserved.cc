@@ -54,7 +54,6 @@ Status DrivenPlatform::allocate_at(std::uint64_t address, Bytes bytes) {
     return tl::unexpected<Error>(id.error());
   }
   bypass_.lives(*id);
-  bypass_.open_calls();
   want_host();
   born(*id);
   return {};

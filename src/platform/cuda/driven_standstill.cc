@@ -7,6 +7,7 @@
 #include "platform/cuda/driven_program_thread.h"
 
 namespace spillway::cuda {
+
 void DrivenPlatform::look_for_ends() {
   const bool helpless = launches_.unreleased() > 0 && engine_.transfers_in_flight() == 0 &&
                         queue_->empty() && !updates_.some_run();

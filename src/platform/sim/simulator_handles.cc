@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/grown_at.h"
 #include "platform/sim/simulator.h"
 
 namespace spillway::sim {
 
-Simulator::Backing& Simulator::backing(BlockId id) {
-  if (id >= backings_.size()) {
-    backings_.resize(std::max(id + std::size_t{1}, 2 * backings_.size()));
-  }
-  return backings_[id];
-}
+Simulator::Backing& Simulator::backing(BlockId id) { return grown_at(backings_, id); }
 
 // What is asked of the thread is done in the order in which it is asked for: a copy stands behind
 // all calls that were ordered before it, unless it is one of what has its handle.

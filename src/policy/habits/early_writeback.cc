@@ -69,7 +69,7 @@ void EarlyWriteback::advance(LaunchSeq used_up_to, Control& control) {
   }
 }
 
-// Gone, dead, far, or safe below; or its habit has been found wrong since.
+// Gone, dead, host-mapped, or safe below; or its habit has been found wrong since.
 bool EarlyWriteback::needs_no_copy(BlockId id, const Control& control) const {
   const Block& block = control.space().block(id);
   return !control.space().has_tenant(id) || !habits_[id].leaves() || habits_[id].copied ||

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/grown_at.h"
 #include "engine/memory/page_queues.h"
 #include "engine/memory/space.h"
 
@@ -31,12 +32,7 @@ Bytes bytes_on_device(AllocationId id, const Control& control) {
 
 }  // namespace
 
-GivenUp::Habit& GivenUp::habit_of(AllocationId id) {
-  if (id >= habits_.size()) {
-    habits_.resize(std::max(id + std::size_t{1}, 2 * habits_.size()));
-  }
-  return habits_[id];
-}
+GivenUp::Habit& GivenUp::habit_of(AllocationId id) { return grown_at(habits_, id); }
 
 void GivenUp::note_spare(const Control& control, Bytes more_bytes) {
   spare_bytes_ = std::min(spare_bytes_, more_bytes + control.free_bytes(Tier::kDevice) +

@@ -27,7 +27,7 @@ class HostMappedBlocks {
     std::uint8_t uses = 0;   // in a row by launches that use only a little of it
     std::uint8_t times = 0;  // that it has left after those
     bool leaving = false;    // in leaving_
-    bool often = false;      // it has been far, and launches used all of it
+    bool often = false;      // it was host-mapped, and launches used all of it
   };
   Habit& habit_of(BlockId block, const Control& control);
   void bury(const Control& control);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/grown_at.h"
 #include "engine/launches/pending_uses.h"
 #include "engine/memory/page_queues.h"
 #include "engine/memory/space.h"
@@ -17,12 +18,7 @@ IdleEvictor::Habit::Last* IdleEvictor::Habit::known() {
   return used_by == kNoExecution || found == last.end() ? nullptr : &*found;
 }
 
-IdleEvictor::Habit& IdleEvictor::habit_of(AllocationId id) {
-  if (id >= habits_.size()) {
-    habits_.resize(std::max(id + std::size_t{1}, 2 * habits_.size()));
-  }
-  return habits_[id];
-}
+IdleEvictor::Habit& IdleEvictor::habit_of(AllocationId id) { return grown_at(habits_, id); }
 
 void IdleEvictor::issued(const Launch& launch, const Control& control) {
   now_ = launch.seq;

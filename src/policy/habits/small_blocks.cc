@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/grown_at.h"
 #include "engine/memory/for_each_block.h"
 #include "engine/memory/page_queues.h"
 #include "engine/memory/space.h"
@@ -36,11 +37,9 @@ void SmallBlocks::leaves(BlockId block, const Control& control) {
 // is used again by then.
 bool SmallBlocks::passed_too_long(BlockId block, Bytes device_bytes) {
   constexpr Bytes kTimes = 2;
-  if (block >= passed_.size()) {
-    passed_.resize(std::max(block + std::size_t{1}, 2 * passed_.size()), kNotPassed);
-  }
-  passed_[block] = std::min(passed_[block], left_bytes_);
-  return left_bytes_ - passed_[block] >= kTimes * device_bytes;
+  Bytes& passed = grown_at(passed_, block, kNotPassed);
+  passed = std::min(passed, left_bytes_);
+  return left_bytes_ - passed >= kTimes * device_bytes;
 }
 
 BlockId SmallBlocks::oldest_worth_moving(const Control& control) {

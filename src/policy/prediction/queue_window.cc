@@ -66,16 +66,16 @@ void QueueWindow::ended(const Launch& launch) {
 // A little less than the device, for what was not foreseen.
 void QueueWindow::extend(const Control& control) {
   const auto room_bytes = static_cast<std::int64_t>(control.capacity_bytes(Tier::kDevice) / 8 * 7);
-  const PendingUses& claims = control.pending_uses();
-  const Launch* launch = claims.next_issued(last_);
+  const PendingUses& uses = control.pending_uses();
+  const Launch* launch = uses.next_issued(last_);
   while (launch != nullptr && launch->seq <= end_) {
-    launch = claims.next_issued(launch->id);
+    launch = uses.next_issued(launch->id);
   }
   while (launch != nullptr && peak_bytes() < room_bytes) {
     add(*launch, control);
     end_ = launch->seq;
     last_ = launch->id;
-    launch = claims.next_issued(launch->id);
+    launch = uses.next_issued(launch->id);
   }
 }
 

@@ -34,8 +34,8 @@ class QueueWindow {
 
   struct Named {
     std::uint32_t launches = 0;  // within the window that name it, as often as they do
-    std::uint32_t bytes =
-        0;              // of the device, when it was taken in: it may become host-mapped meanwhile
+    // Of the device, when it was taken in: it may become host-mapped meanwhile.
+    std::uint32_t bytes = 0;
     bool dies = false;  // after the last of them
   };
   std::vector<Named> blocks_;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kAdd = "at::native::indexFuncLargeIndex<float, long>";
 
-class FarCuda : public CudaWorld {
+class HostMappedCuda : public CudaWorld {
  protected:
   static constexpr std::size_t kTables = 5;
   static constexpr Bytes kTableBytes = 8 * kMiB;
@@ -51,7 +51,7 @@ class FarCuda : public CudaWorld {
   Bytes most_host_bytes = 0;
 };
 
-TEST_F(FarCuda, NothingMovesAnyMore) {
+TEST_F(HostMappedCuda, NothingMovesAnyMore) {
   begin();
   steps(12);
   EXPECT_GE(host_mapped(), (kTables - 2) * kTableBytes);
@@ -61,14 +61,14 @@ TEST_F(FarCuda, NothingMovesAnyMore) {
   EXPECT_EQ(moved(Tier::kHost, Tier::kDevice), moved_in);
 }
 
-TEST_F(FarCuda, WhatOtherKernelsUseMoves) {
+TEST_F(HostMappedCuda, WhatOtherKernelsUseMoves) {
   begin();
   steps(8, "rewrite");
   EXPECT_EQ(host_mapped(), 0U);
 }
 
 // It comes back to the device for those.
-TEST_F(FarCuda, AndBack) {
+TEST_F(HostMappedCuda, AndBack) {
   begin();
   steps(12);
   ASSERT_GT(host_mapped(), 0U);
@@ -79,7 +79,7 @@ TEST_F(FarCuda, AndBack) {
 }
 
 // One launch of all of them, which the budget does not hold.
-TEST_F(FarCuda, InALaunchThatIsLargerThanTheBudget) {
+TEST_F(HostMappedCuda, InALaunchThatIsLargerThanTheBudget) {
   most_handle_bytes = options.device_bytes;
   begin();
   steps(12);
@@ -101,7 +101,7 @@ TEST_F(FarCuda, InALaunchThatIsLargerThanTheBudget) {
   }
 }
 
-TEST_F(FarCuda, HostMemoryIsOneLimitForBoth) {
+TEST_F(HostMappedCuda, HostMemoryIsOneLimitForBoth) {
   options.host_bytes = 64 * kMiB;
   begin();
   steps(12);
@@ -112,7 +112,7 @@ TEST_F(FarCuda, HostMemoryIsOneLimitForBoth) {
   EXPECT_LE(most_host_bytes, options.host_bytes + 8 * kMiB);
 }
 
-TEST_F(FarCuda, WithoutHostMemoryForItItMoves) {
+TEST_F(HostMappedCuda, WithoutHostMemoryForItItMoves) {
   begin();
   steps(1);
   config.host_memory_fails = 1;
@@ -124,7 +124,7 @@ TEST_F(FarCuda, WithoutHostMemoryForItItMoves) {
 }
 
 // A moment without it is not for good.
-TEST_F(FarCuda, HostMemoryThatIsThereAgainIsUsedAgain) {
+TEST_F(HostMappedCuda, HostMemoryThatIsThereAgainIsUsedAgain) {
   std::atomic<Bytes> left_bytes = 0;
   options.memory_room = [&left_bytes] {
     return MemoryRoom{.limit_bytes = kGiB, .left_bytes = left_bytes, .whose = "this machine"};
@@ -143,7 +143,7 @@ TEST_F(FarCuda, HostMemoryThatIsThereAgainIsUsedAgain) {
 }
 
 // What is dead leaves nothing behind, and what comes to live there is on the device.
-TEST_F(FarCuda, EndsWithWhatItHeld) {
+TEST_F(HostMappedCuda, EndsWithWhatItHeld) {
   begin();
   steps(12);
   ASSERT_GT(host_mapped(), 0U);

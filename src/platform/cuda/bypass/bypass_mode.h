@@ -83,8 +83,11 @@ class BypassMode {
 
   // --- Memory
 
-  // It lives: it has been allocated, or is used again.
-  void lives(AllocationId id) { memory_.allocated(id); }
+  // It has been allocated, or is used again.
+  void lives(AllocationId id) {
+    memory_.lives(id);
+    open_calls();
+  }
   // The engine must hear of the death now: launches that use the memory are tracked.
   void freed(AllocationId id);
   // The contents are dead. True if the engine must hear of it now; false if bypassed launches may
@@ -94,7 +97,8 @@ class BypassMode {
   [[nodiscard]] bool is_unsettled(AllocationId id) const { return memory_.is_unsettled(id); }
   // What tracked launches have used may have come: settles it.
   void settle_those_ready();
-  // Lets threads make calls without asking, or no more, as memory now is. After each change of it.
+  // Lets threads make calls without asking, or no more, as memory now is. Called when the engine
+  // has heard of a death.
   void open_calls();
   // Whether it has all of its memory on the device.
   [[nodiscard]] bool is_whole(AllocationId id) const;

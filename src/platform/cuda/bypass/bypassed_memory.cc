@@ -1,15 +1,12 @@
 // See bypassed_memory.h.
 #include "platform/cuda/bypass/bypassed_memory.h"
 
-#include <algorithm>
+#include "base/grown_at.h"
 
 namespace spillway::cuda {
 
 void BypassedMemory::lives(AllocationId id) {
-  if (id >= state_.size()) {
-    state_.resize(std::max(id + std::size_t{1}, 2 * state_.size()), State::kNone);
-  }
-  State& state = state_[id];
+  State& state = grown_at(state_, id);
   if (state == State::kDeadUnannounced) {
     state = State::kSettled;
     return;

@@ -14,12 +14,12 @@ class BypassedMemory {
  public:
   // --- What becomes of allocations, at all times
 
-  void allocated(AllocationId id) { lives(id); }
-  // The program has ended it, or will not need what it holds: `reused` before it is used again.
-  // False: launches of which nobody was told may use it still, so the death must not be told yet.
+  // It has been allocated, or is used again.
+  void lives(AllocationId id);
+  // The program has freed it, or does not need its contents (`lives` before it is used again).
+  // False: bypassed launches may still use it, so the engine must not hear of the death yet.
   [[nodiscard]] bool freed(AllocationId id) { return ends(id, State::kNone); }
   [[nodiscard]] bool retired(AllocationId id) { return ends(id, State::kDead); }
-  void reused(AllocationId id) { lives(id); }
 
   // --- In bypass mode
 
@@ -53,7 +53,6 @@ class BypassedMemory {
 
  private:
   enum class State : std::uint8_t { kNone, kUnsettled, kSettled, kDead, kDeadUnannounced };
-  void lives(AllocationId id);
   [[nodiscard]] bool ends(AllocationId id, State how);
 
   std::vector<State> state_;  // by allocation

@@ -2,11 +2,11 @@
 // that. Layer: platform, cuda. With the platform's lock held.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "base/grown_at.h"
 #include "base/ids.h"
 
 namespace spillway::cuda {
@@ -69,12 +69,7 @@ class BlockBacking {
   [[nodiscard]] State state(BlockId block) const {
     return block < blocks_.size() ? blocks_[block].state : State::kNone;
   }
-  Block& at(BlockId block) {
-    if (block >= blocks_.size()) {
-      blocks_.resize(std::max(block + std::size_t{1}, 2 * blocks_.size()));
-    }
-    return blocks_[block];
-  }
+  Block& at(BlockId block) { return grown_at(blocks_, block); }
 
   std::vector<Block> blocks_;
   std::uint64_t last_serial_ = 0;

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/grown_at.h"
+
 namespace spillway::cuda {
 
 bool DeviceBlocks::has(BlockId block) const {
@@ -151,10 +153,7 @@ CuResult DeviceBlocks::drop_all() {
 // --- Blocks that are dead -----------------------------------------------------------------------
 
 void DeviceBlocks::hold(BlockId block, const Backed& backed) {
-  if (block >= blocks_.size()) {
-    blocks_.resize(std::max(block + std::size_t{1}, 2 * blocks_.size()));
-  }
-  blocks_[block] = backed;
+  grown_at(blocks_, block) = backed;
   mapped_[backed.handle].holder = block;
 }
 

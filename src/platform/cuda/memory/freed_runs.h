@@ -2,13 +2,13 @@
 // cuda. With the platform's lock held.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/grown_at.h"
 #include "base/ids.h"
 #include "platform/cuda/memory/program_memory.h"
 
@@ -26,10 +26,7 @@ class FreedRuns {
     free_.pop_back();
     runs_[index] = {.run = run, .blocks_left = mapped.size()};
     for (const BlockId block : mapped) {
-      if (block >= of_.size()) {
-        of_.resize(std::max(block + std::size_t{1}, 2 * of_.size()), kNoIndex);
-      }
-      of_[block] = index;
+      grown_at(of_, block, kNoIndex) = index;
     }
   }
   [[nodiscard]] bool has(BlockId block) const {

@@ -1,7 +1,9 @@
-// See places.h.
+// See host_ranges.h.
 #include "platform/cuda/memory/host_ranges.h"
 
 #include <algorithm>
+
+#include "base/grown_at.h"
 
 namespace spillway::cuda {
 
@@ -9,16 +11,14 @@ bool HostRanges::take(BlockId block, Bytes bytes) {
   if (bytes > free_bytes_) {
     return false;
   }
-  if (block >= of_.size()) {
-    of_.resize(std::max(block + std::size_t{1}, 2 * of_.size()));
-  }
+  std::vector<Run>& runs = grown_at(of_, block);
   free_bytes_ -= bytes;
   Bytes left_bytes = bytes;
   Bytes piece_bytes = bytes;
   while (left_bytes > 0) {
     const Bytes wanted_bytes = std::min(piece_bytes, left_bytes);
     if (const auto at = free_.take(wanted_bytes)) {
-      of_[block].push_back({.at = *at, .bytes = wanted_bytes});
+      runs.push_back({.at = *at, .bytes = wanted_bytes});
       left_bytes -= wanted_bytes;
     } else {
       // Everything is a multiple of kBlockBytes, so there are runs of that size as long as there is

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/grown_at.h"
 #include "platform/common/process/clock.h"
 
 namespace spillway::cuda {
@@ -186,10 +187,7 @@ void DeviceLaunches::note_waited(const Stream& stream, const Launch& launch) {
 }
 
 void DeviceLaunches::came_from(BlockId block, Source source) {
-  if (block >= sources_.size()) {
-    sources_.resize(std::max(block + std::size_t{1}, 2 * sources_.size()), Source::kZeros);
-  }
-  sources_[block] = source;
+  grown_at(sources_, block, Source::kZeros) = source;
 }
 
 // Storage where any of it came from there: that is what took so long.

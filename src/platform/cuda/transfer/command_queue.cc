@@ -61,20 +61,20 @@ TimeNs CommandQueue::processor_ns() const {
   return spillway::processor_ns(thread_) + moves_.lanes().processor_ns();
 }
 
-void CommandQueue::push(DriverCommand order) {
+void CommandQueue::push(DriverCommand command) {
   ++unanswered_;
   {
     const std::scoped_lock lock(mutex_);
-    orders_.push_back(std::move(order));
+    commands_.push_back(std::move(command));
   }
   wake();
 }
 
-void CommandQueue::push_ahead(DriverCommand order) {
+void CommandQueue::push_ahead(DriverCommand command) {
   ++unanswered_;
   {
     const std::scoped_lock lock(mutex_);
-    ahead_.push_back(std::move(order));
+    ahead_.push_back(std::move(command));
   }
   wake();
 }
@@ -162,8 +162,8 @@ void CommandQueue::note_link() {
 
 void CommandQueue::take_orders() {
   const std::scoped_lock lock(mutex_);
-  std::move(orders_.begin(), orders_.end(), std::back_inserter(taken_));
-  orders_.clear();
+  std::move(commands_.begin(), commands_.end(), std::back_inserter(taken_));
+  commands_.clear();
 }
 
 void CommandQueue::start_ahead() {
@@ -172,12 +172,12 @@ void CommandQueue::start_ahead() {
     const std::scoped_lock lock(mutex_);
     ahead.swap(ahead_);
   }
-  for (DriverCommand& order : ahead) {
-    moves_.start(std::move(order.move));
+  for (DriverCommand& command : ahead) {
+    moves_.start(std::move(command.move));
   }
 }
 
-// An order takes as long as a copy of a few MiB: between two of them copies are looked after and
+// A command takes as long as a copy of a few MiB: between two of them copies are looked after and
 // begun, and what has been done is not kept back for long.
 void CommandQueue::carry_out_some() {
   const TimeNs until_ns = now_ns() + kLongestRoundNs;
@@ -197,21 +197,21 @@ void CommandQueue::carry_out_some() {
   }
 }
 
-bool CommandQueue::carry_out(DriverCommand& order) {
-  switch (order.kind) {
+bool CommandQueue::carry_out(DriverCommand& command) {
+  switch (command.kind) {
     case DriverCommand::Kind::kBack:
-      if (!back(order.block, order.address, order.bytes)) {
+      if (!back(command.block, command.address, command.bytes)) {
         return false;
       }
-      done_.backed.push_back({.block = order.block, .serial = order.serial});
+      done_.backed.push_back({.block = command.block, .serial = command.serial});
       return true;
     case DriverCommand::Kind::kMove:
-      if (order.move.to == Tier::kDevice) {
+      if (command.move.to == Tier::kDevice) {
         // Blocks that have their memory keep it meanwhile.
-        for (const Move::Part& part : order.move.parts) {
+        for (const Move::Part& part : command.move.parts) {
           // What has no host memory fails, and goes to the device (Engine::fetch_failed).
           if (part.host_mapped && !back_host_mapped(part.block, part.address, part.bytes)) {
-            order.move.error = ENOMEM;
+            command.move.error = ENOMEM;
             break;
           }
           if (!part.host_mapped && !back(part.block, part.address, part.bytes)) {
@@ -222,14 +222,14 @@ bool CommandQueue::carry_out(DriverCommand& order) {
           }
         }
       }
-      moves_.start(std::move(order.move));
+      moves_.start(std::move(command.move));
       return true;
     case DriverCommand::Kind::kDrop:
-      drop(order.block);
+      drop(command.block);
       --unanswered_;
       return true;
     case DriverCommand::Kind::kBudget:
-      pool_.set_budget(order.bytes);
+      pool_.set_budget(command.bytes);
       --unanswered_;
       return true;
     case DriverCommand::Kind::kTrim:
@@ -237,11 +237,11 @@ bool CommandQueue::carry_out(DriverCommand& order) {
       --unanswered_;
       return true;
     case DriverCommand::Kind::kShare:
-      must(blocks_.share_with(order.device), "cuMemSetAccess");
+      must(blocks_.share_with(command.device), "cuMemSetAccess");
       ++done_.shared;
       return true;
     case DriverCommand::Kind::kForget:
-      done_.forgotten.push_back(std::move(order));
+      done_.forgotten.push_back(std::move(command));
       return true;
   }
   return true;

@@ -112,13 +112,13 @@ class CommandQueue {
   void stop();
 
   // Any thread's, from here on.
-  void push(DriverCommand order);
-  // A transfer from the device, of blocks for which nothing else is on order: none of the orders
+  void push(DriverCommand command);
+  // A transfer from the device, of blocks for which nothing else is on order: none of the commands
   // before it is waited for. Those are calls of the driver, and the way out stands still meanwhile.
   // It may, because nothing of a block is ordered until its transfer has ended.
-  void push_ahead(DriverCommand order);
+  void push_ahead(DriverCommand command);
   void wake() { wake_.call(); }
-  // HandlePool::keep_at_most, without an order.
+  // HandlePool::keep_at_most, without a command.
   void keep_at_most(Bytes bytes) { pool_.keep_at_most(bytes); }
   [[nodiscard]] Bytes handle_bytes() const { return pool_.bytes(); }
   // Of blocks for which nothing is on order, done at once and without it (device_blocks.h).
@@ -149,7 +149,7 @@ class CommandQueue {
   void look_after_copies();
   void note_link();
   // False if there is no memory for it now.
-  [[nodiscard]] bool carry_out(DriverCommand& order);
+  [[nodiscard]] bool carry_out(DriverCommand& command);
   [[nodiscard]] bool back(BlockId block, CuAddress address, Bytes bytes);
   [[nodiscard]] bool back_host_mapped(BlockId block, CuAddress address, Bytes bytes);
   [[nodiscard]] bool back_on_host(BlockId block, CuAddress address, Bytes bytes);
@@ -170,7 +170,7 @@ class CommandQueue {
   std::promise<Status> begun_;
 
   std::mutex mutex_;
-  std::deque<DriverCommand> orders_;
+  std::deque<DriverCommand> commands_;
   std::vector<DriverCommand> ahead_;
   std::atomic<std::uint64_t> unanswered_{0};
   WakeUp wake_;

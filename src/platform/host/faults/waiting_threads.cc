@@ -1,17 +1,13 @@
 // See waiting_threads.h.
 #include "platform/host/faults/waiting_threads.h"
 
-#include <algorithm>
-
+#include "base/grown_at.h"
 #include "platform/common/process/clock.h"
 
 namespace spillway::host {
 
 bool WaitingThreads::begin(const FaultRecord& fault, LogRow during) {
-  if (fault.block >= stops_.size()) {
-    stops_.resize(std::max(fault.block + std::size_t{1}, 2 * stops_.size()));
-  }
-  Stop& stop = stops_[fault.block];
+  Stop& stop = grown_at(stops_, fault.block);
   if (stop.awaited) {
     return false;
   }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/grown_at.h"
 #include "platform/common/process/memory_advice.h"
 
 namespace spillway::host {
@@ -45,12 +46,7 @@ DevicePages::DevicePages(const Userfault& userfault, const AddressSpace& address
   }
 }
 
-DevicePages::Pages& DevicePages::pages(BlockId block) {
-  if (block >= pages_.size()) {
-    pages_.resize(std::max(block + std::size_t{1}, 2 * pages_.size()));
-  }
-  return pages_[block];
-}
+DevicePages::Pages& DevicePages::pages(BlockId block) { return grown_at(pages_, block); }
 
 void DevicePages::renew(BlockId block, Bytes bytes, bool zeros_wanted) {
   if (there(block)) {  // touched while it belonged to nobody

@@ -1,4 +1,4 @@
-// See places.h.
+// See channel_ranges.h.
 #include "platform/near/memory/channel_ranges.h"
 
 #include <algorithm>

@@ -392,7 +392,7 @@ TEST_F(InAnAmpleBudget, WhatIsTrimmedIsGivenBackToTheDevice) {
 }
 
 // What was given to a smaller one is at hand for the next of what that asked for.
-TEST_F(InAnAmpleBudget, WhatHasMoreThanItAsksForIsHandedOnUntold) {
+TEST_F(InAnAmpleBudget, WhatHasMoreThanItAsksForIsRecycledUnannounced) {
   const auto until_untold = [this] {
     EXPECT_TRUE(heap->free(use(4 * kMiB), on));
     for (int i = 0; i < 5000 && !platform->recycles_unannounced(0); ++i) {
