@@ -246,7 +246,7 @@ class Program {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       for (std::size_t j = 0; j < 3; ++j) {
         const std::uint64_t address = live_[(2 * i + j * 7) % live_.size()];
-        if (const auto allocation = platform_->allocation_of(address)) {
+        if (const auto allocation = platform_->memory().allocation_of(address)) {
           nodes[i].operands.push_back({.address = address, .bytes = allocation->bytes});
         }
       }
@@ -266,13 +266,13 @@ class Program {
   void launch_graph() {
     launches.of([&] {
       const std::vector<CudaOperand> with_tables = operands_with_tables(session_, graph_);
-      const std::uint64_t number = platform_->before_launch(
+      const std::uint64_t number = platform_->launches().before_launch(
           {.stream = kStream,
            .hash = graph_.hash,
            .name = "graph",
            .operands = with_tables.empty() ? graph_.operands : with_tables});
       device.launched();
-      platform_->after_launch(number, true);
+      platform_->launches().after_launch(number, true);
     });
     if (++next_ % 100 == 0) {
       synchronize();
@@ -304,21 +304,21 @@ class Program {
                                 : 2 * kMiB + rng_.below(8) * kMiB;
   }
   void launch(std::span<const std::uint64_t> words, std::size_t kernel) const {
-    if (platform_->begin_bypassed(kStream)) {
+    if (platform_->bypass().begin_bypassed(kStream)) {
       device.launched();
-      platform_->end_bypassed();
+      platform_->bypass().end_bypassed();
       return;
     }
     Operands operands(session_);
     operands.add_what_is_everywhere();
     operands.add_pointers_in(words.data(), words.size_bytes());
-    const std::uint64_t number =
-        platform_->before_launch({.stream = kStream,
-                                  .hash = operands.hash({.first = kernel, .second = kernel}),
-                                  .name = "kernel",
-                                  .operands = operands.all()});
+    const std::uint64_t number = platform_->launches().before_launch(
+        {.stream = kStream,
+         .hash = operands.hash({.first = kernel, .second = kernel}),
+         .name = "kernel",
+         .operands = operands.all()});
     device.launched();
-    platform_->after_launch(number, true);
+    platform_->launches().after_launch(number, true);
   }
   void launch_many(std::size_t from, std::size_t count) {
     std::vector<std::uint64_t>& words = words_;
@@ -332,9 +332,9 @@ class Program {
     launch(words, from);
   }
   void synchronize() const {
-    platform_->before_wait(std::nullopt);
+    platform_->streams().before_wait(std::nullopt);
     device.run_up_to(device.launches);
-    platform_->after_wait(std::nullopt);
+    platform_->streams().after_wait(std::nullopt);
   }
   void settle() const {
     synchronize();

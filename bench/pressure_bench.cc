@@ -98,7 +98,7 @@ Status run(const Options& options) {
       const ProgramStats before = program.platform().stats();
       const FakeCudaCounters seen = counters();
       const std::vector<CudaPlatform::Work> worked = program.platform().work();
-      const std::uint64_t unseen = program.platform().bypassed_calls();
+      const std::uint64_t unseen = program.platform().bypass().bypassed_calls();
       const TimeNs begin_ns = now_ns();
       step->run();
       const TimeNs took_ns = (now_ns() - begin_ns) / options.slower;
@@ -123,7 +123,7 @@ Status run(const Options& options) {
           now.creates - seen.creates, now.maps - seen.maps, now.gates_waited - seen.gates_waited,
           to_seconds(after.processor_ns - before.processor_ns) * 1e3,
           format_bytes(program.high_bytes()), format_bytes(now.handle_bytes),
-          now.launches - seen.launches, program.platform().bypassed_calls() - unseen);
+          now.launches - seen.launches, program.platform().bypass().bypassed_calls() - unseen);
       const EngineStats did = difference(after.engine, before.engine);
       fmt::print(
           "    {} faults, {} prefetched, {} used, {} late, {} wasted; {} evictions, {} ahead, {} "

@@ -101,17 +101,18 @@ void Program::launch(const Work& work) {
     return driver_.launch_kernel(kernel_, 1, 1, 1, 1, 1, 1, 0, on_, pointers.data(), nullptr);
   };
   CuResult made = CuResult::kSuccess;
-  if (platform_->begin_bypassed(on_)) {
+  if (platform_->bypass().begin_bypassed(on_)) {
     made = launched();
-    platform_->end_bypassed();
+    platform_->bypass().end_bypassed();
   } else {
-    const std::uint64_t number = platform_->before_launch({.stream = on_,
-                                                           .hash = hash_launch(work.name, identity),
-                                                           .name = work.name,
-                                                           .operands = operands,
-                                                           .needs_mapping = work.needs_mapping});
+    const std::uint64_t number =
+        platform_->launches().before_launch({.stream = on_,
+                                             .hash = hash_launch(work.name, identity),
+                                             .name = work.name,
+                                             .operands = operands,
+                                             .needs_mapping = work.needs_mapping});
     made = launched();
-    platform_->after_launch(number, made == CuResult::kSuccess);
+    platform_->launches().after_launch(number, made == CuResult::kSuccess);
   }
   if (made != CuResult::kSuccess) {
     fatal("a launch was refused");
@@ -120,9 +121,9 @@ void Program::launch(const Work& work) {
 }
 
 void Program::synchronize() const {
-  platform_->before_wait(on_);
+  platform_->streams().before_wait(on_);
   (void)driver_.stream_synchronize(on_);
-  platform_->after_wait(on_);
+  platform_->streams().after_wait(on_);
 }
 
 void Program::keep_pace(TimeNs each_ns) {

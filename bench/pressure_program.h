@@ -52,7 +52,7 @@ class Program {
     std::string_view name;
     std::span<const Use> uses;
     TimeNs took_ns = 0;          // on an H200
-    bool needs_mapping = false;  // as a copy or memset (cuda_platform.h)
+    bool needs_mapping = false;  // as a copy or memset (cuda_launch.h)
   };
   void launch(const Work& work);
   void synchronize() const;

@@ -199,7 +199,7 @@ int run(const Options& options) {
   }
   std::vector<Buffer> buffers(options.buffers);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    buffers[i] = {.address = value_of(platform->allocate(buffer_bytes)),
+    buffers[i] = {.address = value_of(platform->memory().allocate(buffer_bytes)),
                   .stream = streams[i % kStreams]};
   }
   Rng rng(1);
@@ -211,12 +211,13 @@ int run(const Options& options) {
     Buffer& buffer = buffers[which];
     const cuda::CudaOperand operand{
         .address = buffer.address, .bytes = buffer_bytes, .mode = AccessMode::kReadWrite};
-    const std::uint64_t number = platform->before_launch({.stream = buffer.stream,
-                                                          .hash = {.first = which + 1, .second = 1},
-                                                          .name = "rewrite",
-                                                          .operands = {&operand, 1}});
+    const std::uint64_t number =
+        platform->launches().before_launch({.stream = buffer.stream,
+                                            .hash = {.first = which + 1, .second = 1},
+                                            .name = "rewrite",
+                                            .operands = {&operand, 1}});
     const CuResult launched = gpu.launch(buffer, buffer_bytes, launch + 1);
-    platform->after_launch(number, launched == CuResult::kSuccess);
+    platform->launches().after_launch(number, launched == CuResult::kSuccess);
     gpu.must("cuLaunchKernel", launched);
     buffer.seed = launch + 1;
     constexpr std::uint64_t kLookEvery = 64;
@@ -225,9 +226,9 @@ int run(const Options& options) {
     }
   }
   const double issued_s = now_s() - begin_s;
-  platform->before_wait(std::nullopt);
+  platform->streams().before_wait(std::nullopt);
   gpu.must("cuCtxSynchronize", gpu.driver().context_synchronize());
-  platform->after_wait(std::nullopt);
+  platform->streams().after_wait(std::nullopt);
   const double all_s = now_s() - begin_s;
   const EngineStats stats = platform->stats().engine;
   const double in_bytes = static_cast<double>(stats.moved(Tier::kHost, Tier::kDevice));

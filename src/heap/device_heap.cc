@@ -66,7 +66,7 @@ DeviceHeap::Slot DeviceHeap::new_slot(std::uint64_t address) {
 }
 
 void DeviceHeap::free_slot(Slot slot) {
-  platform_.free(memory_[slot].address);
+  platform_.memory().free(memory_[slot].address);
   forget_slot(slot);
 }
 
@@ -88,7 +88,7 @@ void DeviceHeap::give_up(Slot slot) {
 // What the platform keeps for the next of its size beyond what the heap has is nobody's either.
 void DeviceHeap::keep_at_most(Bytes bytes) {
   if (std::exchange(keeps_at_most_bytes_, bytes) != bytes) {
-    platform_.keep_at_most(bytes);
+    platform_.memory().keep_at_most(bytes);
   }
 }
 
@@ -122,7 +122,7 @@ Result<std::uint64_t> DeviceHeap::make(Bytes size) {
   make_room(size);
   keep_for(size);
   while (true) {
-    Result<std::uint64_t> made = platform_.allocate(size);
+    Result<std::uint64_t> made = platform_.memory().allocate(size);
     if (made || kept_.empty()) {
       return made;
     }
@@ -133,7 +133,7 @@ Result<std::uint64_t> DeviceHeap::make(Bytes size) {
 // Whether nobody need be told of what is freed and handed on. All that the heap has lives then as
 // far as the platform knows.
 bool DeviceHeap::unannounced() const {
-  return !always_tells_ && platform_.recycles_unannounced(all_bytes());
+  return !always_tells_ && platform_.memory().recycles_unannounced(all_bytes());
 }
 
 // It dies later than it was freed, behind more launches than may have used it.
@@ -151,17 +151,17 @@ void DeviceHeap::tell_what_is_cached() {
 
 void DeviceHeap::keep(Slot slot, Stream stream) {
   const Memory& memory = memory_[slot];
-  platform_.retire(memory.address, stream);
+  platform_.memory().retire(memory.address, stream);
   kept_.keep(stream, memory.size, memory.address, slot);
 }
 
 // What was kept. What is dead and at hand counts for the platform, which may have no room for more.
 Status DeviceHeap::reuse(Slot slot, Stream stream) {
   kept_.remove(slot);
-  Status reused = platform_.reuse(memory_[slot].address);
+  Status reused = platform_.memory().reuse(memory_[slot].address);
   if (!reused && !stream_cache_.empty()) {
     tell_what_is_cached();
-    reused = platform_.reuse(memory_[slot].address);
+    reused = platform_.memory().reuse(memory_[slot].address);
   }
   if (!reused) {
     kept_.keep(stream, memory_[slot].size, memory_[slot].address, slot);
@@ -221,7 +221,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Stream> st
     return make_error(ErrorCode::kInvalidInput, "{} are more than the memory pool may have",
                       format_bytes(bytes));
   }
-  if (platform_.calls_are_open()) {
+  if (platform_.bypass().calls_are_open()) {
     room_.is_at_rest();
   }
   const bool is_unannounced = unannounced();
@@ -262,7 +262,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Stream> st
     if (size > asked) {
       keep_for(size);
     }
-    Result<std::uint64_t> made = size > asked ? platform_.allocate(size) : make(size);
+    Result<std::uint64_t> made = size > asked ? platform_.memory().allocate(size) : make(size);
     if (!made && size > asked) {
       size = asked;
       made = make(size);
@@ -300,7 +300,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Stream> st
 // among what was in use at the highest.
 bool DeviceHeap::undo(Slot slot) {
   if (!newest_ || newest_->slot != slot || room_.allocations() != newest_->room.allocations() + 1 ||
-      !platform_.undo_allocate(memory_[slot].address)) {
+      !platform_.memory().undo_allocate(memory_[slot].address)) {
     return false;
   }
   const Memory& memory = memory_[slot];

@@ -9,7 +9,7 @@
 namespace spillway {
 
 bool Segments::is_unannounced() const {
-  return !always_tells_ && platform_.recycles_unannounced(0);
+  return !always_tells_ && platform_.memory().recycles_unannounced(0);
 }
 
 Segments::Index Segments::segment_of(std::uint64_t address) const {
@@ -235,7 +235,7 @@ void Segments::born(std::uint64_t address, Bytes bytes) {
       for_each_segment({.address = address, .bytes = bytes, .segment = index},
                        [this](Index one) { (void)revive(segments_[one]); });
     } else if (!revive(segment) && segment.tensors == 2) {
-      platform_.divide(segment.address);
+      platform_.recompute().divide(segment.address);
     }
   }
   tell_unless_unannounced();
@@ -266,7 +266,7 @@ void Segments::retire(Segment& segment) {
   segment.dead = true;
   dead_have_changed_ = true;
   dead_told_(segment.address);
-  platform_.retire_keeping_room(segment.address, segment.stream);
+  platform_.memory().retire_keeping_room(segment.address, segment.stream);
 }
 
 // False: the platform knows that it lives.
@@ -275,7 +275,7 @@ bool Segments::revive(Segment& segment) {
     return false;
   }
   dead_have_changed_ = true;
-  (void)platform_.reuse(segment.address);  // it has its room
+  (void)platform_.memory().reuse(segment.address);  // it has its room
   return true;
 }
 
@@ -341,7 +341,7 @@ std::optional<Bytes> Segments::asked_at_once(std::uint64_t address) const {
                                                     : std::nullopt;
 }
 
-std::optional<cuda::CudaPlatform::Range> Segments::tensor_at_once(std::uint64_t address) {
+std::optional<cuda::AddressRange> Segments::tensor_at_once(std::uint64_t address) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) {
     return std::nullopt;
@@ -350,19 +350,18 @@ std::optional<cuda::CudaPlatform::Range> Segments::tensor_at_once(std::uint64_t 
   const Place* const place = living_at(address);
   return place == nullptr
              ? std::nullopt
-             : std::optional(cuda::CudaPlatform::Range{.start = address, .bytes = place->bytes});
+             : std::optional(cuda::AddressRange{.start = address, .bytes = place->bytes});
 }
 
-std::optional<cuda::CudaPlatform::Range> Segments::tensor_at(std::uint64_t address) const {
+std::optional<cuda::AddressRange> Segments::tensor_at(std::uint64_t address) const {
   const std::scoped_lock lock(mutex_);
   const auto behind = in_order_.upper_bound(address);
   if (behind == in_order_.begin()) {
     return std::nullopt;
   }
   const auto& [start, bytes] = *std::prev(behind);
-  return address - start < bytes
-             ? std::optional(cuda::CudaPlatform::Range{.start = start, .bytes = bytes})
-             : std::nullopt;
+  return address - start < bytes ? std::optional(cuda::AddressRange{.start = start, .bytes = bytes})
+                                 : std::nullopt;
 }
 
 Bytes Segments::bytes() const {

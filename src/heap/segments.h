@@ -50,7 +50,7 @@ class Segments {
   // A tensor comes, with so many bytes of a segment, or goes (fewer than 0). True if it is enough
   // to have written that down; otherwise `born` or `died` follows.
   [[nodiscard]] bool write_down(std::uint64_t address, std::int64_t bytes) {
-    if (!platform_.calls_are_open()) {
+    if (!platform_.bypass().calls_are_open()) {
       return false;
     }
     const std::scoped_lock lock(mutex_);
@@ -86,17 +86,17 @@ class Segments {
   // The same whether it has or not. For who must not wait, likewise.
   [[nodiscard]] std::optional<Bytes> asked_at_once(std::uint64_t address) const;
   // The living tensor that begins there. For who must not wait, likewise.
-  [[nodiscard]] std::optional<cuda::CudaPlatform::Range> tensor_at_once(std::uint64_t address);
+  [[nodiscard]] std::optional<cuda::AddressRange> tensor_at_once(std::uint64_t address);
   // In which this address lies. Only where each death is told at once.
-  [[nodiscard]] std::optional<cuda::CudaPlatform::Range> tensor_at(std::uint64_t address) const;
+  [[nodiscard]] std::optional<cuda::AddressRange> tensor_at(std::uint64_t address) const;
   // What an address can mean in memory that the program maps itself, where `in` and `ends` are
   // living tensors: the one in which it lies, and the one of which it is the end (0 bytes: none).
   // What lies there and is no tensor that is known is `between` those that are, or in a part of
   // that. nullopt: neither the address nor the byte before it is in such memory.
   struct Meant {
-    cuda::CudaPlatform::Range in;
-    cuda::CudaPlatform::Range ends;
-    cuda::CudaPlatform::Range between;
+    cuda::AddressRange in;
+    cuda::AddressRange ends;
+    cuda::AddressRange between;
   };
   [[nodiscard]] std::optional<Meant> meant_by(std::uint64_t address);
   // Of all segments that were not mapped, whether tensors live in them or not.

@@ -39,10 +39,10 @@ class CurrentContext {
 
 CuResult wait_as_a_free(ProgramCall& here, const Session& session, CuContext context) {
   const CurrentContext in(context);
-  session.platform->before_wait(std::nullopt);
+  session.platform->streams().before_wait(std::nullopt);
   const CuResult result =
       here.driver([] { return captures_under_way() ? free_nothing() : real().cuCtxSynchronize(); });
-  session.platform->after_wait(std::nullopt);
+  session.platform->streams().after_wait(std::nullopt);
   if (Recording* const recorded = recording()) {
     recorded->synchronized();
   }

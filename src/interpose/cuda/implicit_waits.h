@@ -23,12 +23,12 @@ CuResult wait_and_call(const Call& call) {
   if (session == nullptr) {
     return here.driver(call);
   }
-  session->platform->before_wait(std::nullopt);
+  session->platform->streams().before_wait(std::nullopt);
   if (!captures_under_way()) {
     (void)here.driver([] { return real().cuCtxSynchronize(); });  // the call itself tells of errors
   }
   const CuResult result = here.driver(call);
-  session->platform->after_wait(std::nullopt);
+  session->platform->streams().after_wait(std::nullopt);
   if (Recording* const recorded = recording()) {
     recorded->synchronized();
   }

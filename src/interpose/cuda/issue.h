@@ -26,14 +26,14 @@ void end_on_thread_stream(CuStream stream);
 class Bypassed {
  public:
   Bypassed(const Session& session, CuStream stream)
-      : platform_(recording() == nullptr && session.platform->begin_bypassed(stream)
+      : platform_(recording() == nullptr && session.platform->bypass().begin_bypassed(stream)
                       ? session.platform
                       : nullptr) {}
   Bypassed(const Bypassed&) = delete;
   Bypassed& operator=(const Bypassed&) = delete;
   ~Bypassed() {
     if (platform_ != nullptr) {
-      platform_->end_bypassed();
+      platform_->bypass().end_bypassed();
     }
   }
   explicit operator bool() const { return platform_ != nullptr; }
@@ -51,17 +51,17 @@ CuResult issue_tracked(const Session& session, CudaLaunch what, const Call& call
   if (recorded != nullptr) {
     recorded->announce(what.name);
   }
-  const std::uint64_t launch = session.platform->before_launch(what);
+  const std::uint64_t launch = session.platform->launches().before_launch(what);
   const RecordedLaunch record = recorded == nullptr ? RecordedLaunch() : recorded->begin(what);
   const CuResult result = call(launch);
   if (recorded != nullptr) {
     recorded->end(record, what, result == CuResult::kSuccess);
   }
   if (on_thread_stream && launch != 0) {
-    session.platform->let_others_issue(launch);
+    session.platform->launches().let_others_issue(launch);
     end_on_thread_stream(what.stream);
   }
-  session.platform->after_launch(launch, result == CuResult::kSuccess);
+  session.platform->launches().after_launch(launch, result == CuResult::kSuccess);
   return result;
 }
 

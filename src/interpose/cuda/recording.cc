@@ -87,9 +87,9 @@ void Recording::forget_recording() {
 }
 
 bool Recording::wait_for_device() {
-  session_.platform->before_wait(std::nullopt);
+  session_.platform->streams().before_wait(std::nullopt);
   const CuResult waited = real().cuCtxSynchronize();
-  session_.platform->after_wait(std::nullopt);
+  session_.platform->streams().after_wait(std::nullopt);
   if (waited != CuResult::kSuccess) {
     static std::atomic<bool> told{false};
     say_once(told, fmt::format("an iteration is not recorded: to wait for the device failed with "
@@ -192,14 +192,14 @@ void Recording::note_operand(IterationRecorder& recorder, const CudaOperand& ope
     note_operand(recorder, operand, *tensor);
     return;
   }
-  for (const CudaPlatform::Range& range :
-       session_.platform->allocations_in(operand.address, operand.bytes)) {
+  for (const AddressRange& range :
+       session_.platform->placed().allocations_in(operand.address, operand.bytes)) {
     note_operand(recorder, operand, range);
   }
 }
 
 void Recording::note_operand(IterationRecorder& recorder, const CudaOperand& operand,
-                             const CudaPlatform::Range& range) {
+                             const AddressRange& range) {
   bool reads = operand.mode == AccessMode::kRead || operand.mode == AccessMode::kReadWrite ||
                operand.mode == AccessMode::kExpose;
   bool writes = operand.mode != AccessMode::kRead;

@@ -66,7 +66,7 @@ class Recording {
   bool wait_for_device();
   void note_operand(IterationRecorder& recorder, const CudaOperand& operand);
   void note_operand(IterationRecorder& recorder, const CudaOperand& operand,
-                    const CudaPlatform::Range& range);
+                    const AddressRange& range);
   void note_access(IterationRecorder& recorder, std::uint64_t start, Bytes bytes, bool reads,
                    bool writes);
   void forget_recording();

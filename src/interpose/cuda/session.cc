@@ -202,7 +202,7 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
   everything->session.segments = everything->segments.get();
   everything->session.device = device;
   everything->session.context = context;
-  platform.watch_captures(detail::captures);
+  platform.streams().watch_captures(detail::captures);
   everything->recording = Recording::make(*driver, everything->session);
   set_recording(everything->recording.get());
   if (everything->recording != nullptr) {
@@ -232,7 +232,7 @@ Session* open_session(CuDevice device, CuContext context) {
     tell_without_recomputation((*everything)->space->options());
   }
   for (const CuDevice peer : peers) {
-    (*everything)->space->platform().share_with(peer);
+    (*everything)->space->platform().exports().share_with(peer);
   }
   made = everything->release();
   detail::the_session.store(&made.load()->session, std::memory_order_release);
@@ -244,7 +244,7 @@ Session* open_session(CuDevice device, CuContext context) {
 void load_lost_own_kernels(const Session& here) {
   CuContext context = nullptr;
   if (!captures_under_way() && real().cuCtxGetCurrent(&context) == CuResult::kSuccess &&
-      !here.platform->is_busy(context) && take_lost_own_kernels()) {
+      !here.platform->streams().is_busy(context) && take_lost_own_kernels()) {
     load_own_kernels();
   }
 }
@@ -296,7 +296,7 @@ void share_with(CuDevice device) {
   if (std::find(peers.begin(), peers.end(), device) == peers.end()) {
     peers.push_back(device);
     if (Session* const here = session()) {
-      here->platform->share_with(device);
+      here->platform->exports().share_with(device);
     }
   }
 }
@@ -304,7 +304,7 @@ void share_with(CuDevice device) {
 void tell_that_code_ends() {
   const ProgramCall here(CallKind::kOther);
   if (const Session* const session = here.seen_by()) {
-    session->platform->code_ends();
+    session->platform->recompute().code_ends();
   }
 }
 

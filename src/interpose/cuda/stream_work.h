@@ -39,7 +39,7 @@ CuResult put(CallKind kind, const char* name, CuStream stream, const Add& add, c
     return driver();
   }
   // A memset carries no addresses, so where nobody is told nothing else is looked at.
-  if (fill != nullptr && session->platform->contains(fill->to) && !captures_under_way()) {
+  if (fill != nullptr && session->platform->memory().contains(fill->to) && !captures_under_way()) {
     if (const Bypassed bypassed(*session, stream); bypassed) {
       return driver();
     }

@@ -37,7 +37,7 @@ class Bypass : public CudaWorld {
       fill(stream, buffers.back(), ++seed);
     }
     platform->wait_until_idle();
-    for (int i = 0; i < 100 && platform->bypassed_calls() == 0; ++i) {
+    for (int i = 0; i < 100 && platform->bypass().bypassed_calls() == 0; ++i) {
       rewrite(stream, buffers[0], ++seed);
     }
     synchronize(stream);
@@ -46,9 +46,9 @@ class Bypass : public CudaWorld {
   }
   [[nodiscard]] bool is_bypassed() const { return is_bypassed(stream); }
   [[nodiscard]] bool is_bypassed(CuStream on) const {
-    const bool quiet = platform->begin_bypassed(on);
+    const bool quiet = platform->bypass().begin_bypassed(on);
     if (quiet) {
-      platform->end_bypassed();
+      platform->bypass().end_bypassed();
     }
     return quiet;
   }
@@ -71,15 +71,16 @@ class Bypass : public CudaWorld {
 
 TEST_F(Bypass, LaunchesAreNotToldOf) {
   std::vector<Buffer> buffers = settled(6);
-  const std::uint64_t told = platform->stats().engine.launches - platform->bypassed_calls();
-  const std::uint64_t unseen = platform->bypassed_calls();
+  const std::uint64_t told =
+      platform->stats().engine.launches - platform->bypass().bypassed_calls();
+  const std::uint64_t unseen = platform->bypass().bypassed_calls();
   for (int i = 0; i < 200; ++i) {
     rewrite(i % 3 == 0 ? other : stream, buffers[static_cast<std::size_t>(i) % 6], ++seed);
     synchronize(stream);
     synchronize(other);
   }
-  EXPECT_EQ(platform->bypassed_calls(), unseen + 200);
-  EXPECT_EQ(platform->stats().engine.launches - platform->bypassed_calls(), told);
+  EXPECT_EQ(platform->bypass().bypassed_calls(), unseen + 200);
+  EXPECT_EQ(platform->stats().engine.launches - platform->bypass().bypassed_calls(), told);
   check_all(buffers);
 }
 
@@ -106,7 +107,7 @@ TEST_F(Bypass, ACopyBelowIsNotTakenForWhatWasWrittenUnseen) {
       check(stream, buffer);
     }
     synchronize(stream);
-    platform->free(more.address);
+    platform->memory().free(more.address);
     for (int i = 0; i < 20; ++i) {
       for (Buffer& buffer : buffers) {
         rewrite(stream, buffer, ++seed);
@@ -153,14 +154,14 @@ TEST_F(Bypass, NothingLeavesBeforeTheDeviceHasPassedWhatWasUnseen) {
 // A thread has begun a call, and issues it only when bypass mode is over.
 TEST_F(Bypass, ACallThatIsUnderWayWhenItEndsIsWaitedFor) {
   std::vector<Buffer> buffers = settled(6);
-  ASSERT_TRUE(
-      platform->begin_bypassed(stream));  // known from now on, as in any thread's second call
-  platform->end_bypassed();
+  ASSERT_TRUE(platform->bypass().begin_bypassed(
+      stream));  // known from now on, as in any thread's second call
+  platform->bypass().end_bypassed();
   std::atomic<bool> begun{false};
   std::atomic<bool> go{false};
   std::thread late([&] {
     (void)driver.context_set_current(primary);
-    ASSERT_TRUE(platform->begin_bypassed(other));
+    ASSERT_TRUE(platform->bypass().begin_bypassed(other));
     begun = true;
     while (!go) {
       std::this_thread::yield();
@@ -170,7 +171,7 @@ TEST_F(Bypass, ACallThatIsUnderWayWhenItEndsIsWaitedFor) {
                      seed + 1000, address_of(wrong)),
               CuResult::kSuccess);
     buffer.seed = seed + 1000;
-    platform->end_bypassed();
+    platform->bypass().end_bypassed();
   });
   while (!begun) {
     std::this_thread::yield();
@@ -191,14 +192,14 @@ TEST_F(Bypass, ACallThatIsUnderWayWhenItEndsIsWaitedFor) {
 // In the order of its stream it is the next owner's at once, however far the device is behind.
 TEST_F(Bypass, MemoryIsHandedOnWithoutAWord) {
   std::vector<Buffer> buffers = settled(6);
-  const std::uint64_t unseen = platform->bypassed_calls();
+  const std::uint64_t unseen = platform->bypass().bypassed_calls();
   for (int i = 0; i < 50; ++i) {
-    platform->retire(buffers[1].address, std::nullopt);
-    ASSERT_TRUE(platform->reuse(buffers[1].address));
+    platform->memory().retire(buffers[1].address, std::nullopt);
+    ASSERT_TRUE(platform->memory().reuse(buffers[1].address));
     fill(stream, buffers[1], ++seed);
     rewrite(stream, buffers[1], ++seed);
   }
-  EXPECT_EQ(platform->bypassed_calls(), unseen + 100);
+  EXPECT_EQ(platform->bypass().bypassed_calls(), unseen + 100);
   check_all(buffers);
 }
 
@@ -206,7 +207,7 @@ TEST_F(Bypass, WhatDiedMeanwhileIsDeadAfterwardsAndDoesNotMove) {
   std::vector<Buffer> buffers = settled(6);
   const std::vector<Buffer> kept = {buffers[0], buffers[1]};
   for (std::size_t i = 2; i < buffers.size(); ++i) {
-    platform->retire(buffers[i].address, std::nullopt);
+    platform->memory().retire(buffers[i].address, std::nullopt);
   }
   Buffer more = too_much();
   fill(stream, more, ++seed);
@@ -251,7 +252,7 @@ TEST_F(Bypass, MemoryThatNobodyUsesMayGoBeforeItIsThere) {
     for (int i = 0; i < 10; ++i) {
       rewrite(stream, buffers[0], ++seed);
     }
-    platform->free(unused.address);
+    platform->memory().free(unused.address);
   }
   config.access_ns = 0;
   fake_cuda_change(&config);
@@ -283,7 +284,7 @@ TEST_F(BypassBesideOthers, MemoryThatNobodyUsesIsLeftWhereTheDeviceHasNone) {
   EXPECT_EQ(platform->capacity_bytes(Tier::kDevice), options.device_bytes);
   EXPECT_THAT(warned, ::testing::IsEmpty());
   check_all(buffers);
-  platform->free(unused.address);
+  platform->memory().free(unused.address);
 }
 
 // Not where that would take it from anybody: what is alive comes first.
@@ -296,13 +297,13 @@ TEST_F(Bypass, WhatNobodyUsesTakesNobodysFrames) {
   EXPECT_FALSE(is_bypassed());
   EXPECT_EQ(platform->stats().engine.evictions, 0U);
   check_all(buffers);
-  platform->free(unused.address);
+  platform->memory().free(unused.address);
 }
 
 TEST_F(Bypass, AFreeThatNobodyHandsOnEndsIt) {
   std::vector<Buffer> buffers = settled(6);
   rewrite(stream, buffers[5], ++seed);
-  platform->free(buffers[5].address);
+  platform->memory().free(buffers[5].address);
   EXPECT_FALSE(is_bypassed());
   buffers.pop_back();
   check_all(buffers);
@@ -311,7 +312,7 @@ TEST_F(Bypass, AFreeThatNobodyHandsOnEndsIt) {
 TEST_F(Bypass, AStreamThatIsDestroyedEndsIt) {
   std::vector<Buffer> buffers = settled(6);
   rewrite(other, buffers[0], ++seed);
-  platform->destroyed(other);
+  platform->streams().destroyed(other);
   EXPECT_FALSE(is_bypassed());
   synchronize(other);
   EXPECT_EQ(driver.stream_destroy(other), CuResult::kSuccess);
@@ -324,8 +325,8 @@ TEST_F(Bypass, AWaitForAValueEndsIt) {
   std::uint64_t* const word = pinned(1);
   *word = 0;
   rewrite(other, buffers[0], ++seed);
-  platform->will_wait_for_value();
-  platform->waits_for_value(address_of(word), other);
+  platform->streams().will_wait_for_value();
+  platform->streams().waits_for_value(address_of(word), other);
   ASSERT_EQ(driver.stream_wait_value(other, address_of(word), 1, kCuWaitAtLeast),
             CuResult::kSuccess);
   EXPECT_FALSE(is_bypassed());
@@ -346,15 +347,15 @@ TEST_F(Bypass, ACaptureEndsItUntilItHasEnded) {
   rewrite(stream, buffers[0], ++seed);
   rewrite(other, buffers[1], ++seed);
   captures = 1;
-  platform->watch_captures(captures);
-  platform->capture_begins();
+  platform->streams().watch_captures(captures);
+  platform->streams().capture_begins();
   constexpr unsigned kRelaxed = 2;
   ASSERT_EQ(cuStreamBeginCapture_v2(stream, kRelaxed), CuResult::kSuccess);
   for (int i = 0; i < 20; ++i) {
     rewrite(other, buffers[1], ++seed);
     EXPECT_FALSE(is_bypassed(other));
   }
-  platform->before_wait(std::nullopt);
+  platform->streams().before_wait(std::nullopt);
   Buffer more = too_much();
   fill(other, more, ++seed);
   synchronize(other);
@@ -371,15 +372,15 @@ TEST_F(Bypass, ACaptureEndsItUntilItHasEnded) {
   for (int i = 0; i < 20; ++i) {
     rewrite(other, more, ++seed);
   }
-  platform->free(more.address);
+  platform->memory().free(more.address);
   check_all(buffers);
 }
 
 TEST_F(Bypass, AfterACaptureItComesBack) {
   std::vector<Buffer> buffers = settled(6);
   captures = 1;
-  platform->watch_captures(captures);
-  platform->capture_begins();
+  platform->streams().watch_captures(captures);
+  platform->streams().capture_begins();
   for (int i = 0; i < 20; ++i) {
     rewrite(stream, buffers[0], ++seed);
   }
@@ -406,7 +407,7 @@ TEST_F(Bypass, ItIsOverWhereMoreLivesThanFits) {
   for (Buffer& buffer : more) {
     fill(stream, buffer, ++seed);
   }
-  platform->free(buffers.back().address);
+  platform->memory().free(buffers.back().address);
   buffers.pop_back();
   config.launch_ns = 0;
   fake_cuda_change(&config);
@@ -426,7 +427,7 @@ TEST_F(Bypass, NoGateIsPutBeforeACallThatTheDeviceOrdersBehindIt) {
   const std::uint64_t last = seed + 1000;
   std::thread late([&] {
     (void)driver.context_set_current(primary);
-    ASSERT_TRUE(platform->begin_bypassed(blocking));
+    ASSERT_TRUE(platform->bypass().begin_bypassed(blocking));
     begun = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     Buffer& buffer = buffers[3];
@@ -434,7 +435,7 @@ TEST_F(Bypass, NoGateIsPutBeforeACallThatTheDeviceOrdersBehindIt) {
                      last, address_of(wrong)),
               CuResult::kSuccess);
     buffer.seed = last;
-    platform->end_bypassed();
+    platform->bypass().end_bypassed();
   });
   while (!begun) {
     std::this_thread::yield();
@@ -505,7 +506,7 @@ TEST_F(Bypass, ThreadsComeAndGo) {
           rewrite(mine, buffers[i], 1000 * k + i);
         }
         synchronize(mine);
-        platform->destroyed(mine);
+        platform->streams().destroyed(mine);
         EXPECT_EQ(driver.stream_destroy(mine), CuResult::kSuccess);
       });
     }
@@ -515,7 +516,7 @@ TEST_F(Bypass, ThreadsComeAndGo) {
     Buffer more = too_much();
     fill(stream, more, ++seed);
     synchronize(stream);
-    platform->free(more.address);
+    platform->memory().free(more.address);
   }
   check_all(buffers);
 }

@@ -20,25 +20,25 @@ class Crowd : public CudaWorld {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle by its number
     const auto on = reinterpret_cast<CuStream>(kCuStreamPerThread);
     const CudaOperand it = operand(buffer, AccessMode::kReadWrite);
-    const std::uint64_t launched = platform->before_launch(
+    const std::uint64_t launched = platform->launches().before_launch(
         {.stream = on, .hash = {}, .name = "rewrite", .operands = {&it, 1}, .needs_mapping = true});
     EXPECT_EQ(launch(test::kernels().rewrite, on, buffer.address, buffer.words, buffer.seed, seed,
                      address_of(wrong)),
               CuResult::kSuccess);
-    platform->let_others_issue(launched);
+    platform->launches().let_others_issue(launched);
     EXPECT_EQ(driver.stream_synchronize(on), CuResult::kSuccess);
-    platform->after_launch(launched, true);
+    platform->launches().after_launch(launched, true);
     buffer.seed = seed;
   }
   void record(CuEvent event, CuStream on) const {
-    const auto in_order = platform->in_order(on);
-    platform->recorded(event, on);
+    const auto in_order = platform->streams().in_order(on);
+    platform->streams().recorded(event, on);
     EXPECT_EQ(driver.event_record(event, on), CuResult::kSuccess);
   }
   void wait_for(CuEvent event, CuStream on) const {
-    const auto in_order = platform->in_order(on);
+    const auto in_order = platform->streams().in_order(on);
     EXPECT_EQ(driver.stream_wait_event(on, event, 0), CuResult::kSuccess);
-    platform->waits_for(event, on);
+    platform->streams().waits_for(event, on);
   }
   // Of one word, into pinned memory.
   void copy_out(const Buffer& buffer, CuStream on, std::uint64_t* to) const {
@@ -74,7 +74,7 @@ class Crowd : public CudaWorld {
           copy_out(used.buffer, used.on, words[which]);
           break;
         case 1:
-          platform->free(used.buffer.address);
+          platform->memory().free(used.buffer.address);
           used.buffer = filled(used.on, seed);
           break;
         case 2:
@@ -99,7 +99,7 @@ class Crowd : public CudaWorld {
     for (const Used& used : buffers) {
       check(used.on, used.buffer);
       synchronize(used.on);
-      platform->free(used.buffer.address);
+      platform->memory().free(used.buffer.address);
     }
   }
   void all_work() {

@@ -213,17 +213,17 @@ TEST_F(Platform, SaysWhichAllocationAnAddressLiesIn) {
   const Buffer other = allocate(1000);
   const Buffer large = allocate(20 * kMiB);
   EXPECT_EQ(large.address % (8 * kMiB), 0U);
-  const auto range = platform->allocation_of(large.address + 10 * kMiB);
+  const auto range = platform->memory().allocation_of(large.address + 10 * kMiB);
   ASSERT_TRUE(range);
   EXPECT_EQ(range->start, large.address);
   EXPECT_EQ(range->bytes, 20 * kMiB);
-  EXPECT_EQ(platform->allocation_of(other.address + 999)->start, other.address);
+  EXPECT_EQ(platform->memory().allocation_of(other.address + 999)->start, other.address);
   EXPECT_EQ(small.address / kTwoMiB, other.address / kTwoMiB);
-  EXPECT_FALSE(platform->allocation_of(small.address + 1000));
-  EXPECT_TRUE(platform->contains(small.address + 1000));
-  EXPECT_FALSE(platform->contains(address_of(wrong)));
-  platform->free(small.address);
-  EXPECT_FALSE(platform->allocation_of(small.address));
+  EXPECT_FALSE(platform->memory().allocation_of(small.address + 1000));
+  EXPECT_TRUE(platform->memory().contains(small.address + 1000));
+  EXPECT_FALSE(platform->memory().contains(address_of(wrong)));
+  platform->memory().free(small.address);
+  EXPECT_FALSE(platform->memory().allocation_of(small.address));
   EXPECT_EQ(counters().handle_bytes, 0U);  // nothing has been used
 }
 
@@ -237,8 +237,8 @@ TEST_F(Platform, AnEndNamesWhatEndsThereAlone) {
     }
     for (const std::uint64_t start : starts) {
       const std::array<std::uint64_t, 2> words{start, start + bytes};
-      std::array<CudaPlatform::Pointed, 2> found{};
-      platform->pointed_at(words, found.data());
+      std::array<PointedAt, 2> found{};
+      platform->memory().pointed_at(words, found.data());
       EXPECT_EQ(found[0].in.start, start);
       EXPECT_EQ(found[0].ends.bytes, 0U);
       EXPECT_EQ(found[1].in.bytes, 0U);
@@ -249,13 +249,13 @@ TEST_F(Platform, AnEndNamesWhatEndsThereAlone) {
 
 TEST_F(Platform, MoreThanAllTiersIsRefused) {
   open();
-  const Result<std::uint64_t> address = platform->allocate(kGiB);
+  const Result<std::uint64_t> address = platform->memory().allocate(kGiB);
   ASSERT_FALSE(address);
   EXPECT_THAT(address.error().message, HasSubstr("--host-memory"));
   for (int i = 0; i < 20; ++i) {
-    const Result<std::uint64_t> some = platform->allocate(100 * kMiB);
+    const Result<std::uint64_t> some = platform->memory().allocate(100 * kMiB);
     ASSERT_TRUE(some);
-    platform->free(*some);
+    platform->memory().free(*some);
   }
 }
 
@@ -271,9 +271,9 @@ TEST_F(Platform, StreamsThatWaitForEventsShareTooLittleMemory) {
     const CuStream from = streams[step % 3];
     const CuStream to = streams[(step + 1) % 3];
     ASSERT_EQ(driver.event_record(last, from), CuResult::kSuccess);
-    platform->recorded(last, from);
+    platform->streams().recorded(last, from);
     ASSERT_EQ(driver.stream_wait_event(to, last, 0), CuResult::kSuccess);
-    platform->waits_for(last, to);
+    platform->streams().waits_for(last, to);
     rewrite(to, buffers[step % buffers.size()], step + 2);
   }
   for (const CuStream on : streams) {
@@ -339,9 +339,9 @@ TEST_F(Platform, AnEventOfTheNullStreamComesBehindBlockingStreams) {
   run(blocking, all_of(0, 3));
   const CuEvent behind = event();
   ASSERT_EQ(driver.event_record(behind, nullptr), CuResult::kSuccess);
-  platform->recorded(behind, nullptr);
+  platform->streams().recorded(behind, nullptr);
   ASSERT_EQ(driver.stream_wait_event(other, behind, 0), CuResult::kSuccess);
-  platform->waits_for(behind, other);
+  platform->streams().waits_for(behind, other);
   run(other, all_of(3, 3));
   __atomic_store_n(held, 1, __ATOMIC_RELEASE);
   synchronize(blocking);
@@ -362,25 +362,25 @@ TEST_F(Platform, AWaitComesBehindALaunchThatIsOnItsWay) {
   synchronize(on);
   const CudaOperand all_room[] = {operand(buffers[0], AccessMode::kRead),
                                   operand(buffers[1], AccessMode::kRead)};
-  const std::uint64_t on_its_way = platform->before_launch(
+  const std::uint64_t on_its_way = platform->launches().before_launch(
       {.stream = on, .hash = {}, .name = "uses", .operands = all_room, .needs_mapping = false});
   const CuEvent behind = event();
   beside([&] {
     fill(another, buffers[2], 3);
-    const auto in_order = platform->in_order(another);
-    platform->recorded(behind, another);
+    const auto in_order = platform->streams().in_order(another);
+    platform->streams().recorded(behind, another);
     EXPECT_EQ(driver.event_record(behind, another), CuResult::kSuccess);
   }).get();
   std::future<void> waits = beside([&] {
-    const auto in_order = platform->in_order(on);
+    const auto in_order = platform->streams().in_order(on);
     EXPECT_EQ(driver.stream_wait_event(on, behind, 0), CuResult::kSuccess);
-    platform->waits_for(behind, on);
+    platform->streams().waits_for(behind, on);
   });
   EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
   EXPECT_EQ(launch(test::kernels().rewrite, on, buffers[0].address, buffers[0].words, 1, 1,
                    address_of(wrong)),
             CuResult::kSuccess);
-  platform->after_launch(on_its_way, true);
+  platform->launches().after_launch(on_its_way, true);
   waits.get();
   synchronize(on);
   synchronize(another);
@@ -398,7 +398,8 @@ TEST_F(Platform, AWaitFindsAllMarkersOnTheirStreams) {
   const CuStream another = stream();
   std::vector<Buffer> buffers = allocate_many(3, 8 * kMiB);
   std::future<void> lacks_room = put_a_slow_marker(on, another, buffers);
-  std::future<void> waits = std::async(std::launch::async, [&] { platform->before_wait(on); });
+  std::future<void> waits =
+      std::async(std::launch::async, [&] { platform->streams().before_wait(on); });
   EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
   slow_marker_comes();
   waits.get();
@@ -419,7 +420,7 @@ TEST_F(Platform, AWaitForAValueComesBehindMarkersThatOthersPut) {
   std::vector<Buffer> buffers = allocate_many(4, 8 * kMiB);
   std::future<void> lacks_room = put_a_slow_marker(on, another, buffers);
   std::future<void> waits =
-      std::async(std::launch::async, [&] { platform->will_wait_for_value(); });
+      std::async(std::launch::async, [&] { platform->streams().will_wait_for_value(); });
   std::future<void> lacks_room_too = beside([&] { fill(third, buffers[3], 1); });
   EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
   EXPECT_EQ(lacks_room_too.wait_for(std::chrono::milliseconds(0)), std::future_status::timeout);
@@ -518,7 +519,7 @@ TEST_F(Platform, AFreeTakesEffectBehindTheLaunchesThatUseIt) {
     fill(on, buffer, i);
     rewrite(on, buffer, i + 1);
     check(on, buffer);
-    platform->free(buffer.address);
+    platform->memory().free(buffer.address);
   }
   synchronize(on);
   platform->wait_until_idle();
@@ -536,8 +537,8 @@ TEST_F(Platform, WhatIsRetiredMovesNowhereAndCanBeUsedAgain) {
     for (Buffer& buffer : buffers) {
       fill(on, buffer, step);
       check(on, buffer);
-      platform->retire(buffer.address, std::nullopt);
-      ASSERT_TRUE(platform->reuse(buffer.address));
+      platform->memory().retire(buffer.address, std::nullopt);
+      ASSERT_TRUE(platform->memory().reuse(buffer.address));
     }
   }
   synchronize(on);
@@ -553,7 +554,7 @@ TEST_F(Platform, AddressesAreUsedAgainOnlyWhenNothingIsThere) {
     Buffer buffer = allocate((1 + i % 5) * 2 * kMiB);
     fill(on, buffer, i);
     check(on, buffer);
-    platform->free(buffer.address);
+    platform->memory().free(buffer.address);
     if (i % 8 == 7) {
       synchronize(on);
       platform->wait_until_idle();
@@ -596,8 +597,8 @@ TEST_F(Platform, ADestroyedStreamRunsToItsEnd) {
       round == 0 ? fill(on, buffer, 0) : rewrite(on, buffer, round);
     }
     ASSERT_EQ(driver.event_record(done, on), CuResult::kSuccess);
-    platform->recorded(done, on);
-    platform->destroyed(on);
+    platform->streams().recorded(done, on);
+    platform->streams().destroyed(on);
     ASSERT_EQ(driver.stream_destroy(on), CuResult::kSuccess);
     ASSERT_EQ(driver.event_synchronize(done), CuResult::kSuccess);
   }
@@ -796,7 +797,7 @@ TEST_F(ContextDies, WhileAStreamThatIsDestroyedStillHasMemory) {
   open_with_a_bad_kernel();
   (void)use(on, buffers[4]);
   (void)use(on, buffers[5]);
-  platform->destroyed(on);
+  platform->streams().destroyed(on);
   ASSERT_EQ(driver.stream_destroy(on), CuResult::kSuccess);
   on = nullptr;
   comes_back([&] { (void)use(other, buffers[0], true); });

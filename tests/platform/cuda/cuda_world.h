@@ -76,7 +76,7 @@ class CudaWorld : public FakeDevice {
     [[nodiscard]] Bytes bytes() const { return 8 * words; }
   };
   Buffer allocate(Bytes bytes) const {
-    const Result<std::uint64_t> address = platform->allocate(bytes);
+    const Result<std::uint64_t> address = platform->memory().allocate(bytes);
     EXPECT_TRUE(address) << address.error().message;
     return {.address = address.value_or(0), .words = bytes / 8, .seed = 0};
   }
@@ -85,23 +85,24 @@ class CudaWorld : public FakeDevice {
   template <typename Call>
   CuResult issue(CuStream on, std::span<const CudaOperand> operands, std::string_view name,
                  bool needs_mapping, const Call& call) const {
-    if (platform->begin_bypassed(on)) {
+    if (platform->bypass().begin_bypassed(on)) {
       const CuResult result = call();
-      platform->end_bypassed();
+      platform->bypass().end_bypassed();
       return result;
     }
     std::vector<LaunchOperand> identity;
     for (const CudaOperand& operand : operands) {
       identity.push_back({.allocation = operand.address, .bytes = operand.bytes});
     }
-    const std::uint64_t launch = platform->before_launch({.stream = on,
-                                                          .hash = hash_launch(name, identity),
-                                                          .name = name,
-                                                          .operands = operands,
-                                                          .needs_mapping = needs_mapping,
-                                                          .sparse = uses_a_little(name)});
+    const std::uint64_t launch =
+        platform->launches().before_launch({.stream = on,
+                                            .hash = hash_launch(name, identity),
+                                            .name = name,
+                                            .operands = operands,
+                                            .needs_mapping = needs_mapping,
+                                            .sparse = uses_a_little(name)});
     const CuResult result = call();
-    platform->after_launch(launch, result == CuResult::kSuccess);
+    platform->launches().after_launch(launch, result == CuResult::kSuccess);
     return result;
   }
   // A check that may store the address of what it checks in `table`, where others find it.
@@ -152,9 +153,9 @@ class CudaWorld : public FakeDevice {
               CuResult::kSuccess);
   }
   void synchronize(CuStream on) const {
-    platform->before_wait(on);
+    platform->streams().before_wait(on);
     EXPECT_EQ(driver.stream_synchronize(on), CuResult::kSuccess);
-    platform->after_wait(on);
+    platform->streams().after_wait(on);
   }
   void whole() const {
     const Status status = platform->check_invariants();
@@ -170,15 +171,16 @@ class CudaWorld : public FakeDevice {
 
   void rewrite_reaching(CuStream on, std::span<const CudaOperand> operands, const Buffer& buffer,
                         std::uint64_t seed) const {
-    const std::uint64_t told = platform->before_launch({.stream = on,
-                                                        .hash = hash_launch("reaching", {}),
-                                                        .name = "reaching",
-                                                        .operands = operands,
-                                                        .exposes = true,
-                                                        .reaches = true});
+    const std::uint64_t told =
+        platform->launches().before_launch({.stream = on,
+                                            .hash = hash_launch("reaching", {}),
+                                            .name = "reaching",
+                                            .operands = operands,
+                                            .exposes = true,
+                                            .reaches = true});
     const CuResult result = launch(test::kernels().rewrite, on, buffer.address, buffer.words,
                                    buffer.seed, seed, address_of(wrong));
-    platform->after_launch(told, result == CuResult::kSuccess);
+    platform->launches().after_launch(told, result == CuResult::kSuccess);
     EXPECT_EQ(result, CuResult::kSuccess);
   }
 

@@ -13,13 +13,13 @@ class Export : public CudaWorld {
  protected:
   // As the interposer does it.
   Result<std::uint64_t> export_it(const Buffer& buffer) {
-    if (const Status room = platform->may_export(buffer.address); !room) {
+    if (const Status room = platform->exports().may_export(buffer.address); !room) {
       return tl::unexpected<Error>(room.error());
     }
     const CudaOperand it = operand(buffer, AccessMode::kReadWrite);
     std::optional<Result<std::uint64_t>> number;
     (void)issue(own, {&it, 1}, "export", true, [&] {
-      number = platform->export_memory(buffer.address);
+      number = platform->exports().export_memory(buffer.address);
       return CuResult::kSuccess;
     });
     return *number;
@@ -37,7 +37,7 @@ class Export : public CudaWorld {
     there.buffer = buffer;
     CuAddress at = 0;
     for (std::uint32_t i = 0; there.start == 0 || at < there.start + there.bytes; ++i) {
-      const Result<CudaPlatform::ExportedPiece> piece = platform->exported_piece(number, i);
+      const Result<ExportedPiece> piece = platform->exports().exported_piece(number, i);
       EXPECT_TRUE(piece) << piece.error().message;
       if (there.start == 0) {
         there.bytes = piece->all_bytes;
@@ -54,7 +54,7 @@ class Export : public CudaWorld {
       there.pieces.emplace_back(at, piece->bytes);
       at += piece->bytes;
     }
-    EXPECT_FALSE(platform->exported_piece(number, 1000));
+    EXPECT_FALSE(platform->exports().exported_piece(number, 1000));
     return there;
   }
   void close(const There& there) const {
@@ -102,10 +102,10 @@ class Export : public CudaWorld {
 TEST_F(Export, BothSeeWhatIsWrittenWhileOthersMakeWay) {
   std::vector<Buffer> shared = filled(1, 8 * kMiB);
   std::vector<Buffer> others = filled(4, 4 * kMiB);
-  EXPECT_FALSE(platform->exported(shared[0].address));
+  EXPECT_FALSE(platform->exports().exported(shared[0].address));
   const Result<std::uint64_t> number = export_it(shared[0]);
   ASSERT_TRUE(number) << number.error().message;
-  EXPECT_EQ(platform->exported(shared[0].address), *number);
+  EXPECT_EQ(platform->exports().exported(shared[0].address), *number);
   const There there = open_there(shared[0], *number);
   const std::uint64_t* const seen = test::words_at(there.buffer.address);
   EXPECT_EQ(test::count_wrong(seen, shared[0].words, shared[0].seed), 0U);
@@ -132,8 +132,8 @@ TEST_F(Export, WhatIsFreedIsNotUsedForAnythingElse) {
   ASSERT_TRUE(number);
   synchronize(on);
   const There there = open_there(shared[0], *number);
-  platform->free(shared[0].address);
-  EXPECT_FALSE(platform->exported_piece(*number, 0));
+  platform->memory().free(shared[0].address);
+  EXPECT_FALSE(platform->exports().exported_piece(*number, 0));
   platform->wait_until_idle();
   std::vector<Buffer> others = filled(4, 4 * kMiB);
   use_in_turn(others, 1);
@@ -142,7 +142,7 @@ TEST_F(Export, WhatIsFreedIsNotUsedForAnythingElse) {
       0U);
   // Another allocation there is another number.
   const Buffer next = allocate(8 * kMiB);
-  EXPECT_FALSE(platform->exported(next.address));
+  EXPECT_FALSE(platform->exports().exported(next.address));
   close(there);
   whole();
 }
@@ -155,7 +155,7 @@ TEST_F(Export, MoreThanThreeQuartersOfTheBudgetAreRefused) {
   const Result<std::uint64_t> refused = export_it(buffers[3]);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, ::testing::HasSubstr("--device-memory"));
-  platform->free(buffers[0].address);
+  platform->memory().free(buffers[0].address);
   platform->wait_until_idle();
   EXPECT_TRUE(export_it(buffers[3]));
   whole();
@@ -182,7 +182,7 @@ TEST_F(Export, ALaunchThatWaitsMeanwhileGoesOn) {
   const CudaOperand it = operand(shared[0], AccessMode::kReadWrite);
   (void)issue(own, {&it, 1}, "export", true, [&] {
     fill(on, large, ++seed);
-    const Result<std::uint64_t> number = platform->export_memory(shared[0].address);
+    const Result<std::uint64_t> number = platform->exports().export_memory(shared[0].address);
     EXPECT_TRUE(number) << number.error().message;
     return CuResult::kSuccess;
   });
@@ -207,7 +207,7 @@ TEST_F(Export, SmallOnesShareTheirFrame) {
   synchronize(on);
   EXPECT_EQ(words(there.buffer), words(small[1]));
   // The frame may move from now on, for the sake of the other one; its memory here does not.
-  platform->free(small[1].address);
+  platform->memory().free(small[1].address);
   use_in_turn(others, 2);
   rewrite(on, small[0], ++seed);
   use_in_turn(others, 2);
@@ -222,14 +222,14 @@ TEST_F(Export, SmallOnesShareTheirFrame) {
 TEST_F(Export, WhileNobodyIsToldOfLaunches) {
   std::vector<Buffer> buffers = filled(3, 4 * kMiB);
   platform->wait_until_idle();
-  for (int i = 0; i < 100 && platform->bypassed_calls() == 0; ++i) {
+  for (int i = 0; i < 100 && platform->bypass().bypassed_calls() == 0; ++i) {
     rewrite(on, buffers[0], ++seed);
   }
-  const std::uint64_t unseen = platform->bypassed_calls();
+  const std::uint64_t unseen = platform->bypass().bypassed_calls();
   EXPECT_GT(unseen, 0U);
   const Result<std::uint64_t> number = export_it(buffers[0]);
   ASSERT_TRUE(number);
-  EXPECT_GT(platform->bypassed_calls(), unseen);
+  EXPECT_GT(platform->bypass().bypassed_calls(), unseen);
   std::vector<Buffer> others = filled(3, 4 * kMiB);  // which ends it
   use_in_turn(others, 2);
   use_in_turn(buffers, 1);
@@ -249,7 +249,7 @@ TEST_F(NoExport, WhereTheDeviceCannot) {
     };
   };
   open();
-  EXPECT_FALSE(platform->exports_memory());
+  EXPECT_FALSE(platform->exports().is_possible());
   on = stream();
   (void)filled(1, 4 * kMiB);
   synchronize(on);

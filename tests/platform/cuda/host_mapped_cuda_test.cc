@@ -148,7 +148,7 @@ TEST_F(HostMappedCuda, EndsWithWhatItHeld) {
   steps(12);
   ASSERT_GT(host_mapped(), 0U);
   for (const Buffer& table : tables) {
-    platform->free(table.address);
+    platform->memory().free(table.address);
   }
   tables.clear();
   synchronize(on);

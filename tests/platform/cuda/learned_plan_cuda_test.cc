@@ -45,10 +45,10 @@ class LearnedPlanCuda : public CudaWorld {
       check(on, outputs[i]);
       check(on, outputs[i]);
       rewrite(on, weights[i], 5000 * number + i);
-      platform->free(outputs[i].address);
+      platform->memory().free(outputs[i].address);
     }
     const Buffer mark = allocate(6 * kMiB);
-    platform->free(mark.address);
+    platform->memory().free(mark.address);
   }
 };
 

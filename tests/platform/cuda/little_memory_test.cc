@@ -50,7 +50,7 @@ class LittleMemory : public CudaWorld {
   // As many buffers of 4 MiB as are given, 16 at most.
   void take_what_there_is() {
     for (int i = 0; i < 16; ++i) {
-      const Result<std::uint64_t> address = platform->allocate(4 * kMiB);
+      const Result<std::uint64_t> address = platform->memory().allocate(4 * kMiB);
       if (!address) {
         refusal = address.error().message;
         return;
@@ -108,7 +108,7 @@ TEST_F(LittleMemory, AProgramThatGrowsHasItsOwnNeedsMet) {
   open();
   buffers.push_back(allocate(16 * kMiB));
   others_have(60 * kMiB);
-  EXPECT_FALSE(platform->allocate(12 * kMiB));
+  EXPECT_FALSE(platform->memory().allocate(12 * kMiB));
   EXPECT_EQ(platform->capacity_bytes(Tier::kHost), 0U);
   others_have(16 * kMiB);
   buffers.push_back(allocate(12 * kMiB));
@@ -122,7 +122,7 @@ TEST_F(LittleMemory, NobodyLooksWhereAllFits) {
   buffers.push_back(allocate(14 * kMiB));
   for (int i = 0; i < 1000; ++i) {
     const Buffer passing = allocate(2 * kMiB);
-    platform->free(passing.address);
+    platform->memory().free(passing.address);
   }
   EXPECT_EQ(looks, at_first);
 }
@@ -133,11 +133,11 @@ TEST_F(LittleMemory, WhatIsHandedOnIsAskedForAsWell) {
   open();
   buffers.push_back(allocate(16 * kMiB));
   const Buffer handed_on = allocate(12 * kMiB);
-  platform->retire(handed_on.address, std::nullopt);
+  platform->memory().retire(handed_on.address, std::nullopt);
   others_have(limit_bytes);
-  EXPECT_FALSE(platform->reuse(handed_on.address));
+  EXPECT_FALSE(platform->memory().reuse(handed_on.address));
   others_have(0);
-  EXPECT_TRUE(platform->reuse(handed_on.address));
+  EXPECT_TRUE(platform->memory().reuse(handed_on.address));
 }
 
 TEST_F(LittleMemory, StorageIsUsedBeforeAnythingIsRefused) {

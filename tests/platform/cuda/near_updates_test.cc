@@ -27,28 +27,28 @@ int spillway_at_host_begin(const spillway_at_host_operand* operands, size_t coun
     all.push_back(spillway::near::named(operands + i * count, count));
   }
   const std::vector<spillway::UpdateId> begun =
-      the_platform->begin_updates(all, static_cast<spillway::cuda::CuStream>(stream));
+      the_platform->updates().begin_updates(all, static_cast<spillway::cuda::CuStream>(stream));
   std::copy(begun.begin(), begun.end(), updates);
   return begun.empty() ? 0 : 1;
 }
 
-int spillway_at_host_takes() { return the_platform->takes_updates() ? 1 : 0; }
+int spillway_at_host_takes() { return the_platform->updates().takes_updates() ? 1 : 0; }
 
-uint64_t spillway_at_host_next() { return the_platform->next_update().value_or(0); }
+uint64_t spillway_at_host_next() { return the_platform->updates().next_update().value_or(0); }
 
 size_t spillway_at_host_extents(uint64_t update, size_t operand, spillway_at_host_extent* to,
                                 size_t most) {
-  return spillway::near::known_extents().tell(update, operand, to, most,
-                                              [&] { return the_platform->update_extents(update); });
+  return spillway::near::known_extents().tell(
+      update, operand, to, most, [&] { return the_platform->updates().update_extents(update); });
 }
 
 void spillway_at_host_end(uint64_t update) {
   spillway::near::known_extents().forget(update);
-  the_platform->end_update(update);
+  the_platform->updates().end_update(update);
 }
 
 void spillway_at_host_send(const void* start, size_t bytes) {
-  the_platform->send_to_host(reinterpret_cast<std::uintptr_t>(start), bytes);
+  the_platform->hints().send_to_host(reinterpret_cast<std::uintptr_t>(start), bytes);
 }
 
 }  // extern "C"

@@ -77,7 +77,7 @@ TEST_F(Pressure, ACopyOutDoesNotWaitForMemoryThatIsMapped) {
   check(on, buffers[8]);
   const BlockId leaves = policy.last;
   for (std::size_t i = 1; i < 6; ++i) {
-    platform->free(buffers[i].address);
+    platform->memory().free(buffers[i].address);
   }
   synchronize(on);
   platform->wait_until_idle();
@@ -116,8 +116,8 @@ TEST_F(Pressure, SeveralBlocksThatALaunchLacksAreOnTheirWayAtOnce) {
   open();
   const CuStream on = stream();
   const std::vector<Buffer> buffers = written(on, 3, 8 * kMiB);
-  platform->free(buffers[1].address);
-  platform->free(buffers[2].address);
+  platform->memory().free(buffers[1].address);
+  platform->memory().free(buffers[2].address);
   platform->wait_until_idle();
   slow_copies(kSlowNs);
   const std::size_t before = fake_cuda_log_lines();
@@ -198,7 +198,7 @@ TEST_F(WaitingLaunches, HaveAStreamWaitEachWhereSomethingComesBetween) {
   for (std::size_t i = 0; i < 4; ++i) {
     check(on, buffers[i]);
     EXPECT_EQ(driver.event_record(happened, on), CuResult::kSuccess);
-    platform->recorded(happened, on);
+    platform->streams().recorded(happened, on);
   }
   EXPECT_EQ(gates(), 4U);
   for (std::size_t i = 4; i < 8; ++i) {

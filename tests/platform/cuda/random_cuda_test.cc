@@ -256,9 +256,9 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
       const CuEvent done = thread.events[memory.last];
       const CuStream before = thread.streams[memory.last];
       EXPECT_EQ(driver.event_record(done, before), CuResult::kSuccess);
-      platform->recorded(done, before);
+      platform->streams().recorded(done, before);
       EXPECT_EQ(driver.stream_wait_event(thread.streams[on], done, 0), CuResult::kSuccess);
-      platform->waits_for(done, thread.streams[on]);
+      platform->streams().waits_for(done, thread.streams[on]);
       memory.last = on;
     }
     return thread.streams[on];
@@ -274,14 +274,14 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
     Thread::Memory& memory = thread.memory[which];
     const std::size_t stream = rng.below(thread.streams.size());
     if (what < 20) {
-      if (!platform->undo_allocate(memory.buffer.address)) {
-        platform->free(memory.buffer.address);
+      if (!platform->memory().undo_allocate(memory.buffer.address)) {
+        platform->memory().free(memory.buffer.address);
       }
       thread.live_bytes -= memory.buffer.bytes();
       thread.memory.erase(thread.memory.begin() + static_cast<std::ptrdiff_t>(which));
     } else if (what < 26) {
-      platform->retire(memory.buffer.address, std::nullopt);
-      const Status again = platform->reuse(memory.buffer.address);
+      platform->memory().retire(memory.buffer.address, std::nullopt);
+      const Status again = platform->memory().reuse(memory.buffer.address);
       EXPECT_TRUE(again);
       memory.known = false;
     } else if (what < 30) {
@@ -312,7 +312,7 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
     const Buffer buffer = allocate(8 * words);
     if (buffer.address != 0 && thread.rng.chance(0.2)) {
       const bool may_undo = buffer.bytes() >= kBlockBytes;
-      const bool undone = platform->undo_allocate(buffer.address);
+      const bool undone = platform->memory().undo_allocate(buffer.address);
       EXPECT_TRUE(undone == may_undo || (two_threads && !undone));
       if (undone) {
         return;
@@ -352,8 +352,8 @@ class RandomCuda : public RemakingWorld, public ::testing::WithParamInterface<st
 
   // On one stream, by kernels of which one is known: what has been made so may be given up.
   void make_and_read(Thread& thread, Thread::Memory& memory, std::size_t stream) {
-    platform->retire(memory.buffer.address, std::nullopt);
-    EXPECT_TRUE(platform->reuse(memory.buffer.address));
+    platform->memory().retire(memory.buffer.address, std::nullopt);
+    EXPECT_TRUE(platform->memory().reuse(memory.buffer.address));
     memory.known = false;
     make_contents(thread, memory, stream);
     memory.known = true;
@@ -441,7 +441,7 @@ TEST_P(RandomCuda, ContentsSurviveEverything) {
     from_storage += moved(Tier::kStorage, Tier::kDevice);
     failed += platform->stats().engine.failed_transfers;
     gates += counters().gates_waited;
-    unseen += platform->bypassed_calls();
+    unseen += platform->bypass().bypassed_calls();
     given_up_bytes += given_up();
     end_and_check();
   }

@@ -99,7 +99,8 @@ class RecordedStep : public CudaWorld, public ::testing::WithParamInterface<What
       });
       std::vector<CudaOperand> operands;
       for (const TensorId id : used_by(at)) {
-        const auto range = platform->allocation_of(addresses[id]);  // as the interposer finds them
+        const auto range =
+            platform->memory().allocation_of(addresses[id]);  // as the interposer finds them
         ASSERT_TRUE(range);
         operands.push_back({.address = range->start, .bytes = range->bytes});
       }
@@ -139,12 +140,13 @@ TEST_P(RecordedStep, FindsAllOfItsMemoryAfterAFewSteps) {
   for (int i = 0; i < kFew; ++i) {
     step(on);
   }
-  const std::uint64_t told = platform->stats().engine.launches - platform->bypassed_calls();
+  const std::uint64_t told =
+      platform->stats().engine.launches - platform->bypass().bypassed_calls();
   const std::uint64_t maps = counters().maps;
   for (int i = 0; i < 3; ++i) {
     step(on);
   }
-  EXPECT_EQ(platform->stats().engine.launches - platform->bypassed_calls(), told);
+  EXPECT_EQ(platform->stats().engine.launches - platform->bypass().bypassed_calls(), told);
   EXPECT_EQ(counters().maps, maps);
   EXPECT_EQ(moved(Tier::kDevice, Tier::kHost), 0U);
   whole();

@@ -102,16 +102,16 @@ class RemakingWorld : public CudaWorld {
   // The first operand is what it makes.
   CuResult issue_known(CuStream on, std::span<const CudaOperand> operands, std::string_view name,
                        std::uint64_t kind, const Again& call) const {
-    if (platform->begin_bypassed(on)) {
+    if (platform->bypass().begin_bypassed(on)) {
       const CuResult result = call(on);
-      platform->end_bypassed();
+      platform->bypass().end_bypassed();
       return result;
     }
     std::vector<LaunchOperand> identity;
     for (const CudaOperand& operand : operands) {
       identity.push_back({.allocation = operand.address, .bytes = operand.bytes});
     }
-    const std::uint64_t launch = platform->before_launch(
+    const std::uint64_t launch = platform->launches().before_launch(
         {.stream = on,
          .hash = hash_launch(name, identity),
          .name = name,
@@ -127,7 +127,7 @@ class RemakingWorld : public CudaWorld {
                                    .how = std::make_shared<const Kept>(call)};
          }});
     const CuResult result = call(on);
-    platform->after_launch(launch, result == CuResult::kSuccess);
+    platform->launches().after_launch(launch, result == CuResult::kSuccess);
     return result;
   }
 };

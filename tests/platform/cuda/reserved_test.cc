@@ -14,13 +14,13 @@ namespace {
 class ReservedTest : public CudaWorld {
  protected:
   [[nodiscard]] std::uint64_t reserved(Bytes bytes, Bytes alignment = 0) const {
-    const std::optional<std::uint64_t> start = platform->reserve(bytes, alignment);
+    const std::optional<std::uint64_t> start = platform->placed().reserve(bytes, alignment);
     EXPECT_TRUE(start);
     return start.value_or(0);
   }
   Buffer allocate_at(std::uint64_t address, Bytes bytes) const {
-    EXPECT_TRUE(platform->promise(bytes));
-    const Status made = platform->allocate_at(address, bytes);
+    EXPECT_TRUE(platform->placed().promise(bytes));
+    const Status made = platform->placed().allocate_at(address, bytes);
     EXPECT_TRUE(made) << made.error().message;
     return {.address = address, .words = bytes / 8, .seed = 0};
   }
@@ -33,7 +33,7 @@ class ReservedTest : public CudaWorld {
     }
     for (const Buffer& other : others) {
       check(on, other);
-      platform->free(other.address);
+      platform->memory().free(other.address);
     }
   }
 };
@@ -70,8 +70,8 @@ TEST_F(ReservedTest, BytesGoOnFromOneAllocationToTheNext) {
   check(on, all);
   synchronize(on);
   EXPECT_EQ(wrong_words(), 0U);
-  EXPECT_EQ(platform->allocations_in(start + 3 * kMiB, 2 * kMiB).size(), 2U);
-  EXPECT_EQ(platform->allocations_in(start + 8 * kMiB, 2 * kMiB).size(), 0U);
+  EXPECT_EQ(platform->placed().allocations_in(start + 3 * kMiB, 2 * kMiB).size(), 2U);
+  EXPECT_EQ(platform->placed().allocations_in(start + 8 * kMiB, 2 * kMiB).size(), 0U);
 }
 
 TEST_F(ReservedTest, PiecesSideBySideAreFoundByAnyOfTheirAddresses) {
@@ -82,7 +82,7 @@ TEST_F(ReservedTest, PiecesSideBySideAreFoundByAnyOfTheirAddresses) {
   }
   const auto starts = [&](std::uint64_t at) {
     std::vector<std::uint64_t> found;
-    for (const CudaPlatform::Range& range : platform->all_beside(start + at)) {
+    for (const AddressRange& range : platform->placed().all_beside(start + at)) {
       found.push_back((range.start - start) / kMiB);
     }
     return found;
@@ -94,11 +94,11 @@ TEST_F(ReservedTest, PiecesSideBySideAreFoundByAnyOfTheirAddresses) {
   EXPECT_EQ(starts(6 * kMiB), std::vector<std::uint64_t>());
   EXPECT_EQ(starts(9 * kMiB), high);
   EXPECT_EQ(starts(20 * kMiB), std::vector<std::uint64_t>());
-  platform->hide(start + 2 * kMiB);
+  platform->placed().hide(start + 2 * kMiB);
   EXPECT_EQ(starts(0), std::vector<std::uint64_t>{0});
   EXPECT_EQ(starts(4 * kMiB), std::vector<std::uint64_t>{4});
-  EXPECT_FALSE(platform->allocation_of(start + 2 * kMiB));
-  platform->show(start + 2 * kMiB);
+  EXPECT_FALSE(platform->memory().allocation_of(start + 2 * kMiB));
+  platform->placed().show(start + 2 * kMiB);
   EXPECT_EQ(starts(4 * kMiB), low);
 }
 
@@ -110,7 +110,7 @@ TEST_F(ReservedTest, ReservationsAreNoNeighbours) {
   EXPECT_EQ(second % (16 * kMiB), 0U);
   allocate_at(first, 2 * kMiB);
   allocate_at(second, 2 * kMiB);
-  EXPECT_EQ(platform->all_beside(first).size(), 1U);
+  EXPECT_EQ(platform->placed().all_beside(first).size(), 1U);
   EXPECT_GT(std::max(first, second) - std::min(first, second), 2 * kMiB);
 }
 
@@ -121,11 +121,11 @@ TEST_F(ReservedTest, WhatIsFreedIsReplacedAtOnceAtTheSameAddress) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     Buffer whole_piece = allocate_at(start, 8 * kMiB);
     fill(on, whole_piece, i);
-    platform->free(start);
+    platform->memory().free(start);
     Buffer part = allocate_at(start + 2 * kMiB, 4 * kMiB);
     fill(on, part, i + 7);
     check(on, part);
-    platform->free(part.address);
+    platform->memory().free(part.address);
   }
   synchronize(on);
   EXPECT_EQ(wrong_words(), 0U);
@@ -144,15 +144,15 @@ TEST_F(ReservedTest, AnAllocationTakesAnotherAddressWithItsBytes) {
         press(on);
       }
       check(on, here);
-      platform->hide(here.address);
+      platform->placed().hide(here.address);
       // Over where it is now, every other time: by way of addresses of its own.
       const std::uint64_t to = start + (i % 2) * 4 * kMiB;
-      const Result<std::uint64_t> away = platform->move(here.address, std::nullopt);
+      const Result<std::uint64_t> away = platform->placed().move(here.address, std::nullopt);
       ASSERT_TRUE(away) << away.error().message;
-      const Result<std::uint64_t> there = platform->move(*away, to);
+      const Result<std::uint64_t> there = platform->placed().move(*away, to);
       ASSERT_TRUE(there) << there.error().message;
       EXPECT_EQ(*there, to);
-      platform->show(to);
+      platform->placed().show(to);
       here.address = to;
       check(on, here);
       rewrite(on, here, i);
@@ -168,14 +168,14 @@ TEST_F(ReservedTest, PromisesCountAndAreTakenBack) {
   options.host_bytes = 32 * kMiB;
   open();
   const std::uint64_t start = reserved(Bytes{1} << 31U);
-  EXPECT_FALSE(platform->promise(kGiB));
-  EXPECT_TRUE(platform->promise(16 * kMiB));
-  EXPECT_FALSE(platform->allocate(24 * kMiB));
-  platform->take_back_promise(16 * kMiB);
+  EXPECT_FALSE(platform->placed().promise(kGiB));
+  EXPECT_TRUE(platform->placed().promise(16 * kMiB));
+  EXPECT_FALSE(platform->memory().allocate(24 * kMiB));
+  platform->placed().take_back_promise(16 * kMiB);
   allocate_at(start, 16 * kMiB);
-  EXPECT_FALSE(platform->promise(24 * kMiB));
-  platform->free(start);
-  EXPECT_TRUE(platform->promise(24 * kMiB));
+  EXPECT_FALSE(platform->placed().promise(24 * kMiB));
+  platform->memory().free(start);
+  EXPECT_TRUE(platform->placed().promise(24 * kMiB));
 }
 
 // It counts as long as it is the program's, dead or not, and once.
@@ -186,39 +186,39 @@ TEST_F(ReservedTest, WhatIsDeadKeepsItsPromiseUntilItIsFreed) {
   const std::uint64_t start = reserved(64 * kMiB);
   const auto most = [&] {
     Bytes promised = 0;
-    while (platform->promise(2 * kMiB)) {
+    while (platform->placed().promise(2 * kMiB)) {
       promised += 2 * kMiB;
     }
-    platform->take_back_promise(promised);
+    platform->placed().take_back_promise(promised);
     return promised;
   };
   const Bytes all = most();
   Buffer here = allocate_at(start, 8 * kMiB);
   fill(on, here, 1);
   EXPECT_EQ(most(), all - 8 * kMiB);
-  platform->retire_keeping_room(start, std::nullopt);
-  EXPECT_FALSE(platform->allocation_of(start));
+  platform->memory().retire_keeping_room(start, std::nullopt);
+  EXPECT_FALSE(platform->memory().allocation_of(start));
   EXPECT_EQ(most(), all - 8 * kMiB);
-  EXPECT_TRUE(platform->reuse(start));
+  EXPECT_TRUE(platform->memory().reuse(start));
   EXPECT_EQ(most(), all - 8 * kMiB);
   fill(on, here, 2);
   press(on);
   check(on, here);
   // It may lie elsewhere meanwhile.
-  platform->retire_keeping_room(start, std::nullopt);
-  platform->hide(start);
-  const Result<std::uint64_t> there = platform->move(start, start + 32 * kMiB);
+  platform->memory().retire_keeping_room(start, std::nullopt);
+  platform->placed().hide(start);
+  const Result<std::uint64_t> there = platform->placed().move(start, start + 32 * kMiB);
   ASSERT_TRUE(there);
-  platform->show(*there);
-  EXPECT_FALSE(platform->allocation_of(*there)) << "it is as dead as before";
+  platform->placed().show(*there);
+  EXPECT_FALSE(platform->memory().allocation_of(*there)) << "it is as dead as before";
   EXPECT_EQ(most(), all - 8 * kMiB);
-  EXPECT_TRUE(platform->reuse(*there));
+  EXPECT_TRUE(platform->memory().reuse(*there));
   here.address = *there;
   fill(on, here, 3);
   press(on);
   check(on, here);
-  platform->retire_keeping_room(*there, std::nullopt);
-  platform->free(*there);
+  platform->memory().retire_keeping_room(*there, std::nullopt);
+  platform->memory().free(*there);
   EXPECT_EQ(most(), all);
   synchronize(on);
   EXPECT_EQ(wrong_words(), 0U);
@@ -234,7 +234,7 @@ TEST_F(ReservedTest, HandlesAreKeptForWhatTheProgramPlaces) {
   for (std::uint64_t i = 0; i < 8; ++i) {
     pieces.push_back(allocate_at(start + i * 4 * kMiB, 4 * kMiB));
   }
-  platform->keep_at_most(2 * kMiB);
+  platform->memory().keep_at_most(2 * kMiB);
   for (std::uint64_t round = 0; round < 10; ++round) {
     for (Buffer& piece : pieces) {
       round == 0 ? fill(on, piece, 1) : rewrite(on, piece, round);
@@ -244,7 +244,7 @@ TEST_F(ReservedTest, HandlesAreKeptForWhatTheProgramPlaces) {
   EXPECT_EQ(wrong_words(), 0U);
   EXPECT_LE(counters().creates, 8U);
   for (const Buffer& piece : pieces) {
-    platform->free(piece.address);
+    platform->memory().free(piece.address);
   }
   platform->wait_until_idle();
   fill(on, pieces.front() = allocate(2 * kMiB), 1);
@@ -262,12 +262,12 @@ TEST_F(ReservedTest, AReservationThatEndsIsUsedAgainWhenAllInItIsGone) {
     Buffer piece = allocate_at(start + 8 * kMiB, 8 * kMiB);
     fill(on, piece, i);
     check(on, piece);
-    platform->free(piece.address);
-    platform->give_back_reserved(start);
+    platform->memory().free(piece.address);
+    platform->placed().give_back_reserved(start);
     synchronize(on);
     platform->wait_until_idle();
   }
-  EXPECT_FALSE(platform->reserve(kGiB, 0));
+  EXPECT_FALSE(platform->placed().reserve(kGiB, 0));
   EXPECT_EQ(wrong_words(), 0U);
 }
 
@@ -321,7 +321,7 @@ TEST_F(ReservedTest, RandomProgramsComputeWhatTheyShould) {
     const auto clear = [&](std::uint64_t address, Bytes bytes) {
       for (Buffer& it : hidden) {
         if (it.address < address + bytes && address < it.address + it.bytes()) {
-          const Result<std::uint64_t> away = platform->move(it.address, std::nullopt);
+          const Result<std::uint64_t> away = platform->placed().move(it.address, std::nullopt);
           ASSERT_TRUE(away);
           it.address = *away;
         }
@@ -354,10 +354,10 @@ TEST_F(ReservedTest, RandomProgramsComputeWhatTheyShould) {
         const Buffer buffer = it->second;
         check(on, buffer);
         if (die < 9 && hidden.size() < 6) {
-          platform->hide(buffer.address);
+          platform->placed().hide(buffer.address);
           hidden.push_back(buffer);
         } else {
-          platform->free(buffer.address);
+          platform->memory().free(buffer.address);
         }
         shown.erase(it);
       }
@@ -369,11 +369,11 @@ TEST_F(ReservedTest, RandomProgramsComputeWhatTheyShould) {
           if (buffer.address != to) {
             clear(to, buffer.bytes());
             buffer = *it;
-            const Result<std::uint64_t> there = platform->move(buffer.address, to);
+            const Result<std::uint64_t> there = platform->placed().move(buffer.address, to);
             ASSERT_TRUE(there) << there.error().message;
             buffer.address = *there;
           }
-          platform->show(to);
+          platform->placed().show(to);
           shown[slot] = buffer;
           hidden.erase(it);
         }

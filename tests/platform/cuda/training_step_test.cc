@@ -318,7 +318,7 @@ TEST_P(TrainingStep, NobodyIsToldWhereWhatIsKeptDoesNotFit) {
   std::vector<std::uint64_t> mapped;
   for (int i = 0; i < 60; ++i) {
     const std::uint64_t told_before =
-        platform->stats().engine.launches - platform->bypassed_calls();
+        platform->stats().engine.launches - platform->bypass().bypassed_calls();
     const std::uint64_t maps = counters().maps;
     for (const Bytes bytes : {16 * kMiB, 12 * kMiB, 20 * kMiB, 24 * kMiB, 10 * kMiB, 18 * kMiB}) {
       const Held temporary = make(bytes);
@@ -327,7 +327,8 @@ TEST_P(TrainingStep, NobodyIsToldWhereWhatIsKeptDoesNotFit) {
       kernel("beside it", {beside, temporary});
     }
     synchronize(on);
-    told.push_back(platform->stats().engine.launches - platform->bypassed_calls() - told_before);
+    told.push_back(platform->stats().engine.launches - platform->bypass().bypassed_calls() -
+                   told_before);
     mapped.push_back(counters().maps - maps);
   }
   told.erase(told.begin(), told.end() - 10);

@@ -71,7 +71,7 @@ class Updates : public CudaWorld {
       }
     }
     const std::scoped_lock lock(changes_mutex);  // before another thread is told of them
-    const std::vector<UpdateId> begun = platform->begin_updates(all, on);
+    const std::vector<UpdateId> begun = platform->updates().begin_updates(all, on);
     if (begun.empty()) {
       return false;
     }
@@ -91,7 +91,7 @@ class Updates : public CudaWorld {
   }
 
   // One whose data has come.
-  [[nodiscard]] std::optional<UpdateId> next() const { return platform->next_update(); }
+  [[nodiscard]] std::optional<UpdateId> next() const { return platform->updates().next_update(); }
   void compute(UpdateId update) {
     Change change;
     {
@@ -99,7 +99,7 @@ class Updates : public CudaWorld {
       change = changes_of.at(update);
       changes_of.erase(update);
     }
-    const std::vector<Extents> extents = platform->update_extents(update);
+    const std::vector<Extents> extents = platform->updates().update_extents(update);
     visit(extents[0], change.words, [&](std::uint64_t word, std::uint64_t& at) {
       wrong_at_host += at == test::pattern(change.before, change.first + word) ? 0U : 1U;
       at = test::pattern(change.after, change.first + word);
@@ -113,7 +113,7 @@ class Updates : public CudaWorld {
   void run_all() {
     while (const std::optional<UpdateId> update = next()) {
       compute(*update);
-      platform->end_update(*update);
+      platform->updates().end_update(*update);
     }
   }
 
@@ -159,7 +159,7 @@ TEST_F(Updates, AreNotBegunWhereTheyDoNotPay) {
   std::array<std::uint64_t, 64> elsewhere{};
   const std::vector<ProgramOperand> outside{
       {.start = elsewhere.data(), .bytes = sizeof(elsewhere), .mode = AccessMode::kRead}};
-  EXPECT_TRUE(platform->begin_updates({&outside, 1}, on).empty());
+  EXPECT_TRUE(platform->updates().begin_updates({&outside, 1}, on).empty());
   Buffer past = buffers[0];
   past.words += 1;
   EXPECT_FALSE(begin(on, past, nullptr, 50)) << "that is not all in the allocation";
@@ -176,7 +176,7 @@ TEST_F(Updates, RunOnTheDeviceWhereTheHostHasBeenSlower) {
   ASSERT_TRUE(update);
   compute(*update);
   std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kSlowNs));
-  platform->end_update(*update);
+  platform->updates().end_update(*update);
   for (std::uint64_t round = 0; round < 2; ++round) {  // the link is measured as well
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       rewrite(on, buffers[i], 60 + 10 * round + i);
@@ -200,7 +200,7 @@ TEST_F(Updates, AreNotBegunWhereAllFits) {
   Buffer state = allocate(kTensor);
   fill(on, state, 1);
   synchronize(on);
-  EXPECT_FALSE(platform->takes_updates());
+  EXPECT_FALSE(platform->updates().takes_updates());
   EXPECT_FALSE(begin(on, state, nullptr, 2));
 }
 
@@ -208,9 +208,9 @@ TEST_F(Updates, AreNotBegunBehindAWaitForAValue) {
   open();
   const CuStream on = stream();
   std::vector<Buffer> buffers = written(on, 4);
-  EXPECT_TRUE(platform->takes_updates());
-  platform->will_wait_for_value();
-  EXPECT_FALSE(platform->takes_updates());
+  EXPECT_TRUE(platform->updates().takes_updates());
+  platform->streams().will_wait_for_value();
+  EXPECT_FALSE(platform->updates().takes_updates());
   EXPECT_FALSE(begin(on, buffers[0], nullptr, 50));
 }
 
@@ -229,7 +229,7 @@ TEST_F(Updates, TheDeviceGoesOnWithOtherData) {
   }
   synchronize(on);
   compute(*update);
-  platform->end_update(*update);
+  platform->updates().end_update(*update);
   check(on, buffers[0]);
   synchronize(on);
   EXPECT_EQ(wrong_words() + wrong_at_host, 0U);
@@ -267,13 +267,13 @@ TEST_F(Updates, ComeBehindTheLaunchThatWritesTheirGradientAndNoOther) {
   const std::optional<UpdateId> early = next();
   ASSERT_TRUE(early);
   compute(*early);
-  platform->end_update(*early);
+  platform->updates().end_update(*early);
   EXPECT_EQ(changes_of.size(), 1U);
   FakeDevice::open(first_gate);
   const std::optional<UpdateId> late = next();
   ASSERT_TRUE(late);
   compute(*late);
-  platform->end_update(*late);
+  platform->updates().end_update(*late);
   synchronize(on);
   FakeDevice::open(second_gate);
   synchronize(other);
@@ -310,8 +310,8 @@ TEST_F(Updates, MemoryIsFreedBehindThem) {
   const CuStream on = stream();
   std::vector<Buffer> buffers = written(on, 4);
   ASSERT_TRUE(begin_soon(on, buffers[0], &buffers[3], 50));
-  platform->free(buffers[3].address);
-  platform->free(buffers[0].address);
+  platform->memory().free(buffers[3].address);
+  platform->memory().free(buffers[0].address);
   Buffer next_one = allocate(kTensor);
   fill(on, next_one, 70);
   run_all();
@@ -391,7 +391,7 @@ TEST_F(Updates, AnAllocationWaitsForTheRoomThatIsKept) {
     FakeDevice::open(gate);
     run_all();
   });
-  const Result<std::uint64_t> more = platform->allocate(kTensor);
+  const Result<std::uint64_t> more = platform->memory().allocate(kTensor);
   runs.join();
   EXPECT_TRUE(more) << more.error().message;
   synchronize(on);
@@ -433,7 +433,7 @@ TEST_F(Updates, AGradientThatIsFinalGoesDownAhead) {
   synchronize(on);
   platform->wait_until_idle();
   const Bytes before = moved(Tier::kDevice, Tier::kHost);
-  platform->send_to_host(buffers[3].address, buffers[3].bytes());
+  platform->hints().send_to_host(buffers[3].address, buffers[3].bytes());
   ASSERT_TRUE(soon([&] { return moved(Tier::kDevice, Tier::kHost) > before; }));
   const Bytes sent = moved(Tier::kDevice, Tier::kHost);
   ASSERT_TRUE(begin_soon(on, buffers[0], &buffers[3], 50));
@@ -442,7 +442,7 @@ TEST_F(Updates, AGradientThatIsFinalGoesDownAhead) {
   check(on, buffers[3]);
   synchronize(on);
   EXPECT_EQ(wrong_words() + wrong_at_host, 0U);
-  platform->send_to_host(0x1000, 64);  // nobody's
+  platform->hints().send_to_host(0x1000, 64);  // nobody's
 }
 
 // --- Seeds ---------------------------------------------------------------------------------------
@@ -487,9 +487,9 @@ TEST_P(RandomUpdates, EverybodyFindsWhatWasWrittenLast) {
   const auto ordered = [&](Memory& it, std::size_t on) {
     if (it.last != on) {
       EXPECT_EQ(driver.event_record(events[it.last], streams[it.last]), CuResult::kSuccess);
-      platform->recorded(events[it.last], streams[it.last]);
+      platform->streams().recorded(events[it.last], streams[it.last]);
       EXPECT_EQ(driver.stream_wait_event(streams[on], events[it.last], 0), CuResult::kSuccess);
-      platform->waits_for(events[it.last], streams[on]);
+      platform->streams().waits_for(events[it.last], streams[on]);
       it.last = on;
     }
     return streams[on];
@@ -510,7 +510,7 @@ TEST_P(RandomUpdates, EverybodyFindsWhatWasWrittenLast) {
     const std::size_t on = rng.below(3);
     const std::uint64_t what = rng.below(100);
     if (what < 5) {
-      platform->free(it.buffer.address);
+      platform->memory().free(it.buffer.address);
       std::swap(it, memory.back());
       memory.pop_back();
       make();
@@ -525,7 +525,7 @@ TEST_P(RandomUpdates, EverybodyFindsWhatWasWrittenLast) {
                    ? 1U
                    : 0U;
     } else if (what < 50) {
-      platform->send_to_host(it.buffer.address, it.buffer.bytes());
+      platform->hints().send_to_host(it.buffer.address, it.buffer.bytes());
     } else if (what < 55) {
       synchronize(streams[on]);
     } else if (what < 57) {

@@ -19,10 +19,10 @@ CuResult GraphLaunchOrder::wait_for_last(const Session& session, CuStream stream
   if (!recorded_) {
     return CuResult::kSuccess;
   }
-  const auto in_order = session.platform->in_order(stream);
+  const auto in_order = session.platform->streams().in_order(stream);
   const CuResult result = real().cuStreamWaitEvent(stream, event_, 0);
   if (result == CuResult::kSuccess) {
-    session.platform->waits_for(event_, stream);
+    session.platform->streams().waits_for(event_, stream);
   }
   return result;
 }
@@ -36,12 +36,12 @@ CuResult GraphLaunchOrder::record(const Session& session, CuStream stream) {
       return made;
     }
   }
-  const auto in_order = session.platform->in_order(stream);
-  session.platform->recorded(event_, stream);
+  const auto in_order = session.platform->streams().in_order(stream);
+  session.platform->streams().recorded(event_, stream);
   const CuResult result = real().cuEventRecord(event_, stream);
   recorded_ = result == CuResult::kSuccess;
   if (!recorded_) {
-    session.platform->not_recorded(event_);
+    session.platform->streams().not_recorded(event_);
   }
   return result;
 }

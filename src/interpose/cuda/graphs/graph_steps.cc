@@ -33,7 +33,7 @@ class KernelStep final : public GraphStep {
     operands.add_what_is_everywhere();
     const auto call = [&] { return launch_.launch(stream, attributes); };
     const bool reaches = kernel_.addresses.reaches;
-    if (operands.empty() && !(reaches && session.platform->has_exposed())) {
+    if (operands.empty() && !(reaches && session.platform->launches().has_exposed())) {
       return call();
     }
     return spillway::cuda::issue(session,

@@ -49,9 +49,9 @@ CuResult wait_in_driver(const Call& call) {
   if (session == nullptr) {
     return here.driver(call);
   }
-  session->platform->before_wait(std::nullopt);
+  session->platform->streams().before_wait(std::nullopt);
   const CuResult result = here.driver(call);
-  session->platform->after_wait(std::nullopt);
+  session->platform->streams().after_wait(std::nullopt);
   return result;
 }
 
@@ -65,7 +65,7 @@ void ended(CuContext context) {
   forget_graph_handles();
   const Session* const here = session();
   if (here != nullptr) {
-    here->platform->context_ended(context);
+    here->platform->streams().context_ended(context);
   }
   end_captures_of(context);
   if (here != nullptr) {

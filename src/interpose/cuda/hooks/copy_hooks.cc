@@ -42,10 +42,10 @@ void note_copied(std::uint64_t to, Bytes to_pitch_bytes, std::uint64_t from, Byt
   if (row_bytes < sizeof(std::uint64_t) || rows == 0) {
     return;
   }
-  if (here.platform->contains(from)) {
+  if (here.platform->memory().contains(from)) {
     note_copied_within(here, to, from);
   } else if (row_bytes <= kMostScannedBytes / rows &&
-             (here.platform->contains(to) || on_device(to))) {
+             (here.platform->memory().contains(to) || on_device(to))) {
     for (std::size_t row = 0; row < rows; ++row) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, as the program has said
       const auto* const at = reinterpret_cast<const void*>(from + row * from_pitch_bytes);

@@ -55,7 +55,7 @@ CuResult update(CuGraphExec exec, CuGraph graph, const Call& call) {
 // What it copies and writes puts addresses where kernels find them.
 void note_addresses(const Session& session, const GraphLaunchUse& use) {
   for (const CarryingCopy& copy : use.copies) {
-    if (session.platform->contains(copy.from)) {
+    if (session.platform->memory().contains(copy.from)) {
       note_copied_within(session, copy.to, copy.from);
     } else {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, if it can be read
@@ -87,7 +87,7 @@ CuResult launch_whole(const Session& session, ExecutableGraph& graph, const Grap
                         .exposes = use.exposes,
                         .reaches = use.reaches};
   const bool unannounced =
-      what.operands.empty() && !(use.reaches && session.platform->has_exposed());
+      what.operands.empty() && !(use.reaches && session.platform->launches().has_exposed());
   return graph.order()->whole(session, stream, is_large(session, use),
                               [&] { return unannounced ? call() : issue(session, what, call); });
 }
@@ -105,7 +105,8 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
   }
   const std::shared_ptr<const GraphLaunchUse> use = graph->launch_use();
   note_addresses(*session, *use);
-  if (is_large(*session, *use) && !session->platform->calls_are_open() && recording() == nullptr) {
+  if (is_large(*session, *use) && !session->platform->bypass().calls_are_open() &&
+      recording() == nullptr) {
     const std::shared_ptr<const GraphSteps> steps = graph->steps();
     const std::optional<CuResult> result =
         steps == nullptr ? std::nullopt : graph->order()->in_steps(*session, stream, *steps);
@@ -125,7 +126,7 @@ CuResult begin_capture(CuStream stream, const Call& call) {
   }
   capture_begins();
   if (session != nullptr) {
-    session->platform->capture_begins();
+    session->platform->streams().capture_begins();
   }
   const CuResult result = here.driver(call);
   if (result == CuResult::kSuccess) {

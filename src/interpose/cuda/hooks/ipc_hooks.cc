@@ -9,14 +9,15 @@
 namespace spillway::cuda {
 namespace {
 
-std::optional<CudaPlatform::Range> allocation_of(const Session& session, CuAddress address) {
-  const auto range =
-      session.platform->contains(address) ? session.platform->allocation_of(address) : std::nullopt;
+std::optional<AddressRange> allocation_of(const Session& session, CuAddress address) {
+  const auto range = session.platform->memory().contains(address)
+                         ? session.platform->memory().allocation_of(address)
+                         : std::nullopt;
   return range && session.heap->describe(range->start) ? range : std::nullopt;
 }
 
-CuResult get_handle(const Session& session, const CudaPlatform::Range& range, CuIpcHandle& handle) {
-  if (!session.platform->exports_memory()) {
+CuResult get_handle(const Session& session, const AddressRange& range, CuIpcHandle& handle) {
+  if (!session.platform->exports().is_possible()) {
     static std::atomic<bool> told{false};
     return refuse(told, "cuIpcGetMemHandle",
                   "the device has no handles of memory that other processes may open");
@@ -28,11 +29,11 @@ CuResult get_handle(const Session& session, const CudaPlatform::Range& range, Cu
 CuResult wait_for_device() {
   const Session* const here = session();
   if (here != nullptr) {
-    here->platform->before_wait(std::nullopt);
+    here->platform->streams().before_wait(std::nullopt);
   }
   const CuResult result = real().cuCtxSynchronize();
   if (here != nullptr) {
-    here->platform->after_wait(std::nullopt);
+    here->platform->streams().after_wait(std::nullopt);
   }
   return result;
 }

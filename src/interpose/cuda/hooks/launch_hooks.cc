@@ -38,7 +38,8 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   Operands operands(*session);
   const bool begins_tensors = kernel.reads.has_value() || !kernel.roles.empty() ||
                               (library != nullptr && library->product() != nullptr);
-  if (recording() != nullptr || (begins_tensors && session->platform->stores_launches())) {
+  if (recording() != nullptr ||
+      (begins_tensors && session->platform->recompute().stores_launches())) {
     operands.by_tensor();
   }
   operands.by_living_tensor(begins_tensors);
@@ -47,7 +48,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   if (const MatrixProduct* const product = library == nullptr ? nullptr : library->product()) {
     operands.only_read([&](const CudaOperand& it) { return only_reads(*product, it); });
   }
-  if (operands.empty() && !(use.reaches && session->platform->has_exposed())) {
+  if (operands.empty() && !(use.reaches && session->platform->launches().has_exposed())) {
     return here.driver(call);
   }
   CudaLaunch what{.stream = stream,
@@ -67,7 +68,8 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
                               .operands = what.operands,
                               .library = first_in_library ? library : nullptr};
   std::optional<Keeping> keeping;
-  if (again.shape != nullptr && recording() == nullptr && session->platform->stores_launches()) {
+  if (again.shape != nullptr && recording() == nullptr &&
+      session->platform->recompute().stores_launches()) {
     keeping = may_keep(*session, as_made);
   }
   const auto keep = [&] { return keep_launch(*session, *keeping, *again.shape, as_made); };
@@ -84,7 +86,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   return issue_tracked(*session, what, [&](std::uint64_t launch) {
     const CuResult result = here.driver(call);
     if (keeping && result == CuResult::kSuccess && !put_behind(*keeping, stream)) {
-      session->platform->not_kept(launch);
+      session->platform->launches().not_kept(launch);
     }
     return result;
   });

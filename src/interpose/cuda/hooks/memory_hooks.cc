@@ -111,7 +111,7 @@ template <typename Call>
 CuResult free_on(CuStream stream, CuAddress address, const Call& call) {
   ProgramCall here(CallKind::kFree);
   const Session* const session = here.seen_by();
-  if (session == nullptr || !session->platform->contains(address)) {
+  if (session == nullptr || !session->platform->memory().contains(address)) {
     return back_to_driver(here, address, call);
   }
   forget_context_memory(address);
@@ -178,7 +178,7 @@ CuResult cuMemAllocPitch_v2(CuAddress* address, std::size_t* pitch_bytes, std::s
 
 CuResult cuMemFree_v2(CuAddress address) {
   const cuda::Session* const session = cuda::session();
-  if (session == nullptr || !session->platform->contains(address)) {
+  if (session == nullptr || !session->platform->memory().contains(address)) {
     const CuResult freed = cuda::wait_and_call([&] { return cuda::real().cuMemFree_v2(address); });
     if (freed == CuResult::kSuccess) {
       cuda::driver_has_back(cuda::DriverMemory::kAddress, address);

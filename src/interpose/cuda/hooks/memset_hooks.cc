@@ -10,7 +10,7 @@ namespace {
 
 // A kernel that writes beyond its memory ends the context, where the driver refuses a memset.
 bool within_one_allocation(const Session& session, const Fill& fill) {
-  const std::optional<CudaPlatform::Range> range = session.platform->allocation_of(fill.to);
+  const std::optional<AddressRange> range = session.platform->memory().allocation_of(fill.to);
   return range && fill.bytes <= range->bytes - (fill.to - range->start);
 }
 
@@ -22,7 +22,7 @@ CuResult issue_fill(const Session& session, CudaLaunch what, const Fill& fill, c
   }
   what.needs_mapping = false;
   const CuResult result = issue_as(session, what, [&](std::uint64_t launch) {
-    return session.platform->is_held(launch) ? launch_fill(fill, what.stream) : driver();
+    return session.platform->launches().is_held(launch) ? launch_fill(fill, what.stream) : driver();
   });
   // A stream of another context takes no kernel of this one.
   what.needs_mapping = true;

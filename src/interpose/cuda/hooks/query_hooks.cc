@@ -15,17 +15,17 @@ namespace {
 
 struct Place {
   const Session* session;
-  CudaPlatform::Range range;  // as it was asked for
+  AddressRange range;  // as it was asked for
   std::uint64_t serial;
   DeviceHeap::Pool pool = DeviceHeap::kNoPool;
 };
 // An allocation of the space in which the address lies.
 std::optional<Place> place_of(const ProgramCall& here, CuAddress address) {
   const Session* const session = here.seen_by();
-  if (session == nullptr || !session->platform->contains(address)) {
+  if (session == nullptr || !session->platform->memory().contains(address)) {
     return std::nullopt;
   }
-  const auto range = session->platform->allocation_of(address);
+  const auto range = session->platform->memory().allocation_of(address);
   if (!range) {
     return std::nullopt;
   }
@@ -58,7 +58,7 @@ CuResult put(void* data, T value) {
 CuResult put_whether(void* data, bool so) { return put(data, so ? 1U : 0U); }
 
 // Where the program has reserved addresses and mapped memory there, all of those.
-CudaPlatform::Range range_of(const Place& place, CuAddress address) {
+AddressRange range_of(const Place& place, CuAddress address) {
   return MappedMemory::of_program().reservation_of(address).value_or(place.range);
 }
 

@@ -98,7 +98,7 @@ int free(const RuntimeFunction<FreeCall>& caller, FreeOnStream our_call, void* a
          CuStream stream) {
   const auto place = reinterpret_cast<CuAddress>(address);
   const Session* const here = address == nullptr ? nullptr : serving(caller);
-  if (here != nullptr && here->platform->contains(place) &&
+  if (here != nullptr && here->platform->memory().contains(place) &&
       our_call(place, stream) == CuResult::kSuccess) {
     return kRuntimeSuccess;
   }

@@ -21,11 +21,11 @@ void tell(const Session& session, CuStream stream, std::span<const CuStreamOpera
     switch (operation.type) {
       case CuStreamOperationType::kWaitValue32:
       case CuStreamOperationType::kWaitValue64:
-        session.platform->waits_for_value(operation.address, stream);
+        session.platform->streams().waits_for_value(operation.address, stream);
         break;
       case CuStreamOperationType::kWriteValue32:
       case CuStreamOperationType::kWriteValue64:
-        session.platform->wrote_value(operation.address, stream);
+        session.platform->streams().wrote_value(operation.address, stream);
         break;
       default:
         break;  // orders nothing with other streams
@@ -61,7 +61,7 @@ CuResult put_values(CuStream stream, std::span<const CuStreamOperation> operatio
     return with_memory(*session, operands.all(), [&] { return here.driver(call); });
   }
   if (std::any_of(operations.begin(), operations.end(), waits)) {
-    session->platform->will_wait_for_value();
+    session->platform->streams().will_wait_for_value();
   }
   note_addresses(*session, operations);
   const auto told = [&] {
@@ -69,7 +69,7 @@ CuResult put_values(CuStream stream, std::span<const CuStreamOperation> operatio
     return here.driver(call);
   };
   if (operands.empty()) {
-    const auto in_order = session->platform->in_order(stream);
+    const auto in_order = session->platform->streams().in_order(stream);
     return told();
   }
   return issue(*session,

@@ -20,9 +20,9 @@ CuResult wait(std::optional<CuStream> stream, const Call& call) {
   if (session == nullptr) {
     return here.driver(call);
   }
-  session->platform->before_wait(stream);
+  session->platform->streams().before_wait(stream);
   const CuResult result = here.driver(call);
-  session->platform->after_wait(stream);
+  session->platform->streams().after_wait(stream);
   if (Recording* const recorded = recording()) {
     recorded->synchronized();
   }
@@ -38,11 +38,11 @@ CuResult record(CuEvent event, CuStream stream, const Call& call) {
   if (session == nullptr || captured(stream)) {
     return here.driver(call);
   }
-  const auto in_order = session->platform->in_order(stream);
-  session->platform->recorded(event, stream);
+  const auto in_order = session->platform->streams().in_order(stream);
+  session->platform->streams().recorded(event, stream);
   const CuResult result = here.driver(call);
   if (result != CuResult::kSuccess) {
-    session->platform->not_recorded(event);
+    session->platform->streams().not_recorded(event);
   }
   return result;
 }
@@ -54,14 +54,14 @@ CuResult wait_for_event(CuStream stream, CuEvent event, const Call& call) {
   // With this call a stream may become one that is captured: what we still have to put on it would
   // be captured, too.
   if (session != nullptr && captures_under_way()) {
-    session->platform->before_wait(std::nullopt);
+    session->platform->streams().before_wait(std::nullopt);
   }
   const auto in_order = session != nullptr && !captured(stream)
-                            ? session->platform->in_order(stream)
+                            ? session->platform->streams().in_order(stream)
                             : std::unique_lock<std::mutex>();
   const CuResult result = here.driver(call);
   if (session != nullptr && result == CuResult::kSuccess && !captured(stream)) {
-    session->platform->waits_for(event, stream);
+    session->platform->streams().waits_for(event, stream);
   }
   return result;
 }
@@ -70,7 +70,7 @@ template <typename Call>
 CuResult destroy(CuStream stream, const Call& call) {
   ProgramCall here(CallKind::kOther);
   if (const Session* const session = here.seen_by()) {
-    session->platform->destroyed(stream);
+    session->platform->streams().destroyed(stream);
     session->heap->forget(stream);
     forget_kept_memory(stream);
   }

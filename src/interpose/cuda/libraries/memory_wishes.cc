@@ -14,12 +14,12 @@ using spillway::cuda::Session;
 
 // No call of the program's: nothing is put on streams for it.
 int ask(void* start, std::size_t bytes,
-        bool (spillway::cuda::CudaPlatform::*how)(std::uint64_t, spillway::Bytes),
+        bool (spillway::cuda::ProgramHints::*how)(std::uint64_t, spillway::Bytes),
         std::atomic<spillway::Bytes> Session::*asked_bytes) {
   const spillway::InService inside;
   Session* const session = spillway::cuda::session();
   if (session == nullptr ||
-      !(session->platform->*how)(reinterpret_cast<std::uintptr_t>(start), bytes)) {
+      !(session->platform->hints().*how)(reinterpret_cast<std::uintptr_t>(start), bytes)) {
     return 0;
   }
   session->*asked_bytes += bytes;
@@ -31,11 +31,11 @@ int ask(void* start, std::size_t bytes,
 extern "C" {
 
 int spillway_prefetch(void* start, std::size_t bytes) {
-  return ask(start, bytes, &spillway::cuda::CudaPlatform::prefetch, &Session::asked_prefetch_bytes);
+  return ask(start, bytes, &spillway::cuda::ProgramHints::prefetch, &Session::asked_prefetch_bytes);
 }
 
 int spillway_pre_evict(void* start, std::size_t bytes) {
-  return ask(start, bytes, &spillway::cuda::CudaPlatform::pre_evict,
+  return ask(start, bytes, &spillway::cuda::ProgramHints::pre_evict,
              &Session::asked_pre_evict_bytes);
 }
 

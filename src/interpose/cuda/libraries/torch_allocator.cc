@@ -56,7 +56,7 @@ std::optional<CuStream> current_stream(std::int8_t device);
 void* allocate_asked(void* result, void* allocator, std::size_t bytes) {
   const Session* const here = session();
   // Where all fits nothing is made again, and nobody asks.
-  if (here == nullptr || here->platform->calls_are_open()) {
+  if (here == nullptr || here->platform->bypass().calls_are_open()) {
     return torch_allocate.load(std::memory_order_relaxed)(result, allocator, bytes);
   }
   newest_tensor = {};
@@ -182,7 +182,7 @@ void tensor_reported(std::uint64_t address, std::int64_t bytes, Bytes reserved_b
     return;
   }
   const ProgramCall call(bytes > 0 ? CallKind::kAllocation : CallKind::kFree);
-  if (call.inner() || !here->platform->contains(address)) {
+  if (call.inner() || !here->platform->memory().contains(address)) {
     return;
   }
   if (bytes > 0) {

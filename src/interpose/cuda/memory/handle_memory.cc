@@ -35,16 +35,16 @@ CuResult copy_parts(const Session& session, CuStream stream, CuAddress to, CuAdd
       return result;
     }
   }
-  session.platform->before_wait(stream);
+  session.platform->streams().before_wait(stream);
   const CuResult waited = real().cuStreamSynchronize(stream);
-  session.platform->after_wait(stream);
+  session.platform->streams().after_wait(stream);
   return waited;
 }
 
 CuResult wait_for_device(const Session& session) {
-  session.platform->before_wait(std::nullopt);
+  session.platform->streams().before_wait(std::nullopt);
   const CuResult waited = real().cuCtxSynchronize();
-  session.platform->after_wait(std::nullopt);
+  session.platform->streams().after_wait(std::nullopt);
   return waited;
 }
 
@@ -115,7 +115,7 @@ CuResult copy_to_driver(const Session& session, CuMemHandle to, CuAddress from, 
   }
   if (stream != nullptr) {
     result = copy_parts(session, stream, meanwhile, from, bytes);
-    session.platform->destroyed(stream);
+    session.platform->streams().destroyed(stream);
     (void)real().cuStreamDestroy_v2(stream);
   }
   if (mapped) {

@@ -38,7 +38,7 @@ MappedMemory::Answer MappedMemory::reserve(const Session& session, CuAddress* ad
     return std::nullopt;  // refused
   }
   const std::scoped_lock lock(mutex_);
-  const std::optional<std::uint64_t> run = session.platform->reserve(
+  const std::optional<std::uint64_t> run = session.platform->placed().reserve(
       round_up(bytes, kBlockBytes), std::max<Bytes>(alignment, kBlockBytes));
   if (!run) {
     return std::nullopt;  // the driver may have addresses left
@@ -76,7 +76,7 @@ MappedMemory::Answer MappedMemory::free_reserved(const Session& session, CuAddre
   }
   reservations_.erase(found);
   session.segments->addresses_ended(address, bytes);
-  session.platform->give_back_reserved(address);
+  session.platform->placed().give_back_reserved(address);
   return CuResult::kSuccess;
 }
 
@@ -129,7 +129,7 @@ MappedMemory::Answer MappedMemory::create(const Session& session, CuMemHandle* h
       return CuResult::kOutOfMemory;
     }
   }
-  if (const Status promised = session.platform->promise(bytes); !promised) {
+  if (const Status promised = session.platform->placed().promise(bytes); !promised) {
     say_out_of_memory(promised.error(), bytes);
     return CuResult::kOutOfMemory;
   }
@@ -151,7 +151,7 @@ void MappedMemory::made_by_driver(CuMemHandle handle, Bytes bytes, const void* c
 
 void MappedMemory::end_allocation(const Session& session, CuMemHandle name, Handle& handle) {
   if (handle.at == 0) {
-    session.platform->take_back_promise(handle.bytes);
+    session.platform->placed().take_back_promise(handle.bytes);
     return;
   }
   if (const auto it = hidden_.find(handle.at); it != hidden_.end() && it->second == name) {
@@ -161,7 +161,7 @@ void MappedMemory::end_allocation(const Session& session, CuMemHandle name, Hand
   if (Recording* const recorded = recording()) {
     recorded->freed(handle.at);
   }
-  session.platform->free(std::exchange(handle.at, 0));
+  session.platform->memory().free(std::exchange(handle.at, 0));
 }
 
 MappedMemory::Answer MappedMemory::release(const Session& session, CuMemHandle name) {
@@ -266,7 +266,7 @@ CuResult MappedMemory::make_real(const Session& session, CuMemHandle name, Handl
   }
   const CuAddress at = handle.at;
   if (at != 0 && handle.mappings == 0) {
-    session.platform->show(at);
+    session.platform->placed().show(at);
   } else if (at != 0) {
     session.segments->unmapped(at);
   }
@@ -275,7 +275,7 @@ CuResult MappedMemory::make_real(const Session& session, CuMemHandle name, Handl
   }
   if (result != CuResult::kSuccess) {
     if (handle.mappings == 0) {
-      session.platform->hide(at);
+      session.platform->placed().hide(at);
     }
     (void)real().cuMemRelease(std::exchange(handle.real, 0));
     return result;
@@ -289,7 +289,7 @@ CuResult MappedMemory::make_real(const Session& session, CuMemHandle name, Handl
   // It is mapped once, or it would be real.
   Mapping& mapping = mappings_.at(at);
   mapping.real = true;
-  session.platform->wait_until_free(at, handle.bytes);
+  session.platform->placed().wait_until_free(at, handle.bytes);
   return map_driver_memory(at, handle.bytes, handle.real, mapping.access);
 }
 
@@ -328,7 +328,7 @@ CuResult MappedMemory::move_away(const Session& session, CuAddress address, Byte
     }
   }
   for (const CuAddress at : there) {
-    const Result<std::uint64_t> away = session.platform->move(at, std::nullopt);
+    const Result<std::uint64_t> away = session.platform->placed().move(at, std::nullopt);
     if (!away) {
       return CuResult::kOutOfMemory;
     }
@@ -346,7 +346,7 @@ CuResult MappedMemory::map_ours(const Session& session, CuAddress address, CuMem
     return moved;
   }
   if (handle.at == 0) {
-    if (const Status made = session.platform->allocate_at(address, handle.bytes); !made) {
+    if (const Status made = session.platform->placed().allocate_at(address, handle.bytes); !made) {
       say_out_of_memory(made.error(), handle.bytes);
       return CuResult::kOutOfMemory;
     }
@@ -355,13 +355,14 @@ CuResult MappedMemory::map_ours(const Session& session, CuAddress address, CuMem
     }
   } else {
     if (handle.at != address) {
-      if (const Result<std::uint64_t> moved = session.platform->move(handle.at, address); !moved) {
+      if (const Result<std::uint64_t> moved = session.platform->placed().move(handle.at, address);
+          !moved) {
         say_out_of_memory(moved.error(), handle.bytes);
         return CuResult::kOutOfMemory;
       }
     }
     hidden_.erase(handle.at);
-    session.platform->show(address);
+    session.platform->placed().show(address);
   }
   handle.at = address;
   session.segments->mapped(address, handle.bytes);
@@ -397,7 +398,7 @@ MappedMemory::Answer MappedMemory::map(const Session& session, CuAddress address
     }
     if (result == CuResult::kSuccess && here) {
       result = move_away(session, address, bytes, 0);
-      session.platform->wait_until_free(address, bytes);
+      session.platform->placed().wait_until_free(address, bytes);
     }
     if (result == CuResult::kSuccess) {
       result = real().cuMemMap(address, bytes, offset, handle != nullptr ? handle->real : name, 0);
@@ -460,7 +461,7 @@ MappedMemory::Answer MappedMemory::unmap(const Session& session, CuAddress addre
     if (!real && handle.references == 0) {
       end_allocation(session, name, handle);
     } else if (!real) {
-      session.platform->hide(at);
+      session.platform->placed().hide(at);
       hidden_[at] = name;
     }
     forget_if_unused(name);
@@ -520,14 +521,14 @@ std::optional<CuAccess> MappedMemory::access_of(CuAddress address, int device) {
   return found == mapping->second.access.end() ? CuAccess::kNone : found->second;
 }
 
-std::optional<CudaPlatform::Range> MappedMemory::reservation_of(CuAddress address) {
+std::optional<AddressRange> MappedMemory::reservation_of(CuAddress address) {
   const std::scoped_lock lock(mutex_);
   const auto mapping = mapping_at(address);
   if (mapping == mappings_.end() || mapping->second.real) {
     return std::nullopt;
   }
   const auto& [start, reservation] = *reservation_at(address);
-  return CudaPlatform::Range{.start = start, .bytes = reservation.bytes};
+  return AddressRange{.start = start, .bytes = reservation.bytes};
 }
 
 std::uint32_t MappedMemory::exported_as(CuAddress address) {

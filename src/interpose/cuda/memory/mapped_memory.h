@@ -51,7 +51,7 @@ class MappedMemory {
   // Who may use what is mapped there, of ours; nullopt: nothing is.
   [[nodiscard]] std::optional<CuAccess> access_of(CuAddress address, int device);
   // The reservation in which something of ours is mapped at this address.
-  [[nodiscard]] std::optional<CudaPlatform::Range> reservation_of(CuAddress address);
+  [[nodiscard]] std::optional<AddressRange> reservation_of(CuAddress address);
   // The kinds of handles that were asked for it; 0 as well where nothing of ours is mapped there.
   [[nodiscard]] std::uint32_t exported_as(CuAddress address);
   // Of all handles that have no memory of the driver's.

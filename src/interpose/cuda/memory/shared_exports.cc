@@ -18,7 +18,7 @@ std::atomic<std::uint64_t> shared_token{0};
 
 std::optional<SharedDescriptor> piece_of(const Session& session, std::uint64_t number,
                                          std::uint32_t place) {
-  Result<CudaPlatform::ExportedPiece> piece = session.platform->exported_piece(number, place);
+  Result<ExportedPiece> piece = session.platform->exports().exported_piece(number, place);
   if (!piece) {
     return std::nullopt;
   }
@@ -73,23 +73,23 @@ const Driver& own_driver() {
 std::uint64_t own_token() { return shared_token.load(); }
 
 bool can_be_shared(const Session& session, std::uint64_t start) {
-  return session.platform->exports_memory() && session.heap->is_on_no_stream(start);
+  return session.platform->exports().is_possible() && session.heap->is_on_no_stream(start);
 }
 
-CuResult share(const Session& session, const CudaPlatform::Range& range, CuIpcHandle& handle) {
+CuResult share(const Session& session, const AddressRange& range, CuIpcHandle& handle) {
   CudaPlatform& platform = *session.platform;
-  std::optional<std::uint64_t> number = platform.exported(range.start);
+  std::optional<std::uint64_t> number = platform.exports().exported(range.start);
   if (!number) {
     if (const Status serves = serve_exports(session); !serves) {
       return no_room(serves.error());
     }
-    if (const Status room = platform.may_export(range.start); !room) {
+    if (const Status room = platform.exports().may_export(range.start); !room) {
       return no_room(room.error());
     }
     const CudaOperand all{
         .address = range.start, .bytes = range.bytes, .mode = AccessMode::kReadWrite};
     const CuResult result = with_memory(session, {&all, 1}, [&] {
-      const Result<std::uint64_t> exported = platform.export_memory(range.start);
+      const Result<std::uint64_t> exported = platform.exports().export_memory(range.start);
       if (!exported) {
         return no_room(exported.error());
       }

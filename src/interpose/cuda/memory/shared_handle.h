@@ -13,7 +13,7 @@ namespace spillway::cuda {
 struct SharedHandle {
   std::int32_t process = 0;  // that has the memory; for people
   std::uint64_t token = 0;   // of that process: no other has it
-  std::uint64_t number = 0;  // CudaPlatform::exported
+  std::uint64_t number = 0;  // ExportedMemory::exported
 
   [[nodiscard]] CuIpcHandle bytes() const;
   // nullopt: it is not ours.

@@ -12,7 +12,7 @@ namespace spillway::cuda {
 // Whether other processes can have the allocation of the program that starts there.
 [[nodiscard]] bool can_be_shared(const Session& session, std::uint64_t start);
 // What cuIpcGetMemHandle gives for it. From then on it stays on the device until it is freed.
-[[nodiscard]] CuResult share(const Session& session, const CudaPlatform::Range& range,
+[[nodiscard]] CuResult share(const Session& session, const AddressRange& range,
                              CuIpcHandle& handle);
 
 // What cuIpcOpenMemHandle does with a handle that is ours, and cuIpcCloseMemHandle with an address

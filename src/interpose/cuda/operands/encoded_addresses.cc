@@ -31,9 +31,9 @@ Encoded& encoded() {
 }
 std::atomic<bool> any_encoded{false};  // most drivers' maps show their addresses
 
-bool shows(const Session& session, const CuTensorMap& map, const CudaPlatform::Range& range) {
+bool shows(const Session& session, const CuTensorMap& map, const AddressRange& range) {
   return std::any_of(std::begin(map.words), std::end(map.words), [&](std::uint64_t word) {
-    const auto found = session.platform->allocation_of(word);
+    const auto found = session.platform->memory().allocation_of(word);
     return found && found->start == range.start;
   });
 }
@@ -41,7 +41,7 @@ bool shows(const Session& session, const CuTensorMap& map, const CudaPlatform::R
 }  // namespace
 
 void note_encoded(const Session& session, const CuTensorMap& map, std::uint64_t address) {
-  const std::optional<CudaPlatform::Range> range = session.platform->allocation_of(address);
+  const std::optional<AddressRange> range = session.platform->memory().allocation_of(address);
   if (!range || shows(session, map, *range)) {
     return;
   }
@@ -49,7 +49,7 @@ void note_encoded(const Session& session, const CuTensorMap& map, std::uint64_t 
   auto& addresses = encoded().addresses;
   if (addresses.size() >= encoded().most) {
     std::erase_if(addresses, [&](const auto& it) {
-      return !session.platform->allocation_of(it.second).has_value();
+      return !session.platform->memory().allocation_of(it.second).has_value();
     });
     encoded().most = std::max(encoded().most, 2 * addresses.size());
   }

@@ -16,20 +16,20 @@ void visit_meant(const Session& session, std::uint64_t address, const Segments::
     visit(meant.in);
     return;
   }
-  for (const CudaPlatform::Range& range :
-       session.platform->allocations_beside(address, meant.between)) {
+  for (const AddressRange& range :
+       session.platform->placed().allocations_beside(address, meant.between)) {
     visit(range);
   }
 }
 
-// Visits (a CudaPlatform::Range each) the tensor in which it lies, and, unless pointers are known
+// Visits (a AddressRange each) the tensor in which it lies, and, unless pointers are known
 // to be where tensors `begin`, the one of which it is the end. Where no tensor is known to live,
 // the pieces that lie side by side there and have bytes that are no known tensor's. False: it is
 // no such memory, and nothing was visited.
 template <typename Visit>
 bool for_each_meant(const Session& session, std::uint64_t address, bool begins,
                     const Visit& visit) {
-  if (!session.platform->has_reserved()) {
+  if (!session.platform->placed().has_reserved()) {
     return false;
   }
   const std::optional<Segments::Meant> meant = session.segments->meant_by(address);
@@ -45,9 +45,8 @@ bool for_each_meant(const Session& session, std::uint64_t address, bool begins,
 
 // The same of every address of these bytes, as one where a tensor begins.
 template <typename Visit>
-bool for_each_meant_in(const Session& session, const CudaPlatform::Range& bytes,
-                       const Visit& visit) {
-  if (!session.platform->has_reserved()) {
+bool for_each_meant_in(const Session& session, const AddressRange& bytes, const Visit& visit) {
+  if (!session.platform->placed().has_reserved()) {
     return false;
   }
   bool any = false;
@@ -58,7 +57,7 @@ bool for_each_meant_in(const Session& session, const CudaPlatform::Range& bytes,
       break;
     }
     visit_meant(session, at, *meant, visit);
-    const CudaPlatform::Range& here = meant->in.bytes > 0 ? meant->in : meant->between;
+    const AddressRange& here = meant->in.bytes > 0 ? meant->in : meant->between;
     at = here.start + here.bytes;
   }
   return any;

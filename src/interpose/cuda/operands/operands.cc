@@ -24,7 +24,7 @@ std::uint64_t mixed(std::uint64_t value) {
 
 // Sizes are rounded up: whether what the program has asked for ends there as well. Otherwise its
 // end is one of its own addresses, and the next allocation's start names that one alone.
-bool ends_there(const Session& session, const CudaPlatform::Range& range) {
+bool ends_there(const Session& session, const AddressRange& range) {
   return session.heap->may_end_at(range.start, range.bytes);
 }
 
@@ -66,7 +66,7 @@ bool Operands::has(std::uint64_t start) {
 }
 
 void Operands::add(std::uint64_t address, Bytes bytes, AccessMode mode) {
-  if (bytes > 0 && session_.platform->contains(address)) {
+  if (bytes > 0 && session_.platform->memory().contains(address)) {
     put({.address = address, .bytes = bytes, .mode = mode});
   }
 }
@@ -119,20 +119,19 @@ void Operands::add_whole(std::uint64_t start, Bytes bytes) {
 }
 
 void Operands::add_pointer(std::uint64_t word, AccessMode mode) {
-  if (!session_.platform->contains(word)) {
+  if (!session_.platform->memory().contains(word)) {
     if (may_be_in_host_list(word)) {
       add_host_list(word);
     }
     return;
   }
-  CudaPlatform::Pointed named;
-  session_.platform->pointed_at({&word, 1}, &named);
+  PointedAt named;
+  session_.platform->memory().pointed_at({&word, 1}, &named);
   (void)add_pointed(named, mode, word);
 }
 
 // False if it names nothing.
-bool Operands::add_pointed(const CudaPlatform::Pointed& named, AccessMode mode,
-                           std::uint64_t word) {
+bool Operands::add_pointed(const PointedAt& named, AccessMode mode, std::uint64_t word) {
   if (const std::size_t next = count_;
       (named.in.bytes > 0 || named.ends.bytes > 0) && put_living(word, mode, pointers_begin_)) {
     add_carried_since(next);
@@ -158,23 +157,23 @@ void Operands::add_host_list(std::uint64_t word) {
     host_lists_.push_back(start);
     // A list may be long and looked at by every launch, and nearly all of its words are none, or
     // in the same as the one before.
-    const CudaPlatform::Range space = session_.platform->addresses();
-    CudaPlatform::Range last;
+    const AddressRange space = session_.platform->memory().addresses();
+    AddressRange last;
     visit_words_in(words, space.start, space.bytes, [&](std::uint64_t listed) {
       // Where it begins another may end.
       if (listed - last.start - 1 < last.bytes - 1 && last.bytes > 0 && !by_tensor_ &&
-          !(by_living_tensor_ && session_.platform->has_reserved())) {
+          !(by_living_tensor_ && session_.platform->placed().has_reserved())) {
         return;
       }
       add_pointer(listed, found_);
-      last = session_.platform->allocation_of(listed).value_or(CudaPlatform::Range());
+      last = session_.platform->memory().allocation_of(listed).value_or(AddressRange());
     });
   });
 }
 
 // With what it holds addresses of, and what that does: not by calling itself, since a list may be
 // long.
-void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word) {
+void Operands::add_range(const AddressRange& range, AccessMode mode, std::uint64_t word) {
   const std::size_t next = count_;
   const auto tensor = tensor_of(word);
   if (tensor && !has_neighbours(range.start)) {
@@ -187,7 +186,7 @@ void Operands::add_range(const CudaPlatform::Range& range, AccessMode mode, std:
   }
 }
 
-std::optional<CudaPlatform::Range> Operands::tensor_of(std::uint64_t word) const {
+std::optional<AddressRange> Operands::tensor_of(std::uint64_t word) const {
   if (!by_tensor_) {
     return std::nullopt;
   }
@@ -206,24 +205,24 @@ void Operands::add_carried_since(std::size_t next) {
 // The allocations that have it. Tensors lie somewhere in them.
 template <typename Visit>
 void Operands::for_each_holder(const CudaOperand operand, const Visit& visit) const {
-  if (!by_living_tensor_ || !session_.platform->has_reserved()) {
+  if (!by_living_tensor_ || !session_.platform->placed().has_reserved()) {
     visit(operand.address);
     return;
   }
-  for (const CudaPlatform::Range& range :
-       session_.platform->allocations_in(operand.address, operand.bytes)) {
+  for (const AddressRange& range :
+       session_.platform->placed().allocations_in(operand.address, operand.bytes)) {
     visit(range.start);
   }
 }
 
-void Operands::put_carried(const CudaPlatform::Range& carried) {
+void Operands::put_carried(const AddressRange& carried) {
   if (by_living_tensor_ && for_each_meant_in(session_, carried, [&](const auto& range) {
         (void)put_once(range.start, range.bytes, found_);
       })) {
     return;
   }
-  for (const CudaPlatform::Range& there :
-       session_.platform->allocations_in(carried.start, carried.bytes)) {
+  for (const AddressRange& there :
+       session_.platform->placed().allocations_in(carried.start, carried.bytes)) {
     (void)put_with_neighbours(there, found_);
   }
 }
@@ -231,7 +230,7 @@ void Operands::put_carried(const CudaPlatform::Range& carried) {
 // In what the program maps itself. False: it is to be put in another way.
 bool Operands::put_living(std::uint64_t word, AccessMode mode, bool begins) {
   return by_living_tensor_ &&
-         for_each_meant(session_, word, begins, [&](const CudaPlatform::Range& range) {
+         for_each_meant(session_, word, begins, [&](const AddressRange& range) {
            (void)put_once(range.start, range.bytes, mode);
          });
 }
@@ -247,10 +246,10 @@ bool Operands::is_living_tensor(const CudaOperand& operand) const {
 
 // What a program has mapped side by side may be one thing to it, of which an address tells only
 // where it begins. True if the allocation itself was not there before.
-bool Operands::put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode) {
+bool Operands::put_with_neighbours(const AddressRange& range, AccessMode mode) {
   const bool is_new = put_once(range.start, range.bytes, mode);
-  if (session_.platform->has_reserved() && (is_new || may_change(mode))) {
-    for (const CudaPlatform::Range& other : session_.platform->all_beside(range.start)) {
+  if (session_.platform->placed().has_reserved() && (is_new || may_change(mode))) {
+    for (const AddressRange& other : session_.platform->placed().all_beside(range.start)) {
       if (other.start != range.start) {
         (void)put_once(other.start, other.bytes, mode);
       }
@@ -261,7 +260,7 @@ bool Operands::put_with_neighbours(const CudaPlatform::Range& range, AccessMode 
 
 void Operands::add_all_in(std::uint64_t address, Bytes bytes, AccessMode mode) {
   const std::size_t next = count_;
-  for (const CudaPlatform::Range& range : session_.platform->allocations_in(address, bytes)) {
+  for (const AddressRange& range : session_.platform->placed().allocations_in(address, bytes)) {
     (void)put_once(range.start, range.bytes, mode);
   }
   add_carried_since(next);
@@ -270,7 +269,7 @@ void Operands::add_all_in(std::uint64_t address, Bytes bytes, AccessMode mode) {
 void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode mode) {
   constexpr std::size_t kTogether = 16;  // words
   std::array<std::uint64_t, kTogether> words;
-  std::array<CudaPlatform::Pointed, kTogether> found;
+  std::array<PointedAt, kTogether> found;
   const auto* at = static_cast<const char*>(bytes);
   if (count >= sizeof(CuTensorMap) && addresses_are_encoded()) {
     for_each_encoded(bytes, count, [&](std::uint64_t address) { add_pointer(address, mode); });
@@ -283,7 +282,7 @@ void Operands::add_pointers_in(const void* bytes, std::size_t count, AccessMode 
   for (std::size_t left = count / sizeof(std::uint64_t); left > 0;) {
     const std::size_t some = std::min(left, kTogether);
     std::memcpy(words.data(), at, some * sizeof(std::uint64_t));
-    session_.platform->pointed_at(std::span(words).first(some), found.data());
+    session_.platform->memory().pointed_at(std::span(words).first(some), found.data());
     for (std::size_t i = 0; i < some; ++i) {
       if (!add_pointed(found[i], mode, words[i]) && may_be_in_host_list(words[i])) {
         add_host_list(words[i]);

@@ -89,19 +89,20 @@ class Operands {
   // Whether something may be here of which this says more.
   [[nodiscard]] bool may_change(AccessMode mode) const;
   void put_again(std::uint64_t start, AccessMode mode);
-  bool add_pointed(const CudaPlatform::Pointed& named, AccessMode mode, std::uint64_t word);
-  void add_range(const CudaPlatform::Range& range, AccessMode mode, std::uint64_t word);
-  [[nodiscard]] std::optional<CudaPlatform::Range> tensor_of(std::uint64_t word) const;
+  bool add_pointed(const PointedAt& named, AccessMode mode, std::uint64_t word);
+  void add_range(const AddressRange& range, AccessMode mode, std::uint64_t word);
+  [[nodiscard]] std::optional<AddressRange> tensor_of(std::uint64_t word) const;
   template <typename Visit>
   void for_each_holder(CudaOperand operand, const Visit& visit) const;
-  void put_carried(const CudaPlatform::Range& carried);
+  void put_carried(const AddressRange& carried);
   bool put_living(std::uint64_t word, AccessMode mode, bool begins);
   [[nodiscard]] bool is_living_tensor(const CudaOperand& operand) const;
   void add_carried_since(std::size_t next);
-  bool put_with_neighbours(const CudaPlatform::Range& range, AccessMode mode);
+  bool put_with_neighbours(const AddressRange& range, AccessMode mode);
   // Whether something may go on from it into the next, or come from the one before.
   [[nodiscard]] bool has_neighbours(std::uint64_t start) const {
-    return session_.platform->has_reserved() && session_.platform->all_beside(start).size() > 1;
+    return session_.platform->placed().has_reserved() &&
+           session_.platform->placed().all_beside(start).size() > 1;
   }
   void add_whole(std::uint64_t start, Bytes bytes);
   void add_host_list(std::uint64_t word);

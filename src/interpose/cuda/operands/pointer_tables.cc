@@ -28,13 +28,13 @@ namespace {
 class Named {
  public:
   // True if that is more than before.
-  bool put(std::uint64_t allocation, const CudaPlatform::Range& bytes) {
+  bool put(std::uint64_t allocation, const AddressRange& bytes) {
     const auto [at, is_new] = places_.try_emplace(allocation, all_.size());
     if (is_new) {
       all_.push_back({.allocation = allocation, .bytes = bytes});
       return true;
     }
-    CudaPlatform::Range& there = all_[at->second].bytes;
+    AddressRange& there = all_[at->second].bytes;
     const std::uint64_t start = std::min(there.start, bytes.start);
     const std::uint64_t end = std::max(there.start + there.bytes, bytes.start + bytes.bytes);
     const bool grows = end - start > there.bytes;
@@ -51,7 +51,7 @@ class Named {
   }
   struct One {
     std::uint64_t allocation = 0;  // its start, as it was when it was named
-    CudaPlatform::Range bytes;
+    AddressRange bytes;
   };
   [[nodiscard]] const std::vector<One>& all() const { return all_; }
 
@@ -83,9 +83,9 @@ std::atomic<bool> any_carried{false};  // most programs have none
 // With the lock held, like what follows. What is dead may be used again at the same address, by a
 // program that leaves its table as it is.
 void drop_gone(const Session& session, Held& held) {
-  held.named.drop([&](const CudaPlatform::Range& bytes) {
-    return !session.platform->may_be_again(bytes.start) &&
-           !session.platform->may_be_again(bytes.start + bytes.bytes - 1);
+  held.named.drop([&](const AddressRange& bytes) {
+    return !session.platform->memory().may_be_again(bytes.start) &&
+           !session.platform->memory().may_be_again(bytes.start + bytes.bytes - 1);
   });
 }
 
@@ -105,18 +105,17 @@ void add(const Session& session, Held& held, const Named& more) {
 // The bytes of this allocation that a word can mean which lies in it, or is its end. Where the
 // program maps its memory itself: those of tensors, and of what is none that is known. Of other
 // memory all, which who has the holder has of that as well.
-void put_meant(const Session& session, std::uint64_t word, const CudaPlatform::Range& allocation,
+void put_meant(const Session& session, std::uint64_t word, const AddressRange& allocation,
                std::uint64_t holder, Named& found) {
   const std::optional<Segments::Meant> meant =
-      session.platform->has_reserved() ? session.segments->meant_by(word) : std::nullopt;
+      session.platform->placed().has_reserved() ? session.segments->meant_by(word) : std::nullopt;
   if (!meant) {
     if (allocation.start != holder) {
       found.put(allocation.start, allocation);
     }
     return;
   }
-  for (const CudaPlatform::Range& it :
-       {meant->ends, meant->in.bytes > 0 ? meant->in : meant->between}) {
+  for (const AddressRange& it : {meant->ends, meant->in.bytes > 0 ? meant->in : meant->between}) {
     const std::uint64_t start = std::max(it.start, allocation.start);
     const std::uint64_t end = std::min(it.start + it.bytes, allocation.start + allocation.bytes);
     if (start < end) {
@@ -158,15 +157,15 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
   if (count > kMostScannedBytes) {
     return;
   }
-  const auto holder = session.platform->allocation_of(to);
+  const auto holder = session.platform->memory().allocation_of(to);
   const std::uint64_t start = holder ? holder->start : kEverywhere;
   Named found;
   std::unordered_set<std::uint64_t> looked_at;
   const auto look_at = [&](std::uint64_t word) {
-    if (session.platform->contains(word) && looked_at.insert(word).second) {
-      CudaPlatform::Pointed named;
-      session.platform->pointed_at({&word, 1}, &named);
-      for (const CudaPlatform::Range& range : {named.in, named.ends}) {
+    if (session.platform->memory().contains(word) && looked_at.insert(word).second) {
+      PointedAt named;
+      session.platform->memory().pointed_at({&word, 1}, &named);
+      for (const AddressRange& range : {named.in, named.ends}) {
         if (range.bytes > 0) {
           put_meant(session, word, range, start, found);
         }
@@ -198,31 +197,31 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
   }
   // They may be copied on by any kernel that is given the holder, or computed with.
   std::vector<std::uint64_t> exposed;
-  const auto note = [&exposed](const std::vector<CudaPlatform::Range>& ranges) {
-    for (const CudaPlatform::Range& it : ranges) {
+  const auto note = [&exposed](const std::vector<AddressRange>& ranges) {
+    for (const AddressRange& it : ranges) {
       exposed.push_back(it.start);
     }
   };
   for (const auto& [allocation, bytes] : found.all()) {
     const bool is_mapped = for_each_meant_in(session, bytes, [&](const auto& meant) {
-      note(session.platform->allocations_in(meant.start, meant.bytes));
+      note(session.platform->placed().allocations_in(meant.start, meant.bytes));
     });
     if (!is_mapped) {
       exposed.push_back(allocation);
-      if (session.platform->has_reserved()) {
-        note(session.platform->all_beside(allocation));
+      if (session.platform->placed().has_reserved()) {
+        note(session.platform->placed().all_beside(allocation));
       }
     }
   }
   std::sort(exposed.begin(), exposed.end());
   exposed.erase(std::unique(exposed.begin(), exposed.end()), exposed.end());
-  session.platform->expose(exposed);
+  session.platform->launches().expose(exposed);
   const std::unique_lock lock(carried().mutex);
   add(session, carried().by_start[start], found);
 }
 
 void note_written(const Session& session, std::uint64_t to, std::uint64_t word) {
-  if (session.platform->contains(word)) {
+  if (session.platform->memory().contains(word)) {
     note_copied_in(session, to, &word, sizeof word);
   }
 }
@@ -231,8 +230,8 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
   if (!addresses_in_tables()) {
     return;
   }
-  const auto source = session.platform->allocation_of(from);
-  const auto holder = session.platform->allocation_of(to);
+  const auto source = session.platform->memory().allocation_of(from);
+  const auto holder = session.platform->memory().allocation_of(to);
   if (!source || !holder || source->start == holder->start) {
     return;
   }
@@ -276,8 +275,7 @@ void forget_carried_everywhere(const Session& session) {
 
 bool addresses_in_tables() { return any_carried.load(std::memory_order_acquire); }
 
-void for_each_carried(std::uint64_t start,
-                      const std::function<void(const CudaPlatform::Range&)>& visit) {
+void for_each_carried(std::uint64_t start, const std::function<void(const AddressRange&)>& visit) {
   if (!addresses_in_tables()) {
     return;
   }

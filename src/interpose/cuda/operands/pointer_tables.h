@@ -33,8 +33,7 @@ void forget_carried_everywhere(const Session& session);
 // Whether there are any at all.
 [[nodiscard]] bool addresses_in_tables();
 // Bytes of one allocation at a time.
-void for_each_carried(std::uint64_t start,
-                      const std::function<void(const CudaPlatform::Range&)>& visit);
+void for_each_carried(std::uint64_t start, const std::function<void(const AddressRange&)>& visit);
 // Of many starts those of allocations that hold some. Costs as much as there are such allocations,
 // or starts, whichever are fewer.
 [[nodiscard]] std::vector<std::uint64_t> holders_among(

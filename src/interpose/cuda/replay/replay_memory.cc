@@ -68,7 +68,7 @@ CuAddress make_extra(AllKeptMemory& all, const Session& session, Bytes bytes) {
   if (bytes >= all.refused_bytes) {
     return 0;
   }
-  const CuAddress made = session.platform->make_extra_memory(bytes);
+  const CuAddress made = session.platform->recompute().make_extra_memory(bytes);
   if (made == 0) {
     all.refused_bytes = bytes;
   }

@@ -175,7 +175,7 @@ std::optional<Keeping> pointwise(const Session& session, const ProgramLaunch& la
     const bool in_result = address >= result->address && address < result->address + result->bytes;
     // What is not the space's could change without our knowledge.
     if (in_result != (i == 0) || (i == 0 && address != result->address) ||
-        !session.platform->allocation_of(address)) {
+        !session.platform->memory().allocation_of(address)) {
       return std::nullopt;
     }
   }
@@ -298,9 +298,9 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
 // allocation.
 bool uses_reserved(const Session& session, const Keeping& keeping) {
   const auto is_reserved = [&](const CudaOperand& it) {
-    return !session.platform->all_beside(it.address).empty();
+    return !session.platform->placed().all_beside(it.address).empty();
   };
-  return session.platform->has_reserved() &&
+  return session.platform->placed().has_reserved() &&
          (is_reserved(keeping.makes) ||
           std::any_of(keeping.reads.begin(), keeping.reads.end(), is_reserved));
 }

@@ -188,9 +188,8 @@ std::optional<ProgramMemory::Freed> ProgramMemory::move(std::uint64_t address,
                .block_count = allocation.block_count};
 }
 
-std::vector<CudaPlatform::Range> ProgramMemory::allocations_in(std::uint64_t address,
-                                                               Bytes bytes) const {
-  std::vector<CudaPlatform::Range> found;
+std::vector<AddressRange> ProgramMemory::allocations_in(std::uint64_t address, Bytes bytes) const {
+  std::vector<AddressRange> found;
   const std::shared_lock names(names_mutex_);
   if (!reserved_.contains(address)) {
     if (const AddressRanges::Named* const named = alive_at(address)) {
@@ -206,9 +205,9 @@ std::vector<CudaPlatform::Range> ProgramMemory::allocations_in(std::uint64_t add
   return found;
 }
 
-std::vector<CudaPlatform::Range> ProgramMemory::allocations_beside(
-    std::uint64_t address, const CudaPlatform::Range& among) const {
-  std::vector<CudaPlatform::Range> found;
+std::vector<AddressRange> ProgramMemory::allocations_beside(std::uint64_t address,
+                                                            const AddressRange& among) const {
+  std::vector<AddressRange> found;
   const std::shared_lock names(names_mutex_);
   for (const ReservedRuns::Run& run :
        reserved_.beside(address, {.start = among.start, .bytes = among.bytes})) {
@@ -228,7 +227,7 @@ std::vector<CudaPlatform::Range> ProgramMemory::allocations_beside(
   const bool has_it =
       !found.empty() &&
       address - found.front().start < found.back().start + found.back().bytes - found.front().start;
-  return has_it ? found : std::vector<CudaPlatform::Range>();
+  return has_it ? found : std::vector<AddressRange>();
 }
 
 std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
@@ -311,14 +310,14 @@ const AddressRanges::Named* ProgramMemory::alive_at(std::uint64_t address) const
   return named != nullptr && !named->is_dead() && !named->hidden ? named : nullptr;
 }
 
-std::optional<CudaPlatform::Range> ProgramMemory::allocation_of(std::uint64_t address) const {
+std::optional<AddressRange> ProgramMemory::allocation_of(std::uint64_t address) const {
   if (!addresses_.contains(address)) {
     return std::nullopt;
   }
   const std::shared_lock names(names_mutex_);
   const AddressRanges::Named* const named = alive_at(address);
   return named != nullptr
-             ? std::optional(CudaPlatform::Range{.start = named->start, .bytes = named->bytes})
+             ? std::optional(AddressRange{.start = named->start, .bytes = named->bytes})
              : std::nullopt;
 }
 
@@ -327,12 +326,11 @@ bool ProgramMemory::may_be_again(std::uint64_t address) const {
   return addresses_.at(address) != nullptr;
 }
 
-void ProgramMemory::pointed_at(std::span<const std::uint64_t> words,
-                               CudaPlatform::Pointed* found) const {
+void ProgramMemory::pointed_at(std::span<const std::uint64_t> words, PointedAt* found) const {
   const auto range_of = [](const AddressRanges::Named* named) {
     return named != nullptr && !named->is_dead() && !named->hidden
-               ? CudaPlatform::Range{.start = named->start, .bytes = named->bytes}
-               : CudaPlatform::Range{};
+               ? AddressRange{.start = named->start, .bytes = named->bytes}
+               : AddressRange{};
   };
   std::shared_lock names(names_mutex_, std::defer_lock);
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -15,7 +15,8 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "platform/common/process/commitment.h"
-#include "platform/cuda/cuda_platform.h"
+#include "platform/cuda/cuda_launch.h"
+#include "platform/cuda/memory/address_range.h"
 #include "platform/cuda/memory/address_ranges.h"
 #include "platform/cuda/memory/reserved_runs.h"
 
@@ -69,7 +70,7 @@ class ProgramMemory {
     return named != nullptr ? named->number : AllocationId{0};
   }
 
-  // Addresses that the program reserves: see CudaPlatform. The memory of an allocation that it
+  // Addresses that the program reserves: see PlacedMemory. The memory of an allocation that it
   // places there is promised before.
   std::optional<std::uint64_t> reserve(Bytes bytes, Bytes alignment);
   void give_back_reserved(std::uint64_t start);
@@ -96,16 +97,15 @@ class ProgramMemory {
   }
 
   // Any thread's, without the lock. What is retired, or hidden, is none.
-  [[nodiscard]] std::optional<CudaPlatform::Range> allocation_of(std::uint64_t address) const;
+  [[nodiscard]] std::optional<AddressRange> allocation_of(std::uint64_t address) const;
   [[nodiscard]] bool may_be_again(std::uint64_t address) const;
-  void pointed_at(std::span<const std::uint64_t> words, CudaPlatform::Pointed* found) const;
+  void pointed_at(std::span<const std::uint64_t> words, PointedAt* found) const;
   [[nodiscard]] bool contains(std::uint64_t address) const { return addresses_.contains(address); }
   [[nodiscard]] bool has_reserved() const { return has_reserved_.load(std::memory_order_acquire); }
-  [[nodiscard]] std::vector<CudaPlatform::Range> allocations_in(std::uint64_t address,
-                                                                Bytes bytes) const;
-  [[nodiscard]] std::vector<CudaPlatform::Range> allocations_beside(
-      std::uint64_t address, const CudaPlatform::Range& among) const;
-  [[nodiscard]] CudaPlatform::Range addresses() const {
+  [[nodiscard]] std::vector<AddressRange> allocations_in(std::uint64_t address, Bytes bytes) const;
+  [[nodiscard]] std::vector<AddressRange> allocations_beside(std::uint64_t address,
+                                                             const AddressRange& among) const;
+  [[nodiscard]] AddressRange addresses() const {
     return {.start = addresses_.start(), .bytes = addresses_.bytes()};
   }
 

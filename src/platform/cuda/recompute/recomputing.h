@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "engine/types.h"
-#include "platform/cuda/cuda_platform.h"
+#include "platform/cuda/cuda_launch.h"
 #include "platform/cuda/stream/device_launches.h"
 
 namespace spillway::cuda {

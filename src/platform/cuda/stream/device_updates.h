@@ -1,6 +1,6 @@
 // Updates: launches that run at the host, on blocks in pinned memory, beside what the device does.
 // Layer: platform, cuda. docs/cuda.md, "Updates". Which of them are under way, whose data has come,
-// and where that lies; whether one is to begin is driven_updates.cc's. With the platform's lock
+// and where that lies; whether one is to begin is host_updates.cc's. With the platform's lock
 // held.
 #pragma once
 

@@ -143,7 +143,7 @@ class AfterAFirstStep : public DeviceHeapTest {
   }
   // That one more of this size has.
   Bytes given(Bytes bytes) {
-    const auto range = platform->allocation_of(use(bytes));
+    const auto range = platform->memory().allocation_of(use(bytes));
     return range ? range->bytes : 0;
   }
 };
@@ -174,7 +174,7 @@ TEST_F(DeviceHeapTest, SizesThatAreNearAreKnownAfterAQuiet) {
     live_and_die(kSaved);
     live_and_die(kGradient);
     synchronize(on);
-    unannounced = unannounced || platform->recycles_unannounced(0);
+    unannounced = unannounced || platform->memory().recycles_unannounced(0);
   }
   EXPECT_TRUE(unannounced);
   for (int i = 0; i < 7; ++i) {
@@ -252,7 +252,7 @@ TEST_F(InAnAmpleBudget, AProgramComesToRestWithLittleMoreThanItUses) {
 // As `cudnn.benchmark` does before each trial. It uses none of it.
 TEST_F(InAnAmpleBudget, WhoTakesAllForAMomentChangesNothing) {
   int rounds = 0;
-  while ((round() > 0 || !platform->recycles_unannounced(0)) && ++rounds < 60) {
+  while ((round() > 0 || !platform->memory().recycles_unannounced(0)) && ++rounds < 60) {
   }
   EXPECT_LT(rounds, 60);
   const DeviceHeap::Usage before = heap->usage();
@@ -268,7 +268,7 @@ TEST_F(InAnAmpleBudget, WhoTakesAllForAMomentChangesNothing) {
     made += round();
   }
   EXPECT_EQ(made, 0U);
-  EXPECT_TRUE(platform->recycles_unannounced(0));
+  EXPECT_TRUE(platform->memory().recycles_unannounced(0));
   EXPECT_EQ(heap->usage().used_high_bytes, before.used_high_bytes);
   EXPECT_EQ(heap->usage().reserved_high_bytes, before.reserved_high_bytes);
   EXPECT_EQ(platform->stats().live_peak_bytes, peak_bytes);
@@ -294,29 +294,29 @@ TEST_F(DeviceHeapTest, WhatALaunchHasUsedCannotBeUndone) {
   options.device_bytes = kGiB;
   options.bypass_after = 3;
   open(policy);
-  const Result<std::uint64_t> before = platform->allocate(kBytes);
+  const Result<std::uint64_t> before = platform->memory().allocate(kBytes);
   ASSERT_TRUE(before);
   const CudaOperand first{.address = *before, .bytes = kBytes};
   const CudaOperand next{.address = *before + kBytes + options.block_bytes, .bytes = kBytes};
   const auto begin = [&](const CudaOperand& operand) {
-    return platform->before_launch({.stream = nullptr,
-                                    .hash = {},
-                                    .name = "it",
-                                    .operands = {&operand, 1},
-                                    .needs_mapping = true});
+    return platform->launches().before_launch({.stream = nullptr,
+                                               .hash = {},
+                                               .name = "it",
+                                               .operands = {&operand, 1},
+                                               .needs_mapping = true});
   };
-  platform->after_launch(begin(first), true);
+  platform->launches().after_launch(begin(first), true);
   const std::uint64_t held = begin(first);  // and the null stream's order with it
-  std::thread other([&] { platform->after_launch(begin(next), true); });
+  std::thread other([&] { platform->launches().after_launch(begin(next), true); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  const Result<std::uint64_t> newest = platform->allocate(kBytes);
+  const Result<std::uint64_t> newest = platform->memory().allocate(kBytes);
   ASSERT_TRUE(newest);
   EXPECT_EQ(*newest, next.address);
-  platform->after_launch(held, true);
+  platform->launches().after_launch(held, true);
   other.join();
-  EXPECT_FALSE(platform->undo_allocate(*newest));
-  platform->free(*newest);
-  platform->free(*before);
+  EXPECT_FALSE(platform->memory().undo_allocate(*newest));
+  platform->memory().free(*newest);
+  platform->memory().free(*before);
   synchronize(nullptr);
   whole();
 }
@@ -395,11 +395,11 @@ TEST_F(InAnAmpleBudget, WhatIsTrimmedIsGivenBackToTheDevice) {
 TEST_F(InAnAmpleBudget, WhatHasMoreThanItAsksForIsRecycledUnannounced) {
   const auto until_untold = [this] {
     EXPECT_TRUE(heap->free(use(4 * kMiB), on));
-    for (int i = 0; i < 5000 && !platform->recycles_unannounced(0); ++i) {
+    for (int i = 0; i < 5000 && !platform->memory().recycles_unannounced(0); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       EXPECT_TRUE(heap->free(use(4 * kMiB), on));
     }
-    ASSERT_TRUE(platform->recycles_unannounced(0));
+    ASSERT_TRUE(platform->memory().recycles_unannounced(0));
   };
   EXPECT_TRUE(heap->free(use(30 * kMiB), on));
   heap->trim_to(0);  // so that the next is none by which the program grows
@@ -409,11 +409,11 @@ TEST_F(InAnAmpleBudget, WhatHasMoreThanItAsksForIsRecycledUnannounced) {
     EXPECT_TRUE(heap->free(use(4 * kMiB), on));  // nor does it grow by now
   }
   const std::uint64_t smaller = use(30 * kMiB);
-  EXPECT_EQ(platform->allocation_of(smaller)->bytes, 40 * kMiB);
+  EXPECT_EQ(platform->memory().allocation_of(smaller)->bytes, 40 * kMiB);
   EXPECT_EQ(heap->bytes_of(smaller), 30 * kMiB);
   until_untold();
   EXPECT_TRUE(heap->free(smaller, on));
-  EXPECT_TRUE(platform->allocation_of(smaller).has_value());  // nobody has been told
+  EXPECT_TRUE(platform->memory().allocation_of(smaller).has_value());  // nobody has been told
   EXPECT_EQ(use(30 * kMiB), smaller);
   EXPECT_EQ(heap->usage().used_bytes, kStays + 30 * kMiB);
   EXPECT_TRUE(heap->free(smaller, on));

@@ -16,7 +16,7 @@ class SegmentsMappedTest : public SegmentsWorld {
   SegmentsMappedTest() { options.device_bytes = 32 * kMiB; }
   void SetUp() override {
     SegmentsWorld::SetUp();
-    start = *platform->reserve(256 * kMiB, 0);
+    start = *platform->placed().reserve(256 * kMiB, 0);
   }
   void TearDown() override {
     synchronize(on);
@@ -28,31 +28,31 @@ class SegmentsMappedTest : public SegmentsWorld {
     return start + static_cast<Bytes>(pieces * kMappedPiece);
   }
   void map(std::uint64_t piece) {
-    EXPECT_TRUE(platform->promise(kMappedPiece));
-    EXPECT_TRUE(platform->allocate_at(start + piece * kMappedPiece, kMappedPiece));
+    EXPECT_TRUE(platform->placed().promise(kMappedPiece));
+    EXPECT_TRUE(platform->placed().allocate_at(start + piece * kMappedPiece, kMappedPiece));
     segments->mapped(start + piece * kMappedPiece, kMappedPiece);
   }
   void unmap(std::uint64_t piece) {
     segments->unmapped(start + piece * kMappedPiece);
-    platform->free(start + piece * kMappedPiece);
+    platform->memory().free(start + piece * kMappedPiece);
   }
   // Which of so many pieces live.
   [[nodiscard]] std::vector<std::uint64_t> living(std::uint64_t pieces) const {
     std::vector<std::uint64_t> found;
     for (std::uint64_t i = 0; i < pieces; ++i) {
-      if (platform->allocation_of(start + i * kMappedPiece)) {
+      if (platform->memory().allocation_of(start + i * kMappedPiece)) {
         found.push_back(i);
       }
     }
     return found;
   }
   void become_quiet() {
-    for (int i = 0; i < 100 && !platform->calls_are_open(); ++i) {
+    for (int i = 0; i < 100 && !platform->bypass().calls_are_open(); ++i) {
       Buffer all{.address = start, .words = kMappedPiece / 8, .seed = 0};
       fill(on, all, 1);
       synchronize(on);
     }
-    EXPECT_TRUE(platform->calls_are_open());
+    EXPECT_TRUE(platform->bypass().calls_are_open());
   }
 
   using Pieces = std::vector<std::uint64_t>;
@@ -210,10 +210,10 @@ TEST_F(SegmentsMappedTest, WhatIsUnmappedLivesAgain) {
   died(at(0));
   EXPECT_EQ(living(1), Pieces());
   segments->unmapped(at(0));
-  platform->hide(at(0));
-  const Result<std::uint64_t> there = platform->move(at(0), at(7));
+  platform->placed().hide(at(0));
+  const Result<std::uint64_t> there = platform->placed().move(at(0), at(7));
   ASSERT_TRUE(there);
-  platform->show(at(7));
+  platform->placed().show(at(7));
   segments->mapped(at(7), kMappedPiece);
   Buffer piece{.address = at(7), .words = kMappedPiece / 8, .seed = 0};
   fill(on, piece, 3);
@@ -282,7 +282,7 @@ TEST_F(SegmentsMappedTest, RandomTensorsKeepWhatTheyHold) {
     EXPECT_EQ(*wrong, 0U) << seed;
     segments->tell_deaths();
     for (std::uint64_t i = 0; i < kMapped; ++i) {
-      EXPECT_FALSE(platform->allocation_of(start + i * kMappedPiece));
+      EXPECT_FALSE(platform->memory().allocation_of(start + i * kMappedPiece));
       if (is_mapped[i]) {
         unmap(i);
       }

@@ -29,14 +29,14 @@ class SegmentsTest : public SegmentsWorld {
     return made;
   }
   [[nodiscard]] bool lives(const Buffer& segment) const {
-    return platform->allocation_of(segment.address).has_value();
+    return platform->memory().allocation_of(segment.address).has_value();
   }
   void become_quiet(Buffer& buffer) {
-    for (int i = 0; i < 100 && !platform->calls_are_open(); ++i) {
+    for (int i = 0; i < 100 && !platform->bypass().calls_are_open(); ++i) {
       rewrite(on, buffer, buffer.seed + 1);
       synchronize(on);
     }
-    EXPECT_TRUE(platform->calls_are_open());
+    EXPECT_TRUE(platform->bypass().calls_are_open());
   }
 };
 
@@ -115,7 +115,7 @@ TEST_F(SegmentsTest, TheDeadKeepTheirRoom) {
   const Bytes all_bytes = options.device_bytes + options.host_bytes;
   std::vector<Buffer> all;
   while (true) {
-    const Result<std::uint64_t> made = platform->allocate(kSegment);
+    const Result<std::uint64_t> made = platform->memory().allocate(kSegment);
     if (!made) {
       EXPECT_THAT(made.error().message, testing::HasSubstr("out of memory"));
       break;
@@ -136,8 +136,8 @@ TEST_F(SegmentsTest, TheDeadKeepTheirRoom) {
     rewrite(on, buffer, 4);
   }
   segments->freed(all.back().address);
-  platform->free(all.back().address);
-  EXPECT_TRUE(platform->allocate(kSegment));
+  platform->memory().free(all.back().address);
+  EXPECT_TRUE(platform->memory().allocate(kSegment));
 }
 
 TEST_F(SegmentsTest, ThoseOfGraphsLiveAsAWhole) {
@@ -169,7 +169,7 @@ TEST_F(SegmentsTest, WhereAllFitsThePlatformHearsOfNothing) {
     born(second.address, kSegment);
   }
   died(second.address);
-  EXPECT_TRUE(platform->calls_are_open());
+  EXPECT_TRUE(platform->bypass().calls_are_open());
   segments->tell_deaths();
   EXPECT_FALSE(lives(second));
   EXPECT_FALSE(segments->write_down(first.address, -1));

@@ -145,15 +145,15 @@ class RecycledUnannounced : public CudaWorld {
     for (int i = 0; i < 100 && !quiet; ++i) {
       use(address, kEach);
       synchronize(on);
-      quiet = platform->begin_bypassed(on);
+      quiet = platform->bypass().begin_bypassed(on);
       if (quiet) {
-        platform->end_bypassed();
+        platform->bypass().end_bypassed();
       }
     }
     EXPECT_TRUE(quiet);
   }
   [[nodiscard]] bool lives(std::uint64_t address) const {
-    return platform->allocation_of(address).has_value();
+    return platform->memory().allocation_of(address).has_value();
   }
 
   static constexpr Bytes kEach = 8 * kMiB;
@@ -236,7 +236,7 @@ TEST_F(RecycledUnannounced, WhatIsMoreThanWasAskedFor) {
   heap->trim_to(0);  // so that the next is none by which the program grows
   EXPECT_TRUE(heap->free(used(16 * kMiB), on));
   const std::uint64_t larger = used(14 * kMiB);
-  ASSERT_EQ(platform->allocation_of(larger)->bytes, 16 * kMiB);
+  ASSERT_EQ(platform->memory().allocation_of(larger)->bytes, 16 * kMiB);
   become_quiet(first);
   EXPECT_TRUE(heap->free(larger, on));
   EXPECT_TRUE(lives(larger));
@@ -260,7 +260,7 @@ TEST_F(RecycledUnannounced, ToldBeforeAnythingIsAllocatedWhenTheQuietIsOver) {
   const std::vector<std::uint64_t> all = settled(4);
   EXPECT_TRUE(heap->free(all[1], on));
   EXPECT_TRUE(heap->free(all[2], on));
-  platform->capture_begins();
+  platform->streams().capture_begins();
   EXPECT_EQ(allocate_on(on, kEach), std::min(all[1], all[2]));
   EXPECT_FALSE(lives(std::max(all[1], all[2])));
 }
@@ -270,7 +270,7 @@ TEST_F(RecycledUnannounced, ToldWhenTheQuietIsOver) {
   const std::vector<std::uint64_t> all = settled(4);
   EXPECT_TRUE(heap->free(all[1], on));
   EXPECT_TRUE(heap->free(all[2], on));
-  platform->capture_begins();
+  platform->streams().capture_begins();
   EXPECT_TRUE(lives(all[1]));
   EXPECT_TRUE(heap->free(all[3], on));
   EXPECT_FALSE(lives(all[1]));
@@ -329,7 +329,7 @@ TEST_P(Random, NothingIsMixedUpHoweverOftenItEnds) {
   std::thread quiet_ends([&] {
     while (!ends) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      platform->capture_begins();
+      platform->streams().capture_begins();
     }
   });
   std::vector<Held> held;

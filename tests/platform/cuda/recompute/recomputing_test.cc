@@ -57,8 +57,8 @@ class Recomputes : public RemakingWorld {
     settle();
     check(on, made);
     settle();
-    platform->free(made.address);
-    platform->free(from.address);
+    platform->memory().free(made.address);
+    platform->memory().free(from.address);
   }
   // Everything alive but what is made is named, so whatever else is there has to leave.
   void crowd() {
@@ -150,7 +150,7 @@ TEST_F(Recomputes, NothingThatIsMadeOfExportedMemory) {
   const auto [from, before] = one_given_up();
   const CudaOperand all = operand(from, AccessMode::kReadWrite);
   (void)issue(stream(), {&all, 1}, "export", true, [this, address = from.address] {
-    EXPECT_TRUE(platform->export_memory(address));
+    EXPECT_TRUE(platform->exports().export_memory(address));
     return CuResult::kSuccess;
   });
   EXPECT_EQ(times("remake"), 1U);  // as long as it is what it was
@@ -360,8 +360,8 @@ TEST_F(Recomputes, NotWhatMayBeChangedUnseenLater) {
 TEST_F(Recomputes, BeforeWhatItWasMadeOfDies) {
   press();
   const auto [from, made] = one_given_up();
-  platform->retire(from.address, std::nullopt);
-  ASSERT_TRUE(platform->reuse(from.address));
+  platform->memory().retire(from.address, std::nullopt);
+  ASSERT_TRUE(platform->memory().reuse(from.address));
   Buffer other = from;
   const CuStream elsewhere = stream();
   fill(elsewhere, other, 3'000);
@@ -438,8 +438,8 @@ TEST_F(Recomputes, NotWhatIsMadeInPart) {
     check(on, rest);
     check(on, from);
     settle();
-    platform->free(made.address);
-    platform->free(from.address);
+    platform->memory().free(made.address);
+    platform->memory().free(from.address);
   }
   EXPECT_EQ(given_up(), 0U);
 }
@@ -513,7 +513,7 @@ TEST_F(Recomputes, TriedOnceThoughItDiesFirst) {
     Buffer passing = allocate(kBytes);
     make(on, passing, 600 + i, kNotTried);
     use(on, passing);
-    platform->free(passing.address);
+    platform->memory().free(passing.address);
     once = i == 0 ? times("fingerprint") : once;
   }
   EXPECT_GT(once, before);
@@ -545,7 +545,7 @@ TEST_F(Recomputes, WhatIsReadForWhatHasDied) {
     ASSERT_GT(given_up(), before);
     std::uint64_t* const gate = stop(on);
     use(on, made);
-    platform->free(made.address);
+    platform->memory().free(made.address);
     std::thread opens([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       FakeDevice::open(gate);
@@ -553,8 +553,8 @@ TEST_F(Recomputes, WhatIsReadForWhatHasDied) {
     const CuStream other = stream();
     Buffer changes = from;
     if (handed_on) {
-      platform->retire(from.address, other);
-      ASSERT_TRUE(platform->reuse(from.address));
+      platform->memory().retire(from.address, other);
+      ASSERT_TRUE(platform->memory().reuse(from.address));
       fill(other, changes, 801);
     } else {
       rewrite(other, changes, 801);
@@ -580,7 +580,7 @@ TEST_F(Recomputes, NotByFingerprintsOfAnother) {
   std::uint64_t* const gate = stop(on);
   use(on, first);
   follow(from);
-  platform->free(first.address);
+  platform->memory().free(first.address);
   const CuStream other = stream();
   Buffer second = allocate(kBytes);
   make(other, second, 9'000);
@@ -617,7 +617,7 @@ TEST_F(Recomputes, ACopyOutHasIt) {
 TEST_F(Recomputes, BeforeCodeOrItsStreamGoes) {
   press();
   const auto [from, made] = one_given_up();
-  platform->code_ends();
+  platform->recompute().code_ends();
   const CuStream before = std::exchange(on, stream());
   synchronize(before);
   check(on, made);
@@ -667,10 +667,10 @@ TEST_F(Recomputes, NoMoreOfWhatIsMadeAgainInVain) {
     settle();
     crowd();
     more = std::exchange(given_up_last, given_up()) < given_up();
-    platform->free(from.address);  // before anybody has wanted what it was made of
+    platform->memory().free(from.address);  // before anybody has wanted what it was made of
     check(on, made);
     settle();
-    platform->free(made.address);
+    platform->memory().free(made.address);
   }
   EXPECT_LT(rounds, 40);
 }
@@ -694,8 +694,8 @@ TEST_F(Recomputes, ForTwoThreadsOnce) {
     look(on, made);
     second.join();
     settle();
-    platform->free(made.address);
-    platform->free(from.address);
+    platform->memory().free(made.address);
+    platform->memory().free(from.address);
   }
   EXPECT_GT(given_up(), 0U);
 }
@@ -718,7 +718,7 @@ TEST_F(Recomputes, TwoThreadsOnOneStream) {
       follow(from);
       use(on, made);
       for (const Buffer& buffer : {from, made, other}) {
-        platform->free(buffer.address);
+        platform->memory().free(buffer.address);
       }
     }
   };
@@ -742,7 +742,8 @@ TEST_F(Recomputes, ARefusedLaunchEndsTheRun) {
   ASSERT_EQ(given_up(), kBytes);
   refused = true;
   const CudaOperand it = operand(made, AccessMode::kRead);
-  EXPECT_EQ(platform->before_launch({.stream = on, .hash = {}, .name = "it", .operands = {&it, 1}}),
+  EXPECT_EQ(platform->launches().before_launch(
+                {.stream = on, .hash = {}, .name = "it", .operands = {&it, 1}}),
             0U);
   ASSERT_EQ(fatal.size(), 1U);
   EXPECT_THAT(fatal.front(), ::testing::HasSubstr("could not be made again"));

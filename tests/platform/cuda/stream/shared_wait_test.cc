@@ -141,14 +141,14 @@ TEST_F(WaitWorld, NoneIsSharedWhileAnotherStreamHasALaunchWithoutATicket) {
   synchronize(on);
   platform->wait_until_idle();
   const CudaOperand there = operand(buffers.back(), AccessMode::kRead);
-  const std::uint64_t slow = platform->before_launch(
+  const std::uint64_t slow = platform->launches().before_launch(
       {.stream = other, .hash = {}, .name = "slow", .operands = {&there, 1}});
   slow_copies(300'000'000);
   const std::size_t before = gates();
   check(on, buffers[0]);
   check(on, buffers[1]);
   EXPECT_EQ(gates(), before + 2);
-  platform->after_launch(slow, false);
+  platform->launches().after_launch(slow, false);
   check(on, buffers[2]);
   check(on, buffers[3]);
   EXPECT_LT(gates(), before + 4);
@@ -185,9 +185,9 @@ class SharedWaits : public WaitWorld, public ::testing::WithParamInterface<std::
     for (std::size_t i = 0; i < streams.size(); ++i) {
       if (i != which) {
         EXPECT_EQ(driver.event_record(last[i], streams[i]), CuResult::kSuccess);
-        platform->recorded(last[i], streams[i]);
+        platform->streams().recorded(last[i], streams[i]);
         EXPECT_EQ(driver.stream_wait_event(on, last[i], 0), CuResult::kSuccess);
-        platform->waits_for(last[i], on);
+        platform->streams().waits_for(last[i], on);
       }
     }
     return on;
@@ -195,13 +195,13 @@ class SharedWaits : public WaitWorld, public ::testing::WithParamInterface<std::
   // True if it stands behind a stream wait, its own or another's.
   bool rewrite_behind_gate(CuStream on, Buffer& buffer, std::uint64_t seed) const {
     const CudaOperand it = operand(buffer, AccessMode::kReadWrite);
-    const std::uint64_t id = platform->before_launch(
+    const std::uint64_t id = platform->launches().before_launch(
         {.stream = on, .hash = {}, .name = "rewrite", .operands = {&it, 1}});
-    const bool gated = platform->is_held(id);
+    const bool gated = platform->launches().is_held(id);
     EXPECT_EQ(launch(test::kernels().rewrite, on, buffer.address, buffer.words, buffer.seed, seed,
                      address_of(wrong)),
               CuResult::kSuccess);
-    platform->after_launch(id, true);
+    platform->launches().after_launch(id, true);
     buffer.seed = seed;
     return gated;
   }

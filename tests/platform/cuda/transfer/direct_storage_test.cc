@@ -208,7 +208,7 @@ TEST_F(DirectStorageOnFakes, MemoryStaysWhereItIsUnderSlowTransfers) {
       buffers.push_back(buffer);
     }
     for (Buffer& buffer : buffers) {
-      platform->free(buffer.address);
+      platform->memory().free(buffer.address);
     }
     buffers.clear();
     ASSERT_TRUE(platform->set_device_capacity((round % 2 == 0 ? 16 : 12) * kMiB));

@@ -1,0 +1,63 @@
+// Where a thread of the program waits, for room, for ends and for memory, and the stream waits that
+// let it go on instead. Layer: platform, cuda. With the platform's lock held, which is let go while
+// a thread waits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "engine/engine.h"
+#include "platform/cuda/platform_part.h"
+#include "platform/cuda/stream/shared_wait.h"
+#include "platform/cuda/stream/standstill.h"
+
+namespace spillway::cuda {
+
+class AdmissionWaits : public PlatformPart {
+ public:
+  AdmissionWaits(PlatformState& state, PlatformParts& parts);
+
+  // --- The program's threads
+
+  // Until the device is not too far behind for another launch.
+  void hold_back(Lock& lock);
+  // For what becomes true as launches end, which completion markers tell.
+  void wait_until(Lock& lock, const std::function<bool()>& done);
+  // For a thread that waits: a moment, after which it asks whether the device still runs, where
+  // nothing has ended for long since `sign_ns`, when it began to wait or asked last.
+  void wait_a_little(Lock& lock, TimeNs& sign_ns);
+
+  // Before a launch is issued: whether blocks of these have no frames, and there are too few that
+  // are nobody's; and the ends that may help.
+  [[nodiscard]] bool lacks_room(std::span<const Access> accesses) const;
+  void let_ends_come(StreamId id, Lock& lock);
+  // A launch that the budget does not hold gets more.
+  void make_up_room(const Launch& launch, std::string_view name);
+
+  // A launch that has been issued and lacks memory waits for it here, or gets a stream wait of its
+  // own, or shares the one before it.
+  void let_room_come(std::uint32_t tag, Lock& lock);
+  void wait_for_release(std::uint32_t tag, Lock& lock);
+  [[nodiscard]] SharedWait::Launch for_shared_wait(std::uint32_t tag) const;
+  [[nodiscard]] bool shares_wait(std::uint32_t tag, const SharedWait::Launch& launch) const;
+  void put_wait(std::uint32_t tag, const SharedWait::Launch& issued, Lock& lock);
+
+  // --- The driver thread, and whoever learns of ends
+
+  // The engine's budget is ours again when no launch needs more.
+  void follow_budget();
+  // Lets launches go that wait for each other in vain, or behind a device that stands still.
+  void let_those_together_go();
+  void look_for_ends();
+
+ private:
+  void let_go(std::uint32_t tag);
+  void let_next_go();
+
+  Standstill standstill_;
+  bool said_too_large_ = false;
+};
+
+}  // namespace spillway::cuda

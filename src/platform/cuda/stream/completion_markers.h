@@ -1,0 +1,31 @@
+// Completion markers on the program's streams, what they tell, and whether a stream that tells
+// nothing still runs. Layer: platform, cuda. With the platform's lock held, which functions that
+// call the driver let go meanwhile.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "engine/engine.h"
+#include "platform/cuda/driver/driver.h"
+#include "platform/cuda/platform_part.h"
+
+namespace spillway::cuda {
+
+class CompletionMarkers : public PlatformPart {
+ public:
+  CompletionMarkers(PlatformState& state, PlatformParts& parts) : PlatformPart(state, parts) {}
+
+  // All that are due, on every stream, or on one.
+  void put_markers(Lock& lock);
+  void put_marker(StreamId id, Lock& lock);
+  // Takes notice of the launches that have ended.
+  void take_ends();
+  // Asks the driver whether the contexts of all streams, or of one, still run.
+  void ask_whether_alive(Lock& lock);
+  void ask_whether_alive(StreamId id, Lock& lock);
+  // A call of the driver on the stream has failed.
+  void stream_failed(StreamId id, CuContext context, std::string_view symbol, CuResult result);
+};
+
+}  // namespace spillway::cuda
