@@ -181,6 +181,8 @@ class Replacement:
         for role, tensor in beside.items():
             what = "gradient" if role == "gradient" else "state"
             reason = reason or choices.why_not_beside(parameter, tensor, what)
+        if left.way == "fused" and choices.misread(parameter, beside.values()):
+            return choices.MISREAD
         return reason
 
     def _options(self, group, place, way, dtype):
