@@ -37,8 +37,6 @@ def with_nan(size, seed, dtype, part):
 def test_nan(kind, options, way, dtype):
     if kind is torch.optim.SGD and way and dtype == torch.bfloat16:
         pytest.skip("PyTorch's own leaves parameters as they are, and its momentum is what memory held")
-    if "momentum" in options and dtype == torch.bfloat16:
-        pytest.skip("not known for all elements: docs/optimizer-bits.md")
     for maximize in (False, True):
         for decay in (0, 0.1):
             twins = Twins(kind, [[with_nan(size, size, dtype, 0.2) for size in SIZES]], maximize=maximize,
