@@ -12,7 +12,7 @@ SETTINGS = {
     torch.optim.SGD: [{"lr": 0.1}, {"lr": 0.1, "momentum": 0.9, "dampening": 0.1},
                       {"lr": 0.1, "momentum": 0.9, "nesterov": True}],
     torch.optim.Adagrad: [{}],
-    torch.optim.Adam: [{}], torch.optim.AdamW: [{}],
+    torch.optim.Adam: [{}, {"amsgrad": True}], torch.optim.AdamW: [{}, {"amsgrad": True}],
 }
 CASES = [(kind, options) for kind, many in SETTINGS.items() for options in many]
 # Around vectors, and what they leave.
