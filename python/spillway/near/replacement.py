@@ -110,6 +110,7 @@ class Replacement:
             gone = set(map(id, refused))
             taken = [one for one in taken if id(one) not in gone]
             made = [(one, buffer) for one, buffer in made if id(one) not in gone]
+        told.warn(choices.MISREAD)
         for left in lefts:
             left.keep()
         for one in taken:
