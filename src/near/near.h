@@ -37,7 +37,7 @@ typedef struct {
   uint32_t amsgrad;
   uint32_t maximize;
   uint32_t nesterov;
-  uint32_t torch_threads;       // torch.get_num_threads(): bfloat16's bits in a loop depend on it
+  uint32_t torch_threads;       // torch.get_num_threads(): cuts tensors in a loop, and so bits
   uint32_t compute_capability;  // of fused on a GPU: 90 for an H100; 0: the oldest
   spillway_near_square_roots square_roots;  // null: IEEE's
   int64_t square_roots_mode;

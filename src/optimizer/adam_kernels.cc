@@ -17,7 +17,8 @@ namespace spillway::optimizer::HWY_NAMESPACE {
 template <class Round>
 using VectorsOnCpu = AdamOrder<Round, LerpMoments<WeightFirst<Round>>, NanWins, DividedRoot,
                                ProductFirst<Unrounded>>;
-using LoopTailOnCpu = AdamOrder<ToBfloat16Twice, LerpMoments<WeightFirst<ToBfloat16>>, NanWins,
+template <class Round, class RoundOfMoments>
+using LoopTailOnCpu = AdamOrder<Round, LerpMoments<WeightFirst<RoundOfMoments>>, NanOfSinglesWins,
                                 DividedRoot, ProductFirst<Unrounded>>;
 using FusedTailOnCpu =
     AdamOrder<Unrounded, LerpMoments<ExactSecond>, NanIsNotLarger, DividedRoot, ProductSubtracted>;
@@ -45,21 +46,27 @@ void adam_in(const Options& options, const Numbers& numbers, const Range& range,
       });
 }
 
+// With the roots of torch.sqrt, which is the caller's function in single precision.
+template <class Parameter, class Gradient, class Order>
+void adam_loop(const Options& options, const Numbers& numbers, const Range& range) {
+  if constexpr (std::is_same_v<Parameter, float>) {
+    if (options.square_roots != nullptr) {
+      return adam_in<Parameter, Gradient, Order, false>(
+          options, numbers, range, CalledRoots{options.square_roots, options.square_roots_mode});
+    }
+  }
+  adam_in<Parameter, Gradient, Order, false>(options, numbers, range, CorrectRoots{});
+}
+
 // `Round` and `LoopTail`: what operators round their results to.
 template <class Parameter, class Gradient, class Round, class LoopTail>
 void adam_of(const Options& options, Form form, const Numbers& numbers, const Range& range) {
   const CorrectRoots pass;
   switch (form) {
     case Form::kLoop:
-      if (options.square_roots != nullptr && options.parameter_type == NumberType::kFloat32) {
-        return adam_in<Parameter, Gradient, VectorsOnCpu<Round>, false>(
-            options, numbers, range, CalledRoots{options.square_roots, options.square_roots_mode});
-      }
-      return adam_in<Parameter, Gradient, VectorsOnCpu<Round>, false>(options, numbers, range,
-                                                                      pass);
+      return adam_loop<Parameter, Gradient, VectorsOnCpu<Round>>(options, numbers, range);
     case Form::kLoopTail:
-      return adam_in<Single<Parameter>, Single<Gradient>, LoopTail, false>(options, numbers, range,
-                                                                           pass);
+      return adam_loop<Single<Parameter>, Single<Gradient>, LoopTail>(options, numbers, range);
     case Form::kFusedVector:
       return adam_in<Parameter, Gradient, VectorsOnCpu<Unrounded>, true>(options, numbers, range,
                                                                          pass);
@@ -78,13 +85,14 @@ void adam_of(const Options& options, Form form, const Numbers& numbers, const Ra
 
 void adam(const Options& options, Form form, const Numbers& numbers, const Range& range) {
   if (options.parameter_type == NumberType::kBfloat16) {
-    return adam_of<Bfloat16, Bfloat16, ToBfloat16, LoopTailOnCpu>(options, form, numbers, range);
+    return adam_of<Bfloat16, Bfloat16, ToBfloat16, LoopTailOnCpu<ToBfloat16Twice, ToBfloat16>>(
+        options, form, numbers, range);
   }
+  using LoopTail = LoopTailOnCpu<Unrounded, Unrounded>;
   if (options.gradient_type == NumberType::kBfloat16) {
-    return adam_of<float, Bfloat16, Unrounded, VectorsOnCpu<Unrounded>>(options, form, numbers,
-                                                                        range);
+    return adam_of<float, Bfloat16, Unrounded, LoopTail>(options, form, numbers, range);
   }
-  adam_of<float, float, Unrounded, VectorsOnCpu<Unrounded>>(options, form, numbers, range);
+  adam_of<float, float, Unrounded, LoopTail>(options, form, numbers, range);
 }
 
 #endif

@@ -39,6 +39,15 @@ struct NanWins {
     return hn::Or(hn::Max(a, b), hn::VecFromMask(Lanes{}, hn::Not(neither)));
   }
 };
+// A NaN without payload if either is one: behind PyTorch's vectors.
+struct NanOfSinglesWins {
+  static Vector of(Vector before, Vector now) {
+    const auto both = hn::And(hn::Eq(before, before), hn::Eq(now, now));
+    const Vector larger = hn::IfThenElse(hn::Lt(before, now), now, before);
+    return hn::IfThenElse(both, larger,
+                          hn::BitCast(Lanes{}, hn::Set(Words{}, kNanOfSingles << 16)));
+  }
+};
 // What is not a number is not larger.
 struct NanIsNotLarger {
   static Vector of(Vector before, Vector now) {

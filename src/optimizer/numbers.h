@@ -9,7 +9,7 @@ namespace spillway::optimizer {
 // The orders in which PyTorch's kernels round.
 enum class Form : std::uint8_t {
   kLoop,         // an operator at a time
-  kLoopTail,     // bfloat16: what its vectors leave of a thread's part
+  kLoopTail,     // bfloat16, and amsgrad: what its vectors leave of a thread's part
   kFusedVector,  // the vectors of the fused kernel
   kFusedTail,    // the elements that are left when its vectors are full
   kLoopCuda,

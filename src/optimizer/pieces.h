@@ -44,9 +44,9 @@ void visit_pieces(const Options& options, std::size_t elements, std::size_t begi
       return visit_parts(Form::kFusedVector, Form::kFusedTail, std::max<std::size_t>(elements, 1),
                          bfloat16 ? 16 : 8, elements, begin, end, visit);
     case Variant::kLoopCpu:
-      if (!bfloat16) return visit_whole(Form::kLoop);
+      if (!bfloat16 && !options.amsgrad) return visit_whole(Form::kLoop);
       return visit_parts(Form::kLoop, Form::kLoopTail, aten_part(elements, options.torch_threads),
-                         32, elements, begin, end, visit);
+                         bfloat16 ? 32 : 16, elements, begin, end, visit);
     case Variant::kLoopCuda:
       return visit_whole(Form::kLoopCuda);
     case Variant::kForeachCuda:

@@ -7,7 +7,7 @@
 #define SPILLWAY_OPTIMIZER_SGD_FORMULA_INL
 #endif
 
-#include <cstring>
+#include <type_traits>
 
 #include "optimizer/gradients-inl.h"
 #include "optimizer/passes-inl.h"
@@ -46,7 +46,8 @@ class WithMomentum {
       : momentum_(all(numbers.momentum)),
         nesterov_momentum_(all(numbers.nesterov_momentum)),
         gradient_weight_(all(numbers.gradient_weight)),
-        clones_(numbers.decay == Decay::kNone && numbers.sign == 1 && !numbers.scaled) {}
+        unchanged_(numbers.decay == Decay::kNone && !numbers.scaled),
+        negative_(numbers.sign == -1) {}
 
   template <class Round, class T>
   Vector direction(const T& tensors, std::size_t i, Vector gradient) const {
@@ -55,9 +56,8 @@ class WithMomentum {
       buffer = Exact::template buffer<Round>(load(tensors.first + i), momentum_, gradient,
                                              gradient_weight_);
     }
-    if (kFirstStep && clones_ && sizeof(*tensors.gradient) == sizeof(*tensors.first_out)) {
-      // Whatever stands there, also what is not a number: a store would write another of these.
-      std::memcpy(tensors.first_out + i, tensors.gradient + i, kLanes * sizeof(*tensors.gradient));
+    if (kFirstStep && unchanged_ && keeps_bits(tensors.first_out)) {
+      store_bits(buffer, tensors.first_out + i);
     } else {
       store(buffer, tensors.first_out + i);
     }
@@ -68,10 +68,18 @@ class WithMomentum {
   }
 
  private:
+  // Of a gradient that becomes the buffer, or its negative: PyTorch copies the one, and of the
+  // other its vectors turn the bit of the sign.
+  template <class Parameter>
+  [[nodiscard]] bool keeps_bits(const Parameter* /*out*/) const {
+    return !negative_ || !std::is_same_v<Parameter, SingleBfloat16>;
+  }
+
   Vector momentum_;
   Vector nesterov_momentum_;
   Vector gradient_weight_;
-  bool clones_;
+  bool unchanged_;
+  bool negative_;
 };
 
 template <class Round, class Momentum, Decay kDecay, bool kScaled>

@@ -42,8 +42,8 @@ struct Options {
   bool amsgrad = false;
   bool maximize = false;
   bool nesterov = false;
-  // kLoopCpu, bfloat16: torch.get_num_threads(), which decides where a tensor is cut, and that its
-  // bits.
+  // kLoopCpu: torch.get_num_threads(), which decides where a tensor is cut, and that the bits of
+  // bfloat16, and with amsgrad those of NaN.
   std::size_t torch_threads = 1;
   // Adam: whether a step's weight_decay is not 0 without decoupled_decay.
   bool coupled_decay = false;

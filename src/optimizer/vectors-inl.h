@@ -69,6 +69,14 @@ inline void store(Vector value, SingleBfloat16* to) {
   store_halves(bfloat16_bits<kNanOfSingles>(value), &to->bits);
 }
 
+// Of a value that was loaded from such a tensor, and may have got another sign: what is not a
+// number stays as it is.
+inline void store_bits(Vector value, float* to) { store(value, to); }
+template <class Half>
+void store_bits(Vector value, Half* to) {
+  store_halves(hn::ShiftRight<16>(hn::BitCast(Words{}, value)), &to->bits);
+}
+
 // What PyTorch's operators round their results to, one after the other, and how the one that
 // multiplies and adds does.
 struct Unrounded {

@@ -8,6 +8,8 @@ import torch
 from . import placement, rules
 
 SMALL = "so small that it stays on the device"
+MISREAD = ("its tensors differ in strides or have gaps, which fused=True ignores on the CPU: "
+           "the result may be wrong")
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -129,6 +131,17 @@ def why_not_beside(parameter, other, what):
     return reason and f"its {what} is {reason}"
 
 
+def misread(parameter, others):
+    """Whether PyTorch's fused kernels on the CPU take elements for each other that are not: of each
+    tensor they use the memory behind its first element, as many elements as there are, without a look
+    at its strides."""
+    tensors = [local(tensor) for tensor in (parameter, *others)]
+    if not all(tensor.is_cpu and tensor.layout is torch.strided for tensor in tensors):
+        return False
+    orders = {_memory_order(tensor) for tensor in tensors}
+    return None in orders or len(orders) > 1
+
+
 def why_not_step(step, parameter, place, way):
     """Of the tensor that counts steps."""
     plain = type(step) in _PLAIN and step.numel() == 1 and step.dtype in (torch.float32, torch.float64)
@@ -143,6 +156,19 @@ def why_not_step(step, parameter, place, way):
     if not place.is_at_host(step) and step.is_inference():
         return "its step was made in inference mode"
     return None
+
+
+def _memory_order(tensor):
+    """Strides that decide which element comes after which in memory; None where elements lie apart, or
+    several in one place."""
+    strides = tuple(stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1)
+    expected = 1
+    for stride, size in sorted((stride, size) for size, stride in zip(tensor.shape, tensor.stride())
+                               if size > 1):
+        if stride != expected:
+            return None
+        expected *= size
+    return strides
 
 
 def _why_not_memory(tensor):

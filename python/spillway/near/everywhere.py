@@ -37,6 +37,7 @@ def _before_step(optimizer, *_):
         if os.environ.get("SPILLWAY_VERBOSE"):
             _say(f"{type(optimizer).__name__}: the step is PyTorch's: {type(error).__name__}: {error}")
         return
+    report.say = _say
     for line in report.lines():
         _say(line)
 

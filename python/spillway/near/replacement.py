@@ -110,6 +110,7 @@ class Replacement:
             gone = set(map(id, refused))
             taken = [one for one in taken if id(one) not in gone]
             made = [(one, buffer) for one, buffer in made if id(one) not in gone]
+        told.warn(choices.MISREAD)
         for left in lefts:
             left.keep()
         for one in taken:
@@ -181,6 +182,8 @@ class Replacement:
         for role, tensor in beside.items():
             what = "gradient" if role == "gradient" else "state"
             reason = reason or choices.why_not_beside(parameter, tensor, what)
+        if left.way == "fused" and choices.misread(parameter, beside.values()):
+            return choices.MISREAD
         return reason
 
     def _options(self, group, place, way, dtype):

@@ -39,6 +39,8 @@ class Report:
         self.groups = []
         self.steps = 0      # in which Spillway updated anything
         self.updates = 0    # of tensors, in all of them
+        self.say = None     # called with a line, before PyTorch computes what may be wrong
+        self._warned = set()
 
     @property
     def replaced(self):
@@ -49,6 +51,16 @@ class Report:
         if self.reason is not None:
             return [f"{self.name}: PyTorch updates all tensors: {self.reason}"]
         return [f"{self.name}, group {index}: {group}" for index, group in enumerate(self.groups)]
+
+    def warn(self, reason):
+        """Says of which groups PyTorch is to update tensors for that reason, each group once."""
+        if self.say is None:
+            return
+        for index, group in enumerate(self.groups):
+            count = group.left[reason]
+            if count and index not in self._warned:
+                self._warned.add(index)
+                self.say(f"{self.name}, group {index}: PyTorch updates {_tensors(count)}: {reason}")
 
     def __str__(self):
         return "\n".join(self.lines())

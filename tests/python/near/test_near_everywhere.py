@@ -46,6 +46,22 @@ def test_on(run_python):
     assert result.stderr == LINES
 
 
+def test_what_fused_misreads(run_python):
+    """Which the first step's gradients say."""
+    result = run_python("""
+        import torch
+        parameter = torch.nn.Parameter(torch.zeros(2, 3))
+        optimizer = torch.optim.AdamW([parameter], fused=True)
+        for _ in range(2):
+            parameter.grad = torch.ones(3, 2).t()
+            optimizer.step()
+    """, SPILLWAY_OPERATORS="", SPILLWAY_NEAR_OPTIMIZER="on")
+    assert result.stderr == (
+        "spillway: AdamW, group 0: Spillway updates 1 tensor (6 elements) with the bits of fused=True\n"
+        "spillway: AdamW, group 0: PyTorch updates 1 tensor: its tensors differ in strides or have gaps, "
+        "which fused=True ignores on the CPU: the result may be wrong\n")
+
+
 @pytest.mark.parametrize("value", ["auto", "off", ""])
 def test_nothing_is_patched_unless_asked(run_python, value):
     """The import of torch is not even watched."""
