@@ -145,8 +145,8 @@ class DeviceHeap {
   // What follows at once is what an allocation needs where nobody is told of it.
   std::vector<Memory> memory_ SPILLWAY_GUARDED_BY(mutex_);  // by slot
   std::uint64_t last_serial_ SPILLWAY_GUARDED_BY(mutex_) = 0;
-  Bytes used_bytes_ SPILLWAY_GUARDED_BY(mutex_) =
-      0;  // sizes of those in use, as they were asked for
+  // Sizes of those in use, as they were asked for.
+  Bytes used_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   Bytes more_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // that they have
   PoolAccounts pools_ SPILLWAY_GUARDED_BY(mutex_);
   TrimPolicy room_ SPILLWAY_GUARDED_BY(mutex_);
@@ -161,8 +161,8 @@ class DeviceHeap {
   // What was asked for, by order: nobody else has what is kept there.
   std::unordered_map<Stream, NearSizes> near_ SPILLWAY_GUARDED_BY(mutex_);
   bool shares_ SPILLWAY_GUARDED_BY(mutex_) = false;  // sizes that are near are one
-  Bytes trimmed_from_bytes_ SPILLWAY_GUARDED_BY(mutex_) =
-      0;  // what the heap had before a trim; 0: it has had as much since
+  // What the heap had before a trim; 0: it has had as much since.
+  Bytes trimmed_from_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   Bytes keeps_at_most_bytes_ SPILLWAY_GUARDED_BY(mutex_) = ~Bytes{
       0};  // as the platform was told last
   bool always_tells_ SPILLWAY_GUARDED_BY(mutex_) = false;

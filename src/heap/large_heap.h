@@ -130,8 +130,8 @@ class LargeHeap {
   Bytes used_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // their sum
   Bytes most_used_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   Bytes spare_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // of last blocks in places that are larger
-  std::map<Bytes, Bytes> in_part_
-      SPILLWAY_GUARDED_BY(mutex_);  // sizes of places that smaller memory is in, and its size
+  // Sizes of places that smaller memory is in, and its size.
+  std::map<Bytes, Bytes> in_part_ SPILLWAY_GUARDED_BY(mutex_);
   // Sizes that have kept a place from memory that fits it: they get their own.
   std::set<Bytes> own_places_ SPILLWAY_GUARDED_BY(mutex_);
   // By size and address, when it was freed; and in that order.

@@ -170,8 +170,8 @@ class Segments {
   void note_divided(Segment& segment) SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] bool end(std::uint64_t address) SPILLWAY_REQUIRES(mutex_);
   void end(Place& place) SPILLWAY_REQUIRES(mutex_);
-  void end_all_in(std::uint64_t address, Bytes bytes)
-      SPILLWAY_REQUIRES(mutex_);  // as far as they are in in_order_
+  // As far as they are in in_order_.
+  void end_all_in(std::uint64_t address, Bytes bytes) SPILLWAY_REQUIRES(mutex_);
   void look_at_written() SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] bool is_unannounced() const SPILLWAY_REQUIRES(mutex_);
   void retire(Segment& segment) SPILLWAY_REQUIRES(mutex_);
@@ -202,18 +202,18 @@ class Segments {
   Bytes divided_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // of the segments that it has divided
   std::vector<Segment> segments_ SPILLWAY_GUARDED_BY(mutex_);
   std::vector<Index> free_indices_ SPILLWAY_GUARDED_BY(mutex_);
-  std::unordered_map<std::uint64_t, Index> pages_
-      SPILLWAY_GUARDED_BY(mutex_);  // by each page of kBlockBytes
+  // By each page of kBlockBytes.
+  std::unordered_map<std::uint64_t, Index> pages_ SPILLWAY_GUARDED_BY(mutex_);
   int place_bits_ SPILLWAY_GUARDED_BY(mutex_) = 10;
-  std::vector<Place> tensors_
-      SPILLWAY_GUARDED_BY(mutex_);  // 2^place_bits_, by a spread of the address
+  // 2^place_bits_, by a spread of the address
+  std::vector<Place> tensors_ SPILLWAY_GUARDED_BY(mutex_);
   std::size_t used_places_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   // That live, in what the program has mapped; of all segments where each death is told at once.
   std::map<std::uint64_t, Bytes> in_order_ SPILLWAY_GUARDED_BY(mutex_);
-  std::map<std::uint64_t, Bytes> whole_addresses_
-      SPILLWAY_GUARDED_BY(mutex_);  // of mapped ones that were whole
-  std::vector<Index> empty_
-      SPILLWAY_GUARDED_BY(mutex_);  // without tensors, and the platform takes them for alive
+  // Of mapped ones that were whole.
+  std::map<std::uint64_t, Bytes> whole_addresses_ SPILLWAY_GUARDED_BY(mutex_);
+  // Without tensors, and the platform takes them for alive.
+  std::vector<Index> empty_ SPILLWAY_GUARDED_BY(mutex_);
   Bytes bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   bool always_tells_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::function<void(std::uint64_t)> dead_told_ = [](std::uint64_t /*start*/) {};

@@ -72,9 +72,9 @@ class GpuUpdates {
   Mutex mutex_;
   std::condition_variable begun_;
   std::condition_variable ended_;
-  std::unordered_map<std::uint64_t, Job> jobs_
-      SPILLWAY_GUARDED_BY(mutex_);  // that have not ended, by number
-  std::atomic<int> process_{0};     // whose the thread is; 0: there is none
+  // That have not ended, by number.
+  std::unordered_map<std::uint64_t, Job> jobs_ SPILLWAY_GUARDED_BY(mutex_);
+  std::atomic<int> process_{0};  // whose the thread is; 0: there is none
 };
 
 }  // namespace spillway::near

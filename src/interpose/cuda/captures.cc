@@ -63,8 +63,8 @@ struct All {
   // memory what it is.
   std::unordered_map<std::uint64_t, CuContext> contexts SPILLWAY_GUARDED_BY(mutex);
   std::unordered_map<std::uint64_t, std::shared_ptr<Capture>> under_way SPILLWAY_GUARDED_BY(mutex);
-  std::unordered_map<std::uint64_t, std::weak_ptr<Capture>> owners
-      SPILLWAY_GUARDED_BY(mutex);  // by address
+  // By address.
+  std::unordered_map<std::uint64_t, std::weak_ptr<Capture>> owners SPILLWAY_GUARDED_BY(mutex);
   std::unordered_map<CuGraph, Captures> graphs SPILLWAY_GUARDED_BY(mutex);
 };
 All& all() {

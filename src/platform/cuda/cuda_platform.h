@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "engine/policy.h"
 #include "platform/common/observed_platform.h"
 #include "platform/common/process/descriptor.h"
@@ -265,7 +266,7 @@ class CudaPlatform : public ObservedPlatform {
   // A lock for work that is announced here and put on the stream by two calls: while it is held, no
   // other thread puts work on this stream or on one that the device orders with it. Not between
   // before_launch and after_launch, which hold it. Empty in bypass mode.
-  [[nodiscard]] virtual std::unique_lock<std::mutex> in_order(CuStream stream) = 0;
+  [[nodiscard]] virtual std::unique_lock<Mutex> in_order(CuStream stream) = 0;
   // The program has recorded an event, or a stream waits for one.
   virtual void recorded(CuEvent event, CuStream stream) = 0;
   // The driver has refused the last recording: the one before it counts.

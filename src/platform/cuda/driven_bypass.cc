@@ -34,14 +34,14 @@ bool DrivenPlatform::begin_bypassed(CuStream stream) {
       return true;
     case BypassedCalls::Begun::kMarked: {
       Lock lock(mutex_);
-      take_mark(lock);
+      take_mark();
       return false;
     }
     case BypassedCalls::Begun::kTracked:
       break;
   }
   Lock lock(mutex_);
-  const StreamId id = stream_of(meant, lock);
+  const StreamId id = stream_of(meant);
   if (!bypass_.calls().is_open() || broken_) {
     return false;
   }
@@ -56,16 +56,16 @@ bool DrivenPlatform::may_bypass_on(CuStream stream) {
 void DrivenPlatform::end_bypassed() {
   if (!bypass_.calls().end()) {
     Lock lock(mutex_);
-    take_mark(lock);
+    take_mark();
   }
 }
 
 // With the last of them the launch that stands for them has been made, and may be waited for.
-void DrivenPlatform::take_mark(Lock& lock) {
+void DrivenPlatform::take_mark() {
   const std::uint32_t tag = bypass_.calls().take_mark();
   const StreamId stream = launches_.at(tag).stream;
   if (launches_.bypassed_ended(tag)) {
-    put_marker(stream, lock);
+    put_marker(stream);
   }
   launches_.bypassed_covered(stream);
   changed_.notify_all();
@@ -73,16 +73,16 @@ void DrivenPlatform::take_mark(Lock& lock) {
 }
 
 // What the device has free is asked for without the lock.
-void DrivenPlatform::order_what_nobody_uses(Lock& lock) {
+void DrivenPlatform::order_what_nobody_uses() {
   bypass_.order_begins();
   if (!bypass_.may_order()) {
     return;
   }
   std::size_t free_bytes = 0;
   std::size_t device_bytes = 0;
-  lock.unlock();
+  mutex_.unlock();
   const CuResult asked = driver_.memory_info(&free_bytes, &device_bytes);
-  lock.lock();
+  mutex_.lock();
   if (bypass_.may_order()) {
     bypass_.order_unused(asked == CuResult::kSuccess ? std::optional<Bytes>(free_bytes)
                                                      : std::nullopt);
@@ -114,7 +114,7 @@ void DrivenPlatform::will_wait_for_value() {
   bypass_.leave();
   waits_for_values_ = true;
   bypass_.stay_out();
-  put_markers(lock);
+  put_markers();
 }
 
 // What still has to be put on streams must not be captured, what stands for calls of which nobody
@@ -123,7 +123,7 @@ void DrivenPlatform::capture_begins() {
   {
     Lock lock(mutex_);
     bypass_.leave();
-    remake_all(std::nullopt, lock);
+    remake_all(std::nullopt);
   }
   before_wait(std::nullopt);
 }

@@ -47,7 +47,7 @@ Status DrivenPlatform::may_export(std::uint64_t address) {
   Lock lock(mutex_);
   const AllocationId id = memory_->number_of(address);
   Status room;
-  wait_until(lock, [&] {
+  wait_until([&]() SPILLWAY_REQUIRES(mutex_) {
     room = room_to_export(id);
     return room.has_value() || engine_.fixed_allocations() == exports_.size();
   });
@@ -89,15 +89,15 @@ Result<std::uint64_t> DrivenPlatform::export_memory(std::uint64_t address) {
   return number;
 }
 
-void DrivenPlatform::end_export(AllocationId id, Lock& lock) {
+void DrivenPlatform::end_export(AllocationId id) {
   exports_.remove(id);
-  changed_.wait(lock, [&] { return !exports_.is_handed_out(id); });
+  mutex_.wait(changed_, [&]() SPILLWAY_REQUIRES(mutex_) { return !exports_.is_handed_out(id); });
 }
 
 Result<CudaPlatform::ExportedPiece> DrivenPlatform::exported_piece(std::uint64_t number,
                                                                    std::uint32_t piece) {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return !exports_.hands_out(); });
+  mutex_.wait(changed_, [&]() SPILLWAY_REQUIRES(mutex_) { return !exports_.hands_out(); });
   const std::optional<AllocationId> found = exports_.find(number);
   if (!found) {
     return make_error(ErrorCode::kInvalidInput, "the memory has been freed");

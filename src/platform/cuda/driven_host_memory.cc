@@ -45,14 +45,14 @@ void DrivenPlatform::no_host_mapped_memory() {
 }
 
 // The driver thread's.
-void DrivenPlatform::look_for_host_mapped_memory(Lock& lock) {
+void DrivenPlatform::look_for_host_mapped_memory() {
   if (!host_budget_.may_try_again(now_ns())) {
     return;
   }
   if (options_.memory_room) {
-    lock.unlock();
+    mutex_.unlock();
     const MemoryRoom room = options_.memory_room();
-    lock.lock();
+    mutex_.lock();
     note_room(room);
     if (room.to_promise_bytes() < options_.block_bytes) {
       host_budget_.still_refused(now_ns());
@@ -84,7 +84,7 @@ Bytes DrivenPlatform::spare_bytes(Bytes pinned_bytes) const {
 
 // Before more is promised than is there: what the system could spare a while ago it may not have
 // any more.
-void DrivenPlatform::look_for_room(Bytes bytes, Lock& lock) {
+void DrivenPlatform::look_for_room(Bytes bytes) {
   const Bytes wanted_bytes = memory_->promised_bytes() + bytes;
   if (!options_.memory_room ||
       wanted_bytes <=
@@ -92,9 +92,9 @@ void DrivenPlatform::look_for_room(Bytes bytes, Lock& lock) {
       (wanted_bytes <= memory_->limit_bytes() && host_budget_.is_known(now_ns()))) {
     return;
   }
-  lock.unlock();  // it reads files, too slowly for each allocation
+  mutex_.unlock();  // it reads files, too slowly for each allocation
   const MemoryRoom room = options_.memory_room();
-  lock.lock();
+  mutex_.lock();
   note_room(room);
 }
 

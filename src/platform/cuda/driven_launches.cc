@@ -27,12 +27,12 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
   const bool ours = step_of != kNoAllocation;
   Lock lock(mutex_);
   if (!ours) {
-    hold_back(lock);
+    hold_back();
   }
   if (launch.completes != 0) {
     recomputing_.spoiled(memory_->number_of(launch.completes));
   }
-  const StreamId stream = stream_of(canonical(launch.stream), lock);
+  const StreamId stream = stream_of(canonical(launch.stream));
   std::unique_lock in_order(order_.mutex_of(stream), std::defer_lock);
   std::vector<Access> accesses;
   std::vector<Access> with_reached;  // with what it changes and does not name
@@ -57,13 +57,13 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
         }
       }
       if (bypass_.order_is_due()) {
-        order_what_nobody_uses(lock);
+        order_what_nobody_uses();
       }
       return kBypassed;
     }
     if (governor_.all_fits() && lacks_room(accesses) && !std::exchange(ends_have_come, true)) {
       bypass_.leave();
-      let_ends_come(stream, lock);
+      let_ends_come(stream);
       accesses = memory_->accesses_of(launch.operands);
     }
     // From here on the lock is held until the engine has the launch.
@@ -79,9 +79,9 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     }
     in_order.unlock();  // it is a launch, too, or another thread's
     if (step) {
-      carry_out(*step, lock, sign_ns);
+      carry_out(*step, sign_ns);
     } else {
-      put_marker(stream, lock);
+      put_marker(stream);
     }
   }
   if (std::any_of(accesses.begin(), accesses.end(),
@@ -131,13 +131,13 @@ std::uint64_t DrivenPlatform::issue(const CudaLaunch& launch, AllocationId step_
     if (!launch.needs_mapping && shares_wait(tag, for_its_wait)) {
       launches_.share_wait(tag, for_its_wait);
     } else {
-      put_markers(lock);
+      put_markers();
       take_ends();  // which may have left it the room
       if (launch.needs_mapping) {
-        wait_for_release(tag, lock);
+        wait_for_release(tag);
       } else {
-        let_room_come(tag, lock);
-        put_wait(tag, for_its_wait, lock);
+        let_room_come(tag);
+        put_wait(tag, for_its_wait);
       }
     }
   }
@@ -202,8 +202,8 @@ void DrivenPlatform::not_kept(std::uint64_t launch) {
 void DrivenPlatform::let_others_issue(std::uint64_t launch) {
   const Lock lock(mutex_);
   DeviceLaunches::Launch& here = launches_.at(tag_of(launch));
-  if (std::mutex* const in_order = std::exchange(here.in_order, nullptr)) {
-    in_order->unlock();
+  if (Mutex* const in_order = std::exchange(here.in_order, nullptr)) {
+    const std::unique_lock until_now(*in_order, std::adopt_lock);
   }
 }
 
@@ -219,7 +219,7 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool made) {
   Lock lock(mutex_);
   const std::uint32_t tag = tag_of(launch);
   const StreamId stream = launches_.at(tag).stream;
-  std::unique_lock<std::mutex> in_order;
+  std::unique_lock<Mutex> in_order;
   if (launches_.at(tag).in_order != nullptr) {
     in_order = std::unique_lock(*launches_.at(tag).in_order, std::adopt_lock);
   }
@@ -236,7 +236,7 @@ void DrivenPlatform::after_launch(std::uint64_t launch, bool made) {
   constexpr std::uint32_t kSeldom = 4;
   const std::uint32_t every = options_.marker_every * (governor_.all_fits() ? kSeldom : 1);
   if (somebody_waits || launches_.uncovered(stream) >= every) {
-    put_marker(stream, lock);
+    put_marker(stream);
     if (somebody_waits) {
       queue_->wake();
     } else if (launches_.in_flight() >= 2 * every) {

@@ -10,20 +10,20 @@ namespace spillway::cuda {
 // to put: one that came to its stream behind a stream wait, or behind a wait for what a stream wait
 // holds up, would not tell of the memory that the stream wait waits for; one that came there when
 // the stream is captured already would be part of the graph.
-void DrivenPlatform::put_markers(Lock& lock) {
+void DrivenPlatform::put_markers() {
   for (StreamId id = 0; id < launches_.streams(); ++id) {
     if (launches_.marker_due(id) != 0 || launches_.marker_under_way(id)) {
-      put_marker(id, lock);
+      put_marker(id);
     }
   }
 }
 
 // In the order of their numbers: the word only grows.
-void DrivenPlatform::put_marker(StreamId id, Lock& lock) {
+void DrivenPlatform::put_marker(StreamId id) {
   DeviceLaunches::Stream& stream = launches_.stream(id);
-  lock.unlock();
-  const std::scoped_lock in_order(stream.markers);
-  lock.lock();
+  mutex_.unlock();
+  const MutexLock in_order(stream.markers);
+  mutex_.lock();
   const std::uint64_t number = launches_.marker_due(id);
   if (number == 0) {
     return;
@@ -33,11 +33,11 @@ void DrivenPlatform::put_marker(StreamId id, Lock& lock) {
   order_.put_on(id);
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;
-  lock.unlock();
+  mutex_.unlock();
   const CuResult result = queue_->times().of(WorkTimes::What::kMarker, [&] {
     return in_context(context, [&] { return stream_waits_.put_marker(id, number, handle); });
   });
-  lock.lock();
+  mutex_.lock();
   stream.marker_put = number;
   if (result != CuResult::kSuccess) {
     stream_failed(id, context, "cuStreamWriteValue64", result);
@@ -48,30 +48,30 @@ void DrivenPlatform::put_marker(StreamId id, Lock& lock) {
 // and the program, whose thread is held here, cannot ask. A question puts nothing on the stream, so
 // it neither orders anything nor can come too late; but a stream that is captured must not be
 // asked.
-void DrivenPlatform::ask_whether_alive(Lock& lock) {
+void DrivenPlatform::ask_whether_alive() {
   for (StreamId id = 0; id < launches_.streams(); ++id) {
-    ask_whether_alive(id, lock);
+    ask_whether_alive(id);
   }
   take_ends();
 }
 
-void DrivenPlatform::ask_whether_alive(StreamId id, Lock& lock) {
+void DrivenPlatform::ask_whether_alive(StreamId id) {
   DeviceLaunches::Stream& stream = launches_.stream(id);
   if (!stream.live || stream.lost) {
     return;
   }
-  lock.unlock();
-  const std::scoped_lock in_order(stream.markers);
-  lock.lock();
+  mutex_.unlock();
+  const MutexLock in_order(stream.markers);
+  mutex_.lock();
   if (!stream.live || stream.lost || (captures_ != nullptr && *captures_ > 0)) {
     return;
   }
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;
   stream.asked = true;  // who begins to capture it waits for the answer
-  lock.unlock();
+  mutex_.unlock();
   const CuResult result = in_context(context, [&] { return driver_.stream_query(handle); });
-  lock.lock();
+  mutex_.lock();
   stream.asked = false;
   if (kernel_has_failed(result)) {
     launches_.lose(context);
@@ -85,7 +85,7 @@ void DrivenPlatform::broken(const std::optional<Error>& unreported) {
   Lock lock(mutex_);
   bool all_lost = launches_.streams() > 0;
   for (StreamId id = 0; unreported && id < launches_.streams(); ++id) {
-    ask_whether_alive(id, lock);
+    ask_whether_alive(id);
     all_lost &= !launches_.stream(id).live || launches_.stream(id).lost;
   }
   broken_ = true;
@@ -123,7 +123,7 @@ void DrivenPlatform::take_ends() {
 
 void DrivenPlatform::before_wait(std::optional<CuStream> /*stream*/) {
   Lock lock(mutex_);
-  put_markers(lock);
+  put_markers();
 }
 
 void DrivenPlatform::after_wait(std::optional<CuStream> /*stream*/) {

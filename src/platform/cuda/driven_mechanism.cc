@@ -154,7 +154,8 @@ void DrivenPlatform::share_with(CuDevice device) {
   }
   const std::uint64_t mine = ++shares_;
   queue_->push({.kind = DriverCommand::Kind::kShare, .device = device});
-  changed_.wait(lock, [&] { return shares_done_ >= mine || broken_; });
+  mutex_.wait(changed_,
+              [&]() SPILLWAY_REQUIRES(mutex_) { return shares_done_ >= mine || broken_; });
 }
 
 void DrivenPlatform::faults_served(std::uint64_t /*launch*/) {}
@@ -213,7 +214,7 @@ bool DrivenPlatform::look(const Done& done) {
   }
   shares_done_ += done.shared;
   take_ends();
-  look_for_host_mapped_memory(lock);
+  look_for_host_mapped_memory();
   check_progress();
   const bool somebody_waits = launches_.waiting() > 0 || held_ > 0 || updates_.some_wait();
   const bool is_news = !done.empty() || broken_;

@@ -95,7 +95,7 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
               {.after = options.bypass_after,
                .after_at_most = options.bypass_after_at_most,
                .on_defect =
-                   [this] {
+                   [this]() SPILLWAY_REQUIRES(mutex_) {
                      if (!std::exchange(broken_, true)) {
                        failures_.fatal(
                            {ErrorCode::kDefect, "what is on the device could not be kept there"});
@@ -130,7 +130,8 @@ DrivenPlatform::DrivenPlatform(const Driver& driver, const CudaOptions& options,
 
 Status DrivenPlatform::start() { return queue_->start(); }
 
-Status DrivenPlatform::begin(CuContext context) {
+// start() waits for it: nobody else is here yet.
+Status DrivenPlatform::begin(CuContext context) SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
   if (Status made = check(driver_, "cuMemHostAlloc", stream_waits_.make()); !made) {
     return made;
   }
@@ -177,7 +178,9 @@ DrivenPlatform::~DrivenPlatform() {
   {
     Lock lock(mutex_);
     bypass_.leave();
-    wait_until(lock, [&] { return launches_.in_flight() == 0 && updates_.any() == 0; });
+    wait_until([&]() SPILLWAY_REQUIRES(mutex_) {
+      return launches_.in_flight() == 0 && updates_.any() == 0;
+    });
   }
   queue_->stop();
   // What has told the queue of a request's end may not have returned from doing so.
@@ -185,7 +188,8 @@ DrivenPlatform::~DrivenPlatform() {
 }
 
 // The driver thread has unmapped everything.
-void DrivenPlatform::end() {
+// The last that the driver thread does, when all other threads are gone.
+void DrivenPlatform::end() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
   if (host_) {
     host_->unregister();
   }
@@ -203,8 +207,8 @@ void DrivenPlatform::end() {
 
 Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
   Lock lock(mutex_);
-  look_for_room(bytes, lock);
-  let_updates_end(bytes, lock);
+  look_for_room(bytes);
+  let_updates_end(bytes);
   newest_stays();
   Result<std::uint64_t> address = memory_->allocate(bytes);
   if (address) {
@@ -221,10 +225,10 @@ Result<std::uint64_t> DrivenPlatform::allocate(Bytes bytes) {
 
 void DrivenPlatform::free(std::uint64_t address) {
   Lock lock(mutex_);
-  before_death(address, false, std::nullopt, lock);
+  before_death(address, false, std::nullopt);
   if (const std::optional<AllocationId> freed = memory_->free(address)) {
     recomputing_.dies(*freed);
-    end_export(*freed, lock);
+    end_export(*freed);
     bypass_.freed(*freed);
     engine_.free(*freed);
     bypass_.open_calls();
@@ -270,7 +274,7 @@ void DrivenPlatform::retire_keeping_room(std::uint64_t address, std::optional<Cu
 void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_on,
                             bool keeps_room) {
   Lock lock(mutex_);
-  before_death(address, true, next_on, lock);
+  before_death(address, true, next_on);
   bypass_.settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
   const std::optional<AllocationId> retired = memory_->retire(address, keeps_room);
   if (!retired) {
@@ -285,8 +289,8 @@ void DrivenPlatform::retire(std::uint64_t address, std::optional<CuStream> next_
 
 Status DrivenPlatform::reuse(std::uint64_t address) {
   Lock lock(mutex_);
-  look_for_room(memory_->dead_bytes_at(address), lock);
-  let_updates_end(memory_->dead_bytes_at(address), lock);
+  look_for_room(memory_->dead_bytes_at(address));
+  let_updates_end(memory_->dead_bytes_at(address));
   newest_stays();
   const Result<std::optional<AllocationId>> reused = memory_->reuse(address);
   if (!reused) {
@@ -337,7 +341,7 @@ Status DrivenPlatform::set_device_capacity(Bytes bytes) {
   // Launches that were issued before and need more may still be on their way.
   const std::vector<std::uint64_t> before = launches_.issued_by_stream();
   Status changed;
-  wait_until(lock, [&] {
+  wait_until([&]() SPILLWAY_REQUIRES(mutex_) {
     changed = engine_.set_device_capacity(bytes);
     return changed.has_value() || launches_.have_ended(before);
   });
@@ -405,7 +409,7 @@ Bytes DrivenPlatform::capacity_bytes(Tier tier) const {
 
 void DrivenPlatform::wait_until_idle() {
   Lock lock(mutex_);
-  wait_until(lock, [&] {
+  wait_until([&]() SPILLWAY_REQUIRES(mutex_) {
     return engine_.transfers_in_flight() == 0 && queue_->empty() && launches_.waiting() == 0 &&
            !updates_.some_wait();
   });

@@ -23,7 +23,7 @@
 #include "platform/common/failures.h"
 #include "platform/common/launch_log.h"
 #include "platform/common/process/clock.h"
-#include "platform/common/process/eager_lock.h"
+#include "platform/common/process/eager_mutex.h"
 #include "platform/common/stall_clock.h"
 #include "platform/cuda/bypass/bypass_mode.h"
 #include "platform/cuda/cuda_platform.h"
@@ -116,7 +116,7 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   void after_launch(std::uint64_t launch, bool made) override;
   void before_wait(std::optional<CuStream> stream) override;
   void after_wait(std::optional<CuStream> stream) override;
-  std::unique_lock<std::mutex> in_order(CuStream stream) override;
+  std::unique_lock<Mutex> in_order(CuStream stream) override;
   void recorded(CuEvent event, CuStream stream) override;
   void not_recorded(CuEvent event) override;
   void waits_for(CuEvent event, CuStream stream) override;
@@ -156,21 +156,24 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   [[nodiscard]] Status check_invariants() const override;
 
  private:
-  using Lock = EagerLock;
+  using Lock = MutexLock<EagerMutex>;
+  // In what follows "lets go" says that a function lets the lock go for a while.
 
-  // driven_mechanism.cc; with the lock held
-  void start_transfer(const Transfer& transfer) override;
-  void zero(std::span<const BlockId> blocks) override;
-  void zero_at_host(std::span<const BlockId> blocks) override;  // driven_updates.cc
-  void map(std::span<const BlockId> blocks, bool writable) override;
-  void unmap(std::span<const BlockId> blocks) override;
-  void drop(std::span<const BlockId> blocks, Tier tier) override;
-  void freed(AllocationId id) override;
-  void gave_up(AllocationId id) override { recomputing_.gave_up(id); }
-  [[nodiscard]] BlockId holds_frame_of(BlockId block) const override;
-  void faults_served(std::uint64_t launch) override;
-  void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
-  void backed(BlockId block);
+  // driven_mechanism.cc
+  void start_transfer(const Transfer& transfer) override SPILLWAY_REQUIRES(mutex_);
+  void zero(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(mutex_);
+  // driven_updates.cc
+  void zero_at_host(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(mutex_);
+  void map(std::span<const BlockId> blocks, bool writable) override SPILLWAY_REQUIRES(mutex_);
+  void unmap(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(mutex_);
+  void drop(std::span<const BlockId> blocks, Tier tier) override SPILLWAY_REQUIRES(mutex_);
+  void freed(AllocationId id) override SPILLWAY_REQUIRES(mutex_);
+  void gave_up(AllocationId id) override SPILLWAY_REQUIRES(mutex_) { recomputing_.gave_up(id); }
+  [[nodiscard]] BlockId holds_frame_of(BlockId block) const override SPILLWAY_REQUIRES(mutex_);
+  void faults_served(std::uint64_t launch) override SPILLWAY_REQUIRES(mutex_);
+  void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override
+      SPILLWAY_REQUIRES(mutex_);
+  void backed(BlockId block) SPILLWAY_REQUIRES(mutex_);
   void forget_run(const ProgramMemory::Freed& run);
   // The driver thread's, and without the lock
   Status begin(CuContext context) override;
@@ -179,42 +182,43 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   [[nodiscard]] Error out_of_memory(Bytes handle_bytes) override;
   void broken(const std::optional<Error>& unreported) override;  // driven_markers.cc
   void end() override;
-  void moved(const MoveEnded& ended);
-  void check_progress();
-  void newest_stays();
+  void moved(const MoveEnded& ended) SPILLWAY_REQUIRES(mutex_);
+  void check_progress() SPILLWAY_REQUIRES(mutex_);
+  void newest_stays() SPILLWAY_REQUIRES(mutex_);
 
   // driven_host_memory.cc
-  void want_host();
-  void want_pinned(Bytes bytes);
-  [[nodiscard]] Bytes most_host_mapped_bytes() const;
-  void no_host_mapped_memory();
-  void look_for_host_mapped_memory(Lock& lock);
-  [[nodiscard]] Bytes spare_bytes(Bytes pinned_bytes) const;  // without the lock
-  void look_for_room(Bytes bytes, Lock& lock);
-  [[nodiscard]] Bytes most_promised_bytes(Bytes host_bytes) const;
-  void note_room(const MemoryRoom& room);
+  void want_host() SPILLWAY_REQUIRES(mutex_);
+  void want_pinned(Bytes bytes) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Bytes most_host_mapped_bytes() const SPILLWAY_REQUIRES(mutex_);
+  void no_host_mapped_memory() SPILLWAY_REQUIRES(mutex_);
+  void look_for_host_mapped_memory() SPILLWAY_REQUIRES(mutex_);  // lets go
+  [[nodiscard]] Bytes spare_bytes(Bytes pinned_bytes) const;     // without the lock
+  void look_for_room(Bytes bytes) SPILLWAY_REQUIRES(mutex_);     // lets go
+  [[nodiscard]] Bytes most_promised_bytes(Bytes host_bytes) const SPILLWAY_REQUIRES(mutex_);
+  void note_room(const MemoryRoom& room) SPILLWAY_REQUIRES(mutex_);
   void host_is_short(bool is_short);
-  [[nodiscard]] Error out_of_host_memory() const;
+  [[nodiscard]] Error out_of_host_memory() const SPILLWAY_REQUIRES(mutex_);
   void host_grown(std::uint64_t at, Bytes bytes);
   void host_ended(const Error& error);
-  void set_limits();
+  void set_limits() SPILLWAY_REQUIRES(mutex_);
 
   // driven_bypass.cc
   [[nodiscard]] static bool may_bypass_on(CuStream stream);
-  void take_mark(Lock& lock);
-  void order_what_nobody_uses(Lock& lock);
-  void consider_bypass();
+  void take_mark() SPILLWAY_REQUIRES(mutex_);               // lets go
+  void order_what_nobody_uses() SPILLWAY_REQUIRES(mutex_);  // lets go
+  void consider_bypass() SPILLWAY_REQUIRES(mutex_);
 
   // driven_recomputing.cc
-  [[nodiscard]] bool recomputes() const;
-  void born(AllocationId id);
+  [[nodiscard]] bool recomputes() const SPILLWAY_REQUIRES(mutex_);
+  void born(AllocationId id) SPILLWAY_REQUIRES(mutex_);
   void retire(std::uint64_t address, std::optional<CuStream> next_on, bool keeps_room);
-  void before_death(std::uint64_t address, bool handed_on, std::optional<CuStream> next_on,
-                    Lock& lock);
-  void remake_all(std::optional<StreamId> stream, Lock& lock);
-  void keep(const CudaLaunch& launch, std::span<const Access> accesses, StreamId stream);
+  void before_death(std::uint64_t address, bool handed_on, std::optional<CuStream> next_on)
+      SPILLWAY_REQUIRES(mutex_);                                              // lets go
+  void remake_all(std::optional<StreamId> stream) SPILLWAY_REQUIRES(mutex_);  // lets go
+  void keep(const CudaLaunch& launch, std::span<const Access> accesses, StreamId stream)
+      SPILLWAY_REQUIRES(mutex_);
   template <typename Next>
-  void carry_out_all(Lock& lock, const Next& next);
+  void carry_out_all(const Next& next) SPILLWAY_REQUIRES(mutex_);  // lets go
   // A step on its way to a stream.
   struct Putting {
     Recomputing::Step step;
@@ -232,77 +236,89 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   CuResult put_maker(Putting& putting);
   CuResult put_trial(Putting& putting);
   CuResult put(Putting& putting);
-  void carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns);
-  void step_failed(const Putting& putting, CuContext context, CuResult result);
+  // Lets go.
+  void carry_out(const Recomputing::Step& step, TimeNs& sign_ns) SPILLWAY_REQUIRES(mutex_);
+  void step_failed(const Putting& putting, CuContext context, CuResult result)
+      SPILLWAY_REQUIRES(mutex_);
 
   // driven_asked.cc
-  [[nodiscard]] Launch mostly_meant(const Launch& named) const;
-  [[nodiscard]] std::optional<Launch> asked_for(std::uint64_t address, Bytes bytes) const;
+  [[nodiscard]] Launch mostly_meant(const Launch& named) const SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<Launch> asked_for(std::uint64_t address, Bytes bytes) const
+      SPILLWAY_REQUIRES(mutex_);
 
   // driven_updates.cc
-  [[nodiscard]] bool has_updates() const;
-  [[nodiscard]] bool may_be_at_host(const Launch& update) const;
+  [[nodiscard]] bool has_updates() const SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] bool may_be_at_host(const Launch& update) const SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] std::optional<std::vector<Launch>> launches_of(
-      std::span<const std::vector<ProgramOperand>> parts, Launch& whole) const;
+      std::span<const std::vector<ProgramOperand>> parts, Launch& whole) const
+      SPILLWAY_REQUIRES(mutex_);
   static void add_to(Launch& whole, const Access& access);
   [[nodiscard]] std::optional<Recomputing::Step> step_before_update(const Launch& whole,
-                                                                    StreamId stream);
-  [[nodiscard]] std::optional<Bytes> place_at_host(const Launch& whole);
-  [[nodiscard]] bool keep_room_at_host(const Launch& whole);
-  void let_updates_end(Bytes bytes, Lock& lock);
-  [[nodiscard]] bool update_may_wait_for(StreamId stream, std::uint64_t number) const;
+                                                                    StreamId stream)
+      SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<Bytes> place_at_host(const Launch& whole) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] bool keep_room_at_host(const Launch& whole) SPILLWAY_REQUIRES(mutex_);
+  void let_updates_end(Bytes bytes) SPILLWAY_REQUIRES(mutex_);  // lets go
+  [[nodiscard]] bool update_may_wait_for(StreamId stream, std::uint64_t number) const
+      SPILLWAY_REQUIRES(mutex_);
 
   // driven_reserved.cc
-  [[nodiscard]] bool is_at_rest(AllocationId id) const;
+  [[nodiscard]] bool is_at_rest(AllocationId id) const SPILLWAY_REQUIRES(mutex_);
   void keep_handles();  // driven_platform.cc
 
   // driven_export.cc
-  [[nodiscard]] Bytes unfixed_bytes_of(AllocationId id) const;
-  [[nodiscard]] Status room_to_export(AllocationId id) const;
-  void end_export(AllocationId id, Lock& lock);
+  [[nodiscard]] Bytes unfixed_bytes_of(AllocationId id) const SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Status room_to_export(AllocationId id) const SPILLWAY_REQUIRES(mutex_);
+  void end_export(AllocationId id) SPILLWAY_REQUIRES(mutex_);  // lets go
 
   // driven_launches.cc
   std::uint64_t issue(const CudaLaunch& launch, AllocationId step_of);
   [[nodiscard]] std::uint64_t number_of(std::uint64_t launch) const;
-  void use_in_bypass(const Launch& launch);
-  void expose(AllocationId id);
+  void use_in_bypass(const Launch& launch) SPILLWAY_REQUIRES(mutex_);
+  void expose(AllocationId id) SPILLWAY_REQUIRES(mutex_);
 
   // driven_waits.cc
-  void make_up_room(const Launch& launch, std::string_view name);
-  void follow_budget();
-  void hold_back(Lock& lock);
-  void let_room_come(std::uint32_t tag, Lock& lock);
-  [[nodiscard]] bool lacks_room(std::span<const Access> accesses) const;
-  void let_ends_come(StreamId id, Lock& lock);
+  void make_up_room(const Launch& launch, std::string_view name) SPILLWAY_REQUIRES(mutex_);
+  void follow_budget() SPILLWAY_REQUIRES(mutex_);
+  void hold_back() SPILLWAY_REQUIRES(mutex_);                       // lets go
+  void let_room_come(std::uint32_t tag) SPILLWAY_REQUIRES(mutex_);  // lets go
+  [[nodiscard]] bool lacks_room(std::span<const Access> accesses) const SPILLWAY_REQUIRES(mutex_);
+  void let_ends_come(StreamId id) SPILLWAY_REQUIRES(mutex_);  // lets go
   // For what becomes true as launches end, which completion markers tell.
-  void wait_until(Lock& lock, const std::function<bool()>& done);
-  void wait_for_release(std::uint32_t tag, Lock& lock);
+  void wait_until(const std::function<bool()>& done) SPILLWAY_REQUIRES(mutex_);  // lets go
+  void wait_for_release(std::uint32_t tag) SPILLWAY_REQUIRES(mutex_);            // lets go
   // For a thread that waits: a moment, after which it asks whether the device still runs, where
   // nothing has ended for long since `sign_ns`, when it began to wait or asked last.
-  void wait_a_little(Lock& lock, TimeNs& sign_ns);
-  [[nodiscard]] SharedWait::Launch for_shared_wait(std::uint32_t tag) const;
-  [[nodiscard]] bool shares_wait(std::uint32_t tag, const SharedWait::Launch& launch) const;
-  void put_wait(std::uint32_t tag, const SharedWait::Launch& issued, Lock& lock);
+  void wait_a_little(TimeNs& sign_ns) SPILLWAY_REQUIRES(mutex_);  // lets go
+  [[nodiscard]] SharedWait::Launch for_shared_wait(std::uint32_t tag) const
+      SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] bool shares_wait(std::uint32_t tag, const SharedWait::Launch& launch) const
+      SPILLWAY_REQUIRES(mutex_);
+  // Lets go.
+  void put_wait(std::uint32_t tag, const SharedWait::Launch& issued) SPILLWAY_REQUIRES(mutex_);
   // The driver thread's.
-  void let_those_together_go();
-  void let_go(std::uint32_t tag);
+  void let_those_together_go() SPILLWAY_REQUIRES(mutex_);
+  void let_go(std::uint32_t tag) SPILLWAY_REQUIRES(mutex_);
 
   // driven_standstill.cc; the driver thread's
-  void look_for_ends();
-  void let_next_go();
+  void look_for_ends() SPILLWAY_REQUIRES(mutex_);
+  void let_next_go() SPILLWAY_REQUIRES(mutex_);
 
   // driven_markers.cc
-  void put_markers(Lock& lock);
-  void put_marker(StreamId id, Lock& lock);
-  void ask_whether_alive(Lock& lock);
-  void ask_whether_alive(StreamId id, Lock& lock);
-  void stream_failed(StreamId id, CuContext context, std::string_view symbol, CuResult result);
-  void take_ends();
+  void put_markers() SPILLWAY_REQUIRES(mutex_);                   // lets go
+  void put_marker(StreamId id) SPILLWAY_REQUIRES(mutex_);         // lets go
+  void ask_whether_alive() SPILLWAY_REQUIRES(mutex_);             // lets go
+  void ask_whether_alive(StreamId id) SPILLWAY_REQUIRES(mutex_);  // lets go
+  void stream_failed(StreamId id, CuContext context, std::string_view symbol, CuResult result)
+      SPILLWAY_REQUIRES(mutex_);
+  void take_ends() SPILLWAY_REQUIRES(mutex_);
 
   // driven_streams.cc
-  [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
-  [[nodiscard]] bool comes_behind_others(CuStream stream, Lock& lock) const;
-  [[nodiscard]] StreamId stream_of(CuStream stream, Lock& lock);
+  [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const
+      SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] bool comes_behind_others(CuStream stream) const
+      SPILLWAY_REQUIRES(mutex_);                                                // lets go
+  [[nodiscard]] StreamId stream_of(CuStream stream) SPILLWAY_REQUIRES(mutex_);  // lets go
 
   // driven_program_thread.h
   // While it lives a thread of the program waits.
@@ -311,54 +327,58 @@ class DrivenPlatform final : public CudaPlatform, private Mechanism, private Com
   template <typename Call>
   CuResult in_context(CuContext context, const Call& call) const;
 
-  [[nodiscard]] Bytes bytes_of(BlockId id) const { return engine_.space().block(id).bytes; }
+  [[nodiscard]] Bytes bytes_of(BlockId id) const SPILLWAY_REQUIRES(mutex_) {
+    return engine_.space().block(id).bytes;
+  }
 
   Driver driver_;
   CudaOptions options_;
   Failures failures_;
   std::optional<StorageIo> storage_;
 
-  mutable std::mutex
-      mutex_;  // the engine's and that of all that follows, but for StreamOrder's mutexes
-  AdmissionGovernor governor_;
-  Engine engine_;
+  mutable EagerMutex mutex_;
+  AdmissionGovernor governor_ SPILLWAY_GUARDED_BY(mutex_);
+  Engine engine_ SPILLWAY_GUARDED_BY(mutex_);
   StreamWaits stream_waits_;
-  LaunchLog log_;
+  LaunchLog log_ SPILLWAY_GUARDED_BY(mutex_);
   StallClock stalls_;
-  DeviceLaunches launches_;
-  StreamOrder order_;
-  Standstill standstill_;
-  BlockBacking backing_;
+  DeviceLaunches launches_ SPILLWAY_GUARDED_BY(mutex_);
+  StreamOrder order_ SPILLWAY_GUARDED_BY(mutex_);
+  Standstill standstill_ SPILLWAY_GUARDED_BY(mutex_);
+  BlockBacking backing_ SPILLWAY_GUARDED_BY(mutex_);
   BypassMode bypass_;
-  Recomputing recomputing_;
-  std::uint64_t* fingerprints_ = nullptr;  // pinned, recomputing_'s
+  Recomputing recomputing_ SPILLWAY_GUARDED_BY(mutex_);
+  std::uint64_t* fingerprints_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;  // pinned, recomputing_'s
   std::atomic<bool> stores_launches_{false};
   std::atomic<bool> has_exposed_{false};
   std::unique_ptr<ProgramMemory> memory_;
-  const std::atomic<int>* captures_ = nullptr;  // under way
-  Exports exports_;
-  HostRanges host_ranges_;
-  HostRanges storage_ranges_;
-  std::vector<std::uint64_t> issued_before_updates_;  // numbers by stream, when one began last
-  bool waits_for_values_ = false;                     // the program has, on a stream
-  HostBudget host_budget_;
-  FreedRuns freed_runs_;
+  const std::atomic<int>* captures_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;  // under way
+  Exports exports_ SPILLWAY_GUARDED_BY(mutex_);
+  HostRanges host_ranges_ SPILLWAY_GUARDED_BY(mutex_);
+  HostRanges storage_ranges_ SPILLWAY_GUARDED_BY(mutex_);
+  // Numbers by stream, when one began last.
+  std::vector<std::uint64_t> issued_before_updates_ SPILLWAY_GUARDED_BY(mutex_);
+  bool waits_for_values_ SPILLWAY_GUARDED_BY(mutex_) = false;  // the program has, on a stream
+  HostBudget host_budget_ SPILLWAY_GUARDED_BY(mutex_);
+  FreedRuns freed_runs_ SPILLWAY_GUARDED_BY(mutex_);
   // The engine's is larger while a launch runs that needs more. Written under the lock.
   std::atomic<Bytes> budget_bytes_{0};
   std::atomic<Bytes> heap_keeps_bytes_{~Bytes{0}};  // as keep_at_most was told last
   std::atomic<Bytes> live_bytes_{0};  // when something was born last. Written under the lock
-  bool said_too_large_ = false;
-  std::uint64_t shares_ = 0;       // with other devices, that have been ordered
-  std::uint64_t shares_done_ = 0;  // and carried out
-  std::uint32_t held_ = 0;         // threads of the program that wait in our code
+  bool said_too_large_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  // With other devices, that have been ordered.
+  std::uint64_t shares_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  std::uint64_t shares_done_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // and carried out
+  // Threads of the program that wait in our code.
+  std::uint32_t held_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   std::condition_variable changed_;
-  bool said_no_memory_ = false;
-  bool broken_ = false;  // a fatal error has been told
-  TimeNs stuck_since_ns_ = 0;
+  bool said_no_memory_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  bool broken_ SPILLWAY_GUARDED_BY(mutex_) = false;  // a fatal error has been told
+  TimeNs stuck_since_ns_ SPILLWAY_GUARDED_BY(mutex_) = 0;
 
   CuAddress reservation_ = 0;
   ExtraMemory extra_;
-  DeviceUpdates updates_;
+  DeviceUpdates updates_ SPILLWAY_GUARDED_BY(mutex_);
   std::unique_ptr<HostMemory> host_;
   std::unique_ptr<CommandQueue> queue_;
 };

@@ -36,45 +36,46 @@ void DrivenPlatform::born(AllocationId id) {
 
 // One after the other until there is nothing.
 template <typename Next>
-void DrivenPlatform::carry_out_all(Lock& lock, const Next& next) {
+void DrivenPlatform::carry_out_all(const Next& next) {
   TimeNs sign_ns = 0;
   while (!broken_) {
     const std::optional<Recomputing::Step> step = next();
     if (!step) {
       return;
     }
-    carry_out(*step, lock, sign_ns);
+    carry_out(*step, sign_ns);
   }
 }
 
 // Where nothing is kept to be made again, which is so where all fits, nothing is looked up.
 void DrivenPlatform::before_death(std::uint64_t address, bool handed_on,
-                                  std::optional<CuStream> next_on, Lock& lock) {
+                                  std::optional<CuStream> next_on) {
   if (recomputing_.empty()) {
     return;
   }
   const Recomputing::Death death{
       .handed_on = handed_on,
       .next_on = next_on ? known_stream(canonical(*next_on)) : std::nullopt};
-  carry_out_all(lock,
-                [&] { return recomputing_.before_death(memory_->number_of(address), death); });
+  carry_out_all([&]() SPILLWAY_REQUIRES(mutex_) {
+    return recomputing_.before_death(memory_->number_of(address), death);
+  });
 }
 
 void DrivenPlatform::divide(std::uint64_t address) {
   Lock lock(mutex_);
   const AllocationId id = memory_->number_of(address);
-  carry_out_all(lock, [&] { return recomputing_.before_divide(id); });
+  carry_out_all([&]() SPILLWAY_REQUIRES(mutex_) { return recomputing_.before_divide(id); });
   recomputing_.divided(id);
 }
 
-void DrivenPlatform::remake_all(std::optional<StreamId> stream, Lock& lock) {
-  carry_out_all(lock, [&] { return recomputing_.before_end(stream); });
+void DrivenPlatform::remake_all(std::optional<StreamId> stream) {
+  carry_out_all([&]() SPILLWAY_REQUIRES(mutex_) { return recomputing_.before_end(stream); });
   recomputing_.end(stream);
 }
 
 void DrivenPlatform::code_ends() {
   Lock lock(mutex_);
-  remake_all(std::nullopt, lock);
+  remake_all(std::nullopt);
 }
 
 // --- What launches make -------------------------------------------------------------------------
@@ -106,7 +107,8 @@ void DrivenPlatform::keep(const CudaLaunch& launch, std::span<const Access> acce
   }
   const bool may_change =
       std::any_of(maker.sources.begin(), maker.sources.end(),
-                  [this](const Recomputing::Source& it) { return exports_.contains(it.id); });
+                  [this](const Recomputing::Source& it)
+                      SPILLWAY_REQUIRES(mutex_) { return exports_.contains(it.id); });
   if (!may_change && worth_reading(read_bytes, made_bytes)) {
     recomputing_.made(made, std::move(maker));
   }
@@ -196,13 +198,13 @@ CuResult DrivenPlatform::put(Putting& putting) {
 
 // What is known when it returns is to be asked anew. `sign_ns`: wait_a_little's; 0 before the
 // first.
-void DrivenPlatform::carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns) {
+void DrivenPlatform::carry_out(const Recomputing::Step& step, TimeNs& sign_ns) {
   if (step.what == What::kWait) {
     const Held held(*this, WorkTimes::What::kHeldForRemake);
     sign_ns = sign_ns == 0 ? now_ns() : sign_ns;
-    put_markers(lock);
+    put_markers();
     queue_->wake();
-    wait_a_little(lock, sign_ns);
+    wait_a_little(sign_ns);
     take_ends();
     return;
   }
@@ -220,9 +222,9 @@ void DrivenPlatform::carry_out(const Recomputing::Step& step, Lock& lock, TimeNs
     }
   }
   const CuContext context = launches_.context_of(step.stream);
-  lock.unlock();
+  mutex_.unlock();
   const CuResult result = in_context(context, [&] { return put(putting); });
-  lock.lock();
+  mutex_.lock();
   if (result == CuResult::kSuccess) {
     recomputing_.done(step, putting.number);
   } else {

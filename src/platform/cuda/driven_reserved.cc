@@ -25,8 +25,8 @@ void DrivenPlatform::give_back_reserved(std::uint64_t start) {
 
 Status DrivenPlatform::promise(Bytes bytes) {
   Lock lock(mutex_);
-  look_for_room(bytes, lock);
-  let_updates_end(bytes, lock);
+  look_for_room(bytes);
+  let_updates_end(bytes);
   newest_stays();
   Status promised = memory_->promise_placed(bytes);
   keep_handles();
@@ -45,7 +45,7 @@ void DrivenPlatform::take_back_promise(Bytes bytes) {
 Status DrivenPlatform::allocate_at(std::uint64_t address, Bytes bytes) {
   Lock lock(mutex_);
   newest_stays();
-  wait_until(lock, [&] { return memory_->is_free(address, bytes); });
+  wait_until([&]() SPILLWAY_REQUIRES(mutex_) { return memory_->is_free(address, bytes); });
   if (!memory_->is_free(address, bytes)) {
     return still_in_use();
   }
@@ -61,7 +61,7 @@ Status DrivenPlatform::allocate_at(std::uint64_t address, Bytes bytes) {
 
 void DrivenPlatform::wait_until_free(std::uint64_t address, Bytes bytes) {
   Lock lock(mutex_);
-  wait_until(lock, [&] { return memory_->is_free(address, bytes); });
+  wait_until([&]() SPILLWAY_REQUIRES(mutex_) { return memory_->is_free(address, bytes); });
 }
 
 void DrivenPlatform::hide(std::uint64_t address) {
@@ -95,9 +95,11 @@ Result<std::uint64_t> DrivenPlatform::move(std::uint64_t address, std::optional<
   newest_stays();
   const AllocationId id = memory_->number_of(address);
   const Bytes bytes = engine_.space().allocation(id).frame_bytes;
-  const auto may_move = [&] { return (!to || memory_->is_free(*to, bytes)) && is_at_rest(id); };
+  const auto may_move = [&]() SPILLWAY_REQUIRES(mutex_) {
+    return (!to || memory_->is_free(*to, bytes)) && is_at_rest(id);
+  };
   bypass_.end_ordered_with(id);
-  wait_until(lock, [&] {
+  wait_until([&]() SPILLWAY_REQUIRES(mutex_) {
     bypass_.leave();
     return may_move();
   });

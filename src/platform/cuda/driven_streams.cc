@@ -16,11 +16,11 @@ std::optional<StreamId> DrivenPlatform::known_stream(CuStream stream) const {
   return launches_.find(stream, context);
 }
 
-StreamId DrivenPlatform::stream_of(CuStream stream, Lock& lock) {
+StreamId DrivenPlatform::stream_of(CuStream stream) {
   if (const std::optional<StreamId> known = known_stream(stream)) {
     return *known;
   }
-  lock.unlock();
+  mutex_.unlock();
   CuContext context = nullptr;
   unsigned flags = kCuStreamNonBlocking;
   (void)driver_.context_get_current(&context);
@@ -28,7 +28,7 @@ StreamId DrivenPlatform::stream_of(CuStream stream, Lock& lock) {
     (void)driver_.stream_context(stream, &context);  // not the current one for everybody
   }
   (void)driver_.stream_flags(stream, &flags);
-  lock.lock();
+  mutex_.lock();
   if (const std::optional<StreamId> known = launches_.find(stream, context)) {
     return *known;
   }
@@ -43,34 +43,34 @@ StreamId DrivenPlatform::stream_of(CuStream stream, Lock& lock) {
 
 // Of a stream on which nothing of ours has been: whether what is put on it now waits for one on
 // which something has, as the null stream for blocking streams, and they for it.
-bool DrivenPlatform::comes_behind_others(CuStream stream, Lock& lock) const {
+bool DrivenPlatform::comes_behind_others(CuStream stream) const {
   if (stream == nullptr) {
     return launches_.streams() > 0;
   }
   if (!known_stream(nullptr)) {
     return false;
   }
-  lock.unlock();
+  mutex_.unlock();
   unsigned flags = kCuStreamNonBlocking;
   (void)driver_.stream_flags(stream, &flags);
-  lock.lock();
+  mutex_.lock();
   return flags == kCuStreamDefault;
 }
 
-std::unique_lock<std::mutex> DrivenPlatform::in_order(CuStream stream) {
+std::unique_lock<Mutex> DrivenPlatform::in_order(CuStream stream) {
   if (bypass_.calls().is_open()) {
     return {};
   }
   Lock lock(mutex_);
   const CuStream meant = canonical(stream);
-  std::mutex* order = nullptr;
+  Mutex* order = nullptr;
   if (const std::optional<StreamId> id = known_stream(meant)) {
     order = &order_.mutex_of(*id);
-  } else if (comes_behind_others(meant, lock)) {
+  } else if (comes_behind_others(meant)) {
     order = &order_.legacy();
   }
   lock.unlock();
-  return order != nullptr ? std::unique_lock(*order) : std::unique_lock<std::mutex>();
+  return order != nullptr ? std::unique_lock(*order) : std::unique_lock<Mutex>();
 }
 
 // In bypass mode everything before it and after it is admitted: nobody need hear of an order.
@@ -80,8 +80,8 @@ void DrivenPlatform::recorded(CuEvent event, CuStream stream) {
   }
   Lock lock(mutex_);
   std::optional<StreamId> id = known_stream(canonical(stream));
-  if (!id && comes_behind_others(canonical(stream), lock)) {
-    id = stream_of(canonical(stream), lock);
+  if (!id && comes_behind_others(canonical(stream))) {
+    id = stream_of(canonical(stream));
   }
   if (id || order_.knows(event)) {
     order_.record(event, id);
@@ -102,7 +102,7 @@ void DrivenPlatform::waits_for(CuEvent event, CuStream stream) {
   }
   Lock lock(mutex_);
   if (const std::optional<SignalId> signal = order_.signal_of(event)) {
-    order_.wait(stream_of(canonical(stream), lock), *signal);
+    order_.wait(stream_of(canonical(stream)), *signal);
   }
 }
 
@@ -133,7 +133,8 @@ bool DrivenPlatform::is_busy(CuContext context) const {
   const Lock lock(mutex_);
   return launches_.any_of(context) ||
          std::any_of(bypass_.streams().begin(), bypass_.streams().end(),
-                     [&](StreamId id) { return launches_.context_of(id) == context; });
+                     [&](StreamId id)
+                         SPILLWAY_REQUIRES(mutex_) { return launches_.context_of(id) == context; });
 }
 
 void DrivenPlatform::destroyed(CuStream stream) {
@@ -142,8 +143,8 @@ void DrivenPlatform::destroyed(CuStream stream) {
     if (bypass_.has_calls_on(*id)) {
       bypass_.leave();
     }
-    remake_all(*id, lock);
-    put_marker(*id, lock);
+    remake_all(*id);
+    put_marker(*id);
     launches_.forget(*id);
   }
 }

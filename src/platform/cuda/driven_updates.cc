@@ -39,9 +39,10 @@ bool DrivenPlatform::takes_updates() {
 // small allocations share would keep all of them from the device.
 bool DrivenPlatform::may_be_at_host(const Launch& update) const {
   bool may = true;
+  const Space& space = engine_.space();
   for_each_block(update, [&](BlockId id, const Access& access) {
-    const Block& block = engine_.space().block(id);
-    const bool shared = engine_.space().allocation(access.allocation).packed;
+    const Block& block = space.block(id);
+    const bool shared = space.allocation(access.allocation).packed;
     may = may && block.fixed == 0 && !block.exposed && (!shared || !writes(access.mode));
   });
   return may;
@@ -67,10 +68,10 @@ std::vector<UpdateId> DrivenPlatform::begin_updates(
       return {};
     }
     launches = std::move(*found);
-    const StreamId id = stream_of(canonical(stream), lock);
+    const StreamId id = stream_of(canonical(stream));
     const std::optional<Recomputing::Step> step = step_before_update(whole, id);
     if (step) {
-      carry_out(*step, lock, sign_ns);
+      carry_out(*step, sign_ns);
     }
     ready = !step && has_updates();
     if (ready) {
@@ -102,7 +103,7 @@ std::vector<UpdateId> DrivenPlatform::begin_updates(
   recomputing_.offer(withheld);
   set_limits();
   issued_before_updates_ = launches_.issued_by_stream();
-  put_markers(lock);
+  put_markers();
   queue_->wake();
   return begun;
 }
@@ -204,7 +205,7 @@ bool DrivenPlatform::keep_room_at_host(const Launch& whole) {
 
 std::optional<UpdateId> DrivenPlatform::next_update() {
   Lock lock(mutex_);
-  return updates_.next(lock, broken_);
+  return updates_.next(mutex_, broken_);
 }
 
 std::vector<Extents> DrivenPlatform::update_extents(UpdateId update) const {
@@ -241,10 +242,10 @@ void DrivenPlatform::send_to_host(std::uint64_t address, Bytes bytes) {
 
 // An allocation for which there would be room without what is kept for updates waits for their end,
 // which nothing that the program does later is needed for.
-void DrivenPlatform::let_updates_end(Bytes bytes, Lock& lock) {
+void DrivenPlatform::let_updates_end(Bytes bytes) {
   const auto has_room = [&] { return memory_->promised_bytes() + bytes <= memory_->limit_bytes(); };
   if (updates_.any() > 0 && !has_room()) {
-    wait_until(lock, [&] { return updates_.any() == 0 || has_room(); });
+    wait_until([&]() SPILLWAY_REQUIRES(mutex_) { return updates_.any() == 0 || has_room(); });
   }
 }
 

@@ -53,7 +53,7 @@ void DrivenPlatform::follow_budget() {
 // The driver would make the program wait in a call of its own, with its locks held. Who was held
 // goes on when some have ended, not only one: to be woken costs more than a launch. Where nothing
 // ends, what runs may wait for the program: then the driver itself says how far it may be ahead.
-void DrivenPlatform::hold_back(Lock& lock) {
+void DrivenPlatform::hold_back() {
   constexpr std::uint32_t kGoOnPart = 8;
   // Where something must leave nearly every launch has a stream wait before it and a completion
   // marker behind it, and the driver counts those as well.
@@ -64,7 +64,7 @@ void DrivenPlatform::hold_back(Lock& lock) {
       kMostAhead);
   if (launches_.in_flight() >= most) {
     const Held held(*this, WorkTimes::What::kHeldAhead);
-    wait_until(lock, [&] {
+    wait_until([&]() SPILLWAY_REQUIRES(mutex_) {
       return launches_.in_flight() < most - most / kGoOnPart ||
              (launches_.in_flight() < kMostAhead && standstill_.nothing_ends(now_ns()));
     });
@@ -86,17 +86,17 @@ bool DrivenPlatform::lacks_room(std::span<const Access> accesses) const {
 // Its room is that of something dead, and the more deaths the engine has heard of, the better it
 // can choose: frames of the same size need no calls of the driver. A device that is close behind
 // has ended what was issued before in less time than a stream wait costs.
-void DrivenPlatform::let_ends_come(StreamId id, Lock& lock) {
+void DrivenPlatform::let_ends_come(StreamId id) {
   constexpr std::uint32_t kCloseBehind = 64;
   constexpr TimeNs kLongestNs = 50'000;
   if (launches_.in_flight() <= kCloseBehind) {
-    put_marker(id, lock);
+    put_marker(id);
     const std::uint64_t last = launches_.stream(id).marked;
-    lock.unlock();
+    mutex_.unlock();
     const TimeNs until_ns = now_ns() + kLongestNs;
     while (stream_waits_.run_up_to(id) < last && now_ns() < until_ns) {
     }
-    lock.lock();
+    mutex_.lock();
   }
   take_ends();
 }
@@ -105,7 +105,7 @@ void DrivenPlatform::let_ends_come(StreamId id, Lock& lock) {
 // the device has enough to do the program may wait as well, which costs less than a stream wait and
 // a completion marker for each launch. Not for long: others may be between their issue and their
 // making.
-void DrivenPlatform::let_room_come(std::uint32_t tag, Lock& lock) {
+void DrivenPlatform::let_room_come(std::uint32_t tag) {
   constexpr std::uint32_t kFarAhead = 128;
   constexpr TimeNs kLongestNs = 20'000'000;
   if (!governor_.all_fits() || launches_.in_flight() < kFarAhead) {
@@ -113,40 +113,40 @@ void DrivenPlatform::let_room_come(std::uint32_t tag, Lock& lock) {
   }
   const Held held(*this, WorkTimes::What::kHeldForRoom);
   const TimeNs until_ns = now_ns() + kLongestNs;
-  wait_until(lock, [&] {
+  wait_until([&]() SPILLWAY_REQUIRES(mutex_) {
     return launches_.at(tag).has_memory() || launches_.in_flight() <= kFarAhead / 2 ||
            now_ns() >= until_ns;
   });
 }
 
-void DrivenPlatform::wait_until(Lock& lock, const std::function<bool()>& done) {
+void DrivenPlatform::wait_until(const std::function<bool()>& done) {
   ++held_;
   TimeNs sign_ns = now_ns();
   while (!done() && !broken_) {
-    put_markers(lock);
+    put_markers();
     queue_->wake();
-    wait_a_little(lock, sign_ns);
+    wait_a_little(sign_ns);
     take_ends();
   }
   --held_;
 }
 
-void DrivenPlatform::wait_a_little(Lock& lock, TimeNs& sign_ns) {
-  changed_.wait_for(lock, kLookAgain);
+void DrivenPlatform::wait_a_little(TimeNs& sign_ns) {
+  mutex_.wait_for(changed_, kLookAgain);
   constexpr TimeNs kDoubtAfterNs = 100'000'000;
   sign_ns = std::max(sign_ns, launches_.ended_ns());
   if (now_ns() - sign_ns >= kDoubtAfterNs) {
-    ask_whether_alive(lock);
+    ask_whether_alive();
     sign_ns = now_ns();
   }
 }
 
-void DrivenPlatform::wait_for_release(std::uint32_t tag, Lock& lock) {
+void DrivenPlatform::wait_for_release(std::uint32_t tag) {
   const Held held(*this, WorkTimes::What::kHeldForCopy);
   // Those before it on its stream have their stream waits there: it comes behind them in any case.
   TimeNs sign_ns = now_ns();
   while (!launches_.at(tag).has_memory() && !broken_) {
-    wait_a_little(lock, sign_ns);
+    wait_a_little(sign_ns);
   }
 }
 
@@ -200,7 +200,7 @@ void DrivenPlatform::let_go(std::uint32_t tag) {
       std::max(taken_bytes + needed_bytes, engine_.capacity_bytes(Tier::kDevice)));
 }
 
-void DrivenPlatform::put_wait(std::uint32_t tag, const SharedWait::Launch& issued, Lock& lock) {
+void DrivenPlatform::put_wait(std::uint32_t tag, const SharedWait::Launch& issued) {
   const DeviceLaunches::Launch& launch = launches_.at(tag);
   do {
     if (!launches_.may_be_held(tag, options_.waiting_streams)) {
@@ -208,12 +208,12 @@ void DrivenPlatform::put_wait(std::uint32_t tag, const SharedWait::Launch& issue
       TimeNs sign_ns = now_ns();
       while (!launch.has_memory() && !launches_.may_be_held(tag, options_.waiting_streams) &&
              !broken_) {
-        wait_a_little(lock, sign_ns);
+        wait_a_little(sign_ns);
       }
     }
     // A completion marker that another thread is about to put would come behind the stream wait
     // that waits for it.
-    put_markers(lock);
+    put_markers();
     if (launch.has_memory() || broken_) {
       return;
     }
@@ -222,13 +222,13 @@ void DrivenPlatform::put_wait(std::uint32_t tag, const SharedWait::Launch& issue
   launches_.hold(tag);
   const DeviceLaunches::Stream& stream = launches_.stream(launch.stream);
   const CuContext context = stream.context;
-  lock.unlock();
+  mutex_.unlock();
   const CuResult result = queue_->times().of(WorkTimes::What::kPutWait, [&] {
     return in_context(context, [&] {
       return stream_waits_.put_wait(launch.stream, launch.number, stream.handle);
     });
   });
-  lock.lock();
+  mutex_.lock();
   if (result != CuResult::kSuccess) {
     stream_failed(launch.stream, context, "cuStreamWaitValue64", result);
     return;

@@ -55,8 +55,8 @@ class RunRecorder {
   TimeNs start_ns_ = 0;
   std::unique_ptr<EventLog> events_;
   Mutex show_mutex_;
-  double shown_s_ SPILLWAY_GUARDED_BY(show_mutex_) =
-      0;  // elapsed_s of the newest record that was shown
+  // elapsed_s of the newest record that was shown.
+  double shown_s_ SPILLWAY_GUARDED_BY(show_mutex_) = 0;
   Mutex mutex_;
   std::condition_variable wake_;
   bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;

@@ -21,8 +21,8 @@ struct Executables {
   Mutex mutex;
   std::unordered_map<CuGraphExec, std::shared_ptr<ExecutableGraph>> by_handle
       SPILLWAY_GUARDED_BY(mutex);
-  std::vector<Destroyed> destroyed
-      SPILLWAY_GUARDED_BY(mutex);  // by the program, and the driver has not been told
+  // By the program, and the driver has not been told.
+  std::vector<Destroyed> destroyed SPILLWAY_GUARDED_BY(mutex);
   std::atomic<bool> some_destroyed{false};
 };
 Executables& executables() {

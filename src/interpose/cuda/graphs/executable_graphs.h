@@ -50,12 +50,12 @@ class ExecutableGraph {
 
   Mutex mutex_;
   GraphUse nodes_ SPILLWAY_GUARDED_BY(mutex_);
-  bool nodes_are_known_ SPILLWAY_GUARDED_BY(mutex_) =
-      true;  // by the handles under which the program changes them
-  std::shared_ptr<const GraphLaunchUse> launch_use_
-      SPILLWAY_GUARDED_BY(mutex_);  // nullptr: to be made
-  std::optional<std::shared_ptr<const GraphSteps>> steps_
-      SPILLWAY_GUARDED_BY(mutex_);  // nullopt: to be made
+  // By the handles under which the program changes them.
+  bool nodes_are_known_ SPILLWAY_GUARDED_BY(mutex_) = true;
+  // nullptr: to be made
+  std::shared_ptr<const GraphLaunchUse> launch_use_ SPILLWAY_GUARDED_BY(mutex_);
+  // nullopt: to be made
+  std::optional<std::shared_ptr<const GraphSteps>> steps_ SPILLWAY_GUARDED_BY(mutex_);
   bool had_disabled_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::string name_ SPILLWAY_GUARDED_BY(mutex_);
   Captures captures_ SPILLWAY_GUARDED_BY(mutex_);

@@ -33,8 +33,8 @@ class GraphLaunchOrder {
   CuResult record(const Session& session, CuStream stream) SPILLWAY_REQUIRES(mutex_);
 
   Mutex mutex_;  // held while a launch is issued
-  bool launched_ SPILLWAY_GUARDED_BY(mutex_) =
-      false;  // and the event does not stand behind the last launch
+  // And the event does not stand behind the last launch.
+  bool launched_ SPILLWAY_GUARDED_BY(mutex_) = false;
   bool stepped_ SPILLWAY_GUARDED_BY(mutex_) = false;   // the last launch was made in steps
   bool recorded_ SPILLWAY_GUARDED_BY(mutex_) = false;  // the event stands behind the last launch
   CuEvent event_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;

@@ -115,12 +115,12 @@ class MappedMemory {
   Reservations reservations_ SPILLWAY_GUARDED_BY(mutex_);  // ours
   std::unordered_map<CuMemHandle, Handle> handles_ SPILLWAY_GUARDED_BY(mutex_);
   Mappings mappings_ SPILLWAY_GUARDED_BY(mutex_);  // in our reservations, and of known handles
-  std::map<CuAddress, CuMemHandle> hidden_
-      SPILLWAY_GUARDED_BY(mutex_);  // by where its allocation lies
+  // By where its allocation lies.
+  std::map<CuAddress, CuMemHandle> hidden_ SPILLWAY_GUARDED_BY(mutex_);
   std::uint64_t last_number_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   std::atomic<Bytes> bytes_{0};
-  Bytes may_fill_bytes_ SPILLWAY_GUARDED_BY(mutex_) =
-      0;  // of handles that `fill`, and are mapped nowhere
+  // Of handles that `fill`, and are mapped nowhere.
+  Bytes may_fill_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace spillway::cuda

@@ -15,8 +15,8 @@ struct Pools {
   Mutex mutex;
   std::unordered_map<CuMemPool, NotedPool> by_handle SPILLWAY_GUARDED_BY(mutex);
   bool default_known SPILLWAY_GUARDED_BY(mutex) = false;
-  CuMemPool default_handle SPILLWAY_GUARDED_BY(mutex) =
-      nullptr;  // also of a driver that has no pools
+  // Also of a driver that has no pools.
+  CuMemPool default_handle SPILLWAY_GUARDED_BY(mutex) = nullptr;
 };
 Pools& pools() {
   static auto* const all = new Pools;  // threads of the program may run until the very end

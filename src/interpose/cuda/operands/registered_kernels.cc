@@ -52,7 +52,7 @@ void spillway_kernel(std::uint64_t function, const char* name, const char* roles
   const auto* const it = reinterpret_cast<const void*>(function);  // NOLINT
   bool changes = false;
   {
-    const spillway::const MutexLock lock(cuda::registered_kernels().mutex);
+    const spillway::MutexLock lock(cuda::registered_kernels().mutex);
     auto& all = cuda::registered_kernels().of;
     if (roles == nullptr) {
       changes = all.erase(it) > 0;

@@ -56,8 +56,8 @@ class DeviceUpdates {
   void released(std::uint64_t tag);
   // One whose data has come, in that order, each once. Waits for that; nullopt where none is under
   // way that has not been named, or `broken`.
-  [[nodiscard]] std::optional<UpdateId> next(std::unique_lock<std::mutex>& lock,
-                                             const bool& broken);
+  [[nodiscard]] std::optional<UpdateId> next(Mutex& mutex, const bool& broken)
+      SPILLWAY_REQUIRES(mutex);
   // Of each operand its bytes in order, where they lie until the end.
   [[nodiscard]] std::vector<Extents> extents(UpdateId update, const ProgramMemory& memory,
                                              const HostMemory& host) const;

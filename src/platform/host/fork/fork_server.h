@@ -110,16 +110,16 @@ class ForkServer {
   bool has_all_ = false;           // and has got it; the child's
   ChildLinks links_;               // the serving thread's
   Mutex events_mutex_;             // from reading the kernel's events to having noted new children
-  std::optional<Snapshot> next_snapshot_
-      SPILLWAY_GUARDED_BY(events_mutex_);  // for the child that is being made
+  // For the child that is being made.
+  std::optional<Snapshot> next_snapshot_ SPILLWAY_GUARDED_BY(events_mutex_);
   std::list<Child> new_children_ SPILLWAY_GUARDED_BY(events_mutex_);
   std::list<Child> children_;  // the serving thread's
   std::atomic<bool> stop_{false};
   Mutex giving_mutex_;
   std::condition_variable given_;
   bool give_all_ SPILLWAY_GUARDED_BY(giving_mutex_) = false;
-  TimeNs link_until_ns_ SPILLWAY_GUARDED_BY(giving_mutex_) =
-      0;  // how long who gives all waits for children to ask
+  // How long who gives all waits for children to ask.
+  TimeNs link_until_ns_ SPILLWAY_GUARDED_BY(giving_mutex_) = 0;
   TimeNs give_until_ns_ SPILLWAY_GUARDED_BY(giving_mutex_) = 0;  // and for them to take it
   Descriptor wake_event_;
   std::thread thread_;

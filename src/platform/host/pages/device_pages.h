@@ -117,8 +117,8 @@ class DevicePages {
   std::atomic<bool> reuses_frames_{true};
   std::atomic<bool> pins_{false};
   std::atomic<int> writable_moments_{0};  // blocks that are about to be protected
-  std::unique_ptr<FramePool> frames_
-      SPILLWAY_PT_GUARDED_BY(frames_mutex_);  // nullptr: pages come from the system and go there
+  // nullptr: pages come from the system and go there
+  std::unique_ptr<FramePool> frames_ SPILLWAY_PT_GUARDED_BY(frames_mutex_);
 };
 
 }  // namespace spillway::host
