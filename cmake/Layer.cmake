@@ -3,7 +3,8 @@
 
 function(spillway_target_defaults target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-    -Wsign-conversion -Wnon-virtual-dtor -Werror)
+    -Wsign-conversion -Wnon-virtual-dtor -Werror
+    $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
   if(SPILLWAY_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${SPILLWAY_SANITIZE}
       -fno-sanitize-recover=all -fno-omit-frame-pointer

@@ -38,7 +38,7 @@ Outcome<std::shared_ptr<ManagedSpace>> ManagedSpace::open(const SpaceOptions& op
 }
 
 bool ManagedSpace::close() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = launches_.empty();
   return closed_;
 }
@@ -49,7 +49,7 @@ Outcome<void*> ManagedSpace::allocate(std::size_t bytes) {
   if (bytes > kMostBytes) {
     return fail(spillwayErrorMemoryAllocation, "out of memory: no space holds {} bytes", bytes);
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Result<void*> start = space_->platform().allocate(bytes);
   if (!start) {
     return fail(start.error(), spillwayErrorMemoryAllocation);
@@ -63,7 +63,7 @@ Outcome<void*> ManagedSpace::allocate(std::size_t bytes) {
 }
 
 Outcome<void> ManagedSpace::free(void* start) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto memory = memories_.find(static_cast<const char*>(start));
   if (memory == memories_.end()) {
     return fail(spillwayErrorInvalidValue,
@@ -111,7 +111,7 @@ ManagedSpace::Use ManagedSpace::use_of(Memories::iterator memory, const void* st
 }
 
 Outcome<void> ManagedSpace::prefetch(const void* start, std::size_t bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Outcome<Memories::iterator> memory = find(start, bytes);
   if (!memory) {
     return tl::unexpected<Failure>(memory.error());
@@ -121,7 +121,7 @@ Outcome<void> ManagedSpace::prefetch(const void* start, std::size_t bytes) {
 }
 
 Outcome<void> ManagedSpace::pre_evict(const void* start, std::size_t bytes, Tier to) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Outcome<Memories::iterator> memory = find(start, bytes);
   if (!memory) {
     return tl::unexpected<Failure>(memory.error());
@@ -135,7 +135,7 @@ Outcome<void> ManagedSpace::pre_evict(const void* start, std::size_t bytes, Tier
 }
 
 Outcome<void> ManagedSpace::discard(const void* start, std::size_t bytes, DiscardMode mode) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Outcome<Memories::iterator> found = find(start, bytes);
   if (!found) {
     return tl::unexpected<Failure>(found.error());
@@ -180,13 +180,14 @@ Outcome<void> ManagedSpace::decide_holding(Launch& launch,
   if (fit.state != LaunchState::kWaiting) {
     return {};
   }
-  const auto has = [&](auto matches) {
-    return std::any_of(launches_.begin(), launches_.end(), [&](const auto& other) {
-      return other.second.holds && matches(other.second);
-    });
+  const auto has = [&](auto matches) SPILLWAY_REQUIRES(mutex_) {
+    return std::any_of(launches_.begin(), launches_.end(),
+                       [&](const auto& other) SPILLWAY_REQUIRES(mutex_) {
+                         return other.second.holds && matches(other.second);
+                       });
   };
   // A thread that waits itself ends nothing meanwhile.
-  const auto goes_on = [&](const Launch& other) {
+  const auto goes_on = [&](const Launch& other) SPILLWAY_REQUIRES(mutex_) {
     return other.thread != launch.thread && other.id != kNoLaunch && !has([&](const Launch& one) {
              return one.thread == other.thread && one.id == kNoLaunch;
            });
@@ -202,12 +203,23 @@ Outcome<void> ManagedSpace::decide_holding(Launch& launch,
               format_bytes(capacity_bytes(Tier::kDevice)));
 }
 
+// It may have to wait for launches that others end. Until it is in line nobody else decides: two
+// threads that were told that there is room could each wait for what the other one holds. The
+// platform calls back in between, where clang does not see that the lock is held.
+LaunchId ManagedSpace::run(std::string_view name, std::span<const ProgramOperand> operands,
+                           MutexLock<Mutex>& lock) SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
+  const LaunchId running = space_->platform().begin_launch(
+      name, operands, [&lock]() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { lock.unlock(); });
+  lock.lock();
+  return running;
+}
+
 Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
                                                      std::span<const spillwayAccess_t> accesses) {
   std::vector<ProgramOperand> operands;
   Launch launch;
   launch.thread = std::this_thread::get_id();
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (closed_) {
     return fail(spillwayErrorInvalidValue, "the space is being destroyed");
   }
@@ -231,17 +243,13 @@ Outcome<spillwayLaunch_t> ManagedSpace::begin_launch(std::string_view name,
     capture->operands_told(false);
     capture->launched(name, false);
   }
-  // It may have to wait for launches that others end. Until it is in line nobody else decides: two
-  // threads that were told that there is room could each wait for what the other one holds.
-  const LaunchId running =
-      space_->platform().begin_launch(name, operands, [&lock] { lock.unlock(); });
-  lock.lock();
+  const LaunchId running = run(name, operands, lock);
   launches_.at(id).id = running;
   return id;
 }
 
 Outcome<void> ManagedSpace::end_launch(spillwayLaunch_t launch) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = launches_.find(launch);
   if (found == launches_.end() || found->second.id == kNoLaunch) {
     return fail(spillwayErrorInvalidValue,

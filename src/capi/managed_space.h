@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "capi/failure.h"
 #include "runtime/run/program_space.h"
 
@@ -68,19 +68,22 @@ class ManagedSpace {
 
   explicit ManagedSpace(std::unique_ptr<ProgramSpace> space) : space_(std::move(space)) {}
 
-  // The following with the lock held.
-  Outcome<Memories::iterator> find(const void* start, std::size_t bytes);
+  Outcome<Memories::iterator> find(const void* start, std::size_t bytes) SPILLWAY_REQUIRES(mutex_);
   Outcome<void> add_access(const spillwayAccess_t& access, std::size_t index, Launch& launch,
-                           std::vector<ProgramOperand>& operands);
-  Outcome<void> decide_holding(Launch& launch, std::span<const ProgramOperand> operands);
+                           std::vector<ProgramOperand>& operands) SPILLWAY_REQUIRES(mutex_);
+  Outcome<void> decide_holding(Launch& launch, std::span<const ProgramOperand> operands)
+      SPILLWAY_REQUIRES(mutex_);
+  // Lets the lock go when the launch is in line, and takes it again when it runs.
+  LaunchId run(std::string_view name, std::span<const ProgramOperand> operands,
+               MutexLock<Mutex>& lock) SPILLWAY_REQUIRES(mutex_);
   static Use use_of(Memories::iterator memory, const void* start, std::size_t bytes);
 
   std::unique_ptr<ProgramSpace> space_;
-  std::mutex mutex_;
-  Memories memories_;
-  std::unordered_map<spillwayLaunch_t, Launch> launches_;
-  spillwayLaunch_t next_launch_ = 1;
-  bool closed_ = false;
+  Mutex mutex_;
+  Memories memories_ SPILLWAY_GUARDED_BY(mutex_);
+  std::unordered_map<spillwayLaunch_t, Launch> launches_ SPILLWAY_GUARDED_BY(mutex_);
+  spillwayLaunch_t next_launch_ SPILLWAY_GUARDED_BY(mutex_) = 1;
+  bool closed_ SPILLWAY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace spillway::capi

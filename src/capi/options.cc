@@ -3,18 +3,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <set>
 #include <string>
+
+#include "base/mutex.h"
 
 namespace spillway::capi {
 namespace {
 
 // A pointer that the program may keep: there are as many strings as it finds in its environment.
 const char* kept_string(const std::string& text) {
-  static auto* const mutex = new std::mutex;
-  static auto* const strings = new std::set<std::string>;
-  const std::scoped_lock lock(*mutex);
+  static auto* const mutex = new Mutex;
+  static auto* const strings SPILLWAY_PT_GUARDED_BY(*mutex) = new std::set<std::string>;
+  const MutexLock lock(*mutex);
   return strings->insert(text).first->c_str();
 }
 

@@ -88,7 +88,7 @@ Progress::~Progress() {
 
 void Progress::set_done(std::size_t done) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     done_ = done;
   }
   changed_.notify_one();
@@ -97,7 +97,7 @@ void Progress::set_done(std::size_t done) {
 void Progress::redraw_until_stopped(const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kRedraw{500};
   const auto start = std::chrono::steady_clock::now();
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   do {  // once in any case: what is done at once is shown as well
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     // One column less than there are, so that no terminal wraps.
@@ -105,7 +105,8 @@ void Progress::redraw_until_stopped(const std::stop_token& stop) {
                progress_line(done_, total_, elapsed.count(), terminal_columns() - 1));
     std::fflush(stderr);
     const std::size_t drawn = done_;
-    changed_.wait_for(lock, stop, kRedraw, [&] { return done_ != drawn; });
+    changed_.wait_for(mutex_, stop, kRedraw,
+                      [&]() SPILLWAY_REQUIRES(mutex_) { return done_ != drawn; });
   } while (!stop.stop_requested());
   fmt::print(stderr, "{}", kClearLine);
   std::fflush(stderr);

@@ -3,9 +3,10 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <mutex>
 #include <string>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace spillway {
 
@@ -38,9 +39,9 @@ class Progress {
 
   const std::size_t total_;
   const bool shown_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  std::size_t done_ = 0;
+  std::size_t done_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   std::jthread thread_;  // last: it uses what is above
 };
 

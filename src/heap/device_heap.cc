@@ -216,7 +216,7 @@ std::uint64_t DeviceHeap::hand_out(Slot slot, Bytes bytes, Bytes asked, Pool poo
 Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Stream> stream, Pool pool) {
   // What could not be rounded up is more than any tier has.
   const Bytes asked = bytes > (Bytes{1} << 60U) ? bytes : size_of(bytes);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!pools_.may_have(pool, bytes)) {
     return make_error(ErrorCode::kInvalidInput, "{} are more than the memory pool may have",
                       format_bytes(bytes));
@@ -325,7 +325,7 @@ bool DeviceHeap::undo(Slot slot) {
 }
 
 bool DeviceHeap::free(std::uint64_t address, std::optional<Stream> stream) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::optional<Slot> slot = used_at(address);
   if (!slot) {
     return false;
@@ -361,12 +361,12 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Stream> stream) {
 }
 
 void DeviceHeap::always_tell() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   always_tells_ = true;
 }
 
 void DeviceHeap::forget(Stream stream) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   newest_.reset();
   tell_what_is_cached();
   for (const Slot slot : kept_.forget(stream)) {
@@ -388,23 +388,26 @@ std::optional<Bytes> DeviceHeap::find_bytes(std::uint64_t address) const {
 }
 
 std::optional<Bytes> DeviceHeap::bytes_of(std::uint64_t address) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return find_bytes(address);
 }
 
 bool DeviceHeap::is_on_no_stream(std::uint64_t address) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::optional<Slot> slot = used_at(address);
   return slot && !memory_[*slot].stream;
 }
 
 std::optional<Bytes> DeviceHeap::bytes_of_at_once(std::uint64_t address) const {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock.owns_lock() ? find_bytes(address) : std::nullopt;
+  if (!mutex_.try_lock()) {
+    return std::nullopt;
+  }
+  const MutexLock lock(mutex_, std::adopt_lock);
+  return find_bytes(address);
 }
 
 std::optional<DeviceHeap::Description> DeviceHeap::describe(std::uint64_t address) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::optional<Slot> slot = used_at(address);
   return slot ? std::optional(Description{.bytes = memory_[*slot].bytes,
                                           .serial = memory_[*slot].serial,
@@ -413,12 +416,15 @@ std::optional<DeviceHeap::Description> DeviceHeap::describe(std::uint64_t addres
 }
 
 bool DeviceHeap::may_end_at(std::uint64_t address, Bytes bytes) const {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  return !lock.owns_lock() || find_bytes(address) == bytes;
+  if (!mutex_.try_lock()) {
+    return true;
+  }
+  const MutexLock lock(mutex_, std::adopt_lock);
+  return find_bytes(address) == bytes;
 }
 
 void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Memory& memory : memory_) {
     if (memory.used) {
       visit(memory.address, memory.bytes);
@@ -433,7 +439,7 @@ void DeviceHeap::before_trim() {
 }
 
 void DeviceHeap::trim_to(Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   before_trim();
   while (!kept_.empty() && all_bytes() > bytes) {
     give_up_oldest();
@@ -442,7 +448,7 @@ void DeviceHeap::trim_to(Bytes bytes) {
 }
 
 void DeviceHeap::trim_to(Pool pool, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   before_trim();
   if (pools_.bytes_of(pool) > bytes) {
     for (const Slot slot : kept_.oldest_first()) {
@@ -456,13 +462,13 @@ void DeviceHeap::trim_to(Pool pool, Bytes bytes) {
 }
 
 DeviceHeap::Pool DeviceHeap::open_pool(Bytes most_bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return pools_.open(most_bytes);
 }
 
 void DeviceHeap::close_pool(Pool pool) {
   trim_to(pool, 0);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   newest_.reset();
   for (Memory& memory : memory_) {
     if (memory.pool == pool) {
@@ -479,23 +485,23 @@ void DeviceHeap::close_pool(Pool pool) {
 Bytes DeviceHeap::all_bytes() const { return has().all_bytes(); }
 
 DeviceHeap::Usage DeviceHeap::usage(Pool pool) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return pools_.usage(pool);
 }
 
 Bytes DeviceHeap::used_bytes() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return used_bytes_;
 }
 
 void DeviceHeap::reset_used_high(Pool pool) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   newest_.reset();
   pools_.reset_used_high(pool);
 }
 
 void DeviceHeap::reset_reserved_high(Pool pool) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   newest_.reset();
   pools_.reset_reserved_high(pool);
 }

@@ -11,12 +11,12 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "base/units.h"
 #include "heap/free_block_index.h"
 #include "heap/pool_accounts.h"
@@ -106,60 +106,66 @@ class DeviceHeap {
     bool used = false;
     bool counted = false;  // `near_` knows that it is in use
   };
-  [[nodiscard]] std::optional<Bytes> find_bytes(std::uint64_t address) const;
-  void make_room(Bytes size);
-  Result<std::uint64_t> make(Bytes size);
+  [[nodiscard]] std::optional<Bytes> find_bytes(std::uint64_t address) const
+      SPILLWAY_REQUIRES(mutex_);
+  void make_room(Bytes size) SPILLWAY_REQUIRES(mutex_);
+  Result<std::uint64_t> make(Bytes size) SPILLWAY_REQUIRES(mutex_);
   // nullopt: nothing in use begins there.
-  [[nodiscard]] std::optional<Slot> used_at(std::uint64_t address) const;
-  [[nodiscard]] std::optional<Slot> slot_of(std::uint64_t address) const;
-  [[nodiscard]] bool undo(Slot slot);
-  [[nodiscard]] std::uint64_t hand_out(Slot slot, Bytes bytes, Bytes asked, Pool pool);
-  void is_of_pool(Memory& memory, Pool pool);
-  [[nodiscard]] bool unannounced() const;
-  void tell_what_is_cached();
-  void keep(Slot slot, Stream stream);
-  [[nodiscard]] Status reuse(Slot slot, Stream stream);
-  void no_longer_counts(Memory& memory);
-  void no_longer_has_more(const Memory& memory);
-  void give_up_what_is_too_much();
+  [[nodiscard]] std::optional<Slot> used_at(std::uint64_t address) const SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<Slot> slot_of(std::uint64_t address) const SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] bool undo(Slot slot) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] std::uint64_t hand_out(Slot slot, Bytes bytes, Bytes asked, Pool pool)
+      SPILLWAY_REQUIRES(mutex_);
+  void is_of_pool(Memory& memory, Pool pool) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] bool unannounced() const SPILLWAY_REQUIRES(mutex_);
+  void tell_what_is_cached() SPILLWAY_REQUIRES(mutex_);
+  void keep(Slot slot, Stream stream) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Status reuse(Slot slot, Stream stream) SPILLWAY_REQUIRES(mutex_);
+  void no_longer_counts(Memory& memory) SPILLWAY_REQUIRES(mutex_);
+  void no_longer_has_more(const Memory& memory) SPILLWAY_REQUIRES(mutex_);
+  void give_up_what_is_too_much() SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] std::optional<FreeBlockIndex::Found> larger_kept_for(Bytes size, Bytes asked,
-                                                                     Stream stream);
-  [[nodiscard]] TrimPolicy::Has has() const;
+                                                                     Stream stream)
+      SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] TrimPolicy::Has has() const SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] Bytes budget_bytes() const { return platform_.capacity_bytes(Tier::kDevice); }
-  void keep_at_most(Bytes bytes);
-  void keep_for(Bytes size);
-  [[nodiscard]] Slot new_slot(std::uint64_t address);
-  void free_slot(Slot slot);
-  void forget_slot(Slot slot);
-  void give_up_oldest();
-  void give_up(Slot slot);
-  void before_trim();
-  [[nodiscard]] Bytes all_bytes() const;
-  [[nodiscard]] Bytes better_size(Bytes asked, Stream stream);
+  void keep_at_most(Bytes bytes) SPILLWAY_REQUIRES(mutex_);
+  void keep_for(Bytes size) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Slot new_slot(std::uint64_t address) SPILLWAY_REQUIRES(mutex_);
+  void free_slot(Slot slot) SPILLWAY_REQUIRES(mutex_);
+  void forget_slot(Slot slot) SPILLWAY_REQUIRES(mutex_);
+  void give_up_oldest() SPILLWAY_REQUIRES(mutex_);
+  void give_up(Slot slot) SPILLWAY_REQUIRES(mutex_);
+  void before_trim() SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Bytes all_bytes() const SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Bytes better_size(Bytes asked, Stream stream) SPILLWAY_REQUIRES(mutex_);
 
   cuda::CudaPlatform& platform_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // What follows at once is what an allocation needs where nobody is told of it.
-  std::vector<Memory> memory_;  // by slot
-  std::uint64_t last_serial_ = 0;
-  Bytes used_bytes_ = 0;  // sizes of those in use, as they were asked for
-  Bytes more_bytes_ = 0;  // that they have
-  PoolAccounts pools_;
-  TrimPolicy room_;
-  ReleasedSizes missing_;
-  FreeBlockIndex kept_;
+  std::vector<Memory> memory_ SPILLWAY_GUARDED_BY(mutex_);  // by slot
+  std::uint64_t last_serial_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  // Sizes of those in use, as they were asked for.
+  Bytes used_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  Bytes more_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // that they have
+  PoolAccounts pools_ SPILLWAY_GUARDED_BY(mutex_);
+  TrimPolicy room_ SPILLWAY_GUARDED_BY(mutex_);
+  ReleasedSizes missing_ SPILLWAY_GUARDED_BY(mutex_);
+  FreeBlockIndex kept_ SPILLWAY_GUARDED_BY(mutex_);
   StreamCache
       stream_cache_;  // alive for the platform, and for `near_` what it was when it was freed
   // What `slots_` said last, by a part of the address: a line of memory instead of three.
-  mutable std::array<Slot, kHints> hints_{};
-  std::unordered_map<std::uint64_t, Slot> slots_;  // by address
-  std::vector<Slot> free_slots_;
+  mutable std::array<Slot, kHints> hints_ SPILLWAY_GUARDED_BY(mutex_){};
+  std::unordered_map<std::uint64_t, Slot> slots_ SPILLWAY_GUARDED_BY(mutex_);  // by address
+  std::vector<Slot> free_slots_ SPILLWAY_GUARDED_BY(mutex_);
   // What was asked for, by order: nobody else has what is kept there.
-  std::unordered_map<Stream, NearSizes> near_;
-  bool shares_ = false;           // sizes that are near are one
-  Bytes trimmed_from_bytes_ = 0;  // what the heap had before a trim; 0: it has had as much since
-  Bytes keeps_at_most_bytes_ = ~Bytes{0};  // as the platform was told last
-  bool always_tells_ = false;
+  std::unordered_map<Stream, NearSizes> near_ SPILLWAY_GUARDED_BY(mutex_);
+  bool shares_ SPILLWAY_GUARDED_BY(mutex_) = false;  // sizes that are near are one
+  // What the heap had before a trim; 0: it has had as much since.
+  Bytes trimmed_from_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  Bytes keeps_at_most_bytes_ SPILLWAY_GUARDED_BY(mutex_) = ~Bytes{
+      0};  // as the platform was told last
+  bool always_tells_ SPILLWAY_GUARDED_BY(mutex_) = false;
   // What was made last, if it is so large that it may only have been to see how much there is, and
   // what was known before.
   struct Newest {
@@ -170,7 +176,7 @@ class DeviceHeap {
     NearSizes near;
     Bytes missing_bytes = 0;  // the size that was missing until then, if it was
   };
-  std::optional<Newest> newest_;
+  std::optional<Newest> newest_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway

@@ -103,7 +103,7 @@ void* LargeHeap::allocate(std::size_t bytes, const Asker& asker, bool& zeros, Er
   constexpr std::size_t kPlacesMax = std::size_t{1} << 16U;
   const std::uint64_t place = asker.place;
   const Bytes size = size_of(bytes);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Place taken = take_retired(size, place);
   void* start = taken.start;
   if (start == nullptr) {
@@ -149,7 +149,7 @@ void* LargeHeap::allocate_with_room(std::size_t bytes, Error& error) {
   constexpr Bytes kRoomMax = 4 * kGiB;
   const Bytes size = size_of(bytes);
   const Bytes most_bytes = round_up(size + std::min((kTimes - 1) * size, kRoomMax), kBlockBytes);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
     const Result<void*> made =
         platform_.allocate_with_room(size, most_bytes, ProgramPlatform::Fresh::kAnything);
@@ -169,7 +169,7 @@ void* LargeHeap::allocate_with_room(std::size_t bytes, Error& error) {
 }
 
 bool LargeHeap::grow(void* start, std::size_t bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = used_.find(static_cast<char*>(start));
   if (found == used_.end() || found->second.marks) {  // pages behind it may be gone
     return false;
@@ -189,7 +189,7 @@ bool LargeHeap::grow(void* start, std::size_t bytes) {
 }
 
 bool LargeHeap::free(void* start) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = used_.find(static_cast<char*>(start));
   if (found == used_.end()) {
     return false;
@@ -227,7 +227,7 @@ void LargeHeap::end(UsedAt::iterator used) {
 }
 
 std::size_t LargeHeap::usable_bytes(void* start) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = used_.find(static_cast<char*>(start));
   return found == used_.end() ? 0 : found->second.size;
 }
@@ -254,7 +254,7 @@ PageMarks& LargeHeap::marks_of(Used& used) {
 
 std::optional<LargeHeap::Part> LargeHeap::first_part(void* start, Bytes bytes) {
   char* const begin = static_cast<char*>(start);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   auto found = at(start);
   if (found == used_.end()) {
     found = used_.lower_bound(begin);
@@ -268,7 +268,7 @@ std::optional<LargeHeap::Part> LargeHeap::first_part(void* start, Bytes bytes) {
 }
 
 LargeHeap::Uncleared LargeHeap::clear(const Part& pages) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = at(pages.start);
   const Used& used = found->second;
   const auto from = static_cast<Bytes>(pages.start - found->first);
@@ -294,7 +294,7 @@ LargeHeap::Uncleared LargeHeap::clear(const Part& pages) {
 }
 
 bool LargeHeap::has_all(const Part& pages) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = at(pages.start);
   const Used& used = found->second;
   const auto from = static_cast<Bytes>(pages.start - found->first);
@@ -302,7 +302,7 @@ bool LargeHeap::has_all(const Part& pages) {
 }
 
 void LargeHeap::give_up(const Part& pages) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = at(pages.start);
   Used& used = found->second;
   const auto from = static_cast<Bytes>(pages.start - found->first);
@@ -336,7 +336,7 @@ void LargeHeap::give_up(const Part& pages) {
 }
 
 bool LargeHeap::hold(const Part& pages, PageMarks::Mark mark) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = at(pages.start);
   Used& used = found->second;
   const auto from = static_cast<Bytes>(pages.start - found->first);
@@ -380,7 +380,7 @@ void LargeHeap::release_unmarked(Used& used) {
 }
 
 void LargeHeap::release(const Part& pages, PageMarks::Mark mark) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = at(pages.start);
   Used& used = found->second;
   if (used.marks) {
@@ -391,7 +391,7 @@ void LargeHeap::release(const Part& pages, PageMarks::Mark mark) {
 }
 
 void LargeHeap::release_all(PageMarks::Mark mark) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& entry : used_) {
     Used& used = entry.second;
     if (used.marks) {
@@ -402,14 +402,14 @@ void LargeHeap::release_all(PageMarks::Mark mark) {
 }
 
 void LargeHeap::note(const Part& pages, PageMarks::Mark mark) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = at(pages.start);
   const auto from = static_cast<Bytes>(pages.start - found->first);
   marks_of(found->second).add(from, from + pages.bytes, mark);
 }
 
 bool LargeHeap::has_mark(const void* address, unsigned marks) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = at(address);
   if (found == used_.end()) {
     return false;
@@ -421,7 +421,7 @@ bool LargeHeap::has_mark(const void* address, unsigned marks) {
 }
 
 std::vector<LargeHeap::Part> LargeHeap::parts(unsigned with, unsigned without) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Part> found;
   for (const auto& entry : used_) {
     char* const start = entry.first;

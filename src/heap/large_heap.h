@@ -9,13 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "heap/page_marks.h"
 #include "platform/common/program_platform.h"
 
@@ -49,11 +49,11 @@ class LargeHeap {
   // False if no allocation starts there.
   bool free(void* start);
   // Around a fork() by this thread; the child may then only ask for sizes.
-  void before_fork() { mutex_.lock(); }
-  void after_fork() { mutex_.unlock(); }
+  void before_fork() SPILLWAY_ACQUIRE(mutex_) { mutex_.lock(); }
+  void after_fork() SPILLWAY_RELEASE(mutex_) { mutex_.unlock(); }
   // What all allocations take.
   [[nodiscard]] Bytes used_bytes() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return used_bytes_;
   }
   // What may be used; 0 if no allocation starts there.
@@ -107,38 +107,39 @@ class LargeHeap {
   };
   using UsedAt = std::map<char*, Used>;
 
-  Result<void*> make(Bytes size, bool zeros);
-  void trim();
-  void give_up_oldest();
+  Result<void*> make(Bytes size, bool zeros) SPILLWAY_REQUIRES(mutex_);
+  void trim() SPILLWAY_REQUIRES(mutex_);
+  void give_up_oldest() SPILLWAY_REQUIRES(mutex_);
   struct Place {
     void* start = nullptr;
     Bytes size = 0;  // at least what was asked for
   };
-  Place take_retired(Bytes size, std::uint64_t place);
-  [[nodiscard]] Place warm_place(Bytes size) const;
-  void note_kept_from(Bytes size, bool has_its_own);
-  void keep_retired(void* start, Bytes size);
-  void end(UsedAt::iterator used);
-  [[nodiscard]] UsedAt::iterator at(const void* address);
+  Place take_retired(Bytes size, std::uint64_t place) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Place warm_place(Bytes size) const SPILLWAY_REQUIRES(mutex_);
+  void note_kept_from(Bytes size, bool has_its_own) SPILLWAY_REQUIRES(mutex_);
+  void keep_retired(void* start, Bytes size) SPILLWAY_REQUIRES(mutex_);
+  void end(UsedAt::iterator used) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] UsedAt::iterator at(const void* address) SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] static PageMarks& marks_of(Used& used);
   bool hold_block(char* start, Used& used, Bytes block);
   void release_unmarked(Used& used);
 
   ProgramPlatform& platform_;
-  std::mutex mutex_;
-  UsedAt used_;
-  Bytes used_bytes_ = 0;  // their sum
-  Bytes most_used_bytes_ = 0;
-  Bytes spare_bytes_ = 0;           // of last blocks in places that are larger
-  std::map<Bytes, Bytes> in_part_;  // sizes of places that smaller memory is in, and its size
+  Mutex mutex_;
+  UsedAt used_ SPILLWAY_GUARDED_BY(mutex_);
+  Bytes used_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // their sum
+  Bytes most_used_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  Bytes spare_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // of last blocks in places that are larger
+  // Sizes of places that smaller memory is in, and its size.
+  std::map<Bytes, Bytes> in_part_ SPILLWAY_GUARDED_BY(mutex_);
   // Sizes that have kept a place from memory that fits it: they get their own.
-  std::set<Bytes> own_places_;
+  std::set<Bytes> own_places_ SPILLWAY_GUARDED_BY(mutex_);
   // By size and address, when it was freed; and in that order.
-  std::map<std::pair<Bytes, void*>, std::uint64_t> retired_;
-  std::map<std::uint64_t, std::pair<Bytes, void*>> by_age_;
-  std::uint64_t frees_ = 0;
-  Bytes retired_bytes_ = 0;
-  std::unordered_map<std::uint64_t, void*> last_at_;  // by place
+  std::map<std::pair<Bytes, void*>, std::uint64_t> retired_ SPILLWAY_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::pair<Bytes, void*>> by_age_ SPILLWAY_GUARDED_BY(mutex_);
+  std::uint64_t frees_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  Bytes retired_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<std::uint64_t, void*> last_at_ SPILLWAY_GUARDED_BY(mutex_);  // by place
 };
 
 }  // namespace spillway

@@ -92,14 +92,14 @@ void Segments::made(std::uint64_t address, Bytes bytes) {
   if (bytes < kBlockBytes) {
     return;  // shares its page with others, and is no segment
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   look_at_written();
   (void)add_segment({.address = address, .bytes = bytes});
   bytes_ += bytes;
 }
 
 void Segments::freed(std::uint64_t address) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   look_at_written();
   const Index index = segment_of(address);
   if (index == kNone || segments_[index].address != address) {
@@ -121,16 +121,16 @@ void Segments::freed(std::uint64_t address) {
 }
 
 void Segments::keep_whole(std::uint64_t address) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   look_at_written();
-  const auto keep = [this](Index index) {
+  const auto keep = [this](Index index) SPILLWAY_REQUIRES(mutex_) {
     segments_[index].whole = true;
     (void)revive(segments_[index]);
   };
   if (const Index index = segment_of(address); index != kNone) {
     keep(index);
   }
-  for_each_living_in(address, 1, [&](std::uint64_t start, Bytes bytes) {
+  for_each_living_in(address, 1, [&](std::uint64_t start, Bytes bytes) SPILLWAY_REQUIRES(mutex_) {
     for_each_segment({.address = start, .bytes = bytes}, keep);
   });
 }
@@ -188,7 +188,8 @@ Segments::Index Segments::begin(std::uint64_t address, Bytes bytes) {
   if (place.ordered) {
     in_order_[address] = bytes;
   }
-  for_each_segment(place, [this](Index one) { ++segments_[one].tensors; });
+  for_each_segment(place,
+                   [this](Index one) SPILLWAY_REQUIRES(mutex_) { ++segments_[one].tensors; });
   return index;
 }
 
@@ -196,7 +197,7 @@ void Segments::end(Place& place) {
   if (std::exchange(place.ordered, false)) {
     in_order_.erase(place.address);
   }
-  for_each_segment(place, [this](Index index) {
+  for_each_segment(place, [this](Index index) SPILLWAY_REQUIRES(mutex_) {
     Segment& segment = segments_[index];
     if (--segment.tensors == 0 && !std::exchange(segment.listed, true)) {
       empty_.push_back(index);
@@ -226,14 +227,15 @@ void Segments::look_at_written() {
 }
 
 void Segments::born(std::uint64_t address, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   look_at_written();
   const Index index = begin(address, bytes);
   if (index != kNone) {
     Segment& segment = segments_[index];
     if (segment.mapped) {
       for_each_segment({.address = address, .bytes = bytes, .segment = index},
-                       [this](Index one) { (void)revive(segments_[one]); });
+                       [this](Index one)
+                           SPILLWAY_REQUIRES(mutex_) { (void)revive(segments_[one]); });
     } else if (!revive(segment) && segment.tensors == 2) {
       platform_.recompute().divide(segment.address);
     }
@@ -242,7 +244,7 @@ void Segments::born(std::uint64_t address, Bytes bytes) {
 }
 
 void Segments::asked(std::uint64_t address, Bytes bytes, std::optional<cuda::CuStream> stream) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Place& place = tensors_[place_of(address)];
   if (place.address == address && place.bytes >= bytes) {
     place.asked_bytes = bytes;
@@ -253,7 +255,7 @@ void Segments::asked(std::uint64_t address, Bytes bytes, std::optional<cuda::CuS
 }
 
 bool Segments::died(std::uint64_t address) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   look_at_written();
   const bool was_known = end(address);
   tell_unless_unannounced();
@@ -305,24 +307,24 @@ void Segments::tell_unless_unannounced() {
 }
 
 void Segments::tell_deaths() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   look_at_written();
   tell_all();
   writes_down_ = false;  // until it is known anew which segments are dead
 }
 
 void Segments::always_tell() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   always_tells_ = true;
 }
 
 // --- What is asked ------------------------------------------------------------------------------
 
 std::optional<Bytes> Segments::asked_alone_at_once(std::uint64_t address) const {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) {
+  if (!mutex_.try_lock()) {
     return std::nullopt;
   }
+  const MutexLock lock(mutex_, std::adopt_lock);
   const Index index = segment_of(address);
   if (index == kNone || (segments_[index].tensors == 0 && !segments_[index].mapped)) {
     return Bytes{0};
@@ -335,17 +337,20 @@ std::optional<Bytes> Segments::asked_alone_at_once(std::uint64_t address) const 
 }
 
 std::optional<Bytes> Segments::asked_at_once(std::uint64_t address) const {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  const Place* const place = lock.owns_lock() ? living_at(address) : nullptr;
+  if (!mutex_.try_lock()) {
+    return std::nullopt;
+  }
+  const MutexLock lock(mutex_, std::adopt_lock);
+  const Place* const place = living_at(address);
   return place != nullptr && place->asked_bytes > 0 ? std::optional(place->asked_bytes)
                                                     : std::nullopt;
 }
 
 std::optional<cuda::AddressRange> Segments::tensor_at_once(std::uint64_t address) {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) {
+  if (!mutex_.try_lock()) {
     return std::nullopt;
   }
+  const MutexLock lock(mutex_, std::adopt_lock);
   look_at_written();
   const Place* const place = living_at(address);
   return place == nullptr
@@ -354,7 +359,7 @@ std::optional<cuda::AddressRange> Segments::tensor_at_once(std::uint64_t address
 }
 
 std::optional<cuda::AddressRange> Segments::tensor_at(std::uint64_t address) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto behind = in_order_.upper_bound(address);
   if (behind == in_order_.begin()) {
     return std::nullopt;
@@ -365,7 +370,7 @@ std::optional<cuda::AddressRange> Segments::tensor_at(std::uint64_t address) con
 }
 
 Bytes Segments::bytes() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_;
 }
 

@@ -15,12 +15,12 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/spread.h"
 #include "base/units.h"
 #include "platform/cuda/cuda_platform.h"
@@ -53,7 +53,7 @@ class Segments {
     if (!platform_.bypass().calls_are_open()) {
       return false;
     }
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!writes_down_ || written_ == kMostWritten || may_be_dead(address, bytes)) {
       return false;
     }
@@ -134,17 +134,17 @@ class Segments {
   static constexpr std::size_t kMostWritten = 4096;
   static constexpr int kDeadBits = 12;
 
-  [[nodiscard]] Index segment_of(std::uint64_t address) const;
-  [[nodiscard]] std::size_t place_of(std::uint64_t address) const;
-  [[nodiscard]] const Place* living_at(std::uint64_t address) const;
-  Place& place_for(std::uint64_t address);
-  void make_more_places();
-  Index add_segment(const Segment& segment);
-  Segment remove_segment(Index index);
-  [[nodiscard]] Index first_segment(const Place& place) const;
+  [[nodiscard]] Index segment_of(std::uint64_t address) const SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] std::size_t place_of(std::uint64_t address) const SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] const Place* living_at(std::uint64_t address) const SPILLWAY_REQUIRES(mutex_);
+  Place& place_for(std::uint64_t address) SPILLWAY_REQUIRES(mutex_);
+  void make_more_places() SPILLWAY_REQUIRES(mutex_);
+  Index add_segment(const Segment& segment) SPILLWAY_REQUIRES(mutex_);
+  Segment remove_segment(Index index) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Index first_segment(const Place& place) const SPILLWAY_REQUIRES(mutex_);
   // Each in which it lies.
   template <typename Visit>
-  void for_each_segment(const Place& place, const Visit& visit) {
+  void for_each_segment(const Place& place, const Visit& visit) SPILLWAY_REQUIRES(mutex_) {
     for (Index index = first_segment(place); index != kNone;) {
       visit(index);
       const Segment& segment = segments_[index];
@@ -155,7 +155,8 @@ class Segments {
   }
   // Living tensors that have some of these bytes, where they are in in_order_.
   template <typename Visit>
-  void for_each_living_in(std::uint64_t address, Bytes bytes, const Visit& visit) const {
+  void for_each_living_in(std::uint64_t address, Bytes bytes, const Visit& visit) const
+      SPILLWAY_REQUIRES(mutex_) {
     auto at = in_order_.upper_bound(address);
     if (at != in_order_.begin() && address - std::prev(at)->first < std::prev(at)->second) {
       --at;
@@ -165,17 +166,18 @@ class Segments {
       visit(living.first, living.second);
     }
   }
-  Index begin(std::uint64_t address, Bytes bytes);
-  void note_divided(Segment& segment);
-  [[nodiscard]] bool end(std::uint64_t address);
-  void end(Place& place);
-  void end_all_in(std::uint64_t address, Bytes bytes);  // as far as they are in in_order_
-  void look_at_written();
-  [[nodiscard]] bool is_unannounced() const;
-  void retire(Segment& segment);
-  bool revive(Segment& segment);
-  void tell_all();
-  void tell_unless_unannounced();
+  Index begin(std::uint64_t address, Bytes bytes) SPILLWAY_REQUIRES(mutex_);
+  void note_divided(Segment& segment) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] bool end(std::uint64_t address) SPILLWAY_REQUIRES(mutex_);
+  void end(Place& place) SPILLWAY_REQUIRES(mutex_);
+  // As far as they are in in_order_.
+  void end_all_in(std::uint64_t address, Bytes bytes) SPILLWAY_REQUIRES(mutex_);
+  void look_at_written() SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] bool is_unannounced() const SPILLWAY_REQUIRES(mutex_);
+  void retire(Segment& segment) SPILLWAY_REQUIRES(mutex_);
+  bool revive(Segment& segment) SPILLWAY_REQUIRES(mutex_);
+  void tell_all() SPILLWAY_REQUIRES(mutex_);
+  void tell_unless_unannounced() SPILLWAY_REQUIRES(mutex_);
   // Whether a segment of one that comes may be one that the platform takes for dead.
   [[nodiscard]] bool may_be_dead(std::uint64_t address, std::int64_t bytes) const {
     const Bytes reach = bytes > 0 ? static_cast<Bytes>(bytes) - 1 : 0;
@@ -190,26 +192,30 @@ class Segments {
 
   cuda::CudaPlatform& platform_;
   // What follows at once is what a tensor needs where it is only written down.
-  mutable std::mutex mutex_;
-  bool writes_down_ = false;
-  std::size_t written_ = 0;
-  std::vector<Written> log_;
+  mutable Mutex mutex_;
+  bool writes_down_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  std::size_t written_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  std::vector<Written> log_ SPILLWAY_GUARDED_BY(mutex_);
   std::array<std::uint64_t, (std::size_t{1} << kDeadBits) / 64> dead_{};  // pages, by a spread
-  bool dead_have_changed_ = false;                                        // since that was filled
+  bool dead_have_changed_ SPILLWAY_GUARDED_BY(mutex_) = false;            // since that was filled
   std::atomic<Bytes> allocator_bytes_{~Bytes{0}};
-  Bytes divided_bytes_ = 0;  // of the segments that it has divided
-  std::vector<Segment> segments_;
-  std::vector<Index> free_indices_;
-  std::unordered_map<std::uint64_t, Index> pages_;  // by each page of kBlockBytes
-  int place_bits_ = 10;
-  std::vector<Place> tensors_;  // 2^place_bits_, by a spread of the address
-  std::size_t used_places_ = 0;
+  Bytes divided_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // of the segments that it has divided
+  std::vector<Segment> segments_ SPILLWAY_GUARDED_BY(mutex_);
+  std::vector<Index> free_indices_ SPILLWAY_GUARDED_BY(mutex_);
+  // By each page of kBlockBytes.
+  std::unordered_map<std::uint64_t, Index> pages_ SPILLWAY_GUARDED_BY(mutex_);
+  int place_bits_ SPILLWAY_GUARDED_BY(mutex_) = 10;
+  // 2^place_bits_, by a spread of the address
+  std::vector<Place> tensors_ SPILLWAY_GUARDED_BY(mutex_);
+  std::size_t used_places_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   // That live, in what the program has mapped; of all segments where each death is told at once.
-  std::map<std::uint64_t, Bytes> in_order_;
-  std::map<std::uint64_t, Bytes> whole_addresses_;  // of mapped ones that were whole
-  std::vector<Index> empty_;  // without tensors, and the platform takes them for alive
-  Bytes bytes_ = 0;
-  bool always_tells_ = false;
+  std::map<std::uint64_t, Bytes> in_order_ SPILLWAY_GUARDED_BY(mutex_);
+  // Of mapped ones that were whole.
+  std::map<std::uint64_t, Bytes> whole_addresses_ SPILLWAY_GUARDED_BY(mutex_);
+  // Without tensors, and the platform takes them for alive.
+  std::vector<Index> empty_ SPILLWAY_GUARDED_BY(mutex_);
+  Bytes bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  bool always_tells_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::function<void(std::uint64_t)> dead_told_ = [](std::uint64_t /*start*/) {};
 };
 

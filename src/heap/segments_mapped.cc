@@ -22,7 +22,7 @@ bool any_in(const std::map<std::uint64_t, Bytes>& ranges, std::uint64_t address,
 
 // It may be a piece that the program has put back where it was, or another.
 void Segments::mapped(std::uint64_t address, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   look_at_written();
   const Index index = add_segment({.address = address, .bytes = bytes});
   Segment& segment = segments_[index];
@@ -34,7 +34,7 @@ void Segments::mapped(std::uint64_t address, Bytes bytes) {
 
 // To the platform it lives again: what becomes of it, and what it holds, is not ours to know.
 void Segments::unmapped(std::uint64_t address) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   look_at_written();
   const Index index = segment_of(address);
   if (index == kNone || segments_[index].address != address || !segments_[index].mapped) {
@@ -48,7 +48,7 @@ void Segments::unmapped(std::uint64_t address) {
 }
 
 void Segments::addresses_ended(std::uint64_t address, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   look_at_written();
   end_all_in(address, bytes);
   erase_in(whole_addresses_, address, bytes);
@@ -66,9 +66,11 @@ void Segments::end_all_in(std::uint64_t address, Bytes bytes) {
 // Two things of the program's never have the same bytes at once. So what lies at an address, and is
 // no tensor that is known, ends before the next that is, and begins behind the one before.
 std::optional<Segments::Meant> Segments::meant_by(std::uint64_t address) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   look_at_written();
-  const auto is_mapped = [this](Index index) { return index != kNone && segments_[index].mapped; };
+  const auto is_mapped = [this](Index index) SPILLWAY_REQUIRES(mutex_) {
+    return index != kNone && segments_[index].mapped;
+  };
   if (!is_mapped(segment_of(address)) && !is_mapped(segment_of(address - 1))) {
     return std::nullopt;
   }

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "near/at_host.h"
 #include "platform/common/program_platform.h"
 
@@ -47,7 +47,7 @@ class KnownExtents {
     return extents.size();
   }
   void forget(UpdateId update) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     of_.erase(update);
   }
 
@@ -55,18 +55,18 @@ class KnownExtents {
   template <typename Ask>
   const std::vector<Extents>& of(UpdateId update, const Ask& ask) {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       if (const auto found = of_.find(update); found != of_.end()) {
         return found->second;
       }
     }
     std::vector<Extents> extents = ask();
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return of_[update] = std::move(extents);
   }
 
-  std::mutex mutex_;
-  std::unordered_map<UpdateId, std::vector<Extents>> of_;
+  Mutex mutex_;
+  std::unordered_map<UpdateId, std::vector<Extents>> of_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 [[nodiscard]] inline KnownExtents& known_extents() {

@@ -66,7 +66,7 @@ std::shared_ptr<GpuUpdates::Scalars> GpuUpdates::begin_scalars(const Begin& what
   if (at_host.begin(operands.data(), operands.size(), 1, what.stream, &update) == 0) {
     return nullptr;
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   jobs_.emplace(update, Job{.part = std::nullopt, .run = nullptr, .scalars = scalars});
   begun_.notify_all();
   return scalars;
@@ -90,7 +90,7 @@ bool GpuUpdates::begin_tensor(const Begin& what, const spillway_near_tensor& ten
                                      what.stream, updates.data()) == 0) {
     return false;
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     parts[i].begun(updates[i]);
     Job mine = job;
@@ -105,15 +105,15 @@ void GpuUpdates::wait() {
   if (in_another_process()) {
     return;
   }
-  std::unique_lock lock(mutex_);
-  ended_.wait(lock, [&] { return jobs_.empty(); });
+  const MutexLock lock(mutex_);
+  mutex_.wait(ended_, [&]() SPILLWAY_REQUIRES(mutex_) { return jobs_.empty(); });
 }
 
 // --- Our own -------------------------------------------------------------------------------------
 
 // False where the system gives no thread.
 bool GpuUpdates::start() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (process_ != 0) {
     return true;
   }
@@ -134,15 +134,15 @@ void GpuUpdates::serve() {
   pthread_setname_np(pthread_self(), "spw-near-gpu");
   while (true) {
     {
-      std::unique_lock lock(mutex_);
-      begun_.wait(lock, [&] { return !jobs_.empty(); });
+      const MutexLock lock(mutex_);
+      mutex_.wait(begun_, [&]() SPILLWAY_REQUIRES(mutex_) { return !jobs_.empty(); });
     }
     if (const std::uint64_t update = at_host_of_gpu()->next(); update != 0) {
       do_one(update);
       continue;
     }
     // The run is about to end with an error: nothing comes any more.
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     jobs_.clear();
     ended_.notify_all();
   }
@@ -150,8 +150,8 @@ void GpuUpdates::serve() {
 
 // Who has begun it may not have noted it yet.
 std::optional<GpuUpdates::Job> GpuUpdates::job_of(std::uint64_t update) {
-  std::unique_lock lock(mutex_);
-  begun_.wait(lock, [&] { return jobs_.contains(update); });
+  const MutexLock lock(mutex_);
+  mutex_.wait(begun_, [&]() SPILLWAY_REQUIRES(mutex_) { return jobs_.contains(update); });
   const Job& job = jobs_.at(update);
   if (job.part && job.scalars != nullptr && !job.scalars->read) {
     job.scalars->waiting.push_back(update);
@@ -187,7 +187,7 @@ void GpuUpdates::read_scalars(std::uint64_t update, Scalars& scalars) {
   at_host.end(update);
   std::vector<std::uint64_t> waiting;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     scalars.read = true;
     waiting.swap(scalars.waiting);
   }
@@ -219,7 +219,7 @@ void GpuUpdates::compute(const Part& part, const Job& job, const AtHost& at_host
 }
 
 void GpuUpdates::ended(std::uint64_t update) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   jobs_.erase(update);
   if (jobs_.empty()) {
     ended_.notify_all();

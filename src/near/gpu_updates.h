@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "near/at_host_part.h"
 #include "near/near.h"
 
@@ -69,11 +69,12 @@ class GpuUpdates {
   [[nodiscard]] bool begin_tensor(const Begin& what, const spillway_near_tensor& tensor,
                                   const Job& job, const AtHost& at_host);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable begun_;
   std::condition_variable ended_;
-  std::unordered_map<std::uint64_t, Job> jobs_;  // that have not ended, by number
-  std::atomic<int> process_{0};                  // whose the thread is; 0: there is none
+  // That have not ended, by number.
+  std::unordered_map<std::uint64_t, Job> jobs_ SPILLWAY_GUARDED_BY(mutex_);
+  std::atomic<int> process_{0};  // whose the thread is; 0: there is none
 };
 
 }  // namespace spillway::near

@@ -38,7 +38,7 @@ Pool::~Pool() {
     return;
   }
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ends_ = true;
   }
   changed_.notify_all();
@@ -52,9 +52,9 @@ void Pool::run(std::size_t blocks, const std::function<void(std::size_t)>& work)
     for (std::size_t block = 0; block < blocks; ++block) work(block);
     return;
   }
-  const std::scoped_lock one(one_run_);
+  const MutexLock one(one_run_);
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (std::uint32_t i = 0; i < threads_; ++i) {
       shares_[i].next.store(blocks * i / threads_, std::memory_order_relaxed);
       shares_[i].end = blocks * (i + 1) / threads_;
@@ -66,8 +66,8 @@ void Pool::run(std::size_t blocks, const std::function<void(std::size_t)>& work)
   }
   changed_.notify_all();
   work_off(0);
-  std::unique_lock lock(mutex_);
-  done_.wait(lock, [&] { return busy_ == 0; });
+  const MutexLock lock(mutex_);
+  mutex_.wait(done_, [&]() SPILLWAY_REQUIRES(mutex_) { return busy_ == 0; });
 }
 
 void Pool::work_off(std::uint32_t me) {
@@ -88,15 +88,16 @@ void Pool::serve(std::uint32_t me) {
   while (true) {
     std::uint32_t mode = 0;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return ends_ || generation_ != seen; });
+      const MutexLock lock(mutex_);
+      mutex_.wait(changed_,
+                  [&]() SPILLWAY_REQUIRES(mutex_) { return ends_ || generation_ != seen; });
       if (ends_) return;
       seen = generation_;
       mode = float_mode_;
     }
     set_float_mode(mode);
     work_off(me);
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (--busy_ == 0) done_.notify_one();
   }
 }

@@ -8,11 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <tl/expected.hpp>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace spillway::near {
 
@@ -49,15 +50,15 @@ class Pool {
   std::vector<Share> shares_;
   std::vector<std::thread> servers_;
 
-  std::mutex one_run_;
-  std::mutex mutex_;
+  Mutex one_run_;
+  Mutex mutex_;
   std::condition_variable changed_;
   std::condition_variable done_;
-  std::uint64_t generation_ = 0;
-  std::uint32_t busy_ = 0;
-  bool ends_ = false;
-  const std::function<void(std::size_t)>* work_ = nullptr;
-  std::uint32_t float_mode_ = 0;
+  std::uint64_t generation_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  std::uint32_t busy_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  bool ends_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  const std::function<void(std::size_t)>* work_ = nullptr;  // stands until all are done
+  std::uint32_t float_mode_ SPILLWAY_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace spillway::near

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/mutex.h"
 #include "trace/read.h"
 
 namespace spillway {
@@ -92,7 +93,7 @@ std::vector<BatchOutcome> run_batch(std::span<const std::filesystem::path> trace
 
   std::vector<BatchOutcome> outcomes(jobs.size());
   std::atomic<std::size_t> next = 0;
-  std::mutex done_mutex;
+  Mutex done_mutex;
   std::size_t done = 0;
   const auto work = [&] {
     for (std::size_t turn = next++; turn < jobs.size(); turn = next++) {
@@ -100,7 +101,7 @@ std::vector<BatchOutcome> run_batch(std::span<const std::filesystem::path> trace
       SharedTrace& trace = traces[job.trace];
       outcomes[order[turn]] = run_job(trace.get(trace_files[job.trace]), job);
       trace.release();
-      const std::lock_guard lock(done_mutex);
+      const MutexLock lock(done_mutex);
       ++done;
       if (on_done) {
         on_done(done);

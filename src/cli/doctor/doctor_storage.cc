@@ -13,9 +13,9 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/rng.h"
 #include "cli/doctor/doctor_checks.h"
 #include "platform/common/storage/block_io.h"
@@ -102,34 +102,34 @@ class Speedometer {
   }
 
   unsigned take() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !free_.empty(); });
+    const MutexLock lock(mutex_);
+    mutex_.wait(changed_, [&]() SPILLWAY_REQUIRES(mutex_) { return !free_.empty(); });
     const unsigned place = free_.back();
     free_.pop_back();
     return place;
   }
   void give_back(unsigned place, int error) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     error_ = error_ == 0 ? error : error_;
     free_.push_back(place);
     changed_.notify_one();
   }
   void wait_for_all() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return free_.size() == kDepth; });
+    const MutexLock lock(mutex_);
+    mutex_.wait(changed_, [&]() SPILLWAY_REQUIRES(mutex_) { return free_.size() == kDepth; });
   }
   int error() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return error_;
   }
 
   std::unique_ptr<char, Free> memory_;
   Bytes blocks_;
   Bytes written_blocks_ = 0;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::vector<unsigned> free_;
-  int error_ = 0;
+  std::vector<unsigned> free_ SPILLWAY_GUARDED_BY(mutex_);
+  int error_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<BlockIo> io_;  // last: it calls back into what is above until it is gone
 };
 

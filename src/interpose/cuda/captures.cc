@@ -2,11 +2,11 @@
 #include "interpose/cuda/captures.h"
 
 #include <map>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "interpose/cuda/hooks/hook_table.h"
 #include "interpose/cuda/operands/pointer_tables.h"
 
@@ -58,13 +58,14 @@ namespace {
 
 // Everything about captures, which are rare.
 struct All {
-  std::mutex mutex;
+  Mutex mutex;
   // By the driver's number: those under way, each with its stream's context, and of those with
   // memory what it is.
-  std::unordered_map<std::uint64_t, CuContext> contexts;
-  std::unordered_map<std::uint64_t, std::shared_ptr<Capture>> under_way;
-  std::unordered_map<std::uint64_t, std::weak_ptr<Capture>> owners;  // by address
-  std::unordered_map<CuGraph, Captures> graphs;
+  std::unordered_map<std::uint64_t, CuContext> contexts SPILLWAY_GUARDED_BY(mutex);
+  std::unordered_map<std::uint64_t, std::shared_ptr<Capture>> under_way SPILLWAY_GUARDED_BY(mutex);
+  // By address.
+  std::unordered_map<std::uint64_t, std::weak_ptr<Capture>> owners SPILLWAY_GUARDED_BY(mutex);
+  std::unordered_map<CuGraph, Captures> graphs SPILLWAY_GUARDED_BY(mutex);
 };
 All& all() {
   static auto* const it = new All;  // threads of the program may run until the very end
@@ -72,7 +73,8 @@ All& all() {
 }
 std::atomic<bool> any_owner{false};
 
-std::shared_ptr<Capture> under_way_on(const Session& session, CuStream stream) {
+std::shared_ptr<Capture> under_way_on(const Session& session, CuStream stream)
+    SPILLWAY_REQUIRES(all().mutex) {
   CuCaptureStatus status = CuCaptureStatus::kNone;
   std::uint64_t id = 0;
   (void)real().cuStreamGetCaptureInfo(stream, &status, &id);
@@ -131,7 +133,7 @@ void capture_begun(CuStream stream) {
   if (real().cuStreamGetCtx(stream, &context) != CuResult::kSuccess) {
     (void)real().cuCtxGetCurrent(&context);
   }
-  const std::scoped_lock lock(all().mutex);
+  const MutexLock lock(all().mutex);
   all().contexts[begun.id] = context;
 }
 
@@ -148,7 +150,7 @@ void capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph)
   if (!capture.under_way || detail::stream_is_captured(stream)) {
     return;
   }
-  const std::scoped_lock lock(all().mutex);
+  const MutexLock lock(all().mutex);
   if (all().contexts.erase(capture.id) > 0) {
     detail::captures.fetch_sub(1);
   }
@@ -159,8 +161,8 @@ void capture_ended(const EndingCapture& capture, CuStream stream, CuGraph graph)
 }
 
 void end_captures_of(CuContext context) {
-  const std::scoped_lock lock(all().mutex);
-  std::erase_if(all().contexts, [&](const auto& capture) {
+  const MutexLock lock(all().mutex);
+  std::erase_if(all().contexts, [&](const auto& capture) SPILLWAY_REQUIRES(all().mutex) {
     const bool its = capture.second == context;
     if (its) {
       all().under_way.erase(capture.first);
@@ -171,7 +173,7 @@ void end_captures_of(CuContext context) {
 }
 
 Result<std::uint64_t> allocate_captured(const Session& session, Bytes bytes, CuStream stream) {
-  const std::scoped_lock lock(all().mutex);
+  const MutexLock lock(all().mutex);
   const std::shared_ptr<Capture> capture = under_way_on(session, stream);
   const Bytes size = DeviceHeap::size_of(bytes);
   if (const std::optional<std::uint64_t> freed = capture->take_freed(size, stream)) {
@@ -190,7 +192,7 @@ bool free_captured(const Session& session, std::uint64_t address, std::optional<
   if (!stream && !any_owner.load(std::memory_order_relaxed)) {
     return false;
   }
-  const std::scoped_lock lock(all().mutex);
+  const MutexLock lock(all().mutex);
   if (const auto owner = all().owners.find(address); owner != all().owners.end()) {
     if (const std::shared_ptr<Capture> capture = owner->second.lock()) {
       capture->free(address, stream);
@@ -208,7 +210,7 @@ bool free_captured(const Session& session, std::uint64_t address, std::optional<
 }
 
 void forget_captured_memory() {
-  const std::scoped_lock lock(all().mutex);
+  const MutexLock lock(all().mutex);
   for (const auto& [address, owner] : all().owners) {
     if (const std::shared_ptr<Capture> capture = owner.lock()) {
       capture->forget_memory();
@@ -218,23 +220,23 @@ void forget_captured_memory() {
 }
 
 Captures captures_of(CuGraph graph) {
-  const std::scoped_lock lock(all().mutex);
+  const MutexLock lock(all().mutex);
   const auto found = all().graphs.find(graph);
   return found == all().graphs.end() ? Captures() : found->second;
 }
 
 void set_captures(CuGraph graph, Captures captures) {
-  const std::scoped_lock lock(all().mutex);
+  const MutexLock lock(all().mutex);
   all().graphs[graph] = std::move(captures);
 }
 
 void forget_graph(CuGraph graph) {
-  const std::scoped_lock lock(all().mutex);
+  const MutexLock lock(all().mutex);
   all().graphs.erase(graph);
 }
 
 void give_up(Captures captures) {
-  const std::scoped_lock lock(all().mutex);
+  const MutexLock lock(all().mutex);
   captures.clear();
 }
 

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "interpose/cuda/kernels/fingerprint_kernel.h"
 #include "platform/common/process/say.h"
 #include "policy/registry.h"
@@ -15,8 +15,8 @@ namespace {
 
 // Never destroyed: threads of the program may run until the very end.
 struct Kept {
-  std::mutex mutex;
-  std::vector<std::string> lines;
+  Mutex mutex;
+  std::vector<std::string> lines SPILLWAY_GUARDED_BY(mutex);
 };
 Kept& kept() {
   static auto* const it = new Kept;
@@ -28,14 +28,14 @@ Kept& kept() {
 void say_and_keep(std::string_view line) {
   say(line);
   constexpr std::size_t kMost = 100;
-  const std::scoped_lock lock(kept().mutex);
+  const MutexLock lock(kept().mutex);
   if (kept().lines.size() < kMost) {
     kept().lines.emplace_back(line);
   }
 }
 
 std::vector<std::string> kept_lines() {
-  const std::scoped_lock lock(kept().mutex);
+  const MutexLock lock(kept().mutex);
   return kept().lines;
 }
 

@@ -1,8 +1,9 @@
 // See issue.h.
 #include "interpose/cuda/issue.h"
 
-#include <mutex>
 #include <unordered_map>
+
+#include "base/mutex.h"
 
 namespace spillway::cuda {
 
@@ -18,8 +19,8 @@ namespace {
 
 // Of ours, one in each context.
 struct CallStreams {
-  std::mutex mutex;
-  std::unordered_map<CuContext, CuStream> of;
+  Mutex mutex;
+  std::unordered_map<CuContext, CuStream> of SPILLWAY_GUARDED_BY(mutex);
 };
 CallStreams& call_streams() {
   static auto* const all = new CallStreams;  // threads of the program may run until the very end
@@ -29,7 +30,7 @@ CallStreams& call_streams() {
 }  // namespace
 
 void forget_call_stream(CuContext context) {
-  const std::scoped_lock lock(call_streams().mutex);
+  const MutexLock lock(call_streams().mutex);
   call_streams().of.erase(context);
 }
 
@@ -43,7 +44,7 @@ CuResult with_memory(const Session& session, std::span<const CudaOperand> operan
   (void)real().cuCtxGetCurrent(&context);
   CuStream ours = nullptr;
   {
-    const std::scoped_lock lock(call_streams().mutex);
+    const MutexLock lock(call_streams().mutex);
     CuStream& stream = call_streams().of[context];
     if (stream == nullptr) {
       const CuResult made = real().cuStreamCreate(&stream, kCuStreamNonBlocking);

@@ -49,7 +49,7 @@ std::unique_ptr<Recording> Recording::make(const Driver& driver, const Session& 
 // --- From one end of an iteration to the next ----------------------------------------------------
 
 void Recording::begin_recording() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   recorder_.emplace();
   ++recording_;
 }
@@ -59,7 +59,7 @@ void Recording::begin_recording() {
 // program's capture. The iteration is dropped then, and the capture takes a later one.
 std::optional<RecordedIteration> Recording::end_recording() {
   const bool ended = !captures_under_way() && wait_for_device();
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!recorder_) {
     return std::nullopt;
   }
@@ -144,7 +144,7 @@ void Recording::announce(std::string_view name) {
 RecordedLaunch Recording::begin(const CudaLaunch& launch) {
   RecordedLaunch begun;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!recorder_) {
       return begun;
     }
@@ -162,7 +162,7 @@ void Recording::end(const RecordedLaunch& begun, const CudaLaunch& launch, bool 
   }
   const Timed timed{.from = begun.from,
                     .to = begun.from == nullptr || !made ? nullptr : recorded_event(launch.stream)};
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!made || !recorder_ || begun.recording != recording_) {
     destroy(timed);
     return;
@@ -176,7 +176,7 @@ void Recording::end(const RecordedLaunch& begun, const CudaLaunch& launch, bool 
 }
 
 void Recording::synchronized() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (recorder_ && !synchronizes_.empty()) {
     synchronizes_.back() = true;
   }
@@ -236,7 +236,7 @@ void Recording::note_access(IterationRecorder& recorder, std::uint64_t start, By
 
 // Its address may have been another's in this iteration, or before.
 void Recording::allocated(std::uint64_t address) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!recorder_) {
     return;
   }
@@ -246,7 +246,7 @@ void Recording::allocated(std::uint64_t address) {
 }
 
 void Recording::freed(std::uint64_t address) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = memories_.find(address); recorder_ && found != memories_.end()) {
     recorder_->died(found->second.id);
   }

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "interpose/cuda/session.h"
 #include "platform/cuda/driver/driver.h"
 #include "policy/prediction/recorded_iteration.h"
@@ -64,12 +64,13 @@ class Recording {
   void begin_recording();
   std::optional<RecordedIteration> end_recording();
   bool wait_for_device();
-  void note_operand(IterationRecorder& recorder, const CudaOperand& operand);
+  void note_operand(IterationRecorder& recorder, const CudaOperand& operand)
+      SPILLWAY_REQUIRES(mutex_);
   void note_operand(IterationRecorder& recorder, const CudaOperand& operand,
-                    const AddressRange& range);
+                    const AddressRange& range) SPILLWAY_REQUIRES(mutex_);
   void note_access(IterationRecorder& recorder, std::uint64_t start, Bytes bytes, bool reads,
-                   bool writes);
-  void forget_recording();
+                   bool writes) SPILLWAY_REQUIRES(mutex_);
+  void forget_recording() SPILLWAY_REQUIRES(mutex_);
   // A new one on the stream; nullptr if there can be none.
   CuEvent recorded_event(CuStream stream) const;
   [[nodiscard]] TimeNs duration_ns(CuEvent from, CuEvent to) const;
@@ -84,19 +85,19 @@ class Recording {
     AllocationId id = 0;
     bool fresh = false;  // allocated since the recording began, and not used yet
   };
-  Memory& memory_at(std::uint64_t address);
+  Memory& memory_at(std::uint64_t address) SPILLWAY_REQUIRES(mutex_);
 
   const Driver driver_;
   const Session& session_;
   std::unique_ptr<IterationCapture> capture_;
 
-  std::mutex mutex_;
-  std::uint64_t recording_ = 0;  // how many there have been
+  Mutex mutex_;
+  std::uint64_t recording_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // how many there have been
   // Of the recording that is under way:
-  std::optional<IterationRecorder> recorder_;
-  std::vector<Timed> timed_;                            // by launch
-  std::vector<bool> synchronizes_;                      // likewise
-  std::unordered_map<std::uint64_t, Memory> memories_;  // by address
+  std::optional<IterationRecorder> recorder_ SPILLWAY_GUARDED_BY(mutex_);
+  std::vector<Timed> timed_ SPILLWAY_GUARDED_BY(mutex_);                            // by launch
+  std::vector<bool> synchronizes_ SPILLWAY_GUARDED_BY(mutex_);                      // likewise
+  std::unordered_map<std::uint64_t, Memory> memories_ SPILLWAY_GUARDED_BY(mutex_);  // by address
 };
 
 namespace detail {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/deviations.h"
 #include "interpose/cuda/hooks/hook_table.h"
@@ -51,8 +52,8 @@ struct Everything {
   }
 };
 
-std::mutex making;
-std::vector<CuDevice> peers;  // that may use the space; with `making`
+Mutex making;
+std::vector<CuDevice> peers SPILLWAY_GUARDED_BY(making);  // that may use the space
 std::atomic<Everything*> made{nullptr};
 std::atomic<bool> forked{false};
 // The driver ends before the program's last thread: what it refuses from then on is no failure.
@@ -213,7 +214,7 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
 }
 
 Session* open_session(CuDevice device, CuContext context) {
-  const std::scoped_lock lock(making);
+  const MutexLock lock(making);
   if (Session* const here = session(); here != nullptr || forked) {
     return here;
   }
@@ -292,7 +293,7 @@ RunRecord record_so_far() {
 }
 
 void share_with(CuDevice device) {
-  const std::scoped_lock lock(making);
+  const MutexLock lock(making);
   if (std::find(peers.begin(), peers.end(), device) == peers.end()) {
     peers.push_back(device);
     if (Session* const here = session()) {

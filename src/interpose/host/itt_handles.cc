@@ -2,8 +2,9 @@
 #include "interpose/host/itt_handles.h"
 
 #include <map>
-#include <mutex>
 #include <string>
+
+#include "base/mutex.h"
 
 namespace spillway::preload {
 namespace {
@@ -12,8 +13,8 @@ constexpr std::size_t kHandlesMax = std::size_t{1} << 16U;
 
 // Never destroyed: threads of the program may run until the very end.
 struct KeptHandles {
-  std::mutex mutex;
-  std::map<std::string, IttHandle, std::less<>> by_name;
+  Mutex mutex;
+  std::map<std::string, IttHandle, std::less<>> by_name SPILLWAY_GUARDED_BY(mutex);
 };
 
 KeptHandles& kept_handles() {
@@ -26,7 +27,7 @@ KeptHandles& kept_handles() {
 IttHandle* kept_handle(const char* name) {
   __attribute__((tls_model("initial-exec"))) static thread_local IttHandle latest;
   KeptHandles& kept = kept_handles();
-  const std::scoped_lock lock(kept.mutex);
+  const MutexLock lock(kept.mutex);
   auto found = kept.by_name.find(std::string_view(name));
   if (found == kept.by_name.end()) {
     if (kept.by_name.size() == kHandlesMax) {
@@ -39,8 +40,9 @@ IttHandle* kept_handle(const char* name) {
   return &found->second;
 }
 
-void hold_handles_for_fork() { kept_handles().mutex.lock(); }
+// The lock is held from one of these to the other, which clang does not follow.
+void hold_handles_for_fork() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { kept_handles().mutex.lock(); }
 
-void let_handles_go() { kept_handles().mutex.unlock(); }
+void let_handles_go() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { kept_handles().mutex.unlock(); }
 
 }  // namespace spillway::preload

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "interpose/host/itt_handles.h"
 #include "interpose/host/mappings/direct_io.h"
 #include "interpose/host/mappings/limits.h"
@@ -37,7 +37,7 @@ struct Everything {
   Session session;
 };
 
-std::mutex making;
+Mutex making;
 std::atomic<Everything*> made{nullptr};
 std::atomic<bool> forked_child{false};
 pid_t owner = 0;
@@ -130,7 +130,9 @@ __attribute__((destructor)) void at_exit() { before_end(); }
 
 }  // namespace
 
-void before_fork() {
+// A fork is made with the locks held, if there is anything yet that has them: clang does not follow
+// them from one of these to the other.
+void before_fork() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
   const InService inside;
   hold_handles_for_fork();
   making.lock();
@@ -141,7 +143,7 @@ void before_fork() {
   }
 }
 
-void after_fork() {
+void after_fork() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
   const InService inside;
   if (Everything* const everything = own()) {
     everything->space->platform().after_fork();
@@ -154,7 +156,7 @@ void after_fork() {
 // The child sees the space's memory, and its parent answers its faults; nothing else of the space
 // is there: neither its threads nor its frames. New memory is the C library's. If there was no
 // space yet, the child makes one as any program does.
-void in_child() {
+void in_child() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
   const InService inside;
   forget_service_threads();
   watch_main_thread_of_child();
@@ -179,7 +181,7 @@ Session* session(bool wanted) {
     return everything == nullptr ? nullptr : &everything->session;
   }
   const InService inside;
-  const std::scoped_lock lock(making);
+  const MutexLock lock(making);
   Everything* everything = made.load(std::memory_order_acquire);
   if (everything == nullptr) {
     everything = make();

@@ -6,7 +6,7 @@
 namespace spillway {
 
 void EventLog::launch_began(std::uint32_t stream, LogRow row, std::string_view name, TimeNs at_ns) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (row >= events_.names.size()) {
     events_.names.resize(row + std::size_t{1});
   }
@@ -18,7 +18,7 @@ void EventLog::launch_began(std::uint32_t stream, LogRow row, std::string_view n
 }
 
 void EventLog::launch_ended(std::uint32_t stream, TimeNs at_ns) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Stream& on = streams_[stream];
   if (on.running.empty()) {
     return;
@@ -36,7 +36,7 @@ void EventLog::launch_ended(std::uint32_t stream, TimeNs at_ns) {
 }
 
 void EventLog::transferred(const LoggedTransfer& transfer) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (events_.transfers.size() < most_) {
     events_.transfers.push_back(transfer);
   } else {
@@ -45,7 +45,7 @@ void EventLog::transferred(const LoggedTransfer& transfer) {
 }
 
 void EventLog::waited(LogRow row, LoggedWait::For what, TimeNs begin_ns, TimeNs end_ns) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (events_.waits.size() < most_) {
     events_.waits.push_back({.row = row, .what = what, .begin_ns = begin_ns, .end_ns = end_ns});
   } else {
@@ -54,7 +54,7 @@ void EventLog::waited(LogRow row, LoggedWait::For what, TimeNs begin_ns, TimeNs 
 }
 
 LoggedEvents EventLog::events() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return events_;
 }
 

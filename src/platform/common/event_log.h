@@ -6,12 +6,12 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/units.h"
 #include "engine/types.h"
 
@@ -79,9 +79,9 @@ class EventLog {
     TimeNs last_end_ns = 0;
   };
   const std::size_t most_;
-  mutable std::mutex mutex_;
-  std::unordered_map<std::uint32_t, Stream> streams_;
-  LoggedEvents events_;
+  mutable Mutex mutex_;
+  std::unordered_map<std::uint32_t, Stream> streams_ SPILLWAY_GUARDED_BY(mutex_);
+  LoggedEvents events_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway

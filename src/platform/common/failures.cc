@@ -34,12 +34,12 @@ void Failures::must(int error_number, const char* what) {
 }
 
 void Failures::note_cause(std::string text) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   cause_ = std::move(text);
 }
 
 Error Failures::with_cause(Error error) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!cause_.empty()) {
     error.message = cause_ + "; stopping before data is lost";
   }

@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <string>
 
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace spillway {
 
@@ -30,8 +30,8 @@ class Failures {
  private:
   std::function<void(const Error&)> on_fatal_;
   std::atomic<bool> told_{false};
-  mutable std::mutex mutex_;
-  std::string cause_;
+  mutable Mutex mutex_;
+  std::string cause_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway

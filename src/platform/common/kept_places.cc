@@ -4,17 +4,17 @@
 namespace spillway {
 
 void KeptPlaces::keep(std::uint64_t place) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   ++references_[place].count;
 }
 
 bool KeptPlaces::is_kept(std::uint64_t place) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return references_.contains(place);
 }
 
 bool KeptPlaces::give_up(std::uint64_t place) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = references_.find(place);
   if (found == references_.end()) {
     return true;
@@ -24,7 +24,7 @@ bool KeptPlaces::give_up(std::uint64_t place) {
 }
 
 bool KeptPlaces::unkeep(std::uint64_t place) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = references_.find(place);
   if (--found->second.count > 0) {
     return false;

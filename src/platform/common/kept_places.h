@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "base/units.h"
 #include "platform/common/storage/slot_pool.h"
 
@@ -38,8 +38,8 @@ class KeptPlaces {
     std::uint32_t count = 0;
     bool given_up = false;
   };
-  std::mutex mutex_;
-  std::unordered_map<std::uint64_t, References> references_;
+  Mutex mutex_;
+  std::unordered_map<std::uint64_t, References> references_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway

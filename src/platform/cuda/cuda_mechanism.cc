@@ -197,7 +197,7 @@ void CudaMechanism::gave_up(AllocationId id) { state_.recomputing.gave_up(id); }
 // --- What has become of it ----------------------------------------------------------------------
 
 bool CudaMechanism::look(const Done& done) {
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   if (const TimeNs stalled_ns = state_.stalls.current_ns(); stalled_ns > 0) {
     using What = WorkTimes::What;
     state_.queue->times().add(done.copies_in
@@ -220,7 +220,7 @@ bool CudaMechanism::look(const Done& done) {
   }
   parts_.exports.shared(done.shared);
   parts_.markers.take_ends();
-  parts_.host.look_for_host_mapped_memory(lock);
+  parts_.host.look_for_host_mapped_memory();
   check_progress();
   const bool somebody_waits =
       state_.launches.waiting() > 0 || state_.held > 0 || parts_.updates.under_way().some_wait();
@@ -269,7 +269,7 @@ void CudaMechanism::moved(const MoveEnded& ended) {
 // Others use the card: the budget becomes what there is. What launches have been admitted for and
 // now has no room is backed by host memory, and the engine follows as they end.
 void CudaMechanism::no_memory(Bytes handle_bytes) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   if (handle_bytes >= state_.budget_bytes) {
     return;
   }
@@ -287,7 +287,7 @@ void CudaMechanism::no_memory(Bytes handle_bytes) {
 }
 
 Error CudaMechanism::out_of_memory(Bytes handle_bytes) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   if (parts_.host.budget().is_short()) {
     return parts_.host.out_of_host_memory();
   }
@@ -301,10 +301,10 @@ Error CudaMechanism::out_of_memory(Bytes handle_bytes) {
 // hears of it from the driver, as it would without us. So nobody is told where all that it has is
 // lost as well; otherwise it would go on without its memory.
 void CudaMechanism::broken(const std::optional<Error>& unreported) {
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   bool all_lost = state_.launches.streams() > 0;
   for (StreamId id = 0; unreported && id < state_.launches.streams(); ++id) {
-    parts_.markers.ask_whether_alive(id, lock);
+    parts_.markers.ask_whether_alive(id);
     all_lost &= !state_.launches.stream(id).live || state_.launches.stream(id).lost;
   }
   state_.broken = true;
@@ -364,8 +364,11 @@ Status CudaMechanism::begin(CuContext context) {
   // Large blocks lie at multiples of their size.
   const std::uint64_t start = round_up(reservation_, state_.options.block_bytes);
   const std::uint64_t end = whole_blocks(reservation_ + address_bytes);
-  state_.memory = std::make_unique<ProgramMemory>(state_.engine, start, end - start,
-                                                  state_.options.block_bytes);
+  {
+    const Lock lock(state_);
+    state_.memory = std::make_unique<ProgramMemory>(state_.engine, start, end - start,
+                                                    state_.options.block_bytes);
+  }
   return parts_.host.start(context);
 }
 

@@ -21,17 +21,20 @@ class CudaMechanism final : public PlatformPart, public Mechanism, public Comman
   CudaMechanism(PlatformState& state, PlatformParts& parts);
   ~CudaMechanism() override = default;
 
-  void start_transfer(const Transfer& transfer) override;
-  void zero(std::span<const BlockId> blocks) override;
-  void zero_at_host(std::span<const BlockId> blocks) override;
-  void map(std::span<const BlockId> blocks, bool writable) override;
-  void unmap(std::span<const BlockId> blocks) override;
-  void drop(std::span<const BlockId> blocks, Tier tier) override;
-  void freed(AllocationId id) override;
-  void gave_up(AllocationId id) override;
-  [[nodiscard]] BlockId holds_frame_of(BlockId block) const override;
-  void faults_served(std::uint64_t launch) override;
-  void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
+  void start_transfer(const Transfer& transfer) override SPILLWAY_REQUIRES(platform_lock);
+  void zero(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(platform_lock);
+  void zero_at_host(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(platform_lock);
+  void map(std::span<const BlockId> blocks, bool writable) override
+      SPILLWAY_REQUIRES(platform_lock);
+  void unmap(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(platform_lock);
+  void drop(std::span<const BlockId> blocks, Tier tier) override SPILLWAY_REQUIRES(platform_lock);
+  void freed(AllocationId id) override SPILLWAY_REQUIRES(platform_lock);
+  void gave_up(AllocationId id) override SPILLWAY_REQUIRES(platform_lock);
+  [[nodiscard]] BlockId holds_frame_of(BlockId block) const override
+      SPILLWAY_REQUIRES(platform_lock);
+  void faults_served(std::uint64_t launch) override SPILLWAY_REQUIRES(platform_lock);
+  void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override
+      SPILLWAY_REQUIRES(platform_lock);
 
   Status begin(CuContext context) override;
   bool look(const Done& done) override;
@@ -40,23 +43,25 @@ class CudaMechanism final : public PlatformPart, public Mechanism, public Comman
   void broken(const std::optional<Error>& unreported) override;
   void end() override;
 
-  // --- For other parts, with the platform's lock held
+  // --- For other parts
 
   // A run of addresses is nobody's any more.
   void forget_run(const ProgramMemory::Freed& run);
   // Others use the device, and less than the budget is left.
-  [[nodiscard]] bool device_is_short() const { return said_no_memory_; }
+  [[nodiscard]] bool device_is_short() const SPILLWAY_REQUIRES(platform_lock) {
+    return said_no_memory_;
+  }
 
  private:
-  void backed(BlockId block);
-  void moved(const MoveEnded& ended);
-  void check_progress();
+  void backed(BlockId block) SPILLWAY_REQUIRES(platform_lock);
+  void moved(const MoveEnded& ended) SPILLWAY_REQUIRES(platform_lock);
+  void check_progress() SPILLWAY_REQUIRES(platform_lock);
 
-  HostRanges storage_ranges_;
-  FreedRuns freed_runs_;
+  HostRanges storage_ranges_ SPILLWAY_GUARDED_BY(platform_lock);
+  FreedRuns freed_runs_ SPILLWAY_GUARDED_BY(platform_lock);
   CuAddress reservation_ = 0;
-  TimeNs stuck_since_ns_ = 0;
-  bool said_no_memory_ = false;
+  TimeNs stuck_since_ns_ SPILLWAY_GUARDED_BY(platform_lock) = 0;
+  bool said_no_memory_ SPILLWAY_GUARDED_BY(platform_lock) = false;
 };
 
 }  // namespace spillway::cuda

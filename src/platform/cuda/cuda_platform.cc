@@ -10,7 +10,7 @@
 namespace spillway::cuda {
 namespace {
 
-using Lock = EagerLock;
+using Lock = PlatformLock;
 
 Status check_budget(Bytes bytes) {
   if (bytes < kSmallestBudgetBytes) {
@@ -99,9 +99,9 @@ CudaPlatform::CudaPlatform(std::unique_ptr<Inside> inside)
 CudaPlatform::~CudaPlatform() {
   PlatformState& state = inside_->state;
   {
-    Lock lock(state.mutex);
+    Lock lock(state);
     state.bypass.leave();
-    inside_->parts.waits.wait_until(lock, [&] {
+    inside_->parts.waits.wait_until([&]() SPILLWAY_REQUIRES(platform_lock) {
       return state.launches.in_flight() == 0 && inside_->parts.updates.under_way().any() == 0;
     });
   }
@@ -117,7 +117,7 @@ Status CudaPlatform::set_device_capacity(Bytes bytes) {
     return fine;
   }
   PlatformState& state = inside_->state;
-  Lock lock(state.mutex);
+  Lock lock(state);
   state.bypass.leave();
   const bool more = bytes > state.budget_bytes;
   const auto tell_pool = [&](Bytes budget_bytes) {
@@ -129,7 +129,7 @@ Status CudaPlatform::set_device_capacity(Bytes bytes) {
   // Launches that were issued before and need more may still be on their way.
   const std::vector<std::uint64_t> before = state.launches.issued_by_stream();
   Status changed;
-  inside_->parts.waits.wait_until(lock, [&] {
+  inside_->parts.waits.wait_until([&]() SPILLWAY_REQUIRES(platform_lock) {
     changed = state.engine.set_device_capacity(bytes);
     return changed.has_value() || state.launches.have_ended(before);
   });
@@ -146,7 +146,7 @@ Status CudaPlatform::set_device_capacity(Bytes bytes) {
 
 ProgramStats CudaPlatform::stats() const {
   const PlatformState& state = inside_->state;
-  const Lock lock(state.mutex);
+  const Lock lock(state);
   ProgramStats stats = stats_of(state.engine, state.memory->commitment(), state.storage);
   stats.engine.launches += state.bypass.calls().calls();
   stats.stalled_ns = state.stalls.total_ns();
@@ -157,13 +157,13 @@ ProgramStats CudaPlatform::stats() const {
 }
 
 std::vector<LaunchWaits> CudaPlatform::waits() const {
-  const Lock lock(inside_->state.mutex);
+  const Lock lock(inside_->state);
   return inside_->state.log.longest_waits();
 }
 
 std::vector<CudaPlatform::Work> CudaPlatform::work() const {
   const PlatformState& state = inside_->state;
-  const Lock lock(state.mutex);
+  const Lock lock(state);
   std::vector<Work> all;
   for (std::size_t i = 0; i < WorkTimes::kCount; ++i) {
     const auto what = static_cast<WorkTimes::What>(i);
@@ -185,14 +185,14 @@ std::vector<CudaPlatform::Work> CudaPlatform::work() const {
 
 void CudaPlatform::log_events(EventLog* events) {
   PlatformState& state = inside_->state;
-  const Lock lock(state.mutex);
+  const Lock lock(state);
   state.bypass.leave();  // which could tell of nothing
   state.log.set_events(events);
 }
 
 Bytes CudaPlatform::capacity_bytes(Tier tier) const {
   const PlatformState& state = inside_->state;
-  const Lock lock(state.mutex);
+  const Lock lock(state);
   if (tier == Tier::kDevice) {
     return state.budget_bytes;
   }
@@ -203,8 +203,8 @@ Bytes CudaPlatform::capacity_bytes(Tier tier) const {
 
 void CudaPlatform::wait_until_idle() {
   const PlatformState& state = inside_->state;
-  Lock lock(state.mutex);
-  inside_->parts.waits.wait_until(lock, [&] {
+  Lock lock(state);
+  inside_->parts.waits.wait_until([&]() SPILLWAY_REQUIRES(platform_lock) {
     return state.engine.transfers_in_flight() == 0 && state.queue->empty() &&
            state.launches.waiting() == 0 && !inside_->parts.updates.under_way().some_wait();
   });
@@ -212,7 +212,7 @@ void CudaPlatform::wait_until_idle() {
 
 Status CudaPlatform::check_invariants() const {
   const PlatformState& state = inside_->state;
-  const Lock lock(state.mutex);
+  const Lock lock(state);
   if (Status whole = state.engine.check_invariants(); !whole) {
     return whole;
   }

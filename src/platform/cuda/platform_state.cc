@@ -59,7 +59,7 @@ PlatformState::PlatformState(const Driver& the_driver, const CudaOptions& the_op
              {.after = options.bypass_after,
               .after_at_most = options.bypass_after_at_most,
               .on_defect =
-                  [this] {
+                  [this]() SPILLWAY_REQUIRES(platform_lock) {
                     fail({ErrorCode::kDefect, "what is on the device could not be kept there"});
                   }}),
       recomputing(launches, engine),

@@ -26,7 +26,7 @@ void HostPlatform::correlate() {
     while (reader_->next(record)) {
       faults_.add(record);
     }
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (forking_) {
       continue;  // after_fork wakes us
     }

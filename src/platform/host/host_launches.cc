@@ -37,8 +37,7 @@ void HostLaunches::add_accesses(const ProgramOperand& operand, Launch& launch) c
 }
 
 LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOperand> operands,
-                             const std::function<void()>& in_line,
-                             std::unique_lock<UndisturbedMutex>& lock) {
+                             const std::function<void()>& in_line, UndisturbedMutex& mutex) {
   take_marks();
   Launch launch;
   std::vector<LaunchOperand> identity;
@@ -63,7 +62,7 @@ LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOpera
   }
   in_line();
   if (admission.state == LaunchState::kWaiting) {
-    wait(launch, logged.row, lock);
+    wait(launch, logged.row, mutex);
   } else {
     std::erase(ready_, launch.tag);
   }
@@ -75,8 +74,7 @@ LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOpera
 }
 
 // What it waits for is told by what comes: the time until the next block is that block's.
-void HostLaunches::wait(const Launch& launch, LogRow row,
-                        std::unique_lock<UndisturbedMutex>& lock) {
+void HostLaunches::wait(const Launch& launch, LogRow row, UndisturbedMutex& mutex) {
   const TimeNs begin_ns = now_ns();
   Waiting waiting{.row = row, .missing = {}, .since_ns = begin_ns};
   for_each_block(launch, [&](BlockId id, const Access& /*access*/) {
@@ -88,8 +86,8 @@ void HostLaunches::wait(const Launch& launch, LogRow row,
   stalls_.begin(begin_ns);
   constexpr std::chrono::milliseconds kHandlersWait{20};
   while (std::erase(ready_, launch.tag) == 0) {
-    lock.mutex()->wait_for(launch_ready_, kHandlersWait);
-    lock.mutex()->let_handlers_run();
+    mutex.wait_for(launch_ready_, kHandlersWait);
+    mutex.let_handlers_run();
   }
   stalls_.end();
   std::erase(waiting_, &waiting);

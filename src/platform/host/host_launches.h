@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -37,9 +36,10 @@ class HostLaunches {
         stalls_(stalls),
         bytes_in_use_(std::move(bytes_in_use)) {}
 
-  // See ProgramPlatform. `lock` is the platform's, and is given up while it waits.
+  // See ProgramPlatform. `mutex` is the platform's, and is let go while it waits.
   LaunchId begin(std::string_view name, std::span<const ProgramOperand> operands,
-                 const std::function<void()>& in_line, std::unique_lock<UndisturbedMutex>& lock);
+                 const std::function<void()>& in_line, UndisturbedMutex& mutex)
+      SPILLWAY_REQUIRES(mutex);
   [[nodiscard]] LaunchFit fit(std::span<const ProgramOperand> operands) const;
   // Any thread's, without the lock. True if somebody should take it up soon.
   bool mark(const LaunchHash& hash, std::string_view name, bool tells_all);
@@ -73,7 +73,7 @@ class HostLaunches {
   };
   void add_accesses(const ProgramOperand& operand, Launch& launch) const;
   LaunchAdmission issue(const Launch& launch, LogRow row);
-  void wait(const Launch& launch, LogRow row, std::unique_lock<UndisturbedMutex>& lock);
+  void wait(const Launch& launch, LogRow row, UndisturbedMutex& mutex) SPILLWAY_REQUIRES(mutex);
   void begin_marked(const LaunchMark& mark);
   void use_marked(const LaunchMark& mark);
   using Uses = std::vector<std::pair<BlockId, std::uint32_t>>;

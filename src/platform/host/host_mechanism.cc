@@ -164,7 +164,7 @@ void HostPlatform::depart(const TransferJob& job) {
 
 void HostPlatform::ended(TransferJob& job, int error) {
   const Transfer& transfer = job.transfer;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   updates_.transfer_ended(transfer, error == 0);
   depart(job);
   if (EventLog* const events = log_.events(); events != nullptr && error == 0) {

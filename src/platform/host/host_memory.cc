@@ -215,28 +215,28 @@ void HostMemory::take_frames(Bytes bytes) {
   frames_peak_bytes_ = std::max(frames_peak_bytes_, frames_bytes_);
 }
 
-void HostMemory::clear(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
+void HostMemory::clear(void* start, Bytes bytes, UndisturbedMutex& mutex,
                        std::condition_variable& moved) {
   if (const std::optional<BlockRange> range = addresses_.blocks_within(start, bytes)) {
-    clear(*range, lock, moved);
+    clear(*range, mutex, moved);
   }
 }
 
 // What moves has to arrive first: its source must stay until then. What is there would still show
 // what it held.
-void HostMemory::clear(const BlockRange& range, std::unique_lock<UndisturbedMutex>& lock,
+void HostMemory::clear(const BlockRange& range, UndisturbedMutex& mutex,
                        std::condition_variable& moved) {
   constexpr std::chrono::milliseconds kLookAgain{1};
   engine_.discard_blocks(range.first, range.count, DiscardMode::kEager);
   for (BlockId id = range.first; id < range.first + range.count; ++id) {
     while (engine_.space().block(id).transfer != kNoIndex) {
-      lock.mutex()->wait_for(moved, kLookAgain);
+      mutex.wait_for(moved, kLookAgain);
     }
     pages_.clear(id, engine_.space().block(id).bytes);
   }
 }
 
-void HostMemory::give_up(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
+void HostMemory::give_up(void* start, Bytes bytes, UndisturbedMutex& mutex,
                          std::condition_variable& moved) {
   const std::optional<BlockRange> touched = addresses_.blocks_with(start, bytes);
   if (!touched) {
@@ -254,7 +254,7 @@ void HostMemory::give_up(void* start, Bytes bytes, std::unique_lock<UndisturbedM
   if (!range || range->count == 0) {
     return;
   }
-  clear(*range, lock, moved);
+  clear(*range, mutex, moved);
   const Bytes first = (range->first - allocation.first_block) * kBlockBytes;
   const Bytes given_up_bytes = std::min(first + range->count * kBlockBytes, used) - first;
   ::mprotect(addresses_.address_of(range->first), range->count * kBlockBytes, PROT_NONE);

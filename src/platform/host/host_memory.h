@@ -4,7 +4,6 @@
 
 #include <array>
 #include <condition_variable>
-#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -42,12 +41,12 @@ class HostMemory {
   [[nodiscard]] bool ready_for_reuse(const void* start, Bytes bytes) const;
   void provide(void* start);
   void discard(void* start, Bytes bytes, DiscardMode mode);
-  // `lock` is the platform's, and is given up while something of it moves; `moved` may be called
+  // `mutex` is the platform's, and is let go while something of it moves; `moved` may be called
   // when something has.
-  void clear(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
-             std::condition_variable& moved);
-  void give_up(void* start, Bytes bytes, std::unique_lock<UndisturbedMutex>& lock,
-               std::condition_variable& moved);
+  void clear(void* start, Bytes bytes, UndisturbedMutex& mutex, std::condition_variable& moved)
+      SPILLWAY_REQUIRES(mutex);
+  void give_up(void* start, Bytes bytes, UndisturbedMutex& mutex, std::condition_variable& moved)
+      SPILLWAY_REQUIRES(mutex);
   void prefetch(void* start, Bytes bytes);
   void pre_evict(void* start, Bytes bytes, Tier to);
   [[nodiscard]] Bytes size_of(const void* start) const;
@@ -67,8 +66,8 @@ class HostMemory {
   [[nodiscard]] Bytes frames_of(AllocationId id) const;
   void take_frames(Bytes bytes);
   [[nodiscard]] std::uint32_t blocks_in_use(AllocationId id) const;
-  void clear(const BlockRange& range, std::unique_lock<UndisturbedMutex>& lock,
-             std::condition_variable& moved);
+  void clear(const BlockRange& range, UndisturbedMutex& mutex, std::condition_variable& moved)
+      SPILLWAY_REQUIRES(mutex);
 
   Engine& engine_;
   const AddressSpace& addresses_;

@@ -127,7 +127,8 @@ HostPlatform::HostPlatform(const HostOptions& options, std::optional<SwapFile> s
       pages_(userfault_, addresses_, failures_, options.device_bytes, options.keep_frames),
       places_(kHostPlaces * options.host_bytes, storage ? 2 * storage->bytes() : 0),
       launches_(engine_, addresses_, pages_, log_, stalls_,
-                [this](AllocationId id) { return memory_.bytes_in_use(id); }),
+                [this](AllocationId id)
+                    SPILLWAY_REQUIRES(mutex_) { return memory_.bytes_in_use(id); }),
       updates_(engine_, addresses_, places_, failures_, stalls_, host_memory_.start()),
       threads_(userfault_, addresses_, pages_, log_, stalls_),
       memory_(engine_, addresses_, pages_, launches_, threads_) {
@@ -165,114 +166,114 @@ HostPlatform::~HostPlatform() {
 }
 
 Result<void*> HostPlatform::allocate(Bytes bytes, Fresh fresh) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return memory_.allocate(bytes, bytes, fresh);
 }
 
 Result<void*> HostPlatform::allocate_with_room(Bytes bytes, Bytes most_bytes, Fresh fresh) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return memory_.allocate(bytes, most_bytes, fresh);
 }
 
 Status HostPlatform::grow(void* start, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return memory_.grow(start, bytes);
 }
 
 void HostPlatform::free(void* start) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   memory_.free(start);
 }
 
 void HostPlatform::retire(void* start) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   memory_.retire(start);
 }
 
 Status HostPlatform::reuse(void* start) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return memory_.reuse(start);
 }
 
 Status HostPlatform::reuse_first(void* start, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return memory_.reuse_first(start, bytes);
 }
 
 bool HostPlatform::addresses_had_better_repeat() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return memory_.addresses_had_better_repeat();
 }
 
 bool HostPlatform::ready_for_reuse(const void* start, Bytes bytes) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return memory_.ready_for_reuse(start, bytes);
 }
 
 void HostPlatform::provide(void* start) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   memory_.provide(start);
 }
 
 void HostPlatform::discard(void* start, Bytes bytes, DiscardMode mode) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   memory_.discard(start, bytes, mode);
 }
 
 void HostPlatform::clear(void* start, Bytes bytes) {
-  std::unique_lock lock(mutex_);
-  memory_.clear(start, bytes, lock, idle_);
+  const MutexLock lock(mutex_);
+  memory_.clear(start, bytes, mutex_, idle_);
 }
 
 void HostPlatform::give_up(void* start, Bytes bytes) {
-  std::unique_lock lock(mutex_);
-  memory_.give_up(start, bytes, lock, idle_);
+  const MutexLock lock(mutex_);
+  memory_.give_up(start, bytes, mutex_, idle_);
 }
 
 void HostPlatform::prefetch(void* start, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   memory_.prefetch(start, bytes);
 }
 
 void HostPlatform::pre_evict(void* start, Bytes bytes, Tier to) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   memory_.pre_evict(start, bytes, to);
 }
 
 Bytes HostPlatform::size_of(const void* start) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return memory_.size_of(start);
 }
 
 LaunchId HostPlatform::begin_launch(std::string_view name, std::span<const ProgramOperand> operands,
                                     const std::function<void()>& in_line) {
-  std::unique_lock lock(mutex_);
-  return launches_.begin(name, operands, in_line, lock);
+  const MutexLock lock(mutex_);
+  return launches_.begin(name, operands, in_line, mutex_);
 }
 
 void HostPlatform::end_launch(LaunchId launch) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   engine_.end_launch(launch);
 }
 
 std::optional<UpdateId> HostPlatform::begin_update(std::span<const ProgramOperand> operands) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return updates_.begin(operands);
 }
 
 std::vector<Extents> HostPlatform::update_extents(UpdateId update) {
-  std::unique_lock lock(mutex_);
-  return updates_.extents(update, lock);
+  const MutexLock lock(mutex_);
+  return updates_.extents(update, mutex_);
 }
 
 void HostPlatform::end_update(UpdateId update) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   updates_.end(update);
   idle_.notify_all();
 }
 
 LaunchFit HostPlatform::fit(std::span<const ProgramOperand> operands) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return launches_.fit(operands);
 }
 
@@ -287,24 +288,24 @@ void HostPlatform::mark_access(const void* start, Bytes bytes, bool writes) {
 }
 
 void HostPlatform::begin_recording() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   launches_.take_marks();
   log_.begin_recording();
 }
 
 std::optional<RecordedIteration> HostPlatform::end_recording() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   launches_.take_marks();
   return log_.end_recording(now_ns(), stalls_.ended_stalls_ns());
 }
 
 void HostPlatform::log_events(EventLog* events) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   log_.set_events(events);
 }
 
 void HostPlatform::change_policy(const std::function<void()>& change) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   change();
 }
 
@@ -317,23 +318,22 @@ void HostPlatform::wait_while(const std::function<bool()>& something_goes_on) {
 }
 
 void HostPlatform::wait_for_transfers() {
-  wait_while([this] { return engine_.transfers_in_flight() > 0; });
+  wait_while([this]() SPILLWAY_REQUIRES(mutex_) { return engine_.transfers_in_flight() > 0; });
 }
 
 void HostPlatform::before_fork() {
-  std::unique_lock lock(mutex_);
+  mutex_.lock();  // held until after_fork
   // Of what an update writes now, the child would find a part that was written after the fork.
   updates_.stop_beginning(true);
-  wait_while([this] { return updates_.any(); });
+  wait_while([this]() SPILLWAY_REQUIRES(mutex_) { return updates_.any(); });
   // What moves now would be neither here nor there for it.
   forking_ = true;
   wait_for_transfers();
   forks_->before_fork(engine_.space());
-  lock.release();  // held until after_fork
 }
 
 void HostPlatform::after_fork() {
-  const std::unique_lock lock(mutex_, std::adopt_lock);
+  const MutexLock lock(mutex_, std::adopt_lock);
   forking_ = false;
   updates_.stop_beginning(false);
   forks_->after_fork();
@@ -365,7 +365,7 @@ void HostPlatform::keep_addresses_taken() {
 }
 
 Status HostPlatform::set_device_capacity(Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Status changed = check_budget(bytes);
   if (changed) {
     changed = engine_.set_device_capacity(bytes);
@@ -375,7 +375,7 @@ Status HostPlatform::set_device_capacity(Bytes bytes) {
 }
 
 ProgramStats HostPlatform::stats() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   ProgramStats stats = stats_of(engine_, memory_.commitment(), storage_);
   stats.frames_peak_bytes = memory_.frames_peak_bytes();
   stats.page_faults = threads_.page_faults();
@@ -390,22 +390,22 @@ ProgramStats HostPlatform::stats() const {
 }
 
 std::vector<LaunchWaits> HostPlatform::waits() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return log_.longest_waits();
 }
 
 Bytes HostPlatform::capacity_bytes(Tier tier) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return engine_.capacity_bytes(tier);
 }
 
 void HostPlatform::wait_until_idle() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   wait_for_transfers();
 }
 
 Status HostPlatform::check_invariants() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return engine_.check_invariants();
 }
 

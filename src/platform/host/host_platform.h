@@ -82,9 +82,9 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void change_policy(const std::function<void()>& change) override;
 
   // Without fork events the space stays the parent's: the system ends a child that touches it.
-  void before_fork() override;
-  void after_fork() override;
-  void in_child() override;
+  void before_fork() override SPILLWAY_ACQUIRE(mutex_);
+  void after_fork() override SPILLWAY_RELEASE(mutex_);
+  void in_child() override SPILLWAY_REQUIRES(mutex_);
   void before_end() override { forks_->give_all(); }
   void keep_no_frames() override { pages_.keep_no_frames(); }
   void expect_pins() override { pages_.expect_pins(); }
@@ -101,33 +101,36 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   HostPlatform(const HostOptions& options, std::optional<SwapFile> storage, Policy& policy,
                Userfault userfault, Reservation addresses, Reservation host_memory);
 
-  // host_mechanism.cc; Mechanism with the lock held, TransferCarrier without.
-  void start_transfer(const Transfer& transfer) override;
-  void zero(std::span<const BlockId> blocks) override;
-  void zero_at_host(std::span<const BlockId> blocks) override;
-  void map(std::span<const BlockId> blocks, bool writable) override;
-  void unmap(std::span<const BlockId> blocks) override;
-  void drop(std::span<const BlockId> blocks, Tier tier) override;
-  void faults_served(std::uint64_t launch) override;
-  void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override;
+  // host_mechanism.cc; TransferCarrier without the lock.
+  void start_transfer(const Transfer& transfer) override SPILLWAY_REQUIRES(mutex_);
+  void zero(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(mutex_);
+  void zero_at_host(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(mutex_);
+  void map(std::span<const BlockId> blocks, bool writable) override SPILLWAY_REQUIRES(mutex_);
+  void unmap(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(mutex_);
+  void drop(std::span<const BlockId> blocks, Tier tier) override SPILLWAY_REQUIRES(mutex_);
+  void faults_served(std::uint64_t launch) override SPILLWAY_REQUIRES(mutex_);
+  void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override
+      SPILLWAY_REQUIRES(mutex_);
   void* source_of(TransferJob& job, std::size_t index) override;
   void copy(TransferJob& job) override;
   void ended(TransferJob& job, int error) override;
   void copy_to_host(const Transfer& transfer, std::size_t index, TransferJob::Part& part);
-  void depart(const TransferJob& job);
-  void arrive(const TransferJob& job);
-  void protect_unmapped(const Transfer& transfer);
+  void depart(const TransferJob& job) SPILLWAY_REQUIRES(mutex_);
+  void arrive(const TransferJob& job) SPILLWAY_REQUIRES(mutex_);
+  void protect_unmapped(const Transfer& transfer) SPILLWAY_REQUIRES(mutex_);
 
-  void wait_while(const std::function<bool()>& something_goes_on);
-  void wait_for_transfers();
+  void wait_while(const std::function<bool()>& something_goes_on) SPILLWAY_REQUIRES(mutex_);
+  void wait_for_transfers() SPILLWAY_REQUIRES(mutex_);
   void keep_addresses_taken();
   // host_correlator.cc: faults and marks into the engine
   void correlate();
-  void take_faults();
-  void check_progress();
-  void warn_of_waiting();
+  void take_faults() SPILLWAY_REQUIRES(mutex_);
+  void check_progress() SPILLWAY_REQUIRES(mutex_);
+  void warn_of_waiting() SPILLWAY_REQUIRES(mutex_);
 
-  [[nodiscard]] Bytes bytes_of(BlockId id) const { return engine_.space().block(id).bytes; }
+  [[nodiscard]] Bytes bytes_of(BlockId id) const SPILLWAY_REQUIRES(mutex_) {
+    return engine_.space().block(id).bytes;
+  }
 
   HostOptions options_;
   Failures failures_;
@@ -136,23 +139,23 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   Reservation host_memory_;
   StagingPool staging_;
 
-  mutable UndisturbedMutex mutex_;  // the engine's and that of all that follows
-  Engine engine_;
+  mutable UndisturbedMutex mutex_;
+  Engine engine_ SPILLWAY_GUARDED_BY(mutex_);
   AddressSpace addresses_;
   DevicePages pages_;
-  LowerPlaces places_;
-  LaunchLog log_;
+  LowerPlaces places_ SPILLWAY_GUARDED_BY(mutex_);
+  LaunchLog log_ SPILLWAY_GUARDED_BY(mutex_);
   StallClock stalls_;
   HostLaunches launches_;
-  HostUpdates updates_;
-  WaitingThreads threads_;
-  HostMemory memory_;
+  HostUpdates updates_ SPILLWAY_GUARDED_BY(mutex_);
+  WaitingThreads threads_ SPILLWAY_GUARDED_BY(mutex_);
+  HostMemory memory_ SPILLWAY_GUARDED_BY(mutex_);
   std::condition_variable idle_;
-  bool forking_ = false;
-  bool is_child_ = false;
-  bool warned_ = false;
-  Departures departures_;
-  PendingFaults faults_;
+  bool forking_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  bool is_child_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  bool warned_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  Departures departures_ SPILLWAY_GUARDED_BY(mutex_);
+  PendingFaults faults_;  // the correlator's
 
   // The threads, which end in the opposite order.
   WakeUp wake_;

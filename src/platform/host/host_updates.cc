@@ -51,16 +51,15 @@ std::optional<UpdateId> HostUpdates::begin(std::span<const ProgramOperand> opera
   return update;
 }
 
-std::vector<Extents> HostUpdates::extents(UpdateId update,
-                                          std::unique_lock<UndisturbedMutex>& lock) {
+std::vector<Extents> HostUpdates::extents(UpdateId update, UndisturbedMutex& mutex) {
   constexpr std::chrono::milliseconds kHandlersWait{20};
   Running& running = running_.at(update);
   const TimeNs begin_ns = now_ns();
   if (!running.ready) {
     stalls_.begin(begin_ns);
     while (!running.ready) {
-      lock.mutex()->wait_for(ready_, kHandlersWait);
-      lock.mutex()->let_handlers_run();
+      mutex.wait_for(ready_, kHandlersWait);
+      mutex.let_handlers_run();
       // Nothing is on its way, and what it waits for may be this thread's to end.
       const bool in_vain =
           engine_.transfers_in_flight() == 0 || now_ns() - begin_ns > kLongestWaitNs;

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -41,9 +40,9 @@ class HostUpdates {
   // Updates whose data has not come to host memory do without. False if there is none.
   bool withdraw_waiting();
 
-  // See ProgramPlatform. `lock` is the platform's, and is given up while it waits.
+  // See ProgramPlatform. `mutex` is the platform's, and is let go while it waits.
   std::optional<UpdateId> begin(std::span<const ProgramOperand> operands);
-  std::vector<Extents> extents(UpdateId update, std::unique_lock<UndisturbedMutex>& lock);
+  std::vector<Extents> extents(UpdateId update, UndisturbedMutex& mutex) SPILLWAY_REQUIRES(mutex);
   void end(UpdateId update);
   [[nodiscard]] bool any() const { return !running_.empty(); }
 

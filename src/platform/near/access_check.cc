@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <mutex>
 
+#include "base/mutex.h"
 #include "platform/common/process/say.h"
 #include "platform/near/memory/location.h"
 
@@ -23,7 +24,7 @@ struct Watched {
 };
 constexpr std::size_t kWatchedMax = 256;
 std::array<Watched, kWatchedMax> all_watched;
-std::mutex watched_mutex;  // of who writes them
+Mutex watched_mutex;  // of who writes them
 
 struct sigaction fault_action_before {};
 
@@ -77,7 +78,7 @@ WatchedRange::WatchedRange(const void* start, Bytes bytes, std::uint32_t channel
     : place_(kWatchedMax) {
   static std::once_flag handled;
   std::call_once(handled, handle_faults);
-  const std::scoped_lock lock(watched_mutex);
+  const MutexLock lock(watched_mutex);
   for (std::size_t place = 0; place < kWatchedMax; ++place) {
     if (all_watched[place].first == 0) {
       all_watched[place].bytes = bytes;
@@ -91,7 +92,7 @@ WatchedRange::WatchedRange(const void* start, Bytes bytes, std::uint32_t channel
 
 WatchedRange::~WatchedRange() {
   if (place_ < kWatchedMax) {
-    const std::scoped_lock lock(watched_mutex);
+    const MutexLock lock(watched_mutex);
     all_watched[place_].first = 0;
   }
 }

@@ -57,12 +57,12 @@ void DevicePlanner::make_plan(const Trace& iteration) {
     say(fmt::format("no plan for this program under {}: {}", info_.name, plan.error().message));
     return;
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   plan_ = std::move(*plan);
 }
 
 std::optional<Plan> DevicePlanner::take() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(plan_, std::nullopt);
 }
 

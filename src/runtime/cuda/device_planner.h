@@ -1,10 +1,10 @@
 // Plans for the iteration that a GPU's program runs, in a thread of their own. Layer: runtime.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <thread>
 
+#include "base/mutex.h"
 #include "platform/cuda/cuda_platform.h"
 #include "policy/planning/planner.h"
 #include "policy/registry.h"
@@ -39,8 +39,8 @@ class DevicePlanner final : public Planner {
   const LinkSpeed link_;
   const cuda::CudaPlatform* platform_ = nullptr;
   std::thread thread_;
-  std::mutex mutex_;
-  std::optional<Plan> plan_;
+  Mutex mutex_;
+  std::optional<Plan> plan_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway

@@ -61,7 +61,7 @@ std::vector<CapturedIteration> read_captured_iterations(const std::string& folde
 }
 
 bool IterationCapture::iteration_ended() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!std::exchange(said_, true)) {
     start_over();
   }
@@ -72,7 +72,7 @@ void IterationCapture::launched(std::string_view name, bool part) {
   if (done()) {
     return;
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   ++captured_.launches;
   // In place or not is one operator, as for LaunchPositions.
   if (name.starts_with("aten::") && name.ends_with('_')) {
@@ -211,7 +211,7 @@ void IterationCapture::used(RecordedIteration iteration, std::uint64_t launches)
 }
 
 void IterationCapture::finish() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (phase_ != Phase::kDone) {
     leave();
   }

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "policy/prediction/iteration_finder.h"
 #include "policy/prediction/recorded_iteration.h"
 #include "runtime/record/captured_iteration.h"
@@ -64,28 +64,28 @@ class IterationCapture {
 
  private:
   enum class Phase : std::uint8_t { kWarmingUp, kTiming, kAwaitingOperands, kUsing, kDone };
-  bool boundary();
-  void begin(Phase phase);
-  void used(RecordedIteration iteration, std::uint64_t launches);
-  void start_over();
-  void found();
-  void give_up();
-  void leave();
+  bool boundary() SPILLWAY_REQUIRES(mutex_);
+  void begin(Phase phase) SPILLWAY_REQUIRES(mutex_);
+  void used(RecordedIteration iteration, std::uint64_t launches) SPILLWAY_REQUIRES(mutex_);
+  void start_over() SPILLWAY_REQUIRES(mutex_);
+  void found() SPILLWAY_REQUIRES(mutex_);
+  void give_up() SPILLWAY_REQUIRES(mutex_);
+  void leave() SPILLWAY_REQUIRES(mutex_);
 
   const CaptureOptions options_;
   const Source source_;
-  std::mutex mutex_;
-  Phase phase_ = Phase::kWarmingUp;
-  IterationFinder finder_;
-  bool said_ = false;
-  std::uint64_t launches_ = 0;        // since an iteration began
-  std::uint64_t taken_launches_ = 0;  // of the iteration that was taken
-  unsigned longer_ = 0;               // found ones that were much longer, in a row
-  std::vector<bool> parts_;           // of the launches since an iteration began
-  std::vector<Kernel> times_;         // of the iteration that was timed
-  unsigned tries_ = 0;                // since it was: how many were of another length
-  unsigned timings_ = 0;              // how many have been timed in vain
-  CapturedIteration captured_;
+  Mutex mutex_;
+  Phase phase_ SPILLWAY_GUARDED_BY(mutex_) = Phase::kWarmingUp;
+  IterationFinder finder_ SPILLWAY_GUARDED_BY(mutex_);
+  bool said_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  std::uint64_t launches_ SPILLWAY_GUARDED_BY(mutex_) = 0;        // since an iteration began
+  std::uint64_t taken_launches_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // of the iteration that was taken
+  unsigned longer_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // found ones that were much longer, in a row
+  std::vector<bool> parts_ SPILLWAY_GUARDED_BY(mutex_);  // of the launches since an iteration began
+  std::vector<Kernel> times_ SPILLWAY_GUARDED_BY(mutex_);  // of the iteration that was timed
+  unsigned tries_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // since it was: how many were of another length
+  unsigned timings_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // how many have been timed in vain
+  CapturedIteration captured_ SPILLWAY_GUARDED_BY(mutex_);
   std::atomic<bool> told_{false};
   std::atomic<bool> tells_changes_{false};
   std::atomic<bool> wants_{false};

@@ -75,7 +75,7 @@ RunRecorder::~RunRecorder() {
     subject_.platform.log_events(nullptr);
   }
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
@@ -87,7 +87,7 @@ RunRecorder::~RunRecorder() {
 // Whole or not at all: who reads it does not wait for us. Of two threads the one that has looked
 // first may come last.
 void RunRecorder::show(const RunRecord& record) {
-  const std::scoped_lock lock(show_mutex_);
+  const MutexLock lock(show_mutex_);
   if (record.elapsed_s < shown_s_) {
     return;
   }
@@ -101,7 +101,7 @@ void RunRecorder::show(const RunRecord& record) {
 void RunRecorder::sample_until_stopped() {
   constexpr unsigned kSamplesASecond = 10;
   unsigned samples = 0;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop_) {
     lock.unlock();
     const bool new_second = samples++ % kSamplesASecond == 0;
@@ -115,7 +115,7 @@ void RunRecorder::sample_until_stopped() {
     show(now);
     lock.lock();
     samples_.add(sample_of(now));
-    wake_.wait_for(lock, kSampleEvery, [&] { return stop_; });
+    mutex_.wait_for(wake_, kSampleEvery, [&]() SPILLWAY_REQUIRES(mutex_) { return stop_; });
   }
 }
 
@@ -172,7 +172,7 @@ RunRecord RunRecorder::finish(const std::string& command) {
   record.longest_waits = first_of(waits);
   record.waits_by_module = first_of(waits_by_module(waits));
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     record.timeline = samples_.all();
   }
   // Samples are thinned out in long runs, and the last of them may be far from the end.

@@ -4,11 +4,11 @@
 #include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "platform/common/observed_platform.h"
 #include "runtime/record/memory_watch.h"
 #include "runtime/record/run_record.h"
@@ -54,12 +54,13 @@ class RunRecorder {
   std::string live_file_;
   TimeNs start_ns_ = 0;
   std::unique_ptr<EventLog> events_;
-  std::mutex show_mutex_;
-  double shown_s_ = 0;  // elapsed_s of the newest record that was shown
-  std::mutex mutex_;
+  Mutex show_mutex_;
+  // elapsed_s of the newest record that was shown.
+  double shown_s_ SPILLWAY_GUARDED_BY(show_mutex_) = 0;
+  Mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;
-  RunSamples samples_;
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  RunSamples samples_ SPILLWAY_GUARDED_BY(mutex_);
   MemoryWatch memory_;
   std::thread thread_;
 };

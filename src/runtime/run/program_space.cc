@@ -192,13 +192,13 @@ void ProgramSpace::make_plan(const RecordedIteration& iteration) {
                         info_.traits.uses_host ? Tier::kHost : Tier::kStorage);
     });
   }
-  const std::scoped_lock lock(report_mutex_);
+  const MutexLock lock(report_mutex_);
   made.report.number = report_ ? report_->number + 1 : 1;
   report_ = std::move(made.report);
 }
 
 std::optional<PlanReport> ProgramSpace::plan_report() const {
-  const std::scoped_lock lock(report_mutex_);
+  const MutexLock lock(report_mutex_);
   return report_;
 }
 

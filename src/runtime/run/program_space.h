@@ -4,11 +4,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "platform/common/program_platform.h"
 #include "policy/prediction/recorded_iteration.h"
 #include "policy/profiled.h"
@@ -97,8 +97,8 @@ class ProgramSpace {
   std::atomic<bool> told_{false};
   std::atomic<Bytes> asked_prefetch_bytes_{0};
   std::atomic<Bytes> asked_pre_evict_bytes_{0};
-  mutable std::mutex report_mutex_;
-  std::optional<PlanReport> report_;
+  mutable Mutex report_mutex_;
+  std::optional<PlanReport> report_ SPILLWAY_GUARDED_BY(report_mutex_);
 };
 
 }  // namespace spillway

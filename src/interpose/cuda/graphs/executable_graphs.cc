@@ -18,9 +18,11 @@ struct Destroyed {
   std::shared_ptr<GraphLaunchOrder> order;
 };
 struct Executables {
-  std::mutex mutex;
-  std::unordered_map<CuGraphExec, std::shared_ptr<ExecutableGraph>> by_handle;
-  std::vector<Destroyed> destroyed;  // by the program, and the driver has not been told
+  Mutex mutex;
+  std::unordered_map<CuGraphExec, std::shared_ptr<ExecutableGraph>> by_handle
+      SPILLWAY_GUARDED_BY(mutex);
+  // By the program, and the driver has not been told.
+  std::vector<Destroyed> destroyed SPILLWAY_GUARDED_BY(mutex);
   std::atomic<bool> some_destroyed{false};
 };
 Executables& executables() {
@@ -72,12 +74,12 @@ const std::shared_ptr<const GraphLaunchUse>& ExecutableGraph::made_use() {
 }
 
 std::shared_ptr<const GraphLaunchUse> ExecutableGraph::launch_use() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return made_use();
 }
 
 std::shared_ptr<const GraphSteps> ExecutableGraph::steps() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!steps_) {
     steps_ = nodes_are_known_ ? steps_of(nodes_, made_use()->bytes) : nullptr;
   }
@@ -85,13 +87,13 @@ std::shared_ptr<const GraphSteps> ExecutableGraph::steps() {
 }
 
 void ExecutableGraph::stay_whole() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   nodes_are_known_ = false;
   changed();
 }
 
 bool ExecutableGraph::had_disabled() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return had_disabled_;
 }
 
@@ -101,7 +103,7 @@ void ExecutableGraph::changed() {
 }
 
 void ExecutableGraph::change(CuGraphNode node, GraphUse now) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto is_its = [node](const NodeUse& it) { return it.node == node || it.holder == node; };
   const auto first = std::find_if(nodes_.begin(), nodes_.end(), is_its);
   nodes_are_known_ = nodes_are_known_ && first != nodes_.end();
@@ -133,7 +135,7 @@ void ExecutableGraph::change(CuGraphNode node, GraphUse now) {
 }
 
 void ExecutableGraph::enable(CuGraphNode node, bool enabled) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   bool known = false;
   had_disabled_ = had_disabled_ || !enabled;
   for (NodeUse& it : nodes_) {
@@ -147,13 +149,13 @@ void ExecutableGraph::enable(CuGraphNode node, bool enabled) {
 }
 
 std::shared_ptr<ExecutableGraph> find_executable(CuGraphExec exec) {
-  const std::scoped_lock lock(executables().mutex);
+  const MutexLock lock(executables().mutex);
   const auto found = executables().by_handle.find(exec);
   return found == executables().by_handle.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<ExecutableGraph> executable_of(CuGraphExec exec) {
-  const std::scoped_lock lock(executables().mutex);
+  const MutexLock lock(executables().mutex);
   std::shared_ptr<ExecutableGraph>& graph = executables().by_handle[exec];
   if (graph == nullptr) {
     graph = std::make_shared<ExecutableGraph>(GraphUse(), Captures(),
@@ -165,7 +167,7 @@ std::shared_ptr<ExecutableGraph> executable_of(CuGraphExec exec) {
 
 void set_executable(CuGraphExec exec, std::shared_ptr<ExecutableGraph> graph) {
   {
-    const std::scoped_lock lock(executables().mutex);
+    const MutexLock lock(executables().mutex);
     std::swap(executables().by_handle[exec], graph);
   }
   if (graph != nullptr) {
@@ -176,7 +178,7 @@ void set_executable(CuGraphExec exec, std::shared_ptr<ExecutableGraph> graph) {
 namespace {
 
 std::vector<CuGraphExec> take_ended() {
-  const std::scoped_lock lock(executables().mutex);
+  const MutexLock lock(executables().mutex);
   std::vector<CuGraphExec> ended;
   std::erase_if(executables().destroyed, [&](const Destroyed& it) {
     const bool has_ended = !it.order->steps_under_way();
@@ -203,7 +205,7 @@ CuResult destroy_executable(CuGraphExec exec) {
   destroy_ended_executables();
   std::shared_ptr<ExecutableGraph> graph;
   {
-    const std::scoped_lock lock(executables().mutex);
+    const MutexLock lock(executables().mutex);
     if (const auto found = executables().by_handle.find(exec);
         found != executables().by_handle.end()) {
       graph = std::move(found->second);
@@ -217,7 +219,7 @@ CuResult destroy_executable(CuGraphExec exec) {
   if (!graph->order()->steps_under_way()) {
     return real().cuGraphExecDestroy(exec);
   }
-  const std::scoped_lock lock(executables().mutex);
+  const MutexLock lock(executables().mutex);
   executables().destroyed.push_back({.exec = exec, .order = graph->order()});
   executables().some_destroyed = true;
   return CuResult::kSuccess;

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/graphs/graph_launch_order.h"
 #include "interpose/cuda/graphs/graph_launch_use.h"
@@ -39,21 +39,26 @@ class ExecutableGraph {
   void change(CuGraphNode node, GraphUse now);
   // A node that nobody knows here counts in any case.
   void enable(CuGraphNode node, bool enabled);
-  [[nodiscard]] Captures take_captures() { return std::move(captures_); }
+  [[nodiscard]] Captures take_captures() {
+    const MutexLock lock(mutex_);
+    return std::move(captures_);
+  }
 
  private:
-  // With the lock held, both.
-  [[nodiscard]] const std::shared_ptr<const GraphLaunchUse>& made_use();
-  void changed();
+  [[nodiscard]] const std::shared_ptr<const GraphLaunchUse>& made_use() SPILLWAY_REQUIRES(mutex_);
+  void changed() SPILLWAY_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  GraphUse nodes_;
-  bool nodes_are_known_ = true;  // by the handles under which the program changes them
-  std::shared_ptr<const GraphLaunchUse> launch_use_;        // nullptr: to be made
-  std::optional<std::shared_ptr<const GraphSteps>> steps_;  // nullopt: to be made
-  bool had_disabled_ = false;
-  std::string name_;
-  Captures captures_;
+  Mutex mutex_;
+  GraphUse nodes_ SPILLWAY_GUARDED_BY(mutex_);
+  // By the handles under which the program changes them.
+  bool nodes_are_known_ SPILLWAY_GUARDED_BY(mutex_) = true;
+  // nullptr: to be made
+  std::shared_ptr<const GraphLaunchUse> launch_use_ SPILLWAY_GUARDED_BY(mutex_);
+  // nullopt: to be made
+  std::optional<std::shared_ptr<const GraphSteps>> steps_ SPILLWAY_GUARDED_BY(mutex_);
+  bool had_disabled_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  std::string name_ SPILLWAY_GUARDED_BY(mutex_);
+  Captures captures_ SPILLWAY_GUARDED_BY(mutex_);
   const std::shared_ptr<GraphLaunchOrder> order_;
 };
 

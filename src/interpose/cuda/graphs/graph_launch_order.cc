@@ -48,7 +48,7 @@ CuResult GraphLaunchOrder::record(const Session& session, CuStream stream) {
 
 CuResult GraphLaunchOrder::whole(const Session& session, CuStream stream, bool may_step,
                                  const std::function<CuResult()>& call) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const CuResult waits = wait_for_last(session, stream); waits != CuResult::kSuccess) {
     return waits;
   }
@@ -66,7 +66,7 @@ CuResult GraphLaunchOrder::whole(const Session& session, CuStream stream, bool m
 
 std::optional<CuResult> GraphLaunchOrder::in_steps(const Session& session, CuStream stream,
                                                    const GraphSteps& steps) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool ready =
       !launched_ && std::all_of(steps.begin(), steps.end(), [&](const AttributedStep& it) {
         return it.step->prepare(session);
@@ -85,7 +85,7 @@ std::optional<CuResult> GraphLaunchOrder::in_steps(const Session& session, CuStr
 }
 
 bool GraphLaunchOrder::steps_under_way() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return stepped_ && recorded_ && made_before_ == graph_handles_forgotten() &&
          (captures_under_way() || real().cuEventQuery(event_) == CuResult::kNotReady);
 }

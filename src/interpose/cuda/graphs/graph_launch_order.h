@@ -4,9 +4,9 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "interpose/cuda/graphs/graph_steps.h"
 
 namespace spillway::cuda {
@@ -29,15 +29,16 @@ class GraphLaunchOrder {
   [[nodiscard]] bool steps_under_way();
 
  private:
-  CuResult wait_for_last(const Session& session, CuStream stream) const;
-  CuResult record(const Session& session, CuStream stream);
+  CuResult wait_for_last(const Session& session, CuStream stream) const SPILLWAY_REQUIRES(mutex_);
+  CuResult record(const Session& session, CuStream stream) SPILLWAY_REQUIRES(mutex_);
 
-  std::mutex mutex_;       // held while a launch is issued
-  bool launched_ = false;  // and the event does not stand behind the last launch
-  bool stepped_ = false;   // the last launch was made in steps
-  bool recorded_ = false;  // the event stands behind the last launch
-  CuEvent event_ = nullptr;
-  std::uint64_t made_before_ = 0;
+  Mutex mutex_;  // held while a launch is issued
+  // And the event does not stand behind the last launch.
+  bool launched_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  bool stepped_ SPILLWAY_GUARDED_BY(mutex_) = false;   // the last launch was made in steps
+  bool recorded_ SPILLWAY_GUARDED_BY(mutex_) = false;  // the event stands behind the last launch
+  CuEvent event_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;
+  std::uint64_t made_before_ SPILLWAY_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace spillway::cuda

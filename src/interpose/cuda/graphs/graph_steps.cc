@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <variant>
 
+#include "base/mutex.h"
 #include "interpose/cuda/issue.h"
 #include "interpose/cuda/operands/launch_operands.h"
 #include "interpose/cuda/replay/stored_launch.h"
@@ -73,7 +73,7 @@ class OneNodeStep final : public GraphStep {
   }
 
   [[nodiscard]] bool prepare(const Session& session) const override {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (exec_ == nullptr) {
       made_before_ = graph_handles_forgotten();
       (void)with_memory(session, checked_, [&] { return make(); });
@@ -83,7 +83,7 @@ class OneNodeStep final : public GraphStep {
 
   [[nodiscard]] CuResult issue(const Session& session, CuStream stream,
                                std::span<const CuLaunchAttribute> /*attributes*/) const override {
-    const auto call = [&] { return real().cuGraphLaunch(exec_, stream); };
+    const auto call = [exec = exec(), stream] { return real().cuGraphLaunch(exec, stream); };
     if (operands_.empty()) {
       return call();
     }
@@ -97,6 +97,10 @@ class OneNodeStep final : public GraphStep {
   }
 
  private:
+  [[nodiscard]] CuGraphExec exec() const {
+    const MutexLock lock(mutex_);
+    return exec_;
+  }
   CuResult add(CuGraph graph, const CuCopy3d& copy, CuContext context) const {
     CuGraphNode node = nullptr;
     return real().cuGraphAddMemcpyNode(&node, graph, nullptr, 0, &copy, context);
@@ -129,9 +133,9 @@ class OneNodeStep final : public GraphStep {
   const Node node_;
   const std::vector<CudaOperand> operands_;
   const std::vector<CudaOperand> checked_;
-  mutable std::mutex mutex_;
-  mutable CuGraphExec exec_ = nullptr;  // once it has been prepared
-  mutable std::uint64_t made_before_ = 0;
+  mutable Mutex mutex_;
+  mutable CuGraphExec exec_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;  // once it has been prepared
+  mutable std::uint64_t made_before_ SPILLWAY_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/mutex.h"
 #include "interpose/cuda/graphs/graph_nodes.h"
 #include "interpose/cuda/hooks/hook_table.h"
 #include "interpose/cuda/operands/launch_operands.h"
@@ -66,8 +66,8 @@ struct Conditional {
   std::vector<CuGraph> bodies;
 };
 struct Conditionals {
-  std::mutex mutex;
-  std::vector<Conditional> all;  // few
+  Mutex mutex;
+  std::vector<Conditional> all SPILLWAY_GUARDED_BY(mutex);  // few
 };
 Conditionals& conditionals() {
   static auto* const all = new Conditionals;  // threads of the program may run until the very end
@@ -75,7 +75,7 @@ Conditionals& conditionals() {
 }
 
 std::optional<std::vector<CuGraph>> bodies_of(CuGraphNode node) {
-  const std::scoped_lock lock(conditionals().mutex);
+  const MutexLock lock(conditionals().mutex);
   for (const Conditional& it : conditionals().all) {
     if (it.node == node) {
       return it.bodies;
@@ -89,7 +89,7 @@ template <typename Which>
 void forget_conditionals(const Which& which) {
   std::vector<CuGraph> gone;
   {
-    const std::scoped_lock lock(conditionals().mutex);
+    const MutexLock lock(conditionals().mutex);
     std::erase_if(conditionals().all, [&](const Conditional& it) {
       if (which(it)) {
         gone.insert(gone.end(), it.bodies.begin(), it.bodies.end());
@@ -308,7 +308,7 @@ void note_conditional(CuGraph graph, CuGraphNode node, const CuConditionalNode& 
   forget_conditional(node);
   Conditional made{.graph = graph, .node = node, .bodies = {}};
   made.bodies.assign(conditional.graphs, conditional.graphs + conditional.count);
-  const std::scoped_lock lock(conditionals().mutex);
+  const MutexLock lock(conditionals().mutex);
   conditionals().all.push_back(std::move(made));
 }
 

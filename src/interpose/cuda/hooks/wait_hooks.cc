@@ -58,7 +58,7 @@ CuResult wait_for_event(CuStream stream, CuEvent event, const Call& call) {
   }
   const auto in_order = session != nullptr && !captured(stream)
                             ? session->platform->streams().in_order(stream)
-                            : std::unique_lock<std::mutex>();
+                            : std::unique_lock<Mutex>();
   const CuResult result = here.driver(call);
   if (session != nullptr && result == CuResult::kSuccess && !captured(stream)) {
     session->platform->streams().waits_for(event, stream);

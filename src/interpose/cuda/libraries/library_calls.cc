@@ -3,15 +3,16 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <unordered_map>
+
+#include "base/mutex.h"
 
 namespace spillway::cuda {
 namespace {
 
 struct Workspaces {
-  std::mutex mutex;
-  std::unordered_map<const void*, Workspace> of;
+  Mutex mutex;
+  std::unordered_map<const void*, Workspace> of SPILLWAY_GUARDED_BY(mutex);
 };
 Workspaces& workspaces() {
   static auto* const all = new Workspaces;  // threads of the program may run until the very end
@@ -40,12 +41,12 @@ bool only_reads(const MatrixProduct& product, const CudaOperand& operand) {
 }
 
 void set_workspace(const void* handle, const Workspace& workspace) {
-  const std::scoped_lock lock(workspaces().mutex);
+  const MutexLock lock(workspaces().mutex);
   workspaces().of[handle] = workspace;
 }
 
 Workspace workspace_of(const void* handle) {
-  const std::scoped_lock lock(workspaces().mutex);
+  const MutexLock lock(workspaces().mutex);
   const auto found = workspaces().of.find(handle);
   return found == workspaces().of.end() ? Workspace() : found->second;
 }

@@ -6,10 +6,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/units.h"
 #include "interpose/cuda/libraries/torch_functions.h"
 
@@ -33,8 +33,8 @@ constexpr Divided kByDefault = {"2000000000", "2000000000", 20 * kMiB, 20 * kMiB
 enum class Watch { kNone, kFractions, kEnded };
 std::atomic<Watch> watch{Watch::kNone};
 
-std::mutex setting;
-bool whole = false;  // with its lock held
+Mutex setting;
+bool whole SPILLWAY_GUARDED_BY(setting) = false;
 
 // A user who has set a limit within which allocations are refused without a call of the driver, or
 // under which several threads are within one, counts as well (divide_again).
@@ -155,7 +155,7 @@ void prefer_whole_segments(const Session& session, Bytes bytes) {
           session.platform->capacity_bytes(Tier::kDevice) / kWithinPart) {
     return;
   }
-  const std::scoped_lock lock(setting);
+  const MutexLock lock(setting);
   // A limit may have been set meanwhile.
   if (!whole && watch.load() == Watch::kFractions && !user_says_how()) {
     set(kWhole, kByDefault, caller);
@@ -164,7 +164,7 @@ void prefer_whole_segments(const Session& session, Bytes bytes) {
 }
 
 void divide_again() {
-  const std::scoped_lock lock(setting);
+  const MutexLock lock(setting);
   if (whole) {
     set(kByDefault, kWhole, torch_caller.load(std::memory_order_acquire));
     whole = false;

@@ -90,7 +90,7 @@ bool DeviceInUse::begin() {
 }
 
 void DeviceInUse::look(Bytes used_bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!begin()) {
     return;
   }
@@ -128,12 +128,12 @@ void DeviceInUse::note_of_process(Bytes now_bytes, Bytes used_bytes) {
 }
 
 void DeviceInUse::stop() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   state_ = State::kNotThere;
 }
 
 void DeviceInUse::add_to(RunRecord& record) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   record.device_in_use_peak_bytes = peak_bytes_;
   record.device_growth_peak_bytes = growth_peak_bytes_;
 }

@@ -2,9 +2,9 @@
 // Layer: interpose, cuda. Thread-safe.
 #pragma once
 
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/units.h"
 #include "platform/cuda/driver/driver.h"
 #include "runtime/record/run_record.h"
@@ -27,8 +27,8 @@ class DeviceInUse {
   void add_to(RunRecord& record);
 
  private:
-  bool begin();
-  void note_of_process(Bytes now_bytes, Bytes used_bytes);
+  bool begin() SPILLWAY_REQUIRES(mutex_);
+  void note_of_process(Bytes now_bytes, Bytes used_bytes) SPILLWAY_REQUIRES(mutex_);
 
   // As NVML has them.
   struct Calls {
@@ -39,17 +39,17 @@ class DeviceInUse {
   };
   enum class State { kNew, kAsked, kNotThere };
 
-  std::mutex mutex_;
-  State state_ = State::kNotThere;
-  Calls calls_;
-  std::string uuid_;
-  void* device_ = nullptr;
-  Bytes budget_bytes_;
-  bool first_ = true;
-  Bytes contexts_bytes_ = 0;      // of this process, at the first look
-  Bytes all_at_first_bytes_ = 0;  // of all processes
-  Bytes peak_bytes_ = 0;
-  Bytes growth_peak_bytes_ = 0;
+  Mutex mutex_;
+  State state_ SPILLWAY_GUARDED_BY(mutex_) = State::kNotThere;
+  Calls calls_ SPILLWAY_GUARDED_BY(mutex_);
+  std::string uuid_ SPILLWAY_GUARDED_BY(mutex_);
+  void* device_ SPILLWAY_GUARDED_BY(mutex_) = nullptr;
+  Bytes budget_bytes_ SPILLWAY_GUARDED_BY(mutex_);
+  bool first_ SPILLWAY_GUARDED_BY(mutex_) = true;
+  Bytes contexts_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;      // of this process, at the first look
+  Bytes all_at_first_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // of all processes
+  Bytes peak_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  Bytes growth_peak_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace spillway::cuda

@@ -3,10 +3,10 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "base/mutex.h"
 #include "interpose/cuda/hooks/hook_table.h"
 #include "interpose/cuda/memory/past_budget.h"
 
@@ -20,8 +20,8 @@ struct Given {
 };
 
 struct DriversMemory {
-  std::mutex mutex;
-  std::map<std::pair<DriverMemory, std::uint64_t>, Given> given;
+  Mutex mutex;
+  std::map<std::pair<DriverMemory, std::uint64_t>, Given> given SPILLWAY_GUARDED_BY(mutex);
 };
 // Never destroyed: threads of the program may run until the very end.
 DriversMemory& drivers_memory() {
@@ -40,7 +40,7 @@ void driver_gave(std::string_view call, DriverMemory kind, std::uint64_t name, B
     (void)real().cuCtxGetCurrent(&context);
   }
   {
-    const std::scoped_lock lock(drivers_memory().mutex);
+    const MutexLock lock(drivers_memory().mutex);
     drivers_memory().given[{kind, name}] = {
         .call = std::string(call), .bytes = bytes, .context = context};
     any = true;
@@ -52,14 +52,14 @@ void driver_has_back(DriverMemory kind, std::uint64_t name) {
   if (!any.load(std::memory_order_relaxed)) {
     return;
   }
-  const std::scoped_lock lock(drivers_memory().mutex);
+  const MutexLock lock(drivers_memory().mutex);
   if (const auto given = drivers_memory().given.extract({kind, name}); !given.empty()) {
     gave_back_past_budget(given.mapped().call, given.mapped().bytes);
   }
 }
 
 void driver_has_back_all_of(CuContext context) {
-  const std::scoped_lock lock(drivers_memory().mutex);
+  const MutexLock lock(drivers_memory().mutex);
   std::erase_if(drivers_memory().given, [context](const auto& entry) {
     const Given& given = entry.second;
     if (given.context == nullptr || given.context != context) {

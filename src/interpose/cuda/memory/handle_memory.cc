@@ -4,11 +4,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <mutex>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "base/mutex.h"
 #include "interpose/cuda/hooks/hook_table.h"
 #include "interpose/cuda/issue.h"
 
@@ -75,9 +75,9 @@ CuResult try_properties(const CuAllocationProperties& properties) {
   if (kind == Kind{CuHandleType::kNone, 0, 0}) {
     return CuResult::kSuccess;
   }
-  static std::mutex mutex;
-  static auto* const tried = new std::map<Kind, CuResult>;
-  const std::scoped_lock lock(mutex);
+  static Mutex mutex;
+  static auto* const tried SPILLWAY_PT_GUARDED_BY(mutex) = new std::map<Kind, CuResult>;
+  const MutexLock lock(mutex);
   if (const auto found = tried->find(kind); found != tried->end()) {
     return found->second;
   }

@@ -37,7 +37,7 @@ MappedMemory::Answer MappedMemory::reserve(const Session& session, CuAddress* ad
       (alignment & (alignment - 1)) != 0 || bytes > (Bytes{1} << 60U)) {
     return std::nullopt;  // refused
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::optional<std::uint64_t> run = session.platform->placed().reserve(
       round_up(bytes, kBlockBytes), std::max<Bytes>(alignment, kBlockBytes));
   if (!run) {
@@ -64,7 +64,7 @@ bool MappedMemory::in_reservation(CuAddress address, Bytes bytes) {
 
 MappedMemory::Answer MappedMemory::free_reserved(const Session& session, CuAddress address,
                                                  Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = reservations_.find(address);
   if (found == reservations_.end()) {
     return in_reservation(address, 0) ? Answer(CuResult::kInvalidValue) : std::nullopt;
@@ -121,7 +121,7 @@ MappedMemory::Answer MappedMemory::create(const Session& session, CuMemHandle* h
     return possible;
   }
   session.segments->tell_deaths();
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool fills = fills_reservations(caller);
   if (fills) {
     if (const Status stays_open = leaves_reservations_open(bytes); !stays_open) {
@@ -143,7 +143,7 @@ MappedMemory::Answer MappedMemory::create(const Session& session, CuMemHandle* h
 
 void MappedMemory::made_by_driver(CuMemHandle handle, Bytes bytes, const void* caller) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     handles_.insert_or_assign(handle, Handle{.bytes = bytes, .real = handle, .caller = caller});
   }
   took_past_budget("cuMemCreate", bytes, caller);
@@ -165,7 +165,7 @@ void MappedMemory::end_allocation(const Session& session, CuMemHandle name, Hand
 }
 
 MappedMemory::Answer MappedMemory::release(const Session& session, CuMemHandle name) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Handle* const handle = known(name);
   if (handle == nullptr) {
     return is_ours(name) ? Answer(CuResult::kInvalidValue) : std::nullopt;
@@ -203,7 +203,7 @@ void MappedMemory::forget_if_unused(CuMemHandle name) {
 }
 
 MappedMemory::Answer MappedMemory::retain(CuMemHandle* name, CuAddress address) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto mapping = mapping_at(address);
   if (mapping == mappings_.end() || !is_ours(mapping->second.handle)) {
     return std::nullopt;
@@ -215,7 +215,7 @@ MappedMemory::Answer MappedMemory::retain(CuMemHandle* name, CuAddress address) 
 
 MappedMemory::Answer MappedMemory::properties_of(CuAllocationProperties* properties,
                                                  CuMemHandle name) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Handle* const handle = known(name);
   if (!is_ours(name)) {
     return std::nullopt;
@@ -234,14 +234,14 @@ CuMemHandle MappedMemory::real_handle(const Session& session, CuMemHandle name, 
   if (!is_ours(name)) {
     return name;
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Handle* const handle = known(name);
   error = handle == nullptr ? CuResult::kInvalidValue : make_real(session, name, *handle);
   return error == CuResult::kSuccess ? handle->real : 0;
 }
 
 CuResult MappedMemory::make_real(const Session& session, CuAddress address, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [at, mapping] : mappings_) {
     if (mapping.real || at >= address + bytes || address >= at + mapping.bytes) {
       continue;
@@ -371,7 +371,7 @@ CuResult MappedMemory::map_ours(const Session& session, CuAddress address, CuMem
 
 MappedMemory::Answer MappedMemory::map(const Session& session, CuAddress address, Bytes bytes,
                                        Bytes offset, CuMemHandle name) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Handle* const handle = known(name);
   const bool here = in_reservation(address, 0);
   if (handle == nullptr && !here) {
@@ -432,7 +432,7 @@ void MappedMemory::is_unmapped(CuAddress address, const Mapping& mapping) {
 }
 
 MappedMemory::Answer MappedMemory::unmap(const Session& session, CuAddress address, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool here = in_reservation(address, 0);
   const std::optional<std::vector<CuAddress>> all = whole_mappings(address, bytes);
   if (!all) {
@@ -475,7 +475,7 @@ MappedMemory::Answer MappedMemory::set_access(
     const std::vector<CuAccessDescription>& descriptions) {
   std::vector<int> others;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!in_reservation(address, 0)) {
       return std::nullopt;
     }
@@ -512,7 +512,7 @@ MappedMemory::Answer MappedMemory::set_access(
 }
 
 std::optional<CuAccess> MappedMemory::access_of(CuAddress address, int device) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto mapping = mapping_at(address);
   if (mapping == mappings_.end() || mapping->second.real) {
     return std::nullopt;
@@ -522,7 +522,7 @@ std::optional<CuAccess> MappedMemory::access_of(CuAddress address, int device) {
 }
 
 std::optional<AddressRange> MappedMemory::reservation_of(CuAddress address) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto mapping = mapping_at(address);
   if (mapping == mappings_.end() || mapping->second.real) {
     return std::nullopt;
@@ -532,7 +532,7 @@ std::optional<AddressRange> MappedMemory::reservation_of(CuAddress address) {
 }
 
 std::uint32_t MappedMemory::exported_as(CuAddress address) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto mapping = mapping_at(address);
   return mapping == mappings_.end() || mapping->second.real
              ? 0

@@ -9,11 +9,11 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "interpose/cuda/session.h"
 
 namespace spillway::cuda {
@@ -59,7 +59,7 @@ class MappedMemory {
   // Each mapping of ours: its address and bytes.
   template <typename Visit>
   void for_each(const Visit& visit) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [address, mapping] : mappings_) {
       if (!mapping.real) {
         visit(address, mapping.bytes);
@@ -91,32 +91,36 @@ class MappedMemory {
   };
   using Reservations = std::map<CuAddress, Reservation>;
   using Mappings = std::map<CuAddress, Mapping>;
-  // With the lock held.
-  [[nodiscard]] Handle* known(CuMemHandle handle);
-  [[nodiscard]] Reservations::iterator reservation_at(CuAddress address);
-  [[nodiscard]] bool in_reservation(CuAddress address, Bytes bytes);
-  [[nodiscard]] Mappings::iterator mapping_at(CuAddress address);
+  [[nodiscard]] Handle* known(CuMemHandle handle) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Reservations::iterator reservation_at(CuAddress address) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] bool in_reservation(CuAddress address, Bytes bytes) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Mappings::iterator mapping_at(CuAddress address) SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] std::optional<std::vector<CuAddress>> whole_mappings(CuAddress address,
-                                                                     Bytes bytes) const;
+                                                                     Bytes bytes) const
+      SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] CuResult move_away(const Session& session, CuAddress address, Bytes bytes,
-                                   CuMemHandle but);
+                                   CuMemHandle but) SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] CuResult map_ours(const Session& session, CuAddress address, CuMemHandle name,
-                                  Handle& handle);
-  [[nodiscard]] CuResult make_real(const Session& session, CuMemHandle name, Handle& handle);
-  void end_allocation(const Session& session, CuMemHandle name, Handle& handle);
-  void forget_if_unused(CuMemHandle name);
-  void is_mapped(CuAddress address, const Mapping& mapping);
-  void is_unmapped(CuAddress address, const Mapping& mapping);
-  [[nodiscard]] Status leaves_reservations_open(Bytes bytes) const;
+                                  Handle& handle) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] CuResult make_real(const Session& session, CuMemHandle name, Handle& handle)
+      SPILLWAY_REQUIRES(mutex_);
+  void end_allocation(const Session& session, CuMemHandle name, Handle& handle)
+      SPILLWAY_REQUIRES(mutex_);
+  void forget_if_unused(CuMemHandle name) SPILLWAY_REQUIRES(mutex_);
+  void is_mapped(CuAddress address, const Mapping& mapping) SPILLWAY_REQUIRES(mutex_);
+  void is_unmapped(CuAddress address, const Mapping& mapping) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Status leaves_reservations_open(Bytes bytes) const SPILLWAY_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  Reservations reservations_;  // ours
-  std::unordered_map<CuMemHandle, Handle> handles_;
-  Mappings mappings_;                        // in our reservations, and of known handles
-  std::map<CuAddress, CuMemHandle> hidden_;  // by where its allocation lies
-  std::uint64_t last_number_ = 0;
+  Mutex mutex_;
+  Reservations reservations_ SPILLWAY_GUARDED_BY(mutex_);  // ours
+  std::unordered_map<CuMemHandle, Handle> handles_ SPILLWAY_GUARDED_BY(mutex_);
+  Mappings mappings_ SPILLWAY_GUARDED_BY(mutex_);  // in our reservations, and of known handles
+  // By where its allocation lies.
+  std::map<CuAddress, CuMemHandle> hidden_ SPILLWAY_GUARDED_BY(mutex_);
+  std::uint64_t last_number_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   std::atomic<Bytes> bytes_{0};
-  Bytes may_fill_bytes_ = 0;  // of handles that `fill`, and are mapped nowhere
+  // Of handles that `fill`, and are mapped nowhere.
+  Bytes may_fill_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace spillway::cuda

@@ -2,20 +2,21 @@
 #include "interpose/cuda/memory/memory_pools.h"
 
 #include <atomic>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "base/mutex.h"
 #include "interpose/cuda/hooks/hook_table.h"
 
 namespace spillway::cuda {
 namespace {
 
 struct Pools {
-  std::mutex mutex;
-  std::unordered_map<CuMemPool, NotedPool> by_handle;
-  bool default_known = false;
-  CuMemPool default_handle = nullptr;  // also of a driver that has no pools
+  Mutex mutex;
+  std::unordered_map<CuMemPool, NotedPool> by_handle SPILLWAY_GUARDED_BY(mutex);
+  bool default_known SPILLWAY_GUARDED_BY(mutex) = false;
+  // Also of a driver that has no pools.
+  CuMemPool default_handle SPILLWAY_GUARDED_BY(mutex) = nullptr;
 };
 Pools& pools() {
   static auto* const all = new Pools;  // threads of the program may run until the very end
@@ -28,8 +29,7 @@ constexpr Current kNotKnown = -1;
 constexpr Current kDrivers = -2;
 constinit std::atomic<Current> current{kNotKnown};
 
-// With the lock held, like what follows.
-void find_default(Pools& all, const Session& session) {
+void find_default(Pools& all, const Session& session) SPILLWAY_REQUIRES(all.mutex) {
   if (all.default_known) {
     return;
   }
@@ -42,7 +42,8 @@ void find_default(Pools& all, const Session& session) {
       NotedPool{.location = {.type = CuLocationType::kDevice, .id = session.device}});
 }
 
-std::optional<DeviceHeap::Pool> account_of(Pools& all, const Session& session, CuMemPool handle) {
+std::optional<DeviceHeap::Pool> account_of(Pools& all, const Session& session, CuMemPool handle)
+    SPILLWAY_REQUIRES(all.mutex) {
   find_default(all, session);
   const auto found = all.by_handle.find(handle);
   if (found == all.by_handle.end()) {
@@ -69,24 +70,24 @@ void close_account(const Session& session, NotedPool& pool) {
 }  // namespace
 
 void note_pool(CuMemPool handle, const NotedPool& pool) {
-  const std::scoped_lock lock(pools().mutex);
+  const MutexLock lock(pools().mutex);
   pools().by_handle[handle] = pool;
 }
 
 std::optional<NotedPool> take_pool(CuMemPool handle) {
-  const std::scoped_lock lock(pools().mutex);
+  const MutexLock lock(pools().mutex);
   const auto taken = pools().by_handle.extract(handle);
   return taken.empty() ? std::nullopt : std::optional(taken.mapped());
 }
 
 void current_pool_changes() {
-  const std::scoped_lock lock(pools().mutex);
+  const MutexLock lock(pools().mutex);
   current = kNotKnown;
 }
 
 void pools_begin_anew(const Session& session) {
   Pools& all = pools();
-  const std::scoped_lock lock(all.mutex);
+  const MutexLock lock(all.mutex);
   current = kNotKnown;
   for (auto& it : all.by_handle) {
     close_account(session, it.second);
@@ -97,14 +98,14 @@ void pools_begin_anew(const Session& session) {
 }
 
 std::optional<DeviceHeap::Pool> pool_of(const Session& session, CuMemPool handle) {
-  const std::scoped_lock lock(pools().mutex);
+  const MutexLock lock(pools().mutex);
   return account_of(pools(), session, handle);
 }
 
 std::optional<DeviceHeap::Pool> current_pool(const Session& session) {
   Current known = current.load(std::memory_order_relaxed);
   if (known == kNotKnown) {
-    const std::scoped_lock lock(pools().mutex);
+    const MutexLock lock(pools().mutex);
     find_default(pools(), session);
     CuMemPool handle = nullptr;
     if (real().cuDeviceGetMemPool(&handle, session.device) != CuResult::kSuccess) {
@@ -121,7 +122,7 @@ CuMemPool handle_of_pool(DeviceHeap::Pool account) {
   if (account == DeviceHeap::kNoPool) {
     return nullptr;
   }
-  const std::scoped_lock lock(pools().mutex);
+  const MutexLock lock(pools().mutex);
   for (const auto& [handle, pool] : pools().by_handle) {
     if (pool.account == account) {
       return handle;
@@ -131,7 +132,7 @@ CuMemPool handle_of_pool(DeviceHeap::Pool account) {
 }
 
 bool is_of_host(CuMemPool handle) {
-  const std::scoped_lock lock(pools().mutex);
+  const MutexLock lock(pools().mutex);
   const auto found = pools().by_handle.find(handle);
   return found != pools().by_handle.end() && found->second.location.type != CuLocationType::kDevice;
 }

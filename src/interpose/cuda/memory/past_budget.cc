@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "interpose/cuda/session.h"
 #include "platform/common/process/say.h"
 
@@ -47,7 +47,7 @@ class PastBudget {
  public:
   void took(std::string_view call, Bytes bytes, const void* caller) {
     std::string library = library_at(caller);
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     Call& of = calls_[std::string(call)];
     of.now_bytes += bytes;
     of.peak_bytes = std::max(of.peak_bytes, of.now_bytes);
@@ -55,19 +55,19 @@ class PastBudget {
     grown();
   }
   void gave_back(std::string_view call, Bytes bytes) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     Call& of = calls_[std::string(call)];
     of.now_bytes -= std::min(bytes, of.now_bytes);
   }
   void unseen(Bytes bytes) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     Call& of = calls_[std::string(kUncaught)];
     of.now_bytes = bytes;
     of.peak_bytes = std::max(of.peak_bytes, bytes);
     grown();
   }
   [[nodiscard]] Bytes seen_bytes() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     Bytes sum = 0;
     for (const auto& [name, of] : calls_) {
       sum += name == kUncaught ? 0 : of.now_bytes;
@@ -75,7 +75,7 @@ class PastBudget {
     return sum;
   }
   void add_to(RunRecord& record) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     record.past_budget_peak_bytes = peak_bytes_;
     for (const auto& [name, of] : calls_) {
       if (of.peak_bytes > 0) {
@@ -101,7 +101,7 @@ class PastBudget {
     return most == call.taken_bytes.end() ? std::string() : most->first;
   }
 
-  void grown() {
+  void grown() SPILLWAY_REQUIRES(mutex_) {
     Bytes now_bytes = 0;
     auto most = calls_.begin();
     for (auto it = calls_.begin(); it != calls_.end(); ++it) {
@@ -125,10 +125,10 @@ class PastBudget {
     say(line);
   }
 
-  std::mutex mutex_;
-  std::map<std::string, Call> calls_;
-  Bytes peak_bytes_ = 0;
-  Bytes said_from_bytes_ = kSaidFromBytes;
+  Mutex mutex_;
+  std::map<std::string, Call> calls_ SPILLWAY_GUARDED_BY(mutex_);
+  Bytes peak_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  Bytes said_from_bytes_ SPILLWAY_GUARDED_BY(mutex_) = kSaidFromBytes;
 };
 
 // Never destroyed: threads of the program may run until the very end.

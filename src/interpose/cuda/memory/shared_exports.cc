@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "interpose/cuda/issue.h"
 #include "interpose/cuda/memory/shared_memory.h"
 #include "interpose/cuda/real_symbols.h"
@@ -28,8 +28,8 @@ std::optional<SharedDescriptor> piece_of(const Session& session, std::uint64_t n
 
 // From the first export on.
 Status serve_exports(const Session& session) {
-  static std::mutex starting;
-  const std::scoped_lock lock(starting);
+  static Mutex starting;
+  const MutexLock lock(starting);
   if (shared_token.load() != 0) {
     return {};
   }

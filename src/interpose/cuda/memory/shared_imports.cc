@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "interpose/cuda/hooks/hook_table.h"
 #include "interpose/cuda/memory/shared_memory.h"
 #include "platform/common/process/descriptor_server.h"
@@ -86,8 +86,8 @@ struct Opened {
 
 using Known = std::pair<std::uint64_t, std::uint64_t>;  // SharedHandle's token and number
 struct Imports {
-  std::mutex mutex;
-  std::map<Known, Opened> opened;
+  Mutex mutex;
+  std::map<Known, Opened> opened SPILLWAY_GUARDED_BY(mutex);
 };
 Imports& imports() {
   static auto* const it = new Imports;  // threads of the program may run until the very end
@@ -132,7 +132,7 @@ CuResult map_all(const SharedHandle& handle, CuDevice device, Opened& opened) {
 }  // namespace
 
 Bytes opened_bytes() {
-  const std::scoped_lock lock(imports().mutex);
+  const MutexLock lock(imports().mutex);
   Bytes bytes = 0;
   for (const auto& [known, opened] : imports().opened) {
     bytes += opened.mapping.bytes();
@@ -148,7 +148,7 @@ CuResult open_shared(const SharedHandle& handle, CuAddress& address) {
   if (handle.token == own_token()) {
     return CuResult::kInvalidContext;
   }
-  const std::scoped_lock lock(imports().mutex);
+  const MutexLock lock(imports().mutex);
   const Known known{handle.token, handle.number};
   auto found = imports().opened.find(known);
   if (found == imports().opened.end()) {
@@ -164,7 +164,7 @@ CuResult open_shared(const SharedHandle& handle, CuAddress& address) {
 }
 
 std::optional<CuResult> close_shared(CuAddress address, WaitForDevice wait) {
-  std::unique_lock lock(imports().mutex);
+  MutexLock lock(imports().mutex);
   auto& opened = imports().opened;
   const auto found = std::find_if(opened.begin(), opened.end(), [address](const auto& it) {
     return it.second.address == address;

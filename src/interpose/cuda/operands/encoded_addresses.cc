@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace spillway::cuda {
 namespace {
@@ -21,9 +21,9 @@ struct BytesOrder {
 // Programs make the same maps again and again; those of memory that is gone are dropped once there
 // are many.
 struct Encoded {
-  std::shared_mutex mutex;
-  std::map<CuTensorMap, std::uint64_t, BytesOrder> addresses;
-  std::size_t most = 4096;
+  SharedMutex mutex;
+  std::map<CuTensorMap, std::uint64_t, BytesOrder> addresses SPILLWAY_GUARDED_BY(mutex);
+  std::size_t most SPILLWAY_GUARDED_BY(mutex) = 4096;
 };
 Encoded& encoded() {
   static auto* const all = new Encoded;  // threads of the program may run until the very end
@@ -45,7 +45,7 @@ void note_encoded(const Session& session, const CuTensorMap& map, std::uint64_t 
   if (!range || shows(session, map, *range)) {
     return;
   }
-  const std::unique_lock lock(encoded().mutex);
+  const MutexLock lock(encoded().mutex);
   auto& addresses = encoded().addresses;
   if (addresses.size() >= encoded().most) {
     std::erase_if(addresses, [&](const auto& it) {
@@ -63,7 +63,7 @@ void for_each_encoded(const void* bytes, std::size_t count,
                       const std::function<void(std::uint64_t)>& visit) {
   std::vector<std::uint64_t> found;
   {
-    const std::shared_lock lock(encoded().mutex);
+    const SharedLock lock(encoded().mutex);
     CuTensorMap map{};
     for (std::size_t at = 0; at + sizeof map <= count; at += kTensorMapAlignment) {
       std::memcpy(&map, static_cast<const char*>(bytes) + at, sizeof map);

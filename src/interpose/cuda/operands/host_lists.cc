@@ -5,9 +5,8 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <mutex>
-#include <shared_mutex>
 
+#include "base/mutex.h"
 #include "base/units.h"
 
 namespace spillway::cuda {
@@ -23,8 +22,8 @@ struct Piece {
   CuContext context = nullptr;
 };
 struct Pieces {
-  std::shared_mutex mutex;
-  std::map<std::uint64_t, Piece> at;  // by start
+  SharedMutex mutex;
+  std::map<std::uint64_t, Piece> at SPILLWAY_GUARDED_BY(mutex);  // by start
 };
 Pieces& pieces() {
   static auto* const all = new Pieces;  // threads of the program may run until the very end
@@ -38,25 +37,25 @@ void note_pinned(const void* memory, std::size_t bytes, CuContext context) {
     return;
   }
   const auto start = reinterpret_cast<std::uint64_t>(memory);
-  const std::unique_lock lock(pieces().mutex);
+  const MutexLock lock(pieces().mutex);
   pieces().at[start] = {.bytes = bytes, .context = context};
   detail::host_lists_begin = std::min(detail::host_lists_begin.load(), start);
   detail::host_lists_end = std::max(detail::host_lists_end.load(), start + bytes);
 }
 
 void forget_pinned(const void* memory) {
-  const std::unique_lock lock(pieces().mutex);
+  const MutexLock lock(pieces().mutex);
   pieces().at.erase(reinterpret_cast<std::uint64_t>(memory));
 }
 
 void forget_pinned_of(CuContext context) {
-  const std::unique_lock lock(pieces().mutex);
+  const MutexLock lock(pieces().mutex);
   std::erase_if(pieces().at, [&](const auto& it) { return it.second.context == context; });
 }
 
 void visit_host_list(std::uint64_t address,
                      const std::function<void(std::span<const std::uint64_t>)>& visit) {
-  const std::shared_lock lock(pieces().mutex);
+  const SharedLock lock(pieces().mutex);
   const auto after = pieces().at.upper_bound(address);
   if (after == pieces().at.begin()) {
     return;

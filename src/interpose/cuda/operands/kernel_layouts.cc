@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/spread.h"
 #include "interpose/cuda/hooks/hook_table.h"
 #include "interpose/cuda/libraries/library_functions.h"
@@ -25,7 +25,7 @@ constexpr std::size_t kSlots = std::size_t{1} << kSlotBits;
 constexpr std::size_t kProbes = 16;
 std::array<std::atomic<const KernelLayout*>, kSlots> slots;
 std::atomic<std::uint64_t> generation{1};
-std::mutex adding;
+Mutex adding;
 
 std::size_t slot_of(const void* function) {
   return spread(reinterpret_cast<std::uintptr_t>(function), kSlotBits);
@@ -132,7 +132,7 @@ const KernelLayout& kernel_layout(CuFunction function) {
     }
   }
   std::unique_ptr<KernelLayout> made = ask(function, now);
-  const std::scoped_lock lock(adding);
+  const MutexLock lock(adding);
   std::size_t place = start;
   for (std::size_t i = 0; i < kProbes; ++i) {
     place = (start + i) % kSlots;

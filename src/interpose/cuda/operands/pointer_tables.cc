@@ -9,13 +9,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
-#include <shared_mutex>
 #include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "interpose/cuda/operands/encoded_addresses.h"
 #include "interpose/cuda/operands/living_tensors.h"
 
@@ -70,9 +69,9 @@ struct Held {
 };
 // By the start of the allocation that holds them.
 struct Carried {
-  std::shared_mutex mutex;
-  std::unordered_map<std::uint64_t, Held> by_start;
-  std::uint64_t changes = 0;
+  SharedMutex mutex;
+  std::unordered_map<std::uint64_t, Held> by_start SPILLWAY_GUARDED_BY(mutex);
+  std::uint64_t changes SPILLWAY_GUARDED_BY(mutex) = 0;
 };
 Carried& carried() {
   static auto* const all = new Carried;  // threads of the program may run until the very end
@@ -80,16 +79,15 @@ Carried& carried() {
 }
 std::atomic<bool> any_carried{false};  // most programs have none
 
-// With the lock held, like what follows. What is dead may be used again at the same address, by a
-// program that leaves its table as it is.
-void drop_gone(const Session& session, Held& held) {
+// What is dead may be used again at the same address, by a program that leaves its table as it is.
+void drop_gone(const Session& session, Held& held) SPILLWAY_REQUIRES(carried().mutex) {
   held.named.drop([&](const AddressRange& bytes) {
     return !session.platform->memory().may_be_again(bytes.start) &&
            !session.platform->memory().may_be_again(bytes.start + bytes.bytes - 1);
   });
 }
 
-void add(const Session& session, Held& held, const Named& more) {
+void add(const Session& session, Held& held, const Named& more) SPILLWAY_REQUIRES(carried().mutex) {
   if (held.named.all().size() > held.most) {
     drop_gone(session, held);
     held.most = std::max(held.most, 2 * held.named.all().size());
@@ -216,7 +214,7 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
   std::sort(exposed.begin(), exposed.end());
   exposed.erase(std::unique(exposed.begin(), exposed.end()), exposed.end());
   session.platform->launches().expose(exposed);
-  const std::unique_lock lock(carried().mutex);
+  const MutexLock lock(carried().mutex);
   add(session, carried().by_start[start], found);
 }
 
@@ -237,12 +235,12 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
   }
   auto& by_start = carried().by_start;
   {
-    const std::shared_lock lock(carried().mutex);
+    const SharedLock lock(carried().mutex);
     if (!by_start.contains(source->start)) {
       return;
     }
   }
-  const std::unique_lock lock(carried().mutex);
+  const MutexLock lock(carried().mutex);
   const auto found = by_start.find(source->start);
   if (found == by_start.end()) {
     return;
@@ -261,13 +259,13 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
 
 void forget_carried(std::uint64_t start) {
   if (addresses_in_tables()) {
-    const std::unique_lock lock(carried().mutex);
+    const MutexLock lock(carried().mutex);
     carried().by_start.erase(start);
   }
 }
 
 void forget_carried_everywhere(const Session& session) {
-  const std::unique_lock lock(carried().mutex);
+  const MutexLock lock(carried().mutex);
   if (const auto found = carried().by_start.find(kEverywhere); found != carried().by_start.end()) {
     drop_gone(session, found->second);
   }
@@ -281,7 +279,7 @@ void for_each_carried(std::uint64_t start, const std::function<void(const Addres
   }
   std::vector<Named::One> found;
   {
-    const std::shared_lock lock(carried().mutex);
+    const SharedLock lock(carried().mutex);
     if (const auto it = carried().by_start.find(start); it != carried().by_start.end()) {
       found = it->second.named.all();
     }
@@ -304,7 +302,7 @@ std::vector<std::uint64_t> holders_among(
       }
     }
   };
-  const std::shared_lock lock(carried().mutex);
+  const SharedLock lock(carried().mutex);
   if (carried().by_start.size() < starts.size()) {
     add_common(carried().by_start, starts);
   } else {

@@ -2,9 +2,9 @@
 #include "interpose/cuda/operands/registered_kernels.h"
 
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "interpose/cuda/operands/kernel_layouts.h"
 
 namespace spillway::cuda {
@@ -15,8 +15,8 @@ struct Told {
   std::string roles;
 };
 struct RegisteredKernels {
-  std::mutex mutex;
-  std::unordered_map<const void*, Told> of;
+  Mutex mutex;
+  std::unordered_map<const void*, Told> of SPILLWAY_GUARDED_BY(mutex);
 };
 RegisteredKernels& registered_kernels() {
   static auto* const all =
@@ -28,7 +28,7 @@ RegisteredKernels& registered_kernels() {
 
 std::string registered_roles(const void* function, std::string_view name, std::size_t parameters) {
   constexpr std::size_t kMostAdded = 2;
-  const std::scoped_lock lock(registered_kernels().mutex);
+  const MutexLock lock(registered_kernels().mutex);
   const auto found = registered_kernels().of.find(function);
   return found != registered_kernels().of.end() && found->second.name == name &&
                  found->second.roles.size() <= parameters &&
@@ -38,7 +38,7 @@ std::string registered_roles(const void* function, std::string_view name, std::s
 }
 
 void forget_registered_kernels() {
-  const std::scoped_lock lock(registered_kernels().mutex);
+  const MutexLock lock(registered_kernels().mutex);
   registered_kernels().of.clear();
 }
 
@@ -52,7 +52,7 @@ void spillway_kernel(std::uint64_t function, const char* name, const char* roles
   const auto* const it = reinterpret_cast<const void*>(function);  // NOLINT
   bool changes = false;
   {
-    const std::scoped_lock lock(cuda::registered_kernels().mutex);
+    const spillway::MutexLock lock(cuda::registered_kernels().mutex);
     auto& all = cuda::registered_kernels().of;
     if (roles == nullptr) {
       changes = all.erase(it) > 0;

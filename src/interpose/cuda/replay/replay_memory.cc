@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "engine/launches/recomputable.h"
 
 namespace spillway::cuda {
@@ -23,7 +23,7 @@ class CopyPlaces {
 
   // The first of as many in a row; kCopyPlaces: there are none.
   [[nodiscard]] std::size_t take(std::size_t count) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto from = std::search_n(taken_.begin(), taken_.end(), count, false);
     if (from == taken_.end()) {
       return kCopyPlaces;
@@ -32,15 +32,15 @@ class CopyPlaces {
     return static_cast<std::size_t>(from - taken_.begin());
   }
   void give_back(std::size_t first, std::size_t count) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     std::fill_n(taken_.begin() + static_cast<std::ptrdiff_t>(first), count, false);
   }
   [[nodiscard]] CuAddress at(std::size_t place) const { return address_ + place * kPlaceBytes; }
 
  private:
   CuAddress address_;
-  std::mutex mutex_;
-  std::vector<bool> taken_;
+  Mutex mutex_;
+  std::vector<bool> taken_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 SmallCopy::~SmallCopy() { of_->give_back(first_, count_); }
@@ -53,18 +53,19 @@ struct KeptMemory {
   std::shared_ptr<CopyPlaces> copies;
 };
 struct AllKeptMemory {
-  std::mutex mutex;
-  std::map<CuStream, KeptMemory> of;
+  Mutex mutex;
+  std::map<CuStream, KeptMemory> of SPILLWAY_GUARDED_BY(mutex);
   // As much is not asked for again: to ask takes calls of the driver.
-  Bytes refused_bytes = kMostWorkspaceBytes + 1;
+  Bytes refused_bytes SPILLWAY_GUARDED_BY(mutex) = kMostWorkspaceBytes + 1;
 };
 AllKeptMemory& all_kept_memory() {
   static auto* const all = new AllKeptMemory;  // threads of the program may run until the very end
   return *all;
 }
 
-// 0: there is none. With the lock held.
-CuAddress make_extra(AllKeptMemory& all, const Session& session, Bytes bytes) {
+// 0: there is none.
+CuAddress make_extra(AllKeptMemory& all, const Session& session, Bytes bytes)
+    SPILLWAY_REQUIRES(all.mutex) {
   if (bytes >= all.refused_bytes) {
     return 0;
   }
@@ -80,7 +81,7 @@ CuAddress make_extra(AllKeptMemory& all, const Session& session, Bytes bytes) {
 // A larger one leaves the smaller to launches that are kept.
 CuAddress own_workspace(const Session& session, CuStream stream, Bytes bytes) {
   AllKeptMemory& all = all_kept_memory();
-  const std::scoped_lock lock(all.mutex);
+  const MutexLock lock(all.mutex);
   KeptMemory& kept = all.of[stream];
   if (kept.workspace_bytes < bytes) {
     const CuAddress made = make_extra(all, session, bytes);
@@ -97,7 +98,7 @@ std::shared_ptr<SmallCopy> place_for_copy(const Session& session, CuStream strea
   std::shared_ptr<CopyPlaces> places;
   {
     AllKeptMemory& all = all_kept_memory();
-    const std::scoped_lock lock(all.mutex);
+    const MutexLock lock(all.mutex);
     KeptMemory& kept = all.of[stream];
     if (kept.copies == nullptr) {
       const CuAddress made = make_extra(all, session, kCopiesBytes);
@@ -117,7 +118,7 @@ std::shared_ptr<SmallCopy> place_for_copy(const Session& session, CuStream strea
 
 void forget_kept_memory(CuStream stream) {
   AllKeptMemory& all = all_kept_memory();
-  const std::scoped_lock lock(all.mutex);
+  const MutexLock lock(all.mutex);
   all.of.erase(stream);
 }
 

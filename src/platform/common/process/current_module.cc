@@ -1,8 +1,7 @@
 // See current_module.h.
 #include "platform/common/process/current_module.h"
 
-#include <mutex>
-
+#include "base/mutex.h"
 #include "platform/common/kept_names.h"
 
 namespace spillway {
@@ -12,9 +11,9 @@ __attribute__((tls_model("initial-exec"))) constinit thread_local std::string_vi
 
 // Never destroyed: threads of the program may run until the very end.
 std::string_view kept_module(std::string_view name) {
-  static std::mutex mutex;
-  static auto* const names = new KeptNames;
-  const std::scoped_lock lock(mutex);
+  static Mutex mutex;
+  static auto* const names SPILLWAY_PT_GUARDED_BY(mutex) = new KeptNames;
+  const MutexLock lock(mutex);
   return names->keep(name, {});
 }
 

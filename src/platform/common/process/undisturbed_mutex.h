@@ -11,17 +11,19 @@
 #include <csignal>
 #include <mutex>
 
+#include "base/thread_annotations.h"
+
 namespace spillway {
 
-class UndisturbedMutex {
+class SPILLWAY_CAPABILITY("mutex") UndisturbedMutex {
  public:
-  void lock() {
+  void lock() SPILLWAY_ACQUIRE() {
     sigset_t before;
     ::pthread_sigmask(SIG_BLOCK, &deferrable(), &before);
     mutex_.lock();
     before_ = before;
   }
-  bool try_lock() {
+  [[nodiscard]] bool try_lock() SPILLWAY_TRY_ACQUIRE(true) {
     sigset_t before;
     ::pthread_sigmask(SIG_BLOCK, &deferrable(), &before);
     if (!mutex_.try_lock()) {
@@ -31,27 +33,28 @@ class UndisturbedMutex {
     before_ = before;
     return true;
   }
-  void unlock() {
+  void unlock() SPILLWAY_RELEASE() {
     const sigset_t before = before_;
     mutex_.unlock();
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
-  // As of std::condition_variable, by its holder. Handlers come later still: one that ran between
+  // As of std::condition_variable. Handlers come later still: one that ran between
   // two steps of a wait might need whoever is about to notify.
-  void wait_for(std::condition_variable& changed, std::chrono::milliseconds most) {
+  void wait_for(std::condition_variable& changed, std::chrono::milliseconds most)
+      SPILLWAY_REQUIRES(this) {
     const sigset_t before = before_;
     std::unique_lock inner(mutex_, std::adopt_lock);
     changed.wait_for(inner, most);
     inner.release();
     before_ = before;
   }
-  // By its holder, who may wait for long: handlers run here, while nothing is held.
-  void let_handlers_run() {
+  // By who may wait for long: handlers run here, while nothing is held.
+  void let_handlers_run() SPILLWAY_REQUIRES(this) {
     unlock();
     lock();
   }
   // In the child of a fork that was made with the mutex held, and which will never want it.
-  void leave_held() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  void leave_held() SPILLWAY_REQUIRES(this) { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
  private:
   static const sigset_t& deferrable() {

@@ -5,8 +5,8 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/units.h"
 
 namespace spillway {
@@ -20,13 +20,14 @@ class WakeUp {
 
   // A call that came since the last return counts.
   void wait_for(TimeNs most_ns) {
-    std::unique_lock lock(mutex_);
-    called_.wait_for(lock, std::chrono::nanoseconds(most_ns), [&] { return woken_; });
+    const MutexLock lock(mutex_);
+    mutex_.wait_for(called_, std::chrono::nanoseconds(most_ns),
+                    [&]() SPILLWAY_REQUIRES(mutex_) { return woken_; });
     woken_ = false;
   }
   void call() {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       if (woken_) {
         return;
       }
@@ -36,9 +37,9 @@ class WakeUp {
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable called_;
-  bool woken_ = false;
+  bool woken_ SPILLWAY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace spillway

@@ -11,11 +11,11 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "platform/common/process/service_thread.h"
 
 namespace spillway {
@@ -72,8 +72,8 @@ class UringIo final : public BlockIo {
  public:
   UringIo(const SwapFile& file, unsigned depth) : file_(file), free_(depth) {}
 
-  int start() {
-    const unsigned depth = free_;
+  // With the depth that it was made with.
+  int start(unsigned depth) {
     const int result = io_uring_queue_init(depth + 1, &ring_, 0);
     if (result == 0) {
       // The ring's own hold on the file, whatever becomes of the descriptor.
@@ -89,9 +89,9 @@ class UringIo final : public BlockIo {
       return;
     }
     {
-      std::unique_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       const unsigned all = free_ + under_way_;
-      room_.wait(lock, [&] { return free_ == all; });
+      mutex_.wait(room_, [&]() SPILLWAY_REQUIRES(mutex_) { return free_ == all; });
       stop_ = true;
       io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
       if (sqe != nullptr) {
@@ -106,8 +106,8 @@ class UringIo final : public BlockIo {
   void submit(IoRequest request) override {
     auto pending = std::make_unique<Pending>();
     pending->request = std::move(request);
-    std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return free_ > 0; });
+    MutexLock lock(mutex_);
+    mutex_.wait(room_, [&]() SPILLWAY_REQUIRES(mutex_) { return free_ > 0; });
     --free_;
     ++under_way_;
     if (put(pending.get())) {
@@ -124,9 +124,9 @@ class UringIo final : public BlockIo {
     io_uring_sqe_set_data(sqe, nullptr);
   }
 
-  // With the mutex held, and a place in the ring that is ours. False if the ring does not take it:
+  // With a place in the ring that is ours. False if the ring does not take it:
   // then the kernel has not seen it.
-  bool put(Pending* pending) {
+  bool put(Pending* pending) SPILLWAY_REQUIRES(mutex_) {
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
     if (sqe == nullptr) {
       return false;
@@ -157,7 +157,7 @@ class UringIo final : public BlockIo {
       error = move_all(file_, *pending);
     }
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       ++free_;
       --under_way_;
     }
@@ -181,7 +181,7 @@ class UringIo final : public BlockIo {
     io_uring_cqe* cqe = nullptr;
     while (wait_a_while(&cqe) < 0 && io_uring_peek_cqe(&ring_, &cqe) < 0) {
       {
-        const std::scoped_lock lock(mutex_);
+        const MutexLock lock(mutex_);
         if (stop_) {
           return nullptr;
         }
@@ -200,7 +200,7 @@ class UringIo final : public BlockIo {
       bool rest = false;
       {
         // Who put it on the ring held the lock: only so is it certain that what it wrote is seen.
-        const std::scoped_lock lock(mutex_);
+        const MutexLock lock(mutex_);
         if (!pending) {
           if (stop_) {
             return;
@@ -222,11 +222,11 @@ class UringIo final : public BlockIo {
   const SwapFile& file_;
   bool held_ = false;  // the file is the ring's first one
   io_uring ring_{};
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable room_;
-  unsigned free_;
-  unsigned under_way_ = 0;
-  bool stop_ = false;
+  unsigned free_ SPILLWAY_GUARDED_BY(mutex_);
+  unsigned under_way_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::thread reaper_;
 };
 
@@ -240,7 +240,7 @@ class ThreadedIo final : public BlockIo {
 
   ~ThreadedIo() override {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       stop_ = true;
     }
     wanted_.notify_all();
@@ -251,7 +251,7 @@ class ThreadedIo final : public BlockIo {
 
   void submit(IoRequest request) override {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       queue_.push_back(std::move(request));
     }
     wanted_.notify_one();
@@ -259,9 +259,9 @@ class ThreadedIo final : public BlockIo {
 
  private:
   void work() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      wanted_.wait(lock, [&] { return stop_ || !queue_.empty(); });
+      mutex_.wait(wanted_, [&]() SPILLWAY_REQUIRES(mutex_) { return stop_ || !queue_.empty(); });
       if (queue_.empty()) {
         return;
       }
@@ -275,10 +275,10 @@ class ThreadedIo final : public BlockIo {
   }
 
   const SwapFile& file_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable wanted_;
-  std::deque<IoRequest> queue_;
-  bool stop_ = false;
+  std::deque<IoRequest> queue_ SPILLWAY_GUARDED_BY(mutex_);
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 
@@ -290,7 +290,7 @@ std::unique_ptr<BlockIo> make_threaded_block_io(const SwapFile& file, unsigned t
 
 std::unique_ptr<BlockIo> make_block_io(const SwapFile& file, unsigned depth) {
   auto ring = std::make_unique<UringIo>(file, depth);
-  if (ring->start() == 0) {
+  if (ring->start(depth) == 0) {
     return ring;
   }
   return make_threaded_block_io(file, std::min(depth, 8U));

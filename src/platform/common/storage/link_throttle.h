@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/units.h"
 
 namespace spillway {
@@ -34,7 +34,7 @@ class LinkThrottle {
     if (!speed_.limited()) {
       return ready_ns;
     }
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     TimeNs& free_ns = free_ns_[static_cast<std::size_t>(direction)];
     free_ns = std::max(free_ns, ready_ns) +
               static_cast<TimeNs>(static_cast<double>(bytes) / speed_.bytes_per_s * 1e9);
@@ -42,15 +42,15 @@ class LinkThrottle {
   }
   // When what was booked has been carried.
   [[nodiscard]] TimeNs free_at_ns(LinkDirection direction) const {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return free_ns_[static_cast<std::size_t>(direction)];
   }
   [[nodiscard]] const LinkSpeed& speed() const { return speed_; }
 
  private:
   LinkSpeed speed_;
-  mutable std::mutex mutex_;
-  std::array<TimeNs, 2> free_ns_{};
+  mutable Mutex mutex_;
+  std::array<TimeNs, 2> free_ns_ SPILLWAY_GUARDED_BY(mutex_){};
 };
 
 }  // namespace spillway

@@ -13,7 +13,7 @@ StagingPool::~StagingPool() {
 
 char* StagingPool::take() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!free_.empty()) {
       char* const buffer = free_.back();
       free_.pop_back();
@@ -24,7 +24,7 @@ char* StagingPool::take() {
 }
 
 void StagingPool::give_back(char* buffer) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.push_back(buffer);
 }
 

@@ -3,9 +3,9 @@
 // are made as transfers are under way at once. Thread-safe.
 #pragma once
 
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/units.h"
 
 namespace spillway {
@@ -27,8 +27,8 @@ class StagingPool {
                                             std::vector<char*>& buffers);
 
  private:
-  std::mutex mutex_;
-  std::vector<char*> free_;
+  Mutex mutex_;
+  std::vector<char*> free_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway

@@ -52,12 +52,12 @@ std::string StorageIo::error_text(bool write, Bytes bytes, std::uint64_t offset,
 }
 
 std::array<StorageIo::Meter, 2> StorageIo::meters() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return {running_[0].sum, running_[1].sum};
 }
 
 void StorageIo::begins(bool write) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Running& running = running_[write ? 1 : 0];
   if (running.requests++ == 0) {
     running.since_ns = now_ns();
@@ -65,7 +65,7 @@ void StorageIo::begins(bool write) {
 }
 
 void StorageIo::ended(bool write, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Running& running = running_[write ? 1 : 0];
   running.sum.bytes += bytes;
   if (--running.requests == 0) {

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/units.h"
 #include "platform/common/storage/block_io.h"
 #include "platform/common/storage/swap_file.h"
@@ -53,8 +53,8 @@ class StorageIo {
   };
 
   SwapFile file_;
-  mutable std::mutex mutex_;
-  std::array<Running, 2> running_;
+  mutable Mutex mutex_;
+  std::array<Running, 2> running_ SPILLWAY_GUARDED_BY(mutex_);
   std::unique_ptr<BlockIo> io_;  // goes first: its threads report to the others
 };
 

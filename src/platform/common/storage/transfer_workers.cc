@@ -37,7 +37,7 @@ TransferWorkers::TransferWorkers(const LinkSpeed& link, StorageIo* storage, Stag
 TransferWorkers::~TransferWorkers() {
   for (Queue* const queue : {&urgent_, &ahead_}) {
     {
-      const std::scoped_lock lock(queue->mutex);
+      const MutexLock lock(queue->mutex);
       queue->stop = true;
     }
     queue->wanted.notify_all();
@@ -55,7 +55,7 @@ void TransferWorkers::add(std::shared_ptr<TransferJob> job) {
   const Cause cause = job->transfer.cause;
   Queue& queue = cause == Cause::kFault || cause == Cause::kEvict ? urgent_ : ahead_;
   {
-    const std::scoped_lock lock(queue.mutex);
+    const MutexLock lock(queue.mutex);
     const bool first = cause == Cause::kFault || cause == Cause::kPrefetch;
     (first ? queue.first : queue.second).push_back(std::move(job));
   }
@@ -65,7 +65,7 @@ void TransferWorkers::add(std::shared_ptr<TransferJob> job) {
 void TransferWorkers::hurry(BlockId block) {
   Job found;
   {
-    const std::scoped_lock lock(ahead_.mutex);
+    const MutexLock lock(ahead_.mutex);
     const auto job = std::find_if(ahead_.first.begin(), ahead_.first.end(),
                                   [&](const Job& one) { return moves(*one, block); });
     if (job == ahead_.first.end()) {
@@ -75,14 +75,14 @@ void TransferWorkers::hurry(BlockId block) {
     ahead_.first.erase(job);
   }
   {
-    const std::scoped_lock lock(urgent_.mutex);
+    const MutexLock lock(urgent_.mutex);
     urgent_.first.push_back(std::move(found));
   }
   urgent_.wanted.notify_one();
 }
 
 void TransferWorkers::work(Queue& queue) {
-  std::unique_lock lock(queue.mutex);
+  MutexLock lock(queue.mutex);
   while (true) {
     TimeNs look_again_ns = kNotAtAll;
     // What can be put on the link goes first: it travels while the other is copied.
@@ -95,17 +95,17 @@ void TransferWorkers::work(Queue& queue) {
       deliver(*carried);
       lock.lock();
     } else if (look_again_ns != kNotAtAll) {
-      queue.wanted.wait_until(
-          lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(look_again_ns)));
+      queue.mutex.wait_until(queue.wanted, std::chrono::steady_clock::time_point(
+                                               std::chrono::nanoseconds(look_again_ns)));
     } else if (queue.stop) {
       return;
     } else {
-      queue.wanted.wait(lock);
+      queue.mutex.wait(queue.wanted);
     }
   }
 }
 
-// What has come to the link's other end by now. With the queue's lock held, like next_waiting.
+// What has come to the link's other end by now.
 TransferWorkers::Job TransferWorkers::next_carried(Queue& queue, TimeNs& look_again_ns) {
   if (queue.on_link.empty()) {
     return nullptr;
@@ -160,7 +160,7 @@ void TransferWorkers::execute(const Job& job, Queue& queue) {
   if (takes_link(*job)) {
     const TimeNs due_ns = link_.book(direction_of(transfer), transfer.bytes, job->ready_ns);
     if (due_ns > now_ns()) {
-      const std::scoped_lock lock(queue.mutex);
+      const MutexLock lock(queue.mutex);
       queue.on_link.emplace(due_ns, job);
       return;
     }
@@ -227,7 +227,7 @@ void TransferWorkers::request_ended(const Job& job, std::size_t part, int error,
   job->ready_ns = now_ns();
   job->io_done = true;
   // Who takes it may be the last, and the queue gone when the lock is: it is told of before.
-  const std::scoped_lock lock(queue.mutex);
+  const MutexLock lock(queue.mutex);
   queue.first.push_front(job);
   queue.wanted.notify_one();
 }

@@ -9,11 +9,11 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "platform/common/failures.h"
 #include "platform/common/storage/link_throttle.h"
 #include "platform/common/storage/staging_pool.h"
@@ -47,17 +47,17 @@ class TransferWorkers {
   // What one thread has to do: all of `first`, then of `second`; and what it has put on the link,
   // by when that arrives.
   struct Queue {
-    std::mutex mutex;
+    Mutex mutex;
     std::condition_variable wanted;
-    std::deque<Job> first;
-    std::deque<Job> second;
-    std::multimap<TimeNs, Job> on_link;
-    bool stop = false;
+    std::deque<Job> first SPILLWAY_GUARDED_BY(mutex);
+    std::deque<Job> second SPILLWAY_GUARDED_BY(mutex);
+    std::multimap<TimeNs, Job> on_link SPILLWAY_GUARDED_BY(mutex);
+    bool stop SPILLWAY_GUARDED_BY(mutex) = false;
   };
 
   void work(Queue& queue);
-  Job next_waiting(Queue& queue, TimeNs& look_again_ns);
-  static Job next_carried(Queue& queue, TimeNs& look_again_ns);
+  Job next_waiting(Queue& queue, TimeNs& look_again_ns) SPILLWAY_REQUIRES(queue.mutex);
+  static Job next_carried(Queue& queue, TimeNs& look_again_ns) SPILLWAY_REQUIRES(queue.mutex);
   [[nodiscard]] static bool takes_link(const TransferJob& job);
   void execute(const Job& job, Queue& queue);
   void deliver(TransferJob& job);

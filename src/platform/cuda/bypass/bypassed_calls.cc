@@ -51,7 +51,7 @@ BypassedCalls::Thread* BypassedCalls::mine() {
   }
   static thread_local Mine here;
   here.leave();
-  const std::scoped_lock lock(threads_->mutex);
+  const MutexLock lock(threads_->mutex);
   const auto left = std::find_if(threads_->all.begin(), threads_->all.end(), [](const Thread& it) {
     return !it.taken.load(std::memory_order_acquire) &&
            it.state.load(std::memory_order_relaxed) == kOut;
@@ -101,7 +101,7 @@ void BypassedCalls::begin_seen(CuStream stream, CuContext context, StreamId id) 
 
 void BypassedCalls::close(const std::function<std::uint32_t(StreamId)>& mark) {
   open_.store(0, std::memory_order_seq_cst);
-  const std::scoped_lock lock(threads_->mutex);
+  const MutexLock lock(threads_->mutex);
   for (Thread& thread : threads_->all) {
     std::uint8_t in = kIn;
     // Its thread comes for the mark under the lock that we are called with.
@@ -119,7 +119,7 @@ std::uint32_t BypassedCalls::take_mark() {
 }
 
 std::uint64_t BypassedCalls::calls() const {
-  const std::scoped_lock lock(threads_->mutex);
+  const MutexLock lock(threads_->mutex);
   std::uint64_t calls = 0;
   for (const Thread& thread : threads_->all) {
     calls += thread.calls.load(std::memory_order_relaxed);

@@ -11,8 +11,8 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "engine/types.h"
 #include "platform/cuda/driver/driver_types.h"
 
@@ -70,8 +70,8 @@ class BypassedCalls {
   };
   // Threads may outlive whose calls they make, and the other way round.
   struct Threads {
-    std::mutex mutex;
-    std::deque<Thread> all;
+    Mutex mutex;
+    std::deque<Thread> all SPILLWAY_GUARDED_BY(mutex);
   };
   struct Mine;
   // Null where `thread_ends`.

@@ -9,9 +9,9 @@
 #include <bit>
 #include <cstdlib>
 #include <filesystem>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "platform/common/process/descriptor.h"
 
 namespace spillway::cuda {
@@ -28,9 +28,9 @@ std::string path_of(const std::string& given, const char* variable, const char* 
 // and what its library's own threads call on the driver would be taken for the program's calls.
 // The list is never destroyed: threads of the program may run until the very end.
 Status open_once(void* library, const CuFile& calls) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto& opened = *new std::vector<void*>;
-  const std::scoped_lock lock(mutex);
+  const MutexLock lock(mutex);
   if (std::find(opened.begin(), opened.end(), library) != opened.end()) {
     return {};
   }

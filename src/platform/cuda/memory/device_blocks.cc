@@ -10,7 +10,7 @@
 namespace spillway::cuda {
 
 bool DeviceBlocks::has(BlockId block) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return block < blocks_.size() && blocks_[block].handle != 0 && !blocks_[block].kept;
 }
 
@@ -18,7 +18,7 @@ CuResult DeviceBlocks::back(BlockId block, CuAddress address, Bytes bytes) {
   Backed before;
   bool moves = false;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (block < blocks_.size() && blocks_[block].handle != 0) {
       if (!blocks_[block].kept && blocks_[block].address != address) {
         moves = true;
@@ -46,7 +46,7 @@ CuResult DeviceBlocks::back(BlockId block, CuAddress address, Bytes bytes) {
 CuResult DeviceBlocks::move(BlockId block, CuAddress address) {
   Backed backed;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     backed = forget(block);
   }
   if (const CuResult unmapped = unmap(backed); unmapped != CuResult::kSuccess) {
@@ -79,7 +79,7 @@ CuResult DeviceBlocks::map(BlockId block, const Backed& backed) {
     return result;
   }
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     hold(block, backed);
   }
   const CuResult access = set_access(backed);
@@ -100,7 +100,7 @@ CuResult DeviceBlocks::share_with(int device) {
   give_access(device);
   std::vector<Backed> mapped;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     std::copy_if(blocks_.begin(), blocks_.end(), std::back_inserter(mapped),
                  [](const Backed& it) { return it.handle != 0; });
   }
@@ -131,7 +131,7 @@ CuResult DeviceBlocks::unmap(const Backed& backed) {
 CuResult DeviceBlocks::drop(BlockId block) {
   Backed was;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (block >= blocks_.size() || blocks_[block].handle == 0) {
       return CuResult::kSuccess;
     }
@@ -141,9 +141,14 @@ CuResult DeviceBlocks::drop(BlockId block) {
   return result == CuResult::kSuccess && !was.kept ? give_back(was) : result;
 }
 
+BlockId DeviceBlocks::end_of_blocks() const {
+  const MutexLock lock(mutex_);
+  return static_cast<BlockId>(blocks_.size());
+}
+
 CuResult DeviceBlocks::drop_all() {
   CuResult first = CuResult::kSuccess;
-  for (BlockId block = 0; block < blocks_.size(); ++block) {
+  for (BlockId block = 0; block < end_of_blocks(); ++block) {
     const CuResult result = drop(block);
     first = first == CuResult::kSuccess ? result : first;
   }
@@ -172,7 +177,7 @@ DeviceBlocks::Backed DeviceBlocks::forget(BlockId block) {
 }
 
 bool DeviceBlocks::keep_mapped(BlockId block) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (block >= blocks_.size()) {
     return false;
   }
@@ -189,7 +194,7 @@ bool DeviceBlocks::keep_mapped(BlockId block) {
 }
 
 bool DeviceBlocks::take_back(BlockId block) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return block < blocks_.size() && blocks_[block].kept && take_back_locked(block);
 }
 
@@ -206,7 +211,7 @@ bool DeviceBlocks::take_back_locked(BlockId block) {
 }
 
 CuMemHandle DeviceBlocks::lend(BlockId block) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (block >= blocks_.size() || blocks_[block].on_host || blocks_[block].kept) {
     return 0;
   }
@@ -215,7 +220,7 @@ CuMemHandle DeviceBlocks::lend(BlockId block) {
 }
 
 BlockId DeviceBlocks::holder_of(BlockId block) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return block < blocks_.size() && blocks_[block].kept ? mapped_.at(blocks_[block].handle).holder
                                                        : kNoBlock;
 }
@@ -224,7 +229,7 @@ BlockId DeviceBlocks::holder_of(BlockId block) const {
 CuResult DeviceBlocks::unmap_kept(CuMemHandle handle) {
   std::vector<Backed> all;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto at = mapped_.find(handle); at != mapped_.end()) {
       const std::vector<BlockId> blocks = at->second.kept;
       for (const BlockId block : blocks) {

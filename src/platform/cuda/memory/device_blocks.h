@@ -10,11 +10,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "platform/cuda/memory/handle_pool.h"
 #include "platform/cuda/memory/host_handles.h"
 
@@ -74,10 +74,10 @@ class DeviceBlocks {
     BlockId holder = kNoBlock;
     std::vector<BlockId> kept;  // blocks that are mapped at it and do not have it
   };
-  // With the lock held.
-  [[nodiscard]] bool take_back_locked(BlockId block);
-  void hold(BlockId block, const Backed& backed);
-  [[nodiscard]] Backed forget(BlockId block);
+  [[nodiscard]] BlockId end_of_blocks() const;
+  [[nodiscard]] bool take_back_locked(BlockId block) SPILLWAY_REQUIRES(mutex_);
+  void hold(BlockId block, const Backed& backed) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Backed forget(BlockId block) SPILLWAY_REQUIRES(mutex_);
 
   void give_access(int device) {
     access_.push_back({.location = {.type = CuLocationType::kDevice, .id = device},
@@ -94,9 +94,9 @@ class DeviceBlocks {
   HandlePool* pool_;
   HostHandles* on_host_;
   std::vector<CuAccessDescription> access_;  // who has it
-  mutable std::mutex mutex_;    // of what follows; none of the driver's calls is made under it
-  std::vector<Backed> blocks_;  // by number
-  std::unordered_map<CuMemHandle, Mapped> mapped_;
+  mutable Mutex mutex_;                      // none of the driver's calls is made under it
+  std::vector<Backed> blocks_ SPILLWAY_GUARDED_BY(mutex_);  // by number
+  std::unordered_map<CuMemHandle, Mapped> mapped_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway::cuda

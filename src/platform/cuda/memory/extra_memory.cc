@@ -4,7 +4,7 @@
 namespace spillway::cuda {
 
 CuAddress ExtraMemory::make(Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Piece piece{.bytes = round_up(bytes, kGranule)};
   if (bytes_ + piece.bytes > kMostBytes) {
     return 0;
@@ -49,7 +49,7 @@ void ExtraMemory::give_back(const Piece& piece) const {
 }
 
 void ExtraMemory::give_back() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Piece& piece : pieces_) {
     give_back(piece);
   }

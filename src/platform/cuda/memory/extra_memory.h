@@ -3,9 +3,9 @@
 // calls that wait for nothing, and stays until the run's end. Thread-safe.
 #pragma once
 
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/units.h"
 #include "platform/cuda/driver/driver.h"
 
@@ -34,9 +34,9 @@ class ExtraMemory {
 
   const Driver& driver_;
   CuDevice device_;
-  std::mutex mutex_;
-  Bytes bytes_ = 0;
-  std::vector<Piece> pieces_;
+  Mutex mutex_;
+  Bytes bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  std::vector<Piece> pieces_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway::cuda

@@ -8,7 +8,7 @@ namespace spillway::cuda {
 CuResult HandlePool::take(Bytes bytes, CuMemHandle& handle) {
   Bytes most_bytes = 0;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto same = free_.find(bytes); same != free_.end()) {
       // The one that was used last: the others grow old and may be released.
       handle = same->second.back().handle;
@@ -31,7 +31,7 @@ CuResult HandlePool::take(Bytes bytes, CuMemHandle& handle) {
     made = create(bytes, handle);
   }
   if (made == CuResult::kSuccess) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     bytes_ += bytes;
     peak_bytes_ = std::max(peak_bytes_.load(), bytes_.load());
   }
@@ -50,7 +50,7 @@ CuResult HandlePool::create(Bytes bytes, CuMemHandle& handle) {
 
 void HandlePool::give_back(CuMemHandle handle, Bytes bytes) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     free_[bytes].push_back({.handle = handle, .since = given_back_++});
     free_bytes_ += bytes;
   }
@@ -60,14 +60,14 @@ void HandlePool::give_back(CuMemHandle handle, Bytes bytes) {
 void HandlePool::release_what_is_too_much() {
   Bytes most_bytes = 0;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     most_bytes = std::min(budget_bytes_, kept_at_most_bytes_.load());
   }
   release_down_to(most_bytes);
 }
 
 bool HandlePool::put_back(CuMemHandle handle, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (bytes_ > budget_bytes_) {
     return false;
   }
@@ -77,7 +77,7 @@ bool HandlePool::put_back(CuMemHandle handle, Bytes bytes) {
 }
 
 bool HandlePool::claim(CuMemHandle handle, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto same = free_.find(bytes);
   if (same == free_.end()) {
     return false;
@@ -98,7 +98,7 @@ bool HandlePool::claim(CuMemHandle handle, Bytes bytes) {
 
 void HandlePool::set_budget(Bytes bytes) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     budget_bytes_ = bytes;
   }
   release_what_is_too_much();
@@ -113,7 +113,7 @@ CuResult HandlePool::release_oldest() {
   CuMemHandle handle = 0;
   Bytes bytes = 0;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto oldest =
         std::min_element(free_.begin(), free_.end(), [](const auto& a, const auto& b) {
           return a.second.front().since < b.second.front().since;
@@ -138,7 +138,7 @@ CuResult HandlePool::release(CuMemHandle handle, Bytes bytes) {
       times_.of(WorkTimes::What::kRelease, [&] { return driver_->memory_release(handle); });
   result = result == CuResult::kSuccess ? released : result;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     bytes_ -= bytes;
   }
   if (first_error_ == CuResult::kSuccess) {

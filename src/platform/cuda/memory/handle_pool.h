@@ -8,9 +8,9 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/units.h"
 #include "platform/cuda/driver/driver.h"
 #include "platform/cuda/transfer/work_times.h"
@@ -29,7 +29,7 @@ class HandlePool {
   [[nodiscard]] CuResult take(Bytes bytes, CuMemHandle& handle);
   // Whether the budget has no room for so much, even if all free handles are released.
   [[nodiscard]] bool full(Bytes bytes) const {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return bytes_ - free_bytes_ + bytes > budget_bytes_;
   }
   // Mapped nowhere. Kept for the next block of its size, or released if the budget has shrunk.
@@ -79,11 +79,11 @@ class HandlePool {
   bool rdma_capable_ = false;
   bool exportable_ = false;
   std::function<CuResult(CuMemHandle)> told_;
-  mutable std::mutex mutex_;  // of the next four
-  Bytes budget_bytes_;
-  std::map<Bytes, std::deque<Free>> free_;  // by size, oldest first
-  std::uint64_t given_back_ = 0;
-  Bytes free_bytes_ = 0;
+  mutable Mutex mutex_;
+  Bytes budget_bytes_ SPILLWAY_GUARDED_BY(mutex_);
+  std::map<Bytes, std::deque<Free>> free_ SPILLWAY_GUARDED_BY(mutex_);  // by size, oldest first
+  std::uint64_t given_back_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  Bytes free_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   CuResult first_error_ = CuResult::kSuccess;  // of a release
   WorkTimes times_;                            // of everything that the pool's thread does
   std::atomic<Bytes> kept_at_most_bytes_{~Bytes{0}};

@@ -51,7 +51,7 @@ HostMemory::~HostMemory() { stop(); }
 
 void HostMemory::want(Bytes bytes) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (bytes <= wanted_bytes_) {
       return;
     }
@@ -63,18 +63,19 @@ void HostMemory::want(Bytes bytes) {
 void HostMemory::work() {
   (void)driver_->context_set_current(context_);
   stay_out_of_captures(*driver_);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   int refused = 0;
   while (!stop_) {
     if (registered_bytes_ >= std::min(wanted_bytes_, options_.most_bytes)) {
-      wanted_.wait(lock);
+      mutex_.wait(wanted_);
       continue;
     }
     const Bytes wanted_bytes = wanted_bytes_;
     lock.unlock();
     if (!grant()) {
       lock.lock();
-      wanted_.wait_for(lock, kBetweenGrants, [this] { return stop_; });
+      mutex_.wait_for(wanted_, kBetweenGrants,
+                      [this]() SPILLWAY_REQUIRES(mutex_) { return stop_; });
       continue;
     }
     const Bytes bytes = std::min(options_.piece_bytes, options_.most_bytes - registered_bytes_);
@@ -92,9 +93,10 @@ void HostMemory::work() {
     lock.lock();
     if (refused > 0 && !stop_) {
       if (refused >= kTries) {
-        wanted_.wait(lock, [this] { return stop_; });
+        mutex_.wait(wanted_, [this]() SPILLWAY_REQUIRES(mutex_) { return stop_; });
       } else {
-        wanted_.wait_for(lock, kBetweenTries, [this] { return stop_; });
+        mutex_.wait_for(wanted_, kBetweenTries,
+                        [this]() SPILLWAY_REQUIRES(mutex_) { return stop_; });
       }
     }
   }
@@ -133,7 +135,7 @@ void HostMemory::give_back_from(Bytes at) {
 
 void HostMemory::stop() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wanted_.notify_one();

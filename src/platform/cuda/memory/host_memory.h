@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <thread>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "platform/common/process/reservation.h"
 #include "platform/cuda/driver/driver.h"
 #include "platform/cuda/memory/present_pages.h"
@@ -73,10 +73,10 @@ class HostMemory {
   Bytes registered_bytes_ = 0;  // the thread's; after it has ended, unregister's
   Bytes granted_bytes_ = 0;     // the thread's: the system can spare so much, or could
   bool short_ = false;          // the thread's
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable wanted_;
-  Bytes wanted_bytes_ = 0;
-  bool stop_ = false;
+  Bytes wanted_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

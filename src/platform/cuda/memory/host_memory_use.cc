@@ -28,7 +28,11 @@ HostMemoryUse::HostMemoryUse(PlatformState& state, PlatformParts& parts)
               state.options.memory_room != nullptr) {}
 
 Status HostMemoryUse::start(CuContext context) {
-  note_room(state_.options.memory_room ? state_.options.memory_room() : MemoryRoom{});
+  const MemoryRoom room = state_.options.memory_room ? state_.options.memory_room() : MemoryRoom{};
+  {
+    const Lock lock(state_);
+    note_room(room);
+  }
   HostMemory::Options pinned{
       .most_bytes = state_.options.host_bytes,
       .piece_bytes = state_.options.pinned_piece_bytes,
@@ -45,8 +49,10 @@ Status HostMemoryUse::start(CuContext context) {
     return tl::unexpected<Error>(made.error());
   }
   pinned_ = std::move(*made);
-  budget_.allow_host_mapped(!state_.options.link.limited() &&
-                            node_of_host_handles(state_.driver, state_.options.device).has_value());
+  const bool device_reaches =
+      node_of_host_handles(state_.driver, state_.options.device).has_value();
+  const Lock lock(state_);
+  budget_.allow_host_mapped(device_reaches && !state_.options.link.limited());
   return {};
 }
 
@@ -90,14 +96,14 @@ void HostMemoryUse::no_host_mapped_memory() {
 }
 
 // The driver thread's.
-void HostMemoryUse::look_for_host_mapped_memory(Lock& lock) {
+void HostMemoryUse::look_for_host_mapped_memory() {
   if (!budget_.may_try_again(now_ns())) {
     return;
   }
   if (state_.options.memory_room) {
-    lock.unlock();
+    state_.unlock();
     const MemoryRoom room = state_.options.memory_room();
-    lock.lock();
+    state_.lock();
     note_room(room);
     if (room.to_promise_bytes() < state_.options.block_bytes) {
       budget_.still_refused(now_ns());
@@ -119,7 +125,7 @@ Bytes HostMemoryUse::spare_bytes(Bytes pinned_bytes) const {
 
 // Before more is promised than is there: what the system could spare a while ago it may not have
 // any more.
-void HostMemoryUse::look_for_room(Bytes bytes, Lock& lock) {
+void HostMemoryUse::look_for_room(Bytes bytes) {
   const Bytes wanted_bytes = state_.memory->promised_bytes() + bytes;
   if (!state_.options.memory_room ||
       wanted_bytes <=
@@ -127,9 +133,9 @@ void HostMemoryUse::look_for_room(Bytes bytes, Lock& lock) {
       (wanted_bytes <= state_.memory->limit_bytes() && budget_.is_known(now_ns()))) {
     return;
   }
-  lock.unlock();  // it reads files, too slowly for each allocation
+  state_.unlock();  // it reads files, too slowly for each allocation
   const MemoryRoom room = state_.options.memory_room();
-  lock.lock();
+  state_.lock();
   note_room(room);
 }
 
@@ -140,7 +146,7 @@ void HostMemoryUse::note_room(const MemoryRoom& room) {
 
 void HostMemoryUse::host_is_short(bool is_short) {
   const MemoryRoom room = state_.options.memory_room();
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   const bool say = budget_.set_short(is_short);
   note_room(room);
   if (say) {
@@ -160,14 +166,14 @@ Error HostMemoryUse::out_of_host_memory() const {
 }
 
 void HostMemoryUse::host_grown(std::uint64_t at, Bytes bytes) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   state_.host_ranges.add(at, bytes);
   budget_.grown(bytes);
   state_.engine.set_capacity_below(Tier::kHost, budget_.pinned_bytes());
 }
 
 void HostMemoryUse::host_ended(const Error& error) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   budget_.end();
   set_limits();
   state_.options.warn(fmt::format("no more pinned memory than {} of {}: {}",

@@ -26,25 +26,25 @@ class HostMemoryUse : public PlatformPart {
   void end();
 
   // Pins ahead for what is alive and cannot be on the device.
-  void want_host();
-  void want_pinned(Bytes bytes);
+  void want_host() SPILLWAY_REQUIRES(platform_lock);
+  void want_pinned(Bytes bytes) SPILLWAY_REQUIRES(platform_lock);
   // What launches use over the link, or have had room made for.
-  [[nodiscard]] Bytes most_host_mapped_bytes() const;
+  [[nodiscard]] Bytes most_host_mapped_bytes() const SPILLWAY_REQUIRES(platform_lock);
   // The system had no host memory for launches to use; and whether it may have some again, which is
   // asked without the lock.
-  void no_host_mapped_memory();
-  void look_for_host_mapped_memory(Lock& lock);
+  void no_host_mapped_memory() SPILLWAY_REQUIRES(platform_lock);
+  void look_for_host_mapped_memory() SPILLWAY_REQUIRES(platform_lock);
   // Before more is promised than is there: asks the system, without the lock, what it can spare.
-  void look_for_room(Bytes bytes, Lock& lock);
-  void note_room(const MemoryRoom& room);
+  void look_for_room(Bytes bytes) SPILLWAY_REQUIRES(platform_lock);
+  void note_room(const MemoryRoom& room) SPILLWAY_REQUIRES(platform_lock);
   // What can be promised with so much host memory.
-  [[nodiscard]] Bytes most_promised_bytes(Bytes host_bytes) const;
+  [[nodiscard]] Bytes most_promised_bytes(Bytes host_bytes) const SPILLWAY_REQUIRES(platform_lock);
   // Tells the program's memory of it.
-  void set_limits();
+  void set_limits() SPILLWAY_REQUIRES(platform_lock);
   // What ends the run where memory that was promised does not come.
-  [[nodiscard]] Error out_of_host_memory() const;
+  [[nodiscard]] Error out_of_host_memory() const SPILLWAY_REQUIRES(platform_lock);
 
-  [[nodiscard]] HostBudget& budget() { return budget_; }
+  [[nodiscard]] HostBudget& budget() SPILLWAY_REQUIRES(platform_lock) { return budget_; }
   [[nodiscard]] HostMemory& pinned() { return *pinned_; }
   [[nodiscard]] const HostMemory& pinned() const { return *pinned_; }
   // When something was born last. Any thread's, without the lock.
@@ -57,7 +57,7 @@ class HostMemoryUse : public PlatformPart {
   void host_grown(std::uint64_t at, Bytes bytes);
   void host_ended(const Error& error);
 
-  HostBudget budget_;
+  HostBudget budget_ SPILLWAY_GUARDED_BY(platform_lock);
   std::unique_ptr<HostMemory> pinned_;
   std::atomic<Bytes> live_bytes_{0};  // written under the lock
 };

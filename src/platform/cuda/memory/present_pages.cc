@@ -43,7 +43,7 @@ void PresentPages::want(Bytes below_bytes) {
   const std::size_t pieces = (std::min(below_bytes, bytes_) + piece_bytes_ - 1) / piece_bytes_;
   bool first = false;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (pieces <= wanted_) {
       return;
     }
@@ -60,13 +60,13 @@ void PresentPages::wait_for(std::size_t piece) {
   if (threads_.empty()) {
     return;
   }
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return done_[piece]; });
+  MutexLock lock(mutex_);
+  mutex_.wait(changed_, [&]() SPILLWAY_REQUIRES(mutex_) { return done_[piece]; });
 }
 
 void PresentPages::stop() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
@@ -78,24 +78,24 @@ void PresentPages::stop() {
 
 // Until all that there may ever be is taken.
 void PresentPages::work() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop_ && taken_ < done_.size()) {
     if (taken_ == wanted_) {
-      changed_.wait(lock);
+      mutex_.wait(changed_);
       continue;
     }
-    make_present(taken_++, lock);
+    make_present(taken_++);
     changed_.notify_all();
   }
 }
 
-void PresentPages::make_present(std::size_t piece, std::unique_lock<std::mutex>& lock) {
+void PresentPages::make_present(std::size_t piece) {
   const Bytes end = std::min((piece + 1) * piece_bytes_, bytes_);
   for (Bytes at = piece * piece_bytes_; at < end && !stop_; at += kCallBytes) {
-    lock.unlock();
+    mutex_.unlock();
     // Where the system does not know this, whoever registers them waits as it would without us.
     (void)::madvise(start_ + at, std::min(kCallBytes, end - at), kPopulateWrite);
-    lock.lock();
+    mutex_.lock();
   }
   done_[piece] = true;
 }

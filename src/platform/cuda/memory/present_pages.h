@@ -6,10 +6,10 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/units.h"
 
 namespace spillway::cuda {
@@ -34,18 +34,18 @@ class PresentPages {
  private:
   void begin();
   void work();
-  void make_present(std::size_t piece, std::unique_lock<std::mutex>& lock);
+  void make_present(std::size_t piece) SPILLWAY_REQUIRES(mutex_);  // lets go of it meanwhile
 
   char* const start_;
   const Bytes bytes_;
   const Bytes piece_bytes_;
   std::vector<std::thread> threads_;  // the wanting thread's
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::size_t wanted_ = 0;  // pieces
-  std::size_t taken_ = 0;   // by a thread
-  std::vector<bool> done_;
-  bool stop_ = false;
+  std::size_t wanted_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // pieces
+  std::size_t taken_ SPILLWAY_GUARDED_BY(mutex_) = 0;   // by a thread
+  std::vector<bool> done_ SPILLWAY_GUARDED_BY(mutex_);
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace spillway::cuda

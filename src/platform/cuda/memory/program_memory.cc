@@ -2,6 +2,7 @@
 #include "platform/cuda/memory/program_memory.h"
 
 #include <algorithm>
+#include <shared_mutex>
 #include <utility>
 
 namespace spillway::cuda {
@@ -67,7 +68,7 @@ Result<std::uint64_t> ProgramMemory::allocate(Bytes bytes) {
     engine_.free(*id);
     return make_error(ErrorCode::kUnsupported, "out of address space");
   }
-  const std::unique_lock names(names_mutex_);
+  const MutexLock names(names_mutex_);
   addresses_.name(*address, asked_bytes, *id);
   newest_ = packed ? kNoAllocation : *id;
   return *address;
@@ -99,7 +100,7 @@ void ProgramMemory::place_blocks(const Allocation& allocation, std::uint64_t add
 }
 
 void ProgramMemory::give_back(std::uint64_t address, Bytes bytes) {
-  const std::unique_lock names(names_mutex_);
+  const MutexLock names(names_mutex_);
   if (!reserved_.contains(address)) {
     addresses_.give_back(address, bytes);
   } else if (const std::optional<ReservedRuns::Run> run = reserved_.give_back(address)) {
@@ -114,7 +115,7 @@ std::optional<std::uint64_t> ProgramMemory::reserve(Bytes bytes, Bytes alignment
   const std::optional<std::uint64_t> start =
       addresses_.take(bytes + kBlockBytes, std::max(alignment, kBlockBytes));
   if (start) {
-    const std::unique_lock names(names_mutex_);
+    const MutexLock names(names_mutex_);
     reserved_.add({.start = *start, .bytes = bytes + kBlockBytes});
     has_reserved_.store(true, std::memory_order_release);
   }
@@ -122,7 +123,7 @@ std::optional<std::uint64_t> ProgramMemory::reserve(Bytes bytes, Bytes alignment
 }
 
 void ProgramMemory::give_back_reserved(std::uint64_t start) {
-  const std::unique_lock names(names_mutex_);
+  const MutexLock names(names_mutex_);
   if (const std::optional<ReservedRuns::Run> run = reserved_.end(start)) {
     addresses_.give_back(run->start, run->bytes);
   }
@@ -147,7 +148,7 @@ Result<AllocationId> ProgramMemory::allocate_at(std::uint64_t address, Bytes byt
   }
   at_.resize(std::max(at_.size(), engine_.space().block_slots()));
   place_blocks(engine_.space().allocation(*id), address);
-  const std::unique_lock names(names_mutex_);
+  const MutexLock names(names_mutex_);
   reserved_.take(address, bytes);
   addresses_.name(address, bytes, *id);
   addresses_.starting_at(address)->placed = true;
@@ -155,7 +156,7 @@ Result<AllocationId> ProgramMemory::allocate_at(std::uint64_t address, Bytes byt
 }
 
 void ProgramMemory::set_hidden(std::uint64_t address, bool hidden) {
-  const std::unique_lock names(names_mutex_);
+  const MutexLock names(names_mutex_);
   if (AddressRanges::Named* const named = addresses_.starting_at(address)) {
     named->hidden = hidden;
   }
@@ -163,7 +164,7 @@ void ProgramMemory::set_hidden(std::uint64_t address, bool hidden) {
 
 std::optional<ProgramMemory::Freed> ProgramMemory::move(std::uint64_t address,
                                                         std::optional<std::uint64_t> to) {
-  const std::unique_lock names(names_mutex_);
+  const MutexLock names(names_mutex_);
   const AddressRanges::Named named = *addresses_.starting_at(address);
   const Allocation& allocation = engine_.space().allocation(named.number);
   const std::optional<std::uint64_t> run = to ? to : take_run(allocation);
@@ -190,7 +191,7 @@ std::optional<ProgramMemory::Freed> ProgramMemory::move(std::uint64_t address,
 
 std::vector<AddressRange> ProgramMemory::allocations_in(std::uint64_t address, Bytes bytes) const {
   std::vector<AddressRange> found;
-  const std::shared_lock names(names_mutex_);
+  const SharedLock names(names_mutex_);
   if (!reserved_.contains(address)) {
     if (const AddressRanges::Named* const named = alive_at(address)) {
       found.push_back({.start = named->start, .bytes = named->bytes});
@@ -208,7 +209,7 @@ std::vector<AddressRange> ProgramMemory::allocations_in(std::uint64_t address, B
 std::vector<AddressRange> ProgramMemory::allocations_beside(std::uint64_t address,
                                                             const AddressRange& among) const {
   std::vector<AddressRange> found;
-  const std::shared_lock names(names_mutex_);
+  const SharedLock names(names_mutex_);
   for (const ReservedRuns::Run& run :
        reserved_.beside(address, {.start = among.start, .bytes = among.bytes})) {
     const AddressRanges::Named* const named = alive_at(run.start);
@@ -245,7 +246,7 @@ std::optional<AllocationId> ProgramMemory::free(std::uint64_t address) {
     dead_placed_bytes_ -= named->is_dead() ? named->bytes : 0;
     placed_bytes_ -= named->bytes;
   }
-  const std::unique_lock names(names_mutex_);
+  const MutexLock names(names_mutex_);
   addresses_.forget(address);
   return id;
 }
@@ -256,7 +257,7 @@ std::optional<AllocationId> ProgramMemory::undo_allocate(std::uint64_t address) 
     return std::nullopt;
   }
   commitment_.undo(footprint_bytes(named->bytes));
-  const std::unique_lock names(names_mutex_);
+  const MutexLock names(names_mutex_);
   addresses_.forget(address);
   return std::exchange(newest_, kNoAllocation);
 }
@@ -314,7 +315,7 @@ std::optional<AddressRange> ProgramMemory::allocation_of(std::uint64_t address) 
   if (!addresses_.contains(address)) {
     return std::nullopt;
   }
-  const std::shared_lock names(names_mutex_);
+  const SharedLock names(names_mutex_);
   const AddressRanges::Named* const named = alive_at(address);
   return named != nullptr
              ? std::optional(AddressRange{.start = named->start, .bytes = named->bytes})
@@ -322,7 +323,7 @@ std::optional<AddressRange> ProgramMemory::allocation_of(std::uint64_t address) 
 }
 
 bool ProgramMemory::may_be_again(std::uint64_t address) const {
-  const std::shared_lock names(names_mutex_);
+  const SharedLock names(names_mutex_);
   return addresses_.at(address) != nullptr;
 }
 

@@ -6,13 +6,13 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
-#include <shared_mutex>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "platform/common/process/commitment.h"
 #include "platform/cuda/cuda_launch.h"
@@ -130,7 +130,7 @@ class ProgramMemory {
 
   Engine& engine_;
   // Of which names there are in addresses_, and of reserved_; changed with the lock held as well.
-  mutable std::shared_mutex names_mutex_;
+  mutable SharedMutex names_mutex_;
   AddressRanges addresses_;
   ReservedRuns reserved_;
   std::atomic<bool> has_reserved_{false};  // or had

@@ -26,15 +26,15 @@ bool CallBypass::begin_bypassed(CuStream stream) {
     case BypassedCalls::Begun::kBypassed:
       return true;
     case BypassedCalls::Begun::kMarked: {
-      Lock lock(state_.mutex);
-      take_mark(lock);
+      Lock lock(state_);
+      take_mark();
       return false;
     }
     case BypassedCalls::Begun::kTracked:
       break;
   }
-  Lock lock(state_.mutex);
-  const StreamId id = parts_.streams.stream_of(meant, lock);
+  Lock lock(state_);
+  const StreamId id = parts_.streams.stream_of(meant);
   if (!state_.bypass.calls().is_open() || state_.broken) {
     return false;
   }
@@ -48,17 +48,17 @@ bool CallBypass::may_bypass_on(CuStream stream) {
 
 void CallBypass::end_bypassed() {
   if (!state_.bypass.calls().end()) {
-    Lock lock(state_.mutex);
-    take_mark(lock);
+    Lock lock(state_);
+    take_mark();
   }
 }
 
 // With the last of them the launch that stands for them has been made, and may be waited for.
-void CallBypass::take_mark(Lock& lock) {
+void CallBypass::take_mark() {
   const std::uint32_t tag = state_.bypass.calls().take_mark();
   const StreamId stream = state_.launches.at(tag).stream;
   if (state_.launches.bypassed_ended(tag)) {
-    parts_.markers.put_marker(stream, lock);
+    parts_.markers.put_marker(stream);
   }
   state_.launches.bypassed_covered(stream);
   state_.changed.notify_all();
@@ -66,16 +66,16 @@ void CallBypass::take_mark(Lock& lock) {
 }
 
 // What the device has free is asked for without the lock.
-void CallBypass::order_what_nobody_uses(Lock& lock) {
+void CallBypass::order_what_nobody_uses() {
   state_.bypass.order_begins();
   if (!state_.bypass.may_order()) {
     return;
   }
   std::size_t free_bytes = 0;
   std::size_t device_bytes = 0;
-  lock.unlock();
+  state_.unlock();
   const CuResult asked = state_.driver.memory_info(&free_bytes, &device_bytes);
-  lock.lock();
+  state_.lock();
   if (state_.bypass.may_order()) {
     state_.bypass.order_unused(asked == CuResult::kSuccess ? std::optional<Bytes>(free_bytes)
                                                            : std::nullopt);

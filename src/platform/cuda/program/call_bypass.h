@@ -23,17 +23,17 @@ class CallBypass : public PlatformPart {
   void end_bypassed();
   [[nodiscard]] std::uint64_t bypassed_calls() const;  // so far
 
-  // --- For other parts, with the platform's lock held
+  // --- For other parts
 
   // Whether calls of this thread on that stream may be bypassed at all.
   [[nodiscard]] static bool may_bypass_on(CuStream stream);
   // Gives memory that no launch uses its frames, if there is room.
-  void order_what_nobody_uses(Lock& lock);
+  void order_what_nobody_uses() SPILLWAY_REQUIRES(platform_lock);
   // Enters bypass mode if everything fits and nothing is on its way.
-  void consider_bypass();
+  void consider_bypass() SPILLWAY_REQUIRES(platform_lock);
 
  private:
-  void take_mark(Lock& lock);
+  void take_mark() SPILLWAY_REQUIRES(platform_lock);
 };
 
 }  // namespace spillway::cuda

@@ -20,7 +20,7 @@ constexpr Bytes kOfParts = 4;
 bool ExportedMemory::is_possible() const { return state_.queue->exportable(); }
 
 std::optional<std::uint64_t> ExportedMemory::exported(std::uint64_t address) const {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   return exports_.number_of(state_.memory->number_of(address));
 }
 
@@ -50,10 +50,10 @@ Status ExportedMemory::room_to_export(AllocationId id) const {
 
 // What has been freed stays until the last launch that uses it has ended.
 Status ExportedMemory::may_export(std::uint64_t address) {
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   const AllocationId id = state_.memory->number_of(address);
   Status room;
-  parts_.waits.wait_until(lock, [&] {
+  parts_.waits.wait_until([&]() SPILLWAY_REQUIRES(platform_lock) {
     room = room_to_export(id);
     return room.has_value() || state_.engine.fixed_allocations() == exports_.size();
   });
@@ -62,7 +62,7 @@ Status ExportedMemory::may_export(std::uint64_t address) {
 
 // The call that uses it keeps all of it where it is meanwhile.
 Result<std::uint64_t> ExportedMemory::export_memory(std::uint64_t address) {
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   const AllocationId id = state_.memory->number_of(address);
   if (const Status room = room_to_export(id); !room) {
     return tl::unexpected<Error>(room.error());
@@ -95,14 +95,14 @@ Result<std::uint64_t> ExportedMemory::export_memory(std::uint64_t address) {
   return number;
 }
 
-void ExportedMemory::end_export(AllocationId id, Lock& lock) {
+void ExportedMemory::end_export(AllocationId id) {
   exports_.remove(id);
-  state_.changed.wait(lock, [&] { return !exports_.is_handed_out(id); });
+  state_.wait([&]() SPILLWAY_REQUIRES(platform_lock) { return !exports_.is_handed_out(id); });
 }
 
 Result<ExportedPiece> ExportedMemory::exported_piece(std::uint64_t number, std::uint32_t piece) {
-  Lock lock(state_.mutex);
-  state_.changed.wait(lock, [&] { return !exports_.hands_out(); });
+  Lock lock(state_);
+  state_.wait([&]() SPILLWAY_REQUIRES(platform_lock) { return !exports_.hands_out(); });
   const std::optional<AllocationId> found = exports_.find(number);
   if (!found) {
     return make_error(ErrorCode::kInvalidInput, "the memory has been freed");
@@ -121,7 +121,9 @@ Result<ExportedPiece> ExportedMemory::exported_piece(std::uint64_t number, std::
   lock.unlock();
   int descriptor = -1;
   // The program's context may have ended since.
-  const CuResult made = in_context(state_.driver, state_.queue->context(), [&] { return descriptor_of(state_.driver, handle, descriptor); });
+  const CuResult made = in_context(state_.driver, state_.queue->context(), [&] {
+    return descriptor_of(state_.driver, handle, descriptor);
+  });
   lock.lock();
   exports_.handed_out();
   state_.changed.notify_all();
@@ -133,13 +135,14 @@ Result<ExportedPiece> ExportedMemory::exported_piece(std::uint64_t number, std::
 }
 
 void ExportedMemory::share_with(CuDevice device) {
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   if (device == state_.options.device) {
     return;
   }
   const std::uint64_t mine = ++shares_;
   state_.queue->push({.kind = DriverCommand::Kind::kShare, .device = device});
-  state_.changed.wait(lock, [&] { return shares_done_ >= mine || state_.broken; });
+  state_.wait(
+      [&]() SPILLWAY_REQUIRES(platform_lock) { return shares_done_ >= mine || state_.broken; });
 }
 
 }  // namespace spillway::cuda

@@ -43,21 +43,24 @@ class ExportedMemory : public PlatformPart {
   // Another device of the program, which can, uses this memory from now on. Waits until it may.
   void share_with(CuDevice device);
 
-  // --- For other parts, with the platform's lock held
+  // --- For other parts
 
-  [[nodiscard]] bool contains(AllocationId id) const { return exports_.contains(id); }
+  [[nodiscard]] bool contains(AllocationId id) const SPILLWAY_REQUIRES(platform_lock) {
+    return exports_.contains(id);
+  }
   // The allocation dies: waits until no piece of it is being handed out.
-  void end_export(AllocationId id, Lock& lock);
+  void end_export(AllocationId id) SPILLWAY_REQUIRES(platform_lock);
   // The driver thread has let other devices use the memory, so many times.
-  void shared(std::uint64_t times) { shares_done_ += times; }
+  void shared(std::uint64_t times) SPILLWAY_REQUIRES(platform_lock) { shares_done_ += times; }
 
  private:
-  [[nodiscard]] Bytes unfixed_bytes_of(AllocationId id) const;
-  [[nodiscard]] Status room_to_export(AllocationId id) const;
+  [[nodiscard]] Bytes unfixed_bytes_of(AllocationId id) const SPILLWAY_REQUIRES(platform_lock);
+  [[nodiscard]] Status room_to_export(AllocationId id) const SPILLWAY_REQUIRES(platform_lock);
 
-  Exports exports_;
-  std::uint64_t shares_ = 0;       // with other devices, that have been ordered
-  std::uint64_t shares_done_ = 0;  // and carried out
+  Exports exports_ SPILLWAY_GUARDED_BY(platform_lock);
+  std::uint64_t shares_ SPILLWAY_GUARDED_BY(platform_lock) =
+      0;  // with other devices, that have been ordered
+  std::uint64_t shares_done_ SPILLWAY_GUARDED_BY(platform_lock) = 0;  // and carried out
 };
 
 }  // namespace spillway::cuda

@@ -3,6 +3,7 @@
 #include "platform/cuda/program/host_updates.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -37,7 +38,7 @@ bool HostUpdates::has_updates() const {
 }
 
 bool HostUpdates::takes_updates() {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   return has_updates();
 }
 
@@ -45,9 +46,10 @@ bool HostUpdates::takes_updates() {
 // small allocations share would keep all of them from the device.
 bool HostUpdates::may_be_at_host(const Launch& update) const {
   bool may = true;
+  const Space& space = state_.engine.space();
   for_each_block(update, [&](BlockId id, const Access& access) {
-    const Block& block = state_.engine.space().block(id);
-    const bool shared = state_.engine.space().allocation(access.allocation).packed;
+    const Block& block = space.block(id);
+    const bool shared = space.allocation(access.allocation).packed;
     may = may && block.fixed == 0 && !block.exposed && (!shared || !writes(access.mode));
   });
   return may;
@@ -59,8 +61,8 @@ std::vector<UpdateId> HostUpdates::begin_updates(std::span<const std::vector<Pro
       !state_.memory->contains(reinterpret_cast<std::uint64_t>(parts.front().front().start))) {
     return {};
   }
-  Lock lock(state_.mutex);
-  std::optional<Issuing> issuing = make_ready(parts, stream, lock);
+  Lock lock(state_);
+  std::optional<Issuing> issuing = make_ready(parts, stream);
   if (!issuing) {
     return {};
   }
@@ -87,23 +89,23 @@ std::vector<UpdateId> HostUpdates::begin_updates(std::span<const std::vector<Pro
   state_.recomputing.offer(withheld);
   parts_.host.set_limits();
   issued_before_updates_ = state_.launches.issued_by_stream();
-  parts_.markers.put_markers(lock);
+  parts_.markers.put_markers();
   state_.queue->wake();
   return begun;
 }
 
 // Until nothing need be done before them. nullopt: they are not to run at the host.
 std::optional<HostUpdates::Issuing> HostUpdates::make_ready(
-    std::span<const std::vector<ProgramOperand>> parts, CuStream stream, Lock& lock) {
+    std::span<const std::vector<ProgramOperand>> parts, CuStream stream) {
   TimeNs sign_ns = 0;
   while (has_updates()) {
     std::optional<Issuing> issuing = launches_of(parts);
     if (!issuing) {
       return std::nullopt;
     }
-    const StreamId id = parts_.streams.stream_of(canonical(stream), lock);
+    const StreamId id = parts_.streams.stream_of(canonical(stream));
     if (const std::optional<Recomputing::Step> step = step_before_update(issuing->whole, id)) {
-      parts_.recompute.carry_out(*step, lock, sign_ns);
+      parts_.recompute.carry_out(*step, sign_ns);
     } else if (has_updates()) {
       const std::optional<Bytes> placed = place_at_host(issuing->whole);
       if (!placed) {
@@ -214,18 +216,23 @@ bool HostUpdates::keep_room_at_host(const Launch& whole) {
 }
 
 std::optional<UpdateId> HostUpdates::next_update() {
-  Lock lock(state_.mutex);
-  return updates_.next(lock, state_.broken);
+  // That all is over is not announced here.
+  constexpr std::chrono::milliseconds kLookAgain{50};
+  const Lock lock(state_);
+  while (!state_.broken && updates_.next_is_awaited()) {
+    state_.wait_for(updates_.ready_changed(), kLookAgain);
+  }
+  return state_.broken ? std::nullopt : updates_.next();
 }
 
 std::vector<Extents> HostUpdates::update_extents(UpdateId update) const {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   return updates_.extents(update, *state_.memory, parts_.host.pinned());
 }
 
 void HostUpdates::end_update(UpdateId update) {
   {
-    const Lock lock(state_.mutex);
+    const Lock lock(state_);
     updates_.end(update);
     parts_.host.set_limits();
   }
@@ -235,12 +242,13 @@ void HostUpdates::end_update(UpdateId update) {
 
 // An allocation for which there would be room without what is kept for updates waits for their end,
 // which nothing that the program does later is needed for.
-void HostUpdates::let_updates_end(Bytes bytes, Lock& lock) {
+void HostUpdates::let_updates_end(Bytes bytes) {
   const auto has_room = [&] {
     return state_.memory->promised_bytes() + bytes <= state_.memory->limit_bytes();
   };
   if (updates_.any() > 0 && !has_room()) {
-    parts_.waits.wait_until(lock, [&] { return updates_.any() == 0 || has_room(); });
+    parts_.waits.wait_until(
+        [&]() SPILLWAY_REQUIRES(platform_lock) { return updates_.any() == 0 || has_room(); });
   }
 }
 

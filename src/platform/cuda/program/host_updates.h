@@ -39,21 +39,24 @@ class HostUpdates : public PlatformPart {
   [[nodiscard]] std::vector<Extents> update_extents(UpdateId update) const;
   void end_update(UpdateId update);
 
-  // --- For other parts, with the platform's lock held
+  // --- For other parts
 
   // Whether updates may run at the host now, and the order of issue says what comes before what.
-  [[nodiscard]] bool has_updates() const;
+  [[nodiscard]] bool has_updates() const SPILLWAY_REQUIRES(platform_lock);
   // Whether all that it uses may be in host memory meanwhile.
-  [[nodiscard]] bool may_be_at_host(const Launch& update) const;
+  [[nodiscard]] bool may_be_at_host(const Launch& update) const SPILLWAY_REQUIRES(platform_lock);
   // Waits for updates if an allocation of so many bytes would have room without them.
-  void let_updates_end(Bytes bytes, Lock& lock);
+  void let_updates_end(Bytes bytes) SPILLWAY_REQUIRES(platform_lock);
   // Whether an update may wait for this launch, behind which no completion marker could stand when
   // the update was issued.
-  [[nodiscard]] bool update_may_wait_for(StreamId stream, std::uint64_t number) const;
+  [[nodiscard]] bool update_may_wait_for(StreamId stream, std::uint64_t number) const
+      SPILLWAY_REQUIRES(platform_lock);
   // Mechanism::zero_at_host.
-  void zero_at_host(std::span<const BlockId> blocks);
-  [[nodiscard]] DeviceUpdates& under_way() { return updates_; }
-  [[nodiscard]] const DeviceUpdates& under_way() const { return updates_; }
+  void zero_at_host(std::span<const BlockId> blocks) SPILLWAY_REQUIRES(platform_lock);
+  [[nodiscard]] DeviceUpdates& under_way() SPILLWAY_REQUIRES(platform_lock) { return updates_; }
+  [[nodiscard]] const DeviceUpdates& under_way() const SPILLWAY_REQUIRES(platform_lock) {
+    return updates_;
+  }
 
  private:
   // All parts of an update, as launches.
@@ -64,17 +67,21 @@ class HostUpdates : public PlatformPart {
   };
 
   [[nodiscard]] std::optional<Issuing> make_ready(
-      std::span<const std::vector<ProgramOperand>> parts, CuStream stream, Lock& lock);
+      std::span<const std::vector<ProgramOperand>> parts, CuStream stream)
+      SPILLWAY_REQUIRES(platform_lock);
   [[nodiscard]] std::optional<Issuing> launches_of(
-      std::span<const std::vector<ProgramOperand>> parts) const;
+      std::span<const std::vector<ProgramOperand>> parts) const SPILLWAY_REQUIRES(platform_lock);
   static void add_to(Launch& whole, const Access& access);
   [[nodiscard]] std::optional<Recomputing::Step> step_before_update(const Launch& whole,
-                                                                    StreamId stream);
-  [[nodiscard]] std::optional<Bytes> place_at_host(const Launch& whole);
-  [[nodiscard]] bool keep_room_at_host(const Launch& whole);
+                                                                    StreamId stream)
+      SPILLWAY_REQUIRES(platform_lock);
+  [[nodiscard]] std::optional<Bytes> place_at_host(const Launch& whole)
+      SPILLWAY_REQUIRES(platform_lock);
+  [[nodiscard]] bool keep_room_at_host(const Launch& whole) SPILLWAY_REQUIRES(platform_lock);
 
-  DeviceUpdates updates_;
-  std::vector<std::uint64_t> issued_before_updates_;  // numbers by stream, when one began last
+  DeviceUpdates updates_ SPILLWAY_GUARDED_BY(platform_lock);
+  std::vector<std::uint64_t> issued_before_updates_
+      SPILLWAY_GUARDED_BY(platform_lock);  // numbers by stream, when one began last
 };
 
 }  // namespace spillway::cuda

@@ -30,23 +30,23 @@ std::uint64_t LaunchIssue::issue_step(const CudaLaunch& launch, AllocationId ste
 }
 
 std::uint64_t LaunchIssue::issue(const CudaLaunch& launch, AllocationId step_of) {
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   if (step_of == kNoAllocation) {
-    parts_.waits.hold_back(lock);
+    parts_.waits.hold_back();
   }
   if (launch.completes != 0) {
     state_.recomputing.spoiled(state_.memory->number_of(launch.completes));
   }
   Issuing issuing{.launch = launch,
                   .step_of = step_of,
-                  .stream = parts_.streams.stream_of(canonical(launch.stream), lock)};
+                  .stream = parts_.streams.stream_of(canonical(launch.stream))};
   issuing.in_order = std::unique_lock(state_.order.mutex_of(issuing.stream), std::defer_lock);
-  if (const std::optional<std::uint64_t> untracked = make_ready(issuing, lock)) {
+  if (const std::optional<std::uint64_t> untracked = make_ready(issuing)) {
     return *untracked;
   }
   const std::uint32_t tag = admit(issuing);
   if (!state_.launches.at(tag).has_memory()) {
-    wait_for_memory(launch, tag, lock);
+    wait_for_memory(launch, tag);
   }
   state_.launches.at(tag).in_order = issuing.in_order.release();  // by after_launch
   return tag + std::uint64_t{1};
@@ -57,26 +57,26 @@ std::uint64_t LaunchIssue::issue(const CudaLaunch& launch, AllocationId step_of)
 // Until nothing need be done before it, and no other thread may issue to its stream. Then the lock
 // is held until the engine has the launch. Of a launch that is not tracked: what before_launch
 // gives for it.
-std::optional<std::uint64_t> LaunchIssue::make_ready(Issuing& issuing, Lock& lock) {
+std::optional<std::uint64_t> LaunchIssue::make_ready(Issuing& issuing) {
   bool ends_have_come = false;
   TimeNs sign_ns = 0;
   while (true) {
-    lock.unlock();
+    state_.unlock();
     issuing.in_order.lock();
-    lock.lock();
+    state_.lock();
     look_up(issuing);
     if (uses_nothing(issuing) || state_.broken) {
       return 0;
     }
     if (CallBypass::may_bypass_on(issuing.launch.stream) &&
         state_.bypass.may_bypass(issuing.accesses)) {
-      bypass(issuing, lock);
+      bypass(issuing);
       return kBypassed;
     }
     if (state_.governor.all_fits() && parts_.waits.lacks_room(issuing.accesses) &&
         !std::exchange(ends_have_come, true)) {
       state_.bypass.leave();
-      parts_.waits.let_ends_come(issuing.stream, lock);
+      parts_.waits.let_ends_come(issuing.stream);
       look_up(issuing);
     }
     const std::optional<Recomputing::Step> step = step_before(issuing);
@@ -86,9 +86,9 @@ std::optional<std::uint64_t> LaunchIssue::make_ready(Issuing& issuing, Lock& loc
     }
     issuing.in_order.unlock();  // it is a launch, too, or another thread's
     if (step) {
-      parts_.recompute.carry_out(*step, lock, sign_ns);
+      parts_.recompute.carry_out(*step, sign_ns);
     } else {
-      parts_.markers.put_marker(issuing.stream, lock);
+      parts_.markers.put_marker(issuing.stream);
     }
   }
 }
@@ -104,7 +104,7 @@ bool LaunchIssue::uses_nothing(const Issuing& issuing) const {
   return issuing.accesses.empty() && !(issuing.launch.reaches && has_exposed_);
 }
 
-void LaunchIssue::bypass(const Issuing& issuing, Lock& lock) {
+void LaunchIssue::bypass(const Issuing& issuing) {
   state_.bypass.note_call(canonical(issuing.launch.stream), issuing.stream);
   for (const Access& access : issuing.accesses) {
     if (issuing.launch.exposes && access.mode == AccessMode::kExpose) {
@@ -112,7 +112,7 @@ void LaunchIssue::bypass(const Issuing& issuing, Lock& lock) {
     }
   }
   if (state_.bypass.order_is_due()) {
-    parts_.bypass.order_what_nobody_uses(lock);
+    parts_.bypass.order_what_nobody_uses();
   }
 }
 
@@ -188,20 +188,20 @@ LaunchId LaunchIssue::issue_to_engine(const Launch& issued, std::string_view nam
 
 // One that has its memory and is not open stands behind another on its stream, and that one's
 // stream wait is there or its thread waits: it needs none of its own.
-void LaunchIssue::wait_for_memory(const CudaLaunch& launch, std::uint32_t tag, Lock& lock) {
+void LaunchIssue::wait_for_memory(const CudaLaunch& launch, std::uint32_t tag) {
   const SharedWait::Launch for_its_wait = parts_.waits.for_shared_wait(tag);
   state_.queue->wake();
   if (!launch.needs_mapping && parts_.waits.shares_wait(tag, for_its_wait)) {
     state_.launches.share_wait(tag, for_its_wait);
     return;
   }
-  parts_.markers.put_markers(lock);
+  parts_.markers.put_markers();
   parts_.markers.take_ends();  // which may have left it the room
   if (launch.needs_mapping) {
-    parts_.waits.wait_for_release(tag, lock);
+    parts_.waits.wait_for_release(tag);
   } else {
-    parts_.waits.let_room_come(tag, lock);
-    parts_.waits.put_wait(tag, for_its_wait, lock);
+    parts_.waits.let_room_come(tag);
+    parts_.waits.put_wait(tag, for_its_wait);
   }
 }
 
@@ -221,7 +221,7 @@ void LaunchIssue::use_in_bypass(const Launch& launch) {
 }
 
 void LaunchIssue::expose(std::span<const std::uint64_t> addresses) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   std::uint64_t last = 0;  // many in a row may be the same
   for (const std::uint64_t address : addresses) {
     const AllocationId id = state_.memory->number_of(address);
@@ -238,7 +238,7 @@ void LaunchIssue::expose(AllocationId id) {
 }
 
 std::uint64_t LaunchIssue::number_of(std::uint64_t launch) const {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   return state_.launches.at(tag_of(launch)).number;
 }
 
@@ -246,7 +246,7 @@ bool LaunchIssue::is_held(std::uint64_t launch) const {
   if (launch == 0 || launch == kBypassed) {
     return false;
   }
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   return state_.launches.at(tag_of(launch)).held;
 }
 
@@ -254,16 +254,16 @@ void LaunchIssue::not_kept(std::uint64_t launch) {
   if (launch == 0 || launch == kBypassed) {
     return;
   }
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   const std::uint32_t tag = tag_of(launch);
   state_.recomputing.not_made(state_.launches.at(tag).stream, state_.launches.at(tag).number);
 }
 
 void LaunchIssue::let_others_issue(std::uint64_t launch) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   DeviceLaunches::Launch& here = state_.launches.at(tag_of(launch));
-  if (std::mutex* const in_order = std::exchange(here.in_order, nullptr)) {
-    in_order->unlock();
+  if (Mutex* const in_order = std::exchange(here.in_order, nullptr)) {
+    const std::unique_lock until_now(*in_order, std::adopt_lock);
   }
 }
 
@@ -276,10 +276,10 @@ void LaunchIssue::after_launch(std::uint64_t launch, bool made) {
     return;
   }
   // One that was refused ends like any other, when its stream gets there.
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   const std::uint32_t tag = tag_of(launch);
   const StreamId stream = state_.launches.at(tag).stream;
-  std::unique_lock<std::mutex> in_order;
+  std::unique_lock<Mutex> in_order;
   if (state_.launches.at(tag).in_order != nullptr) {
     in_order = std::unique_lock(*state_.launches.at(tag).in_order, std::adopt_lock);
   }
@@ -298,7 +298,7 @@ void LaunchIssue::after_launch(std::uint64_t launch, bool made) {
   const std::uint32_t every =
       state_.options.marker_every * (state_.governor.all_fits() ? kSeldom : 1);
   if (somebody_waits || state_.launches.uncovered(stream) >= every) {
-    parts_.markers.put_marker(stream, lock);
+    parts_.markers.put_marker(stream);
     if (somebody_waits) {
       state_.queue->wake();
     } else if (state_.launches.in_flight() >= 2 * every) {

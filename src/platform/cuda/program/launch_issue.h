@@ -42,7 +42,7 @@ class LaunchIssue : public PlatformPart {
   // Right after the launch, with what before_launch gave. `made`: the driver has taken it.
   void after_launch(std::uint64_t launch, bool made);
 
-  // --- For other parts, without the platform's lock
+  // --- For other parts, without the lock
 
   // As before_launch, of a launch of ours: a step for `step_of`, which stands before a launch of
   // the program (recomputing.h).
@@ -56,23 +56,27 @@ class LaunchIssue : public PlatformPart {
     const CudaLaunch& launch;
     AllocationId step_of = kNoAllocation;  // of one of ours
     StreamId stream = 0;
-    std::unique_lock<std::mutex> in_order = {};  // while nobody else may issue to the stream
+    std::unique_lock<Mutex> in_order = {};  // while nobody else may issue to the stream
     std::vector<Access> accesses = {};
     std::vector<Access> with_reached = {};  // with what it changes and does not name; or empty
   };
 
   std::uint64_t issue(const CudaLaunch& launch, AllocationId step_of);
-  [[nodiscard]] std::optional<std::uint64_t> make_ready(Issuing& issuing, Lock& lock);
-  void look_up(Issuing& issuing);
+  [[nodiscard]] std::optional<std::uint64_t> make_ready(Issuing& issuing)
+      SPILLWAY_REQUIRES(platform_lock);
+  void look_up(Issuing& issuing) SPILLWAY_REQUIRES(platform_lock);
   [[nodiscard]] bool uses_nothing(const Issuing& issuing) const;
-  void bypass(const Issuing& issuing, Lock& lock);
-  [[nodiscard]] std::optional<Recomputing::Step> step_before(Issuing& issuing) const;
-  [[nodiscard]] bool wants_marker(const Issuing& issuing) const;
-  [[nodiscard]] std::uint32_t admit(Issuing& issuing);
-  [[nodiscard]] LaunchId issue_to_engine(const Launch& issued, std::string_view name);
-  void wait_for_memory(const CudaLaunch& launch, std::uint32_t tag, Lock& lock);
-  void use_in_bypass(const Launch& launch);
-  void expose(AllocationId id);
+  void bypass(const Issuing& issuing) SPILLWAY_REQUIRES(platform_lock);
+  [[nodiscard]] std::optional<Recomputing::Step> step_before(Issuing& issuing) const
+      SPILLWAY_REQUIRES(platform_lock);
+  [[nodiscard]] bool wants_marker(const Issuing& issuing) const SPILLWAY_REQUIRES(platform_lock);
+  [[nodiscard]] std::uint32_t admit(Issuing& issuing) SPILLWAY_REQUIRES(platform_lock);
+  [[nodiscard]] LaunchId issue_to_engine(const Launch& issued, std::string_view name)
+      SPILLWAY_REQUIRES(platform_lock);
+  void wait_for_memory(const CudaLaunch& launch, std::uint32_t tag)
+      SPILLWAY_REQUIRES(platform_lock);
+  void use_in_bypass(const Launch& launch) SPILLWAY_REQUIRES(platform_lock);
+  void expose(AllocationId id) SPILLWAY_REQUIRES(platform_lock);
 
   std::atomic<bool> has_exposed_{false};
 };

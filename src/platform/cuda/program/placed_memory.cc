@@ -32,19 +32,19 @@ std::vector<AddressRange> PlacedMemory::all_beside(std::uint64_t address) const 
 }
 
 std::optional<std::uint64_t> PlacedMemory::reserve(Bytes bytes, Bytes alignment) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   return state_.memory->reserve(bytes, alignment);
 }
 
 void PlacedMemory::give_back_reserved(std::uint64_t start) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   state_.memory->give_back_reserved(start);
 }
 
 Status PlacedMemory::promise(Bytes bytes) {
-  Lock lock(state_.mutex);
-  parts_.host.look_for_room(bytes, lock);
-  parts_.updates.let_updates_end(bytes, lock);
+  Lock lock(state_);
+  parts_.host.look_for_room(bytes);
+  parts_.updates.let_updates_end(bytes);
   parts_.allocations.newest_stays();
   Status promised = state_.memory->promise_placed(bytes);
   parts_.allocations.keep_handles();
@@ -53,7 +53,7 @@ Status PlacedMemory::promise(Bytes bytes) {
 }
 
 void PlacedMemory::take_back_promise(Bytes bytes) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   state_.memory->take_back_promise(bytes);
   parts_.allocations.keep_handles();
 }
@@ -61,9 +61,10 @@ void PlacedMemory::take_back_promise(Bytes bytes) {
 // What has been freed there goes when the launches that use it have ended, and that has been
 // carried out.
 Status PlacedMemory::allocate_at(std::uint64_t address, Bytes bytes) {
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   parts_.allocations.newest_stays();
-  parts_.waits.wait_until(lock, [&] { return state_.memory->is_free(address, bytes); });
+  parts_.waits.wait_until(
+      [&]() SPILLWAY_REQUIRES(platform_lock) { return state_.memory->is_free(address, bytes); });
   if (!state_.memory->is_free(address, bytes)) {
     return still_in_use();
   }
@@ -78,17 +79,18 @@ Status PlacedMemory::allocate_at(std::uint64_t address, Bytes bytes) {
 }
 
 void PlacedMemory::wait_until_free(std::uint64_t address, Bytes bytes) {
-  Lock lock(state_.mutex);
-  parts_.waits.wait_until(lock, [&] { return state_.memory->is_free(address, bytes); });
+  Lock lock(state_);
+  parts_.waits.wait_until(
+      [&]() SPILLWAY_REQUIRES(platform_lock) { return state_.memory->is_free(address, bytes); });
 }
 
 void PlacedMemory::hide(std::uint64_t address) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   state_.memory->set_hidden(address, true);
 }
 
 void PlacedMemory::show(std::uint64_t address) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   state_.memory->set_hidden(address, false);
 }
 
@@ -109,15 +111,15 @@ bool PlacedMemory::is_at_rest(AllocationId id) const {
 // To the engine nothing has happened: its blocks are where they were, and those that are on the
 // device have their memory again when it has been mapped there.
 Result<std::uint64_t> PlacedMemory::move(std::uint64_t address, std::optional<std::uint64_t> to) {
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   parts_.allocations.newest_stays();
   const AllocationId id = state_.memory->number_of(address);
   const Bytes bytes = state_.engine.space().allocation(id).frame_bytes;
-  const auto may_move = [&] {
+  const auto may_move = [&]() SPILLWAY_REQUIRES(platform_lock) {
     return (!to || state_.memory->is_free(*to, bytes)) && is_at_rest(id);
   };
   state_.bypass.end_ordered_with(id);
-  parts_.waits.wait_until(lock, [&] {
+  parts_.waits.wait_until([&]() SPILLWAY_REQUIRES(platform_lock) {
     state_.bypass.leave();
     return may_move();
   });

@@ -52,7 +52,7 @@ class PlacedMemory : public PlatformPart {
   [[nodiscard]] std::vector<AddressRange> all_beside(std::uint64_t address) const;
 
  private:
-  [[nodiscard]] bool is_at_rest(AllocationId id) const;
+  [[nodiscard]] bool is_at_rest(AllocationId id) const SPILLWAY_REQUIRES(platform_lock);
 };
 
 }  // namespace spillway::cuda

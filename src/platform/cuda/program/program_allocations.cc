@@ -38,9 +38,9 @@ bool ProgramAllocations::recycles_unannounced(Bytes bytes) const {
 }
 
 Result<std::uint64_t> ProgramAllocations::allocate(Bytes bytes) {
-  Lock lock(state_.mutex);
-  parts_.host.look_for_room(bytes, lock);
-  parts_.updates.let_updates_end(bytes, lock);
+  Lock lock(state_);
+  parts_.host.look_for_room(bytes);
+  parts_.updates.let_updates_end(bytes);
   newest_stays();
   Result<std::uint64_t> address = state_.memory->allocate(bytes);
   if (address) {
@@ -56,11 +56,11 @@ Result<std::uint64_t> ProgramAllocations::allocate(Bytes bytes) {
 }
 
 void ProgramAllocations::free(std::uint64_t address) {
-  Lock lock(state_.mutex);
-  parts_.recompute.before_death(address, false, std::nullopt, lock);
+  Lock lock(state_);
+  parts_.recompute.before_death(address, false, std::nullopt);
   if (const std::optional<AllocationId> freed = state_.memory->free(address)) {
     state_.recomputing.dies(*freed);
-    parts_.exports.end_export(*freed, lock);
+    parts_.exports.end_export(*freed);
     state_.bypass.freed(*freed);
     state_.engine.free(*freed);
     state_.bypass.open_calls();
@@ -72,7 +72,7 @@ void ProgramAllocations::free(std::uint64_t address) {
 
 // What is settled launches may use of which nobody was told.
 bool ProgramAllocations::undo_allocate(std::uint64_t address) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   if (!state_.memory->may_undo() ||
       !state_.bypass.is_unsettled(state_.memory->number_of(address))) {
     return false;
@@ -107,8 +107,8 @@ void ProgramAllocations::retire_keeping_room(std::uint64_t address,
 
 void ProgramAllocations::retire(std::uint64_t address, std::optional<CuStream> next_on,
                                 bool keeps_room) {
-  Lock lock(state_.mutex);
-  parts_.recompute.before_death(address, true, next_on, lock);
+  Lock lock(state_);
+  parts_.recompute.before_death(address, true, next_on);
   state_.bypass
       .settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
   const std::optional<AllocationId> retired = state_.memory->retire(address, keeps_room);
@@ -123,9 +123,9 @@ void ProgramAllocations::retire(std::uint64_t address, std::optional<CuStream> n
 }
 
 Status ProgramAllocations::reuse(std::uint64_t address) {
-  Lock lock(state_.mutex);
-  parts_.host.look_for_room(state_.memory->dead_bytes_at(address), lock);
-  parts_.updates.let_updates_end(state_.memory->dead_bytes_at(address), lock);
+  Lock lock(state_);
+  parts_.host.look_for_room(state_.memory->dead_bytes_at(address));
+  parts_.updates.let_updates_end(state_.memory->dead_bytes_at(address));
   newest_stays();
   const Result<std::optional<AllocationId>> reused = state_.memory->reuse(address);
   if (!reused) {

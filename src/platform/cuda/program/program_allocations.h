@@ -55,10 +55,10 @@ class ProgramAllocations : public PlatformPart {
   // All addresses for which that is so.
   [[nodiscard]] AddressRange addresses() const;
 
-  // --- For other parts, with the platform's lock held
+  // --- For other parts
 
   // The newest allocation counts as having been alive from here on: it cannot be undone.
-  void newest_stays();
+  void newest_stays() SPILLWAY_REQUIRES(platform_lock);
   // As many unused handles as the heap and what the program places itself may have.
   void keep_handles();
 

@@ -48,7 +48,7 @@ bool ProgramHints::prefetch(std::uint64_t address, Bytes bytes) {
     return false;
   }
   if (!state_.bypass.calls().is_open()) {
-    const Lock lock(state_.mutex);
+    const Lock lock(state_);
     if (const std::optional<Launch> named = asked_for(address, bytes)) {
       state_.engine.prefetch_behind(*named);
     }
@@ -61,7 +61,7 @@ bool ProgramHints::pre_evict(std::uint64_t address, Bytes bytes) {
     return false;
   }
   if (!state_.bypass.calls().is_open()) {
-    const Lock lock(state_.mutex);
+    const Lock lock(state_);
     const std::optional<Launch> named = asked_for(address, bytes);
     if (named && parts_.updates.may_be_at_host(*named)) {
       state_.engine.pre_evict_behind(mostly_meant(*named));
@@ -74,7 +74,7 @@ void ProgramHints::send_to_host(std::uint64_t address, Bytes bytes) {
   if (state_.bypass.calls().is_open() || !parts_.allocations.contains(address)) {
     return;
   }
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   if (!parts_.updates.has_updates()) {
     return;
   }

@@ -28,8 +28,9 @@ class ProgramHints : public PlatformPart {
   void send_to_host(std::uint64_t address, Bytes bytes);
 
  private:
-  [[nodiscard]] Launch mostly_meant(const Launch& named) const;
-  [[nodiscard]] std::optional<Launch> asked_for(std::uint64_t address, Bytes bytes) const;
+  [[nodiscard]] Launch mostly_meant(const Launch& named) const SPILLWAY_REQUIRES(platform_lock);
+  [[nodiscard]] std::optional<Launch> asked_for(std::uint64_t address, Bytes bytes) const
+      SPILLWAY_REQUIRES(platform_lock);
 };
 
 }  // namespace spillway::cuda

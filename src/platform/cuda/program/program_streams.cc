@@ -14,36 +14,36 @@ namespace spillway::cuda {
 // It may wait for what only comes later: nothing more than its own memory must wait with it, so
 // what stands for the calls before it gets its completion marker now.
 void ProgramStreams::will_wait_for_value() {
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   state_.bypass.leave();
   waits_for_values_ = true;
   state_.bypass.stay_out();
-  parts_.markers.put_markers(lock);
+  parts_.markers.put_markers();
 }
 
 // What still has to be put on streams must not be captured, what stands for calls of which nobody
 // was told least of all: so there is nothing of that kind until the capture has ended.
 void ProgramStreams::capture_begins() {
   {
-    Lock lock(state_.mutex);
+    Lock lock(state_);
     state_.bypass.leave();
-    parts_.recompute.remake_all(std::nullopt, lock);
+    parts_.recompute.remake_all(std::nullopt);
   }
   before_wait(std::nullopt);
 }
 
 void ProgramStreams::watch_captures(const std::atomic<int>& under_way) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   captures_ = &under_way;
 }
 
 void ProgramStreams::before_wait(std::optional<CuStream> /*stream*/) {
-  Lock lock(state_.mutex);
-  parts_.markers.put_markers(lock);
+  Lock lock(state_);
+  parts_.markers.put_markers();
 }
 
 void ProgramStreams::after_wait(std::optional<CuStream> /*stream*/) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   parts_.markers.take_ends();
 }
 
@@ -55,11 +55,11 @@ std::optional<StreamId> ProgramStreams::known_stream(CuStream stream) const {
   return state_.launches.find(stream, context);
 }
 
-StreamId ProgramStreams::stream_of(CuStream stream, Lock& lock) {
+StreamId ProgramStreams::stream_of(CuStream stream) {
   if (const std::optional<StreamId> known = known_stream(stream)) {
     return *known;
   }
-  lock.unlock();
+  state_.unlock();
   CuContext context = nullptr;
   unsigned flags = kCuStreamNonBlocking;
   (void)state_.driver.context_get_current(&context);
@@ -67,7 +67,7 @@ StreamId ProgramStreams::stream_of(CuStream stream, Lock& lock) {
     (void)state_.driver.stream_context(stream, &context);  // not the current one for everybody
   }
   (void)state_.driver.stream_flags(stream, &flags);
-  lock.lock();
+  state_.lock();
   if (const std::optional<StreamId> known = state_.launches.find(stream, context)) {
     return *known;
   }
@@ -82,34 +82,34 @@ StreamId ProgramStreams::stream_of(CuStream stream, Lock& lock) {
 
 // Of a stream on which nothing of ours has been: whether what is put on it now waits for one on
 // which something has, as the null stream for blocking streams, and they for it.
-bool ProgramStreams::comes_behind_others(CuStream stream, Lock& lock) const {
+bool ProgramStreams::comes_behind_others(CuStream stream) const {
   if (stream == nullptr) {
     return state_.launches.streams() > 0;
   }
   if (!known_stream(nullptr)) {
     return false;
   }
-  lock.unlock();
+  state_.unlock();
   unsigned flags = kCuStreamNonBlocking;
   (void)state_.driver.stream_flags(stream, &flags);
-  lock.lock();
+  state_.lock();
   return flags == kCuStreamDefault;
 }
 
-std::unique_lock<std::mutex> ProgramStreams::in_order(CuStream stream) {
+std::unique_lock<Mutex> ProgramStreams::in_order(CuStream stream) {
   if (state_.bypass.calls().is_open()) {
     return {};
   }
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   const CuStream meant = canonical(stream);
-  std::mutex* order = nullptr;
+  Mutex* order = nullptr;
   if (const std::optional<StreamId> id = known_stream(meant)) {
     order = &state_.order.mutex_of(*id);
-  } else if (comes_behind_others(meant, lock)) {
+  } else if (comes_behind_others(meant)) {
     order = &state_.order.legacy();
   }
   lock.unlock();
-  return order != nullptr ? std::unique_lock(*order) : std::unique_lock<std::mutex>();
+  return order != nullptr ? std::unique_lock(*order) : std::unique_lock<Mutex>();
 }
 
 // In bypass mode everything before it and after it is admitted: nobody need hear of an order.
@@ -117,10 +117,10 @@ void ProgramStreams::recorded(CuEvent event, CuStream stream) {
   if (state_.bypass.calls().is_open()) {
     return;
   }
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   std::optional<StreamId> id = known_stream(canonical(stream));
-  if (!id && comes_behind_others(canonical(stream), lock)) {
-    id = stream_of(canonical(stream), lock);
+  if (!id && comes_behind_others(canonical(stream))) {
+    id = stream_of(canonical(stream));
   }
   if (id || state_.order.knows(event)) {
     state_.order.record(event, id);
@@ -131,7 +131,7 @@ void ProgramStreams::not_recorded(CuEvent event) {
   if (state_.bypass.calls().is_open()) {
     return;
   }
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   state_.order.take_back(event);
 }
 
@@ -139,9 +139,9 @@ void ProgramStreams::waits_for(CuEvent event, CuStream stream) {
   if (state_.bypass.calls().is_open()) {
     return;
   }
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   if (const std::optional<SignalId> signal = state_.order.signal_of(event)) {
-    state_.order.wait(stream_of(canonical(stream), lock), *signal);
+    state_.order.wait(stream_of(canonical(stream)), *signal);
   }
 }
 
@@ -155,7 +155,7 @@ void ProgramStreams::waits_for_value(CuAddress word, CuStream stream) {
 
 // Its streams' handles, and its own, may come again.
 void ProgramStreams::context_ended(CuContext context) {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   state_.bypass.leave();
   state_.launches.lose(context);
   for (StreamId id = 0; id < state_.launches.streams(); ++id) {
@@ -169,20 +169,22 @@ void ProgramStreams::context_ended(CuContext context) {
 }
 
 bool ProgramStreams::is_busy(CuContext context) const {
-  const Lock lock(state_.mutex);
+  const Lock lock(state_);
   return state_.launches.any_of(context) ||
          std::any_of(state_.bypass.streams().begin(), state_.bypass.streams().end(),
-                     [&](StreamId id) { return state_.launches.context_of(id) == context; });
+                     [&](StreamId id) SPILLWAY_REQUIRES(platform_lock) {
+                       return state_.launches.context_of(id) == context;
+                     });
 }
 
 void ProgramStreams::destroyed(CuStream stream) {
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   if (const std::optional<StreamId> id = known_stream(canonical(stream))) {
     if (state_.bypass.has_calls_on(*id)) {
       state_.bypass.leave();
     }
-    parts_.recompute.remake_all(*id, lock);
-    parts_.markers.put_marker(*id, lock);
+    parts_.recompute.remake_all(*id);
+    parts_.markers.put_marker(*id);
     state_.launches.forget(*id);
   }
 }

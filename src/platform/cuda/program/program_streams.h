@@ -23,7 +23,7 @@ class ProgramStreams : public PlatformPart {
   // A lock for work that is announced here and put on the stream by two calls: while it is held, no
   // other thread puts work on this stream or on one that the device orders with it. Not between
   // before_launch and after_launch, which hold it. Empty in bypass mode.
-  [[nodiscard]] std::unique_lock<std::mutex> in_order(CuStream stream);
+  [[nodiscard]] std::unique_lock<Mutex> in_order(CuStream stream);
   // The program has recorded an event, or a stream waits for one.
   void recorded(CuEvent event, CuStream stream);
   // The driver has refused the last recording: the one before it counts.
@@ -46,21 +46,26 @@ class ProgramStreams : public PlatformPart {
   // The program is about to destroy a stream.
   void destroyed(CuStream stream);
 
-  // --- For other parts, with the platform's lock held
+  // --- For other parts
 
-  [[nodiscard]] bool is_capturing() const { return captures_ != nullptr && *captures_ > 0; }
+  [[nodiscard]] bool is_capturing() const SPILLWAY_REQUIRES(platform_lock) {
+    return captures_ != nullptr && *captures_ > 0;
+  }
   // Whether a stream of the program has ever waited for a value.
-  [[nodiscard]] bool waits_for_values() const { return waits_for_values_; }
+  [[nodiscard]] bool waits_for_values() const SPILLWAY_REQUIRES(platform_lock) {
+    return waits_for_values_;
+  }
   // nullopt: nothing of ours has been on it.
-  [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const;
+  [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const
+      SPILLWAY_REQUIRES(platform_lock);
   // Lets the lock go while it asks the driver of one that is new.
-  [[nodiscard]] StreamId stream_of(CuStream stream, Lock& lock);
+  [[nodiscard]] StreamId stream_of(CuStream stream) SPILLWAY_REQUIRES(platform_lock);
 
  private:
-  [[nodiscard]] bool comes_behind_others(CuStream stream, Lock& lock) const;
+  [[nodiscard]] bool comes_behind_others(CuStream stream) const SPILLWAY_REQUIRES(platform_lock);
 
-  const std::atomic<int>* captures_ = nullptr;  // under way
-  bool waits_for_values_ = false;
+  const std::atomic<int>* captures_ SPILLWAY_GUARDED_BY(platform_lock) = nullptr;  // under way
+  bool waits_for_values_ SPILLWAY_GUARDED_BY(platform_lock) = false;
 };
 
 }  // namespace spillway::cuda

@@ -30,18 +30,26 @@ RecomputeSteps::RecomputeSteps(PlatformState& state, PlatformParts& parts)
 void RecomputeSteps::start() {
   constexpr Bytes kFingerprintBytes = Bytes{Recomputing::kFingerprints} * Recomputing::kPlaces *
                                       kFingerprintWords * sizeof(std::uint64_t);
+  Lock lock(state_);
+  if (!state_.options.own_launches.fingerprint || !state_.governor.recomputes()) {
+    return;
+  }
+  lock.unlock();
   void* words = nullptr;
-  if (state_.options.own_launches.fingerprint && state_.governor.recomputes() &&
-      state_.driver.host_alloc(&words, kFingerprintBytes, kCuHostAllocPortable) ==
-          CuResult::kSuccess) {
+  const CuResult made = state_.driver.host_alloc(&words, kFingerprintBytes, kCuHostAllocPortable);
+  lock.lock();
+  if (made == CuResult::kSuccess) {
     fingerprints_ = static_cast<std::uint64_t*>(words);
     state_.recomputing.set_words(fingerprints_);
   }
 }
 
 void RecomputeSteps::end() {
-  if (fingerprints_ != nullptr) {
-    (void)state_.driver.host_free(fingerprints_);
+  Lock lock(state_);
+  std::uint64_t* const words = std::exchange(fingerprints_, nullptr);
+  lock.unlock();
+  if (words != nullptr) {
+    (void)state_.driver.host_free(words);
   }
   extra_.give_back();
 }
@@ -62,46 +70,48 @@ void RecomputeSteps::born(AllocationId id) {
 
 // One after the other until there is nothing.
 template <typename Next>
-void RecomputeSteps::carry_out_all(Lock& lock, const Next& next) {
+void RecomputeSteps::carry_out_all(const Next& next) {
   TimeNs sign_ns = 0;
   while (!state_.broken) {
     const std::optional<Recomputing::Step> step = next();
     if (!step) {
       return;
     }
-    carry_out(*step, lock, sign_ns);
+    carry_out(*step, sign_ns);
   }
 }
 
 // Where nothing is kept to be made again, which is so where all fits, nothing is looked up.
 void RecomputeSteps::before_death(std::uint64_t address, bool handed_on,
-                                  std::optional<CuStream> next_on, Lock& lock) {
+                                  std::optional<CuStream> next_on) {
   if (state_.recomputing.empty()) {
     return;
   }
   const Recomputing::Death death{
       .handed_on = handed_on,
       .next_on = next_on ? parts_.streams.known_stream(canonical(*next_on)) : std::nullopt};
-  carry_out_all(lock, [&] {
+  carry_out_all([&]() SPILLWAY_REQUIRES(platform_lock) {
     return state_.recomputing.before_death(state_.memory->number_of(address), death);
   });
 }
 
 void RecomputeSteps::divide(std::uint64_t address) {
-  Lock lock(state_.mutex);
+  Lock lock(state_);
   const AllocationId id = state_.memory->number_of(address);
-  carry_out_all(lock, [&] { return state_.recomputing.before_divide(id); });
+  carry_out_all(
+      [&]() SPILLWAY_REQUIRES(platform_lock) { return state_.recomputing.before_divide(id); });
   state_.recomputing.divided(id);
 }
 
-void RecomputeSteps::remake_all(std::optional<StreamId> stream, Lock& lock) {
-  carry_out_all(lock, [&] { return state_.recomputing.before_end(stream); });
+void RecomputeSteps::remake_all(std::optional<StreamId> stream) {
+  carry_out_all(
+      [&]() SPILLWAY_REQUIRES(platform_lock) { return state_.recomputing.before_end(stream); });
   state_.recomputing.end(stream);
 }
 
 void RecomputeSteps::code_ends() {
-  Lock lock(state_.mutex);
-  remake_all(std::nullopt, lock);
+  Lock lock(state_);
+  remake_all(std::nullopt);
 }
 
 // The launch is issued next; what it makes can be made again if nothing else is known of that.
@@ -132,7 +142,8 @@ void RecomputeSteps::keep(const CudaLaunch& launch, std::span<const Access> acce
   }
   const bool may_change =
       std::any_of(maker.sources.begin(), maker.sources.end(),
-                  [this](const Recomputing::Source& it) { return parts_.exports.contains(it.id); });
+                  [this](const Recomputing::Source& it)
+                      SPILLWAY_REQUIRES(platform_lock) { return parts_.exports.contains(it.id); });
   if (!may_change && worth_reading(read_bytes, made_bytes)) {
     state_.recomputing.made(made, std::move(maker));
   }
@@ -220,13 +231,13 @@ CuResult RecomputeSteps::put(Putting& putting) {
 
 // What is known when it returns is to be asked anew. `sign_ns`: wait_a_little's; 0 before the
 // first.
-void RecomputeSteps::carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns) {
+void RecomputeSteps::carry_out(const Recomputing::Step& step, TimeNs& sign_ns) {
   if (step.what == What::kWait) {
     const HeldThread held(state_, WorkTimes::What::kHeldForRemake);
     sign_ns = sign_ns == 0 ? now_ns() : sign_ns;
-    parts_.markers.put_markers(lock);
+    parts_.markers.put_markers();
     state_.queue->wake();
-    parts_.waits.wait_a_little(lock, sign_ns);
+    parts_.waits.wait_a_little(sign_ns);
     parts_.markers.take_ends();
     return;
   }
@@ -244,9 +255,9 @@ void RecomputeSteps::carry_out(const Recomputing::Step& step, Lock& lock, TimeNs
     }
   }
   const CuContext context = state_.launches.context_of(step.stream);
-  lock.unlock();
+  state_.unlock();
   const CuResult result = in_context(state_.driver, context, [&] { return put(putting); });
-  lock.lock();
+  state_.lock();
   if (result == CuResult::kSuccess) {
     state_.recomputing.done(step, putting.number);
   } else {

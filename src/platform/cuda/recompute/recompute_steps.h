@@ -38,22 +38,24 @@ class RecomputeSteps : public PlatformPart {
   // more.
   void code_ends();
 
-  // --- For other parts, with the platform's lock held
+  // --- For other parts
 
-  // The driver thread's, when the engine's context is there, and for the last time.
+  // The driver thread's, without the lock: when the engine's context is there, and for the last
+  // time.
   void start();
   void end();
-  void born(AllocationId id);
+  void born(AllocationId id) SPILLWAY_REQUIRES(platform_lock);
   // What must be made again before memory dies, or before all that is on a stream (or anywhere) is
   // forgotten.
-  void before_death(std::uint64_t address, bool handed_on, std::optional<CuStream> next_on,
-                    Lock& lock);
-  void remake_all(std::optional<StreamId> stream, Lock& lock);
+  void before_death(std::uint64_t address, bool handed_on, std::optional<CuStream> next_on)
+      SPILLWAY_REQUIRES(platform_lock);
+  void remake_all(std::optional<StreamId> stream) SPILLWAY_REQUIRES(platform_lock);
   // The launch is issued next; what it makes can be made again if nothing else is known of that.
-  void keep(const CudaLaunch& launch, std::span<const Access> accesses, StreamId stream);
+  void keep(const CudaLaunch& launch, std::span<const Access> accesses, StreamId stream)
+      SPILLWAY_REQUIRES(platform_lock);
   // Carries a step out. What is known when it returns is to be asked anew. `sign_ns`:
   // AdmissionWaits::wait_a_little's; 0 before the first.
-  void carry_out(const Recomputing::Step& step, Lock& lock, TimeNs& sign_ns);
+  void carry_out(const Recomputing::Step& step, TimeNs& sign_ns) SPILLWAY_REQUIRES(platform_lock);
 
  private:
   // A step on its way to a stream.
@@ -65,9 +67,9 @@ class RecomputeSteps : public PlatformPart {
     bool overwritten = false;  // what was there is nowhere if it fails
     std::uint64_t number = 0;  // of its last launch
   };
-  [[nodiscard]] bool recomputes() const;
+  [[nodiscard]] bool recomputes() const SPILLWAY_REQUIRES(platform_lock);
   template <typename Next>
-  void carry_out_all(Lock& lock, const Next& next);
+  void carry_out_all(const Next& next) SPILLWAY_REQUIRES(platform_lock);
   template <typename Call>
   CuResult put(Putting& putting, std::span<const CudaOperand> operands, std::string_view name,
                LaunchHash hash, const Call& call);
@@ -76,10 +78,11 @@ class RecomputeSteps : public PlatformPart {
   CuResult put_maker(Putting& putting);
   CuResult put_trial(Putting& putting);
   CuResult put(Putting& putting);
-  void step_failed(const Putting& putting, CuContext context, CuResult result);
+  void step_failed(const Putting& putting, CuContext context, CuResult result)
+      SPILLWAY_REQUIRES(platform_lock);
 
   ExtraMemory extra_;
-  std::uint64_t* fingerprints_ = nullptr;  // pinned
+  std::uint64_t* fingerprints_ SPILLWAY_GUARDED_BY(platform_lock) = nullptr;  // pinned
   std::atomic<bool> stores_launches_{false};
 };
 

@@ -97,7 +97,7 @@ void AdmissionWaits::follow_budget() {
 // The driver would make the program wait in a call of its own, with its locks held. Who was held
 // goes on when some have ended, not only one: to be woken costs more than a launch. Where nothing
 // ends, what runs may wait for the program: then the driver itself says how far it may be ahead.
-void AdmissionWaits::hold_back(Lock& lock) {
+void AdmissionWaits::hold_back() {
   constexpr std::uint32_t kGoOnPart = 8;
   // Where something must leave nearly every launch has a stream wait before it and a completion
   // marker behind it, and the driver counts those as well.
@@ -109,7 +109,7 @@ void AdmissionWaits::hold_back(Lock& lock) {
                kMostAhead);
   if (state_.launches.in_flight() >= most) {
     const HeldThread held(state_, WorkTimes::What::kHeldAhead);
-    wait_until(lock, [&] {
+    wait_until([&]() SPILLWAY_REQUIRES(platform_lock) {
       return state_.launches.in_flight() < most - most / kGoOnPart ||
              (state_.launches.in_flight() < kMostAhead && standstill_.nothing_ends(now_ns()));
     });
@@ -131,17 +131,17 @@ bool AdmissionWaits::lacks_room(std::span<const Access> accesses) const {
 // Its room is that of something dead, and the more deaths the engine has heard of, the better it
 // can choose: frames of the same size need no calls of the driver. A device that is close behind
 // has ended what was issued before in less time than a stream wait costs.
-void AdmissionWaits::let_ends_come(StreamId id, Lock& lock) {
+void AdmissionWaits::let_ends_come(StreamId id) {
   constexpr std::uint32_t kCloseBehind = 64;
   constexpr TimeNs kLongestNs = 50'000;
   if (state_.launches.in_flight() <= kCloseBehind) {
-    parts_.markers.put_marker(id, lock);
+    parts_.markers.put_marker(id);
     const std::uint64_t last = state_.launches.stream(id).marked;
-    lock.unlock();
+    state_.unlock();
     const TimeNs until_ns = now_ns() + kLongestNs;
     while (state_.stream_waits.run_up_to(id) < last && now_ns() < until_ns) {
     }
-    lock.lock();
+    state_.lock();
   }
   parts_.markers.take_ends();
 }
@@ -150,7 +150,7 @@ void AdmissionWaits::let_ends_come(StreamId id, Lock& lock) {
 // the device has enough to do the program may wait as well, which costs less than a stream wait and
 // a completion marker for each launch. Not for long: others may be between their issue and their
 // making.
-void AdmissionWaits::let_room_come(std::uint32_t tag, Lock& lock) {
+void AdmissionWaits::let_room_come(std::uint32_t tag) {
   constexpr std::uint32_t kFarAhead = 128;
   constexpr TimeNs kLongestNs = 20'000'000;
   if (!state_.governor.all_fits() || state_.launches.in_flight() < kFarAhead) {
@@ -158,40 +158,40 @@ void AdmissionWaits::let_room_come(std::uint32_t tag, Lock& lock) {
   }
   const HeldThread held(state_, WorkTimes::What::kHeldForRoom);
   const TimeNs until_ns = now_ns() + kLongestNs;
-  wait_until(lock, [&] {
+  wait_until([&]() SPILLWAY_REQUIRES(platform_lock) {
     return state_.launches.at(tag).has_memory() || state_.launches.in_flight() <= kFarAhead / 2 ||
            now_ns() >= until_ns;
   });
 }
 
-void AdmissionWaits::wait_until(Lock& lock, const std::function<bool()>& done) {
+void AdmissionWaits::wait_until(const std::function<bool()>& done) {
   ++state_.held;
   TimeNs sign_ns = now_ns();
   while (!done() && !state_.broken) {
-    parts_.markers.put_markers(lock);
+    parts_.markers.put_markers();
     state_.queue->wake();
-    wait_a_little(lock, sign_ns);
+    wait_a_little(sign_ns);
     parts_.markers.take_ends();
   }
   --state_.held;
 }
 
-void AdmissionWaits::wait_a_little(Lock& lock, TimeNs& sign_ns) {
-  state_.changed.wait_for(lock, kLookAgain);
+void AdmissionWaits::wait_a_little(TimeNs& sign_ns) {
+  state_.wait_for(state_.changed, kLookAgain);
   constexpr TimeNs kDoubtAfterNs = 100'000'000;
   sign_ns = std::max(sign_ns, state_.launches.ended_ns());
   if (now_ns() - sign_ns >= kDoubtAfterNs) {
-    parts_.markers.ask_whether_alive(lock);
+    parts_.markers.ask_whether_alive();
     sign_ns = now_ns();
   }
 }
 
-void AdmissionWaits::wait_for_release(std::uint32_t tag, Lock& lock) {
+void AdmissionWaits::wait_for_release(std::uint32_t tag) {
   const HeldThread held(state_, WorkTimes::What::kHeldForCopy);
   // Those before it on its stream have their stream waits there: it comes behind them in any case.
   TimeNs sign_ns = now_ns();
   while (!state_.launches.at(tag).has_memory() && !state_.broken) {
-    wait_a_little(lock, sign_ns);
+    wait_a_little(sign_ns);
   }
 }
 
@@ -251,7 +251,7 @@ void AdmissionWaits::let_go(std::uint32_t tag) {
       std::max(taken_bytes + needed_bytes, state_.engine.capacity_bytes(Tier::kDevice)));
 }
 
-void AdmissionWaits::put_wait(std::uint32_t tag, const SharedWait::Launch& issued, Lock& lock) {
+void AdmissionWaits::put_wait(std::uint32_t tag, const SharedWait::Launch& issued) {
   const DeviceLaunches::Launch& launch = state_.launches.at(tag);
   do {
     if (!state_.launches.may_be_held(tag, state_.options.waiting_streams)) {
@@ -259,12 +259,12 @@ void AdmissionWaits::put_wait(std::uint32_t tag, const SharedWait::Launch& issue
       TimeNs sign_ns = now_ns();
       while (!launch.has_memory() &&
              !state_.launches.may_be_held(tag, state_.options.waiting_streams) && !state_.broken) {
-        wait_a_little(lock, sign_ns);
+        wait_a_little(sign_ns);
       }
     }
     // A completion marker that another thread is about to put would come behind the stream wait
     // that waits for it.
-    parts_.markers.put_markers(lock);
+    parts_.markers.put_markers();
     if (launch.has_memory() || state_.broken) {
       return;
     }
@@ -273,13 +273,13 @@ void AdmissionWaits::put_wait(std::uint32_t tag, const SharedWait::Launch& issue
   state_.launches.hold(tag);
   const DeviceLaunches::Stream& stream = state_.launches.stream(launch.stream);
   const CuContext context = stream.context;
-  lock.unlock();
+  state_.unlock();
   const CuResult result = state_.queue->times().of(WorkTimes::What::kPutWait, [&] {
     return in_context(state_.driver, context, [&] {
       return state_.stream_waits.put_wait(launch.stream, launch.number, stream.handle);
     });
   });
-  lock.lock();
+  state_.lock();
   if (result != CuResult::kSuccess) {
     parts_.markers.stream_failed(launch.stream, context, "cuStreamWaitValue64", result);
     return;

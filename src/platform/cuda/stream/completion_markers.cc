@@ -14,20 +14,20 @@ namespace spillway::cuda {
 // to put: one that came to its stream behind a stream wait, or behind a wait for what a stream wait
 // holds up, would not tell of the memory that the stream wait waits for; one that came there when
 // the stream is captured already would be part of the graph.
-void CompletionMarkers::put_markers(Lock& lock) {
+void CompletionMarkers::put_markers() {
   for (StreamId id = 0; id < state_.launches.streams(); ++id) {
     if (state_.launches.marker_due(id) != 0 || state_.launches.marker_under_way(id)) {
-      put_marker(id, lock);
+      put_marker(id);
     }
   }
 }
 
 // In the order of their numbers: the word only grows.
-void CompletionMarkers::put_marker(StreamId id, Lock& lock) {
+void CompletionMarkers::put_marker(StreamId id) {
   DeviceLaunches::Stream& stream = state_.launches.stream(id);
-  lock.unlock();
-  const std::scoped_lock in_order(stream.markers);
-  lock.lock();
+  state_.unlock();
+  const MutexLock in_order(stream.markers);
+  state_.lock();
   const std::uint64_t number = state_.launches.marker_due(id);
   if (number == 0) {
     return;
@@ -37,12 +37,12 @@ void CompletionMarkers::put_marker(StreamId id, Lock& lock) {
   state_.order.put_on(id);
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;
-  lock.unlock();
+  state_.unlock();
   const CuResult result = state_.queue->times().of(WorkTimes::What::kMarker, [&] {
     return in_context(state_.driver, context,
                       [&] { return state_.stream_waits.put_marker(id, number, handle); });
   });
-  lock.lock();
+  state_.lock();
   stream.marker_put = number;
   if (result != CuResult::kSuccess) {
     stream_failed(id, context, "cuStreamWriteValue64", result);
@@ -53,31 +53,31 @@ void CompletionMarkers::put_marker(StreamId id, Lock& lock) {
 // and the program, whose thread is held here, cannot ask. A question puts nothing on the stream, so
 // it neither orders anything nor can come too late; but a stream that is captured must not be
 // asked.
-void CompletionMarkers::ask_whether_alive(Lock& lock) {
+void CompletionMarkers::ask_whether_alive() {
   for (StreamId id = 0; id < state_.launches.streams(); ++id) {
-    ask_whether_alive(id, lock);
+    ask_whether_alive(id);
   }
   take_ends();
 }
 
-void CompletionMarkers::ask_whether_alive(StreamId id, Lock& lock) {
+void CompletionMarkers::ask_whether_alive(StreamId id) {
   DeviceLaunches::Stream& stream = state_.launches.stream(id);
   if (!stream.live || stream.lost) {
     return;
   }
-  lock.unlock();
-  const std::scoped_lock in_order(stream.markers);
-  lock.lock();
+  state_.unlock();
+  const MutexLock in_order(stream.markers);
+  state_.lock();
   if (!stream.live || stream.lost || parts_.streams.is_capturing()) {
     return;
   }
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;
   stream.asked = true;  // who begins to capture it waits for the answer
-  lock.unlock();
+  state_.unlock();
   const CuResult result =
       in_context(state_.driver, context, [&] { return state_.driver.stream_query(handle); });
-  lock.lock();
+  state_.lock();
   stream.asked = false;
   if (kernel_has_failed(result)) {
     state_.launches.lose(context);

@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "platform/common/launch_log.h"
 #include "platform/common/stall_clock.h"
@@ -43,8 +43,8 @@ class DeviceLaunches {
     bool open = false;
     bool held = false;
     bool oversized = false;
-    std::mutex* in_order = nullptr;  // held from its issue until it is made
-    std::uint32_t bypassed = 0;      // of a placeholder: bypassed calls inside the driver
+    Mutex* in_order = nullptr;   // held from its issue until it is made
+    std::uint32_t bypassed = 0;  // of a placeholder: bypassed calls inside the driver
     // Since when it has waited as the first launch of its stream. 0: it is not the first, or runs.
     TimeNs first_ns = 0;
     [[nodiscard]] bool has_memory() const { return released && unbacked == 0; }
@@ -79,8 +79,8 @@ class DeviceLaunches {
     // Held by a thread of the program from before_launch to after_launch: launches come to the
     // stream in the order of their numbers. (The platform has one for those that the device orders
     // with each other by itself.)
-    std::mutex issuing;
-    std::mutex markers;  // held while a marker is put on the stream; without the platform's lock
+    Mutex issuing;
+    Mutex markers;  // held while a marker is put on the stream; without the platform's lock
   };
 
   DeviceLaunches(Engine& engine, StreamWaits& stream_waits, LaunchLog& log, StallClock& stalls)

@@ -86,14 +86,8 @@ void DeviceUpdates::released(std::uint64_t tag) {
   ready_changed_.notify_one();
 }
 
-std::optional<UpdateId> DeviceUpdates::next(std::unique_lock<std::mutex>& lock,
-                                            const bool& broken) {
-  // That all is over is not announced here.
-  constexpr std::chrono::milliseconds kLookAgain{50};
-  while (!broken && ready_.empty() && under_way_.size() > named_) {
-    ready_changed_.wait_for(lock, kLookAgain);
-  }
-  if (broken || ready_.empty()) {
+std::optional<UpdateId> DeviceUpdates::next() {
+  if (ready_.empty()) {
     return std::nullopt;
   }
   const UpdateId update = ready_.front();

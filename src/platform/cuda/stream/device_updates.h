@@ -54,10 +54,14 @@ class DeviceUpdates {
   UpdateId begin(Launch launch, std::span<const ProgramOperand> operands, Bytes host_bytes);
   // Mechanism::release_launch.
   void released(std::uint64_t tag);
-  // One whose data has come, in that order, each once. Waits for that; nullopt where none is under
-  // way that has not been named, or `broken`.
-  [[nodiscard]] std::optional<UpdateId> next(std::unique_lock<std::mutex>& lock,
-                                             const bool& broken);
+  // One whose data has come, in that order, each once; nullopt: there is none now.
+  [[nodiscard]] std::optional<UpdateId> next();
+  // Whether one will come that `next` has not named, and has not come yet. `ready_changed` is told
+  // when one has.
+  [[nodiscard]] bool next_is_awaited() const {
+    return ready_.empty() && under_way_.size() > named_;
+  }
+  [[nodiscard]] std::condition_variable& ready_changed() { return ready_changed_; }
   // Of each operand its bytes in order, where they lie until the end.
   [[nodiscard]] std::vector<Extents> extents(UpdateId update, const ProgramMemory& memory,
                                              const HostMemory& host) const;

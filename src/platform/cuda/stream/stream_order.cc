@@ -64,7 +64,7 @@ void StreamOrder::wait(StreamId id, SignalId signal) {
   engine_->wait_for_signal(signal, id);
 }
 
-std::mutex& StreamOrder::mutex_of(StreamId id) {
+Mutex& StreamOrder::mutex_of(StreamId id) {
   DeviceLaunches::Stream& stream = launches_->stream(id);
   return stream.blocking || stream.handle == nullptr ? legacy_ : stream.issuing;
 }

@@ -3,10 +3,10 @@
 // With the platform's lock held, except for the mutexes that it hands out.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "platform/cuda/stream/device_launches.h"
 
@@ -42,8 +42,8 @@ class StreamOrder {
   // waits for an event: the engine must hear of them in the device's order. One for each stream,
   // and one for all that the device orders with each other by itself, `legacy()`. It comes before
   // the platform's lock.
-  [[nodiscard]] std::mutex& mutex_of(StreamId id);
-  [[nodiscard]] std::mutex& legacy() { return legacy_; }
+  [[nodiscard]] Mutex& mutex_of(StreamId id);
+  [[nodiscard]] Mutex& legacy() { return legacy_; }
 
  private:
   struct Recordings {
@@ -54,7 +54,7 @@ class StreamOrder {
 
   DeviceLaunches* launches_;
   Engine* engine_;
-  std::mutex legacy_;
+  Mutex legacy_;
   std::unordered_map<CuEvent, Recordings> events_;  // and values, by event_of
 };
 

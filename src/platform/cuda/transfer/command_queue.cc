@@ -64,7 +64,7 @@ TimeNs CommandQueue::processor_ns() const {
 void CommandQueue::push(DriverCommand command) {
   ++unanswered_;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     commands_.push_back(std::move(command));
   }
   wake();
@@ -73,7 +73,7 @@ void CommandQueue::push(DriverCommand command) {
 void CommandQueue::push_ahead(DriverCommand command) {
   ++unanswered_;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ahead_.push_back(std::move(command));
   }
   wake();
@@ -161,7 +161,7 @@ void CommandQueue::note_link() {
 }
 
 void CommandQueue::take_orders() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::move(commands_.begin(), commands_.end(), std::back_inserter(taken_));
   commands_.clear();
 }
@@ -169,7 +169,7 @@ void CommandQueue::take_orders() {
 void CommandQueue::start_ahead() {
   std::vector<DriverCommand> ahead;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ahead.swap(ahead_);
   }
   for (DriverCommand& command : ahead) {

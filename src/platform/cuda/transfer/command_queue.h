@@ -11,12 +11,12 @@
 #include <deque>
 #include <functional>
 #include <future>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "platform/common/failures.h"
 #include "platform/common/process/wake_up.h"
 #include "platform/cuda/memory/device_blocks.h"
@@ -169,9 +169,9 @@ class CommandQueue {
   CuContext context_ = nullptr;
   std::promise<Status> begun_;
 
-  std::mutex mutex_;
-  std::deque<DriverCommand> commands_;
-  std::vector<DriverCommand> ahead_;
+  Mutex mutex_;
+  std::deque<DriverCommand> commands_ SPILLWAY_GUARDED_BY(mutex_);
+  std::vector<DriverCommand> ahead_ SPILLWAY_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> unanswered_{0};
   WakeUp wake_;
   std::atomic<bool> stop_{false};

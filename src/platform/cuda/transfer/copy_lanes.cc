@@ -93,14 +93,14 @@ void CopyLanes::add(Direction direction, std::uint64_t tag, std::vector<BlockCop
   ++not_polled_;
   ++not_ended_[at];
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     lanes_[at].added.push_back({.tag = tag, .copies = std::move(copies), .added_ns = now_ns()});
   }
   added_.call();
 }
 
 CuResult CopyLanes::poll(std::vector<Ended>& ended) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   not_polled_ -= ended_.size();
   ended.insert(ended.end(), ended_.begin(), ended_.end());
   ended_.clear();
@@ -124,7 +124,7 @@ void CopyLanes::run(CuContext context) {
   }
   if (result != CuResult::kSuccess) {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       lost_ = result;
     }
     wake_();
@@ -132,7 +132,7 @@ void CopyLanes::run(CuContext context) {
 }
 
 void CopyLanes::take_added() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Lane& lane : lanes_) {
     std::move(lane.added.begin(), lane.added.end(), std::back_inserter(lane.batches));
     lane.added.clear();
@@ -215,7 +215,7 @@ void CopyLanes::end_batch(Lane& lane, Direction direction, TimeNs at_ns) {
   --lane.given;
   --not_ended_[static_cast<std::size_t>(direction)];
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ended_.push_back(ended);
   }
   wake_();

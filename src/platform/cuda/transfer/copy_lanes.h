@@ -12,10 +12,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/units.h"
 #include "platform/common/process/wake_up.h"
 #include "platform/common/storage/link_throttle.h"
@@ -133,9 +133,9 @@ class CopyLanes {
   std::array<Lane, 2> lanes_;
   std::vector<CuEvent> events_;  // free; its own thread's
 
-  std::mutex mutex_;
-  std::vector<Ended> ended_;            // with mutex_
-  CuResult lost_ = CuResult::kSuccess;  // why it is; with mutex_
+  Mutex mutex_;
+  std::vector<Ended> ended_ SPILLWAY_GUARDED_BY(mutex_);
+  CuResult lost_ SPILLWAY_GUARDED_BY(mutex_) = CuResult::kSuccess;  // why it is
   std::array<std::atomic<std::uint64_t>, 2> not_ended_{};
   std::uint64_t not_polled_ = 0;
   std::atomic<Bytes> copied_bytes_{0};

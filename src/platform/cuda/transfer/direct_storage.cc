@@ -79,7 +79,7 @@ DirectStorage::DirectStorage(const Driver& driver, StorageIo& storage, Options o
 
 DirectStorage::~DirectStorage() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wanted_.notify_all();
@@ -110,7 +110,7 @@ Status DirectStorage::register_file() {
 
 void DirectStorage::start(Transfer transfer) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     transfers_.push_back(std::move(transfer));
   }
   wanted_.notify_one();
@@ -119,9 +119,10 @@ void DirectStorage::start(Transfer transfer) {
 void DirectStorage::work() {
   stay_out_of_captures(driver_);
   (void)driver_.context_set_current(context_);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    wanted_.wait(lock, [this] { return stop_ || !transfers_.empty(); });
+    mutex_.wait(wanted_,
+                [this]() SPILLWAY_REQUIRES(mutex_) { return stop_ || !transfers_.empty(); });
     if (transfers_.empty()) {
       return;
     }
@@ -180,7 +181,7 @@ std::string DirectStorage::move_run(bool write, CuAddress address, const Run& ru
 
 void DirectStorage::tell_refusal(bool write, const Run& run, const std::string& reason) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(told_, true) || !options_.warn) {
       return;
     }

@@ -9,12 +9,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "platform/common/process/descriptor.h"
 #include "platform/common/storage/storage_io.h"
 #include "platform/cuda/driver/cufile.h"
@@ -70,11 +70,11 @@ class DirectStorage {
   CuContext context_ = nullptr;
   Descriptor descriptor_;  // of the swap file, for libcufile alone
   CuFileHandle file_ = nullptr;
-  std::mutex mutex_;  // of all that follows
+  Mutex mutex_;
   std::condition_variable wanted_;
-  std::deque<Transfer> transfers_;
-  bool stop_ = false;
-  bool told_ = false;
+  std::deque<Transfer> transfers_ SPILLWAY_GUARDED_BY(mutex_);
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  bool told_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -12,7 +12,7 @@ IoThread::IoThread(StorageIo& storage)
 
 IoThread::~IoThread() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wanted_.notify_one();
@@ -21,16 +21,17 @@ IoThread::~IoThread() {
 
 void IoThread::submit(IoRequest request) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     requests_.push_back(std::move(request));
   }
   wanted_.notify_one();
 }
 
 void IoThread::work() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    wanted_.wait(lock, [this] { return stop_ || !requests_.empty(); });
+    mutex_.wait(wanted_,
+                [this]() SPILLWAY_REQUIRES(mutex_) { return stop_ || !requests_.empty(); });
     if (requests_.empty()) {
       return;
     }

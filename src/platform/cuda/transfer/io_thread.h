@@ -4,9 +4,9 @@
 
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "platform/common/storage/storage_io.h"
 
 namespace spillway::cuda {
@@ -27,10 +27,10 @@ class IoThread {
   void work();
 
   StorageIo* storage_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable wanted_;
-  std::deque<IoRequest> requests_;
-  bool stop_ = false;
+  std::deque<IoRequest> requests_ SPILLWAY_GUARDED_BY(mutex_);
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

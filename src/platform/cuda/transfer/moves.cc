@@ -74,7 +74,7 @@ CuResult Moves::add_slots(std::size_t count) {
 void Moves::give_back() {
   // After an error something may be under way after all; what is with the swap file comes back.
   const auto with_file = [this] {
-    const std::scoped_lock lock(io_mutex_);
+    const MutexLock lock(io_mutex_);
     return std::any_of(moves_.begin(), moves_.end(),
                        [](const auto& it) { return it.second.requests_left > 0; });
   };
@@ -196,7 +196,7 @@ void Moves::direct_ended(std::uint64_t id, UnderWay& it, std::vector<MoveEnded>&
 
 void Moves::io_ended(UnderWay& it, int error) {
   {
-    const std::scoped_lock lock(io_mutex_);
+    const MutexLock lock(io_mutex_);
     it.error = error != 0 ? error : it.error;
     if (--it.requests_left > 0) {
       return;
@@ -212,7 +212,7 @@ CuResult Moves::poll(std::vector<MoveEnded>& ended) {
   }
   std::vector<std::uint64_t> io;
   {
-    const std::scoped_lock lock(io_mutex_);
+    const MutexLock lock(io_mutex_);
     io.swap(io_ended_);
   }
   for (const std::uint64_t id : io) {

@@ -8,11 +8,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "engine/types.h"
 #include "platform/common/failures.h"
 #include "platform/common/storage/storage_io.h"
@@ -113,8 +113,8 @@ class Moves {
   std::deque<std::uint64_t> waiting_;         // for a slot
   std::deque<std::uint64_t> failed_at_once_;  // before anything was started
   std::vector<CopyLanes::Ended> copied_;      // its memory
-  std::mutex io_mutex_;
-  std::vector<std::uint64_t> io_ended_;
+  Mutex io_mutex_;
+  std::vector<std::uint64_t> io_ended_ SPILLWAY_GUARDED_BY(io_mutex_);
   std::unique_ptr<IoThread> io_;  // these end first
   std::unique_ptr<DirectStorage> direct_;
   bool tries_direct_ = false;

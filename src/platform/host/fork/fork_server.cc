@@ -65,7 +65,7 @@ void ForkServer::before_fork(const Space& space) {
     }
   }
   parent_is_needed_ = !snapshot.empty() && used_bytes_ < parent_.addresses.bytes();
-  const std::scoped_lock events(events_mutex_);
+  const MutexLock events(events_mutex_);
   next_snapshot_ = std::move(snapshot);
 }
 
@@ -79,7 +79,7 @@ void ForkServer::after_fork() {
   std::optional<Snapshot> unused;
   {
     // The fork goes on as soon as its event has been read; who read it may not have come to it.
-    const std::scoped_lock events(events_mutex_);
+    const MutexLock events(events_mutex_);
     unused = std::exchange(next_snapshot_, {});  // the fork has failed, or nobody reports it
   }
   if (unused) {
@@ -101,7 +101,7 @@ void ForkServer::inherit_addresses_behind(Bytes used_bytes, bool inherit) {
 
 std::size_t ForkServer::read(const Userfault& userfault, std::span<uffd_msg> events) {
   bool forks = false;
-  const std::scoped_lock lock(events_mutex_);
+  const MutexLock lock(events_mutex_);
   const std::size_t count = userfault.read(events);
   for (const uffd_msg& event : events.first(count)) {
     if (event.event == UFFD_EVENT_FORK) {
@@ -126,7 +126,7 @@ void ForkServer::serve_until_stopped() {
   while (!stop_) {
     take_new_children();
     int most_ms = children_.empty() ? -1 : kLookAtChildrenEveryMs;
-    if (const std::scoped_lock giving(giving_mutex_); give_all_) {
+    if (const MutexLock giving(giving_mutex_); give_all_) {
       most_ms = kTryAgainMs;
     }
     waits = {pollfd{.fd = wake_event_.get(), .events = POLLIN, .revents = 0}};
@@ -154,7 +154,7 @@ void ForkServer::serve_until_stopped() {
     }
     links_.serve();
     forget_ended_children();
-    const std::scoped_lock giving(giving_mutex_);
+    const MutexLock giving(giving_mutex_);
     if (give_all_ && give_rest_to_all()) {
       for (const Child& child : children_) {
         if (child.linked && !child.told_of) {
@@ -172,12 +172,12 @@ void ForkServer::give_all() {
     return;
   }
   constexpr TimeNs kForLinksNs = 2 * kNsPerS;
-  std::unique_lock lock(giving_mutex_);
+  const MutexLock lock(giving_mutex_);
   give_all_ = true;
   link_until_ns_ = now_ns() + kForLinksNs;
   give_until_ns_ = now_ns() + kForAllNs;
   wake(wake_event_);
-  given_.wait(lock, [&] { return !give_all_; });
+  giving_mutex_.wait(given_, [&]() SPILLWAY_REQUIRES(giving_mutex_) { return !give_all_; });
 }
 
 // False if one of them cannot take it for the moment, or has had children meanwhile.
@@ -192,7 +192,7 @@ bool ForkServer::give_rest_to_all() {
     }
     all &= has_all || late;
   }
-  const std::scoped_lock lock(events_mutex_);
+  const MutexLock lock(events_mutex_);
   return all && new_children_.empty();
 }
 
@@ -247,7 +247,7 @@ bool ForkServer::fill_all(const Child& child) {
 }
 
 void ForkServer::take_new_children() {
-  const std::scoped_lock lock(events_mutex_);
+  const MutexLock lock(events_mutex_);
   children_.splice(children_.end(), new_children_);
 }
 
@@ -269,7 +269,7 @@ void ForkServer::adopt_grandchild(const Child& child, int fd) {
   if (child.snapshot) {
     parent_.places.keep_again(*child.snapshot);
   }
-  const std::scoped_lock lock(events_mutex_);
+  const MutexLock lock(events_mutex_);
   new_children_.push_back(
       {.userfault = Userfault::of_child(fd), .snapshot = child.snapshot, .probe = child.probe});
 }
@@ -405,10 +405,10 @@ bool ForkServer::end_stranger(Child& child, const PageFault& fault) {
 // gone then, and says so.
 void ForkServer::forget_ended_children() {
   // A thread that holds the lock may be in a fork, and so wait for us.
-  const std::unique_lock lock(parent_.mutex, std::try_to_lock);
-  if (!lock) {
+  if (!parent_.mutex.try_lock()) {
     return;
   }
+  const MutexLock lock(parent_.mutex, std::adopt_lock);
   std::erase_if(children_, [&](const Child& child) {
     if (!is_gone(child)) {
       return false;

@@ -10,7 +10,6 @@
 #include <condition_variable>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "engine/memory/space.h"
 #include "platform/common/failures.h"
 #include "platform/common/lower_places.h"
@@ -95,12 +95,12 @@ class ForkServer {
   int fill_from_below(const Child& child, char* start, const KeptPlace& kept);
   [[nodiscard]] bool end_stranger(Child& child, const PageFault& fault);
   [[nodiscard]] bool answer_probe(Child& child, std::uint32_t page);
-  [[nodiscard]] bool still_links(const Child& child) const;
+  [[nodiscard]] bool still_links(const Child& child) const SPILLWAY_REQUIRES(giving_mutex_);
   [[nodiscard]] bool is_gone(const Child& child) const;
   [[nodiscard]] char* probe() const { return parent_.addresses.base() + used_bytes_; }
   bool fill_all(const Child& child);
-  bool give_rest(Child& child);
-  bool give_rest_to_all();
+  bool give_rest(Child& child) SPILLWAY_REQUIRES(giving_mutex_);
+  bool give_rest_to_all() SPILLWAY_REQUIRES(giving_mutex_);
   void give_up(Child& child) const;
   void forget_ended_children();
 
@@ -109,16 +109,18 @@ class ForkServer {
   bool parent_is_needed_ = false;  // the child of that fork has memory elsewhere
   bool has_all_ = false;           // and has got it; the child's
   ChildLinks links_;               // the serving thread's
-  std::mutex events_mutex_;        // from reading the kernel's events to having noted new children
-  std::optional<Snapshot> next_snapshot_;  // for the child that is being made
-  std::list<Child> new_children_;
+  Mutex events_mutex_;             // from reading the kernel's events to having noted new children
+  // For the child that is being made.
+  std::optional<Snapshot> next_snapshot_ SPILLWAY_GUARDED_BY(events_mutex_);
+  std::list<Child> new_children_ SPILLWAY_GUARDED_BY(events_mutex_);
   std::list<Child> children_;  // the serving thread's
   std::atomic<bool> stop_{false};
-  std::mutex giving_mutex_;
+  Mutex giving_mutex_;
   std::condition_variable given_;
-  bool give_all_ = false;
-  TimeNs link_until_ns_ = 0;  // how long who gives all waits for children to ask
-  TimeNs give_until_ns_ = 0;  // and for them to take it
+  bool give_all_ SPILLWAY_GUARDED_BY(giving_mutex_) = false;
+  // How long who gives all waits for children to ask.
+  TimeNs link_until_ns_ SPILLWAY_GUARDED_BY(giving_mutex_) = 0;
+  TimeNs give_until_ns_ SPILLWAY_GUARDED_BY(giving_mutex_) = 0;  // and for them to take it
   Descriptor wake_event_;
   std::thread thread_;
 };

@@ -62,7 +62,7 @@ Bytes DevicePages::place_frames(char* block, Bytes bytes, bool zeroed) {
   }
   char* frame = nullptr;
   {
-    const std::scoped_lock lock(frames_mutex_);
+    const MutexLock lock(frames_mutex_);
     if (bytes < kBlockBytes || frames_->parts_do()) {
       return frames_->place_parts(block, bytes, zeroed);
     }
@@ -92,7 +92,7 @@ Bytes DevicePages::become(char* place, char* block, Bytes bytes, bool copies_wri
     give_back_aside(place, bytes);
     return 0;
   }
-  const std::scoped_lock lock(frames_mutex_);
+  const MutexLock lock(frames_mutex_);
   moved_bytes < bytes ? frames_->empty(place, bytes) : frames_->placed(place);
   return moved_bytes;
 }
@@ -185,7 +185,7 @@ void DevicePages::drop(BlockId block, Bytes bytes) {
     give_back_aside(std::exchange(at.aside, nullptr), bytes);
     recovered = at.populated_bytes <= bytes;
   } else if (frames_ && at.populated_bytes > 0 && reuses_frames_) {
-    const std::scoped_lock lock(frames_mutex_);
+    const MutexLock lock(frames_mutex_);
     recovered = frames_->recover(start, at.populated_bytes);
   }
   // More may be there than the block has bytes, if somebody has touched what was nobody's.
@@ -245,7 +245,7 @@ void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
   }
   char* place = nullptr;
   {
-    const std::scoped_lock lock(frames_mutex_);
+    const MutexLock lock(frames_mutex_);
     place = static_cast<char*>(frames_->take_place());
   }
   part.held = place == nullptr;
@@ -253,10 +253,10 @@ void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
     fill_holes(start, part.bytes);
     return;
   }
-  int error = frames_->take_pages(place, start, part.bytes);
+  int error = shared_frames().take_pages(place, start, part.bytes);
   if (error == EBUSY || error == ENOENT) {
     error = make_exclusive(start, part.bytes);
-    error = error == 0 ? frames_->take_pages(place, start, part.bytes) : error;
+    error = error == 0 ? shared_frames().take_pages(place, start, part.bytes) : error;
   }
   if (error == 0) {
     part.aside = place;
@@ -265,7 +265,7 @@ void DevicePages::take_aside(BlockId block, TransferJob::Part& part) {
   }
   part.held = true;
   fill_holes(start, part.bytes);
-  const std::scoped_lock lock(frames_mutex_);
+  const MutexLock lock(frames_mutex_);
   frames_->placed(place);
 }
 
@@ -330,7 +330,7 @@ void DevicePages::bring_back(BlockId block, Bytes bytes, bool writable) {
 }
 
 void DevicePages::give_back_aside(char* place, Bytes bytes) {
-  const std::scoped_lock lock(frames_mutex_);
+  const MutexLock lock(frames_mutex_);
   if (reuses_frames_) {
     bytes == kBlockBytes ? frames_->give_back(place) : frames_->give_back_part(place, bytes);
     return;
@@ -342,7 +342,7 @@ void DevicePages::give_back_aside(char* place, Bytes bytes) {
 void DevicePages::fill_dead(BlockId block) {
   char* const start = addresses_->address_of(block);
   if (char* const place = std::exchange(pages(block).aside, nullptr); place != nullptr) {
-    const std::scoped_lock lock(frames_mutex_);
+    const MutexLock lock(frames_mutex_);
     frames_->empty(place);
   }
   for (Bytes offset = 0; offset < kBlockBytes; offset += kPageBytes) {
@@ -363,7 +363,7 @@ void DevicePages::trim_frames() {
   }
   const Bytes there_bytes = populated_bytes_ + landing_bytes_;
   const Bytes left_bytes = capacity_bytes_ - std::min(capacity_bytes_, there_bytes);
-  const std::scoped_lock lock(frames_mutex_);
+  const MutexLock lock(frames_mutex_);
   frames_->trim(left_bytes +
                 std::min(kSlackBytes, capacity_bytes_ / kSlackPart / kPageBytes * kPageBytes));
 }
@@ -396,7 +396,7 @@ bool DevicePages::fill_by_frame(char* block, const void* from, TransferJob::Part
   }
   char* frame = nullptr;
   {
-    const std::scoped_lock lock(frames_mutex_);
+    const MutexLock lock(frames_mutex_);
     frame = static_cast<char*>(frames_->take());
   }
   if (frame == nullptr) {

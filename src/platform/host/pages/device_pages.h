@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "engine/types.h"
 #include "platform/common/failures.h"
 #include "platform/common/storage/transfer_job.h"
@@ -88,6 +88,10 @@ class DevicePages {
     Source from = Source::kZeros;
     char* aside = nullptr;  // where they are instead
   };
+  // For take_pages, which is any thread's.
+  [[nodiscard]] const FramePool& shared_frames() const SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
+    return *frames_;
+  }
   Pages& pages(BlockId block);
   void set_populated(Pages& at, Bytes bytes);
   void populate(BlockId block, Bytes bytes, bool writable);
@@ -109,11 +113,12 @@ class DevicePages {
   std::vector<Pages> pages_;             // by block
   Bytes populated_bytes_ = 0;            // of all
   std::atomic<Bytes> landing_bytes_{0};  // pages that have appeared, of transfers under way
-  std::mutex frames_mutex_;
+  Mutex frames_mutex_;
   std::atomic<bool> reuses_frames_{true};
   std::atomic<bool> pins_{false};
   std::atomic<int> writable_moments_{0};  // blocks that are about to be protected
-  std::unique_ptr<FramePool> frames_;     // nullptr: pages come from the system and go there
+  // nullptr: pages come from the system and go there
+  std::unique_ptr<FramePool> frames_ SPILLWAY_PT_GUARDED_BY(frames_mutex_);
 };
 
 }  // namespace spillway::host

@@ -10,7 +10,7 @@ namespace spillway::host {
 
 std::size_t LaunchMarks::add_launch(const LaunchHash& hash, std::string_view name, bool tells_all,
                                     TimeNs stalled_ns) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   marks_.push_back({.hash = hash,
                     .name = names_.keep(name, "(others)"),
                     .module = current_module(),
@@ -24,7 +24,7 @@ std::size_t LaunchMarks::add_launch(const LaunchHash& hash, std::string_view nam
 }
 
 void LaunchMarks::add_access(BlockId first_block, std::uint32_t block_count, bool writes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   marks_.push_back({.hash = {},
                     .name = {},
                     .module = {},
@@ -40,7 +40,8 @@ void LaunchMarks::take(std::vector<LaunchMark>& marks) {
   marks.clear();
   constexpr int kTries = 100;  // who is merely adding one is done by then
   for (int tries = 0; tries < kTries; ++tries) {
-    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+    if (mutex_.try_lock()) {
+      const MutexLock lock(mutex_, std::adopt_lock);
       marks.swap(marks_);
       return;
     }

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "base/units.h"
 #include "platform/common/kept_names.h"
 #include "policy/prediction/launch_hash.h"
@@ -39,9 +39,9 @@ class LaunchMarks {
   void take(std::vector<LaunchMark>& marks);
 
  private:
-  std::mutex mutex_;
-  std::vector<LaunchMark> marks_;
-  KeptNames names_;
+  Mutex mutex_;
+  std::vector<LaunchMark> marks_ SPILLWAY_GUARDED_BY(mutex_);
+  KeptNames names_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway::host

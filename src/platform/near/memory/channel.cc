@@ -44,7 +44,7 @@ Channel::Channel(std::uint32_t number, std::unique_ptr<ChannelMemory> memory)
 
 Channel::~Channel() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
   }
   launched_more_.notify_all();
@@ -52,19 +52,19 @@ Channel::~Channel() {
 }
 
 Result<char*> Channel::allocate(Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return memory_->allocate(bytes);
 }
 
 Status Channel::free(Address start) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return memory_->free(start);
 }
 
 // --- Modes --------------------------------------------------------------------------------------
 
 Status Channel::set_mode(Mode mode) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (mode == mode_) {
     return {};
   }
@@ -89,14 +89,14 @@ Status Channel::set_mode(Mode mode) {
 }
 
 Mode Channel::mode() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return mode_;
 }
 
 // --- The host -----------------------------------------------------------------------------------
 
 Result<Channel::HostUse> Channel::use_as_host(Address start, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (mode_ == Mode::kAcceleration) {
     return make_error(ErrorCode::kMode,
                       "channel {} is in acceleration mode, in which the host cannot touch {:#x}; "
@@ -112,7 +112,7 @@ Result<Channel::HostUse> Channel::use_as_host(Address start, Bytes bytes) {
 }
 
 void Channel::end_host_use(Address allocation) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   memory_->allocations().release(allocation);
   --host_uses_;
 }
@@ -135,7 +135,7 @@ Channel::HostUse::~HostUse() {
 // --- Kernels ------------------------------------------------------------------------------------
 
 Result<std::uint64_t> Channel::launch(std::unique_ptr<Kernel> kernel, std::span<const Span> uses) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (mode_ == Mode::kNormal) {
     return make_error(ErrorCode::kMode,
                       "channel {} is in normal mode, in which no kernel runs; set it to "
@@ -161,9 +161,10 @@ Result<std::uint64_t> Channel::launch(std::unique_ptr<Kernel> kernel, std::span<
 void Channel::work() {
   // As a device computes, however the thread that has opened it treats subnormal numbers.
   std::fesetenv(FE_DFL_ENV);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    launched_more_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+    mutex_.wait(launched_more_,
+                [&]() SPILLWAY_REQUIRES(mutex_) { return closing_ || !queue_.empty(); });
     if (queue_.empty()) {
       return;
     }
@@ -200,18 +201,18 @@ Status Channel::outcome(std::uint64_t kernel) const {
 }
 
 Status Channel::wait(std::uint64_t kernel) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Status status = known(kernel); !status) {
     return status;
   }
   const TimeNs begin_ns = now_ns();
-  ended_one_.wait(lock, [&] { return ended_ >= kernel; });
+  mutex_.wait(ended_one_, [&]() SPILLWAY_REQUIRES(mutex_) { return ended_ >= kernel; });
   sums_.waited_ns += now_ns() - begin_ns;
   return outcome(kernel);
 }
 
 Result<bool> Channel::poll(std::uint64_t kernel) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const Status status = known(kernel); !status) {
     return tl::unexpected<Error>(status.error());
   }
@@ -222,19 +223,20 @@ Result<bool> Channel::poll(std::uint64_t kernel) const {
 }
 
 void Channel::wait_for_all() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const TimeNs begin_ns = now_ns();
-  ended_one_.wait(lock, [&, last = launched_] { return ended_ >= last; });
+  mutex_.wait(ended_one_,
+              [&, last = launched_]() SPILLWAY_REQUIRES(mutex_) { return ended_ >= last; });
   sums_.waited_ns += now_ns() - begin_ns;
 }
 
 bool Channel::idle() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return queue_.empty();
 }
 
 ChannelStatistics Channel::statistics() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   ChannelStatistics now = sums_;
   now.bytes = memory_->bytes();
   now.free_bytes = memory_->free_bytes();

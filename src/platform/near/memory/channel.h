@@ -9,12 +9,12 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "base/units.h"
 #include "platform/near/kernel.h"
 #include "platform/near/memory/channel_memory.h"
@@ -109,25 +109,24 @@ class Channel {
 
   Channel(std::uint32_t number, std::unique_ptr<ChannelMemory> memory);
   void work();
-  // With the lock held.
-  [[nodiscard]] Status known(std::uint64_t kernel) const;
-  [[nodiscard]] Status outcome(std::uint64_t kernel) const;
+  [[nodiscard]] Status known(std::uint64_t kernel) const SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Status outcome(std::uint64_t kernel) const SPILLWAY_REQUIRES(mutex_);
   void end_host_use(Address allocation);
 
   const std::uint32_t number_;
   const std::unique_ptr<ChannelMemory> memory_;
   const std::unique_ptr<std::byte, Freed> on_chip_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable launched_more_;
   std::condition_variable ended_one_;
-  Mode mode_ = Mode::kNormal;
-  std::uint32_t host_uses_ = 0;
-  std::deque<Launched> queue_;  // the first one runs
-  std::uint64_t launched_ = 0;
-  std::uint64_t ended_ = 0;
-  std::map<std::uint64_t, Error> failures_;
-  ChannelStatistics sums_;
-  bool closing_ = false;
+  Mode mode_ SPILLWAY_GUARDED_BY(mutex_) = Mode::kNormal;
+  std::uint32_t host_uses_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  std::deque<Launched> queue_ SPILLWAY_GUARDED_BY(mutex_);  // the first one runs
+  std::uint64_t launched_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  std::uint64_t ended_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  std::map<std::uint64_t, Error> failures_ SPILLWAY_GUARDED_BY(mutex_);
+  ChannelStatistics sums_ SPILLWAY_GUARDED_BY(mutex_);
+  bool closing_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::thread worker_;
 };
 

@@ -12,13 +12,13 @@ Result<std::uint32_t> StoragePlaces::add_storage(const std::string& path, Bytes 
   if (!storage) {
     return tl::unexpected<Error>(storage.error());
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   storages_.push_back(std::move(*storage));
   return static_cast<std::uint32_t>(storages_.size() - 1);
 }
 
 Result<Address> StoragePlaces::allocate(Bytes bytes, std::uint32_t storage) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (storage >= storages_.size()) {
     return make_error(ErrorCode::kInvalidInput,
                       "no storage has the number {}; {} have been registered", storage,
@@ -36,7 +36,7 @@ Result<Address> StoragePlaces::allocate(Bytes bytes, std::uint32_t storage) {
 }
 
 Status StoragePlaces::free(Address start) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Result<Bytes> bytes = allocations_.remove(start);
   if (!bytes) {
     return tl::unexpected<Error>(bytes.error());
@@ -48,7 +48,7 @@ Status StoragePlaces::free(Address start) {
 }
 
 Result<StoragePlaces::Place> StoragePlaces::hold(Address first, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Result<Address> start = allocations_.hold(first, bytes);
   if (!start) {
     return tl::unexpected<Error>(start.error());
@@ -60,7 +60,7 @@ Result<StoragePlaces::Place> StoragePlaces::hold(Address first, Bytes bytes) {
 }
 
 Bytes StoragePlaces::staged_bytes() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Bytes sum = 0;
   for (const std::unique_ptr<Storage>& storage : storages_) {
     sum += storage->staged_bytes();
@@ -77,7 +77,7 @@ GpuPlaces::~GpuPlaces() {
 }
 
 Result<GpuMemory*> GpuPlaces::gpu() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!tried_) {
     tried_ = true;
     gpu_ = open_();
@@ -95,7 +95,7 @@ Result<Address> GpuPlaces::allocate(Bytes bytes) {
   }
   Result<Address> start = (*memory)->allocate(bytes);
   if (start) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     allocations_.add(*start, bytes);
     given_.push_back(*start);
   }
@@ -103,7 +103,7 @@ Result<Address> GpuPlaces::allocate(Bytes bytes) {
 }
 
 Status GpuPlaces::free(Address start) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Result<Bytes> bytes = allocations_.remove(start);
   if (!bytes) {
     return tl::unexpected<Error>(bytes.error());
@@ -113,7 +113,7 @@ Status GpuPlaces::free(Address start) {
 }
 
 Result<Hold> GpuPlaces::hold(Address first, Bytes bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!allocations_.has(first)) {
     return Hold();
   }

@@ -6,12 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "base/units.h"
 #include "platform/near/memory/allocations.h"
 #include "platform/near/memory/gpu_memory.h"
@@ -24,7 +24,7 @@ namespace spillway::near {
 class Hold {
  public:
   Hold() = default;
-  Hold(std::mutex* mutex, Allocations* allocations, Address allocation)
+  Hold(Mutex* mutex, Allocations* allocations, Address allocation)
       : mutex_(mutex), allocations_(allocations), allocation_(allocation) {}
   Hold(Hold&& other) noexcept
       : mutex_(other.mutex_),
@@ -40,15 +40,15 @@ class Hold {
   Hold& operator=(const Hold&) = delete;
   ~Hold() {
     if (allocations_ != nullptr) {
-      const std::scoped_lock lock(*mutex_);
+      const MutexLock lock(*mutex_);
       allocations_->release(allocation_);
     }
   }
   [[nodiscard]] Address allocation() const { return allocation_; }
 
  private:
-  std::mutex* mutex_ = nullptr;
-  Allocations* allocations_ = nullptr;
+  Mutex* mutex_ = nullptr;
+  Allocations* allocations_ SPILLWAY_PT_GUARDED_BY(mutex_) = nullptr;
   Address allocation_ = 0;
 };
 
@@ -77,11 +77,11 @@ class StoragePlaces {
     std::uint64_t offset = 0;
   };
   const StorageIo::Wrap wrap_;
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Storage>> storages_;
-  Allocations allocations_{"storage"};
-  std::map<Address, Target> targets_;  // by allocation
-  Address next_ = kPageBytes;          // 0 is none's
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<Storage>> storages_ SPILLWAY_GUARDED_BY(mutex_);
+  Allocations allocations_ SPILLWAY_GUARDED_BY(mutex_){"storage"};
+  std::map<Address, Target> targets_ SPILLWAY_GUARDED_BY(mutex_);  // by allocation
+  Address next_ SPILLWAY_GUARDED_BY(mutex_) = kPageBytes;          // 0 is none's
 };
 
 // The GPU, opened when it is first wanted.
@@ -102,12 +102,12 @@ class GpuPlaces {
   Result<Hold> hold(Address first, Bytes bytes);
 
  private:
-  std::mutex mutex_;
-  Open open_;
-  Result<std::unique_ptr<GpuMemory>> gpu_{nullptr};
-  bool tried_ = false;
-  Allocations allocations_{"GPU memory"};
-  std::vector<Address> given_;
+  Mutex mutex_;
+  Open open_ SPILLWAY_GUARDED_BY(mutex_);
+  Result<std::unique_ptr<GpuMemory>> gpu_ SPILLWAY_GUARDED_BY(mutex_){nullptr};
+  bool tried_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  Allocations allocations_ SPILLWAY_GUARDED_BY(mutex_){"GPU memory"};
+  std::vector<Address> given_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway::near

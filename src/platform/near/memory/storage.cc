@@ -21,12 +21,12 @@ constexpr unsigned kRequestsAtOnce = 8;
 class Group {
  public:
   void begins() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ++running_;
   }
   // The first request that has failed is told of.
   void ended(const StorageIo& io, const IoRequest& request, int error) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error != 0 && outcome_) {
       outcome_ = make_error(ErrorCode::kIo, "{}; the copy has ended in the middle",
                             io.error_text(request.write, request.bytes, request.offset, error));
@@ -36,20 +36,20 @@ class Group {
     }
   }
   [[nodiscard]] bool failed() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return !outcome_;
   }
   Status wait() {
-    std::unique_lock lock(mutex_);
-    ended_.wait(lock, [&] { return running_ == 0; });
+    const MutexLock lock(mutex_);
+    mutex_.wait(ended_, [&]() SPILLWAY_REQUIRES(mutex_) { return running_ == 0; });
     return outcome_;
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable ended_;
-  std::uint32_t running_ = 0;
-  Status outcome_;
+  std::uint32_t running_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  Status outcome_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 void submit_in(Group& group, StorageIo& io, IoRequest request) {
@@ -97,7 +97,7 @@ Storage::Storage(SwapFile file, const StorageIo::Wrap& wrap)
 
 Result<std::uint64_t> Storage::allocate(Bytes bytes) {
   const Bytes pages = bytes / kPageBytes + (bytes % kPageBytes > 0 ? 1 : 0);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::optional<FreeRanges::Number> first = free_pages_.take(pages);
   if (!first) {
     return make_error(ErrorCode::kNoRoom,
@@ -112,13 +112,13 @@ Result<std::uint64_t> Storage::allocate(Bytes bytes) {
 
 void Storage::free(std::uint64_t offset, Bytes bytes) {
   const Bytes pages = round_up(bytes, kPageBytes) / kPageBytes;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   free_pages_.give(offset / kPageBytes, pages);
   free_bytes_ += pages * kPageBytes;
 }
 
 Bytes Storage::free_bytes() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return free_bytes_;
 }
 
@@ -165,17 +165,19 @@ Status Storage::move_edge(bool write, char* memory, std::uint64_t offset, Bytes 
   }
   staged_bytes_ += bytes;
   const std::uint64_t page = offset / kPageBytes * kPageBytes;
-  // Two who write different bytes of a page would otherwise undo each other's.
-  std::unique_lock lock(edges_, std::defer_lock);
-  if (write) {
-    lock.lock();
+  if (!write) {
+    Status moved = move_once(io_, false, buffer, page, kPageBytes);
+    if (moved) {
+      std::memcpy(memory, buffer + (offset - page), bytes);
+    }
+    return moved;
   }
+  // Two who write different bytes of a page would otherwise undo each other's.
+  const MutexLock lock(edges_);
   Status moved = move_once(io_, false, buffer, page, kPageBytes);
-  if (moved && write) {
+  if (moved) {
     std::memcpy(buffer + (offset - page), memory, bytes);
     moved = move_once(io_, true, buffer, page, kPageBytes);
-  } else if (moved) {
-    std::memcpy(memory, buffer + (offset - page), bytes);
   }
   return moved;
 }

@@ -5,11 +5,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "base/error.h"
 #include "base/free_ranges.h"
+#include "base/mutex.h"
 #include "base/units.h"
 #include "platform/common/storage/staging_pool.h"
 #include "platform/common/storage/storage_io.h"
@@ -50,10 +50,10 @@ class Storage {
   Status move_direct(bool write, char* memory, std::uint64_t offset, Bytes bytes);
 
   StagingPool buffers_;
-  std::mutex edges_;  // of pages of which a part is written
-  mutable std::mutex mutex_;
-  FreeRanges free_pages_;
-  Bytes free_bytes_ = 0;
+  Mutex edges_;  // of pages of which a part is written
+  mutable Mutex mutex_;
+  FreeRanges free_pages_ SPILLWAY_GUARDED_BY(mutex_);
+  Bytes free_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   std::atomic<Bytes> staged_bytes_{0};
   StorageIo io_;  // goes first
 };

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
+
 namespace spillway {
 namespace {
 
@@ -28,7 +30,7 @@ TEST(UndisturbedMutexTest, SignalsComeWhenItIsLetGo) {
   ::sigaction(SIGUSR1, &action, &before);
   UndisturbedMutex mutex;
   {
-    const std::scoped_lock lock(mutex);
+    const MutexLock lock(mutex);
     ::raise(SIGUSR1);
     EXPECT_EQ(handled, 0);
     EXPECT_TRUE(blocked(SIGALRM));
@@ -67,7 +69,7 @@ TEST(UndisturbedMutexTest, SignalsComeWhileSomethingIsWaitedFor) {
   handled = 0;
   UndisturbedMutex mutex;
   std::condition_variable changed;
-  std::unique_lock lock(mutex);
+  const MutexLock lock(mutex);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   ::raise(SIGUSR1);
   EXPECT_EQ(handled, 0);

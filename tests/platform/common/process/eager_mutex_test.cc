@@ -1,5 +1,5 @@
-// A lock that tries before it sleeps: still a lock, and one that sleeps in the end.
-#include "platform/common/process/eager_lock.h"
+// A mutex whose threads try before they sleep: still a mutex, and they sleep in the end.
+#include "platform/common/process/eager_mutex.h"
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@
 namespace spillway {
 namespace {
 
-TEST(EagerLockTest, OneHoldsItAtATime) {
-  std::mutex mutex;
+TEST(EagerMutexTest, OneHoldsItAtATime) {
+  EagerMutex mutex;
   int counted = 0;  // not atomic
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int k = 0; k < 5'000; ++k) {
-        EagerLock lock(mutex);
+        MutexLock lock(mutex);
         ++counted;
         lock.unlock();
         lock.lock();
@@ -40,13 +40,13 @@ TimeNs processor_ns() {
 }
 
 // Asleep, but for the first moment.
-TEST(EagerLockTest, WaitsForAHolderThatTakesLong) {
-  std::mutex mutex;
+TEST(EagerMutexTest, WaitsForAHolderThatTakesLong) {
+  EagerMutex mutex;
   bool done = false;
-  EagerLock lock(mutex);
+  MutexLock lock(mutex);
   std::thread other([&] {
     const TimeNs before_ns = processor_ns();
-    const EagerLock after(mutex);
+    const MutexLock after(mutex);
     EXPECT_TRUE(done);
     EXPECT_LT(processor_ns() - before_ns, 20'000'000);
   });
@@ -54,21 +54,21 @@ TEST(EagerLockTest, WaitsForAHolderThatTakesLong) {
   done = true;
   lock.unlock();
   other.join();
-  EXPECT_FALSE(lock.owns_lock());
+  lock.lock();  // nobody has it
 }
 
-TEST(EagerLockTest, ConditionsTakeIt) {
-  std::mutex mutex;
+TEST(EagerMutexTest, ConditionsTakeIt) {
+  EagerMutex mutex;
   std::condition_variable changed;
   bool ready = false;
   std::thread other([&] {
-    const EagerLock lock(mutex);
+    const MutexLock lock(mutex);
     ready = true;
     changed.notify_all();
   });
-  EagerLock lock(mutex);
-  changed.wait(lock, [&] { return ready; });
-  EXPECT_TRUE(lock.owns_lock());
+  const MutexLock lock(mutex);
+  mutex.wait(changed, [&] { return ready; });
+  EXPECT_TRUE(ready);
   other.join();
 }
 
