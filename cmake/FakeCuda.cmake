@@ -1,6 +1,6 @@
 # The fake driver library, and the tests that stand on it: tests/platform/cuda becomes cuda_test.
-# CMakeLists.txt includes this file with the other tests. Where a CUDA toolkit is installed its
-# header is compared with our declarations; nothing else here wants it.
+# CMakeLists.txt includes this file with the other tests. CUDA's headers are compared with
+# our declarations where they are found; nothing else here wants them.
 file(GLOB fake_cuda_sources CONFIGURE_DEPENDS
   ${CMAKE_SOURCE_DIR}/tests/platform/cuda/fake_driver/*.cc)
 add_library(fake_cuda SHARED ${fake_cuda_sources})
@@ -56,12 +56,25 @@ target_include_directories(cuda_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 set_target_properties(cuda_test PROPERTIES ENABLE_EXPORTS ON)
 target_compile_definitions(cuda_test PRIVATE FAKE_CUDA_LIBRARY="$<TARGET_FILE:fake_cuda>"
   FAKE_CUFILE_LIBRARY="$<TARGET_FILE:fake_cufile>" SPILLWAY_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-find_path(SPILLWAY_CUDA_INCLUDE cuda.h PATHS /usr/local/cuda/include ENV CUDA_HOME ENV CUDA_PATH
-  PATH_SUFFIXES include)
+set(cuda_headers ${CMAKE_SOURCE_DIR}/build/cuda-headers)  # tools/cuda-headers.sh
+find_path(SPILLWAY_CUDA_INCLUDE cuda.h HINTS ${cuda_headers}/13 PATHS /usr/local/cuda/include
+  ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES include)
 mark_as_advanced(SPILLWAY_CUDA_INCLUDE)
 if(SPILLWAY_CUDA_INCLUDE)
   target_include_directories(cuda_test SYSTEM PRIVATE ${SPILLWAY_CUDA_INCLUDE})
 endif()
+# Also with CUDA 12's, which are only compiled with.
+if(EXISTS ${cuda_headers}/12 AND NOT SPILLWAY_SANITIZE)
+  set(cuda_tests ${CMAKE_SOURCE_DIR}/tests/platform/cuda)
+  add_library(cuda12_abi OBJECT ${cuda_tests}/driver_abi_test.cc ${cuda_tests}/cufile_abi_test.cc
+    ${CMAKE_SOURCE_DIR}/tests/interpose/cuda/hooked_abi_test.cc)
+  target_include_directories(cuda12_abi PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
+  target_include_directories(cuda12_abi SYSTEM PRIVATE ${cuda_headers}/12)
+  target_link_libraries(cuda12_abi PRIVATE fmt::fmt tl::expected GTest::gtest)
+  spillway_test_defaults(cuda12_abi)
+  unset(cuda_tests)
+endif()
+unset(cuda_headers)
 spillway_test_defaults(cuda_test)
 spillway_tests_skip(cuda_test)
 spillway_unity(cuda_test)

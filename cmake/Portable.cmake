@@ -88,7 +88,7 @@ function(spillway_install_licences folder)
   endif()
   string(REGEX MATCH "^[0-9]+" gcc ${CMAKE_CXX_COMPILER_VERSION})
   foreach(package libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libzstd-dev zlib1g-dev
-      libexpected-dev liburing-dev libhwy-dev libstdc++-${gcc}-dev libc6-dev)
+      libexpected-dev liburing-dev libhwy-dev libxxhash-dev libstdc++-${gcc}-dev libc6-dev)
     set(licence /usr/share/doc/${package}/copyright)
     if(NOT EXISTS ${licence})
       message(FATAL_ERROR "${licence} is missing, and the wheel may not go without it: "

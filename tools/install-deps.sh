@@ -11,7 +11,7 @@ set -u
 # package is installed.
 build_tools='cmake:cmake ninja:ninja-build g++:g++ make:make pkg-config:pkg-config gnuplot:gnuplot-nox'
 program_libraries='libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libzstd-dev
-  zlib1g-dev libexpected-dev liburing-dev libhwy-dev'
+  zlib1g-dev libexpected-dev liburing-dev libhwy-dev libxxhash-dev'
 build_libraries="$program_libraries libgtest-dev libgmock-dev libbenchmark-dev"
 test_tools='git:git ccache:ccache clang++-16:clang-16 clang-format-16:clang-format-16
   clang-tidy-16:clang-tidy-16 llvm-symbolizer-16:llvm-16'

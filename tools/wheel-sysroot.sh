@@ -6,7 +6,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$1
 packages='libfmt-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libexpected-dev libzstd-dev
-  zlib1g-dev liburing-dev libhwy-dev linux-libc-dev'
+  zlib1g-dev liburing-dev libhwy-dev libxxhash-dev linux-libc-dev'
 stamp=$(sha256sum "$0" "$here/debian-packages.sh"; dpkg-query -W $packages)
 if [[ -f $folder/stamp && $(<"$folder/stamp") == "$stamp" ]]; then exit 0; fi
 rm -rf "$folder"

@@ -49,6 +49,38 @@ PolicyTraits traits_of(const PolicyInfo& policy, bool as_run) {
   return traits;
 }
 
+sim::ReplayOptions replay_options(const Machine& machine, const PolicyInfo& policy,
+                                  const PolicyTraits& traits, const SimulationOptions& options,
+                                  bool on_gpu) {
+  const bool shares = on_gpu && policy.plan == nullptr;
+  return {.tells_deaths = traits.told_of_deaths,
+          .pages = traits.pages,
+          .queue_depth = options.queue_depth,
+          .launch_ns = machine.host.launch_ns,
+          .tracked_ns = on_gpu ? machine.host.tracked_ns : 0,
+          .block_bytes = sim::block_bytes(machine),
+          .shared_frame_bytes = shares ? machine.device.frame_bytes : 0,
+          .near_optimizer = options.near_optimizer,
+          .update_bytes_per_s = machine.host.update_bytes_per_s()};
+}
+
+// Of the iterations between `before` and `last`, and of the devices until now.
+SimulationResult result_of(const sim::Simulator& simulator, const sim::Replay& replay,
+                           const sim::IterationResult& before, const sim::IterationResult& last,
+                           std::uint32_t iterations) {
+  SimulationResult result;
+  result.iterations = iterations;
+  result.iteration_ns = (last.ended_ns - before.ended_ns) / iterations;
+  result.transfer_busy_ns = (last.transfer_busy_ns - before.transfer_busy_ns) / iterations;
+  result.stats = difference(last.stats, before.stats);
+  result.kernel_stalls_ns = last.kernel_stalls_ns;
+  result.write_amplification = simulator.flash().stats().write_amplification();
+  result.storage_lifetime_years = simulator.flash().lifetime_years(simulator.now_ns());
+  result.host_peak_bytes = replay.host_peak_bytes();
+  result.events = simulator.events();
+  return result;
+}
+
 }  // namespace
 
 Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
@@ -74,9 +106,7 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   }
   const std::vector<std::uint32_t> graphs = program->iterations;
   const std::span measured = std::span(graphs).subspan(options.warm_up_iterations);
-  SimulationResult result;
-  result.iterations = options.iterations;
-  result.ideal_ns = ideal_ns(*program, measured) / options.iterations;
+  const TimeNs ideal_each_ns = ideal_ns(*program, measured) / options.iterations;
 
   const PolicyTraits traits = traits_of(policy, options.as_run);
   // Where handles take time, `spillway run` has the CUDA platform: its heap, and its governor.
@@ -84,17 +114,7 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   AdmissionGovernor governor(**made);
   sim::Simulator simulator(machine, sim::simulator_options(machine, traits),
                            on_gpu ? governor : **made);
-  const bool shares = on_gpu && policy.plan == nullptr;
-  sim::Replay replay(std::move(*program),
-                     {.tells_deaths = traits.told_of_deaths,
-                      .pages = traits.pages,
-                      .queue_depth = options.queue_depth,
-                      .launch_ns = machine.host.launch_ns,
-                      .tracked_ns = on_gpu ? machine.host.tracked_ns : 0,
-                      .block_bytes = sim::block_bytes(machine),
-                      .shared_frame_bytes = shares ? machine.device.frame_bytes : 0,
-                      .near_optimizer = options.near_optimizer,
-                      .update_bytes_per_s = machine.host.update_bytes_per_s()},
+  sim::Replay replay(std::move(*program), replay_options(machine, policy, traits, options, on_gpu),
                      simulator);
   if (const Status status = replay.prepare(); !status) {
     return cannot_run(policy, status.error());
@@ -115,15 +135,8 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   if (options.warm_up_iterations > 0) {
     before = (*ran)[options.warm_up_iterations - 1];
   }
-  const sim::IterationResult& last = ran->back();
-  result.iteration_ns = (last.ended_ns - before.ended_ns) / options.iterations;
-  result.transfer_busy_ns = (last.transfer_busy_ns - before.transfer_busy_ns) / options.iterations;
-  result.stats = difference(last.stats, before.stats);
-  result.kernel_stalls_ns = last.kernel_stalls_ns;
-  result.write_amplification = simulator.flash().stats().write_amplification();
-  result.storage_lifetime_years = simulator.flash().lifetime_years(simulator.now_ns());
-  result.host_peak_bytes = replay.host_peak_bytes();
-  result.events = simulator.events();
+  SimulationResult result = result_of(simulator, replay, before, ran->back(), options.iterations);
+  result.ideal_ns = ideal_each_ns;
   return result;
 }
 

@@ -99,7 +99,8 @@ def test_all_of_it_is_there(wheel):
     assert {name for name in names if ".dist-info/" not in name} == sources | set(PARTS)
     assert {f"{name}.txt" for name in (
         "libfmt-dev", "libcli11-dev", "nlohmann-json3-dev", "libtomlplusplus-dev", "libzstd-dev",
-        "zlib1g-dev", "libexpected-dev", "liburing-dev", "libhwy-dev", "libc6-dev")} | {"LICENSE"} <= licences
+        "zlib1g-dev", "libexpected-dev", "liburing-dev", "libhwy-dev", "libxxhash-dev",
+        "libc6-dev")} | {"LICENSE"} <= licences
     assert any(name.startswith("libstdc++") for name in licences)
     assert archive.getinfo(PARTS[0]).external_attr >> 16 & stat.S_IXUSR
 

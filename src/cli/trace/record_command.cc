@@ -212,75 +212,84 @@ Result<int> record(const RecordOptions& options) {
   return end->status;
 }
 
-}  // namespace
+constexpr const char* kRecordHelp =
+    "Run a program and write one iteration of it as a trace\n\n"
+    "The trace has the iteration's launches, how long each took, what it read and wrote, and\n"
+    "when memory was allocated and freed, so that any policy and machine can be tried on it.\n"
+    "The program needs no change, and computes the same.\n\n"
+    "  spillway record -o step.swt -- python train.py --steps 5\n"
+    "  spillway simulate --policy all --machine h200 --set device.capacity=20GiB step.swt\n\n"
+    "The first two iterations pass, the third is timed, and in the fourth the operands of its\n"
+    "launches are noted; so a script has to take at least four steps. An iteration ends with\n"
+    "an optimizer's step; if there is none, Spillway finds what repeats. The file is written\n"
+    "when the program has ended. What it does after those steps changes nothing, so it may be\n"
+    "ended with Ctrl-C.\n\n"
+    "With --without-gpu a training step of PyTorch is recorded on a machine that has no GPU:\n"
+    "tensors on cuda have shapes and no memory, and the times are estimated. The program ends\n"
+    "after the recorded step.\n\n"
+    "  spillway record --without-gpu --machine rtx4090-24gb -o step.swt -- python train.py\n";
 
-void add_record_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<RecordOptions>();
-  CLI::App* const command = app.add_subcommand(
-      "record",
-      "Run a program and write one iteration of it as a trace\n\n"
-      "The trace has the iteration's launches, how long each took, what it read and wrote, and\n"
-      "when memory was allocated and freed, so that any policy and machine can be tried on it.\n"
-      "The program needs no change, and computes the same.\n\n"
-      "  spillway record -o step.swt -- python train.py --steps 5\n"
-      "  spillway simulate --policy all --machine h200 --set device.capacity=20GiB step.swt\n\n"
-      "The first two iterations pass, the third is timed, and in the fourth the operands of its\n"
-      "launches are noted; so a script has to take at least four steps. An iteration ends with\n"
-      "an optimizer's step; if there is none, Spillway finds what repeats. The file is written\n"
-      "when the program has ended. What it does after those steps changes nothing, so it may be\n"
-      "ended with Ctrl-C.\n\n"
-      "With --without-gpu a training step of PyTorch is recorded on a machine that has no GPU:\n"
-      "tensors on cuda have shapes and no memory, and the times are estimated. The program ends\n"
-      "after the recorded step.\n\n"
-      "  spillway record --without-gpu --machine rtx4090-24gb -o step.swt -- python train.py\n");
-  constexpr const char* kTrace = "The trace";
+constexpr const char* kTraceGroup = "The trace";
+
+void add_trace_options(CLI::App& command, RecordOptions& options) {
   command
-      ->add_option("-o,--output", options->output,
-                   "The file to write: .swt, .json or .json.gz (kernel-trace/1)")
+      .add_option("-o,--output", options.output,
+                  "The file to write: .swt, .json or .json.gz (kernel-trace/1)")
       ->required()
       ->type_name("FILE")
-      ->group(kTrace);
+      ->group(kTraceGroup);
   command
-      ->add_option("--warm-up", options->warm_up,
-                   "Iterations that pass before the one that is timed")
+      .add_option("--warm-up", options.warm_up, "Iterations that pass before the one that is timed")
       ->type_name("N")
-      ->group(kTrace)
+      ->group(kTraceGroup)
       ->capture_default_str()
       ->check(CLI::Range(1U, 1'000'000U));
   command
-      ->add_option("--model", options->model,
-                   "The name of the model, in the trace (the name of the script or program)")
+      .add_option("--model", options.model,
+                  "The name of the model, in the trace (the name of the script or program)")
       ->type_name("NAME")
-      ->group(kTrace);
+      ->group(kTraceGroup);
+}
+
+void add_options_without_gpu(CLI::App& command, RecordOptions& options) {
   constexpr const char* kWithoutGpu = "Without a GPU";
   CLI::Option* const without_gpu =
       command
-          ->add_flag(
-              "--without-gpu", options->without_gpu,
+          .add_flag(
+              "--without-gpu", options.without_gpu,
               "Record what PyTorch would do on the GPU of --machine; the options on memory have "
               "no effect")
           ->group(kWithoutGpu);
   command
-      ->add_option("--machine", options->machine,
-                   "A machine of `spillway machine list`, or the path of a .toml file")
+      .add_option("--machine", options.machine,
+                  "A machine of `spillway machine list`, or the path of a .toml file")
       ->type_name("M")
       ->group(kWithoutGpu)
       ->capture_default_str()
       ->needs(without_gpu);
   command
-      ->add_option("--set", options->settings,
-                   "Change a field of the machine, such as device.flops_bf16=100e12")
+      .add_option("--set", options.settings,
+                  "Change a field of the machine, such as device.flops_bf16=100e12")
       ->type_name("KEY=VALUE")
       ->group(kWithoutGpu)
       ->allow_extra_args(false)
       ->needs(without_gpu);
+}
+
+}  // namespace
+
+void add_record_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<RecordOptions>();
+  CLI::App* const command = app.add_subcommand("record", kRecordHelp);
+  add_trace_options(*command, *options);
+  add_options_without_gpu(*command, *options);
   add_space_options(*command, options->run);
   command
       ->add_option("--json", options->run.json,
                    "Write what the trace holds to this file, as `spillway trace info --json` "
                    "does, instead of text to standard error; - for standard output")
       ->type_name("FILE")
-      ->group(kTrace);
+      ->group(kTraceGroup);
   add_program(*command, options->run);
   command->footer(policy_footer());
   command->callback([options, command, &exit_code] {

@@ -1,7 +1,7 @@
 // What the driver's calls that programs make take and return, beyond those of our own
 // (platform/cuda/driver/driver_types.h). Layer: interpose, cuda.
 // Sizes and offsets are those of the driver's binary interface;
-// tests/interpose/cuda/hooked_abi_test.cc compares them with cuda.h where that is installed.
+// tests/interpose/cuda/hooked_abi_test.cc compares them with cuda.h.
 #pragma once
 
 #include "platform/cuda/driver/driver_types.h"
@@ -236,6 +236,7 @@ enum class CuPoolAttribute : std::uint32_t {
 enum class CuCaptureStatus : std::uint32_t { kNone = 0, kActive = 1, kInvalidated = 2 };
 
 // What a kernel is given to copy boxes of a tensor: an address and more, as only the driver knows.
+// Programs made with CUDA 13 align it to 128 bytes.
 struct alignas(64) CuTensorMap {
   std::uint64_t words[16];
 };

@@ -20,7 +20,7 @@ struct LaunchOperand {
   Bytes bytes = 0;
 };
 
-// Two 64-bit hashes that mix differently, standing for the whole key.
+// 128 bits of xxHash (XXH3), standing for the whole key.
 struct LaunchHash {
   std::uint64_t first = 0;
   std::uint64_t second = 0;

@@ -1,5 +1,5 @@
-// Our declarations of the driver's calls against the toolkit's own header, where it is installed:
-// every signature, structure and value. Compiling it is the test.
+// Our declarations of the driver's calls against CUDA's own header: every signature, structure and
+// value. Compiling it is the test. tools/cuda-headers.sh downloads the header.
 #include <gtest/gtest.h>
 
 #if __has_include(<cuda.h>)
@@ -39,13 +39,17 @@ SPILLWAY_EQUAL(CuResult::kNotReady, CUDA_ERROR_NOT_READY);
 SPILLWAY_EQUAL(CuResult::kIllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS);
 SPILLWAY_EQUAL(CuResult::kLaunchTimeout, CUDA_ERROR_LAUNCH_TIMEOUT);
 SPILLWAY_EQUAL(CuResult::kContextIsDestroyed, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+SPILLWAY_EQUAL(CuResult::kAssert, CUDA_ERROR_ASSERT);
 SPILLWAY_EQUAL(CuResult::kHostMemoryAlreadyRegistered, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 SPILLWAY_EQUAL(CuResult::kHostMemoryNotRegistered, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+SPILLWAY_EQUAL(CuResult::kHardwareStackError, CUDA_ERROR_HARDWARE_STACK_ERROR);
 SPILLWAY_EQUAL(CuResult::kLaunchFailed, CUDA_ERROR_LAUNCH_FAILED);
 SPILLWAY_EQUAL(CuResult::kNotPermitted, CUDA_ERROR_NOT_PERMITTED);
 SPILLWAY_EQUAL(CuResult::kNotSupported, CUDA_ERROR_NOT_SUPPORTED);
 SPILLWAY_EQUAL(CuResult::kSystemDriverMismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 SPILLWAY_EQUAL(CuResult::kMpsClientTerminated, CUDA_ERROR_MPS_CLIENT_TERMINATED);
+SPILLWAY_EQUAL(CuResult::kCaptureUnsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+SPILLWAY_EQUAL(CuResult::kCaptureInvalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 SPILLWAY_EQUAL(CuResult::kUnknown, CUDA_ERROR_UNKNOWN);
 #if CUDA_VERSION >= 13000
 SPILLWAY_EQUAL(CuResult::kContained, CUDA_ERROR_CONTAINED);
@@ -66,6 +70,9 @@ SPILLWAY_EQUAL(CuAttribute::kHostPointerForRegisteredMemory,
 SPILLWAY_EQUAL(CuAttribute::kHostRegisterSupported, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
 SPILLWAY_EQUAL(CuAttribute::kVirtualMemoryManagement,
                CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+SPILLWAY_EQUAL(CuAttribute::kHandleTypeFileDescriptor,
+               CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+SPILLWAY_EQUAL(CuAttribute::kHandleTypeFabric, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED);
 SPILLWAY_EQUAL(CuAttribute::kRdmaWritesOrdering,
                CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
 SPILLWAY_EQUAL(CuAttribute::kStreamMemoryOperations64,
@@ -95,6 +102,7 @@ SPILLWAY_EQUAL(kCuExtraEnd, CU_LAUNCH_PARAM_END_AS_INT);
 SPILLWAY_EQUAL(kCuExtraBuffer, CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT);
 SPILLWAY_EQUAL(kCuExtraBufferBytes, CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT);
 SPILLWAY_EQUAL(kCuContextBlockingSync, CU_CTX_SCHED_BLOCKING_SYNC);
+SPILLWAY_EQUAL(kCuCaptureRelaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
 SPILLWAY_EQUAL(kCuStreamDefault, CU_STREAM_DEFAULT);
 SPILLWAY_EQUAL(kCuStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 SPILLWAY_EQUAL(kCuEventDefault, CU_EVENT_DEFAULT);
@@ -111,10 +119,10 @@ SPILLWAY_EQUAL(kCuHostAllocDeviceMap, CU_MEMHOSTALLOC_DEVICEMAP);
 SPILLWAY_EQUAL(kCuHostRegisterPortable, CU_MEMHOSTREGISTER_PORTABLE);
 SPILLWAY_EQUAL(kCuHostRegisterDeviceMap, CU_MEMHOSTREGISTER_DEVICEMAP);
 
-static_assert(sizeof(CuLocation) == sizeof(CUmemLocation));
+SPILLWAY_SAME_SIZE(CuLocation, CUmemLocation);
 SPILLWAY_SAME_PLACE(CuLocation, type, CUmemLocation, type);
 SPILLWAY_SAME_PLACE(CuLocation, id, CUmemLocation, id);
-static_assert(sizeof(CuAllocationProperties) == sizeof(CUmemAllocationProp));
+SPILLWAY_SAME_SIZE(CuAllocationProperties, CUmemAllocationProp);
 SPILLWAY_SAME_PLACE(CuAllocationProperties, type, CUmemAllocationProp, type);
 SPILLWAY_SAME_PLACE(CuAllocationProperties, exported_as, CUmemAllocationProp, requestedHandleTypes);
 SPILLWAY_SAME_PLACE(CuAllocationProperties, location, CUmemAllocationProp, location);
@@ -125,18 +133,25 @@ SPILLWAY_SAME_PLACE(CuAllocationProperties, flags.compression, CUmemAllocationPr
 SPILLWAY_SAME_PLACE(CuAllocationProperties, flags.rdma_capable, CUmemAllocationProp,
                     allocFlags.gpuDirectRDMACapable);
 SPILLWAY_SAME_PLACE(CuAllocationProperties, flags.usage, CUmemAllocationProp, allocFlags.usage);
-static_assert(sizeof(CuAccessDescription) == sizeof(CUmemAccessDesc));
+SPILLWAY_SAME_PLACE(CuAllocationProperties, flags.reserved, CUmemAllocationProp,
+                    allocFlags.reserved);
+SPILLWAY_SAME_SIZE(CuAccessDescription, CUmemAccessDesc);
 SPILLWAY_SAME_PLACE(CuAccessDescription, location, CUmemAccessDesc, location);
 SPILLWAY_SAME_PLACE(CuAccessDescription, access, CUmemAccessDesc, flags);
-static_assert(sizeof(CuUuid) == sizeof(CUuuid));
-static_assert(sizeof(CuLaunchConfig) == sizeof(CUlaunchConfig));
+SPILLWAY_SAME_SIZE(CuUuid, CUuuid);
+SPILLWAY_SAME_SIZE(CuLaunchConfig, CUlaunchConfig);
 SPILLWAY_SAME_PLACE(CuLaunchConfig, grid_x, CUlaunchConfig, gridDimX);
+SPILLWAY_SAME_PLACE(CuLaunchConfig, grid_y, CUlaunchConfig, gridDimY);
+SPILLWAY_SAME_PLACE(CuLaunchConfig, grid_z, CUlaunchConfig, gridDimZ);
 SPILLWAY_SAME_PLACE(CuLaunchConfig, block_x, CUlaunchConfig, blockDimX);
+SPILLWAY_SAME_PLACE(CuLaunchConfig, block_y, CUlaunchConfig, blockDimY);
+SPILLWAY_SAME_PLACE(CuLaunchConfig, block_z, CUlaunchConfig, blockDimZ);
 SPILLWAY_SAME_PLACE(CuLaunchConfig, shared_bytes, CUlaunchConfig, sharedMemBytes);
 SPILLWAY_SAME_PLACE(CuLaunchConfig, stream, CUlaunchConfig, hStream);
 SPILLWAY_SAME_PLACE(CuLaunchConfig, attributes, CUlaunchConfig, attrs);
 SPILLWAY_SAME_PLACE(CuLaunchConfig, attribute_count, CUlaunchConfig, numAttrs);
-static_assert(sizeof(CuLaunchAttribute) == sizeof(CUlaunchAttribute));
+static_assert(alignof(CuLaunchAttribute) == alignof(CUlaunchAttribute));
+SPILLWAY_SAME_SIZE(CuLaunchAttribute, CUlaunchAttribute);
 SPILLWAY_SAME_PLACE(CuLaunchAttribute, id, CUlaunchAttribute, id);
 SPILLWAY_SAME_PLACE(CuLaunchAttribute, value, CUlaunchAttribute, value);
 SPILLWAY_EQUAL(kCuAttributeIgnore, CU_LAUNCH_ATTRIBUTE_IGNORE);
@@ -162,6 +177,6 @@ TEST(DriverAbi, IsThatOfTheToolkit) {
 
 #else
 
-TEST(DriverAbi, IsThatOfTheToolkit) { GTEST_SKIP() << "no cuda.h on this machine"; }
+TEST(DriverAbi, IsThatOfTheToolkit) { GTEST_SKIP() << "no cuda.h: run tools/cuda-headers.sh"; }
 
 #endif

@@ -1,5 +1,5 @@
 // Whether two declarations are one to the driver, of a call, a value, or a member of a structure:
-// ours, and those of the toolkit's header, which must have been included. Test helper.
+// ours, and those of CUDA's header, which must have been included. Test helper.
 #pragma once
 
 #include <cstddef>
@@ -41,9 +41,11 @@ struct SameCall<CuResult(Ours...), CUresult(Theirs...)>
 
 }  // namespace spillway::cuda
 
-// Of values, and of members, each named in its structure.
+// Of values, structures, and members, each named in its structure.
 #define SPILLWAY_EQUAL(ours, theirs) \
   static_assert(static_cast<unsigned long long>(ours) == static_cast<unsigned long long>(theirs))
+
+#define SPILLWAY_SAME_SIZE(Ours, Theirs) static_assert(sizeof(Ours) == sizeof(Theirs))
 
 #define SPILLWAY_SAME_PLACE(Ours, ours, Theirs, theirs)             \
   static_assert(offsetof(Ours, ours) == offsetof(Theirs, theirs) && \

@@ -13,6 +13,53 @@ struct HowLaunched {
   bool starts_early = false;           // CudaLaunch's
 };
 
+// What the launch uses, by its parameters; its kernel and the library's call say how.
+void add_operands(Operands& operands, const Session& session, const KernelLayout& kernel,
+                  const AddressUse& use, LibraryCall* library, void* const* parameters,
+                  void* const* extra) {
+  const MatrixProduct* const product = library == nullptr ? nullptr : library->product();
+  const bool begins_tensors =
+      kernel.reads.has_value() || !kernel.roles.empty() || product != nullptr;
+  if (recording() != nullptr || (begins_tensors && session.platform->recompute().stores_launches())) {
+    operands.by_tensor();
+  }
+  operands.by_living_tensor(begins_tensors);
+  add_parameters(operands, kernel, use, parameters, extra);
+  operands.add_what_is_everywhere();
+  if (product != nullptr) {
+    operands.only_read([&](const CudaOperand& it) { return only_reads(*product, it); });
+  }
+}
+
+// Puts the launch on its stream by `call`, and lets the platform store it if it can be repeated:
+// that needs its shape (not nullptr), and a kernel whose result and reads are known.
+template <typename Call>
+CuResult issue_storable(const Session& session, CudaLaunch what, const ProgramLaunch& as_made,
+                        const LaunchShape* shape, LibraryCall* library, const Call& call) {
+  std::optional<Keeping> keeping;
+  if (shape != nullptr && recording() == nullptr && session.platform->recompute().stores_launches()) {
+    keeping = may_keep(session, as_made);
+  }
+  const auto keep = [&] { return keep_launch(session, *keeping, *shape, as_made); };
+  if (library != nullptr) {
+    what.completes = library->kept();
+  }
+  if (keeping) {
+    what.makes = keeping->makes.address;
+    what.keep = std::cref(keep);
+    if (library != nullptr) {
+      library->keeps(what.makes);
+    }
+  }
+  return issue_tracked(session, std::move(what), [&](std::uint64_t launch) {
+    const CuResult result = call();
+    if (keeping && result == CuResult::kSuccess && !put_behind(*keeping, as_made.stream)) {
+      session.platform->launches().not_kept(launch);
+    }
+    return result;
+  });
+}
+
 template <typename Call>
 CuResult launch(CuFunction function, CuStream stream, void* const* parameters, void* const* extra,
                 const HowLaunched& again, const Call& call) {
@@ -36,60 +83,28 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
     }
   }
   Operands operands(*session);
-  const bool begins_tensors = kernel.reads.has_value() || !kernel.roles.empty() ||
-                              (library != nullptr && library->product() != nullptr);
-  if (recording() != nullptr ||
-      (begins_tensors && session->platform->recompute().stores_launches())) {
-    operands.by_tensor();
-  }
-  operands.by_living_tensor(begins_tensors);
-  add_parameters(operands, kernel, use, parameters, extra);
-  operands.add_what_is_everywhere();
-  if (const MatrixProduct* const product = library == nullptr ? nullptr : library->product()) {
-    operands.only_read([&](const CudaOperand& it) { return only_reads(*product, it); });
-  }
+  add_operands(operands, *session, kernel, use, library, parameters, extra);
   if (operands.empty() && !(use.reaches && session->platform->launches().has_exposed())) {
     return here.driver(call);
   }
-  CudaLaunch what{.stream = stream,
-                  .hash = operands.hash(kernel.hash),
-                  .kind = kernel.hash.first,
-                  .name = kernel.name,
-                  .operands = operands.all(),
-                  .needs_mapping = false,
-                  .sparse = kernel.sparse,
-                  .exposes = exposes(use),
-                  .reaches = use.reaches,
-                  .starts_early = again.starts_early};
+  const CudaLaunch what{.stream = stream,
+                        .hash = operands.hash(kernel.hash),
+                        .kind = kernel.hash.first,
+                        .name = kernel.name,
+                        .operands = operands.all(),
+                        .needs_mapping = false,
+                        .sparse = kernel.sparse,
+                        .exposes = exposes(use),
+                        .reaches = use.reaches,
+                        .starts_early = again.starts_early};
   const ProgramLaunch as_made{.stream = stream,
                               .kernel = kernel,
                               .parameters = parameters,
                               .block = parameter_block(extra),
                               .operands = what.operands,
                               .library = first_in_library ? library : nullptr};
-  std::optional<Keeping> keeping;
-  if (again.shape != nullptr && recording() == nullptr &&
-      session->platform->recompute().stores_launches()) {
-    keeping = may_keep(*session, as_made);
-  }
-  const auto keep = [&] { return keep_launch(*session, *keeping, *again.shape, as_made); };
-  if (library != nullptr) {
-    what.completes = library->kept();
-  }
-  if (keeping) {
-    what.makes = keeping->makes.address;
-    what.keep = std::cref(keep);
-    if (library != nullptr) {
-      library->keeps(what.makes);
-    }
-  }
-  return issue_tracked(*session, what, [&](std::uint64_t launch) {
-    const CuResult result = here.driver(call);
-    if (keeping && result == CuResult::kSuccess && !put_behind(*keeping, stream)) {
-      session->platform->launches().not_kept(launch);
-    }
-    return result;
-  });
+  return issue_storable(*session, what, as_made, again.shape, library,
+                        [&] { return here.driver(call); });
 }
 
 // Calls from before kernels had parameter lists: what they use is said by other calls.

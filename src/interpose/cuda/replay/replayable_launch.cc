@@ -219,6 +219,66 @@ bool names(const ProgramLaunch& launch, const CudaOperand& operand) {
   return named;
 }
 
+// Where the operand starts that holds the address; 0: none does.
+CuAddress start_of(const ProgramLaunch& launch, CuAddress address) {
+  const auto operand = std::find_if(
+      launch.operands.begin(), launch.operands.end(), [address](const CudaOperand& it) {
+        return address >= it.address && address - it.address < it.bytes;
+      });
+  return operand != launch.operands.end() ? operand->address : CuAddress{0};
+}
+
+// Whether all that the product reads is among these.
+bool has_factors(const MatrixProduct& product, const ProgramLaunch& launch,
+                 const std::vector<CudaOperand>& reads) {
+  const auto has = [&](CuAddress address) {
+    return std::any_of(
+        reads.begin(), reads.end(),
+        [start = start_of(launch, address)](const CudaOperand& it) { return it.address == start; });
+  };
+  return has(product.a) && has(product.b) && (product.c == 0 || has(product.c)) &&
+         (product.bias == 0 || has(product.bias));
+}
+
+// A workspace of ours for the stored launch, which fills it as the program's was; 0: there is none,
+// or what was filled is no part of the program's workspace.
+CuAddress workspace_instead(const Session& session, const MatrixProduct& product,
+                            const ProgramLaunch& launch) {
+  const Moved workspace{.from = product.workspace, .bytes = product.workspace_bytes, .to = 0};
+  const std::vector<Fill>& fills = launch.library->filled();
+  const bool within = std::all_of(fills.begin(), fills.end(), [&](const Fill& fill) {
+    return workspace.has(fill.to) && fill.bytes <= workspace.bytes - (fill.to - workspace.from);
+  });
+  return within && has_fill_kernel() ? own_workspace(session, launch.stream, workspace.bytes)
+                                     : CuAddress{0};
+}
+
+// Of a small bias the stored launch reads a copy. One whose address is encoded, or for which there
+// is no place, stays the program's.
+void copy_small_bias(const Session& session, const MatrixProduct& product,
+                     const ProgramLaunch& launch, Keeping& keeping) {
+  if (product.bias == 0 || !has_copy_kernel()) {
+    return;
+  }
+  const auto is_in = [&](const CudaOperand& it, CuAddress address) {
+    return it.address == start_of(launch, address);
+  };
+  const auto holder =
+      std::find_if(keeping.reads.begin(), keeping.reads.end(), [&](const CudaOperand& it) {
+        return is_in(it, product.bias) && !is_in(it, product.a) && !is_in(it, product.b) &&
+               !is_in(it, product.c);
+      });
+  if (holder == keeping.reads.end() || holder->bytes > kMostCopiedBytes ||
+      !names(launch, *holder)) {
+    return;
+  }
+  keeping.copy = place_for_copy(session, launch.stream, holder->bytes);
+  if (keeping.copy != nullptr) {
+    keeping.small = *holder;
+    keeping.reads.erase(holder);
+  }
+}
+
 // What it was given is the product's, and all of it: the first kernel of a product that has one
 // reads both factors. Then what it needs of ours.
 std::optional<Keeping> product(const Session& session, const ProgramLaunch& launch) {
@@ -228,69 +288,32 @@ std::optional<Keeping> product(const Session& session, const ProgramLaunch& laun
   if (product == nullptr || product->made_bytes == 0 || !given || is_per_thread(launch.stream)) {
     return std::nullopt;
   }
-  // Of the operand in which it lies.
-  const auto start_of = [&](CuAddress address) {
-    const auto operand = std::find_if(
-        launch.operands.begin(), launch.operands.end(), [address](const CudaOperand& it) {
-          return address >= it.address && address - it.address < it.bytes;
-        });
-    return operand != launch.operands.end() ? operand->address : CuAddress{0};
-  };
   Keeping keeping;
   bool uses_workspace = !launch.library->filled().empty();
   for (const CudaOperand& operand : launch.operands) {
-    if (operand.address == start_of(product->d)) {
+    if (operand.address == start_of(launch, product->d)) {
       keeping.makes = operand;
     } else if (only_reads(*product, operand)) {
       keeping.reads.push_back(operand);
-    } else if (operand.address == start_of(product->workspace) && names(launch, operand)) {
+    } else if (operand.address == start_of(launch, product->workspace) && names(launch, operand)) {
       uses_workspace = true;
     } else {
       return std::nullopt;
     }
   }
-  const auto reads = [&](CuAddress address) {
-    return std::any_of(
-        keeping.reads.begin(), keeping.reads.end(),
-        [start = start_of(address)](const CudaOperand& it) { return it.address == start; });
-  };
   const std::optional<CudaOperand> makes = asked_for(session, keeping.makes);
   if (!makes || makes->address != product->d || makes->bytes != product->made_bytes ||
-      !reads(product->a) || !reads(product->b) || (product->c != 0 && !reads(product->c)) ||
-      (product->bias != 0 && !reads(product->bias))) {
+      !has_factors(*product, launch, keeping.reads)) {
     return std::nullopt;
   }
   keeping.makes = *makes;
-  const Moved workspace{.from = product->workspace, .bytes = product->workspace_bytes, .to = 0};
   if (uses_workspace) {
-    const std::vector<Fill>& fills = launch.library->filled();
-    const auto within = [&](const Fill& fill) {
-      return workspace.has(fill.to) && fill.bytes <= workspace.bytes - (fill.to - workspace.from);
-    };
-    if (!has_fill_kernel() || !std::all_of(fills.begin(), fills.end(), within)) {
-      return std::nullopt;
-    }
-    keeping.workspace = own_workspace(session, launch.stream, workspace.bytes);
+    keeping.workspace = workspace_instead(session, *product, launch);
     if (keeping.workspace == 0) {
       return std::nullopt;
     }
   }
-  const auto holder =
-      std::find_if(keeping.reads.begin(), keeping.reads.end(), [&](const CudaOperand& it) {
-        return it.address == start_of(product->bias) && it.address != start_of(product->a) &&
-               it.address != start_of(product->b) && it.address != start_of(product->c);
-      });
-  if (product->bias != 0 && holder != keeping.reads.end() && has_copy_kernel()) {
-    const CudaOperand small = *holder;
-    // One whose address is encoded, or for which there is no place, stays the program's.
-    if (small.bytes <= kMostCopiedBytes && names(launch, small)) {
-      keeping.copy = place_for_copy(session, launch.stream, small.bytes);
-    }
-    if (keeping.copy != nullptr) {
-      keeping.small = small;
-      keeping.reads.erase(holder);
-    }
-  }
+  copy_small_bias(session, *product, launch, keeping);
   return keeping;
 }
 

@@ -17,8 +17,6 @@
 namespace spillway::cuda {
 namespace {
 
-constexpr int kAlreadyOpen = 5026;
-
 std::string path_of(const std::string& given, const char* variable, const char* usual) {
   const char* const named = std::getenv(variable);
   return !given.empty() ? given : named != nullptr && *named != '\0' ? named : usual;
@@ -36,7 +34,7 @@ Status open_once(void* library, const CuFile& calls) {
   }
   const bool before = calls.use_count != nullptr && calls.use_count() > 0;
   const CuFileError result = before ? CuFileError{} : calls.driver_open();
-  if (before || result.error == kAlreadyOpen) {
+  if (before || result.error == kCuFileAlreadyOpen) {
     return make_error(ErrorCode::kUnsupported, "the program uses libcufile itself");
   }
   if (result.error != 0) {

@@ -1,7 +1,8 @@
 // GPUDirect Storage's library, opened at run time as the driver is: our own declarations of the few
 // calls that are used, and whether they would go past host memory. Layer: platform, cuda. What is
 // moved, and whether it arrives, is direct_storage.h's.
-// Sizes, offsets and values are those of libcufile's binary interface, version 1.
+// Sizes, offsets and values are those of libcufile's binary interface, version 1;
+// tests/platform/cuda/cufile_abi_test.cc compares them with cufile.h.
 #pragma once
 
 #include <sys/types.h>
@@ -20,6 +21,7 @@ struct CuFileError {
   CuResult driver_error;
 };
 static_assert(sizeof(CuFileError) == 8);
+inline constexpr int kCuFileAlreadyOpen = 5026;
 
 using CuFileHandle = void*;  // of a file
 

@@ -1,7 +1,7 @@
 // What the driver library's calls take and return: our own declarations of the few that are needed,
 // so that a build needs no CUDA toolkit. Layer: platform, cuda.
 // Sizes, offsets and values are those of the driver's binary interface;
-// tests/platform/cuda/driver_abi_test.cc compares them with cuda.h where that is installed.
+// tests/platform/cuda/driver_abi_test.cc compares them with cuda.h.
 #pragma once
 
 #include <cstddef>
