@@ -77,8 +77,8 @@ struct PlatformState {
 
   mutable EagerMutex mutex;
   std::condition_variable changed;  // something that a thread may wait for
-  std::uint32_t held SPILLWAY_GUARDED_BY(platform_lock) =
-      0;  // threads of the program that wait in our code
+  // Threads of the program that wait in our code.
+  std::uint32_t held SPILLWAY_GUARDED_BY(platform_lock) = 0;
   bool broken SPILLWAY_GUARDED_BY(platform_lock) = false;  // a fatal error has been told
 
   AdmissionGovernor governor SPILLWAY_GUARDED_BY(platform_lock);
@@ -94,8 +94,8 @@ struct PlatformState {
   HostRanges host_ranges SPILLWAY_GUARDED_BY(platform_lock);
   // The engine's is larger while a launch runs that needs more. Written under the lock.
   std::atomic<Bytes> budget_bytes{0};
-  std::unique_ptr<ProgramMemory>
-      memory;                           // from CudaMechanism::begin on; says when it needs the lock
+  // From CudaMechanism::begin on. It says itself what needs the lock.
+  std::unique_ptr<ProgramMemory> memory;
   std::unique_ptr<CommandQueue> queue;  // from the platform's making on
 };
 

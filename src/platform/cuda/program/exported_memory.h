@@ -58,8 +58,8 @@ class ExportedMemory : public PlatformPart {
   [[nodiscard]] Status room_to_export(AllocationId id) const SPILLWAY_REQUIRES(platform_lock);
 
   Exports exports_ SPILLWAY_GUARDED_BY(platform_lock);
-  std::uint64_t shares_ SPILLWAY_GUARDED_BY(platform_lock) =
-      0;  // with other devices, that have been ordered
+  // With other devices, that have been ordered.
+  std::uint64_t shares_ SPILLWAY_GUARDED_BY(platform_lock) = 0;
   std::uint64_t shares_done_ SPILLWAY_GUARDED_BY(platform_lock) = 0;  // and carried out
 };
 

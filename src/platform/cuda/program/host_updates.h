@@ -80,8 +80,8 @@ class HostUpdates : public PlatformPart {
   [[nodiscard]] bool keep_room_at_host(const Launch& whole) SPILLWAY_REQUIRES(platform_lock);
 
   DeviceUpdates updates_ SPILLWAY_GUARDED_BY(platform_lock);
-  std::vector<std::uint64_t> issued_before_updates_
-      SPILLWAY_GUARDED_BY(platform_lock);  // numbers by stream, when one began last
+  // Numbers by stream, when one began last.
+  std::vector<std::uint64_t> issued_before_updates_ SPILLWAY_GUARDED_BY(platform_lock);
 };
 
 }  // namespace spillway::cuda

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "platform/cuda/cuda_launch.h"
 #include "platform/cuda/platform_part.h"

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "platform/cuda/driver/driver.h"
 #include "platform/cuda/platform_part.h"
