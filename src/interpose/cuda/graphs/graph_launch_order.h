@@ -33,7 +33,7 @@ class GraphLaunchOrder {
   CuResult record(const Session& session, CuStream stream) SPILLWAY_REQUIRES(mutex_);
 
   Mutex mutex_;  // held while a launch is issued
-  // And the event does not stand behind the last launch.
+  // There was a launch, and the event does not stand behind the last one.
   bool launched_ SPILLWAY_GUARDED_BY(mutex_) = false;
   bool stepped_ SPILLWAY_GUARDED_BY(mutex_) = false;   // the last launch was made in steps
   bool recorded_ SPILLWAY_GUARDED_BY(mutex_) = false;  // the event stands behind the last launch
