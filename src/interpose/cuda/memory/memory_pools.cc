@@ -27,7 +27,7 @@ Pools& pools() {
 using Current = std::int64_t;
 constexpr Current kNotKnown = -1;
 constexpr Current kDrivers = -2;
-constinit std::atomic<Current> current{kNotKnown};
+constinit std::atomic<Current> current_account{kNotKnown};
 
 void find_default(Pools& all, const Session& session) SPILLWAY_REQUIRES(all.mutex) {
   if (all.default_known) {
@@ -82,13 +82,13 @@ std::optional<NotedPool> take_pool(CuMemPool handle) {
 
 void current_pool_changes() {
   const MutexLock lock(pools().mutex);
-  current = kNotKnown;
+  current_account = kNotKnown;
 }
 
 void pools_begin_anew(const Session& session) {
   Pools& all = pools();
   const MutexLock lock(all.mutex);
-  current = kNotKnown;
+  current_account = kNotKnown;
   for (auto& it : all.by_handle) {
     close_account(session, it.second);
   }
@@ -103,7 +103,7 @@ std::optional<DeviceHeap::Pool> pool_of(const Session& session, CuMemPool handle
 }
 
 std::optional<DeviceHeap::Pool> current_pool(const Session& session) {
-  Current known = current.load(std::memory_order_relaxed);
+  Current known = current_account.load(std::memory_order_relaxed);
   if (known == kNotKnown) {
     const MutexLock lock(pools().mutex);
     find_default(pools(), session);
@@ -113,7 +113,7 @@ std::optional<DeviceHeap::Pool> current_pool(const Session& session) {
     }
     const auto account = account_of(pools(), session, handle);
     known = account ? Current{*account} : kDrivers;
-    current = known;
+    current_account = known;
   }
   return known == kDrivers ? std::nullopt : std::optional(static_cast<DeviceHeap::Pool>(known));
 }
