@@ -231,68 +231,87 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Stream> st
                  stream ? stream_cache_.take(*stream, asked) : std::nullopt) {
     return hand_out(*slot, bytes, asked, pool);
   }
-  Bytes size = asked;
-  std::optional<FreeBlockIndex::Found> kept;
+  Choice choice{.size = asked};
   if (stream) {
-    size = better_size(asked, *stream);
-    kept = kept_.find(*stream, size, size);
-    if (!kept && size > asked) {
-      kept = kept_.find(*stream, asked, asked);
-    }
-  }
-  if (!kept) {
+    choice = choose(asked, *stream);
+  } else {
     tell_what_is_cached();
   }
-  if (!kept && stream) {
-    // What was at hand for who asks for less has its own size again.
-    kept = kept_.find(*stream, size, size);
-    kept = kept ? kept : larger_kept_for(size, asked, *stream);
+  const Result<Slot> taken = choice.kept ? use_again(*choice.kept, asked, *stream)
+                                         : make_new(asked, choice.size, stream, pool);
+  if (!taken) {
+    return tl::unexpected<Error>(taken.error());
   }
-  Slot slot = 0;
-  if (kept && stream) {
-    size = kept->size;
-    slot = kept->slot;
-    if (const Status reused = reuse(slot, *stream); !reused) {
-      return tl::unexpected<Error>(reused.error());
-    }
-    if (size > asked) {
-      missing_.lent(size, asked);
-    }
-  } else {
-    if (size > asked) {
-      keep_for(size);
-    }
-    Result<std::uint64_t> made = size > asked ? platform_.memory().allocate(size) : make(size);
-    if (!made && size > asked) {
-      size = asked;
-      made = make(size);
-    }
-    if (!made) {
-      return made;
-    }
-    slot = new_slot(*made);
-    newest_.reset();
-    if (asked > kLargestBlockBytes) {
-      newest_ = {.slot = slot,
-                 .stream = stream,
-                 .usage = pools_.usage(pool),
-                 .room = room_,
-                 .near = stream ? near_[*stream] : NearSizes{},
-                 .missing_bytes = missing_.has(asked) ? asked : 0};
-    }
-    missing_.made(asked);
-    pools_.comes_to(kNoPool, size);
-  }
-  memory_[slot].size = size;
-  memory_[slot].stream = stream;
-  more_bytes_ += size - asked;
+  Memory& memory = memory_[*taken];
+  memory.stream = stream;
+  more_bytes_ += memory.size - asked;
   // Beside what is at hand and counts as in use, it would seem that more was than ever is. Nor does
   // it matter how sizes live together where all fits with room.
   if (stream && !is_unannounced) {
     near_[*stream].born(asked);
-    memory_[slot].counted = true;
+    memory.counted = true;
   }
-  return hand_out(slot, bytes, asked, pool);
+  return hand_out(*taken, bytes, asked, pool);
+}
+
+// The block that is kept and serves best, if there is one; and of what size a new one should be.
+DeviceHeap::Choice DeviceHeap::choose(Bytes asked, Stream stream) {
+  Choice choice{.size = better_size(asked, stream)};
+  choice.kept = kept_.find(stream, choice.size, choice.size);
+  if (!choice.kept && choice.size > asked) {
+    choice.kept = kept_.find(stream, asked, asked);
+  }
+  if (!choice.kept) {
+    tell_what_is_cached();
+    // What was at hand for who asks for less has its own size again.
+    choice.kept = kept_.find(stream, choice.size, choice.size);
+  }
+  if (!choice.kept) {
+    choice.kept = larger_kept_for(choice.size, asked, stream);
+  }
+  return choice;
+}
+
+Result<DeviceHeap::Slot> DeviceHeap::use_again(const FreeBlockIndex::Found& kept, Bytes asked,
+                                               Stream stream) {
+  if (const Status reused = reuse(kept.slot, stream); !reused) {
+    return tl::unexpected<Error>(reused.error());
+  }
+  if (kept.size > asked) {
+    missing_.lent(kept.size, asked);
+  }
+  memory_[kept.slot].size = kept.size;
+  return kept.slot;
+}
+
+// A block of this size, or of what was asked for if there is no room for more.
+Result<DeviceHeap::Slot> DeviceHeap::make_new(Bytes asked, Bytes size, std::optional<Stream> stream,
+                                              Pool pool) {
+  if (size > asked) {
+    keep_for(size);
+  }
+  Result<std::uint64_t> made = size > asked ? platform_.memory().allocate(size) : make(size);
+  if (!made && size > asked) {
+    size = asked;
+    made = make(size);
+  }
+  if (!made) {
+    return tl::unexpected<Error>(made.error());
+  }
+  const Slot slot = new_slot(*made);
+  memory_[slot].size = size;
+  newest_.reset();
+  if (asked > kLargestBlockBytes) {
+    newest_ = {.slot = slot,
+               .stream = stream,
+               .usage = pools_.usage(pool),
+               .room = room_,
+               .near = stream ? near_[*stream] : NearSizes{},
+               .missing_bytes = missing_.has(asked) ? asked : 0};
+  }
+  missing_.made(asked);
+  pools_.comes_to(kNoPool, size);
+  return slot;
 }
 
 // Whether it was only to see how much there is, as `cudnn.benchmark` does all the time: that says

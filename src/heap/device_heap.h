@@ -109,6 +109,16 @@ class DeviceHeap {
   [[nodiscard]] std::optional<Bytes> find_bytes(std::uint64_t address) const
       SPILLWAY_REQUIRES(mutex_);
   void make_room(Bytes size) SPILLWAY_REQUIRES(mutex_);
+  // The block that an allocation gets: one that is kept, or a new one.
+  struct Choice {
+    Bytes size = 0;  // of a new one
+    std::optional<FreeBlockIndex::Found> kept = std::nullopt;
+  };
+  [[nodiscard]] Choice choose(Bytes asked, Stream stream) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Result<Slot> use_again(const FreeBlockIndex::Found& kept, Bytes asked,
+                                       Stream stream) SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Result<Slot> make_new(Bytes asked, Bytes size, std::optional<Stream> stream,
+                                      Pool pool) SPILLWAY_REQUIRES(mutex_);
   Result<std::uint64_t> make(Bytes size) SPILLWAY_REQUIRES(mutex_);
   // nullopt: nothing in use begins there.
   [[nodiscard]] std::optional<Slot> used_at(std::uint64_t address) const SPILLWAY_REQUIRES(mutex_);
