@@ -57,7 +57,7 @@ class SPILLWAY_CAPABILITY("mutex") Mutex {
   }
 
  private:
-  // Held before and behind a wait, by whoever holds the Mutex.
+  // The caller holds the Mutex before the wait and after it.
   struct Waiting {
     explicit Waiting(std::mutex& mutex) : held(mutex, std::adopt_lock) {}
     ~Waiting() { held.release(); }

@@ -17,7 +17,7 @@
 #define SPILLWAY_GUARDED_BY(mutex) SPILLWAY_THREAD_ANNOTATION(guarded_by(mutex))
 #define SPILLWAY_PT_GUARDED_BY(mutex) SPILLWAY_THREAD_ANNOTATION(pt_guarded_by(mutex))
 
-// A function whose caller holds the mutex, for others to read beside it (_SHARED), or does not.
+// The caller must hold the mutex (REQUIRES), hold it shared (_SHARED), or not hold it (EXCLUDES).
 #define SPILLWAY_REQUIRES(...) SPILLWAY_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define SPILLWAY_REQUIRES_SHARED(...) \
   SPILLWAY_THREAD_ANNOTATION(requires_shared_capability(__VA_ARGS__))

@@ -237,8 +237,8 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Stream> st
   } else {
     tell_what_is_cached();
   }
-  const Result<Slot> taken = choice.kept ? use_again(*choice.kept, asked, *stream)
-                                         : make_new(asked, choice.size, stream, pool);
+  const Result<Slot> taken = stream && choice.kept ? use_again(*choice.kept, asked, *stream)
+                                                   : make_new(asked, choice.size, stream, pool);
   if (!taken) {
     return tl::unexpected<Error>(taken.error());
   }

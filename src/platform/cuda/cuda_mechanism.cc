@@ -35,13 +35,6 @@ void log_transfer(EventLog& events, const MoveEnded& ended) {
 
 }  // namespace
 
-CudaMechanism::CudaMechanism(PlatformState& state, PlatformParts& parts)
-    : PlatformPart(state, parts) {
-  if (const Bytes storage_bytes = state.engine.capacity_bytes(Tier::kStorage); storage_bytes > 0) {
-    storage_ranges_.add(0, storage_bytes);
-  }
-}
-
 // --- What the engine asks for -------------------------------------------------------------------
 
 void CudaMechanism::start_transfer(const Transfer& transfer) {
@@ -366,6 +359,9 @@ Status CudaMechanism::begin(CuContext context) {
   const std::uint64_t end = whole_blocks(reservation_ + address_bytes);
   {
     const Lock lock(state_);
+    if (const Bytes bytes = state_.engine.capacity_bytes(Tier::kStorage); bytes > 0) {
+      storage_ranges_.add(0, bytes);
+    }
     state_.memory = std::make_unique<ProgramMemory>(state_.engine, start, end - start,
                                                     state_.options.block_bytes);
   }

@@ -18,7 +18,7 @@ namespace spillway::cuda {
 
 class CudaMechanism final : public PlatformPart, public Mechanism, public CommandListener {
  public:
-  CudaMechanism(PlatformState& state, PlatformParts& parts);
+  CudaMechanism(PlatformState& state, PlatformParts& parts) : PlatformPart(state, parts) {}
   ~CudaMechanism() override = default;
 
   void start_transfer(const Transfer& transfer) override SPILLWAY_REQUIRES(platform_lock);

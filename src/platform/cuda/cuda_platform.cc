@@ -50,7 +50,9 @@ Status check_options(const Driver& driver, const CudaOptions& options) {
 struct CudaPlatform::Inside {
   Inside(const Driver& driver, const CudaOptions& options, std::optional<SwapFile> storage,
          Policy& policy)
-      : state(driver, options, std::move(storage), policy, parts.mechanism), parts(state) {
+      : mechanism(state, parts),
+        state(driver, options, std::move(storage), policy, mechanism),
+        parts(state, mechanism) {
     CommandQueue::Options queue{
         .device = state.options.device,
         .budget_bytes = state.options.device_bytes,
@@ -61,10 +63,11 @@ struct CudaPlatform::Inside {
     if (state.options.memory_room) {
       queue.spare_bytes = [this] { return state.options.memory_room().to_take_bytes(); };
     }
-    state.queue =
-        std::make_unique<CommandQueue>(state.driver, queue, state.failures, parts.mechanism);
+    state.queue = std::make_unique<CommandQueue>(state.driver, queue, state.failures, mechanism);
   }
 
+  // The engine and the queue call it as long as they live.
+  CudaMechanism mechanism;
   PlatformState state;
   PlatformParts parts;
 };

@@ -11,9 +11,9 @@ class PlatformLock;
 struct PlatformParts;
 struct PlatformState;
 
-// Stands for the lock of a platform, PlatformState's, where it is said who holds it: clang cannot
-// see that all parts of a platform share one. A function that needs it may let it go for a while if
-// it waits or calls the driver, as its text says.
+// Names the platform's lock in annotations: clang cannot see that all parts of a platform share
+// one. "Lets go" says that a function that needs the lock lets it go for a while and has it again
+// when it returns; what the lock guards may have changed by then.
 class SPILLWAY_CAPABILITY("mutex") PlatformLockRole {};
 inline PlatformLockRole platform_lock;
 
@@ -25,7 +25,7 @@ class PlatformPart {
  protected:
   using Lock = PlatformLock;
 
-  // Both outlive it, and are whole when the first function is called.
+  // Both need not be made yet, and are when the first function is called.
   PlatformPart(PlatformState& state, PlatformParts& parts) : state_(state), parts_(parts) {}
   ~PlatformPart() = default;
 

@@ -19,7 +19,7 @@
 namespace spillway::cuda {
 
 struct PlatformParts {
-  explicit PlatformParts(PlatformState& state)
+  PlatformParts(PlatformState& state, CudaMechanism& the_mechanism)
       : allocations(state, *this),
         placed(state, *this),
         exports(state, *this),
@@ -32,7 +32,7 @@ struct PlatformParts {
         markers(state, *this),
         recompute(state, *this),
         host(state, *this),
-        mechanism(state, *this) {}
+        mechanism(the_mechanism) {}
 
   // What the program calls.
   ProgramAllocations allocations;
@@ -48,7 +48,7 @@ struct PlatformParts {
   CompletionMarkers markers;
   RecomputeSteps recompute;
   HostMemoryUse host;
-  CudaMechanism mechanism;
+  CudaMechanism& mechanism;
 };
 
 }  // namespace spillway::cuda

@@ -2,8 +2,8 @@
 // and memory, and the lock that guards all of it. Layer: platform, cuda. docs/cuda.md.
 //
 // Locks, in this order: StreamOrder's `legacy` or a stream's `issuing`, a stream's `markers`, the
-// platform's. Under the platform's lock nobody waits and nobody calls the driver, except for
-// cuCtxGetCurrent, which only reads the calling thread's state.
+// platform's. Under the platform's lock nobody blocks (who waits lets it go) and nobody calls the
+// driver, except for cuCtxGetCurrent, which only reads the calling thread's state.
 #pragma once
 
 #include <atomic>
@@ -38,25 +38,26 @@
 namespace spillway::cuda {
 
 struct PlatformState {
-  // The policy and the mechanism must outlive it.
+  // The policy must outlive it; so must the mechanism, which need not be made yet.
   PlatformState(const Driver& the_driver, const CudaOptions& the_options,
                 std::optional<SwapFile> swap_file, Policy& policy, Mechanism& mechanism);
 
-  // PlatformLock's, and of functions that let it go for a while.
-  void lock() const SPILLWAY_ACQUIRE(platform_lock) SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
-    mutex.lock();
+  // Calls `call` without the lock, and has it again afterwards, also where `call` throws. Whatever
+  // the lock guards may have changed by then.
+  template <typename Call>
+  auto without_lock(const Call& call) const
+      SPILLWAY_REQUIRES(platform_lock) SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
+    const Unlocked until_the_end(mutex_);
+    return call();
   }
-  void unlock() const SPILLWAY_RELEASE(platform_lock) SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
-    mutex.unlock();
-  }
-  // Until `changed` is told, or that is so; without the lock meanwhile.
+  // Until `done`, which is asked again whenever `changed` is told; without the lock meanwhile.
   template <typename Predicate>
   void wait(Predicate done) SPILLWAY_REQUIRES(platform_lock) SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
-    mutex.wait(changed, std::move(done));
+    mutex_.wait(changed, std::move(done));
   }
   void wait_for(std::condition_variable& told, std::chrono::nanoseconds most) const
       SPILLWAY_REQUIRES(platform_lock) SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
-    (void)mutex.wait_for(told, most);
+    (void)mutex_.wait_for(told, most);
   }
 
   // Ends the run: told once.
@@ -75,7 +76,6 @@ struct PlatformState {
   Failures failures;
   std::optional<StorageIo> storage;
 
-  mutable EagerMutex mutex;
   std::condition_variable changed;  // something that a thread may wait for
   // Threads of the program that wait in our code.
   std::uint32_t held SPILLWAY_GUARDED_BY(platform_lock) = 0;
@@ -97,34 +97,48 @@ struct PlatformState {
   // From CudaMechanism::begin on. It says itself what needs the lock.
   std::unique_ptr<ProgramMemory> memory;
   std::unique_ptr<CommandQueue> queue;  // from the platform's making on
+
+ private:
+  friend class PlatformLock;
+  class Unlocked {
+   public:
+    explicit Unlocked(EagerMutex& mutex) SPILLWAY_NO_THREAD_SAFETY_ANALYSIS : mutex_(mutex) {
+      mutex_.unlock();
+    }
+    ~Unlocked() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
+
+   private:
+    EagerMutex& mutex_;
+  };
+
+  mutable EagerMutex mutex_;
 };
 
-// Holds the lock of a platform until the end of the scope, but for when it was unlocked meanwhile.
+// Holds the lock of a platform until the end of the scope, or until it is unlocked.
 class SPILLWAY_SCOPED_CAPABILITY PlatformLock {
  public:
-  explicit PlatformLock(const PlatformState& state) SPILLWAY_ACQUIRE(platform_lock)
-      : state_(state) {
-    state_.lock();
+  explicit PlatformLock(const PlatformState& state)
+      SPILLWAY_ACQUIRE(platform_lock) SPILLWAY_NO_THREAD_SAFETY_ANALYSIS : mutex_(state.mutex_) {
+    mutex_.lock();
   }
-  ~PlatformLock() SPILLWAY_RELEASE() {
+  ~PlatformLock() SPILLWAY_RELEASE() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
     if (held_) {
-      state_.unlock();
+      mutex_.unlock();
     }
   }
   PlatformLock(const PlatformLock&) = delete;
   PlatformLock& operator=(const PlatformLock&) = delete;
 
-  void lock() SPILLWAY_ACQUIRE() {
-    state_.lock();
-    held_ = true;
-  }
-  void unlock() SPILLWAY_RELEASE() {
+  // Before the end of the scope.
+  void unlock() SPILLWAY_RELEASE() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
     held_ = false;
-    state_.unlock();
+    mutex_.unlock();
   }
 
  private:
-  const PlatformState& state_;
+  EagerMutex& mutex_;
   bool held_ = true;
 };
 

@@ -20,7 +20,8 @@ void add_operands(Operands& operands, const Session& session, const KernelLayout
   const MatrixProduct* const product = library == nullptr ? nullptr : library->product();
   const bool begins_tensors =
       kernel.reads.has_value() || !kernel.roles.empty() || product != nullptr;
-  if (recording() != nullptr || (begins_tensors && session.platform->recompute().stores_launches())) {
+  if (recording() != nullptr ||
+      (begins_tensors && session.platform->recompute().stores_launches())) {
     operands.by_tensor();
   }
   operands.by_living_tensor(begins_tensors);
@@ -37,7 +38,8 @@ template <typename Call>
 CuResult issue_storable(const Session& session, CudaLaunch what, const ProgramLaunch& as_made,
                         const LaunchShape* shape, LibraryCall* library, const Call& call) {
   std::optional<Keeping> keeping;
-  if (shape != nullptr && recording() == nullptr && session.platform->recompute().stores_launches()) {
+  if (shape != nullptr && recording() == nullptr &&
+      session.platform->recompute().stores_launches()) {
     keeping = may_keep(session, as_made);
   }
   const auto keep = [&] { return keep_launch(session, *keeping, *shape, as_made); };

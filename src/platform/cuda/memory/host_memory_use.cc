@@ -101,9 +101,7 @@ void HostMemoryUse::look_for_host_mapped_memory() {
     return;
   }
   if (state_.options.memory_room) {
-    state_.unlock();
-    const MemoryRoom room = state_.options.memory_room();
-    state_.lock();
+    const MemoryRoom room = state_.without_lock([&] { return state_.options.memory_room(); });
     note_room(room);
     if (room.to_promise_bytes() < state_.options.block_bytes) {
       budget_.still_refused(now_ns());
@@ -133,9 +131,8 @@ void HostMemoryUse::look_for_room(Bytes bytes) {
       (wanted_bytes <= state_.memory->limit_bytes() && budget_.is_known(now_ns()))) {
     return;
   }
-  state_.unlock();  // it reads files, too slowly for each allocation
-  const MemoryRoom room = state_.options.memory_room();
-  state_.lock();
+  // it reads files, too slowly for each allocation
+  const MemoryRoom room = state_.without_lock([&] { return state_.options.memory_room(); });
   note_room(room);
 }
 

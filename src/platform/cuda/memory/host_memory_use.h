@@ -30,11 +30,11 @@ class HostMemoryUse : public PlatformPart {
   void want_pinned(Bytes bytes) SPILLWAY_REQUIRES(platform_lock);
   // What launches use over the link, or have had room made for.
   [[nodiscard]] Bytes most_host_mapped_bytes() const SPILLWAY_REQUIRES(platform_lock);
-  // The system had no host memory for launches to use; and whether it may have some again, which is
-  // asked without the lock.
+  // The system had no host memory for launches to use; and whether it may have some again. The
+  // latter lets go.
   void no_host_mapped_memory() SPILLWAY_REQUIRES(platform_lock);
   void look_for_host_mapped_memory() SPILLWAY_REQUIRES(platform_lock);
-  // Before more is promised than is there: asks the system, without the lock, what it can spare.
+  // Before more is promised than is there: asks the system what it can spare. Lets go.
   void look_for_room(Bytes bytes) SPILLWAY_REQUIRES(platform_lock);
   void note_room(const MemoryRoom& room) SPILLWAY_REQUIRES(platform_lock);
   // What can be promised with so much host memory.

@@ -73,9 +73,8 @@ void CallBypass::order_what_nobody_uses() {
   }
   std::size_t free_bytes = 0;
   std::size_t device_bytes = 0;
-  state_.unlock();
-  const CuResult asked = state_.driver.memory_info(&free_bytes, &device_bytes);
-  state_.lock();
+  const CuResult asked =
+      state_.without_lock([&] { return state_.driver.memory_info(&free_bytes, &device_bytes); });
   if (state_.bypass.may_order()) {
     state_.bypass.order_unused(asked == CuResult::kSuccess ? std::optional<Bytes>(free_bytes)
                                                            : std::nullopt);

@@ -27,7 +27,7 @@ class CallBypass : public PlatformPart {
 
   // Whether calls of this thread on that stream may be bypassed at all.
   [[nodiscard]] static bool may_bypass_on(CuStream stream);
-  // Gives memory that no launch uses its frames, if there is room.
+  // Gives memory that no launch uses its frames, if there is room. Lets go.
   void order_what_nobody_uses() SPILLWAY_REQUIRES(platform_lock);
   // Enters bypass mode if everything fits and nothing is on its way.
   void consider_bypass() SPILLWAY_REQUIRES(platform_lock);

@@ -118,13 +118,12 @@ Result<ExportedPiece> ExportedMemory::exported_piece(std::uint64_t number, std::
                          .offset_bytes = allocation.packed ? allocation.offset_bytes : 0};
   const CuMemHandle handle = state_.queue->lend(block);
   exports_.hand_out(*found);
-  lock.unlock();
   int descriptor = -1;
   // The program's context may have ended since.
-  const CuResult made = in_context(state_.driver, state_.queue->context(), [&] {
-    return descriptor_of(state_.driver, handle, descriptor);
+  const CuResult made = state_.without_lock([&] {
+    return in_context(state_.driver, state_.queue->context(),
+                      [&] { return descriptor_of(state_.driver, handle, descriptor); });
   });
-  lock.lock();
   exports_.handed_out();
   state_.changed.notify_all();
   if (const Status done = check(state_.driver, "cuMemExportToShareableHandle", made); !done) {

@@ -48,7 +48,7 @@ class ExportedMemory : public PlatformPart {
   [[nodiscard]] bool contains(AllocationId id) const SPILLWAY_REQUIRES(platform_lock) {
     return exports_.contains(id);
   }
-  // The allocation dies: waits until no piece of it is being handed out.
+  // The allocation dies: waits until no piece of it is being handed out. Lets go.
   void end_export(AllocationId id) SPILLWAY_REQUIRES(platform_lock);
   // The driver thread has let other devices use the memory, so many times.
   void shared(std::uint64_t times) SPILLWAY_REQUIRES(platform_lock) { shares_done_ += times; }

@@ -62,11 +62,11 @@ std::vector<UpdateId> HostUpdates::begin_updates(std::span<const std::vector<Pro
     return {};
   }
   Lock lock(state_);
-  std::optional<Issuing> issuing = make_ready(parts, stream);
-  if (!issuing) {
+  std::optional<WholeUpdate> update = make_ready(parts, stream);
+  if (!update) {
     return {};
   }
-  const std::vector<Access>& accesses = issuing->whole.accesses;
+  const std::vector<Access>& accesses = update->whole.accesses;
   if (std::any_of(accesses.begin(), accesses.end(), [this](const Access& access) {
         return state_.memory->is_newest(access.allocation);
       })) {
@@ -79,12 +79,12 @@ std::vector<UpdateId> HostUpdates::begin_updates(std::span<const std::vector<Pro
   }
   const std::vector<AllocationId> withheld = state_.recomputing.withhold(accesses);
   const double share =
-      static_cast<double>(issuing->host_bytes) / static_cast<double>(operand_bytes(parts));
+      static_cast<double>(update->host_bytes) / static_cast<double>(operand_bytes(parts));
   std::vector<UpdateId> begun;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const double part_bytes = share * static_cast<double>(operand_bytes(parts.subspan(i, 1)));
     begun.push_back(
-        updates_.begin(std::move(issuing->parts[i]), parts[i], static_cast<Bytes>(part_bytes)));
+        updates_.begin(std::move(update->parts[i]), parts[i], static_cast<Bytes>(part_bytes)));
   }
   state_.recomputing.offer(withheld);
   parts_.host.set_limits();
@@ -95,46 +95,46 @@ std::vector<UpdateId> HostUpdates::begin_updates(std::span<const std::vector<Pro
 }
 
 // Until nothing need be done before them. nullopt: they are not to run at the host.
-std::optional<HostUpdates::Issuing> HostUpdates::make_ready(
+std::optional<HostUpdates::WholeUpdate> HostUpdates::make_ready(
     std::span<const std::vector<ProgramOperand>> parts, CuStream stream) {
   TimeNs sign_ns = 0;
   while (has_updates()) {
-    std::optional<Issuing> issuing = launches_of(parts);
-    if (!issuing) {
+    std::optional<WholeUpdate> update = launches_of(parts);
+    if (!update) {
       return std::nullopt;
     }
     const StreamId id = parts_.streams.stream_of(canonical(stream));
-    if (const std::optional<Recomputing::Step> step = step_before_update(issuing->whole, id)) {
+    if (const std::optional<Recomputing::Step> step = step_before_update(update->whole, id)) {
       parts_.recompute.carry_out(*step, sign_ns);
     } else if (has_updates()) {
-      const std::optional<Bytes> placed = place_at_host(issuing->whole);
+      const std::optional<Bytes> placed = place_at_host(update->whole);
       if (!placed) {
         return std::nullopt;
       }
-      issuing->host_bytes = *placed;
-      state_.recomputing.issued(issuing->whole.accesses, id, state_.launches.stream(id).issued);
-      return issuing;
+      update->host_bytes = *placed;
+      state_.recomputing.issued(update->whole.accesses, id, state_.launches.stream(id).issued);
+      return update;
     }
   }
   return std::nullopt;
 }
 
 // nullopt: they are not to run at the host.
-std::optional<HostUpdates::Issuing> HostUpdates::launches_of(
+std::optional<HostUpdates::WholeUpdate> HostUpdates::launches_of(
     std::span<const std::vector<ProgramOperand>> parts) const {
-  Issuing issuing;
-  issuing.whole.runs_at = Tier::kHost;
+  WholeUpdate update;
+  update.whole.runs_at = Tier::kHost;
   for (const std::vector<ProgramOperand>& part : parts) {
     std::optional<Launch> launch = DeviceUpdates::launch_of(part, *state_.memory);
     if (!launch || !may_be_at_host(*launch)) {
       return std::nullopt;
     }
     for (const Access& access : launch->accesses) {
-      add_to(issuing.whole, access);
+      add_to(update.whole, access);
     }
-    issuing.parts.push_back(std::move(*launch));
+    update.parts.push_back(std::move(*launch));
   }
-  return issuing;
+  return update;
 }
 
 // How many bytes the processor will move for it; nullopt: it runs on the device.
@@ -262,9 +262,8 @@ bool HostUpdates::update_may_wait_for(StreamId stream, std::uint64_t number) con
 // Its place may hold anything: so may new memory on the device.
 void HostUpdates::zero_at_host(std::span<const BlockId> blocks) {
   for (const BlockId id : blocks) {
-    if (!state_.host_ranges.take(id, state_.bytes_of(id)) && !std::exchange(state_.broken, true)) {
-      state_.failures.fatal(
-          {ErrorCode::kDefect, "no host memory for an update, which it was promised"});
+    if (!state_.host_ranges.take(id, state_.bytes_of(id))) {
+      state_.fail({ErrorCode::kDefect, "no host memory for an update, which it was promised"});
     }
   }
 }

@@ -45,7 +45,7 @@ class HostUpdates : public PlatformPart {
   [[nodiscard]] bool has_updates() const SPILLWAY_REQUIRES(platform_lock);
   // Whether all that it uses may be in host memory meanwhile.
   [[nodiscard]] bool may_be_at_host(const Launch& update) const SPILLWAY_REQUIRES(platform_lock);
-  // Waits for updates if an allocation of so many bytes would have room without them.
+  // Waits for updates if an allocation of so many bytes would have room without them. Lets go.
   void let_updates_end(Bytes bytes) SPILLWAY_REQUIRES(platform_lock);
   // Whether an update may wait for this launch, behind which no completion marker could stand when
   // the update was issued.
@@ -60,16 +60,16 @@ class HostUpdates : public PlatformPart {
 
  private:
   // All parts of an update, as launches.
-  struct Issuing {
+  struct WholeUpdate {
     std::vector<Launch> parts;
     Launch whole;          // all of them together
     Bytes host_bytes = 0;  // that the processor will move
   };
 
-  [[nodiscard]] std::optional<Issuing> make_ready(
+  [[nodiscard]] std::optional<WholeUpdate> make_ready(
       std::span<const std::vector<ProgramOperand>> parts, CuStream stream)
       SPILLWAY_REQUIRES(platform_lock);
-  [[nodiscard]] std::optional<Issuing> launches_of(
+  [[nodiscard]] std::optional<WholeUpdate> launches_of(
       std::span<const std::vector<ProgramOperand>> parts) const SPILLWAY_REQUIRES(platform_lock);
   static void add_to(Launch& whole, const Access& access);
   [[nodiscard]] std::optional<Recomputing::Step> step_before_update(const Launch& whole,

@@ -44,9 +44,9 @@ std::uint64_t LaunchIssue::issue(const CudaLaunch& launch, AllocationId step_of)
   if (const std::optional<std::uint64_t> untracked = make_ready(issuing)) {
     return *untracked;
   }
-  const std::uint32_t tag = admit(issuing);
+  const std::uint32_t tag = tell_engine(issuing);
   if (!state_.launches.at(tag).has_memory()) {
-    wait_for_memory(launch, tag);
+    hold_for_memory(launch, tag);
   }
   state_.launches.at(tag).in_order = issuing.in_order.release();  // by after_launch
   return tag + std::uint64_t{1};
@@ -55,15 +55,13 @@ std::uint64_t LaunchIssue::issue(const CudaLaunch& launch, AllocationId step_of)
 // --- Before its issue ---------------------------------------------------------------------------
 
 // Until nothing need be done before it, and no other thread may issue to its stream. Then the lock
-// is held until the engine has the launch. Of a launch that is not tracked: what before_launch
-// gives for it.
+// is held until the engine has the launch. For a launch that need not be tracked: what
+// before_launch returns.
 std::optional<std::uint64_t> LaunchIssue::make_ready(Issuing& issuing) {
   bool ends_have_come = false;
   TimeNs sign_ns = 0;
   while (true) {
-    state_.unlock();
-    issuing.in_order.lock();
-    state_.lock();
+    state_.without_lock([&] { issuing.in_order.lock(); });
     look_up(issuing);
     if (uses_nothing(issuing) || state_.broken) {
       return 0;
@@ -133,8 +131,8 @@ bool LaunchIssue::wants_marker(const Issuing& issuing) const {
 
 // --- Its issue ----------------------------------------------------------------------------------
 
-// Tells the engine of it. Gives its tag.
-std::uint32_t LaunchIssue::admit(Issuing& issuing) {
+// Gives its tag.
+std::uint32_t LaunchIssue::tell_engine(Issuing& issuing) {
   const CudaLaunch& launch = issuing.launch;
   const bool names_newest = std::any_of(
       issuing.accesses.begin(), issuing.accesses.end(),
@@ -188,7 +186,7 @@ LaunchId LaunchIssue::issue_to_engine(const Launch& issued, std::string_view nam
 
 // One that has its memory and is not open stands behind another on its stream, and that one's
 // stream wait is there or its thread waits: it needs none of its own.
-void LaunchIssue::wait_for_memory(const CudaLaunch& launch, std::uint32_t tag) {
+void LaunchIssue::hold_for_memory(const CudaLaunch& launch, std::uint32_t tag) {
   const SharedWait::Launch for_its_wait = parts_.waits.for_shared_wait(tag);
   state_.queue->wake();
   if (!launch.needs_mapping && parts_.waits.shares_wait(tag, for_its_wait)) {
@@ -263,7 +261,7 @@ void LaunchIssue::let_others_issue(std::uint64_t launch) {
   const Lock lock(state_);
   DeviceLaunches::Launch& here = state_.launches.at(tag_of(launch));
   if (Mutex* const in_order = std::exchange(here.in_order, nullptr)) {
-    const std::unique_lock until_now(*in_order, std::adopt_lock);
+    const std::unique_lock unlocks_it(*in_order, std::adopt_lock);
   }
 }
 

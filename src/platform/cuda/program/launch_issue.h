@@ -30,7 +30,8 @@ class LaunchIssue : public PlatformPart {
   [[nodiscard]] bool has_exposed() const { return has_exposed_.load(std::memory_order_relaxed); }
 
   // Called by the program's thread, in its context, right before it makes the launch; puts what it
-  // needs on the stream, and waits where docs/cuda.md says so. 0: nothing of ours is used.
+  // needs on the stream, and waits where docs/cuda.md says so. 0: nothing of ours is used, or the
+  // run is ending.
   std::uint64_t before_launch(const CudaLaunch& launch);
   // Between before_launch and after_launch: this stored launch cannot be repeated after all.
   void not_kept(std::uint64_t launch);
@@ -71,10 +72,10 @@ class LaunchIssue : public PlatformPart {
   [[nodiscard]] std::optional<Recomputing::Step> step_before(Issuing& issuing) const
       SPILLWAY_REQUIRES(platform_lock);
   [[nodiscard]] bool wants_marker(const Issuing& issuing) const SPILLWAY_REQUIRES(platform_lock);
-  [[nodiscard]] std::uint32_t admit(Issuing& issuing) SPILLWAY_REQUIRES(platform_lock);
+  [[nodiscard]] std::uint32_t tell_engine(Issuing& issuing) SPILLWAY_REQUIRES(platform_lock);
   [[nodiscard]] LaunchId issue_to_engine(const Launch& issued, std::string_view name)
       SPILLWAY_REQUIRES(platform_lock);
-  void wait_for_memory(const CudaLaunch& launch, std::uint32_t tag)
+  void hold_for_memory(const CudaLaunch& launch, std::uint32_t tag)
       SPILLWAY_REQUIRES(platform_lock);
   void use_in_bypass(const Launch& launch) SPILLWAY_REQUIRES(platform_lock);
   void expose(AllocationId id) SPILLWAY_REQUIRES(platform_lock);

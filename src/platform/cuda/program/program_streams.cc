@@ -59,23 +59,23 @@ StreamId ProgramStreams::stream_of(CuStream stream) {
   if (const std::optional<StreamId> known = known_stream(stream)) {
     return *known;
   }
-  state_.unlock();
   CuContext context = nullptr;
   unsigned flags = kCuStreamNonBlocking;
-  (void)state_.driver.context_get_current(&context);
-  if (stream != nullptr) {
-    (void)state_.driver.stream_context(stream, &context);  // not the current one for everybody
-  }
-  (void)state_.driver.stream_flags(stream, &flags);
-  state_.lock();
+  state_.without_lock([&] {
+    (void)state_.driver.context_get_current(&context);
+    if (stream != nullptr) {
+      (void)state_.driver.stream_context(stream, &context);  // not the current one for everybody
+    }
+    (void)state_.driver.stream_flags(stream, &flags);
+  });
   if (const std::optional<StreamId> known = state_.launches.find(stream, context)) {
     return *known;
   }
   const bool blocking = stream != nullptr && flags == kCuStreamDefault;
   const std::optional<StreamId> added = state_.launches.add_stream(stream, context, blocking);
-  if (!added && !std::exchange(state_.broken, true)) {
-    state_.failures.fatal({ErrorCode::kUnsupported,
-                           fmt::format("more than {} streams at once", StreamWaits::kStreams)});
+  if (!added) {
+    state_.fail({ErrorCode::kUnsupported,
+                 fmt::format("more than {} streams at once", StreamWaits::kStreams)});
   }
   return added.value_or(0);
 }
@@ -89,10 +89,8 @@ bool ProgramStreams::comes_behind_others(CuStream stream) const {
   if (!known_stream(nullptr)) {
     return false;
   }
-  state_.unlock();
   unsigned flags = kCuStreamNonBlocking;
-  (void)state_.driver.stream_flags(stream, &flags);
-  state_.lock();
+  state_.without_lock([&] { (void)state_.driver.stream_flags(stream, &flags); });
   return flags == kCuStreamDefault;
 }
 

@@ -59,7 +59,7 @@ class ProgramStreams : public PlatformPart {
   // nullopt: nothing of ours has been on it.
   [[nodiscard]] std::optional<StreamId> known_stream(CuStream stream) const
       SPILLWAY_REQUIRES(platform_lock);
-  // Lets the lock go while it asks the driver of one that is new.
+  // Lets go, to ask the driver about one that is new.
   [[nodiscard]] StreamId stream_of(CuStream stream) SPILLWAY_REQUIRES(platform_lock);
 
  private:

@@ -30,14 +30,13 @@ RecomputeSteps::RecomputeSteps(PlatformState& state, PlatformParts& parts)
 void RecomputeSteps::start() {
   constexpr Bytes kFingerprintBytes = Bytes{Recomputing::kFingerprints} * Recomputing::kPlaces *
                                       kFingerprintWords * sizeof(std::uint64_t);
-  Lock lock(state_);
+  const Lock lock(state_);
   if (!state_.options.own_launches.fingerprint || !state_.governor.recomputes()) {
     return;
   }
-  lock.unlock();
   void* words = nullptr;
-  const CuResult made = state_.driver.host_alloc(&words, kFingerprintBytes, kCuHostAllocPortable);
-  lock.lock();
+  const CuResult made = state_.without_lock(
+      [&] { return state_.driver.host_alloc(&words, kFingerprintBytes, kCuHostAllocPortable); });
   if (made == CuResult::kSuccess) {
     fingerprints_ = static_cast<std::uint64_t*>(words);
     state_.recomputing.set_words(fingerprints_);
@@ -255,9 +254,8 @@ void RecomputeSteps::carry_out(const Recomputing::Step& step, TimeNs& sign_ns) {
     }
   }
   const CuContext context = state_.launches.context_of(step.stream);
-  state_.unlock();
-  const CuResult result = in_context(state_.driver, context, [&] { return put(putting); });
-  state_.lock();
+  const CuResult result = state_.without_lock(
+      [&] { return in_context(state_.driver, context, [&] { return put(putting); }); });
   if (result == CuResult::kSuccess) {
     state_.recomputing.done(step, putting.number);
   } else {
@@ -275,11 +273,9 @@ void RecomputeSteps::step_failed(const Putting& putting, CuContext context, CuRe
   } else if (context_is_lost(result)) {
     state_.launches.lose(putting.step.stream);
   }
-  if (putting.overwritten && !state_.broken && !state_.launches.is_lost(context)) {
-    state_.broken = true;
-    state_.failures.fatal(
-        {ErrorCode::kUnsupported,
-         error_text(state_.driver, "what was given up could not be made again", result)});
+  if (putting.overwritten && !state_.launches.is_lost(context)) {
+    state_.fail({ErrorCode::kUnsupported,
+                 error_text(state_.driver, "what was given up could not be made again", result)});
   }
 }
 

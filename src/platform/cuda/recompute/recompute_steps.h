@@ -45,15 +45,15 @@ class RecomputeSteps : public PlatformPart {
   void start();
   void end();
   void born(AllocationId id) SPILLWAY_REQUIRES(platform_lock);
-  // What must be made again before memory dies, or before all that is on a stream (or anywhere) is
-  // forgotten.
+  // Makes again what is needed before memory dies, or before all that is on a stream (or anywhere)
+  // is forgotten. Both let go.
   void before_death(std::uint64_t address, bool handed_on, std::optional<CuStream> next_on)
       SPILLWAY_REQUIRES(platform_lock);
   void remake_all(std::optional<StreamId> stream) SPILLWAY_REQUIRES(platform_lock);
   // The launch is issued next; what it makes can be made again if nothing else is known of that.
   void keep(const CudaLaunch& launch, std::span<const Access> accesses, StreamId stream)
       SPILLWAY_REQUIRES(platform_lock);
-  // Carries a step out. What is known when it returns is to be asked anew. `sign_ns`:
+  // Carries a step out. Lets go: look everything up again afterwards. `sign_ns`:
   // AdmissionWaits::wait_a_little's; 0 before the first.
   void carry_out(const Recomputing::Step& step, TimeNs& sign_ns) SPILLWAY_REQUIRES(platform_lock);
 

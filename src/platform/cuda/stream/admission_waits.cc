@@ -137,11 +137,11 @@ void AdmissionWaits::let_ends_come(StreamId id) {
   if (state_.launches.in_flight() <= kCloseBehind) {
     parts_.markers.put_marker(id);
     const std::uint64_t last = state_.launches.stream(id).marked;
-    state_.unlock();
-    const TimeNs until_ns = now_ns() + kLongestNs;
-    while (state_.stream_waits.run_up_to(id) < last && now_ns() < until_ns) {
-    }
-    state_.lock();
+    state_.without_lock([&] {
+      const TimeNs until_ns = now_ns() + kLongestNs;
+      while (state_.stream_waits.run_up_to(id) < last && now_ns() < until_ns) {
+      }
+    });
   }
   parts_.markers.take_ends();
 }
@@ -273,13 +273,13 @@ void AdmissionWaits::put_wait(std::uint32_t tag, const SharedWait::Launch& issue
   state_.launches.hold(tag);
   const DeviceLaunches::Stream& stream = state_.launches.stream(launch.stream);
   const CuContext context = stream.context;
-  state_.unlock();
-  const CuResult result = state_.queue->times().of(WorkTimes::What::kPutWait, [&] {
-    return in_context(state_.driver, context, [&] {
-      return state_.stream_waits.put_wait(launch.stream, launch.number, stream.handle);
+  const CuResult result = state_.without_lock([&] {
+    return state_.queue->times().of(WorkTimes::What::kPutWait, [&] {
+      return in_context(state_.driver, context, [&] {
+        return state_.stream_waits.put_wait(launch.stream, launch.number, stream.handle);
+      });
     });
   });
-  state_.lock();
   if (result != CuResult::kSuccess) {
     parts_.markers.stream_failed(launch.stream, context, "cuStreamWaitValue64", result);
     return;

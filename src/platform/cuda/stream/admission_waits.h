@@ -1,6 +1,6 @@
 // Where a thread of the program waits, for room, for ends and for memory, and the stream waits that
-// let it go on instead. Layer: platform, cuda. With the platform's lock held, which is let go while
-// a thread waits.
+// let it go on instead. Layer: platform, cuda. Functions in which a thread of the program waits
+// let the lock go meanwhile.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 // nothing still runs. See completion_markers.h.
 #include "platform/cuda/stream/completion_markers.h"
 
+#include <mutex>
 #include <utility>
 
 #include "platform/cuda/driver/in_context.h"
@@ -25,9 +26,8 @@ void CompletionMarkers::put_markers() {
 // In the order of their numbers: the word only grows.
 void CompletionMarkers::put_marker(StreamId id) {
   DeviceLaunches::Stream& stream = state_.launches.stream(id);
-  state_.unlock();
-  const MutexLock in_order(stream.markers);
-  state_.lock();
+  std::unique_lock in_order(stream.markers, std::defer_lock);
+  state_.without_lock([&] { in_order.lock(); });
   const std::uint64_t number = state_.launches.marker_due(id);
   if (number == 0) {
     return;
@@ -37,12 +37,12 @@ void CompletionMarkers::put_marker(StreamId id) {
   state_.order.put_on(id);
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;
-  state_.unlock();
-  const CuResult result = state_.queue->times().of(WorkTimes::What::kMarker, [&] {
-    return in_context(state_.driver, context,
-                      [&] { return state_.stream_waits.put_marker(id, number, handle); });
+  const CuResult result = state_.without_lock([&] {
+    return state_.queue->times().of(WorkTimes::What::kMarker, [&] {
+      return in_context(state_.driver, context,
+                        [&] { return state_.stream_waits.put_marker(id, number, handle); });
+    });
   });
-  state_.lock();
   stream.marker_put = number;
   if (result != CuResult::kSuccess) {
     stream_failed(id, context, "cuStreamWriteValue64", result);
@@ -65,19 +65,17 @@ void CompletionMarkers::ask_whether_alive(StreamId id) {
   if (!stream.live || stream.lost) {
     return;
   }
-  state_.unlock();
-  const MutexLock in_order(stream.markers);
-  state_.lock();
+  std::unique_lock in_order(stream.markers, std::defer_lock);
+  state_.without_lock([&] { in_order.lock(); });
   if (!stream.live || stream.lost || parts_.streams.is_capturing()) {
     return;
   }
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;
   stream.asked = true;  // who begins to capture it waits for the answer
-  state_.unlock();
-  const CuResult result =
-      in_context(state_.driver, context, [&] { return state_.driver.stream_query(handle); });
-  state_.lock();
+  const CuResult result = state_.without_lock([&] {
+    return in_context(state_.driver, context, [&] { return state_.driver.stream_query(handle); });
+  });
   stream.asked = false;
   if (kernel_has_failed(result)) {
     state_.launches.lose(context);
@@ -101,9 +99,8 @@ void CompletionMarkers::stream_failed(StreamId id, CuContext context, std::strin
 void CompletionMarkers::take_ends() {
   if (state_.launches.take_ends()) {
     parts_.waits.follow_budget();
-    if (const Status looked = state_.recomputing.look();
-        !looked && !std::exchange(state_.broken, true)) {
-      state_.failures.fatal(looked.error());
+    if (const Status looked = state_.recomputing.look(); !looked) {
+      state_.fail(looked.error());
     }
     state_.changed.notify_all();
   }

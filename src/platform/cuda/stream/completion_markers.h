@@ -1,6 +1,6 @@
 // Completion markers on the program's streams, what they tell, and whether a stream that tells
-// nothing still runs. Layer: platform, cuda. With the platform's lock held, which functions that
-// call the driver let go meanwhile.
+// nothing still runs. Layer: platform, cuda. Functions that put a marker or ask let the lock go
+// while they call the driver.
 #pragma once
 
 #include <optional>

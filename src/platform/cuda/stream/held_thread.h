@@ -6,14 +6,15 @@
 
 namespace spillway::cuda {
 
-// With the platform's lock held when it is made and when it goes; how long that took is counted.
+// While it lives the platform knows that a thread is held. The time from its making to its end is
+// counted.
 class HeldThread {
  public:
-  HeldThread(PlatformState& state, WorkTimes::What why)
+  HeldThread(PlatformState& state, WorkTimes::What why) SPILLWAY_REQUIRES(platform_lock)
       : state_(state), why_(why), since_ns_(now_ns()) {
     ++state_.held;
   }
-  ~HeldThread() {
+  ~HeldThread() SPILLWAY_REQUIRES(platform_lock) {
     --state_.held;
     state_.queue->times().add(why_, now_ns() - since_ns_);
   }

@@ -34,7 +34,7 @@ class StandstillTest : public FakeDevice {
     launches.made(tag);
   }
 
-  static constexpr TimeNs kStartNs = 5'000 * kMs;  // the clock does not begin with the run
+  static constexpr TimeNs kStartNs = 5'000 * kMs;  // 0 means that nothing has been seen
 
   World world{one_at_a_time(1, 1, 0)};
   StreamWaits stream_waits{driver};
@@ -63,6 +63,17 @@ TEST_F(StandstillTest, SomethingOnItsWayBeginsTheSecondAnew) {
   (void)standstill.look(false, kStartNs + 900 * kMs);
   EXPECT_FALSE(standstill.look(true, kStartNs + 1'500 * kMs).let_go);
   EXPECT_TRUE(standstill.look(true, kStartNs + 1'901 * kMs).let_go);
+}
+
+TEST_F(StandstillTest, AnEndBeginsTheSecondAnew) {
+  launch_one_that_runs();
+  (void)standstill.look(true, kStartNs);
+  ASSERT_EQ(stream_waits.put_marker(stream, 1, nullptr), CuResult::kSuccess);
+  ASSERT_EQ(driver.stream_synchronize(nullptr), CuResult::kSuccess);
+  ASSERT_TRUE(launches.take_ends());
+  const TimeNs ended_ns = launches.ended_ns();
+  EXPECT_FALSE(standstill.look(true, ended_ns + 1'001 * kMs).let_go);
+  EXPECT_TRUE(standstill.look(true, ended_ns + 2'003 * kMs).let_go);
 }
 
 TEST_F(StandstillTest, WhileTheSameStandTheNextGoesSoon) {

@@ -83,6 +83,7 @@ TEST_F(StreamOrderTest, ARecordingWithNothingOfOursBeforeItEndsTheOneBefore) {
 TEST_F(StreamOrderTest, ARefusedRecordingLeavesTheOneBefore) {
   order.record(kEvent, stream(handle(1), false));
   const std::optional<SignalId> before = order.signal_of(kEvent);
+  ASSERT_TRUE(before.has_value());
   order.record(kEvent, std::nullopt);
   order.take_back(kEvent);
   EXPECT_EQ(order.signal_of(kEvent), before);
