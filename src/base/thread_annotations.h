@@ -17,11 +17,8 @@
 #define SPILLWAY_GUARDED_BY(mutex) SPILLWAY_THREAD_ANNOTATION(guarded_by(mutex))
 #define SPILLWAY_PT_GUARDED_BY(mutex) SPILLWAY_THREAD_ANNOTATION(pt_guarded_by(mutex))
 
-// The caller must hold the mutex (REQUIRES), hold it shared (_SHARED), or not hold it (EXCLUDES).
+// The caller must hold the mutex.
 #define SPILLWAY_REQUIRES(...) SPILLWAY_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
-#define SPILLWAY_REQUIRES_SHARED(...) \
-  SPILLWAY_THREAD_ANNOTATION(requires_shared_capability(__VA_ARGS__))
-#define SPILLWAY_EXCLUDES(...) SPILLWAY_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 
 // A function that locks, or unlocks.
 #define SPILLWAY_ACQUIRE(...) SPILLWAY_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
@@ -31,12 +28,6 @@
 #define SPILLWAY_RELEASE_SHARED(...) \
   SPILLWAY_THREAD_ANNOTATION(release_shared_capability(__VA_ARGS__))
 #define SPILLWAY_TRY_ACQUIRE(...) SPILLWAY_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
-
-// A function that says at run time, or for a reason that its caller knows, that the mutex is held.
-#define SPILLWAY_ASSERT_CAPABILITY(...) SPILLWAY_THREAD_ANNOTATION(assert_capability(__VA_ARGS__))
-
-// A function that returns a reference to this mutex.
-#define SPILLWAY_RETURN_CAPABILITY(mutex) SPILLWAY_THREAD_ANNOTATION(lock_returned(mutex))
 
 // A function that the analysis cannot follow. A comment beside it says why it is right.
 #define SPILLWAY_NO_THREAD_SAFETY_ANALYSIS SPILLWAY_THREAD_ANNOTATION(no_thread_safety_analysis)
