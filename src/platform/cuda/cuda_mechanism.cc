@@ -294,7 +294,7 @@ Error CudaMechanism::out_of_memory(Bytes handle_bytes) {
 // hears of it from the driver, as it would without us. So nobody is told where all that it has is
 // lost as well; otherwise it would go on without its memory.
 void CudaMechanism::broken(const std::optional<Error>& unreported) {
-  Lock lock(state_);
+  const Lock lock(state_);
   bool all_lost = state_.launches.streams() > 0;
   for (StreamId id = 0; unreported && id < state_.launches.streams(); ++id) {
     parts_.markers.ask_whether_alive(id);

@@ -102,7 +102,7 @@ CudaPlatform::CudaPlatform(std::unique_ptr<Inside> inside)
 CudaPlatform::~CudaPlatform() {
   PlatformState& state = inside_->state;
   {
-    Lock lock(state);
+    const Lock lock(state);
     state.bypass.leave();
     inside_->parts.waits.wait_until([&]() SPILLWAY_REQUIRES(platform_lock) {
       return state.launches.in_flight() == 0 && inside_->parts.updates.under_way().any() == 0;
@@ -120,7 +120,7 @@ Status CudaPlatform::set_device_capacity(Bytes bytes) {
     return fine;
   }
   PlatformState& state = inside_->state;
-  Lock lock(state);
+  const Lock lock(state);
   state.bypass.leave();
   const bool more = bytes > state.budget_bytes;
   const auto tell_pool = [&](Bytes budget_bytes) {
@@ -206,7 +206,7 @@ Bytes CudaPlatform::capacity_bytes(Tier tier) const {
 
 void CudaPlatform::wait_until_idle() {
   const PlatformState& state = inside_->state;
-  Lock lock(state);
+  const Lock lock(state);
   inside_->parts.waits.wait_until([&]() SPILLWAY_REQUIRES(platform_lock) {
     return state.engine.transfers_in_flight() == 0 && state.queue->empty() &&
            state.launches.waiting() == 0 && !inside_->parts.updates.under_way().some_wait();

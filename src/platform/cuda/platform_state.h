@@ -24,6 +24,7 @@
 #include "platform/cuda/bypass/bypass_mode.h"
 #include "platform/cuda/cuda_options.h"
 #include "platform/cuda/driver/driver.h"
+#include "platform/cuda/driver/in_context.h"
 #include "platform/cuda/memory/block_backing.h"
 #include "platform/cuda/memory/host_ranges.h"
 #include "platform/cuda/memory/program_memory.h"
@@ -50,6 +51,11 @@ struct PlatformState {
     const Unlocked until_the_end(mutex_);
     return call();
   }
+  // The same for calls of the driver, with that context current.
+  template <typename Call>
+  CuResult call_in(CuContext context, const Call& call) const SPILLWAY_REQUIRES(platform_lock) {
+    return without_lock([&] { return in_context(driver, context, call); });
+  }
   // Until `done`, which is asked again whenever `changed` is told; without the lock meanwhile.
   template <typename Predicate>
   void wait(Predicate done) SPILLWAY_REQUIRES(platform_lock) SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
@@ -70,7 +76,7 @@ struct PlatformState {
     return engine.space().block(id).bytes;
   }
 
-  // Do not change.
+  // Need no lock.
   Driver driver;
   CudaOptions options;
   Failures failures;

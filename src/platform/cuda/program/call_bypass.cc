@@ -26,14 +26,14 @@ bool CallBypass::begin_bypassed(CuStream stream) {
     case BypassedCalls::Begun::kBypassed:
       return true;
     case BypassedCalls::Begun::kMarked: {
-      Lock lock(state_);
+      const Lock lock(state_);
       take_mark();
       return false;
     }
     case BypassedCalls::Begun::kTracked:
       break;
   }
-  Lock lock(state_);
+  const Lock lock(state_);
   const StreamId id = parts_.streams.stream_of(meant);
   if (!state_.bypass.calls().is_open() || state_.broken) {
     return false;
@@ -48,7 +48,7 @@ bool CallBypass::may_bypass_on(CuStream stream) {
 
 void CallBypass::end_bypassed() {
   if (!state_.bypass.calls().end()) {
-    Lock lock(state_);
+    const Lock lock(state_);
     take_mark();
   }
 }

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "platform/cuda/driver/exporting.h"
-#include "platform/cuda/driver/in_context.h"
 #include "platform/cuda/platform_parts.h"
 #include "platform/cuda/platform_state.h"
 
@@ -50,7 +49,7 @@ Status ExportedMemory::room_to_export(AllocationId id) const {
 
 // What has been freed stays until the last launch that uses it has ended.
 Status ExportedMemory::may_export(std::uint64_t address) {
-  Lock lock(state_);
+  const Lock lock(state_);
   const AllocationId id = state_.memory->number_of(address);
   Status room;
   parts_.waits.wait_until([&]() SPILLWAY_REQUIRES(platform_lock) {
@@ -101,7 +100,7 @@ void ExportedMemory::end_export(AllocationId id) {
 }
 
 Result<ExportedPiece> ExportedMemory::exported_piece(std::uint64_t number, std::uint32_t piece) {
-  Lock lock(state_);
+  const Lock lock(state_);
   state_.wait([&]() SPILLWAY_REQUIRES(platform_lock) { return !exports_.hands_out(); });
   const std::optional<AllocationId> found = exports_.find(number);
   if (!found) {
@@ -120,10 +119,8 @@ Result<ExportedPiece> ExportedMemory::exported_piece(std::uint64_t number, std::
   exports_.hand_out(*found);
   int descriptor = -1;
   // The program's context may have ended since.
-  const CuResult made = state_.without_lock([&] {
-    return in_context(state_.driver, state_.queue->context(),
-                      [&] { return descriptor_of(state_.driver, handle, descriptor); });
-  });
+  const CuResult made = state_.call_in(
+      state_.queue->context(), [&] { return descriptor_of(state_.driver, handle, descriptor); });
   exports_.handed_out();
   state_.changed.notify_all();
   if (const Status done = check(state_.driver, "cuMemExportToShareableHandle", made); !done) {
@@ -134,7 +131,7 @@ Result<ExportedPiece> ExportedMemory::exported_piece(std::uint64_t number, std::
 }
 
 void ExportedMemory::share_with(CuDevice device) {
-  Lock lock(state_);
+  const Lock lock(state_);
   if (device == state_.options.device) {
     return;
   }

@@ -61,17 +61,13 @@ std::vector<UpdateId> HostUpdates::begin_updates(std::span<const std::vector<Pro
       !state_.memory->contains(reinterpret_cast<std::uint64_t>(parts.front().front().start))) {
     return {};
   }
-  Lock lock(state_);
+  const Lock lock(state_);
   std::optional<WholeUpdate> update = make_ready(parts, stream);
   if (!update) {
     return {};
   }
   const std::vector<Access>& accesses = update->whole.accesses;
-  if (std::any_of(accesses.begin(), accesses.end(), [this](const Access& access) {
-        return state_.memory->is_newest(access.allocation);
-      })) {
-    parts_.allocations.newest_stays();
-  }
+  parts_.allocations.newest_stays_if_among(accesses);
   // What is issued from now on may wait for it, and it for what was issued before: they must not
   // wait for each other at one stream wait.
   for (StreamId id = 0; id < state_.launches.streams(); ++id) {

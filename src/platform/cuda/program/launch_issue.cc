@@ -30,7 +30,7 @@ std::uint64_t LaunchIssue::issue_step(const CudaLaunch& launch, AllocationId ste
 }
 
 std::uint64_t LaunchIssue::issue(const CudaLaunch& launch, AllocationId step_of) {
-  Lock lock(state_);
+  const Lock lock(state_);
   if (step_of == kNoAllocation) {
     parts_.waits.hold_back();
   }
@@ -134,12 +134,7 @@ bool LaunchIssue::wants_marker(const Issuing& issuing) const {
 // Gives its tag.
 std::uint32_t LaunchIssue::tell_engine(Issuing& issuing) {
   const CudaLaunch& launch = issuing.launch;
-  const bool names_newest = std::any_of(
-      issuing.accesses.begin(), issuing.accesses.end(),
-      [this](const Access& access) { return state_.memory->is_newest(access.allocation); });
-  if (names_newest) {
-    parts_.allocations.newest_stays();
-  }
+  parts_.allocations.newest_stays_if_among(issuing.accesses);
   Launch issued;
   issued.stream = issuing.stream;
   issued.accesses = std::move(issuing.accesses);
@@ -274,7 +269,7 @@ void LaunchIssue::after_launch(std::uint64_t launch, bool made) {
     return;
   }
   // One that was refused ends like any other, when its stream gets there.
-  Lock lock(state_);
+  const Lock lock(state_);
   const std::uint32_t tag = tag_of(launch);
   const StreamId stream = state_.launches.at(tag).stream;
   std::unique_lock<Mutex> in_order;

@@ -42,7 +42,7 @@ void PlacedMemory::give_back_reserved(std::uint64_t start) {
 }
 
 Status PlacedMemory::promise(Bytes bytes) {
-  Lock lock(state_);
+  const Lock lock(state_);
   parts_.host.look_for_room(bytes);
   parts_.updates.let_updates_end(bytes);
   parts_.allocations.newest_stays();
@@ -61,7 +61,7 @@ void PlacedMemory::take_back_promise(Bytes bytes) {
 // What has been freed there goes when the launches that use it have ended, and that has been
 // carried out.
 Status PlacedMemory::allocate_at(std::uint64_t address, Bytes bytes) {
-  Lock lock(state_);
+  const Lock lock(state_);
   parts_.allocations.newest_stays();
   parts_.waits.wait_until(
       [&]() SPILLWAY_REQUIRES(platform_lock) { return state_.memory->is_free(address, bytes); });
@@ -79,7 +79,7 @@ Status PlacedMemory::allocate_at(std::uint64_t address, Bytes bytes) {
 }
 
 void PlacedMemory::wait_until_free(std::uint64_t address, Bytes bytes) {
-  Lock lock(state_);
+  const Lock lock(state_);
   parts_.waits.wait_until(
       [&]() SPILLWAY_REQUIRES(platform_lock) { return state_.memory->is_free(address, bytes); });
 }
@@ -111,7 +111,7 @@ bool PlacedMemory::is_at_rest(AllocationId id) const {
 // To the engine nothing has happened: its blocks are where they were, and those that are on the
 // device have their memory again when it has been mapped there.
 Result<std::uint64_t> PlacedMemory::move(std::uint64_t address, std::optional<std::uint64_t> to) {
-  Lock lock(state_);
+  const Lock lock(state_);
   parts_.allocations.newest_stays();
   const AllocationId id = state_.memory->number_of(address);
   const Bytes bytes = state_.engine.space().allocation(id).frame_bytes;

@@ -2,7 +2,6 @@
 #include "platform/cuda/program/program_allocations.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "platform/cuda/platform_parts.h"
 #include "platform/cuda/platform_state.h"
@@ -38,7 +37,7 @@ bool ProgramAllocations::recycles_unannounced(Bytes bytes) const {
 }
 
 Result<std::uint64_t> ProgramAllocations::allocate(Bytes bytes) {
-  Lock lock(state_);
+  const Lock lock(state_);
   parts_.host.look_for_room(bytes);
   parts_.updates.let_updates_end(bytes);
   newest_stays();
@@ -56,7 +55,7 @@ Result<std::uint64_t> ProgramAllocations::allocate(Bytes bytes) {
 }
 
 void ProgramAllocations::free(std::uint64_t address) {
-  Lock lock(state_);
+  const Lock lock(state_);
   parts_.recompute.before_death(address, false, std::nullopt);
   if (const std::optional<AllocationId> freed = state_.memory->free(address)) {
     state_.recomputing.dies(*freed);
@@ -96,6 +95,14 @@ void ProgramAllocations::newest_stays() {
   }
 }
 
+void ProgramAllocations::newest_stays_if_among(std::span<const Access> accesses) {
+  if (std::any_of(accesses.begin(), accesses.end(), [this](const Access& access) {
+        return state_.memory->is_newest(access.allocation);
+      })) {
+    newest_stays();
+  }
+}
+
 void ProgramAllocations::retire(std::uint64_t address, std::optional<CuStream> next_on) {
   retire(address, next_on, false);
 }
@@ -107,10 +114,10 @@ void ProgramAllocations::retire_keeping_room(std::uint64_t address,
 
 void ProgramAllocations::retire(std::uint64_t address, std::optional<CuStream> next_on,
                                 bool keeps_room) {
-  Lock lock(state_);
+  const Lock lock(state_);
   parts_.recompute.before_death(address, true, next_on);
-  state_.bypass
-      .settle_those_ready();  // before what lives for one launch dies unsettled, each time anew
+  // Before what lives for one launch dies unsettled, each time anew.
+  state_.bypass.settle_those_ready();
   const std::optional<AllocationId> retired = state_.memory->retire(address, keeps_room);
   if (!retired) {
     return;
@@ -123,7 +130,7 @@ void ProgramAllocations::retire(std::uint64_t address, std::optional<CuStream> n
 }
 
 Status ProgramAllocations::reuse(std::uint64_t address) {
-  Lock lock(state_);
+  const Lock lock(state_);
   parts_.host.look_for_room(state_.memory->dead_bytes_at(address));
   parts_.updates.let_updates_end(state_.memory->dead_bytes_at(address));
   newest_stays();

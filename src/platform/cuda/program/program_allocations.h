@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/types.h"
 #include "platform/cuda/driver/driver.h"
 #include "platform/cuda/memory/address_range.h"
 #include "platform/cuda/platform_part.h"
@@ -59,6 +60,8 @@ class ProgramAllocations : public PlatformPart {
 
   // The newest allocation counts as having been alive from here on: it cannot be undone.
   void newest_stays() SPILLWAY_REQUIRES(platform_lock);
+  // The same if it is among these.
+  void newest_stays_if_among(std::span<const Access> accesses) SPILLWAY_REQUIRES(platform_lock);
   // As many unused handles as the heap and what the program places itself may have.
   void keep_handles();
 

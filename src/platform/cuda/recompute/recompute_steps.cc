@@ -95,7 +95,7 @@ void RecomputeSteps::before_death(std::uint64_t address, bool handed_on,
 }
 
 void RecomputeSteps::divide(std::uint64_t address) {
-  Lock lock(state_);
+  const Lock lock(state_);
   const AllocationId id = state_.memory->number_of(address);
   carry_out_all(
       [&]() SPILLWAY_REQUIRES(platform_lock) { return state_.recomputing.before_divide(id); });
@@ -109,7 +109,7 @@ void RecomputeSteps::remake_all(std::optional<StreamId> stream) {
 }
 
 void RecomputeSteps::code_ends() {
-  Lock lock(state_);
+  const Lock lock(state_);
   remake_all(std::nullopt);
 }
 
@@ -254,8 +254,7 @@ void RecomputeSteps::carry_out(const Recomputing::Step& step, TimeNs& sign_ns) {
     }
   }
   const CuContext context = state_.launches.context_of(step.stream);
-  const CuResult result = state_.without_lock(
-      [&] { return in_context(state_.driver, context, [&] { return put(putting); }); });
+  const CuResult result = state_.call_in(context, [&] { return put(putting); });
   if (result == CuResult::kSuccess) {
     state_.recomputing.done(step, putting.number);
   } else {

@@ -11,7 +11,6 @@
 #include "engine/launches/pins.h"
 #include "engine/memory/for_each_block.h"
 #include "platform/common/process/clock.h"
-#include "platform/cuda/driver/in_context.h"
 #include "platform/cuda/platform_parts.h"
 #include "platform/cuda/platform_state.h"
 #include "platform/cuda/stream/held_thread.h"
@@ -273,11 +272,9 @@ void AdmissionWaits::put_wait(std::uint32_t tag, const SharedWait::Launch& issue
   state_.launches.hold(tag);
   const DeviceLaunches::Stream& stream = state_.launches.stream(launch.stream);
   const CuContext context = stream.context;
-  const CuResult result = state_.without_lock([&] {
+  const CuResult result = state_.call_in(context, [&] {
     return state_.queue->times().of(WorkTimes::What::kPutWait, [&] {
-      return in_context(state_.driver, context, [&] {
-        return state_.stream_waits.put_wait(launch.stream, launch.number, stream.handle);
-      });
+      return state_.stream_waits.put_wait(launch.stream, launch.number, stream.handle);
     });
   });
   if (result != CuResult::kSuccess) {

@@ -3,7 +3,6 @@
 #include "platform/cuda/stream/completion_markers.h"
 
 #include <mutex>
-#include <utility>
 
 #include "platform/cuda/driver/in_context.h"
 #include "platform/cuda/platform_parts.h"
@@ -37,10 +36,9 @@ void CompletionMarkers::put_marker(StreamId id) {
   state_.order.put_on(id);
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;
-  const CuResult result = state_.without_lock([&] {
+  const CuResult result = state_.call_in(context, [&] {
     return state_.queue->times().of(WorkTimes::What::kMarker, [&] {
-      return in_context(state_.driver, context,
-                        [&] { return state_.stream_waits.put_marker(id, number, handle); });
+      return state_.stream_waits.put_marker(id, number, handle);
     });
   });
   stream.marker_put = number;
@@ -73,9 +71,8 @@ void CompletionMarkers::ask_whether_alive(StreamId id) {
   const CuStream handle = stream.handle;
   const CuContext context = stream.context;
   stream.asked = true;  // who begins to capture it waits for the answer
-  const CuResult result = state_.without_lock([&] {
-    return in_context(state_.driver, context, [&] { return state_.driver.stream_query(handle); });
-  });
+  const CuResult result =
+      state_.call_in(context, [&] { return state_.driver.stream_query(handle); });
   stream.asked = false;
   if (kernel_has_failed(result)) {
     state_.launches.lose(context);
