@@ -114,6 +114,41 @@ def test_an_operator_may_be_several_kernels_with_what_lives_within():
     matcher.end()
 
 
+def test_what_dies_with_an_operators_last_kernel_is_memory_of_the_next_one():
+    program = Program("plan.py")
+    x, y = program.tensor(0, 2 * MIB), program.alloc(1, 2 * MIB)
+    program.kernel(0, "aten::exp", reads=[x], writes=[y])
+    dx = program.alloc(2, 2 * MIB)
+    program.kernel(1, "aten::norm_backward", reads=[x, y], writes=[dx])
+    program.kernel(2, "aten::norm_backward (weights)", reads=[x, y])  # what it writes is small
+    program.free(y)
+    z = program.alloc(3, 2 * MIB)
+    program.kernel(3, "aten::gelu_backward", reads=[dx], writes=[z])
+    matcher = Matcher(program, 0)
+    matcher.operator("aten::exp", False, {1: [2 * MIB, False], 2: [2 * MIB, True]})
+    matcher.operator("aten::norm_backward", False, {1: [2 * MIB, False], 2: [2 * MIB, False], 3: [2 * MIB, True]})
+    matcher.operator("aten::gelu_backward", False, {3: [2 * MIB, False], 2: [2 * MIB, True]})
+    matcher.end()
+    assert (dx.address, z.address) == (3, 2)
+
+
+def test_fills_and_copies_belong_to_the_operator_that_they_stand_in():
+    program = Program("plan.py")
+    x, y = program.tensor(0, 4 * MIB), program.tensor(1, MIB)
+    small, work = program.alloc(2, 512), program.alloc(3, 8 * MIB)
+    program.kernel(0, "memset", writes=[small])
+    program.kernel(1, "memset", writes=[work])
+    program.kernel(2, "aten::sum (reduction)", reads=[x, small], writes=[y, work])
+    program.kernel(3, "memset", reads=[work], writes=[work])
+    program.free(work)
+    program.prefetch(x, 4 * MIB)
+    program.kernel(4, "aten::relu_", reads=[y], writes=[y])
+    matcher = Matcher(program, 0)
+    assert said(matcher.operator("aten::sum", False, {1: [4 * MIB, False], 2: [MIB, True]})) == [(4, "prefetch", 0)]
+    matcher.operator("aten::relu_", False, {2: [MIB, True]})
+    matcher.end()
+
+
 def test_a_device_allocator_gives_more_than_was_asked_for():
     program = Program("plan.py")
     x = program.tensor(0, 2 * MIB + MIB // 2)

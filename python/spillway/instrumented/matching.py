@@ -6,7 +6,8 @@ Of several of one size the order of the operands decides. Only storages of 1 MiB
 the host have no smaller ones; kernels that use none of these are passed by.
 
 A trace of `record --without-gpu` may have several kernels for one operator, or those of other operators that it
-consists of. Such a group is taken as a whole, with what lives only within it.
+consists of. Such a group is taken as a whole, with what lives only within it. Fills and copies (`memset`, `copy in`)
+have the name of no operator: they belong to the one that they stand in.
 """
 
 LEAST_BYTES = 1 << 20
@@ -48,6 +49,10 @@ class Kernel:
 def _plain(name):
     """In place or not is one operator: autograd's additions differ in that while a mode sees them."""
     return name.partition(" (")[0].rstrip("_")
+
+
+def _is_of(kernel, name, composite):
+    return composite or "::" not in kernel.name or _plain(kernel.name) == _plain(name)
 
 
 def _same_size(tensor, nbytes, slack_bytes):
@@ -133,7 +138,7 @@ class Matcher:
     def _of_last(self, kernel):
         """Whether it can be a further kernel of the operator before, which had all that it changes already."""
         name, composite, storages = self.last
-        return (composite or _plain(kernel.name) == _plain(name)) and all(
+        return _is_of(kernel, name, composite) and all(
             tensor.address in storages for tensor in kernel.operands)
 
     def _put(self, tensor, address, nbytes):
@@ -155,7 +160,7 @@ class Matcher:
             if place == len(self.matched) or place - begin >= _MOST_KERNELS:
                 return None
             kernel = self.matched[place]
-            if not composite and _plain(kernel.name) != _plain(name):
+            if not _is_of(kernel, name, composite):
                 return None
             inner = self._fit(kernel, begin, place, storages, places, used)
             if inner is None:
@@ -175,7 +180,7 @@ class Matcher:
                 continue
             if tensor.address is not None and not tensor.persistent:
                 return None  # it was born elsewhere
-            found = self._nobodys(tensor, storages, claimed)
+            found = self._nobodys(tensor, begin, storages, claimed)
             if found is not None:
                 places[tensor] = found
                 claimed.add(found[0])
@@ -185,9 +190,12 @@ class Matcher:
                 return None
         return last
 
-    def _nobodys(self, tensor, storages, claimed):
+    def _nobodys(self, tensor, begin, storages, claimed):
         for address, (nbytes, _) in storages.items():
-            if address not in claimed and address not in self.owners and _same_size(tensor, nbytes, self.slack_bytes):
+            owner = self.owners.get(address)
+            # Kernels before `begin` may not be passed yet; what dies with them is dead.
+            free = owner is None or not owner.persistent and owner.last < begin
+            if free and address not in claimed and _same_size(tensor, nbytes, self.slack_bytes):
                 return address, nbytes
         return None
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -24,9 +25,16 @@ constexpr std::string_view kBeginning =
     "tensor, alloc, free = program.tensor, program.alloc, program.free\n"
     "prefetch, pre_evict, kernel = program.prefetch, program.pre_evict, program.kernel\n";
 
-// Two names of letters, digits and _, as in aten::mm. `record --without-gpu` puts in parentheses
-// behind it what kind of kernel a GPU runs.
+// What `record --without-gpu` names by what it does: a step of the operator that it stands in.
+constexpr std::array<std::string_view, 8> kSteps{"copy",   "copy in", "copy out", "copy within",
+                                                 "memset", "pad",     "slice",    "workspace"};
+
+// Two names of letters, digits and _, as in aten::mm, or a step of such a one. `record
+// --without-gpu` puts in parentheses behind it what kind of kernel a GPU runs.
 bool is_operator(std::string_view name) {
+  if (std::find(kSteps.begin(), kSteps.end(), name) != kSteps.end()) {
+    return true;
+  }
   const auto is_word = [](std::string_view text) {
     return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
       return std::isalnum(c) != 0 || c == '_';
@@ -41,17 +49,39 @@ bool is_operator(std::string_view name) {
 // A literal of JSON is one of Python.
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
-std::string sequence(const std::vector<TensorId>& ids) {
-  std::string text;
-  for (const TensorId id : ids) {
-    fmt::format_to(std::back_inserter(text), "{}tensor{}", text.empty() ? "" : ", ", id);
+bool has(const std::vector<TensorId>& ids, TensorId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+// Workspaces of cuBLAS, by tensor: they live on, and only products and their fills use them, which
+// read and write them. PyTorch's operators do not name them, so a script cannot match them.
+std::vector<bool> workspaces_of(const Trace& trace) {
+  std::vector<bool> found(trace.tensors.size());
+  for (TensorId id = 0; id < trace.tensors.size(); ++id) {
+    found[id] = trace.tensors[id].persistent;
   }
-  return "[" + text + "]";
+  std::vector<bool> used(trace.tensors.size());
+  for (const Kernel& kernel : trace.kernels) {
+    const std::string_view name = kernel.name;
+    const bool may = name == "memset" || name.find(" (product)") != std::string_view::npos ||
+                     name.find(" (split K)") != std::string_view::npos;
+    for (const auto* const ids : {&kernel.reads, &kernel.writes}) {
+      for (const TensorId id : *ids) {
+        used[id] = true;
+        found[id] = found[id] && may && has(kernel.reads, id) && has(kernel.writes, id);
+      }
+    }
+  }
+  for (TensorId id = 0; id < trace.tensors.size(); ++id) {
+    found[id] = found[id] && used[id];
+  }
+  return found;
 }
 
 class Script {
  public:
-  Script(const Plan& plan, const Trace& trace) : plan_(plan), trace_(trace) {
+  Script(const Plan& plan, const Trace& trace)
+      : plan_(plan), trace_(trace), workspaces_(workspaces_of(trace)) {
     named_.resize(trace.tensors.size());
   }
 
@@ -59,7 +89,7 @@ class Script {
     fmt::format_to(out(), kBeginning, source.device_bytes);
     text_ += "\n# What lives on from one iteration to the next.\n";
     for (TensorId id = 0; id < trace_.tensors.size(); ++id) {
-      if (trace_.tensors[id].persistent) {
+      if (trace_.tensors[id].persistent && !workspaces_[id]) {
         name(id, "tensor");
       }
     }
@@ -87,8 +117,9 @@ class Script {
 
   void call(const PlanAction& action) {
     const Bytes bytes = trace_.tensors[action.tensor].bytes;
-    const std::string_view comment =
-        bytes < kLeastTorchPlanBytes ? "# below 1 MiB, stays: " : std::string_view();
+    const std::string_view comment = workspaces_[action.tensor] ? "# a library's workspace, stays: "
+                                     : bytes < kLeastTorchPlanBytes ? "# below 1 MiB, stays: "
+                                                                    : std::string_view();
     switch (action.step) {
       case PlanStep::kAlloc:
         name(action.tensor, "alloc");
@@ -109,26 +140,36 @@ class Script {
 
   void launch(KernelIndex index) {
     const Kernel& kernel = trace_.kernels[index];
-    for (const auto* const ids : {&kernel.reads, &kernel.writes}) {
-      for (const TensorId id : *ids) {
-        name(id, "alloc");
-      }
-    }
+    const std::string reads = operands(kernel.reads);
+    const std::string writes = operands(kernel.writes);
     fmt::format_to(out(), "kernel({}, {}", index, quoted(kernel.name));
-    if (!kernel.reads.empty()) {
-      fmt::format_to(out(), ", reads={}", sequence(kernel.reads));
+    if (!reads.empty()) {
+      fmt::format_to(out(), ", reads=[{}]", reads);
     }
-    if (!kernel.writes.empty()) {
-      fmt::format_to(out(), ", writes={}", sequence(kernel.writes));
+    if (!writes.empty()) {
+      fmt::format_to(out(), ", writes=[{}]", writes);
     }
     fmt::format_to(out(), ")  # {}\n", format_time(kernel.duration_ns));
+  }
+
+  // Names them first, where they have no name yet.
+  std::string operands(const std::vector<TensorId>& ids) {
+    std::string list;
+    for (const TensorId id : ids) {
+      if (!workspaces_[id]) {
+        name(id, "alloc");
+        fmt::format_to(std::back_inserter(list), "{}tensor{}", list.empty() ? "" : ", ", id);
+      }
+    }
+    return list;
   }
 
   const Plan& plan_;
   const Trace& trace_;
   std::string text_;
   std::string freed_after_;  // what dies with the last kernel, which a plan says before the first
-  std::vector<bool> named_;  // by tensor
+  std::vector<bool> workspaces_;  // by tensor
+  std::vector<bool> named_;       // likewise
 };
 
 std::string opening(const Plan& plan, const Trace& trace, const TorchPlanSource& source) {
