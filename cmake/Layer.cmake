@@ -21,7 +21,7 @@ function(spillway_unity target)
   list(FILTER sources INCLUDE REGEX "_(abi|hpp)_test.cc$")
   set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set_target_properties(${target} PROPERTIES
-    UNITY_BUILD "${SPILLWAY_UNITY}" UNITY_BUILD_BATCH_SIZE 10)
+    UNITY_BUILD "${SPILLWAY_UNITY}" UNITY_BUILD_BATCH_SIZE "${SPILLWAY_UNITY_BATCH}")
 endfunction()
 
 # For what runs for moments in a test, or not at all: with a sanitizer, optimising takes longer than

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # tools/lint.sh [changed]: clang-tidy over src/, with the compile commands of build-lint/; or only over
 # what was committed in the LINT_HOURS (3) before the last commit and the working tree have changed, and
-# the sources beside changed headers. A file that was clean is not looked at again until it, a header of
-# ours that it includes, or the settings change. JOBS: how many at once. LINT_DEADLINE, in seconds since
-# 1970: then no more files are begun, what changed last is looked at first, and the others are named here
-# and in build-lint/not-looked-at.
+# the sources beside changed headers. Files are looked at in the groups in which a build compiles them
+# (units): most of what clang-tidy takes for a file is what the file includes. A unit that was clean is not
+# looked at again until a file of it, a header of ours that it includes, or the settings change.
+# JOBS: how many at once. LINT_DEADLINE, in seconds since 1970: then no more units are begun, what changed
+# last is looked at first, and the files of the others are named here and in build-lint/not-looked-at.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,31 +17,45 @@ if [[ ! -e build-lint/compile_commands.json ]]; then cmake --preset lint --log-l
 # What the verdict on a file depends on, except for the system's headers.
 fingerprint() {
   { cat .clang-tidy CMakePresets.json CMakeLists.txt cmake/Layer.cmake tools/lint.sh &&
-    g++ -std=c++20 -Isrc -Iinclude -MM "$1" | tr -s ' \\' '\n' | grep '^src/' | sort -u | xargs cat; } |
+    g++ -std=c++20 -Isrc -Iinclude -MM "$1" | tr -s ' \\' '\n' | sed "s|^$PWD/||" | grep '^src/' | sort -u | xargs cat; } |
     sha256sum | cut -d ' ' -f 1
 }
 
+# lint_one UNIT: a unit is a source, or what CMake has written to include several.
 lint_one() {
   local stamp output
-  if [[ -n ${LINT_DEADLINE:-} ]] && (($(date +%s) >= LINT_DEADLINE)); then echo "$1" >>"$unlooked"; return 0; fi
+  if [[ -n ${LINT_DEADLINE:-} ]] && (($(date +%s) >= LINT_DEADLINE)); then files_of "$1" >>"$unlooked"; return 0; fi
   stamp=$stamps/$(fingerprint "$1") || stamp=
   if [[ -n $stamp && -e $stamp ]]; then return 0; fi
-  # The analyzer's shallow mode inlines less of the libraries' templates: a third of the time.
-  output=$(timeout --foreground --kill-after=10 300 clang-tidy-16 -p build-lint --quiet --extra-arg=-Xclang \
-    --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=mode=shallow "$1" 2>&1)
-  local status=$?
+  # The analyzer's shallow mode inlines less of the libraries' templates: a third of the time. It takes what
+  # a unit includes for headers, which it would leave out.
+  output=$(timeout --foreground --kill-after=10 900 clang-tidy-16 -p build-lint --config-file=.clang-tidy --quiet \
+    --extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=mode=shallow \
+    --extra-arg=-Xclang --extra-arg=-analyzer-opt-analyze-headers "$1" 2>&1)
+  local status=$? file
+  # Beside others a file may use what it does not include.
+  for file in $(files_of "$1"); do
+    if ((status == 0)) && [[ $file != "$1" ]]; then
+      output=$(g++ -std=c++20 -Isrc -Iinclude -fsyntax-only "$file" 2>&1)
+      status=$?
+    fi
+  done
   if ((status == 0)); then
     if [[ -n $stamp ]]; then touch "$stamp"; fi
     return 0
   fi
   if ((status == 124 || status == 137)); then
-    output+="$1: clang-tidy has not ended after 300 s (10 to 20 are usual). "
+    output+="$1: clang-tidy has not ended after 900 s (10 to 90 are usual). "
     output+="Take functions apart that have many optionals and branches (bugprone-unchecked-optional-access)."
   fi
   printf '%s\n' "$output" | grep -v 'warnings generated'
   return 1
 }
-export -f fingerprint lint_one
+# files_of UNIT: the sources in it, from src/ on.
+files_of() {
+  if [[ $1 == src/* ]]; then echo "$1"; else sed -n "s|^#include \"$PWD/\(src/.*\)\"$|\1|p" "$1"; fi
+}
+export -f fingerprint lint_one files_of
 
 # All of it where the history does not go back so far.
 sources() {
@@ -61,8 +76,18 @@ sources() {
     while read -r file; do if [[ $file == *.cc && -e $file ]]; then echo "$file"; fi; done
 }
 
-sources "$@" |
-  xargs -P "${JOBS:-$(nproc)}" -I FILE bash -c 'set -o pipefail; lint_one FILE'
+# units: reads sources, and writes the units that have them, in their order.
+units() {
+  local unit file
+  declare -A unit_of
+  while read -r unit; do
+    for file in $(files_of "$unit"); do unit_of[$file]=$unit; done
+  done < <(sed -n "s#^ *\"file\": \"$PWD/\(src/.*\|build-lint/.*/Unity/.*\)\",\?\$#\1#p" build-lint/compile_commands.json)
+  while read -r file; do echo "${unit_of[$file]:-$file}"; done | awk '!seen[$0]++'
+}
+
+sources "$@" | units |
+  xargs -P "${JOBS:-$(nproc)}" -I UNIT bash -c 'set -o pipefail; lint_one UNIT'
 status=$?
 if [[ -s $unlooked ]]; then
   echo "NOT LOOKED AT for want of time: $(wc -l <"$unlooked") files"

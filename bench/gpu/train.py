@@ -57,7 +57,7 @@ CHILD = FOLDER / "train_models.py"
 GIB = 1 << 30
 MIB = 1 << 20
 MODELS = ["gpt2-xl", "gpt2", "bert-large", "lengths", "dlrm", "resnet152", "vgg19",
-          "gpt2-xl-compiled"]
+          "gpt2-xl-compiled", "gpt2-3b"]
 WARM_UP = 2  # steps that do not count
 WARM_UP_SERVED = 5  # those of a process that takes turns (train_models.py), and what each turn has
 SERVED_STEPS = 10

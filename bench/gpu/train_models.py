@@ -311,6 +311,7 @@ def changing_lengths(step):
 
 MODELS = {
     "gpt2-xl": lambda: Texts(gpt2_xl(), 6, lambda _: 1024),
+    "gpt2-3b": lambda: Texts(Transformer(38, 2560, 20, 1024, 50257), 4, lambda _: 1024),
     "gpt2-xl-compiled": lambda: Texts(torch.compile(gpt2_xl()), 6, lambda _: 1024),
     "gpt2": lambda: Texts(Transformer(12, 768, 12, 1024, 50257), 8, lambda _: 512),
     "bert-large": lambda: Texts(Transformer(24, 1024, 16, 512, 30522, causal=False), 32,

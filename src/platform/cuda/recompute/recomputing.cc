@@ -5,6 +5,8 @@
 #include <cassert>
 #include <utility>
 
+#include "platform/cuda/driver/own_launches.h"
+
 namespace spillway::cuda {
 namespace {
 
