@@ -140,12 +140,14 @@ class Engine final : private Control {
   void make_room_for_updates(Bytes bytes);
   // The blocks are copied down when the launches that have been issued so far and use them have
   // ended, as Control::copy_down does it: a hint.
-  void send_to_host(const Launch& named) { ask_down(named, true); }
+  void send_to_host(const Launch& named) { ask_down(named, true, Tier::kHost); }
 
   // The program's own hints in the order of its launches, which may run much later; a launch names
   // the blocks. Down as send_to_host, but as Control::pre_evict does it, and not those that a
   // launch behind it uses which is issued by then.
-  void pre_evict_behind(const Launch& named) { ask_down(named, false); }
+  void pre_evict_behind(const Launch& named, std::optional<Tier> to = std::nullopt) {
+    ask_down(named, false, to);
+  }
   // To the device once all launches that have been issued so far are admitted, in the order of
   // these calls, and into room that nothing else needs.
   void prefetch_behind(const Launch& named);
@@ -297,7 +299,7 @@ class Engine final : private Control {
   [[nodiscard]] Status check_updates() const;
 
   // engine_asked.cc: what the program asks for ahead of need
-  void ask_down(const Launch& named, bool stays);
+  void ask_down(const Launch& named, bool stays, std::optional<Tier> to);
   void move_down_if_final(BlockId id);
   void bring_what_was_asked_for();
 

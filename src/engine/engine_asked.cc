@@ -13,9 +13,9 @@ constexpr Bytes kSparePart = 20;
 
 }  // namespace
 
-void Engine::ask_down(const Launch& named, bool stays) {
+void Engine::ask_down(const Launch& named, bool stays, std::optional<Tier> to) {
   for_each_block(named, [&](BlockId id, const Access& /*access*/) {
-    asked_.ask_down(id, {.behind = last_issued_, .stays = stays});
+    asked_.ask_down(id, {.behind = last_issued_, .stays = stays, .to = to});
     move_down_if_final(id);
   });
   pump();
@@ -34,7 +34,8 @@ void Engine::move_down_if_final(BlockId id) {
   if (down->stays) {
     copy_down(id, Tier::kHost);
   } else if (pending_uses_.next_use(id) == kNever) {
-    pre_evict(id, capacity_bytes(Tier::kHost) > 0 ? Tier::kHost : Tier::kStorage);
+    const Tier usual = capacity_bytes(Tier::kHost) > 0 ? Tier::kHost : Tier::kStorage;
+    pre_evict(id, down->to.value_or(usual));
   }
 }
 

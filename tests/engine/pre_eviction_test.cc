@@ -140,6 +140,16 @@ TEST(AskedPreEviction, ComesBehindTheLaunchesThatWereIssued) {
   EXPECT_EQ(world.block(a).queue, PageQueue::kUnused);
 }
 
+TEST(AskedPreEviction, GoesToTheTierThatIsAskedFor) {
+  World world(one_at_a_time(2, 8, 8));
+  const auto [a, b] = world.written_blocks<2>();
+  world.engine.pre_evict_behind({.accesses = {world.read(a)}}, Tier::kStorage);
+  world.engine.pre_evict_behind({.accesses = {world.read(b)}});
+  world.finish_all();
+  EXPECT_TRUE(world.block(a).copies.has(Tier::kStorage));
+  EXPECT_TRUE(world.block(b).copies.has(Tier::kHost));
+}
+
 TEST(AskedPreEviction, IsVoidWhereALaunchBehindItUsesTheBlock) {
   World world(launches_in_turn(2));
   const auto [a, b] = world.written_blocks<2>();

@@ -280,3 +280,39 @@ def test_a_plan_for_more_memory_than_the_run_has_is_refused(recorded):
 def test_without_spillway_a_line_says_that_nothing_is_done(recorded):
     plain = run(recorded, [], 0, "plan")
     assert "spillway: plan.py is not carried out: this process does not run under `spillway run`" in plain.stderr
+
+
+# Products, whose workspaces no operator names; a norm whose gradient is several kernels; a fused optimizer.
+NETWORK = """
+    import json, os, sys
+    sys.path[:0] = [sys.argv[1], os.getcwd()]
+    import torch
+
+    torch.manual_seed(0)
+    device = "cpu" if "plan" in sys.argv else "cuda"
+    model = torch.nn.Sequential(*[torch.nn.Sequential(
+        torch.nn.Linear(512, 1024), torch.nn.GELU(), torch.nn.LayerNorm(1024), torch.nn.Linear(1024, 512))
+        for _ in range(2)]).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    x = torch.randn(1024, 512, device=device)
+    if "plan" in sys.argv:
+        import plan
+        plan.attach(optimizer)
+    for step in range(4):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+    if "plan" in sys.argv:
+        print(json.dumps([plan.program.iterations, plan.program.carried_out]))
+"""
+
+
+@needs_program
+def test_a_network_recorded_without_a_gpu_is_followed(tmp_path):
+    (tmp_path / "train.py").write_text(textwrap.dedent(NETWORK))
+    to = ["--set", "device.capacity=40MiB", "--set", "storage.capacity=0"]
+    run(tmp_path, [SPILLWAY, "record", "--without-gpu", "--machine", "h200", "-o", "step.swt", "--"], 0)
+    (tmp_path / "plan.py").write_text(spillway(tmp_path, "plan", "--as", "torch", *to, "step.swt"))
+    planned = run(tmp_path, under("64MiB"), 0, "plan")
+    iterations, calls = json.loads(planned.stdout)
+    assert iterations == 3 and {"prefetch", "pre_evict"} == {what for _, what, *_ in calls}

@@ -11,7 +11,6 @@
 #include "cli/run/jax_allocator.h"
 #include "platform/common/process/say.h"
 #include "runtime/cuda/cuda_space.h"
-#include "runtime/cuda/launch_queue.h"
 #include "runtime/run/open_storage.h"
 #include "runtime/run/program_space.h"
 
@@ -83,9 +82,6 @@ Result<Environment> on_gpu(const DecidedRun& run, const std::string& records) {
   // As it is now; of device memory only the process that uses the device knows what is free.
   if (run.traits.uses_host) {
     environment.emplace_back("SPILLWAY_HOST_MEMORY", std::to_string(run.space.host_bytes));
-  }
-  if (std::getenv(kQueueScaleVariable) == nullptr) {
-    environment.emplace_back(kQueueScaleVariable, kQueueScale);
   }
   choose_jax_allocator(environment);
   environment.emplace_back("SPILLWAY_RECORD", records);

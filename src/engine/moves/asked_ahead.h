@@ -19,6 +19,8 @@ class AskedAhead {
   struct Down {
     LaunchSeq behind = 0;  // all launches up to this one
     bool stays = false;    // the block is only to be copied, not to give up its frame
+    std::optional<Tier> to =
+        std::nullopt;  // if it gives that up; nullopt: host memory, if there is any
   };
   // What has been asked of a block before counts no more; so below.
   void ask_down(BlockId id, const Down& down) {

@@ -77,6 +77,23 @@ TEST_F(PlanCommand, AsTorchIsAFileOfPython) {
                         "writes=[tensor1, tensor3])  # 10 ms\nfree("));
 }
 
+// tensor1 is cuBLAS's: products and their fills read and write it, and nobody else uses it.
+TEST_F(PlanCommand, AsTorchNamesNoWorkspaceOfALibrary) {
+  std::ofstream(folder_ / "product.json") << R"json({"format": "kernel-trace/1", "model": "product",
+  "tensors": [{"bytes": 1048576, "persistent": true}, {"bytes": 4194304, "persistent": true},
+  {"bytes": 1048576, "persistent": true}],
+  "kernels": [
+  {"name": "memset", "ms": 1, "reads": [1], "writes": [1]},
+  {"name": "aten::mm (product)", "ms": 1, "reads": [0, 1], "writes": [1, 2]},
+  {"name": "aten::mm (split K)", "ms": 1, "reads": [1, 2], "writes": [1, 2]}]})json";
+  const test::Outcome outcome = run("plan --as torch --set device.capacity=8MiB product.json");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, Not(HasSubstr("tensor1")));
+  EXPECT_THAT(outcome.out, HasSubstr("\nkernel(0, \"memset\")"));
+  EXPECT_THAT(outcome.out, HasSubstr("\nkernel(1, \"aten::mm (product)\", reads=[tensor0], "
+                                     "writes=[tensor2])"));
+}
+
 TEST_F(PlanCommand, AsTorchRefusesKernelsOfAGpu) {
   expect_refusal("plan --as torch mlp.swt", 2, "is no operator of PyTorch; record the script");
   expect_refusal("plan --as torch --json mlp.swt", 2, "--json");

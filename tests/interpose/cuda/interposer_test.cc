@@ -96,7 +96,7 @@ std::vector<What> scenarios() {
           "next-context", "refused-records", "free-waits",     "free-captures", "ends",
           "resets",       "contexts-end",    "flag-kernels",   "flag-copies",   "flag-streams",
           "crowd",        "open-captures",   "pools",          "kept-tables",   "captured-tables",
-          "crowd-events", "large-graphs"}) {
+          "crowd-events", "large-graphs",    "asked-ahead"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }

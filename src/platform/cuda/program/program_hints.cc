@@ -56,7 +56,12 @@ bool ProgramHints::prefetch(std::uint64_t address, Bytes bytes) {
   return true;
 }
 
-bool ProgramHints::pre_evict(std::uint64_t address, Bytes bytes) {
+bool ProgramHints::has_tier(Tier tier) const {
+  const Lock lock(state_);
+  return state_.engine.capacity_bytes(tier) > 0;
+}
+
+bool ProgramHints::pre_evict(std::uint64_t address, Bytes bytes, std::optional<Tier> to) {
   if (!parts_.allocations.contains(address)) {
     return false;
   }
@@ -64,7 +69,7 @@ bool ProgramHints::pre_evict(std::uint64_t address, Bytes bytes) {
     const Lock lock(state_);
     const std::optional<Launch> named = asked_for(address, bytes);
     if (named && parts_.updates.may_be_at_host(*named)) {
-      state_.engine.pre_evict_behind(mostly_meant(*named));
+      state_.engine.pre_evict_behind(mostly_meant(*named), to);
     }
   }
   return true;

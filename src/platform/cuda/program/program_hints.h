@@ -20,8 +20,10 @@ class ProgramHints : public PlatformPart {
   // address is not ours.
   bool prefetch(std::uint64_t address, Bytes bytes);
   // Bytes that no launch uses for long leave it behind those that were issued before; not such that
-  // others share a block with which have more of it. False as above.
-  bool pre_evict(std::uint64_t address, Bytes bytes);
+  // others share a block with which have more of it. To `to`, which the run must have (has_tier);
+  // nullopt: to host memory, if there is any. False as above.
+  bool pre_evict(std::uint64_t address, Bytes bytes, std::optional<Tier> to = std::nullopt);
+  [[nodiscard]] bool has_tier(Tier tier) const;
   // These bytes will not be written before their update (host_updates.h), which is issued soon:
   // they are copied to host memory once the launches that have been issued have ended, if nothing
   // else moves.

@@ -1,6 +1,8 @@
 // See corners.h.
 #include "corners.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
 
@@ -70,6 +72,29 @@ void refused_copies(const Device& device) {
   others(device, stream);
   device.expect(device.calls.cuMemcpyDtoDAsync_v2(live.address, kNobodys, 8 * live.words, stream),
                 "cuMemcpyDtoDAsync", CuResult::kInvalidValue);
+  device.check(live, stream);
+  device.synchronize(stream);
+}
+
+void asked_ahead(const Device& device) {
+  using Leave = int (*)(void*, std::size_t, int);
+  using Come = int (*)(void*, std::size_t);
+  auto* const leave = reinterpret_cast<Leave>(::dlsym(RTLD_DEFAULT, "spillway_pre_evict_to"));
+  auto* const come = reinterpret_cast<Come>(::dlsym(RTLD_DEFAULT, "spillway_prefetch"));
+  device.require(leave != nullptr && come != nullptr, "calls for what is needed ahead");
+  const CuStream stream = device.stream();
+  Buffer live = device.allocate(4 * kMiB, stream);
+  device.fill(live, 1, stream);
+  others(device, stream);
+  void* const start = reinterpret_cast<void*>(live.address);  // NOLINT(performance-no-int-to-ptr)
+  const std::size_t bytes = 8 * live.words;
+  for (int round = 0; round < 4; ++round) {
+    device.require(leave(start, bytes, 0) == 1, "leaves for host memory");
+    device.require(leave(start, bytes, 1) == -1, "there is no storage");
+    device.require(come(start, bytes) == 1, "comes back");
+    device.rewrite(live, live.seed + 1, stream);
+  }
+  device.require(leave(&live, 8, 0) == 0 && come(&live, 8) == 0, "the program's own memory");
   device.check(live, stream);
   device.synchronize(stream);
 }

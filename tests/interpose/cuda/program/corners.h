@@ -10,6 +10,8 @@ namespace spillway::cuda::test {
 void captured_and_never_run(const Device& device);
 // The driver refuses a copy: its target keeps its bytes.
 void refused_copies(const Device& device);
+// Memory is asked to leave and to come back, as scripts do by the Python package.
+void asked_ahead(const Device& device);
 // A copy waits for a value that is written behind a kernel which reads what it copies to.
 void read_before_a_copy(const Device& device);
 // A kernel is given a table, and a table that names that one.

@@ -559,6 +559,7 @@ int main(int count, char** words) {
       {"looked-up-products", test::looked_up_products},
       {"captured", test::captured_and_never_run},
       {"refused", test::refused_copies},
+      {"asked-ahead", test::asked_ahead},
       {"values", test::read_before_a_copy},
       {"tables", test::tables_of_tables},
       {"late-tables", test::late_tables},
