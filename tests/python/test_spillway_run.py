@@ -45,6 +45,24 @@ def run_recorded(options, command, **more):
     return result
 
 
+def test_without_the_python_package_a_line_says_what_is_missing(tmp_path):
+    for name in ("spillway", "libspillway_preload.so"):
+        shutil.copy(SPILLWAY.parent / name, tmp_path)
+
+    def beside(*options):
+        return subprocess.run([tmp_path / "spillway", "run", "--device", "host", "--device-memory", "64MiB", *options,
+                               "--", "true"], text=True, capture_output=True, timeout=60, env=clean_environment())
+
+    missing = f"hook is not installed beside {tmp_path / 'spillway'}; build or install Spillway again"
+    plain = beside()
+    assert plain.returncode == 0
+    assert f"spillway: nothing is known of PyTorch's operators and optimizers: {missing}\n" in plain.stderr
+    near = beside("--near-optimizer", "on", "--strict")
+    assert near.returncode == 2
+    assert near.stderr == ("spillway: --near-optimizer on has no effect, and nothing is known of PyTorch's operators "
+                           f"and optimizers: {missing} (--strict)\n")
+
+
 # Blocks of 8 MiB with patterns, more than the budget, written and checked several times over.
 PATTERNS = """
     import hashlib, sys

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "cli/run/run_environment.h"
 #include "cli/run/run_without_effect.h"
 #include "platform/common/process/memory_room.h"
 #include "runtime/cuda/cuda_space.h"
@@ -108,6 +109,13 @@ Result<DecidedRun> decide_run(const RunOptions& options) {
       options, {.gpu = run.gpu.has_value(), .policy = run.space.policy, .traits = run.traits});
   if (!device.why_gpu_is_not_used.empty()) {
     run.without_effect.push_back(std::move(device.why_gpu_is_not_used));
+  }
+  if (const Result<std::string> hook = python_hook(); !hook) {
+    auto& lines = options.near_optimizer == "on" ? run.without_effect : run.warnings;
+    lines.push_back(
+        fmt::format("{}nothing is known of PyTorch's operators and optimizers: {}",
+                    options.near_optimizer == "on" ? "--near-optimizer on has no effect, and " : "",
+                    hook.error().message));
   }
   // A person may set the variable for all runs.
   if (!run.without_effect.empty() &&

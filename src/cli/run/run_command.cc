@@ -22,6 +22,7 @@
 #include "cli/run/run_start.h"
 #include "platform/common/process/say.h"
 #include "plot/gnuplot_process.h"
+#include "runtime/cuda/launch_queue.h"
 #include "runtime/record/run_records.h"
 #include "runtime/report/run_report.h"
 #include "runtime/report/run_text.h"
@@ -157,6 +158,11 @@ Result<int> run(const RunOptions& options) {
   }
   if (!options.near_optimizer.empty()) {
     environment->emplace_back("SPILLWAY_NEAR_OPTIMIZER", options.near_optimizer);
+    // Updates begin beside the backward pass if step() is called long before the device is there.
+    if (options.near_optimizer == "on" && decided->gpu &&
+        std::getenv(kQueueScaleVariable) == nullptr) {
+      environment->emplace_back(kQueueScaleVariable, kLongestQueues);
+    }
   }
   Result<std::unique_ptr<RunMetrics>> metrics = RunMetrics::begin(options.metrics, records.path());
   if (!metrics) {

@@ -13,6 +13,7 @@ namespace spillway {
 // The driver's variable, which scales the queue of each stream: "0.25x", "0.5x", "2x" or "4x". The
 // driver reads it once, before the program's first call.
 inline constexpr const char* kQueueScaleVariable = "CUDA_SCALE_LAUNCH_QUEUES";
+inline constexpr const char* kLongestQueues = "4x";
 
 // How many launches of a program may be issued and not ended before Spillway holds it back, so that
 // the driver's own queue never gets full. `scale` is the variable's value or null; `driver_version`
