@@ -48,13 +48,17 @@ function(spillway_layer name)
   endif()
 endfunction()
 
-# What is tested is src: a test's own code is little optimised, which halves what compiling it takes. With a sanitizer, the undefined-behaviour checks in the tests' own code, most of
-# it googletest's templates, are half of what compiling them takes, and optimising the rest half again.
+# What is tested is src: to optimise the tests' own code, most of it googletest's templates, is half of
+# what compiling it takes. With a sanitizer, so are undefined-behaviour checks in it.
 function(spillway_test_defaults target)
   spillway_target_defaults(${target})
   # GCC 12 takes "text" + std::to_string(i) for a copy onto itself where it sees enough of it at once.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
-  target_compile_options(${target} PRIVATE $<IF:$<BOOL:${SPILLWAY_SANITIZE}>,-O0,-O1>)
+  if(SPILLWAY_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
   if(SPILLWAY_SANITIZE MATCHES undefined)
     target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
   endif()
