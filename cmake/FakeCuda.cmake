@@ -77,7 +77,7 @@ endif()
 unset(cuda_headers)
 spillway_test_defaults(cuda_test)
 spillway_tests_skip(cuda_test)
-spillway_unity(cuda_test)
+spillway_unity(cuda_test ${SPILLWAY_TESTS_AT_ONCE})
 gtest_discover_tests(cuda_test TEST_PREFIX "cuda." DISCOVERY_MODE PRE_TEST
   PROPERTIES TIMEOUT 600)
 unset(fake_cuda_sources)

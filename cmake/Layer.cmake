@@ -16,12 +16,17 @@ endfunction()
 
 # Several files in one: what most of them take to compile is what they include. Names are therefore
 # unique in a target, also in anonymous namespaces. Not what is about a header by itself.
+# spillway_unity(TARGET [FILES_AT_ONCE])
 function(spillway_unity target)
+  set(batch 10)
+  if(ARGC GREATER 1)
+    set(batch ${ARGV1})
+  endif()
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "_(abi|hpp)_test.cc$")
   set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set_target_properties(${target} PROPERTIES
-    UNITY_BUILD "${SPILLWAY_UNITY}" UNITY_BUILD_BATCH_SIZE "${SPILLWAY_UNITY_BATCH}")
+    UNITY_BUILD "${SPILLWAY_UNITY}" UNITY_BUILD_BATCH_SIZE "${batch}")
 endfunction()
 
 # For what runs for moments in a test, or not at all: with a sanitizer, optimising takes longer than
@@ -98,7 +103,7 @@ function(spillway_layer_tests name)
     SPILLWAY_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SPILLWAY_SHARED_DIR="${CMAKE_SOURCE_DIR}/../shared")
   spillway_test_defaults(${name}_test)
   spillway_tests_skip(${name}_test)
-  spillway_unity(${name}_test)
+  spillway_unity(${name}_test ${SPILLWAY_TESTS_AT_ONCE})
   gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST
     PROPERTIES TIMEOUT 600)
   if(name STREQUAL base)
