@@ -164,7 +164,8 @@ def test_scratch_memory_is_not_taken_for_a_result_of_its_size():
     program.free(cleared)
     program.kernel(6, "aten::relu_", reads=[z], writes=[z])
     matcher = Matcher(program)
-    assert said(matcher.operator("aten::norm", False, {1: [2 * MIB, False], 2: [2 * MIB, True]})) == [(2, "prefetch", 0)]
+    calls = matcher.operator("aten::norm", False, {1: [2 * MIB, False], 2: [2 * MIB, True]})
+    assert said(calls) == [(2, "prefetch", 0)]
     assert (x.address, copied.address, y.address) == (1, None, 2)
     matcher.operator("aten::relu_", False, {2: [2 * MIB, True]})
     matcher.operator("aten::loss_backward", False, {2: [2 * MIB, False], 3: [2 * MIB, True]})
@@ -189,11 +190,21 @@ def test_an_operators_last_kernels_may_have_scratch_memory():
     program.kernel(8, "aten::convolution_backward", reads=[dx, more], writes=[more])
     matcher = Matcher(program)
     matcher.operator("aten::exp", False, {1: [2 * MIB, False], 2: [4 * MIB, True]})
-    matcher.operator("aten::convolution_backward", True, {2: [4 * MIB, False], 1: [2 * MIB, False], 3: [2 * MIB, True]})
+    matcher.operator("aten::convolution_backward", True,
+                     {2: [4 * MIB, False], 1: [2 * MIB, False], 3: [2 * MIB, True]})
     matcher.operator("aten::relu_", False, {3: [2 * MIB, True]})
     matcher.operator("aten::convolution_backward", True, {3: [2 * MIB, False], 1: [2 * MIB, False]})
     matcher.end()  # what the last two write is the operator's own
     assert (x.address, dy.address, dx.address) == (1, 2, 3)
+
+
+def test_steps_of_another_operator_are_refused():
+    program = Program("plan.py")
+    x, copied, y = program.tensor(0, 2 * MIB), program.alloc(1, 2 * MIB), program.alloc(2, 2 * MIB)
+    program.kernel(0, "copy", reads=[x], writes=[copied])
+    program.kernel(1, "aten::norm", reads=[copied], writes=[y])
+    with pytest.raises(PlanError, match="kernel 0, copy with 2 MiB, 2 MiB, is next, and the script runs aten::pow"):
+        Matcher(program).operator("aten::pow", False, {1: [2 * MIB, False], 2: [2 * MIB, True]})
 
 
 def test_a_result_is_a_storage_that_changes():

@@ -135,20 +135,28 @@ class Matcher:
         begin = self.next
         while begin is not None and begin < len(self.matched):
             group = self._group(begin, name, composite, storages, ())
-            if group is not None:
-                places, behind = group
-                kernels = self.matched[begin:behind]
-                has, writes = ({places[tensor][0] if tensor in places else tensor.address for tensor in tensors}
-                               for tensors in ([tensor for kernel in kernels for tensor in kernel.operands],
-                                               [tensor for kernel in kernels for tensor in kernel.writes]))
-                changes = any(changed and address in writes for address, (_, changed) in storages.items())
-                rank = has.issuperset(storages), changes, _is_of(kernels[0], name, False)
+            if group is not None and not self._only_steps(begin, group[1], composite):
+                rank = self._rank(begin, group, name, storages)
                 if best_rank is None or rank > best_rank:
                     best, best_rank = (begin, group), rank
                 if all(rank):
                     break
             begin = self._behind_last(begin)
         return best
+
+    def _only_steps(self, begin, behind, composite):
+        """Which are no operator, unless it consists of others."""
+        kernels = self.matched[begin:behind]
+        return not composite and all("::" not in kernel.name and kernel.changes for kernel in kernels)
+
+    def _rank(self, begin, group, name, storages):
+        places, behind = group
+        kernels = self.matched[begin:behind]
+        has, writes = ({places[tensor][0] if tensor in places else tensor.address for tensor in tensors}
+                       for tensors in ([tensor for kernel in kernels for tensor in kernel.operands],
+                                       [tensor for kernel in kernels for tensor in kernel.writes]))
+        changes = any(changed and address in writes for address, (_, changed) in storages.items())
+        return has.issuperset(storages), changes, _is_of(kernels[0], name, False)
 
     def _pass(self, behind):
         calls = []
