@@ -47,7 +47,7 @@ def said(calls):
 
 def test_calls_follow_the_operators_behind_which_they_stand():
     program, w, a = chain()
-    matcher = Matcher(program, 0)
+    matcher = Matcher(program)
     for base in (1000, 2000):  # what is born lies elsewhere in each iteration
         matcher.begin()
         new, made, result = base + 1, base + 2, base + 3
@@ -70,7 +70,7 @@ def test_calls_follow_the_operators_behind_which_they_stand():
     ("aten::full", {1: [3 * MIB, True]}, ["kernel 0, aten::full with 2 MiB", "aten::full with 3 MiB"]),
 ])
 def test_another_operator_or_size_is_refused_by_one_line(name, storages, words):
-    matcher = Matcher(chain()[0], 0)
+    matcher = Matcher(chain()[0])
     matcher.begin()
     with pytest.raises(PlanError) as error:
         matcher.operator(name, False, storages)
@@ -80,7 +80,7 @@ def test_another_operator_or_size_is_refused_by_one_line(name, storages, words):
 
 
 def test_an_iteration_that_ends_early_is_refused():
-    matcher = Matcher(chain()[0], 0)
+    matcher = Matcher(chain()[0])
     matcher.begin()
     matcher.operator("aten::full", False, {1: [2 * MIB, True]})
     with pytest.raises(PlanError, match="kernel 1, aten::mul, is next, and the iteration has ended"):
@@ -89,7 +89,7 @@ def test_an_iteration_that_ends_early_is_refused():
 
 def test_what_was_born_in_this_iteration_cannot_lie_elsewhere():
     program, _, a = chain()
-    matcher = Matcher(program, 0)
+    matcher = Matcher(program)
     matcher.begin()
     matcher.operator("aten::full", False, {1: [2 * MIB, True]})
     matcher.operator("aten::mul", False, {1: [2 * MIB, False], 7: [2 * MIB, False], 2: [4 * MIB, True]})
@@ -107,8 +107,8 @@ def test_an_operator_may_be_several_kernels_with_what_lives_within():
     program.kernel(2, "aten::mul", reads=[x], writes=[y])
     storages = {1: [MIB, False], 2: [2 * MIB, True]}
     with pytest.raises(PlanError):  # one that consists of no others is no other
-        Matcher(program, 0).operator("aten::_to_copy", False, dict(storages))
-    matcher = Matcher(program, 0)
+        Matcher(program).operator("aten::_to_copy", False, dict(storages))
+    matcher = Matcher(program)
     assert said(matcher.operator("aten::_to_copy", True, dict(storages))) == [(2, "prefetch", 0)]
     matcher.operator("aten::mul", False, dict(storages))  # which `_to_copy` could have been as well
     matcher.end()
@@ -124,7 +124,7 @@ def test_what_dies_with_an_operators_last_kernel_is_memory_of_the_next_one():
     program.free(y)
     z = program.alloc(3, 2 * MIB)
     program.kernel(3, "aten::gelu_backward", reads=[dx], writes=[z])
-    matcher = Matcher(program, 0)
+    matcher = Matcher(program)
     matcher.operator("aten::exp", False, {1: [2 * MIB, False], 2: [2 * MIB, True]})
     matcher.operator("aten::norm_backward", False, {1: [2 * MIB, False], 2: [2 * MIB, False], 3: [2 * MIB, True]})
     matcher.operator("aten::gelu_backward", False, {3: [2 * MIB, False], 2: [2 * MIB, True]})
@@ -143,20 +143,120 @@ def test_fills_and_copies_belong_to_the_operator_that_they_stand_in():
     program.free(work)
     program.prefetch(x, 4 * MIB)
     program.kernel(4, "aten::relu_", reads=[y], writes=[y])
-    matcher = Matcher(program, 0)
+    matcher = Matcher(program)
     assert said(matcher.operator("aten::sum", False, {1: [4 * MIB, False], 2: [MIB, True]})) == [(4, "prefetch", 0)]
     matcher.operator("aten::relu_", False, {2: [MIB, True]})
     matcher.end()
 
 
-def test_a_device_allocator_gives_more_than_was_asked_for():
+def test_scratch_memory_is_not_taken_for_a_result_of_its_size():
     program = Program("plan.py")
-    x = program.tensor(0, 2 * MIB + MIB // 2)
-    program.kernel(0, "aten::zero_", writes=[x])
-    with pytest.raises(PlanError):
-        Matcher(program, 0).operator("aten::zero_", False, {1: [2 * MIB, True]})
-    Matcher(program, MIB).operator("aten::zero_", False, {1: [2 * MIB, True]})
-    assert x.address == 1
+    x, copied, y = program.tensor(0, 2 * MIB), program.alloc(1, 2 * MIB), program.alloc(2, 2 * MIB)
+    program.kernel(0, "copy", reads=[x], writes=[copied])
+    program.kernel(1, "aten::norm", reads=[copied], writes=[y])
+    program.free(copied)
+    program.prefetch(x, 2 * MIB)
+    program.kernel(2, "aten::relu_", reads=[y], writes=[y])
+    cleared, z = program.alloc(3, 2 * MIB), program.alloc(4, 2 * MIB)
+    program.kernel(3, "fill", writes=[z])
+    program.kernel(4, "aten::loss_backward (sums)", reads=[y, z], writes=[cleared])
+    program.kernel(5, "aten::loss_backward", reads=[y, cleared], writes=[z])
+    program.free(cleared)
+    program.kernel(6, "aten::relu_", reads=[z], writes=[z])
+    matcher = Matcher(program)
+    calls = matcher.operator("aten::norm", False, {1: [2 * MIB, False], 2: [2 * MIB, True]})
+    assert said(calls) == [(2, "prefetch", 0)]
+    assert (x.address, copied.address, y.address) == (1, None, 2)
+    matcher.operator("aten::relu_", False, {2: [2 * MIB, True]})
+    matcher.operator("aten::loss_backward", False, {2: [2 * MIB, False], 3: [2 * MIB, True]})
+    assert (cleared.address, z.address) == (None, 3)
+    matcher.operator("aten::relu_", False, {3: [2 * MIB, True]})
+    matcher.end()
+
+
+def test_an_operators_last_kernels_may_have_scratch_memory():
+    program = Program("plan.py")
+    x, dy = program.tensor(0, 2 * MIB), program.alloc(1, 4 * MIB)
+    dx, parts, more = program.alloc(2, 2 * MIB), program.alloc(3, 32 * MIB), program.alloc(4, 8 * MIB)
+    program.kernel(0, "aten::exp", reads=[x], writes=[dy])
+    program.kernel(1, "aten::convolution_backward (input)", reads=[dy], writes=[dx])
+    program.kernel(2, "aten::convolution_backward (weights)", reads=[x, dy])
+    program.kernel(3, "memset", writes=[parts])
+    program.kernel(4, "aten::convolution_backward", reads=[dy, parts], writes=[parts])
+    program.free(parts)
+    program.kernel(5, "aten::relu_", reads=[dx], writes=[dx])
+    program.kernel(6, "aten::convolution_backward (weights)", reads=[x, dx])
+    program.kernel(7, "memset", writes=[more])
+    program.kernel(8, "aten::convolution_backward", reads=[dx, more], writes=[more])
+    matcher = Matcher(program)
+    matcher.operator("aten::exp", False, {1: [2 * MIB, False], 2: [4 * MIB, True]})
+    matcher.operator("aten::convolution_backward", True,
+                     {2: [4 * MIB, False], 1: [2 * MIB, False], 3: [2 * MIB, True]})
+    matcher.operator("aten::relu_", False, {3: [2 * MIB, True]})
+    matcher.operator("aten::convolution_backward", True, {3: [2 * MIB, False], 1: [2 * MIB, False]})
+    matcher.end()  # what the last two write is the operator's own
+    assert (x.address, dy.address, dx.address) == (1, 2, 3)
+
+
+def test_steps_of_another_operator_are_refused():
+    program = Program("plan.py")
+    x, copied, y = program.tensor(0, 2 * MIB), program.alloc(1, 2 * MIB), program.alloc(2, 2 * MIB)
+    program.kernel(0, "copy", reads=[x], writes=[copied])
+    program.kernel(1, "aten::norm", reads=[copied], writes=[y])
+    with pytest.raises(PlanError, match="kernel 0, copy with 2 MiB, 2 MiB, is next, and the script runs aten::pow"):
+        Matcher(program).operator("aten::pow", False, {1: [2 * MIB, False], 2: [2 * MIB, True]})
+
+
+def test_a_result_is_a_storage_that_changes():
+    program = Program("plan.py")
+    x, y = program.tensor(0, 2 * MIB), program.alloc(1, 2 * MIB)
+    program.kernel(0, "aten::exp", reads=[x], writes=[y])
+    other = program.tensor(2, 2 * MIB)
+    program.kernel(1, "aten::lerp_", reads=[x, y], writes=[other])
+    matcher = Matcher(program)
+    matcher.operator("aten::exp", False, {2: [2 * MIB, True], 1: [2 * MIB, False]})
+    matcher.operator("aten::lerp_", False, {1: [2 * MIB, False], 3: [2 * MIB, False], 2: [2 * MIB, False],
+                                            4: [2 * MIB, True]})  # 3: what no kernel of the plan uses
+    matcher.end()
+    assert (x.address, y.address, other.address) == (1, 2, 4)
+
+
+def test_an_operator_at_the_place_of_dead_memory_is_not_the_one_before():
+    """A kernel that the operator before still had reads memory which is dead by now, and is the result's."""
+    program = Program("plan.py")
+    x, weights = program.tensor(0, 4 * MIB), program.tensor(1, MIB)
+    dy, dx, dw = program.alloc(2, 2 * MIB), program.alloc(3, 4 * MIB), program.alloc(4, 2 * MIB)
+    program.kernel(0, "aten::exp", reads=[x], writes=[dy])
+    program.kernel(1, "aten::convolution_backward (input)", reads=[dy], writes=[dx])
+    program.kernel(2, "aten::convolution_backward", reads=[dy])
+    program.free(dy)
+    program.kernel(3, "aten::convolution_backward (input)", reads=[dx, weights], writes=[dw])
+    program.kernel(4, "aten::convolution_backward", reads=[dx])
+    program.free(dx)
+    program.kernel(5, "aten::relu_", reads=[dw], writes=[dw])
+    matcher = Matcher(program)
+    matcher.operator("aten::exp", False, {1: [4 * MIB, False], 2: [2 * MIB, True]})
+    matcher.operator("aten::convolution_backward", True, {2: [2 * MIB, False], 3: [4 * MIB, True]})
+    matcher.operator("aten::convolution_backward", True,
+                     {3: [4 * MIB, False], 4: [MIB, False], 5: [5 * MIB, False], 2: [2 * MIB, True]})
+    matcher.operator("aten::relu_", False, {2: [2 * MIB, True]})
+    matcher.end()
+    assert (dw.address, weights.address) == (2, 4)
+
+
+def test_what_a_gpu_sorts_by_belongs_to_its_operator():
+    program = Program("plan.py")
+    rows, keys, table = program.tensor(0, MIB), program.alloc(1, MIB), program.alloc(2, 4 * MIB)
+    for number, (name, reads) in enumerate([
+            ("copy", [rows]), ("arange", []), ("radix_sort histogram", [rows]), ("fill", []),
+            ("aten::embedding_dense_backward scan_init", [keys]), ("aten::embedding_dense_backward", [keys])]):
+        last = number == 5
+        program.kernel(number, name, reads=reads, writes=[table if last or name == "fill" else keys])
+    program.kernel(6, "aten::relu_", reads=[table], writes=[table])
+    matcher = Matcher(program)
+    matcher.operator("aten::embedding_dense_backward", False, {1: [MIB, False], 2: [4 * MIB, True]})
+    matcher.operator("aten::relu_", False, {2: [4 * MIB, True]})
+    matcher.end()
 
 
 def test_a_file_that_cannot_be_is_refused():
@@ -282,7 +382,8 @@ def test_without_spillway_a_line_says_that_nothing_is_done(recorded):
     assert "spillway: plan.py is not carried out: this process does not run under `spillway run`" in plain.stderr
 
 
-# Products, whose workspaces no operator names; a norm whose gradient is several kernels; a fused optimizer.
+# Products, whose workspaces no operator names; a norm whose gradient is several kernels; a loss
+# whose gradient is cleared first; a fused optimizer.
 NETWORK = """
     import json, os, sys
     sys.path[:0] = [sys.argv[1], os.getcwd()]
@@ -294,13 +395,13 @@ NETWORK = """
         torch.nn.Linear(512, 1024), torch.nn.GELU(), torch.nn.LayerNorm(1024), torch.nn.Linear(1024, 512))
         for _ in range(2)]).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    x = torch.randn(1024, 512, device=device)
+    x, kinds = torch.randn(1024, 512, device=device), torch.randint(0, 512, (1024,), device=device)
     if "plan" in sys.argv:
         import plan
         plan.attach(optimizer)
     for step in range(4):
         optimizer.zero_grad()
-        model(x).square().mean().backward()
+        torch.nn.functional.cross_entropy(model(x), kinds).backward()
         optimizer.step()
     if "plan" in sys.argv:
         print(json.dumps([plan.program.iterations, plan.program.carried_out]))

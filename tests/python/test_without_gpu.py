@@ -151,6 +151,10 @@ def test_autocast_casts_as_on_cuda(record):
              and [trace["tensors"][x]["bytes"] for x in k["writes"]] == [2 * MIB]
              and 4 * MIB in [trace["tensors"][x]["bytes"] for x in k["reads"]]]
     assert len(casts) == 1
+    # The last operand first: the weight, then the input.
+    written = [[trace["tensors"][x]["bytes"] for x in k["writes"]] for k in trace["kernels"]
+               if operator(k) == "aten::copy_"]
+    assert written[:2] == [[2 * MIB], [MIB]]
 
 
 def test_dropout_saves_a_mask_of_bytes(record):

@@ -18,8 +18,6 @@ from .matching import LEAST_BYTES, Matcher, PlanError
 # By these nothing is launched.
 _SILENT = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "resize_",
            "resize_as_", "set_", "lift_fresh", "is_same_size", "is_pinned", "record_stream", "_unsafe_view"}
-# PyTorch's allocator leaves no less of a segment as a block of its own.
-_SLACK_BYTES = {"cpu": 0, "cuda": 1 << 20}
 
 
 def runtime():
@@ -64,7 +62,7 @@ class Follower(TorchDispatchMode):
         self.program = program
         self.prefetch, self.pre_evict = functions
         self.device = optimizer.param_groups[0]["params"][0].device.type
-        self.matcher = Matcher(program, _SLACK_BYTES.get(self.device, 0))
+        self.matcher = Matcher(program)
         self.facts = {}
         self.made = []  # calls of this iteration
         self.follows = self.entered = False

@@ -66,8 +66,9 @@ def _cast(value, dtype):
 
 
 def _cast_all(args, kwargs, dtype):
-    return [_cast(value, dtype) for value in args], {name: _cast(value, dtype)
-                                                     for name, value in kwargs.items()}
+    """The last one first, as compiled code of PyTorch does it: a bias, a weight, then the input."""
+    named = {name: _cast(value, dtype) for name, value in reversed(kwargs.items())}
+    return [_cast(value, dtype) for value in reversed(args)][::-1], named
 
 
 def _tensors(values):

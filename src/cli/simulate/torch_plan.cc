@@ -25,14 +25,28 @@ constexpr std::string_view kBeginning =
     "tensor, alloc, free = program.tensor, program.alloc, program.free\n"
     "prefetch, pre_evict, kernel = program.prefetch, program.pre_evict, program.kernel\n";
 
-// What `record --without-gpu` names by what it does: a step of the operator that it stands in.
-constexpr std::array<std::string_view, 8> kSteps{"copy",   "copy in", "copy out", "copy within",
-                                                 "memset", "pad",     "slice",    "workspace"};
+// `record --without-gpu` names a step of an operator by what it does, in one word or several, of
+// which these are the first.
+constexpr std::array<std::string_view, 10> kSteps{"arange",    "copy",     "fill",       "index",
+                                                  "memset",    "pad",      "radix_sort", "slice",
+                                                  "transform", "workspace"};
 
-// Two names of letters, digits and _, as in aten::mm, or a step of such a one. `record
-// --without-gpu` puts in parentheses behind it what kind of kernel a GPU runs.
+constexpr std::array<std::string_view, 7> kProducts{"aten::mm",      "aten::addmm", "aten::bmm",
+                                                    "aten::baddbmm", "aten::mv",    "aten::addmv",
+                                                    "aten::dot"};
+
+std::string_view first_word(std::string_view name) { return name.substr(0, name.find(' ')); }
+
+template <typename Values, typename Value>
+bool is_one_of(const Values& values, const Value& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// Two names of letters, digits and _, as in aten::mm, or a step of such a one. Behind a space may
+// stand which of its kernels it is.
 bool is_operator(std::string_view name) {
-  if (std::find(kSteps.begin(), kSteps.end(), name) != kSteps.end()) {
+  name = first_word(name);
+  if (is_one_of(kSteps, name)) {
     return true;
   }
   const auto is_word = [](std::string_view text) {
@@ -40,7 +54,6 @@ bool is_operator(std::string_view name) {
       return std::isalnum(c) != 0 || c == '_';
     });
   };
-  name = name.substr(0, name.find(" ("));
   const std::size_t colons = name.find("::");
   return colons != std::string_view::npos && is_word(name.substr(0, colons)) &&
          is_word(name.substr(colons + 2));
@@ -48,10 +61,6 @@ bool is_operator(std::string_view name) {
 
 // A literal of JSON is one of Python.
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
-
-bool has(const std::vector<TensorId>& ids, TensorId id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
 
 // Workspaces of cuBLAS, by tensor: they live on, and only products and their fills use them, which
 // read and write them. PyTorch's operators do not name them, so a script cannot match them.
@@ -62,13 +71,11 @@ std::vector<bool> workspaces_of(const Trace& trace) {
   }
   std::vector<bool> used(trace.tensors.size());
   for (const Kernel& kernel : trace.kernels) {
-    const std::string_view name = kernel.name;
-    const bool may = name == "memset" || name.find(" (product)") != std::string_view::npos ||
-                     name.find(" (split K)") != std::string_view::npos;
+    const bool may = kernel.name == "memset" || is_one_of(kProducts, first_word(kernel.name));
     for (const auto* const ids : {&kernel.reads, &kernel.writes}) {
       for (const TensorId id : *ids) {
         used[id] = true;
-        found[id] = found[id] && may && has(kernel.reads, id) && has(kernel.writes, id);
+        found[id] = found[id] && may && is_one_of(kernel.reads, id) && is_one_of(kernel.writes, id);
       }
     }
   }

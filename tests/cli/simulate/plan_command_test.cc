@@ -85,13 +85,28 @@ TEST_F(PlanCommand, AsTorchNamesNoWorkspaceOfALibrary) {
   "kernels": [
   {"name": "memset", "ms": 1, "reads": [1], "writes": [1]},
   {"name": "aten::mm (product)", "ms": 1, "reads": [0, 1], "writes": [1, 2]},
-  {"name": "aten::mm (split K)", "ms": 1, "reads": [1, 2], "writes": [1, 2]}]})json";
+  {"name": "aten::mm (split K)", "ms": 1, "reads": [1, 2], "writes": [1, 2]},
+  {"name": "aten::bmm", "ms": 1, "reads": [0, 1, 2], "writes": [1, 2]}]})json";
   const test::Outcome outcome = run("plan --as torch --set device.capacity=8MiB product.json");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, Not(HasSubstr("tensor1")));
   EXPECT_THAT(outcome.out, HasSubstr("\nkernel(0, \"memset\")"));
   EXPECT_THAT(outcome.out, HasSubstr("\nkernel(1, \"aten::mm (product)\", reads=[tensor0], "
                                      "writes=[tensor2])"));
+}
+
+TEST_F(PlanCommand, AsTorchTakesStepsOfOperators) {
+  std::ofstream(folder_ / "steps.json") << R"json({"format": "kernel-trace/1", "model": "steps",
+  "tensors": [{"bytes": 1048576, "persistent": true}, {"bytes": 4194304, "persistent": true}],
+  "kernels": [
+  {"name": "fill", "ms": 1, "reads": [], "writes": [1]},
+  {"name": "radix_sort histogram", "ms": 1, "reads": [0], "writes": [1]},
+  {"name": "index min (pointwise)", "ms": 1, "reads": [0], "writes": [1]},
+  {"name": "aten::embedding_dense_backward scan_init", "ms": 1, "reads": [0], "writes": [1]},
+  {"name": "aten::embedding_dense_backward", "ms": 1, "reads": [0], "writes": [1]}]})json";
+  const test::Outcome outcome = run("plan --as torch --set device.capacity=8MiB steps.json");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\nkernel(1, \"radix_sort histogram\", reads=[tensor0]"));
 }
 
 TEST_F(PlanCommand, AsTorchRefusesKernelsOfAGpu) {
