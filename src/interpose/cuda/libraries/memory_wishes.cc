@@ -22,7 +22,7 @@ int leave(const void* start, std::size_t bytes, std::optional<Tier> to) {
     return 0;
   }
   ProgramHints& hints = here->platform->hints();
-  if (to && !hints.has_tier(*to)) {
+  if (to && here->platform->memory().contains(address_of(start)) && !hints.has_tier(*to)) {
     return -1;
   }
   if (!hints.pre_evict(address_of(start), bytes, to)) {

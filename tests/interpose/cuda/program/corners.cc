@@ -94,7 +94,8 @@ void asked_ahead(const Device& device) {
     device.require(come(start, bytes) == 1, "comes back");
     device.rewrite(live, live.seed + 1, stream);
   }
-  device.require(leave(&live, 8, 0) == 0 && come(&live, 8) == 0, "the program's own memory");
+  device.require(leave(&live, 8, 0) == 0 && leave(&live, 8, 1) == 0 && come(&live, 8) == 0,
+                 "the program's own memory");
   device.check(live, stream);
   device.synchronize(stream);
 }
