@@ -18,7 +18,7 @@ namespace spillway::cuda {
 namespace {
 
 constexpr Bytes kTensor = 8 * kMiB;
-constexpr std::int64_t kSlowNs = 300'000'000;
+constexpr std::int64_t kSlowUpdateNs = 300'000'000;
 
 // Of an update that checks what it reads and writes another pattern.
 struct Change {
@@ -175,7 +175,7 @@ TEST_F(Updates, RunOnTheDeviceWhereTheHostHasBeenSlower) {
   const std::optional<UpdateId> update = next();
   ASSERT_TRUE(update);
   compute(*update);
-  std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kSlowNs));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kSlowUpdateNs));
   platform->updates().end_update(*update);
   for (std::uint64_t round = 0; round < 2; ++round) {  // the link is measured as well
     for (std::size_t i = 0; i < buffers.size(); ++i) {
