@@ -123,6 +123,14 @@ def test_a_step_by_hand(record):
     assert [kernel["flops"] for kernel in products] == [2 * 512 * 1024 * 1024] * 2
 
 
+def test_numbers_may_stand_for_tensors(record):
+    trace, _ = record(training("""
+        y = model(x)
+        loss = ((y % 7) + torch.remainder(y, 1.5) + torch.copysign(y, -1) + torch.xlogy(y.detach().abs(), 2)).sum()
+    """))
+    assert {"remainder", "copysign", "xlogy"} <= set(names(trace))
+
+
 def test_an_optimizer_takes_its_foreach_form(record):
     trace, _ = record(training("loss = model(x).sum()", "torch.optim.AdamW(model.parameters())"))
     assert "_foreach_addcdiv_" in names(trace) and "addcdiv_" not in names(trace)

@@ -97,7 +97,7 @@ class Recorder(TorchDispatchMode):
         elif known.short in _LAID_OUT:
             results = torch.empty_like(args[1])
         else:
-            results = func(*args, **kwargs)
+            results = func(*_with_tensors(func, args), **kwargs)
         made = results
         if known.writes:
             schema = func._schema.arguments
@@ -128,6 +128,20 @@ class Recorder(TorchDispatchMode):
         if known.composite and not named and _is_large(args, kwargs):
             return self.taken_apart(func, args, kwargs)
         return host_memory.run(known, func, args, kwargs)
+
+
+def _with_tensors(func, args):
+    """An operator that is taken apart hands numbers on where the next one takes tensors (x % 7)."""
+    places = [place for place, (argument, value) in enumerate(zip(func._schema.arguments, args))
+              if type(value) in (int, float) and isinstance(argument.type, torch.TensorType)]
+    if not places:
+        return args
+    args = list(args)
+    device = tensors_in(args)[0].device
+    for place in places:
+        args[place] = torch.scalar_tensor(args[place], device=device,
+                                          dtype=torch.int64 if type(args[place]) is int else None)
+    return args
 
 
 def _is_large(args, kwargs):
