@@ -27,11 +27,13 @@ lint_one() {
   if [[ -n ${LINT_DEADLINE:-} ]] && (($(date +%s) >= LINT_DEADLINE)); then files_of "$1" >>"$unlooked"; return 0; fi
   stamp=$stamps/$(fingerprint "$1") || stamp=
   if [[ -n $stamp && -e $stamp ]]; then return 0; fi
-  # The analyzer's shallow mode inlines less of the libraries' templates: a third of the time. It takes what
-  # a unit includes for headers, which it would leave out.
+  # The analyzer's shallow mode inlines less of the libraries' templates: a third of the time. Of what a unit
+  # includes, its sources as well, the analyzer would look at nothing.
+  local included=()
+  if [[ $1 != src/* ]]; then included=(--extra-arg=-Xclang --extra-arg=-analyzer-opt-analyze-headers); fi
   output=$(timeout --foreground --kill-after=10 900 clang-tidy-16 -p build-lint --config-file=.clang-tidy --quiet \
     --extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=mode=shallow \
-    --extra-arg=-Xclang --extra-arg=-analyzer-opt-analyze-headers "$1" 2>&1)
+    "${included[@]}" "$1" 2>&1)
   local status=$? file
   # Beside others a file may use what it does not include.
   for file in $(files_of "$1"); do
@@ -76,14 +78,19 @@ sources() {
     while read -r file; do if [[ $file == *.cc && -e $file ]]; then echo "$file"; fi; done
 }
 
-# units: reads sources, and writes the units that have them, in their order.
+# units: reads sources, and writes the units that have them, in their order; a source by itself where that
+# is less to look at.
 units() {
   local unit file
-  declare -A unit_of
+  local -A unit_of
+  local -a wanted
   while read -r unit; do
     for file in $(files_of "$unit"); do unit_of[$file]=$unit; done
   done < <(sed -n "s#^ *\"file\": \"$PWD/\(src/.*\|build-lint/.*/Unity/.*\)\",\?\$#\1#p" build-lint/compile_commands.json)
-  while read -r file; do echo "${unit_of[$file]:-$file}"; done | awk '!seen[$0]++'
+  mapfile -t wanted
+  for file in "${wanted[@]}"; do echo "${unit_of[$file]:-$file} $file"; done |
+    awk '{ unit[NR] = $1; file[NR] = $2; files[$1]++ }
+         END { for (i = 1; i <= NR; ++i) print files[unit[i]] < 4 ? file[i] : unit[i] }' | awk '!seen[$0]++'
 }
 
 sources "$@" | units |
