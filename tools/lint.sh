@@ -47,7 +47,7 @@ lint_one() {
     return 0
   fi
   if ((status == 124 || status == 137)); then
-    output+="$1: clang-tidy has not ended after 900 s (10 to 90 are usual). "
+    output+="$1: clang-tidy has not ended after 900 s (10 to 300 are usual). "
     output+="Take functions apart that have many optionals and branches (bugprone-unchecked-optional-access)."
   fi
   printf '%s\n' "$output" | grep -v 'warnings generated'

@@ -81,8 +81,6 @@ def test_a_plan_is_carried_out(tmp_path, model, planned_mib, budget_mib):
                      "plan")
     losses, made = json.loads(planned.stdout)
     assert losses == alone[0]
-    if "is not carried out" in planned.stderr:
-        pytest.skip("the library has no calls that prefetch and pre-evict")
     calls = [[call["before_kernel"], call["step"], call["tensor"], call["bytes"]] for call in map(
         json.loads, called(tmp_path, SPILLWAY, "plan", "--json", *to, "step.swt").stdout.splitlines())
         if call["step"] in ("prefetch", "pre_evict") and call["tensor"] in carried_out]

@@ -129,8 +129,9 @@ class Matcher:
         return calls
 
     def _first_group(self, name, composite, storages):
-        """(its first kernel, the group or None). Kernels before it may be the last ones of the operator before: rather
-        it has all storages, or writes at least one, and begins by this operator's name."""
+        """(its first kernel, the group or None). Kernels before it may be the last ones of the operator before. Of
+        several groups, one is preferred that has all storages; then one that writes what changes; then one whose
+        first kernel has this operator's name."""
         best, best_rank = (self.next, None), None
         begin = self.next
         while begin is not None and begin < len(self.matched):
@@ -145,7 +146,7 @@ class Matcher:
         return best
 
     def _only_steps(self, begin, behind, composite):
-        """Which are no operator, unless it consists of others."""
+        """Whether all of these kernels are steps: then they are no operator, unless it consists of others."""
         kernels = self.matched[begin:behind]
         return not composite and all("::" not in kernel.name and kernel.changes for kernel in kernels)
 

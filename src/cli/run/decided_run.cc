@@ -111,11 +111,13 @@ Result<DecidedRun> decide_run(const RunOptions& options) {
     run.without_effect.push_back(std::move(device.why_gpu_is_not_used));
   }
   if (const Result<std::string> hook = python_hook(); !hook) {
-    auto& lines = options.near_optimizer == "on" ? run.without_effect : run.warnings;
-    lines.push_back(
-        fmt::format("{}nothing is known of PyTorch's operators and optimizers: {}",
-                    options.near_optimizer == "on" ? "--near-optimizer on has no effect, and " : "",
-                    hook.error().message));
+    const std::string missing =
+        "nothing is known of PyTorch's operators and optimizers: " + hook.error().message;
+    if (options.near_optimizer == "on") {
+      run.without_effect.push_back("--near-optimizer on has no effect, and " + missing);
+    } else {
+      run.warnings.push_back(missing);
+    }
   }
   // A person may set the variable for all runs.
   if (!run.without_effect.empty() &&

@@ -33,7 +33,7 @@ struct DecidedRun {
   PolicyTraits traits;          // of its policy
   SettingsFrom from;
   std::vector<std::string> without_effect;  // a line each; docs/commands.md has the table
-  std::vector<std::string> warnings;        // of budgets that this machine cannot give
+  std::vector<std::string> warnings;  // budgets that this machine cannot give; what is missing
 };
 
 // Puts the options into this process's environment, which the program inherits, and looks at the

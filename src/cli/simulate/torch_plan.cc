@@ -62,8 +62,9 @@ bool is_operator(std::string_view name) {
 // A literal of JSON is one of Python.
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
-// Workspaces of cuBLAS, by tensor: they live on, and only products and their fills use them, which
-// read and write them. PyTorch's operators do not name them, so a script cannot match them.
+// Which tensors are workspaces of cuBLAS: they are persistent, and each kernel that uses one is a
+// product or the fill before it, and both reads and writes it. PyTorch's operators do not name
+// workspaces, so none could be matched.
 std::vector<bool> workspaces_of(const Trace& trace) {
   std::vector<bool> found(trace.tensors.size());
   for (TensorId id = 0; id < trace.tensors.size(); ++id) {

@@ -14,20 +14,23 @@ namespace {
 
 std::uint64_t address_of(const void* start) { return reinterpret_cast<std::uintptr_t>(start); }
 
-// No call of the program's: nothing is put on streams for it.
+// nullptr where the memory is not the space's.
+Session* session_of(const void* start) {
+  Session* const here = session();
+  return here != nullptr && here->platform->memory().contains(address_of(start)) ? here : nullptr;
+}
+
 int leave(const void* start, std::size_t bytes, std::optional<Tier> to) {
   const InService inside;
-  Session* const here = session();
+  Session* const here = session_of(start);
   if (here == nullptr) {
     return 0;
   }
   ProgramHints& hints = here->platform->hints();
-  if (to && here->platform->memory().contains(address_of(start)) && !hints.has_tier(*to)) {
+  if (to && !hints.has_tier(*to)) {
     return -1;
   }
-  if (!hints.pre_evict(address_of(start), bytes, to)) {
-    return 0;
-  }
+  hints.pre_evict(address_of(start), bytes, to);
   here->asked_pre_evict_bytes += bytes;
   return 1;
 }
@@ -35,15 +38,16 @@ int leave(const void* start, std::size_t bytes, std::optional<Tier> to) {
 }  // namespace
 }  // namespace spillway::cuda
 
+// No calls of the program's: nothing is put on streams for them.
 extern "C" {
 
 int spillway_prefetch(void* start, std::size_t bytes) {
   const spillway::InService inside;
-  spillway::cuda::Session* const here = spillway::cuda::session();
-  if (here == nullptr ||
-      !here->platform->hints().prefetch(spillway::cuda::address_of(start), bytes)) {
+  spillway::cuda::Session* const here = spillway::cuda::session_of(start);
+  if (here == nullptr) {
     return 0;
   }
+  here->platform->hints().prefetch(spillway::cuda::address_of(start), bytes);
   here->asked_prefetch_bytes += bytes;
   return 1;
 }
