@@ -86,6 +86,10 @@ TEST_F(StartLineOnGpu, SaysWhatTookEffectAndWhoseItWas) {
       "CUFILE_ALLOW_COMPAT_MODE=false SPILLWAY_NVIDIA_FS=/proc SPILLWAY_NVIDIA_FS_NODE=/dev/null");
   add("--device cuda --policy g10", "SPILLWAY_HOST_MEMORY=96MiB");
   add("--device cuda --policy flashneuron --storage .:32MiB");
+  add("--device cuda --near-optimizer on");
+  add("--device cuda --link-bandwidth 13GB");
+  add("--device cuda --link-bandwidth 13GB --near-optimizer off");
+  add("--device cuda --link-bandwidth 40GB", "SPILLWAY_NEAR_OPTIMIZER=auto");
   add("--device cuda --threshold 4MiB --host-memory 96MiB", "CUDA_LAUNCH_BLOCKING=1");
   expect_golden("first_lines_gpu", all);
 }
@@ -108,6 +112,7 @@ TEST_F(StartLineOnGpu, IsInTheRecordWithWhatItSays) {
   EXPECT_EQ(start["pinned_at_most_bytes"], 128 << 20);
   EXPECT_EQ(start["storage"], (json{{"name", "."}, {"from", "--storage"}}));
   EXPECT_EQ(start["policy"], (json{{"name", "lookahead"}, {"from", "default"}}));
+  EXPECT_EQ(start["near_optimizer"], (json{{"name", "off"}, {"from", "default"}}));
   ASSERT_EQ(start["switched_off"].size(), 1U) << start;
   EXPECT_EQ(start["switched_off"][0]["what"], "direct storage");
   ASSERT_EQ(start["without_effect"].size(), 1U) << start;

@@ -103,8 +103,10 @@ Result<DecidedRun> decide_run(const RunOptions& options) {
                  .space = *std::move(space),
                  .traits = (*policy)->traits,
                  .from = settings_from(options),
+                 .near_optimizer = {},
                  .without_effect = {},
                  .warnings = {}};
+  run.near_optimizer = choose_near(options.near_optimizer, run.gpu, run.space.link);
   run.without_effect = without_effect(
       options, {.gpu = run.gpu.has_value(), .policy = run.space.policy, .traits = run.traits});
   if (!device.why_gpu_is_not_used.empty()) {
@@ -113,6 +115,7 @@ Result<DecidedRun> decide_run(const RunOptions& options) {
   if (const Result<std::string> hook = python_hook(); !hook) {
     const std::string missing =
         "nothing is known of PyTorch's operators and optimizers: " + hook.error().message;
+    run.near_optimizer.on = false;
     if (options.near_optimizer == "on") {
       run.without_effect.push_back("--near-optimizer on has no effect, and " + missing);
     } else {

@@ -8,15 +8,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cli/run/near_choice.h"
 #include "cli/run/run_device.h"
 #include "cli/run/run_values.h"
 #include "policy/registry.h"
 #include "runtime/run/space_options.h"
 
 namespace spillway {
-
-// Whose a setting is that nobody has set.
-inline constexpr const char* kDefault = "default";
 
 // Of each setting an option, a variable, or kDefault.
 struct SettingsFrom {
@@ -32,6 +30,7 @@ struct DecidedRun {
   SpaceOptions space;           // on the host no more than there is room for
   PolicyTraits traits;          // of its policy
   SettingsFrom from;
+  NearChoice near_optimizer;
   std::vector<std::string> without_effect;  // a line each; docs/commands.md has the table
   std::vector<std::string> warnings;  // budgets that this machine cannot give; what is missing
 };

@@ -156,13 +156,10 @@ Result<int> run(const RunOptions& options) {
       (!options.json.empty() || !options.report.empty() || !options.trace_events.empty())) {
     environment->emplace_back("SPILLWAY_MODULE_NAMES", "1");
   }
-  if (!options.near_optimizer.empty()) {
-    environment->emplace_back("SPILLWAY_NEAR_OPTIMIZER", options.near_optimizer);
-    // Updates begin beside the backward pass if step() is called long before the device is there.
-    if (options.near_optimizer == "on" && decided->gpu &&
-        std::getenv(kQueueScaleVariable) == nullptr) {
-      environment->emplace_back(kQueueScaleVariable, kLongestQueues);
-    }
+  environment->emplace_back(kNearOptimizerVariable, decided->near_optimizer.on ? "on" : "off");
+  // Updates begin beside the backward pass if step() is called long before the device is there.
+  if (decided->near_optimizer.on && decided->gpu && std::getenv(kQueueScaleVariable) == nullptr) {
+    environment->emplace_back(kQueueScaleVariable, kLongestQueues);
   }
   Result<std::unique_ptr<RunMetrics>> metrics = RunMetrics::begin(options.metrics, records.path());
   if (!metrics) {
@@ -239,7 +236,8 @@ void add_run_options(CLI::App* command, RunOptions* options) {
           "--near-optimizer", options->near_optimizer,
           "Whether Spillway takes the steps of PyTorch's optimizers, with the same results: on, "
           "the processor updates what is in host memory there, so that it need not move to the "
-          "GPU; off, PyTorch takes them; auto means off so far (auto)")
+          "GPU; off, PyTorch takes them; auto, on if a GPU's link is no faster than PCIe 4 x16 "
+          "(auto)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->group("What runs where");

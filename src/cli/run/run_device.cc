@@ -8,9 +8,18 @@
 #include <utility>
 
 #include "platform/cuda/driver/driver.h"
+#include "platform/cuda/driver/pcie_link.h"
 
 namespace spillway {
 namespace {
+
+cuda::PciAddress pci_address(const cuda::Driver& driver, cuda::CuDevice device) {
+  cuda::PciAddress address;
+  (void)driver.device_attribute(&address.domain, cuda::CuAttribute::kPciDomainId, device);
+  (void)driver.device_attribute(&address.bus, cuda::CuAttribute::kPciBusId, device);
+  (void)driver.device_attribute(&address.device, cuda::CuAttribute::kPciDeviceId, device);
+  return address;
+}
 
 Result<GpuFacts> first_gpu() {
   const Result<cuda::Driver> driver = cuda::open_driver();
@@ -37,6 +46,7 @@ Result<GpuFacts> first_gpu() {
   }
   facts.name = cuda::device_name(*driver, device);
   facts.memory_bytes = bytes;
+  facts.link_bytes_per_s = cuda::pcie_bytes_per_s(pci_address(*driver, device)).value_or(0);
   return facts;
 }
 

@@ -14,6 +14,7 @@ struct GpuFacts {
   int count = 0;
   std::string name;
   Bytes memory_bytes = 0;
+  double link_bytes_per_s = 0;  // what PCIe can carry each way; 0: not known
 };
 
 struct RunDevice {

@@ -47,7 +47,7 @@ void add_space_options(CLI::App& command, RunOptions& options) {
   command
       .add_option("--prefetch-degree", options.prefetch_degree,
                   "For how many launches ahead the policies deepum and deepum_plus prefetch, at "
-                  "most (64)")
+                  "most (on the host 64, on a GPU their own)")
       ->type_name("N")
       ->group(kPolicy);
   command

@@ -106,6 +106,10 @@ std::string line_of(const RunStart& start, const std::string& where, bool unlimi
                                  device_text(start, unlimited), host_text(start),
                                  storage_text(start), start.policy.name, start.policy.from);
   if (!start.gpu.empty()) {
+    if (start.near_optimizer.name == "on") {
+      line += fmt::format("; optimizer updates at the host where that is faster ({})",
+                          start.near_optimizer.from);
+    }
     line += start.switched_off.empty() ? "; nothing is switched off" : "; switched off: ";
     for (std::size_t i = 0; i < start.switched_off.size(); ++i) {
       const RunSwitchedOff& off = start.switched_off[i];
@@ -125,6 +129,8 @@ RunStart run_start(const DecidedRun& run) {
   start.device.from = run.from.device;
   const std::string where = fill_in_device(start, run);
   start.policy = {.name = space.policy, .from = run.from.policy};
+  start.near_optimizer = {.name = run.near_optimizer.on ? "on" : "off",
+                          .from = run.near_optimizer.from};
   start.device_memory = {.bytes = space.device_bytes, .from = run.from.device_memory};
   start.host_memory = {.bytes = run.traits.uses_host ? space.host_bytes : 0,
                        .from = run.traits.uses_host ? run.from.host_memory : ""};

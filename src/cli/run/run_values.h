@@ -9,6 +9,9 @@
 
 namespace spillway {
 
+// Whose a setting is that nobody has set.
+inline constexpr const char* kDefault = "default";
+
 // As they were typed; what was not is empty.
 struct RunOptions {
   std::string device = "auto";

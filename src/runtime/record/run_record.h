@@ -82,6 +82,7 @@ struct RunStart {
   RunChoice storage;               // the path; empty: none
   Bytes storage_bytes = 0;         // 0: what there is
   RunChoice policy;
+  RunChoice near_optimizer;  // "on" or "off"
   std::vector<RunSwitchedOff> switched_off;
   std::vector<std::string> without_effect;  // what was set and changes nothing, a line each
 };
@@ -233,6 +234,7 @@ inline constexpr std::tuple kFields<RunStart>{
     Field{"storage", &RunStart::storage},
     Field{"storage_bytes", &RunStart::storage_bytes},
     Field{"policy", &RunStart::policy},
+    Field{"near_optimizer", &RunStart::near_optimizer},
     Field{"switched_off", &RunStart::switched_off},
     Field{"without_effect", &RunStart::without_effect},
 };

@@ -104,9 +104,9 @@ def test_the_option(tmp_path):
                                sys.executable, script], text=True, capture_output=True,
                               env=clean_environment("PYTHON"))
 
-    assert run().stdout == "None\n"
-    for value in ("auto", "on", "off"):
-        assert run("--near-optimizer", value).stdout == f"{value}\n"
+    assert run().stdout == "off\n"
+    for value, decided in (("auto", "off"), ("on", "on"), ("off", "off")):
+        assert run("--near-optimizer", value).stdout == f"{decided}\n"
     refused = run("--near-optimizer", "maybe")
     assert refused.returncode == 2 and refused.stdout == "" and "--near-optimizer" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
