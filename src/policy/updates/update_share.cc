@@ -11,9 +11,10 @@ namespace {
 constexpr std::size_t kFewest = 8;
 // Iterations in which rates decide, while they are measured and the order is seen.
 constexpr std::uint64_t kByRates = 3;
-// With a new share the first iteration still ends what the one before has begun; the next count.
-constexpr unsigned kSettles = 1;
-constexpr unsigned kCounts = 2;
+// With a new share the first iteration still ends what the one before has begun, and so the second
+// begins late: the next count.
+constexpr unsigned kSettles = 2;
+constexpr unsigned kCounts = 3;
 // The shares beside the best one are tried again after so many iterations, because what the machine
 // can do changes. Not if no update runs at the host: then a program seldom asks where its updates
 // run, and its iterations are not seen.
@@ -92,7 +93,7 @@ unsigned UpdateShare::share_after(unsigned share, double ns) {
   if (++iterations_ <= kSettles) {
     return share;
   }
-  sum_ns_ += ns;
+  times_ns_.push_back(ns);
   const bool tries = stride_ > 0;
   if (!tries && iterations_ == kTriedAgainAfter && share > 0) {
     trials_.fill(0);
@@ -100,7 +101,10 @@ unsigned UpdateShare::share_after(unsigned share, double ns) {
   } else if (!tries || iterations_ < kSettles + kCounts) {
     return share;
   }
-  trials_[share] = sum_ns_ / (iterations_ - kSettles);
+  // The median: one slow iteration says nothing of a share.
+  const auto middle = times_ns_.begin() + static_cast<std::ptrdiff_t>(times_ns_.size() / 2);
+  std::nth_element(times_ns_.begin(), middle, times_ns_.end());
+  trials_[share] = *middle;
   return next_share(share);
 }
 
@@ -125,7 +129,7 @@ unsigned UpdateShare::next_share(unsigned measured) {
     }
   }
   iterations_ = 0;
-  sum_ns_ = 0;
+  times_ns_.clear();
   return next;
 }
 

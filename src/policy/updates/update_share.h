@@ -60,9 +60,9 @@ class UpdateShare {
   std::optional<unsigned> share_;
   unsigned stride_ = 0;      // from the best share to those that are tried next; 0: it is found
   unsigned iterations_ = 0;  // with this share
-  double sum_ns_ = 0;        // of those that count
+  std::vector<double> times_ns_;  // of those that count
   std::array<double, kParts + 1>
-      trials_{};  // mean time of iterations with each share; 0: not tried
+      trials_{};  // median time of iterations with each share; 0: not tried
 };
 
 }  // namespace spillway

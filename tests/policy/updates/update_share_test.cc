@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -88,16 +89,39 @@ TEST(UpdateShare, RatesDecideUntilTheOrderIsKnown) {
 TEST(UpdateShare, FindsTheShareWithTheShortestIteration) {
   for (const unsigned eighths : {0U, 1U, 3U, 6U, 8U}) {
     Training training(16, shortest_with(eighths));
-    training.iterate(3 + 3 * 7);
+    training.iterate(3 + 5 * 7);
     EXPECT_EQ(training.share(), eighths);
     training.iterate(60);
     EXPECT_EQ(training.share(), eighths);
   }
 }
 
+// As on a GPU: what was begun with the share before ends late, some iterations are slower than
+// others, and a few are much slower.
+TEST(UpdateShare, FindsAGoodShareAmongTimesThatVary) {
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<double> varies(1.0, 0.02);
+    const unsigned best = seed % 9;
+    const auto takes = shortest_with(best);
+    unsigned before = 99;
+    int since = 0;
+    Training training(16, [&](unsigned share) {
+      since = share == before ? since + 1 : 0;
+      before = share;
+      const double late = since == 0 ? 0.65 : since == 1 ? 1.3 : 1.0;
+      const double hiccup = random() % 20 == 0 ? 1.5 : 1.0;
+      return takes(share) * late * hiccup * varies(random);
+    });
+    training.iterate(60);
+    ASSERT_TRUE(training.share());
+    EXPECT_LE(takes(*training.share()), 1.07 * takes(best)) << "seed " << seed;
+  }
+}
+
 TEST(UpdateShare, TheLastLayersAreAtTheHost) {
   Training training(16, shortest_with(2));
-  training.iterate(40);
+  training.iterate(60);
   ASSERT_EQ(training.at_host_count(), 4);
   for (std::size_t layer = 0; layer < 16; ++layer) {
     EXPECT_EQ(training.at_host(layer), layer >= 12) << layer;
@@ -106,7 +130,7 @@ TEST(UpdateShare, TheLastLayersAreAtTheHost) {
 
 TEST(UpdateShare, FollowsAMachineThatChanges) {
   Training training(16, shortest_with(3));
-  training.iterate(40);
+  training.iterate(60);
   training.takes(shortest_with(4));
   training.iterate(130);
   EXPECT_EQ(training.share(), 4U);
@@ -115,13 +139,13 @@ TEST(UpdateShare, FollowsAMachineThatChanges) {
 // An iteration in which an update is new, the first after an evaluation, say, tells nothing.
 TEST(UpdateShare, AnIterationWithANewUpdateDoesNotCount) {
   Training training(16, shortest_with(4));
-  training.iterate(30);
+  training.iterate(50);
   ASSERT_EQ(training.share(), 4U);
   training.add_an_update();
   training.takes([](unsigned) { return 5'000.0; });
   training.iterate();
   training.takes(shortest_with(4));
-  training.iterate(110);
+  training.iterate(120);
   EXPECT_EQ(training.share(), 4U);
 }
 
