@@ -96,7 +96,7 @@ std::vector<What> scenarios() {
           "next-context", "refused-records", "free-waits",     "free-captures", "ends",
           "resets",       "contexts-end",    "flag-kernels",   "flag-copies",   "flag-streams",
           "crowd",        "open-captures",   "pools",          "kept-tables",   "captured-tables",
-          "crowd-events", "large-graphs",    "asked-ahead"}) {
+          "crowd-events", "large-graphs",    "asked-ahead",    "waiting-tables"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }
@@ -224,6 +224,17 @@ TEST_F(InterposerTest, WhatADeadTableNamedIsUsedNoMore) {
     const Outcome outcome = run_on_gpu({.scenario = "dead-tables", .policy = policy});
     ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
+  }
+}
+
+// Each launch uses what its table names, and not what that has named before.
+TEST_F(InterposerTest, WhatATableNamedBeforeItWasSentAnewIsUsedNoMore) {
+  for (const char* const policy : {"base_uvm", "lookahead"}) {
+    const Outcome outcome = run_on_gpu({.scenario = "replaced-tables", .policy = policy});
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("more than the device budget")));
+    // Two of 2 MiB for each of 48 launches, once to be filled and once to be looked at.
+    EXPECT_LE(numbers(lines_of(outcome.out).back()).at("in"), std::uint64_t{300} << 20U);
   }
 }
 

@@ -56,10 +56,11 @@ CuResult update(CuGraphExec exec, CuGraph graph, const Call& call) {
 void note_addresses(const Session& session, const GraphLaunchUse& use) {
   for (const CarryingCopy& copy : use.copies) {
     if (session.platform->memory().contains(copy.from)) {
-      note_copied_within(session, copy.to, copy.from);
+      note_copied_within(session, copy.to, copy.from, copy.bytes);
     } else {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, if it can be read
-      note_copied_in(session, copy.to, reinterpret_cast<const void*>(copy.from), copy.bytes);
+      note_copied_in(session, copy.to, reinterpret_cast<const void*>(copy.from), copy.bytes,
+                     Beside::kWhatWasThere);
     }
   }
   for (const WrittenValue& value : use.values) {

@@ -9,63 +9,29 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
 #include "interpose/cuda/operands/encoded_addresses.h"
+#include "interpose/cuda/operands/held_addresses.h"
 #include "interpose/cuda/operands/living_tensors.h"
 
 namespace spillway::cuda {
 namespace {
 
-// What addresses name: of each allocation, once, a run of its bytes. A program of whose memory
-// tensors are known may name another place of it at each step, so what lies between two that are
-// named counts as well.
-class Named {
- public:
-  // True if that is more than before.
-  bool put(std::uint64_t allocation, const AddressRange& bytes) {
-    const auto [at, is_new] = places_.try_emplace(allocation, all_.size());
-    if (is_new) {
-      all_.push_back({.allocation = allocation, .bytes = bytes});
-      return true;
-    }
-    AddressRange& there = all_[at->second].bytes;
-    const std::uint64_t start = std::min(there.start, bytes.start);
-    const std::uint64_t end = std::max(there.start + there.bytes, bytes.start + bytes.bytes);
-    const bool grows = end - start > there.bytes;
-    there = {.start = start, .bytes = end - start};
-    return grows;
-  }
-  template <typename IsGone>
-  void drop(const IsGone& is_gone) {
-    std::erase_if(all_, [&](const One& one) { return is_gone(one.bytes); });
-    places_.clear();
-    for (const One& one : all_) {
-      places_.emplace(one.allocation, places_.size());
-    }
-  }
-  struct One {
-    std::uint64_t allocation = 0;  // its start, as it was when it was named
-    AddressRange bytes;
-  };
-  [[nodiscard]] const std::vector<One>& all() const { return all_; }
-
- private:
-  std::vector<One> all_;  // in the order in which they came
-  std::unordered_map<std::uint64_t, std::size_t> places_;
-};
-
-// Kept until the holder is freed: what a kernel has written over them meanwhile nobody sees, and
-// too many operands are not wrong.
+// Kept until the host has written over them, or the holder is freed: what a kernel has written over
+// them nobody sees, and too many operands are not wrong.
 struct Held {
-  Named named;
+  HeldAddresses addresses;
   std::size_t most = 64;      // before those that are nothing any more are dropped
   std::uint64_t changed = 0;  // by a count of all changes, so that no other's is the same
-  std::unordered_map<std::uint64_t, std::uint64_t> taken;  // from whom all, as that was then
+  // From where to where it was copied, as that was then.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> taken;
 };
 // By the start of the allocation that holds them.
 struct Carried {
@@ -78,24 +44,26 @@ Carried& carried() {
   return *all;
 }
 std::atomic<bool> any_carried{false};  // most programs have none
+std::atomic<bool> order_is_known{true};
 
-// What is dead may be used again at the same address, by a program that leaves its table as it is.
 void drop_gone(const Session& session, Held& held) SPILLWAY_REQUIRES(carried().mutex) {
-  held.named.drop([&](const AddressRange& bytes) {
+  held.addresses.drop([&](const AddressRange& bytes) {
     return !session.platform->memory().may_be_again(bytes.start) &&
            !session.platform->memory().may_be_again(bytes.start + bytes.bytes - 1);
   });
 }
 
-void add(const Session& session, Held& held, const Named& more) SPILLWAY_REQUIRES(carried().mutex) {
-  if (held.named.all().size() > held.most) {
+void add(const Session& session, Held& held, const AddressRange& where, NamedMemory more,
+         Beside beside) SPILLWAY_REQUIRES(carried().mutex) {
+  if (held.addresses.size() > held.most) {
     drop_gone(session, held);
-    held.most = std::max(held.most, 2 * held.named.all().size());
+    held.most = std::max(held.most, 2 * held.addresses.size());
   }
-  for (const Named::One& one : more.all()) {
-    if (held.named.put(one.allocation, one.bytes)) {
-      held.changed = ++carried().changes;
-    }
+  held.changed = ++carried().changes;
+  if (beside == Beside::kWhatWasThere || !order_is_known.load(std::memory_order_relaxed)) {
+    held.addresses.add_more(where, more, held.changed);
+  } else {
+    held.addresses.add(where, std::move(more), held.changed);
   }
   any_carried.store(true, std::memory_order_release);
 }
@@ -104,7 +72,7 @@ void add(const Session& session, Held& held, const Named& more) SPILLWAY_REQUIRE
 // program maps its memory itself: those of tensors, and of what is none that is known. Of other
 // memory all, which who has the holder has of that as well.
 void put_meant(const Session& session, std::uint64_t word, const AddressRange& allocation,
-               std::uint64_t holder, Named& found) {
+               std::uint64_t holder, NamedMemory& found) {
   const std::optional<Segments::Meant> meant =
       session.platform->placed().has_reserved() ? session.segments->meant_by(word) : std::nullopt;
   if (!meant) {
@@ -151,13 +119,15 @@ void for_each_host_word(const void* from, std::size_t count, const Visit& visit)
 
 }  // namespace
 
-void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count) {
+void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count,
+                    Beside beside) {
   if (count > kMostScannedBytes) {
     return;
   }
   const auto holder = session.platform->memory().allocation_of(to);
   const std::uint64_t start = holder ? holder->start : kEverywhere;
-  Named found;
+  NamedMemory found;
+  std::vector<std::uint64_t> dead;
   std::unordered_set<std::uint64_t> looked_at;
   const auto look_at = [&](std::uint64_t word) {
     if (session.platform->memory().contains(word) && looked_at.insert(word).second) {
@@ -167,6 +137,10 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
         if (range.bytes > 0) {
           put_meant(session, word, range, start, found);
         }
+      }
+      // The program may use again what is dead there, and leave its table as it is.
+      if (named.in.bytes == 0 && session.platform->memory().may_be_again(word)) {
+        dead.push_back(word);
       }
     }
   };
@@ -184,7 +158,7 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
     const auto maps = std::span(words).subspan(skipped / sizeof words[0]);
     for_each_encoded(maps.data(), maps.size_bytes(), look_at);
   }
-  if (found.all().empty()) {
+  if (found.all().empty() && dead.empty()) {
     return;
   }
   if (!holder) {
@@ -214,17 +188,53 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
   std::sort(exposed.begin(), exposed.end());
   exposed.erase(std::unique(exposed.begin(), exposed.end()), exposed.end());
   session.platform->launches().expose(exposed);
+  for (const std::uint64_t word : dead) {
+    found.put(word, {.start = word, .bytes = 1});
+  }
   const MutexLock lock(carried().mutex);
-  add(session, carried().by_start[start], found);
+  add(session, carried().by_start[start], {.start = to, .bytes = count}, std::move(found), beside);
 }
 
-void note_written(const Session& session, std::uint64_t to, std::uint64_t word) {
-  if (session.platform->memory().contains(word)) {
-    note_copied_in(session, to, &word, sizeof word);
+std::uint64_t tables_now() {
+  if (!addresses_in_tables()) {
+    return 0;
+  }
+  const SharedLock lock(carried().mutex);
+  return carried().changes;
+}
+
+void note_replaced(const Session& session, std::uint64_t to, Bytes bytes, std::uint64_t then) {
+  if (!addresses_in_tables() || !order_is_known.load(std::memory_order_relaxed)) {
+    return;
+  }
+  const auto holder = session.platform->memory().allocation_of(to);
+  const std::uint64_t start = holder ? holder->start : kEverywhere;
+  {
+    const SharedLock lock(carried().mutex);
+    if (!carried().by_start.contains(start)) {
+      return;
+    }
+  }
+  const MutexLock lock(carried().mutex);
+  if (const auto found = carried().by_start.find(start); found != carried().by_start.end()) {
+    Held& held = found->second;
+    const std::size_t before = held.addresses.size();
+    held.addresses.replaced({.start = to, .bytes = bytes}, then);
+    if (held.addresses.size() != before) {
+      held.taken.clear();
+    }
   }
 }
 
-void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {
+void note_waits_for_values() { order_is_known.store(false, std::memory_order_relaxed); }
+
+void note_written(const Session& session, std::uint64_t to, std::uint64_t word) {
+  if (session.platform->memory().contains(word)) {
+    note_copied_in(session, to, &word, sizeof word, Beside::kWhatWasThere);
+  }
+}
+
+void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from, Bytes bytes) {
   if (!addresses_in_tables()) {
     return;
   }
@@ -252,8 +262,11 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
   if (held.taken.size() >= kMostTaken) {
     held.taken.clear();
   }
-  if (std::exchange(held.taken[source->start], there.changed) != there.changed) {
-    add(session, held, there.named);
+  if (std::exchange(held.taken[{from, to}], there.changed) != there.changed) {
+    NamedMemory named;
+    there.addresses.for_each(
+        [&](const NamedMemory::One& one) { named.put(one.allocation, one.bytes); });
+    add(session, held, {.start = to, .bytes = bytes}, std::move(named), Beside::kWhatWasThere);
   }
 }
 
@@ -277,14 +290,15 @@ void for_each_carried(std::uint64_t start, const std::function<void(const Addres
   if (!addresses_in_tables()) {
     return;
   }
-  std::vector<Named::One> found;
+  std::vector<NamedMemory::One> found;
   {
     const SharedLock lock(carried().mutex);
     if (const auto it = carried().by_start.find(start); it != carried().by_start.end()) {
-      found = it->second.named.all();
+      found.reserve(it->second.addresses.size());
+      it->second.addresses.for_each([&](const NamedMemory::One& one) { found.push_back(one); });
     }
   }
-  for (const Named::One& one : found) {
+  for (const NamedMemory::One& one : found) {
     visit(one.bytes);
   }
 }

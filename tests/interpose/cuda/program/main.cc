@@ -611,6 +611,8 @@ int main(int count, char** words) {
       {"flag-streams", test::another_stream_before_a_flag},
       {"kept-tables", test::kept_tables},
       {"captured-tables", test::captured_tables},
+      {"replaced-tables", test::replaced_tables},
+      {"waiting-tables", test::waiting_tables},
       {"dead-tables", test::dead_tables},
       {"long-tables", test::long_tables},
       {"interior-tables", test::interior_tables},

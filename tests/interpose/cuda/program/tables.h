@@ -8,6 +8,11 @@ namespace spillway::cuda::test {
 // A table is left as it is while what it names is freed and made again where it was, and others
 // come and go.
 void kept_tables(const Device& device);
+// A table is sent anew before each launch, in each way in which bytes are replaced: each launch uses
+// little, all of them together more than the budget.
+void replaced_tables(const Device& device);
+// One is sent anew by a stream that waits for what is issued later, and that reads the one before.
+void waiting_tables(const Device& device);
 // One that is freed while its use is captured: the graph reads it when it runs.
 void captured_tables(const Device& device);
 // A segment of PyTorch's in which a table has died names nothing any more.
