@@ -136,6 +136,7 @@ function(spillway_benchmarks)
   target_sources(launch_path_bench PRIVATE ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/operands.cc
     ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/pointer_tables.cc
     ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/held_addresses.cc
+    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/unlooked_memory.cc
     ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/encoded_addresses.cc
     ${CMAKE_SOURCE_DIR}/src/interpose/cuda/graphs/graph_launch_use.cc
     ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/host_lists.cc)

@@ -2,6 +2,7 @@
 // driver wants it to have memory when they are issued. Layer: interpose, cuda.
 #include <optional>
 
+#include "interpose/cuda/looks.h"
 #include "interpose/cuda/operands/launch_operands.h"
 #include "interpose/cuda/operands/pointer_tables.h"
 #include "interpose/cuda/stream_work.h"
@@ -87,6 +88,9 @@ void note_made(const Session& here, const Rows& copy, std::uint64_t then) {
       note_replaced(here, copy.to + row * copy.to_pitch_bytes,
                     whole ? copy.to_bytes() : copy.row_bytes, then);
     }
+    if (copy.row_bytes > kMostScannedBytes / copy.rows) {
+      note_unscanned(here, {.start = copy.to, .bytes = copy.to_bytes()});
+    }
   }
 }
 
@@ -106,7 +110,7 @@ CuResult copy_noted(const char* name, CuStream stream, const Add& add, const For
       call,
       [&](const Session& session, const CudaLaunch& what, const auto& driver) {
         const CuResult result = issue(session, what, driver);
-        if (result == CuResult::kSuccess && addresses_in_tables()) {
+        if (result == CuResult::kSuccess) {
           for_each([&](const Rows& rows) { note_made(session, rows, then); });
         }
         return result;

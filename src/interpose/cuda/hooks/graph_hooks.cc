@@ -8,6 +8,7 @@
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/graphs/executable_graphs.h"
 #include "interpose/cuda/issue.h"
+#include "interpose/cuda/looks.h"
 #include "interpose/cuda/operands/pointer_tables.h"
 
 namespace spillway::cuda {
@@ -76,6 +77,20 @@ bool is_large(const Session& session, const GraphLaunchUse& use) {
   return use.bytes > session.platform->capacity_bytes(Tier::kDevice) / kMostPart;
 }
 
+// Before it runs: what one of its nodes stores for another is not seen.
+void look_before(const Session& session, CuStream stream, const GraphLaunchUse& use) {
+  for (bool more = use.reaches && may_look(session); more;) {
+    const std::vector<CudaOperand> with_tables = operands_with_tables(session, use);
+    more = look_at(session, stream, with_tables.empty() ? use.operands : with_tables);
+  }
+}
+
+void note_given_to(const Session& session, const GraphLaunchUse& use) {
+  if (use.exposes) {
+    note_given(session, use.hash.first, use.hash, use.operands);
+  }
+}
+
 template <typename Call>
 CuResult launch_whole(const Session& session, ExecutableGraph& graph, const GraphLaunchUse& use,
                       CuStream stream, const Call& call) {
@@ -106,16 +121,21 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
   }
   const std::shared_ptr<const GraphLaunchUse> use = graph->launch_use();
   note_addresses(*session, *use);
+  look_before(*session, stream, *use);
   if (is_large(*session, *use) && !session->platform->bypass().calls_are_open() &&
       recording() == nullptr) {
     const std::shared_ptr<const GraphSteps> steps = graph->steps();
     const std::optional<CuResult> result =
         steps == nullptr ? std::nullopt : graph->order()->in_steps(*session, stream, *steps);
     if (result) {
+      note_given_to(*session, *use);
       return *result;
     }
   }
-  return launch_whole(*session, *graph, *use, stream, [&] { return here.driver(call); });
+  const CuResult result =
+      launch_whole(*session, *graph, *use, stream, [&] { return here.driver(call); });
+  note_given_to(*session, *use);
+  return result;
 }
 
 template <typename Call>

@@ -22,16 +22,20 @@ bool NamedMemory::put(std::uint64_t allocation, const AddressRange& bytes) {
 }
 
 void HeldAddresses::add(const AddressRange& where, NamedMemory named, std::uint64_t now) {
-  if (named.all().empty()) {
+  insert({.start = where.start,
+          .end = where.start + where.bytes,
+          .named = std::move(named),
+          .added = now});
+}
+
+void HeldAddresses::insert(Piece piece) {
+  if (piece.named.all().empty()) {
     return;
   }
   const auto behind =
-      std::upper_bound(pieces_.begin(), pieces_.end(), where.start,
+      std::upper_bound(pieces_.begin(), pieces_.end(), piece.start,
                        [](std::uint64_t start, const Piece& it) { return start < it.start; });
-  pieces_.insert(behind, {.start = where.start,
-                          .end = where.start + where.bytes,
-                          .named = std::move(named),
-                          .added = now});
+  pieces_.insert(behind, std::move(piece));
   if (pieces_.size() > kMostPieces) {
     join_two();
   }
@@ -43,10 +47,21 @@ void HeldAddresses::Piece::take(const NamedMemory& more) {
   }
 }
 
+void HeldAddresses::read(const AddressRange& where, NamedMemory named, std::uint64_t now) {
+  std::erase_if(pieces_, [&](const Piece& it) {
+    return it.read && it.start >= where.start && it.end <= where.start + where.bytes;
+  });
+  insert({.start = where.start,
+          .end = where.start + where.bytes,
+          .named = std::move(named),
+          .added = now,
+          .read = true});
+}
+
 void HeldAddresses::add_more(const AddressRange& where, const NamedMemory& named,
                              std::uint64_t now) {
   const auto same = std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& it) {
-    return it.start == where.start && it.end == where.start + where.bytes;
+    return !it.read && it.start == where.start && it.end == where.start + where.bytes;
   });
   if (same == pieces_.end()) {
     add(where, named, now);
@@ -75,6 +90,7 @@ void HeldAddresses::join_two() {
   one.take(other.named);
   one.end = std::max(one.end, other.end);
   one.added = std::max(one.added, other.added);
+  one.read = one.read && other.read;
   pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(best) + 1);
 }
 

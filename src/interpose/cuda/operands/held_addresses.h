@@ -47,6 +47,9 @@ class HeldAddresses {
   // The same, where `replaced` will not follow: what is added to the same bytes again and again
   // takes no more place.
   void add_more(const AddressRange& where, const NamedMemory& named, std::uint64_t now);
+  // The bytes have been read, and these are all addresses that stood there: those that were read
+  // there before are forgotten. Not those that were added, which may come only later.
+  void read(const AddressRange& where, NamedMemory named, std::uint64_t now);
   // All of these bytes have been replaced, after what was added up to `then`. Of addresses found in
   // bytes that are replaced in part nobody knows where they stood: they stay, in the rest.
   void replaced(const AddressRange& where, std::uint64_t then);
@@ -85,8 +88,10 @@ class HeldAddresses {
     std::uint64_t end = 0;
     NamedMemory named;
     std::uint64_t added = 0;
+    bool read = false;
     void take(const NamedMemory& more);
   };
+  void insert(Piece piece);
   void join_two();
 
   std::vector<Piece> pieces_;  // by start; they may overlap

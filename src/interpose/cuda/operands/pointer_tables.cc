@@ -20,6 +20,8 @@
 #include "interpose/cuda/operands/encoded_addresses.h"
 #include "interpose/cuda/operands/held_addresses.h"
 #include "interpose/cuda/operands/living_tensors.h"
+#include "interpose/cuda/operands/scan_words.h"
+#include "interpose/cuda/operands/unlooked_memory.h"
 
 namespace spillway::cuda {
 namespace {
@@ -37,14 +39,14 @@ struct Held {
 struct Carried {
   SharedMutex mutex;
   std::unordered_map<std::uint64_t, Held> by_start SPILLWAY_GUARDED_BY(mutex);
-  std::uint64_t changes SPILLWAY_GUARDED_BY(mutex) = 0;
+  std::atomic<std::uint64_t> changes{0};  // one at a time
 };
 Carried& carried() {
   static auto* const all = new Carried;  // threads of the program may run until the very end
   return *all;
 }
 std::atomic<bool> any_carried{false};  // most programs have none
-std::atomic<bool> order_is_known{true};
+std::atomic<bool> waits_for_values{false};
 
 void drop_gone(const Session& session, Held& held) SPILLWAY_REQUIRES(carried().mutex) {
   held.addresses.drop([&](const AddressRange& bytes) {
@@ -60,7 +62,7 @@ void add(const Session& session, Held& held, const AddressRange& where, NamedMem
     held.most = std::max(held.most, 2 * held.addresses.size());
   }
   held.changed = ++carried().changes;
-  if (beside == Beside::kWhatWasThere || !order_is_known.load(std::memory_order_relaxed)) {
+  if (beside == Beside::kWhatWasThere || !order_is_known()) {
     held.addresses.add_more(where, more, held.changed);
   } else {
     held.addresses.add(where, std::move(more), held.changed);
@@ -88,6 +90,87 @@ void put_meant(const Session& session, std::uint64_t word, const AddressRange& a
       found.put(allocation.start, {.start = start, .bytes = end - start});
     }
   }
+}
+
+// What words that stand, or will, from one address on name.
+class Scan {
+ public:
+  Scan(const Session& session, std::uint64_t to) : session_(session), to_(to) {
+    if (const auto holder = session.platform->memory().allocation_of(to)) {
+      holder_ = holder->start;
+      in_space_ = true;
+    }
+  }
+  // The allocation that has them.
+  [[nodiscard]] std::uint64_t holder() const { return holder_; }
+  [[nodiscard]] bool in_space() const { return in_space_; }
+
+  void look_at(std::uint64_t word) {
+    if (!session_.platform->memory().contains(word) || !looked_at_.insert(word).second) {
+      return;
+    }
+    PointedAt named;
+    session_.platform->memory().pointed_at({&word, 1}, &named);
+    for (const AddressRange& range : {named.in, named.ends}) {
+      if (range.bytes > 0) {
+        put_meant(session_, word, range, holder_, found_);
+      }
+    }
+    if (named.in.bytes == 0 && session_.platform->memory().may_be_again(word)) {
+      dead_.push_back(word);
+    }
+  }
+  // All of the words. Maps lie at multiples of their alignment on the device.
+  void look_at_maps(std::span<const std::uint64_t> words) {
+    const std::size_t skipped = round_up(to_, kTensorMapAlignment) - to_;
+    if (addresses_are_encoded() && skipped % sizeof words[0] == 0 && skipped < words.size_bytes()) {
+      const auto maps = words.subspan(skipped / sizeof words[0]);
+      for_each_encoded(maps.data(), maps.size_bytes(),
+                       [this](std::uint64_t word) { look_at(word); });
+    }
+  }
+  [[nodiscard]] bool found_any() const { return !found_.all().empty() || !dead_.empty(); }
+  // They may be copied on by any kernel that is given the holder, or computed with.
+  void expose() const;
+  // The program may use again what is dead there, and leave its table as it is.
+  void add_dead() {
+    for (const std::uint64_t word : dead_) {
+      found_.put(word, {.start = word, .bytes = 1});
+    }
+  }
+  [[nodiscard]] NamedMemory take() { return std::move(found_); }
+
+ private:
+  const Session& session_;
+  std::uint64_t to_;
+  std::uint64_t holder_ = kEverywhere;
+  bool in_space_ = false;
+  NamedMemory found_;
+  std::vector<std::uint64_t> dead_;
+  std::unordered_set<std::uint64_t> looked_at_;
+};
+
+void Scan::expose() const {
+  std::vector<std::uint64_t> exposed;
+  const auto note = [&exposed](const std::vector<AddressRange>& ranges) {
+    for (const AddressRange& it : ranges) {
+      exposed.push_back(it.start);
+    }
+  };
+  for (const auto& [allocation, bytes] : found_.all()) {
+    const bool is_mapped = for_each_meant_in(session_, bytes, [&](const auto& meant) {
+      note(session_.platform->placed().allocations_in(meant.start, meant.bytes));
+    });
+    if (!is_mapped) {
+      exposed.push_back(allocation);
+      if (session_.platform->placed().has_reserved()) {
+        note(session_.platform->placed().all_beside(allocation));
+      }
+    }
+  }
+  std::sort(exposed.begin(), exposed.end());
+  exposed.erase(std::unique(exposed.begin(), exposed.end()), exposed.end());
+  session_.platform->launches().expose(exposed);
 }
 
 // Each word of the host's memory, read by the kernel: what is not there, or is a device's, is
@@ -124,91 +207,65 @@ void note_copied_in(const Session& session, std::uint64_t to, const void* from, 
   if (count > kMostScannedBytes) {
     return;
   }
-  const auto holder = session.platform->memory().allocation_of(to);
-  const std::uint64_t start = holder ? holder->start : kEverywhere;
-  NamedMemory found;
-  std::vector<std::uint64_t> dead;
-  std::unordered_set<std::uint64_t> looked_at;
-  const auto look_at = [&](std::uint64_t word) {
-    if (session.platform->memory().contains(word) && looked_at.insert(word).second) {
-      PointedAt named;
-      session.platform->memory().pointed_at({&word, 1}, &named);
-      for (const AddressRange& range : {named.in, named.ends}) {
-        if (range.bytes > 0) {
-          put_meant(session, word, range, start, found);
-        }
-      }
-      // The program may use again what is dead there, and leave its table as it is.
-      if (named.in.bytes == 0 && session.platform->memory().may_be_again(word)) {
-        dead.push_back(word);
-      }
-    }
-  };
+  Scan scan(session, to);
   const bool may_be_maps = addresses_are_encoded();
   std::vector<std::uint64_t> words;
   for_each_host_word(from, count, [&](std::uint64_t word) {
-    look_at(word);
+    scan.look_at(word);
     if (may_be_maps) {
       words.push_back(word);
     }
   });
-  // Maps lie at multiples of their alignment on the device.
-  const std::size_t skipped = round_up(to, kTensorMapAlignment) - to;
-  if (skipped % sizeof(std::uint64_t) == 0 && skipped < sizeof words[0] * words.size()) {
-    const auto maps = std::span(words).subspan(skipped / sizeof words[0]);
-    for_each_encoded(maps.data(), maps.size_bytes(), look_at);
-  }
-  if (found.all().empty() && dead.empty()) {
-    return;
-  }
-  if (!holder) {
-    static std::atomic<bool> told{false};
-    say_once(told,
-             "the program keeps addresses in memory that any kernel may read: what they name "
-             "counts as used by every launch, which is slow");
-  }
-  // They may be copied on by any kernel that is given the holder, or computed with.
-  std::vector<std::uint64_t> exposed;
-  const auto note = [&exposed](const std::vector<AddressRange>& ranges) {
-    for (const AddressRange& it : ranges) {
-      exposed.push_back(it.start);
+  scan.look_at_maps(words);
+  if (scan.found_any()) {
+    if (!scan.in_space()) {
+      static std::atomic<bool> told{false};
+      say_once(told,
+               "the program keeps addresses in memory that any kernel may read: what they name "
+               "counts as used by every launch, which is slow");
     }
-  };
-  for (const auto& [allocation, bytes] : found.all()) {
-    const bool is_mapped = for_each_meant_in(session, bytes, [&](const auto& meant) {
-      note(session.platform->placed().allocations_in(meant.start, meant.bytes));
-    });
-    if (!is_mapped) {
-      exposed.push_back(allocation);
-      if (session.platform->placed().has_reserved()) {
-        note(session.platform->placed().all_beside(allocation));
-      }
-    }
+    scan.expose();
+    scan.add_dead();
+    const MutexLock lock(carried().mutex);
+    add(session, carried().by_start[scan.holder()], {.start = to, .bytes = count}, scan.take(),
+        beside);
   }
-  std::sort(exposed.begin(), exposed.end());
-  exposed.erase(std::unique(exposed.begin(), exposed.end()), exposed.end());
-  session.platform->launches().expose(exposed);
-  for (const std::uint64_t word : dead) {
-    found.put(word, {.start = word, .bytes = 1});
-  }
-  const MutexLock lock(carried().mutex);
-  add(session, carried().by_start[start], {.start = to, .bytes = count}, std::move(found), beside);
 }
 
-std::uint64_t tables_now() {
-  if (!addresses_in_tables()) {
-    return 0;
+bool note_read(const Session& session, const AddressRange& bytes,
+               std::span<const std::uint64_t> words) {
+  Scan scan(session, bytes.start);
+  const AddressRange space = session.platform->memory().addresses();
+  visit_words_in(words, space.start, space.bytes, [&](std::uint64_t word) { scan.look_at(word); });
+  scan.look_at_maps(words);
+  scan.expose();
+  NamedMemory found = scan.take();
+  const MutexLock lock(carried().mutex);
+  auto& by_start = carried().by_start;
+  const auto there = by_start.find(scan.holder());
+  if (found.all().empty() && there == by_start.end()) {
+    return false;
   }
-  const SharedLock lock(carried().mutex);
-  return carried().changes;
+  Held& held = by_start[scan.holder()];
+  const bool is_new = std::any_of(
+      found.all().begin(), found.all().end(),
+      [&](const NamedMemory::One& one) { return !held.addresses.names(one.allocation); });
+  held.changed = ++carried().changes;
+  held.addresses.read(bytes, std::move(found), held.changed);
+  held.taken.clear();
+  any_carried.store(true, std::memory_order_release);
+  return is_new;
 }
+
+std::uint64_t tables_now() { return carried().changes.load(std::memory_order_acquire); }
 
 void note_replaced(const Session& session, std::uint64_t to, Bytes bytes, std::uint64_t then) {
-  if (!addresses_in_tables() || !order_is_known.load(std::memory_order_relaxed)) {
+  if ((!addresses_in_tables() && !UnlookedMemory::of_program().any()) || !order_is_known()) {
     return;
   }
   const auto holder = session.platform->memory().allocation_of(to);
   const std::uint64_t start = holder ? holder->start : kEverywhere;
+  UnlookedMemory::of_program().replaced(start, {.start = to, .bytes = bytes});
   {
     const SharedLock lock(carried().mutex);
     if (!carried().by_start.contains(start)) {
@@ -226,7 +283,9 @@ void note_replaced(const Session& session, std::uint64_t to, Bytes bytes, std::u
   }
 }
 
-void note_waits_for_values() { order_is_known.store(false, std::memory_order_relaxed); }
+void note_waits_for_values() { waits_for_values.store(true, std::memory_order_relaxed); }
+
+bool order_is_known() { return !waits_for_values.load(std::memory_order_relaxed); }
 
 void note_written(const Session& session, std::uint64_t to, std::uint64_t word) {
   if (session.platform->memory().contains(word)) {
@@ -235,13 +294,18 @@ void note_written(const Session& session, std::uint64_t to, std::uint64_t word) 
 }
 
 void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from, Bytes bytes) {
-  if (!addresses_in_tables()) {
+  const bool some_is_unlooked = UnlookedMemory::of_program().any();
+  if (!addresses_in_tables() && !some_is_unlooked) {
     return;
   }
   const auto source = session.platform->memory().allocation_of(from);
   const auto holder = session.platform->memory().allocation_of(to);
   if (!source || !holder || source->start == holder->start) {
     return;
+  }
+  if (some_is_unlooked) {
+    UnlookedMemory::of_program().note_copied(holder->start, {.start = to, .bytes = bytes},
+                                             source->start, {.start = from, .bytes = bytes});
   }
   auto& by_start = carried().by_start;
   {
@@ -271,6 +335,7 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
 }
 
 void forget_carried(std::uint64_t start) {
+  UnlookedMemory::of_program().forget(start);
   if (addresses_in_tables()) {
     const MutexLock lock(carried().mutex);
     carried().by_start.erase(start);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -36,6 +37,11 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
 [[nodiscard]] std::uint64_t tables_now();
 void note_replaced(const Session& session, std::uint64_t to, Bytes bytes, std::uint64_t then);
 void note_waits_for_values();
+[[nodiscard]] bool order_is_known();
+// These bytes of one allocation have been read, and so they are. True if they hold addresses that
+// were not noted before.
+bool note_read(const Session& session, const AddressRange& bytes,
+               std::span<const std::uint64_t> words);
 // The allocation is gone, or nothing in it lives any more.
 void forget_carried(std::uint64_t start);
 // What the allocation that starts there holds addresses of; kEverywhere: memory that is not the
