@@ -158,17 +158,17 @@ AddressRange within(const AddressRange& bytes, const AddressRange& allocation) {
   return {.start = start, .bytes = end > start ? end - start : 0};
 }
 
-// Launches whose operands this thread has noted.
+// Launches with whose operands this thread is done.
 class Noted {
  public:
-  // True if it was there, as things are.
-  bool put(const LaunchHash& launch, std::uint64_t forgotten, std::uint64_t tables) {
+  // True if it was there, as these counts are.
+  bool put(const LaunchHash& launch, std::uint64_t one_count, std::uint64_t other_count) {
     constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
     One& one = all_[(launch.first * kOdd) >> (64U - kBits)];
     const One now{.first = launch.first,
                   .second = launch.second,
-                  .forgotten = forgotten,
-                  .tables = tables,
+                  .one_count = one_count,
+                  .other_count = other_count,
                   .is_there = true};
     return std::exchange(one, now) == now;
   }
@@ -178,8 +178,8 @@ class Noted {
   struct One {
     std::uint64_t first = 0;
     std::uint64_t second = 0;
-    std::uint64_t forgotten = 0;
-    std::uint64_t tables = 0;
+    std::uint64_t one_count = 0;
+    std::uint64_t other_count = 0;
     bool is_there = false;
     bool operator==(const One&) const = default;
   };
@@ -195,7 +195,21 @@ void forget_looks_of(CuContext context) {
   }
 }
 
-bool look_at(const Session& session, CuStream stream, std::span<const CudaOperand> operands) {
+bool look_at(const Session& session, CuStream stream, const LaunchHash& launch,
+             std::span<const CudaOperand> operands) {
+  static thread_local Noted clean;
+  UnlookedMemory& unlooked = UnlookedMemory::of_program();
+  if (const std::uint64_t noted = unlooked.noted(); clean.put(launch, noted, 0)) {
+    return false;
+  }
+  const bool none = std::none_of(operands.begin(), operands.end(), [&](const CudaOperand& it) {
+    const auto holder = holder_of(session, it);
+    return holder && !unlooked.at(holder->start).writers.empty();
+  });
+  if (none) {
+    return false;
+  }
+  clean = {};
   const MutexLock lock(looking().mutex);
   if (looking().stopped >= kMostStopped) {
     return false;

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/operands/operands.h"
@@ -22,24 +21,13 @@ namespace spillway::cuda {
   return UnlookedMemory::of_program().any() && !session.platform->bypass().calls_are_open() &&
          !captures_under_way() && order_is_known();
 }
-// At what of these is to be looked at, for a launch on this stream. True if it has been, so that
-// the launch may use more than before.
-bool look_at(const Session& session, CuStream stream, std::span<const CudaOperand> operands);
-
+// Looks at what of these operands of a launch on this stream is to be looked at. True if something
+// was, so that the launch may use more than before. `launch` is the hash of kernel and operands:
+// costs next to nothing where nothing was to be looked at for the same, and nothing noted since.
+bool look_at(const Session& session, CuStream stream, const LaunchHash& launch,
+             std::span<const CudaOperand> operands);
 // The context has ended, and what of ours was in it for that.
 void forget_looks_of(CuContext context);
-
-// `add` names to an Operands what a launch uses, as the tables stand. One may lead to the next.
-template <typename Add>
-void look_before_launch(const Session& session, CuStream stream, const Add& add) {
-  constexpr int kMostDeep = 1000;
-  bool more = true;
-  for (int deep = 0; more && deep < kMostDeep; ++deep) {
-    Operands operands(session);
-    add(operands);
-    more = look_at(session, stream, operands.all());
-  }
-}
 
 // A kernel that may store addresses, or a graph with some, was launched with these operands.
 // `launch` is the hash of both. Costs next to nothing where that was noted before.

@@ -81,7 +81,8 @@ bool is_large(const Session& session, const GraphLaunchUse& use) {
 void look_before(const Session& session, CuStream stream, const GraphLaunchUse& use) {
   for (bool more = use.reaches && may_look(session); more;) {
     const std::vector<CudaOperand> with_tables = operands_with_tables(session, use);
-    more = look_at(session, stream, with_tables.empty() ? use.operands : with_tables);
+    const auto& all = with_tables.empty() ? use.operands : with_tables;
+    more = look_at(session, stream, hash_of(use.hash, all), all);
   }
 }
 

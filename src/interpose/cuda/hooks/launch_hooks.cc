@@ -1,4 +1,6 @@
 // Kernels on their way to the device. Layer: interpose, cuda.
+#include <optional>
+
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/issue.h"
 #include "interpose/cuda/looks.h"
@@ -88,11 +90,17 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   const auto add = [&](Operands& all) {
     add_operands(all, *session, kernel, use, library, parameters, extra);
   };
-  if (use.reaches && may_look(*session)) {
-    look_before_launch(*session, stream, add);
+  std::optional<Operands> found;
+  found.emplace(*session);
+  add(*found);
+  // What is found may lead to more.
+  while (use.reaches && may_look(*session) &&
+         look_at(*session, stream, found->hash(kernel.hash), found->all())) {
+    found.emplace(*session);
+    found->is_of_same_launch();
+    add(*found);
   }
-  Operands operands(*session);
-  add(operands);
+  const Operands& operands = *found;
   if (operands.empty() && !(use.reaches && session->platform->launches().has_exposed())) {
     return here.driver(call);
   }

@@ -90,6 +90,9 @@ void UnlookedMemory::looked(const Unlooked& what, bool found) {
   bool some_are_harmless = false;
   for (const AddressWriter writer : what.writers) {
     Learned& learned = learned_[writer.key()];
+    if (writer.is_copies()) {
+      copies_known_.store(true, std::memory_order_relaxed);
+    }
     if (!found) {
       ++learned.looks;
     } else if (what.writers.size() == 1) {
@@ -123,10 +126,14 @@ void UnlookedMemory::drop_harmless() {
 }
 
 void UnlookedMemory::forget(std::uint64_t allocation) {
-  if (!any()) {
+  const bool copies_are_known = copies_known_.load(std::memory_order_relaxed);
+  if (!any() && !copies_are_known) {
     return;
   }
   const MutexLock lock(mutex_);
+  if (copies_are_known) {
+    learned_.erase(AddressWriter::copies_to(allocation).key());
+  }
   if (by_start_.erase(allocation) > 0) {
     changed();
   }

@@ -22,12 +22,13 @@ namespace spillway::cuda {
 class AddressWriter {
  public:
   static AddressWriter kernel(std::uint64_t hash, bool given_addresses) {
-    return AddressWriter((hash << 2U) ^ (given_addresses ? 1U : 0U));
+    return AddressWriter((hash << 2U) | (given_addresses ? 1U : 0U));
   }
   static AddressWriter copies_to(std::uint64_t allocation) {
-    return AddressWriter((allocation << 2U) ^ 2U);
+    return AddressWriter((allocation << 2U) | 2U);
   }
   [[nodiscard]] std::uint64_t key() const { return key_; }
+  [[nodiscard]] bool is_copies() const { return (key_ & 2U) != 0; }
   bool operator==(const AddressWriter&) const = default;
 
  private:
@@ -61,6 +62,9 @@ class UnlookedMemory {
     return forgotten_.load(std::memory_order_acquire);
   }
 
+  // Changes with every note.
+  [[nodiscard]] std::uint64_t noted() const { return notes_.load(std::memory_order_acquire); }
+
   // Whether a look may find that it has put addresses somewhere.
   [[nodiscard]] bool may_write(AddressWriter writer) const;
   void note(AddressWriter writer, std::uint64_t allocation, const AddressRange& bytes);
@@ -92,9 +96,10 @@ class UnlookedMemory {
   mutable SharedMutex mutex_;
   std::unordered_map<std::uint64_t, Unlooked> by_start_ SPILLWAY_GUARDED_BY(mutex_);
   std::unordered_map<std::uint64_t, Learned> learned_ SPILLWAY_GUARDED_BY(mutex_);
-  std::uint64_t notes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint64_t> notes_{0};  // one at a time
   std::atomic<std::size_t> count_{0};
   std::atomic<std::uint64_t> forgotten_{0};
+  std::atomic<bool> copies_known_{false};  // something has been learned of copies
 };
 
 }  // namespace spillway::cuda

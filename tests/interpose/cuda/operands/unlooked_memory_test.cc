@@ -68,6 +68,15 @@ TEST(UnlookedMemory, WhatIsNotedDuringALookIsLookedAtAgain) {
   EXPECT_EQ(memory.at(512).bytes.bytes, 576U);
 }
 
+// Another allocation may come to lie there.
+TEST(UnlookedMemory, WhatIsKnownOfCopiesGoesWithTheAllocation) {
+  UnlookedMemory memory;
+  const AddressWriter copies = AddressWriter::copies_to(512);
+  EXPECT_EQ(looks(memory, {copies}), 3);
+  memory.forget(512);
+  EXPECT_EQ(looks(memory, {copies}), 3);
+}
+
 TEST(UnlookedMemory, WhatIsReplacedOrGoneNeedsNoLook) {
   UnlookedMemory memory;
   memory.note(kMine, 512, {.start = 512, .bytes = 64});

@@ -633,6 +633,7 @@ int main(int count, char** words) {
       {"dead-tables", test::dead_tables},
       {"long-tables", test::long_tables},
       {"interior-tables", test::interior_tables},
+      {"moving-lists", test::moving_lists},
       {"full-lists", test::full_lists},
       {"crowd", test::crowd_on_the_null_stream},
       {"crowd-events", test::crowd_with_events},

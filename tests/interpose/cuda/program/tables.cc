@@ -233,6 +233,41 @@ void full_lists(const Device& device) {
   device.expect(device.calls.cuMemFreeHost(memory), "cuMemFreeHost");
 }
 
+void moving_lists(const Device& device) {
+  constexpr std::uint64_t kWords = 16 * kMiB / 8;
+  constexpr std::uint64_t kPageWords = 512;
+  const CuStream stream = device.stream();
+  void* memory = nullptr;
+  device.expect(device.calls.cuMemHostAlloc(&memory, 8 * kWords, 0), "cuMemHostAlloc");
+  auto* const list = static_cast<std::uint64_t*>(memory);
+  std::fill_n(list, kWords, 3);
+  std::vector<Buffer> named;
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    named.push_back(device.allocate(kNamedBytes, stream));
+    device.fill(named.back(), i, stream);
+  }
+  std::vector<Buffer> others = make_others(device, stream);
+  // The first three times anywhere, then where it was, and in the page behind that.
+  constexpr std::uint64_t kPlaces[] = {kWords - 2, 5, 700'001, 700'001, 5, 5 + kPageWords};
+  for (const std::uint64_t place : kPlaces) {
+    use_others(device, others, stream);
+    device.synchronize(stream);
+    list[place] = named[0].address;
+    list[place + 1] = named[1].address;
+    device.add_listed_on_host(list + place, 2, named[0].words, stream);
+    device.synchronize(stream);
+    list[place] = list[place + 1] = 3;
+  }
+  for (const Buffer& it : named) {
+    const std::vector<std::uint64_t> words = device.words_of(it);
+    for (std::uint64_t i = 0; i < words.size(); ++i) {
+      device.require(words[i] == pattern(it.seed, i) + std::size(kPlaces),
+                     "a word behind a list in much memory");
+    }
+  }
+  device.expect(device.calls.cuMemFreeHost(memory), "cuMemFreeHost");
+}
+
 void long_tables(const Device& device) {
   constexpr std::uint64_t kMost = 16384;
   const CuStream stream = device.stream();

@@ -20,6 +20,8 @@ void dead_tables(const Device& device);
 // What a launch costs whose list lies in a piece of pinned memory of 4 MiB: of numbers, and full of
 // addresses. Prints a line of each: how many microseconds.
 void full_lists(const Device& device);
+// A list in the midst of a large piece of pinned memory, which goes to another place again and again.
+void moving_lists(const Device& device);
 // What a launch with two tables that name the same costs. Prints a line: for how many addresses
 // how many microseconds.
 void long_tables(const Device& device);
